@@ -36,7 +36,7 @@ ORDER = {
     "tools/python": ["runtime", "torch"],
     "backends/onednn": ["functions.h", "form", "clamp", "library", "packed", "saturation", "threads.h", "kernels", "bytes", "builder", "emit", ""],
     "backends/xnnpack": ["function_list.h", "functions.h", "memory", "library", "kernels", ""],
-    "tools": ["extension.h", "common", "page", "compare", "quantize", "qat", "processes", "tune", "commands", "python", ""],
+    "tools": ["extension.h", "common", "processes", "page", "compare", "quantize", "qat", "tune", "commands", "python", ""],
 }
 # octet_base, octet_program, the graph's own headers, and all that runs a program.
 TORCH_FREE = [

@@ -17,6 +17,7 @@
 #include "annotate/accuracy/smooth.h"
 #include "annotate/accuracy/stepwise_run.h"
 #include "annotate/accuracy/tune_ranges.h"
+#include "annotate/calibrate/shared_calibration.h"
 #include "core/base/error.h"
 
 namespace octet {
@@ -64,18 +65,21 @@ struct Order {
 class EffortRun {
  public:
   EffortRun(ObservedGraph& observed, const DataOpener& open, size_t batches, Report& report,
-            const EffortProgress& progress, EffortJournal* journal, const PassFilter& applies)
+            const EffortProgress& progress, EffortJournal* journal, const PassFilter& applies,
+            Peers* peers)
       : observed_(observed),
         open_(open),
         batches_(batches),
         report_(report),
         progress_(progress),
         journal_(journal),
-        applies_(applies) {}
+        applies_(applies),
+        peers_(peers) {}
 
   void calibrate_now() {
     timed(kCalibrateStage, [&] {
-      calibrate(observed_, open_(), [&](size_t done) { advance(kCalibrateStage, done, batches_); });
+      calibrate_together(observed_, open_(), batches_, peers_,
+                         [&](size_t done) { advance(kCalibrateStage, done, own(batches_)); });
     });
   }
 
@@ -90,7 +94,7 @@ class EffortRun {
       run(AccuracyPass::kRanges);
       return run_chain(behind);
     }
-    const HeldOutData check(observed_.graph, held_out_data());
+    const HeldOutData check(observed_.graph, held_out_data(), peers_);
     const LayerSnapshot start(observed_);
     run_chain(behind);
     const double before = check.error(observed_);
@@ -114,27 +118,39 @@ class EffortRun {
  private:
   // The batches that a pass may use, the others are for the check of its work.
   BatchSource usable_data() const {
-    return [source = open_(), left = batches_ - held_out_count()]() mutable {
-      return left-- == 0 ? std::nullopt : source();
+    return own(BatchSource([source = open_(), left = batches_ - held_out_count()]() mutable {
+      return left == 0 ? std::nullopt : (--left, source());
+    }));
+  }
+  // Of several processes each takes every so-manieth.
+  BatchSource own(BatchSource source) const {
+    if (peers_ == nullptr) return source;
+    return [source = std::move(source), skip = peers_->rank(),
+            count = peers_->count()]() mutable -> std::optional<std::vector<c10::IValue>> {
+      for (size_t i = 0; i < skip; ++i)
+        if (!source()) return std::nullopt;
+      skip = count - 1;
+      return source();
     };
   }
+  size_t own(size_t batches) const { return count_of_own(peers_, batches); }
   size_t held_out_count() const { return batches_ < 2 ? 0 : std::max<size_t>(1, batches_ / 4); }
 
   // What is behind those, or the only batch.
   BatchSource held_out_data() const {
     BatchSource source = open_();
     for (size_t i = 0; batches_ > 1 && i < batches_ - held_out_count(); ++i) source();
-    return source;
+    return own(source);
   }
 
   void run_checked(AccuracyPass pass,
                    const std::function<void(const BatchSource&, Report&)>& work) {
     if (!can_run_stepwise(observed_.graph))
       // which says why it does nothing
-      return run_or_repeat(pass, [&](Report& report) { work(open_(), report); });
+      return run_or_repeat(pass, [&](Report& report) { work(own(open_()), report); });
     if (!reference_) reference_ = clone(observed_.graph);
-    auto check =
-        std::make_unique<HeldOutCheck>(observed_, HeldOutData(*reference_, held_out_data()));
+    auto check = std::make_unique<HeldOutCheck>(observed_,
+                                                HeldOutData(*reference_, held_out_data(), peers_));
     run_or_repeat(pass, [&](Report& report) {
       // rounding chooses biases itself, better from those of the float program
       if (first_check_) first_check_->undo();
@@ -181,14 +197,14 @@ class EffortRun {
   void smooth(const SmoothOptions& options) {
     const bool can_check = static_cast<bool>(can_run_stepwise(observed_.graph));
     std::optional<HeldOutData> check;
-    if (can_check) check.emplace(observed_.graph, held_out_data());
+    if (can_check) check.emplace(observed_.graph, held_out_data(), peers_);
     const double before = can_check ? check->error(observed_) : 0;
     const std::vector<std::shared_ptr<Observer>> calibrated = observed_.observers;
     const std::vector<SmoothedSpace> smoothed =
         smooth_activations(observed_, usable_data(), report_, options);
     if (smoothed.empty()) return;
     observed_.observers = fresh_observers(observed_);
-    octet::calibrate(observed_, open_());
+    calibrate_together(observed_, open_(), batches_, peers_);
     if (!can_check) return;
     const HeldOutGain gain{before, check->error(observed_)};
     report_.note("smooth: " + gain.description());
@@ -204,7 +220,7 @@ class EffortRun {
 
   void run_untimed(AccuracyPass pass) {
     const std::string_view stage = name_of(pass);
-    const auto batch_done = [this, stage](size_t done) { advance(stage, done, batches_); };
+    const auto batch_done = [this, stage](size_t done) { advance(stage, done, own(batches_)); };
     const auto part_done = [this, stage](size_t done, size_t total) {
       advance(stage, done, total);
     };
@@ -220,12 +236,14 @@ class EffortRun {
         SmoothOptions options;
         options.applies = filter_of(pass);
         options.progress = batch_done;
+        options.peers = peers_;
         return smooth(options);
       }
       case AccuracyPass::kRanges: {
         RangeOptions options;
         options.applies = filter_of(pass);
         options.progress = part_done;
+        options.peers = peers_;
         return run_or_repeat(pass, [&](Report& report) {
           ranges_changed_ = tune_ranges(observed_, usable_data(), report, options).changed;
         });
@@ -233,6 +251,7 @@ class EffortRun {
       case AccuracyPass::kRound:
       case AccuracyPass::kAdaptive: {
         RoundingOptions options;
+        options.peers = peers_;
         options.applies = filter_of(pass);
         options.progress = layer_done;
         run_checked(pass, [&](const BatchSource& data, Report& report) {
@@ -244,6 +263,7 @@ class EffortRun {
       }
       case AccuracyPass::kCorrectBias: {
         BiasOptions options;
+        options.peers = peers_;
         options.applies = filter_of(pass);
         options.progress = layer_done;
         run_checked(pass, [&](const BatchSource& data, Report& report) {
@@ -278,6 +298,7 @@ class EffortRun {
   std::vector<EffortStage> stages_;
   EffortJournal* journal_;
   const PassFilter& applies_;
+  Peers* peers_;
   size_t outcomes_ = 0;  // of the journal, that have been repeated or added
   size_t ranges_changed_ = 0;
 };
@@ -339,9 +360,16 @@ std::vector<EffortStage> calibrate_with_passes(ObservedGraph& observed, const Da
                                                size_t batches,
                                                const std::vector<AccuracyPass>& passes,
                                                Report& report, const EffortProgress& progress,
-                                               EffortJournal* journal, const PassFilter& applies) {
+                                               EffortJournal* journal, const PassFilter& applies,
+                                               Peers* peers) {
+  const size_t usable = batches < 2 ? batches : batches - std::max<size_t>(1, batches / 4);
+  if (peers != nullptr && usable < peers->count())
+    throw Error("quantize", "data",
+                fmt::format("{} of the {} batches are for the passes, which {} processes cannot "
+                            "share; start no more than {}",
+                            usable, batches, peers->count(), usable));
   const Order order(passes);
-  EffortRun run(observed, open, batches, report, progress, journal, applies);
+  EffortRun run(observed, open, batches, report, progress, journal, applies, peers);
   run.run_chain(order.equalize);
   run.calibrate_now();
   run.run_chain(order.smooth);

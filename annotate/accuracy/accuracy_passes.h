@@ -11,6 +11,7 @@
 #include "annotate/accuracy/pass_outcome.h"
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/observed/observed_graph.h"
+#include "annotate/observed/peers.h"
 #include "core/base/report.h"
 
 namespace octet {
@@ -75,12 +76,14 @@ struct EffortJournal {
 // prepared and not calibrated. batches: how many the data has. Throws what the passes and
 // calibrate() throw. Returns the stages that ran with their time. Passes whose outcomes stand in
 // the journal are not run but done again: given the same graph, data and passes the result has the
-// same bits. What the others do is added.
-std::vector<EffortStage> calibrate_with_passes(ObservedGraph& observed, const DataOpener& open,
-                                               size_t batches,
-                                               const std::vector<AccuracyPass>& passes,
-                                               Report& report, const EffortProgress& progress = {},
-                                               EffortJournal* journal = nullptr,
-                                               const PassFilter& applies = {});
+// same bits. What the others do is added. peers: processes that do the same with the same data at
+// the same time, each on a part of the batches; all end with the same program, that of one process
+// but for the order of sums and what merging observers costs (Observer::merge). Throws
+// Error("quantize", "data", ...) when the passes have fewer batches than there are processes. null:
+// none.
+std::vector<EffortStage> calibrate_with_passes(
+    ObservedGraph& observed, const DataOpener& open, size_t batches,
+    const std::vector<AccuracyPass>& passes, Report& report, const EffortProgress& progress = {},
+    EffortJournal* journal = nullptr, const PassFilter& applies = {}, Peers* peers = nullptr);
 
 }  // namespace octet

@@ -22,7 +22,8 @@ at::Tensor rounded_weight(const ObservedGraph& observed, const MatrixLayer& laye
   return grid.values(grid.nearest(weight));
 }
 
-LayerMeans means_of(const MatrixLayer& layer, const std::vector<LayerSample>& samples) {
+LayerMeans means_of(const MatrixLayer& layer, const std::vector<LayerSample>& samples,
+                    Peers* peers) {
   LayerMeans means;
   for (const LayerSample& sample : samples) {
     const at::Tensor input = input_rows(layer, sample.quantized_input);
@@ -34,16 +35,18 @@ LayerMeans means_of(const MatrixLayer& layer, const std::vector<LayerSample>& sa
     means.input_mean = means.input_mean.defined() ? means.input_mean + input_sum : input_sum;
     means.output_mean = means.output_mean.defined() ? means.output_mean + output_sum : output_sum;
   }
+  sum_over(peers, {means.input_mean, means.output_mean});
+  means.rows = sum_over(peers, means.rows);
   means.input_mean /= means.rows;
   means.output_mean /= means.rows;
   return means;
 }
 
 at::Tensor corrected_bias(const ObservedGraph& observed, const MatrixLayer& layer,
-                          const std::vector<LayerSample>& samples) {
+                          const std::vector<LayerSample>& samples, Peers* peers) {
   // [groups, out / groups, columns]
   const at::Tensor matrices = to_matrices(layer, rounded_weight(observed, layer)).to(at::kDouble);
-  const at::Tensor bias = means_of(layer, samples).best_bias(matrices).reshape({-1});
+  const at::Tensor bias = means_of(layer, samples, peers).best_bias(matrices).reshape({-1});
   if (!at::isfinite(bias).all().item<bool>())
     throw Error("bias correction", "%" + layer.name(),
                 "got NaN or infinities for the calibration data, want numbers; clean the data or "
@@ -72,15 +75,16 @@ int correct_biases(ObservedGraph& observed, const BatchSource& data, Report& rep
   LayerWalk walk(observed, std::move(layers), data, kStage,
                  {.max_bytes = options.max_bytes, .reference = options.reference});
   while (walk.next()) {
-    const at::Tensor bias = corrected_bias(observed, walk.layer(), walk.samples());
+    const at::Tensor bias = corrected_bias(observed, walk.layer(), walk.samples(), options.peers);
     if (!at::equal(bias, bias_of(walk.layer()))) {
       walk.change_bias(bias);
       ++changed;
     }
     if (options.progress) options.progress(walk.index() + 1, total, walk.layer().name());
   }
+  const bool left_out = sum_over(options.peers, walk.left_data_out() ? 1 : 0) > 0;
   report.note(fmt::format("{}: {} of {} biases changed{}", kStage, changed, total,
-                          walk.left_data_out() ? "; memory did not do for all batches" : ""));
+                          left_out ? "; memory did not do for all batches" : ""));
   return changed;
 }
 

@@ -19,6 +19,8 @@ struct BiasOptions {
   // graph stands
   const Graph* reference = nullptr;
   NodeFilter applies = {};  // of the layers
+  // others that walk on other batches at the same time: sums are over all; null: none
+  Peers* peers = nullptr;
   std::function<void(size_t done, size_t total, const std::string& layer)> progress = {};
 };
 

@@ -1,5 +1,6 @@
 #include "annotate/accuracy/held_out_check.h"
 
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -33,7 +34,8 @@ std::vector<c10::IValue> row_means(const std::vector<c10::IValue>& outputs,
 
 }  // namespace
 
-HeldOutData::HeldOutData(const Graph& reference, const BatchSource& data) {
+HeldOutData::HeldOutData(const Graph& reference, const BatchSource& data, Peers* peers)
+    : peers_(peers) {
   Interpreter interpreter = float_interpreter(reference);
   const std::optional<size_t> mask_input = find_padding_mask(reference);
   while (std::optional<std::vector<c10::IValue>> batch = data()) {
@@ -41,19 +43,21 @@ HeldOutData::HeldOutData(const Graph& reference, const BatchSource& data) {
     masks_.push_back(padding_mask_of(*batch, mask_input));
     batches_.push_back(std::move(*batch));
   }
-  if (batches_.empty()) throw Error("quantize", "data", "no batches, got 0, want at least 1");
+  if (batches_.empty() && peers == nullptr)
+    throw Error("quantize", "data", "no batches, got 0, want at least 1");
 }
 
 double HeldOutData::error(const ObservedGraph& observed) const {
   FakeQuantRun run(observed, batches_);
-  double rows = 0;
-  double means = 0;
+  std::array<double, 3> sums = {0, 0, static_cast<double>(batches_.size())};
+  auto& [rows, means, count] = sums;
   for (size_t i = 0; i < batches_.size(); ++i) {
     const std::vector<c10::IValue> outputs = run.run(i);
     rows += relative_error(outputs_[i], outputs, masks_[i]);
     means += relative_error(row_means(outputs_[i], masks_[i]), row_means(outputs, masks_[i]));
   }
-  return std::sqrt(rows * means) / static_cast<double>(batches_.size());
+  if (peers_ != nullptr) peers_->sum(sums);
+  return std::sqrt(rows * means) / count;
 }
 
 bool HeldOutGain::is_enough() const { return after <= before * std::pow(10.0, -kLeastGainDb / 10); }

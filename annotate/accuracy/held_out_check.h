@@ -12,6 +12,7 @@
 
 #include "annotate/accuracy/matrix_layers.h"
 #include "annotate/calibrate/calibrate.h"
+#include "annotate/observed/peers.h"
 
 namespace octet {
 
@@ -19,8 +20,9 @@ namespace octet {
 class HeldOutData {
  public:
   // Keeps all batches of `data`, with the outputs of `reference`, the float program. Throws
-  // Error("quantize", "data", ...) without data.
-  HeldOutData(const Graph& reference, const BatchSource& data);
+  // Error("quantize", "data", ...) without data. peers: those that have other batches, whose errors
+  // count too; must outlive this; null: none.
+  HeldOutData(const Graph& reference, const BatchSource& data, Peers* peers = nullptr);
   // Squared, relative to the outputs' energy. REQUIRES: can_run_stepwise(observed.graph); observed
   // is calibrated.
   double error(const ObservedGraph& observed) const;
@@ -29,6 +31,7 @@ class HeldOutData {
   std::vector<std::vector<c10::IValue>> batches_;
   std::vector<std::vector<c10::IValue>> outputs_;
   std::vector<at::Tensor> masks_;
+  Peers* peers_;
 };
 
 // "A -> B dB on calibration data held out"; and whether that is a gain worth keeping.

@@ -8,6 +8,7 @@
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/median.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 
 #include "core/base/error.h"
 
@@ -27,6 +28,28 @@ std::vector<LayerSample> single_images(const MatrixLayer& layer, const LayerSamp
 
 void accumulate(at::Tensor& sum, const at::Tensor& part) {
   sum = sum.defined() ? sum.add_(part) : part.to(at::kDouble);
+}
+
+LayerStatistics zeros_of(const MatrixLayer& layer) {
+  const at::Tensor matrices = to_matrices(layer, weight_of(layer));
+  const int64_t groups = matrices.size(0), outputs = matrices.size(1), columns = matrices.size(2);
+  LayerStatistics zeros;
+  zeros.hessian = at::zeros({groups, columns, columns}, at::kDouble);
+  zeros.cross = at::zeros({groups, outputs, columns}, at::kDouble);
+  zeros.input_mean = at::zeros({groups, columns}, at::kDouble);
+  zeros.output_mean = at::zeros({groups, outputs}, at::kDouble);
+  return zeros;
+}
+
+// Before the means are divided by the rows.
+void sum_over(Peers& peers, LayerStatistics& sums) {
+  const at::Tensor numbers = at::zeros({2}, at::kDouble);
+  double* pair = numbers.data_ptr<double>();
+  pair[0] = sums.energy;
+  pair[1] = sums.rows;
+  octet::sum_over(&peers, {sums.hessian, sums.cross, sums.input_mean, sums.output_mean, numbers});
+  sums.energy = pair[0];
+  sums.rows = pair[1];
 }
 
 }  // namespace
@@ -76,8 +99,8 @@ LayerStatistics LayerStatistics::centered() const {
 
 LayerStatistics collect_statistics(const MatrixLayer& layer,
                                    const std::vector<LayerSample>& samples, const at::Tensor& bias,
-                                   const std::string& stage) {
-  LayerStatistics result;
+                                   const std::string& stage, Peers* peers) {
+  LayerStatistics result = peers == nullptr ? LayerStatistics() : zeros_of(layer);
   const at::NoGradGuard no_grad;
   for (const LayerSample& sample : samples)
     for (const LayerSample& image : single_images(layer, sample)) {
@@ -93,6 +116,7 @@ LayerStatistics collect_statistics(const MatrixLayer& layer,
       result.energy += (y * y * weights).sum(at::kDouble).item<double>();
       result.rows += weights.slice(0, 0, 1).sum(at::kDouble).item<double>();
     }
+  if (peers != nullptr) sum_over(*peers, result);
   if (result.rows == 0)
     throw Error(stage, "%" + layer.name(),
                 "the data has no row for this layer, want at least 1; give other data");

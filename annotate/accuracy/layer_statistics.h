@@ -11,6 +11,7 @@
 
 #include "annotate/accuracy/layer_walk.h"
 #include "annotate/accuracy/matrix_layers.h"
+#include "annotate/observed/peers.h"
 
 namespace octet {
 
@@ -47,10 +48,11 @@ struct LayerStatistics : LayerMeans {
 // Of both data together.
 LayerStatistics sum_of(const LayerStatistics& one, const LayerStatistics& other);
 
-// bias: what to take off the outputs, undefined for none. Throws Error(stage, "%op", ...) when the
-// data holds NaN or infinities.
+// bias: what to take off the outputs, undefined for none. peers: those whose samples count too;
+// with them there may be no sample here. Throws Error(stage, "%op", ...) when the data holds NaN or
+// infinities.
 LayerStatistics collect_statistics(const MatrixLayer& layer,
                                    const std::vector<LayerSample>& samples, const at::Tensor& bias,
-                                   const std::string& stage);
+                                   const std::string& stage, Peers* peers = nullptr);
 
 }  // namespace octet

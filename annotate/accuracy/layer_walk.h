@@ -14,6 +14,7 @@
 
 #include "annotate/accuracy/matrix_layers.h"
 #include "annotate/calibrate/calibrate.h"
+#include "annotate/observed/peers.h"
 
 namespace octet {
 

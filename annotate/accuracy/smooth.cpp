@@ -8,6 +8,9 @@
 #include <unordered_map>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
@@ -65,8 +68,43 @@ void add_batch(ChannelStatistics& known, const at::Tensor& rows) {
 // Of what an observer node hands on, where it is one's.
 std::string name_of(const Value* value) { return through_observers(value)->name(); }
 
+// Of all processes, in the order of the spaces. Minima and maxima are float32 numbers.
+void share_statistics(StatisticsMap& statistics, const std::vector<ChannelSpace>& spaces,
+                      Peers& peers) {
+  std::vector<ChannelStatistics*> all;
+  const auto add = [&](const Value* value) {
+    const auto found = statistics.find(value);
+    if (found != statistics.end() && std::find(all.begin(), all.end(), &found->second) == all.end())
+      all.push_back(&found->second);
+  };
+  for (const ChannelSpace& space : spaces) {
+    for (const ScaledOp& taker : space.takers) add(taker.input);
+    for (const ChannelClamp& clamp : space.clamps) add(clamp.input);
+  }
+  std::vector<float> ends;
+  std::vector<at::Tensor> sums;
+  for (ChannelStatistics* each : all) {
+    const at::Tensor both = at::cat({each->min, -each->max}).to(at::kFloat);
+    ends.insert(ends.end(), both.const_data_ptr<float>(),
+                both.const_data_ptr<float>() + both.numel());
+    sums.push_back(each->mean_square * each->batches);
+    sums.push_back(at::full({1}, each->batches, at::kDouble));
+  }
+  peers.min(ends);
+  sum_over(&peers, sums);
+  float* next = ends.data();
+  for (size_t i = 0; i < all.size(); ++i) {
+    const int64_t count = all[i]->min.numel();
+    all[i]->min = at::from_blob(next, {count}, at::kFloat).to(at::kDouble);
+    all[i]->max = -at::from_blob(next + count, {count}, at::kFloat).to(at::kDouble);
+    all[i]->batches = sums[2 * i + 1].item<double>();
+    all[i]->mean_square = sums[2 * i] / all[i]->batches;
+    next += 2 * count;
+  }
+}
+
 StatisticsMap collect(const ObservedGraph& observed, const std::vector<ChannelSpace>& spaces,
-                      const BatchSource& data, const ProgressCallback& progress) {
+                      const BatchSource& data, const ProgressCallback& progress, Peers* peers) {
   std::unordered_map<const Value*, const ChannelDims*> wanted;
   for (const ChannelSpace& space : spaces) {
     for (const ScaledOp& taker : space.takers) wanted[taker.input] = &space.dims_of(taker.input);
@@ -95,6 +133,7 @@ StatisticsMap collect(const ObservedGraph& observed, const std::vector<ChannelSp
     interpreter.run(*batch);
     if (progress) progress(++batches);
   }
+  if (peers != nullptr) share_statistics(statistics, spaces, *peers);
   for (const auto& [value, known] : statistics)
     if (!at::isfinite(known.mean_square).all().item<bool>())
       throw Error("smooth", "%" + name_of(value),
@@ -293,7 +332,8 @@ std::vector<SmoothedSpace> smooth_activations(ObservedGraph& observed, const Bat
   std::vector<SmoothedSpace> smoothed;
   const size_t tried = spaces.size();
   if (!spaces.empty()) {
-    const StatisticsMap statistics = collect(observed, spaces, data, options.progress);
+    const StatisticsMap statistics =
+        collect(observed, spaces, data, options.progress, options.peers);
     // Chosen for all before any is scaled: an op may take one set and make another, which the
     // statistics do not follow.
     for (ChannelSpace& space : spaces) {

@@ -20,6 +20,7 @@
 #include "annotate/accuracy/norm_split.h"
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/observed/observed_graph.h"
+#include "annotate/observed/peers.h"
 #include "core/base/report.h"
 
 namespace octet {
@@ -39,6 +40,8 @@ struct SmoothOptions {
   // a set of channels is left alone unless all of its ops are chosen
   NodeFilter applies = {};
   ProgressCallback progress = {};
+  // others that read other batches: the statistics are of all; null: none
+  Peers* peers = nullptr;
 };
 
 struct SmoothedSpace {

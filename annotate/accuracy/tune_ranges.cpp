@@ -52,7 +52,8 @@ class RangeSearch {
         expected_(std::move(samples.outputs)),
         masks_(std::move(samples.masks)),
         options_(options),
-        run_(observed, std::move(samples.batches)) {}
+        run_(observed, std::move(samples.batches)),
+        total_(sum_over(options.peers, static_cast<double>(expected_.size()))) {}
 
   RangeTuning tune() {
     RangeTuning result;
@@ -70,7 +71,7 @@ class RangeSearch {
   }
 
  private:
-  double mean_db() const { return to_db(least_ / static_cast<double>(expected_.size())); }
+  double mean_db() const { return to_db(least_ / total_); }
 
   // Of activations, in the order in which the program comes to them.
   std::vector<int> groups_to_tune() const {
@@ -103,9 +104,13 @@ class RangeSearch {
     double sum = 0;
     for (size_t batch = 0; batch < expected_.size(); ++batch) {
       sum += relative_error(expected_[batch], run_.run(batch), masks_[batch]);
-      if (!(sum <= limit)) return std::numeric_limits<double>::infinity();
+      if (!(sum <= limit)) {
+        sum = std::numeric_limits<double>::infinity();
+        break;
+      }
     }
-    return sum;
+    sum = sum_over(options_.peers, sum);
+    return sum <= limit ? sum : std::numeric_limits<double>::infinity();
   }
 
   std::vector<Bounds> candidates(const Observer& observer) const {
@@ -160,10 +165,13 @@ class RangeSearch {
   std::vector<at::Tensor> masks_;
   const RangeOptions& options_;
   FakeQuantRun run_;
+  double total_;      // batches
   double least_ = 0;  // the error with the ranges as they are
 };
 
-Samples read_samples(const ObservedGraph& observed, const BatchSource& data, size_t most) {
+Samples read_samples(const ObservedGraph& observed, const BatchSource& data, size_t total,
+                     Peers* peers) {
+  const size_t most = count_of_own(peers, total);
   Samples samples;
   Interpreter interpreter = float_interpreter(observed.graph);
   const std::optional<size_t> mask_input = find_padding_mask(observed.graph);
@@ -174,7 +182,8 @@ Samples read_samples(const ObservedGraph& observed, const BatchSource& data, siz
     samples.masks.push_back(padding_mask_of(*batch, mask_input));
     samples.batches.push_back(std::move(*batch));
   }
-  if (samples.batches.empty()) throw Error("ranges", "data", "no batches, got 0, want at least 1");
+  if (samples.batches.empty() && peers == nullptr)
+    throw Error("ranges", "data", "no batches, got 0, want at least 1");
   return samples;
 }
 
@@ -192,7 +201,8 @@ RangeTuning tune_ranges(ObservedGraph& observed, const BatchSource& data, Report
   }
   note_padding_mask(observed.graph, "ranges", report);
   const RangeTuning result =
-      RangeSearch(observed, read_samples(observed, data, options.batches), options).tune();
+      RangeSearch(observed, read_samples(observed, data, options.batches, options.peers), options)
+          .tune();
   report.note(fmt::format("ranges: {} of {} changed, {:.2f} -> {:.2f} dB on the calibration data",
                           result.changed, result.ranges, result.before_db, result.after_db));
   return result;

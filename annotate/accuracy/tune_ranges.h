@@ -10,6 +10,7 @@
 
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/observed/observed_graph.h"
+#include "annotate/observed/peers.h"
 #include "core/base/report.h"
 
 namespace octet {
@@ -22,6 +23,9 @@ struct RangeOptions {
   std::vector<double> factors = {1.15, 0.9, 0.8, 0.65};
   // of the ops that make the observed values, or read them when they are inputs
   NodeFilter applies = {};
+  // others that try the same ranges on other batches: `data` has every so-manieth, and `batches` is
+  // the number of all; null: none
+  Peers* peers = nullptr;
   std::function<void(size_t done, size_t total)> progress = {};  // after each range
 };
 

@@ -41,14 +41,18 @@ struct SplitData {
 };
 
 // The last ones of `samples` by number, or of the only one by its first dimension; where there is
-// only one row, it serves both.
+// only one row, it serves both. With peers the last ones of all samples, of which each process has
+// every so-manieth.
 SplitData split_data(const MatrixLayer& layer, const std::vector<LayerSample>& samples,
-                     double held_out, const at::Tensor& bias, const std::string& stage) {
+                     double held_out, const at::Tensor& bias, const std::string& stage,
+                     Peers* peers) {
   std::vector<LayerSample> fit = samples;
   std::vector<LayerSample> check;
-  if (samples.size() > 1) {
-    const auto count = static_cast<size_t>(std::clamp(std::lround(held_out * samples.size()), 1L,
-                                                      static_cast<long>(samples.size()) - 1));
+  const double total = sum_over(peers, static_cast<double>(samples.size()));
+  if (total > 1) {
+    const long last = std::clamp(std::lround(held_out * total), 1L, std::lround(total) - 1);
+    const size_t kept = count_of_own(peers, static_cast<size_t>(std::lround(total) - last));
+    const size_t count = samples.size() - std::min(samples.size(), kept);
     check.assign(samples.end() - static_cast<ptrdiff_t>(count), samples.end());
     fit.resize(samples.size() - count);
   } else if (const int64_t size = samples.front().quantized_input.size(0);
@@ -66,8 +70,9 @@ SplitData split_data(const MatrixLayer& layer, const std::vector<LayerSample>& s
          all.float_output.narrow(0, size - count, count)}
     };
   }
-  SplitData split{.fit = collect_statistics(layer, fit, bias, stage), .check = {}};
-  split.check = check.empty() ? split.fit : collect_statistics(layer, check, bias, stage);
+  SplitData split{.fit = collect_statistics(layer, fit, bias, stage, peers), .check = {}};
+  const bool serves_both = check.empty() && total <= 1;
+  split.check = serves_both ? split.fit : collect_statistics(layer, check, bias, stage, peers);
   return split;
 }
 
@@ -82,7 +87,7 @@ class LayerRounder {
         options_(options),
         weight_(weight_of(layer_)),
         bias_(bias_of(layer_)),
-        data_(split_data(layer_, walk.samples(), options.held_out, bias_, stage)),
+        data_(split_data(layer_, walk.samples(), options.held_out, bias_, stage, options.peers)),
         near_(values(matrices(grid_.nearest(weight_)))) {}
 
   LayerRounding run() {
@@ -227,9 +232,10 @@ std::vector<LayerRounding> round_weights(ObservedGraph& observed, const BatchSou
     results.push_back(result);
     if (options.progress) options.progress(results.size(), layers.size(), result.layer);
   }
-  if (walk.left_data_out())
-    report.note(fmt::format("{}: {} batches used, the others do not fit into {} MB", stage,
-                            walk.batches(), options.max_bytes >> 20));
+  const double used = sum_over(options.peers, static_cast<double>(walk.batches()));
+  if (sum_over(options.peers, walk.left_data_out() ? 1 : 0) > 0)
+    report.note(fmt::format("{}: {} batches used, the others do not fit into {} MB", stage, used,
+                            options.max_bytes >> 20));
   return results;
 }
 

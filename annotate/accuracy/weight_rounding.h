@@ -57,6 +57,8 @@ struct RoundingOptions {
   // graph stands
   const Graph* reference = nullptr;
   NodeFilter applies = {};  // of the layers
+  // others that walk on other batches at the same time: sums are over all; null: none
+  Peers* peers = nullptr;
   // after each layer
   std::function<void(size_t done, size_t total, const std::string& layer)> progress = {};
 };

@@ -35,6 +35,23 @@ at::Tensor signed_sum(const std::vector<at::Tensor>& outputs, at::Generator& ran
   return sum;
 }
 
+// Of a batch of this process among those of all.
+uint64_t place_of(size_t batch, const SensitivityOptions& options) {
+  return options.peers == nullptr ? batch : batch * options.peers->count() + options.peers->rank();
+}
+
+// Returns the number of all batches.
+size_t share_sums(Sensitivities& result, double& energy, double& noise, size_t batches,
+                  Peers& peers) {
+  std::vector<double> sums = {energy, noise, static_cast<double>(batches)};
+  for (const OpSensitivity& op : result.ops) sums.push_back(op.output_error);
+  peers.sum(sums);
+  energy = sums[0];
+  noise = sums[1];
+  for (size_t i = 0; i < result.ops.size(); ++i) result.ops[i].output_error = sums[i + 3];
+  return static_cast<size_t>(sums[2]);
+}
+
 }  // namespace
 
 Sensitivities estimate_sensitivities(const Graph& reference, const Graph& subject,
@@ -59,12 +76,13 @@ Sensitivities estimate_sensitivities(const Graph& reference, const Graph& subjec
   Interpreter interpreter(
       shadow.graph,
       {.after_node = {}, .handlers = {{kCompareTarget, take}}, .record_gradients = true});
-  at::Generator random = at::detail::createCPUGenerator(options.seed);
   const c10::AutoGradMode grad_mode(true);
   double energy = 0, noise = 0;
   size_t batches = 0;
   for (std::optional<Values> batch; (batch = data()); ++batches) {
     injected.clear();
+    at::Generator random =
+        at::detail::createCPUGenerator(options.seed + place_of(batches, options));
     const Values values = interpreter.run(*batch);
     std::vector<at::Tensor> wanted;
     for (size_t i = 0; i < outputs; ++i) {
@@ -89,6 +107,8 @@ Sensitivities estimate_sensitivities(const Graph& reference, const Graph& subjec
     }
     if (options.progress) options.progress(batches + 1);
   }
+  if (options.peers != nullptr)
+    batches = share_sums(result, energy, noise, batches, *options.peers);
   if (batches == 0)
     throw Error("compare", "the data", "holds no batch; give at least one set of inputs");
   for (OpSensitivity& op : result.ops) {

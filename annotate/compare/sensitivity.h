@@ -6,6 +6,7 @@
 
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/compare/compare.h"
+#include "annotate/observed/peers.h"
 #include "core/graph/graph.h"
 
 namespace octet {
@@ -29,6 +30,9 @@ struct SensitivityOptions {
   int probes = 4;  // random vectors a batch; more make the estimate steadier
   uint64_t seed = 0;
   ProgressCallback progress = {};
+  // others that run other batches: of all batches each process has every so-manieth, perhaps none;
+  // all get the same result; null: none
+  Peers* peers = nullptr;
 };
 
 // Keeps the float tensors of one batch, for their gradients. Throws what shadow() throws.

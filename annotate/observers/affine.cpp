@@ -282,6 +282,12 @@ QParams AffineObserver::calculate_qparams() const {
   return result;
 }
 
+Sees AffineObserver::sees() const {
+  const bool is_of_rows =
+      args_.is_dynamic && options().granularity.kind != Granularity::Kind::kPerTensor;
+  return kind_ == Kind::kPlaceholder || is_of_rows ? Sees::kNothing : Sees::kAll;
+}
+
 ObserverState AffineObserver::state() const {
   if (!min_.defined()) return {};
   ObserverState result;

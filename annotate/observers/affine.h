@@ -27,6 +27,8 @@ class AffineObserver : public Observer {
   // One scale and zero point for each block, in row-major order; block_size of the tensor observed
   // last, empty when the state was loaded.
   QParams calculate_qparams() const override;
+  // of blocks that are rows' own, each row has what it wants
+  Sees sees() const override;
   bool refuses_nan() const override { return true; }
   bool keeps_state() const override { return kind_ != Kind::kPlaceholder; }
   bool has_data() const override { return kind_ == Kind::kPlaceholder || min_.defined(); }

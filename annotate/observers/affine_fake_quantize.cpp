@@ -59,7 +59,7 @@ void AffineFakeQuantize::update_qparams() {
   set_qparams(scale, zero_point);
 }
 
-at::Tensor AffineFakeQuantize::round(const at::Tensor& x) {
+at::Tensor AffineFakeQuantize::round(const at::Tensor& x, double) {
   if (!has_data()) return x;  // no number of blocks, so no scale
   const BlockReduction blocks = block_reduction(affine_->block_size(x.sizes()), x.sizes());
   const int64_t count = product(blocks.scales);

@@ -26,7 +26,7 @@ class AffineFakeQuantize : public FakeQuantize {
 
  protected:
   void update_qparams() override;
-  at::Tensor round(const at::Tensor& x) override;
+  at::Tensor round(const at::Tensor& x, double share) override;
 
  private:
   std::shared_ptr<AffineObserver> affine_;  // the observer

@@ -11,6 +11,7 @@ class PlaceholderObserver : public Observer {
  public:
   explicit PlaceholderObserver(ObserverArgs args);
   void observe(const at::Tensor&) override {}
+  Sees sees() const override { return Sees::kNothing; }
   QParams calculate_qparams() const override;
   bool has_data() const override { return true; }
   bool keeps_state() const override { return false; }
@@ -24,6 +25,7 @@ class NoopObserver : public Observer {
   // Throws Error("prepare", ...) for dynamic quantization.
   explicit NoopObserver(ObserverArgs args);
   void observe(const at::Tensor&) override {}
+  Sees sees() const override { return Sees::kNothing; }
   QParams calculate_qparams() const override;
   bool has_data() const override { return true; }
   bool keeps_state() const override { return false; }
@@ -34,6 +36,7 @@ class FixedQParamsObserver : public Observer {
  public:
   explicit FixedQParamsObserver(const FixedQParamsQuantizationSpec& spec);
   void observe(const at::Tensor&) override {}
+  Sees sees() const override { return Sees::kNothing; }
   QParams calculate_qparams() const override;
   bool has_data() const override { return true; }
   bool keeps_state() const override { return false; }
@@ -49,6 +52,7 @@ class DerivedObserver : public Observer {
   DerivedObserver(const DerivedQuantizationSpec& spec,
                   std::vector<std::shared_ptr<Observer>> sources);
   void observe(const at::Tensor&) override {}
+  Sees sees() const override { return Sees::kNothing; }
   QParams calculate_qparams() const override;
   bool has_data() const override;
   bool keeps_state() const override { return false; }

@@ -85,10 +85,15 @@ void FakeQuantize::observe(const at::Tensor& x) {
 
 at::Tensor FakeQuantize::forward(const at::Tensor& x) {
   observe(x.detach());
-  return fake_quant_enabled_ && x.numel() > 0 ? round(x) : x;
+  return fake_quant_enabled_ && x.numel() > 0 ? round(x, 1) : x;
 }
 
-at::Tensor FakeQuantize::round(const at::Tensor& x) {
+at::Tensor FakeQuantize::forward_part(const at::Tensor& x, const at::Tensor& ends, double share) {
+  if (ends.defined()) observe(ends);
+  return fake_quant_enabled_ && x.numel() > 0 ? round(x, share) : x;
+}
+
+at::Tensor FakeQuantize::round(const at::Tensor& x, double) {
   if (!is_per_channel(args_.qscheme))
     return fake_quantize_straight_through(x, scale_, zero_point_, quant_min_, quant_max_);
   if (!has_data()) return x;  // no channel count, so no scale
@@ -178,28 +183,44 @@ at::Tensor FusedMovingAvgObsFakeQuantize::run_op(const at::Tensor& x, bool fake_
 
 // The op takes the moving average of the two ends of x, and scale and zero point from that when it
 // rounds too; x itself is rounded in vectors.
-at::Tensor FusedMovingAvgObsFakeQuantize::run_per_tensor(const at::Tensor& x, bool fake_quant) {
+at::Tensor FusedMovingAvgObsFakeQuantize::run_per_tensor(const at::Tensor& x,
+                                                         const at::Tensor& seen, bool fake_quant) {
   {
     const at::NoGradGuard no_grad;
     at::Tensor ends = at::zeros({2});
     if (observer_enabled_) {
-      const auto [low, high] = at::aminmax(x);
+      const auto [low, high] = at::aminmax(seen);
       ends = at::stack({low, high});
     }
     run_op(ends, fake_quant);
   }
-  return fake_quant ? fake_quantize_straight_through(x, scale_, zero_point_, quant_min_, quant_max_)
-                    : x;
+  return fake_quant && x.numel() > 0
+             ? fake_quantize_straight_through(x, scale_, zero_point_, quant_min_, quant_max_)
+             : x;
 }
 
-at::Tensor FusedMovingAvgObsFakeQuantize::run(const at::Tensor& x, bool fake_quant) {
-  if (x.numel() == 0 || (!observer_enabled_ && !fake_quant)) return x;
+at::Tensor FusedMovingAvgObsFakeQuantize::run_per_channel(const at::Tensor& x,
+                                                          const at::Tensor& seen, bool fake_quant) {
+  if (x.is_same(seen)) return run_op(x, fake_quant);
+  {
+    const at::NoGradGuard no_grad;
+    run_op(seen, fake_quant);
+  }
+  return fake_quant && x.numel() > 0 ? at::fake_quantize_per_channel_affine(
+                                           x, scale_, zero_point_, 0, quant_min_, quant_max_)
+                                     : x;
+}
+
+at::Tensor FusedMovingAvgObsFakeQuantize::run(const at::Tensor& x, const at::Tensor& seen,
+                                              bool fake_quant) {
+  if (seen.numel() == 0 || (!observer_enabled_ && !fake_quant)) return x;
   // the op would take scale and zero point from an empty range
   if (!observer_enabled_ && !has_data()) return FakeQuantize::forward(x);
   ObserverState state = observer_->state();
   at::Tensor result;
   try {
-    result = is_per_channel(args_.qscheme) ? run_op(x, fake_quant) : run_per_tensor(x, fake_quant);
+    result = is_per_channel(args_.qscheme) ? run_per_channel(x, seen, fake_quant)
+                                           : run_per_tensor(x, seen, fake_quant);
   } catch (const c10::Error&) {  // it refuses NaN only after it has taken it into the range
     if (observer_enabled_) check_range();
     throw;

@@ -28,6 +28,9 @@ class FakeQuantize : public Observer {
   // quant_min, quant_max) - zero_point times scale, with gradients. Before the first data the scale
   // is 1 and the zero point 0.
   at::Tensor forward(const at::Tensor& x) override;
+  at::Tensor forward_part(const at::Tensor& x, const at::Tensor& ends, double share) override;
+  Sees sees() const override { return observer_->sees(); }
+  bool observes() const override { return observer_enabled_; }
   QParams calculate_qparams() const override { return observer_->calculate_qparams(); }
   bool has_data() const override { return observer_->has_data(); }
   bool is_idempotent() const override { return false; }  // its output depends on every call
@@ -63,7 +66,8 @@ class FakeQuantize : public Observer {
   struct WithBlocks {};
   FakeQuantize(ObserverArgs args, std::shared_ptr<Observer> observer, WithBlocks);
   virtual void update_qparams();  // from the observer, which has data
-  virtual at::Tensor round(const at::Tensor& x);
+  // share: as in forward_part
+  virtual at::Tensor round(const at::Tensor& x, double share);
 
   std::shared_ptr<Observer> observer_;
   bool observer_enabled_ = true;
@@ -81,21 +85,26 @@ class FusedMovingAvgObsFakeQuantize : public FakeQuantize {
   // Throws Error("prepare", ...) when the observer inside is no moving average, and for float
   // qparams and channel axes other than 0, which the op lacks.
   FusedMovingAvgObsFakeQuantize(ObserverArgs args, std::shared_ptr<Observer> observer);
-  void observe(const at::Tensor& x) override { run(x, false); }
+  void observe(const at::Tensor& x) override { run(x, x, false); }
   QParams calculate_qparams() const override;
   // From now on calculate_qparams() gives the scale and zero point that the forward pass rounded
   // with, but for scales below eps. The op's symmetric scale is another than the observer's (of -8
   // .. 7: by up to 7 %), so a program with the latter is not quite the one that was trained.
   void use_trained_qparams() { uses_trained_ = true; }
-  at::Tensor forward(const at::Tensor& x) override { return run(x, fake_quant_enabled_); }
+  at::Tensor forward(const at::Tensor& x) override { return run(x, x, fake_quant_enabled_); }
+  at::Tensor forward_part(const at::Tensor& x, const at::Tensor& ends, double) override {
+    return run(x, ends.defined() ? ends : x, fake_quant_enabled_);
+  }
 
  protected:
   void update_qparams() override;  // the op does it; takes over the range of the observer
 
  private:
-  at::Tensor run(const at::Tensor& x, bool fake_quant);
+  // seen: x, or what has the ends of the batch of which x is a part
+  at::Tensor run(const at::Tensor& x, const at::Tensor& seen, bool fake_quant);
   at::Tensor run_op(const at::Tensor& x, bool fake_quant);
-  at::Tensor run_per_tensor(const at::Tensor& x, bool fake_quant);
+  at::Tensor run_per_tensor(const at::Tensor& x, const at::Tensor& seen, bool fake_quant);
+  at::Tensor run_per_channel(const at::Tensor& x, const at::Tensor& seen, bool fake_quant);
   void reset_range();  // to what the observer knows
   // resets it and throws Error("calibrate", ...) when it holds NaN or infinities
   void check_range();

@@ -63,7 +63,7 @@ void LearnableFakeQuantize::observe(const at::Tensor& x) {
   update_qparams();
 }
 
-at::Tensor LearnableFakeQuantize::round(const at::Tensor& x) {
+at::Tensor LearnableFakeQuantize::round(const at::Tensor& x, double share) {
   if (scale_.detach().min().item<float>() < eps()) {
     const at::NoGradGuard no_grad;
     scale_.clamp_min_(eps());
@@ -71,7 +71,8 @@ at::Tensor LearnableFakeQuantize::round(const at::Tensor& x) {
   // Backward wants the scale of now. While it is learned nobody else writes to it; an observer
   // does, at each point of its group.
   const at::Tensor scale = is_learning_ ? scale_ : scale_.detach().clone();
-  const double elements = static_cast<double>(x.numel()) / static_cast<double>(scale_.numel());
+  const double elements =
+      static_cast<double>(x.numel()) / (share * static_cast<double>(scale_.numel()));
   const double factor =
       scaling_ == GradScaling::kOff ? 1 : 1 / std::sqrt(elements * static_cast<double>(quant_max_));
   // The ops round zero points up from .5 by cutting off behind the point, which is wrong below 0:

@@ -36,6 +36,7 @@ class LearnableFakeQuantize : public FakeQuantize {
   bool is_learning() const { return is_learning_; }
 
   void observe(const at::Tensor& x) override;
+  bool observes() const override { return observer_enabled_ || !has_data(); }
   // Those of training: scales of at least eps, zero points whole and within the range.
   QParams calculate_qparams() const override;
   void set_qparams(const at::Tensor& scale, const at::Tensor& zero_point) override;
@@ -45,7 +46,7 @@ class LearnableFakeQuantize : public FakeQuantize {
   std::vector<at::Tensor> parameters() const;
 
  protected:
-  at::Tensor round(const at::Tensor& x) override;
+  at::Tensor round(const at::Tensor& x, double share) override;
 
  private:
   GradScaling scaling_;

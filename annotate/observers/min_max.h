@@ -13,6 +13,7 @@ class MinMaxObserver : public Observer {
   MinMaxObserver(ObserverArgs args, Averaging averaging);
   void observe(const at::Tensor& x) override;
   QParams calculate_qparams() const override;
+  Sees sees() const override { return Sees::kEnds; }
   bool has_data() const override { return range_.has_data(); }
   bool refuses_nan() const override { return true; }
   ObserverState state() const override { return range_.state(); }
@@ -32,6 +33,7 @@ class PerChannelMinMaxObserver : public Observer {
   // ch_axis.
   void observe(const at::Tensor& x) override;
   QParams calculate_qparams() const override;
+  Sees sees() const override { return Sees::kChannelEnds; }
   bool has_data() const override { return range_.has_data(); }
   bool refuses_nan() const override { return true; }
   ObserverState state() const override { return range_.state(); }

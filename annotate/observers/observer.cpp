@@ -126,6 +126,11 @@ void Observer::check_mergeable(const Observer& other) const {
                 "percentile cannot be merged");
 }
 
+at::Tensor Observer::forward_part(const at::Tensor& x, const at::Tensor& ends, double) {
+  if (ends.defined()) observe(ends);
+  return x;
+}
+
 void Observer::merge(const Observer&) {
   throw Error("state", fmt::format("observer \"{}\"", args_.choice.name),
               "cannot be merged; calibrate it on one machine");

@@ -44,6 +44,14 @@ struct ObserverState {
   bool operator==(const ObserverState&) const = default;
 };
 
+// What a kind takes from a tensor: enough to know how parts of a batch become one.
+enum class Sees {
+  kNothing,      // or what each row has for itself
+  kEnds,         // minimum and maximum
+  kChannelEnds,  // those of each index of dimension ch_axis (default 0)
+  kAll
+};
+
 class Observer {
  public:
   // Resolves the quant range; throws Error("prepare", ...) when the arguments contradict each
@@ -58,6 +66,13 @@ class Observer {
     observe(x);
     return x;
   }
+  // The same for x that is a part of a batch. `ends`, which is observed, has the least and greatest
+  // values of the whole batch, as sees() wants them; undefined: nothing is observed. share: of the
+  // batch's elements that x has, in (0, 1].
+  virtual at::Tensor forward_part(const at::Tensor& x, const at::Tensor& ends, double share);
+  virtual Sees sees() const { return Sees::kAll; }
+  // Whether forward() observes as things are switched.
+  virtual bool observes() const { return true; }
   // Throws Error("convert", ...) when nothing was observed and the kind needs data.
   virtual QParams calculate_qparams() const = 0;
   virtual bool has_data() const = 0;

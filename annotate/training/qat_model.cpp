@@ -1,5 +1,6 @@
 #include "annotate/training/qat_model.h"
 
+#include <set>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -8,6 +9,8 @@
 #include "annotate/observers/fake_quantize.h"
 #include "annotate/observers/learnable_fake_quantize.h"
 #include "annotate/training/qat_conv_bn.h"
+#include "annotate/training/shared_batch_norm.h"
+#include "annotate/training/shared_points.h"
 #include "core/base/error.h"
 
 namespace octet {
@@ -20,10 +23,11 @@ std::unique_ptr<Graph> as_it_runs(const Graph& prepared) {
 }
 
 std::vector<c10::IValue> run_point(const ObservedGraph& observed, const Node& point,
-                                   const std::vector<c10::IValue>& arguments) {
+                                   const std::vector<c10::IValue>& arguments, BatchParts* parts) {
   Observer& observer = *observed.observers.at(static_cast<size_t>(group_of(point)));
+  const at::Tensor x = arguments.at(0).toTensor();
   try {
-    return {observer.forward(arguments.at(0).toTensor())};
+    return {parts == nullptr ? observer.forward(x) : forward_part(observer, x, *parts)};
   } catch (const Error& error) {
     throw Error("train", "%" + observed_value(point)->name(), error.without_stage());
   }
@@ -31,16 +35,31 @@ std::vector<c10::IValue> run_point(const ObservedGraph& observed, const Node& po
 
 }  // namespace
 
-QatModel::QatModel(ObservedGraph prepared, std::map<std::string, Handler> handlers)
+QatModel::QatModel(ObservedGraph prepared, std::map<std::string, Handler> handlers,
+                   BatchParts* parts)
     : prepared_(std::make_unique<ObservedGraph>(std::move(prepared))),
-      program_(*as_it_runs(prepared_->graph), with_points(std::move(handlers))) {}
+      program_(*as_it_runs(prepared_->graph), with_points(std::move(handlers), parts)) {}
 
-std::map<std::string, Handler> QatModel::with_points(
-    std::map<std::string, Handler> handlers) const {
+std::map<std::string, Handler> QatModel::with_points(std::map<std::string, Handler> handlers,
+                                                     BatchParts* parts) const {
   const ObservedGraph* observed = prepared_.get();
+  if (parts != nullptr) {
+    check_parts(*observed);
+    handlers["aten.batch_norm.default"] = [parts](const Node& node,
+                                                  const std::vector<c10::IValue>& arguments) {
+      return run_shared_batch_norm(node, arguments, *parts);
+    };
+    const std::set<std::string> shared = points_of_batch(observed->graph);
+    handlers[std::string(kObserveTarget)] = [=](const Node& point,
+                                                const std::vector<c10::IValue>& arguments) {
+      return run_point(*observed, point, arguments,
+                       shared.contains(point.name()) ? parts : nullptr);
+    };
+    return handlers;
+  }
   handlers[std::string(kObserveTarget)] = [observed](const Node& point,
                                                      const std::vector<c10::IValue>& arguments) {
-    return run_point(*observed, point, arguments);
+    return run_point(*observed, point, arguments, nullptr);
   };
   return handlers;
 }

@@ -22,15 +22,18 @@
 #include <ATen/core/ivalue.h>
 
 #include "annotate/observed/observed_graph.h"
+#include "annotate/training/batch_parts.h"
 #include "annotate/training/trainable_graph.h"
 
 namespace octet {
 
 class QatModel {
  public:
-  // handlers: how to run ops that LibTorch does not know, by target. Throws Error("train", ...) as
-  // TrainableGraph does.
-  explicit QatModel(ObservedGraph prepared, std::map<std::string, Handler> handlers = {});
+  // handlers: how to run ops that LibTorch does not know, by target. parts: where each step's batch
+  // is run in parts; must outlive this. Throws Error("train", ...) as TrainableGraph does, and with
+  // parts as check_parts does.
+  explicit QatModel(ObservedGraph prepared, std::map<std::string, Handler> handlers = {},
+                    BatchParts* parts = nullptr);
 
   // inputs: flattened, as for Interpreter::run; returns the user outputs. Values pass through the
   // fake-quants: gradients are 1 inside of the quantized range and 0 outside. Throws Error("train",
@@ -65,7 +68,8 @@ class QatModel {
   ObservedGraph finish() &&;
 
  private:
-  std::map<std::string, Handler> with_points(std::map<std::string, Handler> handlers) const;
+  std::map<std::string, Handler> with_points(std::map<std::string, Handler> handlers,
+                                             BatchParts* parts) const;
 
   std::unique_ptr<ObservedGraph> prepared_;  // its address is known to the handlers
   TrainableGraph program_;

@@ -20,12 +20,17 @@ def has_mpi():
     return found and MPIRUN is not None
 
 
-def mpirun(count, *arguments):
+ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+def mpirun_command(count, *arguments):
+    return [MPIRUN, "--oversubscribe", "--bind-to", "none", "-n", str(count), OCTET, *arguments]
+
+
+def mpirun(count, *arguments, prefixes=("octet: ", "calibrate: ")):
     """Runs the command in `count` processes; returns (exit code, lines of stderr that are the command's)."""
-    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    result = subprocess.run([MPIRUN, "--oversubscribe", "--bind-to", "none", "-n", str(count), OCTET, *arguments], env=environment,
-                            capture_output=True, text=True, timeout=600)
-    return result.returncode, [line for line in result.stderr.splitlines() if line.startswith(("octet: ", "calibrate: "))]
+    result = subprocess.run(mpirun_command(count, *arguments), env=ENVIRONMENT, capture_output=True, text=True, timeout=600)
+    return result.returncode, [line for line in result.stderr.splitlines() if line.startswith(prefixes)]
 
 
 @unittest.skipUnless(has_mpi(), "built without MPI, or mpirun is not installed")

@@ -9,6 +9,7 @@ import pathlib
 import re
 import shlex
 import subprocess
+import sys
 import unittest
 from typing import NamedTuple
 
@@ -78,6 +79,11 @@ PLAN = {
              "print(octet.inspect", "INT8 ="],
             By("../python/test_guide.py"),
         ),
+    },
+    "tools/processes/README.md": {
+        "mpirun -n 2 octet qat": Run("several_processes"),
+        "# A hosts file": NotRun("wants several machines"),
+        ".venv/bin/python tools/processes/cost.py": Run("cost_of_machines"),
     },
     "tools/models/ZOO.md": {
         ".venv/bin/python tools/zoo/zoo.py": NotRun("takes hours; test_zoo.py runs the short form"),
@@ -206,6 +212,27 @@ class Pages(CommandTest):
         self.assertIn("isolated", self.shell(self.only("compare_and_tune", "sh")))
         for name in ("report.html", "report.csv", "tuned.pt2", "tuned.json", "tuned.html"):
             self.assertTrue(os.path.exists(self.path(name)), name)
+
+    @unittest.skipUnless(has_mpi(), "built without MPI, or mpirun is not installed")
+    def test_several_processes(self):
+        self.export_net()
+        self.save("data.pt", [(torch.randn(1, 3, 32, 32),) for _ in range(16)])
+        self.assertIn("2 processes; in a step each gives",
+                      self.shell(self.only("several_processes", "sh")))
+        for name in ("q.pt2", "c.pt", "int8.pt2", "tuned.pt2", "tuned.json"):
+            self.assertTrue(os.path.exists(self.path(name)), name)
+
+    def test_cost_of_machines(self):
+        """The page's table is what the tool prints."""
+        words = shlex.split(self.only("cost_of_machines", "sh").replace("\\\n", " "))
+        result = subprocess.run([sys.executable, ROOT / words[1], *words[2:]], check=True,
+                                capture_output=True, text=True)
+        page = (ROOT / "tools/processes/README.md").read_text()
+        self.assertIn("\n".join(result.stdout.splitlines()[2:]), page)
+        wrong = subprocess.run([sys.executable, ROOT / words[1], "--seconds", "0", "--megabytes",
+                                "1"], capture_output=True, text=True)
+        self.assertEqual(wrong.returncode, 2)
+        self.assertIn("want a number above 0, got 0", wrong.stderr)
 
     def test_recorded_op(self):
         net, data = self.export_net()

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "annotate/accuracy/accuracy_passes.h"
+#include "annotate/calibrate/shared_calibration.h"
 #include "annotate/observed/observer_state.h"
 #include "core/base/error.h"
 #include "tools/commands/command.h"
@@ -20,21 +21,6 @@ struct CalibrateCommandOptions {
   QuantizeFlow flow;
   std::string calibration, state;
 };
-
-// The states of all processes in order, as if their files were given to --state. "": a process
-// without data.
-void merge_states(ObservedGraph& observed, const std::vector<std::string>& states) {
-  bool is_first = true;
-  for (size_t i = 0; i < states.size(); ++i) {
-    if (states[i].empty()) continue;
-    const std::string source = fmt::format("process {}", i);
-    if (is_first)
-      observer_state_from_json(observed, states[i], source);
-    else
-      merge_observer_state_from_json(observed, states[i], source);
-    is_first = false;
-  }
-}
 
 void calibrate_command(const CalibrateCommandOptions& options) {
   Processes processes;
@@ -58,7 +44,7 @@ void calibrate_command(const CalibrateCommandOptions& options) {
   const std::vector<std::string> states = processes.gather(calibrate_part);
   if (processes.rank() != 0) return;
   if (processes.count() > 1) {
-    merge_states(*observed, states);
+    merge_parts(*observed, states);
     log_line(fmt::format("calibrate: {} processes", processes.count()));
   }
   save_observer_state(*observed, options.state);

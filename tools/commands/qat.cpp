@@ -20,6 +20,7 @@
 #include "core/pt2/writer.h"
 #include "tools/commands/command.h"
 #include "tools/common/messages.h"
+#include "tools/processes/processes.h"
 #include "tools/qat/train.h"
 #include "tools/quantize/flow.h"
 #include "tools/quantize/pass_rows.h"
@@ -146,16 +147,20 @@ void keep_freed_memory() {
 #endif
 }
 
-void train_and_write(const QatOptions& options) {
-  check_options(options);
+void train_and_write(const QatOptions& options, Processes& processes) {
+  if (processes.rank() == 0) check_options(options);
   const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   keep_freed_memory();
   Report report;
   const Graph float_model = read_pt2(options.flow.model);
   if (!options.flow.config.empty()) read_pass_rows(options.flow.config, {});
-  QatModel model(prepare_model(read_model(options.flow), options.flow, report));
+  SharedStep step(processes, float_model);
+  QatModel model(prepare_model(read_model(options.flow), options.flow, report), {},
+                 step.is_alone() ? nullptr : &step);
   if (!options.state.empty()) load_ranges(model.prepared(), options.state);
-  QatTrainer(model, float_model, options.train).run();
+  QatTrainer(model, float_model, options.train, step).run();
+  if (!step.is_first()) return;
+  if (!step.is_alone()) log_line(step.traffic());
   ObservedGraph trained = std::move(model).finish();
   const bool has_report = !options.report.empty();
   ReportFile report_file("qat", options.flow);
@@ -177,7 +182,10 @@ void train_and_write(const QatOptions& options) {
 
 void add_qat_command(CLI::App& app) {
   auto options = std::make_shared<QatOptions>();
-  CLI::App* command = app.add_subcommand("qat", "Train with fake quantization, then quantize");
+  CLI::App* command =
+      app.add_subcommand("qat",
+                         "Train with fake quantization, then quantize; mpirun shares "
+                         "each batch among processes");
   add_flow_options(*command, options->flow);
   add_train_options(*command, *options);
   command->add_option("--output", options->output, "The quantized .pt2")->required();
@@ -189,7 +197,12 @@ void add_qat_command(CLI::App& app) {
     options->train.loss = kLosses.at(options->loss);
     options->train.optimizer = kOptimizers.at(options->optimizer);
     options->train.quantizer = options->flow.quantizer;
-    train_and_write(*options);
+    Processes processes;
+    if (processes.rank() != 0) set_silent();
+    processes.gather([&] {
+      train_and_write(*options, processes);
+      return std::string();
+    });
   });
 }
 

@@ -10,6 +10,7 @@
 #include "tools/commands/command.h"
 #include "tools/common/messages.h"
 #include "tools/common/standard_streams.h"
+#include "tools/processes/peers.h"
 #include "tools/quantize/data_checks.h"
 #include "tools/quantize/quantize.h"
 #include "tools/quantize/refusals.h"
@@ -42,16 +43,20 @@ void log_example_inputs(const Graph& graph) {
                   1e-6 * static_cast<double>(bytes)));
 }
 
-void quantize(QuantizeOptions& options) {
+void quantize(QuantizeOptions& options, Processes& processes) {
   QuantizeRequest& request = options.request;
-  if (request.has_quantized_io()) check_free_standard_output("--quantized-io");
-  check_outputs(options);
+  const bool is_first = processes.rank() == 0;
+  ProcessPeers all(processes);
+  request.peers = all.get();
+  if (is_first && request.has_quantized_io()) check_free_standard_output("--quantized-io");
+  if (is_first) check_outputs(options);
   request.wants_pages = !options.report.empty();
-  if (!options.dump_annotations.empty())
+  if (is_first && !options.dump_annotations.empty())
     request.annotated = [&](const std::string& annotations) {
       write_text_file(options.dump_annotations, annotations);
     };
   const QuantizeResult result = quantize_model(request);
+  if (!is_first) return;
   if (result.pages) result.pages->write(options.report, result.report, result.figures);
   if (options.strict) check_strict(result.report, result.weight, request.flow.model);
   write_pt2(result.graph, options.output);
@@ -69,7 +74,8 @@ void add_quantize_command(CLI::App& app) {
   QuantizeRequest& request = options->request;
   CLI::App* command = app.add_subcommand(
       "quantize",
-      "Turn a float .pt2 into a quantized .pt2 that PyTorch loads and `octet lower` takes");
+      "Turn a float .pt2 into a quantized .pt2 that PyTorch loads and `octet lower` takes; mpirun "
+      "shares the data among processes");
   add_flow_options(*command, request.flow);
   add_training_mode_option(*command, request.flow);
   accept_standard_output(
@@ -128,7 +134,16 @@ void add_quantize_command(CLI::App& app) {
   };
   add_list("--quantized-inputs", request.quantized_inputs, "inputs");
   add_list("--quantized-outputs", request.quantized_outputs, "outputs");
-  command->callback([options] { quantize(*options); });
+  command->callback([options] {
+    const QuantizeRequest& request = options->request;
+    check_effort_options(request.effort, !request.calibration.empty(), request.flow.is_compat());
+    Processes processes;
+    if (processes.rank() != 0) set_silent();
+    processes.gather([&] {
+      quantize(*options, processes);
+      return std::string();
+    });
+  });
 }
 
 }  // namespace octet

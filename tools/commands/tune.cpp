@@ -14,6 +14,7 @@
 #include "tools/commands/command.h"
 #include "tools/common/messages.h"
 #include "tools/compare/report.h"
+#include "tools/processes/peers.h"
 #include "tools/quantize/report_file.h"
 #include "tools/tune/trial_file.h"
 #include "tools/tune/tuner.h"
@@ -76,11 +77,14 @@ Json whole_config(const TuneCommand& command, const Trial& best) {
   return merged(Json::parse(file), best.config);
 }
 
-void run_tune(const TuneCommand& command) {
+void run_tune(const TuneCommand& command, Processes& processes) {
+  ProcessPeers peers(processes);
+  const bool is_first = processes.rank() == 0;
   for (const std::string& path : {command.output, command.config, command.report})
-    if (!path.empty()) check_writable(path);
+    if (!path.empty() && is_first) check_writable(path);
   const Graph original = read_model(command.tune.flow);
-  const Tuned tuned = tune(original, command.tune);
+  const Tuned tuned = tune(original, command.tune, peers.get());
+  if (!is_first) return;
   const Trial& best = tuned.outcome.trials[tuned.outcome.best];
   if (!command.report.empty())
     write_page_file(command.report, report_of(original, tuned, command.tune));
@@ -109,7 +113,7 @@ void add_tune_command(CLI::App& app) {
   CLI::App* tune = app.add_subcommand(
       "tune",
       "Leave as little float as it takes, op by op, for outputs as near to the float program's as "
-      "wanted");
+      "wanted; mpirun shares the data among processes");
   TuneOptions& options = command->tune;
   add_flow_options(*tune, options.flow);
   add_training_mode_option(*tune, options.flow);
@@ -155,7 +159,14 @@ void add_tune_command(CLI::App& app) {
                    ? std::string()
                    : "want a name that ends in .html or .json";
       });
-  tune->callback([command] { run_tune(*command); });
+  tune->callback([command] {
+    Processes processes;
+    if (processes.rank() != 0) set_silent();
+    processes.gather([&] {
+      run_tune(*command, processes);
+      return std::string();
+    });
+  });
 }
 
 }  // namespace octet

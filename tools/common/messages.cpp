@@ -16,6 +16,7 @@ constexpr std::chrono::milliseconds kRedraw{200};
 constexpr size_t kBarWidth = 24;
 
 bool is_quiet = false;
+bool is_silent = false;
 std::atomic<Progress*> shown = nullptr;
 std::mutex sink_mutex;
 MessageSink message_sink;
@@ -51,6 +52,8 @@ std::string clock_text(double seconds) {
 
 void set_quiet(bool quiet) { is_quiet = quiet; }
 
+void set_silent() { is_quiet = is_silent = true; }
+
 void set_message_sink(MessageSink sink) {
   const std::lock_guard lock(sink_mutex);
   message_sink = std::move(sink);
@@ -64,7 +67,8 @@ void log_line(std::string_view text) {
 }
 
 void log_warning(std::string_view text) {
-  if (!give_to_sink(true, text)) write_line("warning: " + printable(text));
+  if (give_to_sink(true, text) || is_silent) return;
+  write_line("warning: " + printable(text));
 }
 
 void print_text(std::string_view text) { fmt::print("{}", printable(text)); }

@@ -16,6 +16,8 @@ namespace octet {
 
 // Of --quiet: from now on only warnings, errors and what goes to stdout.
 void set_quiet(bool is_quiet);
+// From now on nothing at all on stderr but how the process ends: of processes beside the first.
+void set_silent();
 
 // For a program with a user interface of its own, as Python is: lines and warnings go to `sink`, as
 // they are, and not to stderr; null: to stderr again. From any thread, one call at a time.

@@ -3,7 +3,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <exception>
 #include <functional>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,8 +17,10 @@ namespace octet {
 // environment variables say so.
 bool is_one_of_several();
 
-// Thrown by check_others. No Error: the process that failed has the message.
-struct OtherFailed {};
+// Thrown by what waits for others. No Error: the process that failed has the message.
+struct OtherFailed : std::exception {
+  const char* what() const noexcept override { return "another process failed"; }
+};
 
 class Processes {
  public:
@@ -37,11 +43,31 @@ class Processes {
   // rank, and the others return. All processes must call this, once.
   std::vector<std::string> gather(const std::function<std::string()>& work);
 
+  // Within the work of gather: each number becomes that of all processes together, with the same
+  // bits in each. All call these in the same order with as many numbers; one process keeps what it
+  // has. Sums are in an order that depends on the number of processes alone. Throw OtherFailed when
+  // the work of another process failed before it came here.
+  void sum(std::span<double> numbers);
+  void sum(std::span<float> numbers);
+  void sum(std::span<int64_t> numbers);
+  void min(std::span<float> numbers);
+  void max(std::span<double> numbers);
+  // The texts of all, in order of rank, in every process.
+  std::vector<std::string> share(const std::string& text);
+
+  // Calls of sum, min and max so far, and bytes that this process gave to them.
+  size_t exchanges() const { return exchanges_; }
+  size_t exchanged_bytes() const { return exchanged_bytes_; }
+
  private:
+  struct Joined;  // what several processes need; in mpi.cpp
+  void reduce(int kind, void* numbers, size_t count);
+
   size_t rank_ = 0;
   size_t count_ = 1;
-  bool has_joined_ = false;
-  size_t alarms_ = 0;  // failures of others that this process has heard of
+  size_t exchanges_ = 0;
+  size_t exchanged_bytes_ = 0;
+  std::unique_ptr<Joined> joined_;  // null: one process
 };
 
 }  // namespace octet

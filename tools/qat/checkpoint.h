@@ -21,8 +21,9 @@ struct TrainOptions;
 class RunningLoss {
  public:
   // loss: the mean over `samples`.
-  void add(double loss, int64_t samples) {
-    sum_ += loss * static_cast<double>(samples);
+  void add(double loss, int64_t samples) { add_sum(loss * static_cast<double>(samples), samples); }
+  void add_sum(double sum, int64_t samples) {
+    sum_ += sum;
     samples_ += samples;
   }
   void add_right(int64_t count) {

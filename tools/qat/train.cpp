@@ -7,6 +7,8 @@
 #include <numeric>
 #include <random>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Reduction.h>
 #include <ATen/ops/argmax.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/mse_loss.h>
@@ -93,6 +95,12 @@ size_t input_count(const Graph& graph) {
       }));
 }
 
+// Class numbers that count.
+int64_t labels_of(const at::Tensor& classes) {
+  constexpr int64_t kIgnored = -100;  // of cross_entropy_loss
+  return classes.ne(kIgnored).sum().item<int64_t>();
+}
+
 std::string text_of(const RunningLoss& sums) {
   std::string text = fmt::format("loss {:.6g}", sums.loss());
   if (sums.is_classified()) text += fmt::format(", accuracy {:.2f} %", 100 * sums.accuracy());
@@ -104,8 +112,9 @@ std::string text_of(const RunningLoss& sums) {
 std::string name_of_epoch(int64_t epoch) { return fmt::format("epoch {}", epoch + 1); }
 
 struct QatTrainer::State {
-  State(QatModel& trained, const Graph& float_model, TrainOptions given)
+  State(QatModel& trained, const Graph& float_model, TrainOptions given, SharedStep& shared)
       : model(trained),
+        step(shared),
         options(std::move(given)),
         batches(options.train),
         optimizer(make_optimizer(trained, options)),
@@ -123,11 +132,16 @@ struct QatTrainer::State {
   void set_up_epoch();
   void set_rate();
   RunningLoss validate();
-  at::Tensor loss_of(const Values& batch, const std::string& subject, RunningLoss& sums);
+  at::Tensor loss_of(const Values& batch, const std::string& subject, RunningLoss& sums,
+                     const Values* whole = nullptr);
+  at::Tensor cross_entropy(const at::Tensor& output, const at::Tensor& target, RunningLoss& sums,
+                           const Values* whole);
+  void run_step(size_t index, const std::string& subject);
   at::Tensor distance(const Values& inputs, const Values& outputs);
   void save();
 
   QatModel& model;
+  SharedStep& step;
   TrainOptions options;
   BatchReader batches;
   std::optional<BatchReader> validation;
@@ -152,8 +166,36 @@ at::Tensor QatTrainer::State::distance(const Values& batch, const Values& output
   return sum;
 }
 
+at::Tensor QatTrainer::State::cross_entropy(const at::Tensor& output, const at::Tensor& target,
+                                            RunningLoss& sums, const Values* whole) {
+  const at::Tensor classes = target.to(at::kLong);
+  const int64_t right =
+      output.dim() > 1 ? at::argmax(output.detach(), 1).eq(classes).sum().item<int64_t>() : 0;
+  if (whole == nullptr) {
+    const at::Tensor loss = at::cross_entropy_loss(output, classes);
+    sums.add(loss.item<double>(), classes.numel());
+    sums.add_right(right);
+    return loss;
+  }
+  const at::Tensor& all = whole->back().toTensor();
+  const bool counts = step.part().counts;
+  const at::Tensor loss = at::cross_entropy_loss(output, classes, {}, at::Reduction::Sum) *
+                          ((counts ? 1.0 : 0.0) / static_cast<double>(labels_of(all)));
+  sums.add_sum(loss.item<double>() * static_cast<double>(all.numel()),
+               counts ? classes.numel() : 0);
+  sums.add_right(counts ? right : 0);
+  return loss;
+}
+
+// whole: the batch of which `batch` is this process's part; the loss is then this part's share of
+// the batch's.
 at::Tensor QatTrainer::State::loss_of(const Values& batch, const std::string& subject,
-                                      RunningLoss& sums) {
+                                      RunningLoss& sums, const Values* whole) {
+  const auto part_of = [&](const at::Tensor& mean) {
+    const at::Tensor loss = whole == nullptr ? mean : mean * step.weight();
+    sums.add_sum(loss.item<double>(), whole == nullptr || step.is_first() ? 1 : 0);
+    return loss;
+  };
   const bool has_target = batch.size() == inputs + 1;
   if (!has_target && !(options.loss == Loss::kDistill && batch.size() == inputs))
     throw Error("train", subject,
@@ -161,11 +203,7 @@ at::Tensor QatTrainer::State::loss_of(const Values& batch, const std::string& su
                             batch.size(), inputs + 1));
   const Values given(batch.begin(), batch.begin() + static_cast<std::ptrdiff_t>(inputs));
   const Values outputs = model.forward(given);
-  if (options.loss == Loss::kDistill) {
-    const at::Tensor loss = distance(given, outputs);
-    sums.add(loss.item<double>(), 1);
-    return loss;
-  }
+  if (options.loss == Loss::kDistill) return part_of(distance(given, outputs));
   if (!batch.back().isTensor() || outputs.empty() || !outputs[0].isTensor())
     throw Error("train", subject, "the target and the model's first output must be tensors");
   const at::Tensor& output = outputs[0].toTensor();
@@ -175,19 +213,12 @@ at::Tensor QatTrainer::State::loss_of(const Values& batch, const std::string& su
       throw Error("train", subject,
                   fmt::format("the target is [{}], want the shape of the output, [{}]",
                               fmt::join(target.sizes(), ", "), fmt::join(output.sizes(), ", ")));
-    const at::Tensor loss = at::mse_loss(output, target.to(output.scalar_type()));
-    sums.add(loss.item<double>(), 1);
-    return loss;
+    return part_of(at::mse_loss(output, target.to(output.scalar_type())));
   }
   if (target.is_floating_point())
     throw Error("train", subject,
                 "the target is floating point, want class numbers; or use --loss mse");
-  const at::Tensor classes = target.to(at::kLong);
-  const at::Tensor loss = at::cross_entropy_loss(output, classes);
-  sums.add(loss.item<double>(), classes.numel());
-  sums.add_right(output.dim() > 1 ? at::argmax(output.detach(), 1).eq(classes).sum().item<int64_t>()
-                                  : 0);
-  return loss;
+  return cross_entropy(output, target, sums, whole);
 }
 
 void QatTrainer::State::set_up_epoch() {
@@ -209,6 +240,22 @@ void QatTrainer::State::set_rate() {
     group.options().set_lr(options.rate * 0.5 * (1 + std::cos(std::numbers::pi * done)));
 }
 
+void QatTrainer::State::run_step(size_t index, const std::string& subject) {
+  const Values whole = batches.at(index);
+  const Values part = step.rows_of(whole, subject);
+  if (!step.is_alone()) step.seed(options.seed, position.epoch, position.batch);
+  const at::Tensor loss = loss_of(part, subject, position.sums, step.is_alone() ? nullptr : &whole);
+  if (!std::isfinite(loss.item<double>()))
+    throw Error("train", subject,
+                fmt::format("the loss is {}, want a finite number; lower --lr, got {}",
+                            loss.item<double>(), options.rate));
+  set_rate();
+  optimizer->zero_grad();
+  loss.backward();
+  step.sum_gradients(*optimizer);
+  optimizer->step();
+}
+
 void QatTrainer::State::run_epoch(Progress& progress) {
   const std::vector<size_t> order = shuffled(batches.size(), options.seed, position.epoch);
   progress.begin(name_of_epoch(position.epoch));
@@ -216,15 +263,7 @@ void QatTrainer::State::run_epoch(Progress& progress) {
     const size_t index = order[static_cast<size_t>(position.batch)];
     const std::string subject = fmt::format("epoch {} batch {}", position.epoch + 1, index);
     try {
-      const at::Tensor loss = loss_of(batches.at(index), subject, position.sums);
-      if (!std::isfinite(loss.item<double>()))
-        throw Error("train", subject,
-                    fmt::format("the loss is {}, want a finite number; lower --lr, got {}",
-                                loss.item<double>(), options.rate));
-      set_rate();
-      optimizer->zero_grad();
-      loss.backward();
-      optimizer->step();
+      run_step(index, subject);
     } catch (const c10::Error& error) {
       const std::string text = error.what_without_backtrace();
       throw Error("train", subject, text.substr(0, text.find('\n')));
@@ -242,13 +281,15 @@ RunningLoss QatTrainer::State::validate() {
   model.eval();
   model.enable_observers(false);
   RunningLoss sums;
-  for (size_t i = 0; i < validation->size(); ++i)
+  for (size_t i = step.rank(); i < validation->size(); i += step.count())
     loss_of(validation->at(i), fmt::format("validation batch {}", i), sums);
-  return sums;
+  return step.sum(sums);
 }
 
 // Whether to go on.
 bool QatTrainer::State::end_epoch() {
+  position.sums = step.sum(position.sums);
+  step.check_equal(model.parameters());
   std::string line =
       fmt::format("epoch {}/{}: {}", position.epoch + 1, options.epochs, text_of(position.sums));
   double loss = position.sums.loss();
@@ -279,6 +320,11 @@ bool QatTrainer::State::end_epoch() {
 
 void QatTrainer::State::save() {
   if (options.checkpoint.empty()) return;
+  position.sums = step.sum(position.sums);
+  if (!step.is_first()) {
+    position.sums = {};
+    return;
+  }
   save_checkpoint(options, batches.size(), model, *optimizer, position, best);
   say_when_interrupted(
       fmt::format("{} holds the state of training, and the same command goes on from it",
@@ -287,8 +333,10 @@ void QatTrainer::State::save() {
 
 void QatTrainer::State::run() {
   seed_random_numbers(options.seed);
+  step.check_rows(batches.at(0), options.train.string());
   if (!options.checkpoint.empty() && std::filesystem::exists(options.checkpoint)) {
     load_checkpoint(options, batches.size(), model, *optimizer, position, best);
+    if (!step.is_first()) position.sums = {};
     log_line(fmt::format("continued from {}: epoch {}, batch {}", options.checkpoint.string(),
                          position.epoch + 1, position.batch));
   }
@@ -304,8 +352,9 @@ void QatTrainer::State::run() {
   if (!best.empty()) restore(model, best);
 }
 
-QatTrainer::QatTrainer(QatModel& model, const Graph& float_model, TrainOptions options)
-    : state_(std::make_unique<State>(model, float_model, std::move(options))) {}
+QatTrainer::QatTrainer(QatModel& model, const Graph& float_model, TrainOptions options,
+                       SharedStep& step)
+    : state_(std::make_unique<State>(model, float_model, std::move(options), step)) {}
 
 QatTrainer::~QatTrainer() = default;
 

@@ -10,6 +10,7 @@
 
 #include "annotate/training/qat_model.h"
 #include "core/graph/graph.h"
+#include "tools/qat/shared_step.h"
 
 namespace octet {
 
@@ -51,15 +52,16 @@ struct TrainOptions {
 
 class QatTrainer {
  public:
-  // float_model: the program before it was prepared, for kDistill. Both must outlive this. Throws
+  // float_model: the program before it was prepared, for kDistill. step: what `model` was made with
+  // where there are several processes. All must outlive this. Throws
   // Error("train", ...) when nothing is trainable, for data that do not fit, and for a checkpoint
   // of another run.
-  QatTrainer(QatModel& model, const Graph& float_model, TrainOptions options);
+  QatTrainer(QatModel& model, const Graph& float_model, TrainOptions options, SharedStep& step);
   ~QatTrainer();
 
   // All epochs, with a line of progress for each on stderr. Leaves the model as it is to be
-  // converted. Throws Error("train", ...) when the loss is no finite number, and for data that do
-  // not fit.
+  // converted, in each process; process 0 alone writes checkpoints. Throws Error("train", ...) when
+  // the loss is no finite number, and for data that do not fit.
   void run();
 
  private:

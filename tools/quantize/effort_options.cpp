@@ -121,7 +121,7 @@ void check_effort_options(const EffortOptions& options, bool has_calibration, bo
 
 void calibrate_with_effort(ObservedGraph& observed, const EffortData& data,
                            const EffortOptions& options, const QuantizeFlow& flow,
-                           Progress& progress, Report& report) {
+                           Progress& progress, Report& report, Peers* peers) {
   EffortJournal journal;
   std::string run;
   if (!options.checkpoint.empty()) {
@@ -134,7 +134,8 @@ void calibrate_with_effort(ObservedGraph& observed, const EffortData& data,
     };
     if (!journal.outcomes.empty())
       log_line(fmt::format("continued from {}: behind {}", options.checkpoint, kept(journal)));
-    journal.added = [&options, &run, kept](const EffortJournal& now) {
+    journal.added = [&options, &run, kept, peers](const EffortJournal& now) {
+      if (peers != nullptr && peers->rank() > 0) return;
       save_effort(options.checkpoint, run, now);
       say_when_interrupted(
           fmt::format("{} holds what was done ({}), and the same command goes on from it",
@@ -166,7 +167,7 @@ void calibrate_with_effort(ObservedGraph& observed, const EffortData& data,
   }
   const std::vector<EffortStage> stages =
       calibrate_with_passes(observed, open, data.batches, passes, report, advance,
-                            options.checkpoint.empty() ? nullptr : &journal, applies);
+                            options.checkpoint.empty() ? nullptr : &journal, applies, peers);
   double seconds = 0;
   std::vector<std::string> parts;
   for (const EffortStage& stage : stages) {

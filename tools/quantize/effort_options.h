@@ -46,9 +46,9 @@ struct EffortData {
 
 // Calibrates with the passes, without any asked for with the smoothing of --effort default; a line
 // on stderr says how long each took. With a checkpoint it goes on from where that stands. flow: how
-// observed was made.
+// observed was made. peers: as calibrate_with_passes; the first alone writes the checkpoint.
 void calibrate_with_effort(ObservedGraph& observed, const EffortData& data,
                            const EffortOptions& options, const QuantizeFlow& flow,
-                           Progress& progress, Report& report);
+                           Progress& progress, Report& report, Peers* peers = nullptr);
 
 }  // namespace octet

@@ -1,6 +1,7 @@
 #include "tools/quantize/flow.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,6 +9,8 @@
 
 #include "annotate/accuracy/accuracy_passes.h"
 #include "annotate/calibrate/calibrate.h"
+#include "annotate/calibrate/shared_calibration.h"
+#include "annotate/observed/observer_state.h"
 #include "annotate/prepare/prepare_qat.h"
 #include "core/base/error.h"
 #include "core/passes/verify.h"
@@ -120,7 +123,14 @@ ObservedGraph prepare_model(Graph graph, const QuantizeFlow& flow, Report& repor
 }
 
 size_t calibrate_from_file(ObservedGraph& observed, const std::string& data,
-                           const std::string& recorded, Progress& progress, const DataPart& part) {
+                           const std::string& recorded, Progress& progress, DataPart part) {
+  if (Peers* const peers = std::exchange(part.peers, nullptr)) {
+    part.index = peers->rank();
+    part.count = peers->count();
+    const size_t batches = calibrate_from_file(observed, data, recorded, progress, part);
+    merge_parts(observed, peers->share(batches > 0 ? observer_state_to_json(observed) : ""));
+    return batches;
+  }
   const BatchReader reader(data);
   std::optional<BatchReader> recorded_reader;
   if (!recorded.empty()) recorded_reader.emplace(recorded);

@@ -9,6 +9,7 @@
 
 #include "annotate/annotation/compat.h"
 #include "annotate/observed/observed_graph.h"
+#include "annotate/observed/peers.h"
 #include "core/base/error.h"
 #include "core/base/report.h"
 
@@ -65,6 +66,9 @@ struct DataPart {
   size_t count = 1;
   std::function<void()> before_batch = {};  // may throw, which ends calibration
   size_t held_out = 0;                      // of the last batches of all, which nobody takes
+  // those that take the other parts: index and count are theirs, and all end with the observers of
+  // the whole data; null: none
+  Peers* peers = nullptr;
 };
 
 // Streams the batches of a DATA.pt through the observers: kCalibrateStage
@@ -73,7 +77,6 @@ struct DataPart {
 // than parts and none is left for this one. Throws Error too when the files have different numbers
 // of batches.
 size_t calibrate_from_file(ObservedGraph& observed, const std::string& data,
-                           const std::string& recorded, Progress& progress,
-                           const DataPart& part = {});
+                           const std::string& recorded, Progress& progress, DataPart part = {});
 
 }  // namespace octet

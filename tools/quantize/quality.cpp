@@ -1,9 +1,11 @@
 #include "tools/quantize/quality.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
+#include <stdexcept>
 
 #include <ATen/Functions.h>
 #include <fmt/format.h>
@@ -68,6 +70,91 @@ Json number_or_null(const std::optional<double>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
+// Where the samples of each evaluated batch begin among those of all batches.
+struct Samples {
+  std::vector<int64_t> begins;  // and where the last ends
+  int64_t all() const { return begins.back(); }
+};
+
+Samples count_samples(const BatchReader& reader, const Evaluation& evaluation) {
+  const auto samples_of = [](const std::vector<c10::IValue>& batch) {
+    return !batch.empty() && batch[0].isTensor() && batch[0].toTensor().dim() > 0
+               ? batch[0].toTensor().size(0)
+               : int64_t{1};
+  };
+  Samples samples;
+  int64_t count = 0;
+  for (size_t i = evaluation.labels.empty() ? evaluation.first : 0; i < reader.size(); ++i) {
+    if (i >= evaluation.first) samples.begins.push_back(count);
+    count += samples_of(reader.at(i));
+  }
+  samples.begins.push_back(count);
+  return samples;
+}
+
+// What is added up over batches; numbers of other processes' batches are 0.
+struct Sums {
+  std::vector<double> ratios;              // by batch
+  std::array<double, 5> counts{};          // whole numbers
+  double& batches() { return counts[0]; }  // with classes of both programs
+  double& samples() { return counts[1]; }  // in these
+  double& same() { return counts[2]; }
+  double& float_right() { return counts[3]; }
+  double& right() { return counts[4]; }
+};
+
+struct Run {
+  const Evaluation& evaluation;
+  const Samples& samples;
+  const at::Tensor& labels;  // undefined: none
+  Progress& progress;
+  Peers* peers;
+};
+
+double count_equal(const at::Tensor& a, const at::Tensor& b) {
+  return static_cast<double>(a.eq(b).sum().item<int64_t>());
+}
+
+void run_own_batches(const Graph& original, const Graph& quantized, const BatchReader& reader,
+                     const Run& run, Sums& sums) {
+  Interpreter float_program(original), program(quantized);
+  const size_t count = run.peers == nullptr ? 1 : run.peers->count();
+  for (size_t i = run.peers == nullptr ? 0 : run.peers->rank(); i < sums.ratios.size();
+       i += count) {
+    const size_t batch = run.evaluation.first + i;
+    const std::vector<c10::IValue> want = float_program.run(reader.at(batch)),
+                                   got = program.run(reader.at(batch));
+    sums.ratios[i] = ratio_of(want, got);
+    const std::optional<at::Tensor> wanted = classes_of(want), found = classes_of(got);
+    if (wanted && found) {
+      sums.batches() += 1;
+      sums.samples() += static_cast<double>(wanted->numel());
+      sums.same() += count_equal(*wanted, *found);
+      const int64_t begin = run.samples.begins[i], end = run.samples.begins[i + 1];
+      if (run.labels.defined() && end <= run.labels.size(0) && end - begin == wanted->numel()) {
+        const at::Tensor known = run.labels.slice(0, begin, end);
+        sums.float_right() += count_equal(*wanted, known);
+        sums.right() += count_equal(*found, known);
+      }
+    }
+    run.progress.advance(std::min(i + count, sums.ratios.size()), sums.ratios.size());
+  }
+}
+
+// An error of one process is that of all: whoever calls may go on without the figures.
+void run_batches(const Graph& original, const Graph& quantized, const BatchReader& reader,
+                 const Run& run, Sums& sums) {
+  if (run.peers == nullptr) return run_own_batches(original, quantized, reader, run, sums);
+  std::string message;
+  try {
+    run_own_batches(original, quantized, reader, run, sums);
+  } catch (const std::exception& error) {
+    message = error.what();
+  }
+  for (const std::string& each : run.peers->share(message))
+    if (!each.empty()) throw std::runtime_error(each);
+}
+
 }  // namespace
 
 size_t default_held_out(size_t batches) {
@@ -75,54 +162,42 @@ size_t default_held_out(size_t batches) {
 }
 
 Quality evaluate(const Graph& original, const Graph& quantized, const Evaluation& evaluation,
-                 Progress& progress) {
+                 Progress& progress, Peers* peers) {
   const BatchReader reader(evaluation.data);
-  Interpreter float_program(original), program(quantized);
   progress.begin(kEvaluateStage);
-  std::vector<double> ratios;
-  std::vector<at::Tensor> float_classes, classes;
-  int64_t samples_before = 0, samples = 0;
-  const auto samples_of = [](const std::vector<c10::IValue>& batch) {
-    return !batch.empty() && batch[0].isTensor() && batch[0].toTensor().dim() > 0
-               ? batch[0].toTensor().size(0)
-               : int64_t{1};
-  };
-  if (!evaluation.labels.empty())
-    for (size_t i = 0; i < evaluation.first; ++i) samples_before += samples_of(reader.at(i));
-  for (size_t i = evaluation.first; i < reader.size(); ++i) {
-    samples += samples_of(reader.at(i));
-    const std::vector<c10::IValue> want = float_program.run(reader.at(i)),
-                                   got = program.run(reader.at(i));
-    ratios.push_back(ratio_of(want, got));
-    if (const std::optional<at::Tensor> wanted = classes_of(want)) {
-      float_classes.push_back(*wanted);
-      if (const std::optional<at::Tensor> found = classes_of(got)) classes.push_back(*found);
-    }
-    progress.advance(i + 1 - evaluation.first, reader.size() - evaluation.first);
+  const Samples samples = count_samples(reader, evaluation);
+  const at::Tensor labels =
+      evaluation.labels.empty() ? at::Tensor() : read_labels(evaluation.labels);
+  Sums sums;
+  sums.ratios.resize(reader.size() - evaluation.first);
+  run_batches(original, quantized, reader, {evaluation, samples, labels, progress, peers}, sums);
+  if (peers != nullptr) {
+    peers->sum(sums.ratios);
+    peers->sum(sums.counts);
   }
   Quality quality;
   quality.batches = evaluation.description;
-  std::sort(ratios.begin(), ratios.end());
-  quality.worst_db = ratios.front();
-  quality.median_db = ratios[ratios.size() / 2];
-  const bool has_classes =
-      !classes.empty() && classes.size() == float_classes.size() && classes.size() == ratios.size();
-  if (has_classes)
-    quality.same_top1 =
-        at::cat(classes).eq(at::cat(float_classes)).to(at::kDouble).mean().item<double>();
+  std::sort(sums.ratios.begin(), sums.ratios.end());
+  quality.worst_db = sums.ratios.front();
+  quality.median_db = sums.ratios[sums.ratios.size() / 2];
+  const bool has_classes = sums.batches() == static_cast<double>(sums.ratios.size());
+  if (has_classes) quality.same_top1 = sums.same() / sums.samples();
   if (evaluation.labels.empty()) return quality;
   if (!has_classes)
     throw Error("evaluate", evaluation.labels,
                 "classes are given, but the program's first output is not [samples, classes]; "
                 "leave out --labels");
-  const at::Tensor labels = read_labels(evaluation.labels);
-  if (labels.size(0) != samples_before + samples)
+  if (labels.size(0) != samples.all())
     throw Error("evaluate", evaluation.labels,
                 fmt::format("holds {} classes, want one for each of the {} samples of {}",
-                            labels.size(0), samples_before + samples, evaluation.data));
-  const at::Tensor known = labels.slice(0, samples_before);
-  quality.float_accuracy = at::cat(float_classes).eq(known).to(at::kDouble).mean().item<double>();
-  quality.accuracy = at::cat(classes).eq(known).to(at::kDouble).mean().item<double>();
+                            labels.size(0), samples.all(), evaluation.data));
+  if (sums.samples() != static_cast<double>(samples.all() - samples.begins.front()))
+    throw Error("evaluate", evaluation.labels,
+                fmt::format("classes are given, but the program's first output has {} rows for {} "
+                            "samples; leave out --labels",
+                            sums.samples(), samples.all() - samples.begins.front()));
+  quality.float_accuracy = sums.float_right() / sums.samples();
+  quality.accuracy = sums.right() / sums.samples();
   return quality;
 }
 

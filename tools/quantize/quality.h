@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "annotate/observed/peers.h"
 #include "core/base/report.h"
 #include "core/graph/graph.h"
 
@@ -71,9 +72,11 @@ inline constexpr double kLeastShare = 0.9;
 // most 8.
 size_t default_held_out(size_t batches);
 
-// Runs both programs on the batches. Throws Error("evaluate", ...) when the labels do not fit.
+// Runs both programs on the batches. peers: those that do the same at the same time, each on a part
+// of the batches; all get the same result, with the bits of one process's; null: none. Throws
+// Error("evaluate", ...) when the labels do not fit.
 Quality evaluate(const Graph& original, const Graph& quantized, const Evaluation& evaluation,
-                 Progress& progress);
+                 Progress& progress, Peers* peers = nullptr);
 // report: what stayed float.
 Weight weigh(const Graph& original, const Graph& quantized, const Report& report);
 // What is to be said when less than kLeastShare is quantized, with the three largest reasons; "".

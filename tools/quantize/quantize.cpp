@@ -15,6 +15,7 @@
 #include "core/base/error.h"
 #include "core/pt2/tensor_file.h"
 #include "tools/common/messages.h"
+#include "tools/processes/processes.h"
 #include "tools/quantize/data_checks.h"
 #include "tools/quantize/pass_rows.h"
 
@@ -96,13 +97,13 @@ void fill_observers(ObservedGraph& observed, const QuantizeRequest& request, con
                     bool smooths, Progress& progress, Report& report) {
   if (request.effort.is_asked_for() || smooths) {
     calibrate_with_effort(observed, {request.calibration, batches.all - batches.held_out},
-                          request.effort, request.flow, progress, report);
+                          request.effort, request.flow, progress, report, request.peers);
     return;
   }
   if (!request.flow.config.empty()) read_pass_rows(request.flow.config, {});
   if (!request.calibration.empty()) {
     calibrate_from_file(observed, request.calibration, request.flow.recorded, progress,
-                        DataPart{.held_out = batches.held_out});
+                        DataPart{.held_out = batches.held_out, .peers = request.peers});
   } else if (!request.state.empty()) {
     const StateFit fit = request.flow.config.empty() ? StateFit::kWhole : StateFit::kPart;
     for (const std::string& note : load_observer_states(observed, split_paths(request.state), fit))
@@ -154,7 +155,7 @@ Graph quantize_plainly(const Graph& original, const QuantizeRequest& request,
   Report ignored;
   ObservedGraph observed = prepare_model(std::move(*clone(original)), request.flow, ignored);
   calibrate_from_file(observed, request.calibration, "", progress,
-                      DataPart{.held_out = batches.held_out});
+                      DataPart{.held_out = batches.held_out, .peers = request.peers});
   return convert_pt2e(std::move(observed), {}, ignored);
 }
 
@@ -163,7 +164,9 @@ std::optional<Quality> measure(const Graph& original, const Graph& quantized,
                                const QuantizeRequest& request, const Evaluation& evaluation,
                                Progress& progress, Report& report) {
   try {
-    return evaluate(original, quantized, evaluation, progress);
+    return evaluate(original, quantized, evaluation, progress, request.peers);
+  } catch (const OtherFailed&) {
+    throw;
   } catch (const std::exception& error) {
     if (!request.evaluate.empty() || !request.labels.empty()) throw;
     report.note(

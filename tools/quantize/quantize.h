@@ -32,6 +32,7 @@ struct QuantizeRequest {
   bool wants_pages = false;  // QuantizeResult::pages
   // Is told what annotations_to_json says once observers know their ranges.
   std::function<void(const std::string& annotations)> annotated = {};
+  Peers* peers = nullptr;  // those that do the same at the same time, each on a part of the data
 
   bool has_quantized_io() const {
     return quantized_io || !quantized_inputs.empty() || !quantized_outputs.empty();

@@ -47,8 +47,8 @@ Json to_json(const Trial& trial) {
   return json;
 }
 
-TrialFile::TrialFile(std::string file, std::string run)
-    : file_(std::move(file)), run_(std::move(run)) {
+TrialFile::TrialFile(std::string file, std::string run, bool writes)
+    : file_(std::move(file)), run_(std::move(run)), writes_(writes) {
   if (file_.empty() || !std::filesystem::exists(file_)) return;
   std::ifstream stream(file_);
   std::stringstream text;
@@ -85,7 +85,7 @@ void TrialFile::keep_costs(std::map<std::string, double> costs) {
 }
 
 void TrialFile::write() const {
-  if (file_.empty()) return;
+  if (file_.empty() || !writes_) return;
   Json json = {
       {"run",    run_         },
       {"costs",  costs_       },

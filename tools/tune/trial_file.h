@@ -19,8 +19,9 @@ nlohmann::ordered_json to_json(const Trial& trial);
 class TrialFile {
  public:
   // file: empty for none. run: what the trials depend on. Throws Error("tune", file, ...) when the
-  // file is damaged, no such file of trials, or of another run.
-  TrialFile(std::string file, std::string run);
+  // file is damaged, no such file of trials, or of another run. writes: false for processes beside
+  // the first.
+  TrialFile(std::string file, std::string run, bool writes = true);
 
   std::optional<Trial> find(const nlohmann::ordered_json& config) const;
   // These write the file anew, whole or not at all. They throw Error("outputs", file, ...).
@@ -33,6 +34,7 @@ class TrialFile {
   void write() const;
 
   std::string file_, run_;
+  bool writes_;
   std::map<std::string, double> costs_;
   std::vector<Trial> trials_;
 };

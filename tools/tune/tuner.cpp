@@ -21,6 +21,7 @@
 #include "core/pt2/tensor_file.h"
 #include "lowering/lower.h"
 #include "tools/common/messages.h"
+#include "tools/compare/parts.h"
 #include "tools/compare/suggestion.h"
 #include "tools/quantize/effort_checkpoint.h"
 #include "tools/quantize/effort_options.h"
@@ -41,21 +42,17 @@ constexpr double kLeastGain = 1e-4;
 
 double relative_of(double sqnr_db) { return std::pow(10.0, -sqnr_db / 10); }
 
-BatchSource first_batches(const BatchReader& reader, size_t count) {
-  return [&reader, count, next = size_t{0}]() mutable -> std::optional<std::vector<c10::IValue>> {
-    return next == count ? std::nullopt : std::optional(reader.at(next++));
-  };
-}
-
 class Tuner {
  public:
-  Tuner(const Graph& original, const TuneOptions& options)
+  Tuner(const Graph& original, const TuneOptions& options, Peers* peers)
       : original_(original),
         options_(options),
+        peers_(peers),
         data_(options.calibration),
         held_out_(options.evaluate.empty() ? default_held_out(data_.size()) : 0),
         progress_(stages()),
-        trials_(options.checkpoint, describe()) {
+        trials_(options.checkpoint, describe(), is_first()) {
+    check_batches();
     evaluation_ =
         options.evaluate.empty()
             ? Evaluation{options.calibration, held_out_ > 0 ? data_.size() - held_out_ : size_t{0},
@@ -85,6 +82,17 @@ class Tuner {
   }
 
  private:
+  bool is_first() const { return peers_ == nullptr || peers_->rank() == 0; }
+
+  void check_batches() const {
+    const size_t batches = data_.size() - held_out_;
+    if (peers_ != nullptr && batches < peers_->count())
+      throw Error("tune", options_.calibration,
+                  fmt::format("{} batches to calibrate with for {} processes; start no more than "
+                              "there are batches",
+                              batches, peers_->count()));
+  }
+
   std::vector<Progress::Stage> stages() const {
     const double batches = static_cast<double>(data_.size());
     std::vector<Progress::Stage> all = {
@@ -124,10 +132,10 @@ class Tuner {
     const EffortOptions effort;
     if (smooths_by_default(observed, effort, flow, batches))
       calibrate_with_effort(observed, {options_.calibration, batches}, effort, flow, progress_,
-                            report);
+                            report, peers_);
     else
       calibrate_from_file(observed, options_.calibration, "", progress_,
-                          DataPart{.held_out = held_out_});
+                          DataPart{.held_out = held_out_, .peers = peers_});
     return convert_pt2e(std::move(observed), {.compat = flow.compat}, report);
   }
 
@@ -145,25 +153,61 @@ class Tuner {
     };
   }
 
+  // Of the first batches of all those of this process.
+  BatchSource own_batches(size_t all) const {
+    const size_t step = peers_ == nullptr ? 1 : peers_->count();
+    return [this, all, step, next = peers_ == nullptr ? size_t{0} : peers_->rank()]() mutable
+               -> std::optional<std::vector<c10::IValue>> {
+      return next >= all ? std::nullopt : std::optional(data_.at(std::exchange(next, next + step)));
+    };
+  }
+
+  // Of process 0 with the sums of all; the others' is theirs alone.
+  Comparison compare_on(const Graph& plain, size_t all, size_t count) {
+    ComparisonReport report{.subject = &plain};
+    if (count > 0)
+      report.comparison =
+          shadow(original_, plain, own_batches(all),
+                 {.progress = [&](size_t done) { progress_.advance(count + done, 2 * count); }});
+    if (peers_ == nullptr) return std::move(report.comparison);
+    const std::vector<std::string> parts = peers_->share(count > 0 ? pack_sums(report) : "");
+    for (size_t i = 1; is_first() && i < parts.size(); ++i)
+      if (!parts[i].empty()) add_sums(report, parts[i]);
+    return std::move(report.comparison);
+  }
+
+  // Process 0 finds them, so that all search among the same.
+  std::vector<TuneCandidate> shared(std::vector<TuneCandidate> candidates) const {
+    if (peers_ == nullptr) return candidates;
+    Json rows = Json::array();
+    for (const TuneCandidate& each : candidates)
+      rows.push_back({each.label, each.config, each.gain, each.cost});
+    const std::string text = is_first() ? rows.dump() : std::string();
+    candidates.clear();
+    for (const Json& row : Json::parse(peers_->share(text).front()))
+      candidates.push_back({row.at(0), row.at(1), row.at(2), row.at(3)});
+    return candidates;
+  }
+
   std::vector<TuneCandidate> find_candidates(Estimate& estimate) {
     const Graph& plain = quantized(Json::object());
     progress_.begin(kSensitivityStage);
-    const size_t count = std::min(kSensitivityBatches, data_.size());
+    const size_t all = std::min(kSensitivityBatches, data_.size());
+    const size_t count = count_of_own(peers_, all);
     const Sensitivities sensitivities = estimate_sensitivities(
-        original_, plain, first_batches(data_, count),
-        {.progress = [&](size_t done) { progress_.advance(done, 2 * count); }});
-    const Comparison comparison =
-        shadow(original_, plain, first_batches(data_, count),
-               {.progress = [&](size_t done) { progress_.advance(count + done, 2 * count); }});
+        original_, plain, own_batches(all),
+        {.progress = [&](size_t done) { progress_.advance(done, 2 * count); }, .peers = peers_});
+    const Comparison comparison = compare_on(plain, all, count);
     estimate = {sensitivities.measured, sensitivities.estimated};
+    if (!is_first()) return shared({});
     std::map<std::string, WeightComparison> weights;
     for (WeightComparison& weight : compare_weights(original_, plain))
       weights.emplace(weight.name, std::move(weight));
     std::unordered_map<std::string, double> shares;
-    double all = 0;
+    double macs = 0;
     for (const Product& product : find_products(plain)) {
       shares[product.name] = product.macs;
-      all += product.macs;
+      macs += product.macs;
     }
     std::optional<OpCosts> costs;
     if (!options_.backend.empty() && trials_.costs().empty())
@@ -189,7 +233,7 @@ class Tuner {
         double cost = 0;
         for (const Node* node : remedy.ops)
           if (is_float && !costs && shares.contains(node->name()))
-            cost += shares.at(node->name()) / all;
+            cost += shares.at(node->name()) / macs;
         if (is_float && costs) cost = costs->share_of(remedy.ops);
         candidates.push_back({label, remedy.config, part, cost});
       };
@@ -205,7 +249,7 @@ class Tuner {
           Reach::kPattern);
     }
     if (!options_.backend.empty()) keep_costs(candidates);
-    return candidates;
+    return shared(std::move(candidates));
   }
 
   // Those of the first run, when this one goes on with it.
@@ -224,7 +268,7 @@ class Tuner {
     } catch (const NothingToQuantize&) {
       return {.label = label, .config = config, .error = 0, .float_share = 1, .is_float = true};
     }
-    const Quality quality = evaluate(original_, *made, evaluation_, progress_);
+    const Quality quality = evaluate(original_, *made, evaluation_, progress_, peers_);
     Report report;
     const Weight weight = weigh(original_, *made, report);
     Trial trial{.label = label, .config = config};
@@ -233,7 +277,9 @@ class Tuner {
     trial.float_share = 1 - weight.int8_share;
     trial.error = options_.most_drop ? *quality.float_accuracy - *quality.accuracy
                                      : relative_of(quality.median_db);
-    if (!options_.backend.empty()) trial.latency_ms = latency_of(*made);
+    // while process 0 takes the time the others wait
+    if (!options_.backend.empty())
+      trial.latency_ms = sum_over(peers_, is_first() ? latency_of(*made) : 0);
     log_line(
         fmt::format("{}: {:.1f} dB{}, {:.1f} % float{}", label, trial.sqnr_db,
                     trial.accuracy ? fmt::format(", accuracy {:.2f} %", 100 * *trial.accuracy) : "",
@@ -266,6 +312,7 @@ class Tuner {
 
   const Graph& original_;
   const TuneOptions& options_;
+  Peers* peers_;
   BatchReader data_;
   size_t held_out_;
   Progress progress_;
@@ -290,9 +337,9 @@ void check_goals(const TuneOptions& options) {
 
 }  // namespace
 
-Tuned tune(const Graph& original, const TuneOptions& options) {
+Tuned tune(const Graph& original, const TuneOptions& options, Peers* peers) {
   check_goals(options);
-  return Tuner(original, options).run();
+  return Tuner(original, options, peers).run();
 }
 
 }  // namespace octet

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "annotate/observed/peers.h"
 #include "core/graph/graph.h"
 #include "tools/quantize/flow.h"
 #include "tools/quantize/quality.h"
@@ -40,6 +41,8 @@ struct Tuned {
 };
 
 // Throws Error as `octet quantize` does, and Error("tune", ...) for goals that do not fit.
-Tuned tune(const Graph& original, const TuneOptions& options);
+// peers: processes that tune the same at the same time, each on a part of the batches; all get the
+// same result, and the first alone writes the checkpoint and says what is done; null: none.
+Tuned tune(const Graph& original, const TuneOptions& options, Peers* peers = nullptr);
 
 }  // namespace octet

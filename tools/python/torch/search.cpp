@@ -12,8 +12,10 @@
 #include "annotate/observed/annotation_json.h"
 #include "annotate/observed/observer_state_file.h"
 #include "annotate/training/initial_ranges.h"
+#include "tools/processes/processes.h"
 #include "tools/python/torch/calls.h"
 #include "tools/python/torch/settings.h"
+#include "tools/qat/shared_step.h"
 #include "tools/qat/train.h"
 #include "tools/quantize/quality.h"
 #include "tools/quantize/report_file.h"
@@ -80,9 +82,12 @@ Outcome train(const QuantizeFlow& flow, const TrainOptions& options, const std::
   const auto start = std::chrono::steady_clock::now();
   Report report;
   const Graph float_model = read_model(flow);
-  QatModel model(prepare_model(std::move(*clone(float_model)), flow, report));
+  Processes processes;
+  SharedStep step(processes, float_model);
+  QatModel model(prepare_model(std::move(*clone(float_model)), flow, report), {},
+                 step.is_alone() ? nullptr : &step);
   if (!state.empty()) set_initial_ranges(model.prepared(), read_state(state), state);
-  QatTrainer(model, float_model, options).run();
+  QatTrainer(model, float_model, options, step).run();
   ObservedGraph trained = std::move(model).finish();
   ReportFile pages("qat", flow);
   pages.before_convert(trained, annotations_to_json(trained));
