@@ -115,15 +115,14 @@ double count_equal(const at::Tensor& a, const at::Tensor& b) {
   return static_cast<double>(a.eq(b).sum().item<int64_t>());
 }
 
-void run_own_batches(const Graph& original, const Graph& quantized, const BatchReader& reader,
-                     const Run& run, Sums& sums) {
-  Interpreter float_program(original), program(quantized);
+void run_own_batches(const BatchOutputs& float_program, const BatchOutputs& program,
+                     const BatchReader& reader, const Run& run, Sums& sums) {
   const size_t count = run.peers == nullptr ? 1 : run.peers->count();
   for (size_t i = run.peers == nullptr ? 0 : run.peers->rank(); i < sums.ratios.size();
        i += count) {
     const size_t batch = run.evaluation.first + i;
-    const std::vector<c10::IValue> want = float_program.run(reader.at(batch)),
-                                   got = program.run(reader.at(batch));
+    const std::vector<c10::IValue> want = float_program(batch, reader.at(batch)),
+                                   got = program(batch, reader.at(batch));
     sums.ratios[i] = ratio_of(want, got);
     const std::optional<at::Tensor> wanted = classes_of(want), found = classes_of(got);
     if (wanted && found) {
@@ -142,12 +141,12 @@ void run_own_batches(const Graph& original, const Graph& quantized, const BatchR
 }
 
 // An error of one process is that of all: whoever calls may go on without the figures.
-void run_batches(const Graph& original, const Graph& quantized, const BatchReader& reader,
-                 const Run& run, Sums& sums) {
-  if (run.peers == nullptr) return run_own_batches(original, quantized, reader, run, sums);
+void run_batches(const BatchOutputs& float_program, const BatchOutputs& program,
+                 const BatchReader& reader, const Run& run, Sums& sums) {
+  if (run.peers == nullptr) return run_own_batches(float_program, program, reader, run, sums);
   std::string message;
   try {
-    run_own_batches(original, quantized, reader, run, sums);
+    run_own_batches(float_program, program, reader, run, sums);
   } catch (const std::exception& error) {
     message = error.what();
   }
@@ -163,6 +162,17 @@ size_t default_held_out(size_t batches) {
 
 Quality evaluate(const Graph& original, const Graph& quantized, const Evaluation& evaluation,
                  Progress& progress, Peers* peers) {
+  Interpreter float_program(original), program(quantized);
+  const auto runner = [](Interpreter& interpreter) {
+    return [&interpreter](size_t, const std::vector<c10::IValue>& inputs) {
+      return interpreter.run(inputs);
+    };
+  };
+  return evaluate(runner(float_program), runner(program), evaluation, progress, peers);
+}
+
+Quality evaluate(const BatchOutputs& float_program, const BatchOutputs& program,
+                 const Evaluation& evaluation, Progress& progress, Peers* peers) {
   const BatchReader reader(evaluation.data);
   progress.begin(kEvaluateStage);
   const Samples samples = count_samples(reader, evaluation);
@@ -170,7 +180,7 @@ Quality evaluate(const Graph& original, const Graph& quantized, const Evaluation
       evaluation.labels.empty() ? at::Tensor() : read_labels(evaluation.labels);
   Sums sums;
   sums.ratios.resize(reader.size() - evaluation.first);
-  run_batches(original, quantized, reader, {evaluation, samples, labels, progress, peers}, sums);
+  run_batches(float_program, program, reader, {evaluation, samples, labels, progress, peers}, sums);
   if (peers != nullptr) {
     peers->sum(sums.ratios);
     peers->sum(sums.counts);

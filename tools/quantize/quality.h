@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <ATen/core/ivalue.h>
 #include <nlohmann/json.hpp>
 
 #include "annotate/observed/peers.h"
@@ -77,6 +79,11 @@ size_t default_held_out(size_t batches);
 // Error("evaluate", ...) when the labels do not fit.
 Quality evaluate(const Graph& original, const Graph& quantized, const Evaluation& evaluation,
                  Progress& progress, Peers* peers = nullptr);
+// The same of programs that are run some other way. batch: its position in Evaluation::data.
+using BatchOutputs =
+    std::function<std::vector<c10::IValue>(size_t batch, const std::vector<c10::IValue>& inputs)>;
+Quality evaluate(const BatchOutputs& float_program, const BatchOutputs& program,
+                 const Evaluation& evaluation, Progress& progress, Peers* peers = nullptr);
 // report: what stayed float.
 Weight weigh(const Graph& original, const Graph& quantized, const Report& report);
 // What is to be said when less than kLeastShare is quantized, with the three largest reasons; "".

@@ -18,9 +18,11 @@
 #include "backends/runtime/session.h"
 #include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"
+#include "core/interpreter/interpreter.h"
 #include "core/pt2/tensor_file.h"
 #include "lowering/lower.h"
 #include "tools/common/messages.h"
+#include "tools/common/run_session.h"
 #include "tools/compare/parts.h"
 #include "tools/compare/suggestion.h"
 #include "tools/quantize/effort_checkpoint.h"
@@ -268,9 +270,13 @@ class Tuner {
     } catch (const NothingToQuantize&) {
       return {.label = label, .config = config, .error = 0, .float_share = 1, .is_float = true};
     }
-    const Quality quality = evaluate(original_, *made, evaluation_, progress_, peers_);
-    Report report;
-    const Weight weight = weigh(original_, *made, report);
+    std::optional<Session> session;
+    if (!options_.backend.empty()) {
+      Report report;
+      session.emplace(lower(*made, *make_support(options_.backend), {}, report), options_.threads);
+    }
+    const Quality quality = measure(*made, session);
+    const Weight weight = weigh(original_, *made, Report());
     Trial trial{.label = label, .config = config};
     trial.sqnr_db = quality.median_db;
     trial.accuracy = quality.accuracy;
@@ -278,8 +284,7 @@ class Tuner {
     trial.error = options_.most_drop ? *quality.float_accuracy - *quality.accuracy
                                      : relative_of(quality.median_db);
     // while process 0 takes the time the others wait
-    if (!options_.backend.empty())
-      trial.latency_ms = sum_over(peers_, is_first() ? latency_of(*made) : 0);
+    if (session) trial.latency_ms = sum_over(peers_, is_first() ? latency_of(*session) : 0);
     log_line(
         fmt::format("{}: {:.1f} dB{}, {:.1f} % float{}", label, trial.sqnr_db,
                     trial.accuracy ? fmt::format(", accuracy {:.2f} %", 100 * *trial.accuracy) : "",
@@ -289,12 +294,34 @@ class Tuner {
     return trial;
   }
 
+  // As the backend runs the program, where there is one.
+  Quality measure(const Graph& quantized, std::optional<Session>& session) {
+    Interpreter original(original_), interpreter(quantized);
+    const BatchOutputs float_program = [&](size_t batch, const std::vector<c10::IValue>& inputs) {
+      return float_outputs(original, batch, inputs);
+    };
+    const BatchOutputs program = [&](size_t, const std::vector<c10::IValue>& inputs) {
+      return session ? run_session(*session, inputs) : interpreter.run(inputs);
+    };
+    return evaluate(float_program, program, evaluation_, progress_, peers_);
+  }
+
+  // The same in all trials, so they are kept, where there are not too many.
+  std::vector<c10::IValue> float_outputs(Interpreter& original, size_t batch,
+                                         const std::vector<c10::IValue>& inputs) {
+    constexpr size_t kMostBytes = size_t{256} << 20;
+    if (const auto known = float_outputs_.find(batch); known != float_outputs_.end())
+      return known->second;
+    std::vector<c10::IValue> outputs = original.run(inputs);
+    for (const c10::IValue& output : outputs)
+      if (output.isTensor()) float_output_bytes_ += output.toTensor().nbytes();
+    if (float_output_bytes_ <= kMostBytes) float_outputs_.emplace(batch, outputs);
+    return outputs;
+  }
+
   // The least of some runs on the first batch: others of the machine's work only add to it.
-  double latency_of(const Graph& quantized) const {
+  double latency_of(Session& session) const {
     constexpr int kWarmUps = 3, kRuns = 15;
-    Report report;
-    Session session(lower(quantized, *make_support(options_.backend), {}, report),
-                    options_.threads);
     std::vector<Tensor> inputs;
     for (const c10::IValue& value : data_.at(0))
       inputs.push_back(value.isTensor() ? from_aten(value.toTensor().contiguous()) : Tensor());
@@ -318,6 +345,8 @@ class Tuner {
   Progress progress_;
   TrialFile trials_;
   Evaluation evaluation_;
+  std::unordered_map<size_t, std::vector<c10::IValue>> float_outputs_;  // by batch
+  size_t float_output_bytes_ = 0;
   std::optional<Graph> quantized_;  // by quantized_config_
   Json quantized_config_;
 };
