@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "backends/runtime/session.h"
 #include "tests/backends/program_builder.h"
 
 namespace octet {
@@ -220,6 +221,33 @@ TEST_CASE("oneDNN: integer linear layers stay within a step of the reference",
                        seed + 1) <= limit_of(numbers));
       seed += 5;
     }
+  }
+}
+
+TEST_CASE("oneDNN: zeros times integers are exact zeros", "[backends][onednn]") {
+  const auto check = [](const std::string& kind, DType dtype, Shape x_shape, Shape w_shape,
+                        Shape y_shape, const Attributes& attributes) {
+    CAPTURE(kind, name_of(dtype));
+    const int zero_point = dtype == DType::kUInt8 ? 121 : -7;
+    ProgramBuilder b;
+    const int x = b.input("x", dtype, x_shape, quantized(0.0173f, zero_point));
+    const int w = b.constant("w", random_integers(DType::kInt8, w_shape, 3, -127, 127),
+                             per_channel(random_scales(static_cast<size_t>(w_shape[0])), 0));
+    b.output(b.op(kind, {x, w, -1}, "y", DType::kFloat32, y_shape, {}, attributes));
+    Session session(with_one_segment(b.finish(), "onednn"), 1);
+    const Tensor zeros = random_integers(dtype, x_shape, 1, zero_point, zero_point);
+    const Tensor y = session.run({zeros}).front();
+    for (int64_t i = 0; i < y.numel(); ++i) REQUIRE(y.data<float>()[i] == 0);
+  };
+  const Attributes conv = {
+      {"stride",   ints({1, 1})},
+      {"padding",  ints({1, 1})},
+      {"dilation", ints({1, 1})},
+      {"groups",   int64_t{1}  }
+  };
+  for (DType dtype : {DType::kUInt8, DType::kInt8}) {
+    check("linear", dtype, {5, 64}, {48, 64}, {5, 48}, {});
+    check("conv", dtype, {1, 16, 7, 7}, {32, 16, 3, 3}, {1, 32, 7, 7}, conv);
   }
 }
 
