@@ -188,6 +188,152 @@ class FromTorchao(PackageTest):
         dequantized = [n["args"]["scale"] for n in octet.inspect(q).data["nodes"] if "dequantize_per_tensor" in n["target"]]
         self.assertIn(0.5, dequantized)
 
+    def theirs_and_ours(self, annotation_of):
+        """The small program quantized by torchao and by octet with the same Quantizer, which annotates linears."""
+        from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+        from torchao.quantization.pt2e.quantizer import Quantizer
+
+        class Theirs(Quantizer):
+            def annotate(self, model):
+                for node in model.graph.nodes:
+                    if node.target == torch.ops.aten.linear.default:
+                        node.meta["quantization_annotation"] = annotation_of(node)
+                return model
+
+            def validate(self, model):
+                pass
+
+        program, batches, x = self.small_program()
+        prepared = prepare_pt2e(program.module(), Theirs())
+        for batch in batches:
+            prepared(*batch)
+        theirs = torch.export.export(convert_pt2e(prepared), (x,))
+        ours = octet.quantize(program, Theirs(), calibration=batches, compat="torchao")
+        self.assertGreater(sqnr(theirs.module()(x), ours.module()(x)), 60)
+        return theirs, ours
+
+    def test_quantizers_of_vendors(self):
+        """Those of the executorch package that need no kit of their vendor."""
+        from executorch.backends.samsung.quantizer import EnnQuantizer
+        from executorch.backends.vulkan.quantizer import vulkan_quantizer as vulkan
+        from executorch.backends.xnnpack.quantizer import xnnpack_quantizer as xnnpack
+        from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+        makers = (
+            lambda: xnnpack.XNNPACKQuantizer().set_global(xnnpack.get_symmetric_quantization_config(is_per_channel=True)),
+            lambda: xnnpack.XNNPACKQuantizer().set_global(xnnpack.get_symmetric_quantization_config(is_per_channel=True, is_dynamic=True)),
+            lambda: vulkan.VulkanQuantizer().set_global(vulkan.get_symmetric_quantization_config(is_dynamic=False)),
+            EnnQuantizer,
+        )
+        program, batches, x = self.small_program()
+        for make in makers:
+            prepared = prepare_pt2e(program.module(), make())
+            for batch in batches:
+                prepared(*batch)
+            theirs = torch.export.export(convert_pt2e(prepared), (x,))
+            ours = octet.quantize(program, make(), calibration=batches, compat="torchao")
+            with self.subTest(type(make()).__name__):
+                self.assertEqual(set(self.scales(ours)), set(self.scales(theirs)))
+                self.assertGreater(sqnr(theirs.module()(x), ours.module()(x)), 60)
+
+    def test_a_derived_spec(self):
+        from torchao.quantization.pt2e import MinMaxObserver
+        from torchao.quantization.pt2e.quantizer import DerivedQuantizationSpec, QuantizationAnnotation, QuantizationSpec
+
+        def product(observers):
+            (x, _), (weight, _) = (observer.calculate_qparams() for observer in observers)
+            return (x * weight).float(), torch.zeros(1, dtype=torch.int32)
+
+        def annotation_of(node, derive=product):
+            x, weight, bias = node.args
+            plain = QuantizationSpec(torch.int8, MinMaxObserver, -127, 127, torch.per_tensor_symmetric)
+            derived = DerivedQuantizationSpec([(x, node), (weight, node)], derive, torch.int32, -(2**31), 2**31 - 1, torch.per_tensor_symmetric)
+            return QuantizationAnnotation({x: plain, weight: plain, bias: derived}, _annotated=True)
+
+        theirs, ours = self.theirs_and_ours(annotation_of)
+        scales = [
+            sorted(n["args"]["scale"] for n in octet.inspect(q).data["nodes"] if ".dequantize_per_tensor" in n["target"]) for q in (theirs, ours)
+        ]
+        self.assertEqual(scales[0], scales[1])
+        self.assertEqual(len(scales[0]), 3)
+
+        class Bad(octet.Quantizer):
+            def annotate(self, graph, annotations, report):
+                linear = graph.find_node("linear")
+                x, weight, bias = (linear.input(name) for name in ("input", "weight", "bias"))
+                derived = octet.DerivedQuantizationSpec([(x, linear), (weight, linear)], lambda observers: 7)
+                annotations.annotate(linear, inputs={x: INT8, weight: WEIGHT, bias: derived})
+
+        program, batches, _ = self.small_program()
+        with self.assertRaisesRegex(octet.Error, r"convert: .*gave 7, want \(scales, zero points\)"):
+            octet.quantize(program, Bad(), calibration=batches)
+
+    def test_an_observer_of_their_own(self):
+        from torchao.quantization.pt2e import MinMaxObserver
+        from torchao.quantization.pt2e.quantizer import QuantizationAnnotation, QuantizationSpec
+
+        class Half(MinMaxObserver):
+            def calculate_qparams(self):
+                scale, zero_point = super().calculate_qparams()
+                return scale / 2, zero_point
+
+        def annotation_of(node):
+            x, weight, _ = node.args
+            half = QuantizationSpec(torch.int8, Half.with_args(eps=2**-12), -128, 127, torch.per_tensor_affine)
+            plain = QuantizationSpec(torch.int8, MinMaxObserver, -127, 127, torch.per_tensor_symmetric)
+            return QuantizationAnnotation({x: half, weight: plain}, _annotated=True)
+
+        theirs, ours = self.theirs_and_ours(annotation_of)
+        self.assertEqual(self.scales(ours), self.scales(theirs))
+        self.assertEqual(len(self.scales(ours)), 1)
+
+
+class Observers(PackageTest):
+    def quantize_with(self, observer):
+        def annotate(graph, annotations, linear):
+            annotations.annotate(linear, inputs={linear.input("input"): octet.QuantizationSpec("uint8", observer, 0, 255, "per_tensor_affine")})
+
+        program, batches, _ = self.small_program()
+        return octet.quantize(program, Raises(annotate), calibration=batches)
+
+    def test_a_class(self):
+        class Counts:
+            seen = 0
+
+            def __call__(self, x):
+                Counts.seen += 1
+                assert isinstance(x, torch.Tensor) and x.shape[-1] == 16
+
+            def calculate_qparams(self):
+                return torch.tensor([0.25]), torch.tensor([3])
+
+        nodes = octet.inspect(self.quantize_with(Counts)).data["nodes"]
+        given = [(n["args"]["scale"], n["args"]["zero_point"]) for n in nodes if ".quantize_per_tensor" in n["target"]]
+        self.assertEqual(given, [(0.25, 3)])
+        self.assertGreater(Counts.seen, 0)
+
+    def test_mistakes(self):
+        class Blind:
+            def __call__(self, x):
+                pass
+
+        class Raising(Blind):
+            def __call__(self, x):
+                raise LookupError("no such thing")
+
+        class Wrong(Blind):
+            def calculate_qparams(self):
+                return "a scale"
+
+        for observer, error, pattern in (
+            (Blind, octet.Error, "convert: .*Blind 1 raised AttributeError: .*calculate_qparams"),
+            (Raising, octet.Error, "calibrate: batch 0 .*Raising 1 raised LookupError: no such thing$"),
+            (Wrong, octet.Error, "convert: .*gave 'a scale', want"),
+            (3, octet.Error, "QuantizationSpec.observer: got 3"),
+        ):
+            with self.assertRaisesRegex(error, pattern):
+                self.quantize_with(observer)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -2,6 +2,9 @@
 
 import dataclasses
 
+import torch
+from octet_runtime._error import Error
+
 from octet._octet import AnnotationReport, Annotations, GraphView
 
 
@@ -10,13 +13,15 @@ class QuantizationSpec:
     """A tensor is observed, and gets scale and zero point from what was seen.
 
     dtype: "int8", "uint8", ... or a torch.dtype. observer: "histogram", "min_max",
-    "per_channel_min_max", ... quant_min, quant_max: both or neither. qscheme: "per_tensor_affine",
+    "per_channel_min_max", ..., or a function without arguments (a class) that gives an object of
+    the form of torchao's observers: called with a tensor, it looks at it; calculate_qparams()
+    gives (scales, zero points). quant_min, quant_max: both or neither. qscheme: "per_tensor_affine",
     "per_tensor_symmetric", "per_channel_affine", "per_channel_symmetric". ch_axis: the dimension of
     channels. is_dynamic: the scale is found at run time. eps: the least scale.
     """
 
     dtype: object = "int8"
-    observer: str | None = None
+    observer: object = None
     quant_min: int | None = None
     quant_max: int | None = None
     qscheme: str | None = None
@@ -52,16 +57,45 @@ class DerivedQuantizationSpec:
     """Scale and zero point follow from others: those of an int32 bias are
     derive="product_of_scales" of the input's and the weight's.
 
-    derived_from: values, or pairs (value, node that reads it).
+    derived_from: values, or pairs (value, node that reads it). derive: "product_of_scales",
+    "sum_of_scales", or a function as torchao's derive_qparams_fn: it gets a list with one
+    object for each source, whose calculate_qparams() gives (scales, zero points), and returns
+    the same pair, as tensors of one element or of one for each channel.
     """
 
     derived_from: list
-    derive: str = "product_of_scales"
+    derive: object = "product_of_scales"
     dtype: object = "int32"
     quant_min: int | None = None
     quant_max: int | None = None
     qscheme: str | None = None
     ch_axis: int | None = None
+
+
+class _Source:
+    """What a derive function sees of an observer."""
+
+    def __init__(self, scales, zero_points):
+        self._qparams = torch.tensor(scales), torch.tensor(zero_points)
+
+    def calculate_qparams(self):
+        return self._qparams
+
+
+def sources(qparams):
+    """What a derive function is called with: an object for each pair of lists."""
+    return [_Source(*pair) for pair in qparams]
+
+
+def qparams_as_lists(given, subject):
+    """(scales, zero points) as lists, of what a function or an observer gave."""
+    try:
+        scale, zero_point = (torch.as_tensor(part).flatten() for part in given)
+        return scale.float().tolist(), [int(point) for point in zero_point]
+    except (TypeError, ValueError, RuntimeError):
+        raise Error(
+            "convert", subject, f"gave {given!r}, want (scales, zero points) as tensors"
+        ) from None
 
 
 class Quantizer:

@@ -1,5 +1,6 @@
 """torchao's own Quantizers, as they are: their annotations of the GraphModule are taken over."""
 
+import dataclasses
 import functools
 import sys
 
@@ -7,6 +8,7 @@ import torch
 from octet_runtime._error import Error
 
 from octet._quantizer import (
+    DerivedQuantizationSpec,
     FixedQParamsQuantizationSpec,
     QuantizationSpec,
     Quantizer,
@@ -29,6 +31,7 @@ _OBSERVERS = {
     "PlaceholderObserver": "placeholder",
     "NoopObserver": "noop",
 }
+_TAKEN = ("QuantizationSpec", "FixedQParamsQuantizationSpec", "DerivedQuantizationSpec")
 _OPTIONS = ("eps", "bins", "averaging_constant")
 
 
@@ -38,9 +41,9 @@ def is_torchao(quantizer) -> bool:
     return module is not None and isinstance(quantizer, module.Quantizer)
 
 
-def _observer(constructor):
-    """(name, options) of an observer's class, which torchao wraps into partial calls."""
-    options = {}
+def _observer(spec):
+    """(observer, options) of a spec: octet's name for torchao's class, else what makes it."""
+    constructor, options = spec.observer_or_fake_quant_ctr, {}
     while not isinstance(constructor, type):
         inner = getattr(constructor, "p", constructor)
         if not isinstance(inner, functools.partial):
@@ -49,10 +52,18 @@ def _observer(constructor):
         constructor = inner.func
         constructor = getattr(constructor, "__self__", constructor)
     name = getattr(constructor, "__name__", str(constructor))
-    if name not in _OBSERVERS:
-        known = ", ".join(_OBSERVERS)
-        raise Error("annotate", name, f"is no observer that octet has, want one of {known}")
-    return _OBSERVERS[name], {key: options[key] for key in _OPTIONS if key in options}
+    if name in _OBSERVERS:
+        return _OBSERVERS[name], {key: options[key] for key in _OPTIONS if key in options}
+    arguments = dataclasses.asdict(spec)
+    del arguments["observer_or_fake_quant_ctr"]
+    if "PerChannel" not in name:  # torchao's rule
+        del arguments["ch_axis"]
+
+    def make():
+        return spec.observer_or_fake_quant_ctr.with_args(**arguments)()
+
+    make.__name__ = name
+    return make, {}
 
 
 class FromTorchao(Quantizer):
@@ -139,7 +150,7 @@ def _spec(spec, place):
     kind = type(spec).__name__
     if kind == "SharedQuantizationSpec":
         return SharedQuantizationSpec(place(spec.edge_or_node))
-    if kind not in ("QuantizationSpec", "FixedQParamsQuantizationSpec"):
+    if kind not in _TAKEN:
         raise Error("annotate", kind, "is a kind of spec that is not taken over from torchao")
     numbers = {
         "dtype": spec.dtype,
@@ -151,7 +162,14 @@ def _spec(spec, place):
         return FixedQParamsQuantizationSpec(
             scale=spec.scale, zero_point=spec.zero_point, **numbers
         )
-    observer, options = _observer(spec.observer_or_fake_quant_ctr)
+    if kind == "DerivedQuantizationSpec":
+        return DerivedQuantizationSpec(
+            [place(source) for source in spec.derived_from],
+            spec.derive_qparams_fn,
+            ch_axis=spec.ch_axis,
+            **numbers,
+        )
+    observer, options = _observer(spec)
     return QuantizationSpec(
         observer=observer,
         ch_axis=spec.ch_axis,

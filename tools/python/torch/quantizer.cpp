@@ -20,6 +20,7 @@
 #include "core/passes/scalars_to_constants.h"
 #include "quantizers/registry.h"
 #include "tools/python/torch/graph_view.h"
+#include "tools/python/torch/python_observer.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -73,7 +74,11 @@ QuantizationSpec plain_spec(nb::handle given) {
   QuantizationSpec spec;
   spec.dtype = dtype_of(given);
   ObserverChoice& choice = spec.observer_or_fake_quant_ctr;
-  choice.name = member<std::string>(given, "observer").value_or(choice.name);
+  const nb::object observer = given.attr("observer");
+  spec.qscheme = qscheme_of(given);
+  choice.name = nb::isinstance<nb::callable>(observer)
+                    ? name_observer(observer, spec.qscheme && is_per_channel(*spec.qscheme))
+                    : member<std::string>(given, "observer").value_or(choice.name);
   choice.eps = member<double>(given, "eps");
   choice.bins = member<int>(given, "bins").value_or(choice.bins);
   choice.averaging_constant =
@@ -81,7 +86,6 @@ QuantizationSpec plain_spec(nb::handle given) {
   choice.percentile = member<double>(given, "percentile").value_or(choice.percentile);
   spec.quant_min = member<int64_t>(given, "quant_min");
   spec.quant_max = member<int64_t>(given, "quant_max");
-  spec.qscheme = qscheme_of(given);
   spec.ch_axis = member<int>(given, "ch_axis");
   spec.is_dynamic = member<bool>(given, "is_dynamic").value_or(false);
   return spec;
@@ -98,11 +102,35 @@ FixedQParamsQuantizationSpec fixed_spec(nb::handle given) {
   return spec;
 }
 
+// A function of Python, which may be copied and destroyed without the GIL.
+DeriveQParamsFn derived_in_python(nb::object derive) {
+  const std::shared_ptr<nb::object> held(new nb::object(std::move(derive)), [](nb::object* object) {
+    const nb::gil_scoped_acquire gil;
+    delete object;
+  });
+  return [held](const std::vector<std::shared_ptr<Observer>>& observers) {
+    std::vector<QParams> qparams;
+    for (const std::shared_ptr<Observer>& observer : observers)
+      qparams.push_back(observer->calculate_qparams());
+    const nb::gil_scoped_acquire gil;
+    nb::list sources;
+    for (const QParams& q : qparams) sources.append(nb::make_tuple(q.scale, q.zero_point));
+    const nb::object seen = nb::module_::import_("octet._quantizer").attr("sources")(sources);
+    return qparams_from((*held)(seen), text_of(nb::getattr(*held, "__name__", nb::str("derive"))));
+  };
+}
+
 DerivedQuantizationSpec derived_spec(nb::handle given) {
   DerivedQuantizationSpec spec;
   for (nb::handle place : given.attr("derived_from")) spec.derived_from.push_back(place_of(place));
-  spec.derive_name = text_of(given.attr("derive"));
-  spec.derive_qparams_fn = find_derive_fn(spec.derive_name);
+  const nb::object derive = given.attr("derive");
+  if (nb::isinstance<nb::callable>(derive)) {
+    spec.derive_name = text_of(nb::getattr(derive, "__name__", nb::str("a function")));
+    spec.derive_qparams_fn = derived_in_python(derive);
+  } else {
+    spec.derive_name = text_of(derive);
+    spec.derive_qparams_fn = find_derive_fn(spec.derive_name);
+  }
   spec.dtype = dtype_of(given);
   spec.quant_min = member<int64_t>(given, "quant_min");
   spec.quant_max = member<int64_t>(given, "quant_max");
@@ -202,6 +230,7 @@ std::unique_ptr<Quantizer> make_current(const std::string& name) {
 void set_quantizers(const nb::dict& quantizers) {
   static std::set<std::string> known;
   current_quantizers().clear();
+  forget_observers();
   for (const auto& [key, quantizer] : quantizers) {
     const std::string name = nb::cast<std::string>(key);
     if (!known.contains(name))
