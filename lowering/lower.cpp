@@ -11,6 +11,7 @@
 #include "core/passes/fold_input_free.h"
 #include "core/passes/inline_bodies.h"
 #include "core/passes/pass.h"
+#include "core/passes/widen_half.h"
 #include "lowering/fuse/fuse.h"
 #include "lowering/fuse/op_table.h"
 #include "lowering/import/graph.h"
@@ -68,8 +69,9 @@ Program lower(const Graph& graph, const BackendSupport& support, const LowerOpti
   run_passes(
       "lower", *folded,
       {
-          {"inline_bodies",   [&] { return inline_bodies(*folded); }                        },
-          {"fold_conv_bn",    [&] { return fold_conv_bn(*folded); }, options.fuse           },
+          {"widen_half", [&] { return widen_half(*folded); }, computes_in_half(*folded)},
+          {"inline_bodies", [&] { return inline_bodies(*folded); }},
+          {"fold_conv_bn", [&] { return fold_conv_bn(*folded); }, options.fuse},
           {"fold_input_free", [&] { return fold_input_free(*folded, FoldFrom::kConstants); }},
   });
   const SupportAtSizes at_sizes(support);

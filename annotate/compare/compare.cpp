@@ -11,6 +11,7 @@
 #include "annotate/compare/twins.h"
 #include "core/base/error.h"
 #include "core/interpreter/interpreter.h"
+#include "core/passes/widen_half.h"
 
 namespace octet {
 namespace {
@@ -196,12 +197,14 @@ std::optional<double> OpComparison::steps() const {
 
 Comparison compare_outputs(const Graph& reference, const Graph& subject, const BatchSource& data,
                            const CompareOptions& options) {
-  return Comparer(reference, subject, options, /*shadows=*/false).run(data);
+  const InFloat32 wide(reference), wide_subject(subject);
+  return Comparer(wide.graph(), wide_subject.graph(), options, /*shadows=*/false).run(data);
 }
 
 Comparison shadow(const Graph& reference, const Graph& subject, const BatchSource& data,
                   const CompareOptions& options) {
-  return Comparer(reference, subject, options, /*shadows=*/true).run(data);
+  const InFloat32 wide(reference), wide_subject(subject);
+  return Comparer(wide.graph(), wide_subject.graph(), options, /*shadows=*/true).run(data);
 }
 
 }  // namespace octet

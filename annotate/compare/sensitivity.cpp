@@ -9,6 +9,7 @@
 #include "annotate/compare/twins.h"
 #include "core/base/error.h"
 #include "core/interpreter/interpreter.h"
+#include "core/passes/widen_half.h"
 
 namespace octet {
 namespace {
@@ -54,8 +55,10 @@ size_t share_sums(Sensitivities& result, double& energy, double& noise, size_t b
 
 }  // namespace
 
-Sensitivities estimate_sensitivities(const Graph& reference, const Graph& subject,
+Sensitivities estimate_sensitivities(const Graph& original, const Graph& subject,
                                      const BatchSource& data, const SensitivityOptions& options) {
+  const InFloat32 wide(original);
+  const Graph& reference = wide.graph();
   ShadowGraph shadow =
       make_shadow_graph(reference, subject, find_twins(reference, subject), {.gradients = true});
   const size_t outputs = add_float_outputs(shadow, reference, subject);

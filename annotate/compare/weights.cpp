@@ -16,6 +16,7 @@
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
 #include "core/passes/fold_conv_bn.h"
+#include "core/passes/widen_half.h"
 
 namespace octet {
 namespace {
@@ -151,7 +152,9 @@ WeightComparison compared(const Node& node, const WeightRow& row, const at::Tens
 
 }  // namespace
 
-std::vector<WeightComparison> compare_weights(const Graph& reference, const Graph& subject) {
+std::vector<WeightComparison> compare_weights(const Graph& original, const Graph& subject) {
+  const InFloat32 wide(original);
+  const Graph& reference = wide.graph();
   const Twins twins = find_twins(reference, subject);
   const bool was_folded = std::any_of(twins.pairs.begin(), twins.pairs.end(),
                                       [](const Twin& twin) { return twin.members.size() > 1; });

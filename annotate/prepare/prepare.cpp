@@ -15,6 +15,7 @@
 #include "core/passes/pass.h"
 #include "core/passes/set_training.h"
 #include "core/passes/verify.h"
+#include "core/passes/widen_half.h"
 
 namespace octet {
 namespace {
@@ -67,6 +68,18 @@ OpaquePrepare::Work work_with(bool folds_bn, const PrepareOptions& options) {
 void give_bodies_their_own(Graph& graph) {
   move_constants_into_bodies(graph);
   for (const Body& body : bodies_within(graph)) inherit_module(body);
+}
+
+// torchao quantizes nothing of such programs.
+bool widens(const Graph& graph, const PrepareOptions& options) {
+  return !is_torchao(options) && computes_in_half(graph);
+}
+
+void widen(Graph& graph, Report& report) {
+  widen_half(graph);
+  report.note(
+      "prepare: the program is of bfloat16 or float16: it is observed, and what stays "
+      "float is computed, in float32; its inputs and outputs keep their dtypes");
 }
 
 // The program and the bodies in it.
@@ -131,9 +144,11 @@ ObservedGraph prepare_pt2e(Graph graph, Quantizer& quantizer, Report& report,
   check_training_mode(graph, report, options);
   OpaquePrepare quantizers(quantizer, work_with(folds_bn, options));
   ObservedGraph observed{std::move(graph), {}, {}};
+  const bool is_widened = widens(observed.graph, options);
   run_passes(
       "prepare", observed.graph,
       {
+          {"widen_half", [&] { widen(observed.graph, report); }, is_widened},
           {"set_origins", [&] { set_origins(observed.graph); }},
           {"move_constants_into_bodies", [&] { give_bodies_their_own(observed.graph); },
            !is_torchao(options)},
@@ -149,8 +164,10 @@ ObservedGraph prepare_qat_pt2e(Graph graph, Quantizer& quantizer, Report& report
   const bool fuses_bn = options.fold_bn == PrepareOptions::FoldBn::kAuto;
   OpaquePrepare quantizers(quantizer, work_with(/*folds_bn=*/false, options));
   ObservedGraph observed{std::move(graph), {}, {}};
+  const bool is_widened = widens(observed.graph, options);
   run_passes("prepare", observed.graph,
              {
+                 {"widen_half", [&] { widen(observed.graph, report); }, is_widened},
                  {"set_origins", [&] { set_origins(observed.graph); }},
                  {"annotate", [&] { annotate_for_training(observed, quantizers, report); }},
                  {"fuse_conv_bn_qat",

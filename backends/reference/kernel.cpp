@@ -10,7 +10,7 @@
 
 #include "backends/reference/integer_types.h"
 #include "core/base/error.h"
-#include "lowering/program/half.h"
+#include "core/base/half.h"
 #include "lowering/program/stored_constant.h"
 
 namespace octet::reference {

@@ -8,8 +8,8 @@
 #include <fmt/ranges.h>
 
 #include "core/base/error.h"
+#include "core/base/half.h"
 #include "lowering/program/blocks.h"
-#include "lowering/program/half.h"
 
 namespace octet {
 namespace {

@@ -15,7 +15,7 @@
 namespace octet {
 
 struct ComparisonReport {
-  std::string title, subtitle;
+  std::string title = {}, subtitle = {};
   const Graph* subject = nullptr;  // null when two lowered programs were compared
   Comparison comparison = {};
   std::vector<WeightComparison> weights = {};

@@ -5,6 +5,7 @@
 #include "annotate/accuracy/bias_correction.h"
 #include "annotate/accuracy/equalize.h"
 #include "annotate/accuracy/gptq.h"
+#include "annotate/accuracy/rounding_cases.h"
 #include "annotate/accuracy/smooth.h"
 #include "annotate/accuracy/tune_ranges.h"
 #include "annotate/calibrate/calibrate.h"
