@@ -129,10 +129,14 @@ class BiasFitter {
   std::map<const Observer*, std::vector<float>> least_;
 };
 
+// Of a range, where half of the integers is as good as all: with 16, as with 4 bits, rounding is
+// felt (some 24 dB).
+constexpr double kFewSteps = 16;
+
 // What is to be told of one observer.
 struct Below {
   size_t finer = 0;   // channels with a scale below eps
-  size_t zeroed = 0;  // channels whose range is less than half of the integers at their scale
+  size_t zeroed = 0;  // channels whose range is less than kFewSteps of their scale
   size_t channels = 0;
   double eps = 0;
 };
@@ -141,7 +145,8 @@ Below below_floor(const Observer& observer) {
   const std::vector<float> scales = scales_of(observer);
   const ObserverState state = observer.state();
   Below below{.channels = scales.size(), .eps = observer.args().choice.eps.value_or(kFloatEps)};
-  const double fewest = fewest_steps(observer.quant_min(), observer.quant_max());
+  const double fewest =
+      std::min(kFewSteps, fewest_steps(observer.quant_min(), observer.quant_max()));
   for (size_t c = 0; c < scales.size(); ++c) {
     below.finer += scales[c] < static_cast<float>(below.eps) ? 1 : 0;
     if (state.min.size() != scales.size()) continue;
