@@ -16,6 +16,7 @@
 #include "tools/commands/command.h"
 #include "tools/common/library.h"
 #include "tools/common/messages.h"
+#include "tools/compare/metric_option.h"
 #include "tools/compare/parts.h"
 #include "tools/compare/report.h"
 #include "tools/processes/processes.h"
@@ -28,6 +29,7 @@ struct CompareCommand {
   std::vector<std::string> files;
   std::string inputs;
   std::vector<std::string> outputs, libraries;
+  std::string metric;
   size_t top = 20;
   size_t batches = 0;  // 0: all
 };
@@ -67,6 +69,10 @@ void check_files(const CompareCommand& options) {
   if (options.files.size() == 2 && is_lowered(options.files[0]) && !is_lowered(options.files[1]))
     throw Error("compare", "the programs",
                 "the first is lowered, the second is not; put the .pt2 first");
+  if (!options.metric.empty() && is_lowered(options.files[1]))
+    throw Error("compare", "--metric",
+                "is of two .pt2, one of the programs is lowered; compare FLOAT.pt2 QUANTIZED.pt2 "
+                "with it");
   for (const std::string& path : options.outputs) check_writable(path);
 }
 
@@ -76,11 +82,13 @@ struct Compared {
   ComparisonReport report;
 };
 
-void compare_graphs(Compared& compared, const BatchSource& data, bool has_page) {
+void compare_graphs(Compared& compared, const BatchSource& data, const NamedMetric& metric,
+                    bool has_page) {
   ComparisonReport& report = compared.report;
   report.subject = &*compared.subject;
-  report.comparison =
-      shadow(*compared.reference, *compared.subject, data, {.histograms = has_page});
+  report.metric = metric.name;
+  report.comparison = shadow(*compared.reference, *compared.subject, data,
+                             {.metric = metric.measure, .histograms = has_page});
   report.weights = compare_weights(*compared.reference, *compared.subject);
 }
 
@@ -105,7 +113,7 @@ void compare_files(Compared& compared, const CompareCommand& options, Processes&
   if (!is_lowered(files[1])) {
     compared.subject = read_pt2(files[1]);
     compare_graphs(compared, batches_of(options, progress, processes, kCompareStage),
-                   !options.outputs.empty());
+                   read_metric(options.metric), !options.outputs.empty());
   }
   if (is_lowered(files.back()))
     lowered = compare_lowered(compared.subject ? *compared.subject : *compared.reference,
@@ -178,6 +186,7 @@ void add_compare_command(CLI::App& app) {
   command->add_option("--batches", options->batches, "Take the first batches of the data alone")
       ->check(CLI::Range(1, 1 << 30));
   add_library_option(*command, options->libraries);
+  add_metric_option(*command, options->metric);
   command->callback([options] { compare(*options); });
 }
 

@@ -122,6 +122,7 @@ nlohmann::ordered_json json_of(const Tuned& tuned) {
   return {
       {"trials",  std::move(trials)          },
       {"best",    tuned.outcome.best         },
+      {"config",  tuned.config               },
       {"reached", tuned.outcome.is_reached   },
       {"batches", tuned.batches              },
       {"trusted", tuned.estimate.is_trusted()}
