@@ -29,7 +29,8 @@ void lower_scale_floors(const Graph& graph, const Annotations& annotations,
 int fit_weights_to_biases(ObservedGraph& observed);
 
 // A note about the tensors that got finer scales, one about those of which a least scale that stays
-// (torchao's, a constraint's) leaves no more than some steps, and a detail for each tensor.
+// (torchao's, a constraint's) leaves no more than some steps, and a detail for each tensor. Not
+// where a bias asks for the scale: it is all that counts there.
 void report_scale_floors(const ObservedGraph& observed, Compat compat, Report& report);
 
 }  // namespace octet
