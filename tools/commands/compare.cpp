@@ -16,10 +16,12 @@
 #include "tools/commands/command.h"
 #include "tools/common/library.h"
 #include "tools/common/messages.h"
+#include "tools/compare/border.h"
 #include "tools/compare/metric_option.h"
 #include "tools/compare/parts.h"
 #include "tools/compare/report.h"
 #include "tools/processes/processes.h"
+#include "tools/qat/trained_program.h"
 #include "tools/quantize/report_file.h"
 
 namespace octet {
@@ -56,8 +58,9 @@ BatchSource batches_of(const CompareCommand& options, Progress& progress, Proces
 bool is_lowered(const std::string& file) { return has_suffix(file, ".octet"); }
 
 void check_files(const CompareCommand& options) {
+  // The second may be a checkpoint of training, which has any name.
   for (const std::string& file : options.files)
-    if (!is_lowered(file) && !has_suffix(file, ".pt2"))
+    if (!is_lowered(file) && !has_suffix(file, ".pt2") && &file != &options.files[1])
       throw Error("compare", file,
                   "is neither .pt2 nor .octet; give a program that torch.export.save, `octet "
                   "quantize` or `octet lower` wrote");
@@ -81,6 +84,12 @@ struct Compared {
   std::optional<Graph> reference, subject;
   ComparisonReport report;
 };
+
+// A program, or what training has made so far of the first one.
+Graph read_subject(const CompareCommand& options) {
+  const std::string& file = options.files[1];
+  return has_suffix(file, ".pt2") ? read_pt2(file) : read_trained(file, options.files[0]);
+}
 
 void compare_graphs(Compared& compared, const BatchSource& data, const NamedMetric& metric,
                     bool has_page) {
@@ -110,14 +119,21 @@ void compare_files(Compared& compared, const CompareCommand& options, Processes&
     return;
   }
   compared.reference = read_pt2(files[0]);
-  if (!is_lowered(files[1])) {
-    compared.subject = read_pt2(files[1]);
+  std::unique_ptr<Graph> as_it_was;  // the one that was lowered
+  QuantizedIo io;
+  if (is_lowered(files[1])) {
+    io = read_quantized_io(*compared.reference);
+  } else {
+    give_float_border(*compared.reference);
+    compared.subject = read_subject(options);
+    if (is_lowered(files.back())) as_it_was = clone(*compared.subject);
+    io = give_float_border(*compared.subject);
     compare_graphs(compared, batches_of(options, progress, processes, kCompareStage),
                    read_metric(options.metric), !options.outputs.empty());
   }
   if (is_lowered(files.back()))
-    lowered = compare_lowered(compared.subject ? *compared.subject : *compared.reference,
-                              load_program(files.back()), lowered_data);
+    lowered = compare_lowered(as_it_was ? *as_it_was : *compared.reference,
+                              load_program(files.back()), with_integers(lowered_data, io));
 }
 
 void write_comparison(const std::string& path, const nlohmann::ordered_json& json) {
@@ -165,8 +181,8 @@ void add_compare_command(CLI::App& app) {
       "both; mpirun shares the data among processes");
   command
       ->add_option("files", options->files,
-                   "FLOAT.pt2 QUANTIZED.pt2 [LOWERED.octet], PROGRAM.pt2 LOWERED.octet, or two "
-                   ".octet of one model")
+                   "FLOAT.pt2 QUANTIZED.pt2 [LOWERED.octet], PROGRAM.pt2 LOWERED.octet, two "
+                   ".octet of one model, or FLOAT.pt2 and a file of `octet qat --checkpoint`")
       ->required()
       ->expected(2, 3);
   command->add_option("--inputs", options->inputs, "torch.save of a list of input tuples")
