@@ -12,6 +12,8 @@
 //         // by class of module, for "opaque" in JSON
 //     octet::register_custom_kernel("acme.swish.default", run_swish);
 //         // what a lowered program calls
+//     octet::register_metric("acme_score", score);
+//         // --metric of compare and tune
 //     octet::register_backend("acme_npu", make_acme_backend, make_acme_support);
 //         // --backend acme_npu of lower; run and bench find it by the name in the .octet file
 //   }
@@ -23,6 +25,7 @@
 
 #include <torch/version.h>
 
+#include "annotate/compare/metric.h"
 #include "annotate/graph/opaque_hooks.h"
 #include "annotate/observers/derive_functions.h"
 #include "annotate/observers/observer.h"

@@ -147,17 +147,25 @@ class Comparer {
     }
     if (comparison_.batches == 0)
       throw Error("compare", "the data", "holds no batch; give at least one set of inputs");
-    if (options_.metric)
+    const auto batches = static_cast<double>(comparison_.batches);
+    if (options_.metric) {
       for (size_t i = 0; i < metrics_.size(); ++i)
-        comparison_.ops[i].metric = metrics_[i] / static_cast<double>(comparison_.batches);
+        comparison_.ops[i].metric = metrics_[i] / batches;
+      comparison_.metric = metric_of_outputs_ / batches;
+    }
     return std::move(comparison_);
   }
 
  private:
   void compare_outputs_of(const Values& values) {
-    for (size_t i = 0; i < outputs_; ++i)
-      comparison_.outputs.merge(
-          compare_tensors(values[i].toTensor(), values[outputs_ + i].toTensor()));
+    double sum = 0;
+    for (size_t i = 0; i < outputs_; ++i) {
+      const at::Tensor &reference = values[i].toTensor(),
+                       &subject = values[outputs_ + i].toTensor();
+      comparison_.outputs.merge(compare_tensors(reference, subject));
+      if (options_.metric) sum += options_.metric(reference.to(at::kFloat), subject.to(at::kFloat));
+    }
+    metric_of_outputs_ += sum / static_cast<double>(outputs_);
   }
 
   // Those of a kCompareTarget node.
@@ -172,7 +180,7 @@ class Comparer {
       op.isolated.merge(compare_tensors(reference, arguments.at(3).toTensor()));
     if (!arguments.at(4).isNone())
       op.before.merge(compare_tensors(reference, arguments.at(4).toTensor()));
-    if (options_.metric) metrics_[row] += options_.metric(reference, subject);
+    if (options_.metric) metrics_[row] += options_.metric(reference, subject.to(at::kFloat));
     const at::Tensor& factors = factors_[row];
     if (op.rounding) add_clipping(op, reference, factors, seen);
     const at::Tensor own = factors.defined() ? reference.div(factors) : reference;
@@ -184,7 +192,8 @@ class Comparer {
   ShadowGraph shadow_;
   size_t outputs_ = 0;
   Comparison comparison_;
-  std::vector<double> metrics_;
+  std::vector<double> metrics_;  // sums
+  double metric_of_outputs_ = 0;
   std::vector<at::Tensor> factors_;  // undefined: none
 };
 

@@ -17,14 +17,11 @@
 
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/compare/error_stats.h"
+#include "annotate/compare/metric.h"
 #include "annotate/compare/shadow_graph.h"
 #include "core/graph/graph.h"
 
 namespace octet {
-
-// A metric of one's own: of the reference's tensor and the subject's, both float, of one batch. It
-// may throw, which ends the comparison.
-using Metric = std::function<double(const at::Tensor& reference, const at::Tensor& subject)>;
 
 // Counts over [least, greatest] in bins of one width; what lies outside is in the first and last.
 struct Histogram {
@@ -63,6 +60,8 @@ struct Comparison {
   std::vector<OpComparison> ops;    // in the subject's order
   std::vector<std::string> lonely;  // ops of the subject without twin
   ErrorStats outputs;               // over the programs' float outputs
+  // mean over the batches of the mean over the float outputs; NaN where it says nothing
+  std::optional<double> metric = {};
   size_t batches = 0;
 };
 

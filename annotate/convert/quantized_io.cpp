@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <stdexcept>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -209,6 +210,64 @@ void return_integer(Graph& graph, size_t output, Value* integer) {
   if (dequantize->output()->is_unused()) graph.erase(*dequantize);
 }
 
+std::vector<QuantizedIoTensor> tensors_of(const nlohmann::ordered_json& json) {
+  std::vector<QuantizedIoTensor> tensors;
+  for (const nlohmann::ordered_json& row : json) {
+    const std::optional<DType> dtype = find_dtype(row.at("dtype").get<std::string>());
+    if (!dtype || !(row.at("scale").get<double>() > 0)) throw std::invalid_argument("row");
+    tensors.push_back({row.at("index"), row.at("name"), row.at("scale"), row.at("zero_point"),
+                       row.at("quant_min"), row.at("quant_max"), *dtype});
+  }
+  return tensors;
+}
+
+// The place among Graph::outputs() of a user output; nothing when there is none.
+std::optional<size_t> find_user_output(const Graph& graph, size_t index) {
+  for (size_t i = 0; i < graph.outputs().size(); ++i)
+    if (graph.outputs()[i].kind == OutputKind::kUserOutput && index-- == 0) return i;
+  return std::nullopt;
+}
+
+bool is_integer_tensor(const Value* value, const QuantizedIoTensor& tensor) {
+  return value != nullptr && value->kind() == ValueKind::kTensor &&
+         (!value->meta || value->meta->dtype == tensor.dtype);
+}
+
+bool is_io_of(const QuantizedIo& io, const Graph& graph) {
+  const std::vector<const GraphInput*> inputs = caller_inputs(graph);
+  for (const QuantizedIoTensor& tensor : io.inputs)
+    if (tensor.index >= inputs.size() || !is_integer_tensor(inputs[tensor.index]->value, tensor))
+      return false;
+  for (const QuantizedIoTensor& tensor : io.outputs) {
+    const std::optional<size_t> place = find_user_output(graph, tensor.index);
+    if (!place || !is_integer_tensor(graph.outputs()[*place].value.value_or_null(), tensor))
+      return false;
+  }
+  return true;
+}
+
+// quantize_per_tensor or dequantize_per_tensor of a value.
+Value* insert_conversion(Graph& graph, const std::string& name, Value* input,
+                         const QuantizedIoTensor& tensor, DType result, Node* before) {
+  std::optional<TensorMeta> meta = input->meta;
+  if (meta) {
+    meta->dtype = result;
+    meta->requires_grad = false;
+  }
+  return graph
+      .insert("quantized_decomposed." + name + ".default",
+              {
+                  {"input",      input            },
+                  {"scale",      tensor.scale     },
+                  {"zero_point", tensor.zero_point},
+                  {"quant_min",  tensor.quant_min },
+                  {"quant_max",  tensor.quant_max },
+                  {"dtype",      tensor.dtype     }
+  },
+              name + "_default", std::move(meta), before)
+      ->output();
+}
+
 nlohmann::ordered_json to_json(const std::vector<QuantizedIoTensor>& tensors) {
   nlohmann::ordered_json result = nlohmann::ordered_json::array();
   for (const QuantizedIoTensor& tensor : tensors)
@@ -271,6 +330,45 @@ std::optional<std::string> stored_quantized_io(const Graph& graph) {
   for (const auto& [name, bytes] : graph.extras->records)
     if (name == kRecord) return bytes;
   return std::nullopt;
+}
+
+QuantizedIo read_quantized_io(const Graph& graph) {
+  const std::optional<std::string> text = stored_quantized_io(graph);
+  if (!text) return {};
+  QuantizedIo io;
+  bool is_whole = true;
+  try {
+    const nlohmann::ordered_json json = nlohmann::ordered_json::parse(*text);
+    io = {tensors_of(json.at("inputs")), tensors_of(json.at("outputs"))};
+  } catch (const std::exception&) {
+    is_whole = false;
+  }
+  if (!is_whole || !is_io_of(io, graph))
+    throw Error(kIoStage, graph.source.empty() ? "quantized_io.json" : graph.source,
+                "the quantized_io.json within is not what `octet quantize` wrote for this program; "
+                "quantize it again");
+  return io;
+}
+
+void restore_float_io(Graph& graph, const QuantizedIo& io) {
+  const std::vector<Node*> nodes = graph.nodes();
+  for (const QuantizedIoTensor& tensor : io.inputs) {
+    Value* input = caller_inputs(graph).at(tensor.index)->value;
+    if (input->meta) input->meta->dtype = DType::kFloat32;
+    Value* integer = insert_conversion(graph, "quantize_per_tensor", input, tensor, tensor.dtype,
+                                       nodes.empty() ? nullptr : nodes.front());
+    const std::vector<Node*> readers = input->users();
+    for (Node* reader : readers)
+      if (reader != integer->producer() && !reader->is("aten.sym_size"))
+        reader->replace_input(input, integer);
+    graph.replace_uses_in_outputs(input, integer);
+  }
+  for (const QuantizedIoTensor& tensor : io.outputs) {
+    const size_t place = *find_user_output(graph, tensor.index);
+    Value* integer = graph.outputs()[place].value.value_or_null();
+    graph.set_output(place, insert_conversion(graph, "dequantize_per_tensor", integer, tensor,
+                                              DType::kFloat32, nullptr));
+  }
 }
 
 }  // namespace octet

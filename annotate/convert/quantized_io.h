@@ -58,5 +58,12 @@ std::string to_json_text(const QuantizedIo& io);
 void store_quantized_io(Graph& graph, const QuantizedIo& io);
 // What store_quantized_io() put there; nothing when the program has no such file.
 std::optional<std::string> stored_quantized_io(const Graph& graph);
+// The same as it was given to store_quantized_io(); nothing when there is none. Throws
+// Error("quantized-io", file, ...) when it is no such JSON, or not of this graph.
+QuantizedIo read_quantized_io(const Graph& graph);
+
+// Takes quantize_io() back: inputs and outputs are floats again, with a quantize op behind each
+// such input and a dequantize op in front of each such output.
+void restore_float_io(Graph& graph, const QuantizedIo& io);
 
 }  // namespace octet

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -68,16 +69,20 @@ std::vector<float> magnitudes(const Graph& graph, const Value* bias) {
   return result;
 }
 
-class BiasFitter {
+// The least scale of each channel of a weight at which its bias fits into int32.
+class BiasFloors {
  public:
-  explicit BiasFitter(ObservedGraph& observed) : observed_(observed) {}
-
-  int run() {
+  explicit BiasFloors(const ObservedGraph& observed) : observed_(observed) {
     collect(observed_.graph);
     for (const Body& body : bodies_within(observed_.graph)) collect(*body.graph);
-    int coarser = 0;
-    for (const auto& [observer, least] : least_) coarser += raise(*observer, least);
-    return coarser;
+  }
+
+  const std::map<const Observer*, std::vector<float>>& all() const { return least_; }
+  // Whether it is what the channel has: all that the weights add to the bias is then lost in the
+  // bias's own rounding.
+  bool decides(const Observer& observer, size_t channel, float scale) const {
+    const auto found = least_.find(&observer);
+    return found != least_.end() && scale <= found->second.at(channel);
   }
 
  private:
@@ -96,9 +101,6 @@ class BiasFitter {
     const std::vector<float> bias = magnitudes(graph, node.find_input(row.bias));
     if (bias.empty()) return;
     const std::vector<float> scales = scales_of(*w), x_scales = scales_of(*x);
-    const double eps = w->args().choice.eps.value_or(kFloatEps);
-    if (std::none_of(scales.begin(), scales.end(), [&](float scale) { return scale < eps; }))
-      return;
     if (x_scales.size() != 1) return;
     const double x_scale = x_scales[0];
     constexpr double kLargestSum = 1 << 30;
@@ -111,37 +113,45 @@ class BiasFitter {
     }
   }
 
-  int raise(const Observer& observer, std::vector<float> least) {
-    const std::vector<float>& finest = observer.args().finest_scales;
-    const std::vector<float> before = scales_of(observer);
-    int coarser = 0;
-    for (size_t c = 0; c < least.size(); ++c) {
-      coarser += before[c] < least[c] ? 1 : 0;
-      least[c] = std::max(least[c], finest[finest.size() == 1 ? 0 : c]);
-    }
-    if (coarser == 0) return 0;
-    for (const std::shared_ptr<Observer>& own : observed_.observers)
-      if (own.get() == &observer) own->allow_finer_scales(std::move(least));
-    return coarser;
-  }
-
-  ObservedGraph& observed_;
+  const ObservedGraph& observed_;
   std::map<const Observer*, std::vector<float>> least_;
 };
+
+// Returns how many channels got a coarser scale.
+int raise_scales(Observer& observer, std::vector<float> least) {
+  const std::vector<float> before = scales_of(observer);
+  const double eps = observer.args().choice.eps.value_or(kFloatEps);
+  if (std::none_of(before.begin(), before.end(), [&](float scale) { return scale < eps; }))
+    return 0;
+  const std::vector<float>& finest = observer.args().finest_scales;
+  int coarser = 0;
+  for (size_t c = 0; c < least.size(); ++c) {
+    coarser += before[c] < least[c] ? 1 : 0;
+    least[c] = std::max(least[c], finest[finest.size() == 1 ? 0 : c]);
+  }
+  if (coarser > 0) observer.allow_finer_scales(std::move(least));
+  return coarser;
+}
+
+// Of a range, where half of the integers is as good as all: with 16, as with 4 bits, rounding is
+// felt (some 24 dB).
+constexpr double kFewSteps = 16;
 
 // What is to be told of one observer.
 struct Below {
   size_t finer = 0;   // channels with a scale below eps
-  size_t zeroed = 0;  // channels whose range is less than half of the integers at their scale
+  size_t zeroed = 0;  // channels whose range is less than kFewSteps of their scale
   size_t channels = 0;
   double eps = 0;
 };
 
-Below below_floor(const Observer& observer) {
+// biases: null where none was heeded.
+Below below_floor(const Observer& observer, const BiasFloors* biases) {
   const std::vector<float> scales = scales_of(observer);
   const ObserverState state = observer.state();
   Below below{.channels = scales.size(), .eps = observer.args().choice.eps.value_or(kFloatEps)};
-  const double fewest = fewest_steps(observer.quant_min(), observer.quant_max());
+  const double fewest =
+      std::min(kFewSteps, fewest_steps(observer.quant_min(), observer.quant_max()));
   for (size_t c = 0; c < scales.size(); ++c) {
     below.finer += scales[c] < static_cast<float>(below.eps) ? 1 : 0;
     if (state.min.size() != scales.size()) continue;
@@ -149,7 +159,8 @@ Below below_floor(const Observer& observer) {
     const double steps =
         (is_symmetric(observer.args().qscheme) ? 2 * std::max(-low, high) : high - low) /
         double{scales[c]};
-    below.zeroed += steps > 0 && steps < fewest ? 1 : 0;
+    const bool is_of_bias = biases != nullptr && biases->decides(observer, c, scales[c]);
+    below.zeroed += steps > 0 && steps < fewest && !is_of_bias ? 1 : 0;
   }
   return below;
 }
@@ -180,11 +191,20 @@ void lower_scale_floors(const Graph& graph, const Annotations& annotations,
   }
 }
 
-int fit_weights_to_biases(ObservedGraph& observed) { return BiasFitter(observed).run(); }
+int fit_weights_to_biases(ObservedGraph& observed) {
+  const BiasFloors floors(observed);
+  int coarser = 0;
+  for (const std::shared_ptr<Observer>& observer : observed.observers)
+    if (const auto found = floors.all().find(observer.get()); found != floors.all().end())
+      coarser += raise_scales(*observer, found->second);
+  return coarser;
+}
 
 void report_scale_floors(const ObservedGraph& observed, Compat compat, Report& report) {
   std::map<int, const Node*> points;  // the first of each group
   for (const Node* node : observer_nodes(observed.graph)) points.emplace(group_of(*node), node);
+  std::optional<BiasFloors> biases;
+  if (compat == Compat::kNone) biases.emplace(observed);
   constexpr size_t kNamed = 5;
   std::vector<std::string> finer, zeroed;
   const auto name = [&](std::vector<std::string>& names, const Node& point) {
@@ -193,7 +213,7 @@ void report_scale_floors(const ObservedGraph& observed, Compat compat, Report& r
   for (const auto& [group, point] : points) {
     const Observer& observer = *observed.observers.at(static_cast<size_t>(group));
     if (!has_static_scales(observer) || observer.args().choice.affine) continue;
-    const Below below = below_floor(observer);
+    const Below below = below_floor(observer, biases ? &*biases : nullptr);
     const auto detail = [&](size_t channels, const char* what) {
       report.detail(fmt::format("scale: %{}: {} of {} ranges below the least scale, {:g}: {}",
                                 observed_value(*point)->name(), channels, below.channels, below.eps,
@@ -216,12 +236,11 @@ void report_scale_floors(const ObservedGraph& observed, Compat compat, Report& r
                     "finer ones",
                     list(finer)));
   if (!zeroed.empty())
-    report.note(
-        fmt::format("scale: {} have ranges below the least scale {}: they become zero, or few "
-                    "steps",
-                    list(zeroed),
-                    compat == Compat::kTorchao ? "that torchao asks for"
-                                               : "that a constraint or a large bias leaves"));
+    report.note(fmt::format(
+        "scale: {} have ranges below the least scale {}: they become zero, or few "
+        "steps",
+        list(zeroed),
+        compat == Compat::kTorchao ? "that torchao asks for" : "that a constraint leaves"));
 }
 
 }  // namespace octet

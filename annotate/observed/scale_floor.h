@@ -28,8 +28,9 @@ void lower_scale_floors(const Graph& graph, const Annotations& annotations,
 // the number of such channels.
 int fit_weights_to_biases(ObservedGraph& observed);
 
-// A note about the tensors that got finer scales, one about those whose range lies below a least
-// scale that stays (torchao's, a constraint's), and a detail for each tensor.
+// A note about the tensors that got finer scales, one about those of which a least scale that stays
+// (torchao's, a constraint's) leaves no more than some steps, and a detail for each tensor. Not
+// where a bias asks for the scale: it is all that counts there.
 void report_scale_floors(const ObservedGraph& observed, Compat compat, Report& report);
 
 }  // namespace octet

@@ -19,6 +19,8 @@ struct QuantizerOptions {
   // likewise: input channels that share a weight scale, 0 for no groups
   std::optional<int64_t> group_size = {};
   std::optional<bool> reduce_range = {};  // likewise: activations in half of their range
+  // what rows on top are that do not say so: set for the built-in names, without compat
+  bool rows_are_per_channel = false;
   // for training: fake-quants, unless a configuration says otherwise; without it none may ask for
   // them
   bool is_qat = false;

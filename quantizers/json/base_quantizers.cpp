@@ -248,7 +248,9 @@ QuantizerPart make_base(const std::string& base, const std::string& name,
 QuantizerPart make_built_in(const std::string& base, const QuantizerOptions& options) {
   if (const RegisteredBase* registered = find_registered(base))
     return make_registered(*registered, options);
-  QuantizerPart result = make_base(base, base, options);
+  QuantizerOptions own = options;
+  own.rows_are_per_channel = options.compat == Compat::kNone;
+  QuantizerPart result = make_base(base, base, own);
   static_cast<ConfigurableQuantizer&>(*result.quantizer)
       .set_row({}, base_of(base).default_config(options));
   return result;

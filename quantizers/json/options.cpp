@@ -124,6 +124,7 @@ std::optional<QuantizationConfig> symmetric_config_at(const Place& place,
   if (!is_object_or_null(place, kSymmetricKeys)) return std::nullopt;
   SymmetricOptions options =
       default_options<SymmetricOptions>(overrides, is_qat_at(place, overrides));
+  options.is_per_channel = overrides.rows_are_per_channel;
   read_bools(place, kSymmetricBools, options);
   for (const Option<SymmetricOptions, int64_t>& option : kSymmetricInts)
     if (place.has(option.key)) options.*option.member = int_at(place.at(option.key));

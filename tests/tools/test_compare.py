@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 import unittest
+import zipfile
 
 import torch
 from torch import nn
@@ -130,6 +131,68 @@ class Compare(CommandTest):
         stem = next(node for node in nodes.values() if node.get("module") == "stem.0" and "weight" in node)
         self.assertEqual([member.split("_")[0] for member in stem["members"]], ["conv2d", "batch"])
 
+    def test_a_checkpoint_of_training(self):
+        """It is what `octet qat` writes when it ends there."""
+        self.small_model()
+        self.save("train.pt", [(torch.randn(4, 3, 32, 32), torch.arange(4)) for _ in range(2)])
+        self.export(SmallNet(), torch.randn(4, 3, 32, 32), name="float.pt2")
+        config = self.write_json("settings.json", {"module_name": {"head": {"weight_observer": "per_channel_min_max"}, "project": None}})
+        self.octet("qat", self.path("float.pt2"), "--quantizer", "xnnpack", "--config", config, "--train", self.path("train.pt"), "--epochs", "2",
+                   "--checkpoint", self.path("state.pt"), "--output", self.path("q.pt2"))
+        self.save("calibration.pt", [(torch.randn(4, 3, 32, 32),) for _ in range(2)])
+        os.remove(config)
+        _, wanted, report = self.compare(self.path("float.pt2"), self.path("q.pt2"))
+        _, nodes, got = self.compare(self.path("float.pt2"), self.path("state.pt"))
+        self.assertEqual(got["summary"], report["summary"])
+        self.assertEqual(nodes, wanted)
+        inputs = ["--inputs", self.path("calibration.pt")]
+        self.export(nn.Linear(3, 4), torch.randn(2, 3), name="linear.pt2")
+        line = self.fails("compare", self.path("linear.pt2"), self.path("state.pt"), *inputs)
+        self.assertIn("settings: ", line)
+        self.octet("qat", self.path("float.pt2"), "--quantizer", "xnnpack", "--train", self.path("train.pt"), "--checkpoint", self.path("plain.pt"), "--output", self.path("q.pt2"))
+        self.assertIn("is of a training of another model", self.fails("compare", self.path("linear.pt2"), self.path("plain.pt"), *inputs))
+        self.assertIn("calibration.pt: holds a Tuple within another", self.fails("compare", self.path("float.pt2"), self.path("calibration.pt"), *inputs))
+        tensors = list(torch.load(self.path("plain.pt")))
+        for replaced, said in [({0: b"octet qat 1; loss 0"}, "another version of Octet"), ({1: b"{}"}, "is damaged"), ({1: b'{"quantizer": 3}'}, "is damaged")]:
+            broken = [torch.tensor(list(replaced[i]), dtype=torch.uint8) if i in replaced else tensor for i, tensor in enumerate(tensors)]
+            self.save("broken.pt", tuple(broken))
+            self.assertIn(said, self.fails("compare", self.path("float.pt2"), self.path("broken.pt"), *inputs))
+        self.save("broken.pt", tuple(tensors[:-1]))
+        self.assertIn("another model", self.fails("compare", self.path("float.pt2"), self.path("broken.pt"), *inputs))
+        with open(self.path("state.pt"), "rb") as file:
+            cut = file.read()[:3000]
+        with open(self.path("cut.pt"), "wb") as file:
+            file.write(cut)
+        self.assertIn("cut.pt", self.fails("compare", self.path("float.pt2"), self.path("cut.pt"), *inputs))
+
+    def test_integers_at_the_border(self):
+        """Programs that take and give integers have the errors of those that quantize themselves."""
+        self.small_model()
+        for quantizer, backend in [("xnnpack", "xnnpack"), ("x86", "onednn")]:
+            with self.subTest(quantizer=quantizer):
+                self.quantize(quantizer=quantizer)
+                _, wanted, whole = self.compare(self.path("model.pt2"), self.path("q.pt2"), self.lower(backend, "q.octet"))
+                self.quantize("--quantized-io", quantizer=quantizer)
+                lowered = self.lower(backend, "io.octet")
+                out, nodes, report = self.compare(self.path("model.pt2"), self.path("q.pt2"), lowered)
+                self.assertEqual(report["summary"][:2], whole["summary"][:2])
+                for name, node in wanted.items():
+                    if "rank" in node:
+                        for kind in ("accumulated", "isolated"):
+                            self.assertEqual(nodes[name]["errors"].get(kind), node["errors"].get(kind), (name, kind))
+                self.assertTrue(any((node.get("errors") or {}).get("lowering") for node in nodes.values()))
+                self.compare(self.path("q.pt2"), lowered)
+                # both of the kind
+                _, _, report = self.compare(self.path("q.pt2"), self.path("q.pt2"))
+                self.assertEqual(report["summary"][0], ["outputs", "equal"])
+        archive = self.path("q.pt2")
+        with zipfile.ZipFile(archive) as source, zipfile.ZipFile(self.path("bad.pt2"), "w") as target:
+            for item in source.infolist():
+                data = source.read(item)
+                target.writestr(item, data.replace(b'"scale"', b'"scull"') if item.filename.endswith("quantized_io.json") else data)
+        line = self.fails("compare", self.path("model.pt2"), self.path("bad.pt2"), "--inputs", self.path("calibration.pt"))
+        self.assertIn("bad.pt2: the quantized_io.json within is not what `octet quantize` wrote", line)
+
     def test_tables(self):
         self.small_model()
         self.quantize()
@@ -185,6 +248,10 @@ class Compare(CommandTest):
         self.assertIn("in this order", self.fails("compare", self.path("m.octet"), self.path("q.pt2"), self.path("model.pt2"), *inputs))
         self.assertIn("put the .pt2 first", self.fails("compare", self.path("m.octet"), self.path("q.pt2"), *inputs))
         self.assertIn("neither .pt2 nor .octet", self.fails("compare", self.path("x.pt"), self.path("q.pt2"), *inputs))
+        self.assertIn("is no checkpoint of octet qat", self.fails("compare", self.path("model.pt2"), self.path("x.pt"), *inputs))
+        with open(self.path("text.txt"), "w") as file:
+            file.write("no program")
+        self.assertIn("text.txt", self.fails("compare", self.path("model.pt2"), self.path("text.txt"), *inputs))
         line = self.fails("compare", self.path("model.pt2"), self.path("q.pt2"), *inputs, "--output", self.path("none/c.json"))
         self.assertIn("none", line)
         self.octet("compare", self.path("model.pt2"), self.path("q.pt2"), *inputs, "--output", self.path("c.txt"), code=2)

@@ -71,7 +71,10 @@ PLAN = {
         ".venv/bin/python tools/bench/race.py": NotRun("wants a Debian 13 root, and as above"),
         ".venv/bin/python -m pip install": NotRun("takes hours; test_zoo.py runs the short form"),
     },
-    "tools/compare/README.md": {"octet compare": Run("compare_and_tune")},
+    "tools/compare/README.md": {
+        "octet compare": Run("compare_and_tune"),
+        "// top5.cpp": By("test_metric.py"),
+    },
     "tools/python/README.md": {
         "python3 -m venv env": NotRun("installs packages"),
         **dict.fromkeys(

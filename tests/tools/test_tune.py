@@ -97,6 +97,81 @@ class Tune(CommandTest):
         self.assertGreater(1 - best["float_share"], 0)
         self.assertEqual(report["kind"], "tune")
 
+    def weights_net(self):
+        """One layer has a large weight in each group, so that 4 bits leave little of the others."""
+        torch.manual_seed(0)
+        net = Mlp().eval()
+        with torch.no_grad():
+            net.layers[4].weight[:, ::16] *= 30
+        return net
+
+    def test_weights_of_four_bits_get_eight_where_it_pays(self):
+        for quantizer, mode in [("xnnpack", "weight-only"), ("x86", "weight-only"), ("xnnpack", "dynamic"), ("x86", "dynamic")]:
+            with self.subTest(quantizer=quantizer, mode=mode):
+                self.prepare(self.weights_net(), (16, 32))
+                four = self.plain(quantizer, "--mode", mode, "--weight-bits", "4")["median_sqnr_db"]
+                eight = self.plain(quantizer, "--mode", mode)["median_sqnr_db"]
+                self.assertGreater(eight, four + 6)
+                said, report = self.tune("--mode", mode, "--weight-bits", "4", "--min-sqnr", f"{(four + eight) / 2:.2f}", quantizer=quantizer)
+                self.assertIn("with weights of 8 bits", said)
+                best = next(point for point in report["pareto"] if point["chosen"])
+                self.assertEqual(report["trials"][0]["weight_bits"], 4)
+                self.assertGreater(best["weight_bits"], 4)
+                self.assertLess(best["weight_bits"], 9)
+                self.assertIn("with weights of 8 bits", best["label"])
+                after = self.plain(quantizer, "--mode", mode, "--config", self.path("config.json"))
+                self.assertAlmostEqual(after["median_sqnr_db"], best["sqnr_db"], places=6)
+
+    def test_bits_cost_the_time_that_a_backend_takes(self):
+        self.prepare(self.weights_net(), (16, 32))
+        for quantizer, backend in [("xnnpack", "xnnpack"), ("x86", "onednn")]:
+            with self.subTest(backend=backend):
+                _, report = self.tune("--mode", "dynamic", "--weight-bits", "4", "--min-sqnr", "25", "--backend", backend, "--trials", "8", quantizer=quantizer)
+                self.assertTrue(all(trial["latency_ms"] > 0 for trial in report["trials"]))
+                self.assertGreaterEqual(next(point for point in report["pareto"] if point["chosen"])["sqnr_db"], 25)
+
+    def test_weights_of_a_tensor_get_channels(self):
+        torch.manual_seed(0)
+        net = Mlp().eval()
+        with torch.no_grad():
+            net.layers[4].weight[1] *= 60
+            net.layers[4].bias[1] *= 60
+            net.layers[6].weight[:, 1] /= 60
+        self.prepare(net, (16, 32))
+        one = self.plain("xnnpack", "--mode", "dynamic", "--per-tensor")["median_sqnr_db"]
+        each = self.plain("xnnpack", "--mode", "dynamic")["median_sqnr_db"]
+        self.assertGreater(each, one + 3)
+        said, report = self.tune("--mode", "dynamic", "--per-tensor", "--min-sqnr", f"{(one + each) / 2:.2f}", quantizer="xnnpack")
+        best = next(point for point in report["pareto"] if point["chosen"])
+        self.assertIn("with weights per channel", said)
+        self.assertEqual(best["weight_bits"], 8)
+        with open(self.path("config.json")) as file:
+            config = json.load(file)
+        self.assertIs(config["global"]["is_per_channel"], False)
+        self.assertIn({"is_per_channel": True}, list(config["module_name"].values()))
+        after = self.plain("xnnpack", "--mode", "dynamic", "--config", self.path("config.json"))
+        self.assertAlmostEqual(after["median_sqnr_db"], best["sqnr_db"], places=6)
+
+    def test_settings_to_start_from_stay(self):
+        """Those of an op too, where another of its options changes."""
+        self.prepare(self.weights_net(), (16, 32))
+        base = {"global": {"weight_bits": 4, "group_size": 16}, "module_name": {"head": {"weight_bits": 4, "group_size": 0}, "layers.0": None}}
+        self.write_json("base.json", base)
+        before = self.plain("x86", "--mode", "weight-only", "--config", self.path("base.json"))["median_sqnr_db"]
+        _, report = self.tune("--mode", "weight-only", "--base-config", self.path("base.json"), "--min-sqnr", f"{before + 3:.2f}", quantizer="x86")
+        with open(self.path("config.json")) as file:
+            config = json.load(file)
+        self.assertEqual(config["global"], base["global"])
+        self.assertIsNone(config["module_name"]["layers.0"])
+        self.assertNotEqual(config["module_name"], base["module_name"])
+        best = next(point for point in report["pareto"] if point["chosen"])
+        after = self.plain("x86", "--mode", "weight-only", "--config", self.path("config.json"))
+        self.assertAlmostEqual(after["median_sqnr_db"], best["sqnr_db"], places=6)
+        self.write_json("bad.json", {"module_name": {"head": {"weight_bits": 5}}})
+        line = self.fails("tune", self.path("model.pt2"), "--quantizer", "x86", "--mode", "weight-only", "--base-config", self.path("bad.json"), "--calibration",
+                          self.path("calibration.pt"), "--min-sqnr", "30", "--output", self.path("t.pt2"), "--config", self.path("c.json"))
+        self.assertIn("bad.json: /module_name/head", line)
+
     def test_a_goal_that_is_met_already_changes_nothing(self):
         self.small_model()
         _, report = self.tune("--min-sqnr", "3")
@@ -155,7 +230,6 @@ class Tune(CommandTest):
         self.assertIn("want one of --min-sqnr", self.fails(*base, "--min-sqnr", "30", "--max-drop", "0.1"))
         self.assertIn("--labels", self.fails(*base, "--max-drop", "0.1"))
         self.assertIn("--backend", self.fails(*base, "--min-sqnr", "30", "--max-latency", "1"))
-        self.assertIn("is not tuned", self.fails(*base, "--min-sqnr", "30", "--mode", "dynamic"))
         self.save("few.pt", torch.zeros(3, dtype=torch.long))
         self.assertIn("holds 3 classes", self.fails(*base, "--max-drop", "0.1", "--labels", self.path("few.pt")))
         self.assertFalse(os.path.exists(self.path("q.pt2")))

@@ -16,9 +16,12 @@
 #include "tools/commands/command.h"
 #include "tools/common/library.h"
 #include "tools/common/messages.h"
+#include "tools/compare/border.h"
+#include "tools/compare/metric_option.h"
 #include "tools/compare/parts.h"
 #include "tools/compare/report.h"
 #include "tools/processes/processes.h"
+#include "tools/qat/trained_program.h"
 #include "tools/quantize/report_file.h"
 
 namespace octet {
@@ -28,6 +31,7 @@ struct CompareCommand {
   std::vector<std::string> files;
   std::string inputs;
   std::vector<std::string> outputs, libraries;
+  std::string metric;
   size_t top = 20;
   size_t batches = 0;  // 0: all
 };
@@ -54,8 +58,9 @@ BatchSource batches_of(const CompareCommand& options, Progress& progress, Proces
 bool is_lowered(const std::string& file) { return has_suffix(file, ".octet"); }
 
 void check_files(const CompareCommand& options) {
+  // The second may be a checkpoint of training, which has any name.
   for (const std::string& file : options.files)
-    if (!is_lowered(file) && !has_suffix(file, ".pt2"))
+    if (!is_lowered(file) && !has_suffix(file, ".pt2") && &file != &options.files[1])
       throw Error("compare", file,
                   "is neither .pt2 nor .octet; give a program that torch.export.save, `octet "
                   "quantize` or `octet lower` wrote");
@@ -67,6 +72,10 @@ void check_files(const CompareCommand& options) {
   if (options.files.size() == 2 && is_lowered(options.files[0]) && !is_lowered(options.files[1]))
     throw Error("compare", "the programs",
                 "the first is lowered, the second is not; put the .pt2 first");
+  if (!options.metric.empty() && is_lowered(options.files[1]))
+    throw Error("compare", "--metric",
+                "is of two .pt2, one of the programs is lowered; compare FLOAT.pt2 QUANTIZED.pt2 "
+                "with it");
   for (const std::string& path : options.outputs) check_writable(path);
 }
 
@@ -76,11 +85,19 @@ struct Compared {
   ComparisonReport report;
 };
 
-void compare_graphs(Compared& compared, const BatchSource& data, bool has_page) {
+// A program, or what training has made so far of the first one.
+Graph read_subject(const CompareCommand& options) {
+  const std::string& file = options.files[1];
+  return has_suffix(file, ".pt2") ? read_pt2(file) : read_trained(file, options.files[0]);
+}
+
+void compare_graphs(Compared& compared, const BatchSource& data, const NamedMetric& metric,
+                    bool has_page) {
   ComparisonReport& report = compared.report;
   report.subject = &*compared.subject;
-  report.comparison =
-      shadow(*compared.reference, *compared.subject, data, {.histograms = has_page});
+  report.metric = metric.name;
+  report.comparison = shadow(*compared.reference, *compared.subject, data,
+                             {.metric = metric.measure, .histograms = has_page});
   report.weights = compare_weights(*compared.reference, *compared.subject);
 }
 
@@ -102,14 +119,21 @@ void compare_files(Compared& compared, const CompareCommand& options, Processes&
     return;
   }
   compared.reference = read_pt2(files[0]);
-  if (!is_lowered(files[1])) {
-    compared.subject = read_pt2(files[1]);
+  std::unique_ptr<Graph> as_it_was;  // the one that was lowered
+  QuantizedIo io;
+  if (is_lowered(files[1])) {
+    io = read_quantized_io(*compared.reference);
+  } else {
+    give_float_border(*compared.reference);
+    compared.subject = read_subject(options);
+    if (is_lowered(files.back())) as_it_was = clone(*compared.subject);
+    io = give_float_border(*compared.subject);
     compare_graphs(compared, batches_of(options, progress, processes, kCompareStage),
-                   !options.outputs.empty());
+                   read_metric(options.metric), !options.outputs.empty());
   }
   if (is_lowered(files.back()))
-    lowered = compare_lowered(compared.subject ? *compared.subject : *compared.reference,
-                              load_program(files.back()), lowered_data);
+    lowered = compare_lowered(as_it_was ? *as_it_was : *compared.reference,
+                              load_program(files.back()), with_integers(lowered_data, io));
 }
 
 void write_comparison(const std::string& path, const nlohmann::ordered_json& json) {
@@ -157,8 +181,8 @@ void add_compare_command(CLI::App& app) {
       "both; mpirun shares the data among processes");
   command
       ->add_option("files", options->files,
-                   "FLOAT.pt2 QUANTIZED.pt2 [LOWERED.octet], PROGRAM.pt2 LOWERED.octet, or two "
-                   ".octet of one model")
+                   "FLOAT.pt2 QUANTIZED.pt2 [LOWERED.octet], PROGRAM.pt2 LOWERED.octet, two "
+                   ".octet of one model, or FLOAT.pt2 and a file of `octet qat --checkpoint`")
       ->required()
       ->expected(2, 3);
   command->add_option("--inputs", options->inputs, "torch.save of a list of input tuples")
@@ -178,6 +202,7 @@ void add_compare_command(CLI::App& app) {
   command->add_option("--batches", options->batches, "Take the first batches of the data alone")
       ->check(CLI::Range(1, 1 << 30));
   add_library_option(*command, options->libraries);
+  add_metric_option(*command, options->metric);
   command->callback([options] { compare(*options); });
 }
 

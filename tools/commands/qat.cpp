@@ -23,6 +23,7 @@
 #include "tools/processes/processes.h"
 #include "tools/qat/train.h"
 #include "tools/quantize/flow.h"
+#include "tools/quantize/flow_text.h"
 #include "tools/quantize/pass_rows.h"
 #include "tools/quantize/quality.h"
 #include "tools/quantize/report_file.h"
@@ -196,7 +197,7 @@ void add_qat_command(CLI::App& app) {
     options->train.schedule = kSchedules.at(options->schedule);
     options->train.loss = kLosses.at(options->loss);
     options->train.optimizer = kOptimizers.at(options->optimizer);
-    options->train.quantizer = options->flow.quantizer;
+    options->train.flow = text_of_flow(options->flow);
     Processes processes;
     if (processes.rank() != 0) set_silent();
     processes.gather([&] {

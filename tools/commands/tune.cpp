@@ -1,5 +1,4 @@
 // octet tune: mixed precision until the outputs are good enough.
-#include <fstream>
 #include <memory>
 
 #include <fmt/format.h>
@@ -26,19 +25,11 @@ using Json = nlohmann::ordered_json;
 
 struct TuneCommand {
   TuneOptions tune;
-  std::string output, config, report;
+  std::string output, config, report, metric;
 };
 
 std::string json_file(const Json& json) {
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-std::string figures_of(const Trial& trial) {
-  std::string text = fmt::format("{:.1f} dB", trial.sqnr_db);
-  if (trial.accuracy) text += fmt::format(", accuracy {:.2f} %", 100 * *trial.accuracy);
-  text += fmt::format(", {:.1f} % of the multiply-accumulates in float", 100 * trial.float_share);
-  if (trial.latency_ms) text += fmt::format(", {:.3f} ms", *trial.latency_ms);
-  return text;
 }
 
 // Of the calibration data, for the report.
@@ -49,13 +40,15 @@ Json report_of(const Graph& original, const Tuned& tuned, const TuneOptions& opt
   const BatchReader reader(options.calibration);
   ComparisonReport report{.title = options.flow.model,
                           .subtitle = options.flow.quantizer + ", tuned",
-                          .subject = &tuned.quantized};
+                          .subject = &tuned.quantized,
+                          .metric = options.metric.name};
   const BatchSource data = [&reader,
                             next = size_t{0}]() mutable -> std::optional<std::vector<c10::IValue>> {
     return next == std::min(kReportBatches, reader.size()) ? std::nullopt
                                                            : std::optional(reader.at(next++));
   };
-  report.comparison = shadow(original, tuned.quantized, data, {.histograms = true});
+  report.comparison = shadow(original, tuned.quantized, data,
+                             {.metric = options.metric.measure, .histograms = true});
   report.weights = compare_weights(original, tuned.quantized);
   Json json = compare_json(report);
   json["kind"] = "tune";
@@ -70,27 +63,21 @@ Json report_of(const Graph& original, const Tuned& tuned, const TuneOptions& opt
   return json;
 }
 
-// The settings that it started from with those found.
-Json whole_config(const TuneCommand& command, const Trial& best) {
-  if (command.tune.flow.config.empty()) return best.config;
-  std::ifstream file(command.tune.flow.config);
-  return merged(Json::parse(file), best.config);
-}
-
-void run_tune(const TuneCommand& command, Processes& processes) {
+void run_tune(TuneCommand& command, Processes& processes) {
   ProcessPeers peers(processes);
   const bool is_first = processes.rank() == 0;
   for (const std::string& path : {command.output, command.config, command.report})
     if (!path.empty() && is_first) check_writable(path);
   const Graph original = read_model(command.tune.flow);
+  command.tune.metric = read_metric(command.metric);
   const Tuned tuned = tune(original, command.tune, peers.get());
   if (!is_first) return;
   const Trial& best = tuned.outcome.trials[tuned.outcome.best];
   if (!command.report.empty())
     write_page_file(command.report, report_of(original, tuned, command.tune));
-  write_text_file(command.config, json_file(whole_config(command, best)));
+  write_text_file(command.config, json_file(tuned.config));
   write_pt2(tuned.quantized, command.output);
-  log_line(fmt::format("{}: {}", best.label, figures_of(best)));
+  log_line(fmt::format("{}: {}", best.label, figures_of(best, command.tune.metric.name)));
   log_line(fmt::format("{} evaluations on {}", tuned.outcome.trials.size(), tuned.batches));
   if (!tuned.estimate.is_trusted())
     log_warning(
@@ -99,11 +86,12 @@ void run_tune(const TuneCommand& command, Processes& processes) {
                     "that the search begins with is poor here",
                     tuned.estimate.estimated, tuned.estimate.measured));
   if (!tuned.outcome.is_reached)
-    throw Error("tune", command.tune.flow.model,
-                fmt::format("the goal is not reached in {} evaluations, the nearest is {}, which "
-                            "was written; lower the goal, give more --trials, or try --effort high "
-                            "of `octet quantize` with that --config",
-                            tuned.outcome.trials.size(), figures_of(best)));
+    throw Error(
+        "tune", command.tune.flow.model,
+        fmt::format("the goal is not reached in {} evaluations, the nearest is {}, which "
+                    "was written; lower the goal, give more --trials, or try --effort high "
+                    "of `octet quantize` with that --config",
+                    tuned.outcome.trials.size(), figures_of(best, command.tune.metric.name)));
 }
 
 }  // namespace
@@ -133,6 +121,9 @@ void add_tune_command(CLI::App& app) {
   tune->add_option("--max-drop", options.most_drop,
                    "Wanted: at most this share of the samples lost, 0.01 for one of a hundred; "
                    "needs --labels");
+  add_metric_option(*tune, command->metric);
+  tune->add_option("--min-metric", options.least_metric,
+                   "Wanted: at least so much of --metric, in the mean over batches");
   tune->add_option("--max-latency", options.most_latency,
                    "Wanted too: milliseconds of a run on --backend")
       ->check(CLI::PositiveNumber);

@@ -24,7 +24,22 @@ ErrorStats stats_of_json(const Json& json) {
           .strange = json.at(6)};
 }
 
-void add_op(OpComparison& op, const Json& json) {
+// Means over batches put together; nothing where there is no metric.
+struct Batches {
+  double known = 0, more = 0;
+};
+
+void add_mean(std::optional<double>& mean, const Json& json, Batches batches) {
+  if (mean && !json.is_null())
+    mean = (*mean * batches.known + json.get<double>() * batches.more) /
+           (batches.known + batches.more);
+}
+
+Json metric_json(const std::optional<double>& metric) {
+  return metric ? Json(*metric) : Json(nullptr);
+}
+
+void add_op(OpComparison& op, const Json& json, Batches batches) {
   const auto seen = static_cast<double>(op.accumulated.elements);
   const ErrorStats accumulated = stats_of_json(json.at("accumulated"));
   const auto more = static_cast<double>(accumulated.elements);
@@ -35,6 +50,7 @@ void add_op(OpComparison& op, const Json& json) {
   op.accumulated.merge(accumulated);
   op.isolated.merge(stats_of_json(json.at("isolated")));
   op.before.merge(stats_of_json(json.at("before")));
+  add_mean(op.metric, json.at("metric"), batches);
   const auto peaks = json.at("peaks").get<std::vector<float>>();
   if (peaks.size() == op.channel_peaks.size())
     for (size_t i = 0; i < peaks.size(); ++i)
@@ -57,12 +73,14 @@ std::string pack_sums(const ComparisonReport& report) {
         {"clipped_share", op.clipped_share          },
         {"clipped_noise", op.clipped_noise          },
         {"peaks",         op.channel_peaks          },
-        {"counts",        op.histogram.counts       }
+        {"counts",        op.histogram.counts       },
+        {"metric",        metric_json(op.metric)    }
     });
   Json json = {
       {"ops",     std::move(ops)                       },
       {"outputs", stats_json(report.comparison.outputs)},
       {"batches", report.comparison.batches            },
+      {"metric",  metric_json(report.comparison.metric)},
       {"lowered", nullptr                              }
   };
   if (report.lowered) {
@@ -82,8 +100,11 @@ void add_sums(ComparisonReport& report, const std::string& packed) {
                        json.at("lowered").is_null() != report.lowered.has_value();
   if (!is_same)
     throw Error("compare", "a process", "had other programs; give every process the same files");
+  const Batches batches{static_cast<double>(report.comparison.batches),
+                        json.at("batches").get<double>()};
   for (size_t i = 0; i < report.comparison.ops.size(); ++i)
-    add_op(report.comparison.ops[i], json.at("ops").at(i));
+    add_op(report.comparison.ops[i], json.at("ops").at(i), batches);
+  add_mean(report.comparison.metric, json.at("metric"), batches);
   report.comparison.outputs.merge(stats_of_json(json.at("outputs")));
   report.comparison.batches += json.at("batches").get<size_t>();
   if (!report.lowered) return;

@@ -141,6 +141,17 @@ double decibels_of(const Json& node, const char* kind) {
   return ratio.is_null() ? std::nan("") : ratio.get<double>();
 }
 
+// What the metric says of the op's tensor; NaN: nothing.
+double metric_of(const Json& node) {
+  const auto errors = node.find("errors");
+  if (errors == node.end() || !errors->contains("accumulated")) return std::nan("");
+  const Json& error = errors->at("accumulated");
+  if (error.is_null() || !error.contains("metric")) return std::nan("");
+  const Json& value = error.at("metric");
+  if (value.is_string()) return value == "inf" ? HUGE_VAL : -HUGE_VAL;
+  return value.is_null() ? std::nan("") : value.get<double>();
+}
+
 double least_of(double a, double b) { return std::isnan(a) || b < a ? b : a; }
 
 // Those first that are worst by themselves, in the graph or as the backend runs them.
@@ -214,6 +225,8 @@ Json compare_json(const ComparisonReport& report) {
     summary.push_back({"batches", std::to_string(report.comparison.batches)});
     summary.push_back({"ops", std::to_string(report.comparison.ops.size())});
   }
+  if (report.comparison.metric)
+    summary.push_back({report.metric, fmt::format("{:.6g}", *report.comparison.metric)});
   if (report.lowered) summary.push_back({"lowered outputs", ratio_text(report.lowered->outputs)});
   for (const std::string& name : report.comparison.lonely)
     notes.push_back(fmt::format("%{} has no twin in the reference", name));
@@ -237,7 +250,7 @@ Json compare_json(const ComparisonReport& report) {
     for (Json& node : nodes) blame_lowering(node);
   }
   rank_nodes(nodes);
-  return {
+  Json json = {
       {"kind",     "compare"         },
       {"title",    report.title      },
       {"subtitle", report.subtitle   },
@@ -245,21 +258,26 @@ Json compare_json(const ComparisonReport& report) {
       {"notes",    std::move(notes)  },
       {"nodes",    std::move(nodes)  }
   };
+  if (!report.metric.empty()) json["metric"] = report.metric;
+  return json;
 }
 
 std::string compare_csv(const Json& json) {
-  std::string text =
-      "rank,name,target,module,accumulated_db,isolated_db,lowering_db,cause,explanation\n";
+  const bool has_metric = json.contains("metric");
+  std::string text = fmt::format(
+      "rank,name,target,module,accumulated_db,isolated_db,lowering_db,{}cause,explanation\n",
+      has_metric ? "metric," : "");
   const auto ratio = [](double value) {
     return std::isnan(value) ? std::string() : fmt::format("{}", value);
   };
   for (const Json* node : by_rank(json))
     text +=
-        fmt::format("{},{},{},{},{},{},{},{},{}\n", node->at("rank").get<size_t>(),
+        fmt::format("{},{},{},{},{},{},{},{}{},{}\n", node->at("rank").get<size_t>(),
                     quoted(text_of(*node, "name")), quoted(text_of(*node, "target")),
                     quoted(text_of(*node, "module")), ratio(decibels_of(*node, "accumulated")),
                     ratio(decibels_of(*node, "isolated")), ratio(decibels_of(*node, "lowering")),
-                    text_of(*node, "cause"), quoted(text_of(*node, "explanation")));
+                    has_metric ? ratio(metric_of(*node)) + "," : "", text_of(*node, "cause"),
+                    quoted(text_of(*node, "explanation")));
   return text;
 }
 
@@ -276,13 +294,21 @@ std::vector<std::string> compare_table(const Json& json, size_t count) {
   for (const Json& row : json.at("summary"))
     lines.push_back(
         fmt::format("{:<16}{}", row.at(0).get<std::string>(), row.at(1).get<std::string>()));
-  lines.push_back(fmt::format("{:<{}}  {:>11}  {:>8}{}  cause (SQNR in dB, worst first)", "op",
-                              width, "accumulated", "isolated", has_lowering ? "  lowering" : ""));
+  const std::string metric = text_of(json, "metric");
+  const size_t metric_width = std::max<size_t>(8, metric.size());
+  lines.push_back(fmt::format("{:<{}}  {:>11}  {:>8}{}{}  cause (SQNR in dB, worst first)", "op",
+                              width, "accumulated", "isolated", has_lowering ? "  lowering" : "",
+                              metric.empty() ? "" : fmt::format("  {:>{}}", metric, metric_width)));
   for (const Json* node : nodes) {
     std::string line =
         fmt::format("{:<{}}  {:>11}  {:>8}", text_of(*node, "name"), width,
                     cell(decibels_of(*node, "accumulated")), cell(decibels_of(*node, "isolated")));
     if (has_lowering) line += fmt::format("  {:>8}", cell(decibels_of(*node, "lowering")));
+    if (!metric.empty()) {
+      const double value = metric_of(*node);
+      line += fmt::format("  {:>{}}", std::isnan(value) ? "" : fmt::format("{:.5g}", value),
+                          metric_width);
+    }
     const std::string cause = text_of(*node, "cause"), why = text_of(*node, "explanation");
     line += fmt::format("  {}{}{}", cause, why.empty() ? "" : ": ", why);
     lines.push_back(line);

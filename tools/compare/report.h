@@ -20,10 +20,12 @@ struct ComparisonReport {
   Comparison comparison = {};
   std::vector<WeightComparison> weights = {};
   std::optional<LoweredComparison> lowered = {};
+  std::string metric = {};  // its name; "": none
 };
 
 // {"kind": "compare", "title", "subtitle", "summary", "notes", "nodes"} as tools/page describes it:
-// a node for each op of the subject, with its errors, rank, cause and what to try.
+// a node for each op of the subject, with its errors, rank, cause and what to try. With a metric its
+// name as "metric".
 nlohmann::ordered_json compare_json(const ComparisonReport& report);
 
 // A line for each compared op, in the order of their rank; a heading first. Numbers that are

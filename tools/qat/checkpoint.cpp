@@ -22,20 +22,21 @@ namespace {
 
 // The file: a tuple of tensors. Each block is as long as the model makes it.
 //   run         u8, text: what the run is
+//   flow        u8, text: how the program was prepared
 //   position    f64 [kPositionNumbers]
 //   random      u8, state of the generator
 //   optimizer   u8, LibTorch's archive of the optimizer
 //   model       capture()
 //   best        capture(), or nothing
-constexpr size_t kHeadTensors = 4;
+constexpr size_t kHeadTensors = 5;
+constexpr const char* kVersion = "octet qat 2;";
 constexpr size_t kPositionNumbers = 9;
 
 std::string describe_run(const TrainOptions& options, size_t batch_count, const QatModel& model) {
   std::string text = fmt::format(
-      "octet qat 1; quantizer {}; loss {}; optimizer {}; lr {}; momentum {}; weight decay {}; seed "
-      "{}; {} batches",
-      options.quantizer, static_cast<int>(options.loss), static_cast<int>(options.optimizer),
-      options.rate, options.momentum, options.weight_decay, options.seed, batch_count);
+      "{} loss {}; optimizer {}; lr {}; momentum {}; weight decay {}; seed {}; {} batches",
+      kVersion, static_cast<int>(options.loss), static_cast<int>(options.optimizer), options.rate,
+      options.momentum, options.weight_decay, options.seed, batch_count);
   size_t elements = 0;
   for (const auto& [name, tensor] : model.tensors())
     elements += static_cast<size_t>(tensor.numel());
@@ -72,6 +73,24 @@ bool fits(const std::vector<at::Tensor>& tensors, const std::vector<at::Tensor>&
   for (size_t i = 0; i + 1 < like.size(); ++i)  // the last one is text
     if (tensors[begin + i].scalar_type() != like[i].scalar_type()) return false;
   return tensors[begin + like.size() - 1].scalar_type() == at::kByte;
+}
+
+std::vector<at::Tensor> tensors_of(const std::filesystem::path& file, const std::string& stage) {
+  constexpr const char* kAny = "octet qat ";
+  const auto refuse = [&](const std::string& message) {
+    throw Error(stage, file.string(), message);
+  };
+  std::vector<at::Tensor> tensors;
+  for (const c10::IValue& value : read_inputs(file)) {
+    if (!value.isTensor()) refuse("is no checkpoint of octet qat; give another file, or remove it");
+    tensors.push_back(value.toTensor().contiguous());
+  }
+  if (tensors.size() < kHeadTensors || tensors[0].scalar_type() != at::kByte ||
+      tensors[1].scalar_type() != at::kByte || !text_of_tensor(tensors[0]).starts_with(kAny))
+    refuse("is no checkpoint of octet qat; give another file, or remove it");
+  if (!text_of_tensor(tensors[0]).starts_with(kVersion))
+    refuse("is a checkpoint of another version of Octet; remove it to start anew");
+  return tensors;
 }
 
 }  // namespace
@@ -118,9 +137,10 @@ void save_checkpoint(const TrainOptions& options, size_t batch_count, const QatM
   torch::serialize::OutputArchive output;
   optimizer.save(output);
   output.save_to(archive);
-  std::vector<c10::IValue> values = {
-      tensor_of_text(describe_run(options, batch_count, model)), numbers_of(position),
-      at::detail::getDefaultCPUGenerator().get_state(), tensor_of_text(archive.str())};
+  std::vector<c10::IValue> values = {tensor_of_text(describe_run(options, batch_count, model)),
+                                     tensor_of_text(options.flow), numbers_of(position),
+                                     at::detail::getDefaultCPUGenerator().get_state(),
+                                     tensor_of_text(archive.str())};
   for (const at::Tensor& tensor : capture(model)) values.emplace_back(tensor);
   for (const at::Tensor& tensor : best) values.emplace_back(tensor);
   write_outputs(options.checkpoint, values);
@@ -131,29 +151,24 @@ void load_checkpoint(const TrainOptions& options, size_t batch_count, QatModel& 
                      std::vector<at::Tensor>& best) {
   const std::string file = options.checkpoint.string();
   const auto refuse = [&](const std::string& message) { throw Error("train", file, message); };
-  std::vector<at::Tensor> tensors;
-  for (const c10::IValue& value : read_inputs(options.checkpoint)) {
-    if (!value.isTensor()) refuse("is no checkpoint of octet qat; give another file, or remove it");
-    tensors.push_back(value.toTensor().contiguous());
-  }
+  const std::vector<at::Tensor> tensors = tensors_of(options.checkpoint, "train");
   const std::vector<at::Tensor> now = capture(model);
-  if (tensors.size() < kHeadTensors || tensors[0].scalar_type() != at::kByte ||
-      !text_of_tensor(tensors[0]).starts_with("octet qat 1;"))
-    refuse("is no checkpoint of octet qat; give another file, or remove it");
   const std::string wanted = describe_run(options, batch_count, model);
-  if (text_of_tensor(tensors[0]) != wanted)
-    refuse(fmt::format("is of another run, got {}, want {}; remove it to start anew",
-                       text_of_tensor(tensors[0]), wanted));
+  for (const auto& [found, want] : {std::pair(text_of_tensor(tensors[0]), wanted),
+                                    std::pair(text_of_tensor(tensors[1]), options.flow)})
+    if (found != want)
+      refuse(
+          fmt::format("is of another run, got {}, want {}; remove it to start anew", found, want));
   const bool has_best = tensors.size() == kHeadTensors + 2 * now.size();
   const bool is_whole = (has_best || tensors.size() == kHeadTensors + now.size()) &&
-                        tensors[1].scalar_type() == at::kDouble &&
-                        tensors[1].numel() == static_cast<int64_t>(kPositionNumbers) &&
+                        tensors[2].scalar_type() == at::kDouble &&
+                        tensors[2].numel() == static_cast<int64_t>(kPositionNumbers) &&
                         fits(tensors, now, kHeadTensors);
   if (!is_whole) refuse("is damaged; remove it to start anew");
-  position = position_of(tensors[1]);
+  position = position_of(tensors[2]);
   at::Generator generator = at::detail::getDefaultCPUGenerator();
-  generator.set_state(tensors[2]);
-  std::istringstream archive(text_of_tensor(tensors[3]));
+  generator.set_state(tensors[3]);
+  std::istringstream archive(text_of_tensor(tensors[4]));
   torch::serialize::InputArchive input;
   input.load_from(archive);
   optimizer.load(input);
@@ -161,6 +176,25 @@ void load_checkpoint(const TrainOptions& options, size_t batch_count, QatModel& 
   const auto end = begin + static_cast<std::ptrdiff_t>(now.size());
   restore(model, {begin, end});
   if (has_best) best.assign(end, tensors.end());
+}
+
+SavedTraining read_checkpoint(const std::filesystem::path& file, const std::string& stage) {
+  std::vector<at::Tensor> tensors = tensors_of(file, stage);
+  SavedTraining saved{text_of_tensor(tensors[0]), text_of_tensor(tensors[1]), {}};
+  saved.rest.assign(tensors.begin() + static_cast<std::ptrdiff_t>(kHeadTensors), tensors.end());
+  return saved;
+}
+
+bool restore_saved(QatModel& model, const SavedTraining& saved) {
+  const std::vector<at::Tensor> now = capture(model);
+  const bool has_best = saved.rest.size() == 2 * now.size();
+  const size_t begin = has_best ? now.size() : 0;
+  if (saved.rest.size() != begin + now.size() || !fits(saved.rest, now, begin)) return false;
+  for (size_t i = 0; i < model.tensors().size(); ++i)  // ranges get their sizes with the first data
+    if (saved.rest[begin + i].sizes() != now[i].sizes()) return false;
+  const auto first = saved.rest.begin() + static_cast<std::ptrdiff_t>(begin);
+  restore(model, {first, first + static_cast<std::ptrdiff_t>(now.size())});
+  return true;
 }
 
 }  // namespace octet

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -64,6 +66,16 @@ void restore(QatModel& model, const std::vector<at::Tensor>& captured);
 
 // Of dropout and its like.
 void seed_random_numbers(int64_t seed);
+
+// A file of --checkpoint: what concerns the model.
+struct SavedTraining {
+  std::string run, flow;         // what the run is; TrainOptions::flow
+  std::vector<at::Tensor> rest;  // what capture() gave, once, and once more of the best epoch
+};
+// Throws Error(stage, file, ...) for what is no checkpoint, or of another version of Octet.
+SavedTraining read_checkpoint(const std::filesystem::path& file, const std::string& stage);
+// The best epoch where one was kept, else the last state. False when it is of another model.
+bool restore_saved(QatModel& model, const SavedTraining& saved);
 
 // Writes options.checkpoint whole or not at all. best: what capture() gave at the best epoch, or
 // empty.

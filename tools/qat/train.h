@@ -47,7 +47,7 @@ struct TrainOptions {
   // written while training, and continued from when it is there; may be empty
   std::filesystem::path checkpoint;
   std::optional<int64_t> checkpoint_every;  // batches; default: each epoch
-  std::string quantizer;                    // for the checkpoint to know its run
+  std::string flow;  // how the program was prepared (text_of_flow()), for the checkpoint
 };
 
 class QatTrainer {

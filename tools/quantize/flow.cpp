@@ -91,7 +91,7 @@ Graph read_model(const QuantizeFlow& flow) {
   return graph;
 }
 
-ObservedGraph prepare_model(Graph graph, const QuantizeFlow& flow, Report& report) {
+std::unique_ptr<Quantizer> quantizer_of(const QuantizeFlow& flow) {
   QuantizerOptions quantizer_options;
   quantizer_options.compat = flow.compat;
   quantizer_options.config = flow.config;
@@ -104,7 +104,11 @@ ObservedGraph prepare_model(Graph graph, const QuantizeFlow& flow, Report& repor
   if (flow.reduce_range) quantizer_options.reduce_range = true;
   quantizer_options.is_qat = flow.is_training;
   quantizer_options.learns_ranges = flow.learns_ranges;
-  const std::unique_ptr<Quantizer> quantizer = make_quantizer(flow.quantizer, quantizer_options);
+  return make_quantizer(flow.quantizer, quantizer_options);
+}
+
+ObservedGraph prepare_model(Graph graph, const QuantizeFlow& flow, Report& report) {
+  const std::unique_ptr<Quantizer> quantizer = quantizer_of(flow);
   PrepareOptions options;
   options.fold_bn =
       flow.fold_bn == "off" ? PrepareOptions::FoldBn::kOff : PrepareOptions::FoldBn::kAuto;

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "annotate/annotation/compat.h"
+#include "annotate/annotation/quantizer.h"
 #include "annotate/observed/observed_graph.h"
 #include "annotate/observed/peers.h"
 #include "core/base/error.h"
@@ -56,6 +58,8 @@ class NothingToQuantize : public Error {
 
 // Loads the libraries, reads and verifies.
 Graph read_model(const QuantizeFlow& flow);
+// Throws Error("quantizer", ...) for what is wrong with its name, its file and its options.
+std::unique_ptr<Quantizer> quantizer_of(const QuantizeFlow& flow);
 // Annotates and prepares. Throws NothingToQuantize when the quantizer finds nothing.
 ObservedGraph prepare_model(Graph graph, const QuantizeFlow& flow, Report& report);
 

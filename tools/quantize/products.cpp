@@ -1,9 +1,12 @@
 #include "tools/quantize/products.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <optional>
+#include <unordered_set>
 
+#include "annotate/graph/constant_subgraph.h"
 #include "annotate/graph/control_flow.h"
 #include "annotate/graph/qdq_nodes.h"
 
@@ -72,10 +75,33 @@ double macs_of(const std::string& base, const Operands& operands, const Value* y
   return product_of(out) * static_cast<double>(in.back());
 }
 
-std::optional<Product> product_of_two(const Node& node) {
+// Of a constant, or of what a constant is dequantized to; 0 for others.
+double weights_of(const Value* value, const std::unordered_set<const Value*>& constants) {
+  const bool is_stored = is_stored_small(value) && !value->producer()->inputs().empty() &&
+                         constants.contains(value->producer()->inputs().front());
+  return is_stored || constants.contains(value) ? product_of(shape_of(value)) : 0;
+}
+
+// 4 for -8 .. 7; 8 where the range is that of the dtype.
+int bits_of(const Value* value) {
+  if (is_half(value)) return 16;
+  if (!is_dequantized(value)) return 32;
+  const Argument *least = value->producer()->find_argument("quant_min"),
+                 *greatest = value->producer()->find_argument("quant_max");
+  const bool has_range = least != nullptr && least->find<int64_t>() != nullptr &&
+                         greatest != nullptr && greatest->find<int64_t>() != nullptr;
+  if (!has_range) return 8;
+  const int64_t steps = *greatest->find<int64_t>() - *least->find<int64_t>() + 1;
+  return std::bit_width(static_cast<uint64_t>(std::max<int64_t>(steps, 2) - 1));
+}
+
+std::optional<Product> product_of_two(const Node& node,
+                                      const std::unordered_set<const Value*>& constants) {
   const Operands operands = operands_of(node);
   if (operands.x == nullptr || operands.w == nullptr) return std::nullopt;
   return Product{.macs = macs_of(base_of(node), operands, node.output_or_null()),
+                 .weights = weights_of(operands.w, constants),
+                 .weight_bits = bits_of(operands.w),
                  .has_integer_inputs = is_dequantized(operands.x) && is_dequantized(operands.w),
                  .has_integer_weights = is_stored_small(operands.w)};
 }
@@ -113,8 +139,9 @@ std::optional<Product> recurrent(const Node& node) {
 }
 
 void add_products(const Graph& graph, const std::string& prefix, std::vector<Product>& products) {
+  const std::unordered_set<const Value*> constants = find_constant_values(graph);
   for (const Node* node : graph.nodes()) {
-    std::optional<Product> product = product_of_two(*node);
+    std::optional<Product> product = product_of_two(*node, constants);
     if (!product) product = attention(*node);
     if (!product) product = recurrent(*node);
     if (!product || !(product->macs > 0)) continue;

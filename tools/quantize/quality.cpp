@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <stdexcept>
 
 #include <ATen/Functions.h>
@@ -41,6 +42,19 @@ double ratio_of(const std::vector<c10::IValue>& want, const std::vector<c10::IVa
     noise += (a - b).square().sum().item<double>();
   }
   return noise == 0 ? std::numeric_limits<double>::infinity() : 10 * std::log10(signal / noise);
+}
+
+// Mean over all float tensors; NaN where there is none.
+double metric_of(const Metric& metric, const std::vector<c10::IValue>& want,
+                 const std::vector<c10::IValue>& got) {
+  double sum = 0, count = 0;
+  for (size_t i = 0; i < want.size() && i < got.size(); ++i) {
+    if (!want[i].isTensor() || !got[i].isTensor() || !want[i].toTensor().is_floating_point())
+      continue;
+    sum += metric(want[i].toTensor().to(at::kFloat), got[i].toTensor().to(at::kFloat));
+    ++count;
+  }
+  return sum / count;
 }
 
 // The class of each sample when the first output is [samples, classes].
@@ -95,6 +109,7 @@ Samples count_samples(const BatchReader& reader, const Evaluation& evaluation) {
 // What is added up over batches; numbers of other processes' batches are 0.
 struct Sums {
   std::vector<double> ratios;              // by batch
+  std::vector<double> metrics;             // likewise; empty without a metric
   std::array<double, 5> counts{};          // whole numbers
   double& batches() { return counts[0]; }  // with classes of both programs
   double& samples() { return counts[1]; }  // in these
@@ -124,6 +139,7 @@ void run_own_batches(const BatchOutputs& float_program, const BatchOutputs& prog
     const std::vector<c10::IValue> want = float_program(batch, reader.at(batch)),
                                    got = program(batch, reader.at(batch));
     sums.ratios[i] = ratio_of(want, got);
+    if (run.evaluation.metric) sums.metrics[i] = metric_of(run.evaluation.metric, want, got);
     const std::optional<at::Tensor> wanted = classes_of(want), found = classes_of(got);
     if (wanted && found) {
       sums.batches() += 1;
@@ -180,13 +196,18 @@ Quality evaluate(const BatchOutputs& float_program, const BatchOutputs& program,
       evaluation.labels.empty() ? at::Tensor() : read_labels(evaluation.labels);
   Sums sums;
   sums.ratios.resize(reader.size() - evaluation.first);
+  if (evaluation.metric) sums.metrics.resize(sums.ratios.size());
   run_batches(float_program, program, reader, {evaluation, samples, labels, progress, peers}, sums);
   if (peers != nullptr) {
     peers->sum(sums.ratios);
+    if (evaluation.metric) peers->sum(sums.metrics);
     peers->sum(sums.counts);
   }
   Quality quality;
   quality.batches = evaluation.description;
+  if (evaluation.metric)
+    quality.metric = std::accumulate(sums.metrics.begin(), sums.metrics.end(), 0.0) /
+                     static_cast<double>(sums.metrics.size());
   std::sort(sums.ratios.begin(), sums.ratios.end());
   quality.worst_db = sums.ratios.front();
   quality.median_db = sums.ratios[sums.ratios.size() / 2];
@@ -217,12 +238,14 @@ Weight weigh(const Graph& original, const Graph& quantized, const Report& report
   weight.bytes = bytes_of(quantized);
   std::map<std::string, const ReportEntry*> entries;
   for (const ReportEntry& entry : report.entries()) entries.emplace(entry.node, &entry);
-  double all = 0, in_int8 = 0, eligible = 0, taken = 0;
+  double all = 0, in_int8 = 0, eligible = 0, taken = 0, weights = 0, bits = 0;
   std::map<std::string, double> macs;  // by node, of those in floats
   for (const Product& product : find_products(quantized)) {
     const auto found = entries.find(product.name);
     const bool has_entry = found != entries.end();
     all += product.macs;
+    weights += product.weights;
+    bits += product.weights * product.weight_bits;
     in_int8 += product.has_integer_inputs ? product.macs : 0;
     if (!product.has_integer_inputs) macs[product.name] = product.macs;
     if (has_entry && found->second->stage == kModeStage) continue;
@@ -232,6 +255,7 @@ Weight weigh(const Graph& original, const Graph& quantized, const Report& report
   }
   weight.int8_share = all == 0 ? 0 : in_int8 / all;
   weight.eligible_share = all == 0 ? 0 : eligible / all;
+  if (weights > 0) weight.weight_bits = bits / weights;
   if (eligible > 0) weight.quantized_share = taken / eligible;
   std::map<std::string, Weight::Reason> by_text;
   for (const ReportEntry& entry : report.entries()) {

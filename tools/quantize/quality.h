@@ -12,6 +12,7 @@
 #include <ATen/core/ivalue.h>
 #include <nlohmann/json.hpp>
 
+#include "annotate/compare/metric.h"
 #include "annotate/observed/peers.h"
 #include "core/base/report.h"
 #include "core/graph/graph.h"
@@ -26,6 +27,7 @@ struct Evaluation {
   size_t first = 0;         // batch
   std::string description;  // "the last 4 of 32 calibration batches, held out"
   std::string labels;       // a file with the class of each sample of `data`, or empty
+  Metric metric = {};
 };
 
 // The stage of evaluate() in a Progress, and what it costs for each batch in runs of the float
@@ -40,6 +42,7 @@ struct Quality {
   // share of samples whose largest output is the float program's; of outputs [samples, classes]
   std::optional<double> same_top1 = {};
   std::optional<double> float_accuracy = {}, accuracy = {};  // with labels
+  std::optional<double> metric = {};  // mean over batches of the mean over float outputs
 };
 
 // Of both programs: multiply-accumulates and bytes.
@@ -54,6 +57,8 @@ struct Weight {
   // Of the eligible ones: those of two dequantized tensors, and those with quantized (or float16)
   // weights that the report does not name as float. Nothing when none is eligible.
   std::optional<double> quantized_share = {};
+  // of a weight of these ops, in the mean: 32 in floats; nothing without weights
+  std::optional<double> weight_bits = {};
   size_t float_bytes = 0, bytes = 0;
   struct Reason {
     std::string text;

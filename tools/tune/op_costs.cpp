@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
@@ -11,24 +12,27 @@
 
 namespace octet {
 
-OpCosts::OpCosts(const Graph& original, const Graph& quantized, const std::string& backend,
-                 int threads, const std::vector<c10::IValue>& batch)
-    : as_float_(measure(original, backend, threads, batch)),
-      as_integers_(measure(quantized, backend, threads, batch)) {}
+OpCosts::OpCosts(const Graph& quantized, std::string backend, int threads,
+                 std::vector<c10::IValue> batch)
+    : backend_(std::move(backend)),
+      threads_(threads),
+      batch_(std::move(batch)),
+      as_it_is_(measure(quantized)) {}
 
-double OpCosts::share_of(const std::vector<const Node*>& ops) const {
-  const double more = seconds_of(as_float_, ops) - seconds_of(as_integers_, ops);
-  return as_integers_.all > 0 ? std::max(0.0, more / as_integers_.all) : 0;
+void OpCosts::add(const std::string& way, const Graph& graph) { ways_[way] = measure(graph); }
+
+double OpCosts::share_of(const std::vector<const Node*>& ops, const std::string& way) const {
+  const double more = seconds_of(ways_.at(way), ops) - seconds_of(as_it_is_, ops);
+  return as_it_is_.all > 0 ? std::max(0.0, more / as_it_is_.all) : 0;
 }
 
-OpCosts::Times OpCosts::measure(const Graph& graph, const std::string& backend, int threads,
-                                const std::vector<c10::IValue>& batch) {
+OpCosts::Times OpCosts::measure(const Graph& graph) const {
   constexpr int kWarmUps = 2, kRuns = 15;
   Report report;
-  Session session(lower(graph, *make_support(backend), {}, report), threads);
-  for (int i = 0; i < kWarmUps; ++i) run_session(session, batch);
+  Session session(lower(graph, *make_support(backend_), {}, report), threads_);
+  for (int i = 0; i < kWarmUps; ++i) run_session(session, batch_);
   session.time_kernels(true);
-  for (int i = 0; i < kRuns; ++i) run_session(session, batch);
+  for (int i = 0; i < kRuns; ++i) run_session(session, batch_);
   Times times;
   for (const KernelReport& kernel : session.kernels()) {
     for (const std::string& op : kernel.ops) times.kernels_of[op].push_back(times.kernels.size());

@@ -1,9 +1,11 @@
 #include "tools/tune/search.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "core/base/error.h"
+#include "tools/tune/base_settings.h"
 
 namespace octet {
 namespace {
@@ -60,12 +62,26 @@ class Search {
   // taken: positions in candidates_.
   size_t attempt(size_t base, const std::vector<size_t>& taken) {
     Json config = trial(base).config;
-    for (size_t index : taken) config = merged(std::move(config), candidates_[index].config);
-    const std::string label = taken.size() == 1
-                                  ? candidates_[taken.front()].label
-                                  : std::to_string(taken.size()) + " changes, the first " +
-                                        candidates_[taken.front()].label;
-    return attempt(config, label);
+    std::vector<size_t> order = taken;
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return candidates_[a].strength < candidates_[b].strength;
+    });
+    for (size_t index : order) config = merged(std::move(config), candidates_[index].config);
+    return attempt(with_global(std::move(config)), label_of(taken));
+  }
+
+  // "7 changes, 4 in float, 3 with weights of 8 bits, the first %conv2d in float"
+  std::string label_of(const std::vector<size_t>& taken) const {
+    const std::string& first = candidates_[taken.front()].label;
+    if (taken.size() == 1) return first;
+    std::string text = std::to_string(taken.size()) + " changes, ";
+    std::map<std::string, size_t> counts;
+    for (size_t index : taken) ++counts[candidates_[index].choice];
+    counts.erase("");
+    if (counts.size() > 1)
+      for (const auto& [choice, count] : counts)
+        text += std::to_string(count) + " " + choice + ", ";
+    return text + "the first " + first;
   }
 
   // How many of the first candidates promise an error of `wanted`; all when none do.
@@ -141,8 +157,7 @@ class Search {
       const bool a_met = goal_.is_met_by(a), b_met = goal_.is_met_by(b);
       if (a_met != b_met) return a_met;
       if (!a_met) return a.error < b.error;
-      if (a.latency_ms && b.latency_ms) return *a.latency_ms < *b.latency_ms;
-      if (a.float_share != b.float_share) return a.float_share < b.float_share;
+      if (a.price() != b.price()) return a.price() < b.price();
       return a.error < b.error;
     };
     for (size_t i = 0; i < outcome_.trials.size(); ++i)
@@ -174,7 +189,7 @@ Json merged(Json config, const Json& more) {
 }
 
 std::vector<size_t> pareto_front(const std::vector<Trial>& trials) {
-  const auto cost = [](const Trial& trial) { return trial.latency_ms.value_or(trial.float_share); };
+  const auto cost = [](const Trial& trial) { return trial.price(); };
   std::vector<size_t> front;
   for (size_t i = 0; i < trials.size(); ++i) {
     if (trials[i].is_float) continue;

@@ -26,6 +26,9 @@ Trial from_json(const Json& json) {
   trial.float_share = json.at("float_share");
   trial.latency_ms = find_number(json, "latency_ms");
   trial.accuracy = find_number(json, "accuracy");
+  trial.weight_bits = find_number(json, "weight_bits");
+  if (const auto metric = json.find("metric"); metric != json.end())
+    trial.metric = find_number(json, "metric").value_or(std::numeric_limits<double>::infinity());
   trial.sqnr_db = find_number(json, "sqnr_db").value_or(std::numeric_limits<double>::infinity());
   return trial;
 }
@@ -40,9 +43,12 @@ Json to_json(const Trial& trial) {
       {"error",       number(trial.error)  },
       {"float_share", trial.float_share    },
       {"accuracy",    nullptr              },
-      {"latency_ms",  nullptr              }
+      {"latency_ms",  nullptr              },
+      {"weight_bits", nullptr              }
   };
   if (trial.accuracy) json["accuracy"] = *trial.accuracy;
+  if (trial.weight_bits) json["weight_bits"] = *trial.weight_bits;
+  if (trial.metric) json["metric"] = number(*trial.metric);
   if (trial.latency_ms) json["latency_ms"] = *trial.latency_ms;
   return json;
 }

@@ -13,7 +13,7 @@
 namespace octet {
 
 // A trial as JSON: {"label", "config", "sqnr_db", "error", "float_share", "accuracy",
-// "latency_ms"}; infinite figures as null.
+// "latency_ms", "weight_bits"}, with a metric "metric"; infinite figures as null.
 nlohmann::ordered_json to_json(const Trial& trial);
 
 class TrialFile {

@@ -10,9 +10,7 @@
 #include <fmt/format.h>
 
 #include "annotate/calibrate/calibrate.h"
-#include "annotate/compare/diagnosis.h"
 #include "annotate/compare/sensitivity.h"
-#include "annotate/compare/weights.h"
 #include "annotate/convert/convert.h"
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
@@ -24,10 +22,11 @@
 #include "tools/common/messages.h"
 #include "tools/common/run_session.h"
 #include "tools/compare/parts.h"
-#include "tools/compare/suggestion.h"
 #include "tools/quantize/effort_checkpoint.h"
 #include "tools/quantize/effort_options.h"
-#include "tools/quantize/products.h"
+#include "tools/tune/base_settings.h"
+#include "tools/tune/candidates.h"
+#include "tools/tune/goal.h"
 #include "tools/tune/op_costs.h"
 #include "tools/tune/trial_file.h"
 
@@ -39,16 +38,14 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kSensitivityStage = "sensitivity";
 // Batches that sensitivities and causes are found on.
 constexpr size_t kSensitivityBatches = 4;
-// Ops whose part of the error is smaller are never worth a change.
-constexpr double kLeastGain = 1e-4;
-
-double relative_of(double sqnr_db) { return std::pow(10.0, -sqnr_db / 10); }
 
 class Tuner {
  public:
   Tuner(const Graph& original, const TuneOptions& options, Peers* peers)
       : original_(original),
         options_(options),
+        flow_(options.flow),
+        base_(flow_),
         peers_(peers),
         data_(options.calibration),
         held_out_(options.evaluate.empty() ? default_held_out(data_.size()) : 0),
@@ -64,15 +61,15 @@ class Tuner {
                                        : fmt::format("the {} calibration batches, which calibrated "
                                                      "too; --evaluate DATA.pt takes others",
                                                      data_.size()),
-                         options.labels}
-            : Evaluation{options.evaluate, 0, "all of " + options.evaluate, options.labels};
+                         options.labels, options.metric.measure}
+            : Evaluation{options.evaluate, 0, "all of " + options.evaluate, options.labels,
+                         options.metric.measure};
   }
 
   Tuned run() {
     Tuned tuned;
     std::vector<TuneCandidate> candidates = find_candidates(tuned.estimate);
-    const TuneGoal goal{.most_error = options_.most_drop ? *options_.most_drop
-                                                         : relative_of(*options_.least_sqnr_db),
+    const TuneGoal goal{.most_error = outputs_goal().most_error(),
                         .most_latency = options_.most_latency};
     tuned.outcome = search(
         bases(), candidates, goal, options_.most_trials,
@@ -80,6 +77,7 @@ class Tuner {
     quantized(tuned.outcome.trials[tuned.outcome.best].config);
     tuned.quantized = std::move(*quantized_);
     tuned.batches = evaluation_.description;
+    tuned.config = merged(base_.whole(), tuned.outcome.trials[tuned.outcome.best].config);
     return tuned;
   }
 
@@ -110,9 +108,24 @@ class Tuner {
 
   std::string describe() const {
     const EffortData data{options_.calibration, data_.size() - held_out_};
-    return fmt::format("{}; evaluated on {} {}; {} {}",
+    return fmt::format("{}; evaluated on {} {} {}; {} {}",
                        describe_run(options_.flow, data, EffortOptions{}), options_.evaluate,
-                       options_.labels, options_.backend, options_.threads);
+                       options_.labels, options_.metric.name, options_.backend, options_.threads);
+  }
+
+  // Found with the first evaluation.
+  const OutputGoal& outputs_goal() {
+    if (goal_) return *goal_;
+    if (options_.least_sqnr_db) goal_ = OutputGoal::of_sqnr(*options_.least_sqnr_db);
+    if (options_.most_drop) goal_ = OutputGoal::of_drop(*options_.most_drop);
+    if (!options_.least_metric) return *goal_;
+    Interpreter original(original_);
+    const BatchOutputs program = [&](size_t batch, const std::vector<c10::IValue>& inputs) {
+      return float_outputs(original, batch, inputs);
+    };
+    const Quality best = evaluate(program, program, evaluation_, progress_, peers_);
+    goal_ = OutputGoal::of_metric(options_.metric.name, *options_.least_metric, *best.metric);
+    return *goal_;
   }
 
   // Kept until the next one: the first trial is of the program that the candidates were found on,
@@ -126,13 +139,16 @@ class Tuner {
   }
 
   Graph quantize(const Json& config) {
-    QuantizeFlow flow = options_.flow;
-    flow.settings = config.empty() ? std::string() : config.dump();
+    QuantizeFlow flow = flow_;
+    const Json settings = merged(base_.config(), config);
+    flow.settings = settings.empty() ? std::string() : settings.dump();
     Report report;
     ObservedGraph observed = prepare_model(std::move(*clone(original_)), flow, report);
     const size_t batches = data_.size() - held_out_;
     const EffortOptions effort;
-    if (smooths_by_default(observed, effort, flow, batches))
+    if (!needs_calibration(observed))
+      observe_constants(observed);
+    else if (smooths_by_default(observed, effort, flow, batches))
       calibrate_with_effort(observed, {options_.calibration, batches}, effort, flow, progress_,
                             report, peers_);
     else
@@ -141,13 +157,18 @@ class Tuner {
     return convert_pt2e(std::move(observed), {.compat = flow.compat}, report);
   }
 
+  bool is_static() const { return options_.flow.mode == "static"; }
+
   // Settings for the whole program that cost nothing.
-  static std::vector<Trial> bases() {
-    const auto observer = [](const char* name) {
+  std::vector<Trial> bases() const {
+    const auto observer = [&](const char* name) {
+      Json global = base_.global();
+      global["act_observer"] = name;
       return Json{
-          {"global", {{"act_observer", name}}}
+          {"global", std::move(global)}
       };
     };
+    if (!is_static()) return {{.label = "as it is"}};
     return {
         {.label = "as it is"},
         {.label = "activations by mse", .config = observer("mse")},
@@ -183,11 +204,11 @@ class Tuner {
     if (peers_ == nullptr) return candidates;
     Json rows = Json::array();
     for (const TuneCandidate& each : candidates)
-      rows.push_back({each.label, each.config, each.gain, each.cost});
+      rows.push_back({each.label, each.config, each.gain, each.cost, each.choice, each.strength});
     const std::string text = is_first() ? rows.dump() : std::string();
     candidates.clear();
     for (const Json& row : Json::parse(peers_->share(text).front()))
-      candidates.push_back({row.at(0), row.at(1), row.at(2), row.at(3)});
+      candidates.push_back({row.at(0), row.at(1), row.at(2), row.at(3), row.at(4), row.at(5)});
     return candidates;
   }
 
@@ -202,54 +223,14 @@ class Tuner {
     const Comparison comparison = compare_on(plain, all, count);
     estimate = {sensitivities.measured, sensitivities.estimated};
     if (!is_first()) return shared({});
-    std::map<std::string, WeightComparison> weights;
-    for (WeightComparison& weight : compare_weights(original_, plain))
-      weights.emplace(weight.name, std::move(weight));
-    std::unordered_map<std::string, double> shares;
-    double macs = 0;
-    for (const Product& product : find_products(plain)) {
-      shares[product.name] = product.macs;
-      macs += product.macs;
+    std::vector<OpCandidate> found =
+        octet::find_candidates(original_, plain, comparison, sensitivities, base_, is_static());
+    if (!options_.backend.empty() && trials_.costs().empty()) {
+      OpCosts costs(plain, options_.backend, options_.threads, data_.at(0));
+      measure_costs(found, original_, costs, [&](const Json& config) { return quantize(config); });
     }
-    std::optional<OpCosts> costs;
-    if (!options_.backend.empty() && trials_.costs().empty())
-      costs.emplace(original_, plain, options_.backend, options_.threads, data_.at(0));
     std::vector<TuneCandidate> candidates;
-    for (size_t i = 0; i < comparison.ops.size(); ++i) {
-      OpComparison op = comparison.ops[i];
-      op.accumulated = op.isolated;  // its own cause is wanted, whatever comes in
-      const double gain = sensitivities.estimated > 0
-                              ? sensitivities.ops[i].output_error / sensitivities.estimated
-                              : 0;
-      const Value* value = plain.find_value(op.name);
-      if (value == nullptr || gain < kLeastGain) continue;
-      const auto weight = weights.find(op.name);
-      const Cause cause = diagnose(op, weight == weights.end() ? nullptr : &weight->second).cause;
-      const auto add = [&](const std::string& label, const Json& setting, double part,
-                           bool is_float, Reach reach) {
-        const Remedy remedy = find_remedy(plain, *value, cause, setting, reach);
-        const bool is_known =
-            std::any_of(candidates.begin(), candidates.end(),
-                        [&](const TuneCandidate& other) { return other.config == remedy.config; });
-        if (remedy.config.is_null() || is_known) return;
-        double cost = 0;
-        for (const Node* node : remedy.ops)
-          if (is_float && !costs && shares.contains(node->name()))
-            cost += shares.at(node->name()) / macs;
-        if (is_float && costs) cost = costs->share_of(remedy.ops);
-        candidates.push_back({label, remedy.config, part, cost});
-      };
-      if (cause == Cause::kClipped)
-        add("%" + op.name + " by min_max",
-            {
-                {"act_observer", "min_max"}
-        },
-            gain / 2, /*is_float=*/false, Reach::kPattern);
-      add("%" + op.name + " in float", nullptr, gain, /*is_float=*/true, Reach::kOp);
-      // Where a pattern was annotated as one, its first op's setting decides.
-      add("%" + op.name + " and its pattern in float", nullptr, gain, /*is_float=*/true,
-          Reach::kPattern);
-    }
+    for (OpCandidate& each : found) candidates.push_back(std::move(each.candidate));
     if (!options_.backend.empty()) keep_costs(candidates);
     return shared(std::move(candidates));
   }
@@ -280,16 +261,13 @@ class Tuner {
     Trial trial{.label = label, .config = config};
     trial.sqnr_db = quality.median_db;
     trial.accuracy = quality.accuracy;
+    trial.metric = quality.metric;
     trial.float_share = 1 - weight.int8_share;
-    trial.error = options_.most_drop ? *quality.float_accuracy - *quality.accuracy
-                                     : relative_of(quality.median_db);
+    if (!is_static()) trial.weight_bits = weight.weight_bits;
+    trial.error = outputs_goal().error_of(quality);
     // while process 0 takes the time the others wait
     if (session) trial.latency_ms = sum_over(peers_, is_first() ? latency_of(*session) : 0);
-    log_line(
-        fmt::format("{}: {:.1f} dB{}, {:.1f} % float{}", label, trial.sqnr_db,
-                    trial.accuracy ? fmt::format(", accuracy {:.2f} %", 100 * *trial.accuracy) : "",
-                    100 * trial.float_share,
-                    trial.latency_ms ? fmt::format(", {:.3f} ms", *trial.latency_ms) : ""));
+    log_line(fmt::format("{}: {}", label, figures_of(trial, options_.metric.name)));
     trials_.add(trial);
     return trial;
   }
@@ -339,12 +317,15 @@ class Tuner {
 
   const Graph& original_;
   const TuneOptions& options_;
+  QuantizeFlow flow_;  // without what base_ took
+  BaseSettings base_;
   Peers* peers_;
   BatchReader data_;
   size_t held_out_;
   Progress progress_;
   TrialFile trials_;
   Evaluation evaluation_;
+  std::optional<OutputGoal> goal_;
   std::unordered_map<size_t, std::vector<c10::IValue>> float_outputs_;  // by batch
   size_t float_output_bytes_ = 0;
   std::optional<Graph> quantized_;  // by quantized_config_
@@ -352,19 +333,32 @@ class Tuner {
 };
 
 void check_goals(const TuneOptions& options) {
-  if (options.least_sqnr_db.has_value() == options.most_drop.has_value())
+  const int goals = (options.least_sqnr_db ? 1 : 0) + (options.most_drop ? 1 : 0) +
+                    (options.least_metric ? 1 : 0);
+  if (goals != 1)
     throw Error("tune", "the goal",
-                "want one of --min-sqnr DB and --max-drop SHARE (with --labels)");
+                "want one of --min-sqnr DB, --max-drop SHARE (with --labels) and --min-metric X "
+                "(with --metric)");
+  if (options.least_metric && !options.metric.is_there())
+    throw Error("tune", "--min-metric", "needs what it is the least of; give --metric LIB.so");
   if (options.most_drop && options.labels.empty())
     throw Error("tune", "--max-drop", "needs the class of each sample; give --labels L.pt");
   if (options.most_latency && options.backend.empty())
     throw Error("tune", "--max-latency", "needs the backend that is timed; give --backend B");
-  if (options.flow.mode != "static")
-    throw Error("tune", "--mode " + options.flow.mode,
-                "is not tuned; leave it out, static quantization is what has ranges to tune");
 }
 
 }  // namespace
+
+std::string figures_of(const Trial& trial, const std::string& metric) {
+  std::string text = fmt::format("{:.1f} dB", trial.sqnr_db);
+  if (trial.accuracy) text += fmt::format(", accuracy {:.2f} %", 100 * *trial.accuracy);
+  if (trial.metric) text += fmt::format(", {} {:.6g}", metric, *trial.metric);
+  text += trial.weight_bits ? fmt::format(", {:.2f} bits a weight", *trial.weight_bits)
+                            : fmt::format(", {:.1f} % of the multiply-accumulates in float",
+                                          100 * trial.float_share);
+  if (trial.latency_ms) text += fmt::format(", {:.3f} ms", *trial.latency_ms);
+  return text;
+}
 
 Tuned tune(const Graph& original, const TuneOptions& options, Peers* peers) {
   check_goals(options);

@@ -65,6 +65,32 @@ std::string error_of(const std::string& text, const QuantizedIoOptions& options)
 
 }  // namespace
 
+TEST_CASE("quantized io: what went comes back", "[annotate][quantized_io]") {
+  Result result = run(relu_text());
+  restore_float_io(result.graph, result.io);
+  verify(result.graph);
+  const std::vector<c10::IValue> inputs = {at::tensor({-3.0F, 0.04F, 1.0F, 60.0F})};
+  Graph original = parse_graph(relu_text());
+  CHECK(Interpreter(result.graph)
+            .run(inputs)
+            .at(0)
+            .toTensor()
+            .equal(Interpreter(original).run(inputs).at(0).toTensor()));
+  Report report;
+  CHECK(quantize_io(result.graph, {}, report).inputs.size() == 1);
+}
+
+TEST_CASE("quantized io: an integer that goes through is a float again",
+          "[annotate][quantized_io]") {
+  Result result = run("graph(%x: f32[4]):\n" + q("a", "x") + dq("b", "a") + "return (%b)");
+  REQUIRE(result.io.outputs.size() == 1);
+  restore_float_io(result.graph, result.io);
+  verify(result.graph);
+  const at::Tensor y =
+      Interpreter(result.graph).run({at::tensor({0.04F, 0.11F, 1.0F, 60.0F})}).at(0).toTensor();
+  CHECK(y.allclose(at::tensor({0.0F, 0.1F, 1.0F, 12.4F})));
+}
+
 TEST_CASE(
     "quantized io: the quantize op behind an input and the dequantize op in front of an output go",
     "[annotate][quantized_io]") {

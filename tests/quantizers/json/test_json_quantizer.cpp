@@ -156,6 +156,25 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("rows on top of a built-in name have its scales of weights", "[quantizers][json]") {
+  const auto weights = [](const char* rows, Compat compat, std::optional<bool> is_per_channel) {
+    const JsonFile file(rows);
+    QuantizerOptions options;
+    options.compat = compat;
+    options.is_per_channel = is_per_channel;
+    options.config = file.path();
+    return annotate(*make_quantizer("xnnpack", options), kLinear);
+  };
+  const char* observer = R"({"global": {"act_observer": "mse"}})";
+  CHECK_THAT(weights(observer, Compat::kNone, {}), Contains("per_channel_symmetric axis 0"));
+  CHECK_THAT(weights(observer, Compat::kNone, {}), Contains("per_tensor_affine mse"));
+  CHECK_THAT(weights(R"({"global": {"is_per_channel": false}})", Compat::kNone, {}),
+             Contains("%w: int8 -127..127 per_tensor_symmetric"));
+  CHECK_THAT(weights(observer, Compat::kNone, false), Contains("%w: int8 -127..127 per_tensor_"));
+  // torchao's configurations are per tensor unless they say so
+  CHECK_THAT(weights(observer, Compat::kTorchao, {}), Contains("%w: int8 -127..127 per_tensor_"));
+}
+
 TEST_CASE("observers that do not fit are refused with the option's place", "[quantizers][json]") {
   const auto message = [](const std::string& options) {
     return message_of(R"({"base": "xnnpack", "global": )" + options + "}");

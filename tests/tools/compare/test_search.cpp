@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "tools/tune/base_settings.h"
 #include "tools/tune/search.h"
 
 namespace octet::test_search {
@@ -150,6 +151,59 @@ TEST_CASE("settings are joined row by row", "[tune]") {
   const Json second = Json::parse(R"({"module_name": {"a": null, "b": null}})");
   CHECK(merged(first, second).dump() ==
         R"({"module_name":{"a":null,"b":null},"global":{"act_observer":"mse"}})");
+}
+
+TEST_CASE("of two changes of one op the stronger holds", "[tune]") {
+  const auto candidate = [](const char* choice, size_t strength, double gain, const char* config) {
+    return TuneCandidate{.label = std::string("%a ") + choice,
+                         .config = Json::parse(config),
+                         .gain = gain,
+                         .cost = 0.1,
+                         .choice = choice,
+                         .strength = strength};
+  };
+  // float promises more, so it is taken first
+  const std::vector<TuneCandidate> candidates = {
+      candidate("in float", 2, 0.6, R"({"module_name": {"a": null}})"),
+      candidate("in 8 bits", 1, 0.4, R"({"module_name": {"a": {"weight_bits": 8}}})")};
+  std::vector<Json> configs;
+  const TuneOutcome outcome = search(
+      {
+          {.label = "mse", .config = Json::parse(R"({"global": {"act_observer": "mse"}})")}
+  },
+      candidates, {.most_error = 1}, 25, [&](const Json& config, const std::string&) {
+        configs.push_back(config);
+        return Trial{.error = 2};
+      });
+  CHECK_FALSE(outcome.is_reached);
+  REQUIRE(configs.size() == 2);  // both together are the first alone
+  CHECK(configs[1].at("module_name").dump() == R"({"a":null})");
+}
+
+TEST_CASE("a row of an op keeps what holds for all", "[tune]") {
+  CHECK(with_global(Json::parse(R"({"global": {"act_observer": "mse", "weight_bits": 4},
+                                    "module_name": {"a": {"weight_bits": 8}, "b": null},
+                                    "call_index": {"": {"aten.add": {"1": {"weight_bits": 8}}}}})"))
+            .dump() ==
+        R"({"global":{"act_observer":"mse","weight_bits":4},)"
+        R"("module_name":{"a":{"act_observer":"mse","weight_bits":8},"b":null},)"
+        R"("call_index":{"":{"aten.add":{"1":{"act_observer":"mse","weight_bits":8}}}}})");
+}
+
+TEST_CASE("a label tells the choices", "[tune]") {
+  std::vector<TuneCandidate> candidates;
+  for (int i = 0; i < 4; ++i)
+    candidates.push_back({.label = fmt::format("%{} {}", i, i == 3 ? "in float" : "in 8 bits"),
+                          .config = Json{{"module_name", {{std::to_string(i), nullptr}}}},
+                          .gain = 0.4 - 0.1 * i,
+                          .choice = i == 3 ? "in float" : "in 8 bits"});
+  std::string last;
+  search(kPlain, candidates, {.most_error = 1}, 2,
+         [&](const Json& config, const std::string& label) {
+           last = label;
+           return Trial{.error = config.empty() ? 100.0 : 0.5};
+         });
+  CHECK(last == "4 changes, 3 in 8 bits, 1 in float, the first %0 in 8 bits");
 }
 
 TEST_CASE("the front has what no other trial beats", "[tune]") {

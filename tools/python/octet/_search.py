@@ -121,8 +121,8 @@ class Tuned(Quantized):
 
     @property
     def config(self) -> dict:
-        """The settings found, for the config of quantize()."""
-        return self.best["config"]
+        """The settings that it started from with those found, for the config of quantize()."""
+        return self._found["config"]
 
     @property
     def reached(self) -> bool:

@@ -14,6 +14,7 @@
 #include "annotate/compare/weights.h"
 #include "core/pt2/tensor_file.h"
 #include "tools/common/messages.h"
+#include "tools/compare/border.h"
 #include "tools/compare/report.h"
 #include "tools/python/runtime/model.h"
 #include "tools/python/torch/calls.h"
@@ -43,16 +44,24 @@ std::string compare_programs(const Graph& reference, const Graph* subject, const
   Progress progress({{kStage}});
   progress.begin(kStage);
   const size_t count = BatchReader(data).size();
+  const QuantizedIo io = model == nullptr
+                             ? QuantizedIo()
+                             : read_quantized_io(subject != nullptr ? *subject : reference);
+  std::unique_ptr<Graph> as_reference, as_subject;
   if (subject != nullptr) {
-    report.subject = subject;
+    as_reference = clone(reference);
+    give_float_border(*as_reference);
+    as_subject = clone(*subject);
+    give_float_border(*as_subject);
+    report.subject = as_subject.get();
     report.comparison = shadow(
-        reference, *subject, batches_of(data),
+        *as_reference, *as_subject, batches_of(data),
         {.histograms = true, .progress = [&](size_t done) { progress.advance(done, count); }});
-    report.weights = compare_weights(reference, *subject);
+    report.weights = compare_weights(*as_reference, *as_subject);
   }
   if (model != nullptr)
     report.lowered = compare_lowered(subject != nullptr ? *subject : reference, model->program(),
-                                     batches_of(data));
+                                     with_integers(batches_of(data), io));
   return compare_json(report).dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
 }
 

@@ -17,6 +17,7 @@
 #include "tools/python/torch/settings.h"
 #include "tools/qat/shared_step.h"
 #include "tools/qat/train.h"
+#include "tools/quantize/flow_text.h"
 #include "tools/quantize/quality.h"
 #include "tools/quantize/report_file.h"
 #include "tools/tune/trial_file.h"
@@ -109,7 +110,7 @@ Outcome qat(const nb::dict& settings) {
   TrainOptions options = train_options_of(settings);
   flow.is_training = true;
   flow.learns_ranges = options.learn_ranges.has_value();
-  options.quantizer = flow.quantizer;
+  options.flow = text_of_flow(flow);
   std::string state;
   take(settings, "state", state);
   return without_gil([&] { return train(flow, options, state); });
@@ -122,6 +123,7 @@ nlohmann::ordered_json json_of(const Tuned& tuned) {
   return {
       {"trials",  std::move(trials)          },
       {"best",    tuned.outcome.best         },
+      {"config",  tuned.config               },
       {"reached", tuned.outcome.is_reached   },
       {"batches", tuned.batches              },
       {"trusted", tuned.estimate.is_trusted()}
