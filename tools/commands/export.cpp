@@ -16,7 +16,7 @@ namespace octet {
 void add_export_command(CLI::App& app) {
   struct Options {
     std::string model, onnx;
-    std::optional<int64_t> opset;
+    OnnxOptions form;
     bool has_weights_beside = false;
     std::vector<std::string> libraries;
   };
@@ -26,12 +26,15 @@ void add_export_command(CLI::App& app) {
                                          "quantize and dequantize ops");
   command->add_option("model", options->model, "The .pt2, quantized or not")->required();
   command->add_option("--onnx", options->onnx, "The .onnx to write")->required();
-  command->add_option("--opset", options->opset,
+  command->add_option("--opset", options->form.opset,
                       fmt::format("ONNX's operators of this version, {} to {}; default: the least "
                                   "that has all that the program needs",
                                   kLeastOpset, kGreatestOpset));
   command->add_flag("--external-data", options->has_weights_beside,
                     "Put weights into a file beside it, FILE.data; done anyway over 2 GB");
+  command->add_flag("--integer-biases", options->form.has_integer_biases,
+                    "Round the biases of convolutions of integers to int32, for runtimes that do "
+                    "not by themselves");
   add_library_option(*command, options->libraries);
   add_print_after_option(*command);
   command->callback([options] {
@@ -39,7 +42,7 @@ void add_export_command(CLI::App& app) {
     check_writable(options->onnx);
     const Graph graph = read_pt2(options->model);
     verify(graph);
-    const OnnxModel model = to_onnx(graph, options->opset);
+    const OnnxModel model = to_onnx(graph, options->form);
     const OnnxFiles files =
         write_onnx(model, options->onnx,
                    options->has_weights_beside ? OnnxWeights::kBeside : OnnxWeights::kAsFits);

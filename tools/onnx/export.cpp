@@ -49,20 +49,22 @@ void remove_unused(OnnxModel& model) {
                 [&](const OnnxInitializer& constant) { return !used.contains(constant.name); });
 }
 
-OnnxModel convert(const Graph& graph, std::optional<int64_t> opset) {
-  OnnxExporter exporter(graph, opset.value_or(kLeastOpset));
+OnnxModel convert(const Graph& graph, OnnxOptions options) {
+  OnnxExporter exporter(graph, options);
   try {
     return exporter.run();
   } catch (const Error&) {
     const int64_t wanted = exporter.wanted_opset();
-    if (opset || wanted == 0) throw;
-    return OnnxExporter(graph, wanted).run();
+    if (options.opset || wanted == 0) throw;
+    options.opset = wanted;
+    return OnnxExporter(graph, options).run();
   }
 }
 
 }  // namespace
 
-OnnxModel to_onnx(const Graph& graph, std::optional<int64_t> opset) {
+OnnxModel to_onnx(const Graph& graph, const OnnxOptions& options) {
+  const std::optional<int64_t>& opset = options.opset;
   if (opset && (*opset < kLeastOpset || *opset > kGreatestOpset))
     throw Error("onnx", fmt::format("--opset {}", *opset),
                 fmt::format("is not known here, want {} to {}", kLeastOpset, kGreatestOpset));
@@ -74,7 +76,7 @@ OnnxModel to_onnx(const Graph& graph, std::optional<int64_t> opset) {
                  {"fold_input_free", [&] { return fold_input_free(*copy, FoldFrom::kConstants); }},
                  {"remove_dead",     [&] { return remove_dead(*copy); }                          },
   });
-  OnnxModel model = convert(*copy, opset);
+  OnnxModel model = convert(*copy, options);
   remove_unused(model);
   model.name = graph.source.empty() ? "graph" : std::filesystem::path(graph.source).stem().string();
   return model;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/graph/graph.h"
+#include "tools/onnx/export.h"
 #include "tools/onnx/model.h"
 
 namespace octet {
@@ -21,7 +22,10 @@ struct OnnxDynamic {
 
 class OnnxExporter {
  public:
-  OnnxExporter(const Graph& graph, int64_t opset) : graph_(graph) { model_.opset = opset; }
+  OnnxExporter(const Graph& graph, const OnnxOptions& options)
+      : graph_(graph), has_integer_biases_(options.has_integer_biases) {
+    model_.opset = options.opset.value_or(kLeastOpset);
+  }
   // Converts every node. Throws Error that names all ops without a form.
   OnnxModel run();
   // After run() threw: the opset with which it would not have, 0 where none helps.
@@ -29,6 +33,7 @@ class OnnxExporter {
 
   const Graph& graph() const { return graph_; }
   int64_t opset() const { return model_.opset; }
+  bool has_integer_biases() const { return has_integer_biases_; }
   OnnxModel& model() { return model_; }
 
   // The ONNX name of a value; a constant becomes an initializer when it is first asked for. Symbols
@@ -68,6 +73,7 @@ class OnnxExporter {
   void stand_in(const Node& node);
 
   const Graph& graph_;
+  const bool has_integer_biases_;
   OnnxModel model_;
   std::unordered_map<const Value*, std::string> values_;
   std::unordered_set<std::string> names_, node_names_;

@@ -47,10 +47,12 @@ std::optional<std::string> integer_bias(OnnxSteps& s, const Value* x, const Valu
   return dequantized(s, name, qparams);
 }
 
-std::string bias_of(OnnxSteps& s, const Value* x, const Value* w) {
+// ONNX Runtime takes a linear layer of integers with such a bias alone.
+std::string bias_of(OnnxSteps& s, const Value* x, const Value* w, bool is_integer = true) {
   Value* bias = s.value({"bias"});
   if (bias == nullptr) return "";
-  const std::optional<std::string> integer = integer_bias(s, x, w, bias);
+  const std::optional<std::string> integer =
+      is_integer ? integer_bias(s, x, w, bias) : std::nullopt;
   return integer ? *integer : s.exporter.name_of(bias);
 }
 
@@ -99,7 +101,7 @@ void convert_conv(OnnxSteps& s) {
   const bool has_batch = s.rank(x) == shape->size();
   const std::string image =
       has_batch ? s.exporter.name_of(x) : s.unsqueeze(s.exporter.name_of(x), {0});
-  const std::string bias = bias_of(s, x, w);
+  const std::string bias = bias_of(s, x, w, s.exporter.has_integer_biases());
   const std::string y = s.op(is_transposed ? "ConvTranspose" : "Conv",
                              {image, s.exporter.name_of(w), bias}, std::move(attributes));
   s.give(has_batch ? y : s.squeeze(y, {0}));
@@ -137,7 +139,7 @@ void convert_linear(OnnxSteps& s) {
   if (s.rank(w) != 2) return s.refuse("with a weight that has not 2 dimensions");
   if (is_blocked && !s.exporter.need(s.node, 21, "scales of blocks")) return;
   std::string y = s.op("MatMul", {s.exporter.name_of(x), transposed_weight(s, w)});
-  if (s.has("bias")) y = s.add(y, s.input("bias"));
+  if (s.has("bias")) y = s.add(y, bias_of(s, x, w));
   s.give(y);
 }
 

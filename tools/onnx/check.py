@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+"""Models of the zoo as ONNX files: what onnx's checker says of them, and how near ONNX Runtime and
+OpenVINO come to the q/dq graph interpreted.   check.py --work DIR [--only REGEX] [--table FILE]
+
+Wants onnx and onnxruntime, and openvino for its column (tools/bench/requirements-peers.txt). What is
+in DIR already is not done again.
+"""
+import argparse
+import json
+import math
+import os
+import re
+import sys
+import traceback
+import warnings
+
+warnings.filterwarnings("ignore")
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "zoo"))
+import torch  # noqa: E402
+
+import catalog  # noqa: E402
+import steps  # noqa: E402
+from runner import model_folder, write_result  # noqa: E402
+
+# Of each kind of network some; --only takes others.
+MODELS = (
+    "torchvision/resnet18", "torchvision/mobilenet_v2", "torchvision/mobilenet_v3_small",
+    "torchvision/squeezenet1_1", "torchvision/shufflenet_v2_x0_5", "torchvision/mnasnet0_5",
+    "torchvision/efficientnet_b0", "torchvision/regnet_y_400mf", "torchvision/densenet121",
+    "torchvision/googlenet", "torchvision/convnext_tiny", "torchvision/swin_t",
+    "torchvision/lraspp_mobilenet_v3_large", "timm/deit_tiny_distilled_patch16_224",
+    "timm/ghostnet_100", "timm/hrnet_w18_small", "timm/mixer_s32_224", "transformers/albert",
+    "transformers/bert", "transformers/distilbert", "transformers/gpt2", "transformers/llama",
+    "transformers/t5", "transformers/segformer", "transformers/vit", "transformers/whisper")
+CONFIGURATIONS = ("float", *steps.CONFIGURATIONS)
+NEAR = 40  # dB
+INTEGER = {"QLinearConv", "QLinearMatMul", "QGemm", "MatMulInteger", "MatMulIntegerToFloat",
+           "DynamicQuantizeMatMul", "ConvInteger", "MatMulNBits"}
+REAL = {"Conv", "FusedConv", "ConvTranspose", "MatMul", "FusedMatMul", "Gemm", "FusedGemm", "Einsum",
+        "Attention", "MultiHeadAttention"}
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", required=True, help="the folder of models and results")
+    parser.add_argument("--only", help="models whose names have a match of this; default: %s" %
+                        ", ".join(MODELS))
+    parser.add_argument("--configurations", default="x86-static",
+                        help=f"these of {', '.join(CONFIGURATIONS)}, with commas")
+    parser.add_argument("--table", help="a Markdown file to write at the end")
+    parser.add_argument("--redo", action="store_true", help="export and compare again")
+    return parser.parse_args()
+
+
+def quantized(folder, configuration):
+    """The program of a configuration."""
+    if configuration == "float":
+        return os.path.join(folder, "model.pt2")
+    target = os.path.join(folder, configuration, "q.pt2")
+    if not os.path.exists(target):
+        quantizer, mode = configuration.split("-")
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        data = ("--calibration", os.path.join(folder, "calibration.pt")) if mode == "static" else ()
+        steps.command("quantize", "quantize", os.path.join(folder, "model.pt2"), "--quantizer",
+                      quantizer, "--mode", mode, *data, "--output", target)
+    return target
+
+
+def references(program, folder):
+    """Inputs by the program's order, and what the graph gives for them."""
+    pairs = []
+    for path in steps.held_out(folder):
+        output = os.path.join(folder, "y_reference.pt")
+        steps.command("reference", "run", program, "--inputs", path, "--outputs", output)
+        inputs = [x for x in torch.load(path) if isinstance(x, torch.Tensor)]
+        pairs.append((inputs, torch.load(output, weights_only=True)[0]))
+    return pairs
+
+
+def figures(pairs, run):
+    """SQNR over all pairs together, and the share of rows whose largest element is the same."""
+    results = [run(inputs) for inputs, _ in pairs]
+    wanted = [want for _, want in pairs]
+    same = [(want.argmax(-1) == got.argmax(-1)).float().mean().item() if want.dim() else 1.0
+            for want, got in zip(wanted, results)]
+    return {"sqnr": steps.sqnr(wanted, results), "top1": sum(same) / len(same)}
+
+
+def ort_figures(path, pairs, is_optimized):
+    import onnxruntime
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = 1
+    levels = onnxruntime.GraphOptimizationLevel
+    options.graph_optimization_level = (levels.ORT_ENABLE_ALL if is_optimized
+                                        else levels.ORT_DISABLE_ALL)
+    if is_optimized:
+        options.optimized_model_filepath = path + ".optimized"
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    names = [value.name for value in session.get_inputs()]
+
+    def run(inputs):
+        feed = {name: x.numpy() for name, x in zip(names, inputs)}
+        return torch.from_numpy(session.run(None, feed)[0])
+    result = figures(pairs, run)
+    if is_optimized:
+        result["int8"] = integer_share(path + ".optimized")
+        os.remove(path + ".optimized")
+    return result
+
+
+def integer_share(path):
+    """The share of products on integers among all products."""
+    import onnx
+    kinds = [node.op_type for node in onnx.load(path, load_external_data=False).graph.node]
+    integer, real = (sum(kind in some for kind in kinds) for some in (INTEGER, REAL))
+    return integer / max(integer + real, 1)
+
+
+def openvino_figures(path, pairs):
+    import openvino
+    core = openvino.Core()
+    compiled = core.compile_model(core.read_model(path), "CPU",
+                                  {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1})
+    return figures(pairs, lambda inputs: torch.from_numpy(
+        compiled([x.numpy() for x in inputs])[0].copy()))
+
+
+def attempt(result, name, step):
+    try:
+        result[name] = step()
+    except Exception as error:
+        text = str(error).strip().splitlines() or [type(error).__name__]
+        result[name] = {"failed": text[-1][-300:]}
+
+
+def check(entry, folder, configuration):
+    import onnx
+    os.makedirs(folder, exist_ok=True)
+    if not os.path.exists(os.path.join(folder, "y.pt")):
+        steps.export(entry, folder)
+    program = quantized(folder, configuration)
+    path = os.path.join(folder, configuration + ".onnx")
+    steps.command("export", "export", program, "--onnx", path)
+    onnx.checker.check_model(path, full_check=True)
+    pairs = references(program, folder)
+    result = {}
+    attempt(result, "plain", lambda: ort_figures(path, pairs, False))
+    attempt(result, "optimized", lambda: ort_figures(path, pairs, True))
+    attempt(result, "openvino", lambda: openvino_figures(path, pairs))
+    os.remove(path)
+    return result
+
+
+def cell(figures_of):
+    if "failed" in figures_of:
+        return figures_of["failed"].replace("|", "/")[:60]
+    sqnr = figures_of["sqnr"]
+    text = "not finite" if sqnr is None else "exact" if sqnr >= 999 else f"{sqnr:.1f}"
+    return f"{text}, {100 * figures_of['top1']:.1f} %"
+
+
+def row(name, configuration, result):
+    if "failed" in result:
+        return f"| {name} | {configuration} | | {result['failed'].replace('|', '/')} | | |"
+    share = result["optimized"].get("int8")
+    cells = [cell(result[key]) for key in ("plain", "optimized", "openvino")]
+    share = "" if share is None else f"{100 * share:.0f} %"
+    return f"| {name} | {configuration} | {share} | " + " | ".join(cells) + " |"
+
+
+def is_near(figures_of):
+    sqnr = figures_of.get("sqnr")
+    return sqnr is not None and sqnr >= NEAR and not math.isnan(sqnr)
+
+
+def main():
+    options = arguments()
+    pattern = options.only or "^(" + "|".join(MODELS) + ")$"
+    entries = [entry for entry in catalog.all_entries() if re.search(pattern, entry.name)]
+    lines = ["| model | quantized | integer products | ONNX Runtime, as it is | optimized | OpenVINO |",
+             "|---|---|---|---|---|---|"]
+    near = count = 0
+    for entry in entries:
+        for configuration in options.configurations.split(","):
+            folder = model_folder(os.path.abspath(options.work), entry.name)
+            stored = os.path.join(folder, configuration + ".onnx.json")
+            if os.path.exists(stored) and not options.redo:
+                with open(stored) as file:
+                    result = json.load(file)
+            else:
+                print(f"check: {entry.name} {configuration}", file=sys.stderr, flush=True)
+                try:
+                    result = check(entry, folder, configuration)
+                except Exception as error:
+                    if not isinstance(error, steps.Failed):
+                        traceback.print_exc()
+                    result = {"failed": (str(error).strip() or type(error).__name__)[-400:]}
+                os.makedirs(folder, exist_ok=True)
+                write_result(stored, result)
+            lines.append(row(entry.name, configuration, result))
+            print(lines[-1], flush=True)
+            count += 1
+            near += "failed" not in result and is_near(result["plain"])
+    print(f"{near} of {count} programs within {NEAR} dB in ONNX Runtime as it is")
+    if options.table:
+        with open(options.table, "w") as file:
+            file.write("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
