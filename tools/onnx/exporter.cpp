@@ -226,8 +226,10 @@ bool OnnxExporter::is_seen_otherwise(const Node& node, const Value& written) {
 
 void OnnxExporter::write_back(const Node& node) {
   for (const Value* written : written_values(node)) {
-    if (node.outputs().empty() || !values_.contains(written) ||
-        graph_.find_constant(written) != nullptr || is_seen_otherwise(node, *written)) {
+    for (const Value* root : memory_roots({written}))
+      if (graph_.find_constant(root) != nullptr)
+        return refuse(node, "which changes a constant or a buffer, and ONNX keeps no state");
+    if (node.outputs().empty() || !values_.contains(written) || is_seen_otherwise(node, *written)) {
       refuse(node, "which writes into a tensor that is seen by other names too");
       return;
     }

@@ -116,6 +116,12 @@ Tensor zero_points(const OnnxQParams& qparams) {
   }
 }
 
+std::string zero_point_constant(OnnxSteps& s, const OnnxQParams& qparams) {
+  if (qparams.is_per_tensor())
+    return s.number(static_cast<double>(qparams.zero_point[0]), qparams.dtype);
+  return s.constant("zero_point", zero_points(qparams));
+}
+
 OnnxAttributes attributes_of(const OnnxQParams& qparams) {
   OnnxAttributes attributes;
   if (!qparams.is_per_tensor()) attributes.emplace_back("axis", qparams.axis);
@@ -123,7 +129,10 @@ OnnxAttributes attributes_of(const OnnxQParams& qparams) {
   return attributes;
 }
 
+// Those of tensors are shared.
 std::string scale_constant(OnnxSteps& s, const OnnxQParams& qparams) {
+  if (qparams.is_per_tensor())
+    return s.number(static_cast<double>(qparams.scale[0]), DType::kFloat32);
   return s.constant("scale", Tensor::from<float>(DType::kFloat32, qparams.shape, qparams.scale));
 }
 
@@ -227,15 +236,14 @@ StoredWeight transposed(const StoredWeight& weight) {
 
 std::string quantized(OnnxSteps& s, const std::string& name, const OnnxQParams& qparams) {
   const std::string scale = scale_constant(s, qparams);
-  return s.op("QuantizeLinear", {name, scale, s.constant("zero_point", zero_points(qparams))},
+  return s.op("QuantizeLinear", {name, scale, zero_point_constant(s, qparams)},
               attributes_of(qparams));
 }
 
 std::string dequantized(OnnxSteps& s, const std::string& name, const OnnxQParams& qparams) {
   const bool is_wide = qparams.dtype == DType::kInt32;  // whose zero point is 0
   const std::string scale = scale_constant(s, qparams);
-  return s.op("DequantizeLinear",
-              {name, scale, is_wide ? "" : s.constant("zero_point", zero_points(qparams))},
+  return s.op("DequantizeLinear", {name, scale, is_wide ? "" : zero_point_constant(s, qparams)},
               attributes_of(qparams));
 }
 
