@@ -135,12 +135,26 @@ def openvino_figures(path, pairs):
         compiled([x.numpy() for x in inputs])[0].copy()))
 
 
-def attempt(result, name, step):
+def apart(step):
+    """What a step gives, in a process of its own: a crash is a result, too."""
+    def work(sender):
+        try:
+            result = step()
+        except Exception as error:
+            text = str(error).strip().splitlines() or [type(error).__name__]
+            result = {"failed": text[-1][-300:]}
+        sender.send(result)
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=work, args=(sender,))
+    process.start()
+    sender.close()
     try:
-        result[name] = step()
-    except Exception as error:
-        text = str(error).strip().splitlines() or [type(error).__name__]
-        result[name] = {"failed": text[-1][-300:]}
+        result = receiver.recv()
+    except EOFError:
+        result = {"failed": "crashes"}
+    process.join()
+    return result
 
 
 def check(entry, folder, configuration):
@@ -154,9 +168,9 @@ def check(entry, folder, configuration):
     onnx.checker.check_model(path, full_check=True)
     pairs = references(program, folder)
     result = {"graph": steps.sqnr([real for _, _, real in pairs], [want for _, want, _ in pairs])}
-    attempt(result, "plain", lambda: ort_figures(path, pairs, False))
-    attempt(result, "optimized", lambda: ort_figures(path, pairs, True))
-    attempt(result, "openvino", lambda: openvino_figures(path, pairs))
+    result["plain"] = apart(lambda: ort_figures(path, pairs, False))
+    result["optimized"] = apart(lambda: ort_figures(path, pairs, True))
+    result["openvino"] = apart(lambda: openvino_figures(path, pairs))
     os.remove(path)
     return result
 
@@ -165,22 +179,14 @@ def decibels(value):
     return "not finite" if value is None else "exact" if value >= 999 else f"{value:.0f}"
 
 
-def check_apart(entry, folder, configuration, stored):
-    """In a process of its own: what crashes is a result, too."""
-    def work():
-        try:
-            result = check(entry, folder, configuration)
-        except Exception as error:
-            if not isinstance(error, steps.Failed):
-                traceback.print_exc()
-            result = {"failed": (str(error).strip() or type(error).__name__)[-400:]}
-        write_result(stored, result)
-    os.makedirs(folder, exist_ok=True)
-    process = multiprocessing.get_context("fork").Process(target=work)
-    process.start()
-    process.join()
-    if process.exitcode != 0:
-        write_result(stored, {"failed": f"the process ended with {process.exitcode}"})
+def checked(entry, folder, configuration):
+    try:
+        return check(entry, folder, configuration)
+    except steps.Failed as failure:
+        return {"failed": str(failure)[-400:]}
+    except Exception as error:
+        traceback.print_exc()
+        return {"failed": (str(error).strip() or type(error).__name__)[-400:]}
 
 
 def cell(figures_of):
@@ -223,7 +229,7 @@ def main():
             stored = os.path.join(folder, configuration + ".onnx.json")
             if options.redo or not os.path.exists(stored):
                 print(f"check: {entry.name} {configuration}", file=sys.stderr, flush=True)
-                check_apart(entry, folder, configuration, stored)
+                write_result(stored, checked(entry, folder, configuration))
             with open(stored) as file:
                 result = json.load(file)
             lines.append(row(entry.name, configuration, result))

@@ -259,12 +259,12 @@ void OnnxExporter::add_node(const Node& node) {
 
 void OnnxExporter::add_inputs() {
   for (const GraphInput& input : graph_.inputs()) {
-    if (input.value != nullptr) names_.insert(input.value->name());
     if (input.kind != InputKind::kUserInput || input.value == nullptr) continue;
     if (input.value->kind() != ValueKind::kTensor)
       throw Error("onnx", "%" + input.value->name(),
                   "is an input that is no tensor; export the program with tensors alone");
     model_.inputs.push_back(border(*input.value));
+    names_.insert(input.value->name());
     values_[input.value] = input.value->name();
     given_.insert(input.value->name());
   }
