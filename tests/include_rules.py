@@ -36,7 +36,7 @@ ORDER = {
     "tools/python": ["runtime", "torch"],
     "backends/onednn": ["functions.h", "form", "clamp", "library", "packed", "saturation", "threads.h", "kernels", "bytes", "builder", "emit", ""],
     "backends/xnnpack": ["function_list.h", "functions.h", "memory", "library", "kernels", ""],
-    "tools": ["extension.h", "common", "processes", "page", "compare", "quantize", "qat", "tune", "commands", "python", ""],
+    "tools": ["extension.h", "common", "processes", "page", "onnx", "compare", "quantize", "qat", "tune", "commands", "python", ""],
 }
 # octet_base, octet_program, the graph's own headers, and all that runs a program.
 TORCH_FREE = [
@@ -50,6 +50,7 @@ TORCH_HEADER = re.compile(r"^(ATen|torch|c10|caffe2)/")
 ONLY_INCLUDED_BY = [
     (re.compile(r"^(oneapi/)?(dnnl/)?dnnl\w*\.h(pp)?$"), "backends/onednn/functions.h"),
     (re.compile(r"^(xnnpack|pthreadpool|cpuinfo)\.h$"), "backends/xnnpack/functions.h"),
+    (re.compile(r"^(onnx\.pb\.h|google/protobuf/.*)$"), "tools/onnx/file.cpp"),
 ]
 # A program of its own, without a line of the library.
 MAY_LINK = {"tools/bench/kernel_peak.cpp"}

@@ -21,7 +21,7 @@ for option in "$@"; do
     *) echo "setup: unknown option $option, want --no-build, --test, --dev or --runtime" >&2; exit 2 ;;
   esac
 done
-[ $torch = no ] || packages+=(libcli11-dev libopenmpi-dev openmpi-bin python3-dev)
+[ $torch = no ] || packages+=(libcli11-dev libprotobuf-dev protobuf-compiler libopenmpi-dev openmpi-bin python3-dev)
 
 log() { echo "setup: $*" >&2; }
 

@@ -13,7 +13,7 @@
 namespace octet {
 namespace {
 
-enum class Blocks { kTensor, kRows, kGiven };  // kGiven: by the argument block_size
+using Blocks = DynamicForm::Blocks;
 
 // A quantize op, the dequantize op that undoes it, and the name that both give the scale.
 struct Pair {
@@ -141,6 +141,15 @@ const Node* find_dynamic_origin(const Node& node) {
   return nullptr;
 }
 
+DynamicForm dynamic_form(const Node& origin) {
+  const Family& family = *find_family(origin);
+  const DType dtype =
+      dtype_argument(origin, "target_dtype", dtype_argument(origin, "dtype", DType::kInt8));
+  const bool has_range = is_integer(dtype) && size_of(dtype) <= 4;
+  return {dtype, family.pair.blocks,
+          has_range ? mapping_attributes(origin, family, dtype) : Attributes()};
+}
+
 namespace {
 
 // How many blocks of `block` a dimension of `size` is cut into; -1: one. Nothing when it does not
@@ -177,11 +186,11 @@ Sizes block_counts(const Importer& importer, const Node& node, const Sizes& shap
 
 void import_dynamic_quantize(Importer& importer, const Node& node, const Node& origin) {
   const Family& family = *find_family(origin);
-  const DType dtype =
-      dtype_argument(origin, "target_dtype", dtype_argument(origin, "dtype", DType::kInt8));
+  DynamicForm form = dynamic_form(origin);
+  const DType dtype = form.dtype;
   const std::string obstacle = find_obstacle(importer, node, origin, family, dtype);
   if (!obstacle.empty()) return importer.refuse(node, obstacle);
-  Attributes attributes = mapping_attributes(origin, family, dtype);
+  Attributes attributes = std::move(form.mapping);
   if (!agrees(node, attributes, family, dtype))
     return importer.refuse(node, "with another range than that of its scale");
   const int x = importer.operand(node, "input");

@@ -38,6 +38,20 @@ if(OCTET_TORCH AND OCTET_MPI)
   find_package(MPI COMPONENTS C)
 endif()
 
+# What reads and writes ONNX files. Without it there is no `octet export`.
+set(OCTET_HAS_ONNX OFF)
+if(OCTET_TORCH AND OCTET_ONNX)
+  find_program(PROTOBUF_COMPILER protoc)
+  find_path(PROTOBUF_INCLUDE_DIR google/protobuf/message_lite.h)
+  find_library(PROTOBUF_LITE_LIBRARY protobuf-lite)
+  find_library(PROTOBUF_LITE_ARCHIVE libprotobuf-lite.a)
+  if(PROTOBUF_COMPILER AND PROTOBUF_INCLUDE_DIR AND PROTOBUF_LITE_LIBRARY)
+    set(OCTET_HAS_ONNX ON)
+  else()
+    message(STATUS "protobuf is not here: the command has no export")
+  endif()
+endif()
+
 # octet_backend_library(<backend> <file>): the target octet_<backend>_library, to which the caller adds headers and, where the library is linked, itself.
 # A shared library is opened at run time (backends/common/isolated_library.h) by the name that its file has inside; an archive is linked.
 function(octet_backend_library backend file)

@@ -26,6 +26,7 @@ void add_bench_command(CLI::App& app);
 void add_compare_command(CLI::App& app);
 void add_inspect_command(CLI::App& app);
 void add_doctor_command(CLI::App& app);
+void add_export_command(CLI::App& app);
 
 // --print-after NAME: core/passes/pass.h.
 void add_print_after_option(CLI::App& command);

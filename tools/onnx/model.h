@@ -1,0 +1,86 @@
+// An ONNX model as it is built and tested: nodes that name the values they read and give. Free of
+// torch and of protobuf; file.h writes it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/base/dtype.h"
+#include "core/base/tensor.h"
+
+namespace octet {
+
+// The numbers of TensorProto.DataType.
+enum class OnnxType {
+  kFloat = 1,
+  kUInt8 = 2,
+  kInt8 = 3,
+  kUInt16 = 4,
+  kInt16 = 5,
+  kInt32 = 6,
+  kInt64 = 7,
+  kBool = 9,
+  kFloat16 = 10,
+  kDouble = 11,
+  kUInt32 = 12,
+  kUInt64 = 13,
+  kBFloat16 = 16,
+  kUInt4 = 21,
+  kInt4 = 22,
+};
+// Throws Error("onnx", subject, ...) for complex numbers and floats of 8 bits.
+OnnxType onnx_type_of(DType dtype, const std::string& subject);
+// "f32", "i8", "u4", as in the text of graphs.
+std::string short_name_of(OnnxType type);
+
+// What an attribute can be; a Tensor has any dtype that onnx_type_of() takes.
+using OnnxAttribute = std::variant<int64_t, float, std::string, std::vector<int64_t>, Tensor>;
+using OnnxAttributes = std::vector<std::pair<std::string, OnnxAttribute>>;
+
+struct OnnxNode {
+  std::string op;                    // "QuantizeLinear", of ONNX's own operators
+  std::string name;                  // unique: "layer1.0.conv1/conv2d_3"
+  std::vector<std::string> inputs;   // "": left out
+  std::vector<std::string> outputs;  // "": nobody reads it
+  OnnxAttributes attributes;
+  std::vector<std::pair<std::string, std::string>> metadata;
+};
+
+// A constant. Of 4-bit types `data` is u8, two elements a byte, the first one in the low half.
+struct OnnxInitializer {
+  std::string name;
+  OnnxType type = OnnxType::kFloat;
+  std::vector<int64_t> shape;
+  Tensor data;  // contiguous
+};
+
+// A size that is a number, or open and called by a name.
+struct OnnxDim {
+  int64_t value = 0;
+  std::string name;  // "" when it is a number
+};
+
+// An input or output of the model.
+struct OnnxValue {
+  std::string name;
+  OnnxType type = OnnxType::kFloat;
+  std::vector<OnnxDim> dims;
+};
+
+struct OnnxModel {
+  int64_t opset = 17;
+  std::string name;  // of the graph
+  std::vector<OnnxNode> nodes;
+  std::vector<OnnxInitializer> initializers;
+  std::vector<OnnxValue> inputs, outputs;
+  std::vector<std::pair<std::string, std::string>> metadata;
+};
+
+// A line a node, for tests and people: "%y = Conv(%x, %w) {kernel_shape=[3, 3]}". Small constants
+// of numbers stand in place as "i64[1, 2]", others by name.
+std::string to_text(const OnnxModel& model);
+
+}  // namespace octet
