@@ -5,7 +5,7 @@ import subprocess
 
 from repository import ROOT
 
-from .text import Missing, definition, escaped
+from .text import Missing, escaped
 
 FOLDER = "reference/command"
 
@@ -47,7 +47,7 @@ def sections(text):
 
 
 def entry(term, text):
-    """An option or a positional as an entry of a definition list, with an anchor."""
+    """An option or a positional under a heading of its own, which the search finds."""
     names, _, rest = term.partition(" ")
     remarks = []
     for pattern, said in ((r"\bREQUIRED\b", "required"), (r"Excludes: (.*)", "not with {}"),
@@ -65,8 +65,8 @@ def entry(term, text):
         raise ValueError(f"{term}: {rest.strip()!r} of the help text is not understood")
     said = ", ".join(([kind] if kind else []) + remarks)
     anchor = re.sub(r"^-+", "", names.split(",")[-1])
-    return (f"[`{names}`](#{anchor}){{ #{anchor} }}{f' *{escaped(said)}*' if said else ''}\n"
-            f":   {escaped(text) or '-'}\n\n")
+    return (f"### `{names}` {{ #{anchor} }}\n\n{f'*{escaped(said)}*  {chr(10)}' if said else ''}"
+            f"{escaped(text)}\n\n")
 
 
 def page_of_command(name):

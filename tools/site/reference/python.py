@@ -84,7 +84,8 @@ def class_text(name, item):
                  for a in fields if a.annotation is not None]
         text += "```python\n" + f"{name}(\n" + ",\n".join(lines) + ",\n)\n```\n\n"
     text += prose(item)
-    for member in item.members.values():
+    # Properties first: what follows a heading belongs to it.
+    for member in sorted(item.members.values(), key=lambda m: "property" not in m.labels):
         public = not member.name.startswith("_") or member.name == "__call__"
         if not public or member.is_alias or not member.docstring:
             continue

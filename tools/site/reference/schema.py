@@ -71,8 +71,8 @@ def keys_text(schema):
     for key, value in schema.get("properties", {}).items():
         about = value.get("description", "") if isinstance(value, dict) else ""
         remark = " *required*" if key in needed else ""
-        parts.append(f"`{key}`{remark}\n:   {escaped(about)}{' ' if about else ''}"
-                     f"{capital(value_text(value))}.\n\n")
+        about = f"{about.rstrip('.')}. " if about else ""
+        parts.append(f"`{key}`{remark}\n:   {escaped(about)}{capital(value_text(value))}.\n\n")
     return "".join(parts)
 
 

@@ -12,7 +12,3 @@ def escaped(text):
     return "".join(part if part.startswith("`") and len(part) > 1
                    else re.sub(r"([\\*_\[\]<>|#])", r"\\\1", part) for part in parts)
 
-
-def definition(term, text):
-    """An entry of a definition list; the term is Markdown, the text plain."""
-    return f"{term}\n:   {escaped(text) or '-'}\n\n"
