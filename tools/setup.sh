@@ -2,8 +2,8 @@
 # Sets up everything on a Debian 12 machine: packages, a project-local virtual environment (.venv), and the release build.
 # Safe to run again: what is already there is left alone. Options: --no-build (packages and
 # environment only), --test (clang and its sanitizers for the fuzzers, qemu for other CPUs, Chromium
-# for the report page and the site, .venv-site which builds the site), --dev (formatter and linter too), --runtime (packages for what runs programs
-# alone; no LibTorch, no build).
+# for the report page and the site, .venv-site which builds the site), --dev (formatter and linter
+# too), --runtime (packages for what runs programs alone; no LibTorch, no build).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
