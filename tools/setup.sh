@@ -2,20 +2,21 @@
 # Sets up everything on a Debian 12 machine: packages, a project-local virtual environment (.venv), and the release build.
 # Safe to run again: what is already there is left alone. Options: --no-build (packages and
 # environment only), --test (clang and its sanitizers for the fuzzers, qemu for other CPUs, Chromium
-# for the report page), --dev (formatter and linter too), --runtime (packages for what runs programs
-# alone; no LibTorch, no build).
+# for the report page and the site, .venv-site which builds the site), --dev (formatter and linter
+# too), --runtime (packages for what runs programs alone; no LibTorch, no build).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 build=yes
 dev=no
+site=no
 torch=yes
 packages=(g++ cmake ninja-build ccache python3 python3-venv nlohmann-json3-dev catch2 libfmt-dev
           libxxhash-dev libxnnpack-dev libpthreadpool-dev)
 for option in "$@"; do
   case $option in
     --no-build) build=no ;;
-    --test) packages+=(clang libclang-rt-14-dev qemu-user chromium) ;;
+    --test) packages+=(clang libclang-rt-14-dev qemu-user chromium); site=yes ;;
     --dev) packages+=(clang-tidy); dev=yes ;;
     --runtime) build=no; torch=no ;;
     *) echo "setup: unknown option $option, want --no-build, --test, --dev or --runtime" >&2; exit 2 ;;
@@ -68,6 +69,8 @@ fi
 # Formatters of other versions lay lines out differently.
 formatter=clang-format==19.1.7
 [ $dev = no ] || .venv/bin/python -m pip install --quiet --disable-pip-version-check "$formatter"
+
+[ $site = no ] || tools/site/build.sh --venv
 
 # ---- build
 if [ $build = yes ]; then

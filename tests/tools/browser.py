@@ -88,7 +88,9 @@ class Browser:
 class Page:
     """A file in a tab. `troubles` has what no page of ours may do: errors, dialogs, requests."""
 
-    def __init__(self, browser, path, width=1440, height=900, dark=False, mobile=False):
+    READY = "document.body.dataset.layouts > 0"  # what the report page says when it is drawn
+
+    def __init__(self, browser, path, width=1440, height=900, dark=False, mobile=False, ready=READY):
         self.browser, self.troubles = browser, []
         target = browser.call("Target.createTarget", url="about:blank")["targetId"]
         self.target = target
@@ -98,8 +100,12 @@ class Page:
             self.call(f"{domain}.enable")
         self.resize(width, height, mobile)
         self.emulate(dark=dark)
-        self.call("Page.navigate", url="file://" + os.path.abspath(path))
-        self.wait_for("document.readyState === 'complete' && document.body.dataset.layouts > 0")
+        self.navigate(path, ready)
+
+    def navigate(self, path, ready=READY):
+        url = "file://" + os.path.abspath(path)
+        self.call("Page.navigate", url=url)
+        self.wait_for(f"location.href === {json.dumps(url)} && document.readyState === 'complete' && ({ready})")
 
     def call(self, method, **parameters):
         return self.browser.call(method, self.session, **parameters)

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Builds the site into build/site; arguments go to `mkdocs build`. With --venv it makes the
+# virtual environment .venv-site alone. The octet command (build/release, or $OCTET) must be there:
+# the reference of the command line is what its --help says.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+stamp=.venv-site/.octet-requirements
+wanted=$(sha256sum <tools/site/requirements.txt)
+if [ "$(cat $stamp 2>/dev/null)" != "$wanted" ]; then
+  echo "site: making the virtual environment .venv-site" >&2
+  [ -x .venv-site/bin/python ] || python3 -m venv .venv-site
+  .venv-site/bin/python -m pip install --quiet --disable-pip-version-check \
+    -r tools/site/requirements.txt
+  echo "$wanted" >$stamp
+fi
+[ "${1:-}" != --venv ] || exit 0
+
+# MkDocs Material draws attention to another project at each build.
+export NO_MKDOCS_2_WARNING=1
+exec .venv-site/bin/python -B -m mkdocs build --config-file tools/site/mkdocs.yml "$@"
