@@ -1,5 +1,6 @@
 """Lines have at most 100 columns. Rows of a table, what stands between `clang-format off` and `on`,
-and text in raw strings (graphs, HTML) may be longer. So may rows of tables and links on pages.
+and text in raw strings (graphs, HTML) may be longer. So may rows of tables, links and quoted messages
+(blocks of text) on pages.
 Prints each line that is; exits 1 then."""
 
 import pathlib
@@ -37,8 +38,11 @@ def long_lines(text):
 
 def long_lines_of_page(text):
     """(number, length) of each line of a page that is too long: prose and blocks."""
+    is_quoted = False
     for number, line in enumerate(text.splitlines(), 1):
-        if len(line) > LIMIT and not line.startswith("|") and " " in line.strip():
+        if line.startswith("```"):
+            is_quoted = line.startswith("```text") and not is_quoted
+        if len(line) > LIMIT and not is_quoted and not line.startswith("|") and " " in line.strip():
             yield number, len(line)
 
 

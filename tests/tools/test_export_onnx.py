@@ -5,16 +5,13 @@ import os
 import pathlib
 import unittest
 
+import onnx
+import onnxruntime
 import torch
 from support import CommandTest, SmallNet, sqnr
 from torch import nn
 from torch.export import Dim
 
-try:
-    import onnx
-    import onnxruntime
-except ImportError:
-    onnx = None
 
 PROTO = pathlib.Path(__file__).resolve().parents[2] / "tools" / "onnx" / "proto"
 NEAR = 40  # dB
@@ -123,7 +120,6 @@ class Mixed(nn.Module):
         return F.softmax(self.head(self.last(x).mean((2, 3))), -1)
 
 
-@unittest.skipIf(onnx is None, "wants onnx and onnxruntime (tools/setup.sh)")
 class ExportOnnx(CommandTest):
     def exported(self, program="q.pt2", *options, name="q.onnx"):
         """The model of the file, which onnx's checker takes."""

@@ -23,6 +23,8 @@ Json with(Json options, const char* key, Json value) {
   return options;
 }
 
+Json in_small_groups(const OpFacts& op) { return with(op.options, "group_size", kSmallGroup); }
+
 Json in_eight_bits(const OpFacts& op) {
   return with(with(op.options, "weight_bits", 8), "group_size", 0);
 }
@@ -51,7 +53,7 @@ const std::vector<Choice> kChoices = {
          [](const OpFacts& op) {
            const int size = op.options.value("group_size", kSmallGroup);
            return has_poor_weights(op) && has_four_bits(op) && (size == 0 || size > kSmallGroup);
-         }, .settings = [](const OpFacts& op) { return with(op.options, "group_size", kSmallGroup); },
+         }, .settings = in_small_groups,
      .promise = [](const OpFacts& op) { return 0.4 * op.before_share; },
      .is_of_weights = true},
     {.name = "with weights of 8 bits",
