@@ -15,8 +15,8 @@ namespace octet {
 // tensors. It may throw, which ends the comparison.
 using Metric = std::function<double(const at::Tensor& reference, const at::Tensor& subject)>;
 
-// Makes a metric known by name. Throws Error("metric", ...) when the name is empty or taken or
-// there is no function. Not while other threads compare.
+// Makes a metric known by name. Throws Error("metric", ...) when the name is empty, no word or
+// taken, or when there is no function. Not while other threads compare.
 void register_metric(const std::string& name, Metric metric);
 
 // In the order in which they were registered.

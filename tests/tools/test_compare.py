@@ -205,6 +205,18 @@ class Compare(CommandTest):
         self.assertEqual([row["name"] for row in rows], [node["name"] for node in ranked])
         self.assertEqual(float(rows[0]["isolated_db"]), ranked[0]["errors"]["isolated"]["sqnr_db"])
         self.assertIn(f"... and {len(rows) - 2} more", out)
+        # for Model Explorer: by the names of both programs' nodes
+        self.octet("compare", self.path("model.pt2"), self.path("q.pt2"), "--inputs", self.path("calibration.pt"), "--output", self.path("c.model-explorer.json"))
+        with open(self.path("c.model-explorer.json")) as file:
+            data = json.load(file)
+        self.assertEqual(list(data), ["graph"])
+        self.assertEqual(set(data["graph"]), {"results", "thresholds"})
+        self.assertEqual(set(data["graph"]["results"]), {node["name"] for node in ranked})
+        self.assertLessEqual(set(data["graph"]["results"]), {node.name for node in torch.export.load(self.path("model.pt2")).graph.nodes})
+        self.assertLessEqual(set(data["graph"]["results"]), {node["name"] for node in self.inspect("q.pt2")["nodes"]} | {"x"})
+        limits = [step["value"] for step in data["graph"]["thresholds"]]
+        self.assertEqual(limits, sorted(limits))
+        self.assertTrue(all(isinstance(result["value"], float) for result in data["graph"]["results"].values()))
 
     @unittest.skipUnless(has_mpi(), "built without MPI, or mpirun is not installed")
     def test_processes_share_the_data(self):

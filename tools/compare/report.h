@@ -24,8 +24,8 @@ struct ComparisonReport {
 };
 
 // {"kind": "compare", "title", "subtitle", "summary", "notes", "nodes"} as tools/page describes it:
-// a node for each op of the subject, with its errors, rank, cause and what to try. With a metric
-// its name as "metric".
+// a node for each op of the subject, with its errors, rank, cause and what to try. Where there is
+// a metric, its name is "metric".
 nlohmann::ordered_json compare_json(const ComparisonReport& report);
 
 // A line for each compared op, in the order of their rank; a heading first. Numbers that are

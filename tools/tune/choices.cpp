@@ -23,11 +23,21 @@ Json with(Json options, const char* key, Json value) {
   return options;
 }
 
-Json in_small_groups(const OpFacts& op) { return with(op.options, "group_size", kSmallGroup); }
-
 Json in_eight_bits(const OpFacts& op) {
   return with(with(op.options, "weight_bits", 8), "group_size", 0);
 }
+
+bool has_large_groups(const OpFacts& op) {
+  const int size = op.options.value("group_size", kSmallGroup);
+  return has_poor_weights(op) && has_four_bits(op) && (size == 0 || size > kSmallGroup);
+}
+
+bool has_one_scale(const OpFacts& op) {
+  return has_poor_weights(op) && op.has_per_channel && !has_four_bits(op) &&
+         !op.options.value("is_per_channel", true);
+}
+
+Json in_small_groups(const OpFacts& op) { return with(op.options, "group_size", kSmallGroup); }
 
 Json in_float(const OpFacts&) { return nullptr; }
 
@@ -41,19 +51,13 @@ const std::vector<Choice> kChoices = {
      .reach = Reach::kPattern,
      .is_costly = false},
     {.name = "with weights per channel",
-     .applies =
-         [](const OpFacts& op) {
-           return has_poor_weights(op) && op.has_per_channel && !has_four_bits(op) &&
-                  !op.options.value("is_per_channel", true);
-         }, .settings = [](const OpFacts& op) { return with(op.options, "is_per_channel", true); },
+     .applies = has_one_scale,
+     .settings = [](const OpFacts& op) { return with(op.options, "is_per_channel", true); },
      .promise = [](const OpFacts& op) { return 0.7 * op.before_share; },
      .is_of_weights = true},
     {.name = "with weights in groups of 32",
-     .applies =
-         [](const OpFacts& op) {
-           const int size = op.options.value("group_size", kSmallGroup);
-           return has_poor_weights(op) && has_four_bits(op) && (size == 0 || size > kSmallGroup);
-         }, .settings = in_small_groups,
+     .applies = has_large_groups,
+     .settings = in_small_groups,
      .promise = [](const OpFacts& op) { return 0.4 * op.before_share; },
      .is_of_weights = true},
     {.name = "with weights of 8 bits",

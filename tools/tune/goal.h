@@ -9,8 +9,8 @@ class OutputGoal {
  public:
   static OutputGoal of_sqnr(double least_db);   // the median over batches
   static OutputGoal of_drop(double most_lost);  // a share of the samples, in [0, 1]
-  // best: what the metric gives for the float program beside itself. Throws
-  // Error("tune", name, ...) where that is no number or not enough.
+  // best: what the metric gives for the float program beside itself. Throws Error("tune", ...)
+  // where that is no number or not enough.
   static OutputGoal of_metric(const std::string& name, double least, double best);
 
   double most_error() const { return most_error_; }
