@@ -164,12 +164,12 @@ class Shown(SiteTest):
                     self.assertEqual(wide[1], size[0], "the phone has zoomed out")
 
     def search(self, page, word):
-        """Types a word into the search; returns (href, text) of the results."""
+        """Types a word into the search; returns the addresses of the results."""
         page.value("document.querySelector('[data-md-component=search-query]').focus()")
         page.type(word)
         page.wait_for("document.querySelector('.md-search-result__item a')")
         return page.value("[...document.querySelectorAll('.md-search-result__item a')].map("
-                          "link => [link.href, link.textContent])")
+              XX
 
     def test_search_needs_no_network(self):
         page = self.open(SITE / "index.html", DESKTOP)
@@ -182,8 +182,9 @@ class Shown(SiteTest):
             with self.subTest(word=word):
                 page.navigate(SITE / "index.html", ready="true")
                 results = self.search(page, word)
-                self.assertTrue([href for href, _ in results if name in href], results)
-        target = results[0][0]
+                self.assertTrue([link for link in results if link.endswith(name)],
+                                [link.rpartition("/")[2] for link in results])
+        target = results[0]
         page.value(f"location.assign({target!r})")
         page.wait_for(f"location.href === {target!r} && document.readyState === 'complete'")
 
