@@ -168,8 +168,9 @@ class Shown(SiteTest):
         page.value("document.querySelector('[data-md-component=search-query]').focus()")
         page.type(word)
         page.wait_for("document.querySelector('.md-search-result__item a')")
-        return page.value("[...document.querySelectorAll('.md-search-result__item a')].map("
-              XX
+        links = page.value("[...document.querySelectorAll('.md-search-result__item a')].map("
+                           "link => link.href)")
+        return [re.sub(r"\?h=[^#]*", "", link) for link in links]
 
     def test_search_needs_no_network(self):
         page = self.open(SITE / "index.html", DESKTOP)
