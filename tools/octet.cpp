@@ -42,6 +42,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("octet 0.1.0"));
   for (const octet::AddCommand add : kCommands) add(app);
+  app.footer(  // of this help alone: commands take over what stands before
+      "What errors mean, and tutorials: tools/site of the source tree.");
   for (CLI::App* command : app.get_subcommands({}))
     command->add_flag_callback(
         "--quiet", [] { octet::set_quiet(true); }, "Say nothing on stderr but warnings and errors");

@@ -6,7 +6,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = ROOT / "tools/site/docs/errors"
-QUOTED = re.compile(r"^## (.*)\n\n```text\n(.*)\n```$", re.MULTILINE)
+QUOTED = re.compile(r"^## ([^\n]*)\n\n```text\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 FOLDERS = ("annotate", "backends", "core", "lowering", "quantizers", "tools")
 
@@ -19,7 +19,7 @@ def messages(text):
 
 def parts(quoted):
     """The fixed words of a message; what leads to the first of them is the subject."""
-    fixed = [part.strip(" ") for part in re.split(r"<[^<>]*>", quoted)]
+    fixed = [part.strip(" ") for part in re.split(r"<[^<>]*>", " ".join(quoted.split()))]
     fixed = [re.sub(r"^(batch|%|: |:)+", "", part).strip() for part in fixed]
     return [part for part in fixed if len(part) > 3]
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the site into build/site; arguments go to `mkdocs build`. With --venv it makes the
-# virtual environment .venv-site alone. The octet command (build/release, or $OCTET) must be there:
+# Builds the site into build/site; a link that leads nowhere fails. Arguments go to `mkdocs build`.
+# With --venv it makes the virtual environment .venv-site alone. The octet command (build/release, or $OCTET) must be there:
 # the reference of the command line is what its --help says.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -18,4 +18,5 @@ fi
 
 # MkDocs Material draws attention to another project at each build.
 export NO_MKDOCS_2_WARNING=1
-exec .venv-site/bin/python -B -m mkdocs build --config-file tools/site/mkdocs.yml "$@"
+exec .venv-site/bin/python -B -m mkdocs build --strict \
+  --config-file tools/site/mkdocs.yml "$@"

@@ -39,7 +39,7 @@ def sections(text):
         elif line.startswith(" " * COLUMN):
             term, rest = rows[-1]
             rows[-1] = (term + rest, line.strip())
-        elif line.strip():
+        elif line.startswith("  "):
             short = line[COLUMN - 1:COLUMN] in ("", " ")
             rows.append((line[2:COLUMN], line[COLUMN:]) if short else (line[2:], ""))
     return head, {title: [(term.strip(), rest.strip()) for term, rest in rows]
