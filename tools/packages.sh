@@ -69,7 +69,8 @@ for release in bookworm trixie; do
   OCTET_ROOT=$root unshare --mount --propagation private bash -euc '
     mount -t proc proc "$OCTET_ROOT/proc"
     mount --rbind /dev "$OCTET_ROOT/dev"
-    exec chroot "$OCTET_ROOT" /usr/bin/env -C /work DEBIAN_FRONTEND=noninteractive bash -euo pipefail -s' <<'INSIDE' >>$out/roots/$release.log 2>&1 ||
+    exec chroot "$OCTET_ROOT" /usr/bin/env -C /work DEBIAN_FRONTEND=noninteractive bash -s' <<'INSIDE' >>$out/roots/$release.log 2>&1 ||
+set -euo pipefail
 apt-get install -y --no-install-recommends ./octet_*.deb ./liboctet-runtime1_*.deb
 octet doctor
 octet quantize model.pt2 --quantizer xnnpack --calibration data.pt --output q.pt2
@@ -79,8 +80,9 @@ for backend in onednn xnnpack; do
 done
 apt-get remove -y octet
 apt-get install -y --no-install-recommends ./liboctet-runtime-dev_*.deb g++ cmake make
-cmake -S . -B app && cmake --build app
-for backend in onednn xnnpack; do ./app/app $backend.octet; done
+cmake -S . -B app
+cmake --build app
+for backend in onednn xnnpack; do ./app/app $backend.octet >y.raw; done
 echo "all works"
 INSIDE
     { tail -n 20 $out/roots/$release.log >&2; exit 1; }

@@ -67,11 +67,11 @@ macro(octet_package component package depends recommends summary)
   install(FILES ${CMAKE_SOURCE_DIR}/LICENSE RENAME copyright DESTINATION ${CMAKE_INSTALL_DOCDIR}/../${package} COMPONENT ${component})
 endmacro()
 octet_package(runtime liboctet-runtime1 "${system}" "" "Runs quantized PyTorch programs (.octet) on oneDNN or XNNPACK: shared library")
-octet_package(runtime-development liboctet-runtime-dev "liboctet-runtime1 ${same}" "g++, cmake, libfmt-dev"
+octet_package(runtime-development liboctet-runtime-dev "liboctet-runtime1 ${same}, libfmt-dev, nlohmann-json3-dev" "g++, cmake"
   "Runs quantized PyTorch programs (.octet) on oneDNN or XNNPACK: headers, static libraries, CMake package")
 if(OCTET_TORCH)
   octet_package(command octet "${system}, liboctet-runtime1 ${same}" "" "PT2E quantization of PyTorch programs: the octet command, with its LibTorch")
-  octet_package(development liboctet-dev "octet ${same}, liboctet-runtime-dev ${same}" "g++, cmake, libfmt-dev, nlohmann-json3-dev"
+  octet_package(development liboctet-dev "octet ${same}, liboctet-runtime-dev ${same}" "g++, cmake"
     "PT2E quantization of PyTorch programs: headers and libraries for quantizers and backends of one's own")
 endif()
 include(CPack)
