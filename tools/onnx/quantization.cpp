@@ -36,8 +36,8 @@ bool is_static(const Node& node, bool is_wanted_dequantize) {
 }
 
 // int8 that goes from a quantize to dequantizes alone can as well be u8 with all zero points moved
-// by 128: the same reals. ONNX Runtime's products on x86 want that, and its own rewrite to it leaves
-// out what several dequantizes read.
+// by 128: the same reals. ONNX Runtime's products on x86 want that, and its own rewrite to it
+// leaves out what several dequantizes read.
 bool is_moved(const Value& integers) {
   const Node* producer = integers.producer();
   if (producer == nullptr || !is_static(*producer, false) || integers.is_output() ||
