@@ -1,6 +1,9 @@
 #include "core/passes/widen_half.h"
 
+#include <algorithm>
+#include <array>
 #include <map>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -10,6 +13,10 @@
 
 namespace octet {
 namespace {
+
+constexpr std::array<std::string_view, 4> kConversions = {
+    "aten.to", "aten._to_copy", "prims.convert_element_type",
+    "quantized_decomposed.convert_element_type"};
 
 bool is_half(DType dtype) { return dtype == DType::kBFloat16 || dtype == DType::kFloat16; }
 bool is_half(const Value& value) { return value.meta && is_half(value.meta->dtype); }
@@ -93,8 +100,8 @@ bool leaves_program(OutputKind kind) {
 
 bool computes_in_half(const Graph& graph) {
   for (const Node* node : graph.nodes()) {
-    const bool converts =
-        node->is("aten.to") || node->is("aten._to_copy") || node->is("prims.convert_element_type");
+    const bool converts = std::any_of(kConversions.begin(), kConversions.end(),
+                                      [&](std::string_view op) { return node->is(op); });
     for (const Value* value : node->outputs())
       if (!converts && value != nullptr && is_half(*value)) return true;
     for (const NamedArgument& argument : node->arguments())

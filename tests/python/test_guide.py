@@ -22,7 +22,7 @@ class Guide(PackageTest):
             [sys.executable, "-B", "-c", program], capture_output=True, text=True, timeout=600, cwd=self.folder
         )
         self.assertEqual(result.returncode, 0, result.stderr[-3000:])
-        self.assertEqual(sorted(os.listdir(self.folder)), ["m.octet", "q.pt2", "report.html"])
+        self.assertEqual(sorted(os.listdir(self.folder)), ["m.octet", "q.onnx", "q.pt2", "report.html"])
 
 
 if __name__ == "__main__":

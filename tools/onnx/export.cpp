@@ -78,7 +78,6 @@ OnnxModel to_onnx(const Graph& graph, const OnnxOptions& options) {
   });
   OnnxModel model = convert(*copy, options);
   remove_unused(model);
-  model.name = graph.source.empty() ? "graph" : std::filesystem::path(graph.source).stem().string();
   return model;
 }
 

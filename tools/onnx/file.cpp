@@ -141,7 +141,7 @@ OnnxFiles write_onnx(const OnnxModel& model, const std::filesystem::path& path,
   made.mutable_opset_import(0)->set_domain("");
   write_entries(model.metadata, [&] { return made.add_metadata_props(); });
   onnx::GraphProto& graph = *made.mutable_graph();
-  graph.set_name(model.name);
+  graph.set_name(path.stem().string());
   for (const OnnxValue& input : model.inputs) write_value(input, *graph.add_input());
   for (const OnnxValue& output : model.outputs) write_value(output, *graph.add_output());
   for (const OnnxNode& node : model.nodes)

@@ -72,7 +72,6 @@ struct OnnxValue {
 
 struct OnnxModel {
   int64_t opset = 17;
-  std::string name;  // of the graph
   std::vector<OnnxNode> nodes;
   std::vector<OnnxInitializer> initializers;
   std::vector<OnnxValue> inputs, outputs;

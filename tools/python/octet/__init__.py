@@ -17,6 +17,7 @@ import torch.ao.quantization.fx._decomposed  # noqa: F401
 from octet_runtime._error import Error
 
 from octet._compare import Comparison, compare
+from octet._export import export_onnx
 from octet._inspect import inspect
 from octet._lower import explain, load, lower
 from octet._octet import Model, TensorInfo, backends, quantizers
@@ -52,6 +53,7 @@ __all__ = [
     "compare",
     "convert",
     "explain",
+    "export_onnx",
     "inspect",
     "load",
     "lower",

@@ -12,6 +12,7 @@
 #include "tools/python/runtime/model.h"
 #include "tools/python/torch/calls.h"
 #include "tools/python/torch/compare.h"
+#include "tools/python/torch/export.h"
 #include "tools/python/torch/flow.h"
 #include "tools/python/torch/graph.h"
 #include "tools/python/torch/lower.h"
@@ -49,6 +50,7 @@ NB_MODULE(_octet, module) {
   bind_flow(module);
   bind_search(module);
   bind_lower(module);
+  bind_export(module);
   bind_compare(module);
   module.def("backends", octet::backend_names, "The names of the backends that are here.");
   module.def("quantizers", octet::quantizer_names, "The names of the built-in quantizers.");
