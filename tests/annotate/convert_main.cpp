@@ -9,6 +9,7 @@
 #include "annotate/convert/convert.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
+#include "core/passes/widen_half.h"
 #include "core/pt2/reader.h"
 #include "core/pt2/tensor_file.h"
 #include "core/pt2/writer.h"
@@ -43,7 +44,9 @@ int main(int argc, char** argv) {
       Report report;
       Graph graph = read_pt2(golden.folder / "model.pt2");
       const std::vector<std::vector<c10::IValue>> batches = batches_for(graph, golden);
-      ObservedGraph observed = prepare_pt2e(std::move(graph), quantizer, report);
+      PrepareOptions options;
+      if (computes_in_half(graph)) options.compat = Compat::kTorchao;  // else it becomes float32
+      ObservedGraph observed = prepare_pt2e(std::move(graph), quantizer, report, options);
       calibrate(observed, batches);
       const Graph converted = convert_pt2e(std::move(observed), {}, report);
       write_pt2(converted, std::filesystem::path(argv[1]) / (golden.name() + ".pt2"));
