@@ -44,10 +44,12 @@ PARTS = {
     "fmt": (lambda: debian("libfmt-dev"), "MIT", "https://fmt.dev", None),
     "xxHash": (lambda: debian("libxxhash-dev"), "BSD-2-Clause", "https://xxhash.com", None),
     "CLI11": (lambda: debian("libcli11-dev"), "BSD-3-Clause", "https://github.com/CLIUtils/CLI11", None),
+    "protobuf": (lambda: debian("libprotobuf-dev"), "BSD-3-Clause", "https://protobuf.dev", None),
     "d3": (lambda: vendored("d3"), "ISC", "https://d3js.org", None),
     "plot": (lambda: vendored("plot"), "ISC", "https://observablehq.com/plot", None),
     "dagre": (lambda: vendored("dagre"), "MIT", "https://github.com/dagrejs/dagre", None),
 }
+COMMAND = ("CLI11", "protobuf", "d3", "plot", "dagre")  # of what is compiled in, what the command alone has
 
 
 def vendored(name):
@@ -121,7 +123,7 @@ def document(debs):
             if part:
                 relate(packages[part]["SPDXID"], "CONTAINS", entry["SPDXID"])
         for part, row in PARTS.items():
-            if row[3] is None and name.startswith(OCTET if part in ("CLI11", "d3", "plot", "dagre") else ("lib", OCTET)):
+            if row[3] is None and name.startswith(OCTET if part in COMMAND else ("lib", OCTET)):
                 relate(packages[part]["SPDXID"], "STATIC_LINK" if part not in ("d3", "plot", "dagre") else "CONTAINED_BY", own["SPDXID"])
     created = time.gmtime(int(os.environ.get("SOURCE_DATE_EPOCH", time.time())))
     return {

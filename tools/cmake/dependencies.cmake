@@ -5,8 +5,9 @@ find_path(FMT_INCLUDE_DIR fmt/format.h REQUIRED)
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
 
 set(venv ${CMAKE_SOURCE_DIR}/.venv)
-if(SKBUILD AND NOT EXISTS ${venv})  # a wheel: the environment that pip builds it in
-  execute_process(COMMAND ${Python_EXECUTABLE} -c "import sys; print(sys.prefix)" OUTPUT_VARIABLE venv OUTPUT_STRIP_TRAILING_WHITESPACE)
+if(SKBUILD AND NOT EXISTS ${venv})  # a wheel: the environment that pip builds it in, which `requires` of the pyproject.toml filled
+  execute_process(COMMAND ${Python_EXECUTABLE} -m nanobind --cmake_dir OUTPUT_VARIABLE venv OUTPUT_STRIP_TRAILING_WHITESPACE)
+  cmake_path(SET venv NORMALIZE ${venv}/../../../../..)  # from lib/python3.N/site-packages/nanobind/cmake
 endif()
 set(OCTET_VENV ${venv} CACHE PATH "Virtual environment with torch and oneDNN")
 file(GLOB OCTET_VENV_SITE ${OCTET_VENV}/lib/python3*/site-packages)
