@@ -29,9 +29,11 @@ bool has_sanitizer() {
 
 }  // namespace
 
-IsolatedLibrary::IsolatedLibrary(const char* backend, const char* soname)
+IsolatedLibrary::IsolatedLibrary(const char* backend, const char* soname,
+                                 std::initializer_list<const char*> needed)
     : backend_(backend), soname_(soname), is_isolated_(kDeepBind != 0 && !has_sanitizer()) {
   const int flags = RTLD_NOW | RTLD_LOCAL | (is_isolated_ ? kDeepBind : 0);
+  for (const char* library : needed) dlopen(library, flags);
   handle_ = dlopen(soname, flags);
   if (handle_ != nullptr) return;
   throw Error("backend", backend,

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <initializer_list>
 #include <string>
 
 namespace octet {
@@ -11,8 +12,11 @@ namespace octet {
 class IsolatedLibrary {
  public:
   // Opens `soname` where the dynamic linker finds it for this binary. It stays open until the
-  // process ends. backend: the subject of errors. Throws Error.
-  IsolatedLibrary(const char* backend, const char* soname);
+  // process ends. needed: libraries that it needs in turn and that may lie where only this binary
+  // looks (its run path does not hold for them); one that is not found is left to the linker.
+  // backend: the subject of errors. Throws Error.
+  IsolatedLibrary(const char* backend, const char* soname,
+                  std::initializer_list<const char*> needed = {});
 
   // The address of a function, of this library or of one that it needs. Throws Error when there is
   // none.

@@ -59,7 +59,8 @@ void* const* function_addresses() {
   // pthreadpool's are found by way of XNNPACK, which brings it along: both sides reach the same
   // copy.
   static const std::array addresses =
-      IsolatedLibrary("xnnpack", OCTET_XNNPACK_SONAME).functions(kFunctionNames);
+      IsolatedLibrary("xnnpack", OCTET_XNNPACK_SONAME, {"libcpuinfo.so.0", "libpthreadpool.so.0"})
+          .functions(kFunctionNames);
   return addresses.data();
 }
 #endif

@@ -5,11 +5,6 @@
     scores = model(numpy.zeros((1, 3, 224, 224), numpy.float32))
 """
 
-from octet_runtime._libraries import open_carried
-
-open_carried()
-
-# isort: split
 from octet_runtime._error import Error
 from octet_runtime._runtime import Model, TensorInfo, backends, load
 
