@@ -86,6 +86,10 @@ Verdict check_norm(const Program& program, const ProgramOp& op) {
   return Verdict::accept();
 }
 
+Verdict check_rotary(const Program& program, const ProgramOp& op) {
+  return check_inputs(program, op, 3);
+}
+
 Verdict check_recurrent(const Program& program, const ProgramOp& op) {
   for (size_t i : {size_t{0}, size_t{1}, size_t{3}})
     if (!op.has_input(i)) return Verdict::refuse(fmt::format("input {} is absent", i));
@@ -131,6 +135,8 @@ const OpRow kOps[] = {
     {"unary",                 no_check,        emit_unary                },
     {"softmax",               no_check,        emit_softmax              },
     {"layer_norm",            check_norm,      emit_layer_norm           },
+    {"rms_norm",              check_norm,      emit_rms_norm             },
+    {"rotary",                check_rotary,    emit_rotary               },
     {"batch_norm",            check_norm,      emit_batch_norm           },
     {"quantize",              no_check,        emit_requantize           },
     {"dequantize",            no_check,        emit_requantize           },

@@ -1,4 +1,5 @@
-// Two operands, or three of `where`, broadcast to the output: arithmetic, comparisons, logic, bits.
+// Two operands, or three of `where` and `rotary`, broadcast to the output: arithmetic, comparisons,
+// logic, bits.
 // Where operands and output are integers or bools that stand for themselves, everything is computed
 // in int64, whose overflows wrap; else in reals.
 #include <algorithm>
@@ -12,6 +13,30 @@
 namespace octet::reference {
 namespace {
 
+// Where the rows of an operand, along the output's last dimension, begin, and how far apart their
+// elements are.
+class RowWalk {
+ public:
+  RowWalk(const std::vector<int64_t>& operand, const std::vector<int64_t>& shape)
+      : RowWalk(shape, broadcast_strides(operand, shape)) {}
+  int64_t offset() const { return rows_.offset(); }
+  int64_t step() const { return step_; }
+  void next() { rows_.next(); }
+
+ private:
+  RowWalk(const std::vector<int64_t>& shape, const Sizes& strides)
+      : rows_({shape.data(), shape.size() - (shape.empty() ? 0 : 1)},
+              Sizes(strides.begin(), strides.end() - (shape.empty() ? 0 : 1))),
+        step_(shape.empty() ? 0 : strides.back()) {}
+
+  StridedWalk rows_;
+  int64_t step_;
+};
+
+size_t row_width(const std::vector<int64_t>& shape) {
+  return shape.empty() ? 1 : static_cast<size_t>(shape.back());
+}
+
 // Calls function(element of a, element of b) for each output element.
 template <typename T, typename A, typename B, typename Function>
 Buffer<T> map_pairs(const KernelCall& call, const A& a, const B& b, const Function& function) {
@@ -21,12 +46,13 @@ Buffer<T> map_pairs(const KernelCall& call, const A& a, const B& b, const Functi
     for (size_t i = 0; i < y.size(); ++i) y[i] = function(a.data()[i], b.data()[i]);
     return y;
   }
-  StridedWalk walk_a(shape, broadcast_strides(call.input_shape(0), shape));
-  StridedWalk walk_b(shape, broadcast_strides(call.input_shape(1), shape));
-  for (T& value : y) {
-    value = function(a.data()[walk_a.offset()], b.data()[walk_b.offset()]);
-    walk_a.next();
-    walk_b.next();
+  RowWalk walk_a(call.input_shape(0), shape), walk_b(call.input_shape(1), shape);
+  const size_t width = row_width(shape);
+  for (size_t first = 0; first < y.size(); first += width, walk_a.next(), walk_b.next()) {
+    const auto* row_a = a.data() + walk_a.offset();
+    const auto* row_b = b.data() + walk_b.offset();
+    for (size_t i = 0; i < width; ++i, row_a += walk_a.step(), row_b += walk_b.step())
+      y[first + i] = function(*row_a, *row_b);
   }
   return y;
 }
@@ -91,15 +117,21 @@ auto choose(const KernelCall& call, const Operand& a, const Operand& b) {
   using T = std::decay_t<decltype(a.data()[0])>;
   const std::vector<int64_t>& shape = call.output_shape();
   const Reals<float> condition = floats(call, 0);
-  const Operand* operands[] = {&a, &b};
-  Buffer<StridedWalk> walks;
-  for (size_t i = 0; i < 3; ++i)
-    walks.emplace_back(shape, broadcast_strides(call.input_shape(i), shape));
+  RowWalk walk_c(call.input_shape(0), shape), walk_a(call.input_shape(1), shape),
+      walk_b(call.input_shape(2), shape);
   Buffer<T> y(static_cast<size_t>(call.outputs[0].numel()));
-  for (T& value : y) {
-    const size_t chosen = condition[walks[0].offset()] != 0 ? 0 : 1;
-    value = operands[chosen]->data()[walks[1 + chosen].offset()];
-    for (StridedWalk& walk : walks) walk.next();
+  const size_t width = row_width(shape);
+  for (size_t first = 0; first < y.size(); first += width) {
+    const float* row_c = condition.data() + walk_c.offset();
+    const T* row_a = a.data() + walk_a.offset();
+    const T* row_b = b.data() + walk_b.offset();
+    for (size_t i = 0; i < width; ++i) {
+      y[first + i] = *row_c != 0 ? *row_a : *row_b;
+      row_c += walk_c.step();
+      row_a += walk_a.step();
+      row_b += walk_b.step();
+    }
+    for (RowWalk* walk : {&walk_c, &walk_a, &walk_b}) walk->next();
   }
   return y;
 }
@@ -238,6 +270,25 @@ void binary(const KernelCall& call) {
   store<float>(call, map_pairs<float>(call, floats(call, 0), floats(call, 1), single));
 }
 
+// x * cosine + (-second half of x, first half of x) * sine, by halves of the last dimension.
+void rotary(const KernelCall& call) {
+  const std::vector<int64_t>& shape = call.output_shape();
+  const Reals<float> x = floats(call, 0), cosine = floats(call, 1), sine = floats(call, 2);
+  StridedWalk walk_cosine(shape, broadcast_strides(call.input_shape(1), shape));
+  StridedWalk walk_sine(shape, broadcast_strides(call.input_shape(2), shape));
+  const int64_t width = shape.back(), half = width / 2;
+  Buffer<double> y(x.size());
+  for (int64_t i = 0; i < std::ssize(y); ++i) {
+    const bool is_first = i % width < half;
+    const double turned = is_first ? -double{x[i + half]} : double{x[i - half]};
+    y[static_cast<size_t>(i)] = double{x[i]} * double{cosine.data()[walk_cosine.offset()]} +
+                                turned * double{sine.data()[walk_sine.offset()]};
+    walk_cosine.next();
+    walk_sine.next();
+  }
+  store<double>(call, y);
+}
+
 // ---- checks
 
 Verdict check_broadcast(const Program& program, const ProgramOp& op, size_t inputs) {
@@ -257,6 +308,15 @@ Verdict check_two(const Program& program, const ProgramOp& op) {
 }
 Verdict check_where(const Program& program, const ProgramOp& op) {
   return check_broadcast(program, op, 3);
+}
+
+Verdict check_rotary(const Program& program, const ProgramOp& op) {
+  if (Verdict shapes = check_broadcast(program, op, 3); !shapes) return shapes;
+  const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
+  if (x != program.output(op).shape || x.empty() || x.back() % 2 != 0)
+    return Verdict::refuse(
+        fmt::format("input {}, want the output's shape and an even width", shape_text(x)));
+  return Verdict::accept();
 }
 
 Verdict check_binary(const Program& program, const ProgramOp& op) {
@@ -281,6 +341,7 @@ constexpr KernelRow kBinaryKernels[] = {
     {"minimum", minimum, check_two   },
     {"maximum", maximum, check_two   },
     {"where",   where,   check_where },
+    {"rotary",  rotary,  check_rotary},
     {"binary",  binary,  check_binary},
 };
 

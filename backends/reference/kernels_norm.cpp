@@ -1,4 +1,4 @@
-// Normalizations: softmax, log_softmax, layer_norm, batch_norm, group_norm.
+// Normalizations: softmax, log_softmax, layer_norm, rms_norm, batch_norm, group_norm.
 #include <algorithm>
 #include <cmath>
 
@@ -15,6 +15,7 @@ void softmax(const KernelCall& call) {
   const DimSplit split = shape.empty()
                              ? DimSplit{}
                              : split_at(shape, *find_dim(call.op.integer("dim", -1), shape.size()));
+  const bool is_masked = call.op.flag("masked");
   Buffer<double> y(x.size());
   for (int64_t outer = 0; outer < split.outer; ++outer)
     for (int64_t inner = 0; inner < split.inner; ++inner) {
@@ -22,6 +23,7 @@ void softmax(const KernelCall& call) {
       double greatest = -INFINITY;
       for (int64_t i = 0; i < split.size; ++i)
         greatest = std::max<double>(greatest, x[base + i * split.inner]);
+      if (is_masked && greatest == -INFINITY) continue;  // zeros
       double sum = 0;
       for (int64_t i = 0; i < split.size; ++i)
         sum += y[static_cast<size_t>(base + i * split.inner)] =
@@ -73,6 +75,27 @@ void layer_norm(const KernelCall& call) {
       y[static_cast<size_t>(row * width + i)] =
           (in[i] - center) * inverse * weight[static_cast<size_t>(i)] +
           bias[static_cast<size_t>(i)];
+  }
+  store<double>(call, y);
+}
+
+void rms_norm(const KernelCall& call) {
+  const Reals<float> x = floats(call, 0);
+  const std::vector<int64_t>& shape = call.input_shape(0);
+  const int64_t width = product({shape.end() - call.op.integer("normalized_dims", 1), shape.end()});
+  const double eps = call.op.real("eps", 1e-5);
+  Buffer<double> weight(static_cast<size_t>(width), 1.0);
+  if (call.has_input(1)) weight = bias_or_zeros(call, 1, width);
+  Buffer<double> y(x.size());
+  for (size_t row = 0; row < y.size(); row += weight.size()) {
+    double squares = 0;
+    for (size_t i = 0; i < weight.size(); ++i) {
+      const double v = x[static_cast<int64_t>(row + i)];
+      squares += v * v;
+    }
+    const double inverse = 1 / std::sqrt(squares / static_cast<double>(width) + eps);
+    for (size_t i = 0; i < weight.size(); ++i)
+      y[row + i] = x[static_cast<int64_t>(row + i)] * inverse * weight[i];
   }
   store<double>(call, y);
 }
@@ -163,6 +186,11 @@ Verdict check_layer_norm(const Program& program, const ProgramOp& op) {
   return check_parameters(program, op, 1, product({x.end() - trailing, x.end()}));
 }
 
+Verdict check_rms_norm(const Program& program, const ProgramOp& op) {
+  if (Verdict counts = check_counts(op, 1, 2); !counts) return counts;
+  return check_layer_norm(program, op);
+}
+
 Verdict check_batch_norm(const Program& program, const ProgramOp& op) {
   if (Verdict counts = check_counts(op, 3, 5); !counts) return counts;
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
@@ -185,6 +213,7 @@ constexpr KernelRow kNormKernels[] = {
     {"softmax",     softmax,     check_softmax   },
     {"log_softmax", log_softmax, check_softmax   },
     {"layer_norm",  layer_norm,  check_layer_norm},
+    {"rms_norm",    rms_norm,    check_rms_norm  },
     {"batch_norm",  batch_norm,  check_batch_norm},
     {"group_norm",  group_norm,  check_group_norm},
 };

@@ -337,8 +337,7 @@ constexpr OwnOrders kReadsBytes = {Order::kBytes, Order::kRowMajor};
 constexpr OwnOrders kPlain = {Order::kRowMajor, Order::kRowMajor};
 constexpr OwnOrders kAgree = {{}, {}, true};
 
-// Of several rows of a kind the first one that takes the op counts; the last one says why none
-// does.
+// Of several rows of a kind the first that takes the op counts; the last says why none does.
 constexpr OwnRow kOwnRows[] = {
     {"permute",               check_own_permute,    copied<permute_copies>,    kAny       },
     {"slice",                 check_own_slice,      copied<slice_copies>,      kAny       },
@@ -352,6 +351,8 @@ constexpr OwnRow kOwnRows[] = {
     {"softmax",               check_own_softmax,    softmax_steps,             kAny       },
     {"softmax",               check_float_softmax,  float_softmax_steps,       kAgree     },
     {"layer_norm",            check_layer_norm,     layer_norm_steps,          kPlain     },
+    {"rms_norm",              check_layer_norm,     layer_norm_steps,          kPlain     },
+    {"rotary",                check_rotary,         rotary_steps,              kPlain     },
     {"matmul",                check_matmul,         matmul_steps,              kPlain     },
     {"fake_quantize_dynamic", check_row_quantize,   quantize_steps,            kMakesBytes},
     {"linear",                check_own_linear,     linear_steps,              kReadsBytes},

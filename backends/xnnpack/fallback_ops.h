@@ -18,6 +18,7 @@
 #include "backends/xnnpack/kernels/float_softmax.h"
 #include "backends/xnnpack/kernels/layer_norm.h"
 #include "backends/xnnpack/kernels/resize.h"
+#include "backends/xnnpack/kernels/rotary.h"
 #include "backends/xnnpack/kernels/row_product.h"
 #include "backends/xnnpack/kernels/softmax.h"
 #include "core/base/report.h"
@@ -39,7 +40,7 @@ OwnOrders own_orders(const Program& program, const ProgramOp& op);
 
 using OwnKernel =
     std::variant<StridedCopy, ByteSoftmax, RowQuantization, RowProduct, FloatMap, FloatSoftmax,
-                 LayerNorm, FloatProduct, ByteProduct, ByteLinear, ImageResize>;
+                 LayerNorm, FloatProduct, ByteProduct, ByteLinear, ImageResize, Rotary>;
 
 // Some inputs of the op, and what is done with their elements.
 struct OwnStep {

@@ -79,6 +79,7 @@ std::vector<OwnStep> float_softmax_steps(const Program& program, const ProgramOp
   for (size_t d = 0; d < order.size(); ++d) order[d] = d;
   if (to == Order::kChannelsLast) std::rotate(order.begin() + 1, order.begin() + 2, order.end());
   FloatSoftmax softmax;
+  softmax.is_masked = op.flag("masked");
   bool is_behind = false;
   for (const size_t d : order) {
     (d == dim ? softmax.size : is_behind ? softmax.inner : softmax.outer) *= shape[d];
@@ -115,6 +116,7 @@ std::vector<OwnStep> layer_norm_steps(const Program& program, const ProgramOp& o
   norm.width = product({x.shape.end() - op.integer("normalized_dims", 1), x.shape.end()});
   norm.rows = x.numel() / norm.width;
   norm.eps = static_cast<float>(op.real("eps", 1e-5));
+  norm.is_centered = op.kind == "layer_norm";
   norm.from = byte_scale_of(x);
   norm.to = byte_scale_of(program.output(op));
   const auto parameter = [&](size_t i, float absent) {
@@ -128,6 +130,39 @@ std::vector<OwnStep> layer_norm_steps(const Program& program, const ProgramOp& o
   norm.bias = parameter(2, 0);
   return {
       {{0}, norm}
+  };
+}
+
+// ---- rotary embeddings
+
+Verdict check_rotary(const Program& program, const ProgramOp& op) {
+  if (op.inputs.size() != 3 || !op.has_input(1) || !op.has_input(2))
+    return Verdict::refuse("it has no cosine and sine");
+  const Sizes& x = program.input(op, 0).shape;
+  const Sizes& factors = program.input(op, 1).shape;
+  bool fits = !factors.empty() && factors.size() <= x.size() && factors.back() == x.back() &&
+              x.back() % 2 == 0 && program.input(op, 2).shape == factors;
+  for (size_t d = 0; fits && d < factors.size(); ++d)
+    fits = factors[d] == 1 || factors[d] == x[x.size() - factors.size() + d];
+  for (size_t i = 0; i < 3; ++i) fits = fits && has_floats(program.input(op, i));
+  return fits && has_floats(program.output(op))
+             ? expect_same_shape(program, op)
+             : Verdict::refuse("cosine and sine are not rows of floats of the input's");
+}
+
+std::vector<OwnStep> rotary_steps(const Program& program, const ProgramOp& op,
+                                  std::span<const Order>, Order, pthreadpool_t) {
+  const Sizes& x = program.input(op, 0).shape;
+  const Sizes& factors = program.input(op, 1).shape;
+  Rotary rotary;
+  rotary.width = x.back();
+  rotary.shape.assign(x.begin(), x.end() - 1);
+  rotary.strides.assign(rotary.shape.size(), 0);
+  int64_t step = rotary.width;
+  for (size_t d = factors.size() - 1; d-- > 0; step *= factors[d])
+    if (factors[d] != 1) rotary.strides[x.size() - factors.size() + d] = step;
+  return {
+      {{0, 1, 2}, rotary}
   };
 }
 

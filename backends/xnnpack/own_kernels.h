@@ -1,6 +1,6 @@
 // Our own arithmetic in place of what XNNPACK lacks, as rows of fallback_ops.cpp: functions of
-// floats, softmax of floats, layer norm, products of two activations, linears on bytes, other
-// sizes of images. Checks come after check_activations; steps are of accepted ops.
+// floats, softmax of floats, layer norm, rotary embeddings, products of two activations, linears
+// on bytes, other sizes of images. Checks come after check_activations; steps are of accepted ops.
 #pragma once
 
 #include "backends/xnnpack/fallback_ops.h"
@@ -10,6 +10,7 @@ namespace octet::xnnpack {
 Verdict check_float_map(const Program& program, const ProgramOp& op);
 Verdict check_float_softmax(const Program& program, const ProgramOp& op);
 Verdict check_layer_norm(const Program& program, const ProgramOp& op);
+Verdict check_rotary(const Program& program, const ProgramOp& op);
 Verdict check_resize(const Program& program, const ProgramOp& op);
 Verdict check_matmul(const Program& program, const ProgramOp& op);
 Verdict check_byte_linear(const Program& program, const ProgramOp& op);
@@ -20,6 +21,8 @@ std::vector<OwnStep> float_softmax_steps(const Program& program, const ProgramOp
                                          std::span<const Order> from, Order to, pthreadpool_t pool);
 std::vector<OwnStep> layer_norm_steps(const Program& program, const ProgramOp& op,
                                       std::span<const Order> from, Order to, pthreadpool_t pool);
+std::vector<OwnStep> rotary_steps(const Program& program, const ProgramOp& op,
+                                  std::span<const Order> from, Order to, pthreadpool_t pool);
 std::vector<OwnStep> resize_steps(const Program& program, const ProgramOp& op,
                                   std::span<const Order> from, Order to, pthreadpool_t pool);
 std::vector<OwnStep> matmul_steps(const Program& program, const ProgramOp& op,

@@ -98,13 +98,9 @@ bool fold_permuted_dequantize(ProgramEditor& editor, size_t i) {
 }  // namespace
 
 int fold_constants(Program& program) {
-  ProgramEditor editor(program);
-  int changes = 0;
-  for (size_t i = 0; i < editor.op_count(); ++i)
-    if (!editor.is_erased(i) &&
-        (fold_constant_op(editor, i) || fold_permuted_dequantize(editor, i)))
-      ++changes;
-  return changes;
+  return rewrite_ops(program, [](ProgramEditor& editor, size_t i) {
+    return fold_constant_op(editor, i) || fold_permuted_dequantize(editor, i);
+  });
 }
 
 int fold_dequantized_constants(Program& program) {
@@ -202,11 +198,9 @@ bool add_to_bias(ProgramEditor& editor, size_t i) {
 }  // namespace
 
 int make_linear(Program& program) {
-  ProgramEditor editor(program);
-  int changes = 0;
-  for (size_t i = 0; i < editor.op_count(); ++i)
-    if (!editor.is_erased(i) && (matmul_to_linear(editor, i) || add_to_bias(editor, i))) ++changes;
-  return changes;
+  return rewrite_ops(program, [](ProgramEditor& editor, size_t i) {
+    return matmul_to_linear(editor, i) || add_to_bias(editor, i);
+  });
 }
 
 void count_macs(Program& program) {

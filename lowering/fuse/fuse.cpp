@@ -115,7 +115,8 @@ int merge_movement(Program& program) {
   ProgramEditor editor(program);
   int changes = 0;
   for (size_t i = 0; i < editor.op_count(); ++i) {
-    if (editor.op(i).kind != "reshape" && editor.op(i).kind != "permute") continue;
+    const std::string& kind = editor.op(i).kind;
+    if (kind != "reshape" && kind != "permute" && kind != "expand") continue;
     if (changes_nothing(editor, editor.op(i))) {
       const int from = editor.op(i).outputs[0], to = editor.op(i).inputs[0];
       editor.erase(i);
@@ -294,9 +295,10 @@ int write_integer_outputs(Program& program) {
 namespace {
 
 using Step = int (*)(Program&);
-constexpr Step kSteps[] = {fold_constants,  merge_duplicates,    merge_movement,       make_linear,
-                           sink_dequantize, hoist_quantize,      merge_conversions,    fold_padding,
-                           fold_clamps,     take_integer_inputs, write_integer_outputs};
+constexpr Step kSteps[] = {
+    fold_constants, merge_duplicates, merge_movement,      make_linear,          make_gelu,
+    make_rms_norm,  make_rotary,      sink_dequantize,     hoist_quantize,       merge_conversions,
+    fold_padding,   fold_clamps,      take_integer_inputs, write_integer_outputs};
 
 }  // namespace
 

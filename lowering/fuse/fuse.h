@@ -16,10 +16,17 @@ void fuse(Program& program);
 int fold_constants(Program& program);
 // Equal quantize or dequantize ops of one tensor become one.
 int merge_duplicates(Program& program);
-// reshape(reshape(x)) and permute(permute(x)) become one op; what changes nothing vanishes.
+// reshape(reshape(x)), permute(permute(x)) and expand(expand(x)) become one op; what changes
+// nothing vanishes.
 int merge_movement(Program& program);
 // matmul(a, c) -> linear(a, transposed c); add(linear(a, w), c) -> linear(a, w, c).
 int make_linear(Program& program);
+// 0.5 * x * (1 + tanh(...)) -> gelu_tanh(x).
+int make_gelu(Program& program);
+// x * rsqrt(mean(x * x) + eps) * weight -> rms_norm(x, weight).
+int make_rms_norm(Program& program);
+// x * cos + cat(-x[half:], x[:half]) * sin -> rotary(x, cos, sin).
+int make_rotary(Program& program);
 // move(dequantize(x)) -> dequantize(move(x)); for cat when all inputs have equal scale and zero
 // point.
 int sink_dequantize(Program& program);

@@ -39,6 +39,19 @@ ProgramOp* ProgramEditor::find_producer(int tensor, const char* kind) {
   return found.kind == kind ? &found : nullptr;
 }
 
+ProgramOp* ProgramEditor::find_bare_producer(int tensor, const char* kind) {
+  ProgramOp* op = find_producer(tensor, kind);
+  return op != nullptr && op->attributes.empty() ? op : nullptr;
+}
+
+std::optional<double> ProgramEditor::find_number(int tensor) const {
+  if (!is_constant(tensor)) return std::nullopt;
+  const ProgramTensor& constant = program_.tensor(tensor);
+  if (constant.numel() != 1 || constant.dtype != DType::kFloat32 || !constant.data.defined())
+    return std::nullopt;
+  return double{constant.data.contiguous().data<float>()[0]};
+}
+
 int ProgramEditor::only_user(int tensor) const {
   const std::vector<int>& all = users(tensor);
   return all.size() == 1 && !is_output(tensor) ? all.front() : -1;

@@ -2,6 +2,7 @@
 // place with an empty kind until compact().
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ class ProgramEditor {
   int producer(int tensor) const { return producer_[static_cast<size_t>(tensor)]; }
   // The producer when it is of that kind, else null. `tensor` may be -1.
   ProgramOp* find_producer(int tensor, const char* kind);
+  // Likewise, when it has no attributes: no clamp, no alpha.
+  ProgramOp* find_bare_producer(int tensor, const char* kind);
   // ops, once each
   const std::vector<int>& users(int tensor) const { return users_[static_cast<size_t>(tensor)]; }
   // Of the program, or what a state becomes.
@@ -32,6 +35,8 @@ class ProgramEditor {
   bool is_constant(int tensor) const {
     return tensor >= 0 && program_.tensor(tensor).is_constant();
   }
+  // The number that a float32 constant of one element is.
+  std::optional<double> find_number(int tensor) const;
 
   // Each of these leaves the indices above right. insert() moves later ops by one.
   int add_tensor(ProgramTensor tensor);  // makes the name unique
@@ -55,5 +60,15 @@ class ProgramEditor {
   std::vector<std::vector<int>> users_;
   std::vector<bool> is_output_;
 };
+
+// Calls rewrite(editor, i) for each op that is not erased; returns how often it changed something.
+template <typename Rewrite>
+int rewrite_ops(Program& program, const Rewrite& rewrite) {
+  ProgramEditor editor(program);
+  int changes = 0;
+  for (size_t i = 0; i < editor.op_count(); ++i)
+    if (!editor.is_erased(i) && rewrite(editor, i)) ++changes;
+  return changes;
+}
 
 }  // namespace octet

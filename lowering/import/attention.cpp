@@ -1,5 +1,6 @@
 // Attention as the products, the mask and the softmax that it stands for; what of it runs on
 // integers is decided as for any product.
+#include <algorithm>
 #include <cmath>
 
 #include "lowering/import/importer.h"
@@ -60,13 +61,45 @@ int repeat_heads(Importer& importer, const Node& node, int x, int64_t wanted) {
   return importer.emit_step(node, "reshape", {wide}, {sizes[0], wanted, sizes[2], sizes[3]}, dtype);
 }
 
-// A constant mask of booleans as what is added to the scores: 0 or -inf.
+bool is_number(const Importer& importer, int tensor, float number) {
+  const ProgramTensor& given = importer.tensor(tensor);
+  return given.is_constant() && given.dtype == DType::kFloat32 && given.data.defined() &&
+         given.numel() == 1 && given.data.data<float>()[0] == number;
+}
+
+// A mask of booleans as what is added to the scores: 0 or -inf. One that is no constant is made so
+// once, for all attentions that read it.
 int additive_mask(Importer& importer, const Node& node, int mask) {
   const ProgramTensor& given = importer.tensor(mask);
+  if (!given.is_constant()) {
+    for (const ProgramOp& op : importer.program().ops)
+      if (op.kind == "where" && op.inputs[0] == mask && is_number(importer, op.inputs[1], 0) &&
+          is_number(importer, op.inputs[2], -INFINITY))
+        return op.outputs[0];
+    const auto number = [&](const char* what, float value) {
+      const std::vector<float> values = {value};
+      return importer.add_constant(node.name() + what,
+                                   Tensor::from<float>(DType::kFloat32, {}, values));
+    };
+    const int seen = number("_seen", 0), hidden = number("_hidden", -INFINITY);
+    return importer.emit_step(node, "where", {mask, seen, hidden}, importer.sizes(mask),
+                              DType::kFloat32);
+  }
   const Tensor added = Tensor::zeros(DType::kFloat32, given.shape);
   for (int64_t i = 0; i < added.numel(); ++i)
     added.data<float>()[i] = given.data.data<bool>()[i] ? 0.0f : -INFINITY;
   return importer.add_constant(node.name() + "_mask", added);
+}
+
+// Whether some row of a mask that is added may hide everything.
+bool may_hide_rows(const ProgramTensor& mask) {
+  if (!mask.is_constant() || !mask.data.defined() || mask.shape.empty()) return true;
+  const int64_t width = mask.shape.back();
+  const Tensor values = mask.data.contiguous();
+  const float* row = values.data<float>();
+  for (const float* end = row + values.numel(); row != end; row += width)
+    if (std::all_of(row, row + width, [](float value) { return value == -INFINITY; })) return true;
+  return false;
 }
 
 // softmax(q @ transpose(k) * scale + mask) @ v
@@ -112,22 +145,15 @@ void import_attention(Importer& importer, const Node& node) {
           node,
           "with a causal mask of a size without a small greatest one; give the export a range");
   }
-  if (mask >= 0 && importer.tensor(mask).dtype == DType::kBool &&
-      importer.tensor(mask).is_constant())
+  if (mask >= 0 && importer.tensor(mask).dtype == DType::kBool)
     mask = additive_mask(importer, node, mask);
-  if (mask >= 0 && importer.tensor(mask).dtype == DType::kBool) {
-    const std::vector<float> hidden = {-INFINITY};
-    const int minus_infinity =
-        importer.add_constant(node.name() + "_hidden", Tensor::from<float>(dtype, {}, hidden));
-    s = importer.emit_step(node, "where", {mask, s, minus_infinity}, scores, dtype);
-  } else if (mask >= 0) {
-    s = importer.emit_step(node, "add", {s, mask}, scores, dtype);
-  }
-  const int p = importer.emit_step(node, "softmax",
-                                   {
-                                       s
-  },
-                                   scores, dtype, {{"dim", static_cast<int64_t>(rank) - 1}});
+  if (mask >= 0) s = importer.emit_step(node, "add", {s, mask}, scores, dtype);
+  Attributes attributes = {
+      {"dim", static_cast<int64_t>(rank) - 1}
+  };
+  if (mask >= 0 && importer.tensor(mask).dtype == dtype && may_hide_rows(importer.tensor(mask)))
+    attributes["masked"] = true;
+  const int p = importer.emit_step(node, "softmax", {s}, scores, dtype, std::move(attributes));
   importer.emit(node, "matmul", {p, v});
 }
 

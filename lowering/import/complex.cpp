@@ -48,22 +48,26 @@ constexpr TransformRow kTransforms[] = {
 // One dimension of a transform of `size` elements (of the real side, for half a spectrum).
 struct Line {
   int64_t dim, size;
+  int64_t given;  // elements of the input that count: fewer than the transform's are filled with 0
   bool is_inverse;
   Spectrum spectrum;
   double factor;
 };
 
-// [from, to] cosines and sines of 2 pi i j / size, times the factor; of half a spectrum, going
+// Elements of the input of a transform that neither cuts nor fills.
+int64_t input_size(int64_t size, bool is_inverse, Spectrum spectrum) {
+  return spectrum == Spectrum::kHalf && is_inverse ? size / 2 + 1 : size;
+}
+
+// [given, to] cosines and sines of 2 pi i j / size, times the factor; of half a spectrum, going
 // back, the elements in the middle count twice.
 struct Waves {
   int cosines = -1;
   int sines = -1;  // -1 where they are not wanted
 };
 Waves make_waves(Importer& importer, const Node& node, const Line& line, bool wants_sines) {
-  const int64_t half = line.size / 2 + 1;
   const bool is_half = line.spectrum == Spectrum::kHalf;
-  const int64_t from = is_half && line.is_inverse ? half : line.size,
-                to = is_half && !line.is_inverse ? half : line.size;
+  const int64_t from = line.given, to = is_half && !line.is_inverse ? line.size / 2 + 1 : line.size;
   const Tensor cosines = Tensor::zeros(DType::kFloat32, {from, to}),
                sines = Tensor::zeros(DType::kFloat32, {from, to});
   for (int64_t i = 0; i < from; ++i) {
@@ -87,8 +91,9 @@ Parts transform_line(Importer& importer, const Node& node, Parts x, const Line& 
   const auto [cosines, sines] =
       make_waves(importer, node, line, wants_imaginary || x.imaginary >= 0);
   const auto turned = [&](int part) { return part < 0 ? -1 : s.transpose(part, line.dim, -1); };
+  const auto cut = [&](int part) { return part < 0 ? -1 : s.slice(part, line.dim, 0, line.given); };
   const auto product = [&](int part, int matrix) { return s.matmul(part, matrix); };
-  const Parts t = {turned(x.real), turned(x.imaginary)};
+  const Parts t = {turned(cut(x.real)), turned(cut(x.imaginary))};
   Parts y = {product(t.real, cosines), -1};
   if (t.imaginary >= 0) {
     const int cross = product(t.imaginary, sines);
@@ -135,15 +140,6 @@ std::vector<int64_t> transformed_dims(const Node& node, const TransformRow& row,
   return dims;
 }
 
-// What keeps a line from being a product; empty when nothing does.
-std::string find_line_fault(const Sizes& sizes, const Line& line) {
-  const SizeExpr& size = sizes[static_cast<size_t>(line.dim)];
-  if (!size.is_number()) return "along a dimension whose size is not fixed";
-  const bool is_cut = line.spectrum == Spectrum::kHalf && line.is_inverse;
-  return size.number() == (is_cut ? line.size / 2 + 1 : line.size) ? ""
-                                                                   : "that cuts or fills its input";
-}
-
 void import_transform(Importer& importer, const Node& node) {
   const TransformRow& row =
       *std::find_if(std::begin(kTransforms), std::end(kTransforms),
@@ -159,14 +155,16 @@ void import_transform(Importer& importer, const Node& node) {
   for (size_t i = 0; i < dims.size(); ++i) {
     const SizeExpr& size = sizes[static_cast<size_t>(dims[i])];
     const bool is_last = i + 1 == dims.size();
-    Line line{dims[i], size.is_number() ? size.number() : 0, row.is_inverse,
-              is_last ? row.spectrum : Spectrum::kWhole, 1};
-    if (line.spectrum == Spectrum::kHalf && row.is_inverse) line.size = 2 * (line.size - 1);
-    if (i < wanted.size()) line.size = wanted[i];
-    if (const std::string fault = find_line_fault(sizes, line); !fault.empty())
-      return importer.refuse(node, fault);
-    line.factor = factor_of(node, row, line.size);
-    lines.push_back(line);
+    if (!size.is_number())
+      return importer.refuse(node, "along a dimension whose size is not fixed");
+    const Spectrum spectrum = is_last ? row.spectrum : Spectrum::kWhole;
+    const bool is_halved = spectrum == Spectrum::kHalf && row.is_inverse;
+    int64_t length = is_halved ? 2 * (size.number() - 1) : size.number();
+    if (i < wanted.size() && wanted[i] != -1) length = wanted[i];  // -1: as long as it is
+    if (length < 1) return importer.refuse(node, "of no elements");
+    lines.push_back({dims[i], length,
+                     std::min(size.number(), input_size(length, row.is_inverse, spectrum)),
+                     row.is_inverse, spectrum, factor_of(node, row, length)});
   }
   if (row.spectrum == Spectrum::kHalf && !row.is_inverse) std::reverse(lines.begin(), lines.end());
   Value* result = node.outputs().front();
@@ -283,6 +281,8 @@ constexpr ImportRow kComplexRows[] = {
     {"aten.view_as_complex", import_view_as_complex},
     {"aten.complex",         import_complex        },
     {"aten.abs",             import_magnitude      },
+    {"aten.stft",            import_stft           },
+    {"aten.istft",           import_istft          },
     {"aten.conj",            import_conjugate      },
     {"aten._conj",           import_conjugate      },
     {"aten.conj_physical",   import_conjugate      },

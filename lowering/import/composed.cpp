@@ -25,19 +25,23 @@ std::vector<int64_t> dims_of(const Node& node, const char* name = "dim") {
 
 // ---- normalizations
 
-// x / sqrt(mean(x^2) + eps) * weight
+// Of a weight that is no constant: a product behind it.
 void import_rms_norm(Importer& importer, const Node& node) {
   Steps s(importer, node);
   const int x = as_float(s, input_of(s)), weight = s.operand("weight");
-  std::vector<int64_t> dims;
-  for (size_t i = node.ints_or("normalized_shape", {}).size(); i-- > 0;)
-    dims.push_back(-1 - static_cast<int64_t>(i));
+  const std::vector<int64_t> shape = node.ints_or("normalized_shape", {});
+  const bool takes_weight = weight >= 0 && s.tensor(weight).is_constant();
   const Argument* eps = node.find_argument("eps");
   const double margin = eps == nullptr || eps->is_none() ? 1.1920928955078125e-07  // of float32
                                                          : node.float_or("eps", 0);
-  const int power = s.mean(s.mul(x, x), dims);
-  const int scaled = s.mul(x, s.unary("rsqrt", s.add(power, s.number(margin, power))));
-  s.give(weight < 0 ? scaled : s.mul(scaled, weight));
+  std::vector<int> inputs = {x};
+  if (takes_weight) inputs.push_back(weight);
+  const int scaled = s.op("rms_norm", inputs, s.sizes(x), s.dtype(x),
+                          {
+                              {"normalized_dims", std::ssize(shape)},
+                              {"eps",             margin           }
+  });
+  s.give(weight < 0 || takes_weight ? scaled : s.mul(scaled, weight));
 }
 
 // How many elements of x are reduced to one.
@@ -321,6 +325,7 @@ constexpr ImportRow kComposedRows[] = {
     {"aten.grid_sampler_2d",       import_grid_sample      },
     {"aten.grid_sampler_3d",       import_grid_sample      },
     {"aten.affine_grid_generator", import_affine_grid      },
+    {"aten.stft",                  import_stft             }, // complex_import_rows, too
 };
 
 }  // namespace

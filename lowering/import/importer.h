@@ -183,6 +183,9 @@ void import_borders(Importer& importer, const Node& node, std::string_view mode)
 void import_own_statistics(Importer& importer, const Node& node);
 // addmm with alpha or beta.
 void import_scaled_addmm(Importer& importer, const Node& node);
+// stft.cpp: a complex64 or real spectrogram, and the signal of one.
+void import_stft(Importer& importer, const Node& node);
+void import_istft(Importer& importer, const Node& node);
 // An op of any name for which a kernel is registered (custom_kernel.h).
 void import_custom(Importer& importer, const Node& node);
 

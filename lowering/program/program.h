@@ -116,8 +116,12 @@ using Attributes = std::map<std::string, Attribute, std::less<>>;
 //                       bitwise_not (integers, bools)
 //                       logical_not, isnan, isinf, isfinite (-> bool)
 //   prelu               x, weight [C] or [1]      where  condition (bool), a, b (broadcast)
-//   softmax, log_softmax  x; dim (default: -1)
+//   softmax, log_softmax  x; dim (default: -1); softmax: masked (a line of nothing but -inf gives
+//                   zeros, as in attention)
 //   layer_norm          x, weight?, bias?; normalized_dims (int, how many trailing), eps
+//   rms_norm            x, weight?; normalized_dims, eps: x / sqrt(mean(x^2) + eps) * weight
+//   rotary              x, cosine, sine (broadcast to x): x * cosine + (-second half of x, first
+//                   half) * sine, by halves of the last dimension
 //   batch_norm          x, mean [C], var [C], weight?, bias?; eps
 //   group_norm          x [N,C,...], weight? [C], bias? [C]; groups, eps
 //   recurrent           p [T,N,G*H] (the input's part of the gates, with its bias), r [G*H,P],

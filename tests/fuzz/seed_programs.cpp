@@ -54,6 +54,8 @@ Program convolutions() {
                     up
   },
                 "z", kF32, {1, 2, 2, 3}, {}, {{"output_size", ints({2, 3})}}));
+  const int angles = b.constant("angles", random_floats({6, 6}));
+  b.output(b.op("rotary", {up, angles, angles}, "turned", kF32, {1, 2, 6, 6}));
   b.output(b.op("mean",
                 {
                     up
@@ -98,9 +100,15 @@ Program matrices() {
                             dynamic, gain, shift
   },
                         "norm", kF32, {3, 3}, {}, {{"normalized_dims", int64_t{1}}, {"eps", 1e-5}});
+  const int scaled =
+      b.op("rms_norm",
+           {
+               norm, gain
+  },
+           "scaled", kF32, {3, 3}, {}, {{"normalized_dims", int64_t{1}}, {"eps", 1e-6}});
   b.output(b.op("batch_norm",
                 {
-                    norm, shift, gain
+                    scaled, shift, gain
   },
                 "z", kF32, {3, 3}, {}, {{"eps", 1e-3}}));
   return b.finish();
@@ -210,6 +218,49 @@ Program recurrences() {
                 "least", kF32, {1, 4}, {},
                 {{"fn", std::string("min")}, {"dims", ints({2, 3})}, {"keepdim", false}}));
   return b.finish();
+}
+
+// An LSTM whose outputs are projected to fewer elements than its cells have.
+Program projections() {
+  ProgramBuilder b;
+  const int gates = b.input("gates", kF32, {2, 1, 16}),
+            weights = b.constant("weights", random_floats({16, 2})),
+            bias = b.constant("bias", random_floats({16})),
+            state = b.constant("state", random_floats({1, 2})),
+            cells = b.constant("cells", random_floats({1, 4})),
+            fewer = b.constant("fewer", random_floats({2, 4}));
+  const std::vector<int> inputs = {gates, weights, bias, state, cells, fewer};
+  b.output(b.op("recurrent", inputs, "y", kF32,
+                {
+                    2, 1, 2
+  },
+                {}, {{"cell", std::string("lstm")}}));
+  b.output(b.second_output("last", {1, 4}));
+  return b.finish();
+}
+
+// The size of an input as a number to calculate with.
+Program sizes() {
+  ProgramBuilder b;
+  const int x = b.input("x", kF32, {2, 3});
+  const std::vector<int> none;
+  const int n = b.op("size", none, "n", DType::kInt64,
+                     {
+  },
+                     {}, {{"value", int64_t{2}}});
+  b.output(b.op("binary",
+                {
+                    x, n
+  },
+                "y", kF32, {2, 3}, {}, {{"fn", std::string("pow")}}));
+  Program program = b.finish();
+  program.symbols = {
+      {"n", 1, 8, 2}
+  };
+  for (int index : {x, program.outputs[0]})
+    program.tensor(index).sizes = {SizeExpr::symbol("n"), SizeExpr(3)};
+  program.ops[0].sizes["value"] = {SizeExpr::symbol("n")};
+  return program;
 }
 
 // Constants in the other forms that files have: two integers in a byte with scales and zero points
@@ -332,6 +383,8 @@ std::vector<SeedProgram> seed_programs() {
       {"movements",    movements()            },
       {"functions",    functions()            },
       {"recurrences",  recurrences()          },
+      {"projections",  projections()          },
+      {"sizes",        sizes()                },
       {"stored_forms", stored_forms()         },
       {"choices",      choices()              },
       {"samples",      samples()              },

@@ -56,6 +56,7 @@ const std::vector<CoverageRow> kRows = {
     same("elu", "aten.elu.default(%x)"), same("softmax", "aten.softmax.int(%x, -1)"), same("softmax over channels", "aten.softmax.int(%x, 1)"),
     {"prelu", {{"x", kX, "2,6,5,7"}, {"p", kP, "6"}}, "aten.prelu.default(%x, %p)", "%y: f32[2,6,5,7]"},
     {"layer_norm", {{"x", kX, "3,5,24"}, {"g", kP, "24"}, {"b", kP, "24"}}, "aten.layer_norm.default(%x, [24], %g, %b)", "%y: f32[3,5,24]"},
+    {"rms_norm", {{"x", kX, "3,5,24"}, {"g", kP, "24"}}, "aten.rms_norm.default(%x, [24], %g, 1e-5)", "%y: f32[3,5,24]"},
     {"group_norm", {{"x", kX, "2,6,5,7"}, {"g", kP, "6"}, {"b", kP, "6"}}, "aten.group_norm.default(%x, 3, %g, %b)", "%y: f32[2,6,5,7]"},
     {"instance_norm", {{"x", kX, "2,6,5,7"}}, "aten.instance_norm.default(%x, None, None, None, None, True, 0.1, 1e-5, False)", "%y: f32[2,6,5,7]"},
     {"batch_norm", {{"x", kX, "2,6,5,7"}, {"g", kP, "6"}, {"b", kP, "6"}, {"m", kP, "6"}, {"scale", kP, "6"}}, "aten.batch_norm.default(%x, %g, %b, %m, %scale, False, 0.1, 1e-5, False)", "%y: f32[2,6,5,7]"},

@@ -107,8 +107,9 @@ bool is_conversion(const std::string& kind) {
 
 // Ops that read and write integers and compute in floats.
 bool computes_in_floats(const std::string& kind) {
-  static const char* const kKinds[] = {"layer_norm", "group_norm", "batch_norm", "reduce",
-                                       "prelu",      "div",        "minimum",    "maximum"};
+  static const char* const kKinds[] = {"layer_norm", "rms_norm", "group_norm",
+                                       "batch_norm", "reduce",   "prelu",
+                                       "div",        "minimum",  "maximum"};
   return std::any_of(std::begin(kKinds), std::end(kKinds),
                      [&](const char* known) { return kind == known; });
 }

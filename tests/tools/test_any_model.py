@@ -75,16 +75,30 @@ class Spectrum(nn.Module):
 
 
 class Frames(nn.Module):
-    """An op that no backend but torch has."""
+    """A spectrogram, a filter of it, and the signal that is left."""
 
     def __init__(self):
         super().__init__()
         self.first = nn.Linear(32, 64)
-        self.last = nn.Linear(9, 8)
+        self.last = nn.Linear(64, 8)
 
     def forward(self, x):
-        frames = torch.stft(self.first(x), 16, window=torch.hann_window(16), return_complex=True)
-        return self.last(frames.abs().mT)
+        window = torch.hann_window(16)
+        frames = torch.stft(self.first(x), 16, window=window, return_complex=True)
+        loud = frames * torch.sigmoid(frames.abs())
+        return self.last(torch.istft(loud, 16, window=window, length=64))
+
+
+class Exponential(nn.Module):
+    """An op that no backend but torch has."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(16, 16)
+        self.last = nn.Linear(16, 8)
+
+    def forward(self, x):
+        return self.last(torch.linalg.matrix_exp(self.first(x) / 16))
 
 
 class Projected(nn.Module):
@@ -162,11 +176,15 @@ class AnyModel(CommandTest):
         torch.manual_seed(1)
         self.check(self.quantized(Projected(), torch.randn(2, 5, 16)))
 
+    def test_spectrograms(self):
+        torch.manual_seed(1)
+        self.check(self.quantized(Frames(), torch.randn(4, 32)))
+
     def test_what_only_libtorch_has(self):
         torch.manual_seed(1)
-        want = self.quantized(Frames(), torch.randn(4, 32))
+        want = self.quantized(Exponential(), torch.randn(2, 16, 16))
         message = self.fails("lower", self.path("q.pt2"), "--backend", "onednn", "--output", self.path("m.octet"))
-        self.assertIn("aten.stft.default", message)
+        self.assertIn("aten.linalg_matrix_exp.default", message)
         self.assertIn("--fallback torch", message)
         self.check(want, "--fallback", "torch")
 

@@ -27,14 +27,16 @@ void add_dequantize_rows(SegmentBuilder& builder, const DynamicRows& x, Place y)
 }
 
 void add_scale_rows(SegmentBuilder& builder, const DynamicRows& x, Place sums,
-                    const ColumnTerms& columns, const Clamp& clamp) {
+                    const ColumnTerms& columns, const Clamp& clamp, RowFinish finish,
+                    Place operand) {
   const int64_t width = static_cast<int64_t>(columns.sums.size());
-  Loop loop = scale_rows_loop({x.rows, width, x.rows_per_block}, clamp);
+  Loop loop = scale_rows_loop({x.rows, width, x.rows_per_block}, clamp, finish);
   const Place column_sums = builder.add_integers(columns.sums).place,
               column_scale = builder.add_floats(columns.scale).place,
               bias = builder.add_floats(columns.bias).place;
-  builder.add_loop("scale", std::move(loop),
-                   {sums, x.scale, x.zero_point, column_sums, column_scale, bias});
+  std::vector<Place> arguments = {sums, x.scale, x.zero_point, column_sums, column_scale, bias};
+  if (finish.operand != RowOperand::kNone) arguments.push_back(operand);
+  builder.add_loop("scale", std::move(loop), std::move(arguments));
 }
 
 }  // namespace octet::onednn

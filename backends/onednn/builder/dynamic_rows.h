@@ -5,6 +5,7 @@
 
 #include "backends/onednn/builder/segment_builder.h"
 #include "backends/onednn/clamp.h"
+#include "backends/onednn/kernels/rows.h"
 #include "lowering/program/dynamic_range.h"
 
 namespace octet::onednn {
@@ -35,9 +36,10 @@ struct ColumnTerms {
   std::vector<float> bias;
 };
 
-// In place, y[m, n] = clamp((sum[m, n] - zero_point[m] * sums[n]) * scale[m] * scale[n] + bias[n]).
-// sums: s32 [x.rows, columns], becomes f32.
+// In place, y[m, n] = clamp((sum[m, n] - zero_point[m] * sums[n]) * scale[m] * scale[n] + bias[n]),
+// finished. sums: s32 [x.rows, columns], becomes f32; operand: of the finish, f32 of that shape.
 void add_scale_rows(SegmentBuilder& builder, const DynamicRows& x, Place sums,
-                    const ColumnTerms& columns, const Clamp& clamp);
+                    const ColumnTerms& columns, const Clamp& clamp, RowFinish finish = {},
+                    Place operand = {});
 
 }  // namespace octet::onednn

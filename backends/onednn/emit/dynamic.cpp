@@ -2,6 +2,7 @@
 //
 //   fake_quantize_dynamic -> linear(x, w, b)     one own loop (range, u8), a u8 x s8 product into
 //       s32, one own loop that makes it real
+//   ... -> silu, gelu -> add(residual), mul(gate)    done by that loop
 //
 // Ops that cannot use the integers read floats, made from them when the first such op comes.
 #include <fmt/format.h>
@@ -14,6 +15,7 @@
 #include "backends/onednn/emit/arithmetic.h"
 #include "backends/onednn/emit/byte_conv.h"
 #include "backends/onednn/emit/ops.h"
+#include "backends/onednn/emit/post_ops.h"
 #include "backends/onednn/library.h"
 
 namespace octet::onednn {
@@ -28,6 +30,54 @@ ColumnTerms column_terms(const SegmentBuilder& builder, const ProgramOp& op,
   const int8_t* values = weights.values.data<int8_t>();
   for (int64_t i = 0; i < n * k; ++i) terms.sums[static_cast<size_t>(i / k)] += values[i];
   return terms;
+}
+
+std::optional<RowFunction> find_row_function(const ProgramOp& unary) {
+  static constexpr struct {
+    const char* fn;
+    RowFunction function;
+  } kFunctions[] = {
+      {"silu",      RowFunction::kSilu    },
+      {"gelu",      RowFunction::kGelu    },
+      {"gelu_tanh", RowFunction::kGeluTanh},
+  };
+  for (const auto& row : kFunctions)
+    if (unary.text("fn", "") == row.fn) return row.function;
+  return std::nullopt;
+}
+
+// Another tensor of the product's shape, in rows of floats.
+std::optional<Place> find_rows(SegmentBuilder& builder, int tensor, const Dims& shape) {
+  const Stored kept = builder.read(tensor);
+  if (kept.shape != shape || kept.quant_params.is_integer() ||
+      !same_strides(shape, kept.strides, row_major(shape)))
+    return std::nullopt;
+  return kept.place;
+}
+
+// The product's sums become real, and what follows it and fits is done at once: a function, then a
+// sum or product with a tensor of its shape.
+void define_scaled(SegmentBuilder& builder, const ProgramOp& op, const DynamicRows& x,
+                   const Stored& y, const ColumnTerms& columns) {
+  const std::vector<Follower> followers = find_followers(builder, op);
+  RowFinish finish;
+  Place operand;
+  size_t count = 0;
+  if (count < followers.size() && followers[count].kind == Follower::Kind::kFunction)
+    if (const std::optional<RowFunction> function = find_row_function(*followers[count].op)) {
+      finish.function = *function;
+      ++count;
+    }
+  if (count < followers.size() && followers[count].other >= 0 &&
+      !clamp_of(*followers[count].op).is_needed())
+    if (const std::optional<Place> rows = find_rows(builder, followers[count].other, y.shape)) {
+      finish.operand = followers[count].kind == Follower::Kind::kAdd ? RowOperand::kSummand
+                                                                     : RowOperand::kFactor;
+      operand = *rows;
+      ++count;
+    }
+  add_scale_rows(builder, x, y.place, columns, clamp_of(op), finish, operand);
+  builder.define(absorb_followers(builder, op, {followers.data(), count}), y);
 }
 
 }  // namespace
@@ -66,8 +116,7 @@ bool emit_dynamic_linear(SegmentBuilder& builder, const ProgramOp& op) {
   if (has_byte_conv(shape)) {
     const Stored y = builder.allocate(yt.shape, {}, row_major(yt.shape));
     add_byte_conv(builder, "linear", shape, weights->values, {}, {}, x->values, y.place, nullptr);
-    add_scale_rows(builder, *x, y.place, column_terms(builder, op, *weights, n, k), clamp_of(op));
-    builder.define(op.outputs[0], y);
+    define_scaled(builder, op, *x, y, column_terms(builder, op, *weights, n, k));
     return true;
   }
   if (builder.saturation().may_saturate(op, weights->values)) return false;
@@ -85,8 +134,7 @@ bool emit_dynamic_linear(SegmentBuilder& builder, const ProgramOp& op) {
                             {DNNL_ARG_SRC, source, x->values},
                             {DNNL_ARG_DST, sums, y.place}
   });
-  add_scale_rows(builder, *x, y.place, column_terms(builder, op, *weights, n, k), clamp_of(op));
-  builder.define(op.outputs[0], y);
+  define_scaled(builder, op, *x, y, column_terms(builder, op, *weights, n, k));
   return true;
 }
 

@@ -1,4 +1,4 @@
-// softmax, layer_norm, batch_norm: float kernels; integers on either side are converted.
+// softmax, layer_norm, rms_norm, batch_norm: float kernels; integers on either side are converted.
 #include <cmath>
 
 #include <fmt/format.h>
@@ -7,6 +7,8 @@
 #include "backends/onednn/builder/conversions.h"
 #include "backends/onednn/emit/arithmetic.h"
 #include "backends/onednn/emit/ops.h"
+#include "backends/onednn/emit/post_ops.h"
+#include "backends/onednn/kernels/rms_norm.h"
 #include "backends/onednn/kernels/softmax.h"
 #include "backends/onednn/library.h"
 #include "core/base/error.h"
@@ -24,9 +26,13 @@ void emit_softmax(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims order = dense_like(shape, nesting);
   const Stored x = to_real(builder, op.inputs[0], order);
   const Stored y = builder.allocate(shape, {}, order);
-  if (has_softmax_kernel()) {
-    builder.add_loop("softmax", softmax_loop(x.numel() / shape[axis], shape[axis]),
-                     {x.place, y.place});
+  const bool is_masked = op.flag("masked");
+  if (is_masked || has_softmax_kernel()) {
+    const int64_t rows = x.numel() / shape[axis];
+    builder.add_loop(
+        "softmax",
+        is_masked ? masked_softmax_loop(rows, shape[axis]) : softmax_loop(rows, shape[axis]),
+        {x.place, y.place});
     builder.allow_in_place();
     define_real(builder, op.outputs[0], y);
     return;
@@ -70,6 +76,23 @@ void emit_layer_norm(SegmentBuilder& builder, const ProgramOp& op) {
   });
   builder.allow_in_place();
   define_real(builder, op.outputs[0], {y.place, {}, xt.shape, row_major(xt.shape)});
+}
+
+// Written as bytes at once where only a quantization reads it.
+void emit_rms_norm(SegmentBuilder& builder, const ProgramOp& op) {
+  const Dims& shape = builder.tensor(op.inputs[0]).shape;
+  const int64_t width = product({shape.end() - op.integer("normalized_dims", 1), shape.end()});
+  const Stored x = to_real(builder, op.inputs[0], row_major(shape));
+  const Stored weight = builder.add_floats(parameter(builder, op, 1, width, 1.0f));
+  const std::vector<Follower> all = find_followers(builder, op);
+  const bool is_quantized = !all.empty() && all.front().kind == Follower::Kind::kQuantize;
+  const int output = absorb_followers(builder, op, {all.data(), is_quantized ? 1U : 0U});
+  const Stored y = builder.allocate(shape, builder.output_quant_params(output), row_major(shape));
+  builder.add_loop("rms_norm",
+                   rms_norm_loop(x.numel() / width, width, op.real("eps", 1e-5), y.quant_params),
+                   {x.place, weight.place, y.place});
+  if (!y.quant_params.is_integer()) builder.allow_in_place();
+  builder.define(output, y);
 }
 
 // y = x * k + s per channel: one multiplication with an addition behind it.

@@ -37,6 +37,8 @@ void emit_recurrent(SegmentBuilder& builder, const ProgramOp& op);
 void emit_upsample(SegmentBuilder& builder, const ProgramOp& op);
 void emit_softmax(SegmentBuilder& builder, const ProgramOp& op);
 void emit_layer_norm(SegmentBuilder& builder, const ProgramOp& op);
+void emit_rms_norm(SegmentBuilder& builder, const ProgramOp& op);
+void emit_rotary(SegmentBuilder& builder, const ProgramOp& op);
 void emit_batch_norm(SegmentBuilder& builder, const ProgramOp& op);
 void emit_reshape(SegmentBuilder& builder, const ProgramOp& op);
 void emit_permute(SegmentBuilder& builder, const ProgramOp& op);

@@ -11,6 +11,7 @@
 #include "backends/onednn/emit/ops.h"
 #include "backends/onednn/kernels/byte_loops.h"
 #include "backends/onednn/kernels/planar_to_nhwc.h"
+#include "backends/onednn/kernels/real_loops.h"
 #include "backends/onednn/library.h"
 #include "core/base/error.h"
 
@@ -121,8 +122,46 @@ Dims operand_strides(const Dims& shape, const Dims& like) {
   return dense_like(shape, tail);
 }
 
+// What oneDNN would want copied first: both repeat, or one has gaps; and what it has no fast kernel
+// for, as where an operand repeats in a permuted order.
+bool is_for_own_loop(const Stored& a, const Stored& b, const Dims& shape, const Dims& order) {
+  const auto has_gaps = [&](const Stored& x) {
+    return x.shape == shape && !x.quant_params.is_integer() && !is_dense(x.shape, x.strides);
+  };
+  if (has_gaps(a) || has_gaps(b)) return true;
+  const bool a_repeats = product(a.shape) < product(shape);
+  if (a_repeats && product(b.shape) < product(shape)) return true;
+  const auto desc_of = [&](const Stored& x) {
+    return with_rank({{}, {}, x.shape, operand_strides(x.shape, order)}, shape.size()).desc();
+  };
+  const Stored to{{}, {}, shape, dense_like(shape, order)};
+  const dnnl::binary::primitive_desc desc(cpu_engine(), dnnl::algorithm::binary_mul,
+                                          desc_of(a_repeats ? b : a), desc_of(a_repeats ? a : b),
+                                          to.desc(), new_attributes());
+  return std::string_view(desc.impl_info_str()).starts_with("ref");
+}
+
+void emit_own_elementwise(SegmentBuilder& builder, const ProgramOp& op, const Dims& shape,
+                          const Dims& order) {
+  const auto operand = [&](size_t i) {
+    const Stored x = builder.read(op.inputs[i]);
+    return broadcast(x.quant_params.is_integer() ? to_dense(builder, x, {}) : x, shape);
+  };
+  const Stored a = operand(0), b = operand(1);
+  const Stored y = builder.allocate(shape, {}, dense_like(shape, order));
+  const bool is_product = op.kind == "mul";
+  const double alpha = op.real("alpha", 1.0) * (op.kind == "sub" ? -1 : 1);
+  builder.add_loop(is_product ? "multiplication" : "addition",
+                   real_loop(is_product ? RealFunction::kProduct : RealFunction::kSum, a, 1.0f, b,
+                             static_cast<float>(alpha), y, clamp_of(op)),
+                   {a.place, b.place, y.place});
+  define_real(builder, op.outputs[0], y);
+}
+
 void emit_real_elementwise(SegmentBuilder& builder, const ProgramOp& op, const Dims& shape,
                            const Dims& order) {
+  if (is_for_own_loop(builder.read(op.inputs[0]), builder.read(op.inputs[1]), shape, order))
+    return emit_own_elementwise(builder, op, shape, order);
   Stored a = convert(builder, builder.read(op.inputs[0]), {},
                      operand_strides(builder.tensor(op.inputs[0]).shape, order));
   Stored b = convert(builder, builder.read(op.inputs[1]), {},
@@ -132,11 +171,6 @@ void emit_real_elementwise(SegmentBuilder& builder, const ProgramOp& op, const D
   if (product(a.shape) < product(shape) && product(b.shape) == product(shape)) {
     std::swap(a, b);
     scaled = DNNL_ARG_SRC_0;
-  }
-  if (product(a.shape) != product(shape)) {  // both repeat, which oneDNN does for the second only
-    const Stored full = builder.allocate(shape, {}, dense_like(shape, order));
-    add_copy(builder, broadcast(a, shape), full);
-    a = full;
   }
   for (Stored* side : {&a, &b}) {
     while (side->shape.size() < shape.size()) {

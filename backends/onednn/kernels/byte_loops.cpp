@@ -8,6 +8,7 @@
 
 #include "backends/onednn/kernels/isa.h"
 #include "backends/onednn/kernels/quantize_row.h"
+#include "backends/onednn/kernels/walk.h"
 #include "core/base/error.h"
 
 namespace octet::onednn {
@@ -109,71 +110,6 @@ template <typename X>
 [[gnu::always_inline]] inline void dequantize_row(const X* x, float* __restrict y, int64_t count,
                                                   float scale, int zero_point) {
   for (int64_t i = 0; i < count; ++i) y[i] = static_cast<float>(x[i] - zero_point) * scale;
-}
-
-// A walk over up to three tensors of one shape: the innermost run, and loops around it.
-// Neighbouring dimensions that continue each other in all tensors are one.
-struct Walk {
-  std::vector<int64_t> counts;                // innermost last
-  std::vector<std::array<int64_t, 3>> steps;  // per dimension, elements
-};
-
-Walk plan_walk(const Dims& shape, const Dims& y, const Dims& a, const Dims& b) {
-  std::vector<size_t> order;
-  for (size_t i = 0; i < shape.size(); ++i)
-    if (shape[i] != 1) order.push_back(i);
-  std::stable_sort(order.begin(), order.end(), [&](size_t p, size_t q) { return y[p] > y[q]; });
-  Walk walk;
-  for (size_t i : order) {
-    const std::array<int64_t, 3> step = {y[i], a[i], b[i]};
-    if (!walk.counts.empty()) {
-      std::array<int64_t, 3>& outer = walk.steps.back();
-      bool continues = true;
-      for (size_t k = 0; k < 3; ++k) continues = continues && outer[k] == step[k] * shape[i];
-      if (continues) {
-        walk.counts.back() *= shape[i];
-        outer = step;
-        continue;
-      }
-    }
-    walk.counts.push_back(shape[i]);
-    walk.steps.push_back(step);
-  }
-  if (walk.counts.empty()) {
-    walk.counts.push_back(1);
-    walk.steps.push_back({1, 1, 1});
-  }
-  return walk;
-}
-
-// Calls body(offsets, count) for each innermost run, or for parts of it when there is only one. All
-// threads take part.
-template <typename Body>
-void for_each_run(const Walk& walk, const Body& body) {
-  const size_t loops = walk.counts.size() - 1;
-  const int64_t inner = walk.counts.back();
-  int64_t runs = 1;
-  for (size_t d = 0; d < loops; ++d) runs *= walk.counts[d];
-  if (runs == 1) {
-    for_chunks(inner, [&](int64_t first, int64_t last) {
-      std::array<int64_t, 3> offsets = {0, 0, 0};
-      for (size_t k = 0; k < 3; ++k) offsets[k] = first * walk.steps.back()[k];
-      body(offsets, last - first);
-    });
-    return;
-  }
-  for_parts(runs, inner, [&](int64_t first, int64_t last) {
-    for (int64_t run = first; run < last; ++run) {
-      std::array<int64_t, 3> offsets = {0, 0, 0};
-      int64_t rest = run;
-      for (size_t d = loops; d-- > 0;) {
-        const int64_t position = rest % walk.counts[d];
-        rest /= walk.counts[d];
-        for (size_t k = 0; k < 3; ++k) offsets[k] += position * walk.steps[d][k];
-      }
-      body(offsets, inner);
-    }
-  });
 }
 
 template <typename T>

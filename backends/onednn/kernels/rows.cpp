@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "backends/common/dynamic_rows.h"
+#include "backends/common/float_functions.h"
 #include "backends/onednn/kernels/isa.h"
 
 namespace octet::onednn {
@@ -32,6 +33,30 @@ struct RowTerms {
               bias[i];
     v = v < row.low ? row.low : v;
     y[i] = v > row.high ? row.high : v;
+  }
+}
+
+[[gnu::always_inline]] inline void apply(RowFunction function, float* y, int64_t count) {
+  if (function == RowFunction::kSilu) {
+    for (int64_t i = 0; i < count; ++i) y[i] = y[i] / (1.0f + exponential(-y[i]));
+  } else if (function == RowFunction::kGelu) {
+    constexpr float kHalfRoot = 0.707106781f;  // of 2
+    for (int64_t i = 0; i < count; ++i)
+      y[i] = 0.5f * y[i] * (1.0f + error_function(y[i] * kHalfRoot));
+  } else if (function == RowFunction::kGeluTanh) {
+    constexpr float kRoot = 0.797884561f;  // of 2 / pi
+    for (int64_t i = 0; i < count; ++i)
+      y[i] = 0.5f * y[i] *
+             (1.0f + hyperbolic_tangent(kRoot * (y[i] + 0.044715f * y[i] * y[i] * y[i])));
+  }
+}
+
+[[gnu::always_inline]] inline void combine(RowOperand operand, float* __restrict y,
+                                           const float* other, int64_t count) {
+  if (operand == RowOperand::kSummand) {
+    for (int64_t i = 0; i < count; ++i) y[i] += other[i];
+  } else {
+    for (int64_t i = 0; i < count; ++i) y[i] *= other[i];
   }
 }
 
@@ -77,7 +102,7 @@ Loop dequantize_rows_loop(const RowSizes& sizes) {
   };
 }
 
-Loop scale_rows_loop(const RowSizes& sizes, const Clamp& clamp) {
+Loop scale_rows_loop(const RowSizes& sizes, const Clamp& clamp, RowFinish finish) {
   const int64_t n = sizes.width, rows_per_block = sizes.rows_per_block, rows = sizes.rows;
   const float low =
       clamp.min ? static_cast<float>(*clamp.min) : -std::numeric_limits<float>::infinity();
@@ -95,6 +120,9 @@ Loop scale_rows_loop(const RowSizes& sizes, const Clamp& clamp) {
         float* to = at<float>(arguments, 0) + m * n;
         run_vectorised([&]() __attribute__((always_inline)) {
           scale_elements(from, to, n, column_sums, column_scale, bias, row);
+          apply(finish.function, to, n);
+          if (finish.operand != RowOperand::kNone)
+            combine(finish.operand, to, at<const float>(arguments, 6) + m * n, n);
         });
       }
     });

@@ -25,9 +25,19 @@ Loop quantize_rows_loop(const RowSizes& sizes, const DynamicMapping& mapping);
 // Arguments: values, scale, zero point, as above; y f32 [rows, width].
 Loop dequantize_rows_loop(const RowSizes& sizes);
 
-// In place, y[m, n] = clamp((sum[m, n] - zero_point[m] * sums[n]) * scale[m] * scale[n] + bias[n]).
-// Arguments: sums s32 [rows, width], which become f32; scale and zero point of the blocks; and for
-// each column the weights' sum (s32), scale and bias.
-Loop scale_rows_loop(const RowSizes& sizes, const Clamp& clamp);
+// What is done with a row of results while it is in the first-level cache: a function, then the sum
+// or product with a row of another tensor.
+enum class RowFunction { kNone, kSilu, kGelu, kGeluTanh };
+enum class RowOperand { kNone, kSummand, kFactor };
+struct RowFinish {
+  RowFunction function = RowFunction::kNone;
+  RowOperand operand = RowOperand::kNone;
+};
+
+// In place, y[m, n] = clamp((sum[m, n] - zero_point[m] * sums[n]) * scale[m] * scale[n] + bias[n]),
+// finished. Arguments: sums s32 [rows, width], which become f32; scale and zero point of the
+// blocks; for each column the weights' sum (s32), scale and bias; the operand f32 [rows, width], if
+// any.
+Loop scale_rows_loop(const RowSizes& sizes, const Clamp& clamp, RowFinish finish = {});
 
 }  // namespace octet::onednn

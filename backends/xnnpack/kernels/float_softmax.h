@@ -1,5 +1,5 @@
 // Softmax of floats along any dimension. As in PyTorch, a row with nothing but -inf, or with inf or
-// NaN in it, gives NaNs.
+// NaN in it, gives NaNs; where the row is masked, one with nothing but -inf gives zeros.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,7 @@ struct FloatSoftmax {
   int64_t outer = 1;
   int64_t size = 1;
   int64_t inner = 1;
+  bool is_masked = false;
 };
 
 // Allocates nothing. pool: null for one thread.

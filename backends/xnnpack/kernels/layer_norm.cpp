@@ -17,8 +17,8 @@ struct RowMoments {
   float inverse;
 };
 
-[[gnu::always_inline]] inline RowMoments moments_of(const float* x, int64_t width, float eps,
-                                                    float) {
+[[gnu::always_inline]] inline RowMoments moments_of(const float* x, int64_t width,
+                                                    const LayerNorm& norm, float) {
   constexpr int64_t kLanes = 32;
   const int64_t whole = width / kLanes * kLanes;
   float sums[kLanes] = {}, squares[kLanes] = {};
@@ -26,7 +26,7 @@ struct RowMoments {
     for (int64_t k = 0; k < kLanes; ++k) sums[k] += x[i + k];
   double sum = double{sum_of_lanes(sums)};
   for (int64_t i = whole; i < width; ++i) sum += double{x[i]};
-  const float center = static_cast<float>(sum / static_cast<double>(width));
+  const float center = norm.is_centered ? static_cast<float>(sum / static_cast<double>(width)) : 0;
   for (int64_t i = 0; i < whole; i += kLanes)
     for (int64_t k = 0; k < kLanes; ++k) {
       const float d = x[i + k] - center;
@@ -37,12 +37,12 @@ struct RowMoments {
     const double d = double{x[i] - center};
     square += d * d;
   }
-  return {center,
-          static_cast<float>(1 / std::sqrt(square / static_cast<double>(width) + double{eps}))};
+  return {center, static_cast<float>(
+                      1 / std::sqrt(square / static_cast<double>(width) + double{norm.eps}))};
 }
 
-[[gnu::always_inline]] inline RowMoments moments_of(const int8_t* x, int64_t width, float eps,
-                                                    float scale) {
+[[gnu::always_inline]] inline RowMoments moments_of(const int8_t* x, int64_t width,
+                                                    const LayerNorm& norm, float scale) {
   constexpr int64_t kMostSummands = 65536;  // of squares, in 32 bits
   double sum = 0, square = 0;
   for (int64_t first = 0; first < width; first += kMostSummands) {
@@ -55,10 +55,11 @@ struct RowMoments {
     sum += part;
     square += squares;
   }
-  const double count = static_cast<double>(width), center = sum / count,
-               variance = (square - sum * center) / count, step = double{scale};
+  const double count = static_cast<double>(width), step = double{scale},
+               center = norm.is_centered ? sum / count : static_cast<double>(norm.zero_point()),
+               variance = (square - 2 * sum * center) / count + center * center;
   return {static_cast<float>(center),
-          static_cast<float>(step / std::sqrt(step * step * variance + double{eps}))};
+          static_cast<float>(step / std::sqrt(step * step * variance + double{norm.eps}))};
 }
 
 template <typename X>
@@ -91,7 +92,7 @@ void normalize_rows(const LayerNorm& norm, const std::byte* from, std::byte* to,
     Y* y = reinterpret_cast<Y*>(to) + first * norm.width;
     for (int64_t row = first; row < last; ++row, x += norm.width, y += norm.width)
       run_vectorised([&]() __attribute__((always_inline)) {
-        normalize(x, y, norm, moments_of(x, norm.width, norm.eps, scale), output);
+        normalize(x, y, norm, moments_of(x, norm.width, norm, scale), output);
       });
   });
 }

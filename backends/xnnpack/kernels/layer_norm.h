@@ -1,4 +1,4 @@
-// Layer norm of rows of floats or signed bytes, to floats or signed bytes.
+// Layer norm and RMS norm of rows of floats or signed bytes, to floats or signed bytes.
 #pragma once
 
 #include <cstddef>
@@ -20,10 +20,12 @@ struct LayerNorm {
   int64_t rows = 0;
   int64_t width = 0;
   float eps = 0;
+  bool is_centered = true;        // false: RMS norm, the rows' means stay
   std::vector<float> weight;      // [width]
   std::vector<float> bias;        // [width]
   std::optional<ByteScale> from;  // of bytes; nothing: floats
   std::optional<ByteScale> to;
+  int32_t zero_point() const { return from ? from->zero_point : 0; }
 };
 
 // Allocates nothing. pool: null for one thread.

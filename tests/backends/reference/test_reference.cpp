@@ -198,6 +198,17 @@ TEST_CASE("normalizations follow their formulas", "[backends][reference]") {
   },
                           {1, 2}, {{"normalized_dims", int64_t{1}}, {"eps", 0.0}});
   CHECK(values_of(n) == std::vector<float>{-2, 3});
+  const Tensor rms = run_op("rms_norm",
+                            {
+                                floats({1, 2},
+                                {3, 4}
+                                ), floats({2},
+                                {2, 1}
+                                )
+  },
+                            {1, 2}, {{"normalized_dims", int64_t{1}}, {"eps", 0.0}});
+  CHECK(rms.data<float>()[0] == Approx(6 / std::sqrt(12.5)));
+  CHECK(rms.data<float>()[1] == Approx(4 / std::sqrt(12.5)));
   const Tensor bn = run_op("batch_norm",
                            {
                                floats({1, 2, 1},

@@ -227,6 +227,23 @@ TEST_CASE("XNNPACK: layer norms of floats and bytes, to floats and bytes", "[bac
         }
 }
 
+TEST_CASE("XNNPACK: an RMS norm equals the reference", "[backends][xnnpack]") {
+  for (const DType in : {kF32, DType::kInt8})
+    for (const DType out : {kF32, DType::kInt8}) {
+      ProgramBuilder b;
+      const std::vector<int> inputs{b.input("x", in, {5, 70}, qparams_of(in, 0.03f, 11)),
+                                    b.constant("w", random_floats({70}, -1, 1, 3))};
+      b.output(b.op("rms_norm", inputs, "y", out,
+                    {
+                        5, 70
+      },
+                    qparams_of(out, 0.02f, -9), {{"normalized_dims", int64_t{1}}, {"eps", 1e-6}}));
+      CAPTURE(name_of(in), name_of(out));
+      CHECK(check_against_reference(b.finish(), "xnnpack", {random_of(in, {5, 70}, 5)}) <=
+            (is_byte(out) ? 1 : 1e-5));
+    }
+}
+
 TEST_CASE("XNNPACK: a layer norm keeps its digits far from zero", "[backends][xnnpack]") {
   ProgramBuilder b;
   const std::vector<int> inputs{b.input("x", kF32, {4, 300})};

@@ -1,0 +1,194 @@
+// What Hugging Face's transformers are made of becomes few ops: RMS norms, masks of attention.
+#include <catch2/catch.hpp>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+
+#include "backends/runtime/session.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/interpreter/interpreter.h"
+#include "tests/backends/program_builder.h"
+#include "tests/lowering/lowering_helpers.h"
+
+namespace octet::test_transformer {
+using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
+using Catch::Matchers::StartsWith;
+
+namespace {
+
+// %y of x f32[2,5,8] and the weight, by lines in between.
+Graph norm_graph(const std::string& lines) {
+  return make_graph("graph(%w = param \"w\": f32[8], %x: f32[2,5,8]):\n" + lines + "  return (%y)");
+}
+
+const char* const kLlama = R"(  %square: f32[2,5,8] = aten.pow.Tensor_Scalar(%x, 2)
+  %mean: f32[2,5,1] = aten.mean.dim(%square, [-1], True)
+  %sum: f32[2,5,1] = aten.add.Tensor(%mean, 1e-06)
+  %inverse: f32[2,5,1] = aten.rsqrt.default(%sum)
+  %norm: f32[2,5,8] = aten.mul.Tensor(%x, %inverse)
+  %y: f32[2,5,8] = aten.mul.Tensor(%w, %norm)
+)";
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+}  // namespace
+
+TEST_CASE("the formula of an RMS norm becomes one op", "[lowering][transformer]") {
+  const std::string forms[] = {
+      kLlama,
+      replaced(kLlama, "aten.pow.Tensor_Scalar(%x, 2)", "aten.mul.Tensor(%x, %x)"),
+      replaced(kLlama, "aten.rsqrt.default(%sum)", "aten.pow.Tensor_Scalar(%sum, -0.5)"),
+      replaced(kLlama, "aten.mul.Tensor(%x, %inverse)", "aten.mul.Tensor(%inverse, %x)"),
+      replaced(replaced(kLlama, "aten.rsqrt.default(%sum)", "aten.sqrt.default(%sum)"),
+               "aten.mul.Tensor(%x, %inverse)", "aten.div.Tensor(%x, %inverse)"),
+      "  %y: f32[2,5,8] = aten.rms_norm.default(%x, [8], %w, 1e-06)\n",
+  };
+  for (const std::string& form : forms) {
+    CAPTURE(form);
+    const Graph graph = norm_graph(form);
+    const std::string text = lowered(graph);
+    CHECK_THAT(text, StartsWith("y: f32[2,5,8] = rms_norm(x f32[2,5,8], w f32[8]) eps=") &&
+                         EndsWith(" normalized_dims=1\nreturn y\n"));
+    CHECK(compare_with_interpreter(graph).greatest < 1e-5);
+    CHECK(compare_with_interpreter(graph, false).greatest < 1e-5);
+  }
+}
+
+TEST_CASE("what is no RMS norm stays as it is", "[lowering][transformer]") {
+  const std::string forms[] = {
+      replaced(kLlama, "pow.Tensor_Scalar(%x, 2)", "pow.Tensor_Scalar(%x, 3)"),
+      replaced(replaced(replaced(kLlama, "[-1], True", "[1], True"), "%mean: f32[2,5,1]",
+                        "%mean: f32[2,1,8]"),
+               "%sum: f32[2,5,1]", "%sum: f32[2,1,8]"),
+      replaced(kLlama, "aten.mul.Tensor(%x, %inverse)", "aten.mul.Tensor(%square, %inverse)"),
+      replaced(kLlama, "aten.add.Tensor(%mean, 1e-06)", "aten.add.Tensor(%mean, %mean)"),
+      replaced(kLlama, "aten.add.Tensor(%mean, 1e-06)", "aten.add.Tensor(%mean, 1e-06, alpha=2)"),
+  };
+  for (std::string form : forms) {
+    if (form.find("%sum: f32[2,1,8]") != std::string::npos)
+      form = replaced(form, "%inverse: f32[2,5,1]", "%inverse: f32[2,1,8]");
+    CAPTURE(form);
+    CHECK_THAT(lowered(norm_graph(form)), !Contains("rms_norm"));
+  }
+}
+
+TEST_CASE("a weight of another shape stays a product behind the norm", "[lowering][transformer]") {
+  const Graph graph = make_graph("graph(%w = param \"w\": f32[5,1], %x: f32[2,5,8]):\n" +
+                                 std::string(kLlama) + "  return (%y)");
+  CHECK_THAT(lowered(graph), Contains("rms_norm(x f32[2,5,8]) eps") && Contains(" = mul("));
+  CHECK(compare_with_interpreter(graph).greatest < 1e-5);
+}
+
+namespace {
+
+const char* const kGelu = R"(graph(%x: f32[2,8]):
+  %half: f32[2,8] = aten.mul.Tensor(%x, 0.5)
+  %cube: f32[2,8] = aten.pow.Tensor_Scalar(%x, 3.0)
+  %small: f32[2,8] = aten.mul.Tensor(%cube, 0.044715)
+  %sum: f32[2,8] = aten.add.Tensor(%x, %small)
+  %inside: f32[2,8] = aten.mul.Tensor(%sum, 0.7978845608028654)
+  %tanh: f32[2,8] = aten.tanh.default(%inside)
+  %gate: f32[2,8] = aten.add.Tensor(%tanh, 1.0)
+  %y: f32[2,8] = aten.mul.Tensor(%half, %gate)
+  return (%y))";
+
+}  // namespace
+
+TEST_CASE("the formula of the GELU by tanh becomes one op", "[lowering][transformer]") {
+  const Graph graph = make_graph(kGelu);
+  CHECK(lowered(graph) == "y: f32[2,8] = unary(x f32[2,8]) fn=gelu_tanh\nreturn y\n");
+  CHECK(compare_with_interpreter(graph).greatest < 1e-6);
+  const Graph other = make_graph(replaced(kGelu, "Tensor(%x, 0.5)", "Tensor(%x, 0.4)"));
+  CHECK_THAT(lowered(other), !Contains("gelu"));
+  CHECK(compare_with_interpreter(other).greatest < 1e-6);
+}
+
+namespace {
+
+const char* const kRotary =
+    R"(graph(%x: f32[2,3,5,8], %c: f32[1,1,5,8], %s: f32[1,1,5,8]):
+  %straight: f32[2,3,5,8] = aten.mul.Tensor(%x, %c)
+  %low: f32[2,3,5,4] = aten.slice.Tensor(%x, 3, 0, 4)
+  %high: f32[2,3,5,4] = aten.slice.Tensor(%x, 3, 4, 9223372036854775807)
+  %negative: f32[2,3,5,4] = aten.neg.default(%high)
+  %turned: f32[2,3,5,8] = aten.cat.default([%negative, %low], -1)
+  %across: f32[2,3,5,8] = aten.mul.Tensor(%turned, %s)
+  %y: f32[2,3,5,8] = aten.add.Tensor(%straight, %across)
+  return (%y))";
+
+}  // namespace
+
+TEST_CASE("rotary embeddings become one op", "[lowering][transformer]") {
+  for (const std::string& text :
+       {std::string(kRotary),
+        replaced(kRotary, "Tensor(%straight, %across)", "Tensor(%across, %straight)")}) {
+    const Graph graph = make_graph(text);
+    CHECK(lowered(graph) ==
+          "y: f32[2,3,5,8] = rotary(x f32[2,3,5,8], c f32[1,1,5,8], s f32[1,1,5,8])\n"
+          "return y\n");
+    CHECK(compare_with_interpreter(graph).greatest < 1e-6);
+    CHECK(compare_with_interpreter(graph, false).greatest < 1e-6);
+  }
+}
+
+TEST_CASE("what turns otherwise is no rotary embedding", "[lowering][transformer]") {
+  for (const std::string& text :
+       {replaced(kRotary, "[%negative, %low]", "[%low, %negative]"),
+        replaced(kRotary, "aten.neg.default(%high)", "aten.abs.default(%high)"),
+        replaced(kRotary, "Tensor(%x, %c)", "Tensor(%turned, %c)"),
+        replaced(kRotary, "Tensor(%straight, %across)", "Tensor(%straight, %across, alpha=2)"),
+        replaced(kRotary, "(%x, 3, 4, 9223372036854775807)", "(%x, 3, 0, 4)")}) {
+    CAPTURE(text);
+    const Graph graph = make_graph(
+        text.find("%turned, %c") == std::string::npos
+            ? text
+            : replaced(
+                  replaced(text, "  %straight: f32[2,3,5,8] = aten.mul.Tensor(%turned, %c)\n", ""),
+                  "  %across",
+                  "  %straight: f32[2,3,5,8] = aten.mul.Tensor(%turned, %c)\n  %across"));
+    CHECK_THAT(lowered(graph), !Contains("rotary"));
+    CHECK(compare_with_interpreter(graph).greatest < 1e-6);
+  }
+}
+
+namespace {
+
+// Two attentions with one mask that is an input.
+const char* const kMasked =
+    R"(graph(%q: f32[2,3,4,8], %k: f32[2,3,5,8], %v: f32[2,3,5,8], %m: b8[2,1,4,5]):
+  %a: f32[2,3,4,8] = aten.scaled_dot_product_attention.default(%q, %k, %v, %m)
+  %b: f32[2,3,4,8] = aten.scaled_dot_product_attention.default(%a, %k, %v, %m)
+  return (%b))";
+
+}  // namespace
+
+TEST_CASE("attentions share one additive form of a mask of booleans", "[lowering][transformer]") {
+  const std::string text = lowered(make_graph(kMasked));
+  CAPTURE(text);
+  CHECK_THAT(text, Contains("f32[2,1,4,5] = where(m b8[2,1,4,5]"));
+  CHECK(text.find("= where(") == text.rfind("= where("));
+  CHECK_THAT(text, Contains("masked=true"));
+}
+
+TEST_CASE("a query that sees nothing gives zeros, as in PyTorch", "[lowering][transformer]") {
+  const Graph graph = make_graph(kMasked);
+  Tensor mask = Tensor::zeros(DType::kBool, {2, 1, 4, 5});
+  for (int64_t i = 0; i < mask.numel(); ++i) mask.data<bool>()[i] = i / 5 % 4 != 1 && i % 3 != 0;
+  const std::vector<Tensor> inputs = {random_floats({2, 3, 4, 8}, -1, 1, 1),
+                                      random_floats({2, 3, 5, 8}, -1, 1, 2),
+                                      random_floats({2, 3, 5, 8}, -1, 1, 3), mask};
+  std::vector<c10::IValue> values;
+  for (const Tensor& input : inputs) values.emplace_back(to_aten(input));
+  const at::Tensor want = Interpreter(graph).run(values)[0].toTensor();
+  Session session(reference_program(graph));
+  const at::Tensor got = to_aten(session.run(inputs)[0]);
+  CHECK(want.select(2, 1).abs().max().item<double>() == 0);
+  CHECK((want - got).abs().max().item<double>() < 1e-6);
+}
+
+}  // namespace octet::test_transformer
