@@ -19,6 +19,7 @@
 #include "annotate/compare/error_stats.h"
 #include "annotate/compare/metric.h"
 #include "annotate/compare/shadow_graph.h"
+#include "annotate/compare/weights.h"
 #include "core/graph/graph.h"
 
 namespace octet {
@@ -30,7 +31,7 @@ struct Histogram {
 };
 
 struct OpComparison {
-  std::string name;                  // of the subject's value: its node's name
+  std::string name;                  // of the subject's value: its node's name; of bodies a path
   std::vector<std::string> members;  // the reference's nodes that it stands for; empty for inputs
   std::string target;                // "" for inputs
   std::string module, module_type;   // innermost; may be empty
@@ -53,13 +54,18 @@ struct OpComparison {
 struct CompareOptions {
   Metric metric = {};
   bool histograms = false;
+  // The ops inside of cond, while_loop, scan and map, too (bodies.h). Both programs run once more
+  // where there are such.
+  bool bodies = false;
   ProgressCallback progress = {};
 };
 
 struct Comparison {
-  std::vector<OpComparison> ops;    // in the subject's order
+  std::vector<OpComparison> ops;    // in the subject's order, those of bodies at the end
   std::vector<std::string> lonely;  // ops of the subject without twin
-  ErrorStats outputs;               // over the programs' float outputs
+  // of ops in bodies, named as they are; of the others compare_weights() tells
+  std::vector<WeightComparison> body_weights;
+  ErrorStats outputs;  // over the programs' float outputs
   // mean over the batches of the mean over the float outputs; NaN where it says nothing
   std::optional<double> metric = {};
   size_t batches = 0;

@@ -13,7 +13,22 @@ import torch
 from torch import nn
 
 from support import OCTET, CommandTest, SmallNet
+from test_branches_and_loops import CASES, batches
 from test_mpi import has_mpi, mpirun
+
+
+class Tokens(nn.Module):
+    """Numbers of tokens and their mask, beside a tensor that is quantized at the border; integers come out, too."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.norm = nn.Embedding(50, 32), nn.LayerNorm(32)
+        self.more, self.up, self.down = nn.Linear(16, 32), nn.Linear(32, 64), nn.Linear(64, 8)
+
+    def forward(self, ids, mask, x):
+        hidden = self.norm(self.table(ids) + self.more(x))
+        hidden = self.down(torch.relu(self.up(hidden))) * mask.unsqueeze(-1).to(x.dtype)
+        return hidden.sum(1), ids.argmax(1)
 
 
 class Compare(CommandTest):
@@ -192,6 +207,81 @@ class Compare(CommandTest):
                 target.writestr(item, data.replace(b'"scale"', b'"scull"') if item.filename.endswith("quantized_io.json") else data)
         line = self.fails("compare", self.path("model.pt2"), self.path("bad.pt2"), "--inputs", self.path("calibration.pt"))
         self.assertIn("bad.pt2: the quantized_io.json within is not what `octet quantize` wrote", line)
+
+    def test_lowered_programs_of_tokens(self):
+        """Two .octet that take token numbers, of every length, each op beside its own."""
+        torch.manual_seed(0)
+        batches = [(torch.randint(0, 50, (2, length)), torch.ones(2, length, dtype=torch.int64), torch.randn(2, length, 16)) for length in (5, 16, 9, 5)]
+        length = torch.export.Dim("length", min=2, max=16)
+        self.export(Tokens(), *batches[1], dynamic_shapes=({1: length},) * 3)
+        self.save("calibration.pt", batches)
+        self.quantize()
+        files = [self.lower("onednn", "plain.octet"), self.lower("xnnpack", "plain_x.octet")]
+        self.quantize("--quantized-io")
+        files += [self.lower("onednn", "io.octet"), self.lower("xnnpack", "io_x.octet")]
+        for first, second in [(0, 1), (2, 3), (0, 3), (3, 0)]:
+            with self.subTest(first=files[first], second=files[second]):
+                out, nodes, report = self.compare(files[first], files[second])
+                self.assertEqual(report["summary"][0][0], "lowered outputs")
+                ratio = report["summary"][0][1]
+                self.assertTrue(ratio == "equal" or float(ratio.split()[0]) > 60, ratio)
+                for name in ("linear", "linear_1", "embedding", "argmax"):
+                    self.assertIsNotNone(nodes[name]["errors"].get("lowering"), (name, nodes[name]))
+        # integers in the data where the programs take them
+        scale = next(line for line in self.octet("inspect", files[2])[0].splitlines() if line.startswith("scale x = "))
+        step, zero = (float(number) for number in scale.removeprefix("scale x = ").split(", "))
+        self.save("calibration.pt", [(ids, mask, (x / step).round().add(zero).clamp(0, 255).to(torch.uint8)) for ids, mask, x in batches])
+        self.assertEqual(self.compare(files[2], files[3])[2]["summary"], self.compare(files[0], files[3])[2]["summary"])
+        self.save("calibration.pt", [(torch.randint(0, 50, (2, 17)), torch.ones(2, 17, dtype=torch.int64), torch.randn(2, 17, 16))])
+        self.assertIn("17", self.fails("compare", files[0], files[1], "--inputs", self.path("calibration.pt")))
+        self.save("calibration.pt", [(torch.randint(0, 50, (2,)), torch.ones(2, dtype=torch.int64), torch.randn(2, 16))])
+        self.assertIn("got 1 dimensions, want 2", self.fails("compare", files[0], files[1], "--inputs", self.path("calibration.pt")))
+
+    def bodies(self, case, steps=None):
+        net, make = CASES[case]
+        torch.manual_seed(0)
+        data = steps or batches(make)
+        self.export(net().requires_grad_(False), *data[0])
+        self.save("calibration.pt", data)
+        self.quantize(quantizer="xnnpack")
+        return self.compare(self.path("model.pt2"), self.path("q.pt2"))
+
+    @staticmethod
+    def decibels(node, kind):
+        error = node["errors"].get(kind)
+        return None if error is None else math.inf if error["sqnr_db"] == "inf" else error["sqnr_db"]
+
+    def test_ops_inside_of_loops(self):
+        for case, call, linears in (("while_loop", "while_loop", 1), ("scan", "scan", 2), ("map", "map_impl", 1)):
+            with self.subTest(case=case):
+                out, nodes, report = self.bodies(case)
+                inner = {name: node for name, node in nodes.items() if "/" in name and "rank" in node}
+                self.assertTrue(all(name.startswith(call) for name in inner), list(inner))
+                rows = [node for node in inner.values() if node["target"].startswith("aten.linear")]
+                self.assertEqual(len(rows), linears, list(inner))
+                for node in rows:
+                    # by itself it is no worse than with what the iterations before left
+                    self.assertLess(10, self.decibels(node, "accumulated"))
+                    self.assertGreater(self.decibels(node, "isolated"), self.decibels(node, "accumulated") - 1)
+                    self.assertEqual(len(node["weight"]["sqnr_db"]), 8)
+                self.assertIn(next(iter(inner)), out)
+
+    def test_the_last_op_of_a_body_has_the_stacked_error(self):
+        _, nodes, report = self.bodies("map")
+        inner = {name: node for name, node in nodes.items() if name.startswith("map_impl/")}
+        last = [node for node in inner.values() if node["target"].startswith("aten.add")]
+        self.assertEqual(len(last), 1, list(inner))
+        self.assertEqual(report["summary"][0][1], f"{self.decibels(last[0], 'accumulated'):.1f} dB")
+
+    def test_ops_inside_of_branches(self):
+        _, nodes, _ = self.bodies("cond")
+        branches = {name.split("/")[1] for name in nodes if "/" in name}
+        self.assertEqual(len(branches), 2, list(nodes))
+        self.assertEqual(nodes["cond/true_graph_0/linear"]["cause"], "weights")
+        # a branch that is never taken says nothing
+        _, nodes, _ = self.bodies("cond", [(torch.rand(2, 8) + 0.1,) for _ in range(4)])
+        ranked = {name.split("/")[1] for name, node in nodes.items() if "/" in name and "rank" in node}
+        self.assertEqual(ranked, {"true_graph_0"})
 
     def test_tables(self):
         self.small_model()

@@ -97,7 +97,7 @@ void compare_graphs(Compared& compared, const BatchSource& data, const NamedMetr
   report.subject = &*compared.subject;
   report.metric = metric.name;
   report.comparison = shadow(*compared.reference, *compared.subject, data,
-                             {.metric = metric.measure, .histograms = has_page});
+                             {.metric = metric.measure, .histograms = has_page, .bodies = true});
   report.weights = compare_weights(*compared.reference, *compared.subject);
 }
 
@@ -120,20 +120,17 @@ void compare_files(Compared& compared, const CompareCommand& options, Processes&
   }
   compared.reference = read_pt2(files[0]);
   std::unique_ptr<Graph> as_it_was;  // the one that was lowered
-  QuantizedIo io;
-  if (is_lowered(files[1])) {
-    io = read_quantized_io(*compared.reference);
-  } else {
+  if (!is_lowered(files[1])) {
     give_float_border(*compared.reference);
     compared.subject = read_subject(options);
     if (is_lowered(files.back())) as_it_was = clone(*compared.subject);
-    io = give_float_border(*compared.subject);
+    give_float_border(*compared.subject);
     compare_graphs(compared, batches_of(options, progress, processes, kCompareStage),
                    read_metric(options.metric), !options.outputs.empty());
   }
   if (is_lowered(files.back()))
     lowered = compare_lowered(as_it_was ? *as_it_was : *compared.reference,
-                              load_program(files.back()), with_integers(lowered_data, io));
+                              load_program(files.back()), lowered_data);
 }
 
 void write_comparison(const std::string& path, const nlohmann::ordered_json& json) {

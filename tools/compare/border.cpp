@@ -1,5 +1,6 @@
 #include "tools/compare/border.h"
 
+#include <optional>
 #include <utility>
 
 #include <ATen/Functions.h>
@@ -8,6 +9,8 @@
 
 namespace octet {
 namespace {
+
+using Values = std::vector<c10::IValue>;
 
 at::Tensor quantized(const at::Tensor& x, const QuantizedIoTensor& to) {
   return x.to(at::kFloat)
@@ -18,6 +21,28 @@ at::Tensor quantized(const at::Tensor& x, const QuantizedIoTensor& to) {
       .to(to_scalar_type(to.dtype));
 }
 
+at::Tensor dequantized(const at::Tensor& x, const QuantizedIoTensor& from) {
+  return x.to(at::kFloat).sub(from.zero_point).mul(from.scale);
+}
+
+std::optional<at::Tensor> find_tensor(const Values& values, size_t index) {
+  return index < values.size() && values[index].isTensor() ? std::optional(values[index].toTensor())
+                                                           : std::nullopt;
+}
+
+std::vector<QuantizedIoTensor> integers_of(const Program& program, const std::vector<int>& border) {
+  std::vector<QuantizedIoTensor> integers;
+  for (size_t i = 0; i < border.size(); ++i) {
+    if (border[i] < 0) continue;
+    const ProgramTensor& tensor = program.tensor(border[i]);
+    if (!tensor.qparams || !tensor.qparams->is_per_tensor()) continue;
+    const IntegerRange range = integer_range(tensor.dtype);
+    integers.push_back({i, tensor.name, tensor.qparams->scale.front(),
+                        tensor.qparams->zero_point.front(), range.min, range.max, tensor.dtype});
+  }
+  return integers;
+}
+
 }  // namespace
 
 QuantizedIo give_float_border(Graph& graph) {
@@ -26,19 +51,25 @@ QuantizedIo give_float_border(Graph& graph) {
   return io;
 }
 
-BatchSource with_integers(BatchSource data, QuantizedIo io) {
-  if (io.inputs.empty()) return data;
-  return [data = std::move(data),
-          io = std::move(io)]() mutable -> std::optional<std::vector<c10::IValue>> {
-    std::optional<std::vector<c10::IValue>> batch = data();
-    if (!batch) return batch;
-    for (const QuantizedIoTensor& to : io.inputs) {
-      if (to.index >= batch->size() || !(*batch)[to.index].isTensor()) continue;
-      const at::Tensor x = (*batch)[to.index].toTensor();
-      if (x.is_floating_point()) (*batch)[to.index] = quantized(x, to);
-    }
-    return batch;
-  };
+QuantizedIo quantized_io_of(const Program& program) {
+  return {integers_of(program, program.inputs), integers_of(program, program.outputs)};
+}
+
+Values with_integers(Values batch, const QuantizedIo& io) {
+  for (const QuantizedIoTensor& to : io.inputs) {
+    const std::optional<at::Tensor> x = find_tensor(batch, to.index);
+    if (x && x->is_floating_point()) batch[to.index] = quantized(*x, to);
+  }
+  return batch;
+}
+
+Values with_reals(Values values, const std::vector<QuantizedIoTensor>& integers) {
+  for (const QuantizedIoTensor& from : integers) {
+    const std::optional<at::Tensor> x = find_tensor(values, from.index);
+    if (x && x->scalar_type() == to_scalar_type(from.dtype))
+      values[from.index] = dequantized(*x, from);
+  }
+  return values;
 }
 
 }  // namespace octet

@@ -1,7 +1,6 @@
 #include "tools/compare/lowered.h"
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <string_view>
 #include <unordered_map>
@@ -17,59 +16,20 @@
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
 #include "lowering/program/control.h"
-#include "lowering/program/specialize.h"
-#include "lowering/program/symbols.h"
 #include "tools/common/run_session.h"
+#include "tools/compare/border.h"
 #include "tools/compare/fold_as_lowered.h"
+#include "tools/compare/op_runs.h"
 
 namespace octet {
 namespace {
 
 using Values = std::vector<c10::IValue>;
-// A tensor of the other program under its name, when it is there.
-using Sink = std::function<void(const std::string& name, const at::Tensor& tensor)>;
-
-std::vector<std::string> backends_of_ops(const Program& program) {
-  std::vector<std::string> backends(program.ops.size());
-  for (const Segment& segment : program.segments)
-    for (int op : segment.ops) backends[static_cast<size_t>(op)] = segment.backend;
-  return backends;
-}
-
-// One op of a program as a program of its own: what it reads are inputs or constants, what it gives
-// are outputs.
-Program single_op(const Program& program, size_t index, const std::string& backend) {
-  Program part;
-  part.backend = backend;
-  part.versions = program.versions;
-  part.symbols = program.symbols;
-  ProgramOp op = program.ops[index];
-  std::map<int, int> places;
-  Segment segment{.backend = backend, .ops = {0}, .inputs = {}, .outputs = {}};
-  const auto place_of = [&](int tensor, bool is_output) {
-    const auto [known, is_new] = places.emplace(tensor, static_cast<int>(part.tensors.size()));
-    if (!is_new) return known->second;
-    part.tensors.push_back(program.tensor(tensor));
-    ProgramTensor& own = part.tensors.back();
-    if (own.is_constant()) return known->second;
-    own.role = is_output ? ProgramTensor::Role::kOutput : ProgramTensor::Role::kInput;
-    (is_output ? part.outputs : part.inputs).push_back(known->second);
-    (is_output ? segment.outputs : segment.inputs).push_back(known->second);
-    return known->second;
-  };
-  for (int& input : op.inputs)
-    if (input >= 0) input = place_of(input, /*is_output=*/false);
-  for (int& output : op.outputs)
-    if (output >= 0) output = place_of(output, /*is_output=*/true);
-  part.ops.push_back(std::move(op));
-  part.segments.push_back(std::move(segment));
-  return part;
-}
 
 // Every op that can run by itself, waiting for its tensors.
 class OpByOp {
  public:
-  explicit OpByOp(const Program& program) : program_(program), bound_(program) {
+  explicit OpByOp(const Program& program) : program_(program), sized_(program) {
     const std::vector<std::string> backends = backends_of_ops(program);
     for (size_t i = 0; i < program.ops.size(); ++i) {
       const ProgramOp& op = program.ops[i];
@@ -96,12 +56,13 @@ class OpByOp {
   }
 
   void begin_batch(const Values& batch) {
-    bind(batch);
+    if (sized_.bind(batch))
+      for (Step& step : steps_) step.session.reset();
     alive_.clear();
     missing_.clear();
     readers_.clear();
     for (size_t i = 0; i < steps_.size(); ++i) {
-      const std::vector<std::string> names = tensors_of(bound_.ops[steps_[i].index]);
+      const std::vector<std::string> names = tensors_of(sized_.at().ops[steps_[i].index]);
       missing_.push_back(names.size());
       for (const std::string& name : names) readers_[name].push_back(i);
     }
@@ -148,25 +109,10 @@ class OpByOp {
     return names;
   }
 
-  // Open sizes become those of the batch.
-  void bind(const Values& batch) {
-    if (program_.symbols.empty()) return;
-    std::vector<const int64_t*> shapes;
-    for (size_t i = 0; i < program_.inputs.size(); ++i) {
-      const bool is_read = program_.inputs[i] >= 0 && i < batch.size() && batch[i].isTensor();
-      shapes.push_back(is_read ? batch[i].toTensor().sizes().data() : nullptr);
-    }
-    SymbolValues values = bind_symbols(program_, shapes, "compare");
-    if (values == values_) return;
-    values_ = std::move(values);
-    bound_ = specialize(program_, values_);
-    for (Step& step : steps_) step.session.reset();
-  }
-
   void compare(Step& step) {
-    const ProgramOp& op = bound_.ops[step.index];
+    const ProgramOp& op = sized_.at().ops[step.index];
     if (!step.session)
-      step.session = std::make_unique<Session>(single_op(bound_, step.index, step.op.backend));
+      step.session = std::make_unique<Session>(single_op(sized_.at(), step.index, step.op.backend));
     const Program& own = step.session->program();
     std::vector<Tensor> inputs;
     bool fits = true;
@@ -200,8 +146,7 @@ class OpByOp {
   }
 
   const Program& program_;
-  Program bound_;  // at the sizes of the batch
-  SymbolValues values_ = {};
+  SizedProgram sized_;
   std::vector<Step> steps_;
   std::unordered_map<std::string, std::vector<size_t>> readers_;  // by tensor
   std::unordered_map<std::string, Alive> alive_;
@@ -279,86 +224,83 @@ LoweredComparison finished(LoweredComparison comparison, OpByOp& ops, Session& s
   return comparison;
 }
 
-// Runs a program op by op, each on what the ones before gave.
-class Source {
+// A batch as each of two programs takes it.
+struct Inputs {
+  Values others, own;
+};
+
+Inputs inputs_of(const Values& batch, const QuantizedIo& others_io, const QuantizedIo& io) {
+  const Values reals = with_reals(with_reals(batch, io.inputs), others_io.inputs);
+  return {with_integers(reals, others_io), with_integers(reals, io)};
+}
+
+// The names that a tensor of one program has in the other one where only one of them takes
+// integers: its input is what an op of the other gives.
+class BorderNames {
  public:
-  explicit Source(const Program& program) : program_(program) {
-    const std::vector<std::string> backends = backends_of_ops(program);
-    for (size_t i = 0; i < program.ops.size(); ++i) {
-      const Program part = single_op(program, i, backends[i]);
-      for (int input : part.inputs) last_use_[part.tensor(input).name] = i;
-      sessions_.push_back(std::make_unique<Session>(part));
+  BorderNames(const Program& a, const Program& b) {
+    for (size_t i = 0; i < a.inputs.size() && i < b.inputs.size(); ++i) {
+      if (a.inputs[i] < 0 || b.inputs[i] < 0) continue;
+      add(a, a.inputs[i], b, b.inputs[i]);
+      add(b, b.inputs[i], a, a.inputs[i]);
     }
   }
 
-  void run(const Values& batch, const Sink& sink) {
-    std::unordered_map<std::string, Tensor> alive;
-    for (size_t i = 0; i < program_.inputs.size() && i < batch.size(); ++i) {
-      if (program_.inputs[i] < 0 || !batch[i].isTensor()) continue;
-      const std::string& name = program_.tensor(program_.inputs[i]).name;
-      alive[name] = from_aten(batch[i].toTensor().contiguous());
-      sink(name, batch[i].toTensor());
-    }
-    for (size_t i = 0; i < sessions_.size(); ++i) {
-      const Program& own = sessions_[i]->program();
-      std::vector<Tensor> inputs;
-      for (int input : own.inputs) inputs.push_back(alive.at(own.tensor(input).name));
-      const std::vector<Tensor> outputs = sessions_[i]->run(inputs);
-      for (size_t j = 0; j < outputs.size(); ++j) {
-        const std::string& name = own.tensor(own.outputs[j]).name;
-        alive[name] = outputs[j];
-        sink(name, to_aten(outputs[j]));
-      }
-      for (int input : own.inputs) {
-        const std::string& name = own.tensor(input).name;
-        if (last_use_.at(name) == i) alive.erase(name);
-      }
-    }
+  // Null where it has one name in both.
+  const std::string* find(const std::string& name) const {
+    const auto found = names_.find(name);
+    return found == names_.end() ? nullptr : &found->second;
   }
 
  private:
-  const Program& program_;
-  std::vector<std::unique_ptr<Session>> sessions_;
-  std::unordered_map<std::string, size_t> last_use_;
-};
+  void add(const Program& integer, int input, const Program& real, int real_input) {
+    const ProgramTensor& taken = integer.tensor(input);
+    if (!taken.qparams || real.tensor(real_input).qparams) return;
+    for (const ProgramOp& op : real.ops) {
+      if (op.kind != "quantize" || op.inputs.front() != real_input) continue;
+      const ProgramTensor& rounded = real.tensor(op.outputs.front());
+      if (rounded.qparams != taken.qparams || rounded.dtype != taken.dtype) continue;
+      names_[taken.name] = rounded.name;
+      names_[rounded.name] = taken.name;
+    }
+  }
 
-// Runs alone op by op: what keeps state, branches or has open sizes is compared with its .pt2.
-void check_can_run_op_by_op(const Program& program) {
-  const bool has_control = std::any_of(program.ops.begin(), program.ops.end(),
-                                       [](const ProgramOp& op) { return is_control(op); });
-  if (has_control || !program.states.empty() || !program.symbols.empty())
-    throw Error("compare", "the first .octet program",
-                "has states, open sizes or control flow, which two lowered programs cannot be "
-                "compared with; give the .pt2 that it was lowered from");
-}
+  std::unordered_map<std::string, std::string> names_;
+};
 
 }  // namespace
 
 LoweredComparison compare_lowered(const Program& reference, const Program& program,
                                   const BatchSource& data) {
-  check_can_run_op_by_op(reference);
+  OpRuns source(reference);
   if (reference.inputs.size() != program.inputs.size())
     throw Error("compare", "the programs",
                 fmt::format("take {} and {} inputs; give programs of the same model",
                             reference.inputs.size(), program.inputs.size()));
   OpByOp ops(program);
-  Source source(reference);
   Session wanted(reference), session(program);
+  const QuantizedIo wanted_io = quantized_io_of(reference), io = quantized_io_of(program);
+  const BorderNames names(reference, program);
   LoweredComparison comparison;
   size_t batches = 0;
   std::optional<Values> last;
   for (std::optional<Values> batch; (batch = data()); ++batches) {
-    last = batch;
-    ops.begin_batch(*batch);
-    source.run(*batch,
-               [&](const std::string& name, const at::Tensor& tensor) { ops.take(name, tensor); });
-    merge_outputs(comparison.outputs, run_whole(wanted, *batch), run_whole(session, *batch));
+    const auto [others, own] = inputs_of(*batch, wanted_io, io);
+    last = own;
+    ops.begin_batch(own);
+    source.run(others, [&](const std::string& name, const at::Tensor& tensor) {
+      const std::string* other = names.find(name);
+      ops.take(other == nullptr ? name : *other, tensor);
+    });
+    merge_outputs(comparison.outputs, with_reals(run_whole(wanted, others), wanted_io.outputs),
+                  with_reals(run_whole(session, own), io.outputs));
   }
   return finished(std::move(comparison), ops, session, last, batches);
 }
 
 LoweredComparison compare_lowered(const Graph& exported, const Program& program,
                                   const BatchSource& data) {
+  const QuantizedIo graph_io = read_quantized_io(exported), io = quantized_io_of(program);
   const std::unique_ptr<Graph> folded = fold_as_lowered(exported, program);
   const Graph& graph = *folded;
   OpByOp ops(program);
@@ -385,10 +327,12 @@ LoweredComparison compare_lowered(const Graph& exported, const Program& program,
   size_t batches = 0;
   std::optional<Values> last;
   for (std::optional<Values> batch; (batch = data()); ++batches) {
-    last = batch;
-    ops.begin_batch(*batch);
-    for (size_t i = 0; i < inputs.size() && i < batch->size(); ++i) take(*inputs[i], (*batch)[i]);
-    merge_outputs(comparison.outputs, interpreter.run(*batch), run_whole(session, *batch));
+    const auto [others, own] = inputs_of(*batch, graph_io, io);
+    last = own;
+    ops.begin_batch(own);
+    for (size_t i = 0; i < inputs.size() && i < others.size(); ++i) take(*inputs[i], others[i]);
+    merge_outputs(comparison.outputs, with_reals(interpreter.run(others), graph_io.outputs),
+                  with_reals(run_whole(session, own), io.outputs));
   }
   return finished(std::move(comparison), ops, session, last, batches);
 }

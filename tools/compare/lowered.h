@@ -29,13 +29,15 @@ struct LoweredComparison {
   ErrorStats outputs;          // of the whole program, float outputs
 };
 
-// Throws Error("compare", ...) when no op of the program has its tensors in the graph, when the
-// programs take different inputs, without data, and what the backends throw.
+// data: floats or integers where a program takes integers that stand for reals; each gets what it
+// takes, and its outputs are compared as reals. Throws Error("compare", ...) when no op of the
+// program has its tensors in the graph, when the programs take different inputs, without data, and
+// what the backends throw.
 LoweredComparison compare_lowered(const Graph& graph, const Program& program,
                                   const BatchSource& data);
 
 // The same of two lowered programs, of different backends or kinds: `program` on the tensors that
-// `reference` gives op by op.
+// `reference` gives op by op. That one must be without states and control flow.
 LoweredComparison compare_lowered(const Program& reference, const Program& program,
                                   const BatchSource& data);
 

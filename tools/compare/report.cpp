@@ -132,6 +132,19 @@ void fill_lowered(Json& nodes, const LoweredComparison& lowered, bool has_nodes)
   }
 }
 
+// Named by a path, which no node of the program is.
+bool is_in_body(const OpComparison& op) { return op.name.find('/') != std::string::npos; }
+
+Json body_node(const OpComparison& op) {
+  return {
+      {"name",        op.name                            },
+      {"target",      op.target                          },
+      {"module",      op.module                          },
+      {"module_type", op.module_type                     },
+      {"status",      op.rounding ? "quantized" : "float"}
+  };
+}
+
 double decibels_of(const Json& node, const char* kind) {
   const auto errors = node.find("errors");
   if (errors == node.end() || !errors->contains(kind) || errors->at(kind).is_null())
@@ -232,11 +245,16 @@ Json compare_json(const ComparisonReport& report) {
     notes.push_back(fmt::format("%{} has no twin in the reference", name));
   Json nodes = report.subject == nullptr ? Json::array() : compared_nodes(*report.subject);
   std::map<std::string, const WeightComparison*> weights;
-  for (const WeightComparison& weight : report.weights) weights[weight.name] = &weight;
+  for (const auto* some : {&report.weights, &report.comparison.body_weights})
+    for (const WeightComparison& weight : *some) weights[weight.name] = &weight;
   std::unordered_map<std::string, size_t> places;
   for (size_t i = 0; i < nodes.size(); ++i) places[nodes[i].at("name").get<std::string>()] = i;
   for (const OpComparison& op : report.comparison.ops) {
-    const auto place = places.find(op.name);
+    auto place = places.find(op.name);
+    if (place == places.end() && is_in_body(op)) {
+      place = places.emplace(op.name, nodes.size()).first;
+      nodes.push_back(body_node(op));
+    }
     if (place == places.end()) continue;
     const auto own = weights.find(op.name);
     fill_op(nodes[place->second], op, own == weights.end() ? nullptr : own->second,

@@ -44,9 +44,6 @@ std::string compare_programs(const Graph& reference, const Graph* subject, const
   Progress progress({{kStage}});
   progress.begin(kStage);
   const size_t count = BatchReader(data).size();
-  const QuantizedIo io = model == nullptr
-                             ? QuantizedIo()
-                             : read_quantized_io(subject != nullptr ? *subject : reference);
   std::unique_ptr<Graph> as_reference, as_subject;
   if (subject != nullptr) {
     as_reference = clone(reference);
@@ -54,14 +51,15 @@ std::string compare_programs(const Graph& reference, const Graph* subject, const
     as_subject = clone(*subject);
     give_float_border(*as_subject);
     report.subject = as_subject.get();
-    report.comparison = shadow(
-        *as_reference, *as_subject, batches_of(data),
-        {.histograms = true, .progress = [&](size_t done) { progress.advance(done, count); }});
+    report.comparison = shadow(*as_reference, *as_subject, batches_of(data),
+                               {.histograms = true, .bodies = true, .progress = [&](size_t done) {
+                                  progress.advance(done, count);
+                                }});
     report.weights = compare_weights(*as_reference, *as_subject);
   }
   if (model != nullptr)
     report.lowered = compare_lowered(subject != nullptr ? *subject : reference, model->program(),
-                                     with_integers(batches_of(data), io));
+                                     batches_of(data));
   return compare_json(report).dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
 }
 
