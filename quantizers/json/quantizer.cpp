@@ -31,10 +31,11 @@ constexpr std::array<const char*, 8> kComposeKeys = {
     "module_name_regex", "module_name", "call_index", "opaque"};
 constexpr std::array<const char*, 7> kConfigKeys = {
     "global", "op_type", "module_type", "module_name_regex", "module_name", "call_index", "opaque"};
-// What a --config file holds besides: "passes" is for accuracy passes (tools/quantize/pass_rows.h).
-constexpr std::array<const char*, 8> kConfigFileKeys = {
-    "global",      "op_type",    "module_type", "module_name_regex",
-    "module_name", "call_index", "opaque",      "passes"};
+// What a --config file holds besides: "passes" and "effort" are for accuracy passes
+// (tools/quantize/pass_rows.h).
+constexpr std::array<const char*, 9> kConfigFileKeys = {
+    "global", "op_type", "module_type", "module_name_regex", "module_name", "call_index",
+    "opaque", "passes",  "effort"};
 constexpr std::array<const char*, 3> kLaterKeys = {"quantizers", "module_name_object_type_order",
                                                    "observers"};
 constexpr int kMaxFiles = 8;  // that name each other in "compose"

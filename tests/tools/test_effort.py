@@ -245,6 +245,68 @@ class Effort(CommandTest):
         with open(self.path("r.json")) as file:
             self.assertIn(f'passes: module_name "blok" of {config} fits nothing in the model', json.load(file)["notes"])
 
+    def weights_of(self, name):
+        """The integers that a q/dq program stores, by name."""
+        import torchao  # noqa: F401, registers the ops of such programs
+        program = torch.export.load(self.path(name))
+        stored = {**program.state_dict, **program.constants}
+        return {key: value for key, value in stored.items() if "frozen_param" in key}
+
+    def test_effort_of_single_layers(self):
+        """Rows of "effort" bring passes to what they name, and to nothing else."""
+        torch.manual_seed(0)
+        net = nn.Sequential(*[layer for _ in range(3) for layer in (nn.Linear(32, 32), nn.ReLU())], nn.Linear(32, 8)).eval()
+        self.export(net, torch.randn(16, 32))
+        mixing = torch.randn(32, 32)  # rounding gains where inputs go together
+        self.save("calibration.pt", [(torch.randn(16, 32) @ mixing,) for _ in range(8)])
+        data = ("--calibration", self.path("calibration.pt"), "--config", self.path("c.json"), "--report", self.path("r.json"))
+        command = ("quantize", self.path("model.pt2"), "--quantizer", "x86", "--mode", "dynamic", "--weight-bits", "4", "--output")
+
+        def changed(effort, *more):
+            self.write_json("c.json", {"global": {}, "effort": effort})
+            self.octet(*command, self.path("q.pt2"), *data, *more)
+            with open(self.path("r.json")) as file:
+                self.notes = json.load(file)["notes"]
+            own = self.weights_of("q.pt2")
+            return [index for index, key in enumerate(sorted(own)) if not torch.equal(own[key], plain[key])]
+
+        self.octet(*command, self.path("plain.pt2"), "--calibration", self.path("calibration.pt"))
+        plain = self.weights_of("plain.pt2")
+        self.assertEqual(len(plain), 4)
+        whole = changed({}, "--passes", "round")
+        self.assertEqual(whole, [0, 1, 2, 3], self.notes)
+        self.assertEqual(changed({"module_name": {"2": "none", "6": "none"}}, "--passes", "round"), [0, 2], self.notes)
+        self.assertEqual(changed({"global": ["round"]}), whole)
+        self.assertEqual(changed({"module_name": {"0": ["round"], "2": ["correct-bias", "round"]}}), [0, 1], self.notes)
+        self.assertEqual(changed({"call_index": {"": {}}, "module_name": {"0": "high", "2": "high"}}), [0, 1], self.notes)
+        self.assertEqual(changed({"module_name": {"0": "none"}}), [])
+        self.assertEqual(changed({"module_name": {"blok": ["round"]}}), [])
+        self.assertIn(f'effort: module_name "blok" of {self.path("c.json")} fits nothing in the model', self.notes)
+
+    def test_wrong_rows_of_effort(self):
+        command = ("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--output", self.path("q.pt2"))
+        data, config = ("--calibration", self.path("calibration.pt")), self.path("c.json")
+        for effort, path, part in (
+            ([], "/effort", "want an object"),
+            ({"module_names": {}}, "/effort", "module_names"),
+            ({"module_name": []}, "/effort/module_name", "want an object of rows"),
+            ({"module_name": {"head": "low"}}, "/effort/module_name/head", 'got "low", want "high", "none" or a list of passes'),
+            ({"global": []}, "/effort/global", "that is not empty"),
+            ({"global": ["rounding"]}, "/effort/global/0", 'got "rounding", want one of equalize, smooth'),
+            ({"call_index": {"": {"aten.linear.default": {"one": "high"}}}}, "/effort/call_index//aten.linear.default/one", "is no number of a call"),
+            ({"call_index": {"": ["round"]}}, "/effort/call_index/", "want an object: module, op, number of the call"),
+        ):
+            with self.subTest(effort=effort):
+                self.write_json("c.json", {"effort": effort})
+                line = self.fails(*command, *data, "--config", config)
+                self.assertIn(f"octet: quantizer: {config}: {path}", line)
+                self.assertIn(part, line)
+        self.write_json("c.json", {"effort": {"module_name": {"head": "high"}}})
+        self.assertIn("give --calibration DATA.pt", self.fails(*command, "--config", config, "--mode", "weight-only"))
+        self.assertIn("which --compat torchao fixes", self.fails(*command, *data, "--config", config, "--compat", "torchao"))
+        line = self.fails("calibrate", self.path("model.pt2"), "--quantizer", "xnnpack", *data, "--state", self.path("s.json"), "--config", config)
+        self.assertIn("/effort is for `octet quantize` and `octet tune`", line.replace(": is", " is"))
+
     def test_what_does_not_go_together_is_a_usage_error(self):
         data = ("--calibration", self.path("calibration.pt"))
         for arguments, part in (

@@ -118,6 +118,21 @@ class Quality(CommandTest):
         self.assertIn(f"quantize: {self.path('model.pt2')}: {said}{reason}", line)
         self.assertFalse(os.path.exists(self.path("q.pt2")))
 
+    def test_outputs_far_from_float_are_a_warning_with_ways_out(self):
+        # One calibration input is 10,000 times as large as what comes later.
+        torch.manual_seed(0)
+        x = torch.randn(1, 32)
+        program = torch.export.export(torch.nn.Linear(32, 8, bias=False).eval(), (x,))
+        torch.export.save(program, self.path("model.pt2"))
+        self.save("calibration.pt", [(1e4 * x,)])
+        self.save("held.pt", [(x,)])
+        errors, quality = self.quantize("--evaluate", self.path("held.pt"))
+        self.assertLess(quality["median_sqnr_db"], 10)
+        self.assertIn(f"warning: the outputs have {quality['median_sqnr_db']:.1f} dB to float, under 10; `octet compare` names the ops", errors)
+        errors, quality = self.quantize()
+        self.assertGreater(quality["median_sqnr_db"], 10)
+        self.assertNotIn("dB to float, under", errors)
+
     def test_what_a_mode_is_not_for_is_not_eligible(self):
         class Attention(torch.nn.Module):
             def __init__(self):

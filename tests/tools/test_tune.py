@@ -152,6 +152,34 @@ class Tune(CommandTest):
         after = self.plain("xnnpack", "--mode", "dynamic", "--config", self.path("config.json"))
         self.assertAlmostEqual(after["median_sqnr_db"], best["sqnr_db"], places=6)
 
+    def test_weights_rounded_anew_cost_nothing(self):
+        """Where the weights make the error, rounding them with the data in mind comes before float."""
+        torch.manual_seed(0)
+        net = Mlp().eval()
+        self.export(net, torch.randn(16, 32))
+        mixing = torch.randn(32, 32)
+        self.save("calibration.pt", [(torch.randn(16, 32) @ mixing,) for _ in range(16)])
+        options = ("--mode", "dynamic", "--weight-bits", "4")
+        before = self.plain("x86", *options)["median_sqnr_db"]
+        _, report = self.tune("--min-sqnr", f"{before + 1:.2f}", "--effort", "high", *options)
+        trials = report["trials"]
+        best = next(point for point in report["pareto"] if point["chosen"])
+        self.assertIn("rounded anew", best["label"])
+        self.assertEqual(best["weight_bits"], trials[0]["weight_bits"])
+        self.assertGreaterEqual(best["sqnr_db"], before + 1)
+        with open(self.path("config.json")) as file:
+            rows = json.load(file)["effort"]["module_name"]
+        self.assertTrue(rows)
+        self.assertTrue(all(row == ["correct-bias", "round"] for row in rows.values()), rows)
+        after = self.plain("x86", "--mode", "dynamic", "--config", self.path("config.json"))
+        self.assertAlmostEqual(after["median_sqnr_db"], best["sqnr_db"], places=6)
+        # not without being asked to
+        _, report = self.tune("--min-sqnr", f"{before + 1:.2f}", *options)
+        self.assertFalse([trial for trial in report["trials"] if "effort" in trial["config"]])
+        line = self.fails("tune", self.path("model.pt2"), "--quantizer", "x86", "--calibration", self.path("calibration.pt"), "--min-sqnr", "30", "--effort", "high",
+                          "--compat", "torchao", "--output", self.path("q.pt2"), "--config", self.path("config.json"))
+        self.assertIn("tune: --effort high: changes weights and ranges", line)
+
     def test_settings_to_start_from_stay(self):
         """Those of an op too, where another of its options changes."""
         self.prepare(self.weights_net(), (16, 32))

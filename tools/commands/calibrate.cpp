@@ -28,7 +28,7 @@ void calibrate_command(const CalibrateCommandOptions& options) {
   const auto calibrate_part = [&] {
     if (processes.rank() == 0) check_writable(options.state);
     Report report;
-    if (!options.flow.config.empty()) read_pass_rows(options.flow.config, {});
+    refuse_pass_rows(options.flow.config);
     observed = prepare_model(read_model(options.flow), options.flow, report);
     const DataPart part{.index = processes.rank(), .count = processes.count(), .before_batch = [&] {
                           processes.check_others();

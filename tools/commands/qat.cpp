@@ -76,7 +76,9 @@ void add_train_options(CLI::App& command, QatOptions& options) {
   command.add_option("--optimizer", options.optimizer, "sgd or adamw")
       ->check(CLI::IsMember(keys_of(kOptimizers)))
       ->capture_default_str();
-  command.add_option("--epochs", train.epochs)->check(CLI::PositiveNumber)->capture_default_str();
+  command.add_option("--epochs", train.epochs, "How many times it sees all of the training data")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   command.add_option("--lr", train.rate, "Learning rate")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
@@ -88,7 +90,11 @@ void add_train_options(CLI::App& command, QatOptions& options) {
   command.add_option("--momentum", train.momentum, "Of sgd")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  command.add_option("--weight-decay", train.weight_decay)
+  command
+      .add_option(
+          "--weight-decay", train.weight_decay,
+          "How strongly parameters are pulled towards 0; sgd adds it, times the parameter, to the "
+          "gradient, adamw to the step")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command
@@ -154,7 +160,7 @@ void train_and_write(const QatOptions& options, Processes& processes) {
   keep_freed_memory();
   Report report;
   const Graph float_model = read_pt2(options.flow.model);
-  if (!options.flow.config.empty()) read_pass_rows(options.flow.config, {});
+  refuse_pass_rows(options.flow.config);
   SharedStep step(processes, float_model);
   QatModel model(prepare_model(read_model(options.flow), options.flow, report), {},
                  step.is_alone() ? nullptr : &step);

@@ -62,7 +62,7 @@ void quantize(QuantizeOptions& options, Processes& processes) {
   write_pt2(result.graph, options.output);
   log_refusals(result.report);
   for (const std::string& line : quality_lines(result.figures)) log_line(line);
-  if (const std::string low = low_share(result.weight); !low.empty()) log_warning(low);
+  for (const std::string& low : find_shortcomings(result.weight, result.figures)) log_warning(low);
   log_example_inputs(result.graph);
   if (request.has_quantized_io()) print_json(to_json_text(result.io));
 }

@@ -26,6 +26,7 @@ using Json = nlohmann::ordered_json;
 struct TuneCommand {
   TuneOptions tune;
   std::string output, config, report, metric;
+  std::string effort = "default";
 };
 
 std::string json_file(const Json& json) {
@@ -70,6 +71,7 @@ void run_tune(TuneCommand& command, Processes& processes) {
     if (!path.empty() && is_first) check_writable(path);
   const Graph original = read_model(command.tune.flow);
   command.tune.metric = read_metric(command.metric);
+  command.tune.has_effort = command.effort == "high";
   const Tuned tuned = tune(original, command.tune, peers.get());
   if (!is_first) return;
   const Trial& best = tuned.outcome.trials[tuned.outcome.best];
@@ -135,6 +137,11 @@ void add_tune_command(CLI::App& app) {
       ->capture_default_str();
   tune->add_option("--trials", options.most_trials, "At most so many whole evaluations")
       ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  tune->add_option("--effort", command->effort,
+                   "high: try accuracy passes for single ops, too, which cost the program nothing "
+                   "and tuning some seconds to minutes a trial")
+      ->check(CLI::IsMember({"default", "high"}))
       ->capture_default_str();
   tune->add_option("--checkpoint", options.checkpoint,
                    "A file with the trials made: a run that was broken off goes on from there");

@@ -280,21 +280,6 @@ Weight weigh(const Graph& original, const Graph& quantized, const Report& report
   return weight;
 }
 
-std::string low_share(const Weight& weight) {
-  constexpr size_t kReasons = 3;
-  if (!weight.quantized_share || *weight.quantized_share >= kLeastShare) return {};
-  std::vector<std::string> reasons;
-  for (const Weight::Reason& reason : weight.reasons)
-    if (!reason.is_of_mode && reason.share > 0 && reasons.size() < kReasons)
-      reasons.push_back(fmt::format("{} op{}, %{} the largest ({:.1f} %): {}", reason.ops,
-                                    reason.ops == 1 ? "" : "s", reason.node, 100 * reason.share,
-                                    reason.text));
-  return fmt::format(
-      "{:.1f} % of the multiply-accumulates that can be quantized are, want {:.0f} %{}{}",
-      100 * *weight.quantized_share, 100 * kLeastShare, reasons.empty() ? "" : "; ",
-      fmt::join(reasons, "; "));
-}
-
 std::vector<std::pair<std::string, std::string>> quality_rows(const Json& quality) {
   constexpr size_t kReasons = 3;
   std::vector<std::pair<std::string, std::string>> rows;

@@ -75,6 +75,10 @@ struct Weight {
 // warns (with --strict it fails).
 inline constexpr double kLeastShare = 0.9;
 
+// Of the outputs to float's, in the median: below it noise has a third of the signal's size, and
+// `octet quantize` warns.
+inline constexpr double kLeastDecibels = 10;
+
 // Batches that are held out when nobody says how many: none of fewer than 16, else one of 8, and at
 // most 8.
 size_t default_held_out(size_t batches);
@@ -91,8 +95,6 @@ Quality evaluate(const BatchOutputs& float_program, const BatchOutputs& program,
                  const Evaluation& evaluation, Progress& progress, Peers* peers = nullptr);
 // report: what stayed float.
 Weight weigh(const Graph& original, const Graph& quantized, const Report& report);
-// What is to be said when less than kLeastShare is quantized, with the three largest reasons; "".
-std::string low_share(const Weight& weight);
 
 // What is told, as name and text: the rows of the report's page, and with the names in a column the
 // lines on the terminal. quality: as quality_json gave it.

@@ -17,7 +17,7 @@
 #include "tools/common/messages.h"
 #include "tools/processes/processes.h"
 #include "tools/quantize/data_checks.h"
-#include "tools/quantize/pass_rows.h"
+#include "tools/quantize/effort_plan.h"
 
 namespace octet {
 namespace {
@@ -69,9 +69,10 @@ std::optional<Evaluation> evaluation_of(const QuantizeRequest& request, const Ba
   return Evaluation{request.calibration, batches.all - count, which + how, request.labels};
 }
 
-// The stages of the work, with what they cost. smooths: by default.
+// The stages of the work, with what they cost.
 std::vector<Progress::Stage> stages_of(const QuantizeRequest& request, const Batches& batches,
-                                       const std::optional<Evaluation>& evaluation, bool smooths) {
+                                       const std::optional<Evaluation>& evaluation,
+                                       const EffortPlan& plan) {
   std::vector<Progress::Stage> stages;
   const auto add_calibration = [&](const std::vector<AccuracyPass>& passes) {
     for (const PlannedStage& stage : planned_stages(passes, batches.all - batches.held_out))
@@ -83,24 +84,22 @@ std::vector<Progress::Stage> stages_of(const QuantizeRequest& request, const Bat
                         kEvaluateCost * static_cast<double>(BatchReader(evaluation->data).size() -
                                                             evaluation->first)});
   };
-  if (batches.all > 0)
-    add_calibration(smooths ? std::vector{AccuracyPass::kSmooth} : std::vector<AccuracyPass>());
   if (request.effort.is_asked_for()) {
+    add_calibration({});
     add_evaluation();
-    add_calibration(passes_of(request.effort));
   }
+  if (batches.all > 0) add_calibration(plan.passes);
   add_evaluation();
   return stages;
 }
 
 void fill_observers(ObservedGraph& observed, const QuantizeRequest& request, const Batches& batches,
-                    bool smooths, Progress& progress, Report& report) {
-  if (request.effort.is_asked_for() || smooths) {
-    calibrate_with_effort(observed, {request.calibration, batches.all - batches.held_out},
+                    const EffortPlan& plan, Progress& progress, Report& report) {
+  if (plan.has_passes()) {
+    calibrate_with_effort(observed, {request.calibration, batches.all - batches.held_out}, plan,
                           request.effort, request.flow, progress, report, request.peers);
     return;
   }
-  if (!request.flow.config.empty()) read_pass_rows(request.flow.config, {});
   if (!request.calibration.empty()) {
     calibrate_from_file(observed, request.calibration, request.flow.recorded, progress,
                         DataPart{.held_out = batches.held_out, .peers = request.peers});
@@ -193,9 +192,9 @@ ObservedGraph calibrated(const Graph& original, const QuantizeRequest& request,
                          const Batches& batches, const std::optional<Evaluation>& evaluation,
                          std::optional<Progress>& progress, Measured& measured, Report& report) {
   ObservedGraph observed = prepare_model(std::move(*clone(original)), request.flow, report);
-  const bool smooths =
-      smooths_by_default(observed, request.effort, request.flow, batches.all - batches.held_out);
-  progress.emplace(stages_of(request, batches, evaluation, smooths));
+  const EffortPlan plan =
+      plan_effort(observed, request.effort, request.flow, batches.all - batches.held_out);
+  progress.emplace(stages_of(request, batches, evaluation, plan));
   if (evaluation && request.effort.is_asked_for()) {
     Report ignored;
     measured.before = measure(original, quantize_plainly(original, request, batches, *progress),
@@ -205,7 +204,7 @@ ObservedGraph calibrated(const Graph& original, const QuantizeRequest& request,
     log_warning(
         "--calibration: nothing is observed in this mode; the data serves to compare outputs "
         "alone");
-  fill_observers(observed, request, batches, smooths, *progress, report);
+  fill_observers(observed, request, batches, plan, *progress, report);
   return observed;
 }
 

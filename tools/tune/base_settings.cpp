@@ -70,6 +70,7 @@ BaseSettings::BaseSettings(QuantizeFlow& flow) : rows_(Json::object()) {
     config_ = rows_;
     config_.erase("opaque");  // the file's stand already
     config_.erase("passes");
+    config_.erase("effort");
   }
   for_each_row(rows_, [&](const RowKey& row, Json&) { table_.set(row, QuantizationConfig()); });
 }

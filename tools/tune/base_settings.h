@@ -27,9 +27,12 @@ class BaseSettings {
   // Whether rows may say how weights are stored, and per channel or not.
   bool has_weight_options() const { return has_weight_options_; }
   bool has_per_channel() const { return has_per_channel_; }
+  // Whether tuning writes rows of "effort", which accuracy passes run where. The default: no.
+  bool has_effort() const { return has_effort_; }
+  void allow_effort() { has_effort_ = true; }
 
  private:
-  bool has_weight_options_ = false, has_per_channel_ = false;
+  bool has_weight_options_ = false, has_per_channel_ = false, has_effort_ = false;
   nlohmann::ordered_json rows_, config_ = nlohmann::ordered_json::object();
   ConfigTable table_;  // which row an op has; its configurations say nothing
 };

@@ -91,6 +91,7 @@ class Finder {
                   .has_weights = has_weights,
                   .has_weight_options = base_.has_weight_options(),
                   .has_per_channel = base_.has_per_channel(),
+                  .has_effort = base_.has_effort(),
                   .options = value.producer() != nullptr ? base_.options_of(*value.producer())
                                                          : base_.global(),
                   .before_share = 1};
@@ -105,6 +106,10 @@ class Finder {
     const Json settings = choice.settings(facts);
     Remedy remedy = find_remedy(plain_, value, choice.is_of_weights ? Cause::kWeights : facts.cause,
                                 settings, choice.reach);
+    if (choice.is_effort && !remedy.config.is_null())
+      remedy.config = {
+          {"effort", remedy.config}
+      };
     const bool is_known = std::any_of(
         candidates_.begin(), candidates_.end(),
         [&](const OpCandidate& other) { return other.candidate.config == remedy.config; });
@@ -113,7 +118,7 @@ class Finder {
         .candidate = {.label = "%" + op.name + " " + choice.name,
                       .config = std::move(remedy.config),
                       .gain = part,
-                      .cost = prices_.of(remedy.ops, settings),
+                      .cost = choice.is_effort ? 0 : prices_.of(remedy.ops, settings),
                       .choice = choice.name,
                       .strength = strength},
         .ops = std::move(remedy.ops)

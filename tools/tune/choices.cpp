@@ -43,7 +43,30 @@ Json in_float(const OpFacts&) { return nullptr; }
 
 double all_of_it(const OpFacts&) { return 1; }
 
+bool can_round_anew(const OpFacts& op) {
+  return op.has_effort && op.has_weights && op.before_share >= kMuch;
+}
+
+bool has_narrow_channels(const OpFacts& op) {
+  return op.has_effort && op.is_static && op.cause == Cause::kNarrowChannels;
+}
+
 const std::vector<Choice> kChoices = {
+    {.name = "with weights rounded anew",
+     .applies = can_round_anew,
+     .settings = [](const OpFacts&) { return Json::array({"correct-bias", "round"}); },
+     .promise = [](const OpFacts& op) { return 0.3 * op.before_share; },
+     .is_of_weights = true,
+     .is_costly = false,
+     .is_effort = true},
+    // A set of channels is scaled where all that make and read it may be changed.
+    {.name = "with channels smoothed",
+     .applies = has_narrow_channels,
+     .settings = [](const OpFacts&) { return Json::array({"smooth", "correct-bias", "round"}); },
+     .promise = [](const OpFacts&) { return 0.5; },
+     .reach = Reach::kPattern,
+     .is_costly = false,
+     .is_effort = true},
     {.name = "by min_max",
      .applies = [](const OpFacts& op) { return op.is_static && op.cause == Cause::kClipped; },
      .settings = [](const OpFacts& op) { return with(op.options, "act_observer", "min_max"); },

@@ -23,7 +23,7 @@
 #include "tools/common/run_session.h"
 #include "tools/compare/parts.h"
 #include "tools/quantize/effort_checkpoint.h"
-#include "tools/quantize/effort_options.h"
+#include "tools/quantize/effort_plan.h"
 #include "tools/tune/base_settings.h"
 #include "tools/tune/candidates.h"
 #include "tools/tune/goal.h"
@@ -52,6 +52,7 @@ class Tuner {
         progress_(stages()),
         trials_(options.checkpoint, describe(), is_first()) {
     check_batches();
+    if (options.has_effort) base_.allow_effort();
     evaluation_ =
         options.evaluate.empty()
             ? Evaluation{options.calibration, held_out_ > 0 ? data_.size() - held_out_ : size_t{0},
@@ -108,8 +109,9 @@ class Tuner {
 
   std::string describe() const {
     const EffortData data{options_.calibration, data_.size() - held_out_};
-    return fmt::format("{}; evaluated on {} {} {}; {} {}",
-                       describe_run(options_.flow, data, EffortOptions{}), options_.evaluate,
+    return fmt::format("{}{}; evaluated on {} {} {}; {} {}",
+                       describe_run(options_.flow, data, EffortOptions{}),
+                       options_.has_effort ? ", with effort" : "", options_.evaluate,
                        options_.labels, options_.metric.name, options_.backend, options_.threads);
   }
 
@@ -146,11 +148,12 @@ class Tuner {
     ObservedGraph observed = prepare_model(std::move(*clone(original_)), flow, report);
     const size_t batches = data_.size() - held_out_;
     const EffortOptions effort;
-    if (!needs_calibration(observed))
+    const EffortPlan plan = plan_effort(observed, effort, flow, batches);
+    if (plan.has_passes())
+      calibrate_with_effort(observed, {options_.calibration, batches}, plan, effort, flow,
+                            progress_, report, peers_);
+    else if (!needs_calibration(observed))
       observe_constants(observed);
-    else if (smooths_by_default(observed, effort, flow, batches))
-      calibrate_with_effort(observed, {options_.calibration, batches}, effort, flow, progress_,
-                            report, peers_);
     else
       calibrate_from_file(observed, options_.calibration, "", progress_,
                           DataPart{.held_out = held_out_, .peers = peers_});
@@ -343,6 +346,10 @@ void check_goals(const TuneOptions& options) {
     throw Error("tune", "--min-metric", "needs what it is the least of; give --metric LIB.so");
   if (options.most_drop && options.labels.empty())
     throw Error("tune", "--max-drop", "needs the class of each sample; give --labels L.pt");
+  if (options.has_effort && (options.flow.is_compat() || !options.flow.recorded.empty()))
+    throw Error("tune", "--effort high",
+                "changes weights and ranges, which --compat torchao and --recorded fix; leave one "
+                "of them out");
   if (options.most_latency && options.backend.empty())
     throw Error("tune", "--max-latency", "needs the backend that is timed; give --backend B");
 }

@@ -26,6 +26,8 @@ struct TuneOptions {
   std::string backend;  // empty: cost is the share in float
   int threads = 1;
   size_t most_trials = 25;
+  // accuracy passes for single ops, too: no cost in the program, but minutes of tuning
+  bool has_effort = false;
   std::string checkpoint;  // a file, or empty
 };
 

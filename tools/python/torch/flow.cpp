@@ -22,6 +22,7 @@
 #include "tools/python/torch/graph.h"
 #include "tools/python/torch/settings.h"
 #include "tools/quantize/quantize.h"
+#include "tools/quantize/refusals.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -57,7 +58,8 @@ Outcome quantize(const nb::dict& settings) {
     outcome.report = result.pages->json(result.report, result.figures);
     outcome.page = text_of(result.pages->page(result.report, result.figures));
     outcome.lines = quality_lines(result.figures);
-    if (const std::string low = low_share(result.weight); !low.empty()) log_warning(low);
+    for (const std::string& low : find_shortcomings(result.weight, result.figures))
+      log_warning(low);
     if (request.has_quantized_io()) outcome.io = to_json_text(result.io);
     outcome.graph = handle_of(std::move(result.graph));
     return outcome;
