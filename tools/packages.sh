@@ -19,7 +19,7 @@ esac
 # The times inside are those of the last commit.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH
-cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/usr -DCMAKE_INSTALL_LIBDIR=lib -DOCTET_PACKAGES=ON \
+cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/usr -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_BUILD_WITH_INSTALL_RPATH=ON -DOCTET_PACKAGES=ON \
   -DOCTET_TESTS=OFF -DOCTET_PYTHON_PACKAGES=OFF -DOCTET_MPI=OFF >/dev/null
 log "building"
 cmake --build $build -- --quiet

@@ -283,7 +283,7 @@ void read_program(const ArchiveReader& archive, Graph& graph) {
                 record + " names no schema version, want one of torch.export.save");
   if (text[major] != kSchemaMajor)
     throw Error("pt2", graph.source,
-                fmt::format("schema version, got {}, want {}; export with torch 2.13",
+                fmt::format("schema version, got {}, want {}; export with torch 2.13 to 2.15",
                             text[major].dump(), kSchemaMajor));
   const json::json_pointer body("/graph_module/graph");
   if (!text.contains(body) || !text[body].is_object())

@@ -24,12 +24,13 @@ schema::TensorArgument tensor_argument(const Value& value) {
   return result;
 }
 
-// T: a spec with arg and one name, set by `set_name`.
-template <typename T, typename Arg>
-T spec_of(Arg arg, void (T::*set_name)(const std::string&), const std::string& name) {
+// T: a spec with arg and one name, which `set_name` sets. (Its setters are templates since torch
+// 2.13, so no pointer to a member serves all versions.)
+template <typename T, typename Arg, typename SetName>
+T spec_of(Arg arg, SetName set_name) {
   T result;
   result.set_arg(std::move(arg));
-  (result.*set_name)(name);
+  set_name(result);
   return result;
 }
 
@@ -58,28 +59,23 @@ schema::InputSpec encode_input(const GraphInput& from, const std::string& subjec
       break;
     }
     case InputKind::kParameter:
-      spec.set_parameter(
-          spec_of(tensor_argument(value),
-                  &schema::InputToParameterSpec::set_parameter_name<const std::string&>, from.fqn));
+      spec.set_parameter(spec_of<schema::InputToParameterSpec>(
+          tensor_argument(value), [&](auto& to) { to.set_parameter_name(from.fqn); }));
       break;
     case InputKind::kBuffer: {
-      schema::InputToBufferSpec buffer =
-          spec_of(tensor_argument(value),
-                  &schema::InputToBufferSpec::set_buffer_name<const std::string&>, from.fqn);
+      schema::InputToBufferSpec buffer = spec_of<schema::InputToBufferSpec>(
+          tensor_argument(value), [&](auto& to) { to.set_buffer_name(from.fqn); });
       buffer.set_persistent(from.persistent);
       spec.set_buffer(std::move(buffer));
       break;
     }
     case InputKind::kTensorConstant:
-      spec.set_tensor_constant(
-          spec_of(tensor_argument(value),
-                  &schema::InputToTensorConstantSpec::set_tensor_constant_name<const std::string&>,
-                  from.fqn));
+      spec.set_tensor_constant(spec_of<schema::InputToTensorConstantSpec>(
+          tensor_argument(value), [&](auto& to) { to.set_tensor_constant_name(from.fqn); }));
       break;
     case InputKind::kCustomObj:
-      spec.set_custom_obj(spec_of(
-          custom_object(value),
-          &schema::InputToCustomObjSpec::set_custom_obj_name<const std::string&>, from.fqn));
+      spec.set_custom_obj(spec_of<schema::InputToCustomObjSpec>(
+          custom_object(value), [&](auto& to) { to.set_custom_obj_name(from.fqn); }));
       break;
     case InputKind::kToken: {
       schema::InputTokenSpec input;
@@ -122,28 +118,24 @@ schema::OutputSpec encode_output(const GraphOutput& from, const std::string& sub
       break;
     }
     case OutputKind::kBufferMutation:
-      spec.set_buffer_mutation(spec_of(
-          tensor, &schema::BufferMutationSpec::set_buffer_name<const std::string&>, from.target));
+      spec.set_buffer_mutation(spec_of<schema::BufferMutationSpec>(
+          tensor, [&](auto& to) { to.set_buffer_name(from.target); }));
       break;
     case OutputKind::kParameterMutation:
-      spec.set_parameter_mutation(
-          spec_of(tensor, &schema::ParameterMutationSpec::set_parameter_name<const std::string&>,
-                  from.target));
+      spec.set_parameter_mutation(spec_of<schema::ParameterMutationSpec>(
+          tensor, [&](auto& to) { to.set_parameter_name(from.target); }));
       break;
     case OutputKind::kUserInputMutation:
-      spec.set_user_input_mutation(
-          spec_of(tensor, &schema::UserInputMutationSpec::set_user_input_name<const std::string&>,
-                  from.target));
+      spec.set_user_input_mutation(spec_of<schema::UserInputMutationSpec>(
+          tensor, [&](auto& to) { to.set_user_input_name(from.target); }));
       break;
     case OutputKind::kGradientToParameter:
-      spec.set_gradient_to_parameter(
-          spec_of(tensor, &schema::GradientToParameterSpec::set_parameter_name<const std::string&>,
-                  from.target));
+      spec.set_gradient_to_parameter(spec_of<schema::GradientToParameterSpec>(
+          tensor, [&](auto& to) { to.set_parameter_name(from.target); }));
       break;
     case OutputKind::kGradientToUserInput:
-      spec.set_gradient_to_user_input(
-          spec_of(tensor, &schema::GradientToUserInputSpec::set_user_input_name<const std::string&>,
-                  from.target));
+      spec.set_gradient_to_user_input(spec_of<schema::GradientToUserInputSpec>(
+          tensor, [&](auto& to) { to.set_user_input_name(from.target); }));
       break;
     case OutputKind::kToken: {
       schema::OutputTokenSpec output;

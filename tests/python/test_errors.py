@@ -10,6 +10,7 @@ import warnings
 
 import octet
 import torch
+from octet._built_with import TORCH
 from package_test import PackageTest
 from torch import nn
 
@@ -23,8 +24,6 @@ def interrupt():
         time.sleep(0.01)
     os.kill(os.getpid(), signal.SIGINT)
 threading.Thread(target=interrupt, daemon=True).start()
-class Counted(list):
-    pass
 open(sys.argv[2], "w").write("")
 prepared = octet.prepare(program, "xnnpack")
 open(sys.argv[2], "w").write("calibrating")
@@ -32,7 +31,9 @@ try:
     octet.calibrate(prepared, batches)
     print("not interrupted")
 except KeyboardInterrupt:
-    print("interrupted", [name for name in os.listdir(os.environ["TMPDIR"]) if name.startswith("octet-")])
+    print("interrupted")
+# Behind the handler: an interrupt in between the making of a folder and its use lets go of it there.
+print("left", [name for name in os.listdir(os.environ["TMPDIR"]) if name.startswith("octet-")])
 print(octet.quantize(program, "xnnpack", calibration=batches[:2]))
 """
 
@@ -133,15 +134,16 @@ class Errors(PackageTest):
             capture_output=True, text=True, timeout=300, env={**os.environ, "TMPDIR": self.path("tmp")},
         )
         self.assertEqual(result.returncode, 0, result.stderr[-2000:])
-        self.assertIn("interrupted []", result.stdout)
+        self.assertIn("interrupted\nleft []", result.stdout)
         self.assertIn("octet.Quantized(", result.stdout)
 
     def test_another_torch_is_an_import_error(self):
+        want = ".".join(TORCH.split(".")[:2])
         script = "import importlib.metadata as m; v = m.version; m.version = lambda n: %r if n == 'torch' else v(n); import octet"
-        result = subprocess.run([sys.executable, "-B", "-c", script % "2.12.1+cpu"], capture_output=True, text=True)
+        result = subprocess.run([sys.executable, "-B", "-c", script % "2.6.0+cpu"], capture_output=True, text=True)
         line = result.stderr.splitlines()[-1]
-        self.assertTrue(line.startswith("ImportError: octet: torch: got 2.12.1+cpu, want 2.13, "), line)
-        self.assertIn("pip install 'torch==2.13.*'", line)
+        self.assertTrue(line.startswith(f"ImportError: octet: torch: got 2.6.0+cpu, want {want}, "), line)
+        self.assertIn(f"pip install 'torch=={want}.*'", line)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """octet.Quantizer: quantizers that Python wrote, alone and beside others."""
 
+import importlib.util
 import unittest
 
 import octet
@@ -212,6 +213,7 @@ class FromTorchao(PackageTest):
         self.assertGreater(sqnr(theirs.module()(x), ours.module()(x)), 60)
         return theirs, ours
 
+    @unittest.skipUnless(importlib.util.find_spec("executorch"), "executorch is for one version of torch alone")
     def test_quantizers_of_vendors(self):
         """Those of the executorch package that need no kit of their vendor."""
         from executorch.backends.samsung.quantizer import EnnQuantizer

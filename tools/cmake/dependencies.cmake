@@ -24,14 +24,13 @@ target_compile_definitions(octet_options INTERFACE FMT_HEADER_ONLY)
 target_compile_options(octet_options INTERFACE $<BUILD_INTERFACE:-Wall -Wextra -Wno-unknown-pragmas -fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=>)
 
 if(OCTET_TORCH)
-  if(NOT Torch_DIR AND OCTET_VENV_SITE)
-    set(Torch_DIR ${OCTET_VENV_SITE}/torch/share/cmake/Torch)
+  if(OCTET_VENV_SITE)
+    set(OCTET_LIBTORCH_HINT ${OCTET_VENV_SITE}/torch)
   endif()
-  find_package(Torch 2.13 REQUIRED)
-  # TORCH_LIBRARIES drags in flags and includes as plain variables; one interface target keeps them away from the torch-free targets.
+  include(tools/cmake/libtorch.cmake)
   find_package(CLI11 REQUIRED)
   add_library(octet_torch INTERFACE)
-  target_link_libraries(octet_torch INTERFACE octet_options "$<BUILD_INTERFACE:${TORCH_LIBRARIES}>" "$<INSTALL_INTERFACE:torch;torch_library;c10>")
+  target_link_libraries(octet_torch INTERFACE octet_options octet::libtorch)
 endif()
 
 # Without MPI everything works but calibration in several processes, which is refused then.

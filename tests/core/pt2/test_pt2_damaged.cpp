@@ -140,7 +140,7 @@ TEST_CASE("text that is no JSON, or nests too deep, is an error", "[core][pt2][d
 
 TEST_CASE("another schema version is an error", "[core][pt2][damaged]") {
   CHECK(error_of_program([](json& program) { program["schema_version"]["major"] = 7; }) ==
-        "pt2: bad.pt2: schema version, got 7, want 8; export with torch 2.13");
+        "pt2: bad.pt2: schema version, got 7, want 8; export with torch 2.13 to 2.15");
 }
 
 TEST_CASE("JSON of another shape than the schema's is an error", "[core][pt2][damaged]") {
