@@ -43,7 +43,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", std::string("octet 0.1.0"));
   for (const octet::AddCommand add : kCommands) add(app);
   app.footer(  // of this help alone: commands take over what stands before
-      "What errors mean, and tutorials: tools/site of the source tree.");
+      "What errors mean: tools/site/docs/errors of the source tree; tutorials: tools/site/docs.");
   for (CLI::App* command : app.get_subcommands({}))
     command->add_flag_callback(
         "--quiet", [] { octet::set_quiet(true); }, "Say nothing on stderr but warnings and errors");

@@ -442,6 +442,7 @@ class Accounts(unittest.TestCase):
                 name, _, anchor = link.partition("#")
                 with self.subTest(page=page, link=link):
                     target = (ROOT / page).parent / name if name else ROOT / page
+                    target = pathlib.Path(os.path.normpath(target))
                     if MADE in target.parents:
                         continue
                     self.assertTrue(target.exists())

@@ -1,6 +1,8 @@
 """The documentation as a site: it builds without a warning, loads nothing from elsewhere, fits a
 phone, and its search works without a network."""
+import html
 import html.parser
+import json
 import os
 import pathlib
 import re
@@ -18,6 +20,7 @@ OCTET = os.environ["OCTET"]
 PHONE, DESKTOP = (390, 844), (1280, 800)
 
 sys.path.insert(0, str(ROOT / "tools/site"))
+from reference import messages  # noqa: E402
 from repository import DOCS, markdown_pages, page_of  # noqa: E402
 
 
@@ -125,6 +128,21 @@ class Built(SiteTest):
         headings = " ".join(re.findall(r"<h2 .*?</h2>", text, re.DOTALL))
         self.assertEqual([name for name in names if f">{name}<" not in headings], [])
 
+    def test_search_has_every_message(self):
+        """Each under its anchor, with the words of what is wrong and of the way out."""
+        index = json.loads((SITE / "search/search_index.json").read_text())
+        docs = {doc["location"]: html.unescape(re.sub(r"<[^>]*>", "", f"{doc['title']} {doc['text']}"))
+                for doc in index["docs"]}
+        found = messages.entries()
+        self.assertGreater(sum(map(len, found.values())), 1200)
+        for (page, _), listed in found.items():
+            for entry in listed:
+                said = docs.get(f"reference/messages/{page}.html#{entry.anchor}")
+                with self.subTest(page=page, message=entry.whole):
+                    self.assertIsNotNone(said, entry.anchor)
+                    words = re.findall(r"\w+", entry.text.lower())
+                    self.assertEqual([word for word in words if word not in said.lower()], [])
+
     def test_without_the_command_it_says_what_is_missing(self):
         result = build(SCRATCH / "none", OCTET=str(SCRATCH / "no_octet"))
         self.assertEqual(result.returncode, 1)
@@ -163,6 +181,37 @@ class Shown(SiteTest):
                     self.assertLessEqual(wide[0], size[0])
                     self.assertEqual(wide[1], size[0], "the phone has zoomed out")
 
+    def test_figures_are_charts(self):
+        """In the colours of the page, as wide as it; each bar with its number."""
+        for name, count in (("overview.html", 2), ("backends/onednn/FIGURES.html", 2),
+                            ("backends/xnnpack/FIGURES.html", 1)):
+            for size in (PHONE, DESKTOP):
+                page = self.open(SITE / name, size)
+                page.wait_for("document.querySelectorAll('.octet-chart svg').length"
+                              f" === {count}")
+                for chart in page.value(
+                        "[...document.querySelectorAll('.octet-chart')].map(place => ({"
+                        "wanted: JSON.parse(place.dataset.chart).bars.map(bar => bar.text),"
+                        "bars: [...place.querySelectorAll('rect')].map(r => r.getBBox().width),"
+                        "said: place.querySelector('svg').textContent,"
+                        "right: Math.max(...[...place.querySelectorAll('text, rect')].map("
+                        "e => e.getBoundingClientRect().right))}))"):
+                    with self.subTest(page=name, width=size[0]):
+                        self.assertEqual(len(chart["bars"]), len(chart["wanted"]))
+                        self.assertGreater(min(chart["bars"]), 0)
+                        for text in chart["wanted"]:
+                            self.assertIn(text, chart["said"])
+                        self.assertLessEqual(chart["right"], size[0])
+                colours = [self.colours_of(page, scheme) for scheme in ("default", "slate")]
+                self.assertNotEqual(*[colour["text"] for colour in colours])
+                self.assertNotEqual(*[colour["bar"] for colour in colours])
+
+    def colours_of(self, page, scheme):
+        page.value(f"document.body.setAttribute('data-md-color-scheme', '{scheme}')")
+        return page.value("({text: getComputedStyle(document.querySelector("
+                          "'.octet-chart svg text')).fill, bar: getComputedStyle("
+                          "document.querySelector('.octet-chart svg rect')).fill})")
+
     def search(self, page, word):
         """Types a word into the search; returns the addresses of the results."""
         page.value("document.querySelector('[data-md-component=search-query]').focus()")
@@ -172,22 +221,51 @@ class Shown(SiteTest):
                            "link => link.href)")
         return [re.sub(r"\?h=[^#]*", "", link) for link in links]
 
+    def find(self, page, said, wanted):
+        """Types into the search and waits until a result leads there; each letter is a query.
+        Returns its address."""
+        self.search(page, said)
+        links = ("[...document.querySelectorAll('.md-search-result__item a')]"
+                 ".map(link => link.href.replace(/[?]h=[^#]*/, ''))"
+                 f".filter(link => link.includes({json.dumps(wanted)}))")
+        page.wait_for(f"{links}.length > 0")
+        self.assertEqual(page.troubles, [])
+        return page.value(f"{links}[0]")
+
     def test_search_needs_no_network(self):
         page = self.open(SITE / "index.html", DESKTOP)
         page.call("Network.emulateNetworkConditions", offline=True, latency=0,
                   downloadThroughput=0, uploadThroughput=0)
         for word, name in (("reduce-range", "reference/command/quantize.html#reduce-range"),
-                           ("pt2: m.pt2: schema version, got 7, want 8; export with torch 2.13",
-                            "errors/models_and_data.html#another-schema-version"),
+                           ("pt2: m.pt2: schema version, got 7, want 8; export with torch 2.13 to 2.15",
+                            "files.html#schema-version-got-want-export-with-torch"),
                            ("octet_bind", "reference/c.html")):
             with self.subTest(word=word):
                 page.navigate(SITE / "index.html", ready="true")
-                results = self.search(page, word)
-                self.assertTrue([link for link in results if link.endswith(name)],
-                                [link.rpartition("/")[2] for link in results])
-        target = results[0]
+                target = self.find(page, word, name)
         page.value(f"location.assign({target!r})")
         page.wait_for(f"location.href === {target!r} && document.readyState === 'complete'")
+
+    def test_a_message_that_is_pasted_is_found(self):
+        """As the command prints it, with numbers and names where the sources have holes."""
+        page = self.open(SITE / "index.html", DESKTOP)
+        entries = [(place, entry) for (place, _), listed in sorted(messages.entries().items())
+                   for entry in listed if len(re.findall(r"[a-z]{3,}", entry.text)) > 5]
+        for place, entry in entries[::len(entries) // 25]:
+            said = "octet: " + entry.whole.replace("…", "layer3.conv")[:200]
+            with self.subTest(message=said):
+                page.navigate(SITE / "index.html", ready="true")
+                self.find(page, said, f"reference/messages/{place}.html#{entry.anchor}")
+
+    def test_options_and_names_in_quotes_are_found(self):
+        page = self.open(SITE / "index.html", DESKTOP)
+        for said, wanted in (("--reduce-range", "command/quantize.html#reduce-range"),
+                             ("-h --hold-out: is 8", "command/quantize.html#hold-out"),
+                             ('argument "conv7" is missing and has no default', "messages/files.html#"),
+                             ('"hold-out"', "command/quantize.html#hold-out")):
+            with self.subTest(said=said):
+                page.navigate(SITE / "index.html", ready="true")
+                self.find(page, said, wanted)
 
     def test_on_a_phone_the_menu_leads_to_pages(self):
         page = self.open(SITE / "index.html", PHONE)

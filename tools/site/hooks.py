@@ -10,6 +10,7 @@ from mkdocs.structure.files import File
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
+import charts  # noqa: E402
 import reference  # noqa: E402
 from repository import (DOCS, ROOT, links, markdown_pages, page_of, rewrite,  # noqa: E402
                         source_page, target_of)
@@ -21,16 +22,27 @@ def on_files(files, config):
         generated = reference.pages()
     except reference.Missing as missing:
         raise PluginError(f"site: {missing}") from None
+    for name in charts.LIBRARIES:
+        files.append(File.generated(config, f"assets/vendor/{name}",
+                                    abs_src_path=str(charts.VENDOR / name)))
     for name, text in generated.items():
         files.append(File.generated(config, name, content=text))
     own = [page.relative_to(ROOT) for page in sorted(DOCS.rglob("*.md"))]
     for page in markdown_pages() + own:
         text = (ROOT / page).read_text()
         if page not in own:
-            files.append(File.generated(config, page_of(page), content=rewrite(text, page)))
+            shown = with_charts(rewrite(text, page), page)
+            files.append(File.generated(config, page_of(page), content=shown))
         for link in links(text):
             add_target(files, config, target_of(page, link)[0])
     return files
+
+
+def with_charts(text, page):
+    try:
+        return charts.with_charts(text, page)
+    except charts.Unfit as unfit:
+        raise PluginError(f"site: {unfit}") from None
 
 
 def add_target(files, config, path):

@@ -1,8 +1,6 @@
 """The reference of the Python packages: signatures and docstrings, read without an import."""
 import re
 
-import griffe
-
 from repository import ROOT
 
 from .text import escaped
@@ -50,6 +48,7 @@ def signature(name, item):
     """How something is called, as a block of code; a long one has a line for each argument."""
     if item.is_attribute:
         return f"```python\n{name}: {item.annotation}\n```\n\n"
+    import griffe  # here and in pages() alone: tests use the other references without it
     shown, kinds = [], griffe.ParameterKind
     parameters = list(item.parameters)
     if item.parent.is_class and parameters and parameters[0].name in ("self", "cls"):
@@ -131,6 +130,7 @@ def page_of(package, more):
 
 
 def pages():
+    import griffe
     loader = griffe.GriffeLoader(search_paths=[ROOT / "tools/python"])
     packages = {name: loader.load(name) for name in ("octet_runtime", "octet")}
     loader.resolve_aliases(implicit=False)

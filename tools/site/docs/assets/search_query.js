@@ -1,0 +1,19 @@
+// A message that is pasted into the search is searched for as it is. The search's language has other
+// meanings for some of its letters: "--option" would exclude a word (or be a mistake, and find
+// nothing), and what stands in quotes, a node's name say, would have to be found.
+"use strict";
+
+// A query as plain words, without the command's name before a message. One that is quoted as a whole
+// stays: that is how to ask for all of its words.
+function plainQuery(text) {
+  if (/^\s*"[^"]*"\s*$/.test(text)) return text;
+  return text.replace(/^\s*octet: /, "").replace(/["“”~^*]/g, " ")
+      .replace(/(^|[\s(\[{=,'`])[-+:]+/g, "$1").replace(/:+(?=\s|$)/g, "").replace(/\s+/g, " ").trim();
+}
+
+const toWorker = Worker.prototype.postMessage;
+Worker.prototype.postMessage = function (message, ...more) {
+  const isQuery = message?.type === 2 && typeof message.data === "string";
+  return toWorker.call(this, isQuery ? {...message, data: plainQuery(message.data)} : message,
+                       ...more);
+};

@@ -1,0 +1,1 @@
+"""Reads every error and refusal out of the sources, for the reference of messages."""
