@@ -133,17 +133,22 @@ def build_ort(folder, out):
         quantize_dynamic(path("prepared"), path("int8dyn"), per_channel=True, weight_type=QuantType.QInt8)
 
 
-def build_openvino(folder, out):
+def write_openvino(model, batches, out, is_transformer):
+    """float.xml and int8.xml by OpenVINO's and NNCF's defaults; batches of numpy arrays, whose sizes the programs have."""
     import nncf
     import openvino
     import torch
-    batches = [[x.numpy() for x in batch] for batch in load(folder, "calibration.pt")]
-    model = openvino.convert_model(torch.export.load(os.path.join(folder, "model.pt2")))
-    model.reshape({k: list(x.shape) for k, x in enumerate(batches[0])})
-    openvino.save_model(model, os.path.join(out, "float.xml"), compress_to_fp16=False)
+    program = openvino.convert_model(torch.export.load(model))
+    program.reshape({k: list(x.shape) for k, x in enumerate(batches[0])})
+    openvino.save_model(program, os.path.join(out, "float.xml"), compress_to_fp16=False)
     quantized = nncf.quantize(openvino.Core().read_model(os.path.join(out, "float.xml")), nncf.Dataset(batches), subset_size=len(batches),
-                              model_type=nncf.ModelType.TRANSFORMER if is_transformer(folder) else None)
+                              model_type=nncf.ModelType.TRANSFORMER if is_transformer else None)
     openvino.save_model(quantized, os.path.join(out, "int8.xml"), compress_to_fp16=False)
+
+
+def build_openvino(folder, out):
+    batches = [[x.numpy() for x in batch] for batch in load(folder, "calibration.pt")]
+    write_openvino(os.path.join(folder, "model.pt2"), batches, out, is_transformer(folder))
 
 
 def build_executorch(folder, out):

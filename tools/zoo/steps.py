@@ -5,6 +5,7 @@ export   the network with its data: model.pt2, calibration.pt, x0.pt.., y.pt (fl
 octet    quantized, lowered, run, and compared with float and with the q/dq graph interpreted
 peer     the same data through torchao's quantizer and PyTorch
 time     the lowered program beside the float program lowered for the same backend
+openvino  the lowered program of x86, static, beside OpenVINO's int8 program of the same model
 """
 import json
 import math
@@ -12,6 +13,7 @@ import os
 import re
 import subprocess
 import sys
+import time as clock
 
 import torch
 
@@ -28,6 +30,9 @@ CONFIGURATIONS = [f"{quantizer}-{mode}" for quantizer in BACKENDS for mode in ("
 SECONDS = 0.2  # of a burst of octet bench
 ROUNDS = 2
 LIMIT = 600  # seconds for one call of the command
+RACED = "x86-static"  # what is set beside OpenVINO
+ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+PEERS = os.path.join(ROOT, ".venv-peers", "bin", "python")
 
 
 class Failed(Exception):
@@ -165,17 +170,34 @@ def peer(folder, configuration):
     return {"sqnr": sqnr(torch.load(path("y.pt")), results), "dequantize_ops": quantized}
 
 
-def _median_ms(program, inputs):
+def median_ms(program, inputs, seconds=SECONDS):
     return json.loads(command("time", "bench", program, "--inputs", inputs, "--threads", "1",
-                              "--seconds", str(SECONDS), "--json"))["median_ms"]
+                              "--seconds", str(seconds), "--json"))["median_ms"]
+
+
+def burst_ms(run, seconds):
+    """The median time of run() over so many seconds."""
+    for _ in range(3):
+        run()
+    times, end = [], clock.perf_counter() + seconds
+    while len(times) < 5 or clock.perf_counter() < end:
+        start = clock.perf_counter()
+        run()
+        times.append(1e3 * (clock.perf_counter() - start))
+    return sorted(times)[len(times) // 2]
+
+
+def _lowered_program(step, folder, configuration):
+    path = os.path.join(folder, configuration, "m.octet")
+    if not os.path.exists(path):
+        raise Failed(step, "there is no lowered program")
+    return path
 
 
 def time(folder, configuration):
     """The least of some bursts' medians, taken in turns."""
     backend = BACKENDS[configuration.split("-")[0]]
-    lowered = os.path.join(folder, configuration, "m.octet")
-    if not os.path.exists(lowered):
-        raise Failed("time", "there is no lowered program")
+    lowered = _lowered_program("time", folder, configuration)
     floating = os.path.join(folder, f"float.{backend}.octet")
     if not os.path.exists(floating):
         try:
@@ -183,6 +205,18 @@ def time(folder, configuration):
         except Failed as failure:
             raise Failed("lower float", str(failure)) from failure
     x = held_out(folder)[0]
-    pairs = [(_median_ms(lowered, x), _median_ms(floating, x)) for _ in range(ROUNDS)]
+    pairs = [(median_ms(lowered, x), median_ms(floating, x)) for _ in range(ROUNDS)]
     int8, own = (min(column) for column in zip(*pairs))
     return {"int8_ms": int8, "float_ms": own}
+
+
+def openvino(folder, configuration):
+    if not os.path.exists(PEERS):
+        raise Failed("openvino", "no .venv-peers; run tools/bench/race.py --stages setup")
+    script = os.path.join(ROOT, "tools", "zoo", "openvino_turns.py")
+    lowered = _lowered_program("openvino", folder, configuration)
+    result = subprocess.run([PEERS, script, folder, lowered], capture_output=True, text=True,
+                            env={**os.environ, "OMP_NUM_THREADS": "1"})
+    if result.returncode != 0:
+        raise Failed("openvino", (result.stderr.strip().splitlines() or ["no message"])[-1])
+    return json.loads(result.stdout.splitlines()[-1])

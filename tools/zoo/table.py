@@ -32,6 +32,7 @@ class Row:
         self.name, self.configuration = name, configuration
         read = lambda part: read_result(work, name, part, configuration)
         self.octet, self.peer, self.time = read("octet"), read("peer"), read("time")
+        self.openvino = read("openvino")
 
     @property
     def is_lowered(self):
@@ -156,6 +157,30 @@ def _overview(work, entries):
         yield f"| {title} | " + " | ".join(c.get(title, "") for c in columns.values()) + " |"
 
 
+def _race(found):
+    """Octet beside OpenVINO, of the models for which that was measured."""
+    raced = [row for row in found if row.openvino]
+    if not raced:
+        return
+    ratios = [row.openvino["octet_ms"] / row.openvino["openvino_ms"] for row in raced
+              if "failed" not in row.openvino]
+    yield from ("## Beside OpenVINO", "")
+    yield (f"int8 of {steps.RACED}, one thread, in turns; OpenVINO's program by NNCF's defaults on "
+           f"the same data. Octet takes at most OpenVINO's time on "
+           f"{sum(ratio <= 1 for ratio in ratios)} of {len(ratios)}.")
+    yield from ("", "| model | Octet, ms | OpenVINO, ms | Octet to OpenVINO | SQNR | OpenVINO's |",
+                "|---|---|---|---|---|---|")
+    for row in raced:
+        if "failed" in row.openvino:
+            cells = ["", "fails", "", decibels(row.octet), shortened(row.openvino["message"])]
+        else:
+            octet, other = row.openvino["octet_ms"], row.openvino["openvino_ms"]
+            cells = [f"{octet:.2f}", f"{other:.2f}", f"{octet / other:.2f}", decibels(row.octet),
+                     decibels(row.openvino)]
+        yield f"| {row.name} | " + " | ".join(cells) + " |"
+    yield ""
+
+
 def page(work, entries):
     """The page, of the models that were tried."""
     entries = [entry for entry in entries if read_result(work, entry.name, "export") is not None]
@@ -173,6 +198,7 @@ def page(work, entries):
                   "| model | int8 | lowered | SQNR | torchao's | int8 time to float |",
                   "|---|---|---|---|---|---|"]
         lines += [f"| {row.name} | " + " | ".join(row.cells()) + " |" for row in found] + [""]
+    lines += list(_race(rows(work, entries, steps.RACED)))
     missing = [entry for entry in entries if not is_exported(work, entry)]
     reasons = [(entry.name, read_result(work, entry.name, "export")) for entry in missing]
     if any(result for _, result in reasons):

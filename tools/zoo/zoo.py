@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import catalog  # noqa: E402
 import steps  # noqa: E402
 import table  # noqa: E402
-from runner import PARTS, Job, Runner, read_result  # noqa: E402
+from runner import PARTS, TIMED, Job, Runner, read_result  # noqa: E402
 
 
 def arguments():
@@ -28,8 +28,8 @@ def arguments():
     parser.add_argument("--only", default="", help="models whose names have a match of this")
     parser.add_argument("--configurations", default="",
                         help=f"these of {', '.join(steps.CONFIGURATIONS)}, with commas")
-    parser.add_argument("--parts", default=",".join(PARTS[1:]),
-                        help="of octet,peer,time: what is done after the export")
+    parser.add_argument("--parts", default="octet,peer,time",
+                        help="of octet,peer,time,openvino: what is done after the export")
     parser.add_argument("--redo", default="", help="parts to do again for these models")
     parser.add_argument("--short", action="store_true", help="a dozen tiny models")
     parser.add_argument("--jobs", type=int, default=1, help="processes; times are taken by one")
@@ -71,8 +71,9 @@ def run(entries, options):
         for part in PARTS[1:]:
             if part in options.parts.split(","):
                 jobs = [Job(entry, part, name) for entry in exported
-                        for name in options.configurations]
-                runner.run(jobs, at_a_time=1 if part == "time" else None)
+                        for name in options.configurations
+                        if part != "openvino" or name == steps.RACED]
+                runner.run(jobs, at_a_time=1 if part in TIMED else None)
         if not options.keep:
             for entry in exported:
                 runner.clean(entry)
