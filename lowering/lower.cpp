@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "core/base/error.h"
+#include "core/passes/decompose.h"
 #include "core/passes/fold_conv_bn.h"
 #include "core/passes/fold_input_free.h"
 #include "core/passes/inline_bodies.h"
@@ -73,6 +74,7 @@ Program lower(const Graph& graph, const BackendSupport& support, const LowerOpti
           {"inline_bodies", [&] { return inline_bodies(*folded); }},
           {"fold_conv_bn", [&] { return fold_conv_bn(*folded); }, options.fuse},
           {"fold_input_free", [&] { return fold_input_free(*folded, FoldFrom::kConstants); }},
+          {"decompose", [&] { return decompose(*folded, is_imported); }},
   });
   const SupportAtSizes at_sizes(support);
   const std::string fallback = options.fallback == Fallback::kNone ? "" : "reference";

@@ -183,17 +183,17 @@ void import_max_pool(Importer& importer, const Node& node) {
 }
 
 void import_max_pool_with_indices(Importer& importer, const Node& node) {
-  if (!node.outputs().back()->is_unused()) return importer.refuse(node, "whose indices are used");
+  if (!node.outputs().back()->is_unused()) return import_pool_with_indices(importer, node);
   emit_pool(importer, node, "max_pool", 2,
             {
                 {"dilation", repeated(node.ints_or("dilation", {1}), 2)}
   });
 }
 
-// Windows of one size, which is the case when the output divides the input.
+// A pool where windows are of one size, which is the case when the output divides the input.
 void import_adaptive_max_pool(Importer& importer, const Node& node) {
   if (node.outputs().size() > 1 && !node.outputs().back()->is_unused())
-    return importer.refuse(node, "whose indices are used");
+    return import_pool_with_indices(importer, node);
   const size_t spatial = spatial_dims(node);
   const Sizes in = importer.sizes(importer.operand(node, "self")),
               out = importer.sizes_of(*node.outputs().front());
@@ -201,7 +201,7 @@ void import_adaptive_max_pool(Importer& importer, const Node& node) {
   for (size_t d = in.size() - spatial; d < in.size(); ++d) {
     const bool is_known = in[d].is_number() && out[d].is_number() && out[d].number() > 0;
     if (!is_known || in[d].number() % out[d].number() != 0)
-      return importer.refuse(node, "whose windows differ in size");
+      return import_pool_with_indices(importer, node);
     kernel.push_back(in[d].number() / out[d].number());
   }
   const std::vector<int64_t> ones(spatial, 1), zeros(spatial, 0);
@@ -262,16 +262,15 @@ void import_softmax(Importer& importer, const Node& node) {
 }
 
 void import_layer_norm(Importer& importer, const Node& node) {
-  for (size_t i = 1; i < node.outputs().size(); ++i)
-    if (!node.outputs()[i]->is_unused()) return importer.refuse(node, "whose statistics are used");
+  const int64_t dims = static_cast<int64_t>(node.ints_or("normalized_shape", {}).size());
+  import_norm_statistics(importer, node, importer.operand(node, "input"), dims);
   importer.emit(
       node, "layer_norm",
       {
           importer.operand(node, "input"), importer.operand(node, "weight"),
           importer.operand(node, "bias")
   },
-      {{"normalized_dims", static_cast<int64_t>(node.ints_or("normalized_shape", {}).size())},
-       {"eps", node.float_or("eps", 1e-5)}});
+      {{"normalized_dims", dims}, {"eps", node.float_or("eps", 1e-5)}});
 }
 
 void import_batch_norm(Importer& importer, const Node& node) {

@@ -25,8 +25,6 @@ const char* function_of(const Node& node, std::span<const FunctionRow> rows) {
   return row == rows.end() ? nullptr : row->function;
 }
 
-int first_operand(Steps& s) { return s.operand({"self", "input"}); }
-
 // ---- one operand
 
 constexpr FunctionRow kUnary[] = {
@@ -68,13 +66,13 @@ int function_of_reals(Steps& s, const char* function, int x,
 
 void import_unary(Importer& importer, const Node& node) {
   Steps s(importer, node);
-  s.give(function_of_reals(s, function_of(node, kUnary), first_operand(s)));
+  s.give(function_of_reals(s, function_of(node, kUnary), s.self()));
 }
 
 // To `decimals` digits behind the point.
 void import_round(Importer& importer, const Node& node) {
   Steps s(importer, node);
-  const int x = first_operand(s);
+  const int x = s.self();
   const int64_t decimals = node.int_or("decimals", 0);
   if (!is_floating_point(s.dtype(x))) return s.give(x);
   if (decimals == 0) return s.give(s.unary("round", x));
@@ -86,24 +84,24 @@ void import_round(Importer& importer, const Node& node) {
 
 void import_square(Importer& importer, const Node& node) {
   Steps s(importer, node);
-  const int x = first_operand(s);
+  const int x = s.self();
   s.give(s.mul(x, x));
 }
 
 void import_frac(Importer& importer, const Node& node) {
   Steps s(importer, node);
-  const int x = first_operand(s);
+  const int x = s.self();
   s.give(s.sub(x, s.unary("trunc", x)));
 }
 
 void import_celu(Importer& importer, const Node& node) {
   Steps s(importer, node);
-  s.give(s.unary("celu", first_operand(s), node.float_or("alpha", 1)));
+  s.give(s.unary("celu", s.self(), node.float_or("alpha", 1)));
 }
 
 void import_softplus(Importer& importer, const Node& node) {
   Steps s(importer, node);
-  const int x = first_operand(s);
+  const int x = s.self();
   Attributes attributes;
   attributes["fn"] = std::string("softplus");
   attributes["alpha"] = node.float_or("beta", 1);
@@ -116,12 +114,12 @@ void import_log_sigmoid(Importer& importer, const Node& node) {
   if (node.outputs().size() > 1 && !node.outputs()[1]->is_unused())
     return importer.refuse(node, "whose buffer is used");
   Steps s(importer, node);
-  s.give(s.unary("log_sigmoid", first_operand(s)));
+  s.give(s.unary("log_sigmoid", s.self()));
 }
 
 void import_logit(Importer& importer, const Node& node) {
   Steps s(importer, node);
-  int x = first_operand(s);
+  int x = s.self();
   const Argument* eps = node.find_argument("eps");
   if (eps != nullptr && !eps->is_none()) {
     const double margin = node.float_or("eps", 0);
@@ -136,26 +134,26 @@ int beyond(Steps& s, int x, double lambda) {
 }
 void import_hardshrink(Importer& importer, const Node& node) {
   Steps s(importer, node);
-  const int x = first_operand(s);
+  const int x = s.self();
   s.give(s.where(beyond(s, x, node.float_or("lambd", 0.5)), x, s.number(0, x)));
 }
 void import_softshrink(Importer& importer, const Node& node) {
   Steps s(importer, node);
-  const int x = first_operand(s);
+  const int x = s.self();
   const double lambda = node.float_or("lambd", 0.5);
   const int nearer = s.sub(x, s.mul(s.unary("sign", x), s.number(lambda, x)));
   s.give(s.where(beyond(s, x, lambda), nearer, s.number(0, x)));
 }
 void import_threshold(Importer& importer, const Node& node) {
   Steps s(importer, node);
-  const int x = first_operand(s);
+  const int x = s.self();
   s.give(s.where(s.compare("gt", x, s.number(node.float_or("threshold", 0), x)), x,
                  s.number(node.float_or("value", 0), x)));
 }
 
 void import_nan_to_num(Importer& importer, const Node& node) {
   Steps s(importer, node);
-  const int x = first_operand(s);
+  const int x = s.self();
   if (s.dtype(x) != DType::kFloat32) return importer.refuse(node, "of another dtype than float32");
   const double most = std::numeric_limits<float>::max();
   const int known = s.where(s.compare("ne", x, x), s.number(node.float_or("nan", 0), x), x);
@@ -176,7 +174,7 @@ constexpr FunctionRow kTests[] = {
 
 void import_test(Importer& importer, const Node& node) {
   Steps s(importer, node);
-  const int x = first_operand(s);
+  const int x = s.self();
   Attributes attributes;
   attributes["fn"] = std::string(function_of(node, kTests));
   s.give(s.op("unary", {x}, s.sizes(x), DType::kBool, std::move(attributes)));
@@ -184,7 +182,7 @@ void import_test(Importer& importer, const Node& node) {
 
 void import_bitwise_not(Importer& importer, const Node& node) {
   Steps s(importer, node);
-  s.give(s.unary("bitwise_not", first_operand(s)));
+  s.give(s.unary("bitwise_not", s.self()));
 }
 
 // ---- two operands
@@ -223,7 +221,7 @@ constexpr FunctionRow kBinary[] = {
 
 void emit_binary_function(Importer& importer, const Node& node, const char* function) {
   Steps s(importer, node);
-  const int a = first_operand(s), b = s.operand({"other", "exponent"});
+  const int a = s.self(), b = s.operand({"other", "exponent"});
   if (a < 0 || b < 0) return importer.refuse(node, "without two operands");
   const Value* value = node.outputs().front();
   const DType dtype = value->meta ? value->meta->dtype : s.dtype(a);
@@ -237,14 +235,14 @@ void import_binary(Importer& importer, const Node& node) {
 // With a number as exponent it is a function of one operand; see pointwise.cpp.
 void import_xlogy(Importer& importer, const Node& node) {
   Steps s(importer, node);
-  const int a = first_operand(s), b = s.operand("other");
+  const int a = s.self(), b = s.operand("other");
   s.give(s.where(s.compare("eq", a, s.number(0, a)), s.number(0, b), s.mul(a, s.unary("log", b))));
 }
 
 void import_clamp_by_tensors(Importer& importer, const Node& node, const char* low,
                              const char* high) {
   Steps s(importer, node);
-  int x = first_operand(s);
+  int x = s.self();
   if (const int least = low == nullptr ? -1 : s.operand(low); least >= 0)
     x = s.arithmetic("maximum", x, least);
   if (const int most = high == nullptr ? -1 : s.operand(high); most >= 0)
@@ -256,18 +254,18 @@ void import_clamp_by_tensors(Importer& importer, const Node& node, const char* l
 void import_addcmul(Importer& importer, const Node& node) {
   Steps s(importer, node);
   const int product = s.mul(s.operand("tensor1"), s.operand("tensor2"));
-  s.give(s.add(first_operand(s), s.mul(product, s.number(node.float_or("value", 1), product))));
+  s.give(s.add(s.self(), s.mul(product, s.number(node.float_or("value", 1), product))));
 }
 void import_addcdiv(Importer& importer, const Node& node) {
   Steps s(importer, node);
   const int ratio = s.div(s.operand("tensor1"), s.operand("tensor2"));
-  s.give(s.add(first_operand(s), s.mul(ratio, s.number(node.float_or("value", 1), ratio))));
+  s.give(s.add(s.self(), s.mul(ratio, s.number(node.float_or("value", 1), ratio))));
 }
 
 // self + weight * (end - self)
 void import_lerp(Importer& importer, const Node& node) {
   Steps s(importer, node);
-  const int x = first_operand(s), weight = s.operand("weight");
+  const int x = s.self(), weight = s.operand("weight");
   s.give(s.add(x, s.mul(s.sub(s.operand("end"), x), s.cast(weight, s.dtype(x)))));
 }
 

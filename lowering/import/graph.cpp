@@ -43,7 +43,9 @@ const ImportRow* find_import_row(const std::string& op) {
         quantization_import_rows(), statistics_import_rows(), recurrent_import_rows(),
         attention_import_rows(), function_import_rows(), indexing_import_rows(),
         rearrange_import_rows(), window_import_rows(), composed_import_rows(),
-        product_import_rows(), upsample_import_rows(), filled_import_rows(), control_import_rows()})
+        product_import_rows(), upsample_import_rows(), filled_import_rows(), control_import_rows(),
+        float_function_import_rows(), order_import_rows(), place_import_rows(),
+        pool_index_import_rows(), loss_import_rows()})
     if (const ImportRow* row = find_row(rows, op)) return row;
   return nullptr;
 }
@@ -320,6 +322,11 @@ Program Importer::run() {
   import_next_states();
   put_sizes_first();
   return std::move(program_);
+}
+
+bool is_imported(const std::string& target) {
+  return find_import_row(split_target(target).base) != nullptr ||
+         find_custom_kernel(target) != nullptr;
 }
 
 Program import_graph(const Graph& graph, bool keep_unknown) {

@@ -1,6 +1,8 @@
 // q/dq graph -> Program, op by op: nothing is fused, quantize and dequantize stay ops of their own.
 #pragma once
 
+#include <string>
+
 #include "core/graph/graph.h"
 #include "lowering/program/program.h"
 
@@ -14,5 +16,8 @@ namespace octet {
 // keep_unknown: nodes without such a meaning become ops of kind "aten" that hold them whole
 // (backends/torch), where they take and give tensors alone.
 Program import_graph(const Graph& graph, bool keep_unknown = false);
+
+// Whether ops of this target have a meaning there, or a kernel of a library's.
+bool is_imported(const std::string& target);
 
 }  // namespace octet

@@ -168,6 +168,11 @@ std::span<const ImportRow> product_import_rows();
 std::span<const ImportRow> upsample_import_rows();
 std::span<const ImportRow> filled_import_rows();
 std::span<const ImportRow> control_import_rows();
+std::span<const ImportRow> float_function_import_rows();
+std::span<const ImportRow> order_import_rows();
+std::span<const ImportRow> place_import_rows();
+std::span<const ImportRow> pool_index_import_rows();
+std::span<const ImportRow> loss_import_rows();
 // of nodes that read or give complex numbers
 std::span<const ImportRow> complex_import_rows();
 
@@ -177,10 +182,15 @@ void import_binary_function(Importer& importer, const Node& node, const char* fu
 void import_clamp_tensors(Importer& importer, const Node& node);
 // argmax or argmin of self along dim, as `value`.
 void import_arg_reduce(Importer& importer, const Node& node, const char* function, Value* value);
+// max_pool, adaptive too, of fixed sizes: values and where they are.
+void import_pool_with_indices(Importer& importer, const Node& node);
 // mode: reflect, replicate, circular.
 void import_borders(Importer& importer, const Node& node, std::string_view mode);
 // batch_norm by the statistics of its input, and what they make of the running ones.
 void import_own_statistics(Importer& importer, const Node& node);
+// Where the second and third result of a norm are used: mean and 1 / sqrt(variance + eps) of x over
+// its last dimensions.
+void import_norm_statistics(Importer& importer, const Node& node, int x, int64_t dims);
 // addmm with alpha or beta.
 void import_scaled_addmm(Importer& importer, const Node& node);
 // stft.cpp: a complex64 or real spectrogram, and the signal of one.

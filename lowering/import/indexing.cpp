@@ -14,14 +14,12 @@ Attributes dim_of(Steps& s, const Node& node, int x, int64_t fallback) {
   return attributes;
 }
 
-// A 0-dimensional tensor as one of one element.
-int at_least_1d(Steps& s, int x) { return s.rank(x) == 0 ? s.reshape(x, {SizeExpr(1)}) : x; }
-
 // ---- picking
 
 void import_gather(Importer& importer, const Node& node) {
   Steps s(importer, node);
-  const int x = at_least_1d(s, s.operand("self")), index = at_least_1d(s, s.operand("index"));
+  const int x = s.at_least_1d(s.operand("self"));
+  const int index = s.cast(s.at_least_1d(s.operand("index")), DType::kInt64);
   s.give(s.op("gather", {x, index}, s.sizes(index), s.dtype(x), dim_of(s, node, x, 0)));
 }
 
@@ -80,8 +78,13 @@ std::vector<int> along(int x, size_t dim, int index) {
 
 void import_index_select(Importer& importer, const Node& node) {
   Steps s(importer, node);
-  const int x = s.operand("self"), index = at_least_1d(s, s.operand("index"));
-  importer.emit(node, "index", along(x, s.dim_of(x, node.int_or("dim", 0)), index));
+  const int x = s.at_least_1d(s.operand("self")), index = s.at_least_1d(s.operand("index"));
+  const size_t dim = s.dim_of(x, node.int_or("dim", 0));
+  if (!s.tensor(s.operand("self")).shape.empty()) {
+    importer.emit(node, "index", along(x, dim, index));
+    return;
+  }
+  s.give(s.op("index", along(x, dim, index), s.sizes(index), s.dtype(x)));
 }
 
 // ---- putting
@@ -94,7 +97,28 @@ void emit_index_put(Steps& s, int x, int values, std::vector<int> indices, bool 
   s.give(s.op("index_put", std::move(inputs), s.sizes(x), s.dtype(x), std::move(attributes)));
 }
 
-// One value where a mask is set.
+// x with the elements of `source`, in order, where the mask is set.
+int with_masked(Steps& s, int x, int mask, int source) {
+  const Sizes sizes = s.sizes(x);
+  const int set = s.flatten(s.expand(mask, sizes));
+  const int counted = s.op("cumulative", {set}, s.sizes(set), DType::kInt64,
+                           {
+                               {"dim", int64_t{0}        },
+                               {"fn",  std::string("sum")}
+  });
+  const int one = s.filled(DType::kInt64, {}, 1), zero = s.filled(DType::kInt64, {}, 0);
+  // where nothing is taken, the first
+  const int place = s.where(set, s.sub(counted, one), zero);
+  const int taken = s.op("index", {s.flatten(source), place}, s.sizes(set), s.dtype(source));
+  return s.reshape(s.where(set, s.cast(taken, s.dtype(x)), s.flatten(x)), sizes);
+}
+
+void import_masked_scatter(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  s.give(with_masked(s, s.operand("self"), s.operand("mask"), s.operand("source")));
+}
+
+// Values where a mask is set: one for all, or one for each.
 bool put_by_mask(Importer& importer, const Node& node, Steps& s, int x, int values) {
   const Argument* given = node.find_argument("indices");
   const OptionalTensors* optional = given == nullptr ? nullptr : given->find<OptionalTensors>();
@@ -102,9 +126,14 @@ bool put_by_mask(Importer& importer, const Node& node, Steps& s, int x, int valu
   const std::vector<Value*> items = optional != nullptr ? optional->items
                                     : list != nullptr   ? *list
                                                         : std::vector<Value*>{};
-  if (items.size() != 1 || items[0] == nullptr || s.tensor(values).numel() != 1) return false;
+  if (items.size() != 1 || items[0] == nullptr) return false;
   int mask = importer.tensor_of(items[0]);
   if (s.dtype(mask) != DType::kBool || node.bool_or("accumulate", false)) return false;
+  if (s.tensor(values).numel() != 1) {
+    if (s.rank(values) != 1 || s.rank(mask) != s.rank(x)) return false;
+    s.give(with_masked(s, x, mask, values));
+    return true;
+  }
   Sizes sizes = s.sizes(mask);
   sizes.resize(s.rank(x), 1);
   mask = s.reshape(mask, sizes);
@@ -123,7 +152,7 @@ void import_index_put(Importer& importer, const Node& node) {
 // The values with `dim` in front, which is where index_put's go when only that one is indexed.
 void put_along(Importer& importer, const Node& node, int values, bool accumulate) {
   Steps s(importer, node);
-  const int x = s.operand("self"), index = at_least_1d(s, s.operand("index"));
+  const int x = s.at_least_1d(s.operand("self")), index = s.at_least_1d(s.operand("index"));
   const size_t dim = s.dim_of(x, node.int_or("dim", 0));
   emit_index_put(s, x, values, along(x, dim, index), accumulate);
 }
@@ -139,6 +168,19 @@ void import_index_add(Importer& importer, const Node& node) {
   if (node.float_or("alpha", 1) != 1)
     source = s.mul(source, s.number(node.float_or("alpha", 1), source));
   put_along(importer, node, source, true);
+}
+
+// take, put: indices of the elements in a row, negative ones from the end.
+void import_take(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int x = s.flatten(s.operand("self")), index = s.operand("index");
+  s.give(s.op("index", {x, index}, s.sizes(index), s.dtype(x)));
+}
+void import_put(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int x = s.flatten(s.operand("self"));
+  emit_index_put(s, x, s.flatten(s.operand("source")), {x, s.flatten(s.operand("index"))},
+                 node.bool_or("accumulate", false));
 }
 
 void emit_scatter(Importer& importer, const Node& node, int source, const std::string& reduce,
@@ -174,18 +216,47 @@ void import_scatter_reduce(Importer& importer, const Node& node) {
                word_of_argument(node, "reduce"), node.bool_or("include_self", true));
 }
 
+// The rows of `source` along a dimension, reduced into those that `index` names.
+void import_index_reduce(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int x = s.operand("self"), source = s.operand("source");
+  if (s.rank(x) == 0 || s.rank(source) != s.rank(x))
+    return importer.refuse(node, "of tensors without dimensions or of other ranks");
+  const int64_t dim = static_cast<int64_t>(s.dim_of(x, node.int_or("dim", 0)));
+  Sizes wide(std::vector<SizeExpr>(s.rank(x), 1));
+  wide[static_cast<size_t>(dim)] = s.sizes(source)[static_cast<size_t>(dim)];
+  const int index = s.expand(s.reshape(s.operand("index"), wide), s.sizes(source));
+  s.give(s.op("scatter", {x, index, s.cast(source, s.dtype(x))}, s.sizes(x), s.dtype(x),
+              {
+                  {"dim",          dim                                },
+                  {"reduce",       word_of_argument(node, "reduce")},
+                  {"include_self", node.bool_or("include_self", true) }
+  }));
+}
+
 // ---- where elements are
 
 // The results of an op with values and indices, of which those that nobody reads stay unnamed.
 void give_both(Importer& importer, const Node& node, const std::string& kind, int x,
                Attributes attributes) {
   const std::vector<Value*> values = node.outputs();
-  importer.emit_values(node, {values[0], values[1]}, kind, {x}, std::move(attributes));
+  const bool is_number = values[0]->meta && values[0]->meta->sizes.empty();
+  if (!is_number) {
+    importer.emit_values(node, {values[0], values[1]}, kind, {x}, std::move(attributes));
+    return;
+  }
+  Steps s(importer, node);  // of a row of one element
+  const int first = s.op(kind, {x}, s.sizes(x), s.dtype(x), std::move(attributes));
+  const int second =
+      importer.add_intermediate(node.name() + "_indices", DType::kInt64, s.sizes(x));
+  importer.program().ops.back().outputs.push_back(second);
+  s.give(values[0], first);
+  s.give(values[1], second);
 }
 
 void import_topk(Importer& importer, const Node& node) {
   Steps s(importer, node);
-  const int x = at_least_1d(s, s.operand("self"));
+  const int x = s.at_least_1d(s.operand("self"));
   Attributes attributes = dim_of(s, node, x, -1);
   attributes["k"] = node.int_or("k", 1);
   attributes["largest"] = node.bool_or("largest", true);
@@ -202,13 +273,13 @@ Attributes sort_attributes(Steps& s, const Node& node, int x) {
 
 void import_sort(Importer& importer, const Node& node) {
   Steps s(importer, node);
-  const int x = at_least_1d(s, s.operand("self"));
+  const int x = s.at_least_1d(s.operand("self"));
   give_both(importer, node, "sort", x, sort_attributes(s, node, x));
 }
 
 void import_argsort(Importer& importer, const Node& node) {
   Steps s(importer, node);
-  const int x = at_least_1d(s, s.operand("self"));
+  const int x = s.at_least_1d(s.operand("self"));
   const int values = importer.add_intermediate(node.name() + "_sorted", s.dtype(x), s.sizes(x));
   ProgramOp& op = importer.emit(node, "sort", {x}, sort_attributes(s, node, x));
   op.outputs.insert(op.outputs.begin(), values);
@@ -236,7 +307,7 @@ void import_argmin(Importer& importer, const Node& node) {
 
 void emit_cumulative(Importer& importer, const Node& node, const char* function) {
   Steps s(importer, node);
-  const int x = at_least_1d(s, s.operand("self"));
+  const int x = s.at_least_1d(s.operand("self"));
   Attributes attributes = dim_of(s, node, x, 0);
   attributes["fn"] = std::string(function);
   if (node.outputs().size() > 1) return give_both(importer, node, "cumulative", x, attributes);
@@ -308,6 +379,10 @@ constexpr ImportRow kIndexingRows[] = {
     {"aten.index_copy",                  import_index_copy    },
     {"aten.index_fill",                  import_index_fill    },
     {"aten.index_add",                   import_index_add     },
+    {"aten.index_reduce",                import_index_reduce  },
+    {"aten.masked_scatter",              import_masked_scatter},
+    {"aten.take",                        import_take          },
+    {"aten.put",                         import_put           },
     {"aten.scatter",                     import_scatter       },
     {"aten.scatter_add",                 import_scatter_add   },
     {"aten.scatter_reduce",              import_scatter_reduce},

@@ -237,6 +237,16 @@ void import_tensordot(Importer& importer, const Node& node) {
   s.give(ordered(s, product_of(s, a, b, kept), kept).tensor);
 }
 
+// a[1, 2, 0] * b[2, 0, 1] - a[2, 0, 1] * b[1, 2, 0] along a dimension of three
+void import_cross(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int a = s.operand("self"), b = s.operand("other");
+  const int64_t dim = node.int_or("dim", -1);
+  const std::vector<int64_t> next = {1, 2, 0}, before = {2, 0, 1};
+  s.give(s.sub(s.mul(s.take(a, dim, next), s.take(b, dim, before)),
+               s.mul(s.take(a, dim, before), s.take(b, dim, next))));
+}
+
 constexpr ImportRow kProductRows[] = {
     {"aten.baddbmm",       import_baddbmm  },
     {"aten.addbmm",        import_addbmm   },
@@ -248,6 +258,7 @@ constexpr ImportRow kProductRows[] = {
     {"aten.dot",           import_dot      },
     {"aten.vdot",          import_dot      },
     {"aten.linalg_vecdot", import_dot      },
+    {"aten.linalg_cross",  import_cross    },
     {"aten.einsum",        import_einsum   },
     {"aten.tensordot",     import_tensordot},
 };

@@ -9,8 +9,6 @@
 namespace octet {
 namespace {
 
-int self_operand(Steps& s) { return s.operand({"self", "input"}); }
-
 std::vector<int64_t> dims_or(const Node& node, const char* name, size_t rank,
                              std::vector<int64_t> fallback) {
   std::vector<int64_t> dims = node.ints_or(name, std::move(fallback));
@@ -24,12 +22,12 @@ void import_swapaxes(Importer& importer, const Node& node) {
   Steps s(importer, node);
   const char* first = node.find_argument("axis0") != nullptr ? "axis0" : "dim0";
   const char* second = node.find_argument("axis1") != nullptr ? "axis1" : "dim1";
-  s.give(s.transpose(self_operand(s), node.int_or(first, 0), node.int_or(second, 1)));
+  s.give(s.transpose(s.self(), node.int_or(first, 0), node.int_or(second, 1)));
 }
 
 void import_movedim(Importer& importer, const Node& node) {
   Steps s(importer, node);
-  const int x = self_operand(s);
+  const int x = s.self();
   const std::vector<int64_t> from = dims_or(node, "source", s.rank(x), {}),
                              to = dims_or(node, "destination", s.rank(x), {});
   std::vector<int64_t> order(s.rank(x), -1);
@@ -46,11 +44,11 @@ void import_movedim(Importer& importer, const Node& node) {
 // mT, mH, adjoint of reals, numpy_T: the last two, or all.
 void import_matrix_transpose(Importer& importer, const Node& node) {
   Steps s(importer, node);
-  s.give(s.transpose(self_operand(s), -2, -1));
+  s.give(s.transpose(s.self(), -2, -1));
 }
 void import_reverse_dims(Importer& importer, const Node& node) {
   Steps s(importer, node);
-  const int x = self_operand(s);
+  const int x = s.self();
   std::vector<int64_t> order(s.rank(x));
   std::iota(order.rbegin(), order.rend(), 0);
   s.give(s.permute(x, order));
@@ -76,7 +74,7 @@ int repeated_blocks(Steps& s, int x, const std::vector<int64_t>& repeats) {
 void import_repeat(Importer& importer, const Node& node) {
   Steps s(importer, node);
   const char* name = node.find_argument("repeats") != nullptr ? "repeats" : "dims";
-  const int x = self_operand(s);
+  const int x = s.self();
   const Sizes counts = importer.sizes_argument(node, name);
   std::vector<int64_t> repeats;
   for (const SizeExpr& count : counts) {
@@ -101,17 +99,13 @@ void import_repeat(Importer& importer, const Node& node) {
 
 void import_repeat_interleave(Importer& importer, const Node& node) {
   Steps s(importer, node);
-  int x = self_operand(s);
+  int x = s.self();
   if (node.find_input("repeats") != nullptr)
     return importer.refuse(node, "with a tensor of repeats");
   const int64_t repeats = node.int_or("repeats", 1);
   const Argument* dim = node.find_argument("dim");
   const bool is_flat = dim == nullptr || dim->is_none();
-  if (is_flat) {
-    SizeExpr count = 1;
-    for (const SizeExpr& size : s.sizes(x)) count = count * size;
-    x = s.reshape(x, {count});
-  }
+  if (is_flat) x = s.flatten(x);
   const size_t at = is_flat ? 0 : s.dim_of(x, node.int_or("dim", 0));
   Sizes apart = s.sizes(x), joined = apart;
   apart.insert(apart.begin() + static_cast<int64_t>(at) + 1, 1);
@@ -123,15 +117,10 @@ void import_repeat_interleave(Importer& importer, const Node& node) {
 
 void import_roll(Importer& importer, const Node& node) {
   Steps s(importer, node);
-  const int given = self_operand(s);
+  const int given = s.self();
   const std::vector<int64_t> shifts = node.ints_or("shifts", {});
   const std::vector<int64_t> dims = dims_or(node, "dims", s.rank(given), {});
-  int x = given;
-  if (dims.empty()) {
-    SizeExpr count = 1;
-    for (const SizeExpr& size : s.sizes(x)) count = count * size;
-    x = s.reshape(x, {count});
-  }
+  int x = dims.empty() ? s.flatten(given) : given;
   for (size_t i = 0; i < shifts.size(); ++i) {
     const size_t dim = dims.empty() ? 0 : static_cast<size_t>(dims[i]);
     const std::optional<int64_t> size = fixed_size(importer, node, x, dim);
@@ -147,7 +136,7 @@ void import_roll(Importer& importer, const Node& node) {
 
 void import_flip(Importer& importer, const Node& node) {
   Steps s(importer, node);
-  const int x = self_operand(s);
+  const int x = s.self();
   Attributes attributes;
   attributes["dims"] = dims_or(node, "dims", s.rank(x), {});
   s.give(s.op("flip", {x}, s.sizes(x), s.dtype(x), std::move(attributes)));
@@ -202,13 +191,13 @@ void import_stack_along(Importer& importer, const Node& node) {
   s.give(s.cat(inputs, is_first ? 0 : node.is("aten.dstack") ? 2 : 1));
 }
 
-// ---- triangles and diagonals
+// ---- triangles
 
 // tril, triu
 void import_triangle(Importer& importer, const Node& node) {
   Steps s(importer, node);
   const bool is_lower = node.is("aten.tril");
-  const int x = self_operand(s);
+  const int x = s.self();
   const std::optional<int64_t> rows = fixed_size(importer, node, x, s.rank(x) - 2),
                                columns = fixed_size(importer, node, x, s.rank(x) - 1);
   if (!rows || !columns) return;
@@ -220,35 +209,11 @@ void import_triangle(Importer& importer, const Node& node) {
   s.give(s.where(importer.add_constant(node.name() + "_triangle", mask), x, s.number(0, x)));
 }
 
-void import_diagonal(Importer& importer, const Node& node) {
-  Steps s(importer, node);
-  int x = self_operand(s);
-  const size_t first = s.dim_of(x, node.int_or("dim1", 0)),
-               second = s.dim_of(x, node.int_or("dim2", 1));
-  const std::optional<int64_t> rows = fixed_size(importer, node, x, first),
-                               columns = fixed_size(importer, node, x, second);
-  if (!rows || !columns) return;
-  std::vector<int64_t> order;
-  for (size_t d = 0; d < s.rank(x); ++d)
-    if (d != first && d != second) order.push_back(static_cast<int64_t>(d));
-  order.push_back(static_cast<int64_t>(first));
-  order.push_back(static_cast<int64_t>(second));
-  x = s.permute(x, order);
-  Sizes flat = s.sizes(x);
-  flat.pop_back();
-  flat.back() = *rows * *columns;
-  const int64_t offset = node.int_or("offset", 0);
-  std::vector<int64_t> places;
-  for (int64_t i = 0; i < *rows; ++i)
-    if (i + offset >= 0 && i + offset < *columns) places.push_back(i * *columns + i + offset);
-  s.give(s.take(s.reshape(x, flat), -1, places));
-}
-
 // ---- parts of a tensor written
 
 void import_slice_scatter(Importer& importer, const Node& node) {
   Steps s(importer, node);
-  const int x = self_operand(s);
+  const int x = s.self();
   const size_t dim = s.dim_of(x, node.int_or("dim", 0));
   const std::optional<int64_t> size = fixed_size(importer, node, x, dim);
   if (!size) return;
@@ -260,7 +225,7 @@ void import_slice_scatter(Importer& importer, const Node& node) {
 
 void import_select_scatter(Importer& importer, const Node& node) {
   Steps s(importer, node);
-  const int x = self_operand(s);
+  const int x = s.self();
   const size_t dim = s.dim_of(x, node.int_or("dim", 0));
   const std::optional<int64_t> size = fixed_size(importer, node, x, dim);
   if (!size) return;
@@ -270,7 +235,7 @@ void import_select_scatter(Importer& importer, const Node& node) {
 
 void import_expand_to(Importer& importer, const Node& node) {
   Steps s(importer, node);
-  s.give(s.expand(self_operand(s), importer.sizes_of(*node.outputs().front())));
+  s.give(s.expand(s.self(), importer.sizes_of(*node.outputs().front())));
 }
 
 constexpr ImportRow kRearrangeRows[] = {
@@ -296,7 +261,6 @@ constexpr ImportRow kRearrangeRows[] = {
     {"aten.column_stack",      import_stack_along      },
     {"aten.tril",              import_triangle         },
     {"aten.triu",              import_triangle         },
-    {"aten.diagonal",          import_diagonal         },
     {"aten.slice_scatter",     import_slice_scatter    },
     {"aten.select_scatter",    import_select_scatter   },
 };

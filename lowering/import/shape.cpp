@@ -194,6 +194,7 @@ void import_cat(Importer& importer, const Node& node) {
   // torch skips these
   std::erase_if(inputs,
                 [&](int index) { return importer.tensor(index).shape == std::vector<int64_t>{0}; });
+  if (inputs.empty()) inputs = {tensor_list(importer, node).front()};
   const size_t rank = importer.sizes_of(*node.outputs().front()).size();
   importer.emit(node, "cat", inputs,
                 {

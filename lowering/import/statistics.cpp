@@ -55,6 +55,23 @@ void import_prod(Importer& importer, const Node& node) {
       node.bool_or("keepdim", false));
 }
 
+int without_nan(Steps& s, int x) {
+  return s.where(s.compare("ne", x, x), s.number(0, x), x);
+}
+void import_nansum(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  s.give(s.reduce("sum", without_nan(s, s.operand("self")), node.ints_or("dim", {}),
+                  node.bool_or("keepdim", false)));
+}
+void import_nanmean(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int x = s.operand("self");
+  const std::vector<int64_t> dims = node.ints_or("dim", {});
+  const bool keeps = node.bool_or("keepdim", false);
+  const int known = s.cast(s.compare("eq", x, x), s.dtype(x));
+  s.give(s.div(s.reduce("sum", without_nan(s, x), dims, keeps), s.reduce("sum", known, dims, keeps)));
+}
+
 void emit_group_norm(Importer& importer, const Node& node, int64_t groups) {
   importer.emit(node, "group_norm",
                 {
@@ -69,8 +86,20 @@ void import_group_norm(Importer& importer, const Node& node) {
 }
 
 void import_native_group_norm(Importer& importer, const Node& node) {
-  for (size_t i = 1; i < node.outputs().size(); ++i)
-    if (!node.outputs()[i]->is_unused()) return importer.refuse(node, "whose statistics are used");
+  Steps s(importer, node);
+  const int x = s.operand("input");
+  const Sizes sizes = s.sizes(x);
+  const std::vector<Value*> results = node.outputs();
+  const bool is_used = std::any_of(results.begin() + 1, results.end(),
+                                   [](const Value* value) { return !value->is_unused(); });
+  if (is_used) {
+    SizeExpr count = 1;
+    for (size_t d = 1; d < sizes.size(); ++d) count = count * sizes[d];
+    const int64_t groups = node.int_or("group", 1);
+    import_norm_statistics(
+        importer, node,
+        s.reshape(x, {sizes[0], SizeExpr(groups), floor_divide(count, groups)}), 1);
+  }
   emit_group_norm(importer, node, node.int_or("group", 1));
 }
 
@@ -93,12 +122,28 @@ constexpr ImportRow kStatisticsRows[] = {
     {"aten.max",               import_max              },
     {"aten.min",               import_min              },
     {"aten.prod",              import_prod             },
+    {"aten.nansum",            import_nansum           },
+    {"aten.nanmean",           import_nanmean          },
     {"aten.group_norm",        import_group_norm       },
     {"aten.native_group_norm", import_native_group_norm},
     {"aten.instance_norm",     import_instance_norm    },
 };
 
 }  // namespace
+
+void import_norm_statistics(Importer& importer, const Node& node, int x, int64_t dims) {
+  const std::vector<Value*> results = node.outputs();
+  const auto is_used = [&](size_t i) { return results.size() > i && !results[i]->is_unused(); };
+  if (!is_used(1) && !is_used(2)) return;
+  Steps s(importer, node);
+  std::vector<int64_t> last;
+  for (int64_t d = 1; d <= dims; ++d) last.push_back(-d);
+  const int mean = s.mean(x, last), apart = s.sub(x, mean);
+  const int variance = s.mean(s.mul(apart, apart), last);
+  const int eps = s.number(node.float_or("eps", 1e-5), variance);
+  if (is_used(2)) s.give(results[2], s.unary("rsqrt", s.add(variance, eps)));
+  if (is_used(1)) s.give(results[1], s.reshape(mean, importer.sizes_of(*results[1])));
+}
 
 std::span<const ImportRow> statistics_import_rows() { return kStatisticsRows; }
 

@@ -167,6 +167,7 @@ Sizes reduced(const Sizes& sizes, const std::vector<int64_t>& dims, bool keepdim
 
 int Steps::reduce(const char* function, int x, std::vector<int64_t> dims, bool keepdim,
                   std::optional<DType> wanted) {
+  if (rank(x) == 0) return cast(x, wanted.value_or(dtype(x)));
   dims = all_or_given(std::move(dims), rank(x));
   Attributes attributes;
   attributes["fn"] = std::string(function);
@@ -177,6 +178,7 @@ int Steps::reduce(const char* function, int x, std::vector<int64_t> dims, bool k
 }
 
 int Steps::mean(int x, std::vector<int64_t> dims, bool keepdim) {
+  if (rank(x) == 0) return x;
   dims = all_or_given(std::move(dims), rank(x));
   Attributes attributes;
   attributes["dims"] = dims;
@@ -200,6 +202,12 @@ int Steps::matmul(int a, int b) {
 
 int Steps::reshape(int x, const Sizes& wanted) {
   return sizes(x) == wanted ? x : op("reshape", {x}, wanted, dtype(x));
+}
+
+int Steps::flatten(int x) {
+  SizeExpr count = 1;
+  for (const SizeExpr& size : sizes(x)) count = count * size;
+  return reshape(x, {count});
 }
 
 int Steps::permute(int x, const std::vector<int64_t>& dims) {
@@ -270,16 +278,25 @@ int Steps::put_slice(int x, size_t dim, int64_t start, int64_t step, int source)
   const auto at = static_cast<int64_t>(dim);
   source = cast(source, dtype(x));
   if (step != 1) {
-    std::vector<int64_t> places(static_cast<size_t>(size));
-    std::iota(places.begin(), places.end(), 0);
-    for (int64_t i = 0; i < count; ++i) places[static_cast<size_t>(start + i * step)] = size + i;
-    return take(cat({x, source}, at), at, places);
+    std::vector<int64_t> places(static_cast<size_t>(count));
+    for (int64_t i = 0; i < count; ++i) places[static_cast<size_t>(i)] = start + i * step;
+    return put_at(x, dim, places, source);
   }
   std::vector<int> parts;
   if (start > 0) parts.push_back(slice(x, at, 0, start));
   parts.push_back(source);
   if (start + count < size) parts.push_back(slice(x, at, start + count, size - start - count));
   return cat(parts, at);
+}
+
+int Steps::put_at(int x, size_t dim, const std::vector<int64_t>& places, int source) {
+  const int64_t size = sizes(x)[dim].number();
+  std::vector<int64_t> from(static_cast<size_t>(size));
+  std::iota(from.begin(), from.end(), 0);
+  for (size_t i = 0; i < places.size(); ++i)
+    from[static_cast<size_t>(places[i])] = size + static_cast<int64_t>(i);
+  const auto at = static_cast<int64_t>(dim);
+  return take(cat({x, cast(source, dtype(x))}, at), at, from);
 }
 
 // ---- results

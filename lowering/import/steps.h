@@ -28,6 +28,7 @@ class Steps {
   int operand(std::string_view name);
   // The first of the names that the call has: "self" or "input".
   int operand(std::initializer_list<std::string_view> names);
+  int self() { return operand({"self", "input"}); }
   // A 0-dimensional constant of the dtype of `like`.
   int number(double value, int like);
   // The number that a size is, i64 without dimensions.
@@ -75,6 +76,7 @@ class Steps {
 
   // ---- movement
   int reshape(int x, const Sizes& sizes);
+  int flatten(int x);  // all elements in a row
   int permute(int x, const std::vector<int64_t>& dims);
   int transpose(int x, int64_t dim0, int64_t dim1);
   int unsqueeze(int x, int64_t dim);  // dim: of the result
@@ -84,6 +86,10 @@ class Steps {
   // x with `source` in the place of x[start::step] along a dimension. -1 when that or the source's
   // size there is not fixed.
   int put_slice(int x, size_t dim, int64_t start, int64_t step, int source);
+  // x with `source` at these places along a dimension, whose size is fixed.
+  int put_at(int x, size_t dim, const std::vector<int64_t>& places, int source);
+  // A tensor without dimensions as a row of one element.
+  int at_least_1d(int x) { return rank(x) == 0 ? reshape(x, {SizeExpr(1)}) : x; }
   // The elements at `indices` (constant, within the size) along a dimension.
   int take(int x, int64_t dim, const std::vector<int64_t>& indices);
 
@@ -99,5 +105,9 @@ class Steps {
 
 // The shape that both broadcast to; a size that depends on symbols wins over 1 only.
 Sizes broadcast(const Sizes& a, const Sizes& b);
+
+// places.cpp: `base` with `written` in the place of its aten.diagonal `view`; -1 when its size is not
+// fixed.
+int put_diagonal(Steps& s, const Node& view, int base, int written);
 
 }  // namespace octet

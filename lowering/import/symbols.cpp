@@ -126,6 +126,10 @@ Sizes Importer::sizes_argument(const Node& node, const char* name) const {
 }
 
 std::optional<int64_t> fixed_size(Importer& importer, const Node& node, int x, size_t dim) {
+  if (dim >= importer.tensor(x).shape.size()) {
+    importer.refuse(node, "of a tensor that has not this dimension");
+    return std::nullopt;
+  }
   const SizeExpr size = importer.sizes(x)[dim];
   if (size.is_number()) return size.number();
   importer.refuse(node, "along a dimension whose size is not fixed");

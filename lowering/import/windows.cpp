@@ -12,7 +12,8 @@ namespace {
 // tensor.unfold: the windows along a dimension, as a dimension at the end.
 void import_unfold(Importer& importer, const Node& node) {
   Steps s(importer, node);
-  const int x = s.operand({"self", "input"});
+  const int given = s.operand({"self", "input"});
+  const int x = s.at_least_1d(given);
   const size_t dim = s.dim_of(x, node.int_or("dimension", 0));
   const std::optional<int64_t> length = fixed_size(importer, node, x, dim);
   if (!length) return;
@@ -29,6 +30,7 @@ void import_unfold(Importer& importer, const Node& node) {
   order.erase(order.begin() + static_cast<int64_t>(dim) + 1);
   order.push_back(static_cast<int64_t>(dim) + 1);
   const int taken = s.take(x, static_cast<int64_t>(dim), places);
+  if (s.rank(given) == 0) return s.give(taken);
   s.give(s.permute(s.reshape(taken, apart), order));
 }
 

@@ -67,6 +67,10 @@ int put_part(Steps& s, const Node& view, const Value& result, int base, int writ
   return s.put_slice(base, dim, start, 1, source);
 }
 
+int put_on_diagonal(Steps& s, const Node& view, const Value&, int base, int written) {
+  return put_diagonal(s, view, base, written);
+}
+
 int put_nowhere(Steps&, const Node&, const Value&, int, int) { return -1; }
 
 // Ops whose results share the memory of their first input.
@@ -110,7 +114,7 @@ constexpr ViewRow kViews[] = {
     {"aten.moveaxis",         put_nowhere   },
     {"aten.tensor_split",     put_nowhere   },
     {"aten.expand_as",        put_nowhere   },
-    {"aten.diagonal",         put_nowhere   },
+    {"aten.diagonal",         put_on_diagonal},
     {"aten.unfold",           put_nowhere   },
 };
 

@@ -1,35 +1,12 @@
-// Each ATen op that the import knows by a row of its own, against ATen: the lowered program on the
-// reference backend gives what the interpreter gives. Inputs are random: floats in [-1, 1),
-// integers and booleans 0 or 1, so that they can be indices.
+// Each ATen op that the import knows by a row of its own, against ATen.
 #include <catch2/catch.hpp>
 
 #include "core/graph/graph.h"
+#include "tests/lowering/call_rows.h"
 #include "tests/lowering/lowering_helpers.h"
 
 namespace octet::test_decompositions {
 namespace {
-
-struct Row {
-  const char* inputs;
-  const char* results;  // the first one is compared, unless `returns` says which
-  const char* call;
-  const char* returns = "%y";
-};
-
-double difference_of(const Row& row) {
-  const std::string text = std::string("graph(") + row.inputs + "):\n      " + row.results + " = " +
-                           row.call + "\n      return (" + row.returns + ")";
-  return compare_with_interpreter(make_graph(text)).greatest;
-}
-
-void check_rows(std::initializer_list<Row> rows) {
-  for (const Row& row : rows) {
-    INFO(row.inputs << " : " << row.call);
-    double difference = INFINITY;
-    CHECK_NOTHROW(difference = difference_of(row));
-    CHECK(difference < 2e-5);
-  }
-}
 
 constexpr const char* kX = "%x: f32[2,3,4,6]";
 constexpr const char* kY = "%y: f32[2,3,4,6]";
