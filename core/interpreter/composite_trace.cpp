@@ -7,8 +7,8 @@
 #include <utility>
 
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/enum_tag.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/enum_tag.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -112,7 +112,11 @@ void trace_call(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     return op.callBoxedForDispatchKey(*key, *stack);
   }
   const auto first = stack->end() - static_cast<int64_t>(op.schema().arguments().size());
-  TracedCall call{std::move(target), &op.schema(), {first, stack->end()}, {}, {}};
+  TracedCall call{
+      std::move(target), &op.schema(), {first, stack->end()},
+        {},
+        {}
+  };
   stack->erase(first, stack->end());
   call.results = call.arguments;
   run_known(op, call.results);

@@ -133,9 +133,8 @@ class Replacement {
     if (element.kind() == TypeKind::OptionalType) {
       OptionalTensors tensors;
       for (const IValue& item : value.toListRef())
-        tensors.items.push_back(item.isNone() || !item.toTensor().defined()
-                                    ? nullptr
-                                    : value_of(item.toTensor()));
+        tensors.items.push_back(
+            item.isNone() || !item.toTensor().defined() ? nullptr : value_of(item.toTensor()));
       return tensors;
     }
     if (element.kind() == TypeKind::TensorType) return values_of(value.toTensorVector());
@@ -198,11 +197,9 @@ class Replacement {
     auto meta = call.metas.begin();
     for (const IValue& result : call.results) {
       if (result.isTensor()) {
-        values_[impl_of(result)] =
-            graph_.add_result(*added,
-                              added->results().empty() ? added->name()
-                                                       : graph_.fresh_name(added->name()),
-                              *meta++);
+        values_[impl_of(result)] = graph_.add_result(
+            *added, added->results().empty() ? added->name() : graph_.fresh_name(added->name()),
+            *meta++);
         continue;
       }
       if (!result.isTensorList()) throw Unfit();

@@ -264,13 +264,12 @@ void import_softmax(Importer& importer, const Node& node) {
 void import_layer_norm(Importer& importer, const Node& node) {
   const int64_t dims = static_cast<int64_t>(node.ints_or("normalized_shape", {}).size());
   import_norm_statistics(importer, node, importer.operand(node, "input"), dims);
-  importer.emit(
-      node, "layer_norm",
-      {
-          importer.operand(node, "input"), importer.operand(node, "weight"),
-          importer.operand(node, "bias")
+  importer.emit(node, "layer_norm",
+                {
+                    importer.operand(node, "input"), importer.operand(node, "weight"),
+                    importer.operand(node, "bias")
   },
-      {{"normalized_dims", dims}, {"eps", node.float_or("eps", 1e-5)}});
+                {{"normalized_dims", dims}, {"eps", node.float_or("eps", 1e-5)}});
 }
 
 void import_batch_norm(Importer& importer, const Node& node) {
@@ -315,6 +314,7 @@ constexpr ImportRow kComputeRows[] = {
     {"aten.adaptive_avg_pool2d",                  import_adaptive_avg_pool    },
     {"aten._adaptive_avg_pool2d",                 import_adaptive_avg_pool    },
     {"aten.adaptive_avg_pool3d",                  import_adaptive_avg_pool    },
+    {"aten._adaptive_avg_pool3d",                 import_adaptive_avg_pool    },
     {"aten.mean",                                 import_mean                 },
     {"aten.softmax",                              import_softmax              },
     {"aten._softmax",                             import_softmax              },

@@ -30,8 +30,7 @@ int is_negative(Steps& s, int x) {
 void import_signbit(Importer& importer, const Node& node) {
   Steps s(importer, node);
   const int x = s.self();
-  s.give(is_floating_point(s.dtype(x)) ? is_negative(s, x)
-                                       : s.compare("lt", x, s.number(0, x)));
+  s.give(is_floating_point(s.dtype(x)) ? is_negative(s, x) : s.compare("lt", x, s.number(0, x)));
 }
 
 void import_copysign(Importer& importer, const Node& node) {
@@ -48,8 +47,12 @@ void emit_known_extreme(Importer& importer, const Node& node, const char* functi
   const int both = s.arithmetic(function, a, b);
   s.give(s.where(s.compare("ne", a, a), b, s.where(s.compare("ne", b, b), a, both)));
 }
-void import_fmax(Importer& importer, const Node& node) { emit_known_extreme(importer, node, "maximum"); }
-void import_fmin(Importer& importer, const Node& node) { emit_known_extreme(importer, node, "minimum"); }
+void import_fmax(Importer& importer, const Node& node) {
+  emit_known_extreme(importer, node, "maximum");
+}
+void import_fmin(Importer& importer, const Node& node) {
+  emit_known_extreme(importer, node, "minimum");
+}
 
 void import_heaviside(Importer& importer, const Node& node) {
   Steps s(importer, node);
@@ -71,8 +74,7 @@ void emit_sum_of_powers(Importer& importer, const Node& node, double base) {
   const auto [a, b] = operands_of_reals(s, node);
   const int most = s.arithmetic("maximum", a, b), apart = s.unary("abs", s.sub(a, b));
   const int less = s.unary("exp", s.mul(apart, s.number(-std::log(base), apart)));
-  const int more =
-      s.add(most, s.mul(s.unary("log1p", less), s.number(1 / std::log(base), less)));
+  const int more = s.add(most, s.mul(s.unary("log1p", less), s.number(1 / std::log(base), less)));
   s.give(s.where(s.compare("eq", s.unary("abs", most), s.number(INFINITY, most)), most, more));
 }
 void import_logaddexp(Importer& importer, const Node& node) {
@@ -110,8 +112,8 @@ void import_angle(Importer& importer, const Node& node) {
   Steps s(importer, node);
   const int given = s.self();
   const int x = is_floating_point(s.dtype(given)) ? given : s.cast(given, DType::kFloat32);
-  const int turned = s.where(s.compare("lt", x, s.number(0, x)), s.number(std::numbers::pi, x),
-                             s.number(0, x));
+  const int turned =
+      s.where(s.compare("lt", x, s.number(0, x)), s.number(std::numbers::pi, x), s.number(0, x));
   s.give(s.where(s.compare("ne", x, x), x, s.cast(s.expand(turned, s.sizes(x)), s.dtype(x))));
 }
 

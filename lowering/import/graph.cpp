@@ -39,13 +39,13 @@ const ImportRow* find_row(std::span<const ImportRow> rows, const std::string& op
 
 const ImportRow* find_import_row(const std::string& op) {
   for (const auto& rows :
-       {compute_import_rows(), pointwise_import_rows(), shape_import_rows(),
-        quantization_import_rows(), statistics_import_rows(), recurrent_import_rows(),
-        attention_import_rows(), function_import_rows(), indexing_import_rows(),
-        rearrange_import_rows(), window_import_rows(), composed_import_rows(),
-        product_import_rows(), upsample_import_rows(), filled_import_rows(), control_import_rows(),
-        float_function_import_rows(), order_import_rows(), place_import_rows(),
-        pool_index_import_rows(), loss_import_rows()})
+       {compute_import_rows(),      pointwise_import_rows(),      shape_import_rows(),
+        quantization_import_rows(), statistics_import_rows(),     recurrent_import_rows(),
+        attention_import_rows(),    function_import_rows(),       indexing_import_rows(),
+        rearrange_import_rows(),    window_import_rows(),         composed_import_rows(),
+        product_import_rows(),      upsample_import_rows(),       filled_import_rows(),
+        control_import_rows(),      float_function_import_rows(), order_import_rows(),
+        place_import_rows(),        pool_index_import_rows(),     loss_import_rows()})
     if (const ImportRow* row = find_row(rows, op)) return row;
   return nullptr;
 }

@@ -101,11 +101,12 @@ void emit_index_put(Steps& s, int x, int values, std::vector<int> indices, bool 
 int with_masked(Steps& s, int x, int mask, int source) {
   const Sizes sizes = s.sizes(x);
   const int set = s.flatten(s.expand(mask, sizes));
-  const int counted = s.op("cumulative", {set}, s.sizes(set), DType::kInt64,
-                           {
-                               {"dim", int64_t{0}        },
-                               {"fn",  std::string("sum")}
-  });
+  const int counted =
+      s.op("cumulative",
+           {
+               set
+  },
+           s.sizes(set), DType::kInt64, {{"dim", int64_t{0}}, {"fn", std::string("sum")}});
   const int one = s.filled(DType::kInt64, {}, 1), zero = s.filled(DType::kInt64, {}, 0);
   // where nothing is taken, the first
   const int place = s.where(set, s.sub(counted, one), zero);
@@ -226,12 +227,14 @@ void import_index_reduce(Importer& importer, const Node& node) {
   Sizes wide(std::vector<SizeExpr>(s.rank(x), 1));
   wide[static_cast<size_t>(dim)] = s.sizes(source)[static_cast<size_t>(dim)];
   const int index = s.expand(s.reshape(s.operand("index"), wide), s.sizes(source));
-  s.give(s.op("scatter", {x, index, s.cast(source, s.dtype(x))}, s.sizes(x), s.dtype(x),
+  s.give(s.op("scatter",
               {
-                  {"dim",          dim                                },
-                  {"reduce",       word_of_argument(node, "reduce")},
-                  {"include_self", node.bool_or("include_self", true) }
-  }));
+                  x, index, s.cast(source, s.dtype(x))
+  },
+              s.sizes(x), s.dtype(x),
+              {{"dim", dim},
+               {"reduce", word_of_argument(node, "reduce")},
+               {"include_self", node.bool_or("include_self", true)}}));
 }
 
 // ---- where elements are
@@ -247,8 +250,7 @@ void give_both(Importer& importer, const Node& node, const std::string& kind, in
   }
   Steps s(importer, node);  // of a row of one element
   const int first = s.op(kind, {x}, s.sizes(x), s.dtype(x), std::move(attributes));
-  const int second =
-      importer.add_intermediate(node.name() + "_indices", DType::kInt64, s.sizes(x));
+  const int second = importer.add_intermediate(node.name() + "_indices", DType::kInt64, s.sizes(x));
   importer.program().ops.back().outputs.push_back(second);
   s.give(values[0], first);
   s.give(values[1], second);

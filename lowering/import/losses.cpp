@@ -19,10 +19,11 @@ void import_nll_loss(Importer& importer, const Node& node) {
   const int counts = s.compare("ne", target, ignored);
   target = s.where(counts, target, zero);
   const int at = s.unsqueeze(target, dim);
-  const int taken = s.op("gather", {x, at}, s.sizes(at), s.dtype(x),
+  const int taken = s.op("gather",
                          {
-                             {"dim", dim}
-  });
+                             x, at
+  },
+                         s.sizes(at), s.dtype(x), {{"dim", dim}});
   const int row = s.reshape(taken, s.sizes(target));
   const int share = weight < 0 ? s.filled(s.dtype(x), {}, 1)
                                : s.op("index", {weight, target}, s.sizes(target), s.dtype(x));

@@ -16,14 +16,13 @@ struct Sorted {
 
 Sorted sorted_along(Importer& importer, Steps& s, const Node& node, int x, int64_t dim) {
   Sorted sorted{-1, -1, static_cast<int64_t>(s.dim_of(x, dim))};
-  sorted.values = s.op("sort", {x}, s.sizes(x), s.dtype(x),
-                       {
-                           {"dim",        sorted.dim},
-                           {"descending", false     },
-                           {"stable",     true      }
-  });
-  sorted.indices =
-      importer.add_intermediate(node.name() + "_order", DType::kInt64, s.sizes(x));
+  sorted.values =
+      s.op("sort",
+           {
+               x
+  },
+           s.sizes(x), s.dtype(x), {{"dim", sorted.dim}, {"descending", false}, {"stable", true}});
+  sorted.indices = importer.add_intermediate(node.name() + "_order", DType::kInt64, s.sizes(x));
   importer.program().ops.back().outputs.push_back(sorted.indices);
   return sorted;
 }
@@ -31,10 +30,11 @@ Sorted sorted_along(Importer& importer, Steps& s, const Node& node, int x, int64
 // The elements at `place`, int64 and 1 along the dimension.
 void give_sorted(Steps& s, const Node& node, const Sorted& sorted, int place) {
   const auto taken = [&](int x) {
-    return s.op("gather", {x, place}, s.sizes(place), s.dtype(x),
+    return s.op("gather",
                 {
-                    {"dim", sorted.dim}
-    });
+                    x, place
+    },
+                s.sizes(place), s.dtype(x), {{"dim", sorted.dim}});
   };
   const std::vector<Value*> results = node.outputs();
   s.give(results[0], taken(sorted.values));

@@ -91,7 +91,8 @@ std::vector<int64_t> strided_places(Importer& importer, const Node& node) {
   if (is_known) {
     std::vector<int64_t> own;
     for (const Dim& stride : value->meta->strides) own.push_back(stride.value);
-    std::vector<int64_t> places(static_cast<size_t>(product(sizes)), node.int_or("storage_offset", 0));
+    std::vector<int64_t> places(static_cast<size_t>(product(sizes)),
+                                node.int_or("storage_offset", 0));
     const int64_t count = product(value->meta->shape());
     for (size_t i = 0; i < places.size(); ++i) {
       auto rest = static_cast<int64_t>(i);

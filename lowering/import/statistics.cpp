@@ -55,9 +55,7 @@ void import_prod(Importer& importer, const Node& node) {
       node.bool_or("keepdim", false));
 }
 
-int without_nan(Steps& s, int x) {
-  return s.where(s.compare("ne", x, x), s.number(0, x), x);
-}
+int without_nan(Steps& s, int x) { return s.where(s.compare("ne", x, x), s.number(0, x), x); }
 void import_nansum(Importer& importer, const Node& node) {
   Steps s(importer, node);
   s.give(s.reduce("sum", without_nan(s, s.operand("self")), node.ints_or("dim", {}),
@@ -69,7 +67,8 @@ void import_nanmean(Importer& importer, const Node& node) {
   const std::vector<int64_t> dims = node.ints_or("dim", {});
   const bool keeps = node.bool_or("keepdim", false);
   const int known = s.cast(s.compare("eq", x, x), s.dtype(x));
-  s.give(s.div(s.reduce("sum", without_nan(s, x), dims, keeps), s.reduce("sum", known, dims, keeps)));
+  s.give(
+      s.div(s.reduce("sum", without_nan(s, x), dims, keeps), s.reduce("sum", known, dims, keeps)));
 }
 
 void emit_group_norm(Importer& importer, const Node& node, int64_t groups) {
@@ -97,8 +96,7 @@ void import_native_group_norm(Importer& importer, const Node& node) {
     for (size_t d = 1; d < sizes.size(); ++d) count = count * sizes[d];
     const int64_t groups = node.int_or("group", 1);
     import_norm_statistics(
-        importer, node,
-        s.reshape(x, {sizes[0], SizeExpr(groups), floor_divide(count, groups)}), 1);
+        importer, node, s.reshape(x, {sizes[0], SizeExpr(groups), floor_divide(count, groups)}), 1);
   }
   emit_group_norm(importer, node, node.int_or("group", 1));
 }

@@ -27,11 +27,10 @@ TEST_CASE("what LibTorch composes is lowered by its parts", "[lowering][composit
 }
 // clang-format on
 
-TEST_CASE("what has no parts that are known is refused by its own name",
-          "[lowering][composites]") {
+TEST_CASE("what has no parts that are known is refused by its own name", "[lowering][composites]") {
   const auto error = [](const char* op) {
-    return error_of(make_graph(std::string("graph(%x: f32[3,3]):\n      %y: f32[3,3] = aten.") + op +
-                               ".default(%x)\n      return (%y)"));
+    return error_of(make_graph(std::string("graph(%x: f32[3,3]):\n      %y: f32[3,3] = aten.") +
+                               op + ".default(%x)\n      return (%y)"));
   };
   CHECK(error("cholesky").find("y (aten.cholesky.default)") != std::string::npos);
   // it is composed of others, of which one (a decomposition of matrices) is not known

@@ -117,6 +117,8 @@ Arranged tensors_of(const Program& program, const nb::args& positional, const nb
   const std::vector<nb::object> given = arrange(program, positional, named);
   for (size_t i = 0; i < given.size(); ++i) {
     arranged.tensors.emplace_back();
+    if (given[i].is_valid() && framework_of(given[i]) == Framework::kTorch)
+      arranged.framework = Framework::kTorch;
     if (program.inputs[i] < 0) continue;
     const std::string subject = subject_of(program, "input", program.inputs, i);
     if (!given[i].is_valid())
@@ -124,7 +126,6 @@ Arranged tensors_of(const Program& program, const nb::args& positional, const nb
           "session", subject,
           fmt::format("is missing, want {} inputs; give it by position or by name", given.size()));
     arranged.tensors.back() = tensor_of(given[i], subject);
-    if (framework_of(given[i]) == Framework::kTorch) arranged.framework = Framework::kTorch;
   }
   return arranged;
 }
