@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "backends/xnnpack/ops.h"
+#include "backends/xnnpack/own_kernels.h"
 #include "backends/xnnpack/stage.h"
 #include "lowering/program/stored_constant.h"
 
@@ -118,6 +119,27 @@ RowProductTerms row_product_terms(const Program& program, const ProgramOp& op) {
   const Tensor bias = constant_data(program.input(op, 2)).contiguous();
   std::copy_n(bias.data<float>(), terms.bias.size(), terms.bias.begin());
   return terms;
+}
+
+Verdict check_row_linear(const Program& program, const ProgramOp& op) {
+  return find_row_quantize(program, op) != nullptr
+             ? Verdict::accept()
+             : Verdict::refuse("its input is not quantized at run time");
+}
+
+std::vector<OwnStep> row_quantize_steps(const Program& program, const ProgramOp& op,
+                                        std::span<const Order>, Order, pthreadpool_t) {
+  return {
+      {{0}, row_quantization(program, op)}
+  };
+}
+
+std::vector<OwnStep> row_linear_steps(const Program& program, const ProgramOp& op,
+                                      std::span<const Order>, Order, pthreadpool_t pool) {
+  const ProgramTensor& x = program.input(op, 0);
+  return {
+      {{0}, RowProduct(row_product_terms(program, op), x.numel() / x.shape.back(), pool)}
+  };
 }
 
 }  // namespace octet::xnnpack
