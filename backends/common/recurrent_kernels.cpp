@@ -177,12 +177,15 @@ template <typename Cell, typename Weight, int64_t kLanes, int64_t kRows>
 
 template <typename Cell, typename Weight, int64_t kLanes, int64_t kRegisters>
 [[gnu::always_inline]] inline void run_panels(const RecurrentView& v) {
-  constexpr int64_t kFit = kRegisters / 2 / Cell::kGates, kRows = kFit > 8 ? 8 : kFit;
+  constexpr int64_t kRows = Cell::kGates == 1 ? 8 : kRegisters == 32 ? 4 : 2;
   for (int64_t panel = v.first_panel; panel < v.last_panel; ++panel) {
     int64_t row = v.first_row;
     for (; row + kRows <= v.last_row; row += kRows)
       multiply_tile<Cell, Weight, kLanes, kRows>(v, panel, row);
-    for (; row + 2 <= v.last_row; row += 2) multiply_tile<Cell, Weight, kLanes, 2>(v, panel, row);
+    if constexpr (kRows > 4)
+      for (; row + 4 <= v.last_row; row += 4) multiply_tile<Cell, Weight, kLanes, 4>(v, panel, row);
+    if constexpr (kRows > 2)
+      for (; row + 2 <= v.last_row; row += 2) multiply_tile<Cell, Weight, kLanes, 2>(v, panel, row);
     if (row < v.last_row) multiply_tile<Cell, Weight, kLanes, 1>(v, panel, row);
   }
 }

@@ -30,13 +30,11 @@ constexpr int64_t kLargeBatch = 16;
 
 constexpr std::align_val_t kAlignment{64};
 
-template <typename T>
-std::shared_ptr<T> aligned_zeros(int64_t count) {
-  const size_t bytes = static_cast<size_t>(count) * sizeof(T);
+std::shared_ptr<std::byte> aligned_zeros(size_t bytes) {
   void* memory = ::operator new(bytes, kAlignment);
   std::memset(memory, 0, bytes);
-  return std::shared_ptr<T>(static_cast<T*>(memory),
-                            [](T* p) { ::operator delete(p, kAlignment); });
+  return std::shared_ptr<std::byte>(static_cast<std::byte*>(memory),
+                                    [](std::byte* p) { ::operator delete(p, kAlignment); });
 }
 
 int64_t whole(int64_t value, int64_t step) { return (value + step - 1) / step; }
@@ -67,6 +65,26 @@ std::optional<std::vector<float>> find_row_scales(const ProgramTensor& w) {
   for (int64_t row = 0; row < rows; ++row)
     scales.push_back(scale.data<float>()[row / rows_of_scale]);
   return scales;
+}
+
+// The matrix in panels (recurrent_kernels.h); values: of all its elements.
+template <typename T>
+PackedBlock pack_panels(const T* values, int64_t units, int64_t gates, int64_t depth) {
+  const int64_t lanes = recurrent_panel_units(), panels = whole(units, lanes),
+                groups = whole(depth, kRecurrentDepth),
+                together = sizeof(T) == 1 ? kRecurrentDepth : 1;  // of the depth, for one lane
+  const size_t bytes =
+      static_cast<size_t>(panels * groups * kRecurrentDepth * gates * lanes) * sizeof(T);
+  PackedBlock block = {aligned_zeros(bytes), bytes};
+  T* const to = reinterpret_cast<T*>(block.bytes.get());
+  for_each_row(units, gates, [&](int64_t row, int64_t panel, int64_t gate, int64_t lane) {
+    for (int64_t k = 0; k < depth; ++k) {
+      const int64_t place = panel * groups * kRecurrentDepth / together + k / together;
+      to[((place * gates + gate) * lanes + lane) * together + k % together] =
+          values[row * depth + k];
+    }
+  });
+  return block;
 }
 
 }  // namespace
@@ -101,7 +119,8 @@ int64_t RecurrentLayer::Matrix::elements_per_panel() const {
 }
 
 RecurrentLayer::Matrix RecurrentLayer::pack(const ProgramTensor& weights, const ProgramTensor* bias,
-                                            std::string_view cell, int64_t gates, int64_t batch) {
+                                            std::string_view cell, int64_t gates, int64_t batch,
+                                            const KeepPacked& keep) {
   Matrix m;
   m.gates = gates;
   m.units = weights.shape[0] / gates;
@@ -112,9 +131,8 @@ RecurrentLayer::Matrix RecurrentLayer::pack(const ProgramTensor& weights, const 
       may_stay ? find_row_scales(weights) : std::nullopt;
   m.has_integers = scales.has_value();
   m.loop = find_recurrent_loop(cell, m.has_integers);
-  const int64_t lanes = recurrent_panel_units(), panels = m.panels_count(),
-                depth = whole(m.depth, kRecurrentDepth) * kRecurrentDepth;
-  const size_t vectors = static_cast<size_t>(panels * gates * lanes);
+  const int64_t lanes = recurrent_panel_units();
+  const size_t vectors = static_cast<size_t>(m.panels_count() * gates * lanes);
   m.bias.assign(vectors, 0.0f);
   m.scale.assign(m.has_integers ? vectors : 0, 0.0f);
   const Tensor biases = bias == nullptr ? Tensor() : constant_data(*bias).contiguous();
@@ -123,41 +141,29 @@ RecurrentLayer::Matrix RecurrentLayer::pack(const ProgramTensor& weights, const 
     if (biases.defined()) m.bias[at] = biases.data<float>()[row];
     if (scales) m.scale[at] = std::ldexp((*scales)[static_cast<size_t>(row)], -24);
   });
-  if (m.has_integers) {
-    const Tensor values = weights.stored->values.contiguous();
-    const std::shared_ptr<int8_t> packed = aligned_zeros<int8_t>(panels * depth * gates * lanes);
-    for_each_row(m.units, gates, [&](int64_t row, int64_t panel, int64_t gate, int64_t lane) {
-      for (int64_t k = 0; k < m.depth; ++k) {
-        const int64_t group = panel * (depth / kRecurrentDepth) + k / kRecurrentDepth;
-        packed.get()[((group * gates + gate) * lanes + lane) * kRecurrentDepth +
-                     k % kRecurrentDepth] = values.data<int8_t>()[row * m.depth + k];
-      }
-    });
-    m.panels = packed;
-  } else {
-    const Tensor values = constant_data(weights).contiguous();
-    const std::shared_ptr<float> packed = aligned_zeros<float>(panels * depth * gates * lanes);
-    for_each_row(m.units, gates, [&](int64_t row, int64_t panel, int64_t gate, int64_t lane) {
-      for (int64_t k = 0; k < m.depth; ++k)
-        packed.get()[((panel * depth + k) * gates + gate) * lanes + lane] =
-            values.data<float>()[row * m.depth + k];
-    });
-    m.panels = packed;
-  }
+  const auto make = [&] {
+    const Tensor values =
+        (m.has_integers ? weights.stored->values : constant_data(weights)).contiguous();
+    return m.has_integers ? pack_panels(values.data<int8_t>(), m.units, gates, m.depth)
+                          : pack_panels(values.data<float>(), m.units, gates, m.depth);
+  };
+  const std::string form = fmt::format("recurrent, {} gates, {} units, {}", gates, lanes,
+                                       m.has_integers ? "integers" : "floats");
+  m.panels = keep ? keep(weights, form, make) : make().bytes;
   return m;
 }
 
-RecurrentLayer::RecurrentLayer(const Program& program, const ProgramOp& op)
+RecurrentLayer::RecurrentLayer(const Program& program, const ProgramOp& op, const KeepPacked& keep)
     : steps_(program.input(op, kGates).shape[0]),
       batch_(program.input(op, kGates).shape[1]),
       is_reverse_(op.flag("reverse")) {
   const RecurrentCell* cell = find_recurrent_cell(op);
   OCTET_ASSERT(cell != nullptr, "the op was accepted");
-  weights_ =
-      pack(program.input(op, kWeights), op.has_input(kBias) ? &program.input(op, kBias) : nullptr,
-           cell->name, cell->gates, batch_);
+  const ProgramTensor* bias = op.has_input(kBias) ? &program.input(op, kBias) : nullptr;
+  weights_ = pack(program.input(op, kWeights), bias, cell->name, cell->gates, batch_, keep);
   if (op.has_input(kProjectionWeights))
-    projection_ = pack(program.input(op, kProjectionWeights), nullptr, kProjection, 1, batch_);
+    projection_ =
+        pack(program.input(op, kProjectionWeights), nullptr, kProjection, 1, batch_, keep);
 }
 
 int64_t RecurrentLayer::scratch_floats() const {

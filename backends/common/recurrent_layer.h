@@ -5,11 +5,14 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "backends/common/recurrent_kernels.h"
 #include "core/base/report.h"
+#include "lowering/program/packed_cache.h"
 #include "lowering/program/program.h"
 
 namespace octet {
@@ -24,12 +27,18 @@ struct RecurrentMemory {
   float* scratch;  // RecurrentLayer::scratch_floats() of them
 };
 
+// Packed bytes of a constant, aligned to vectors: what `pack` makes, or made before for the same
+// constant and the same `form`.
+using KeepPacked =
+    std::function<std::shared_ptr<std::byte>(const ProgramTensor& constant, const std::string& form,
+                                             const std::function<PackedBlock()>& pack)>;
+
 class RecurrentLayer {
  public:
   // Accepts what fits (check_recurrent) and has constant weights, bias and projection.
   static Verdict check(const Program& program, const ProgramOp& op);
   // Packs the weights of an accepted op.
-  RecurrentLayer(const Program& program, const ProgramOp& op);
+  RecurrentLayer(const Program& program, const ProgramOp& op, const KeepPacked& keep = {});
 
   bool has_integers() const { return weights_.has_integers; }
   int64_t scratch_floats() const;
@@ -41,7 +50,7 @@ class RecurrentLayer {
 
  private:
   struct Matrix {
-    std::shared_ptr<const void> panels;  // aligned to vectors
+    std::shared_ptr<const void> panels;
     std::vector<float> scale, bias;
     RecurrentLoop loop = nullptr;
     int64_t units = 0;
@@ -56,7 +65,7 @@ class RecurrentLayer {
   };
 
   static Matrix pack(const ProgramTensor& weights, const ProgramTensor* bias, std::string_view cell,
-                     int64_t gates, int64_t batch);
+                     int64_t gates, int64_t batch, const KeepPacked& keep);
   // Whether the units of each step are cut into parts, not the entries of the batch.
   bool cuts_units() const;
   void begin(const RecurrentMemory& memory, Part rows) const;
