@@ -69,7 +69,7 @@ bool is_float(const Program& program, int index) {
 
 }  // namespace
 
-Verdict check_row_quantize(const Program& program, const ProgramOp& op) {
+Verdict check_fake_quantize(const Program& program, const ProgramOp& op) {
   const int quantized = op.outputs[0];
   const std::vector<int64_t>& shape = program.input(op, 0).shape;
   if (op.inputs.size() != 1 || !is_float(program, op.inputs[0]) || !is_float(program, quantized) ||
@@ -81,6 +81,12 @@ Verdict check_row_quantize(const Program& program, const ProgramOp& op) {
   if (!find_row_blocks(shape, blocks))
     return Verdict::refuse(fmt::format(
         "the scales are of {} blocks of {}, want one per tensor or per row", blocks, shape));
+  return Verdict::accept();
+}
+
+Verdict check_row_quantize(const Program& program, const ProgramOp& op) {
+  if (const Verdict fits = check_fake_quantize(program, op); !fits) return fits;
+  const int quantized = op.outputs[0];
   const std::vector<int> results = program.results();
   if (std::find(results.begin(), results.end(), quantized) != results.end())
     return Verdict::refuse("its floats are an output or a state of the program");
@@ -131,6 +137,13 @@ std::vector<OwnStep> row_quantize_steps(const Program& program, const ProgramOp&
                                         std::span<const Order>, Order, pthreadpool_t) {
   return {
       {{0}, row_quantization(program, op)}
+  };
+}
+
+std::vector<OwnStep> fake_quantize_steps(const Program& program, const ProgramOp& op,
+                                         std::span<const Order>, Order, pthreadpool_t) {
+  return {
+      {{0}, RowFakeQuantization{row_quantization(program, op)}}
   };
 }
 

@@ -335,6 +335,7 @@ constexpr OwnRow kOwnRows[] = {
     {"matmul",                check_matmul,         matmul_steps,              kPlain     },
     {"recurrent",             check_own_recurrent,  recurrent_steps,           kPlain     },
     {"fake_quantize_dynamic", check_row_quantize,   row_quantize_steps,        kMakesBytes},
+    {"fake_quantize_dynamic", check_fake_quantize,  fake_quantize_steps,       kPlain     },
     {"linear",                check_row_linear,     row_linear_steps,          kReadsBytes},
     {"linear",                check_byte_linear,    byte_linear_steps,         kPlain     },
 };

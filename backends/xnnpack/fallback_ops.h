@@ -39,9 +39,9 @@ struct OwnOrders {
 };
 OwnOrders own_orders(const Program& program, const ProgramOp& op);
 
-using OwnKernel =
-    std::variant<StridedCopy, ByteSoftmax, RowQuantization, RowProduct, FloatMap, FloatSoftmax,
-                 LayerNorm, FloatProduct, ByteProduct, ByteLinear, ImageResize, Rotary, Recurrent>;
+using OwnKernel = std::variant<StridedCopy, ByteSoftmax, RowQuantization, RowFakeQuantization,
+                               RowProduct, FloatMap, FloatSoftmax, LayerNorm, FloatProduct,
+                               ByteProduct, ByteLinear, ImageResize, Rotary, Recurrent>;
 
 // Some inputs of the op, and what is done with their elements.
 struct OwnStep {

@@ -33,6 +33,8 @@ std::vector<OwnStep> byte_linear_steps(const Program& program, const ProgramOp& 
                                        std::span<const Order> from, Order to, pthreadpool_t pool);
 std::vector<OwnStep> row_quantize_steps(const Program& program, const ProgramOp& op,
                                         std::span<const Order> from, Order to, pthreadpool_t pool);
+std::vector<OwnStep> fake_quantize_steps(const Program& program, const ProgramOp& op,
+                                         std::span<const Order> from, Order to, pthreadpool_t pool);
 std::vector<OwnStep> row_linear_steps(const Program& program, const ProgramOp& op,
                                       std::span<const Order> from, Order to, pthreadpool_t pool);
 std::vector<OwnStep> recurrent_steps(const Program& program, const ProgramOp& op,
