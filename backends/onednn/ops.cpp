@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "backends/common/recurrent_layer.h"
 #include "backends/onednn/builder/conversions.h"
 #include "backends/onednn/emit/ops.h"
 #include "core/base/error.h"
@@ -90,17 +91,6 @@ Verdict check_rotary(const Program& program, const ProgramOp& op) {
   return check_inputs(program, op, 3);
 }
 
-Verdict check_recurrent(const Program& program, const ProgramOp& op) {
-  for (size_t i : {size_t{0}, size_t{1}, size_t{3}})
-    if (!op.has_input(i)) return Verdict::refuse(fmt::format("input {} is absent", i));
-  if (!program.input(op, 1).is_constant()) return Verdict::refuse("the weight is not constant");
-  if (op.has_input(2) && !program.input(op, 2).is_constant())
-    return Verdict::refuse("the bias is not constant");
-  if (op.has_input(5) && !program.input(op, 5).is_constant())
-    return Verdict::refuse("the projection is not constant");
-  return Verdict::accept();
-}
-
 Verdict check_upsample(const Program& program, const ProgramOp& op) {
   const size_t rank = program.input(op, 0).shape.size();
   if (rank != 4)
@@ -112,43 +102,43 @@ Verdict check_upsample(const Program& program, const ProgramOp& op) {
 }
 
 const OpRow kOps[] = {
-    {"conv",                  check_conv,      emit_conv                 },
-    {"conv_transpose",        check_conv,      emit_conv_transpose       },
-    {"linear",                check_linear,    emit_linear               },
-    {"matmul",                check_matmul,    emit_matmul               },
-    {"add",                   check_two,       emit_elementwise          },
-    {"sub",                   check_two,       emit_elementwise          },
-    {"mul",                   check_two,       emit_elementwise          },
-    {"div",                   check_two,       emit_binary               },
-    {"minimum",               check_two,       emit_binary               },
-    {"maximum",               check_two,       emit_binary               },
-    {"prelu",                 check_norm,      emit_prelu                },
-    {"max_pool",              check_pool,      emit_max_pool             },
-    {"avg_pool",              check_pool,      emit_avg_pool             },
-    {"adaptive_avg_pool",     check_pool,      emit_adaptive_avg_pool    },
-    {"mean",                  no_check,        emit_mean                 },
-    {"reduce",                no_check,        emit_reduce               },
-    {"group_norm",            check_norm,      emit_group_norm           },
-    {"recurrent",             check_recurrent, emit_recurrent            },
-    {"upsample",              check_upsample,  emit_upsample             },
-    {"clamp",                 no_check,        emit_clamp                },
-    {"unary",                 no_check,        emit_unary                },
-    {"softmax",               no_check,        emit_softmax              },
-    {"layer_norm",            check_norm,      emit_layer_norm           },
-    {"rms_norm",              check_norm,      emit_rms_norm             },
-    {"rotary",                check_rotary,    emit_rotary               },
-    {"batch_norm",            check_norm,      emit_batch_norm           },
-    {"quantize",              no_check,        emit_requantize           },
-    {"dequantize",            no_check,        emit_requantize           },
-    {"fake_quantize_dynamic", no_check,        emit_fake_quantize_dynamic},
-    {"requantize",            no_check,        emit_requantize           },
-    {"reshape",               no_check,        emit_reshape              },
-    {"permute",               no_check,        emit_permute              },
-    {"cat",                   no_check,        emit_cat                  },
-    {"slice",                 no_check,        emit_slice                },
-    {"expand",                no_check,        emit_expand               },
-    {"pad",                   no_check,        emit_pad                  },
-    {"copy",                  no_check,        emit_copy                 },
+    {"conv",                  check_conv,            emit_conv                 },
+    {"conv_transpose",        check_conv,            emit_conv_transpose       },
+    {"linear",                check_linear,          emit_linear               },
+    {"matmul",                check_matmul,          emit_matmul               },
+    {"add",                   check_two,             emit_elementwise          },
+    {"sub",                   check_two,             emit_elementwise          },
+    {"mul",                   check_two,             emit_elementwise          },
+    {"div",                   check_two,             emit_binary               },
+    {"minimum",               check_two,             emit_binary               },
+    {"maximum",               check_two,             emit_binary               },
+    {"prelu",                 check_norm,            emit_prelu                },
+    {"max_pool",              check_pool,            emit_max_pool             },
+    {"avg_pool",              check_pool,            emit_avg_pool             },
+    {"adaptive_avg_pool",     check_pool,            emit_adaptive_avg_pool    },
+    {"mean",                  no_check,              emit_mean                 },
+    {"reduce",                no_check,              emit_reduce               },
+    {"group_norm",            check_norm,            emit_group_norm           },
+    {"recurrent",             RecurrentLayer::check, emit_recurrent            },
+    {"upsample",              check_upsample,        emit_upsample             },
+    {"clamp",                 no_check,              emit_clamp                },
+    {"unary",                 no_check,              emit_unary                },
+    {"softmax",               no_check,              emit_softmax              },
+    {"layer_norm",            check_norm,            emit_layer_norm           },
+    {"rms_norm",              check_norm,            emit_rms_norm             },
+    {"rotary",                check_rotary,          emit_rotary               },
+    {"batch_norm",            check_norm,            emit_batch_norm           },
+    {"quantize",              no_check,              emit_requantize           },
+    {"dequantize",            no_check,              emit_requantize           },
+    {"fake_quantize_dynamic", no_check,              emit_fake_quantize_dynamic},
+    {"requantize",            no_check,              emit_requantize           },
+    {"reshape",               no_check,              emit_reshape              },
+    {"permute",               no_check,              emit_permute              },
+    {"cat",                   no_check,              emit_cat                  },
+    {"slice",                 no_check,              emit_slice                },
+    {"expand",                no_check,              emit_expand               },
+    {"pad",                   no_check,              emit_pad                  },
+    {"copy",                  no_check,              emit_copy                 },
 };
 
 }  // namespace

@@ -2,9 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include <fmt/format.h>
-
 #include "backends/reference/kernel.h"
+#include "lowering/program/recurrent.h"
 
 namespace octet::reference {
 namespace {
@@ -37,22 +36,20 @@ double relu_unit(const double* given, const double* own, int64_t, double, double
 }
 
 struct Cell {
-  const char* name;
-  int64_t gates;
+  std::string_view name;
   Unit unit;
 };
 constexpr Cell kCells[] = {
-    {"lstm", 4, lstm_unit},
-    {"gru",  3, gru_unit },
-    {"tanh", 1, tanh_unit},
-    {"relu", 1, relu_unit},
+    {"lstm", lstm_unit},
+    {"gru",  gru_unit },
+    {"tanh", tanh_unit},
+    {"relu", relu_unit},
 };
 
-const Cell* find_cell(const ProgramOp& op) {
-  const std::string name = op.text("cell", "");
-  for (const Cell& cell : kCells)
-    if (name == cell.name) return &cell;
-  return nullptr;
+Unit unit_of(const RecurrentCell& cell) {
+  return std::find_if(std::begin(kCells), std::end(kCells),
+                      [&](const Cell& row) { return row.name == cell.name; })
+      ->unit;
 }
 
 // result[n, row] = bias[row] + the sum of x[n, k] * w[row, k]; x [batch, columns].
@@ -68,7 +65,8 @@ void multiply(const double* x, const Reals<double>& w, const Buffer<double>& bia
 }
 
 void recurrent(const KernelCall& call) {
-  const Cell& cell = *find_cell(call.op);
+  const RecurrentCell& cell = *find_recurrent_cell(call.op);
+  const Unit unit = unit_of(cell);
   const int64_t steps = call.input_shape(0)[0], batch = call.input_shape(0)[1],
                 rows = call.input_shape(1)[0], width = call.input_shape(1)[1],
                 hidden = rows / cell.gates;
@@ -91,8 +89,8 @@ void recurrent(const KernelCall& call) {
       const int64_t first = i / hidden * rows + i % hidden;
       const double before = projection ? 0 : state[static_cast<size_t>(i)];  // lstm reads none
       fresh[static_cast<size_t>(i)] =
-          cell.unit(given.data() + t * batch * rows + first, own.data() + first, hidden, before,
-                    &cells[static_cast<size_t>(i)]);
+          unit(given.data() + t * batch * rows + first, own.data() + first, hidden, before,
+               &cells[static_cast<size_t>(i)]);
     }
     if (projection)
       multiply(fresh.data(), *projection, none, hidden, state);
@@ -102,55 +100,6 @@ void recurrent(const KernelCall& call) {
   }
   store<double>(call, y);
   if (call.outputs.size() > 1) store<double>(call, cells, 1);
-}
-
-// ---- check
-
-Verdict check_shape(const char* what, const std::vector<int64_t>& shape,
-                    const std::vector<int64_t>& want) {
-  if (shape == want) return Verdict::accept();
-  return Verdict::refuse(
-      fmt::format("{} has shape {}, want {}", what, shape_text(shape), shape_text(want)));
-}
-
-Verdict check_recurrent(const Program& program, const ProgramOp& op) {
-  const Cell* cell = find_cell(op);
-  if (cell == nullptr)
-    return Verdict::refuse(fmt::format("unknown cell \"{}\"", op.text("cell", "")));
-  const bool has_cells = cell->unit == lstm_unit;
-  const bool may_project = has_cells && op.inputs.size() == 6;
-  if ((op.inputs.size() != (has_cells ? 5u : 4u) && !may_project) ||
-      op.outputs.size() != (has_cells ? 2u : 1u))
-    return Verdict::refuse(fmt::format("{} has {} inputs and {} outputs", cell->name,
-                                       op.inputs.size(), op.outputs.size()));
-  for (size_t i = 0; i < op.inputs.size(); ++i)
-    if (i != 2 && i != 5 && op.inputs[i] < 0)
-      return Verdict::refuse(fmt::format("recurrent lacks input {}", i));
-  const std::vector<int64_t>& p = find_input(program, op, 0)->shape;
-  const std::vector<int64_t>& r = find_input(program, op, 1)->shape;
-  const int64_t hidden = r.empty() ? 0 : r[0] / cell->gates;
-  const bool is_projected = op.has_input(5);
-  if (p.size() != 3 || r.size() != 2 || r[0] != cell->gates * hidden || p[2] != r[0] ||
-      (!is_projected && r[1] != hidden))
-    return Verdict::refuse(fmt::format("gates {} do not fit weights {} of {}", shape_text(p),
-                                       shape_text(r), cell->name));
-  const auto output = [&](size_t i) { return program.tensor(op.outputs[i]).shape; };
-  if (const ProgramTensor* bias = find_input(program, op, 2))
-    if (Verdict fits = check_shape("the bias", bias->shape, {r[0]}); !fits) return fits;
-  const std::vector<int64_t> state = {p[1], r[1]}, cells = {p[1], hidden};
-  if (Verdict fits = check_shape("a state", find_input(program, op, 3)->shape, state); !fits)
-    return fits;
-  if (has_cells)
-    if (Verdict fits = check_shape("a state", find_input(program, op, 4)->shape, cells); !fits)
-      return fits;
-  if (is_projected)
-    if (Verdict fits =
-            check_shape("the projection", find_input(program, op, 5)->shape, {r[1], hidden});
-        !fits)
-      return fits;
-  if (Verdict fits = check_shape("the output", output(0), {p[0], p[1], r[1]}); !fits || !has_cells)
-    return fits;
-  return check_shape("the cell state", output(1), cells);
 }
 
 constexpr KernelRow kRecurrentKernels[] = {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "backends/xnnpack/compile.h"
+#include "backends/xnnpack/dynamic.h"
 #include "backends/xnnpack/library.h"
 #include "backends/xnnpack/ops.h"
 #include "core/base/error.h"
@@ -28,7 +29,8 @@ std::unique_ptr<CompiledSegment> XNNPACKBackend::compile(const Program& program,
           "xnnpack", op.name,
           fmt::format("cannot run {}: {}; lower the model again", op.kind, verdict.reason()));
     ops.push_back(&op);
-    if (op.kind == "fake_quantize_dynamic") bytes.insert(op.outputs[0]);
+    if (op.kind == "fake_quantize_dynamic" && xnnpack::check_row_quantize(program, op))
+      bytes.insert(op.outputs[0]);
   }
   for (int index : segment.outputs)
     if (bytes.contains(index))

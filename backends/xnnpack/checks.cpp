@@ -134,7 +134,8 @@ Verdict check_all(const Program& program, const ProgramOp& op, Checks... checks)
 }  // namespace
 
 Verdict check_activations(const Program& program, const ProgramOp& op) {
-  if (op.inputs.empty() || op.outputs.size() != 1)
+  const size_t most_outputs = op.kind == "recurrent" ? 2 : 1;
+  if (op.inputs.empty() || op.outputs.empty() || op.outputs.size() > most_outputs)
     return Verdict::refuse("it has no input or several outputs");
   bool reads_activation = false;
   for (size_t i = 0; i < op.inputs.size(); ++i) {

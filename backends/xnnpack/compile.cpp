@@ -28,7 +28,7 @@ struct BorderCopy {
 struct HostCall {
   std::variant<Shuffle, OwnKernel> how;
   std::vector<const std::byte*> from;
-  std::byte* to;
+  std::vector<std::byte*> to;
 };
 
 struct HostMemory {
@@ -38,22 +38,25 @@ struct HostMemory {
 
 template <typename How>
 void run_own(const How& how, const HostCall& call, const HostMemory& memory) {
+  std::byte* const to = call.to[0];
   if constexpr (requires { how.run(call.from, call.to, memory.scratch, memory.pool); }) {
     how.run(call.from, call.to, memory.scratch, memory.pool);
+  } else if constexpr (requires { how.run(call.from, to, memory.scratch, memory.pool); }) {
+    how.run(call.from, to, memory.scratch, memory.pool);
   } else if constexpr (requires { how.scratch_bytes(); }) {
-    xnnpack::run(how, call.from, call.to, memory.scratch, memory.pool);
-  } else if constexpr (requires { how.run(call.from[0], call.to, memory.pool); }) {
-    how.run(call.from[0], call.to, memory.pool);
-  } else if constexpr (requires { xnnpack::run(how, call.from[0], call.to, memory.pool); }) {
-    xnnpack::run(how, call.from[0], call.to, memory.pool);
+    xnnpack::run(how, call.from, to, memory.scratch, memory.pool);
+  } else if constexpr (requires { how.run(call.from[0], to, memory.pool); }) {
+    how.run(call.from[0], to, memory.pool);
+  } else if constexpr (requires { xnnpack::run(how, call.from[0], to, memory.pool); }) {
+    xnnpack::run(how, call.from[0], to, memory.pool);
   } else {
-    xnnpack::run(how, call.from[0], call.to);
+    xnnpack::run(how, call.from[0], to);
   }
 }
 
 void run_host(const HostCall& call, const HostMemory& memory) {
   if (const Shuffle* shuffle = std::get_if<Shuffle>(&call.how))
-    return xnnpack::run(*shuffle, call.from[0], call.to);
+    return xnnpack::run(*shuffle, call.from[0], call.to[0]);
   std::visit([&](const auto& how) { run_own(how, call, memory); }, std::get<OwnKernel>(call.how));
 }
 
@@ -193,7 +196,8 @@ class XNNPACKSegment : public CompiledSegment {
   }
 
   void add(const Program& program, const HostStep& step, std::vector<HostCall>& calls) {
-    std::byte* const to = buffer(program, step.to);
+    std::vector<std::byte*> to = {buffer(program, step.to)};
+    for (const BufferKey& key : step.further) to.push_back(buffer(program, key));
     if (step.op == nullptr) {
       const Shuffle shuffle =
           shuffle_of(program, step.from[0].tensor, step.from[0].order, step.to.order, false);
@@ -212,7 +216,8 @@ class XNNPACKSegment : public CompiledSegment {
       report({step.op->name}, step.op->kind, "own",
              layout_of(program, step.op->inputs, step.op->outputs[0]));
     }
-    if (step.op->kind == "linear") release_weights(program, *step.op);
+    if (step.op->kind == "linear" || step.op->kind == "recurrent")
+      release_weights(program, *step.op);
   }
 
   // "f32 f32 -> s8": what an op reads and writes.

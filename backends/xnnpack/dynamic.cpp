@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "backends/xnnpack/ops.h"
+#include "backends/xnnpack/own_kernels.h"
 #include "backends/xnnpack/stage.h"
 #include "lowering/program/stored_constant.h"
 
@@ -68,7 +69,7 @@ bool is_float(const Program& program, int index) {
 
 }  // namespace
 
-Verdict check_row_quantize(const Program& program, const ProgramOp& op) {
+Verdict check_fake_quantize(const Program& program, const ProgramOp& op) {
   const int quantized = op.outputs[0];
   const std::vector<int64_t>& shape = program.input(op, 0).shape;
   if (op.inputs.size() != 1 || !is_float(program, op.inputs[0]) || !is_float(program, quantized) ||
@@ -80,6 +81,12 @@ Verdict check_row_quantize(const Program& program, const ProgramOp& op) {
   if (!find_row_blocks(shape, blocks))
     return Verdict::refuse(fmt::format(
         "the scales are of {} blocks of {}, want one per tensor or per row", blocks, shape));
+  return Verdict::accept();
+}
+
+Verdict check_row_quantize(const Program& program, const ProgramOp& op) {
+  if (const Verdict fits = check_fake_quantize(program, op); !fits) return fits;
+  const int quantized = op.outputs[0];
   const std::vector<int> results = program.results();
   if (std::find(results.begin(), results.end(), quantized) != results.end())
     return Verdict::refuse("its floats are an output or a state of the program");
@@ -118,6 +125,34 @@ RowProductTerms row_product_terms(const Program& program, const ProgramOp& op) {
   const Tensor bias = constant_data(program.input(op, 2)).contiguous();
   std::copy_n(bias.data<float>(), terms.bias.size(), terms.bias.begin());
   return terms;
+}
+
+Verdict check_row_linear(const Program& program, const ProgramOp& op) {
+  return find_row_quantize(program, op) != nullptr
+             ? Verdict::accept()
+             : Verdict::refuse("its input is not quantized at run time");
+}
+
+std::vector<OwnStep> row_quantize_steps(const Program& program, const ProgramOp& op,
+                                        std::span<const Order>, Order, pthreadpool_t) {
+  return {
+      {{0}, row_quantization(program, op)}
+  };
+}
+
+std::vector<OwnStep> fake_quantize_steps(const Program& program, const ProgramOp& op,
+                                         std::span<const Order>, Order, pthreadpool_t) {
+  return {
+      {{0}, RowFakeQuantization{row_quantization(program, op)}}
+  };
+}
+
+std::vector<OwnStep> row_linear_steps(const Program& program, const ProgramOp& op,
+                                      std::span<const Order>, Order, pthreadpool_t pool) {
+  const ProgramTensor& x = program.input(op, 0);
+  return {
+      {{0}, RowProduct(row_product_terms(program, op), x.numel() / x.shape.back(), pool)}
+  };
 }
 
 }  // namespace octet::xnnpack

@@ -7,7 +7,9 @@
 
 namespace octet::xnnpack {
 
-// Accepts a fake_quantize_dynamic when all that read it in the program are linears that can
+// Accepts a fake_quantize_dynamic whose scales are per tensor or per row, whoever reads its floats.
+Verdict check_fake_quantize(const Program& program, const ProgramOp& op);
+// Accepts one of these when all that read it in the program are linears that can
 // multiply integers; after check_activations. (Then its floats are never needed.) The reason of a
 // refusal names the op that stands in the way.
 Verdict check_row_quantize(const Program& program, const ProgramOp& op);

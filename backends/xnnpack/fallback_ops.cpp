@@ -302,27 +302,6 @@ std::vector<OwnStep> softmax_steps(const Program& program, const ProgramOp& op,
   };
 }
 
-Verdict check_own_linear(const Program& program, const ProgramOp& op) {
-  return find_row_quantize(program, op) != nullptr
-             ? Verdict::accept()
-             : Verdict::refuse("its input is not quantized at run time");
-}
-
-std::vector<OwnStep> quantize_steps(const Program& program, const ProgramOp& op,
-                                    std::span<const Order>, Order, pthreadpool_t) {
-  return {
-      {{0}, row_quantization(program, op)}
-  };
-}
-
-std::vector<OwnStep> linear_steps(const Program& program, const ProgramOp& op,
-                                  std::span<const Order>, Order, pthreadpool_t pool) {
-  const ProgramTensor& x = program.input(op, 0);
-  return {
-      {{0}, RowProduct(row_product_terms(program, op), x.numel() / x.shape.back(), pool)}
-  };
-}
-
 struct OwnRow {
   std::string_view kind;
   Verdict (*check)(const Program&, const ProgramOp&);
@@ -354,8 +333,10 @@ constexpr OwnRow kOwnRows[] = {
     {"rms_norm",              check_layer_norm,     layer_norm_steps,          kPlain     },
     {"rotary",                check_rotary,         rotary_steps,              kPlain     },
     {"matmul",                check_matmul,         matmul_steps,              kPlain     },
-    {"fake_quantize_dynamic", check_row_quantize,   quantize_steps,            kMakesBytes},
-    {"linear",                check_own_linear,     linear_steps,              kReadsBytes},
+    {"recurrent",             check_own_recurrent,  recurrent_steps,           kPlain     },
+    {"fake_quantize_dynamic", check_row_quantize,   row_quantize_steps,        kMakesBytes},
+    {"fake_quantize_dynamic", check_fake_quantize,  fake_quantize_steps,       kPlain     },
+    {"linear",                check_row_linear,     row_linear_steps,          kReadsBytes},
     {"linear",                check_byte_linear,    byte_linear_steps,         kPlain     },
 };
 

@@ -1,6 +1,6 @@
 // Ops of a segment that XNNPACK lacks, done between two stages by ourselves, so that they break no
 // segment: copies of elements and tables of bytes, in whatever memory order the tensors are;
-// functions, softmax, layer norm; products of two activations, and linears on activations that are
+// functions, softmax, layer norm; recurrent layers; products of two activations, and linears on activations that are
 // quantized at run time.
 #pragma once
 
@@ -17,6 +17,7 @@
 #include "backends/xnnpack/kernels/float_product.h"
 #include "backends/xnnpack/kernels/float_softmax.h"
 #include "backends/xnnpack/kernels/layer_norm.h"
+#include "backends/xnnpack/kernels/recurrent.h"
 #include "backends/xnnpack/kernels/resize.h"
 #include "backends/xnnpack/kernels/rotary.h"
 #include "backends/xnnpack/kernels/row_product.h"
@@ -38,9 +39,9 @@ struct OwnOrders {
 };
 OwnOrders own_orders(const Program& program, const ProgramOp& op);
 
-using OwnKernel =
-    std::variant<StridedCopy, ByteSoftmax, RowQuantization, RowProduct, FloatMap, FloatSoftmax,
-                 LayerNorm, FloatProduct, ByteProduct, ByteLinear, ImageResize, Rotary>;
+using OwnKernel = std::variant<StridedCopy, ByteSoftmax, RowQuantization, RowFakeQuantization,
+                               RowProduct, FloatMap, FloatSoftmax, LayerNorm, FloatProduct,
+                               ByteProduct, ByteLinear, ImageResize, Rotary, Recurrent>;
 
 // Some inputs of the op, and what is done with their elements.
 struct OwnStep {

@@ -51,10 +51,12 @@ std::vector<OwnStep> float_map_steps(const Program& program, const ProgramOp& op
                                      std::span<const Order>, Order, pthreadpool_t) {
   const std::string fn = op.text("fn", "");
   const RealFunction* function = find_real_function(fn);
+  const double alpha = op.real("alpha", function->alpha);
+  const FloatLoop loop = find_float_loop(fn == "pow" && alpha == 2 ? "square" : fn);
   return {
       {{0},
-       FloatMap{program.output(op).numel(), find_float_loop(fn), function,
-                op.real("alpha", function->alpha), op.real("threshold", kSoftplusThreshold)}}
+       FloatMap{program.output(op).numel(), loop, function, alpha,
+                op.real("threshold", kSoftplusThreshold)}}
   };
 }
 

@@ -1,6 +1,6 @@
 // Our own arithmetic in place of what XNNPACK lacks, as rows of fallback_ops.cpp: functions of
 // floats, softmax of floats, layer norm, rotary embeddings, products of two activations, linears
-// on bytes, other sizes of images. Checks come after check_activations; steps are of accepted ops.
+// on bytes, recurrent layers, other sizes of images. Checks come after check_activations; steps are of accepted ops.
 #pragma once
 
 #include "backends/xnnpack/fallback_ops.h"
@@ -14,6 +14,8 @@ Verdict check_rotary(const Program& program, const ProgramOp& op);
 Verdict check_resize(const Program& program, const ProgramOp& op);
 Verdict check_matmul(const Program& program, const ProgramOp& op);
 Verdict check_byte_linear(const Program& program, const ProgramOp& op);
+Verdict check_row_linear(const Program& program, const ProgramOp& op);
+Verdict check_own_recurrent(const Program& program, const ProgramOp& op);
 
 std::vector<OwnStep> float_map_steps(const Program& program, const ProgramOp& op,
                                      std::span<const Order> from, Order to, pthreadpool_t pool);
@@ -29,5 +31,13 @@ std::vector<OwnStep> matmul_steps(const Program& program, const ProgramOp& op,
                                   std::span<const Order> from, Order to, pthreadpool_t pool);
 std::vector<OwnStep> byte_linear_steps(const Program& program, const ProgramOp& op,
                                        std::span<const Order> from, Order to, pthreadpool_t pool);
+std::vector<OwnStep> row_quantize_steps(const Program& program, const ProgramOp& op,
+                                        std::span<const Order> from, Order to, pthreadpool_t pool);
+std::vector<OwnStep> fake_quantize_steps(const Program& program, const ProgramOp& op,
+                                         std::span<const Order> from, Order to, pthreadpool_t pool);
+std::vector<OwnStep> row_linear_steps(const Program& program, const ProgramOp& op,
+                                      std::span<const Order> from, Order to, pthreadpool_t pool);
+std::vector<OwnStep> recurrent_steps(const Program& program, const ProgramOp& op,
+                                     std::span<const Order> from, Order to, pthreadpool_t pool);
 
 }  // namespace octet::xnnpack

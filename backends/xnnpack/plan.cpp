@@ -126,6 +126,10 @@ class Planner {
     } else {
       occurrences_[output].push_back({form, kOwn});
     }
+    for (size_t i = 1; i < op.outputs.size(); ++i) {
+      step.further.push_back(key_of(op.outputs[i], Form::kPlain));
+      occurrences_[op.outputs[i]].push_back({Form::kPlain, kOwn});
+    }
     plan_.stages.back().before.push_back(std::move(step));
   }
 

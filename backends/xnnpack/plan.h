@@ -31,6 +31,7 @@ struct HostStep {
   const ProgramOp* op;          // null: the copy
   std::vector<BufferKey> from;  // the op's inputs; constants in row-major order, absent ones as -1
   BufferKey to;
+  std::vector<BufferKey> further = {};  // what the op makes beside its first output
 };
 
 struct Stage {

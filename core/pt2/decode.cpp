@@ -69,11 +69,20 @@ Dim decode_dim(const schema::SymInt& from) {
   return {has_hint ? symbol.get_hint()->get_as_int() : -1, symbol.get_expr_str()};
 }
 
+bool is_symbol(ValueKind kind) {
+  return kind == ValueKind::kSymInt || kind == ValueKind::kSymFloat || kind == ValueKind::kSymBool;
+}
+
 std::vector<Value*> use_tensors(const std::vector<schema::TensorArgument>& from, const Graph& graph,
-                                const std::string& where) {
+                                const std::string& where, ListItems items = ListItems::kTensors) {
   std::vector<Value*> values;
-  for (const schema::TensorArgument& tensor : from)
-    values.push_back(use(graph, tensor.get_name(), ValueKind::kTensor, where));
+  for (const schema::TensorArgument& tensor : from) {
+    const Value* known = graph.find_value(tensor.get_name());
+    const bool may_be =
+        items == ListItems::kOperands && known != nullptr && is_symbol(known->kind());
+    values.push_back(
+        use(graph, tensor.get_name(), may_be ? known->kind() : ValueKind::kTensor, where));
+  }
   return values;
 }
 
@@ -217,14 +226,14 @@ Argument decode_literal(const schema::Argument& from, const Graph& graph,
 
 }  // namespace
 
-Argument decode_argument(const schema::Argument& from, const Graph& graph,
-                         const std::string& where) {
+Argument decode_argument(const schema::Argument& from, const Graph& graph, const std::string& where,
+                         ListItems items) {
   using Tag = schema::Argument::Tag;
   switch (from.tag()) {
     case Tag::AS_TENSOR:
       return use(graph, from.get_as_tensor().get_name(), ValueKind::kTensor, where);
     case Tag::AS_TENSORS:
-      return use_tensors(from.get_as_tensors(), graph, where);
+      return use_tensors(from.get_as_tensors(), graph, where, items);
     case Tag::AS_OPTIONAL_TENSOR:
       return OptionalTensor{use_optional(from.get_as_optional_tensor(), graph, where)};
     case Tag::AS_OPTIONAL_TENSORS:

@@ -14,9 +14,11 @@ namespace schema = torch::_export;
 
 // An argument that uses values of `graph`. where: "node 3 (aten.add.Tensor): argument \"other\"",
 // for messages. Throws Error when it uses a value that is not defined yet or is of another kind, or
-// holds a number the schema does not have.
-Argument decode_argument(const schema::Argument& from, const Graph& graph,
-                         const std::string& where);
+// holds a number the schema does not have. items: of a list of tensors; among the operands of a
+// branch or a loop torch names symbols in it too.
+enum class ListItems { kTensors, kOperands };
+Argument decode_argument(const schema::Argument& from, const Graph& graph, const std::string& where,
+                         ListItems items = ListItems::kTensors);
 
 TensorMeta decode_meta(const schema::TensorMeta& from, const Graph& graph,
                        const std::string& where);

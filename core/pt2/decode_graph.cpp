@@ -203,10 +203,14 @@ ArgumentKind decode_kind(const std::optional<int64_t>& kind, const Graph& graph,
 
 void decode_node(const schema::Node& from, size_t index, Graph& graph, const ValueTables& tables) {
   const std::string where = fmt::format("node {} ({})", index, from.get_target());
+  const ListItems items = from.get_target().starts_with("torch.ops.higher_order.")
+                              ? ListItems::kOperands
+                              : ListItems::kTensors;
   std::vector<NamedArgument> arguments;
   for (const schema::NamedArgument& argument : from.get_inputs()) {
     const std::string slot = fmt::format("{}: argument \"{}\"", where, argument.get_name());
-    arguments.push_back({argument.get_name(), decode_argument(argument.get_arg(), graph, slot),
+    arguments.push_back({argument.get_name(),
+                         decode_argument(argument.get_arg(), graph, slot, items),
                          decode_kind(argument.get_kind(), graph, slot)});
   }
   // Files of before schema 8.8 do not name their nodes: the first result's name serves.

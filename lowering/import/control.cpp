@@ -17,7 +17,7 @@ namespace {
 struct BodyCall {
   Importer& importer;
   const Node& node;
-  std::vector<Value*> operands = {};  // null: no tensor
+  std::vector<Value*> operands = {};  // tensors and numbers; null: neither
   std::vector<int64_t> bodies = {};   // positions in Program::bodies
   std::string why = {};
 };
@@ -34,15 +34,15 @@ void add_operands(BodyCall& call, size_t index) {
   const Argument& argument = call.node.arguments()[index].value;
   if (const std::vector<Value*>* values = argument.find<std::vector<Value*>>()) {
     for (Value* value : *values) {
-      const bool is_tensor = value->kind() == ValueKind::kTensor;
-      if (!is_tensor && value->kind() != ValueKind::kSymInt)
+      if (value->kind() != ValueKind::kTensor && !is_number(value->kind()))
         call.why = fmt::format("takes %{}, which is no tensor", value->name());
-      call.operands.push_back(is_tensor ? value : nullptr);
+      call.operands.push_back(value);
     }
   } else if (const SymIntList* list = argument.find<SymIntList>()) {
     for (const std::variant<int64_t, Value*>& item : list->items) {
-      if (std::holds_alternative<int64_t>(item)) call.why = "takes a number";
-      call.operands.push_back(nullptr);
+      Value* const* value = std::get_if<Value*>(&item);
+      if (value == nullptr) call.why = "takes a number";
+      call.operands.push_back(value == nullptr ? nullptr : *value);
     }
   } else if (const std::vector<int64_t>* numbers = argument.find<std::vector<int64_t>>();
              (numbers != nullptr && !numbers->empty()) || holds_values(argument)) {
@@ -101,6 +101,11 @@ void add_body(BodyCall& call, size_t argument, size_t invariant) {
   call.bodies.push_back(static_cast<int64_t>(bodies.size()) - 1);
 }
 
+int operand_of(BodyCall& call, Value* value) {
+  return value->kind() == ValueKind::kTensor ? call.importer.tensor_of(value)
+                                             : call.importer.number_of(call.node, value);
+}
+
 // Whether some body reads operand k, or it goes from round to round.
 bool is_wanted(const BodyCall& call, size_t k, size_t invariant) {
   if (call.operands[k] == nullptr) return false;
@@ -114,13 +119,12 @@ void emit_call(BodyCall& call, const std::string& kind, std::vector<int> inputs,
                Attributes attributes) {
   const std::vector<Value*> results = call.node.outputs();
   for (const Value* value : results)
-    if (value->kind() != ValueKind::kTensor)
+    if (value->kind() != ValueKind::kTensor && !is_number(value->kind()))
       call.why = fmt::format("gives %{}, which is no tensor", value->name());
   if (results.empty()) call.why = "gives no tensor";
   if (!call.why.empty()) return call.importer.refuse(call.node, call.why);
   for (size_t k = 0; k < call.operands.size(); ++k)
-    inputs.push_back(is_wanted(call, k, invariant) ? call.importer.tensor_of(call.operands[k])
-                                                   : -1);
+    inputs.push_back(is_wanted(call, k, invariant) ? operand_of(call, call.operands[k]) : -1);
   attributes["bodies"] = call.bodies;
   const ProgramOp& op =
       call.importer.emit_values(call.node, results, kind, std::move(inputs), std::move(attributes));

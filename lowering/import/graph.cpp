@@ -151,6 +151,11 @@ ProgramOp& Importer::emit_values(const Node& node, const std::vector<Value*>& va
   op.name = unique_op_name(node.name());
   op.inputs = std::move(inputs);
   for (Value* value : values) {
+    if (is_number(value->kind())) {
+      op.outputs.push_back(add_intermediate(value->name(), dtype_of_number(value->kind()), {}));
+      numbers_[value] = op.outputs.back();
+      continue;
+    }
     const DType dtype = value->meta ? value->meta->dtype : DType::kFloat32;
     op.outputs.push_back(add_intermediate(value->name(), dtype, sizes_of(*value)));
     tensors_[value] = op.outputs.back();
@@ -278,7 +283,8 @@ void Importer::import_outputs() {
                   "without it, or keep the value in a buffer");
     bool has_value = false;
     for_each_value(output.value, [&](Value* value) {
-      program_.outputs.push_back(tensor_of(value));
+      program_.outputs.push_back(depth_ > 0 && is_number(value->kind()) ? result_number(value)
+                                                                        : tensor_of(value));
       has_value = true;
     });
     if (!has_value)
@@ -292,6 +298,27 @@ void Importer::import_outputs() {
   }
 }
 
+void Importer::fail_if_refused() const {
+  if (refusals_.empty()) return;
+  std::vector<std::string> lines;
+  for (const Refusal& refusal : refusals_)
+    lines.push_back(fmt::format("{} ({}){}", refusal.node->name(), refusal.node->target(),
+                                refusal.why.empty() ? "" : " " + refusal.why));
+  const bool has_custom =
+      std::any_of(refusals_.begin(), refusals_.end(),
+                  [](const Refusal& refusal) { return is_custom(refusal.node->target()); });
+  throw Error(
+      "lower",
+      fmt::format("{} ({})", refusals_.front().node->name(), refusals_.front().node->target()),
+      fmt::format("has no kernel in the reference backend; {} such op{}: {}; replace them before "
+                  "the export{}{}",
+                  lines.size(), lines.size() == 1 ? "" : "s", fmt::join(lines, ", "),
+                  keep_unknown_ ? "" : ", or run them with LibTorch (--fallback torch)",
+                  has_custom
+                      ? ", or load a library that registers kernels for custom ops (--library)"
+                      : ""));
+}
+
 Program Importer::run() {
   const std::vector<Node*> nodes = graph_.nodes();
   // LibTorch gets complex numbers whole, or none of them
@@ -299,26 +326,9 @@ Program Importer::run() {
   import_inputs();
   import_states();
   for (const Node* node : nodes) import_node(*node);
-  if (!refusals_.empty()) {
-    std::vector<std::string> lines;
-    for (const Refusal& refusal : refusals_)
-      lines.push_back(fmt::format("{} ({}){}", refusal.node->name(), refusal.node->target(),
-                                  refusal.why.empty() ? "" : " " + refusal.why));
-    const bool has_custom =
-        std::any_of(refusals_.begin(), refusals_.end(),
-                    [](const Refusal& refusal) { return is_custom(refusal.node->target()); });
-    throw Error(
-        "lower",
-        fmt::format("{} ({})", refusals_.front().node->name(), refusals_.front().node->target()),
-        fmt::format("has no kernel in the reference backend; {} such op{}: {}; replace them before "
-                    "the export{}{}",
-                    lines.size(), lines.size() == 1 ? "" : "s", fmt::join(lines, ", "),
-                    keep_unknown_ ? "" : ", or run them with LibTorch (--fallback torch)",
-                    has_custom
-                        ? ", or load a library that registers kernels for custom ops (--library)"
-                        : ""));
-  }
+  fail_if_refused();
   import_outputs();
+  fail_if_refused();  // numbers that outputs alone read
   import_next_states();
   put_sizes_first();
   return std::move(program_);

@@ -28,6 +28,10 @@ struct ComplexParts {
   int imaginary = -1;
 };
 
+// A size, or what is computed of sizes.
+bool is_number(ValueKind kind);
+DType dtype_of_number(ValueKind kind);
+
 class Importer {
  public:
   // depth: in how many bodies the graph stands.
@@ -112,7 +116,12 @@ class Importer {
   void import_next_states();
   bool is_state(const Value* value) const;
   void declare_symbols();
+  void import_number_inputs();
   int make_number(const Node& user, Value* value);  // -1: not computed here
+  // Whether the inputs' sizes decide it.
+  bool has_size_formula(const Value& value) const;
+  int result_number(Value* value);
+  void fail_if_refused() const;
   // number_of as an operand of user's arithmetic: of its result's dtype where that is floating.
   int number_operand(const Node& user, Value* value);
   // Numbers of nothing but sizes are there before all else, so that they cut no segment in two.

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/error.h"
 #include "lowering/import/importer.h"
 #include "lowering/import/size.h"
 #include "lowering/import/steps.h"
@@ -63,12 +64,6 @@ const NumberRow* find_number_row(const Node& node) {
   return found == std::end(kNumberRows) ? nullptr : &*found;
 }
 
-DType dtype_of(ValueKind kind) {
-  return kind == ValueKind::kSymBool    ? DType::kBool
-         : kind == ValueKind::kSymFloat ? DType::kFloat64
-                                        : DType::kInt64;
-}
-
 // An operand of such a node; -1 when it is none of these.
 int number_argument(Importer& importer, Steps& s, const Node& node, size_t index) {
   if (index >= node.arguments().size()) return -1;
@@ -111,24 +106,36 @@ int compute_number(Importer& importer, const Node& node, const NumberRow& row, D
 
 }  // namespace
 
+bool is_number(ValueKind kind) {
+  return kind == ValueKind::kSymInt || kind == ValueKind::kSymFloat || kind == ValueKind::kSymBool;
+}
+
+DType dtype_of_number(ValueKind kind) {
+  return kind == ValueKind::kSymBool    ? DType::kBool
+         : kind == ValueKind::kSymFloat ? DType::kFloat64
+                                        : DType::kInt64;
+}
+
+bool Importer::has_size_formula(const Value& value) const {
+  if (value.kind() != ValueKind::kSymInt || value.symbol.empty()) return false;
+  const std::set<std::string> symbols = parse_size(value.symbol, "%" + value.name()).symbols();
+  return std::all_of(symbols.begin(), symbols.end(),
+                     [&](const std::string& name) { return hints_.contains(name); });
+}
+
 int Importer::make_number(const Node& user, Value* value) {
   const Node& node = value->producer() == nullptr ? user : *value->producer();
   const NumberRow* row = value->producer() == nullptr ? nullptr : find_number_row(node);
   // what rounds comes from reals, of which formulas know nothing
   const bool has_formula = row == nullptr || std::string_view(row->kind) != "unary";
-  if (value->kind() == ValueKind::kSymInt && !value->symbol.empty() && has_formula) {
-    const SizeExpr size = parse_size(value->symbol, "%" + value->name());
-    const std::set<std::string> symbols = size.symbols();
-    if (std::all_of(symbols.begin(), symbols.end(),
-                    [&](const std::string& name) { return hints_.contains(name); }))
-      return Steps(*this, node).size(size);
-  }
-  if (row != nullptr) return compute_number(*this, node, *row, dtype_of(value->kind()));
+  if (has_formula && has_size_formula(*value))
+    return Steps(*this, node).size(parse_size(value->symbol, "%" + value->name()));
+  if (row != nullptr) return compute_number(*this, node, *row, dtype_of_number(value->kind()));
   if (value->producer() == nullptr) return -1;
   if (Value* self = node.find_input("self");
       self != nullptr && (node.is("aten.item") || node.is("aten._local_scalar_dense"))) {
     Steps s(*this, node);
-    return s.cast(s.reshape(tensor_of(self), Sizes{}), dtype_of(value->kind()));
+    return s.cast(s.reshape(tensor_of(self), Sizes{}), dtype_of_number(value->kind()));
   }
   return -1;
 }
@@ -141,8 +148,21 @@ int Importer::number_of(const Node& user, Value* value) {
     refuse(user, fmt::format("reads the number %{}{}, which is not computed here", value->name(),
                              value->producer() == nullptr ? std::string(" of no tensor's shape")
                                                           : " of " + value->producer()->target()));
-    number = Steps(*this, user).filled(dtype_of(value->kind()), {}, 0);
+    number = Steps(*this, user).filled(dtype_of_number(value->kind()), {}, 0);
   }
+  return numbers_[value] = number;
+}
+
+// A body's result. Throws Error when it is not computed here.
+int Importer::result_number(Value* value) {
+  const auto found = numbers_.find(value);
+  if (found != numbers_.end()) return found->second;
+  const int number = value->producer() == nullptr ? -1 : make_number(*value->producer(), value);
+  if (number < 0)
+    throw Error("lower", "outputs",
+                fmt::format("a body gives the number %{}, which is not computed here; carry a "
+                            "tensor of int64 instead",
+                            value->name()));
   return numbers_[value] = number;
 }
 

@@ -48,6 +48,23 @@ void Importer::import_inputs() {
     program_.inputs.push_back(tensors_[value]);
   }
   declare_symbols();
+  if (depth_ > 0) import_number_inputs();
+}
+
+// What a body gets as a number, and no size of its tensors decides: a tensor without dimensions.
+void Importer::import_number_inputs() {
+  size_t position = 0;
+  for (const GraphInput& input : graph_.inputs()) {
+    if (input.kind != InputKind::kConstant && input.kind != InputKind::kUserInput) continue;
+    int& place = program_.inputs[position++];
+    Value* value = input.value;
+    if (input.kind == InputKind::kConstant || !is_number(value->kind()) || value->is_unused() ||
+        has_size_formula(*value))
+      continue;
+    place = add_tensor(
+        {value->name(), dtype_of_number(value->kind()), {}, {}, ProgramTensor::Role::kInput, {}});
+    numbers_[value] = place;
+  }
 }
 
 // Ranges are those of the export, hints the sizes of its example.

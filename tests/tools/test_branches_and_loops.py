@@ -68,6 +68,67 @@ class StateAndBranch(nn.Module):
         return y
 
 
+class SizeInCond(nn.Module):
+    """Branches that read a number computed of a size, one that no dimension of theirs is."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x, y):
+        half = y.size(0) // 2
+        return torch.cond(x.sum() > 0, lambda x: self.linear(x) * half, lambda x: self.linear(x) - half, (x,))
+
+
+class CountToSize(nn.Module):
+    """Rounds that a computed size limits, and that read it."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x, y):
+        half = y.size(0) // 2
+        return while_loop(lambda i, x: i < half, lambda i, x: (i + 1, torch.tanh(self.linear(x)) + x / half), (torch.tensor(0), x))
+
+
+class SizeCountedDown(nn.Module):
+    """A number that goes from round to round, and the one that is left of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x, y):
+        left, x = while_loop(lambda n, x: n > 1, lambda n, x: (n - 2, torch.tanh(self.linear(x)) * n), (y.size(0) + 1, x))
+        return x + left
+
+
+class SizeInScan(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x, y):
+        half = y.size(0) // 2
+
+        def step(h, row):
+            h = torch.tanh(self.linear(row) + h) * half
+            return h, h + half
+
+        return scan(step, x, y)
+
+
+class SizeInMap(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x, y):
+        half = y.size(0) // 2
+        return map_rows(lambda row, x: self.linear(row) * half + x, y, x)
+
+
 def batches(make, count=6):
     result = []
     for seed in range(count):
@@ -155,6 +216,45 @@ class BranchesAndLoops(CommandTest):
         steps = batches(lambda seed: (torch.randn(seed + 2, 8),))
         self.export(Mean().requires_grad_(False), steps[1][0], dynamic_shapes=({0: torch.export.Dim("n", min=2, max=16)},))
         self.check("model.pt2", steps, 1e5)
+
+    def check_computed_size(self, net):
+        steps = batches(lambda seed: (torch.randn(2, 8), torch.randn(seed + 2, 2, 8)))
+        torch.manual_seed(0)
+        self.export(net().requires_grad_(False), *steps[3], dynamic_shapes=({}, {0: torch.export.Dim("n", min=2, max=16)}))
+        self.check("model.pt2", steps, 1e5)
+        self.save("c.pt", steps)
+        self.octet("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("c.pt"), "--output", self.path("q.pt2"))
+        self.check("q.pt2", steps, 30)
+
+    def test_a_computed_size_in_branches(self):
+        self.check_computed_size(SizeInCond)
+
+    def test_a_computed_size_limits_a_loop(self):
+        self.check_computed_size(CountToSize)
+
+    def test_a_computed_size_is_carried(self):
+        self.check_computed_size(SizeCountedDown)
+        loop = [op for op in self.inspect("m.octet")["ops"] if op["kind"] == "while_loop"][0]
+        self.assertEqual([t["dtype"] for t in loop["inputs"][:2]], ["int64", "float32"])
+
+    def test_a_computed_size_in_a_scan(self):
+        self.check_computed_size(SizeInScan)
+
+    def test_a_computed_size_in_a_map(self):
+        self.check_computed_size(SizeInMap)
+
+    def test_a_size_that_only_a_loop_decides_is_refused_by_name(self):
+        class Grown(nn.Module):
+            def forward(self, x):
+                n, x = while_loop(lambda n, x: n > 3, lambda n, x: (n - 1, x * 2), (x.size(0), x))
+                return x.sum() + torch.ones(n).sum()
+
+        x = torch.randn(6, 2)
+        try:
+            self.export(Grown(), x, dynamic_shapes=({0: torch.export.Dim("n", min=2, max=16)},))
+        except Exception as error:  # a release of torch that cannot export it
+            self.skipTest(str(error)[:80])
+        self.assertIn("known only when the program runs", self.fails("lower", self.path("model.pt2"), "--backend", "reference", "--output", self.path("m.octet")))
 
     def test_ops_that_only_libtorch_has_run_within_a_body(self):
         class Bessel(nn.Module):

@@ -27,6 +27,7 @@ class SegmentBuilder : public Buffers, public Steps {
   SegmentBuilder(const Program& program, const Segment& segment, Purpose purpose);
 
   const Segment& segment() const { return segment_; }
+  const Program& program() const { return program_; }
   const ProgramTensor& tensor(int index) const { return program_.tensor(index); }
   bool is_constant(int index) const { return tensor(index).is_constant(); }
 

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "backends/common/dynamic_rows.h"
@@ -43,6 +44,14 @@ struct RowQuantization {
 // from: f32, row-major; to: aligned like floats. Allocates nothing. pool: null for one thread.
 void run(const RowQuantization& quantization, const std::byte* from, std::byte* to,
          pthreadpool_t pool);
+
+// float rows -> the floats that these bytes stand for, where others than a product read them.
+struct RowFakeQuantization {
+  RowQuantization quantization;
+  size_t scratch_bytes() const;
+};
+void run(const RowFakeQuantization& fake, std::span<const std::byte* const> from, std::byte* to,
+         std::byte* scratch, pthreadpool_t pool);
 
 // What the product reads: u8 from 0 on, or s8 from this on.
 int lowest_byte();

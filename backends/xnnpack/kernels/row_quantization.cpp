@@ -1,6 +1,7 @@
 // The first half of row_product.h: ranges, scales and zero points, bytes.
 #include <algorithm>
 
+#include "backends/xnnpack/kernels/parts.h"
 #include "backends/xnnpack/kernels/row_product.h"
 
 namespace octet::xnnpack {
@@ -79,6 +80,36 @@ void run(const RowQuantization& quantization, const std::byte* from, std::byte* 
   pthreadpool_parallelize_1d_tile_1d(pool, quantize_rows, &call, rows, part, 0);
   std::fill_n(&call.parameters(blocks.rows), RowLayout::kExtraRows,
               call.parameters(blocks.rows - 1));
+}
+
+size_t RowFakeQuantization::scratch_bytes() const {
+  return RowLayout{quantization.blocks.rows, quantization.blocks.width}.bytes();
+}
+
+void run(const RowFakeQuantization& fake, std::span<const std::byte* const> from, std::byte* to,
+         std::byte* scratch, pthreadpool_t pool) {
+  const RowLayout layout = {fake.quantization.blocks.rows, fake.quantization.blocks.width};
+  run(fake.quantization, from[0], scratch, pool);
+  const RowParameters* parameters = reinterpret_cast<const RowParameters*>(scratch);
+  const bool is_signed = lowest_byte() < 0;
+  for_parts(pool, layout.rows, rows_per_part(layout.width), [&](int64_t first, int64_t last) {
+    for (int64_t row = first; row < last; ++row) {
+      const std::byte* bytes =
+          scratch + layout.values() + static_cast<size_t>(row * layout.stride());
+      float* reals = reinterpret_cast<float*>(to) + row * layout.width;
+      const auto dequantize = [&]<typename T>(const T* values) {
+        run_vectorised([=, width = layout.width, step = parameters[row].scale,
+                        zero = parameters[row].zero_point]() __attribute__((always_inline)) {
+          float* __restrict y = reals;
+          for (int64_t i = 0; i < width; ++i) y[i] = step * static_cast<float>(values[i] - zero);
+        });
+      };
+      if (is_signed)
+        dequantize(reinterpret_cast<const int8_t*>(bytes));
+      else
+        dequantize(reinterpret_cast<const uint8_t*>(bytes));
+    }
+  });
 }
 
 }  // namespace octet::xnnpack

@@ -2,81 +2,36 @@
 // weights.
 #include <catch2/catch.hpp>
 
-#include "tests/backends/program_builder.h"
+#include "tests/backends/recurrent_programs.h"
 
 namespace octet {
 namespace {
 
-enum class Weights { kFloat, kBytes, kNibbles };
+using Weights = RecurrentWeights;
 
-struct Case {
-  const char* cell;
-  int64_t gates;
-};
-constexpr Case kCases[] = {
-    {"lstm", 4},
-    {"gru",  3},
-    {"tanh", 1},
-    {"relu", 1}
-};
-
-int recurrent_weights(ProgramBuilder& b, int64_t rows, int64_t hidden, Weights weights) {
-  if (weights == Weights::kFloat)
-    return b.constant("r", random_floats({rows, hidden}, -0.3f, 0.3f, 2));
-  const int64_t reach = weights == Weights::kBytes ? 127 : 7;
-  const Tensor scale =
-      Tensor::from<float>(DType::kFloat32, {rows, 1},
-                          random_scales(static_cast<size_t>(rows), 0.1f / static_cast<float>(reach),
-                                        0.3f / static_cast<float>(reach)));
-  return b.constant(
-      "r", StoredConstant{random_integers(DType::kInt8, {rows, hidden}, 2, -reach, reach), scale,
-                          Tensor()});
-}
-
-// projected: the width of the hidden state where there is a projection, 0: none.
-double run_recurrent(const Case& cell, int64_t steps, int64_t batch, int64_t hidden,
+double run_recurrent(const RecurrentCase& cell, int64_t steps, int64_t batch, int64_t hidden,
                      Weights weights, bool has_bias, bool is_reverse, int64_t projected = 0) {
-  ProgramBuilder b;
-  const int64_t rows = cell.gates * hidden, width = projected > 0 ? projected : hidden;
-  const bool has_cell = cell.gates == 4;
-  const int p = b.input("p", DType::kFloat32, {steps, batch, rows});
-  const int h = b.input("h", DType::kFloat32, {batch, width});
-  std::vector<int> inputs = {p, recurrent_weights(b, rows, width, weights),
-                             has_bias ? b.constant("b", random_floats({rows}, -1, 1, 3)) : -1, h};
-  std::vector<Tensor> values = {random_floats({steps, batch, rows}, -2, 2, 4),
-                                random_floats({batch, width}, -1, 1, 5)};
-  if (has_cell) {
-    inputs.push_back(b.input("c", DType::kFloat32, {batch, hidden}));
-    values.push_back(random_floats({batch, hidden}, -1, 1, 6));
-  }
-  if (projected > 0) inputs.push_back(recurrent_weights(b, width, hidden, weights));
-  const int y = b.op("recurrent", inputs, "y", DType::kFloat32,
-                     {
-                         steps, batch, width
-  },
-                     {}, {{"cell", std::string(cell.cell)}, {"reverse", is_reverse}});
-  const int last = has_cell ? b.second_output("last", {batch, hidden}) : -1;
-  b.output(y);
-  if (has_cell) b.output(last);
-  return check_against_reference(b.finish(), "onednn", values);
+  const RecurrentProgram made =
+      recurrent_program(cell, {steps, batch, hidden, projected, has_bias, is_reverse}, weights);
+  return check_against_reference(made.program, "onednn", made.inputs);
 }
 
 }  // namespace
 
 TEST_CASE("oneDNN: recurrent layers with float weights equal the reference",
           "[backends][onednn][recurrent]") {
-  for (const Case& cell : kCases)
+  for (const RecurrentCase& cell : kRecurrentCases)
     for (int64_t batch : {1, 3, 9})
       for (bool is_reverse : {false, true}) {
         CAPTURE(cell.cell, batch, is_reverse);
         CHECK(run_recurrent(cell, 7, batch, 20, Weights::kFloat, is_reverse, is_reverse) <= 1e-5);
       }
-  CHECK(run_recurrent(kCases[0], 1, 1, 1, Weights::kFloat, true, false) <= 1e-5);
+  CHECK(run_recurrent(kRecurrentCases[0], 1, 1, 1, Weights::kFloat, true, false) <= 1e-5);
 }
 
 TEST_CASE("oneDNN: recurrent layers with integer weights equal the reference",
           "[backends][onednn][recurrent]") {
-  for (const Case& cell : kCases)
+  for (const RecurrentCase& cell : kRecurrentCases)
     for (Weights weights : {Weights::kBytes, Weights::kNibbles})
       for (int64_t batch : {1, 4, 9}) {
         CAPTURE(cell.cell, batch, weights == Weights::kNibbles);
@@ -89,9 +44,10 @@ TEST_CASE("oneDNN: projections of the hidden state equal the reference",
   for (Weights weights : {Weights::kFloat, Weights::kBytes, Weights::kNibbles})
     for (int64_t batch : {1, 4, 9}) {
       CAPTURE(batch, static_cast<int>(weights));
-      CHECK(run_recurrent(kCases[0], 5, batch, 40, weights, batch == 4, batch == 9, 12) <= 1e-5);
+      CHECK(run_recurrent(kRecurrentCases[0], 5, batch, 40, weights, batch == 4, batch == 9, 12) <=
+            1e-5);
     }
-  CHECK(run_recurrent(kCases[0], 2, 1, 1, Weights::kFloat, true, false, 1) <= 1e-5);
+  CHECK(run_recurrent(kRecurrentCases[0], 2, 1, 1, Weights::kFloat, true, false, 1) <= 1e-5);
 }
 
 TEST_CASE("oneDNN: a recurrent layer far outside of its gates' range saturates",

@@ -2,10 +2,12 @@
 // and what stays in float.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <limits>
 
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
+#include "backends/xnnpack/dynamic.h"
 #include "tests/backends/program_builder.h"
 #include "tests/backends/small_programs.h"
 
@@ -52,15 +54,17 @@ double difference(const Linear& given) {
   return check_against_reference(b.finish(), "xnnpack", {rows(given.x_shape)});
 }
 
-// The reason why the quantize op of `attributes` is refused when `add_reader` reads it; empty when
-// it is not.
+// The reason why the quantize op of `attributes` makes no bytes for a product when `add_reader`
+// reads it; empty when it does.
 template <typename AddReader>
 std::string reason(const Shape& shape, const Attributes& attributes, const AddReader& add_reader) {
   ProgramBuilder b;
   const int x = b.input("x", kF32, shape);
   const int q = b.op("fake_quantize_dynamic", {x}, "q", kF32, shape, {}, attributes);
   b.output(add_reader(b, q));
-  return refusal(b.finish(), "xnnpack").value_or("");
+  const Program program = b.finish();
+  const Verdict verdict = xnnpack::check_row_quantize(program, program.ops[0]);
+  return verdict ? "" : "q: " + verdict.reason();
 }
 
 }  // namespace
@@ -216,8 +220,8 @@ TEST_CASE("XNNPACK: a row with infinities or NaNs leaves the other rows alone",
 }
 
 TEST_CASE(
-    "XNNPACK: activations quantized at run time are left to the reference where not all that reads "
-    "them can multiply integers",
+    "XNNPACK: activations quantized at run time stay floats where not all that reads them can "
+    "multiply integers",
     "[backends][xnnpack][dynamic]") {
   const Attributes per_row = mapping("asymmetric", -128, 127, {2, 1});
   const auto linear_with = [&](StoredConstant weight) {
@@ -253,6 +257,35 @@ TEST_CASE(
   CHECK(reason({2, 8}, shifted_range, [](ProgramBuilder& b, int q) {
           return b.op("add", {q, q}, "y", kF32, {2, 8});
         }) == "q: the zero point is outside of the range");
+}
+
+TEST_CASE("XNNPACK: floats that are quantized at run time for other readers equal the reference",
+          "[backends][xnnpack][dynamic]") {
+  for (const char* name : kMappings)
+    for (const Shape& shape : {
+             Shape{3, 37},
+             Shape{2, 5, 64},
+             Shape{1, 1}
+    })
+      for (bool is_per_tensor : {false, true}) {
+        CAPTURE(name, shape, is_per_tensor);
+        Shape blocks = shape;
+        blocks.back() = 1;
+        if (is_per_tensor) std::fill(blocks.begin(), blocks.end(), 1);
+        ProgramBuilder b;
+        const int x = b.input("x", kF32, shape);
+        const int q = b.op("fake_quantize_dynamic", {x}, "q", kF32, shape, {},
+                           mapping(name, -128, 127, blocks));
+        b.output(q);
+        b.output(b.op("add", {q, q}, "y", kF32, shape));
+        CHECK(check_against_reference(b.finish(), "xnnpack", {rows(shape)}) <= kRounding);
+      }
+  ProgramBuilder b;
+  const int x = b.input("x", kF32, {2, 8});
+  b.output(b.op("fake_quantize_dynamic", {x}, "q", kF32, {2, 8}, {},
+                mapping("asymmetric", -128, 127, {2, 2})));
+  CHECK(refusal(b.finish(), "xnnpack") ==
+        "q: the scales are of [2, 2] blocks of [2, 8], want one per tensor or per row");
 }
 
 TEST_CASE(

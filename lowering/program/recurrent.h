@@ -1,0 +1,23 @@
+// What must hold of the op `recurrent` (program.h), for whoever runs it. Free of torch.
+#pragma once
+
+#include <string_view>
+
+#include "core/base/report.h"
+#include "lowering/program/program.h"
+
+namespace octet {
+
+struct RecurrentCell {
+  std::string_view name;
+  int64_t gates;
+  bool has_state = false;  // a cell state beside the hidden one
+};
+
+// Null for a cell that does not exist.
+const RecurrentCell* find_recurrent_cell(const ProgramOp& op);
+
+// Accepts an op whose inputs and outputs are there and fit each other.
+Verdict check_recurrent(const Program& program, const ProgramOp& op);
+
+}  // namespace octet
