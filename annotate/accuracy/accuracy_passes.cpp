@@ -184,10 +184,10 @@ class EffortRun {
     for (const SmoothedSpace& chosen : smoothed)
       for (const ChannelPlace& place : chosen.space.places) {
         const at::Tensor exponents = chosen.factors.log2().to(at::kInt).contiguous();
-        const std::string text = fmt::format(
-            "[{}: {}]", fmt::join(place.dims, ","),
-            fmt::join(exponents.const_data_ptr<int>(),
-                      exponents.const_data_ptr<int>() + exponents.numel(), " "));
+        const std::string text =
+            fmt::format("[{}: {}]", fmt::join(place.dims, ","),
+                        fmt::join(exponents.const_data_ptr<int>(),
+                                  exponents.const_data_ptr<int>() + exponents.numel(), " "));
         std::string& known = scaled[through_observers(place.value)];
         if (known.find(text) == std::string::npos) known += text;
       }

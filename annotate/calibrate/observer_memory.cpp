@@ -61,9 +61,8 @@ std::shared_ptr<const Observer> copy_of(const Observer& observer) {
 
 // REQUIRES: both are of one kind.
 void assign(Observer& to, const Observer& from) {
-  for_kind(from, [&]<typename Kind>(Kind*) {
-    static_cast<Kind&>(to) = static_cast<const Kind&>(from);
-  });
+  for_kind(from,
+           [&]<typename Kind>(Kind*) { static_cast<Kind&>(to) = static_cast<const Kind&>(from); });
 }
 
 // Whatever data there is.
@@ -134,9 +133,9 @@ std::string text_of(const ObserverArgs& args) {
 }
 
 // What tells the observed values of one program apart.
-class Sites {
+class SiteTexts {
  public:
-  Sites(const ObservedGraph& observed, const ScaledValues& scaled)
+  SiteTexts(const ObservedGraph& observed, const ScaledValues& scaled)
       : graph_(observed.graph), scaled_(scaled), constants_(find_constant_values(graph_)) {
     for (const Node* node : graph_.nodes())
       if (const std::vector<const Value*> written = written_values(*node); !written.empty())
@@ -147,8 +146,7 @@ class Sites {
   std::string text_of(const Node& point) {
     const Value* value = observed_value(point);
     std::string text = value->name();
-    if (const auto found = scaled_.find(value); found != scaled_.end())
-      text += "*" + found->second;
+    if (const auto found = scaled_.find(value); found != scaled_.end()) text += "*" + found->second;
     if (constants_.contains(value))
       for (const Value* root : sources_of(*value)) text += "=" + bytes_of(*root);
     if (!writes_.empty()) text += fmt::format("@{}", writes_before(point, *value));
@@ -222,7 +220,7 @@ std::string ObserverMemory::describe(const ObservedGraph& observed) {
 ObserverMemory::Keys ObserverMemory::keys_of(const ObservedGraph& observed,
                                              const std::string& program,
                                              const ScaledValues& scaled) {
-  Sites sites(observed, scaled);
+  SiteTexts sites(observed, scaled);
   Keys keys;
   for (const Node* point : observer_nodes(observed.graph)) {
     const Observer& observer = *observed.observers.at(static_cast<size_t>(group_of(*point)));

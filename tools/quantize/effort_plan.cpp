@@ -161,10 +161,9 @@ void calibrate_with_effort(ObservedGraph& observed, const EffortData& data, cons
     total == 0 ? progress.begin(stage) : progress.advance(done, total);
   };
   for (const std::string& note : plan.notes) report.note(note);
-  const std::vector<EffortStage> stages =
-      calibrate_with_passes(observed, open, data.batches, plan.passes, report, advance,
-                            options.checkpoint.empty() ? nullptr : &journal, plan.applies, peers,
-                            memory);
+  const std::vector<EffortStage> stages = calibrate_with_passes(
+      observed, open, data.batches, plan.passes, report, advance,
+      options.checkpoint.empty() ? nullptr : &journal, plan.applies, peers, memory);
   double seconds = 0;
   std::vector<std::string> parts;
   for (const EffortStage& stage : stages) {
