@@ -46,7 +46,8 @@ def nncf_work(folder, goal, most):
     core = openvino.Core()
     core.set_property("CPU", settings)
     outputs = lambda compiled, batch: list(compiled(dict(enumerate(batch))).values())
-    floats = [outputs(core.compile_model(program, "CPU"), batch) for batch in held_out]
+    compiled_float = core.compile_model(program, "CPU")
+    floats = {id(batch): outputs(compiled_float, batch) for batch in held_out}
     most_db = 100.0  # of equal outputs
     seen = []
 
@@ -58,7 +59,7 @@ def nncf_work(folder, goal, most):
     def validate(compiled, data):
         if len(seen) >= most:
             raise Enough
-        ratios = [ratio(want, outputs(compiled, batch)) for want, batch in zip(floats, held_out)]
+        ratios = [ratio(floats[id(batch)], outputs(compiled, batch)) for batch in data]
         seen.append(float(numpy.median(ratios)))
         return seen[-1], ratios
 
@@ -69,7 +70,7 @@ def nncf_work(folder, goal, most):
                                                     model_type=nncf.ModelType.TRANSFORMER if is_transformer(folder) else None)
         result["seconds"] = user_seconds(resource.RUSAGE_SELF) - start
         compiled = core.compile_model(tuned, "CPU")
-        result["db"] = float(numpy.median([ratio(want, outputs(compiled, batch)) for want, batch in zip(floats, held_out)]))
+        result["db"] = float(numpy.median([ratio(floats[id(batch)], outputs(compiled, batch)) for batch in held_out]))
         request, times = compiled.create_infer_request(), []
         for _ in range(30):
             begin = time.perf_counter()
@@ -84,8 +85,10 @@ def nncf_work(folder, goal, most):
 
 def run_nncf(folder, goal, most):
     code = [os.path.join(ROOT, ".venv-peers", "bin", "python"), os.path.abspath(__file__), "--nncf-work", folder, "--goal", str(goal), "--trials", str(most)]
-    out = subprocess.run(code, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, **ONE_THREAD}).stdout
-    return json.loads(out.splitlines()[-1])
+    done = subprocess.run(code, capture_output=True, text=True, env={**os.environ, **ONE_THREAD}, check=False)
+    if done.returncode != 0:
+        sys.exit(done.stderr[-2000:])
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def run_octet(binary, folder, goal):

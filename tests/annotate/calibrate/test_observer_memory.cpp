@@ -119,6 +119,17 @@ TEST_CASE("observer memory: what is new runs alone, up to the last of it", "[ann
   CHECK(observer_state_to_json(all) == calibrated_state(with_sigmoid("HistogramObserver")));
 }
 
+TEST_CASE("observer memory: a program of which less is quantized runs no data", "[annotate]") {
+  ObserverMemory memory;
+  ObservedGraph all = prepared(with_sigmoid("HistogramObserver"));
+  ObservedGraph less = prepared(linear("HistogramObserver"));
+  Work work{batches_of(all)};
+  work.fill(memory, all);
+  work.fill(memory, less);
+  CHECK(work.runs == 1);
+  CHECK(observer_state_to_json(less) == calibrated_state(linear("HistogramObserver")));
+}
+
 TEST_CASE("observer memory: arguments, weights, data and operations tell observers apart",
           "[annotate]") {
   ObserverMemory memory;
