@@ -1,7 +1,6 @@
 #include "annotate/accuracy/accuracy_passes.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <memory>
 
@@ -14,59 +13,22 @@
 #include "annotate/accuracy/fresh_observers.h"
 #include "annotate/accuracy/gptq.h"
 #include "annotate/accuracy/held_out_check.h"
+#include "annotate/accuracy/pass_order.h"
 #include "annotate/accuracy/smooth.h"
 #include "annotate/accuracy/stepwise_run.h"
 #include "annotate/accuracy/tune_ranges.h"
 #include "annotate/calibrate/shared_calibration.h"
+#include "annotate/graph/observe_op.h"
 #include "core/base/error.h"
 
 namespace octet {
 namespace {
 
-constexpr double kCalibrateCost = 4;
-
-struct PassRow {
-  AccuracyPass pass;
-  std::string_view name;
-  double cost;  // about, for each batch, in runs of the float program: PlannedStage
-};
-constexpr std::array<PassRow, 6> kPasses = {
-    {{AccuracyPass::kEqualize, "equalize", 0.1},
-     {AccuracyPass::kSmooth, "smooth", 4},
-     {AccuracyPass::kRanges, "ranges", 600},
-     {AccuracyPass::kCorrectBias, "correct-bias", 20},
-     {AccuracyPass::kRound, "round", 110},
-     {AccuracyPass::kAdaptive, "adaptive", 600}}
-};
-
-const PassRow& row_of(AccuracyPass pass) {
-  return *std::find_if(kPasses.begin(), kPasses.end(),
-                       [&](const PassRow& row) { return row.pass == pass; });
-}
-
-// Which passes run when; calibration stands behind `equalize`.
-struct Order {
-  explicit Order(std::vector<AccuracyPass> passes) {
-    std::sort(passes.begin(), passes.end());
-    for (const AccuracyPass pass : passes) {
-      if (pass == AccuracyPass::kEqualize)
-        equalize.push_back(pass);
-      else if (pass == AccuracyPass::kSmooth)
-        smooth.push_back(pass);
-      else if (pass == AccuracyPass::kRanges)
-        ranges.push_back(pass);
-      else
-        behind.push_back(pass);
-    }
-  }
-  std::vector<AccuracyPass> equalize, smooth, ranges, behind;
-};
-
 class EffortRun {
  public:
   EffortRun(ObservedGraph& observed, const DataOpener& open, size_t batches, Report& report,
             const EffortProgress& progress, EffortJournal* journal, const PassFilter& applies,
-            Peers* peers)
+            Peers* peers, EffortMemory* memory)
       : observed_(observed),
         open_(open),
         batches_(batches),
@@ -74,12 +36,13 @@ class EffortRun {
         progress_(progress),
         journal_(journal),
         applies_(applies),
-        peers_(peers) {}
+        peers_(peers),
+        memory_(memory) {}
 
   void calibrate_now() {
     timed(kCalibrateStage, [&] {
-      calibrate_together(observed_, open_(), batches_, peers_,
-                         [&](size_t done) { advance(kCalibrateStage, done, own(batches_)); });
+      if (memory_ != nullptr) program_ = ObserverMemory::describe(observed_);
+      fill_observers({}, [&](size_t done) { advance(kCalibrateStage, done, own(batches_)); });
     });
   }
 
@@ -194,17 +157,53 @@ class EffortRun {
     for (const std::string& detail : report.details()) report_.detail(detail);
   }
 
+  // scaled: what smoothing has done to the program since calibration.
+  void fill_observers(const ScaledValues& scaled, const ProgressCallback& progress = {}) {
+    const auto calibrate = [&](ObservedGraph& part) {
+      calibrate_together(part, open_(), batches_, peers_, progress);
+    };
+    if (memory_ == nullptr) return calibrate(observed_);
+    memory_->observers.fill(observed_, program_, "data", calibrate, scaled);
+  }
+
+  // Null for programs that cannot be checked.
+  std::shared_ptr<const HeldOutData> held_out_check() {
+    if (!can_run_stepwise(observed_.graph)) return nullptr;
+    const auto make = [&] {
+      return std::make_shared<const HeldOutData>(observed_.graph, held_out_data(), peers_);
+    };
+    if (memory_ == nullptr || program_.empty()) return make();
+    std::shared_ptr<const HeldOutData>& known = memory_->held_out[program_];
+    if (known == nullptr) known = make();
+    return known;
+  }
+
+  // Powers of two, so that nothing else has other bits than before.
+  static ScaledValues scaled_values(const std::vector<SmoothedSpace>& smoothed) {
+    ScaledValues scaled;
+    for (const SmoothedSpace& chosen : smoothed)
+      for (const ChannelPlace& place : chosen.space.places) {
+        const at::Tensor exponents = chosen.factors.log2().to(at::kInt).contiguous();
+        const std::string text =
+            fmt::format("[{}: {}]", fmt::join(place.dims, ","),
+                        fmt::join(exponents.const_data_ptr<int>(),
+                                  exponents.const_data_ptr<int>() + exponents.numel(), " "));
+        std::string& known = scaled[through_observers(place.value)];
+        if (known.find(text) == std::string::npos) known += text;
+      }
+    return scaled;
+  }
+
   void smooth(const SmoothOptions& options) {
-    const bool can_check = static_cast<bool>(can_run_stepwise(observed_.graph));
-    std::optional<HeldOutData> check;
-    if (can_check) check.emplace(observed_.graph, held_out_data(), peers_);
+    const std::shared_ptr<const HeldOutData> check = held_out_check();
+    const bool can_check = check != nullptr;
     const double before = can_check ? check->error(observed_) : 0;
     const std::vector<std::shared_ptr<Observer>> calibrated = observed_.observers;
     const std::vector<SmoothedSpace> smoothed =
         smooth_activations(observed_, usable_data(), report_, options);
     if (smoothed.empty()) return;
     observed_.observers = fresh_observers(observed_);
-    calibrate_together(observed_, open_(), batches_, peers_);
+    fill_observers(scaled_values(smoothed));
     if (!can_check) return;
     const HeldOutGain gain{before, check->error(observed_)};
     report_.note("smooth: " + gain.description());
@@ -237,6 +236,8 @@ class EffortRun {
         options.applies = filter_of(pass);
         options.progress = batch_done;
         options.peers = peers_;
+        if (memory_ != nullptr && !program_.empty())
+          options.known = {.memory = &memory_->channels, .program = program_};
         return smooth(options);
       }
       case AccuracyPass::kRanges: {
@@ -299,77 +300,28 @@ class EffortRun {
   EffortJournal* journal_;
   const PassFilter& applies_;
   Peers* peers_;
+  EffortMemory* memory_;
+  std::string program_;  // of the memory, as it was calibrated first
   size_t outcomes_ = 0;  // of the journal, that have been repeated or added
   size_t ranges_changed_ = 0;
 };
 
 }  // namespace
 
-std::string_view name_of(AccuracyPass pass) { return row_of(pass).name; }
-
-std::vector<std::string> accuracy_pass_names() {
-  std::vector<std::string> names;
-  for (const PassRow& row : kPasses) names.emplace_back(row.name);
-  return names;
-}
-
-std::vector<AccuracyPass> parse_accuracy_passes(const std::vector<std::string>& names,
-                                                const std::string& subject) {
-  std::vector<AccuracyPass> passes;
-  for (const std::string& name : names) {
-    const auto row = std::find_if(kPasses.begin(), kPasses.end(),
-                                  [&](const PassRow& known) { return known.name == name; });
-    if (row == kPasses.end())
-      throw Error("quantize", subject,
-                  fmt::format("no such pass, got \"{}\", want some of {}", name,
-                              fmt::join(accuracy_pass_names(), ", ")));
-    if (std::find(passes.begin(), passes.end(), row->pass) != passes.end())
-      throw Error("quantize", subject,
-                  fmt::format("a pass runs once, got \"{}\" twice; leave one out", name));
-    passes.push_back(row->pass);
-  }
-  return passes;
-}
-
-std::vector<AccuracyPass> high_effort_passes() {
-  return {AccuracyPass::kSmooth, AccuracyPass::kRanges, AccuracyPass::kCorrectBias,
-          AccuracyPass::kRound};
-}
-
-std::vector<PlannedStage> planned_stages(const std::vector<AccuracyPass>& passes, size_t batches) {
-  std::vector<PlannedStage> stages;
-  const auto add = [&](const std::vector<AccuracyPass>& chosen) {
-    for (const AccuracyPass pass : chosen)
-      stages.push_back(
-          {name_of(pass),
-           row_of(pass).cost * static_cast<double>(pass == AccuracyPass::kRanges
-                                                       ? std::min(batches, RangeOptions().batches)
-                                                       : batches)});
-  };
-  const Order order(passes);
-  add(order.equalize);
-  stages.push_back({kCalibrateStage, kCalibrateCost * static_cast<double>(batches)});
-  add(order.smooth);
-  if (!order.ranges.empty()) add(order.behind);
-  add(order.ranges);
-  add(order.behind);
-  return stages;
-}
-
 std::vector<EffortStage> calibrate_with_passes(ObservedGraph& observed, const DataOpener& open,
                                                size_t batches,
                                                const std::vector<AccuracyPass>& passes,
                                                Report& report, const EffortProgress& progress,
                                                EffortJournal* journal, const PassFilter& applies,
-                                               Peers* peers) {
+                                               Peers* peers, EffortMemory* memory) {
   const size_t usable = batches < 2 ? batches : batches - std::max<size_t>(1, batches / 4);
   if (peers != nullptr && usable < peers->count())
     throw Error("quantize", "data",
                 fmt::format("{} of the {} batches are for the passes, which {} processes cannot "
                             "share; start no more than {}",
                             usable, batches, peers->count(), usable));
-  const Order order(passes);
-  EffortRun run(observed, open, batches, report, progress, journal, applies, peers);
+  const PassOrder order(passes);
+  EffortRun run(observed, open, batches, report, progress, journal, applies, peers, memory);
   run.run_chain(order.equalize);
   run.calibrate_now();
   run.run_chain(order.smooth);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "annotate/accuracy/effort_memory.h"
 #include "annotate/accuracy/pass_outcome.h"
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/observed/observed_graph.h"
@@ -80,10 +81,11 @@ struct EffortJournal {
 // the same time, each on a part of the batches; all end with the same program, that of one process
 // but for the order of sums and what merging observers costs (Observer::merge). Throws
 // Error("quantize", "data", ...) when the passes have fewer batches than there are processes. null:
-// none.
+// none. memory: of earlier calls with the same data; the result has the same bits as without.
 std::vector<EffortStage> calibrate_with_passes(
     ObservedGraph& observed, const DataOpener& open, size_t batches,
     const std::vector<AccuracyPass>& passes, Report& report, const EffortProgress& progress = {},
-    EffortJournal* journal = nullptr, const PassFilter& applies = {}, Peers* peers = nullptr);
+    EffortJournal* journal = nullptr, const PassFilter& applies = {}, Peers* peers = nullptr,
+    EffortMemory* memory = nullptr);
 
 }  // namespace octet

@@ -8,22 +8,15 @@
 #include <unordered_map>
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/from_blob.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/isfinite.h>
 #include <ATen/ops/maximum.h>
-#include <ATen/ops/minimum.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 
 #include "annotate/accuracy/channel_scaling.h"
-#include "annotate/accuracy/float_run.h"
-#include "annotate/accuracy/padding_mask.h"
+#include "annotate/accuracy/channel_statistics.h"
 #include "annotate/graph/observe_op.h"
 #include "core/base/error.h"
-#include "core/interpreter/interpreter.h"
 
 namespace octet {
 namespace {
@@ -31,117 +24,6 @@ namespace {
 constexpr double kActivationSteps = 255.0;
 constexpr double kWeightSteps = 127.0;
 constexpr double kAtLimit = 0.999;  // of a clamp: values from here on may have been cut
-
-// Per channel, over all data: double [channels].
-struct ChannelStatistics {
-  at::Tensor min, max, mean_square;
-  double batches = 0;
-
-  at::Tensor magnitude() const { return at::maximum(max.abs(), min.abs()); }
-};
-
-// x as [channels, the rest].
-at::Tensor by_channel(const at::Tensor& x, const ChannelDims& dims) {
-  std::vector<int64_t> order = dims;
-  for (int64_t dim = 0; dim < x.dim(); ++dim)
-    if (std::find(dims.begin(), dims.end(), dim) == dims.end()) order.push_back(dim);
-  const at::Tensor moved = x.permute(order);
-  int64_t channels = 1;
-  for (size_t i = 0; i < dims.size(); ++i) channels *= moved.size(static_cast<int64_t>(i));
-  return moved.reshape({channels, -1}).to(at::kFloat);
-}
-
-using StatisticsMap = std::unordered_map<const Value*, ChannelStatistics>;
-
-void add_batch(ChannelStatistics& known, const at::Tensor& rows) {
-  const at::Tensor min = rows.amin(1).to(at::kDouble);
-  const at::Tensor max = rows.amax(1).to(at::kDouble);
-  const at::Tensor mean_square = rows.square().mean(1).to(at::kDouble);
-  known.min = known.batches == 0 ? min : at::minimum(known.min, min);
-  known.max = known.batches == 0 ? max : at::maximum(known.max, max);
-  known.mean_square = known.batches == 0 ? mean_square
-                                         : known.mean_square + (mean_square - known.mean_square) /
-                                                                   (known.batches + 1);
-  known.batches += 1;
-}
-
-// Of what an observer node hands on, where it is one's.
-std::string name_of(const Value* value) { return through_observers(value)->name(); }
-
-// Of all processes, in the order of the spaces. Minima and maxima are float32 numbers.
-void share_statistics(StatisticsMap& statistics, const std::vector<ChannelSpace>& spaces,
-                      Peers& peers) {
-  std::vector<ChannelStatistics*> all;
-  const auto add = [&](const Value* value) {
-    const auto found = statistics.find(value);
-    if (found != statistics.end() && std::find(all.begin(), all.end(), &found->second) == all.end())
-      all.push_back(&found->second);
-  };
-  for (const ChannelSpace& space : spaces) {
-    for (const ScaledOp& taker : space.takers) add(taker.input);
-    for (const ChannelClamp& clamp : space.clamps) add(clamp.input);
-  }
-  std::vector<float> ends;
-  std::vector<at::Tensor> sums;
-  for (ChannelStatistics* each : all) {
-    const at::Tensor both = at::cat({each->min, -each->max}).to(at::kFloat);
-    ends.insert(ends.end(), both.const_data_ptr<float>(),
-                both.const_data_ptr<float>() + both.numel());
-    sums.push_back(each->mean_square * each->batches);
-    sums.push_back(at::full({1}, each->batches, at::kDouble));
-  }
-  peers.min(ends);
-  sum_over(&peers, sums);
-  float* next = ends.data();
-  for (size_t i = 0; i < all.size(); ++i) {
-    const int64_t count = all[i]->min.numel();
-    all[i]->min = at::from_blob(next, {count}, at::kFloat).to(at::kDouble);
-    all[i]->max = -at::from_blob(next + count, {count}, at::kFloat).to(at::kDouble);
-    all[i]->batches = sums[2 * i + 1].item<double>();
-    all[i]->mean_square = sums[2 * i] / all[i]->batches;
-    next += 2 * count;
-  }
-}
-
-StatisticsMap collect(const ObservedGraph& observed, const std::vector<ChannelSpace>& spaces,
-                      const BatchSource& data, const ProgressCallback& progress, Peers* peers) {
-  std::unordered_map<const Value*, const ChannelDims*> wanted;
-  for (const ChannelSpace& space : spaces) {
-    for (const ScaledOp& taker : space.takers) wanted[taker.input] = &space.dims_of(taker.input);
-    for (const ChannelClamp& clamp : space.clamps)
-      wanted[clamp.input] = &space.dims_of(clamp.input);
-  }
-  StatisticsMap statistics;
-  const std::optional<size_t> mask_input = find_padding_mask(observed.graph);
-  at::Tensor mask;  // of the batch
-  const NodeHook hook = [&](const Node& node, const std::vector<c10::IValue>& results) {
-    const std::vector<Value*> outputs = node.outputs();
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      const auto entry = wanted.find(outputs[i]);
-      if (entry == wanted.end()) continue;
-      const at::Tensor& x = results.at(i).toTensor();
-      const at::Tensor rows =
-          *entry->second == ChannelDims{x.dim() - 1} ? rows_that_count(x, mask) : x;
-      add_batch(statistics[outputs[i]],
-                rows.dim() == x.dim() ? by_channel(rows, *entry->second) : by_channel(rows, {1}));
-    }
-  };
-  Interpreter interpreter = float_interpreter(observed.graph, hook);
-  size_t batches = 0;
-  while (const std::optional<std::vector<c10::IValue>> batch = data()) {
-    mask = padding_mask_of(*batch, mask_input);
-    interpreter.run(*batch);
-    if (progress) progress(++batches);
-  }
-  if (peers != nullptr) share_statistics(statistics, spaces, *peers);
-  for (const auto& [value, known] : statistics)
-    if (!at::isfinite(known.mean_square).all().item<bool>())
-      throw Error("smooth", "%" + name_of(value),
-                  "got NaN or infinities for the calibration data, want numbers; clean the data or "
-                  "check the model");
-  if (statistics.empty()) throw Error("smooth", "data", "no batches, got 0, want at least 1");
-  return statistics;
-}
 
 const Observer* find_operand_observer(const ObservedGraph& observed, const Value* operand) {
   const Node* point = operand == nullptr ? nullptr : operand->producer();
@@ -292,6 +174,16 @@ NormSplit take(Splits& splits, Splits::iterator split) {
   return taken;
 }
 
+// A copy of a layer norm has what the norm has.
+StatisticsMap statistics_of(const ObservedGraph& observed, const std::vector<ChannelSpace>& spaces,
+                            const Splits& splits, const BatchSource& data,
+                            const SmoothOptions& options) {
+  KnownStatistics known = options.known;
+  for (const NormSplit& split : splits)
+    known.same[split.copy->output()] = split.norm->output()->name();
+  return collect_channel_statistics(observed, spaces, data, options.progress, options.peers, known);
+}
+
 std::string copies(const std::vector<SmoothedSpace>& smoothed) {
   const auto count =
       std::count_if(smoothed.begin(), smoothed.end(),
@@ -332,8 +224,7 @@ std::vector<SmoothedSpace> smooth_activations(ObservedGraph& observed, const Bat
   std::vector<SmoothedSpace> smoothed;
   const size_t tried = spaces.size();
   if (!spaces.empty()) {
-    const StatisticsMap statistics =
-        collect(observed, spaces, data, options.progress, options.peers);
+    const StatisticsMap statistics = statistics_of(observed, spaces, splits, data, options);
     // Chosen for all before any is scaled: an op may take one set and make another, which the
     // statistics do not follow.
     for (ChannelSpace& space : spaces) {

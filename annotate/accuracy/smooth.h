@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "annotate/accuracy/channel_space.h"
+#include "annotate/accuracy/channel_statistics.h"
 #include "annotate/accuracy/norm_split.h"
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/observed/observed_graph.h"
@@ -42,6 +43,8 @@ struct SmoothOptions {
   ProgressCallback progress = {};
   // others that read other batches: the statistics are of all; null: none
   Peers* peers = nullptr;
+  // statistics of earlier preparations of this program with this data
+  KnownStatistics known = {};
 };
 
 struct SmoothedSpace {

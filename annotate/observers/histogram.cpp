@@ -77,7 +77,7 @@ void HistogramObserver::set(at::Tensor histogram, float min, float max) {
   min_ = min;
   max_ = max;
   has_data_ = true;
-  cache_->qparams.reset();
+  cache_ = std::make_shared<Cache>();
 }
 
 // Adds what aten::histc gives, several times as fast and on all threads: the order of integer
@@ -110,7 +110,7 @@ void HistogramObserver::add_counts(const at::Tensor& x, float low, float high,
 
 // The histogram over a range that holds its own.
 at::Tensor HistogramObserver::over(float new_min, float new_max) const {
-  if (new_min == min_ && new_max == max_) return histogram_;
+  if (new_min == min_ && new_max == max_) return histogram_.clone();
   if (min_ == max_)
     return at::histc(at::full({}, min_, at::kFloat), bins_, new_min, new_max) * at::sum(histogram_);
   const int64_t fine_bins = int64_t{bins_} * kUpsampleRate;
@@ -211,8 +211,7 @@ QParams HistogramObserver::calculate_qparams() const {
 }
 
 void HistogramObserver::allow_finer_scales(std::vector<float> least) {
-  const std::lock_guard<std::mutex> lock(cache_->mutex);
-  cache_->qparams.reset();
+  cache_ = std::make_shared<Cache>();
   Observer::allow_finer_scales(std::move(least));
 }
 

@@ -57,7 +57,7 @@ class HistogramObserver : public Observer {
   // What calculate_qparams() maps onto the integers; other kinds choose by other measures.
   virtual Range choose_range() const { return search_range(); }
   void add_counts(const at::Tensor& x, float low, float high, at::Tensor& histogram) const;
-  at::Tensor over(float new_min, float new_max) const;
+  at::Tensor over(float new_min, float new_max) const;  // memory of its own
   void set(at::Tensor histogram, float min, float max);
   double quantization_error(const at::Tensor& density, at::Tensor& errors, int start_bin,
                             int end_bin) const;
@@ -69,11 +69,13 @@ class HistogramObserver : public Observer {
   float max_ = 0;
   at::Tensor histogram_;  // f32 [bins]
 
+  // Of what was observed so far. Copies share it, so that one of them searches for all: whoever
+  // changes takes a new one.
   struct Cache {
     std::mutex mutex;
     std::optional<QParams> qparams;
   };
-  std::unique_ptr<Cache> cache_ = std::make_unique<Cache>();
+  std::shared_ptr<Cache> cache_ = std::make_shared<Cache>();
 };
 
 }  // namespace octet

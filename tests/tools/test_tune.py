@@ -20,6 +20,25 @@ class Mlp(nn.Module):
         return self.head(self.layers(x))
 
 
+class Norms(nn.Module):
+    """Layer norms with narrow channels in front of linears: the default smoothing scales them."""
+
+    def __init__(self):
+        super().__init__()
+        self.norms = nn.ModuleList(nn.LayerNorm(32) for _ in range(4))
+        self.up = nn.ModuleList(nn.Linear(32, 64) for _ in range(4))
+        self.down = nn.ModuleList(nn.Linear(64, 32) for _ in range(4))
+        self.head = nn.Linear(32, 8)
+        with torch.no_grad():
+            for norm in self.norms:
+                norm.weight.copy_(torch.logspace(-2, 1, 32))
+
+    def forward(self, x):
+        for norm, up, down in zip(self.norms, self.up, self.down):
+            x = x + down(torch.relu(up(norm(x))))
+        return self.head(x)
+
+
 class Deep(nn.Module):
     """Convolutions, most of the work in the first ones."""
 
@@ -94,8 +113,31 @@ class Tune(CommandTest):
         self.assertGreaterEqual(best["sqnr_db"], before + 2)
         after = self.plain("x86", "--config", self.path("config.json"))
         self.assertAlmostEqual(after["median_sqnr_db"], best["sqnr_db"], places=6)
+        self.assert_same_program()
         self.assertGreater(1 - best["float_share"], 0)
         self.assertEqual(report["kind"], "tune")
+
+    def assert_same_program(self):
+        """plain.pt2, which `octet quantize` made with the settings, and tune's."""
+        with open(self.path("plain.pt2"), "rb") as plain, open(self.path("q.pt2"), "rb") as tuned:
+            self.assertEqual(plain.read(), tuned.read())
+
+    def test_what_trials_hand_on_changes_no_bit(self):
+        """Trials share what observers have seen and what smoothing has measured; `octet quantize` begins anew."""
+        for net, shape, gain in [(Norms, (16, 32), 3), (Deep, (2, 3, 16, 16), 4), (Mlp, (16, 32), 6)]:
+            for quantizer in ["x86", "xnnpack"]:
+                with self.subTest(net=net.__name__, quantizer=quantizer):
+                    torch.manual_seed(0)
+                    self.prepare(net().eval(), shape)
+                    goal = self.plain(quantizer)["median_sqnr_db"] + gain
+                    said, report = self.tune("--min-sqnr", f"{goal:.2f}", quantizer=quantizer)
+                    self.assertGreater(len(report["trials"]), 3)
+                    if net is Norms:
+                        self.assertIn("smooth", said)
+                    after = self.plain(quantizer, "--config", self.path("config.json"))
+                    best = next(point for point in report["pareto"] if point["chosen"])
+                    self.assertEqual(after["median_sqnr_db"], best["sqnr_db"])
+                    self.assert_same_program()
 
     def weights_net(self):
         """One layer has a large weight in each group, so that 4 bits leave little of the others."""

@@ -130,7 +130,7 @@ EffortPlan plan_effort(const ObservedGraph& observed, const EffortOptions& optio
 
 void calibrate_with_effort(ObservedGraph& observed, const EffortData& data, const EffortPlan& plan,
                            const EffortOptions& options, const QuantizeFlow& flow,
-                           Progress& progress, Report& report, Peers* peers) {
+                           Progress& progress, Report& report, Peers* peers, EffortMemory* memory) {
   EffortJournal journal;
   std::string run;
   if (!options.checkpoint.empty()) {
@@ -161,9 +161,9 @@ void calibrate_with_effort(ObservedGraph& observed, const EffortData& data, cons
     total == 0 ? progress.begin(stage) : progress.advance(done, total);
   };
   for (const std::string& note : plan.notes) report.note(note);
-  const std::vector<EffortStage> stages =
-      calibrate_with_passes(observed, open, data.batches, plan.passes, report, advance,
-                            options.checkpoint.empty() ? nullptr : &journal, plan.applies, peers);
+  const std::vector<EffortStage> stages = calibrate_with_passes(
+      observed, open, data.batches, plan.passes, report, advance,
+      options.checkpoint.empty() ? nullptr : &journal, plan.applies, peers, memory);
   double seconds = 0;
   std::vector<std::string> parts;
   for (const EffortStage& stage : stages) {

@@ -27,9 +27,10 @@ EffortPlan plan_effort(const ObservedGraph& observed, const EffortOptions& optio
 
 // Calibrates with the passes of the plan; a line on stderr says how long each took. With a
 // checkpoint it goes on from where that stands. flow: how observed was made. peers: as
-// calibrate_with_passes; the first alone writes the checkpoint.
+// calibrate_with_passes; the first alone writes the checkpoint. memory: likewise.
 void calibrate_with_effort(ObservedGraph& observed, const EffortData& data, const EffortPlan& plan,
                            const EffortOptions& options, const QuantizeFlow& flow,
-                           Progress& progress, Report& report, Peers* peers = nullptr);
+                           Progress& progress, Report& report, Peers* peers = nullptr,
+                           EffortMemory* memory = nullptr);
 
 }  // namespace octet

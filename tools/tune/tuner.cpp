@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "annotate/accuracy/effort_memory.h"
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/compare/sensitivity.h"
 #include "annotate/convert/convert.h"
@@ -151,13 +152,22 @@ class Tuner {
     const EffortPlan plan = plan_effort(observed, effort, flow, batches);
     if (plan.has_passes())
       calibrate_with_effort(observed, {options_.calibration, batches}, plan, effort, flow,
-                            progress_, report, peers_);
-    else if (!needs_calibration(observed))
-      observe_constants(observed);
+                            progress_, report, peers_, &memory_);
     else
-      calibrate_from_file(observed, options_.calibration, "", progress_,
-                          DataPart{.held_out = held_out_, .peers = peers_});
+      fill_observers(observed);
     return convert_pt2e(std::move(observed), {.compat = flow.compat}, report);
+  }
+
+  // With what earlier trials have seen, as far as it is the same.
+  void fill_observers(ObservedGraph& observed) {
+    const std::string program = ObserverMemory::describe(observed);
+    if (!needs_calibration(observed))
+      return memory_.observers.fill(observed, program, "constants",
+                                    [](ObservedGraph& part) { observe_constants(part); });
+    memory_.observers.fill(observed, program, "data", [&](ObservedGraph& part) {
+      calibrate_from_file(part, options_.calibration, "", progress_,
+                          DataPart{.held_out = held_out_, .peers = peers_});
+    });
   }
 
   bool is_static() const { return options_.flow.mode == "static"; }
@@ -329,6 +339,7 @@ class Tuner {
   TrialFile trials_;
   Evaluation evaluation_;
   std::optional<OutputGoal> goal_;
+  EffortMemory memory_;  // of all programs quantized here
   std::unordered_map<size_t, std::vector<c10::IValue>> float_outputs_;  // by batch
   size_t float_output_bytes_ = 0;
   std::optional<Graph> quantized_;  // by quantized_config_

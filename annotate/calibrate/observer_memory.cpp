@@ -1,0 +1,259 @@
+#include "annotate/calibrate/observer_memory.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+#include <tuple>
+#include <typeinfo>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "annotate/calibrate/part_of_program.h"
+#include "annotate/graph/constant_subgraph.h"
+#include "annotate/graph/control_flow.h"
+#include "annotate/graph/observe_op.h"
+#include "annotate/observers/affine.h"
+#include "annotate/observers/data_free.h"
+#include "annotate/observers/min_max.h"
+#include "annotate/observers/mse.h"
+#include "annotate/observers/percentile.h"
+#include "core/base/digest.h"
+#include "core/ops/memory.h"
+#include "core/ops/op_lookup.h"
+#include "core/passes/set_training.h"
+#include "core/text/text.h"
+
+namespace octet {
+namespace {
+
+// The kinds whose copies know what they knew, and nothing of each other.
+using Kinds = std::tuple<MinMaxObserver, PerChannelMinMaxObserver, WholeZeroPointObserver,
+                         HistogramObserver, PercentileObserver, MseObserver, PerChannelMseObserver,
+                         PerChannelPercentileObserver, AffineObserver>;
+
+template <typename Kind>
+bool is_a(const Observer& observer) {
+  return typeid(observer) == typeid(Kind);
+}
+
+// Calls visit(Kind*) for the observer's kind; returns false for others.
+template <typename Visit>
+bool for_kind(const Observer& observer, const Visit& visit) {
+  const auto try_kind = [&]<typename Kind>(Kind* kind) {
+    if (!is_a<Kind>(observer)) return false;
+    visit(kind);
+    return true;
+  };
+  return [&]<typename... Kind>(std::tuple<Kind...>*) {
+    return (try_kind(static_cast<Kind*>(nullptr)) || ...);
+  }(static_cast<Kinds*>(nullptr));
+}
+
+std::shared_ptr<const Observer> copy_of(const Observer& observer) {
+  std::shared_ptr<const Observer> copy;
+  for_kind(observer, [&]<typename Kind>(Kind*) {
+    copy = std::make_shared<Kind>(static_cast<const Kind&>(observer));
+  });
+  return copy;
+}
+
+// REQUIRES: both are of one kind.
+void assign(Observer& to, const Observer& from) {
+  for_kind(from,
+           [&]<typename Kind>(Kind*) { static_cast<Kind&>(to) = static_cast<const Kind&>(from); });
+}
+
+// Whatever data there is.
+bool learns_nothing(const Observer& observer) {
+  if (const auto* affine = dynamic_cast<const AffineObserver*>(&observer))
+    return !affine->keeps_state();
+  return is_a<PlaceholderObserver>(observer) || is_a<NoopObserver>(observer) ||
+         is_a<FixedQParamsObserver>(observer) || is_a<DerivedObserver>(observer);
+}
+
+bool is_random(const Node& node) {
+  const std::optional<c10::OperatorHandle> op = find_operator(node.target());
+  if (!op || !op->hasTag(at::Tag::nondeterministic_seeded)) return false;
+  // these only in training mode, which find_training_ops looks for
+  constexpr std::array<std::string_view, 6> kInTraining = {"dropout",   "attention", "aten.rrelu",
+                                                           "aten.lstm", "aten.gru",  "aten.rnn"};
+  return std::none_of(kInTraining.begin(), kInTraining.end(), [&](std::string_view name) {
+    return node.target().find(name) != std::string::npos;
+  });
+}
+
+// Whether the next batch, or the next run, may see other numbers because of this one.
+bool changes_from_run_to_run(const Graph& graph) {
+  const auto gives_more = [](const GraphOutput& output) {
+    return output.kind != OutputKind::kUserOutput;
+  };
+  const std::vector<Node*> nodes = graph.nodes();
+  if (std::any_of(graph.outputs().begin(), graph.outputs().end(), gives_more) ||
+      !find_training_ops(graph).empty() ||
+      std::any_of(nodes.begin(), nodes.end(), [](const Node* node) { return is_random(*node); }))
+    return true;
+  std::vector<const Value*> written;
+  for (const Node* node : nodes)
+    for (const Value* value : written_values(*node)) written.push_back(value);
+  const std::unordered_set<const Value*> roots = memory_roots(std::move(written));
+  return std::any_of(roots.begin(), roots.end(),
+                     [](const Value* root) { return root->producer() == nullptr; });
+}
+
+std::string digest_of(const Tensor& tensor) {
+  Digest digest;
+  const Tensor dense = tensor.contiguous();
+  digest.add(std::span<const std::byte>(dense.raw(), dense.nbytes()));
+  return digest.text();
+}
+
+std::string text_of(const ObserverArgs& args) {
+  constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
+  const ObserverChoice& choice = args.choice;
+  std::string text = fmt::format(
+      "{} {} {} {} {} {} {} {} {:a} {} {:a} {} {:a} [{:a}]", choice.name, name_of(args.dtype),
+      name_of(args.qscheme), args.quant_min.value_or(kNone), args.quant_max.value_or(kNone),
+      args.ch_axis.value_or(std::numeric_limits<int>::max()), args.is_dynamic, args.reduce_range,
+      choice.eps.value_or(-1.0), choice.bins, choice.averaging_constant, choice.reduce_range,
+      choice.percentile, fmt::join(args.finest_scales, " "));
+  if (!choice.affine) return text;
+  const AffineOptions& affine = *choice.affine;
+  const auto name = [](const std::optional<DType>& dtype) {
+    return dtype ? name_of(*dtype) : std::string_view("-");
+  };
+  const Granularity& granularity = affine.granularity;
+  return text + fmt::format(" {} {} {} [{}] {} {} {} {} {}", static_cast<int>(granularity.kind),
+                            granularity.axis, granularity.group_size,
+                            fmt::join(granularity.block_size, " "),
+                            static_cast<int>(affine.mapping_type), name(affine.scale_dtype),
+                            name(affine.zero_point_dtype), affine.preserve_zero,
+                            static_cast<int>(affine.zero_point_domain));
+}
+
+// What tells the observed values of one program apart.
+class SiteTexts {
+ public:
+  SiteTexts(const ObservedGraph& observed, const ScaledValues& scaled)
+      : graph_(observed.graph), scaled_(scaled), constants_(find_constant_values(graph_)) {
+    for (const Node* node : graph_.nodes())
+      if (const std::vector<const Value*> written = written_values(*node); !written.empty())
+        writes_.emplace_back(node, memory_roots(written));
+  }
+
+  // Constants with their bytes: scaling changes those of weights.
+  std::string text_of(const Node& point) {
+    const Value* value = observed_value(point);
+    std::string text = value->name();
+    if (const auto found = scaled_.find(value); found != scaled_.end()) text += "*" + found->second;
+    if (constants_.contains(value))
+      for (const Value* root : sources_of(*value)) text += "=" + bytes_of(*root);
+    if (!writes_.empty()) text += fmt::format("@{}", writes_before(point, *value));
+    return text;
+  }
+
+ private:
+  // How often the value's memory is written to in front of the point.
+  size_t writes_before(const Node& point, const Value& value) const {
+    const std::unordered_set<const Value*> roots = memory_roots({&value});
+    return static_cast<size_t>(
+        std::count_if(writes_.begin(), writes_.end(), [&](const auto& write) {
+          return graph_.is_before(*write.first, point) &&
+                 std::any_of(write.second.begin(), write.second.end(),
+                             [&](const Value* root) { return roots.contains(root); });
+        }));
+  }
+
+  // The graph inputs that the constant is computed from, in order of first use.
+  static std::vector<const Value*> sources_of(const Value& value) {
+    std::vector<const Value*> open = {&value}, sources;
+    std::unordered_set<const Value*> seen;
+    while (!open.empty()) {
+      const Value* next = open.back();
+      open.pop_back();
+      if (!seen.insert(next).second) continue;
+      if (next->producer() == nullptr) sources.push_back(next);
+      if (next->producer() == nullptr) continue;
+      for (const Value* input : next->producer()->inputs()) open.push_back(input);
+    }
+    return sources;
+  }
+
+  const std::string& bytes_of(const Value& input) {
+    std::string& text = digests_[&input];
+    const Tensor* tensor = graph_.find_constant(&input);
+    if (text.empty()) text = tensor != nullptr ? digest_of(*tensor) : "none";
+    return text;
+  }
+
+  const Graph& graph_;
+  const ScaledValues& scaled_;
+  std::unordered_set<const Value*> constants_;
+  std::vector<std::pair<const Node*, std::unordered_set<const Value*>>> writes_;
+  std::unordered_map<const Value*, std::string> digests_;
+};
+
+}  // namespace
+
+std::string ObserverMemory::describe(const ObservedGraph& observed) {
+  const auto is_known_kind = [](const std::shared_ptr<Observer>& observer) {
+    return learns_nothing(*observer) || for_kind(*observer, [](auto*) {});
+  };
+  if (!observed.islands.empty() || !bodies_within(observed.graph).empty() ||
+      !std::all_of(observed.observers.begin(), observed.observers.end(), is_known_kind) ||
+      changes_from_run_to_run(observed.graph))
+    return "";
+  const std::unique_ptr<Graph> program = clone(observed.graph);
+  for (Node* point : observer_nodes(*program)) {
+    program->replace_uses(point->output(), point->find_input("input"));
+    program->erase(*point);
+  }
+  Digest digest;
+  digest.add(to_text(*program));
+  for (const GraphInput& input : program->inputs())
+    if (const Tensor* tensor = program->find_constant(input.value); tensor != nullptr)
+      digest.add(digest_of(*tensor));
+  return digest.text();
+}
+
+ObserverMemory::Keys ObserverMemory::keys_of(const ObservedGraph& observed,
+                                             const std::string& program,
+                                             const ScaledValues& scaled) {
+  SiteTexts sites(observed, scaled);
+  Keys keys;
+  for (const Node* point : observer_nodes(observed.graph)) {
+    const Observer& observer = *observed.observers.at(static_cast<size_t>(group_of(*point)));
+    if (learns_nothing(observer)) continue;
+    std::string& key = keys[group_of(*point)];
+    if (key.empty()) key = program + " " + text_of(observer.args());
+    key += " %" + sites.text_of(*point);
+  }
+  return keys;
+}
+
+void ObserverMemory::fill(ObservedGraph& observed, const std::string& program,
+                          const std::string& data, const Calibrate& calibrate,
+                          const ScaledValues& scaled) {
+  if (program.empty()) return calibrate(observed);
+  const Keys keys = keys_of(observed, program + " " + data, scaled);
+  std::unordered_set<int> open;
+  for (const auto& [group, key] : keys) {
+    const auto known = known_.find(key);
+    if (known == known_.end())
+      open.insert(group);
+    else
+      assign(*observed.observers[static_cast<size_t>(group)], *known->second);
+  }
+  if (open.empty()) return;
+  if (open.size() == keys.size()) {
+    calibrate(observed);
+  } else {
+    ObservedGraph part = part_for_groups(observed, open);
+    calibrate(part);
+  }
+  for (const int group : open)
+    known_.emplace(keys.at(group), copy_of(*observed.observers[static_cast<size_t>(group)]));
+}
+
+}  // namespace octet
