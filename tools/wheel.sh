@@ -49,9 +49,9 @@ build_tools() {
   echo "$folder"
 }
 
-# What nothing is copied for: LibTorch comes with torch, which is imported first, and so does the OpenMP that both share; octet_runtime has one beside it for
-# processes without torch. XNNPACK's own libraries lie beside it and are opened in front of it (backends/common/isolated_library.h).
-foreign=(--exclude libtorch_cpu.so --exclude libc10.so --exclude libgomp.so.1 --exclude libpthreadpool.so.0 --exclude libcpuinfo.so.0)
+# What octet finds elsewhere, so that nothing is copied for it: LibTorch comes with torch, which is imported first, and OpenMP with torch or octet_runtime.
+# octet_runtime is whole.
+declare -A foreign=([.]="--exclude libtorch_cpu.so --exclude libc10.so --exclude libgomp.so.1" [tools/python]="")
 # PyPI takes no more than 100 MB; a limit of our own.
 most=$((15 * 1024 * 1024))
 
@@ -67,7 +67,7 @@ for python in "${pythons[@]}"; do
     wheel=$(echo "$raw"/*.whl)
     # Nothing is to be put in: the wheel gets the name of the oldest Linux that has all that it asks for, or auditwheel says what is in the way.
     mkdir -p "$out"
-    PATH=$tools/bin:$PATH "$tools/bin/auditwheel" --verbose repair "${foreign[@]}" --zip-compression-level 9 --wheel-dir "$out" "$wheel" >"$raw/log" 2>&1 ||
+    PATH=$tools/bin:$PATH "$tools/bin/auditwheel" --verbose repair ${foreign[$source]} --zip-compression-level 9 --wheel-dir "$out" "$wheel" >"$raw/log" 2>&1 ||
       { cat "$raw/log" >&2; exit 1; }
     made=$out/$(sed -n 's/.*Fixed-up wheel written to .*\///p' "$raw/log")
     bytes=$(stat -c %s "$made")
