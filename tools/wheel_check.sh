@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Installs the wheels of tools/wheel.sh into empty environments and runs programs there: the results have the bits of the command's.
+# Installs the wheels of tools/wheel.sh into empty environments and runs programs there: the results
+# have the bits of the command's.
 # tools/wheel_check.sh [--environment FOLDER] [--octet COMMAND] [--wheels FOLDER] PYTHON...
-#   --environment  the one with torch, in which the programs are made (.venv). For a Python of the same minor version the wheel of octet is checked, too,
-#                  with this torch; for another one octet_runtime alone, which wants numpy alone
+#   --environment  the one with torch, in which the programs are made (.venv). For a Python of the
+#                  same minor version the wheel of octet is checked, too, with this torch; for
+#                  another one octet_runtime alone, which wants numpy alone
 #   --octet        the command that lowers and runs them (build/release/bin/octet)
 #   --wheels       where the wheels are (build/wheels)
 # Environments and programs end up in build/wheel_check.
@@ -18,7 +20,10 @@ while [ $# -gt 0 ]; do
     --environment) environment=$(realpath "$2"); shift 2 ;;
     --octet) octet=$(realpath "$2"); shift 2 ;;
     --wheels) wheels=$2; shift 2 ;;
-    -*) echo "wheel_check: unknown option $1, want --environment or --wheels FOLDER, or --octet COMMAND" >&2; exit 2 ;;
+    -*)
+      echo "wheel_check: unknown option $1, want --environment or --wheels FOLDER, or" \
+        "--octet COMMAND" >&2
+      exit 2 ;;
     *) break ;;
   esac
 done

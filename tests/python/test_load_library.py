@@ -1,4 +1,5 @@
-"""octet.load_library: one library of a user's own serves Python and the command; what can be wrong with it is one line."""
+"""octet.load_library: one library of a user's own serves Python and the command; what can be wrong
+with it is one line."""
 
 import json
 import math
@@ -16,10 +17,17 @@ from test_metric import compiler
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "tools/example_backend"
 TORCH = os.path.join(os.path.dirname(torch.__file__), "lib")
-# The example of a backend: an op, quantizers, an observer, a derive function, a kernel and a backend; and a metric besides.
-# In one source, for the compiler's time; two of its files have the same names in their unnamed namespaces.
-PARTS = sorted(path.name for path in EXAMPLE.glob("acme_*.cpp") if path.name not in ("acme_extension.cpp", "acme_plain_quantizer.cpp"))
-ALL = "".join(f'#include "{part}"\n' for part in PARTS) + """
+# The example of a backend: an op, quantizers, an observer, a derive function, a kernel and a
+# backend; and a metric besides. In one source, for the compiler's time; two of its files have the
+# same names.
+PARTS = sorted(
+    path.name
+    for path in EXAMPLE.glob("acme_*.cpp")
+    if path.name not in ("acme_extension.cpp", "acme_plain_quantizer.cpp")
+)
+ALL = (
+    "".join(f'#include "{part}"\n' for part in PARTS)
+    + """
 #define kAct kPlainAct
 #define kWeight kPlainWeight
 #include "acme_plain_quantizer.cpp"
@@ -31,7 +39,8 @@ OCTET_EXTENSION() {
   });
 }
 """
-# What a script does with it; paths of the library, the program, the data and a folder are its arguments.
+)
+# What a script does with it; its arguments are the library, the program, its data and a folder.
 USE = """
 import json, sys, torch, octet
 library, model, data, x, folder = sys.argv[1:]
@@ -45,22 +54,24 @@ octet.load_library(library)
 octet.load_library(library)  # is there already
 q = octet.quantize(model, "acme", calibration=batches)
 q.save(folder + "/q.pt2")
-result = {"refused": refused, "before": before, "after": [octet.quantizers(), octet.backends()], "y": {}}
+after = [octet.quantizers(), octet.backends()]
+result = {"refused": refused, "before": before, "after": after, "y": {}}
 for backend in ["acme", "onednn"]:
     lowered = octet.lower(q, backend)
     lowered.save(f"{folder}/{backend}.octet")
     result["y"][backend] = octet.load(f"{folder}/{backend}.octet")(x).tolist()
 result["op"] = torch.ops.acme.swish(torch.ones(1), 0.0).item()
 compared = octet.compare(model, q, batches, metric="nearness")
-result["metric"] = [node["errors"]["accumulated"].get("metric") for node in compared.nodes if "errors" in node]
+errors = [node["errors"] for node in compared.nodes if "errors" in node]
+result["metric"] = [error["accumulated"].get("metric") for error in errors]
 spec = octet.QuantizationSpec("int8", "acme_power_of_two", qscheme="per_tensor_symmetric")
 class Linears(octet.Quantizer):
     def annotate(self, graph, annotations, report):
         for node in graph.nodes:
             if node.is_op("aten.linear"):
                 annotations.annotate(node, inputs={node.input("input"): spec}, output=spec)
-result["scales"] = [node["args"]["scale"] for node in octet.inspect(octet.quantize(model, Linears(), calibration=batches)).data["nodes"]
-                    if "scale" in node.get("args", {})]
+nodes = octet.inspect(octet.quantize(model, Linears(), calibration=batches)).data["nodes"]
+result["scales"] = [node["args"]["scale"] for node in nodes if "scale" in node.get("args", {})]
 tuned = octet.tune(model, "acme", calibration=batches, metric="nearness", min_metric=-1000.0)
 result["tuned"] = tuned.reached
 print(json.dumps(result))
@@ -75,7 +86,7 @@ for path in sys.argv[1:]:
         assert "\\n" not in str(error) and error.stage == "library", error
         print(error)
 """
-# Whether libraries that others bring along still find their own: LibTorch's names must not become the process's.
+# What libraries of others would find: LibTorch's names must not become the process's.
 NAMES = """
 import ctypes, sys, octet
 octet.load_library(sys.argv[1])
@@ -98,23 +109,48 @@ class Library(PackageTest):
     built = {}
 
     def library(self, name, text, *options, linked=("-ltorch_cpu", "-lc10")):
-        """The path of a shared library, linked as octet::extension has it: to LibTorch and to nothing of Octet."""
+        """The path of a shared library, linked to LibTorch and to nothing of Octet, as
+        octet::extension has it."""
         if name not in Library.built:
             folder = os.path.dirname(self.folder)
-            source, path = os.path.join(folder, name + ".cpp"), os.path.join(folder, f"lib{name}.so")
+            source, path = (
+                os.path.join(folder, name + ".cpp"),
+                os.path.join(folder, f"lib{name}.so"),
+            )
             pathlib.Path(source).write_text(text)
             link = ["-L", TORCH, "-Wl,-rpath," + TORCH, "-Wl,--no-as-needed", *linked]
-            subprocess.run([*compiler(), "-w", "-O0", "-shared", "-fPIC", f"-I{ROOT}", f"-I{EXAMPLE}", source, "-o", path, *link], check=True)
+            subprocess.run(
+                [
+                    *compiler(),
+                    "-w",
+                    "-O0",
+                    "-shared",
+                    "-fPIC",
+                    f"-I{ROOT}",
+                    f"-I{EXAMPLE}",
+                    source,
+                    "-o",
+                    path,
+                    *link,
+                ],
+                check=True,
+            )
             Library.built[name] = path
         return Library.built[name]
 
     def python(self, script, *arguments):
-        result = subprocess.run([sys.executable, "-B", "-c", script, *arguments], capture_output=True, text=True, timeout=900)
+        result = subprocess.run(
+            [sys.executable, "-B", "-c", script, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=900,
+        )
         self.assertEqual(result.returncode, 0, result.stderr[-3000:])
         return result.stdout
 
     def exported(self):
-        """model.pt2, which calls the library's op, with data; of another process, so that the op is not known here."""
+        """model.pt2, which calls the library's op, with data; of another process, so that the op is
+        not known here."""
         script = """
 import sys, torch
 sys.path[:0] = sys.argv[3:]
@@ -133,20 +169,56 @@ torch.save(net(x), sys.argv[2] + "/float.pt")
     def test_the_same_library_in_python_and_the_command(self):
         self.exported()
         library = self.library("all", ALL)
-        told = json.loads(self.python(USE, library, *map(self.path, ["model.pt2", "data.pt", "x.pt"]), self.folder))
+        told = json.loads(
+            self.python(
+                USE, library, *map(self.path, ["model.pt2", "data.pt", "x.pt"]), self.folder
+            )
+        )
         self.assertIn("acme", told["refused"])
-        self.assertEqual([len(after) - len(before) for before, after in zip(told["before"], told["after"])], [2, 1])
+        self.assertEqual(
+            [len(after) - len(before) for before, after in zip(told["before"], told["after"])],
+            [2, 1],
+        )
         self.assertEqual(told["op"], 0.5)
         self.assertTrue(told["tuned"])
-        self.assertTrue(told["scales"] and all(math.frexp(scale)[0] == 0.5 for scale in told["scales"]), told["scales"])  # powers of two
+        self.assertTrue(
+            told["scales"] and all(math.frexp(scale)[0] == 0.5 for scale in told["scales"]),
+            told["scales"],
+        )  # powers of two
         self.assertTrue(told["metric"] and all(-10 < value < 0 for value in told["metric"]))
         # The command, given it as --library, writes the same bytes.
         own = ["--library", library]
-        self.octet("quantize", self.path("model.pt2"), *own, "--quantizer", "acme", "--calibration", self.path("data.pt"), "--output", self.path("c.pt2"))
+        self.octet(
+            "quantize",
+            self.path("model.pt2"),
+            *own,
+            "--quantizer",
+            "acme",
+            "--calibration",
+            self.path("data.pt"),
+            "--output",
+            self.path("c.pt2"),
+        )
         for backend in ("acme", "onednn"):
-            self.octet("lower", self.path("c.pt2"), *own, "--backend", backend, "--output", self.path("c.octet"))
+            self.octet(
+                "lower",
+                self.path("c.pt2"),
+                *own,
+                "--backend",
+                backend,
+                "--output",
+                self.path("c.octet"),
+            )
             self.assertEqual(self.bytes_of("c.octet"), self.bytes_of(backend + ".octet"))
-            self.octet("run", self.path("c.octet"), *own, "--inputs", self.path("x.pt"), "--outputs", self.path("y.pt"))
+            self.octet(
+                "run",
+                self.path("c.octet"),
+                *own,
+                "--inputs",
+                self.path("x.pt"),
+                "--outputs",
+                self.path("y.pt"),
+            )
             y = torch.load(self.path("y.pt"))[0]
             self.assertTrue(torch.equal(torch.tensor(told["y"][backend]), y))
             self.assertLess((y - torch.load(self.path("float.pt"))).abs().max().item(), 0.2)
@@ -155,32 +227,56 @@ torch.save(net(x), sys.argv[2] + "/float.pt")
         text = self.path("text.so")
         pathlib.Path(text).write_text("hello, this is no library at all" * 20)
         ops = (EXAMPLE / "acme_ops.cpp").read_text()
-        needy = 'extern "C" void nobody_has_this(); extern "C" void octet_register() { nobody_has_this(); }'
-        old = 'extern "C" const char* octet_extension_version() { return "octet 0.0.1"; } extern "C" void octet_register() {}'
+        register = 'extern "C" void octet_register()'
+        needy = 'extern "C" void nobody_has_this();' + register + "{ nobody_has_this(); }"
+        version = 'extern "C" const char* octet_extension_version()'
+        old = version + '{ return "octet 0.0.1"; }' + register + "{}"
         # As if Octet's symbols had changed since: a function that it does not have.
-        other = "namespace octet { void gone(int); } extern \"C\" void octet_register() { octet::gone(1); }"
+        other = "namespace octet { void gone(int); }" + register + "{ octet::gone(1); }"
         cases = [
             (self.path("absent.so"), "there is no such file; check the path"),
             (self.folder, "is a folder; name the shared library in it"),
             (text, "cannot be loaded: "),
-            (self.library("needy", needy), "cannot be loaded: undefined symbol: nobody_has_this; give a shared library"),
-            (self.library("other", other), "cannot be loaded: undefined symbol: _ZN5octet4goneEi; give a shared library"),
+            (
+                self.library("needy", needy),
+                "cannot be loaded: undefined symbol: nobody_has_this; give a shared library",
+            ),
+            (
+                self.library("other", other),
+                "cannot be loaded: undefined symbol: _ZN5octet4goneEi; give a shared library",
+            ),
             (self.library("old", old), "is built for another Octet, got octet 0.0.1, want octet "),
-            (self.library("bare", "int nothing = 1;"), "registers nothing, neither an op with TORCH_LIBRARY nor"),
+            (
+                self.library("bare", "int nothing = 1;"),
+                "registers nothing, neither an op with TORCH_LIBRARY nor",
+            ),
             (self.library("ops", ops), "no error"),
-            (shutil.copy(self.library("ops", ops), self.path("copy.so")), "cannot be loaded: Only a single TORCH_LIBRARY"),
+            (
+                shutil.copy(self.library("ops", ops), self.path("copy.so")),
+                "cannot be loaded: Only a single TORCH_LIBRARY",
+            ),
             (self.library("all", ALL), "cannot be loaded: "),  # the op is taken
         ]
         lines = self.python(ERRORS, *(path for path, _ in cases)).splitlines()
         self.assertEqual(len(lines), len(cases), lines)
         for line, (path, message) in zip(lines, cases):
-            self.assertTrue(line == message or line.startswith(f"library: {path}: {message}"), f"{line}\nwant {message}")
+            self.assertTrue(
+                line == message or line.startswith(f"library: {path}: {message}"),
+                f"{line}\nwant {message}",
+            )
 
     def test_nothing_else_becomes_visible(self):
         own = "_ZN5octet6python12show_symbolsEv"
-        others = ["xnn_initialize", "pthreadpool_create", "_ZN6google8protobuf11MessageLiteD2Ev", "_ZN3c105ErrorD1Ev"]
+        others = [
+            "xnn_initialize",
+            "pthreadpool_create",
+            "_ZN6google8protobuf11MessageLiteD2Ev",
+            "_ZN3c105ErrorD1Ev",
+        ]
         ops = self.library("ops", (EXAMPLE / "acme_ops.cpp").read_text())
-        self.assertEqual(self.python(NAMES, ops, own, *others).split(), ["True"] + ["False"] * len(others))
+        self.assertEqual(
+            self.python(NAMES, ops, own, *others).split(), ["True"] + ["False"] * len(others)
+        )
 
 
 if __name__ == "__main__":
