@@ -43,6 +43,8 @@ fi
 log() { echo "wheel: $*" >&2; }
 [ -x "$environment/bin/python" ] ||
   { log "no $environment/bin/python; run tools/setup.sh --no-build first"; exit 1; }
+# Not the one that each Python was built with, which may differ, and all would be compiled again.
+export CC=${CC:-cc} CXX=${CXX:-c++}
 site=$("$environment/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 
 # build_tools PYTHON: makes the environment with the tools, and prints its folder.
