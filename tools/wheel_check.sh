@@ -2,9 +2,10 @@
 # Installs the wheels of tools/wheel.sh into empty environments and runs programs there: the results
 # have the bits of the command's.
 # tools/wheel_check.sh [--environment FOLDER] [--octet COMMAND] [--wheels FOLDER] PYTHON...
-#   --environment  the one with torch, in which the programs are made (.venv). For a Python of the
-#                  same minor version the wheel of octet is checked, too, with this torch; for
-#                  another one octet_runtime alone, which wants numpy alone
+#   --environment  the one with torch, in which the programs are made (.venv). A Python of the same
+#                  minor version runs the wheel of octet with this torch; another one, which cannot
+#                  import it, runs octet_runtime with numpy alone, and of octet, if there is a wheel
+#                  of it, the compiled module with this torch's LibTorch
 #   --octet        the command that lowers and runs them (build/release/bin/octet)
 #   --wheels       where the wheels are (build/wheels)
 # Environments and programs end up in build/wheel_check.
@@ -45,10 +46,18 @@ for python in "$@"; do
   "${pip[@]}" --no-index --find-links "$wheels" octet-runtime
   log "Python 3.$minor: octet_runtime"
   env -C "$work" "$folder/bin/python" -B "$PWD/tests/python/wheel_runs.py" octet_runtime "$work"
-  [ "$minor" = "$(minor_of "$environment/bin/python")" ] || continue
+  if ! "${pip[@]}" --no-index --no-deps --find-links "$wheels" octet 2>"$work/log"; then
+    log "Python 3.$minor: no wheel of octet: $(grep -m 1 ERROR "$work/log")"
+    continue
+  fi
+  if [ "$minor" != "$(minor_of "$environment/bin/python")" ]; then
+    log "Python 3.$minor: the module of octet, with LibTorch"
+    LD_LIBRARY_PATH=$site/torch/lib env -C "$work" "$folder/bin/python" -B \
+      "$PWD/tests/python/wheel_runs.py" octet._octet "$work"
+    continue
+  fi
   # torch as it is elsewhere; what stands in the environment's own folder comes first.
   echo "$site" >"$folder/lib/python3.$minor/site-packages/torch_elsewhere.pth"
-  "${pip[@]}" --no-index --no-deps --find-links "$wheels" octet
   log "Python 3.$minor: octet, with torch"
   env -C "$work" "$folder/bin/python" -B "$PWD/tests/python/wheel_runs.py" octet "$work"
 done
