@@ -77,6 +77,17 @@ class Isolation(PackageTest):
             names = [line.split()[-1] for line in shown.splitlines()]
             self.assertEqual(names, ["PyInit_" + module])
 
+    def test_the_library_shows_its_namespace_alone(self):
+        """So that nobody takes its JSON or its copies of LibTorch's inline functions for their own."""
+        file = os.path.join(os.environ["OCTET_BUILD"], "python/octet/lib/liboctet.so")
+        shown = subprocess.run(["nm", "-D", "--defined-only", file], capture_output=True, text=True, check=True).stdout
+        names = [line.split()[-1] for line in shown.splitlines()]
+        self.assertGreater(len(names), 1000)
+        self.assertEqual([name for name in names if "5octet" not in name], [])
+        # What it needs becomes visible with it (octet.load_library).
+        needed = subprocess.run(["readelf", "-d", file], capture_output=True, text=True, check=True).stdout
+        self.assertEqual(re.findall(r"NEEDED.*\[(lib(?:torch|c10|protobuf)[^]]*)\]", needed), [])
+
 
 if __name__ == "__main__":
     unittest.main()

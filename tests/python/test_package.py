@@ -2,16 +2,19 @@
 
 import json
 import os
-import shutil
+import pathlib
 import subprocess
 import sys
 import unittest
+import zlib
 
 import numpy
 import torch
 from package_test import PackageTest
 
 BUILD = os.environ["OCTET_BUILD"]
+# Of a wheel, as in tools/wheel.sh. Nearly all of octet_runtime is oneDNN.
+MOST_BYTES = {"octet_runtime": 15 << 20, "octet": 8 << 20}
 # Which files of these libraries are in the process, after a run on each backend.
 SCRIPT = """
 import json, sys, numpy
@@ -39,9 +42,9 @@ class Package(PackageTest):
         before, after = self.path("before"), self.path("site_packages")
         for component in ["python_octet_runtime", "python_octet"]:
             subprocess.run(
-                ["cmake", "--install", BUILD, "--prefix", before, "--component", component], check=True, capture_output=True
+                ["cmake", "--install", BUILD, "--strip", "--prefix", before, "--component", component],
+                check=True, capture_output=True,
             )
-        shutil.rmtree(os.path.join(before, "octet", "bin"))
         os.rename(before, after)
         return after
 
@@ -70,6 +73,24 @@ class Package(PackageTest):
                 # One OpenMP, of whoever came first.
                 self.assertTrue(all("libgomp" in file for file in others), others)
                 self.assertEqual(len(own) + len(others), 5)
+
+    def test_wheels_stay_small(self):
+        site = pathlib.Path(self.installed())
+        for package, most in MOST_BYTES.items():
+            files = [path for path in (site / package).rglob("*") if path.is_file()]
+            sizes = {str(path.relative_to(site)): len(zlib.compress(path.read_bytes(), 9)) for path in files}
+            self.assertLess(sum(sizes.values()), most, sorted(sizes.items(), key=lambda item: -item[1])[:5])
+
+    def test_the_command_finds_its_libraries(self):
+        """That of the package is a small program beside the module's own code; torch is elsewhere here."""
+        site = self.installed()
+        self.lowered_files("xnnpack", "onednn")
+        for backend in ("xnnpack", "onednn"):
+            arguments = ["octet", "lower", self.path("q.pt2"), "--backend", backend, "--output", self.path("again.octet")]
+            script = f"import sys; sys.argv = {arguments!r}; from octet._command import main; main()"
+            subprocess.run([sys.executable, "-B", "-c", script], check=True, env={**os.environ, "PYTHONPATH": site})
+            self.assertEqual(self.bytes_of("again.octet"), self.bytes_of(backend + ".octet"))
+        self.assertLess(os.path.getsize(os.path.join(site, "octet/bin/octet")), 1 << 20)
 
 
 if __name__ == "__main__":

@@ -78,6 +78,7 @@ PLAN = {
     },
     "tools/python/README.md": {
         "python3 -m venv env": NotRun("installs packages"),
+        "tools/wheel.sh": NotRun("builds anew; test_package.py installs what is built"),
         **dict.fromkeys(
             ["import octet, torch", "q.report.show()", "prepared =", "model =", "import numpy",
              "print(octet.inspect", "INT8 ="],
@@ -102,7 +103,7 @@ PLAN = {
     },
     "tools/site/docs/start/install.md": {
         "tools/setup.sh": NotRun("installs packages and builds everything"),
-        "tools/wheel.sh": NotRun("builds anew; test_package.py does it"),
+        "tools/wheel.sh": NotRun("builds anew; test_package.py installs what is built"),
         "cmake --install": NotRun("test_install.py installs and builds against it"),
     },
     "tools/site/docs/errors/models_and_data.md": {

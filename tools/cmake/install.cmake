@@ -82,9 +82,6 @@ if(OCTET_TORCH)
   file(RELATIVE_PATH up "/${CMAKE_INSTALL_BINDIR}" "/${OCTET_LIBRARY_FOLDER}")
   # oneDNN stands in a folder without LibTorch's libgomp.
   set_target_properties(octet PROPERTIES INSTALL_RPATH "$ORIGIN/${up};$ORIGIN/${up}/torch/lib" INSTALL_RPATH_USE_LINK_PATH OFF)
-  if(SKBUILD)  # a Python wheel: beside the folders of its packages
-    set_target_properties(octet PROPERTIES INSTALL_RPATH "$ORIGIN/../../octet_runtime/lib;$ORIGIN/../../torch/lib")
-  endif()
 
   octet_is_beside(is_beside ${OCTET_LIBTORCH}/lib)
   if(is_beside)

@@ -18,8 +18,10 @@ struct OnnxFiles {
 };
 
 // Appears whole or not at all, as core/base/output_file.h writes; the weights' file first. Throws
-// Error("onnx", path, ...).
-OnnxFiles write_onnx(const OnnxModel& model, const std::filesystem::path& path,
-                     OnnxWeights weights = OnnxWeights::kAsFits);
+// Error("onnx", path, ...). Visible, unlike all else of file.cpp: Python's module calls it across
+// libraries.
+__attribute__((visibility("default"))) OnnxFiles
+write_onnx(const OnnxModel& model, const std::filesystem::path& path,
+           OnnxWeights weights = OnnxWeights::kAsFits);
 
 }  // namespace octet

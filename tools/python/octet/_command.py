@@ -1,5 +1,6 @@
 """The `octet` command of the package: the program in octet/bin, with torch's libraries."""
 
+import importlib.util
 import os
 import sys
 
@@ -16,8 +17,11 @@ def main() -> None:
         sys.exit(str(error))
     here = os.path.dirname(os.path.abspath(__file__))
     command = os.path.join(here, "bin", "octet")
-    # What XNNPACK needs in turn stands beside it.
-    libraries = os.path.join(os.path.dirname(os.path.abspath(octet_runtime.__file__)), "lib")
+    # It finds them by itself where all three packages are in one folder, which need not be. torch
+    # is looked for, not imported: that takes seconds.
+    torch = importlib.util.find_spec("torch").submodule_search_locations[0]
+    packages = [os.path.dirname(os.path.abspath(octet_runtime.__file__)), torch]
+    folders = [os.path.join(package, "lib") for package in packages]
     path = os.environ.get("LD_LIBRARY_PATH")
-    os.environ["LD_LIBRARY_PATH"] = f"{libraries}:{path}" if path else libraries
+    os.environ["LD_LIBRARY_PATH"] = ":".join([*folders, path] if path else folders)
     os.execv(command, [command, *sys.argv[1:]])

@@ -1,5 +1,7 @@
 """octet.compare: two programs op by op."""
 
+from octet_runtime._error import Error
+
 from octet import _octet
 from octet._files import Folder
 from octet._lower import graph_of
@@ -31,24 +33,36 @@ class Comparison(Page):
 
 
 def compare(
-    reference, quantized, inputs, *, lowered=None, example_inputs=None, progress: bool | None = None
+    reference,
+    quantized,
+    inputs,
+    *,
+    lowered=None,
+    metric: str | None = None,
+    example_inputs=None,
+    progress: bool | None = None,
 ) -> Comparison:
     """Tells op by op how far a quantized program is from its float program.
 
     reference: the float program, as quantize() takes it. quantized: what quantize() gave, an
     ExportedProgram or a .pt2; or what lower() gave, which is then compared with the reference.
     inputs: batches, as the calibration of quantize(). lowered: what lower() made of `quantized`.
+    metric: the name of one that load_library() made known; its mean over the batches stands by each
+    op of `nodes`.
 
-    Raises Error when the programs do not belong together.
+    Raises Error when the programs do not belong together, and for a metric that is not there or
+    goes with a lowered program alone.
     """
     with Folder() as folder, told(folder.names, progress):
         path, program = folder.program(reference, example_inputs, "reference.pt2")
         graph = _octet.Graph.read(path)
         subject = None
         if isinstance(quantized, _octet.Model):
+            if metric is not None:
+                raise Error("compare", "metric", "is of the ops of a graph, got a lowered program")
             lowered = quantized
         else:
             subject = graph_of(folder, quantized, file="quantized.pt2")
         data = folder.data(inputs, program, "inputs.pt", "inputs")
-        text = _octet.compare(graph, subject, lowered, data, "quantized", "beside the float program")
+        text = _octet.compare(graph, subject, lowered, data, metric or "")
     return Comparison(text, text)

@@ -15,7 +15,9 @@ _OPTION = re.compile(r"--([a-z][a-z-]*[a-z])")
 
 
 def as_python(text: str) -> str:
-    """The names of the command's options as those of arguments: "--fold-bn" -> "fold_bn"."""
+    """The names of the command's options as those of arguments: "--fold-bn" -> "fold_bn". What
+    `--library` gives the command is a call here."""
+    text = text.replace("--library LIB.so", "--library").replace("--library", "octet.load_library")
     return _OPTION.sub(lambda match: match[1].replace("-", "_"), text)
 
 

@@ -304,11 +304,26 @@ def explain(model: Model) -> str: ...
 
 def export_onnx(graph: Graph, path: str | os.PathLike, opset: int | None, external_data: bool, integer_biases: bool) -> int: ...
 
-def compare(reference: Graph, subject: Graph | None, model: Model | None, data: str, title: str, subtitle: str) -> str: ...
+def compare(reference: Graph, subject: Graph | None, model: Model | None, data: str, metric: str) -> str: ...
 
 def compare_table(json: str, top: int) -> list[str]: ...
 
 def compare_csv(json: str) -> str: ...
+
+def load_library(path: str | os.PathLike) -> None:
+    """
+    Loads a shared library of your own, as `--library` of the command does.
+
+    path: of the library. What it registers is known from then on, to all of octet: ops of
+        TORCH_LIBRARY (torch.ops has them, too), and with OCTET_EXTENSION() of tools/extension.h
+        quantizers, observers, derive functions, metrics, backends and kernels of custom ops.
+        The same libraries serve the command. octet_runtime has its own registries: a program with
+        such kernels runs with octet.load().
+
+    A library that is loaded already is left as it is, and none is unloaded. Raises Error when the file
+    is missing or no library, when its symbols do not resolve, when it was built for another Octet or
+    torch, when it registers nothing, or a name that is taken.
+    """
 
 def backends() -> list[str]:
     """The names of the backends that are here."""

@@ -153,6 +153,8 @@ def tune(
     calibration,
     min_sqnr: float | None = None,
     max_drop: float | None = None,
+    metric: str | None = None,
+    min_metric: float | None = None,
     max_latency: float | None = None,
     backend: str | None = None,
     threads: int = 1,
@@ -172,7 +174,8 @@ def tune(
 
     calibration, evaluate, labels: as those of quantize().
     min_sqnr: wanted in dB, in the median over batches; or max_drop: at most this share of the
-        samples lost (needs labels). max_latency: milliseconds on the backend, timed for each trial.
+        samples lost (needs labels); or min_metric: at least so much of a metric, by the name that
+        load_library() made known. max_latency: milliseconds on the backend, timed for each trial.
     trials: at most so many whole evaluations. config: settings to start from.
 
     Warns when the goal is not reached. Raises Error for goals that do not fit.
@@ -191,6 +194,8 @@ def tune(
             training_mode=training_mode,
             min_sqnr=min_sqnr,
             max_drop=max_drop,
+            metric=metric,
+            min_metric=min_metric,
             max_latency=max_latency,
             backend=backend,
             threads=threads,

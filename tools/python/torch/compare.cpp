@@ -37,10 +37,12 @@ BatchSource batches_of(const std::string& data) {
   };
 }
 
-// subject: null when only a lowered program is compared; model: null for none.
+// subject: null when only a lowered program is compared; model: null for none; metric: "" for none.
 std::string compare_programs(const Graph& reference, const Graph* subject, const Model* model,
-                             const std::string& data, std::string title, std::string subtitle) {
-  ComparisonReport report{.title = std::move(title), .subtitle = std::move(subtitle)};
+                             const std::string& data, const std::string& metric) {
+  ComparisonReport report{
+      .title = "quantized", .subtitle = "beside the float program", .metric = metric};
+  const Metric measure = metric.empty() ? Metric() : find_metric(metric);
   Progress progress({{kStage}});
   progress.begin(kStage);
   const size_t count = BatchReader(data).size();
@@ -51,10 +53,11 @@ std::string compare_programs(const Graph& reference, const Graph* subject, const
     as_subject = clone(*subject);
     give_float_border(*as_subject);
     report.subject = as_subject.get();
-    report.comparison = shadow(*as_reference, *as_subject, batches_of(data),
-                               {.histograms = true, .bodies = true, .progress = [&](size_t done) {
-                                  progress.advance(done, count);
-                                }});
+    report.comparison = shadow(
+        *as_reference, *as_subject, batches_of(data),
+        {.metric = measure, .histograms = true, .bodies = true, .progress = [&](size_t done) {
+           progress.advance(done, count);
+         }});
     report.weights = compare_weights(*as_reference, *as_subject);
   }
   if (model != nullptr)
@@ -69,14 +72,14 @@ void bind_compare(nb::module_& module) {
   module.def(
       "compare",
       [](const GraphHandle& reference, const GraphHandle* subject, const Model* model,
-         const std::string& data, const std::string& title, const std::string& subtitle) {
+         const std::string& data, const std::string& metric) {
         return without_gil([&] {
           return compare_programs(*reference.graph,
                                   subject == nullptr ? nullptr : subject->graph.get(), model, data,
-                                  title, subtitle);
+                                  metric);
         });
       },
-      "reference"_a, "subject"_a.none(), "model"_a.none(), "data"_a, "title"_a, "subtitle"_a);
+      "reference"_a, "subject"_a.none(), "model"_a.none(), "data"_a, "metric"_a);
   module.def(
       "compare_table",
       [](const std::string& json, size_t top) {

@@ -15,6 +15,7 @@
 #include "tools/python/torch/export.h"
 #include "tools/python/torch/flow.h"
 #include "tools/python/torch/graph.h"
+#include "tools/python/torch/libraries.h"
 #include "tools/python/torch/lower.h"
 #include "tools/python/torch/quantizer.h"
 #include "tools/python/torch/search.h"
@@ -52,6 +53,7 @@ NB_MODULE(_octet, module) {
   bind_lower(module);
   bind_export(module);
   bind_compare(module);
+  bind_libraries(module);
   module.def("backends", octet::backend_names, "The names of the backends that are here.");
   module.def("quantizers", octet::quantizer_names, "The names of the built-in quantizers.");
 }

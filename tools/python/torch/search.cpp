@@ -138,6 +138,10 @@ std::pair<GraphHandle, std::string> tune_program(const nb::dict& settings) {
   take(settings, "labels", options.labels);
   take(settings, "min_sqnr", options.least_sqnr_db);
   take(settings, "max_drop", options.most_drop);
+  take(settings, "min_metric", options.least_metric);
+  std::string metric;
+  take(settings, "metric", metric);
+  options.metric = {metric, metric.empty() ? Metric() : find_metric(metric)};
   take(settings, "max_latency", options.most_latency);
   take(settings, "backend", options.backend);
   take(settings, "threads", options.threads);

@@ -1,0 +1,44 @@
+#include "tools/python/torch/libraries.h"
+
+#include <filesystem>
+
+#include <nanobind/stl/filesystem.h>
+
+#include "tools/common/library.h"
+#include "tools/python/torch/calls.h"
+#include "tools/python/torch/symbols.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace octet::python {
+namespace {
+
+constexpr const char* kLoadLibrary =
+    R"(Loads a shared library of your own, as `--library` of the command does.
+
+path: of the library. What it registers is known from then on, to all of octet: ops of
+    TORCH_LIBRARY (torch.ops has them, too), and with OCTET_EXTENSION() of tools/extension.h
+    quantizers, observers, derive functions, metrics, backends and kernels of custom ops.
+    The same libraries serve the command. octet_runtime has its own registries: a program with
+    such kernels runs with octet.load().
+
+A library that is loaded already is left as it is, and none is unloaded. Raises Error when the file
+is missing or no library, when its symbols do not resolve, when it was built for another Octet or
+torch, when it registers nothing, or a name that is taken.)";
+
+// Registering waits for work that uses the registries, in other threads.
+void load_library(const std::filesystem::path& path) {
+  without_gil([&] {
+    show_symbols();
+    load_libraries({path.string()});
+  });
+}
+
+}  // namespace
+
+void bind_libraries(nb::module_& module) {
+  module.def("load_library", load_library, "path"_a, kLoadLibrary);
+}
+
+}  // namespace octet::python
