@@ -1,4 +1,5 @@
-// What elements are in their order, how many are below others, and where those of a set are.
+// Elements by their order: sorted, the largest ones and where they are, running sums, how many are
+// below others.
 #include <algorithm>
 
 #include "lowering/import/importer.h"
@@ -6,6 +7,96 @@
 
 namespace octet {
 namespace {
+
+// ---- values and where they are
+
+// The results of an op with values and indices, of which those that nobody reads stay unnamed.
+void give_both(Importer& importer, const Node& node, const std::string& kind, int x,
+               Attributes attributes) {
+  const std::vector<Value*> values = node.outputs();
+  const bool is_number = values[0]->meta && values[0]->meta->sizes.empty();
+  if (!is_number) {
+    importer.emit_values(node, {values[0], values[1]}, kind, {x}, std::move(attributes));
+    return;
+  }
+  Steps s(importer, node);  // of a row of one element
+  const int first = s.op(kind, {x}, s.sizes(x), s.dtype(x), std::move(attributes));
+  const int second = importer.add_intermediate(node.name() + "_indices", DType::kInt64, s.sizes(x));
+  importer.program().ops.back().outputs.push_back(second);
+  s.give(values[0], first);
+  s.give(values[1], second);
+}
+
+void import_topk(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int x = s.at_least_1d(s.operand("self"));
+  Attributes attributes = s.dim_attribute(x, -1);
+  attributes["k"] = node.int_or("k", 1);
+  attributes["largest"] = node.bool_or("largest", true);
+  attributes["sorted"] = node.bool_or("sorted", true);
+  give_both(importer, node, "topk", x, std::move(attributes));
+}
+
+Attributes sort_attributes(Steps& s, const Node& node, int x) {
+  Attributes attributes = s.dim_attribute(x, -1);
+  attributes["descending"] = node.bool_or("descending", false);
+  attributes["stable"] = true;
+  return attributes;
+}
+
+void import_sort(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int x = s.at_least_1d(s.operand("self"));
+  give_both(importer, node, "sort", x, sort_attributes(s, node, x));
+}
+
+void import_argsort(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int x = s.at_least_1d(s.operand("self"));
+  const int values = importer.add_intermediate(node.name() + "_sorted", s.dtype(x), s.sizes(x));
+  ProgramOp& op = importer.emit(node, "sort", {x}, sort_attributes(s, node, x));
+  op.outputs.insert(op.outputs.begin(), values);
+}
+
+void emit_arg_reduce(Importer& importer, const Node& node, const char* function, Value* value) {
+  Steps s(importer, node);
+  const int x = s.operand("self");
+  Attributes attributes;
+  attributes["fn"] = std::string(function);
+  const Argument* dim = node.find_argument("dim");
+  if (dim != nullptr && !dim->is_none() && s.rank(x) > 0)
+    attributes["dim"] = static_cast<int64_t>(s.dim_of(x, node.int_or("dim", 0)));
+  attributes["keepdim"] = node.bool_or("keepdim", false);
+  importer.emit_value(node, value, "arg_reduce", {x}, std::move(attributes));
+}
+void import_argmax(Importer& importer, const Node& node) {
+  emit_arg_reduce(importer, node, "argmax", node.outputs().front());
+}
+void import_argmin(Importer& importer, const Node& node) {
+  emit_arg_reduce(importer, node, "argmin", node.outputs().front());
+}
+
+// ---- running sums
+
+void emit_cumulative(Importer& importer, const Node& node, const char* function) {
+  Steps s(importer, node);
+  const int x = s.at_least_1d(s.operand("self"));
+  Attributes attributes = s.dim_attribute(x, 0);
+  attributes["fn"] = std::string(function);
+  if (node.outputs().size() > 1) return give_both(importer, node, "cumulative", x, attributes);
+  const Value* value = node.outputs().front();
+  const DType dtype = value->meta ? value->meta->dtype : s.dtype(x);
+  s.give(s.op("cumulative", {x}, s.sizes(x), dtype, std::move(attributes)));
+}
+void import_cumsum(Importer& importer, const Node& node) { emit_cumulative(importer, node, "sum"); }
+void import_cumprod(Importer& importer, const Node& node) {
+  emit_cumulative(importer, node, "prod");
+}
+void import_cummax(Importer& importer, const Node& node) { emit_cumulative(importer, node, "max"); }
+void import_cummin(Importer& importer, const Node& node) { emit_cumulative(importer, node, "min"); }
+void import_logcumsumexp(Importer& importer, const Node& node) {
+  emit_cumulative(importer, node, "logsumexp");
+}
 
 // ---- one of the sorted
 
@@ -131,6 +222,16 @@ void import_isin(Importer& importer, const Node& node) {
 }
 
 constexpr ImportRow kOrderRows[] = {
+    {"aten.topk",         import_topk        },
+    {"aten.sort",         import_sort        },
+    {"aten.argsort",      import_argsort     },
+    {"aten.argmax",       import_argmax      },
+    {"aten.argmin",       import_argmin      },
+    {"aten.cumsum",       import_cumsum      },
+    {"aten.cumprod",      import_cumprod     },
+    {"aten.cummax",       import_cummax      },
+    {"aten.cummin",       import_cummin      },
+    {"aten.logcumsumexp", import_logcumsumexp},
     {"aten.kthvalue",     import_kthvalue    },
     {"aten.median",       import_median      },
     {"aten.nanmedian",    import_median      },
@@ -140,6 +241,10 @@ constexpr ImportRow kOrderRows[] = {
 };
 
 }  // namespace
+
+void import_arg_reduce(Importer& importer, const Node& node, const char* function, Value* value) {
+  emit_arg_reduce(importer, node, function, value);
+}
 
 std::span<const ImportRow> order_import_rows() { return kOrderRows; }
 
