@@ -117,7 +117,7 @@ MODELS = {
     "regnet_x_400mf": (lambda: torchvision("regnet_x_400mf"), between("trunk_output.block2.block2-1.f.b.1", "trunk_output.block2.block2-1.f.c.0"), 128),
     "mnasnet1_0": (lambda: torchvision("mnasnet1_0"), between("layers.7", "layers.8.0.layers.0"), 128),
     "densenet121": (lambda: torchvision("densenet121"), between("features.denseblock2.denselayer3.norm1", "features.denseblock2.denselayer3.conv1"), 64),
-    "mobilenet_v3_small": (lambda: torchvision("mobilenet_v3_small"), between("features.2.block.2.1", "features.3.block.0.0"), 128),
+    "mobilenet_v3_small": (lambda: torchvision("mobilenet_v3_small"), between("features.1.block.2.1", "features.2.block.0.0"), 128),
     "efficientnet_b0": (lambda: torchvision("efficientnet_b0"), between("features.1.0.block.2.1", "features.2.0.block.0.0"), 128),
     "convnext_tiny": (lambda: torchvision("convnext_tiny"), between("features.3.1.block.2", "features.3.1.block.3"), 96),
     "vit_small": (lambda: networks.vit_small(None), values_of("encoder.layers.encoder_layer_4.self_attention", "in_proj_weight", "out_proj"), 224),
