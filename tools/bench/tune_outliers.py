@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """octet tune on planted outliers: how much of the noise that they make goes again, and at what price.
 
-    tune_outliers.py [--models A,B] [--factor 60] [--channels 2] [--quantizer x86] [--octet BINARY] [--out FOLDER]
+    tune_outliers.py [--models A,B] [--factor 60] [--channels 2] [--quantizer x86] [--effort high] [--octet BINARY] [--out FOLDER]
 
 Plants outliers into networks without changing what they compute: some channels of one layer give --factor times what they gave, and the layers that read them
 multiply with weights so much smaller. Between the two only positive factors pass unchanged (nothing, relu, max pooling, the weighted means of an attention).
@@ -187,7 +187,8 @@ def measure(name, options, folder):
         return row
     goal = -10 * math.log10(good + (bad - good) / 5)
     done = octet(options.octet, "tune", path("model.pt2"), "--quantizer", options.quantizer, "--calibration", path("calibration.pt"), "--evaluate",
-                 path("judged.pt"), "--min-sqnr", f"{goal:.4f}", "--output", path("tuned.pt2"), "--config", path("tuned.json"), "--report", path("tuned_report.json"))
+                 path("judged.pt"), "--min-sqnr", f"{goal:.4f}", "--effort", options.effort, "--output", path("tuned.pt2"), "--config", path("tuned.json"),
+                 "--report", path("tuned_report.json"))
     report = report_of(path("tuned_report.json"))
     trials = report["trials"]
     best = next((point for point in report["pareto"] if point["chosen"]), trials[-1])
@@ -214,6 +215,7 @@ def main():
     parser.add_argument("--factor", type=float, default=60)
     parser.add_argument("--channels", type=int, default=2)
     parser.add_argument("--quantizer", default="x86")
+    parser.add_argument("--effort", choices=["default", "high"], default="default", help="of octet tune")
     parser.add_argument("--octet", default=os.path.join(os.environ.get("OCTET_BINARIES", os.path.join(ROOT, "build", "release", "bin")), "octet"))
     parser.add_argument("--out", help="a folder for rows.json")
     options = parser.parse_args()
