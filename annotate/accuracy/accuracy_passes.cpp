@@ -9,6 +9,7 @@
 
 #include "annotate/accuracy/adaround.h"
 #include "annotate/accuracy/bias_correction.h"
+#include "annotate/accuracy/effort_memory.h"
 #include "annotate/accuracy/equalize.h"
 #include "annotate/accuracy/fresh_observers.h"
 #include "annotate/accuracy/gptq.h"

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "annotate/accuracy/effort_memory.h"
 #include "annotate/accuracy/pass_outcome.h"
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/observed/observed_graph.h"
@@ -16,6 +15,8 @@
 #include "core/base/report.h"
 
 namespace octet {
+
+struct EffortMemory;  // effort_memory.h
 
 // In the order in which they run; calibration stands between kEqualize and kSmooth.
 enum class AccuracyPass {

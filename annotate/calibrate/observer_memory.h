@@ -7,9 +7,9 @@
 // depend on the others: calibration runs the float program. So the result has the same bits as
 // without a memory.
 //
-//   first trial     observe(%conv), observe(%relu), ...     calibrated with all batches
-//   later trials    observe(%conv) known                     not observed again
-//                   observe(%relu + %add) new                the program runs up to the last of these
+//   first trial     observe(%conv), observe(%relu), ...    calibrated with all batches
+//   later trials    observe(%conv) known                    not observed again
+//                   observe(%relu + %add) new               the program runs up to the last of it
 //   none is new     nothing runs
 #pragma once
 

@@ -131,7 +131,7 @@ class Tune(CommandTest):
                     self.prepare(net().eval(), shape)
                     goal = self.plain(quantizer)["median_sqnr_db"] + gain
                     said, report = self.tune("--min-sqnr", f"{goal:.2f}", quantizer=quantizer)
-                    self.assertGreater(len(report["trials"]), 3)
+                    self.assertGreater(len(report["trials"]), 1)
                     if net is Norms:
                         self.assertIn("smooth", said)
                     after = self.plain(quantizer, "--config", self.path("config.json"))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """octet tune on planted outliers: how much of the noise that they make goes again, and at what price.
 
-    tune_outliers.py [--models A,B] [--factor 60] [--channels 2] [--quantizer x86] [--octet BINARY] [--out FOLDER]
+    tune_outliers.py [--models A,B] [--factor 60] [--channels 2] [--quantizer x86] [--effort high] [--octet BINARY] [--out FOLDER]
 
 Plants outliers into networks without changing what they compute: some channels of one layer give --factor times what they gave, and the layers that read them
 multiply with weights so much smaller. Between the two only positive factors pass unchanged (nothing, relu, max pooling, the weighted means of an attention).
@@ -117,6 +117,7 @@ MODELS = {
     "regnet_x_400mf": (lambda: torchvision("regnet_x_400mf"), between("trunk_output.block2.block2-1.f.b.1", "trunk_output.block2.block2-1.f.c.0"), 128),
     "mnasnet1_0": (lambda: torchvision("mnasnet1_0"), between("layers.7", "layers.8.0.layers.0"), 128),
     "densenet121": (lambda: torchvision("densenet121"), between("features.denseblock2.denselayer3.norm1", "features.denseblock2.denselayer3.conv1"), 64),
+    "mobilenet_v3_small": (lambda: torchvision("mobilenet_v3_small"), between("features.1.block.2.1", "features.2.block.0.0"), 128),
     "efficientnet_b0": (lambda: torchvision("efficientnet_b0"), between("features.1.0.block.2.1", "features.2.0.block.0.0"), 128),
     "convnext_tiny": (lambda: torchvision("convnext_tiny"), between("features.3.1.block.2", "features.3.1.block.3"), 96),
     "vit_small": (lambda: networks.vit_small(None), values_of("encoder.layers.encoder_layer_4.self_attention", "in_proj_weight", "out_proj"), 224),
@@ -186,7 +187,8 @@ def measure(name, options, folder):
         return row
     goal = -10 * math.log10(good + (bad - good) / 5)
     done = octet(options.octet, "tune", path("model.pt2"), "--quantizer", options.quantizer, "--calibration", path("calibration.pt"), "--evaluate",
-                 path("judged.pt"), "--min-sqnr", f"{goal:.4f}", "--output", path("tuned.pt2"), "--config", path("tuned.json"), "--report", path("tuned_report.json"))
+                 path("judged.pt"), "--min-sqnr", f"{goal:.4f}", "--effort", options.effort, "--output", path("tuned.pt2"), "--config", path("tuned.json"),
+                 "--report", path("tuned_report.json"))
     report = report_of(path("tuned_report.json"))
     trials = report["trials"]
     best = next((point for point in report["pareto"] if point["chosen"]), trials[-1])
@@ -213,6 +215,7 @@ def main():
     parser.add_argument("--factor", type=float, default=60)
     parser.add_argument("--channels", type=int, default=2)
     parser.add_argument("--quantizer", default="x86")
+    parser.add_argument("--effort", choices=["default", "high"], default="default", help="of octet tune")
     parser.add_argument("--octet", default=os.path.join(os.environ.get("OCTET_BINARIES", os.path.join(ROOT, "build", "release", "bin")), "octet"))
     parser.add_argument("--out", help="a folder for rows.json")
     options = parser.parse_args()
