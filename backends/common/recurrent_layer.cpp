@@ -25,7 +25,7 @@ constexpr int64_t kNearBytes = 384 << 10;
 constexpr int64_t kMostRowsOfIntegers = 4;
 // Multiplications of a step from which on its units are worth being cut into parts.
 constexpr int64_t kLargeStep = 1 << 19;
-// Entries from which on those are enough parts, which wait for each other once and not in each step.
+// Entries from which on those are enough parts: these wait for each other once, not in each step.
 constexpr int64_t kLargeBatch = 16;
 
 constexpr std::align_val_t kAlignment{64};

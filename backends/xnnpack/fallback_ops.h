@@ -1,7 +1,7 @@
 // Ops of a segment that XNNPACK lacks, done between two stages by ourselves, so that they break no
 // segment: copies of elements and tables of bytes, in whatever memory order the tensors are;
-// functions, softmax, layer norm; recurrent layers; products of two activations, and linears on activations that are
-// quantized at run time.
+// functions, softmax, layer norm; recurrent layers; products of two activations, and linears on
+// activations that are quantized at run time.
 #pragma once
 
 #include <optional>
