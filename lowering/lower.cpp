@@ -62,6 +62,13 @@ void check(const Program& program) {
   for (const SymbolValues& values : probes_of(program)) verify(specialize(program, values));
 }
 
+// What the parts compute of constants alone is computed now, too.
+int decompose_and_fold(Graph& graph) {
+  const int replaced = decompose(graph, is_imported);
+  if (replaced > 0) fold_input_free(graph, FoldFrom::kConstants);
+  return replaced;
+}
+
 }  // namespace
 
 Program lower(const Graph& graph, const BackendSupport& support, const LowerOptions& options,
@@ -74,7 +81,7 @@ Program lower(const Graph& graph, const BackendSupport& support, const LowerOpti
           {"inline_bodies", [&] { return inline_bodies(*folded); }},
           {"fold_conv_bn", [&] { return fold_conv_bn(*folded); }, options.fuse},
           {"fold_input_free", [&] { return fold_input_free(*folded, FoldFrom::kConstants); }},
-          {"decompose", [&] { return decompose(*folded, is_imported); }},
+          {"decompose", [&] { return decompose_and_fold(*folded); }},
   });
   const SupportAtSizes at_sizes(support);
   const std::string fallback = options.fallback == Fallback::kNone ? "" : "reference";
