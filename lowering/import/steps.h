@@ -114,8 +114,8 @@ class Steps {
 // The shape that both broadcast to; a size that depends on symbols wins over 1 only.
 Sizes broadcast(const Sizes& a, const Sizes& b);
 
-// places.cpp: `base` with `written` in the place of its aten.diagonal `view`; -1 when its size is not
-// fixed.
+// places.cpp: `base` with `written` in the place of its aten.diagonal `view`; -1 when its size is
+// not fixed.
 int put_diagonal(Steps& s, const Node& view, int base, int written);
 
 }  // namespace octet
