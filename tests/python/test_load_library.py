@@ -108,33 +108,19 @@ class Net(torch.nn.Module):
 class Library(PackageTest):
     built = {}
 
-    def library(self, name, text, *options, linked=("-ltorch_cpu", "-lc10")):
+    def library(self, name, text):
         """The path of a shared library, linked to LibTorch and to nothing of Octet, as
         octet::extension has it."""
         if name not in Library.built:
-            folder = os.path.dirname(self.folder)
-            source, path = (
-                os.path.join(folder, name + ".cpp"),
-                os.path.join(folder, f"lib{name}.so"),
-            )
+            base = os.path.join(os.path.dirname(self.folder), name)
+            source, path = base + ".cpp", base + ".so"
             pathlib.Path(source).write_text(text)
-            link = ["-L", TORCH, "-Wl,-rpath," + TORCH, "-Wl,--no-as-needed", *linked]
-            subprocess.run(
-                [
-                    *compiler(),
-                    "-w",
-                    "-O0",
-                    "-shared",
-                    "-fPIC",
-                    f"-I{ROOT}",
-                    f"-I{EXAMPLE}",
-                    source,
-                    "-o",
-                    path,
-                    *link,
-                ],
-                check=True,
-            )
+            # Octet's flags bring along LibTorch's headers, which take their time.
+            command = compiler() if "#include" in text else [compiler()[0]]
+            folders = [f"-I{ROOT}", f"-I{EXAMPLE}", f"-L{TORCH}", f"-Wl,-rpath,{TORCH}"]
+            link = ["-shared", "-fPIC", "-Wl,--no-as-needed", "-ltorch_cpu", "-lc10"]
+            options = ["-w", "-O0", *folders, source, "-o", path, *link]
+            subprocess.run([*command, *options], check=True)
             Library.built[name] = path
         return Library.built[name]
 
