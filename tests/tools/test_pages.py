@@ -418,8 +418,10 @@ class Accounts(unittest.TestCase):
                     for script in SCRIPT.findall(call):
                         with self.subTest(block=str(block), script=script):
                             source = (ROOT / script).read_text()
+                            # of Python and of the shell's `case`
+                            form = '"{}"' if script.endswith(".py") else "{})"
                             for option in re.findall(r"(?<=\s)--[a-z][a-z-]*", call):
-                                self.assertIn(f'"{option}"', source)
+                                self.assertIn(form.format(option), source)
 
     def test_files_that_pages_name_exist(self):
         """`folder/file` and `folder/file.h`, from the root or beside the page; `*` for any."""
