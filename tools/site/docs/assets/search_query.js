@@ -3,12 +3,17 @@
 // nothing), and what stands in quotes, a node's name say, would have to be found.
 "use strict";
 
+const kWordsOfMessage = 5;
+
 // A query as plain words, without the command's name before a message. One that is quoted as a whole
-// stays: that is how to ask for all of its words.
+// stays: that is how to ask for all of its words. Of a message the words alone count: names of
+// nodes and files, and numbers, are other ones on every page.
 function plainQuery(text) {
   if (/^\s*"[^"]*"\s*$/.test(text)) return text;
-  return text.replace(/^\s*octet: /, "").replace(/["“”~^*]/g, " ")
-      .replace(/(^|[\s(\[{=,'`])[-+:]+/g, "$1").replace(/:+(?=\s|$)/g, "").replace(/\s+/g, " ").trim();
+  const words = text.replace(/^\s*octet: /, "").replace(/["“”~^*]/g, " ")
+      .replace(/(^|[\s(\[{=,'`])[-+:]+/g, "$1").replace(/:+(?=\s|$)/g, "").trim().split(/\s+/);
+  const said = words.filter(word => !/[\d%_…]|\w\.\w/.test(word));
+  return (said.length >= kWordsOfMessage ? said : words).join(" ");
 }
 
 const toWorker = Worker.prototype.postMessage;
