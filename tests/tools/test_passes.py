@@ -40,7 +40,7 @@ class Passes(CommandTest):
         self.assertGreater(dict(pieces)["lower", "import"].count("dequantize"), dict(pieces)["lower", "fuse"].count("dequantize"))
         pieces, errors = self.traced(*lower, "--print-after", "fusion")
         self.assertEqual(pieces, [])
-        self.assertIn("warning: --print-after fusion: no such pass ran, these did: inline_bodies, fold_conv_bn, fold_input_free, import, fuse, ", errors)
+        self.assertIn("warning: --print-after fusion: no such pass ran, these did: inline_bodies, fold_conv_bn, fold_input_free, decompose, import, fuse, ", errors)
 
 
 if __name__ == "__main__":
