@@ -2,7 +2,6 @@
 // that a thread makes while the key is on.
 #include "core/interpreter/composite_trace.h"
 
-#include <algorithm>
 #include <exception>
 #include <utility>
 
@@ -15,6 +14,7 @@
 #include <c10/util/Exception.h>
 #include <torch/library.h>
 
+#include "core/base/shape.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/ivalue_convert.h"
 #include "core/ops/op_lookup.h"
@@ -142,11 +142,7 @@ void register_trace_key() {
 at::Tensor without_data(const TensorMeta& meta) {
   std::vector<int64_t> strides;
   for (const Dim& stride : meta.strides) strides.push_back(stride.value);
-  if (strides.size() != meta.sizes.size()) {
-    strides.assign(meta.sizes.size(), 1);
-    for (size_t d = strides.size(); d-- > 1;)
-      strides[d - 1] = strides[d] * std::max<int64_t>(meta.sizes[d].value, 1);
-  }
+  if (strides.size() != meta.sizes.size()) strides = contiguous_strides(meta.shape());
   return at::empty_strided(meta.shape(), strides,
                            at::TensorOptions(to_scalar_type(meta.dtype)).device(at::kMeta));
 }

@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/composite_trace.h"
+#include "core/passes/remove_dead.h"
 
 namespace octet {
 namespace {
@@ -29,15 +30,8 @@ bool is_plain(const Value* value) {
           is_floating_point(value->meta->dtype));
 }
 
-std::vector<Value*> tensors_of(const std::vector<ResultSlot>& slots) {
-  std::vector<Value*> values;
-  for (const ResultSlot& slot : slots)
-    for (Value* value : slot.values) values.push_back(value);
-  return values;
-}
-
 bool can_be_replaced(const Node& node) {
-  const std::vector<Value*> inputs = node.inputs(), results = tensors_of(node.results());
+  const std::vector<Value*> inputs = node.inputs(), results = node.outputs();
   return node.target().starts_with("aten.") && !results.empty() &&
          std::all_of(inputs.begin(), inputs.end(), is_plain) &&
          std::all_of(results.begin(), results.end(), is_plain);
@@ -56,7 +50,7 @@ class Replacement {
     if (!results_fit()) return false;
     try {
       for (const TracedCall& call : trace_.calls) add(call);
-      const std::vector<Value*> results = tensors_of(node_.results());
+      const std::vector<Value*> results = node_.outputs();
       const std::vector<IValue> found = flat_results();
       for (size_t i = 0; i < results.size(); ++i)
         graph_.replace_uses(results[i], value_of(found[i].toTensor()));
@@ -66,21 +60,16 @@ class Replacement {
     }
     graph_.erase(node_);
     for (auto added = added_.rbegin(); added != added_.rend(); ++added) {
-      const std::vector<Value*> results = tensors_of((*added)->results());
+      const std::vector<Value*> results = (*added)->outputs();
       const bool is_unused = std::all_of(results.begin(), results.end(),
                                          [](const Value* value) { return value->is_unused(); });
-      if (is_unused && !writes(**added)) graph_.erase(**added);
+      if (is_unused && !has_side_effects(**added)) graph_.erase(**added);
     }
     return true;
   }
 
  private:
   static const void* impl_of(const IValue& value) { return value.toTensor().unsafeGetTensorImpl(); }
-
-  static bool writes(const Node& node) {
-    const std::string name = node.target().substr(0, node.target().rfind('.'));
-    return name.ends_with('_') && !name.ends_with("__");
-  }
 
   // One for each of the node's values.
   std::vector<IValue> flat_results() const {
@@ -96,7 +85,7 @@ class Replacement {
   }
 
   bool results_fit() const {
-    const std::vector<Value*> results = tensors_of(node_.results());
+    const std::vector<Value*> results = node_.outputs();
     const std::vector<IValue> flat = flat_results();
     if (results.size() != flat.size()) return false;
     for (size_t i = 0; i < flat.size(); ++i)
