@@ -17,6 +17,7 @@ import time as clock
 
 import torch
 
+import shares
 import weights
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "models"))
@@ -166,8 +167,9 @@ def peer(folder, configuration):
             results = [first(converted(*torch.load(x))) for x in held_out(folder)]
     except Exception as error:
         raise Failed("peer", f"{type(error).__name__}: {str(error).strip()}") from error
-    quantized = sum("dequantize" in str(node.target) for node in converted.graph.nodes)
-    return {"sqnr": sqnr(torch.load(path("y.pt")), results), "dequantize_ops": quantized}
+    with torch.no_grad():
+        share = shares.int8_share(converted, torch.load(held_out(folder)[0]))
+    return {"sqnr": sqnr(torch.load(path("y.pt")), results), "share": share}
 
 
 def median_ms(program, inputs, seconds=SECONDS):
