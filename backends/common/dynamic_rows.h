@@ -129,24 +129,27 @@ inline std::optional<RowBlocks> find_row_blocks(const std::vector<int64_t>& shap
 
 // Weights as an integer product takes them.
 struct IntegerWeights {
-  Tensor values;             // int8 [out, in]
+  Tensor values;             // int8 [out, in], contiguous; of filters in any order
   std::vector<float> scale;  // [out]
 };
 
 // Nothing for constants that are not stored as int8 with one scale per row, or fewer, and zero
 // points 0.
 inline std::optional<IntegerWeights> find_integer_weights(const ProgramTensor& w) {
-  if (!w.stored || w.stored->values.dtype() != DType::kInt8 || !w.stored->scale.defined())
+  if (!w.stored || w.stored->values.dtype() != DType::kInt8 || !w.stored->scale.defined() ||
+      w.shape.empty())
     return std::nullopt;
   const Tensor scale = w.stored->scale.contiguous();
-  // groups within a row
-  if (scale.shape().size() != 2 || scale.shape()[1] != 1) return std::nullopt;
+  const std::vector<int64_t>& blocks = scale.shape();
+  const bool has_groups = std::any_of(blocks.begin() + 1, blocks.end(),
+                                      [](int64_t count) { return count != 1; });  // within a row
+  if (has_groups) return std::nullopt;
   if (w.stored->zero_point.defined()) {
     const Tensor zero_point = w.stored->zero_point.contiguous();
     for (int64_t i = 0; i < zero_point.numel(); ++i)
       if (zero_point.data<float>()[i] != 0) return std::nullopt;
   }
-  IntegerWeights weights{w.stored->values.contiguous(), {}};
+  IntegerWeights weights{w.shape.size() > 2 ? w.stored->values : w.stored->values.contiguous(), {}};
   const int64_t rows_per_scale = w.shape[0] / scale.shape()[0];
   for (int64_t i = 0; i < w.shape[0]; ++i)
     weights.scale.push_back(scale.data<float>()[i / rows_per_scale]);

@@ -168,8 +168,9 @@ class XNNPACKSegment : public CompiledSegment {
     return shuffle_between(t, from, to, at_border && t.dtype == DType::kUInt8);
   }
 
-  static RowLayout rows_of(const ProgramTensor& tensor) {
-    return {tensor.numel() / tensor.shape.back(), tensor.shape.back()};
+  static RowLayout rows_of(const ProgramTensor& tensor, Order order) {
+    const int64_t width = order == Order::kPixelBytes ? tensor.shape[1] : tensor.shape.back();
+    return {tensor.numel() / width, width};
   }
 
   std::byte* buffer(const Program& program, const BufferKey& key) {
@@ -177,8 +178,8 @@ class XNNPACKSegment : public CompiledSegment {
     if (!found.defined()) {
       const ProgramTensor& tensor = program.tensor(key.tensor);
       const int64_t bytes =
-          key.order == Order::kBytes
-              ? static_cast<int64_t>(rows_of(tensor).bytes())
+          key.order == Order::kBytes || key.order == Order::kPixelBytes
+              ? static_cast<int64_t>(rows_of(tensor, key.order).bytes())
               : tensor.numel() * static_cast<int64_t>(size_of(tensor.dtype)) + XNN_EXTRA_BYTES;
       found = Tensor::zeros(DType::kUInt8, {bytes});
       if (tensor.is_constant())
@@ -216,7 +217,7 @@ class XNNPACKSegment : public CompiledSegment {
       report({step.op->name}, step.op->kind, "own",
              layout_of(program, step.op->inputs, step.op->outputs[0]));
     }
-    if (step.op->kind == "linear" || step.op->kind == "recurrent")
+    if (step.op->kind == "linear" || step.op->kind == "conv" || step.op->kind == "recurrent")
       release_weights(program, *step.op);
   }
 

@@ -26,11 +26,12 @@ bool is_constant_input(const Program& program, const ProgramOp& op, size_t i) {
   return !op.has_input(i) || program.input(op, i).is_constant();
 }
 
-// What keeps an op from multiplying the integers of `quantized`, which it reads.
-Verdict check_reader(const Program& program, const ProgramOp& op, int quantized) {
-  const bool is_linear =
-      op.kind == "linear" && op.inputs.size() >= 2 && op.inputs[0] == quantized && op.has_input(1);
-  if (!is_linear) return Verdict::refuse(fmt::format("{} reads its floats", op.kind));
+// What keeps an op from multiplying the integers of `quantized`, which it reads. kind: what can.
+Verdict check_reader(const Program& program, const ProgramOp& op, int quantized,
+                     std::string_view kind) {
+  const bool multiplies =
+      op.kind == kind && op.inputs.size() >= 2 && op.inputs[0] == quantized && op.has_input(1);
+  if (!multiplies) return Verdict::refuse(fmt::format("{} reads its floats", op.kind));
   if (!is_constant_input(program, op, 1) || !is_constant_input(program, op, 2))
     return Verdict::refuse("its weight or bias is not a constant");
   const ProgramTensor& w = program.input(op, 1);
@@ -48,7 +49,8 @@ Verdict check_reader(const Program& program, const ProgramOp& op, int quantized)
     if (!(scale > 0) || !std::isnormal(scale))
       return Verdict::refuse(
           fmt::format("its weight has scale {}, want a normal positive number", scale));
-  if (w.shape.back() > kMaxWidth) return Verdict::refuse("a 32-bit accumulator may overflow");
+  if (w.numel() / w.shape[0] > kMaxWidth)
+    return Verdict::refuse("a 32-bit accumulator may overflow");
   return check_native(program, op);
 }
 
@@ -67,25 +69,8 @@ bool is_float(const Program& program, int index) {
   return program.tensor(index).dtype == DType::kFloat32;
 }
 
-}  // namespace
-
-Verdict check_fake_quantize(const Program& program, const ProgramOp& op) {
-  const int quantized = op.outputs[0];
-  const std::vector<int64_t>& shape = program.input(op, 0).shape;
-  if (op.inputs.size() != 1 || !is_float(program, op.inputs[0]) || !is_float(program, quantized) ||
-      program.tensor(quantized).shape != shape)
-    return Verdict::refuse("it wants float32 of one shape");
-  if (const Verdict fits = check_bytes(op); !fits) return fits;
-  if (shape.empty()) return Verdict::refuse("the input is a scalar");
-  const std::vector<int64_t> blocks = op.integers("blocks", std::vector<int64_t>(shape.size(), 1));
-  if (!find_row_blocks(shape, blocks))
-    return Verdict::refuse(fmt::format(
-        "the scales are of {} blocks of {}, want one per tensor or per row", blocks, shape));
-  return Verdict::accept();
-}
-
-Verdict check_row_quantize(const Program& program, const ProgramOp& op) {
-  if (const Verdict fits = check_fake_quantize(program, op); !fits) return fits;
+// Accepts when nothing but such ops reads the integers.
+Verdict check_readers(const Program& program, const ProgramOp& op, std::string_view kind) {
   const int quantized = op.outputs[0];
   const std::vector<int> results = program.results();
   if (std::find(results.begin(), results.end(), quantized) != results.end())
@@ -93,7 +78,7 @@ Verdict check_row_quantize(const Program& program, const ProgramOp& op) {
   for (const ProgramOp& reader : program.ops) {
     if (std::find(reader.inputs.begin(), reader.inputs.end(), quantized) == reader.inputs.end())
       continue;
-    const Verdict verdict = check_reader(program, reader, quantized);
+    const Verdict verdict = check_reader(program, reader, quantized, kind);
     if (!verdict)
       return Verdict::refuse(
           fmt::format("{} cannot multiply its integers: {}", reader.name, verdict.reason()));
@@ -101,20 +86,82 @@ Verdict check_row_quantize(const Program& program, const ProgramOp& op) {
   return Verdict::accept();
 }
 
+std::vector<int64_t> blocks_of(const ProgramOp& op, size_t rank) {
+  return op.integers("blocks", std::vector<int64_t>(rank, 1));
+}
+
+// Rows of channels; each image in a block of its own, or all in one.
+std::optional<RowBlocks> find_pixel_blocks(const Program& program, const ProgramOp& op) {
+  std::vector<int64_t> shape = program.input(op, 0).shape, blocks = blocks_of(op, shape.size());
+  if (!has_channels_last(shape) || blocks.size() != shape.size()) return std::nullopt;
+  std::rotate(shape.begin() + 1, shape.begin() + 2, shape.end());
+  std::rotate(blocks.begin() + 1, blocks.begin() + 2, blocks.end());
+  const std::optional<RowBlocks> found = find_row_blocks(shape, blocks);
+  return found && found->rows_per_block % (found->rows / shape[0]) == 0 ? found : std::nullopt;
+}
+
+// Floats of one shape, and integers of 8 bits.
+Verdict check_operands(const Program& program, const ProgramOp& op) {
+  const int quantized = op.outputs[0];
+  const std::vector<int64_t>& shape = program.input(op, 0).shape;
+  if (op.inputs.size() != 1 || !is_float(program, op.inputs[0]) || !is_float(program, quantized) ||
+      program.tensor(quantized).shape != shape)
+    return Verdict::refuse("it wants float32 of one shape");
+  if (const Verdict fits = check_bytes(op); !fits) return fits;
+  return shape.empty() ? Verdict::refuse("the input is a scalar") : Verdict::accept();
+}
+
+}  // namespace
+
+Verdict check_fake_quantize(const Program& program, const ProgramOp& op) {
+  if (const Verdict fits = check_operands(program, op); !fits) return fits;
+  const std::vector<int64_t>& shape = program.input(op, 0).shape;
+  const std::vector<int64_t> blocks = blocks_of(op, shape.size());
+  if (!find_row_blocks(shape, blocks))
+    return Verdict::refuse(fmt::format(
+        "the scales are of {} blocks of {}, want one per tensor or per row", blocks, shape));
+  return Verdict::accept();
+}
+
+Verdict check_whole_quantize(const Program& program, const ProgramOp& op) {
+  if (const Verdict fits = check_fake_quantize(program, op); !fits) return fits;
+  const std::vector<int64_t> blocks = op.integers("blocks");
+  return std::all_of(blocks.begin(), blocks.end(), [](int64_t count) { return count == 1; })
+             ? Verdict::accept()
+             : Verdict::refuse("it has more than one scale");
+}
+
+Verdict check_row_quantize(const Program& program, const ProgramOp& op) {
+  if (const Verdict fits = check_fake_quantize(program, op); !fits) return fits;
+  return check_readers(program, op, "linear");
+}
+
+Verdict check_pixel_quantize(const Program& program, const ProgramOp& op) {
+  if (const Verdict fits = check_operands(program, op); !fits) return fits;
+  const std::vector<int64_t>& shape = program.input(op, 0).shape;
+  const std::optional<RowBlocks> blocks = find_pixel_blocks(program, op);
+  if (!blocks)
+    return Verdict::refuse(fmt::format("the scales of {} are not one per tensor or image", shape));
+  return check_readers(program, op, "conv");
+}
+
 const ProgramOp* find_row_quantize(const Program& program, const ProgramOp& op) {
-  if (op.kind != "linear" || !op.has_input(0) || program.input(op, 0).is_constant()) return nullptr;
+  const bool is_linear = op.kind == "linear";
+  if ((!is_linear && op.kind != "conv") || !op.has_input(0) || program.input(op, 0).is_constant())
+    return nullptr;
   const ProgramOp* maker = find_maker(program, op.inputs[0]);
   if (maker == nullptr || maker->kind != "fake_quantize_dynamic" ||
       !are_together(program, *maker, op))
     return nullptr;
-  return check_activations(program, *maker) && check_row_quantize(program, *maker) ? maker
-                                                                                   : nullptr;
+  if (!check_activations(program, *maker)) return nullptr;
+  const Verdict verdict =
+      is_linear ? check_row_quantize(program, *maker) : check_pixel_quantize(program, *maker);
+  return verdict ? maker : nullptr;
 }
 
 RowQuantization row_quantization(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t>& shape = program.input(op, 0).shape;
-  return {dynamic_mapping(op),
-          *find_row_blocks(shape, op.integers("blocks", std::vector<int64_t>(shape.size(), 1)))};
+  return {dynamic_mapping(op), *find_row_blocks(shape, blocks_of(op, shape.size()))};
 }
 
 RowProductTerms row_product_terms(const Program& program, const ProgramOp& op) {
@@ -133,10 +180,21 @@ Verdict check_row_linear(const Program& program, const ProgramOp& op) {
              : Verdict::refuse("its input is not quantized at run time");
 }
 
+Verdict check_pixel_conv(const Program& program, const ProgramOp& op) {
+  return check_row_linear(program, op);
+}
+
 std::vector<OwnStep> row_quantize_steps(const Program& program, const ProgramOp& op,
                                         std::span<const Order>, Order, pthreadpool_t) {
   return {
       {{0}, row_quantization(program, op)}
+  };
+}
+
+std::vector<OwnStep> pixel_quantize_steps(const Program& program, const ProgramOp& op,
+                                          std::span<const Order>, Order, pthreadpool_t) {
+  return {
+      {{0}, RowQuantization{dynamic_mapping(op), *find_pixel_blocks(program, op)}}
   };
 }
 

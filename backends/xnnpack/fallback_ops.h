@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/xnnpack/form.h"
+#include "backends/xnnpack/kernels/byte_conv.h"
 #include "backends/xnnpack/kernels/byte_linear.h"
 #include "backends/xnnpack/kernels/byte_product.h"
 #include "backends/xnnpack/kernels/copy.h"
@@ -39,9 +40,10 @@ struct OwnOrders {
 };
 OwnOrders own_orders(const Program& program, const ProgramOp& op);
 
-using OwnKernel = std::variant<StridedCopy, ByteSoftmax, RowQuantization, RowFakeQuantization,
-                               RowProduct, FloatMap, FloatSoftmax, LayerNorm, FloatProduct,
-                               ByteProduct, ByteLinear, ImageResize, Rotary, Recurrent>;
+using OwnKernel =
+    std::variant<StridedCopy, ByteSoftmax, RowQuantization, RowFakeQuantization, RowProduct,
+                 FloatMap, FloatSoftmax, LayerNorm, FloatProduct, ByteProduct, ByteLinear, ByteConv,
+                 ByteDepthwise, ImageResize, Rotary, Recurrent>;
 
 // Some inputs of the op, and what is done with their elements.
 struct OwnStep {

@@ -15,7 +15,8 @@ namespace octet::xnnpack {
 enum class Order {
   kRowMajor,
   kChannelsLast,
-  kBytes,  // row-major, quantized to bytes at run time: RowLayout
+  kBytes,       // row-major, quantized to bytes at run time: RowLayout
+  kPixelBytes,  // likewise, channels last: a row of RowLayout for each pixel
 };
 
 enum class Form {

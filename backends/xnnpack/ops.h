@@ -31,6 +31,8 @@ const OpRow* find_op_row(std::string_view kind);
 // point.
 Verdict check_activations(const Program& program, const ProgramOp& op);
 
+// Of an op whose activations check_activations accepts.
+Verdict check_shapes(const Program& program, const ProgramOp& op);
 // All checks of an op that XNNPACK does, but the proof: its kind, activations, shapes, and its
 // row's own check.
 Verdict check_native(const Program& program, const ProgramOp& op);

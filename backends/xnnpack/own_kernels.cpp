@@ -19,8 +19,6 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-bool has_floats(const ProgramTensor& tensor) { return tensor.dtype == DType::kFloat32; }
-
 std::optional<ByteScale> byte_scale_of(const ProgramTensor& tensor) {
   if (has_floats(tensor)) return std::nullopt;
   return ByteScale{tensor.qparams->scale[0], signed_zero_point(tensor)};
@@ -311,85 +309,6 @@ std::vector<OwnStep> matmul_steps(const Program& program, const ProgramOp& op,
   if (!has_floats(y)) product.y_zero = signed_zero_point(y);
   return {
       {{0, 1}, std::move(product)}
-  };
-}
-
-// ---- linears on bytes
-
-namespace {
-
-Verdict check_byte_weight(const ProgramTensor& w) {
-  constexpr int64_t kMostSummands = 65000;  // 255 * 128 of each fits 32 bits
-  if (!w.is_constant() || w.dtype != DType::kInt8 || w.shape.size() != 2 || !w.qparams)
-    return Verdict::refuse("its weight is no constant matrix of int8 with scales");
-  const TensorQParams& q = *w.qparams;
-  if (!q.is_per_tensor() && q.axis != 0)
-    return Verdict::refuse(fmt::format("its weight is quantized along axis {}, want 0", q.axis));
-  if (std::any_of(q.zero_point.begin(), q.zero_point.end(), [](int32_t z) { return z != 0; }))
-    return Verdict::refuse("its weight has zero points");
-  return w.numel() != 0 && w.shape[1] <= kMostSummands
-             ? Verdict::accept()
-             : Verdict::refuse("its weight has no or too many elements");
-}
-
-float at_or_first(const std::vector<float>& values, size_t i) {
-  return values.size() == 1 ? values[0] : values.at(i);
-}
-
-}  // namespace
-
-Verdict check_byte_linear(const Program& program, const ProgramOp& op) {
-  if (op.inputs.size() < 2 || op.inputs.size() > 3 || !op.has_input(1))
-    return Verdict::refuse("its weight is absent");
-  const ProgramTensor& x = program.input(op, 0);
-  const ProgramTensor& w = program.input(op, 1);
-  if (has_floats(x)) return Verdict::refuse("its input is float");
-  if (Verdict verdict = check_byte_weight(w); !verdict) return verdict;
-  if (op.has_input(2)) {
-    const ProgramTensor& bias = program.input(op, 2);
-    if (!bias.is_constant() || bias.numel() != w.shape[0] ||
-        (!has_floats(bias) && bias.dtype != DType::kInt32))
-      return Verdict::refuse("its bias is no constant of a float or int32 for each output");
-  }
-  const OutputRange range = post_range_of(op);
-  if (!(range.min < range.max))
-    return Verdict::refuse(
-        fmt::format("its results are clamped to {} and {}", range.min, range.max));
-  Sizes want = x.shape;
-  if (want.empty() || want.back() != w.shape[1])
-    return Verdict::refuse(
-        fmt::format("input's last dimension is not the weight's {}", w.shape[1]));
-  want.back() = w.shape[0];
-  return want == program.output(op).shape ? Verdict::accept()
-                                          : Verdict::refuse("its output has another shape");
-}
-
-std::vector<OwnStep> byte_linear_steps(const Program& program, const ProgramOp& op,
-                                       std::span<const Order>, Order, pthreadpool_t) {
-  const ProgramTensor& x = program.input(op, 0);
-  const ProgramTensor& w = program.input(op, 1);
-  const ProgramTensor& y = program.output(op);
-  const OutputRange range = post_range_of(op);
-  const double step = has_floats(y) ? 1 : double{y.qparams->scale[0]},
-               x_scale = double{x.qparams->scale[0]};
-  ByteLinearTerms terms;
-  terms.rows = x.numel() / x.shape.back();
-  terms.x_zero = signed_zero_point(x);
-  terms.weights = constant_data(w).contiguous();
-  terms.low = static_cast<float>(range.min / step);
-  terms.high = static_cast<float>(range.max / step);
-  if (!has_floats(y)) terms.y_zero = signed_zero_point(y);
-  const Tensor bias = op.has_input(2) ? constant_data(program.input(op, 2)).contiguous() : Tensor{};
-  for (size_t i = 0; i < static_cast<size_t>(w.shape[0]); ++i) {
-    const double scale = x_scale * double{at_or_first(w.qparams->scale, i)} / step;
-    terms.scale.push_back(static_cast<float>(scale));
-    const double shift = !bias.defined()                   ? 0
-                         : bias.dtype() == DType::kFloat32 ? double{bias.data<float>()[i]} / step
-                                                           : bias.data<int32_t>()[i] * scale;
-    terms.bias.push_back(static_cast<float>(shift));
-  }
-  return {
-      {{0}, ByteLinear(terms)}
   };
 }
 

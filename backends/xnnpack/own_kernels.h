@@ -1,12 +1,14 @@
 // Our own arithmetic in place of what XNNPACK lacks, as rows of fallback_ops.cpp: functions of
 // floats, softmax of floats, layer norm, rotary embeddings, products of two activations, linears
-// on bytes, recurrent layers, other sizes of images. Checks come after check_activations; steps are
+// and convolutions on bytes, recurrent layers, other sizes of images. Checks come after check_activations; steps are
 // of accepted ops.
 #pragma once
 
 #include "backends/xnnpack/fallback_ops.h"
 
 namespace octet::xnnpack {
+
+inline bool has_floats(const ProgramTensor& tensor) { return tensor.dtype == DType::kFloat32; }
 
 Verdict check_float_map(const Program& program, const ProgramOp& op);
 Verdict check_float_softmax(const Program& program, const ProgramOp& op);
@@ -15,7 +17,9 @@ Verdict check_rotary(const Program& program, const ProgramOp& op);
 Verdict check_resize(const Program& program, const ProgramOp& op);
 Verdict check_matmul(const Program& program, const ProgramOp& op);
 Verdict check_byte_linear(const Program& program, const ProgramOp& op);
+Verdict check_byte_conv(const Program& program, const ProgramOp& op);
 Verdict check_row_linear(const Program& program, const ProgramOp& op);
+Verdict check_pixel_conv(const Program& program, const ProgramOp& op);
 Verdict check_own_recurrent(const Program& program, const ProgramOp& op);
 
 std::vector<OwnStep> float_map_steps(const Program& program, const ProgramOp& op,
@@ -32,11 +36,18 @@ std::vector<OwnStep> matmul_steps(const Program& program, const ProgramOp& op,
                                   std::span<const Order> from, Order to, pthreadpool_t pool);
 std::vector<OwnStep> byte_linear_steps(const Program& program, const ProgramOp& op,
                                        std::span<const Order> from, Order to, pthreadpool_t pool);
+std::vector<OwnStep> byte_conv_steps(const Program& program, const ProgramOp& op,
+                                     std::span<const Order> from, Order to, pthreadpool_t pool);
 std::vector<OwnStep> row_quantize_steps(const Program& program, const ProgramOp& op,
                                         std::span<const Order> from, Order to, pthreadpool_t pool);
+std::vector<OwnStep> pixel_quantize_steps(const Program& program, const ProgramOp& op,
+                                          std::span<const Order> from, Order to,
+                                          pthreadpool_t pool);
 std::vector<OwnStep> fake_quantize_steps(const Program& program, const ProgramOp& op,
                                          std::span<const Order> from, Order to, pthreadpool_t pool);
 std::vector<OwnStep> row_linear_steps(const Program& program, const ProgramOp& op,
+                                      std::span<const Order> from, Order to, pthreadpool_t pool);
+std::vector<OwnStep> pixel_conv_steps(const Program& program, const ProgramOp& op,
                                       std::span<const Order> from, Order to, pthreadpool_t pool);
 std::vector<OwnStep> recurrent_steps(const Program& program, const ProgramOp& op,
                                      std::span<const Order> from, Order to, pthreadpool_t pool);

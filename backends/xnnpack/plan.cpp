@@ -27,6 +27,13 @@ struct Occurrence {
   int stage;
 };
 
+bool is_quantized(Order order) { return order == Order::kBytes || order == Order::kPixelBytes; }
+
+Form form_of(Order order) {
+  return order == Order::kChannelsLast || order == Order::kPixelBytes ? Form::kChannelsLast
+                                                                      : Form::kPlain;
+}
+
 class Planner {
  public:
   Planner(const Program& program, std::span<const ProgramOp* const> ops,
@@ -35,11 +42,8 @@ class Planner {
     borders_.insert(inputs.begin(), inputs.end());
     for (const ProgramOp* op : ops) {
       for (int index : op->inputs) readers_[index].push_back(op);
-      if (op->kind == "permute" || !is_native(program, *op)) continue;
-      const std::vector<Forms> forms = find_op_row(op->kind)->forms(program, *op);
-      const bool is_spatial = std::all_of(
-          forms.begin(), forms.end(), [](const Forms& f) { return f.in == Form::kChannelsLast; });
-      if (is_spatial) spatial_ranks_.insert(program.input(*op, 0).shape.size());
+      if (op->kind != "permute" && is_spatial(*op))
+        spatial_ranks_.insert(program.input(*op, 0).shape.size());
     }
     plan_.stages.emplace_back();
   }
@@ -107,22 +111,22 @@ class Planner {
         step.from.push_back({index, Order::kRowMajor});
         continue;
       }
-      if (orders.from == Order::kBytes) {
-        step.from.push_back({index, Order::kBytes});
+      if (orders.from && is_quantized(*orders.from)) {
+        step.from.push_back({index, *orders.from});
         continue;
       }
       const Form any = any_of(index) == nullptr ? preferred_form(index) : any_of(index)->form;
-      const Form form = orders.from ? Form::kPlain : any;
+      const Form form = orders.from ? form_of(*orders.from) : any;
       if (!first) first = form;
       step.from.push_back(bring(index, form));
     }
     const int output = op.outputs[0];
-    const Form form = orders.to               ? Form::kPlain
+    const Form form = orders.to               ? form_of(*orders.to)
                       : orders.agree && first ? *first
                                               : preferred_form(output);
     step.to = key_of(output, form);
-    if (orders.to == Order::kBytes) {
-      step.to.order = Order::kBytes;  // read by own ops only
+    if (orders.to && is_quantized(*orders.to)) {
+      step.to.order = *orders.to;  // read by own ops only
     } else {
       occurrences_[output].push_back({form, kOwn});
     }
@@ -145,11 +149,25 @@ class Planner {
     if (found == readers_.end()) return true;
     return std::all_of(found->second.begin(), found->second.end(), [&](const ProgramOp* reader) {
       if (reader->kind == "permute") return true;  // is_copied
-      if (!is_native(program_, *reader)) return own_orders(program_, *reader).from.has_value();
+      if (!is_native(program_, *reader)) {
+        const std::optional<Order> from = own_orders(program_, *reader).from;
+        return from && form_of(*from) == Form::kPlain;
+      }
       const std::vector<Forms> forms = find_op_row(reader->kind)->forms(program_, *reader);
       return std::none_of(forms.begin(), forms.end(),
                           [](const Forms& f) { return f.in == Form::kChannelsLast; });
     });
+  }
+
+  // Whether it takes its inputs channels-last only.
+  bool is_spatial(const ProgramOp& op) const {
+    if (!is_native(program_, op)) {
+      const std::optional<Order> from = own_orders(program_, op).from;
+      return from && form_of(*from) == Form::kChannelsLast;
+    }
+    const std::vector<Forms> forms = find_op_row(op.kind)->forms(program_, op);
+    return std::all_of(forms.begin(), forms.end(),
+                       [](const Forms& f) { return f.in == Form::kChannelsLast; });
   }
 
   int current() const { return static_cast<int>(plan_.stages.size()) - 1; }

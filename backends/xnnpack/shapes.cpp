@@ -224,6 +224,8 @@ constexpr ShapeRow kShapes[] = {
     {"upsample",          check_upsample_shape   },
 };
 
+}  // namespace
+
 Verdict check_shapes(const Program& program, const ProgramOp& op) {
   const bool needs_weight = op.kind == "conv" || op.kind == "conv_transpose" || op.kind == "linear";
   if (needs_weight && !op.has_input(1)) return Verdict::refuse("its weight is absent");
@@ -231,8 +233,6 @@ Verdict check_shapes(const Program& program, const ProgramOp& op) {
     if (row.kind == op.kind) return row.check(program, op);
   return check_same_shape(program, op);  // clamp, unary, softmax, copy and the conversions
 }
-
-}  // namespace
 
 Verdict check_native(const Program& program, const ProgramOp& op) {
   const OpRow* row = find_op_row(op.kind);
@@ -247,13 +247,27 @@ Verdict check_native(const Program& program, const ProgramOp& op) {
 
 namespace {
 
-// Linears on bytes that our own kernel does though XNNPACK has the op: where that is faster, and
-// what only fails when XNNPACK makes it.
+// Whether the release of 2022 has no depthwise kernel on bytes for it, and goes channel by channel.
+bool is_done_by_channel(const Program& program, const ProgramOp& op) {
+#ifdef OCTET_XNNPACK_HAS_ROW_PRODUCT
+  return false;
+#else
+  constexpr int64_t kMostTaps = 25;
+  const ProgramTensor& w = program.input(op, 1);
+  return is_depthwise(program, op) && w.numel() / w.shape[0] > kMostTaps;
+#endif
+}
+
+// Linears and convolutions on bytes that our own kernels do though XNNPACK has the op: where that
+// is faster, and what only fails when XNNPACK makes it.
 bool prefers_own(const Program& program, const ProgramOp& op) {
-  if (op.kind != "linear" || !check_activations(program, op) || !check_byte_linear(program, op))
+  const bool is_conv = op.kind == "conv";
+  if ((op.kind != "linear" && !is_conv) || !check_activations(program, op) ||
+      !(is_conv ? check_byte_conv : check_byte_linear)(program, op))
     return false;
   const bool writes_bytes = program.output(op).qparams.has_value();
-  return prefers_byte_linear() || (writes_bytes && !takes_requantization_scales(program, op));
+  return prefers_byte_linear() || (is_conv && is_done_by_channel(program, op)) ||
+         (writes_bytes && !takes_requantization_scales(program, op));
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ int32_t four_bytes(const uint8_t* from) {
     const float least = v < p.low ? p.low : v;
     real[c] = least > p.high ? p.high : least;
   }
-  float* y = p.y + row * p.out + column;
+  float* y = p.y + row * (p.pitch == 0 ? p.out : p.pitch) + column;
   if (p.out - column >= kBlockColumns) {
     std::memcpy(y, real, sizeof(real));
   } else {

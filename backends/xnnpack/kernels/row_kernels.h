@@ -32,6 +32,7 @@ struct RowProductView {
   int64_t out;
   float low, high;
   const int32_t* terms = nullptr;  // null: none
+  int64_t pitch = 0;               // floats from row to row of y; 0: out
 };
 
 struct RowKernel {

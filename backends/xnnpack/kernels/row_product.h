@@ -22,6 +22,12 @@ struct RowParameters {
   float scale;
 };
 
+// Of the floats of a block, or of a part of it.
+struct RowRange {
+  float low;
+  float high;
+};
+
 // Where rows of bytes lie: parameters, values, ranges (which only the quantization reads).
 struct RowLayout {
   int64_t rows;
@@ -30,7 +36,7 @@ struct RowLayout {
   int64_t stride() const { return (width + 3) / 4 * 4; }
   size_t values() const { return (static_cast<size_t>(rows) + kExtraRows) * sizeof(RowParameters); }
   size_t ranges() const { return values() + static_cast<size_t>(rows * stride()) + kExtraBytes; }
-  size_t bytes() const { return ranges() + static_cast<size_t>(rows) * 2 * sizeof(float); }
+  size_t bytes() const { return ranges() + static_cast<size_t>(rows) * sizeof(RowRange); }
   // parameters of the last row again: XNNPACK computes it up to ten times, and the last time counts
   static constexpr size_t kExtraRows = 16;
   static constexpr size_t kExtraBytes = 128;  // XNNPACK reads some behind the values

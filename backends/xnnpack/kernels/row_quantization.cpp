@@ -13,73 +13,85 @@ struct Call {
   const float* from;
   std::byte* to;
 
-  RowParameters& parameters(int64_t row) const { return reinterpret_cast<RowParameters*>(to)[row]; }
-  float* range(int64_t row) const {
-    return reinterpret_cast<float*>(to + layout.ranges()) + 2 * row;
+  RowParameters* parameters() const { return reinterpret_cast<RowParameters*>(to); }
+  RowRange* ranges() const { return reinterpret_cast<RowRange*>(to + layout.ranges()); }
+  // Of neighbouring rows.
+  RowRange find_range(int64_t first, int64_t rows) const {
+    RowRange range;
+    octet::find_range(from + first * layout.width, rows * layout.width, &range.low, &range.high);
+    return range;
   }
-  void find_row_range(int64_t row) const {
-    find_range(from + row * layout.width, layout.width, range(row), range(row) + 1);
+  DynamicStep step_of(RowRange range) const {
+    return choose_byte_step(quantization.mapping, range.low, range.high);
+  }
+  RowParameters parameters_of(const DynamicStep& step) const {
+    const double lowest = static_cast<double>(quantization.mapping.quant_min);
+    return {static_cast<int32_t>(step.zero_point - lowest) + lowest_byte(),
+            static_cast<float>(step.scale)};
+  }
+  void quantize(int64_t first, int64_t rows, const DynamicStep& step) const {
+    uint8_t* const values = reinterpret_cast<uint8_t*>(to + layout.values());
+    const bool is_one_run = layout.width == layout.stride();
+    const int64_t runs = is_one_run ? 1 : rows,
+                  count = is_one_run ? rows * layout.width : layout.width;
+    for (int64_t i = 0; i < runs; ++i)
+      quantize_block(from + (first + i) * layout.width, values + (first + i) * layout.stride(),
+                     count, quantization.mapping, step, lowest_byte());
   }
 };
 
-void find_ranges(void* context, size_t first, size_t count) {
-  const Call& call = *static_cast<const Call*>(context);
-  for (size_t i = first; i < first + count; ++i) call.find_row_range(static_cast<int64_t>(i));
+// A scale for each row.
+void quantize_rows(const Call& call, pthreadpool_t pool) {
+  for_parts(pool, call.layout.rows, rows_per_part(call.layout.width),
+            [&](int64_t first, int64_t last) {
+              for (int64_t row = first; row < last; ++row) {
+                const DynamicStep step = call.step_of(call.find_range(row, 1));
+                call.parameters()[row] = call.parameters_of(step);
+                call.quantize(row, 1, step);
+              }
+            });
 }
 
-// One range for all rows of a block.
-void join_ranges(const Call& call) {
+// A scale for all rows of a block. Parts of blocks have their ranges at their first rows.
+void quantize_blocks(const Call& call, pthreadpool_t pool) {
   const RowBlocks& blocks = call.quantization.blocks;
-  for (int64_t first = 0; first < blocks.rows; first += blocks.rows_per_block) {
-    float low = 0, high = 0;
-    for (int64_t row = first; row < first + blocks.rows_per_block; ++row) {
-      low = std::min(low, call.range(row)[0]);
-      high = std::max(high, call.range(row)[1]);
-    }
-    for (int64_t row = first; row < first + blocks.rows_per_block; ++row) {
-      call.range(row)[0] = low;
-      call.range(row)[1] = high;
-    }
-  }
-}
-
-void quantize_rows(void* context, size_t first, size_t count) {
-  const Call& call = *static_cast<const Call*>(context);
-  const DynamicMapping& mapping = call.quantization.mapping;
-  const int lowest = lowest_byte();
-  for (size_t i = first; i < first + count; ++i) {
-    const int64_t row = static_cast<int64_t>(i);
-    if (call.quantization.blocks.rows_per_block == 1) call.find_row_range(row);
-    const DynamicStep step = choose_byte_step(mapping, call.range(row)[0], call.range(row)[1]);
-    call.parameters(row) = {
-        static_cast<int32_t>(step.zero_point - static_cast<double>(mapping.quant_min)) + lowest,
-        static_cast<float>(step.scale)};
-    uint8_t* values =
-        reinterpret_cast<uint8_t*>(call.to + call.layout.values()) + row * call.layout.stride();
-    quantize_block(call.from + row * call.layout.width, values, call.layout.width, mapping, step,
-                   lowest);
-  }
+  const int64_t part = std::min(rows_per_part(blocks.width), blocks.rows_per_block),
+                parts_per_block = (blocks.rows_per_block + part - 1) / part,
+                parts = blocks.rows / blocks.rows_per_block * parts_per_block;
+  const auto for_rows = [&](const auto& body) {
+    for_parts(pool, parts, 1, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) {
+        const int64_t block = i / parts_per_block * blocks.rows_per_block,
+                      row = block + i % parts_per_block * part;
+        body(block, row, std::min(part, block + blocks.rows_per_block - row));
+      }
+    });
+  };
+  for_rows(
+      [&](int64_t, int64_t row, int64_t rows) { call.ranges()[row] = call.find_range(row, rows); });
+  for_rows([&](int64_t block, int64_t row, int64_t rows) {
+    RowRange range = {0, 0};
+    for (int64_t at = block; at < block + blocks.rows_per_block; at += part)
+      range = {std::min(range.low, call.ranges()[at].low),
+               std::max(range.high, call.ranges()[at].high)};
+    const DynamicStep step = call.step_of(range);
+    std::fill_n(call.parameters() + row, rows, call.parameters_of(step));
+    call.quantize(row, rows, step);
+  });
 }
 
 }  // namespace
 
 void run(const RowQuantization& quantization, const std::byte* from, std::byte* to,
          pthreadpool_t pool) {
-  constexpr int64_t kElementsPerPart = 16384;
   const RowBlocks& blocks = quantization.blocks;
-  Call call = {
+  const Call call = {
       quantization, {blocks.rows, blocks.width},
        reinterpret_cast<const float*>(from), to
   };
-  const size_t rows = static_cast<size_t>(blocks.rows),
-               part = static_cast<size_t>(std::max<int64_t>(kElementsPerPart / blocks.width, 1));
-  if (blocks.rows_per_block > 1) {
-    pthreadpool_parallelize_1d_tile_1d(pool, find_ranges, &call, rows, part, 0);
-    join_ranges(call);
-  }
-  pthreadpool_parallelize_1d_tile_1d(pool, quantize_rows, &call, rows, part, 0);
-  std::fill_n(&call.parameters(blocks.rows), RowLayout::kExtraRows,
-              call.parameters(blocks.rows - 1));
+  blocks.rows_per_block > 1 ? quantize_blocks(call, pool) : quantize_rows(call, pool);
+  std::fill_n(call.parameters() + blocks.rows, RowLayout::kExtraRows,
+              call.parameters()[blocks.rows - 1]);
 }
 
 size_t RowFakeQuantization::scratch_bytes() const {

@@ -1,0 +1,207 @@
+// See byte_conv.h. Rows of x become floats once, in a ring of as many as a window reaches; what
+// multiplies them is 16 channels of four neighbouring pixels at a time.
+#include <algorithm>
+#include <cstring>
+
+#include "backends/common/byte_rounding.h"
+#include "backends/common/vectorised.h"
+#include "backends/xnnpack/kernels/byte_conv.h"
+#include "backends/xnnpack/kernels/parts.h"
+#include "backends/xnnpack/kernels/row_product.h"
+
+namespace octet::xnnpack {
+namespace {
+
+constexpr int64_t kLanes = 16;
+constexpr int64_t kPixels = 4;  // of y that share the loads of weights
+using Lanes [[gnu::vector_size(kLanes * sizeof(float)), gnu::aligned(4), gnu::may_alias]] = float;
+
+int64_t in_lanes(int64_t channels) { return (channels + kLanes - 1) / kLanes * kLanes; }
+
+// Of a row of pixels; those behind it stay as they are.
+template <typename T>
+[[gnu::always_inline]] inline void bytes_to_floats(const T* bytes, float* reals, int64_t pixels,
+                                                   int64_t channels, int64_t from_pitch,
+                                                   int64_t to_pitch, int32_t zero) {
+  for (int64_t i = 0; i < pixels; ++i) {
+    const T* __restrict x = bytes + i * from_pitch;
+    float* __restrict to = reals + i * to_pitch;
+    for (int64_t c = 0; c < channels; ++c) to[c] = static_cast<float>(x[c] - zero);
+  }
+}
+
+// What the windows of neighbouring pixels read: floats, in steps from a first one.
+struct Reach {
+  const float* const* rows;  // by row of the window; null: outside of the image
+  int64_t height, width;     // of the window
+  int64_t pixel_step, tap_step;
+  const float* weights;  // [height, width, channels]
+  int64_t channels;      // in whole lanes
+};
+
+template <int64_t kCount>
+[[gnu::always_inline]] inline void add_windows(const Reach& r, int64_t first, int64_t channel,
+                                               Lanes* sums) {
+  Lanes sum[kCount] = {};
+  for (int64_t ky = 0; ky < r.height; ++ky) {
+    if (r.rows[ky] == nullptr) continue;
+    const float* x = r.rows[ky] + first * r.pixel_step + channel;
+    const float* w = r.weights + ky * r.width * r.channels + channel;
+    for (int64_t kx = 0; kx < r.width; ++kx, x += r.tap_step, w += r.channels) {
+      const Lanes weight = *reinterpret_cast<const Lanes*>(w);
+#pragma GCC unroll 8
+      for (int64_t i = 0; i < kCount; ++i)
+        sum[i] += *reinterpret_cast<const Lanes*>(x + i * r.pixel_step) * weight;
+    }
+  }
+#pragma GCC unroll 8
+  for (int64_t i = 0; i < kCount; ++i) sums[i] = sum[i];
+}
+
+}  // namespace
+
+struct ByteDepthwise::Packed {
+  ByteConvTerms terms;
+  std::vector<float> weights;      // [taps, channels]
+  std::vector<float> scale, bias;  // these three: of whole lanes
+  int64_t channels;                // in whole lanes
+  int64_t row_pixels;              // of a row of x with its padding
+  int64_t ring;                    // rows of x that a window reaches over
+  int64_t parts;  // each has its scratch memory: the ring, some pixels of y, rows of a window
+
+  int64_t ring_floats() const { return ring * row_pixels * channels; }
+  int64_t windows() const { return ring_floats() + kPixels * channels; }
+  int64_t part_floats() const {
+    constexpr int64_t kPointer = sizeof(const float*) / sizeof(float);
+    return windows() + in_lanes(terms.window.kernel_height * kPointer);
+  }
+
+  void convert_row(const PixelBytes& x, int64_t image, int64_t iy, int32_t zero, float* to) const;
+  void run_row(const Reach& reach, float factor, float* reals, std::byte* y) const;
+  void run_rows(const PixelBytes& x, std::byte* y, int64_t first, int64_t last,
+                float* scratch) const;
+};
+
+ByteDepthwise::ByteDepthwise(const ByteConvTerms& terms, pthreadpool_t pool) {
+  const Window& w = terms.window;
+  const int64_t threads = static_cast<int64_t>(pthreadpool_get_threads_count(pool)),
+                rows = terms.images * terms.out_height, taps = w.taps(),
+                lanes = in_lanes(terms.channels);
+  Packed p = {terms, {}, terms.scale, terms.bias, lanes, 0, 0, 0};
+  p.scale.resize(static_cast<size_t>(lanes));
+  p.bias.resize(static_cast<size_t>(lanes));
+  p.weights.resize(static_cast<size_t>(taps * lanes));
+  const Tensor weights = terms.weights.contiguous();
+  for (int64_t c = 0; c < terms.channels; ++c)
+    for (int64_t t = 0; t < taps; ++t)
+      p.weights[static_cast<size_t>(t * lanes + c)] = weights.data<int8_t>()[c * taps + t];
+  p.row_pixels =
+      std::max((terms.out_width - 1) * w.stride_width + (w.kernel_width - 1) * w.dilation_width + 1,
+               w.pad_left + terms.width);
+  p.ring = (w.kernel_height - 1) * w.dilation_height + 1;
+  p.parts = threads == 1 ? 1 : std::min(2 * threads, rows);
+  packed_ = std::make_shared<const Packed>(std::move(p));
+}
+
+size_t ByteDepthwise::scratch_bytes() const {
+  return static_cast<size_t>(packed_->parts * packed_->part_floats()) * sizeof(float);
+}
+
+void ByteDepthwise::Packed::convert_row(const PixelBytes& x, int64_t image, int64_t iy,
+                                        int32_t zero, float* to) const {
+  const uint8_t* const bytes = x.bytes + (image * terms.height + iy) * terms.width * terms.pitch();
+  float* const reals = to + terms.window.pad_left * channels;
+  run_vectorised([=, pixels = terms.width, count = terms.channels, pitch = terms.pitch(),
+                  to_pitch = channels, is_signed = x.is_signed]() __attribute__((always_inline)) {
+    if (is_signed)
+      bytes_to_floats(reinterpret_cast<const int8_t*>(bytes), reals, pixels, count, pitch, to_pitch,
+                      zero);
+    else
+      bytes_to_floats(bytes, reals, pixels, count, pitch, to_pitch, zero);
+  });
+}
+
+// y: of the row's first pixel.
+void ByteDepthwise::Packed::run_row(const Reach& reach, float factor, float* reals,
+                                    std::byte* y) const {
+  const ByteOutput output = byte_output(1, terms.y_zero.value_or(0));
+  run_vectorised([=, this, pixels = terms.out_width, out = terms.channels, low = terms.low,
+                  high = terms.high, scales = scale.data(), biases = bias.data(), lanes = channels,
+                  is_byte = terms.y_zero.has_value()]() __attribute__((always_inline)) {
+    for (int64_t first = 0; first < pixels; first += kPixels) {
+      const int64_t count = std::min(kPixels, pixels - first);
+      for (int64_t c = 0; c < lanes; c += kLanes) {
+        Lanes sums[kPixels];
+        if (count == kPixels)
+          add_windows<kPixels>(reach, first, c, sums);
+        else
+          for (int64_t i = 0; i < count; ++i) add_windows<1>(reach, first + i, c, sums + i);
+        const Lanes s = *reinterpret_cast<const Lanes*>(scales + c) * factor,
+                    b = *reinterpret_cast<const Lanes*>(biases + c);
+        for (int64_t i = 0; i < count; ++i) {
+          const Lanes v = sums[i] * s + b, least = v < low ? Lanes{} + low : v;
+          *reinterpret_cast<Lanes*>(reals + i * lanes + c) = least > high ? Lanes{} + high : least;
+        }
+      }
+      const int64_t runs = out == lanes ? 1 : count, run = out == lanes ? count * out : out;
+      for (int64_t i = 0; i < runs; ++i) {
+        const int64_t at = (first + i) * out;
+        if (is_byte)
+          round_to_bytes(reals + i * lanes, reinterpret_cast<int8_t*>(y) + at, run, output);
+        else
+          std::memcpy(reinterpret_cast<float*>(y) + at, reals + i * lanes,
+                      static_cast<size_t>(run) * sizeof(float));
+      }
+    }
+  });
+}
+
+// Rows of y, of all images one behind the other.
+void ByteDepthwise::Packed::run_rows(const PixelBytes& x, std::byte* y, int64_t first, int64_t last,
+                                     float* scratch) const {
+  const Window& w = terms.window;
+  std::fill_n(scratch, ring_floats(), 0.0f);  // the padding
+  const int64_t row_floats = row_pixels * channels,
+                element = terms.y_zero ? 1 : int64_t{sizeof(float)};
+  const float** const rows = reinterpret_cast<const float**>(scratch + windows());
+  const Reach reach = {rows,
+                       w.kernel_height,
+                       w.kernel_width,
+                       w.stride_width * channels,
+                       w.dilation_width * channels,
+                       weights.data(),
+                       channels};
+  int64_t image = -1, converted = 0;  // rows of that image, from the front
+  RowParameters given = {x.zero, 1.0f};
+  for (int64_t row = first; row < last; ++row) {
+    const int64_t top = row % terms.out_height * w.stride_height - w.pad_top;
+    if (image != row / terms.out_height) {
+      image = row / terms.out_height;
+      converted = std::max<int64_t>(top, 0);
+      if (x.parameters != nullptr) given = x.parameters[image * terms.height * terms.width];
+    }
+    converted = std::max(converted, top);
+    for (; converted < std::min(top + ring, terms.height); ++converted)
+      convert_row(x, image, converted, given.zero_point, scratch + converted % ring * row_floats);
+    for (int64_t ky = 0; ky < w.kernel_height; ++ky) {
+      const int64_t iy = top + ky * w.dilation_height;
+      rows[ky] = iy >= 0 && iy < terms.height ? scratch + iy % ring * row_floats : nullptr;
+    }
+    run_row(reach, given.scale, scratch + ring_floats(),
+            y + row * terms.out_width * terms.channels * element);
+  }
+}
+
+void ByteDepthwise::run(std::span<const std::byte* const> from, std::byte* to, std::byte* scratch,
+                        pthreadpool_t pool) const {
+  const Packed& p = *packed_;
+  const PixelBytes x = pixel_bytes(p.terms, from[0]);
+  const int64_t rows = p.terms.images * p.terms.out_height;
+  for_parts(pool, p.parts, 1, [&](int64_t first, int64_t last) {
+    for (int64_t part = first; part < last; ++part)
+      p.run_rows(x, to, part * rows / p.parts, (part + 1) * rows / p.parts,
+                 reinterpret_cast<float*>(scratch) + part * p.part_floats());
+  });
+}
+
+}  // namespace octet::xnnpack

@@ -1,0 +1,178 @@
+// Linears and convolutions on bytes, by our own kernels.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "backends/xnnpack/dynamic.h"
+#include "backends/xnnpack/ops.h"
+#include "backends/xnnpack/own_kernels.h"
+#include "backends/xnnpack/stage.h"
+#include "lowering/program/stored_constant.h"
+
+namespace octet::xnnpack {
+namespace {
+
+// Of 8-bit values with constant weights: y = clamp(sum * scale + bias).
+struct ByteScales {
+  std::vector<float> scale;       // of each output; where y has bytes, in its steps
+  std::vector<float> bias;        // likewise
+  float low, high;                // likewise
+  std::optional<int32_t> y_zero;  // of bytes
+};
+
+float at_or_first(const std::vector<float>& values, size_t i) {
+  return values.size() == 1 ? values[0] : values.at(i);
+}
+
+// Weights whose rows are the outputs.
+Verdict check_byte_weight(const ProgramTensor& w) {
+  constexpr int64_t kMostSummands = 65000;  // 255 * 128 of each fits 32 bits
+  if (!w.is_constant() || w.dtype != DType::kInt8 || w.shape.size() < 2 || !w.qparams)
+    return Verdict::refuse("its weight is no constant of int8 with scales");
+  const TensorQParams& q = *w.qparams;
+  if (!q.is_per_tensor() && q.axis != 0)
+    return Verdict::refuse(fmt::format("its weight is quantized along axis {}, want 0", q.axis));
+  if (std::any_of(q.zero_point.begin(), q.zero_point.end(), [](int32_t z) { return z != 0; }))
+    return Verdict::refuse("its weight has zero points");
+  return w.numel() != 0 && w.numel() / w.shape[0] <= kMostSummands
+             ? Verdict::accept()
+             : Verdict::refuse("its weight has no or too many elements");
+}
+
+Verdict check_byte_operands(const Program& program, const ProgramOp& op) {
+  if (op.inputs.size() < 2 || op.inputs.size() > 3 || !op.has_input(1))
+    return Verdict::refuse("its weight is absent");
+  const ProgramTensor& w = program.input(op, 1);
+  if (has_floats(program.input(op, 0))) return Verdict::refuse("its input is float");
+  if (Verdict verdict = check_byte_weight(w); !verdict) return verdict;
+  if (op.has_input(2)) {
+    const ProgramTensor& bias = program.input(op, 2);
+    if (!bias.is_constant() || bias.numel() != w.shape[0] ||
+        (!has_floats(bias) && bias.dtype != DType::kInt32))
+      return Verdict::refuse("its bias is no constant of a float or int32 for each output");
+  }
+  const OutputRange range = post_range_of(op);
+  return range.min < range.max ? Verdict::accept()
+                               : Verdict::refuse(fmt::format("its results are clamped to {} and {}",
+                                                             range.min, range.max));
+}
+
+// Of an op that check_byte_operands accepts.
+ByteScales byte_scales(const Program& program, const ProgramOp& op) {
+  const ProgramTensor& x = program.input(op, 0);
+  const ProgramTensor& w = program.input(op, 1);
+  const ProgramTensor& y = program.output(op);
+  const OutputRange range = post_range_of(op);
+  const double step = has_floats(y) ? 1 : double{y.qparams->scale[0]},
+               x_scale = double{x.qparams->scale[0]};
+  ByteScales scales = {
+      {}, {}, static_cast<float>(range.min / step), static_cast<float>(range.max / step), {}};
+  if (!has_floats(y)) scales.y_zero = signed_zero_point(y);
+  const Tensor bias = op.has_input(2) ? constant_data(program.input(op, 2)).contiguous() : Tensor{};
+  for (size_t i = 0; i < static_cast<size_t>(w.shape[0]); ++i) {
+    const double scale = x_scale * double{at_or_first(w.qparams->scale, i)} / step;
+    scales.scale.push_back(static_cast<float>(scale));
+    const double shift = !bias.defined()                   ? 0
+                         : bias.dtype() == DType::kFloat32 ? double{bias.data<float>()[i]} / step
+                                                           : bias.data<int32_t>()[i] * scale;
+    scales.bias.push_back(static_cast<float>(shift));
+  }
+  return scales;
+}
+
+// Sizes and window; weights and scales are the caller's.
+ByteConvTerms conv_sizes(const Program& program, const ProgramOp& op) {
+  const std::vector<int64_t>& x = program.input(op, 0).shape;
+  const std::vector<int64_t>& w = program.input(op, 1).shape;
+  const std::vector<int64_t>& y = program.output(op).shape;
+  const bool is_flat = x.size() == 3;
+  ByteConvTerms terms;
+  terms.images = x[0];
+  terms.channels = x[1];
+  terms.height = is_flat ? 1 : x[2];
+  terms.width = x.back();
+  terms.out_height = is_flat ? 1 : y[2];
+  terms.out_width = y.back();
+  terms.groups = op.integer("groups", 1);
+  terms.window = window_of(op, {w.begin() + 2, w.end()});
+  return terms;
+}
+
+std::vector<OwnStep> conv_steps(const ByteConvTerms& terms, pthreadpool_t pool) {
+  const bool is_depthwise = terms.groups == terms.channels && terms.groups == terms.out();
+  if (is_depthwise && ByteDepthwise::is_exact(terms.window.taps()))
+    return {
+        {{0}, ByteDepthwise(terms, pool)}
+    };
+  return {
+      {{0}, ByteConv(terms, pool)}
+  };
+}
+
+}  // namespace
+
+Verdict check_byte_linear(const Program& program, const ProgramOp& op) {
+  if (Verdict verdict = check_byte_operands(program, op); !verdict) return verdict;
+  const ProgramTensor& w = program.input(op, 1);
+  std::vector<int64_t> want = program.input(op, 0).shape;
+  if (w.shape.size() != 2 || want.empty() || want.back() != w.shape[1])
+    return Verdict::refuse(
+        fmt::format("input's last dimension is not the weight's {}", w.shape[1]));
+  want.back() = w.shape[0];
+  return want == program.output(op).shape ? Verdict::accept()
+                                          : Verdict::refuse("its output has another shape");
+}
+
+std::vector<OwnStep> byte_linear_steps(const Program& program, const ProgramOp& op,
+                                       std::span<const Order>, Order, pthreadpool_t) {
+  const ProgramTensor& x = program.input(op, 0);
+  const ByteScales scales = byte_scales(program, op);
+  ByteLinearTerms terms;
+  terms.rows = x.numel() / x.shape.back();
+  terms.x_zero = signed_zero_point(x);
+  terms.weights = constant_data(program.input(op, 1)).contiguous();
+  terms.scale = scales.scale;
+  terms.bias = scales.bias;
+  terms.low = scales.low;
+  terms.high = scales.high;
+  terms.y_zero = scales.y_zero;
+  return {
+      {{0}, ByteLinear(terms)}
+  };
+}
+
+Verdict check_byte_conv(const Program& program, const ProgramOp& op) {
+  if (Verdict verdict = check_byte_operands(program, op); !verdict) return verdict;
+  const std::vector<int64_t>& x = program.input(op, 0).shape;
+  if (!has_channels_last(x) || program.input(op, 1).shape.size() != x.size())
+    return Verdict::refuse("it is no convolution in one or two dimensions");
+  return check_shapes(program, op);
+}
+
+std::vector<OwnStep> byte_conv_steps(const Program& program, const ProgramOp& op,
+                                     std::span<const Order>, Order, pthreadpool_t pool) {
+  const ByteScales scales = byte_scales(program, op);
+  ByteConvTerms terms = conv_sizes(program, op);
+  terms.weights = constant_data(program.input(op, 1)).contiguous();
+  terms.scale = scales.scale;
+  terms.bias = scales.bias;
+  terms.low = scales.low;
+  terms.high = scales.high;
+  terms.x_zero = signed_zero_point(program.input(op, 0));
+  terms.y_zero = scales.y_zero;
+  return conv_steps(terms, pool);
+}
+
+std::vector<OwnStep> pixel_conv_steps(const Program& program, const ProgramOp& op,
+                                      std::span<const Order>, Order, pthreadpool_t pool) {
+  const RowProductTerms product = row_product_terms(program, op);
+  ByteConvTerms terms = conv_sizes(program, op);
+  terms.weights = product.weights.values;
+  terms.scale = product.weights.scale;
+  terms.bias = product.bias;
+  terms.low = product.low;
+  terms.high = product.high;
+  return conv_steps(terms, pool);
+}
+
+}  // namespace octet::xnnpack
