@@ -47,14 +47,8 @@ Verdict check_float_map(const Program& program, const ProgramOp& op) {
 
 std::vector<OwnStep> float_map_steps(const Program& program, const ProgramOp& op,
                                      std::span<const Order>, Order, pthreadpool_t) {
-  const std::string fn = op.text("fn", "");
-  const RealFunction* function = find_real_function(fn);
-  const double alpha = op.real("alpha", function->alpha);
-  const FloatLoop loop = find_float_loop(fn == "pow" && alpha == 2 ? "square" : fn);
   return {
-      {{0},
-       FloatMap{program.output(op).numel(), loop, function, alpha,
-                op.real("threshold", kSoftplusThreshold)}}
+      {{0}, FloatMap{program.output(op).numel(), *find_float_function(op)}}
   };
 }
 

@@ -20,6 +20,28 @@ bool is_quantization(const Node& node) {
                      [&](const char* prefix) { return node.target().starts_with(prefix); });
 }
 
+// Of integers with the scales of a tensor, a channel or a block. (Those of rows only computed
+// activations have.)
+bool is_dequantization(const Node& node) {
+  return is_quantization(node) && node.target().find("dequantize") != std::string::npos &&
+         !node.is("quantized_decomposed.dequantize_per_token");
+}
+
+// Quantizes, dequantizes, or chooses the scale for that.
+bool is_conversion(const Node& node) {
+  return is_quantization(node) && (node.target().find("quantize_") != std::string::npos ||
+                                   node.target().find("choose_qparams") != std::string::npos);
+}
+
+// Gives its input's elements, in another shape or order.
+bool only_moves(const Node& node) {
+  static const char* const kCopies[] = {"aten.clone", "aten.contiguous", "aten.cat", "aten.stack",
+                                        "aten.reshape"};
+  return !aliased_inputs(node).empty() ||
+         std::any_of(std::begin(kCopies), std::end(kCopies),
+                     [&](const char* name) { return node.is(name); });
+}
+
 // Plain tensors of known shapes.
 bool gives_tensors(const Node& node) {
   const auto is_known = [](const Value* value) {
@@ -67,7 +89,7 @@ class Folding {
 
   int run() {
     do choose();
-    while (ban_written());
+    while (ban_written() || ban_dequantized());
     if (nodes_.empty()) return 0;
     std::vector<Value*> results = read_by_others();
     const std::vector<c10::IValue> tensors = compute(results);
@@ -85,8 +107,11 @@ class Folding {
     const std::set<const Value*> fixed = fixed_constants(graph_);
     nodes_.clear();
     folded_.clear();
+    dequantized_.clear();
     for (Node* node : graph_.nodes()) {
-      if (!can_be_folded(*node)) continue;
+      const bool converts =
+          from_ == FoldFrom::kConstants && is_conversion(*node) && gives_tensors(*node);
+      if (!converts && !can_be_folded(*node)) continue;
       const std::vector<Value*> values = values_of(*node);
       const auto is_folded = [&](const Value* value) { return folded_.contains(value); };
       const bool depends_on_nothing =
@@ -101,9 +126,16 @@ class Folding {
       if (is_in_place(*node) && !is_folded(values.front())) continue;
       const bool is_of_constants =
           !values.empty() && std::none_of(values.begin(), values.end(), is_folded);
-      if (is_of_constants && (from_ == FoldFrom::kNothing || grows(*node, values))) continue;
+      if (is_of_constants && (from_ == FoldFrom::kNothing || (!converts && grows(*node, values))))
+        continue;
       nodes_.push_back(node);
-      for (const Value* value : node->outputs()) folded_.insert(value);
+      folded_.insert(results.begin(), results.end());
+      const bool is_dequantized =
+          is_dequantization(*node) ||
+          (only_moves(*node) && std::any_of(values.begin(), values.end(), [&](const Value* value) {
+             return dequantized_.contains(value);
+           }));
+      if (is_dequantized) dequantized_.insert(results.begin(), results.end());
     }
   }
 
@@ -143,6 +175,14 @@ class Folding {
       if (!is_inside || is_read_before(*node, memory.back()))
         banned_.insert(memory.begin(), memory.end());
     }
+    return banned_.size() != before;
+  }
+
+  // Integers that others read as reals stay integers. True when there were any.
+  bool ban_dequantized() {
+    const size_t before = banned_.size();
+    for (const Value* value : read_by_others())
+      if (dequantized_.contains(value)) banned_.insert(value);
     return banned_.size() != before;
   }
 
@@ -209,6 +249,8 @@ class Folding {
   const FoldFrom from_;
   std::vector<Node*> nodes_;
   std::set<const Value*> folded_;
+  std::set<const Value*>
+      dequantized_;  // of those folded, which are integers as reals, moved or not
   std::set<const Value*> banned_;
 };
 

@@ -21,7 +21,7 @@ int merge_duplicates(Program& program);
 int merge_movement(Program& program);
 // matmul(a, c) -> linear(a, transposed c); add(linear(a, w), c) -> linear(a, w, c).
 int make_linear(Program& program);
-// 0.5 * x * (1 + tanh(...)) -> gelu_tanh(x).
+// 0.5 * x * (1 + tanh(...)) -> gelu_tanh(x); 0.5 * x * (1 + erf(...)) -> gelu(x).
 int make_gelu(Program& program);
 // x * rsqrt(mean(x * x) + eps) * weight -> rms_norm(x, weight).
 int make_rms_norm(Program& program);

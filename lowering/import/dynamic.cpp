@@ -208,6 +208,11 @@ void import_dynamic_quantize(Importer& importer, const Node& node, const Node& o
 }
 
 void import_dynamic_dequantize(Importer& importer, const Node& node) {
+  const Node* quantize = node.inputs().front()->producer();
+  const Node* origin = find_dynamic_origin(node);
+  const bool is_pair = quantize != nullptr && quantize->is(find_family(*origin)->pair.quantize) &&
+                       find_dynamic_origin(*quantize) == origin;
+  if (!is_pair) return importer.refuse(node, "of integers that were quantized with another scale");
   const int x = importer.operand(node, "input");
   Value* result = node.outputs().front();
   if (result->meta && result->meta->dtype != importer.tensor(x).dtype) {

@@ -169,6 +169,11 @@ void import_pow(Importer& importer, const Node& node) {
   // Integers wrap, which floats in between would not.
   if (!is_floating_point(node.output()->meta->dtype))
     return import_binary_function(importer, node, "pow");
+  if (node.float_or("exponent", 1) == 3) {  // as ATen computes it
+    Steps s(importer, node);
+    const int x = s.operand("self");
+    return s.give(s.mul(s.mul(x, x), x));
+  }
   emit_unary(importer, node, "pow", node.float_or("exponent", 1));
 }
 

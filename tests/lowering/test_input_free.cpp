@@ -73,6 +73,34 @@ TEST_CASE("constants are computed with where a program is lowered", "[lowering][
   CHECK(compare_with_interpreter(graph).greatest < 1e-6);
 }
 
+TEST_CASE("integer layers of constants are computed, and end where integers or reals are read",
+          "[lowering][input_free]") {
+  const Graph graph =
+      make_graph(R"(graph(%t = buffer "t": i8[4,2], %w = param "w": i8[3,2], %x: f32[4,3]):
+  %dt: f32[4,2] = quantized_decomposed.dequantize_per_tensor.default(%t, 0.1, 0, -128, 127, i8)
+  %dw: f32[3,2] = quantized_decomposed.dequantize_per_tensor.default(%w, 0.1, 0, -127, 127, i8)
+  %l: f32[4,3] = aten.linear.default(%dt, %dw)
+  %q: i8[4,3] = quantized_decomposed.quantize_per_tensor.default(%l, 0.2, 0, -128, 127, i8)
+  %d: f32[4,3] = quantized_decomposed.dequantize_per_tensor.default(%q, 0.2, 0, -128, 127, i8)
+  %y: f32[4,3] = aten.add.Tensor(%x, %d)
+  return (%y))");
+  std::unique_ptr<Graph> folded = clone(graph);
+  CHECK(fold_input_free(*folded, FoldFrom::kConstants) == 4);
+  CHECK(folded->node_count() == 2);  // the last dequantize, and add
+  CHECK(compare_with_interpreter(graph).greatest < 1e-6);
+}
+
+TEST_CASE("weights stay integers, moved or not, where a layer of inputs reads them",
+          "[lowering][input_free]") {
+  const char* const kGraph = R"(graph(%w = param "w": i8[3,2], %x: f32[4,3]):
+  %d: f32[3,2] = quantized_decomposed.dequantize_per_tensor.default(%w, 0.1, 0, -127, 127, i8)
+  %t: f32[2,3] = aten.permute.default(%d, [1, 0])
+  %y: f32[4,2] = aten.linear.default(%x, %t)
+  return (%y))";
+  Graph graph = make_graph(kGraph);
+  CHECK(fold_input_free(graph, FoldFrom::kConstants) == 0);
+}
+
 TEST_CASE("what is written to later and what is random is not folded", "[lowering][input_free]") {
   Graph written = make_graph(R"(graph(%x: f32[4]):
   %a: f32[4] = aten.zeros.default([4])

@@ -114,6 +114,38 @@ TEST_CASE("chains of run-time scales that are not one op are refused by name",
              Contains("with another range than that of its scale"));
 }
 
+TEST_CASE("integers that were quantized with the scale of something else are refused",
+          "[lowering][dynamic]") {
+  const Graph graph = make_graph(R"(graph(%x: f32[2,8], %q: i8[2,8]):
+  %scale: f32[2], %zero: i32[2] = torchao.choose_qparams_affine.default(%x, "ASYMMETRIC", [1,8], i8, -128, 127)
+  %dq: f32[2,8] = torchao.dequantize_affine.default(%q, [1,8], %scale, %zero, i8, -128, 127)
+  return (%dq))");
+  CHECK_THAT(error_of(graph), Contains("dq (torchao.dequantize_affine.default) of integers that "
+                                       "were quantized with another scale"));
+}
+
+TEST_CASE("scales that are chosen for constants are computed when the program is lowered",
+          "[lowering][dynamic]") {
+  const char* const kHead =
+      R"(graph(%t = buffer "t": f32[2,8], %ints = buffer "ints": i8[2,8], %x: f32[2,8]):
+  %scale: f32[2], %zero: i32[2] = torchao.choose_qparams_affine.default(%t, "ASYMMETRIC", [1,8], i8, -128, 127)
+)";
+  for (
+      const char* body :
+      {// what prepare leaves of a constant
+       R"(  %q: i8[2,8] = torchao.quantize_affine.default(%t, [1,8], %scale, %zero, i8, -128, 127)
+  %dq: f32[2,8] = torchao.dequantize_affine.default(%q, [1,8], %scale, %zero, i8, -128, 127)
+)",
+       // what convert leaves: the integers as a constant
+       R"(  %dq: f32[2,8] = torchao.dequantize_affine.default(%ints, [1,8], %scale, %zero, i8, -128, 127)
+)"}) {
+    const Graph graph = make_graph(std::string(kHead) + body +
+                                   "  %y: f32[2,8] = aten.add.Tensor(%x, %dq)\n  return (%y)");
+    CHECK(lowered(graph).find("fake_quantize") == std::string::npos);
+    CHECK(compare_with_interpreter(graph).greatest < 1e-5);
+  }
+}
+
 TEST_CASE("a program may give neither the scale nor the integers of a run-time range",
           "[lowering][dynamic]") {
   const auto chain = [](const char* outputs) {

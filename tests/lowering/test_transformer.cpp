@@ -108,6 +108,24 @@ TEST_CASE("the formula of the GELU by tanh becomes one op", "[lowering][transfor
   CHECK(compare_with_interpreter(other).greatest < 1e-6);
 }
 
+TEST_CASE("the formula of the GELU by erf becomes one op", "[lowering][transformer]") {
+  const std::string text = R"(graph(%x: f32[2,8]):
+  %half: f32[2,8] = aten.mul.Tensor(%x, 0.5)
+  %ratio: f32[2,8] = aten.div.Tensor(%x, 1.4142135623730951)
+  %erf: f32[2,8] = aten.erf.default(%ratio)
+  %gate: f32[2,8] = aten.add.Tensor(%erf, 1.0)
+  %y: f32[2,8] = aten.mul.Tensor(%half, %gate)
+  return (%y))";
+  for (const std::string& given : {text, replaced(text, "div.Tensor(%x, 1.4142135623730951)",
+                                                  "mul.Tensor(%x, 0.7071067811865475)")}) {
+    const Graph graph = make_graph(given);
+    CHECK(lowered(graph) == "y: f32[2,8] = unary(x f32[2,8]) fn=gelu\nreturn y\n");
+    CHECK(compare_with_interpreter(graph).greatest < 1e-6);
+  }
+  const Graph other = make_graph(replaced(text, "1.4142135623730951", "1.5"));
+  CHECK_THAT(lowered(other), !Contains("gelu"));
+}
+
 namespace {
 
 const char* const kRotary =

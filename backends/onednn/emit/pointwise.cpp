@@ -5,11 +5,13 @@
 
 #include <fmt/format.h>
 
+#include "backends/common/float_loops.h"
 #include "backends/onednn/builder/conversions.h"
 #include "backends/onednn/builder/loops.h"
 #include "backends/onednn/emit/arithmetic.h"
 #include "backends/onednn/emit/ops.h"
 #include "backends/onednn/kernels/byte_loops.h"
+#include "backends/onednn/kernels/isa.h"
 #include "backends/onednn/kernels/planar_to_nhwc.h"
 #include "backends/onednn/kernels/real_loops.h"
 #include "backends/onednn/library.h"
@@ -20,7 +22,6 @@ namespace {
 
 struct UnaryRow {
   const char* fn;
-  double (*function)(double x, double alpha);
   dnnl::algorithm algorithm;
   float alpha;  // of eltwise; NaN: the op's own
   float beta;
@@ -28,45 +29,30 @@ struct UnaryRow {
 
 const float kOwn = std::nanf("");
 
-double logistic(double x, double) { return 1 / (1 + std::exp(-x)); }
-double tangent(double x, double) { return std::tanh(x); }
-double hard_sigmoid(double x, double) { return std::clamp(x / 6 + 0.5, 0.0, 1.0); }
-double hard_swish(double x, double) { return x * hard_sigmoid(x, 0); }
-double swish(double x, double) { return x * logistic(x, 0); }
-double gelu_erf(double x, double) { return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))); }
-double gelu_tanh(double x, double) {
-  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-}
-double leaky_relu(double x, double alpha) { return x > 0 ? x : alpha * x; }
-double elu(double x, double alpha) { return x > 0 ? x : alpha * std::expm1(x); }
-double exponential(double x, double) { return std::exp(x); }
-double negative(double x, double) { return -x; }
-double absolute(double x, double) { return std::fabs(x); }
-double root(double x, double) { return std::sqrt(x); }
-double inverse_root(double x, double) { return 1 / std::sqrt(x); }
-
-// clang-format off
 const UnaryRow kUnaries[] = {
-    {"sigmoid",     logistic,     dnnl::algorithm::eltwise_logistic,    0,        0},
-    {"tanh",        tangent,      dnnl::algorithm::eltwise_tanh,        0,        0},
-    {"hardswish",   hard_swish,   dnnl::algorithm::eltwise_hardswish,   1.0f / 6, 0.5f},
-    {"hardsigmoid", hard_sigmoid, dnnl::algorithm::eltwise_hardsigmoid, 1.0f / 6, 0.5f},
-    {"silu",        swish,        dnnl::algorithm::eltwise_swish,       1,        0},
-    {"gelu",        gelu_erf,     dnnl::algorithm::eltwise_gelu_erf,    0,        0},
-    {"gelu_tanh",   gelu_tanh,    dnnl::algorithm::eltwise_gelu_tanh,   0,        0},
-    {"leaky_relu",  leaky_relu,   dnnl::algorithm::eltwise_relu,        kOwn,     0},
-    {"elu",         elu,          dnnl::algorithm::eltwise_elu,         kOwn,     0},
-    {"exp",         exponential,  dnnl::algorithm::eltwise_exp,         0,        0},
-    {"neg",         negative,     dnnl::algorithm::eltwise_linear,      -1,       0},
-    {"abs",         absolute,     dnnl::algorithm::eltwise_abs,         0,        0},
-    {"sqrt",        root,         dnnl::algorithm::eltwise_sqrt,        0,        0},
-    {"rsqrt",       inverse_root, dnnl::algorithm::eltwise_pow,         1,        -0.5f},
+    {"sigmoid",     dnnl::algorithm::eltwise_logistic,    0,        0    },
+    {"tanh",        dnnl::algorithm::eltwise_tanh,        0,        0    },
+    {"hardswish",   dnnl::algorithm::eltwise_hardswish,   1.0f / 6, 0.5f },
+    {"hardsigmoid", dnnl::algorithm::eltwise_hardsigmoid, 1.0f / 6, 0.5f },
+    {"silu",        dnnl::algorithm::eltwise_swish,       1,        0    },
+    {"gelu",        dnnl::algorithm::eltwise_gelu_erf,    0,        0    },
+    {"gelu_tanh",   dnnl::algorithm::eltwise_gelu_tanh,   0,        0    },
+    {"leaky_relu",  dnnl::algorithm::eltwise_relu,        kOwn,     0    },
+    {"elu",         dnnl::algorithm::eltwise_elu,         kOwn,     0    },
+    {"exp",         dnnl::algorithm::eltwise_exp,         0,        0    },
+    {"mish",        dnnl::algorithm::eltwise_mish,        0,        0    },
+    {"neg",         dnnl::algorithm::eltwise_linear,      -1,       0    },
+    {"abs",         dnnl::algorithm::eltwise_abs,         0,        0    },
+    {"square",      dnnl::algorithm::eltwise_square,      0,        0    },
+    {"sqrt",        dnnl::algorithm::eltwise_sqrt,        0,        0    },
+    {"rsqrt",       dnnl::algorithm::eltwise_pow,         1,        -0.5f},
 };
-// clang-format on
 
-const UnaryRow* find_unary_row(const std::string& fn) {
+const UnaryRow* find_unary_row(const ProgramOp& unary) {
+  const std::string fn = unary.text("fn", "");
+  const bool is_square = fn == "pow" && unary.real("alpha", 1) == 2;
   for (const UnaryRow& row : kUnaries)
-    if (row.fn == fn) return &row;
+    if (row.fn == (is_square ? "square" : fn)) return &row;
   return nullptr;
 }
 
@@ -247,7 +233,7 @@ void emit_clamp(SegmentBuilder& builder, const ProgramOp& op) {
 }
 
 std::optional<Eltwise> find_eltwise(const ProgramOp& unary) {
-  const UnaryRow* row = find_unary_row(unary.text("fn", ""));
+  const UnaryRow* row = find_unary_row(unary);
   if (row == nullptr) return std::nullopt;
   return Eltwise{row->algorithm,
                  std::isnan(row->alpha) ? static_cast<float>(alpha_of(unary)) : row->alpha,
@@ -255,14 +241,27 @@ std::optional<Eltwise> find_eltwise(const ProgramOp& unary) {
 }
 
 void emit_unary(SegmentBuilder& builder, const ProgramOp& op) {
-  const std::string fn = op.text("fn", "");
-  const UnaryRow* row = find_unary_row(fn);
-  if (row == nullptr) throw Refusal{fmt::format("the function {} is unknown here", fn)};
-  const Eltwise eltwise = *find_eltwise(op);
-  const double alpha = alpha_of(op);
-  emit_function(
-      builder, op, [&](double x) { return row->function(x, alpha); }, eltwise.algorithm,
-      eltwise.alpha, eltwise.beta);
+  const std::optional<FloatFunction> function = find_float_function(op);
+  if (!function) throw Refusal{fmt::format("the function {} is unknown here", op.text("fn", ""))};
+  const std::optional<Eltwise> eltwise = find_eltwise(op);
+  const Stored x = builder.read(op.inputs[0]);
+  if (eltwise || x.quant_params.is_integer())
+    return emit_function(
+        builder, op,
+        [f = *function](double v) { return f.function->value(v, f.alpha, f.threshold); },
+        eltwise ? eltwise->algorithm : dnnl::algorithm::undef, eltwise ? eltwise->alpha : 0,
+        eltwise ? eltwise->beta : 0);
+  const Stored dense = to_dense(builder, x, {});
+  const Stored y = builder.allocate(x.shape, {}, dense.strides);
+  builder.add_loop("elementwise function",
+                   [f = *function, count = product(x.shape)](std::byte* const* arguments) {
+                     for_chunks(count, [&](int64_t first, int64_t last) {
+                       f(reinterpret_cast<const float*>(arguments[0]) + first,
+                         reinterpret_cast<float*>(arguments[1]) + first, last - first);
+                     });
+                   },
+                   {dense.place, y.place});
+  define_real(builder, op.outputs[0], y);
 }
 
 void emit_requantize(SegmentBuilder& builder, const ProgramOp& op) {

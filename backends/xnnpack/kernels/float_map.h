@@ -1,29 +1,24 @@
-// Functions of floats, element by element: those that XNNPACK lacks. Frequent ones are loops of
-// vector instructions, the others go through double one by one, as in backends/reference.
+// A function of floats, element by element.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 
-#include "backends/xnnpack/functions.h"
-#include "lowering/program/real_functions.h"
+#include "backends/common/float_loops.h"
+#include "backends/xnnpack/kernels/parts.h"
 
 namespace octet::xnnpack {
 
-using FloatLoop = void (*)(const float* x, float* y, int64_t count);
-
 struct FloatMap {
   int64_t count = 0;
-  FloatLoop loop = nullptr;                // null: `function`
-  const RealFunction* function = nullptr;  // with these two
-  double alpha = 0;
-  double threshold = 0;
+  FloatFunction function;
 };
 
-// Null for functions without a loop of their own.
-FloatLoop find_float_loop(std::string_view fn);
-
 // Allocates nothing. pool: null for one thread.
-void run(const FloatMap& map, const std::byte* from, std::byte* to, pthreadpool_t pool);
+inline void run(const FloatMap& map, const std::byte* from, std::byte* to, pthreadpool_t pool) {
+  const float* const x = reinterpret_cast<const float*>(from);
+  float* const y = reinterpret_cast<float*>(to);
+  for_parts(pool, map.count, rows_per_part(1),
+            [&](int64_t first, int64_t last) { map.function(x + first, y + first, last - first); });
+}
 
 }  // namespace octet::xnnpack

@@ -84,13 +84,15 @@ TEST_CASE("oneDNN: add, sub and mul with broadcasting equal the reference within
 TEST_CASE("oneDNN: clamps and functions of integers are tables, of floats close",
           "[backends][onednn][tanh]") {
   const char* functions[] = {"sigmoid",   "tanh",       "hardswish", "hardsigmoid", "silu", "gelu",
-                             "gelu_tanh", "leaky_relu", "elu",       "exp",         "neg",  "abs"};
+                             "gelu_tanh", "leaky_relu", "elu",       "exp",         "neg",  "abs",
+                             "mish",      "square",     "erf",       "softplus",    "sin",  "pow"};
   for (DType dtype : kAll) {
     for (const char* fn : functions) {
       Attributes attributes = {
           {"fn", std::string(fn)}
       };
       if (std::string(fn) == "leaky_relu" || std::string(fn) == "elu") attributes["alpha"] = 0.3;
+      if (std::string(fn) == "pow") attributes["alpha"] = 3.0;
       CAPTURE(fn, name_of(dtype));
       CHECK(run_one("unary", dtype, {2, 3, 5}, dtype, {2, 3, 5}, attributes) <=
             (dtype == DType::kFloat32 ? 2e-3 : 1));

@@ -1,16 +1,15 @@
 // See the header.
-#include "backends/xnnpack/kernels/float_map.h"
+#include "backends/common/float_loops.h"
 
 #include <cmath>
 
 #include "backends/common/float_functions.h"
 #include "backends/common/vectorised.h"
-#include "backends/xnnpack/kernels/parts.h"
 
-namespace octet::xnnpack {
+namespace octet {
 namespace {
 
-[[gnu::always_inline]] inline float gelu(float x) {
+[[gnu::always_inline]] inline float gelu_by_erf(float x) {
   constexpr float kInverseRoot2 = 0.707106781f;
   return 0.5f * x * (1.0f + error_function(x * kInverseRoot2));
 }
@@ -45,7 +44,7 @@ constexpr FloatLoopRow kFloatLoops[] = {
     {"exp",        OCTET_FLOAT_LOOP(exponential(x))       },
     {"tanh",       OCTET_FLOAT_LOOP(hyperbolic_tangent(x))},
     {"erf",        OCTET_FLOAT_LOOP(error_function(x))    },
-    {"gelu",       OCTET_FLOAT_LOOP(gelu(x))              },
+    {"gelu",       OCTET_FLOAT_LOOP(gelu_by_erf(x))       },
     {"gelu_tanh",  OCTET_FLOAT_LOOP(gelu_by_tanh(x))      },
     {"square",     OCTET_FLOAT_LOOP(x* x)                 },
     {"reciprocal", OCTET_FLOAT_LOOP(1.0f / x)             },
@@ -55,20 +54,22 @@ constexpr FloatLoopRow kFloatLoops[] = {
 
 }  // namespace
 
-FloatLoop find_float_loop(std::string_view fn) {
+void FloatFunction::operator()(const float* x, float* y, int64_t count) const {
+  if (loop != nullptr) return loop(x, y, count);
+  for (int64_t i = 0; i < count; ++i)
+    y[i] = static_cast<float>(function->value(double{x[i]}, alpha, threshold));
+}
+
+std::optional<FloatFunction> find_float_function(const ProgramOp& unary) {
+  const std::string fn = unary.text("fn", "");
+  const RealFunction* function = find_real_function(fn);
+  if (function == nullptr) return std::nullopt;
+  FloatFunction found = {nullptr, function, unary.real("alpha", function->alpha),
+                         unary.real("threshold", kSoftplusThreshold)};
+  const std::string_view name = fn == "pow" && found.alpha == 2 ? "square" : fn;
   for (const FloatLoopRow& row : kFloatLoops)
-    if (row.fn == fn) return row.loop;
-  return nullptr;
+    if (row.fn == name) found.loop = row.loop;
+  return found;
 }
 
-void run(const FloatMap& map, const std::byte* from, std::byte* to, pthreadpool_t pool) {
-  const float* x = reinterpret_cast<const float*>(from);
-  float* y = reinterpret_cast<float*>(to);
-  for_parts(pool, map.count, rows_per_part(1), [&](int64_t first, int64_t last) {
-    if (map.loop != nullptr) return map.loop(x + first, y + first, last - first);
-    for (int64_t i = first; i < last; ++i)
-      y[i] = static_cast<float>(map.function->value(double{x[i]}, map.alpha, map.threshold));
-  });
-}
-
-}  // namespace octet::xnnpack
+}  // namespace octet
