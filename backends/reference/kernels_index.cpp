@@ -112,12 +112,16 @@ Sizes whole_offsets(const std::vector<int64_t>& shape, const Buffer<size_t>& dim
   return offsets;
 }
 
-// Calls visit(offset into x) for each element of the result, in order.
+// Calls visit(offset into x, count) for neighbouring elements of the result, in order.
 template <typename Visit>
-void visit_indexed(const KernelCall& call, const IndexPlan& plan, const Visit& visit) {
+void visit_runs(const KernelCall& call, const IndexPlan& plan, const Visit& visit) {
   const std::vector<int64_t>& shape = call.input_shape(0);
-  const Sizes strides = strides_of(shape), before = whole_offsets(shape, plan.before),
-              after = whole_offsets(shape, plan.after);
+  const Sizes strides = strides_of(shape), before = whole_offsets(shape, plan.before);
+  Sizes after = whole_offsets(shape, plan.after);
+  const bool are_last =
+      plan.after.empty() || plan.after.front() + plan.after.size() == shape.size();
+  const int64_t run = are_last ? std::ssize(after) : 1;
+  if (are_last && !after.empty()) after = {0};
   Sizes picked(static_cast<size_t>(product(plan.picked)), 0);
   for (size_t d = 0; d < shape.size(); ++d) {
     const size_t input = plan.input_of[d];
@@ -133,11 +137,29 @@ void visit_indexed(const KernelCall& call, const IndexPlan& plan, const Visit& v
   }
   for (int64_t a : before)
     for (int64_t b : picked)
-      for (int64_t c : after) visit(a + b + c);
+      for (int64_t c : after) visit(a + b + c, run);
+}
+
+// Calls visit(offset into x) for each element of the result, in order.
+template <typename Visit>
+void visit_indexed(const KernelCall& call, const IndexPlan& plan, const Visit& visit) {
+  visit_runs(call, plan, [&](int64_t at, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) visit(at + i);
+  });
 }
 
 void index(const KernelCall& call) {
   const IndexPlan plan = *find_plan(call.program, call.op, 1);
+  if (is_stored_alike(call.input(0), call.output())) {
+    const size_t element = size_of(call.output().dtype);
+    const std::byte* const from = call.inputs[0].raw();
+    std::byte* to = call.outputs[0].raw();
+    return visit_runs(call, plan, [&](int64_t at, int64_t count) {
+      const size_t bytes = static_cast<size_t>(count) * element;
+      std::memcpy(to, from + static_cast<size_t>(at) * element, bytes);
+      to += bytes;
+    });
+  }
   Sizes offsets;
   offsets.reserve(static_cast<size_t>(call.outputs[0].numel()));
   visit_indexed(call, plan, [&](int64_t at) { offsets.push_back(at); });

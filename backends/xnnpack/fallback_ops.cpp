@@ -334,6 +334,8 @@ constexpr OwnRow kOwnRows[] = {
     {"softmax",               check_float_softmax,  float_softmax_steps,       kAgree       },
     {"layer_norm",            check_layer_norm,     layer_norm_steps,          kPlain       },
     {"rms_norm",              check_layer_norm,     layer_norm_steps,          kPlain       },
+    {"group_norm",            check_group_norm,     group_norm_steps,          kPlain       },
+    {"batch_norm",            check_batch_norm,     batch_norm_steps,          kAgree       },
     {"rotary",                check_rotary,         rotary_steps,              kPlain       },
     {"matmul",                check_matmul,         matmul_steps,              kPlain       },
     {"recurrent",             check_own_recurrent,  recurrent_steps,           kPlain       },

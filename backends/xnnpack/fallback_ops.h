@@ -13,6 +13,7 @@
 #include "backends/xnnpack/kernels/byte_conv.h"
 #include "backends/xnnpack/kernels/byte_linear.h"
 #include "backends/xnnpack/kernels/byte_product.h"
+#include "backends/xnnpack/kernels/channel_affine.h"
 #include "backends/xnnpack/kernels/copy.h"
 #include "backends/xnnpack/kernels/float_map.h"
 #include "backends/xnnpack/kernels/float_product.h"
@@ -42,8 +43,8 @@ OwnOrders own_orders(const Program& program, const ProgramOp& op);
 
 using OwnKernel =
     std::variant<StridedCopy, ByteSoftmax, RowQuantization, RowFakeQuantization, RowProduct,
-                 FloatMap, FloatSoftmax, LayerNorm, FloatProduct, ByteProduct, ByteLinear, ByteConv,
-                 ByteDepthwise, ImageResize, Rotary, Recurrent>;
+                 FloatMap, FloatSoftmax, LayerNorm, ChannelAffine, FloatProduct, ByteProduct,
+                 ByteLinear, ByteConv, ByteDepthwise, ImageResize, Rotary, Recurrent>;
 
 // Some inputs of the op, and what is done with their elements.
 struct OwnStep {

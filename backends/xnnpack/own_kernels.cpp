@@ -19,6 +19,8 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
+}  // namespace
+
 std::optional<ByteScale> byte_scale_of(const ProgramTensor& tensor) {
   if (has_floats(tensor)) return std::nullopt;
   return ByteScale{tensor.qparams->scale[0], signed_zero_point(tensor)};
@@ -31,8 +33,6 @@ Verdict expect_same_shape(const Program& program, const ProgramOp& op) {
                    : Verdict::refuse(fmt::format("output has shape [{}], want [{}]",
                                                  fmt::join(out, ", "), fmt::join(in, ", ")));
 }
-
-}  // namespace
 
 // ---- functions of floats
 
@@ -81,49 +81,6 @@ std::vector<OwnStep> float_softmax_steps(const Program& program, const ProgramOp
   }
   return {
       {{0}, softmax}
-  };
-}
-
-// ---- layer norm
-
-Verdict check_layer_norm(const Program& program, const ProgramOp& op) {
-  const Sizes& shape = program.input(op, 0).shape;
-  const int64_t normalized = op.integer("normalized_dims", 1);
-  if (normalized < 1 || normalized > std::ssize(shape))
-    return Verdict::refuse(fmt::format("{} normalized dimensions of {}", normalized, shape.size()));
-  const int64_t width = product({shape.end() - normalized, shape.end()});
-  for (size_t i = 1; i < op.inputs.size(); ++i) {
-    if (!op.has_input(i)) continue;
-    const ProgramTensor& parameter = program.input(op, i);
-    if (!parameter.is_constant() || !has_floats(parameter) || parameter.numel() != width)
-      return Verdict::refuse(
-          "its weight or bias is no constant of as many floats as are normalized");
-  }
-  return op.inputs.size() <= 3 ? expect_same_shape(program, op)
-                               : Verdict::refuse("it has more than three inputs");
-}
-
-std::vector<OwnStep> layer_norm_steps(const Program& program, const ProgramOp& op,
-                                      std::span<const Order>, Order, pthreadpool_t) {
-  const ProgramTensor& x = program.input(op, 0);
-  LayerNorm norm;
-  norm.width = product({x.shape.end() - op.integer("normalized_dims", 1), x.shape.end()});
-  norm.rows = x.numel() / norm.width;
-  norm.eps = static_cast<float>(op.real("eps", 1e-5));
-  norm.is_centered = op.kind == "layer_norm";
-  norm.from = byte_scale_of(x);
-  norm.to = byte_scale_of(program.output(op));
-  const auto parameter = [&](size_t i, float absent) {
-    std::vector<float> values(static_cast<size_t>(norm.width), absent);
-    if (!op.has_input(i)) return values;
-    const Tensor constant = constant_data(program.input(op, i)).contiguous();
-    std::copy_n(constant.data<float>(), values.size(), values.begin());
-    return values;
-  };
-  norm.weight = parameter(1, 1);
-  norm.bias = parameter(2, 0);
-  return {
-      {{0}, norm}
   };
 }
 

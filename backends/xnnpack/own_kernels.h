@@ -1,5 +1,5 @@
 // Our own arithmetic in place of what XNNPACK lacks, as rows of fallback_ops.cpp: functions of
-// floats, softmax of floats, layer norm, rotary embeddings, products of two activations, linears
+// floats, softmax of floats, norms, rotary embeddings, products of two activations, linears
 // and convolutions on bytes, recurrent layers, other sizes of images. Checks come after check_activations; steps are
 // of accepted ops.
 #pragma once
@@ -9,10 +9,15 @@
 namespace octet::xnnpack {
 
 inline bool has_floats(const ProgramTensor& tensor) { return tensor.dtype == DType::kFloat32; }
+// Of an activation; nothing: it has floats.
+std::optional<ByteScale> byte_scale_of(const ProgramTensor& tensor);
+Verdict expect_same_shape(const Program& program, const ProgramOp& op);
 
 Verdict check_float_map(const Program& program, const ProgramOp& op);
 Verdict check_float_softmax(const Program& program, const ProgramOp& op);
 Verdict check_layer_norm(const Program& program, const ProgramOp& op);
+Verdict check_group_norm(const Program& program, const ProgramOp& op);
+Verdict check_batch_norm(const Program& program, const ProgramOp& op);
 Verdict check_rotary(const Program& program, const ProgramOp& op);
 Verdict check_resize(const Program& program, const ProgramOp& op);
 Verdict check_matmul(const Program& program, const ProgramOp& op);
@@ -27,6 +32,10 @@ std::vector<OwnStep> float_map_steps(const Program& program, const ProgramOp& op
 std::vector<OwnStep> float_softmax_steps(const Program& program, const ProgramOp& op,
                                          std::span<const Order> from, Order to, pthreadpool_t pool);
 std::vector<OwnStep> layer_norm_steps(const Program& program, const ProgramOp& op,
+                                      std::span<const Order> from, Order to, pthreadpool_t pool);
+std::vector<OwnStep> group_norm_steps(const Program& program, const ProgramOp& op,
+                                      std::span<const Order> from, Order to, pthreadpool_t pool);
+std::vector<OwnStep> batch_norm_steps(const Program& program, const ProgramOp& op,
                                       std::span<const Order> from, Order to, pthreadpool_t pool);
 std::vector<OwnStep> rotary_steps(const Program& program, const ProgramOp& op,
                                   std::span<const Order> from, Order to, pthreadpool_t pool);

@@ -81,6 +81,31 @@ template <typename X>
     y[i] = byte_of((static_cast<float>(x[i]) - m.center) * m.inverse * weight[i] + bias[i], out);
 }
 
+[[gnu::always_inline]] inline float to_element(float real, const ByteOutput&, const float*) {
+  return real;
+}
+[[gnu::always_inline]] inline int8_t to_element(float real, const ByteOutput& output,
+                                                const int8_t*) {
+  return byte_of(real, output);
+}
+
+// Of a group: its weights are for runs of elements.
+template <typename X, typename Y>
+[[gnu::always_inline]] inline void normalize_runs(const X* x, Y* y, const LayerNorm& norm,
+                                                  int64_t group, RowMoments m,
+                                                  const ByteOutput& output) {
+  const int64_t runs = norm.width / norm.run, run = norm.run;
+  const float *weight = norm.weight.data() + group * runs, *bias = norm.bias.data() + group * runs;
+  const ByteOutput out = output;
+  for (int64_t c = 0; c < runs; ++c) {
+    const float factor = m.inverse * weight[c], shift = bias[c];
+    const X* __restrict from = x + c * run;
+    Y* __restrict to = y + c * run;
+    for (int64_t i = 0; i < run; ++i)
+      to[i] = to_element((static_cast<float>(from[i]) - m.center) * factor + shift, out, to);
+  }
+}
+
 template <typename X, typename Y>
 void normalize_rows(const LayerNorm& norm, const std::byte* from, std::byte* to,
                     pthreadpool_t pool) {
@@ -92,7 +117,11 @@ void normalize_rows(const LayerNorm& norm, const std::byte* from, std::byte* to,
     Y* y = reinterpret_cast<Y*>(to) + first * norm.width;
     for (int64_t row = first; row < last; ++row, x += norm.width, y += norm.width)
       run_vectorised([&]() __attribute__((always_inline)) {
-        normalize(x, y, norm, moments_of(x, norm.width, norm, scale), output);
+        const RowMoments moments = moments_of(x, norm.width, norm, scale);
+        if (norm.run == 1 && norm.groups == 1)
+          normalize(x, y, norm, moments, output);
+        else
+          normalize_runs(x, y, norm, row % norm.groups, moments, output);
       });
   });
 }

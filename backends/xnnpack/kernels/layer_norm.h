@@ -1,4 +1,4 @@
-// Layer norm and RMS norm of rows of floats or signed bytes, to floats or signed bytes.
+// Layer norm, RMS norm and group norm of rows of floats or signed bytes, to floats or signed bytes.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,10 @@ struct LayerNorm {
   int64_t width = 0;
   float eps = 0;
   bool is_centered = true;        // false: RMS norm, the rows' means stay
-  std::vector<float> weight;      // [width]
-  std::vector<float> bias;        // [width]
+  int64_t run = 1;                // neighbouring elements of a row that share weight and bias
+  int64_t groups = 1;             // rows with weights of their own, before those come again
+  std::vector<float> weight;      // [groups, width / run]
+  std::vector<float> bias;        // likewise
   std::optional<ByteScale> from;  // of bytes; nothing: floats
   std::optional<ByteScale> to;
   int32_t zero_point() const { return from ? from->zero_point : 0; }
