@@ -336,6 +336,8 @@ constexpr OwnRow kOwnRows[] = {
     {"rms_norm",              check_layer_norm,     layer_norm_steps,          kPlain       },
     {"group_norm",            check_group_norm,     group_norm_steps,          kPlain       },
     {"batch_norm",            check_batch_norm,     batch_norm_steps,          kAgree       },
+    {"mean",                  check_reduction,      reduction_steps,           kPlain       },
+    {"reduce",                check_reduction,      reduction_steps,           kPlain       },
     {"rotary",                check_rotary,         rotary_steps,              kPlain       },
     {"matmul",                check_matmul,         matmul_steps,              kPlain       },
     {"recurrent",             check_own_recurrent,  recurrent_steps,           kPlain       },

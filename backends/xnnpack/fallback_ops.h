@@ -20,6 +20,7 @@
 #include "backends/xnnpack/kernels/float_softmax.h"
 #include "backends/xnnpack/kernels/layer_norm.h"
 #include "backends/xnnpack/kernels/recurrent.h"
+#include "backends/xnnpack/kernels/reduction.h"
 #include "backends/xnnpack/kernels/resize.h"
 #include "backends/xnnpack/kernels/rotary.h"
 #include "backends/xnnpack/kernels/row_product.h"
@@ -43,8 +44,8 @@ OwnOrders own_orders(const Program& program, const ProgramOp& op);
 
 using OwnKernel =
     std::variant<StridedCopy, ByteSoftmax, RowQuantization, RowFakeQuantization, RowProduct,
-                 FloatMap, FloatSoftmax, LayerNorm, ChannelAffine, FloatProduct, ByteProduct,
-                 ByteLinear, ByteConv, ByteDepthwise, ImageResize, Rotary, Recurrent>;
+                 FloatMap, FloatSoftmax, LayerNorm, ChannelAffine, Reduction, FloatProduct,
+                 ByteProduct, ByteLinear, ByteConv, ByteDepthwise, ImageResize, Rotary, Recurrent>;
 
 // Some inputs of the op, and what is done with their elements.
 struct OwnStep {

@@ -1,5 +1,5 @@
 // Our own arithmetic in place of what XNNPACK lacks, as rows of fallback_ops.cpp: functions of
-// floats, softmax of floats, norms, rotary embeddings, products of two activations, linears
+// floats, softmax of floats, norms, reductions, rotary embeddings, products of two activations, linears
 // and convolutions on bytes, recurrent layers, other sizes of images. Checks come after check_activations; steps are
 // of accepted ops.
 #pragma once
@@ -18,6 +18,7 @@ Verdict check_float_softmax(const Program& program, const ProgramOp& op);
 Verdict check_layer_norm(const Program& program, const ProgramOp& op);
 Verdict check_group_norm(const Program& program, const ProgramOp& op);
 Verdict check_batch_norm(const Program& program, const ProgramOp& op);
+Verdict check_reduction(const Program& program, const ProgramOp& op);
 Verdict check_rotary(const Program& program, const ProgramOp& op);
 Verdict check_resize(const Program& program, const ProgramOp& op);
 Verdict check_matmul(const Program& program, const ProgramOp& op);
@@ -37,6 +38,8 @@ std::vector<OwnStep> group_norm_steps(const Program& program, const ProgramOp& o
                                       std::span<const Order> from, Order to, pthreadpool_t pool);
 std::vector<OwnStep> batch_norm_steps(const Program& program, const ProgramOp& op,
                                       std::span<const Order> from, Order to, pthreadpool_t pool);
+std::vector<OwnStep> reduction_steps(const Program& program, const ProgramOp& op,
+                                     std::span<const Order> from, Order to, pthreadpool_t pool);
 std::vector<OwnStep> rotary_steps(const Program& program, const ProgramOp& op,
                                   std::span<const Order> from, Order to, pthreadpool_t pool);
 std::vector<OwnStep> resize_steps(const Program& program, const ProgramOp& op,
