@@ -10,6 +10,8 @@ from runner import read_result
 
 WRONG = 3.0  # dB that rounding in other places may cost
 LEFT_BEHIND = 0.5  # dB below torchao
+ALIKE = 0.02  # shares in int8 that differ by less are compared
+NOTHING = "finds nothing to quantize"
 
 
 def cpu():
@@ -33,6 +35,11 @@ class Row:
         read = lambda part: read_result(work, name, part, configuration)
         self.octet, self.peer, self.time = read("octet"), read("peer"), read("time")
         self.openvino = read("openvino")
+
+    @property
+    def is_empty(self):
+        """The quantizer has nothing for such a network, as X86's dynamic one for convolutions."""
+        return bool(self.octet) and NOTHING in self.octet.get("message", "")
 
     @property
     def is_lowered(self):
@@ -61,6 +68,12 @@ class Row:
         return None if octet is None or peer is None else octet - peer
 
     @property
+    def is_like_peer(self):
+        """Whether torchao has as much in int8, so that the dB can be compared."""
+        shares = [(result or {}).get("share") for result in (self.octet, self.peer)]
+        return None not in shares and abs(shares[0] - shares[1]) < ALIKE
+
+    @property
     def ratio(self):
         """int8 time to float time."""
         if "int8_ms" not in (self.time or {}):
@@ -70,16 +83,19 @@ class Row:
     def state(self):
         if not self.octet:
             return ""
+        if self.is_empty:
+            return "nothing to quantize"
         if "failed" in self.octet:
             return f"{self.octet['failed']}: {shortened(self.octet['message'])}"
         return f"with LibTorch: {shortened(self.octet['refused'])}" if "refused" in self.octet \
             else "yes"
 
     def cells(self):
-        octet = self.octet or {}
-        share = f"{100 * octet['share']:.0f} %" if "share" in octet else ""
+        share, peer_share = (f"{100 * result['share']:.0f} %" if "share" in result else ""
+                             for result in (self.octet or {}, self.peer or {}))
         ratio = "" if self.ratio is None else f"{self.ratio:.2f}"
-        return [share, self.state(), decibels(self.octet), decibels(self.peer), ratio]
+        sqnr = "" if self.is_empty else decibels(self.octet)
+        return [share, self.state(), sqnr, decibels(self.peer), peer_share, ratio]
 
 
 def shortened(message):
@@ -108,10 +124,10 @@ def is_exported(work, entry):
 
 def figures(found):
     """Figures of a configuration: (title, text)."""
-    done = [row for row in found if row.octet]
+    done = [row for row in found if row.octet and not row.is_empty]
     if not done:
         return []
-    gains = [row.gain for row in done if row.gain is not None]
+    gains = [row.gain for row in done if row.gain is not None and row.is_like_peer]
     ratios = [row.ratio for row in done if row.ratio is not None]
     share = lambda number: f"{number} of {len(done)}"
     result = [("lowered and run without LibTorch", share(sum(row.is_lowered for row in done))),
@@ -119,8 +135,17 @@ def figures(found):
               ("not what the q/dq graph gives", str(sum(row.is_wrong for row in done)))]
     if gains:
         behind = sum(gain < -LEFT_BEHIND for gain in gains)
-        result += [("dB above torchao, median", f"{sorted(gains)[len(gains) // 2]:.1f}"),
-                   (f"more than {LEFT_BEHIND} dB below torchao", f"{behind} of {len(gains)}")]
+        ahead = sum(gain > LEFT_BEHIND for gain in gains)
+        result += [("where torchao has as much in int8: dB above it, median",
+                    f"{sorted(gains)[len(gains) // 2]:.1f}"),
+                   (f"there, more than {LEFT_BEHIND} dB above torchao", f"{ahead} of {len(gains)}"),
+                   (f"there, more than {LEFT_BEHIND} dB below torchao", f"{behind} of {len(gains)}")]
+    less = [row for row in done if row.gain is not None and not row.is_like_peer]
+    if less:
+        result += [("torchao has another share in int8", f"{len(less)}")]
+    failed = sum("failed" in (row.peer or {}) for row in done)
+    if any(row.peer for row in done):
+        result += [("torchao fails", f"{failed} of {sum(bool(row.peer) for row in done)}")]
     if ratios:
         mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
         slow = sum(ratio > 1 for ratio in ratios)
@@ -143,7 +168,7 @@ def failures(work, entries):
     counts = Counter()
     for configuration in steps.CONFIGURATIONS:
         for row in rows(work, entries, configuration):
-            if row.octet and not row.is_lowered:
+            if row.octet and not row.is_lowered and not row.is_empty:
                 counts[row.octet.get("refused") or row.octet["message"]] += 1
     return counts.most_common()
 
@@ -195,8 +220,8 @@ def page(work, entries):
             continue
         quantizer, mode = configuration.split("-")
         lines += [f"## {quantizer}, {mode}, on {steps.BACKENDS[quantizer]}", "",
-                  "| model | int8 | lowered | SQNR | torchao's | int8 time to float |",
-                  "|---|---|---|---|---|---|"]
+                  "| model | int8 | lowered | SQNR | torchao's | its int8 | int8 time to float |",
+                  "|---|---|---|---|---|---|---|"]
         lines += [f"| {row.name} | " + " | ".join(row.cells()) + " |" for row in found] + [""]
     lines += list(_race(rows(work, entries, steps.RACED)))
     missing = [entry for entry in entries if not is_exported(work, entry)]
