@@ -348,6 +348,7 @@ constexpr OwnRow kOwnRows[] = {
     {"linear",                check_row_linear,     row_linear_steps,          kReadsBytes  },
     {"linear",                check_byte_linear,    byte_linear_steps,         kPlain       },
     {"conv",                  check_pixel_conv,     pixel_conv_steps,          kReadsPixels },
+    {"conv",                  check_byte_conv_3d,   byte_conv_steps,           kPlain       },
     {"conv",                  check_byte_conv,      byte_conv_steps,           kChannelsLast},
 };
 

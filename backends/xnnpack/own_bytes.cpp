@@ -80,26 +80,55 @@ ByteScales byte_scales(const Program& program, const ProgramOp& op) {
   return scales;
 }
 
+// One number for each spatial dimension.
+std::vector<int64_t> per_axis(const ProgramOp& op, const char* key, size_t axes, int64_t absent) {
+  std::vector<int64_t> values = op.integers(key, {absent});
+  if (values.size() == 1) values.resize(axes, values[0]);
+  return values;
+}
+
+// Without the first of three spatial dimensions.
+ProgramOp in_two_dimensions(const ProgramOp& op) {
+  ProgramOp flat = op;
+  for (const char* key : {"stride", "padding", "padding_end", "dilation"}) {
+    std::vector<int64_t> values = op.integers(key);
+    if (values.size() != 3) continue;
+    values.erase(values.begin());
+    flat.attributes[key] = values;
+  }
+  return flat;
+}
+
 // Sizes and window; weights and scales are the caller's.
 ByteConvTerms conv_sizes(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t>& x = program.input(op, 0).shape;
   const std::vector<int64_t>& w = program.input(op, 1).shape;
   const std::vector<int64_t>& y = program.output(op).shape;
-  const bool is_flat = x.size() == 3;
+  const size_t rank = x.size();
   ByteConvTerms terms;
   terms.images = x[0];
   terms.channels = x[1];
-  terms.height = is_flat ? 1 : x[2];
+  terms.height = rank == 3 ? 1 : x[rank - 2];
   terms.width = x.back();
-  terms.out_height = is_flat ? 1 : y[2];
+  terms.out_height = rank == 3 ? 1 : y[rank - 2];
   terms.out_width = y.back();
   terms.groups = op.integer("groups", 1);
-  terms.window = window_of(op, {w.begin() + 2, w.end()});
+  if (rank < 5) {
+    terms.window = window_of(op, {w.begin() + 2, w.end()});
+    return terms;
+  }
+  terms.depth = x[2];
+  terms.out_depth = y[2];
+  terms.window = window_of(in_two_dimensions(op), {w[3], w[4]});
+  terms.depth_window = {w[2], per_axis(op, "stride", 3, 1)[0], per_axis(op, "dilation", 3, 1)[0],
+                        per_axis(op, "padding", 3, 0)[0]};
+  terms.is_planar = true;
   return terms;
 }
 
 std::vector<OwnStep> conv_steps(const ByteConvTerms& terms, pthreadpool_t pool) {
-  const bool is_depthwise = terms.groups == terms.channels && terms.groups == terms.out();
+  const bool is_depthwise =
+      terms.groups == terms.channels && terms.groups == terms.out() && !terms.is_planar;
   if (is_depthwise && ByteDepthwise::is_exact(terms.window.taps()))
     return {
         {{0}, ByteDepthwise(terms, pool)}
@@ -147,6 +176,30 @@ Verdict check_byte_conv(const Program& program, const ProgramOp& op) {
   if (!has_channels_last(x) || program.input(op, 1).shape.size() != x.size())
     return Verdict::refuse("it is no convolution in one or two dimensions");
   return check_shapes(program, op);
+}
+
+Verdict check_byte_conv_3d(const Program& program, const ProgramOp& op) {
+  if (Verdict verdict = check_byte_operands(program, op); !verdict) return verdict;
+  const std::vector<int64_t>& x = program.input(op, 0).shape;
+  const std::vector<int64_t>& w = program.input(op, 1).shape;
+  const int64_t groups = op.integer("groups", 1);
+  if (x.size() != 5 || w.size() != 5 || groups < 1 || w[0] % groups != 0 || w[1] * groups != x[1])
+    return Verdict::refuse("it is no convolution in three dimensions of the input's channels");
+  std::vector<int64_t> want{x[0], w[0]};
+  const std::vector<int64_t> stride = per_axis(op, "stride", 3, 1),
+                             dilation = per_axis(op, "dilation", 3, 1),
+                             before = per_axis(op, "padding", 3, 0),
+                             behind = op.attributes.contains("padding_end")
+                                          ? per_axis(op, "padding_end", 3, 0)
+                                          : before;
+  if (stride.size() != 3 || dilation.size() != 3 || before.size() != 3 || behind.size() != 3 ||
+      std::any_of(stride.begin(), stride.end(), [](int64_t s) { return s < 1; }))
+    return Verdict::refuse("its window has not three dimensions");
+  for (size_t d = 0; d < 3; ++d)
+    want.push_back(
+        (x[2 + d] + before[d] + behind[d] - dilation[d] * (w[2 + d] - 1) - 1) / stride[d] + 1);
+  return want == program.output(op).shape ? Verdict::accept()
+                                          : Verdict::refuse("its output has another shape");
 }
 
 std::vector<OwnStep> byte_conv_steps(const Program& program, const ProgramOp& op,

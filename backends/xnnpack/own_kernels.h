@@ -24,6 +24,7 @@ Verdict check_resize(const Program& program, const ProgramOp& op);
 Verdict check_matmul(const Program& program, const ProgramOp& op);
 Verdict check_byte_linear(const Program& program, const ProgramOp& op);
 Verdict check_byte_conv(const Program& program, const ProgramOp& op);
+Verdict check_byte_conv_3d(const Program& program, const ProgramOp& op);
 Verdict check_row_linear(const Program& program, const ProgramOp& op);
 Verdict check_pixel_conv(const Program& program, const ProgramOp& op);
 Verdict check_own_recurrent(const Program& program, const ProgramOp& op);

@@ -7,6 +7,7 @@
 
 #include "backends/common/byte_rounding.h"
 #include "backends/common/vectorised.h"
+#include "backends/xnnpack/form.h"
 #include "backends/xnnpack/kernels/parts.h"
 #include "backends/xnnpack/kernels/row_kernels.h"
 #include "lowering/program/filter_order.h"
@@ -22,12 +23,22 @@ int64_t up_to(int64_t value, int64_t step) { return (value + step - 1) / step * 
 std::vector<int8_t> rows_of_weights(const ByteConvTerms& terms, int64_t group, int64_t out,
                                     int64_t inner) {
   const Tensor weights = as_channels_last(terms.weights);
-  const int64_t channels = terms.channels / terms.groups, taps = out * terms.window.taps();
+  const int64_t channels = terms.channels / terms.groups, taps = out * terms.taps();
   const int8_t* const from = weights.data<int8_t>() + group * taps * channels;
   std::vector<int8_t> rows(static_cast<size_t>(taps * inner));
   for (int64_t t = 0; t < taps; ++t)
     std::copy_n(from + t * channels, channels, rows.data() + t * inner);
   return rows;
+}
+
+// Signed bytes to unsigned ones and back.
+void flip_bytes(const uint8_t* from, int64_t count, uint8_t* to, pthreadpool_t pool) {
+  constexpr int64_t kPart = 1 << 16;
+  for_parts(pool, count, kPart, [&](int64_t first, int64_t last) {
+    run_vectorised([=]() __attribute__((always_inline)) {
+      for (int64_t i = first; i < last; ++i) to[i] = from[i] ^ 128;
+    });
+  });
 }
 
 // The weights of a group; scale and bias of whole blocks.
@@ -41,7 +52,7 @@ struct Group {
 PixelBytes pixel_bytes(const ByteConvTerms& terms, const std::byte* from) {
   const uint8_t* bytes = reinterpret_cast<const uint8_t*>(from);
   if (terms.x_zero) return {bytes, true, nullptr, *terms.x_zero};
-  const RowLayout layout = {terms.images * terms.height * terms.width, terms.channels};
+  const RowLayout layout = {terms.images * terms.x_pixels(), terms.channels};
   return {bytes + layout.values(), lowest_byte() < 0, reinterpret_cast<const RowParameters*>(from),
           0};
 }
@@ -69,11 +80,15 @@ struct ByteConv::Packed {
   // Whether the pixels of x are the rows.
   bool is_pointwise() const {
     const Window& w = terms.window;
-    return w.taps() == 1 && w.stride_height == 1 && w.stride_width == 1 && !w.has_padding() &&
-           terms.groups == 1 && inner == stride;
+    return terms.taps() == 1 && terms.depth_window.stride == 1 &&
+           terms.depth_window.pad_front == 0 && w.stride_height == 1 && w.stride_width == 1 &&
+           !w.has_padding() && terms.groups == 1 && inner == stride;
   }
 
-  int64_t x_bytes() const { return terms.images * terms.height * terms.width * terms.pitch(); }
+  int64_t x_bytes() const { return terms.images * terms.x_pixels() * terms.pitch(); }
+  int64_t y_bytes() const {
+    return terms.pixels() * terms.out() * (terms.y_zero ? 1 : int64_t{sizeof(float)});
+  }
 
   void pack_rows(const uint8_t* x, int64_t group, int64_t first, int64_t count,
                  const RowParameters* parameters, uint8_t* to) const;
@@ -87,7 +102,7 @@ ByteConv::ByteConv(const ByteConvTerms& terms, pthreadpool_t pool) {
   const int64_t threads = static_cast<int64_t>(pthreadpool_get_threads_count(pool));
   Packed p = {terms, {}, terms.out() / terms.groups, 0, 0, 0, 1, threads == 1 ? 1 : 4 * threads};
   p.inner = terms.groups == 1 ? terms.pitch() : terms.channels / terms.groups;
-  const int64_t depth = terms.window.taps() * p.inner;
+  const int64_t depth = terms.taps() * p.inner;
   p.stride = up_to(depth, kGroup);
   p.tile = std::clamp(kRowBytes / p.stride / kTileRows * kTileRows, kTileRows, kMostRows);
   p.tile = std::min(p.tile, up_to(terms.pixels(), kTileRows));
@@ -109,61 +124,66 @@ ByteConv::ByteConv(const ByteConvTerms& terms, pthreadpool_t pool) {
 }
 
 size_t ByteConv::scratch_bytes() const {
-  return static_cast<size_t>(packed_->parts * packed_->part_bytes() + packed_->x_bytes());
+  const Packed& p = *packed_;
+  return static_cast<size_t>(p.parts * p.part_bytes() + up_to(p.x_bytes(), kCacheLine) +
+                             (p.terms.is_planar ? p.y_bytes() : 0));
 }
 
 // The windows of neighbouring pixels of y.
 void ByteConv::Packed::pack_rows(const uint8_t* x, int64_t group, int64_t first, int64_t count,
                                  const RowParameters* parameters, uint8_t* to) const {
   const Window& w = terms.window;
+  const DepthWindow& d = terms.depth_window;
   const int64_t pitch = terms.pitch(), row_bytes = w.kernel_width * inner,
-                image_pixels = terms.out_height * terms.out_width;
+                plane = terms.out_height * terms.out_width, padding = stride - terms.taps() * inner;
   const bool is_run = w.dilation_width == 1 && inner == pitch;
   for (int64_t i = 0; i < count; ++i) {
-    const int64_t image = (first + i) / image_pixels, pixel = (first + i) % image_pixels,
+    const int64_t image = (first + i) / terms.y_pixels(), pixel = (first + i) % terms.y_pixels(),
                   left = pixel % terms.out_width * w.stride_width - w.pad_left,
-                  top = pixel / terms.out_width * w.stride_height - w.pad_top;
+                  top = pixel % plane / terms.out_width * w.stride_height - w.pad_top,
+                  front = pixel / plane * d.stride - d.pad_front;
     const uint8_t* const from =
-        x + image * terms.height * terms.width * pitch + (terms.groups == 1 ? 0 : group * inner);
+        x + image * terms.x_pixels() * pitch + (terms.groups == 1 ? 0 : group * inner);
     const int zero = parameters[i].zero_point;
     const auto fill = [&](int64_t bytes) {
       if (bytes > 0) std::memset(to, zero, static_cast<size_t>(bytes));
       to += bytes;
     };
-    const auto copy = [&](int64_t iy, int64_t ix, int64_t bytes) {
-      std::memcpy(to, from + (iy * terms.width + ix) * pitch, static_cast<size_t>(bytes));
+    const auto copy = [&](int64_t row, int64_t ix, int64_t bytes) {
+      std::memcpy(to, from + (row * terms.width + ix) * pitch, static_cast<size_t>(bytes));
       to += bytes;
     };
-    for (int64_t ky = 0; ky < w.kernel_height; ++ky) {
-      const int64_t iy = top + ky * w.dilation_height;
-      if (iy < 0 || iy >= terms.height) {
+    for (int64_t k = 0; k < d.kernel * w.kernel_height; ++k) {
+      const int64_t iz = front + k / w.kernel_height * d.dilation,
+                    iy = top + k % w.kernel_height * w.dilation_height,
+                    row = iz * terms.height + iy;
+      if (iz < 0 || iz >= terms.depth || iy < 0 || iy >= terms.height) {
         fill(row_bytes);
       } else if (is_run) {
         const int64_t end = left + w.kernel_width, begin = std::clamp<int64_t>(0, left, end),
                       behind = std::clamp<int64_t>(terms.width, begin, end);
         fill((begin - left) * inner);
-        copy(iy, begin, (behind - begin) * inner);
+        copy(row, begin, (behind - begin) * inner);
         fill((end - behind) * inner);
       } else {
         for (int64_t kx = 0; kx < w.kernel_width; ++kx) {
           const int64_t ix = left + kx * w.dilation_width;
-          ix >= 0 && ix < terms.width ? copy(iy, ix, inner) : fill(inner);
+          ix >= 0 && ix < terms.width ? copy(row, ix, inner) : fill(inner);
         }
       }
     }
-    std::memset(to, 0, static_cast<size_t>(stride - w.kernel_height * row_bytes));
-    to += stride - w.kernel_height * row_bytes;
+    std::memset(to, 0, static_cast<size_t>(padding));
+    to += padding;
   }
 }
 
 void ByteConv::Packed::fill_parameters(const PixelBytes& x, int64_t first, int64_t count,
                                        RowParameters* to) const {
-  const int64_t image_pixels = terms.out_height * terms.out_width;
   for (int64_t i = 0; i < count;) {
-    const int64_t image = (first + i) / image_pixels,
-                  some = std::min(count - i, (image + 1) * image_pixels - first - i);
+    const int64_t image = (first + i) / terms.y_pixels(),
+                  some = std::min(count - i, (image + 1) * terms.y_pixels() - first - i);
     RowParameters given = {0, 1.0f};
-    if (x.parameters != nullptr) given = x.parameters[image * terms.height * terms.width];
+    if (x.parameters != nullptr) given = x.parameters[image * terms.x_pixels()];
     given.zero_point += x.zero;
     std::fill_n(to + i, some, given);
     i += some;
@@ -222,24 +242,28 @@ void ByteConv::run(std::span<const std::byte* const> from, std::byte* to, std::b
                    pthreadpool_t pool) const {
   const Packed& p = *packed_;
   PixelBytes x = pixel_bytes(p.terms, from[0]);
-  if (x.is_signed != (best_row_kernel().lowest < 0)) {
-    uint8_t* const bytes = reinterpret_cast<uint8_t*>(scratch + p.parts * p.part_bytes());
-    constexpr int64_t kPart = 1 << 16;
-    for_parts(pool, p.x_bytes(), kPart, [&](int64_t first, int64_t last) {
-      run_vectorised([=, given = x.bytes]() __attribute__((always_inline)) {
-        for (int64_t i = first; i < last; ++i) bytes[i] = given[i] ^ 128;
-      });
-    });
-    x = {bytes, !x.is_signed, x.parameters, x.zero + (x.is_signed ? 128 : -128)};
-  }
+  std::byte* const copy = scratch + p.parts * p.part_bytes();
+  std::byte* const y = p.terms.is_planar ? copy + up_to(p.x_bytes(), kCacheLine) : to;
+  const bool flips = x.is_signed != (best_row_kernel().lowest < 0);
+  if (p.terms.is_planar)
+    xnnpack::run(Shuffle{p.terms.images, p.terms.channels, p.terms.x_pixels(), 1, flips}, from[0],
+                 copy);
+  else if (flips)
+    flip_bytes(x.bytes, p.x_bytes(), reinterpret_cast<uint8_t*>(copy), pool);
+  if (p.terms.is_planar || flips) x.bytes = reinterpret_cast<const uint8_t*>(copy);
+  if (flips) x.zero += x.is_signed ? 128 : -128;
   const int64_t items = p.tiles() * p.column_parts;
   for_parts(pool, p.parts, 1, [&](int64_t first, int64_t last) {
     for (int64_t part = first; part < last; ++part) {
       int64_t packed_tile = -1;
       for (int64_t item = part * items / p.parts; item < (part + 1) * items / p.parts; ++item)
-        p.run_item(x, to, item, scratch + part * p.part_bytes(), packed_tile);
+        p.run_item(x, y, item, scratch + part * p.part_bytes(), packed_tile);
     }
   });
+  if (p.terms.is_planar)
+    xnnpack::run(Shuffle{p.terms.images, p.terms.y_pixels(), p.terms.out(),
+                         p.terms.y_zero ? size_t{1} : sizeof(float)},
+                 y, to);
 }
 
 }  // namespace octet::xnnpack

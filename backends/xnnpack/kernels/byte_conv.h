@@ -1,5 +1,6 @@
 // Convolutions on bytes, channels last: exact in 32 bits, then scaled in float, to floats or signed
-// bytes. One for windows over several channels, one for channels that stay apart.
+// bytes. One for windows over several channels, one for channels that stay apart. The first takes
+// three dimensions too, in row-major order.
 #pragma once
 
 #include <cstddef>
@@ -16,11 +17,18 @@
 
 namespace octet::xnnpack {
 
+// The window's third dimension.
+struct DepthWindow {
+  int64_t kernel = 1, stride = 1, dilation = 1, pad_front = 0;
+};
+
 struct ByteConvTerms {
-  int64_t images = 0, channels = 0, height = 0, width = 0;  // of x
-  int64_t out_height = 0, out_width = 0;
+  int64_t images = 0, channels = 0, depth = 1, height = 0, width = 0;  // of x
+  int64_t out_depth = 1, out_height = 0, out_width = 0;
   int64_t groups = 1;
   Window window;
+  DepthWindow depth_window;
+  bool is_planar = false;    // x and y are row-major, with the channels in front
   Tensor weights;            // int8 [out, channels / groups, spatial...], zero points 0
   std::vector<float> scale;  // [out], the weight's times what is known of x's; where y has bytes,
                              // in its steps
@@ -30,7 +38,11 @@ struct ByteConvTerms {
   std::optional<int32_t> y_zero;  // of bytes; nothing: floats
 
   int64_t out() const { return weights.shape()[0]; }
-  int64_t pixels() const { return images * out_height * out_width; }  // of y
+  int64_t taps() const { return depth_window.kernel * window.taps(); }
+  // of an image, and of all
+  int64_t x_pixels() const { return depth * height * width; }
+  int64_t y_pixels() const { return out_depth * out_height * out_width; }
+  int64_t pixels() const { return images * y_pixels(); }
   // bytes from one pixel of x to the next
   int64_t pitch() const { return x_zero ? channels : (channels + 3) / 4 * 4; }
 };

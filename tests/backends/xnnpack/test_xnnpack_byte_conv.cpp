@@ -57,6 +57,14 @@ const Conv kConvs[] = {
     {{1, 256, 20, 20}, {96, 256, 3, 3}, 1,  {1, 1}, {1, 1}, {1, 1}},
 };
 
+const Conv kConvs3d[] = {
+    {{1, 3, 4, 7, 6},  {8, 3, 3, 3, 3},  1, {1, 2, 2}, {1, 1, 1}, {1, 1, 1}},
+    {{2, 8, 3, 5, 5},  {20, 8, 1, 3, 3}, 1, {1, 1, 1}, {0, 1, 1}, {1, 1, 1}},
+    {{1, 16, 5, 4, 4}, {8, 16, 3, 1, 1}, 1, {2, 1, 1}, {2, 0, 0}, {2, 1, 1}},
+    {{1, 8, 3, 4, 5},  {6, 8, 1, 1, 1},  1, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}},
+    {{2, 6, 4, 4, 4},  {6, 1, 3, 3, 3},  6, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
+};
+
 std::optional<TensorQParams> qparams_of(DType dtype, float scale, int32_t zero_point) {
   if (dtype == kF32) return std::nullopt;
   return quantized(scale, dtype == kU8 ? zero_point + 128 : zero_point);
@@ -93,7 +101,9 @@ double difference(const Conv& conv, Ends ends, bool is_per_channel) {
 
 TEST_CASE("XNNPACK: convolutions on bytes, to floats and bytes, of every window and grouping",
           "[backends][xnnpack]") {
-  for (const Conv& conv : kConvs)
+  std::vector<Conv> convs(std::begin(kConvs), std::end(kConvs));
+  convs.insert(convs.end(), std::begin(kConvs3d), std::end(kConvs3d));
+  for (const Conv& conv : convs)
     for (const Ends ends : {
              Ends{kS8, kF32},
              {kU8, kF32},
