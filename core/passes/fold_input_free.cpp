@@ -14,10 +14,13 @@
 namespace octet {
 namespace {
 
-bool is_quantization(const Node& node) {
-  static const char* const kPrefixes[] = {"quantized_decomposed.", "torchao.", "quantized."};
-  return std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
-                     [&](const char* prefix) { return node.target().starts_with(prefix); });
+// The range of a constant is known ahead. Not that of each row (choose_qparams_per_token): its
+// scales have no other form.
+bool is_range(const Node& node) {
+  static const char* const kOps[] = {"quantized_decomposed.choose_qparams",
+                                     "quantized_decomposed.choose_qparams_symmetric",
+                                     "torchao.choose_qparams_affine"};
+  return std::any_of(std::begin(kOps), std::end(kOps), [&](const char* op) { return node.is(op); });
 }
 
 // Plain tensors of known shapes.
@@ -41,7 +44,7 @@ bool is_in_place(const Node& node) {
 }
 
 bool can_be_folded(const Node& node) {
-  return node.target().starts_with("aten.") && !node.is("aten.empty") && !is_quantization(node) &&
+  return (node.target().starts_with("aten.") || is_range(node)) && !node.is("aten.empty") &&
          (!has_side_effects(node) || is_in_place(node)) && gives_tensors(node);
 }
 

@@ -15,9 +15,9 @@ enum class FoldFrom {
 };
 
 // Folds what depends on no input; what other nodes read of it becomes a constant. Left alone:
-// quantize and dequantize ops, random numbers, results that something writes to, results that are
-// no tensors, symbolic shapes. Returns the number of nodes folded. Throws Error("run", ...) when an
-// op refuses its arguments.
+// quantize and dequantize ops (not the choice of their scales), random numbers, results that
+// something writes to, results that are no tensors, symbolic shapes. Returns the number of nodes
+// folded. Throws Error("run", ...) when an op refuses its arguments.
 int fold_input_free(Graph& graph, FoldFrom from = FoldFrom::kNothing);
 
 }  // namespace octet

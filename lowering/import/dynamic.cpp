@@ -208,6 +208,9 @@ void import_dynamic_quantize(Importer& importer, const Node& node, const Node& o
 }
 
 void import_dynamic_dequantize(Importer& importer, const Node& node) {
+  const Node* quantize = node.find_input("input")->producer();
+  if (quantize == nullptr || find_dynamic_origin(*quantize) != find_dynamic_origin(node))
+    return importer.refuse(node, "of integers that no quantize with its scale made");
   const int x = importer.operand(node, "input");
   Value* result = node.outputs().front();
   if (result->meta && result->meta->dtype != importer.tensor(x).dtype) {

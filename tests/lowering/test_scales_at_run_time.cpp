@@ -114,6 +114,36 @@ TEST_CASE("chains of run-time scales that are not one op are refused by name",
              Contains("with another range than that of its scale"));
 }
 
+TEST_CASE("the range of a constant is found when the program is lowered", "[lowering][dynamic]") {
+  // its integers too, or those that are in the file already
+  const auto constant_rows = [](const char* integers) {
+    return make_graph(fmt::format(
+        R"(graph(%c = buffer "c": f32[2,8], %q = buffer "q": u8[2,8], %x: f32[2,8]):
+  %scale: f32[2,1], %zero: i32[2,1] = torchao.choose_qparams_affine.default(%c, "ASYMMETRIC", [1,8], u8, 0, 255, 1e-6, f32, i32)
+  {}
+  %dq: f32[2,8] = torchao.dequantize_affine.default({}, [1,8], %scale, %zero, u8, 0, 255)
+  %y: f32[2,8] = aten.add.Tensor(%x, %dq)
+  return (%y))",
+        std::string(integers) == "%q" ? ""
+                                      : "%made: u8[2,8] = torchao.quantize_affine.default(%c, "
+                                        "[1,8], %scale, %zero, u8, 0, 255)",
+        integers));
+  };
+  for (const char* integers : {"%made", "%q"}) {
+    INFO(integers);
+    CHECK(compare_with_interpreter(constant_rows(integers)).greatest < 1e-5);
+    CHECK(lowered(constant_rows(integers)).find("dynamic") == std::string::npos);
+  }
+}
+
+TEST_CASE("integers that their run-time scale did not make are refused", "[lowering][dynamic]") {
+  CHECK_THAT(error_of(make_graph(R"(graph(%q = buffer "q": i8[2,8], %x: f32[2,8]):
+  %scale: f64[1], %zero: i64[1] = quantized_decomposed.choose_qparams.tensor(%x, -128, 127, 1e-6, i8)
+  %dq: f32[2,8] = quantized_decomposed.dequantize_per_tensor.tensor(%q, %scale, %zero, -128, 127, i8)
+  return (%dq))")),
+             Contains("of integers that no quantize with its scale made"));
+}
+
 TEST_CASE("a program may give neither the scale nor the integers of a run-time range",
           "[lowering][dynamic]") {
   const auto chain = [](const char* outputs) {
