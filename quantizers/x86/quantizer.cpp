@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "annotate/graph/constant_products.h"
 #include "core/passes/fold_pad.h"
 #include "core/passes/remove_dead.h"
 #include "quantizers/common/float_report.h"
@@ -84,6 +85,7 @@ std::optional<RowKey> X86InductorQuantizer::accept_row(const RowKey& row,
 void X86InductorQuantizer::transform_for_annotation(Graph& graph) {
   if (is_compat()) return;
   fold_pad(graph);
+  constant_products_to_linear(graph);
   remove_dead(graph);
 }
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "annotate/graph/constant_products.h"
 #include "core/passes/fold_pad.h"
 #include "core/passes/remove_dead.h"
 #include "core/passes/scalars_to_constants.h"
@@ -68,6 +69,7 @@ void XNNPACKQuantizer::transform_for_annotation(Graph& graph) {
     return;
   }
   fold_pad(graph);
+  constant_products_to_linear(graph);
   remove_dead(graph);
 }
 

@@ -80,6 +80,16 @@ TEST_CASE("a linear layer written as addmm or mm has its weight channels along a
           .text == "%l [mm_clamp]: %x: ACT, %w: WEIGHT1\n%r [mm_clamp]: => ACT\n");
 }
 
+TEST_CASE("a product with a transposed parameter is quantized as the linear layer that it is",
+          "[quantizers][xnnpack]") {
+  const std::string text = R"(graph(%x: f32[1,2,8], %w = param "w": f32[4,8]):
+    %t: f32[8,4] = aten.numpy_T.default(%w)
+    %l: f32[1,2,4] = aten.matmul.default(%x, %t)
+    return (%l))";
+  CHECK(annotate_text(text).text == "%l [linear]: %x: ACT, %w: WEIGHT => ACT\n");
+  CHECK(annotate_text(text, Compat::kTorchao).text.empty());
+}
+
 TEST_CASE("a product of two computed matrices stays float, with the reason",
           "[quantizers][xnnpack]") {
   const test::Annotated result = annotate_text(R"(graph(%x: f32[2,8], %y: f32[8,4]):
