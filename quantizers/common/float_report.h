@@ -13,6 +13,8 @@ namespace octet {
 // The stage of entries about ops that a configuration never promised to quantize: it is dynamic or
 // of weights alone, and they have no weights.
 inline constexpr const char* kModeStage = "mode";
+inline constexpr const char* kPartOfFormula =
+    "it is part of a formula that is computed in one step (GELU, RMS norm)";
 inline constexpr const char* kWeightsAlone =
     "its configuration quantizes weights alone, and it has none";
 

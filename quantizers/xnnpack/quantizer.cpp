@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "annotate/graph/constant_products.h"
+#include "annotate/graph/formulas.h"
 #include "core/passes/fold_pad.h"
 #include "core/passes/remove_dead.h"
 #include "core/passes/scalars_to_constants.h"
@@ -92,6 +93,7 @@ void XNNPACKQuantizer::annotate_own(Graph& graph, Annotations& annotations,
     return (!filter_ || filter_(node)) && config_of(node).config;
   };
   ConfigFitter fitter;
+  const std::unordered_set<const Node*> formulas = find_formula_nodes(graph);
   const auto choose = [&](ConfigKind table, const Match& match) -> ConfigChoice {
     // A clamp that its own settings leave float is not fused; the shorter rule takes the op alone.
     const ConfigChoice choice = config_of(match);
@@ -99,6 +101,7 @@ void XNNPACKQuantizer::annotate_own(Graph& graph, Annotations& annotations,
     if (filter_ && !std::all_of(match.nodes.begin(), match.nodes.end(),
                                 [&](const Node* node) { return filter_(*node); }))
       return {};
+    if (formulas.contains(match.root)) return {nullptr, kPartOfFormula};
     const ConfigKind kind = kind_of(*choice.config);
     if (kind == table) return {fitter.fit(*choice.config, match), {}};
     return {nullptr, table != ConfigKind::kStatic   ? ""
