@@ -35,7 +35,7 @@ ORDER = {
     "backends": ["common", "reference", "onednn", "xnnpack", "registry", "runtime", "torch"],
     "tools/python": ["runtime", "torch"],
     "backends/onednn": ["functions.h", "form", "clamp", "library", "packed", "saturation", "threads.h", "kernels", "bytes", "builder", "emit", ""],
-    "backends/xnnpack": ["function_list.h", "functions.h", "memory", "library", "kernels", ""],
+    "backends/xnnpack": ["function_list.h", "functions.h", "memory", "library", "form", "window", "kernels", ""],
     "tools": ["extension.h", "common", "processes", "page", "onnx", "compare", "quantize", "qat", "tune", "commands", "python", ""],
 }
 # octet_base, octet_program, the graph's own headers, and all that runs a program.

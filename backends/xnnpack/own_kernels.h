@@ -1,7 +1,7 @@
 // Our own arithmetic in place of what XNNPACK lacks, as rows of fallback_ops.cpp: functions of
-// floats, softmax of floats, norms, reductions, rotary embeddings, products of two activations, linears
-// and convolutions on bytes, recurrent layers, other sizes of images. Checks come after check_activations; steps are
-// of accepted ops.
+// floats, softmax of floats, norms, reductions, rotary embeddings, products of two activations,
+// linears and convolutions on bytes, recurrent layers, other sizes of images. Checks come after
+// check_activations; steps are of accepted ops.
 #pragma once
 
 #include "backends/xnnpack/fallback_ops.h"

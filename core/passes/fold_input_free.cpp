@@ -139,11 +139,13 @@ class Folding {
     }
   }
 
-  // What a value may share memory with: the first inputs back to what is not folded.
+  // What a value may share memory with, back to what is not folded or has memory of its own.
   std::vector<const Value*> memory_of(const Value* value) const {
     std::vector<const Value*> chain = {value};
-    while (folded_.contains(value) && !value->producer()->inputs().empty()) {
-      value = value->producer()->inputs().front();
+    while (folded_.contains(value)) {
+      const std::vector<const Value*> aliased = aliased_inputs(*value->producer());
+      if (aliased.empty()) break;
+      value = aliased.front();
       chain.push_back(value);
     }
     return chain;

@@ -1,5 +1,5 @@
-// y = x * factor + shift with numbers of the channel, of floats or signed bytes, to floats or signed
-// bytes: batch norms that no convolution took.
+// y = x * factor + shift with numbers of the channel, of floats or signed bytes, to floats or
+// signed bytes: batch norms that no convolution took.
 #pragma once
 
 #include <cstddef>
