@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "backends/common/lanes.h"
 #include "backends/common/vectorised.h"
 #include "core/base/report.h"
 #include "lowering/program/dynamic_range.h"
@@ -30,8 +31,8 @@ namespace octet {
     low[0] = x[i] < low[0] ? x[i] : low[0];
     high[0] = high[0] < x[i] ? x[i] : high[0];
   }
-  *lows = *std::min_element(low, low + kLanes);
-  *highs = *std::max_element(high, high + kLanes);
+  *lows = least_of_lanes(low);
+  *highs = greatest_of_lanes(high);
 }
 
 // The clamp stands before the rounding, which is the same for whole bounds. NaNs become the lowest.

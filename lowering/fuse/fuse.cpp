@@ -296,9 +296,10 @@ namespace {
 
 using Step = int (*)(Program&);
 constexpr Step kSteps[] = {
-    fold_constants, merge_duplicates, merge_movement,      make_linear,          make_gelu,
-    make_rms_norm,  make_rotary,      sink_dequantize,     hoist_quantize,       merge_conversions,
-    fold_padding,   fold_clamps,      take_integer_inputs, write_integer_outputs};
+    fold_constants,  merge_duplicates,    merge_movement,       make_linear,
+    make_gelu,       make_rms_norm,       make_rotary,          sink_dynamic_quantize,
+    sink_dequantize, hoist_quantize,      merge_conversions,    fold_padding,
+    fold_clamps,     take_integer_inputs, write_integer_outputs};
 
 }  // namespace
 

@@ -27,6 +27,9 @@ int make_gelu(Program& program);
 int make_rms_norm(Program& program);
 // x * cos + cat(-x[half:], x[:half]) * sin -> rotary(x, cos, sin).
 int make_rotary(Program& program);
+// move(fake_quantize_dynamic(x)) -> fake_quantize_dynamic(move(x)) for permutations that leave rows
+// whole, and for reshapes where there is one scale.
+int sink_dynamic_quantize(Program& program);
 // move(dequantize(x)) -> dequantize(move(x)); for cat when all inputs have equal scale and zero
 // point.
 int sink_dequantize(Program& program);

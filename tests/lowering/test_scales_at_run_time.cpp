@@ -96,6 +96,35 @@ TEST_CASE("a chain of run-time scales is one op, and the weight stays int8",
         "return y\n");
 }
 
+TEST_CASE("movement behind a chain of run-time scales comes in front of it",
+          "[lowering][dynamic]") {
+  const auto chain = [](const char* block, const char* scales, const char* dims,
+                        const char* shape) {
+    return make_graph(fmt::format(
+        R"(graph(%w = param "w": i8[3,8], %x: f32[2,5,8]):
+  %dw: f32[3,8] = quantized_decomposed.dequantize_per_tensor.default(%w, 0.01, 0, -127, 127, i8)
+  %scale: f32[{1}], %zero: i32[{1}] = torchao.choose_qparams_affine.default(%x, "ASYMMETRIC", {0}, i8, -128, 127, 1e-6, f32, i32)
+  %q: i8[2,5,8] = torchao.quantize_affine.default(%x, {0}, %scale, %zero, i8, -128, 127)
+  %dq: f32[2,5,8] = torchao.dequantize_affine.default(%q, {0}, %scale, %zero, i8, -128, 127)
+  %moved: f32[{3}] = aten.permute.default(%dq, {2})
+  %y: f32[{4},3] = aten.linear.default(%moved, %dw)
+  return (%y))",
+        block, scales, dims, shape, std::string(shape).substr(0, std::string(shape).rfind(','))));
+  };
+  const Graph rows = chain("[1,1,8]", "2,5,1", "[1,0,2]", "5,2,8");
+  CHECK_THAT(lowered(rows), Contains("= fake_quantize_dynamic(moved_moved f32[5,2,8])") &&
+                                Contains("blocks=[5,2,1]"));
+  CHECK(compare_with_interpreter(rows).greatest < 1e-5);
+  // A row that becomes a column keeps its scale where it is.
+  const char* const kColumns = R"(graph(%x: f32[2,8]):
+  %scale: f32[2,1], %zero: i32[2,1] = torchao.choose_qparams_affine.default(%x, "ASYMMETRIC", [1,8], i8, -128, 127, 1e-6, f32, i32)
+  %q: i8[2,8] = torchao.quantize_affine.default(%x, [1,8], %scale, %zero, i8, -128, 127)
+  %dq: f32[2,8] = torchao.dequantize_affine.default(%q, [1,8], %scale, %zero, i8, -128, 127)
+  %y: f32[8,2] = aten.permute.default(%dq, [1,0])
+  return (%y))";
+  CHECK_THAT(lowered(make_graph(kColumns)), Contains("fake_quantize_dynamic(x f32[2,8])"));
+}
+
 TEST_CASE("chains of run-time scales that are not one op are refused by name",
           "[lowering][dynamic]") {
   const auto chain = [](const char* quantize, const char* outputs) {
