@@ -1,5 +1,6 @@
-// Sums, greatest and least elements that a loop keeps in lanes, to be added up behind it. They are halved,
-// which takes a few vector instructions; one by one, short rows would spend their time on that.
+// Sums, greatest and least elements that a loop keeps in lanes, to be added up behind it. They are
+// halved, which takes a few vector instructions; one by one, short rows would spend their time on
+// that.
 #pragma once
 
 #include <cstdint>
