@@ -15,6 +15,8 @@ namespace octet {
 inline constexpr const char* kModeStage = "mode";
 inline constexpr const char* kWeightsAlone =
     "its configuration quantizes weights alone, and it has none";
+// Of ops that lowering folds, or PyTorch's freezing.
+inline constexpr const char* kComputedAhead = "it depends on no input and is computed ahead";
 
 // Ops that compute: the report says of each one without annotation why it stayed float.
 std::span<const std::string> compute_ops();

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "annotate/graph/constant_products.h"
+#include "annotate/graph/constant_subgraph.h"
 #include "core/passes/fold_pad.h"
 #include "core/passes/remove_dead.h"
 #include "quantizers/common/float_report.h"
@@ -105,6 +106,7 @@ void X86InductorQuantizer::annotate_own(Graph& graph, Annotations& annotations,
   const QuantizationConfig* global =
       rows().global() && *rows().global() ? &**rows().global() : nullptr;
   ConfigFitter fitter;
+  const std::unordered_set<const Value*> ahead = find_input_free_values(graph);
   // Which configurations a table of rules is for.
   using Wants = bool (*)(Activations);
   const Wants is_static = [](Activations kind) { return kind == Activations::kStatic; };
@@ -117,6 +119,7 @@ void X86InductorQuantizer::annotate_own(Graph& graph, Annotations& annotations,
     // An op that its own settings leave float is not fused; the shorter rule takes the rest.
     const ConfigChoice choice = config_of(match);
     if (!choice.config) return choice;
+    if (ahead.contains(match.root->output_or_null())) return {nullptr, kComputedAhead};
     const Activations kind = activations_of(*choice.config);
     if (!wants(kind))
       return {nullptr, wants != is_static                 ? ""
