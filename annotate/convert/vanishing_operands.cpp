@@ -20,6 +20,7 @@ constexpr std::array<std::string_view, 7> kRepeats = {
     "aten.expand", "aten.view",  "aten.reshape",   "aten.unsqueeze",
     "aten.repeat", "aten.clone", "aten.contiguous"};
 constexpr int kFarBack = 16;
+constexpr double kMask = 3.4028235e15;  // beyond are no numbers but masks
 
 template <size_t count>
 bool is_any_of(const Node& node, const std::array<std::string_view, count>& ops) {
@@ -94,7 +95,12 @@ class FloatSums {
     const Node* point = operand->producer();
     if (!is_observer_node(point)) return std::nullopt;
     if (group_of(*point) == result_group) return constant_reach(graph_, operand);
-    const ObserverState state = observer_of(*point).state();
+    return observed_reach(*point);
+  }
+
+  // The largest magnitude that the point has seen.
+  std::optional<double> observed_reach(const Node& point) const {
+    const ObserverState state = observer_of(point).state();
     if (state.min.size() != 1 || state.max.size() != 1) return std::nullopt;
     return std::max(std::abs(double{state.min[0]}), std::abs(double{state.max[0]}));
   }
@@ -103,6 +109,12 @@ class FloatSums {
     Node* point = result_point(op);
     const std::optional<double> scale = point == nullptr ? std::nullopt : result_scale(*point);
     if (!scale || left_.contains(&op)) return;
+    const std::optional<double> result = observed_reach(*point);
+    if (result && *result > kMask)
+      return leave_float(
+          op, *point,
+          fmt::format("it masks, by {:.2g}; all else would vanish in steps of {:.2g}", *result,
+                      *scale));
     for (const Value* operand : op.inputs()) {
       const std::optional<double> reach = reach_of(operand, group_of(*point));
       if (!reach || !(*reach > 0) || !(*reach < *scale / 2)) continue;

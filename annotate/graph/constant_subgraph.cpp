@@ -64,7 +64,10 @@ Needed collect_needed(const std::vector<const Value*>& wanted) {
 
 }  // namespace
 
-std::unordered_set<const Value*> find_constant_values(const Graph& graph) {
+namespace {
+
+// Ops that take no value count when `of_nothing`.
+std::unordered_set<const Value*> find_computable(const Graph& graph, bool of_nothing) {
   std::unordered_set<const Value*> constants;
   const std::unordered_set<const Value*> written = written_constants(graph);
   for (const GraphInput& input : graph.inputs())
@@ -75,10 +78,20 @@ std::unordered_set<const Value*> find_constant_values(const Graph& graph) {
     const std::vector<Value*> inputs = node->inputs();
     const bool all = std::all_of(inputs.begin(), inputs.end(),
                                  [&](const Value* input) { return constants.contains(input); });
-    if (inputs.empty() || !all || !is_pure(*node)) continue;
+    if ((inputs.empty() && !of_nothing) || !all || !is_pure(*node)) continue;
     for (const Value* output : node->outputs()) constants.insert(output);
   }
   return constants;
+}
+
+}  // namespace
+
+std::unordered_set<const Value*> find_constant_values(const Graph& graph) {
+  return find_computable(graph, false);
+}
+
+std::unordered_set<const Value*> find_input_free_values(const Graph& graph) {
+  return find_computable(graph, true);
 }
 
 bool ConstantValues::contains(const Value* value) {

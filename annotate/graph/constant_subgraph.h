@@ -15,7 +15,11 @@ namespace octet {
 // weights stay as they are.
 std::unordered_set<const Value*> find_constant_values(const Graph& graph);
 
-// The same, found when first asked for. The graph must outlive it and stay as it is.
+// Those and what pure ops make of nothing (arange, zeros), also together: all that can be computed
+// before any input comes.
+std::unordered_set<const Value*> find_input_free_values(const Graph& graph);
+
+// Constant values, found when first asked for. The graph must outlive it and stay as it is.
 class ConstantValues {
  public:
   explicit ConstantValues(const Graph& graph) : graph_(graph) {}

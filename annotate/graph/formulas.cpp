@@ -14,10 +14,8 @@ class Formulas {
   explicit Formulas(const Graph& graph) : graph_(graph) {}
 
   std::unordered_set<const Node*> find() {
-    for (const Node* node : graph_.nodes()) {
+    for (const Node* node : graph_.nodes())
       if (is(*node, "mul")) find_gelu(*node);
-      if (node->is("aten.rsqrt")) find_norm(*node);
-    }
     return std::move(found_);
   }
 
@@ -121,43 +119,6 @@ class Formulas {
       const Value* x = function == nullptr ? nullptr : function_operand(function);
       if (x == nullptr || other(product.find_input(right), "mul", 0.5) != x) continue;
       return found_.insert(steps_.begin(), steps_.end());
-    }
-  }
-
-  // Multiplied with the norm's operand, and then with a weight.
-  void find_norm(const Node& root) {
-    const Node* add = producer(root.find_input("self"), "add");
-    if (add == nullptr) return;
-    const Node* mean = producer(add->find_input("self"), "mean");
-    if (mean == nullptr || !number(*add, "other"))
-      mean = producer(add->find_input("other"), "mean");
-    const Node* square = mean == nullptr ? nullptr : producer(mean->find_input("self"));
-    if (square == nullptr) return;
-    const Value* x = origin(square->find_input("self"));
-    const bool is_square = is(*square, "mul")
-                               ? origin(square->find_input("other")) == x
-                               : is(*square, "pow") && is_number(*square, "exponent", 2);
-    if (!is_square || x == nullptr) return;
-    found_.insert({&root, add, mean, square});
-    for (const Node* user : root.output()->users()) {
-      const bool is_norm = is(*user, "mul") && (origin(user->find_input("self")) == x ||
-                                                origin(user->find_input("other")) == x);
-      if (!is_norm) continue;
-      found_.insert(user);
-      add_weights(*user);
-    }
-  }
-
-  // The products of a norm with constants.
-  void add_weights(const Node& norm) {
-    for (const Node* user : norm.output()->users()) {
-      if (user->is("aten.to") || user->is("aten._to_copy")) {
-        add_weights(*user);
-        continue;
-      }
-      if (!is(*user, "mul")) continue;
-      for (const Value* operand : user->inputs())
-        if (graph_.find_constant(origin(operand)) != nullptr) found_.insert(user);
     }
   }
 

@@ -2,7 +2,6 @@
 //
 //   0.5 * x * (1 + tanh(0.797885 * (x + 0.044715 * pow(x, 3))))    GELU by tanh
 //   0.5 * x * (1 + erf(x / 1.414214))                              GELU
-//   x * rsqrt(mean(x * x) + eps) * weight                          RMS norm
 #pragma once
 
 #include <unordered_set>
@@ -11,8 +10,8 @@
 
 namespace octet {
 
-// All nodes that are part of one. A step of a formula in 8 bits costs accuracy (squares and
-// reciprocals reach over many powers of ten), and time where lowering would have fused it.
+// All nodes that are part of one. A step of a formula in 8 bits costs accuracy, and time where
+// lowering would have fused it.
 std::unordered_set<const Node*> find_formula_nodes(const Graph& graph);
 
 }  // namespace octet

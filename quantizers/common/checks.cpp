@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <span>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -14,6 +15,11 @@ namespace {
 constexpr double kHistogramLimit = 3.4028235e15;  // torch.histc loses its bins beyond
 // ops between a weight and the parameters it is computed from
 constexpr int kMaxConstantDepth = 64;
+constexpr int kMaxMoves = 8;  // ops between two that compute
+constexpr std::array<std::string_view, 12> kMoves = {
+    "aten.cat",     "aten.to",        "aten._to_copy", "aten.view",
+    "aten.reshape", "aten.unsqueeze", "aten.expand",   "aten.transpose",
+    "aten.permute", "aten.repeat",    "aten.slice",    "aten.repeat_interleave"};
 
 // The largest absolute value; infinity when there is a NaN. Magnitudes of floats compare like their
 // bits, NaN above all; several maxima at once, as whole models go through here.
@@ -66,12 +72,44 @@ bool is_constant(const Graph& graph, const Value* value, int depth) {
   });
 }
 
+bool is_any_of(const Node& node, std::span<const std::string_view> ops) {
+  return std::any_of(ops.begin(), ops.end(), [&](std::string_view op) { return node.is(op); });
+}
+
+const Node* find_taker(const Value* value, std::span<const std::string_view> ops, int moves) {
+  if (value == nullptr) return nullptr;
+  for (const Node* user : value->users()) {
+    if (is_any_of(*user, ops)) return user;
+    if (moves == 0 || !is_any_of(*user, kMoves)) continue;
+    if (const Node* found = find_taker(user->output_or_null(), ops, moves - 1)) return found;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 std::string op_name(const Node& node) {
   const std::string& target = node.target();
   const size_t begin = target.find('.') + 1;
   return target.substr(begin, target.find('.', begin) - begin);
+}
+
+const Node* find_maker_of_elements(const Value* value) {
+  const Node* node = value->producer();
+  for (int moves = 0; node != nullptr && is_any_of(*node, kMoves); ++moves) {
+    const std::vector<Value*> inputs = node->inputs();
+    if (inputs.empty() || moves == kMaxMoves) return node;
+    node = inputs.front()->producer();
+  }
+  return node;
+}
+
+const Node* find_taker_of_elements(const Value* value, std::span<const std::string_view> ops) {
+  return find_taker(value, ops, kMaxMoves);
+}
+
+bool is_of_constants(const Graph& graph, const Value* value) {
+  return is_constant(graph, value, kMaxConstantDepth);
 }
 
 Verdict inputs_are_float32(const RuleMatch& at) {
@@ -94,9 +132,17 @@ Verdict scalars_are_observable(const RuleMatch& at) { return check_magnitudes(at
 
 Verdict weight_is_constant(const RuleMatch& at) {
   const Value* weight = at.match.find("w");
-  if (is_constant(at.graph, weight, kMaxConstantDepth)) return Verdict::accept();
+  if (is_of_constants(at.graph, weight)) return Verdict::accept();
   return Verdict::refuse(
       fmt::format("weight %{} is computed at run time, want a constant", weight->name()));
+}
+
+Verdict result_is_no_angle(const RuleMatch& at) {
+  static constexpr std::array<std::string_view, 2> kTurning = {"aten.cos", "aten.sin"};
+  const Node* turning = find_taker_of_elements(at.match.root->output_or_null(), kTurning);
+  if (turning == nullptr) return Verdict::accept();
+  return Verdict::refuse(
+      fmt::format("its result is an angle, of which %{} needs more than 8 bits", turning->name()));
 }
 
 Verdict has_one_group(const RuleMatch& at) {

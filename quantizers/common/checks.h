@@ -1,7 +1,9 @@
 // Conditions of annotation rules that several quantizers share, beyond the shape of their patterns.
 #pragma once
 
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "annotate/rules/annotation_rule.h"
 
@@ -9,6 +11,14 @@ namespace octet {
 
 // "conv2d" of aten.conv2d.default.
 std::string op_name(const Node& node);
+
+// The node that made the value, beyond ops that move its elements (views, casts, slices, cat); null
+// for graph inputs.
+const Node* find_maker_of_elements(const Value* value);
+// A node of one of `ops` that takes the value as it is, moved at most; null when there is none.
+const Node* find_taker_of_elements(const Value* value, std::span<const std::string_view> ops);
+// A parameter, buffer or constant, or computed from those alone.
+bool is_of_constants(const Graph& graph, const Value* value);
 
 // Every tensor that the pattern binds is float32: observers see only that.
 Verdict inputs_are_float32(const RuleMatch& at);
@@ -18,6 +28,9 @@ Verdict constants_are_observable(const RuleMatch& at);
 Verdict scalars_are_observable(const RuleMatch& at);
 // Slot w is a parameter, buffer or constant, or computed from those alone.
 Verdict weight_is_constant(const RuleMatch& at);
+// No cos or sin takes the result, moved or not: as an angle (positions times frequencies, say) it
+// reaches over many turns, and a step of its scale is too much of one.
+Verdict result_is_no_angle(const RuleMatch& at);
 // Of transposed convolutions: one group.
 Verdict has_one_group(const RuleMatch& at);
 

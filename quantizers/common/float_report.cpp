@@ -41,6 +41,9 @@ const std::vector<std::string> kWeightOps = {
 const std::vector<std::string> kProducts = {"aten.matmul", "aten.mm",      "aten.bmm",
                                             "aten.addmm",  "aten.baddbmm", "aten.einsum"};
 
+const std::vector<std::string> kPicks = {"aten.index", "aten.index_select", "aten.gather",
+                                         "aten.embedding"};
+
 // clang-format off
 const std::vector<std::string> kComputeOps = {
     "aten.conv1d", "aten.conv2d", "aten.conv3d", "aten.convolution", "aten.conv_transpose1d", "aten.conv_transpose2d", "aten.conv_transpose3d",
@@ -89,10 +92,27 @@ bool computes_on_data(const Node& node, const Constants& constants) {
                       [&](const Value* value) { return constants.contains(value); });
 }
 
+// A factor of the product that is picked out of a constant by a computed index, as the experts of a
+// token are; null when there is none.
+const Value* find_picked_weight(const Node& node, const Constants& constants) {
+  if (!is_one_of(node, kProducts)) return nullptr;
+  const std::vector<Value*> inputs = node.inputs();
+  const auto is_picked = [&](const Value* value) {
+    const Node* pick = value->producer();
+    return pick != nullptr && is_one_of(*pick, kPicks) &&
+           constants.contains(pick->inputs().front()) && !constants.contains(value);
+  };
+  const auto found = std::find_if(inputs.begin(), inputs.end(), is_picked);
+  return found == inputs.end() ? nullptr : *found;
+}
+
 std::string reason_for(const Node& node, const ConfigTable::Choice& choice, bool by_mode,
-                       const FloatReportArgs& args) {
+                       const FloatReportArgs& args, const Constants& constants) {
   if (!choice.config) return choice.reason;
   if (args.filter && !args.filter(node)) return "excluded by the filter function";
+  if (const Value* weight = find_picked_weight(node, constants))
+    return fmt::format("its weight %{} is picked from %{} at run time", weight->name(),
+                       weight->producer()->inputs().front()->name());
   const std::unordered_map<const Node*, std::string>::const_iterator refusal =
       args.state.refusals.find(&node);
   if (refusal != args.state.refusals.end()) return refusal->second;
@@ -126,7 +146,7 @@ void report_float_nodes(const Graph& graph, const Annotations& annotations,
     if (!is_one_of(*node, args.compute_ops) && !(by_mode && computes_on_data(*node, constants)))
       continue;
     report.add({by_mode ? kModeStage : "annotate", node->name(), node->target(),
-                innermost_module(*node), reason_for(*node, choice, by_mode, args)});
+                innermost_module(*node), reason_for(*node, choice, by_mode, args, constants)});
   }
   for (const std::string& row : args.configs.unused_rows(graph))
     report.note(fmt::format("{} applies to no node", row));

@@ -13,10 +13,11 @@ namespace octet {
 // The stage of entries about ops that a configuration never promised to quantize: it is dynamic or
 // of weights alone, and they have no weights.
 inline constexpr const char* kModeStage = "mode";
-inline constexpr const char* kPartOfFormula =
-    "it is part of a formula that is computed in one step (GELU, RMS norm)";
+inline constexpr const char* kPartOfFormula = "it is part of a GELU, which is computed in one step";
 inline constexpr const char* kWeightsAlone =
     "its configuration quantizes weights alone, and it has none";
+// Of ops that lowering folds, or PyTorch's freezing.
+inline constexpr const char* kComputedAhead = "it depends on no input and is computed ahead";
 
 // Ops that compute: the report says of each one without annotation why it stayed float.
 std::span<const std::string> compute_ops();

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "annotate/graph/constant_products.h"
+#include "annotate/graph/constant_subgraph.h"
 #include "annotate/graph/formulas.h"
 #include "core/passes/fold_pad.h"
 #include "core/passes/remove_dead.h"
@@ -107,6 +108,7 @@ void X86InductorQuantizer::annotate_own(Graph& graph, Annotations& annotations,
       rows().global() && *rows().global() ? &**rows().global() : nullptr;
   ConfigFitter fitter;
   const std::unordered_set<const Node*> formulas = find_formula_nodes(graph);
+  const std::unordered_set<const Value*> ahead = find_input_free_values(graph);
   // Which configurations a table of rules is for.
   using Wants = bool (*)(Activations);
   const Wants is_static = [](Activations kind) { return kind == Activations::kStatic; };
@@ -120,6 +122,7 @@ void X86InductorQuantizer::annotate_own(Graph& graph, Annotations& annotations,
     const ConfigChoice choice = config_of(match);
     if (!choice.config) return choice;
     if (formulas.contains(match.root)) return {nullptr, kPartOfFormula};
+    if (ahead.contains(match.root->output_or_null())) return {nullptr, kComputedAhead};
     const Activations kind = activations_of(*choice.config);
     if (!wants(kind))
       return {nullptr, wants != is_static                 ? ""

@@ -2,7 +2,9 @@
 #include "quantizers/xnnpack/checks.h"
 
 #include <algorithm>
+#include <array>
 #include <span>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -41,6 +43,19 @@ Value* choose_owner(const RuleMatch& at, const std::vector<Value*>& values,
   const std::vector<Value*>::const_iterator found =
       std::find_if(values.begin(), values.end(), traces_to_spec);
   return found == values.end() ? values.front() : *found;
+}
+
+bool is_rsqrt(const Node& node) {
+  return node.is("aten.rsqrt") || node.is("aten.reciprocal") ||
+         (node.is("aten.pow.Tensor_Scalar") && node.float_or("exponent", 0) == -0.5);
+}
+
+// The rsqrt that the product has for a factor, null when it has none.
+const Node* find_rsqrt(const Node* node) {
+  if (node == nullptr || !node->is("aten.mul")) return nullptr;
+  for (const Value* factor : node->inputs())
+    if (const Node* maker = find_maker_of_elements(factor); maker && is_rsqrt(*maker)) return maker;
+  return nullptr;
 }
 
 // The last "name,target" of source_fn_stack as a pair, or empty strings.
@@ -90,6 +105,27 @@ Verdict is_plain_conv2d(const RuleMatch& at) {
     return Verdict::refuse(has_one_channel
                                ? "convolutions of one input channel do not quantize dynamically"
                                : "depthwise convolutions do not quantize dynamically");
+  return Verdict::accept();
+}
+
+Verdict is_no_part_of_norm(const RuleMatch& at) {
+  static constexpr std::array<std::string_view, 2> kRoots = {"aten.rsqrt", "aten.sqrt"};
+  const Node& node = at.anchor();
+  if (const Node* root = find_taker_of_elements(node.output_or_null(), kRoots))
+    return Verdict::refuse(fmt::format("%{} is taken of it, as norms do", root->name()));
+  if (const Node* rsqrt = find_rsqrt(&node))
+    return Verdict::refuse(fmt::format(
+        "it is the product of a norm: no scale holds what %{} gives for short rows and for others",
+        rsqrt->name()));
+  const std::vector<Value*> factors = node.inputs();
+  const bool has_weight =
+      node.is("aten.mul") && std::any_of(factors.begin(), factors.end(), [&](const Value* factor) {
+        return is_of_constants(at.graph, factor);
+      });
+  if (!has_weight) return Verdict::accept();
+  for (const Value* factor : factors)
+    if (find_rsqrt(find_maker_of_elements(factor)) != nullptr)
+      return Verdict::refuse("it is the product with the weight of a norm, which stays float");
   return Verdict::accept();
 }
 

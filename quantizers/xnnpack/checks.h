@@ -12,6 +12,10 @@ Verdict has_one_group_by_shape(const RuleMatch& at);
 // Slot w has 4 dimensions and more than one input channel per group: the convolutions that quantize
 // dynamically.
 Verdict is_plain_conv2d(const RuleMatch& at);
+// Not of a norm that is written out (RMSNorm): the sum under its root, the product with its rsqrt,
+// the product of that and a weight. The rsqrt of short rows may be hundreds of times that of
+// others.
+Verdict is_no_part_of_norm(const RuleMatch& at);
 // compat: a convolution read by a relu alone is left to the conv_relu rows even when those refuse
 // it.
 Verdict is_not_before_relu(const RuleMatch& at);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "annotate/graph/constant_products.h"
+#include "annotate/graph/constant_subgraph.h"
 #include "annotate/graph/formulas.h"
 #include "core/passes/fold_pad.h"
 #include "core/passes/remove_dead.h"
@@ -94,10 +95,12 @@ void XNNPACKQuantizer::annotate_own(Graph& graph, Annotations& annotations,
   };
   ConfigFitter fitter;
   const std::unordered_set<const Node*> formulas = find_formula_nodes(graph);
+  const std::unordered_set<const Value*> ahead = find_input_free_values(graph);
   const auto choose = [&](ConfigKind table, const Match& match) -> ConfigChoice {
     // A clamp that its own settings leave float is not fused; the shorter rule takes the op alone.
     const ConfigChoice choice = config_of(match);
     if (!choice.config) return choice;
+    if (ahead.contains(match.root->output_or_null())) return {nullptr, kComputedAhead};
     if (filter_ && !std::all_of(match.nodes.begin(), match.nodes.end(),
                                 [&](const Node* node) { return filter_(*node); }))
       return {};

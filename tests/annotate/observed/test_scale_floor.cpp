@@ -254,17 +254,21 @@ graph(%w = param "w": f32[8,8], %gamma = param "gamma": f32[8], %cls = param "cl
   %z: f32[16,8] = aten.linear.default(%y, %w)
   return (%y, %z))";
 
-Graph quantized_residual(double gamma, double cls, Compat compat, Report& report) {
-  Graph graph = parse_graph(kResidual);
-  test::fill_floats(graph);
-  graph.constants.at("gamma").tensor = from_aten(at::full({8}, gamma, at::dtype(at::kFloat)));
-  graph.constants.at("cls").tensor = from_aten(at::full({1, 8}, cls, at::dtype(at::kFloat)));
+Graph quantized_sums(Graph graph, Compat compat, Report& report) {
   Summed quantizer;
   PrepareOptions options;
   options.compat = compat;
   ObservedGraph observed = prepare_pt2e(std::move(graph), quantizer, report, options);
   calibrate(observed, {test::random_inputs(observed.graph, 5)});
   return convert_pt2e(std::move(observed), {.compat = compat}, report);
+}
+
+Graph quantized_residual(double gamma, double cls, Compat compat, Report& report) {
+  Graph graph = parse_graph(kResidual);
+  test::fill_floats(graph);
+  graph.constants.at("gamma").tensor = from_aten(at::full({8}, gamma, at::dtype(at::kFloat)));
+  graph.constants.at("cls").tensor = from_aten(at::full({1, 8}, cls, at::dtype(at::kFloat)));
+  return quantized_sums(std::move(graph), compat, report);
 }
 
 }  // namespace
@@ -299,6 +303,29 @@ TEST_CASE("vanishing operands: torchao keeps them, and so does what has half a s
   const Graph plain = quantized_residual(1, 1, Compat::kNone, other);
   CHECK(is_dequantized(plain.find_node("y")->inputs().at(0)));
   CHECK(is_dequantized(plain.find_node("t")->inputs().at(0)));
+}
+
+TEST_CASE("vanishing operands: a sum with a mask in both operands stays float",
+          "[annotate][scale_floor]") {
+  for (const double mask : {-1e30, -1e3}) {
+    INFO(mask);
+    Graph graph = parse_graph(R"(
+graph(%w = param "w": f32[8,8], %mask = param "mask": f32[8], %x: f32[4,8]):
+  %s: f32[4,8] = aten.minimum.default(%x, %mask)
+  %y: f32[4,8] = aten.add.Tensor(%s, %mask)
+  %z: f32[4,8] = aten.softmax.int(%y, -1)
+  return (%z))");
+    test::fill_floats(graph);
+    graph.constants.at("mask").tensor = from_aten(at::full({8}, mask, at::dtype(at::kFloat)));
+    Report report;
+    const Graph quantized = quantized_sums(std::move(graph), Compat::kNone, report);
+    const bool is_left = mask < -1e15;
+    CHECK(is_dequantized(quantized.find_node("y")->inputs().at(0)) != is_left);
+    const std::vector<ReportEntry>& entries = report.entries();
+    CHECK(std::any_of(entries.begin(), entries.end(), [](const ReportEntry& entry) {
+            return entry.node == "y" && entry.reason.starts_with("it masks, by 2e+30");
+          }) == is_left);
+  }
 }
 
 }  // namespace octet::test_scale_floor

@@ -1,0 +1,90 @@
+// Sums and products that both quantizers leave float, though their rules match, and why.
+#include <catch2/catch.hpp>
+
+#include "quantizers/annotate_text.h"
+#include "quantizers/x86/quantizer.h"
+
+namespace octet::test_left_float {
+namespace {
+
+using test::annotate_text;
+using test::reason_for;
+
+test::Annotated annotate_for_x86(const std::string& graph) {
+  X86InductorQuantizer quantizer;
+  quantizer.set_global(get_default_x86_inductor_quantization_config());
+  return annotate_text(graph, quantizer);
+}
+
+constexpr const char* kNorm = R"(graph(%w = param "w": f32[8], %x: f32[4,8]):
+  %p: f32[4,8] = aten.pow.Tensor_Scalar(%x, 2)
+  %m: f32[4,1] = aten.mean.dim(%p, [-1], True)
+  %a: f32[4,1] = aten.add.Tensor(%m, 1e-06)
+  %r: f32[4,1] = aten.rsqrt.default(%a)
+  %n: f32[4,8] = aten.mul.Tensor(%x, %r)
+  %c: f32[4,8] = aten.to.dtype(%n, f32)
+  %y: f32[4,8] = aten.mul.Tensor(%w, %c)
+  %z: f32[4,8] = aten.mul.Tensor(%y, %x)
+  return (%z))";
+
+}  // namespace
+
+TEST_CASE("what depends on no input stays float, as it is computed ahead",
+          "[quantizers][left_float]") {
+  const std::string text =
+      R"(graph(%f = buffer "f": f32[4], %w = param "w": f32[3,4], %x: f32[4,3]):
+    %i: i64[4] = aten.arange.default(4)
+    %t: f32[4] = aten.to.dtype(%i, f32)
+    %a: f32[4] = aten.mul.Tensor(%t, %f)
+    %e: f32[4,4] = aten.expand.default(%a, [4, 4])
+    %l: f32[4,3] = aten.linear.default(%e, %w)
+    %y: f32[4,3] = aten.mul.Tensor(%x, %l)
+    return (%y))";
+  const char* const reason = "it depends on no input and is computed ahead";
+  const test::Annotated xnnpack = annotate_text(text), x86 = annotate_for_x86(text);
+  CHECK(xnnpack.text == "%y [mul]: %x: ACT, %l: ACT => ACT\n");
+  CHECK(x86.text == "%y [mul]: %x: ACT8U, %l: ACT8U\n");
+  for (const test::Annotated* result : {&xnnpack, &x86}) {
+    CHECK(reason_for(result->report, "a") == reason);
+    CHECK(reason_for(result->report, "l") == reason);
+  }
+  CHECK(annotate_text(text, Compat::kTorchao).text.find("%l [linear]") != std::string::npos);
+}
+
+TEST_CASE("angles that come in at run time stay float", "[quantizers][left_float]") {
+  const std::string text = R"(graph(%f = buffer "f": f32[4], %p: f32[3,4]):
+    %a: f32[3,4] = aten.mul.Tensor(%p, %f)
+    %b: f32[3,8] = aten.cat.default([%a, %a], -1)
+    %c: f32[3,8] = aten.cos.default(%b)
+    return (%c))";
+  const test::Annotated result = annotate_text(text);
+  CHECK(result.text.empty());
+  CHECK(reason_for(result.report, "a") ==
+        "its result is an angle, of which %c needs more than 8 bits");
+  CHECK(annotate_text(text, Compat::kTorchao).text.find("%a [mul]") != std::string::npos);
+}
+
+TEST_CASE("a norm that is written out stays float, what takes its result does not",
+          "[quantizers][left_float]") {
+  const test::Annotated result = annotate_text(kNorm);
+  CHECK(result.text == "%z [mul]: %y: ACT, %x: ACT => ACT\n");
+  CHECK(reason_for(result.report, "a") == "%r is taken of it, as norms do");
+  CHECK(reason_for(result.report, "n") ==
+        "it is the product of a norm: no scale holds what %r gives for short rows and for others");
+  CHECK(reason_for(result.report, "y") ==
+        "it is the product with the weight of a norm, which stays float");
+  CHECK(annotate_text(kNorm, Compat::kTorchao).text.find("%n [mul]") != std::string::npos);
+}
+
+TEST_CASE("a product with a weight that is picked at run time says so",
+          "[quantizers][left_float]") {
+  const std::string text = R"(graph(%w = param "w": f32[4,8,3], %x: f32[2,5,8], %i: i64[2]):
+    %p: f32[2,8,3] = aten.index.Tensor(%w, [%i])
+    %y: f32[2,5,3] = aten.bmm.default(%x, %p)
+    return (%y))";
+  const char* const reason = "its weight %p is picked from %w at run time";
+  CHECK(reason_for(annotate_text(text).report, "y") == reason);
+  CHECK(reason_for(annotate_for_x86(text).report, "y") == reason);
+}
+
+}  // namespace octet::test_left_float
