@@ -15,6 +15,7 @@
 #include "quantizers/common/recurrent_rules.h"
 #include "quantizers/common/weight_only.h"
 #include "quantizers/xnnpack/checks.h"
+#include "quantizers/xnnpack/float_sums.h"
 #include "quantizers/xnnpack/rules.h"
 
 namespace octet {
@@ -132,6 +133,7 @@ void XNNPACKQuantizer::annotate_own(Graph& graph, Annotations& annotations,
     return allows(node) ? ConfigChoice{choice.config, {}} : ConfigChoice{nullptr, choice.reason};
   };
   annotate_recurrent(graph, choose_any, annotations, state);
+  leave_norm_operands_float(graph, annotations, state);
   const auto shares = [&](const Node& node) {
     return shares_scale(node) && allows(node) &&
            kind_of(*config_of(node).config) == ConfigKind::kStatic;
