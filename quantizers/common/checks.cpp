@@ -15,6 +15,7 @@ namespace {
 constexpr double kHistogramLimit = 3.4028235e15;  // torch.histc loses its bins beyond
 // ops between a weight and the parameters it is computed from
 constexpr int kMaxConstantDepth = 64;
+constexpr double kMaskFactor = 1e4;
 constexpr int kMaxMoves = 8;  // ops between two that compute
 constexpr std::array<std::string_view, 12> kMoves = {
     "aten.cat",     "aten.to",        "aten._to_copy", "aten.view",
@@ -76,14 +77,33 @@ bool is_any_of(const Node& node, std::span<const std::string_view> ops) {
   return std::any_of(ops.begin(), ops.end(), [&](std::string_view op) { return node.is(op); });
 }
 
-const Node* find_taker(const Value* value, std::span<const std::string_view> ops, int moves) {
+// A node that `is_wanted` and takes the value through at most so many nodes that `pass`; null when
+// there is none.
+const Node* find_taker(const Value* value, const NodeFilter& is_wanted, const NodeFilter& passes,
+                       int moves) {
   if (value == nullptr) return nullptr;
   for (const Node* user : value->users()) {
-    if (is_any_of(*user, ops)) return user;
-    if (moves == 0 || !is_any_of(*user, kMoves)) continue;
-    if (const Node* found = find_taker(user->output_or_null(), ops, moves - 1)) return found;
+    if (is_wanted(*user)) return user;
+    if (moves == 0 || !passes(*user)) continue;
+    if (const Node* found = find_taker(user->output_or_null(), is_wanted, passes, moves - 1))
+      return found;
   }
   return nullptr;
+}
+
+bool moves_elements(const Node& node) { return is_any_of(node, kMoves); }
+
+// By a number of 1e4 or more, as what is masked is driven to the end of a softmax.
+bool scales_mask(const Graph& graph, const Node& node) {
+  if (!node.is("aten.mul")) return false;
+  if (node.find_input("other") == nullptr)
+    return std::abs(node.float_or("other", 0)) >= kMaskFactor;
+  const std::vector<Value*> factors = node.inputs();
+  return std::any_of(factors.begin(), factors.end(), [&](const Value* factor) {
+    const Tensor* constant = graph.find_constant(factor);
+    return constant != nullptr && constant->numel() == 1 &&
+           largest_magnitude(*constant) >= kMaskFactor;
+  });
 }
 
 }  // namespace
@@ -96,7 +116,7 @@ std::string op_name(const Node& node) {
 
 const Node* find_maker_of_elements(const Value* value) {
   const Node* node = value->producer();
-  for (int moves = 0; node != nullptr && is_any_of(*node, kMoves); ++moves) {
+  for (int moves = 0; node != nullptr && moves_elements(*node); ++moves) {
     const std::vector<Value*> inputs = node->inputs();
     if (inputs.empty() || moves == kMaxMoves) return node;
     node = inputs.front()->producer();
@@ -105,7 +125,8 @@ const Node* find_maker_of_elements(const Value* value) {
 }
 
 const Node* find_taker_of_elements(const Value* value, std::span<const std::string_view> ops) {
-  return find_taker(value, ops, kMaxMoves);
+  return find_taker(
+      value, [&](const Node& node) { return is_any_of(node, ops); }, moves_elements, kMaxMoves);
 }
 
 bool is_of_constants(const Graph& graph, const Value* value) {
@@ -143,6 +164,17 @@ Verdict result_is_no_angle(const RuleMatch& at) {
   if (turning == nullptr) return Verdict::accept();
   return Verdict::refuse(
       fmt::format("its result is an angle, of which %{} needs more than 8 bits", turning->name()));
+}
+
+Verdict result_is_no_mask(const RuleMatch& at) {
+  const auto passes = [](const Node& node) {
+    return moves_elements(node) || node.is("aten.rsub") || node.is("aten.sub");
+  };
+  const auto scales = [&](const Node& node) { return scales_mask(at.graph, node); };
+  const Node* product = find_taker(at.match.root->output_or_null(), scales, passes, kMaxMoves);
+  if (product == nullptr) return Verdict::accept();
+  return Verdict::refuse(fmt::format(
+      "its result is a mask, of which %{} would enlarge each rounding", product->name()));
 }
 
 Verdict has_one_group(const RuleMatch& at) {

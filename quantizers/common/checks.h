@@ -31,6 +31,9 @@ Verdict weight_is_constant(const RuleMatch& at);
 // No cos or sin takes the result, moved or not: as an angle (positions times frequencies, say) it
 // reaches over many turns, and a step of its scale is too much of one.
 Verdict result_is_no_angle(const RuleMatch& at);
+// No product with a large constant takes 1 - result, or the result, moved or not: such is a mask,
+// and what rounding leaves of its zeros would mask everything.
+Verdict result_is_no_mask(const RuleMatch& at);
 // Of transposed convolutions: one group.
 Verdict has_one_group(const RuleMatch& at);
 

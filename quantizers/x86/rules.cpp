@@ -34,7 +34,7 @@ const Checks& kGemmChecks = kWeightedChecks;
 const Checks kGemmAddChecks = {inputs_are_float32, weight_is_constant, constants_are_observable,
                                groups_divide_weight, addend_is_another_value};
 const Checks kMulChecks = {inputs_are_float32, constants_are_observable, result_is_no_angle,
-                           operands_have_one_shape};
+                           result_is_no_mask, operands_have_one_shape};
 const Checks kMatmulChecks = {inputs_are_float32, constants_are_observable};
 const Checks kPoolChecks = {inputs_are_float32, inputs_are_quantized};
 const Checks kFlattenChecks = {inputs_are_float32, inputs_are_quantized, result_is_quantized};

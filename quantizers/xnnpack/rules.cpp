@@ -33,7 +33,7 @@ const Slots kWeightAndBias = {"w", "b"};
 const Checks kTransposedChecks = {inputs_are_float32, weight_is_constant, constants_are_observable,
                                   has_one_group};
 const Checks kBinaryChecks = {inputs_are_float32, constants_are_observable, result_is_no_angle,
-                              is_no_part_of_norm};
+                              result_is_no_mask, is_no_part_of_norm};
 const Checks kDynamicConvChecks = {inputs_are_float32, weight_is_constant, constants_are_observable,
                                    is_plain_conv2d};
 const Checks kDynamicTransposedChecks = {inputs_are_float32, weight_is_constant,

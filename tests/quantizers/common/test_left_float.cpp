@@ -64,6 +64,26 @@ TEST_CASE("angles that come in at run time stay float", "[quantizers][left_float
   CHECK(annotate_text(text, Compat::kTorchao).text.find("%a [mul]") != std::string::npos);
 }
 
+TEST_CASE("a mask stays float, whose rounding a large factor would enlarge",
+          "[quantizers][left_float]") {
+  const auto masks = [](const char* factor) {
+    return std::string(R"(graph(%p: f32[1,4,1], %q: f32[1,1,4]):
+    %m: f32[1,4,4] = aten.mul.Tensor(%p, %q)
+    %u: f32[1,1,4,4] = aten.unsqueeze.default(%m, 1)
+    %i: f32[1,1,4,4] = aten.rsub.Scalar(%u, 1.0)
+    %y: f32[1,1,4,4] = aten.mul.Tensor(%i, )") +
+           factor + R"()
+    return (%y))";
+  };
+  for (const char* factor : {"-3.4028234663852886e+38", "-10000.0"}) {
+    const test::Annotated result = annotate_text(masks(factor));
+    CHECK(result.text.find("%m [mul]") == std::string::npos);
+    CHECK(reason_for(result.report, "m") ==
+          "its result is a mask, of which %y would enlarge each rounding");
+  }
+  CHECK(annotate_text(masks("-2.0")).text.find("%m [mul]") != std::string::npos);
+}
+
 TEST_CASE("a norm that is written out stays float, what takes its result does not",
           "[quantizers][left_float]") {
   const test::Annotated result = annotate_text(kNorm);
