@@ -112,6 +112,7 @@ ByteConvTerms conv_sizes(const Program& program, const ProgramOp& op) {
   terms.width = x.back();
   terms.out_height = rank == 3 ? 1 : y[rank - 2];
   terms.out_width = y.back();
+  terms.out = w[0];
   terms.groups = op.integer("groups", 1);
   if (rank < 5) {
     terms.window = window_of(op, {w.begin() + 2, w.end()});
@@ -128,7 +129,7 @@ ByteConvTerms conv_sizes(const Program& program, const ProgramOp& op) {
 
 std::vector<OwnStep> conv_steps(const ByteConvTerms& terms, pthreadpool_t pool) {
   const bool is_depthwise =
-      terms.groups == terms.channels && terms.groups == terms.out() && !terms.is_planar;
+      terms.groups == terms.channels && terms.groups == terms.out && !terms.is_planar;
   if (is_depthwise && ByteDepthwise::is_exact(terms.window.taps()))
     return {
         {{0}, ByteDepthwise(terms, pool)}
@@ -206,7 +207,7 @@ std::vector<OwnStep> byte_conv_steps(const Program& program, const ProgramOp& op
                                      std::span<const Order>, Order, pthreadpool_t pool) {
   const ByteScales scales = byte_scales(program, op);
   ByteConvTerms terms = conv_sizes(program, op);
-  terms.weights = constant_data(program.input(op, 1)).contiguous();
+  terms.weights = constant_data(program.input(op, 1));
   terms.scale = scales.scale;
   terms.bias = scales.bias;
   terms.low = scales.low;

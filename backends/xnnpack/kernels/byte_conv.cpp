@@ -72,7 +72,7 @@ struct ByteConv::Packed {
     return parameters() + up_to(tile * int64_t{sizeof(RowParameters)}, kCacheLine);
   }
   int64_t part_bytes() const {
-    const int64_t reals = terms.y_zero ? tile * terms.out() * int64_t{sizeof(float)} : 0;
+    const int64_t reals = terms.y_zero ? tile * terms.out * int64_t{sizeof(float)} : 0;
     return results() + up_to(reals, kCacheLine);
   }
   int64_t tiles() const { return (terms.pixels() + tile - 1) / tile; }
@@ -87,7 +87,7 @@ struct ByteConv::Packed {
 
   int64_t x_bytes() const { return terms.images * terms.x_pixels() * terms.pitch(); }
   int64_t y_bytes() const {
-    return terms.pixels() * terms.out() * (terms.y_zero ? 1 : int64_t{sizeof(float)});
+    return terms.pixels() * terms.out * (terms.y_zero ? 1 : int64_t{sizeof(float)});
   }
 
   void pack_rows(const uint8_t* x, int64_t group, int64_t first, int64_t count,
@@ -100,7 +100,7 @@ struct ByteConv::Packed {
 ByteConv::ByteConv(const ByteConvTerms& terms, pthreadpool_t pool) {
   constexpr int64_t kRowBytes = 1 << 17, kMostRows = 96;  // of a tile: in the second cache
   const int64_t threads = static_cast<int64_t>(pthreadpool_get_threads_count(pool));
-  Packed p = {terms, {}, terms.out() / terms.groups, 0, 0, 0, 1, threads == 1 ? 1 : 4 * threads};
+  Packed p = {terms, {}, terms.out / terms.groups, 0, 0, 0, 1, threads == 1 ? 1 : 4 * threads};
   p.inner = terms.groups == 1 ? terms.pitch() : terms.channels / terms.groups;
   const int64_t depth = terms.taps() * p.inner;
   p.stride = up_to(depth, kGroup);
@@ -120,6 +120,7 @@ ByteConv::ByteConv(const ByteConvTerms& terms, pthreadpool_t pool) {
       up_to(p.out, kTileBlocks * kBlockColumns) / kTileBlocks / kBlockColumns;
   if (terms.groups == 1 && p.tiles() < p.parts)
     p.column_parts = std::min(most_columns, p.parts / p.tiles());
+  p.terms.weights = {};
   packed_ = std::make_shared<const Packed>(std::move(p));
 }
 
@@ -200,7 +201,7 @@ void ByteConv::Packed::run_item(const PixelBytes& x, std::byte* y, int64_t item,
   RowParameters* const parameters = reinterpret_cast<RowParameters*>(scratch + this->parameters());
   if (is_new) fill_parameters(x, first, count, parameters);
   float* const reals = terms.y_zero ? reinterpret_cast<float*>(scratch + results())
-                                    : reinterpret_cast<float*>(y) + first * terms.out();
+                                    : reinterpret_cast<float*>(y) + first * terms.out;
   for (int64_t g = 0; g < terms.groups; ++g) {
     if (!is_pointwise() && (is_new || terms.groups > 1))
       pack_rows(x.bytes, g, first, count, parameters, rows);
@@ -218,7 +219,7 @@ void ByteConv::Packed::run_item(const PixelBytes& x, std::byte* y, int64_t item,
                                  terms.low,
                                  terms.high,
                                  nullptr,
-                                 terms.out()};
+                                 terms.out};
     const int64_t blocks = std::ssize(group.columns.sums) / kBlockColumns,
                   step = up_to((blocks + column_parts - 1) / column_parts, kTileBlocks),
                   block = std::min(item % column_parts * step, blocks),
@@ -227,11 +228,11 @@ void ByteConv::Packed::run_item(const PixelBytes& x, std::byte* y, int64_t item,
     if (!terms.y_zero) continue;
     const int64_t column = g * out + block * kBlockColumns,
                   columns = std::min(block_count * kBlockColumns, out - block * kBlockColumns);
-    int8_t* const bytes = reinterpret_cast<int8_t*>(y) + first * terms.out() + column;
+    int8_t* const bytes = reinterpret_cast<int8_t*>(y) + first * terms.out + column;
     const ByteOutput output = byte_output(1, *terms.y_zero);
-    const bool is_one_run = columns == terms.out();
+    const bool is_one_run = columns == terms.out;
     const int64_t runs = is_one_run ? 1 : count, run = is_one_run ? count * columns : columns;
-    run_vectorised([=, pitch = terms.out()]() __attribute__((always_inline)) {
+    run_vectorised([=, pitch = terms.out]() __attribute__((always_inline)) {
       for (int64_t i = 0; i < runs; ++i)
         round_to_bytes(reals + i * pitch + column, bytes + i * pitch, run, output);
     });
@@ -261,7 +262,7 @@ void ByteConv::run(std::span<const std::byte* const> from, std::byte* to, std::b
     }
   });
   if (p.terms.is_planar)
-    xnnpack::run(Shuffle{p.terms.images, p.terms.y_pixels(), p.terms.out(),
+    xnnpack::run(Shuffle{p.terms.images, p.terms.y_pixels(), p.terms.out,
                          p.terms.y_zero ? size_t{1} : sizeof(float)},
                  y, to);
 }

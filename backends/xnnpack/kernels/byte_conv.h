@@ -25,11 +25,12 @@ struct DepthWindow {
 struct ByteConvTerms {
   int64_t images = 0, channels = 0, depth = 1, height = 0, width = 0;  // of x
   int64_t out_depth = 1, out_height = 0, out_width = 0;
+  int64_t out = 0;  // channels of y
   int64_t groups = 1;
   Window window;
   DepthWindow depth_window;
   bool is_planar = false;    // x and y are row-major, with the channels in front
-  Tensor weights;            // int8 [out, channels / groups, spatial...], zero points 0
+  Tensor weights;  // int8 [out, channels / groups, spatial...], zero points 0; in any memory order
   std::vector<float> scale;  // [out], the weight's times what is known of x's; where y has bytes,
                              // in its steps
   std::vector<float> bias;   // [out], likewise
@@ -37,7 +38,6 @@ struct ByteConvTerms {
   std::optional<int32_t> x_zero;  // nothing: x is a RowLayout with a row for each pixel
   std::optional<int32_t> y_zero;  // of bytes; nothing: floats
 
-  int64_t out() const { return weights.shape()[0]; }
   int64_t taps() const { return depth_window.kernel * window.taps(); }
   // of an image, and of all
   int64_t x_pixels() const { return depth * height * width; }

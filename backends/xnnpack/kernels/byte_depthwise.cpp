@@ -100,6 +100,7 @@ ByteDepthwise::ByteDepthwise(const ByteConvTerms& terms, pthreadpool_t pool) {
                w.pad_left + terms.width);
   p.ring = (w.kernel_height - 1) * w.dilation_height + 1;
   p.parts = threads == 1 ? 1 : std::min(2 * threads, rows);
+  p.terms.weights = {};
   packed_ = std::make_shared<const Packed>(std::move(p));
 }
 
