@@ -92,27 +92,23 @@ bool computes_on_data(const Node& node, const Constants& constants) {
                       [&](const Value* value) { return constants.contains(value); });
 }
 
-// A factor of the product that is picked out of a constant by a computed index, as the experts of a
-// token are; null when there is none.
-const Value* find_picked_weight(const Node& node, const Constants& constants) {
-  if (!is_one_of(node, kProducts)) return nullptr;
+// A factor of the product is picked out of a constant by a computed index, as the experts of a
+// token are.
+bool has_picked_weight(const Node& node, const Constants& constants) {
+  if (!is_one_of(node, kProducts)) return false;
   const std::vector<Value*> inputs = node.inputs();
-  const auto is_picked = [&](const Value* value) {
+  return std::any_of(inputs.begin(), inputs.end(), [&](const Value* value) {
     const Node* pick = value->producer();
     return pick != nullptr && is_one_of(*pick, kPicks) &&
            constants.contains(pick->inputs().front()) && !constants.contains(value);
-  };
-  const auto found = std::find_if(inputs.begin(), inputs.end(), is_picked);
-  return found == inputs.end() ? nullptr : *found;
+  });
 }
 
 std::string reason_for(const Node& node, const ConfigTable::Choice& choice, bool by_mode,
                        const FloatReportArgs& args, const Constants& constants) {
   if (!choice.config) return choice.reason;
   if (args.filter && !args.filter(node)) return "excluded by the filter function";
-  if (const Value* weight = find_picked_weight(node, constants))
-    return fmt::format("its weight %{} is picked from %{} at run time", weight->name(),
-                       weight->producer()->inputs().front()->name());
+  if (has_picked_weight(node, constants)) return "its weights are picked at run time, by index";
   const std::unordered_map<const Node*, std::string>::const_iterator refusal =
       args.state.refusals.find(&node);
   if (refusal != args.state.refusals.end()) return refusal->second;

@@ -102,7 +102,7 @@ TEST_CASE("a product with a weight that is picked at run time says so",
     %p: f32[2,8,3] = aten.index.Tensor(%w, [%i])
     %y: f32[2,5,3] = aten.bmm.default(%x, %p)
     return (%y))";
-  const char* const reason = "its weight %p is picked from %w at run time";
+  const char* const reason = "its weights are picked at run time, by index";
   CHECK(reason_for(annotate_text(text).report, "y") == reason);
   CHECK(reason_for(annotate_for_x86(text).report, "y") == reason);
 }
