@@ -43,6 +43,12 @@ std::vector<const Value*> written_statistics(const Node& node) {
 
 }  // namespace
 
+bool is_in_place(const Node& node) {
+  const std::string base = node.target().substr(0, node.target().rfind('.'));
+  return base.starts_with("aten.") && base.ends_with('_') && !base.ends_with("__") &&
+         !node.inputs().empty();
+}
+
 std::vector<const Value*> aliased_inputs(const Node& node) {
   if (is_cast(node)) return {};
   const std::optional<c10::OperatorHandle> op = find_operator(node.target());

@@ -56,12 +56,6 @@ bool gives_tensors(const Node& node) {
          });
 }
 
-// Writes into its first input, and into nothing else.
-bool is_in_place(const Node& node) {
-  const std::string name = node.target().substr(0, node.target().rfind('.'));
-  return name.ends_with('_') && !name.ends_with("__") && !node.inputs().empty();
-}
-
 bool can_be_folded(const Node& node) {
   return node.target().starts_with("aten.") && !node.is("aten.empty") && !is_quantization(node) &&
          (!has_side_effects(node) || is_in_place(node)) && gives_tensors(node);

@@ -1,4 +1,5 @@
-// Movement in front of a quantization at run time, so that what reads the integers stands behind it.
+// Movement in front of a quantization at run time, so that what reads the integers stands behind
+// it.
 #include "core/base/shape.h"
 #include "lowering/fuse/fuse.h"
 #include "lowering/fuse/program_editor.h"

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
+#include "core/ops/memory.h"
 #include "lowering/import/importer.h"
 #include "lowering/import/steps.h"
 
@@ -118,13 +119,8 @@ constexpr ViewRow kViews[] = {
     {"aten.unfold",           put_nowhere    },
 };
 
-bool writes_in_place(const Node& node) {
-  const std::string base = node.target().substr(0, node.target().rfind('.'));
-  return base.starts_with("aten.") && base.ends_with('_') && !base.ends_with("__");
-}
-
 PutBack find_view(const Node& node) {
-  if (writes_in_place(node)) return put_same;
+  if (is_in_place(node)) return put_same;
   for (const ViewRow& row : kViews)
     if (node.is(row.op)) return row.put;
   return nullptr;
@@ -202,7 +198,7 @@ void Importer::refresh_views(const Node& writer, const Value* root) {
       return is_read_after(*value, writer);
     });
     if (!is_needed) continue;
-    if (writes_in_place(*node))
+    if (is_in_place(*node))
       alias(results.front(), tensor_of(base_of(*node)));
     else
       import_node(*node);
