@@ -258,6 +258,13 @@ bool is_done_by_channel(const Program& program, const ProgramOp& op) {
 #endif
 }
 
+// Whether our own kernel, where the CPU has instructions that XNNPACK's lack, gains more in products
+// than packing costs for each pixel. XNNPACK keeps groups apart in other ways.
+bool gains_by_own_conv(const Program& program, const ProgramOp& op) {
+  constexpr int64_t kLeastProducts = 1 << 12;  // of a pixel
+  return op.integer("groups", 1) == 1 && program.input(op, 1).numel() > kLeastProducts;
+}
+
 // Linears and convolutions on bytes that our own kernels do though XNNPACK has the op: where that
 // is faster, and what only fails when XNNPACK makes it.
 bool prefers_own(const Program& program, const ProgramOp& op) {
@@ -266,7 +273,8 @@ bool prefers_own(const Program& program, const ProgramOp& op) {
       !(is_conv ? check_byte_conv : check_byte_linear)(program, op))
     return false;
   const bool writes_bytes = program.output(op).qparams.has_value();
-  return prefers_byte_linear() || (is_conv && is_done_by_channel(program, op)) ||
+  return (prefers_byte_linear() && (!is_conv || gains_by_own_conv(program, op))) ||
+         (is_conv && is_done_by_channel(program, op)) ||
          (writes_bytes && !takes_requantization_scales(program, op));
 }
 

@@ -7,12 +7,12 @@ const kWordsOfMessage = 5;
 
 // A query as plain words, without the command's name before a message. One that is quoted as a whole
 // stays: that is how to ask for all of its words. Of a message the words alone count: names of
-// nodes and files, and numbers, are other ones on every page.
+// nodes and files, and numbers, are other ones on every page. (Long names are those of options.)
 function plainQuery(text) {
   if (/^\s*"[^"]*"\s*$/.test(text)) return text;
   const words = text.replace(/^\s*octet: /, "").replace(/["“”~^*]/g, " ")
       .replace(/(^|[\s(\[{=,'`])[-+:]+/g, "$1").replace(/:+(?=\s|$)/g, "").trim().split(/\s+/);
-  const said = words.filter(word => !/[\d%_…]|\w\.\w/.test(word));
+  const said = words.filter(word => !/[\d%…]|\w\.\w|^[^_]*(_[^_]*){1,2}$/.test(word));
   return (said.length >= kWordsOfMessage ? said : words).join(" ");
 }
 
