@@ -258,8 +258,8 @@ bool is_done_by_channel(const Program& program, const ProgramOp& op) {
 #endif
 }
 
-// Whether our own kernel, where the CPU has instructions that XNNPACK's lack, gains more in products
-// than packing costs for each pixel. XNNPACK keeps groups apart in other ways.
+// Whether our own kernel, where the CPU has instructions that XNNPACK's lack, gains more in
+// products than packing costs for each pixel. XNNPACK keeps groups apart in other ways.
 bool gains_by_own_conv(const Program& program, const ProgramOp& op) {
   constexpr int64_t kLeastProducts = 1 << 12;  // of a pixel
   return op.integer("groups", 1) == 1 && program.input(op, 1).numel() > kLeastProducts;

@@ -190,8 +190,8 @@ def _race(found):
     ratios = [row.openvino["octet_ms"] / row.openvino["openvino_ms"] for row in raced
               if "failed" not in row.openvino]
     yield from ("## Beside OpenVINO", "")
-    yield (f"int8 of {steps.RACED}, one thread, in turns; OpenVINO's program by NNCF's defaults on "
-           f"the same data. Octet takes at most OpenVINO's time on "
+    yield f"int8 of {steps.RACED}, one thread, in turns; OpenVINO's program by NNCF's defaults on"
+    yield (f"the same data. Octet takes at most OpenVINO's time on "
            f"{sum(ratio <= 1 for ratio in ratios)} of {len(ratios)}.")
     yield from ("", "| model | Octet, ms | OpenVINO, ms | Octet to OpenVINO | SQNR | OpenVINO's |",
                 "|---|---|---|---|---|---|")
