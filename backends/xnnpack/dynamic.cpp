@@ -174,14 +174,10 @@ RowProductTerms row_product_terms(const Program& program, const ProgramOp& op) {
   return terms;
 }
 
-Verdict check_row_linear(const Program& program, const ProgramOp& op) {
+Verdict check_row_product(const Program& program, const ProgramOp& op) {
   return find_row_quantize(program, op) != nullptr
              ? Verdict::accept()
              : Verdict::refuse("its input is not quantized at run time");
-}
-
-Verdict check_pixel_conv(const Program& program, const ProgramOp& op) {
-  return check_row_linear(program, op);
 }
 
 std::vector<OwnStep> row_quantize_steps(const Program& program, const ProgramOp& op,

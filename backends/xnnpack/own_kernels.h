@@ -25,8 +25,7 @@ Verdict check_matmul(const Program& program, const ProgramOp& op);
 Verdict check_byte_linear(const Program& program, const ProgramOp& op);
 Verdict check_byte_conv(const Program& program, const ProgramOp& op);
 Verdict check_byte_conv_3d(const Program& program, const ProgramOp& op);
-Verdict check_row_linear(const Program& program, const ProgramOp& op);
-Verdict check_pixel_conv(const Program& program, const ProgramOp& op);
+Verdict check_row_product(const Program& program, const ProgramOp& op);
 Verdict check_own_recurrent(const Program& program, const ProgramOp& op);
 
 std::vector<OwnStep> float_map_steps(const Program& program, const ProgramOp& op,

@@ -17,12 +17,10 @@ namespace {
 
 constexpr int64_t kCacheLine = 64;
 
-int64_t up_to(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
-
-// Of one group: [out, taps, inner], with zeros where inner is more than the weights have.
-std::vector<int8_t> rows_of_weights(const ByteConvTerms& terms, int64_t group, int64_t out,
-                                    int64_t inner) {
-  const Tensor weights = as_channels_last(terms.weights);
+// Of one group: [out, taps, inner], with zeros where inner is more than the weights have, which are
+// channels-last.
+std::vector<int8_t> rows_of_weights(const ByteConvTerms& terms, const Tensor& weights,
+                                    int64_t group, int64_t out, int64_t inner) {
   const int64_t channels = terms.channels / terms.groups, taps = out * terms.taps();
   const int8_t* const from = weights.data<int8_t>() + group * taps * channels;
   std::vector<int8_t> rows(static_cast<size_t>(taps * inner));
@@ -67,13 +65,13 @@ struct ByteConv::Packed {
   int64_t column_parts;
   int64_t parts;  // each has its scratch memory: rows, their parameters, sums as floats
 
-  int64_t parameters() const { return up_to(tile * stride, kCacheLine); }
+  int64_t parameters() const { return round_up(tile * stride, kCacheLine); }
   int64_t results() const {
-    return parameters() + up_to(tile * int64_t{sizeof(RowParameters)}, kCacheLine);
+    return parameters() + round_up(tile * int64_t{sizeof(RowParameters)}, kCacheLine);
   }
   int64_t part_bytes() const {
     const int64_t reals = terms.y_zero ? tile * terms.out * int64_t{sizeof(float)} : 0;
-    return results() + up_to(reals, kCacheLine);
+    return results() + round_up(reals, kCacheLine);
   }
   int64_t tiles() const { return (terms.pixels() + tile - 1) / tile; }
 
@@ -103,12 +101,14 @@ ByteConv::ByteConv(const ByteConvTerms& terms, pthreadpool_t pool) {
   Packed p = {terms, {}, terms.out / terms.groups, 0, 0, 0, 1, threads == 1 ? 1 : 4 * threads};
   p.inner = terms.groups == 1 ? terms.pitch() : terms.channels / terms.groups;
   const int64_t depth = terms.taps() * p.inner;
-  p.stride = up_to(depth, kGroup);
+  p.stride = round_up(depth, kGroup);
   p.tile = std::clamp(kRowBytes / p.stride / kTileRows * kTileRows, kTileRows, kMostRows);
-  p.tile = std::min(p.tile, up_to(terms.pixels(), kTileRows));
+  p.tile = std::min(p.tile, round_up(terms.pixels(), kTileRows));
+  const Tensor weights = as_channels_last(terms.weights);
   for (int64_t g = 0; g < terms.groups; ++g) {
     Group group = {
-        pack_columns(rows_of_weights(terms, g, p.out, p.inner).data(), p.out, depth, p.stride),
+        pack_columns(rows_of_weights(terms, weights, g, p.out, p.inner).data(), p.out, depth,
+                     p.stride),
         {terms.scale.begin() + g * p.out, terms.scale.begin() + (g + 1) * p.out},
         {terms.bias.begin() + g * p.out,  terms.bias.begin() + (g + 1) * p.out }
     };
@@ -117,7 +117,7 @@ ByteConv::ByteConv(const ByteConvTerms& terms, pthreadpool_t pool) {
     p.groups.push_back(std::move(group));
   }
   const int64_t most_columns =
-      up_to(p.out, kTileBlocks * kBlockColumns) / kTileBlocks / kBlockColumns;
+      round_up(p.out, kTileBlocks * kBlockColumns) / kTileBlocks / kBlockColumns;
   if (terms.groups == 1 && p.tiles() < p.parts)
     p.column_parts = std::min(most_columns, p.parts / p.tiles());
   p.terms.weights = {};
@@ -126,7 +126,7 @@ ByteConv::ByteConv(const ByteConvTerms& terms, pthreadpool_t pool) {
 
 size_t ByteConv::scratch_bytes() const {
   const Packed& p = *packed_;
-  return static_cast<size_t>(p.parts * p.part_bytes() + up_to(p.x_bytes(), kCacheLine) +
+  return static_cast<size_t>(p.parts * p.part_bytes() + round_up(p.x_bytes(), kCacheLine) +
                              (p.terms.is_planar ? p.y_bytes() : 0));
 }
 
@@ -221,7 +221,7 @@ void ByteConv::Packed::run_item(const PixelBytes& x, std::byte* y, int64_t item,
                                  nullptr,
                                  terms.out};
     const int64_t blocks = std::ssize(group.columns.sums) / kBlockColumns,
-                  step = up_to((blocks + column_parts - 1) / column_parts, kTileBlocks),
+                  step = round_up((blocks + column_parts - 1) / column_parts, kTileBlocks),
                   block = std::min(item % column_parts * step, blocks),
                   block_count = std::min(step, blocks - block);
     best_row_kernel().run(view, 0, count, block, block_count);
@@ -244,7 +244,7 @@ void ByteConv::run(std::span<const std::byte* const> from, std::byte* to, std::b
   const Packed& p = *packed_;
   PixelBytes x = pixel_bytes(p.terms, from[0]);
   std::byte* const copy = scratch + p.parts * p.part_bytes();
-  std::byte* const y = p.terms.is_planar ? copy + up_to(p.x_bytes(), kCacheLine) : to;
+  std::byte* const y = p.terms.is_planar ? copy + round_up(p.x_bytes(), kCacheLine) : to;
   const bool flips = x.is_signed != (best_row_kernel().lowest < 0);
   if (p.terms.is_planar)
     xnnpack::run(Shuffle{p.terms.images, p.terms.channels, p.terms.x_pixels(), 1, flips}, from[0],

@@ -16,8 +16,6 @@ constexpr int64_t kLanes = 16;
 constexpr int64_t kPixels = 4;  // of y that share the loads of weights
 using Lanes [[gnu::vector_size(kLanes * sizeof(float)), gnu::aligned(4), gnu::may_alias]] = float;
 
-int64_t in_lanes(int64_t channels) { return (channels + kLanes - 1) / kLanes * kLanes; }
-
 // Of a row of pixels; those behind it stay as they are.
 template <typename T>
 [[gnu::always_inline]] inline void bytes_to_floats(const T* bytes, float* reals, int64_t pixels,
@@ -73,7 +71,7 @@ struct ByteDepthwise::Packed {
   int64_t windows() const { return ring_floats() + kPixels * channels; }
   int64_t part_floats() const {
     constexpr int64_t kPointer = sizeof(const float*) / sizeof(float);
-    return windows() + in_lanes(terms.window.kernel_height * kPointer);
+    return windows() + round_up(terms.window.kernel_height * kPointer, kLanes);
   }
 
   void convert_row(const PixelBytes& x, int64_t image, int64_t iy, int32_t zero, float* to) const;
@@ -86,7 +84,7 @@ ByteDepthwise::ByteDepthwise(const ByteConvTerms& terms, pthreadpool_t pool) {
   const Window& w = terms.window;
   const int64_t threads = static_cast<int64_t>(pthreadpool_get_threads_count(pool)),
                 rows = terms.images * terms.out_height, taps = w.taps(),
-                lanes = in_lanes(terms.channels);
+                lanes = round_up(terms.channels, kLanes);
   Packed p = {terms, {}, terms.scale, terms.bias, lanes, 0, 0, 0};
   p.scale.resize(static_cast<size_t>(lanes));
   p.bias.resize(static_cast<size_t>(lanes));

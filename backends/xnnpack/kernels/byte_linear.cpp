@@ -10,12 +10,6 @@
 #include "backends/xnnpack/kernels/parts.h"
 
 namespace octet::xnnpack {
-namespace {
-
-int64_t whole(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
-
-}  // namespace
-
 struct ByteLinear::Packed {
   int64_t rows, in, out, stride;
   int32_t x_zero;
@@ -26,9 +20,9 @@ struct ByteLinear::Packed {
   std::optional<int32_t> y_zero;
 
   // the scratch memory: rows, their parameters, sums as floats
-  int64_t parameters() const { return whole(rows * stride, 64); }
+  int64_t parameters() const { return round_up(rows * stride, 64); }
   int64_t results() const {
-    return parameters() + whole(rows * static_cast<int64_t>(sizeof(RowParameters)), 64);
+    return parameters() + round_up(rows * static_cast<int64_t>(sizeof(RowParameters)), 64);
   }
   int64_t end() const {
     return results() + (y_zero ? rows * out * static_cast<int64_t>(sizeof(float)) : 0);
@@ -37,7 +31,7 @@ struct ByteLinear::Packed {
 
 ByteLinear::ByteLinear(const ByteLinearTerms& terms) {
   const int64_t out = terms.weights.shape()[0], in = terms.weights.shape()[1],
-                stride = whole(in, kGroup);
+                stride = round_up(in, kGroup);
   const Tensor weights = terms.weights.contiguous();
   Packed packed = {terms.rows,  in,           out,
                    stride,      terms.x_zero, pack_columns(weights.data<int8_t>(), out, in, stride),

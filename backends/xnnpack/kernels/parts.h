@@ -7,6 +7,9 @@
 
 namespace octet::xnnpack {
 
+// The next multiple of `step`.
+constexpr int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
+
 // Calls body(first, last) on parts of [0, count) of at most `part` each. pool: null for one thread.
 template <typename Body>
 void for_parts(pthreadpool_t pool, int64_t count, int64_t part, const Body& body) {

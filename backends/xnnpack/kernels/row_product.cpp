@@ -1,15 +1,10 @@
 // The product as our own: for releases of XNNPACK whose integer products write 8 bits only.
 #include "backends/xnnpack/kernels/row_product.h"
 
+#include "backends/xnnpack/kernels/parts.h"
 #include "backends/xnnpack/kernels/row_kernels.h"
 
 namespace octet::xnnpack {
-namespace {
-
-int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
-
-}  // namespace
-
 struct RowProduct::Packed {
   RowLayout rows;
   int64_t out;
