@@ -45,7 +45,7 @@ OwnOrders own_orders(const Program& program, const ProgramOp& op);
 using OwnKernel =
     std::variant<StridedCopy, ByteSoftmax, RowQuantization, RowFakeQuantization, RowProduct,
                  FloatMap, FloatSoftmax, LayerNorm, ChannelAffine, Reduction, FloatProduct,
-                 ByteProduct, ByteLinear, ByteConv, ByteDepthwise, ImageResize, Rotary, Recurrent>;
+                 ByteProduct, ByteLinear, ByteConv, ImageResize, Rotary, Recurrent>;
 
 // Some inputs of the op, and what is done with their elements.
 struct OwnStep {

@@ -12,14 +12,6 @@
 namespace octet::xnnpack {
 namespace {
 
-// Of 8-bit values with constant weights: y = clamp(sum * scale + bias).
-struct ByteScales {
-  std::vector<float> scale;       // of each output; where y has bytes, in its steps
-  std::vector<float> bias;        // likewise
-  float low, high;                // likewise
-  std::optional<int32_t> y_zero;  // of bytes
-};
-
 float at_or_first(const std::vector<float>& values, size_t i) {
   return values.size() == 1 ? values[0] : values.at(i);
 }
@@ -127,18 +119,6 @@ ByteConvTerms conv_sizes(const Program& program, const ProgramOp& op) {
   return terms;
 }
 
-std::vector<OwnStep> conv_steps(const ByteConvTerms& terms, pthreadpool_t pool) {
-  const bool is_depthwise =
-      terms.groups == terms.channels && terms.groups == terms.out && !terms.is_planar;
-  if (is_depthwise && ByteDepthwise::is_exact(terms.window.taps()))
-    return {
-        {{0}, ByteDepthwise(terms, pool)}
-    };
-  return {
-      {{0}, ByteConv(terms, pool)}
-  };
-}
-
 }  // namespace
 
 Verdict check_byte_linear(const Program& program, const ProgramOp& op) {
@@ -156,18 +136,10 @@ Verdict check_byte_linear(const Program& program, const ProgramOp& op) {
 std::vector<OwnStep> byte_linear_steps(const Program& program, const ProgramOp& op,
                                        std::span<const Order>, Order, pthreadpool_t) {
   const ProgramTensor& x = program.input(op, 0);
-  const ByteScales scales = byte_scales(program, op);
-  ByteLinearTerms terms;
-  terms.rows = x.numel() / x.shape.back();
-  terms.x_zero = signed_zero_point(x);
-  terms.weights = constant_data(program.input(op, 1)).contiguous();
-  terms.scale = scales.scale;
-  terms.bias = scales.bias;
-  terms.low = scales.low;
-  terms.high = scales.high;
-  terms.y_zero = scales.y_zero;
   return {
-      {{0}, ByteLinear(terms)}
+      {{0},
+       ByteLinear({x.numel() / x.shape.back(), signed_zero_point(x),
+                   constant_data(program.input(op, 1)).contiguous(), byte_scales(program, op)})}
   };
 }
 
@@ -205,16 +177,13 @@ Verdict check_byte_conv_3d(const Program& program, const ProgramOp& op) {
 
 std::vector<OwnStep> byte_conv_steps(const Program& program, const ProgramOp& op,
                                      std::span<const Order>, Order, pthreadpool_t pool) {
-  const ByteScales scales = byte_scales(program, op);
   ByteConvTerms terms = conv_sizes(program, op);
   terms.weights = constant_data(program.input(op, 1));
-  terms.scale = scales.scale;
-  terms.bias = scales.bias;
-  terms.low = scales.low;
-  terms.high = scales.high;
+  terms.scales = byte_scales(program, op);
   terms.x_zero = signed_zero_point(program.input(op, 0));
-  terms.y_zero = scales.y_zero;
-  return conv_steps(terms, pool);
+  return {
+      {{0}, ByteConv(terms, pool)}
+  };
 }
 
 std::vector<OwnStep> pixel_conv_steps(const Program& program, const ProgramOp& op,
@@ -222,11 +191,10 @@ std::vector<OwnStep> pixel_conv_steps(const Program& program, const ProgramOp& o
   const RowProductTerms product = row_product_terms(program, op);
   ByteConvTerms terms = conv_sizes(program, op);
   terms.weights = product.weights.values;
-  terms.scale = product.weights.scale;
-  terms.bias = product.bias;
-  terms.low = product.low;
-  terms.high = product.high;
-  return conv_steps(terms, pool);
+  terms.scales = {product.weights.scale, product.bias, product.low, product.high, {}};
+  return {
+      {{0}, ByteConv(terms, pool)}
+  };
 }
 
 }  // namespace octet::xnnpack

@@ -1,13 +1,13 @@
-// See the header. The windows of some pixels of y become rows, which the loops of row_kernels.h
+// See byte_conv.h. The windows of some pixels of y become rows, which the loops of row_kernels.h
 // multiply.
-#include "backends/xnnpack/kernels/byte_conv.h"
+#include "backends/xnnpack/kernels/byte_conv_method.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "backends/common/byte_rounding.h"
 #include "backends/common/vectorised.h"
 #include "backends/xnnpack/form.h"
+#include "backends/xnnpack/kernels/byte_rows.h"
 #include "backends/xnnpack/kernels/parts.h"
 #include "backends/xnnpack/kernels/row_kernels.h"
 #include "lowering/program/filter_order.h"
@@ -45,32 +45,26 @@ struct Group {
   std::vector<float> scale, bias;
 };
 
-}  // namespace
-
-PixelBytes pixel_bytes(const ByteConvTerms& terms, const std::byte* from) {
-  const uint8_t* bytes = reinterpret_cast<const uint8_t*>(from);
-  if (terms.x_zero) return {bytes, true, nullptr, *terms.x_zero};
-  const RowLayout layout = {terms.images * terms.x_pixels(), terms.channels};
-  return {bytes + layout.values(), lowest_byte() < 0, reinterpret_cast<const RowParameters*>(from),
-          0};
-}
-
-struct ByteConv::Packed {
+struct WindowConv : ByteConvMethod {
   ByteConvTerms terms;
   std::vector<Group> groups;
   int64_t out;     // of a group
   int64_t inner;   // bytes of a tap in a row
   int64_t stride;  // of rows
   int64_t tile;    // pixels of y that are done together
-  int64_t column_parts;
+  int64_t column_parts = 1;
   int64_t parts;  // each has its scratch memory: rows, their parameters, sums as floats
+
+  WindowConv(const ByteConvTerms& given, pthreadpool_t pool);
+  size_t scratch_bytes() const override;
+  void run(PixelBytes x, std::byte* to, std::byte* scratch, pthreadpool_t pool) const override;
 
   int64_t parameters() const { return round_up(tile * stride, kCacheLine); }
   int64_t results() const {
     return parameters() + round_up(tile * int64_t{sizeof(RowParameters)}, kCacheLine);
   }
   int64_t part_bytes() const {
-    const int64_t reals = terms.y_zero ? tile * terms.out * int64_t{sizeof(float)} : 0;
+    const int64_t reals = terms.scales.y_zero ? tile * terms.out * int64_t{sizeof(float)} : 0;
     return results() + round_up(reals, kCacheLine);
   }
   int64_t tiles() const { return (terms.pixels() + tile - 1) / tile; }
@@ -85,7 +79,7 @@ struct ByteConv::Packed {
 
   int64_t x_bytes() const { return terms.images * terms.x_pixels() * terms.pitch(); }
   int64_t y_bytes() const {
-    return terms.pixels() * terms.out * (terms.y_zero ? 1 : int64_t{sizeof(float)});
+    return terms.pixels() * terms.out * (terms.scales.y_zero ? 1 : int64_t{sizeof(float)});
   }
 
   void pack_rows(const uint8_t* x, int64_t group, int64_t first, int64_t count,
@@ -95,44 +89,42 @@ struct ByteConv::Packed {
                 int64_t& packed_tile) const;
 };
 
-ByteConv::ByteConv(const ByteConvTerms& terms, pthreadpool_t pool) {
+WindowConv::WindowConv(const ByteConvTerms& given, pthreadpool_t pool)
+    : terms(given), out(given.out / given.groups) {
   constexpr int64_t kRowBytes = 1 << 17, kMostRows = 96;  // of a tile: in the second cache
   const int64_t threads = static_cast<int64_t>(pthreadpool_get_threads_count(pool));
-  Packed p = {terms, {}, terms.out / terms.groups, 0, 0, 0, 1, threads == 1 ? 1 : 4 * threads};
-  p.inner = terms.groups == 1 ? terms.pitch() : terms.channels / terms.groups;
-  const int64_t depth = terms.taps() * p.inner;
-  p.stride = round_up(depth, kGroup);
-  p.tile = std::clamp(kRowBytes / p.stride / kTileRows * kTileRows, kTileRows, kMostRows);
-  p.tile = std::min(p.tile, round_up(terms.pixels(), kTileRows));
+  parts = threads == 1 ? 1 : 4 * threads;
+  inner = terms.groups == 1 ? terms.pitch() : terms.channels / terms.groups;
+  const int64_t depth = terms.taps() * inner;
+  stride = round_up(depth, kGroup);
+  tile = std::clamp(kRowBytes / stride / kTileRows * kTileRows, kTileRows, kMostRows);
+  tile = std::min(tile, round_up(terms.pixels(), kTileRows));
   const Tensor weights = as_channels_last(terms.weights);
+  const std::vector<float>&scale = terms.scales.scale, &bias = terms.scales.bias;
   for (int64_t g = 0; g < terms.groups; ++g) {
     Group group = {
-        pack_columns(rows_of_weights(terms, weights, g, p.out, p.inner).data(), p.out, depth,
-                     p.stride),
-        {terms.scale.begin() + g * p.out, terms.scale.begin() + (g + 1) * p.out},
-        {terms.bias.begin() + g * p.out,  terms.bias.begin() + (g + 1) * p.out }
+        pack_columns(rows_of_weights(terms, weights, g, out, inner).data(), out, depth, stride),
+        {scale.begin() + g * out, scale.begin() + (g + 1) * out},
+        {bias.begin() + g * out,  bias.begin() + (g + 1) * out }
     };
     group.scale.resize(group.columns.sums.size());
     group.bias.resize(group.columns.sums.size());
-    p.groups.push_back(std::move(group));
+    groups.push_back(std::move(group));
   }
   const int64_t most_columns =
-      round_up(p.out, kTileBlocks * kBlockColumns) / kTileBlocks / kBlockColumns;
-  if (terms.groups == 1 && p.tiles() < p.parts)
-    p.column_parts = std::min(most_columns, p.parts / p.tiles());
-  p.terms.weights = {};
-  packed_ = std::make_shared<const Packed>(std::move(p));
+      round_up(out, kTileBlocks * kBlockColumns) / kTileBlocks / kBlockColumns;
+  if (terms.groups == 1 && tiles() < parts) column_parts = std::min(most_columns, parts / tiles());
+  terms.weights = {};
 }
 
-size_t ByteConv::scratch_bytes() const {
-  const Packed& p = *packed_;
-  return static_cast<size_t>(p.parts * p.part_bytes() + round_up(p.x_bytes(), kCacheLine) +
-                             (p.terms.is_planar ? p.y_bytes() : 0));
+size_t WindowConv::scratch_bytes() const {
+  return static_cast<size_t>(parts * part_bytes() + round_up(x_bytes(), kCacheLine) +
+                             (terms.is_planar ? y_bytes() : 0));
 }
 
 // The windows of neighbouring pixels of y.
-void ByteConv::Packed::pack_rows(const uint8_t* x, int64_t group, int64_t first, int64_t count,
-                                 const RowParameters* parameters, uint8_t* to) const {
+void WindowConv::pack_rows(const uint8_t* x, int64_t group, int64_t first, int64_t count,
+                           const RowParameters* parameters, uint8_t* to) const {
   const Window& w = terms.window;
   const DepthWindow& d = terms.depth_window;
   const int64_t pitch = terms.pitch(), row_bytes = w.kernel_width * inner,
@@ -178,8 +170,8 @@ void ByteConv::Packed::pack_rows(const uint8_t* x, int64_t group, int64_t first,
   }
 }
 
-void ByteConv::Packed::fill_parameters(const PixelBytes& x, int64_t first, int64_t count,
-                                       RowParameters* to) const {
+void WindowConv::fill_parameters(const PixelBytes& x, int64_t first, int64_t count,
+                                 RowParameters* to) const {
   for (int64_t i = 0; i < count;) {
     const int64_t image = (first + i) / terms.y_pixels(),
                   some = std::min(count - i, (image + 1) * terms.y_pixels() - first - i);
@@ -192,16 +184,16 @@ void ByteConv::Packed::fill_parameters(const PixelBytes& x, int64_t first, int64
 }
 
 // A tile of pixels, and a part of the columns.
-void ByteConv::Packed::run_item(const PixelBytes& x, std::byte* y, int64_t item, std::byte* scratch,
-                                int64_t& packed_tile) const {
+void WindowConv::run_item(const PixelBytes& x, std::byte* y, int64_t item, std::byte* scratch,
+                          int64_t& packed_tile) const {
   const int64_t first = item / column_parts * tile, count = std::min(tile, terms.pixels() - first);
   const bool is_new = packed_tile != first;
   packed_tile = first;
   uint8_t* const rows = reinterpret_cast<uint8_t*>(scratch);
   RowParameters* const parameters = reinterpret_cast<RowParameters*>(scratch + this->parameters());
   if (is_new) fill_parameters(x, first, count, parameters);
-  float* const reals = terms.y_zero ? reinterpret_cast<float*>(scratch + results())
-                                    : reinterpret_cast<float*>(y) + first * terms.out;
+  float* const reals = terms.scales.y_zero ? reinterpret_cast<float*>(scratch + results())
+                                           : reinterpret_cast<float*>(y) + first * terms.out;
   for (int64_t g = 0; g < terms.groups; ++g) {
     if (!is_pointwise() && (is_new || terms.groups > 1))
       pack_rows(x.bytes, g, first, count, parameters, rows);
@@ -216,55 +208,61 @@ void ByteConv::Packed::run_item(const PixelBytes& x, std::byte* y, int64_t item,
                                  group.bias.data(),
                                  reals + g * out,
                                  out,
-                                 terms.low,
-                                 terms.high,
+                                 terms.scales.low,
+                                 terms.scales.high,
                                  nullptr,
                                  terms.out};
     const int64_t blocks = std::ssize(group.columns.sums) / kBlockColumns,
                   step = round_up((blocks + column_parts - 1) / column_parts, kTileBlocks),
-                  block = std::min(item % column_parts * step, blocks),
-                  block_count = std::min(step, blocks - block);
-    best_row_kernel().run(view, 0, count, block, block_count);
-    if (!terms.y_zero) continue;
-    const int64_t column = g * out + block * kBlockColumns,
-                  columns = std::min(block_count * kBlockColumns, out - block * kBlockColumns);
-    int8_t* const bytes = reinterpret_cast<int8_t*>(y) + first * terms.out + column;
-    const ByteOutput output = byte_output(1, *terms.y_zero);
-    const bool is_one_run = columns == terms.out;
-    const int64_t runs = is_one_run ? 1 : count, run = is_one_run ? count * columns : columns;
-    run_vectorised([=, pitch = terms.out]() __attribute__((always_inline)) {
-      for (int64_t i = 0; i < runs; ++i)
-        round_to_bytes(reals + i * pitch + column, bytes + i * pitch, run, output);
-    });
+                  block = std::min(item % column_parts * step, blocks);
+    multiply_rows(view, 0, count, block, std::min(step, blocks - block), terms.scales.y_zero,
+                  reinterpret_cast<int8_t*>(y) + first * terms.out + g * out);
   }
 }
 
-void ByteConv::run(std::span<const std::byte* const> from, std::byte* to, std::byte* scratch,
-                   pthreadpool_t pool) const {
-  const Packed& p = *packed_;
-  PixelBytes x = pixel_bytes(p.terms, from[0]);
-  std::byte* const copy = scratch + p.parts * p.part_bytes();
-  std::byte* const y = p.terms.is_planar ? copy + round_up(p.x_bytes(), kCacheLine) : to;
+void WindowConv::run(PixelBytes x, std::byte* to, std::byte* scratch, pthreadpool_t pool) const {
+  std::byte* const copy = scratch + parts * part_bytes();
+  std::byte* const y = terms.is_planar ? copy + round_up(x_bytes(), kCacheLine) : to;
   const bool flips = x.is_signed != (best_row_kernel().lowest < 0);
-  if (p.terms.is_planar)
-    xnnpack::run(Shuffle{p.terms.images, p.terms.channels, p.terms.x_pixels(), 1, flips}, from[0],
-                 copy);
+  if (terms.is_planar)
+    xnnpack::run(Shuffle{terms.images, terms.channels, terms.x_pixels(), 1, flips},
+                 reinterpret_cast<const std::byte*>(x.bytes), copy);
   else if (flips)
-    flip_bytes(x.bytes, p.x_bytes(), reinterpret_cast<uint8_t*>(copy), pool);
-  if (p.terms.is_planar || flips) x.bytes = reinterpret_cast<const uint8_t*>(copy);
+    flip_bytes(x.bytes, x_bytes(), reinterpret_cast<uint8_t*>(copy), pool);
+  if (terms.is_planar || flips) x.bytes = reinterpret_cast<const uint8_t*>(copy);
   if (flips) x.zero += x.is_signed ? 128 : -128;
-  const int64_t items = p.tiles() * p.column_parts;
-  for_parts(pool, p.parts, 1, [&](int64_t first, int64_t last) {
+  const int64_t items = tiles() * column_parts;
+  for_parts(pool, parts, 1, [&](int64_t first, int64_t last) {
     for (int64_t part = first; part < last; ++part) {
       int64_t packed_tile = -1;
-      for (int64_t item = part * items / p.parts; item < (part + 1) * items / p.parts; ++item)
-        p.run_item(x, y, item, scratch + part * p.part_bytes(), packed_tile);
+      for (int64_t item = part * items / parts; item < (part + 1) * items / parts; ++item)
+        run_item(x, y, item, scratch + part * part_bytes(), packed_tile);
     }
   });
-  if (p.terms.is_planar)
-    xnnpack::run(Shuffle{p.terms.images, p.terms.y_pixels(), p.terms.out,
-                         p.terms.y_zero ? size_t{1} : sizeof(float)},
+  if (terms.is_planar)
+    xnnpack::run(Shuffle{terms.images, terms.y_pixels(), terms.out,
+                         terms.scales.y_zero ? size_t{1} : sizeof(float)},
                  y, to);
+}
+
+}  // namespace
+
+ByteConv::ByteConv(const ByteConvTerms& terms, pthreadpool_t pool)
+    : pixels_{terms.images * terms.x_pixels(), terms.channels},
+      x_zero_(terms.x_zero),
+      method_(find_depthwise(terms, pool)) {
+  if (method_ == nullptr) method_ = std::make_shared<const WindowConv>(terms, pool);
+}
+
+size_t ByteConv::scratch_bytes() const { return method_->scratch_bytes(); }
+
+void ByteConv::run(std::span<const std::byte* const> from, std::byte* to, std::byte* scratch,
+                   pthreadpool_t pool) const {
+  const uint8_t* const bytes = reinterpret_cast<const uint8_t*>(from[0]);
+  const PixelBytes x = x_zero_ ? PixelBytes{bytes, true, nullptr, *x_zero_}
+                               : PixelBytes{bytes + pixels_.values(), lowest_byte() < 0,
+                                            reinterpret_cast<const RowParameters*>(from[0]), 0};
+  method_->run(x, to, scratch, pool);
 }
 
 }  // namespace octet::xnnpack

@@ -5,9 +5,8 @@
 
 #include "backends/common/byte_rounding.h"
 #include "backends/common/vectorised.h"
-#include "backends/xnnpack/kernels/byte_conv.h"
+#include "backends/xnnpack/kernels/byte_conv_method.h"
 #include "backends/xnnpack/kernels/parts.h"
-#include "backends/xnnpack/kernels/row_product.h"
 
 namespace octet::xnnpack {
 namespace {
@@ -56,9 +55,7 @@ template <int64_t kCount>
   for (int64_t i = 0; i < kCount; ++i) sums[i] = sum[i];
 }
 
-}  // namespace
-
-struct ByteDepthwise::Packed {
+struct DepthwiseConv : ByteConvMethod {
   ByteConvTerms terms;
   std::vector<float> weights;      // [taps, channels]
   std::vector<float> scale, bias;  // these three: of whole lanes
@@ -74,40 +71,44 @@ struct ByteDepthwise::Packed {
     return windows() + round_up(terms.window.kernel_height * kPointer, kLanes);
   }
 
+  DepthwiseConv(const ByteConvTerms& given, pthreadpool_t pool);
+  size_t scratch_bytes() const override;
+  void run(PixelBytes x, std::byte* to, std::byte* scratch, pthreadpool_t pool) const override;
   void convert_row(const PixelBytes& x, int64_t image, int64_t iy, int32_t zero, float* to) const;
   void run_row(const Reach& reach, float factor, float* reals, std::byte* y) const;
   void run_rows(const PixelBytes& x, std::byte* y, int64_t first, int64_t last,
                 float* scratch) const;
 };
 
-ByteDepthwise::ByteDepthwise(const ByteConvTerms& terms, pthreadpool_t pool) {
+DepthwiseConv::DepthwiseConv(const ByteConvTerms& given, pthreadpool_t pool)
+    : terms(given),
+      scale(given.scales.scale),
+      bias(given.scales.bias),
+      channels(round_up(given.channels, kLanes)) {
   const Window& w = terms.window;
   const int64_t threads = static_cast<int64_t>(pthreadpool_get_threads_count(pool)),
-                rows = terms.images * terms.out_height, taps = w.taps(),
-                lanes = round_up(terms.channels, kLanes);
-  Packed p = {terms, {}, terms.scale, terms.bias, lanes, 0, 0, 0};
-  p.scale.resize(static_cast<size_t>(lanes));
-  p.bias.resize(static_cast<size_t>(lanes));
-  p.weights.resize(static_cast<size_t>(taps * lanes));
-  const Tensor weights = terms.weights.contiguous();
+                rows = terms.images * terms.out_height, taps = w.taps();
+  scale.resize(static_cast<size_t>(channels));
+  bias.resize(static_cast<size_t>(channels));
+  weights.resize(static_cast<size_t>(taps * channels));
+  const Tensor filter = terms.weights.contiguous();
   for (int64_t c = 0; c < terms.channels; ++c)
     for (int64_t t = 0; t < taps; ++t)
-      p.weights[static_cast<size_t>(t * lanes + c)] = weights.data<int8_t>()[c * taps + t];
-  p.row_pixels =
+      weights[static_cast<size_t>(t * channels + c)] = filter.data<int8_t>()[c * taps + t];
+  row_pixels =
       std::max((terms.out_width - 1) * w.stride_width + (w.kernel_width - 1) * w.dilation_width + 1,
                w.pad_left + terms.width);
-  p.ring = (w.kernel_height - 1) * w.dilation_height + 1;
-  p.parts = threads == 1 ? 1 : std::min(2 * threads, rows);
-  p.terms.weights = {};
-  packed_ = std::make_shared<const Packed>(std::move(p));
+  ring = (w.kernel_height - 1) * w.dilation_height + 1;
+  parts = threads == 1 ? 1 : std::min(2 * threads, rows);
+  terms.weights = {};
 }
 
-size_t ByteDepthwise::scratch_bytes() const {
-  return static_cast<size_t>(packed_->parts * packed_->part_floats()) * sizeof(float);
+size_t DepthwiseConv::scratch_bytes() const {
+  return static_cast<size_t>(parts * part_floats()) * sizeof(float);
 }
 
-void ByteDepthwise::Packed::convert_row(const PixelBytes& x, int64_t image, int64_t iy,
-                                        int32_t zero, float* to) const {
+void DepthwiseConv::convert_row(const PixelBytes& x, int64_t image, int64_t iy, int32_t zero,
+                                float* to) const {
   const uint8_t* const bytes = x.bytes + (image * terms.height + iy) * terms.width * terms.pitch();
   float* const reals = to + terms.window.pad_left * channels;
   run_vectorised([=, pixels = terms.width, count = terms.channels, pitch = terms.pitch(),
@@ -121,12 +122,12 @@ void ByteDepthwise::Packed::convert_row(const PixelBytes& x, int64_t image, int6
 }
 
 // y: of the row's first pixel.
-void ByteDepthwise::Packed::run_row(const Reach& reach, float factor, float* reals,
-                                    std::byte* y) const {
-  const ByteOutput output = byte_output(1, terms.y_zero.value_or(0));
-  run_vectorised([=, this, pixels = terms.out_width, out = terms.channels, low = terms.low,
-                  high = terms.high, scales = scale.data(), biases = bias.data(), lanes = channels,
-                  is_byte = terms.y_zero.has_value()]() __attribute__((always_inline)) {
+void DepthwiseConv::run_row(const Reach& reach, float factor, float* reals, std::byte* y) const {
+  const ByteOutput output = byte_output(1, terms.scales.y_zero.value_or(0));
+  run_vectorised([=, this, pixels = terms.out_width, out = terms.channels, low = terms.scales.low,
+                  high = terms.scales.high, scales = scale.data(), biases = bias.data(),
+                  lanes = channels,
+                  is_byte = terms.scales.y_zero.has_value()]() __attribute__((always_inline)) {
     for (int64_t first = 0; first < pixels; first += kPixels) {
       const int64_t count = std::min(kPixels, pixels - first);
       for (int64_t c = 0; c < lanes; c += kLanes) {
@@ -156,12 +157,12 @@ void ByteDepthwise::Packed::run_row(const Reach& reach, float factor, float* rea
 }
 
 // Rows of y, of all images one behind the other.
-void ByteDepthwise::Packed::run_rows(const PixelBytes& x, std::byte* y, int64_t first, int64_t last,
-                                     float* scratch) const {
+void DepthwiseConv::run_rows(const PixelBytes& x, std::byte* y, int64_t first, int64_t last,
+                             float* scratch) const {
   const Window& w = terms.window;
   std::fill_n(scratch, ring_floats(), 0.0f);  // the padding
   const int64_t row_floats = row_pixels * channels,
-                element = terms.y_zero ? 1 : int64_t{sizeof(float)};
+                element = terms.scales.y_zero ? 1 : int64_t{sizeof(float)};
   const float** const rows = reinterpret_cast<const float**>(scratch + windows());
   const Reach reach = {rows,
                        w.kernel_height,
@@ -191,16 +192,23 @@ void ByteDepthwise::Packed::run_rows(const PixelBytes& x, std::byte* y, int64_t 
   }
 }
 
-void ByteDepthwise::run(std::span<const std::byte* const> from, std::byte* to, std::byte* scratch,
-                        pthreadpool_t pool) const {
-  const Packed& p = *packed_;
-  const PixelBytes x = pixel_bytes(p.terms, from[0]);
-  const int64_t rows = p.terms.images * p.terms.out_height;
-  for_parts(pool, p.parts, 1, [&](int64_t first, int64_t last) {
+void DepthwiseConv::run(PixelBytes x, std::byte* to, std::byte* scratch, pthreadpool_t pool) const {
+  const int64_t rows = terms.images * terms.out_height;
+  for_parts(pool, parts, 1, [&](int64_t first, int64_t last) {
     for (int64_t part = first; part < last; ++part)
-      p.run_rows(x, to, part * rows / p.parts, (part + 1) * rows / p.parts,
-                 reinterpret_cast<float*>(scratch) + part * p.part_floats());
+      run_rows(x, to, part * rows / parts, (part + 1) * rows / parts,
+               reinterpret_cast<float*>(scratch) + part * part_floats());
   });
+}
+
+}  // namespace
+
+std::shared_ptr<const ByteConvMethod> find_depthwise(const ByteConvTerms& terms,
+                                                     pthreadpool_t pool) {
+  const bool is_exact = terms.window.taps() * 255 * 128 < (int64_t{1} << 24);
+  if (terms.groups != terms.channels || terms.groups != terms.out || terms.is_planar || !is_exact)
+    return nullptr;
+  return std::make_shared<const DepthwiseConv>(terms, pool);
 }
 
 }  // namespace octet::xnnpack

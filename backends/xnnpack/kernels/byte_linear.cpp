@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "backends/common/byte_rounding.h"
 #include "backends/common/cpu.h"
 #include "backends/common/vectorised.h"
 #include "backends/xnnpack/kernels/byte_rows.h"
@@ -14,10 +13,7 @@ struct ByteLinear::Packed {
   int64_t rows, in, out, stride;
   int32_t x_zero;
   PackedColumns columns;
-  std::vector<float> scale;  // these two: of whole blocks
-  std::vector<float> bias;
-  float low, high;
-  std::optional<int32_t> y_zero;
+  ByteScales scales;  // of whole blocks
 
   // the scratch memory: rows, their parameters, sums as floats
   int64_t parameters() const { return round_up(rows * stride, 64); }
@@ -25,7 +21,7 @@ struct ByteLinear::Packed {
     return parameters() + round_up(rows * static_cast<int64_t>(sizeof(RowParameters)), 64);
   }
   int64_t end() const {
-    return results() + (y_zero ? rows * out * static_cast<int64_t>(sizeof(float)) : 0);
+    return results() + (scales.y_zero ? rows * out * static_cast<int64_t>(sizeof(float)) : 0);
   }
 };
 
@@ -35,10 +31,9 @@ ByteLinear::ByteLinear(const ByteLinearTerms& terms) {
   const Tensor weights = terms.weights.contiguous();
   Packed packed = {terms.rows,  in,           out,
                    stride,      terms.x_zero, pack_columns(weights.data<int8_t>(), out, in, stride),
-                   terms.scale, terms.bias,   terms.low,
-                   terms.high,  terms.y_zero};
-  packed.scale.resize(packed.columns.sums.size());
-  packed.bias.resize(packed.columns.sums.size());
+                   terms.scales};
+  packed.scales.scale.resize(packed.columns.sums.size());
+  packed.scales.bias.resize(packed.columns.sums.size());
   packed_ = std::make_shared<const Packed>(std::move(packed));
 }
 
@@ -59,31 +54,29 @@ void ByteLinear::run(std::span<const std::byte* const> from, std::byte* to, std:
         pack_row(x + i * in, bytes + i * stride, in, stride, flip);
     });
   });
-  float* const reals = reinterpret_cast<float*>(p.y_zero ? scratch + p.results() : to);
-  const RowProductView view = {bytes,          p.stride,
-                               parameters,     p.columns.weights.get(),
-                               p.stride,       p.columns.sums.data(),
-                               p.scale.data(), p.bias.data(),
-                               reals,          p.out,
-                               p.low,          p.high};
-  const ByteOutput output = byte_output(1, p.y_zero.value_or(0));
+  const ByteScales& scales = p.scales;
+  float* const reals = reinterpret_cast<float*>(scales.y_zero ? scratch + p.results() : to);
+  const RowProductView view = {bytes,
+                               p.stride,
+                               parameters,
+                               p.columns.weights.get(),
+                               p.stride,
+                               p.columns.sums.data(),
+                               scales.scale.data(),
+                               scales.bias.data(),
+                               reals,
+                               p.out,
+                               scales.low,
+                               scales.high};
   const int64_t blocks = std::ssize(p.columns.sums) / kBlockColumns,
                 row_parts = (p.rows + kMostRows - 1) / kMostRows,
                 block_parts = (blocks + kMostBlocks - 1) / kMostBlocks;
   for_parts(pool, row_parts * block_parts, 1, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
-      const int64_t row = i / block_parts * kMostRows, block = i % block_parts * kMostBlocks,
-                    end = std::min(row + kMostRows, p.rows),
-                    count = std::min(kMostBlocks, blocks - block), column = block * kBlockColumns,
-                    columns = std::min(count * kBlockColumns, p.out - column);
-      best_row_kernel().run(view, row, end - row, block, count);
-      if (!p.y_zero) continue;
-      const float* sums = reals + column;
-      int8_t* y = reinterpret_cast<int8_t*>(to) + column;
-      run_vectorised([=, out = p.out]() __attribute__((always_inline)) {
-        for (int64_t r = row; r < end; ++r)
-          round_to_bytes(sums + r * out, y + r * out, columns, output);
-      });
+      const int64_t row = i / block_parts * kMostRows, block = i % block_parts * kMostBlocks;
+      multiply_rows(view, row, std::min(kMostRows, p.rows - row), block,
+                    std::min(kMostBlocks, blocks - block), scales.y_zero,
+                    reinterpret_cast<int8_t*>(to));
     }
   });
 }

@@ -5,11 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
-#include <vector>
 
 #include "backends/xnnpack/functions.h"
+#include "backends/xnnpack/kernels/byte_scales.h"
 #include "core/base/tensor.h"
 
 namespace octet::xnnpack {
@@ -17,11 +16,8 @@ namespace octet::xnnpack {
 struct ByteLinearTerms {
   int64_t rows = 0;
   int32_t x_zero = 0;
-  Tensor weights;                 // int8 [out, in], zero points 0
-  std::vector<float> scale;       // [out], x's times the weight's; where y has bytes, in its steps
-  std::vector<float> bias;        // [out], likewise
-  float low = 0, high = 0;        // clamp, likewise
-  std::optional<int32_t> y_zero;  // of bytes; nothing: floats
+  Tensor weights;     // int8 [out, in], zero points 0
+  ByteScales scales;  // of [out]
 };
 
 // With its packed weights; copies share them.

@@ -120,7 +120,7 @@ void pack_matrix(const ByteCall& call, int64_t i) {
 }
 
 // Rows [row, last) of matrix i.
-void multiply_rows(const ByteCall& call, int64_t i, int64_t row, int64_t last) {
+void multiply_matrix(const ByteCall& call, int64_t i, int64_t row, int64_t last) {
   const ByteProduct& p = call.product;
   const ByteLayout& l = call.layout;
   const int64_t b = static_cast<int64_t>(p.batch.b_of[static_cast<size_t>(i)]),
@@ -139,14 +139,8 @@ void multiply_rows(const ByteCall& call, int64_t i, int64_t row, int64_t last) {
                                p.low,
                                p.high,
                                p.b_zero == 0 ? nullptr : call.at<int32_t>(l.terms) + before};
-  best_row_kernel().run(view, row, last - row, 0, l.columns / kBlockColumns);
-  if (!p.y_zero) return;
-  const ByteOutput output = byte_output(1, *p.y_zero);
-  int8_t* bytes = reinterpret_cast<int8_t*>(call.to) + (before + row) * columns;
-  const float* reals = y + row * columns;
-  run_vectorised([=]() __attribute__((always_inline)) {
-    round_to_bytes(reals, bytes, (last - row) * columns, output);
-  });
+  multiply_rows(view, row, last - row, 0, l.columns / kBlockColumns, p.y_zero,
+                reinterpret_cast<int8_t*>(call.to) + before * columns);
 }
 
 }  // namespace
@@ -185,7 +179,7 @@ void run(const ByteProduct& product, std::span<const std::byte* const> from, std
   for_parts(pool, batch.count() * row_parts, 1, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       const int64_t row = i % row_parts * kRowsPerPart;
-      multiply_rows(call, i / row_parts, row, std::min(row + kRowsPerPart, batch.rows));
+      multiply_matrix(call, i / row_parts, row, std::min(row + kRowsPerPart, batch.rows));
     }
   });
 }

@@ -1,8 +1,12 @@
-// Rows of signed bytes as the loops of row_kernels.h read them.
+// Rows of signed bytes as the loops of row_kernels.h read them, and their products as bytes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 
+#include "backends/common/byte_rounding.h"
+#include "backends/common/vectorised.h"
 #include "backends/xnnpack/kernels/row_kernels.h"
 
 namespace octet::xnnpack {
@@ -23,6 +27,25 @@ inline uint8_t byte_flip() { return best_row_kernel().lowest == 0 ? 128 : 0; }
   }
   for (int64_t k = depth; k < stride; ++k) bytes[k] = 0;
   return sum;
+}
+
+// The best kernel's products of these rows and blocks. y_zero, where y has bytes: those are rounded
+// to `bytes`, which lie there as the floats of view.y do.
+inline void multiply_rows(const RowProductView& view, int64_t row, int64_t rows, int64_t block,
+                          int64_t blocks, std::optional<int32_t> y_zero, int8_t* bytes) {
+  best_row_kernel().run(view, row, rows, block, blocks);
+  if (!y_zero) return;
+  const int64_t pitch = view.pitch == 0 ? view.out : view.pitch, column = block * kBlockColumns,
+                columns = std::min(blocks * kBlockColumns, view.out - column);
+  const bool is_one_run = columns == pitch;
+  const int64_t runs = is_one_run ? 1 : rows, run = is_one_run ? rows * columns : columns;
+  const float* const reals = view.y + row * pitch + column;
+  int8_t* const to = bytes + row * pitch + column;
+  const ByteOutput output = byte_output(1, *y_zero);
+  run_vectorised([=]() __attribute__((always_inline)) {
+    for (int64_t i = 0; i < runs; ++i)
+      round_to_bytes(reals + i * pitch, to + i * pitch, run, output);
+  });
 }
 
 }  // namespace octet::xnnpack
