@@ -28,6 +28,14 @@ inline ByteOutput byte_output(float scale, int32_t zero_point) {
                              output.zero_point);
 }
 
+// A real as an element of a tensor of floats, or of bytes.
+[[gnu::always_inline]] inline void store_real(float real, float* to, const ByteOutput&) {
+  *to = real;
+}
+[[gnu::always_inline]] inline void store_real(float real, int8_t* to, const ByteOutput& output) {
+  *to = byte_of(real, output);
+}
+
 // A loop of that; by value, as a store to bytes could change what is read through references.
 [[gnu::always_inline]] inline void round_to_bytes(const float* x, int8_t* y, int64_t count,
                                                   ByteOutput output) {

@@ -20,6 +20,11 @@ namespace octet {
 
 TensorQParams quantized(float scale, int32_t zero_point) { return {{scale}, {zero_point}, -1}; }
 
+std::optional<TensorQParams> qparams_of(DType dtype, float scale, int32_t zero_point) {
+  if (dtype == DType::kFloat32) return std::nullopt;
+  return quantized(scale, dtype == DType::kUInt8 ? zero_point + 128 : zero_point);
+}
+
 TensorQParams per_channel(std::vector<float> scales, int axis) {
   const std::vector<int32_t> zeros(scales.size(), 0);
   return {std::move(scales), zeros, axis};
@@ -58,6 +63,11 @@ Tensor random_floats(std::vector<int64_t> shape, float low, float high, uint32_t
   for (int64_t i = 0, n = tensor.numel(); i < n; ++i)
     tensor.data<float>()[i] = distribution(random);
   return tensor;
+}
+
+Tensor random_elements(DType dtype, std::vector<int64_t> shape, uint32_t seed, float reach) {
+  return dtype == DType::kFloat32 ? random_floats(std::move(shape), -reach, reach, seed)
+                                  : random_integers(dtype, std::move(shape), seed);
 }
 
 std::vector<float> random_scales(size_t count, float low, float high, uint32_t seed) {

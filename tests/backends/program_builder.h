@@ -19,7 +19,9 @@
 
 namespace octet {
 
-TensorQParams quantized(float scale, int32_t zero_point);        // per tensor
+TensorQParams quantized(float scale, int32_t zero_point);  // per tensor
+// The same for bytes of u8 or s8: zero_point is that of s8; nothing for floats.
+std::optional<TensorQParams> qparams_of(DType dtype, float scale, int32_t zero_point);
 TensorQParams per_channel(std::vector<float> scales, int axis);  // zero points 0
 inline Attribute ints(std::vector<int64_t> values) { return values; }
 // Of a fake_quantize_dynamic; the zero point, where the mapping has a fixed one, is the middle of
@@ -31,6 +33,8 @@ Attributes mapping(const std::string& name, int64_t low, int64_t high, std::vect
 Tensor random_integers(DType dtype, std::vector<int64_t> shape, uint32_t seed = 1,
                        std::optional<int64_t> low = {}, std::optional<int64_t> high = {});
 Tensor random_floats(std::vector<int64_t> shape, float low = -1, float high = 1, uint32_t seed = 1);
+// Floats from -reach to reach, or any integers.
+Tensor random_elements(DType dtype, std::vector<int64_t> shape, uint32_t seed = 3, float reach = 2);
 std::vector<float> random_scales(size_t count, float low = 0.001f, float high = 0.01f,
                                  uint32_t seed = 1);
 

@@ -8,11 +8,6 @@
 namespace octet::xnnpack {
 namespace {
 
-[[gnu::always_inline]] inline void put(float real, float* to, const ByteOutput&) { *to = real; }
-[[gnu::always_inline]] inline void put(float real, int8_t* to, const ByteOutput& output) {
-  *to = byte_of(real, output);
-}
-
 // step: of the numbers from element to element, 0 or 1.
 template <int64_t kStep, typename X, typename Y>
 [[gnu::always_inline]] inline void affine_loop(const X* x, Y* y, int64_t count, const float* factor,
@@ -22,7 +17,7 @@ template <int64_t kStep, typename X, typename Y>
   const float* __restrict a = factor;
   const float* __restrict b = shift;
   for (int64_t i = 0; i < count; ++i)
-    put(static_cast<float>(from[i]) * a[i * kStep] + b[i * kStep], to + i, output);
+    store_real(static_cast<float>(from[i]) * a[i * kStep] + b[i * kStep], to + i, output);
 }
 
 template <typename X, typename Y>
@@ -50,10 +45,8 @@ void run_typed(const ChannelAffine& p, const std::byte* from, std::byte* to, pth
 }  // namespace
 
 void run(const ChannelAffine& affine, const std::byte* from, std::byte* to, pthreadpool_t pool) {
-  if (affine.is_byte && affine.to) return run_typed<int8_t, int8_t>(affine, from, to, pool);
-  if (affine.is_byte) return run_typed<int8_t, float>(affine, from, to, pool);
-  if (affine.to) return run_typed<float, int8_t>(affine, from, to, pool);
-  run_typed<float, float>(affine, from, to, pool);
+  with_elements(affine.is_byte, affine.to.has_value(),
+                [&]<typename X, typename Y>(X, Y) { run_typed<X, Y>(affine, from, to, pool); });
 }
 
 }  // namespace octet::xnnpack

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backends/xnnpack/functions.h"
-#include "backends/xnnpack/kernels/layer_norm.h"
+#include "backends/xnnpack/kernels/elements.h"
 
 namespace octet::xnnpack {
 

@@ -62,31 +62,14 @@ struct RowMoments {
           static_cast<float>(step / std::sqrt(step * step * variance + double{norm.eps}))};
 }
 
-template <typename X>
-[[gnu::always_inline]] inline void normalize(const X* __restrict x, float* __restrict y,
-                                             const LayerNorm& norm, RowMoments m,
-                                             const ByteOutput&) {
-  const float *weight = norm.weight.data(), *bias = norm.bias.data();
-  for (int64_t i = 0, width = norm.width; i < width; ++i)
-    y[i] = (static_cast<float>(x[i]) - m.center) * m.inverse * weight[i] + bias[i];
-}
-
-template <typename X>
-[[gnu::always_inline]] inline void normalize(const X* __restrict x, int8_t* __restrict y,
+template <typename X, typename Y>
+[[gnu::always_inline]] inline void normalize(const X* __restrict x, Y* __restrict y,
                                              const LayerNorm& norm, RowMoments m,
                                              const ByteOutput& output) {
   const float* __restrict weight = norm.weight.data(), * __restrict bias = norm.bias.data();
   const ByteOutput out = output;
   for (int64_t i = 0, width = norm.width; i < width; ++i)
-    y[i] = byte_of((static_cast<float>(x[i]) - m.center) * m.inverse * weight[i] + bias[i], out);
-}
-
-[[gnu::always_inline]] inline float to_element(float real, const ByteOutput&, const float*) {
-  return real;
-}
-[[gnu::always_inline]] inline int8_t to_element(float real, const ByteOutput& output,
-                                                const int8_t*) {
-  return byte_of(real, output);
+    store_real((static_cast<float>(x[i]) - m.center) * m.inverse * weight[i] + bias[i], y + i, out);
 }
 
 // Of a group: its weights are for runs of elements.
@@ -102,7 +85,7 @@ template <typename X, typename Y>
     const X* __restrict from = x + c * run;
     Y* __restrict to = y + c * run;
     for (int64_t i = 0; i < run; ++i)
-      to[i] = to_element((static_cast<float>(from[i]) - m.center) * factor + shift, out, to);
+      store_real((static_cast<float>(from[i]) - m.center) * factor + shift, to + i, out);
   }
 }
 
@@ -129,10 +112,8 @@ void normalize_rows(const LayerNorm& norm, const std::byte* from, std::byte* to,
 }  // namespace
 
 void run(const LayerNorm& norm, const std::byte* from, std::byte* to, pthreadpool_t pool) {
-  if (norm.from && norm.to) return normalize_rows<int8_t, int8_t>(norm, from, to, pool);
-  if (norm.from) return normalize_rows<int8_t, float>(norm, from, to, pool);
-  if (norm.to) return normalize_rows<float, int8_t>(norm, from, to, pool);
-  normalize_rows<float, float>(norm, from, to, pool);
+  with_elements(norm.from.has_value(), norm.to.has_value(),
+                [&]<typename X, typename Y>(X, Y) { normalize_rows<X, Y>(norm, from, to, pool); });
 }
 
 }  // namespace octet::xnnpack

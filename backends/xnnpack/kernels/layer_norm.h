@@ -7,14 +7,9 @@
 #include <vector>
 
 #include "backends/xnnpack/functions.h"
+#include "backends/xnnpack/kernels/elements.h"
 
 namespace octet::xnnpack {
-
-// real = scale * (byte - zero_point)
-struct ByteScale {
-  float scale = 1;
-  int32_t zero_point = 0;
-};
 
 struct LayerNorm {
   int64_t rows = 0;

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "backends/xnnpack/functions.h"
-#include "backends/xnnpack/kernels/layer_norm.h"
+#include "backends/xnnpack/kernels/elements.h"
 
 namespace octet::xnnpack {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backends/xnnpack/functions.h"
-#include "backends/xnnpack/kernels/layer_norm.h"
+#include "backends/xnnpack/kernels/elements.h"
 
 namespace octet::xnnpack {
 

@@ -22,15 +22,6 @@ Attribute text(const char* value) { return std::string(value); }
 
 bool is_byte(DType dtype) { return dtype != kF32; }
 
-std::optional<TensorQParams> qparams_of(DType dtype, float scale, int32_t zero_point) {
-  if (!is_byte(dtype)) return std::nullopt;
-  return quantized(scale, dtype == kU8 ? zero_point + 128 : zero_point);
-}
-
-Tensor random_of(DType dtype, const std::vector<int64_t>& shape, uint32_t seed) {
-  return is_byte(dtype) ? random_integers(dtype, shape, seed) : random_floats(shape, -2, 2, seed);
-}
-
 // A max pooling that keeps the shape: what it reads and writes is channels-last.
 int pooled(ProgramBuilder& b, int x, const std::string& name, const std::vector<int64_t>& shape) {
   return b.op("max_pool",
@@ -51,7 +42,7 @@ double matmul_difference(DType in, DType out, const std::vector<int64_t>& a,
   builder.output(
       builder.op("matmul", inputs, "y", out, y, qparams_of(out, 0.31f, 5), std::move(attributes)));
   return check_against_reference(builder.finish(), "xnnpack",
-                                 {random_of(in, a, 1), random_of(in, b, 2)});
+                                 {random_elements(in, a, 1), random_elements(in, b, 2)});
 }
 
 // The floats that one op makes of some.
@@ -222,7 +213,7 @@ TEST_CASE("XNNPACK: layer norms of floats and bytes, to floats and bytes", "[bac
                             {"eps",             1e-5        }
           }));
           CAPTURE(c.shape, name_of(in), name_of(out), has_parameters);
-          CHECK(check_against_reference(b.finish(), "xnnpack", {random_of(in, c.shape, 5)}) <=
+          CHECK(check_against_reference(b.finish(), "xnnpack", {random_elements(in, c.shape, 5)}) <=
                 (is_byte(out) ? 1 : 1e-5));
         }
 }
@@ -239,7 +230,7 @@ TEST_CASE("XNNPACK: an RMS norm equals the reference", "[backends][xnnpack]") {
       },
                     qparams_of(out, 0.02f, -9), {{"normalized_dims", int64_t{1}}, {"eps", 1e-6}}));
       CAPTURE(name_of(in), name_of(out));
-      CHECK(check_against_reference(b.finish(), "xnnpack", {random_of(in, {5, 70}, 5)}) <=
+      CHECK(check_against_reference(b.finish(), "xnnpack", {random_elements(in, {5, 70}, 5)}) <=
             (is_byte(out) ? 1 : 1e-5));
     }
 }
@@ -329,11 +320,11 @@ TEST_CASE("XNNPACK: products of two activations clamp, and take constants", "[ba
     for (DType dtype : {kF32, kU8}) {
       ProgramBuilder b;
       const int x = b.input("x", dtype, {3, 6, 6}, qparams_of(dtype, 0.02f, 4));
-      const int c = b.constant("c", random_of(dtype, {6, 6}, 8), qparams_of(dtype, 0.02f, 4));
+      const int c = b.constant("c", random_elements(dtype, {6, 6}, 8), qparams_of(dtype, 0.02f, 4));
       const std::vector<int> inputs = is_first ? std::vector<int>{c, x} : std::vector<int>{x, c};
       b.output(b.op("matmul", inputs, "y", kF32, {3, 6, 6}));
       CAPTURE(is_first, name_of(dtype));
-      CHECK(check_against_reference(b.finish(), "xnnpack", {random_of(dtype, {3, 6, 6}, 9)}) <
+      CHECK(check_against_reference(b.finish(), "xnnpack", {random_elements(dtype, {3, 6, 6}, 9)}) <
             1e-4);
     }
 }

@@ -65,11 +65,6 @@ const Conv kConvs3d[] = {
     {{2, 6, 4, 4, 4},  {6, 1, 3, 3, 3},  6, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
 };
 
-std::optional<TensorQParams> qparams_of(DType dtype, float scale, int32_t zero_point) {
-  if (dtype == kF32) return std::nullopt;
-  return quantized(scale, dtype == kU8 ? zero_point + 128 : zero_point);
-}
-
 // The difference to the reference; a failing CHECK where threads change a bit.
 double difference(const Program& program, const Tensor& x) {
   const auto run = [&](int threads) {

@@ -11,15 +11,6 @@ constexpr DType kU8 = DType::kUInt8;
 
 bool is_byte(DType dtype) { return dtype != kF32; }
 
-std::optional<TensorQParams> qparams_of(DType dtype, float scale, int32_t zero_point) {
-  if (!is_byte(dtype)) return std::nullopt;
-  return quantized(scale, dtype == kU8 ? zero_point + 128 : zero_point);
-}
-
-Tensor random_of(DType dtype, const std::vector<int64_t>& shape, uint32_t seed) {
-  return is_byte(dtype) ? random_integers(dtype, shape, seed) : random_floats(shape, -2, 2, seed);
-}
-
 TEST_CASE("XNNPACK: linears on bytes, to floats and bytes, with every kind of bias",
           "[backends][xnnpack]") {
   enum class Bias { kNone, kFloat, kInteger };
@@ -61,7 +52,7 @@ TEST_CASE("XNNPACK: linears on bytes, to floats and bytes, with every kind of bi
                           qparams_of(out, 0.1f, 9), {{"post_min", -1.0}}));
             CAPTURE(c.rows, c.in, c.out, name_of(in), name_of(out), int(kind), is_per_channel);
             CHECK(check_against_reference(b.finish(), "xnnpack",
-                                          {random_of(in, {2, c.rows, c.in}, 3)}) <=
+                                          {random_elements(in, {2, c.rows, c.in}, 3)}) <=
                   (is_byte(out) ? 1 : 2e-4));
           }
 }

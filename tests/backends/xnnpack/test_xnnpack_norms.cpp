@@ -11,15 +11,6 @@ constexpr DType kF32 = DType::kFloat32;
 constexpr DType kS8 = DType::kInt8;
 constexpr DType kU8 = DType::kUInt8;
 
-std::optional<TensorQParams> qparams_of(DType dtype, float scale, int32_t zero_point) {
-  if (dtype == kF32) return std::nullopt;
-  return quantized(scale, dtype == kU8 ? zero_point + 128 : zero_point);
-}
-
-Tensor random_of(DType dtype, const Shape& shape) {
-  return dtype == kF32 ? random_floats(shape, -2, 2, 3) : random_integers(dtype, shape, 3);
-}
-
 double tolerance(DType out) { return out == kF32 ? 2e-5 : 1; }
 
 TEST_CASE("XNNPACK: group norms of floats and bytes, with and without weights",
@@ -47,7 +38,7 @@ TEST_CASE("XNNPACK: group norms of floats and bytes, with and without weights",
                           "y", out, shape, qparams_of(out, 0.03f, 9),
                           {{"groups", groups}, {"eps", 1e-4}}));
             CAPTURE(shape, groups, name_of(in), name_of(out), has_weights);
-            CHECK(check_against_reference(b.finish(), "xnnpack", {random_of(in, shape)}) <=
+            CHECK(check_against_reference(b.finish(), "xnnpack", {random_elements(in, shape)}) <=
                   tolerance(out));
           }
 }
@@ -81,7 +72,7 @@ TEST_CASE("XNNPACK: batch norms of floats and bytes, in both memory orders",
                             {"eps", 1e-4}
           }));
           CAPTURE(is_channels_last, name_of(in), name_of(out), has_weights);
-          CHECK(check_against_reference(b.finish(), "xnnpack", {random_of(in, shape)}) <=
+          CHECK(check_against_reference(b.finish(), "xnnpack", {random_elements(in, shape)}) <=
                 tolerance(out));
         }
 }

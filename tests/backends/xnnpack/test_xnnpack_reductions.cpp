@@ -14,11 +14,6 @@ constexpr DType kF32 = DType::kFloat32;
 constexpr DType kS8 = DType::kInt8;
 constexpr DType kU8 = DType::kUInt8;
 
-std::optional<TensorQParams> qparams_of(DType dtype, float scale, int32_t zero_point) {
-  if (dtype == kF32) return std::nullopt;
-  return quantized(scale, dtype == kU8 ? zero_point + 128 : zero_point);
-}
-
 Program reduction(const std::string& fn, const Shape& shape, const Shape& dims, DType in = kF32,
                   DType out = kF32) {
   Shape kept = shape;
