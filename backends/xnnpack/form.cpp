@@ -78,9 +78,12 @@ void transpose_bytes(const uint8_t* from, uint8_t* to, int64_t rows, int64_t col
 template <typename T>
 void interleave_colours(const T* __restrict from, T* __restrict to, int64_t pixels, T mask) {
   run_vectorised([=]() __attribute__((always_inline)) {
-    for (int64_t i = 0; i < pixels; ++i)
+    const T* __restrict x = from;
+    T* __restrict y = to;  // whose elements could be the pointers' bytes else
+    const T flipped = mask;
+    for (int64_t i = 0, count = pixels; i < count; ++i)
       for (int64_t c = 0; c < kColours; ++c)
-        to[i * kColours + c] = static_cast<T>(from[c * pixels + i] ^ mask);
+        y[i * kColours + c] = static_cast<T>(x[c * count + i] ^ flipped);
   });
 }
 

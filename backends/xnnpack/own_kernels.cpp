@@ -139,6 +139,15 @@ Verdict check_resize(const Program& program, const ProgramOp& op) {
   return Verdict::accept();
 }
 
+Verdict check_resize_by_channels(const Program& program, const ProgramOp& op) {
+  constexpr int64_t kLanes = 16;
+  const Verdict verdict = check_resize(program, op);
+  if (!verdict) return verdict;
+  const Sizes& in = program.input(op, 0).shape;
+  return has_channels_last(in) && in[1] >= kLanes ? Verdict::accept()
+                                                  : Verdict::refuse("it has few channels");
+}
+
 std::vector<OwnStep> resize_steps(const Program& program, const ProgramOp& op,
                                   std::span<const Order> from, Order to, pthreadpool_t) {
   const ProgramTensor& x = program.input(op, 0);

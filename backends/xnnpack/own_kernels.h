@@ -21,6 +21,8 @@ Verdict check_batch_norm(const Program& program, const ProgramOp& op);
 Verdict check_reduction(const Program& program, const ProgramOp& op);
 Verdict check_rotary(const Program& program, const ProgramOp& op);
 Verdict check_resize(const Program& program, const ProgramOp& op);
+// Of images with so many channels that vectors of them pay.
+Verdict check_resize_by_channels(const Program& program, const ProgramOp& op);
 Verdict check_matmul(const Program& program, const ProgramOp& op);
 Verdict check_byte_linear(const Program& program, const ProgramOp& op);
 Verdict check_byte_conv(const Program& program, const ProgramOp& op);

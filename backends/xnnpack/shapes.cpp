@@ -261,8 +261,10 @@ bool is_done_by_channel(const Program& program, const ProgramOp& op) {
 // Whether our own kernel, where the CPU has instructions that XNNPACK's lack, gains more in
 // products than packing costs for each pixel. XNNPACK keeps groups apart in other ways.
 bool gains_by_own_conv(const Program& program, const ProgramOp& op) {
-  constexpr int64_t kLeastProducts = 1 << 12;  // of a pixel
-  return op.integer("groups", 1) == 1 && program.input(op, 1).numel() > kLeastProducts;
+  constexpr int64_t kLeastProducts = 1 << 10;  // of a pixel
+  constexpr int64_t kChannels = 8;  // XNNPACK fills them up to so many
+  const ProgramTensor& w = program.input(op, 1);
+  return op.integer("groups", 1) == 1 && (w.numel() > kLeastProducts || w.shape[1] < kChannels);
 }
 
 // Linears and convolutions on bytes that our own kernels do though XNNPACK has the op: where that

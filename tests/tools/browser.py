@@ -16,6 +16,10 @@ def find_chromium():
     return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
+class Refused(RuntimeError):
+    """The browser's answer is an error, as to a question for a page that another one replaces."""
+
+
 class Browser:
     """One process; close() ends it."""
 
@@ -62,7 +66,7 @@ class Browser:
                 raise TimeoutError(f"no answer to {method}")
         answer = self.answers.pop(number)
         if "error" in answer:
-            raise RuntimeError(f"{method}: {answer['error']}")
+            raise Refused(f"{method}: {answer['error']}")
         return answer["result"]
 
     def receive(self, seconds):
@@ -140,10 +144,17 @@ class Page:
 
     def wait_for(self, expression, seconds=60):
         end = time.monotonic() + seconds
-        while not self.value(f"Boolean({expression})"):
+        while not self.is_true(expression):
             if time.monotonic() > end:
                 raise TimeoutError(f"{expression}; {self.troubles}")
             self.browser.receive(0.05)
+
+    def is_true(self, expression):
+        """False also while one page gives way to the next."""
+        try:
+            return self.value(f"Boolean({expression})")
+        except Refused:
+            return False
 
     def point_of(self, selector):
         """The middle of what can be seen of an element, scrolled into view."""

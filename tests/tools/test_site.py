@@ -243,7 +243,7 @@ class Shown(SiteTest):
             with self.subTest(word=word):
                 page.navigate(SITE / "index.html", ready="true")
                 target = self.find(page, word, name)
-        page.value(f"location.assign({target!r})")
+        page.call("Page.navigate", url=target)
         page.wait_for(f"location.href === {target!r} && document.readyState === 'complete'")
 
     def test_a_message_that_is_pasted_is_found(self):

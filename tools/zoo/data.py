@@ -9,7 +9,7 @@ import torch
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "models"))
 from photographs import photographs  # noqa: E402
 
-CALIBRATION, HELD_OUT = 16, 2  # inputs of batch 1; a quantizer gets some of the first
+CALIBRATION, HELD_OUT = 16, 8  # inputs of batch 1; a quantizer gets some of the first
 IMAGENET = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
 
 

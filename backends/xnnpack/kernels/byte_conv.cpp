@@ -3,6 +3,7 @@
 #include "backends/xnnpack/kernels/byte_conv_method.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "backends/common/vectorised.h"
@@ -34,7 +35,9 @@ void flip_bytes(const uint8_t* from, int64_t count, uint8_t* to, pthreadpool_t p
   constexpr int64_t kPart = 1 << 16;
   for_parts(pool, count, kPart, [&](int64_t first, int64_t last) {
     run_vectorised([=]() __attribute__((always_inline)) {
-      for (int64_t i = first; i < last; ++i) to[i] = from[i] ^ 128;
+      const uint8_t* __restrict x = from + first;
+      uint8_t* __restrict y = to + first;  // whose bytes could be the pointers' else
+      for (int64_t i = 0, count = last - first; i < count; ++i) y[i] = x[i] ^ 128;
     });
   });
 }
@@ -122,50 +125,96 @@ size_t WindowConv::scratch_bytes() const {
                              (terms.is_planar ? y_bytes() : 0));
 }
 
+// Of one size, which the compiler knows.
+template <size_t kBytes>
+[[gnu::always_inline]] inline void copy_both_ends(const uint8_t* from, int64_t count, uint8_t* to) {
+  const int64_t last = count - int64_t{kBytes};
+  std::array<uint8_t, kBytes> front, back;
+  std::memcpy(front.data(), from, kBytes);
+  std::memcpy(back.data(), from + last, kBytes);
+  std::memcpy(to, front.data(), kBytes);
+  std::memcpy(to + last, back.data(), kBytes);
+}
+
+// memcpy, which costs more than the few bytes of most calls.
+[[gnu::always_inline]] inline void copy_few(const uint8_t* from, int64_t count, uint8_t* to) {
+  if (count > 128) {
+    std::memcpy(to, from, static_cast<size_t>(count));
+  } else if (count >= 16) {
+    for (int64_t at = 0; at + 16 < count; at += 16) std::memcpy(to + at, from + at, 16);
+    std::memcpy(to + count - 16, from + count - 16, 16);
+  } else if (count >= 8) {
+    copy_both_ends<8>(from, count, to);
+  } else if (count >= 4) {
+    copy_both_ends<4>(from, count, to);
+  } else {
+    for (int64_t i = 0; i < count; ++i) to[i] = from[i];
+  }
+}
+
+// A pixel of y, by its place in the order of memory; moves to the next one.
+struct PixelOfResult {
+  int64_t image, z, y, x;
+
+  PixelOfResult(const ByteConvTerms& terms, int64_t pixel)
+      : image(pixel / terms.y_pixels()),
+        z(pixel / terms.out_width / terms.out_height % terms.out_depth),
+        y(pixel / terms.out_width % terms.out_height),
+        x(pixel % terms.out_width) {}
+
+  void move(const ByteConvTerms& terms) {
+    if (++x < terms.out_width) return;
+    x = 0;
+    if (++y < terms.out_height) return;
+    y = 0;
+    if (++z < terms.out_depth) return;
+    z = 0;
+    ++image;
+  }
+};
+
 // The windows of neighbouring pixels of y.
 void WindowConv::pack_rows(const uint8_t* x, int64_t group, int64_t first, int64_t count,
                            const RowParameters* parameters, uint8_t* to) const {
   const Window& w = terms.window;
   const DepthWindow& d = terms.depth_window;
   const int64_t pitch = terms.pitch(), row_bytes = w.kernel_width * inner,
-                plane = terms.out_height * terms.out_width, padding = stride - terms.taps() * inner;
+                padding = stride - terms.taps() * inner;
   const bool is_run = w.dilation_width == 1 && inner == pitch;
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t image = (first + i) / terms.y_pixels(), pixel = (first + i) % terms.y_pixels(),
-                  left = pixel % terms.out_width * w.stride_width - w.pad_left,
-                  top = pixel % plane / terms.out_width * w.stride_height - w.pad_top,
-                  front = pixel / plane * d.stride - d.pad_front;
+  PixelOfResult at(terms, first);
+  for (int64_t i = 0; i < count; ++i, at.move(terms)) {
+    const int64_t left = at.x * w.stride_width - w.pad_left,
+                  top = at.y * w.stride_height - w.pad_top, front = at.z * d.stride - d.pad_front;
     const uint8_t* const from =
-        x + image * terms.x_pixels() * pitch + (terms.groups == 1 ? 0 : group * inner);
+        x + at.image * terms.x_pixels() * pitch + (terms.groups == 1 ? 0 : group * inner);
     const int zero = parameters[i].zero_point;
     const auto fill = [&](int64_t bytes) {
       if (bytes > 0) std::memset(to, zero, static_cast<size_t>(bytes));
       to += bytes;
     };
     const auto copy = [&](int64_t row, int64_t ix, int64_t bytes) {
-      std::memcpy(to, from + (row * terms.width + ix) * pitch, static_cast<size_t>(bytes));
+      copy_few(from + (row * terms.width + ix) * pitch, bytes, to);
       to += bytes;
     };
-    for (int64_t k = 0; k < d.kernel * w.kernel_height; ++k) {
-      const int64_t iz = front + k / w.kernel_height * d.dilation,
-                    iy = top + k % w.kernel_height * w.dilation_height,
-                    row = iz * terms.height + iy;
-      if (iz < 0 || iz >= terms.depth || iy < 0 || iy >= terms.height) {
-        fill(row_bytes);
-      } else if (is_run) {
-        const int64_t end = left + w.kernel_width, begin = std::clamp<int64_t>(0, left, end),
-                      behind = std::clamp<int64_t>(terms.width, begin, end);
-        fill((begin - left) * inner);
-        copy(row, begin, (behind - begin) * inner);
-        fill((end - behind) * inner);
-      } else {
-        for (int64_t kx = 0; kx < w.kernel_width; ++kx) {
-          const int64_t ix = left + kx * w.dilation_width;
-          ix >= 0 && ix < terms.width ? copy(row, ix, inner) : fill(inner);
+    const int64_t end = left + w.kernel_width, begin = std::clamp<int64_t>(0, left, end),
+                  behind = std::clamp<int64_t>(terms.width, begin, end);
+    for (int64_t kz = 0, iz = front; kz < d.kernel; ++kz, iz += d.dilation)
+      for (int64_t ky = 0, iy = top; ky < w.kernel_height; ++ky, iy += w.dilation_height) {
+        const int64_t row = iz * terms.height + iy;
+        if (iz < 0 || iz >= terms.depth || iy < 0 || iy >= terms.height) {
+          fill(row_bytes);
+        } else if (is_run) {
+          fill((begin - left) * inner);
+          copy(row, begin, (behind - begin) * inner);
+          fill((end - behind) * inner);
+        } else {
+          for (int64_t kx = 0; kx < w.kernel_width; ++kx) {
+            const int64_t ix = left + kx * w.dilation_width;
+            ix >= 0 && ix < terms.width ? copy(row, ix, inner) : fill(inner);
+          }
         }
       }
-    }
-    std::memset(to, 0, static_cast<size_t>(padding));
+    if (padding > 0) std::memset(to, 0, static_cast<size_t>(padding));
     to += padding;
   }
 }

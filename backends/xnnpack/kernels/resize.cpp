@@ -45,47 +45,62 @@ template <typename X>
     }
 }
 
-[[gnu::always_inline]] inline void add_pixels(const ImageResize& r, const float* sum, float* to) {
+// What a sum of an input row becomes: (sum - zero) * scale.
+struct Reals {
+  float zero, scale;
+  [[gnu::always_inline]] float of(float sum) const { return (sum - zero) * scale; }
+};
+
+// Of pixels from an input row.
+[[gnu::always_inline]] inline void add_pixels(const ImageResize& r, const float* sum, float* reals,
+                                              Reals finish) {
   const ResizeAxis& width = r.axes[2];
-  const int64_t inner = r.inner;
-  const ResizeAxis::Tap* taps = width.taps.data();
-  const int64_t* first = width.first.data();
-  for (int64_t o = 0, out = width.out(); o < out; ++o) {
+  const int64_t inner = r.inner, out = width.out();
+  const ResizeAxis::Tap* const taps = width.taps.data();
+  const int64_t* const first = width.first.data();
+  for (int64_t o = 0; o < out; ++o) {
+    float* __restrict to = reals + o * inner;
+    const ResizeAxis::Tap* const tap = taps + first[o];
+    const int64_t count = first[o + 1] - first[o];
     if (inner == 1) {
       float value = 0;
-      for (int64_t i = first[o]; i < first[o + 1]; ++i) value += taps[i].weight * sum[taps[i].at];
-      to[o] = value;
-      continue;
+      for (int64_t i = 0; i < count; ++i) value += tap[i].weight * sum[tap[i].at];
+      *to = finish.of(value);
+    } else if (count == 2) {
+      const float* __restrict a = sum + tap[0].at * inner, * __restrict b = sum + tap[1].at * inner;
+      const float of_a = tap[0].weight, of_b = tap[1].weight;
+      for (int64_t c = 0; c < inner; ++c) to[c] = finish.of(of_a * a[c] + of_b * b[c]);
+    } else {
+      std::fill_n(to, inner, 0.0f);
+      for (int64_t i = 0; i < count; ++i)
+        add_weighted(sum + tap[i].at * inner, to, inner, tap[i].weight);
+      for (int64_t c = 0; c < inner; ++c) to[c] = finish.of(to[c]);
     }
-    std::fill_n(to + o * inner, inner, 0.0f);
-    for (int64_t i = first[o]; i < first[o + 1]; ++i)
-      add_weighted(sum + taps[i].at * inner, to + o * inner, inner, taps[i].weight);
   }
 }
 
 template <typename X, typename Y>
 void resize_rows(const ImageResize& r, const X* x, Y* y, float* scratch, pthreadpool_t pool) {
   const int64_t size = part_size(r), out_size = r.axes[2].out() * r.inner;
-  const float zero = r.from ? static_cast<float>(r.from->zero_point) : 0,
-              scale = r.from ? r.from->scale : 1;
+  const Reals finish =
+      r.from ? Reals{static_cast<float>(r.from->zero_point), r.from->scale} : Reals{0, 1};
   const ByteOutput output = r.to ? byte_output(r.to->scale, r.to->zero_point) : ByteOutput{};
   // of one part each: a thread may get several at once
   for_parts(pool, (output_rows(r) + size - 1) / size, 1, [&](int64_t first, int64_t last) {
     for (int64_t part = first; part < last; ++part) {
       float* const sum = scratch + part * part_floats(r);
       float* const pixels = sum + r.axes[2].in * r.inner;
-      run_vectorised([&]() __attribute__((always_inline)) {
-        for (int64_t row = part * size; row < std::min((part + 1) * size, output_rows(r)); ++row) {
+      const int64_t end = std::min((part + 1) * size, output_rows(r));
+      // by value: stores of floats could change what is read through references
+      run_vectorised([=, &r]() __attribute__((always_inline)) {
+        for (int64_t row = part * size; row < end; ++row) {
+          Y* const to = y + row * out_size;
           add_rows(r, x, row, sum);
-          if constexpr (std::is_same_v<X, float> && std::is_same_v<Y, float>) {
-            add_pixels(r, sum, y + row * out_size);
+          if constexpr (std::is_same_v<Y, float>) {
+            add_pixels(r, sum, to, finish);
           } else {
-            float* const reals =
-                std::is_same_v<Y, float> ? reinterpret_cast<float*>(y + row * out_size) : pixels;
-            add_pixels(r, sum, reals);
-            for (int64_t i = 0; i < out_size; ++i) reals[i] = (reals[i] - zero) * scale;
-            if constexpr (!std::is_same_v<Y, float>)
-              round_to_bytes(reals, y + row * out_size, out_size, output);
+            add_pixels(r, sum, pixels, finish);
+            round_to_bytes(pixels, to, out_size, output);
           }
         }
       });

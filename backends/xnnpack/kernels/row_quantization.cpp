@@ -1,5 +1,6 @@
 // The first half of row_product.h: ranges, scales and zero points, bytes.
 #include <algorithm>
+#include <cstring>
 
 #include "backends/xnnpack/kernels/parts.h"
 #include "backends/xnnpack/kernels/row_product.h"
@@ -30,13 +31,34 @@ struct Call {
             static_cast<float>(step.scale)};
   }
   void quantize(int64_t first, int64_t rows, const DynamicStep& step) const {
+    constexpr int64_t kTogether = 1024;  // bytes
     uint8_t* const values = reinterpret_cast<uint8_t*>(to + layout.values());
-    const bool is_one_run = layout.width == layout.stride();
-    const int64_t runs = is_one_run ? 1 : rows,
-                  count = is_one_run ? rows * layout.width : layout.width;
-    for (int64_t i = 0; i < runs; ++i)
-      quantize_block(from + (first + i) * layout.width, values + (first + i) * layout.stride(),
-                     count, quantization.mapping, step, lowest_byte());
+    const int64_t width = layout.width, stride = layout.stride();
+    const auto quantize_to = [&](uint8_t* bytes, int64_t row, int64_t count) {
+      quantize_block(from + row * width, bytes, count * width, quantization.mapping, step,
+                     lowest_byte());
+    };
+    if (width == stride || rows == 1) return quantize_to(values + first * stride, first, rows);
+    if (2 * width > kTogether) {
+      for (int64_t row = first; row < first + rows; ++row)
+        quantize_to(values + row * stride, row, 1);
+      return;
+    }
+    uint8_t bytes[kTogether + 4];
+    for (int64_t row = first, some = kTogether / width; row < first + rows; row += some) {
+      some = std::min(some, first + rows - row);
+      quantize_to(bytes, row, some);
+      std::memset(bytes + some * width, 0, 4);
+      spread(bytes, width, some, values + row * stride, stride);
+    }
+  }
+
+ private:
+  // Rows to a multiple of four bytes each, with what lies behind them.
+  static void spread(const uint8_t* bytes, int64_t width, int64_t rows, uint8_t* to,
+                     int64_t stride) {
+    for (int64_t i = 0; i < rows; ++i, bytes += width)
+      for (int64_t k = 0; k < stride; k += 4, to += 4) std::memcpy(to, bytes + k, 4);
   }
 };
 
