@@ -96,6 +96,19 @@ TEST_CASE("XNNPACK: images at other sizes between bytes and floats, and at other
   }
 }
 
+TEST_CASE("XNNPACK: images of many channels at other sizes", "[backends][xnnpack]") {
+  const std::vector<int64_t> in{2, 19, 6, 5}, out{2, 19, 11, 8};
+  for (const char* mode : {"nearest_exact", "bilinear", "bicubic", "bicubic_aa"})
+    for (bool is_channels_last : {false, true}) {
+      CAPTURE(mode, is_channels_last);
+      const std::vector<double> scales = scales_of(in, out, false);
+      CHECK(difference(mode, kF32, kF32, in, out, scales, false, is_channels_last) <= 1e-5);
+      CHECK(difference(mode, kS8, kS8, in, out, scales, false, is_channels_last, 0.08f) <= 1);
+      CHECK(difference(mode, kU8, kF32, in, out, scales, false, is_channels_last) <= 1e-4);
+    }
+  CHECK(difference("linear", kS8, kS8, {2, 16, 10}, {2, 16, 17}, {10.0 / 17}) <= 1);
+}
+
 TEST_CASE("XNNPACK: sizes and modes that do not fit are refused", "[backends][xnnpack]") {
   const auto refused = [](const std::string& mode, const std::vector<int64_t>& out,
                           const std::vector<double>& scales) {
