@@ -11,6 +11,14 @@ constexpr int kHistogramOctaves = 11;  // down to one of 2048 bins
 // weights have no far outliers; a range clipped too much is left after few values
 constexpr int kWeightOctaves = 4;
 
+// Of a weight's error. Random weights in even spread are above it, trained ones far below.
+constexpr double kWorthwhile = 0.96;
+
+ValueRange full_range(std::span<const float> values) {
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  return {*low, *high};
+}
+
 // A histogram whose outermost bins hold no more than their neighbours: what they hold beyond is
 // taken for values at the very ends, where clamps leave them.
 struct EndsApart {
@@ -60,14 +68,30 @@ HistogramObserver::Range MseObserver::choose_range() const {
   return error(other, kAny) < error(found, kAny) ? peer : Range{found.min, found.max};
 }
 
+double PerChannelMseObserver::error(std::span<const float> values, const ValueRange& range,
+                                    double limit) const {
+  return squared_error(values, lattice_of(range, target(), args_.choice.name), limit);
+}
+
 ValueRange PerChannelMseObserver::choose_range(std::span<float> values) const {
-  const auto [low, high] = std::minmax_element(values.begin(), values.end());
-  const QParamsTarget wanted = target();
   return least_error_range(
-      {*low, *high}, {.is_symmetric = is_symmetric(args_.qscheme), .octaves = kWeightOctaves},
-      [&](const ValueRange& range, double limit) {
-        return squared_error(values, lattice_of(range, wanted, args_.choice.name), limit);
-      });
+      full_range(values), {.is_symmetric = is_symmetric(args_.qscheme), .octaves = kWeightOctaves},
+      [&](const ValueRange& range, double limit) { return error(values, range, limit); });
+}
+
+void PerChannelMseObserver::settle(std::span<const float> values,
+                                   std::span<ValueRange> chosen) const {
+  constexpr double kAny = std::numeric_limits<double>::infinity();
+  const size_t length = values.size() / chosen.size();
+  std::vector<ValueRange> full;
+  double of_full = 0, of_chosen = 0;
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    const std::span<const float> channel = values.subspan(i * length, length);
+    full.push_back(full_range(channel));
+    of_full += error(channel, full[i], kAny);
+    of_chosen += error(channel, chosen[i], kAny);
+  }
+  if (of_chosen > kWorthwhile * of_full) std::copy(full.begin(), full.end(), chosen.begin());
 }
 
 }  // namespace octet

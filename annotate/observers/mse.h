@@ -17,13 +17,16 @@ class MseObserver : public HistogramObserver {
   Range choose_range() const override;
 };
 
-// Of all values of each channel: weights.
+// Of all values of each channel: weights. Where all channels together gain next to nothing, as those
+// of evenly spread values, they keep their full ranges: another rounding of the same precision.
 class PerChannelMseObserver : public PerChannelObserver {
  public:
   explicit PerChannelMseObserver(ObserverArgs args) : PerChannelObserver(std::move(args), "mse") {}
 
  private:
   ValueRange choose_range(std::span<float> values) const override;
+  void settle(std::span<const float> values, std::span<ValueRange> chosen) const override;
+  double error(std::span<const float> values, const ValueRange& range, double limit) const;
 };
 
 }  // namespace octet

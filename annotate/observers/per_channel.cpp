@@ -45,16 +45,17 @@ void PerChannelObserver::observe(const at::Tensor& x) {
     throw Error("calibrate", "", "the observed values hold infinities, want finite numbers");
   const size_t length = static_cast<size_t>(rows.size(1));
   float* values = rows.data_ptr<float>();
-  std::vector<float> min(static_cast<size_t>(rows.size(0)));
-  std::vector<float> max(min.size());
+  std::vector<ValueRange> ranges(static_cast<size_t>(rows.size(0)));
   at::parallel_for(0, rows.size(0), 1, [&](int64_t begin, int64_t end) {
-    for (size_t channel = static_cast<size_t>(begin); channel < static_cast<size_t>(end);
-         ++channel) {
-      const ValueRange range = choose_range({values + channel * length, length});
-      min[channel] = range.min;
-      max[channel] = range.max;
-    }
+    for (size_t channel = static_cast<size_t>(begin); channel < static_cast<size_t>(end); ++channel)
+      ranges[channel] = choose_range({values + channel * length, length});
   });
+  settle({values, ranges.size() * length}, ranges);
+  std::vector<float> min, max;
+  for (const ValueRange& range : ranges) {
+    min.push_back(range.min);
+    max.push_back(range.max);
+  }
   if (has_data() && (min != min_ || max != max_))
     throw Error(
         "calibrate", "",
@@ -64,6 +65,8 @@ void PerChannelObserver::observe(const at::Tensor& x) {
   min_ = std::move(min);
   max_ = std::move(max);
 }
+
+void PerChannelObserver::settle(std::span<const float>, std::span<ValueRange>) const {}
 
 QParams PerChannelObserver::calculate_qparams() const {
   if (!has_data())

@@ -36,6 +36,8 @@ class PerChannelObserver : public Observer {
   // Finite values, at least one; may be put into another order. Called from several threads at
   // once.
   virtual ValueRange choose_range(std::span<float> values) const = 0;
+  // What is left of the choice in view of all channels: `values` holds one behind the other.
+  virtual void settle(std::span<const float> values, std::span<ValueRange> chosen) const;
 
   std::vector<float> min_;
   std::vector<float> max_;

@@ -131,6 +131,22 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("per_channel_mse: a weight that gains next to nothing keeps its full ranges",
+          "[annotate][observer]") {
+  const at::Tensor row = at::arange(-1000, 1000) * 0.001f;
+  const at::Tensor even = at::stack({row, row * 2.0f});
+  const at::Tensor normal = test::make_batch(7, {2000}, 1.0f, 0.0f);
+  const at::Tensor uneven = at::stack({normal * normal * normal, normal * normal});
+  const auto scales = [](const std::string& name, const at::Tensor& x) {
+    return qparams_of(args_with(name, QScheme::kPerChannelSymmetric), x).scale;
+  };
+  CHECK(scales("per_channel_mse", even) == scales("per_channel_min_max", even));
+  const std::vector<float> chosen = scales("per_channel_mse", uneven),
+                           full = scales("per_channel_min_max", uneven);
+  CHECK(chosen[0] < full[0]);
+  CHECK(chosen[1] < full[1]);
+}
+
 TEST_CASE("a search that leaves hopeless ranges early finds what one without limit finds",
           "[annotate][observer]") {
   const at::Tensor x = with_outliers(-2, 4);
