@@ -128,27 +128,27 @@ void import_logit(Importer& importer, const Node& node) {
   s.give(s.unary("log", s.div(x, s.sub(s.number(1, x), x))));
 }
 
-// x where |x| is beyond lambda, else 0.
-int beyond(Steps& s, int x, double lambda) {
-  return s.compare("gt", s.unary("abs", x), s.number(lambda, x));
+// Comparisons are such that NaNs stay.
+int within(Steps& s, int x, double lambda) {
+  return s.compare("le", s.unary("abs", x), s.number(lambda, x));
 }
 void import_hardshrink(Importer& importer, const Node& node) {
   Steps s(importer, node);
   const int x = s.self();
-  s.give(s.where(beyond(s, x, node.float_or("lambd", 0.5)), x, s.number(0, x)));
+  s.give(s.where(within(s, x, node.float_or("lambd", 0.5)), s.number(0, x), x));
 }
 void import_softshrink(Importer& importer, const Node& node) {
   Steps s(importer, node);
   const int x = s.self();
   const double lambda = node.float_or("lambd", 0.5);
   const int nearer = s.sub(x, s.mul(s.unary("sign", x), s.number(lambda, x)));
-  s.give(s.where(beyond(s, x, lambda), nearer, s.number(0, x)));
+  s.give(s.where(within(s, x, lambda), s.number(0, x), nearer));
 }
 void import_threshold(Importer& importer, const Node& node) {
   Steps s(importer, node);
   const int x = s.self();
-  s.give(s.where(s.compare("gt", x, s.number(node.float_or("threshold", 0), x)), x,
-                 s.number(node.float_or("value", 0), x)));
+  s.give(s.where(s.compare("le", x, s.number(node.float_or("threshold", 0), x)),
+                 s.number(node.float_or("value", 0), x), x));
 }
 
 void import_nan_to_num(Importer& importer, const Node& node) {

@@ -15,8 +15,24 @@
 #include "core/base/shape.h"
 
 namespace octet::onednn {
+namespace {
+
+// Of a tensor without dimensions: 1, where the number is finite.
+void softmax_of_scalar(std::byte* const* arguments) {
+  const float x = *reinterpret_cast<const float*>(arguments[0]);
+  *reinterpret_cast<float*>(arguments[1]) = x - x + 1;
+}
+
+}  // namespace
+
 void emit_softmax(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& shape = builder.tensor(op.inputs[0]).shape;
+  if (shape.empty()) {
+    const Stored x = to_real(builder, op.inputs[0], {}), y = builder.allocate({}, {}, {});
+    builder.add_loop("softmax", softmax_of_scalar, {x.place, y.place});
+    define_real(builder, op.outputs[0], y);
+    return;
+  }
   const int64_t dim = op.integer("dim", -1);
   const size_t axis = static_cast<size_t>(wrap_dim(dim, shape.size()));
   // The axis innermost: other orders only have a reference kernel.

@@ -30,22 +30,21 @@ struct UnaryRow {
 const float kOwn = std::nanf("");
 
 const UnaryRow kUnaries[] = {
-    {"sigmoid",     dnnl::algorithm::eltwise_logistic,    0,        0    },
-    {"tanh",        dnnl::algorithm::eltwise_tanh,        0,        0    },
-    {"hardswish",   dnnl::algorithm::eltwise_hardswish,   1.0f / 6, 0.5f },
-    {"hardsigmoid", dnnl::algorithm::eltwise_hardsigmoid, 1.0f / 6, 0.5f },
-    {"silu",        dnnl::algorithm::eltwise_swish,       1,        0    },
-    {"gelu",        dnnl::algorithm::eltwise_gelu_erf,    0,        0    },
-    {"gelu_tanh",   dnnl::algorithm::eltwise_gelu_tanh,   0,        0    },
-    {"leaky_relu",  dnnl::algorithm::eltwise_relu,        kOwn,     0    },
-    {"elu",         dnnl::algorithm::eltwise_elu,         kOwn,     0    },
-    {"exp",         dnnl::algorithm::eltwise_exp,         0,        0    },
-    {"mish",        dnnl::algorithm::eltwise_mish,        0,        0    },
-    {"neg",         dnnl::algorithm::eltwise_linear,      -1,       0    },
-    {"abs",         dnnl::algorithm::eltwise_abs,         0,        0    },
-    {"square",      dnnl::algorithm::eltwise_square,      0,        0    },
-    {"sqrt",        dnnl::algorithm::eltwise_sqrt,        0,        0    },
-    {"rsqrt",       dnnl::algorithm::eltwise_pow,         1,        -0.5f},
+    {"sigmoid",     dnnl::algorithm::eltwise_logistic,    0,        0   },
+    {"tanh",        dnnl::algorithm::eltwise_tanh,        0,        0   },
+    {"hardswish",   dnnl::algorithm::eltwise_hardswish,   1.0f / 6, 0.5f},
+    {"hardsigmoid", dnnl::algorithm::eltwise_hardsigmoid, 1.0f / 6, 0.5f},
+    {"silu",        dnnl::algorithm::eltwise_swish,       1,        0   },
+    {"gelu",        dnnl::algorithm::eltwise_gelu_erf,    0,        0   },
+    {"gelu_tanh",   dnnl::algorithm::eltwise_gelu_tanh,   0,        0   },
+    {"leaky_relu",  dnnl::algorithm::eltwise_relu,        kOwn,     0   },
+    {"elu",         dnnl::algorithm::eltwise_elu,         kOwn,     0   },
+    {"exp",         dnnl::algorithm::eltwise_exp,         0,        0   },
+    {"mish",        dnnl::algorithm::eltwise_mish,        0,        0   },
+    {"neg",         dnnl::algorithm::eltwise_linear,      -1,       0   },
+    {"abs",         dnnl::algorithm::eltwise_abs,         0,        0   },
+    {"square",      dnnl::algorithm::eltwise_square,      0,        0   },
+    {"sqrt",        dnnl::algorithm::eltwise_sqrt,        0,        0   },
 };
 
 const UnaryRow* find_unary_row(const ProgramOp& unary) {

@@ -30,12 +30,12 @@ struct Product {
 };
 struct Greatest {
   static constexpr float kStart = -std::numeric_limits<float>::infinity();
-  // a NaN stays when it is met
-  [[gnu::always_inline]] static float combine(float a, float b) { return b <= a ? a : b; }
+  // a NaN is taken when it is met, and stays
+  [[gnu::always_inline]] static float combine(float a, float b) { return b > a || b != b ? b : a; }
 };
 struct Least {
   static constexpr float kStart = std::numeric_limits<float>::infinity();
-  [[gnu::always_inline]] static float combine(float a, float b) { return b >= a ? a : b; }
+  [[gnu::always_inline]] static float combine(float a, float b) { return b < a || b != b ? b : a; }
 };
 
 // y of one row of `count` elements.
