@@ -123,6 +123,7 @@ class ControlSegment : public CompiledSegment {
   }
 
   void count_round() {
+    if (limits_.before_round) limits_.before_round();
     if (limits_.rounds != 0 && rounds_++ == limits_.rounds)
       throw Error(
           "session", op_.name,

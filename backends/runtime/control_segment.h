@@ -2,6 +2,7 @@
 // the program that it is in. Used by CompiledProgram only.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "lowering/program/backend.h"
@@ -13,6 +14,7 @@ struct CompileLimits {
   int threads = 1;
   // the most rounds that a loop may run, after which a run throws; 0: no limit
   size_t rounds = 0;
+  std::function<void()> before_round = {};  // of a loop; may throw
 };
 
 // segment: of one control op (lowering/program/control.h) of a verified program, which stays as

@@ -128,7 +128,7 @@ void Session::Impl::compile(SymbolValues values) {
 void Session::Impl::add_entry(SymbolValues values, Program fixed) {
   const PackedCache::Use use(cache.get());
   entries.emplace_front(std::move(values), std::move(fixed),
-                        CompileLimits{options.threads, options.loop_limit});
+                        CompileLimits{options.threads, options.loop_limit, options.before_round});
   if (cache != nullptr) cache->save();
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -19,6 +20,9 @@ struct SessionOptions {
   size_t memory_limit = 0;
   // how often a loop may run its body in one run, after which the run throws; 0: without limit
   size_t loop_limit = 0;
+  // called before each round of a loop, for a caller that wants to stop one: what it throws ends
+  // the run
+  std::function<void()> before_round = {};
   // at least 1; of a program with open sizes: how many sets of sizes stay compiled, the last used
   // ones
   size_t cached_shapes = 4;

@@ -8,6 +8,7 @@ import unittest
 
 import torch
 from package_test import PackageTest
+from torch._higher_order_ops.while_loop import while_loop
 
 BACKENDS = ["reference", "onednn", "xnnpack"]
 
@@ -73,6 +74,24 @@ for call in [
 """
 
 
+INTERRUPT = """
+import os, signal, sys, threading
+import numpy as np
+import octet_runtime
+model = octet_runtime.load(sys.argv[1])
+threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    model(np.ones(3, np.float32))
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+class Endless(torch.nn.Module):
+    def forward(self, x):
+        return while_loop(lambda x: x.sum() < 1e30, lambda x: (x * 1.0,), (x,))
+
+
 class Runtime(PackageTest):
     def python(self, script, *arguments):
         result = subprocess.run(
@@ -121,6 +140,11 @@ class Runtime(PackageTest):
         self.assertEqual(len(lines), len(wanted), lines)
         for line, start in zip(lines, wanted):
             self.assertTrue(line.startswith(start), f"{line}\nwant {start}")
+
+    def test_an_endless_loop_can_be_interrupted(self):
+        torch.export.save(torch.export.export(Endless(), (torch.ones(3),)), self.path("endless.pt2"))
+        self.octet("lower", self.path("endless.pt2"), "--backend", "reference", "--output", self.path("endless.octet"))
+        self.assertEqual(self.python(INTERRUPT, self.path("endless.octet")), "interrupted\n")
 
     def test_the_module_is_linked_to_no_libtorch(self):
         folder = os.path.join(os.environ["OCTET_BUILD"], "python/octet_runtime")

@@ -86,6 +86,21 @@ TEST_CASE("a loop that runs too often ends with an error where there is a limit"
   CHECK_NOTHROW(session.run({flag(true), x, number(0)}));
 }
 
+TEST_CASE("what is called before a round may end the run, and leaves the session as it was",
+          "[backends][control]") {
+  const Tensor x = random_floats({2, 3});
+  int rounds = 0, most = 3;
+  Session session(with_bodies("reference"), {.before_round = [&] {
+                    if (++rounds > most) throw std::runtime_error("enough");
+                  }});
+  CHECK_THROWS_WITH(session.run({flag(true), x, number(-9)}), "enough");
+  CHECK(rounds == 4);
+  rounds = 0;
+  most = 100;
+  CHECK_NOTHROW(session.run({flag(true), x, number(0)}));
+  CHECK(rounds > 0);
+}
+
 TEST_CASE("a file with bodies says so by its version, and runs the same",
           "[backends][control][artifact]") {
   const std::string file = artifact_bytes(with_bodies("reference"));

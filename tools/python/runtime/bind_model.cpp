@@ -306,8 +306,12 @@ void bind_files(nb::class_<Model>& type) {
       .def("__getstate__", state_of)
       .def("__setstate__", [](Model& model, const State& state) {
         const auto& [bytes, threads, memory_limit, loop_limit, cached_shapes, cache] = state;
-        new (&model) Model(std::string_view(bytes.c_str(), bytes.size()),
-                           {threads, memory_limit, loop_limit, cached_shapes, cache});
+        new (&model)
+            Model(std::string_view(bytes.c_str(), bytes.size()), {.threads = threads,
+                                                                  .memory_limit = memory_limit,
+                                                                  .loop_limit = loop_limit,
+                                                                  .cached_shapes = cached_shapes,
+                                                                  .cache_folder = cache});
       });
 }
 

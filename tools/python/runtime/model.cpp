@@ -2,17 +2,34 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
 #include <utility>
 
 #include "core/base/usable_cpus.h"
 #include "lowering/program/artifact.h"
 
+namespace nb = nanobind;
+
 namespace octet::python {
 namespace {
 
-SessionOptions with_threads(SessionOptions options) {
+// Lets Python's signal handlers run, some times a second, so that Ctrl-C ends a loop. It is the main
+// thread that has them.
+void check_signals() {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds kPause(100);
+  thread_local Clock::time_point last = {};
+  const Clock::time_point now = Clock::now();
+  if (now - last < kPause) return;
+  last = now;
+  const nb::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+SessionOptions completed(SessionOptions options) {
   if (options.threads == 0) options.threads = usable_cpus();
+  options.before_round = check_signals;
   return options;
 }
 
@@ -26,7 +43,7 @@ Tensor copy_of(std::string_view bytes) {
 
 Model::Model(Program program, SessionOptions options)
     : program_(std::move(program)),
-      options_(with_threads(std::move(options))),
+      options_(completed(std::move(options))),
       process_(getpid()),
       live_(new Live{Session(program_, options_), {}}) {}
 
