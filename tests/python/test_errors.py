@@ -38,6 +38,11 @@ print(octet.quantize(program, "xnnpack", calibration=batches[:2]))
 """
 
 
+class TopTwo(nn.Module):
+    def forward(self, x):
+        return torch.topk(x, 2)  # a type that torch.export.save does not know
+
+
 class Errors(PackageTest):
     def refuses(self, call, start):
         with self.subTest(start):
@@ -109,6 +114,8 @@ class Errors(PackageTest):
         self.refuses(lambda: octet.lower(program, "onednn", fallback="any"), "lower: fallback: got \"any\", want ")
         self.refuses(lambda: octet.lower(3, "onednn"), "quantize: model: got int")
         self.refuses(lambda: octet.load("absent.octet"), "artifact: absent.octet: ")
+        named = torch.export.export(TopTwo(), (torch.ones(4),))
+        self.refuses(lambda: octet.lower(named, "onednn"), "quantize: model: torch.export.save cannot write it (")
         model = octet.lower(program, "onednn")
         self.refuses(lambda: model(x.to("meta")), "session: input 0 (x): ")
         self.refuses(lambda: model(x.to_sparse()), "session: input 0 (x): ")

@@ -36,7 +36,15 @@ class Folder:
             return os.fspath(model), None
         program = exported(model, example_inputs)
         path = self.path(file, "the program")
-        torch.export.save(program, path)
+        try:
+            torch.export.save(program, path)
+        except NotImplementedError as error:  # of types that it does not know
+            said = " ".join(str(error).split("\n")[0].split())
+            raise Error(
+                "quantize",
+                "model",
+                f"torch.export.save cannot write it ({said}); give tuples and dictionaries of tensors",
+            ) from None
         return path, program
 
     def data(self, batches, program, file: str, name: str) -> str:
