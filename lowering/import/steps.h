@@ -122,5 +122,7 @@ Sizes broadcast(const Sizes& a, const Sizes& b);
 // places.cpp: `base` with `written` in the place of its aten.diagonal `view`; -1 when its size is
 // not fixed.
 int put_diagonal(Steps& s, const Node& view, int base, int written);
+// The same of its aten.as_strided; -1 when its elements cannot be told, or lie on each other.
+int put_strided(Steps& s, const Node& view, int base, int written);
 
 }  // namespace octet
