@@ -38,19 +38,27 @@ void move_words(const KernelCall& call, const Source& source, Word fill) {
   }
 }
 
+// Elements as T, int64_t or double, with another fill than the bytes of 0 or converted.
+template <typename T, typename Source>
+void convert_elements(const KernelCall& call, const Source& source, T fill) {
+  const Buffer<T> x = elements<T>(call, 0);
+  Buffer<T> y(static_cast<size_t>(call.outputs[0].numel()));
+  for (T& value : y) {
+    const int64_t at = source();
+    value = at < 0 ? fill : x[static_cast<size_t>(at)];
+  }
+  store_elements<T>(call, y);
+}
+
 // Takes output element i from input 0 at the i-th result of source(); a negative one gives `fill`.
 template <typename Source>
 void move_elements(const KernelCall& call, const Source& source, double fill = 0) {
   const ProgramTensor& from = call.input(0);
   const ProgramTensor& to = call.output();
   if (!is_stored_alike(from, to) || fill != 0) {
-    const Reals<double> x = doubles(call, 0);
-    Buffer<double> y(static_cast<size_t>(call.outputs[0].numel()));
-    for (double& value : y) {
-      const int64_t at = source();
-      value = at < 0 ? fill : x[at];
-    }
-    return store<double>(call, y);
+    if (is_whole(from) && is_whole(to) && std::fabs(fill) < 0x1p63)
+      return convert_elements<int64_t>(call, source, static_cast<int64_t>(fill));
+    return convert_elements<double>(call, source, fill);
   }
   // Alike: bytes. What is filled in is 0 in real units, so the zero point.
   const int64_t zero = to.qparams ? to.qparams->zero_point[0] : 0;

@@ -1,39 +1,54 @@
-// linear and matmul: integer tensors are accumulated as integers, others in double.
+// linear and matmul: integers, quantized ones too, are accumulated as such, others in double.
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "backends/reference/kernel.h"
+#include "backends/reference/elements.h"
 
 namespace octet::reference {
 namespace {
 
 // y[m, n] = sum over k of a[m, k] * b[n, k].
-template <typename E, typename Acc>
-void multiply_rows(int64_t m, int64_t n, int64_t k, const E* a, const E* b, double* y) {
+template <typename E, typename Acc, typename Y>
+void multiply_rows(int64_t m, int64_t n, int64_t k, const E* a, const E* b, Y* y) {
   for (int64_t i = 0; i < m; ++i)
     for (int64_t j = 0; j < n; ++j) {
       Acc sum = 0;
       for (int64_t p = 0; p < k; ++p)
         sum += static_cast<Acc>(a[i * k + p]) * static_cast<Acc>(b[j * k + p]);
-      y[i * n + j] = static_cast<double>(sum);
+      y[i * n + j] = static_cast<Y>(sum);
     }
 }
 
 // y[m, n] = sum over k of a[m, k] * b[k, n].
-template <typename E, typename Acc>
-void multiply(int64_t m, int64_t n, int64_t k, const E* a, const E* b, double* y) {
+template <typename E, typename Acc, typename Y>
+void multiply(int64_t m, int64_t n, int64_t k, const E* a, const E* b, Y* y) {
   Buffer<Acc> sums(static_cast<size_t>(n));
   for (int64_t i = 0; i < m; ++i) {
     std::fill(sums.begin(), sums.end(), Acc(0));
     for (int64_t p = 0; p < k; ++p) {
-      const Acc factor = a[i * k + p];
+      const Acc factor = static_cast<Acc>(a[i * k + p]);
       for (int64_t j = 0; j < n; ++j)
         sums[static_cast<size_t>(j)] += factor * static_cast<Acc>(b[p * n + j]);
     }
-    for (int64_t j = 0; j < n; ++j)
-      y[i * n + j] = static_cast<double>(sums[static_cast<size_t>(j)]);
+    for (int64_t j = 0; j < n; ++j) y[i * n + j] = static_cast<Y>(sums[static_cast<size_t>(j)]);
   }
+}
+
+bool is_double(const ProgramTensor& tensor) { return tensor.dtype == DType::kFloat64; }
+
+// Sums that do not fit wrap.
+void linear_of_integers(const KernelCall& call, int64_t rows, int64_t out, int64_t in) {
+  Buffer<int64_t> y(static_cast<size_t>(rows * out));
+  multiply_rows<int64_t, uint64_t>(rows, out, in, elements<int64_t>(call, 0).data(),
+                                   elements<int64_t>(call, 1).data(), y.data());
+  if (call.has_input(2)) {
+    const Buffer<int64_t> bias = elements<int64_t>(call, 2);
+    for (size_t i = 0; i < y.size(); ++i)
+      y[i] = static_cast<int64_t>(static_cast<uint64_t>(y[i]) +
+                                  static_cast<uint64_t>(bias[i % bias.size()]));
+  }
+  store_elements<int64_t>(call, y);
 }
 
 void linear(const KernelCall& call) {
@@ -43,6 +58,7 @@ void linear(const KernelCall& call) {
   const int64_t in = w.shape[1];
   const int64_t rows =
       in == 0 ? call.outputs[0].numel() / std::max<int64_t>(out, 1) : call.inputs[0].numel() / in;
+  if (is_all_whole(call)) return linear_of_integers(call, rows, out, in);
   Buffer<double> y(static_cast<size_t>(rows * out));
   const bool on_integers = is_small_quantized(x) && is_small_quantized(w) &&
                            x.qparams->is_per_tensor() && w.qparams->axis <= 0;
@@ -54,6 +70,9 @@ void linear(const KernelCall& call) {
     } else {
       multiply_rows<int32_t, int64_t>(rows, out, in, a.data(), b.data(), y.data());
     }
+  } else if (is_double(x) || is_double(w)) {
+    multiply_rows<double, double>(rows, out, in, doubles(call, 0).data(), doubles(call, 1).data(),
+                                  y.data());
   } else {
     multiply_rows<float, double>(rows, out, in, floats(call, 0).data(), floats(call, 1).data(),
                                  y.data());
@@ -70,8 +89,8 @@ void linear(const KernelCall& call) {
 }
 
 // Batch dimensions broadcast.
-template <typename E, typename Acc>
-void multiply_batches(const KernelCall& call, const E* a, const E* b, double* y) {
+template <typename E, typename Acc, typename Y>
+void multiply_batches(const KernelCall& call, const E* a, const E* b, Y* y) {
   const std::vector<int64_t>& sa = call.input_shape(0);
   const std::vector<int64_t>& sb = call.input_shape(1);
   const int64_t m = sa[sa.size() - 2], k = sa.back(), n = sb.back();
@@ -79,13 +98,19 @@ void multiply_batches(const KernelCall& call, const E* a, const E* b, double* y)
   StridedWalk walk_a(batch, broadcast_strides(std::span(sa).first(sa.size() - 2), batch));
   StridedWalk walk_b(batch, broadcast_strides(std::span(sb).first(sb.size() - 2), batch));
   for (int64_t i = 0, count = product(batch); i < count; ++i, walk_a.next(), walk_b.next())
-    multiply<E, Acc>(m, n, k, a + walk_a.offset() * m * k, b + walk_b.offset() * k * n,
-                     y + i * m * n);
+    multiply<E, Acc, Y>(m, n, k, a + walk_a.offset() * m * k, b + walk_b.offset() * k * n,
+                        y + i * m * n);
 }
 
 void matmul(const KernelCall& call) {
   const ProgramTensor& a = call.input(0);
   const ProgramTensor& b = call.input(1);
+  if (is_all_whole(call)) {
+    Buffer<int64_t> y(static_cast<size_t>(call.outputs[0].numel()));
+    multiply_batches<int64_t, uint64_t>(call, elements<int64_t>(call, 0).data(),
+                                        elements<int64_t>(call, 1).data(), y.data());
+    return store_elements<int64_t>(call, y);
+  }
   Buffer<double> y(static_cast<size_t>(call.outputs[0].numel()));
   if (is_small_quantized(a) && is_small_quantized(b) && a.qparams->is_per_tensor() &&
       b.qparams->is_per_tensor()) {
@@ -94,6 +119,9 @@ void matmul(const KernelCall& call) {
     const double scale =
         static_cast<double>(a.qparams->scale[0]) * static_cast<double>(b.qparams->scale[0]);
     for (double& value : y) value *= scale;
+  } else if (is_double(a) || is_double(b)) {
+    multiply_batches<double, double>(call, doubles(call, 0).data(), doubles(call, 1).data(),
+                                     y.data());
   } else {
     multiply_batches<float, double>(call, floats(call, 0).data(), floats(call, 1).data(), y.data());
   }

@@ -104,6 +104,8 @@ bool may_hide_rows(const ProgramTensor& mask) {
 
 // softmax(q @ transpose(k) * scale + mask) @ v
 void import_attention(Importer& importer, const Node& node) {
+  if (node.float_or("dropout_p", 0) != 0)
+    return importer.refuse(node, "with dropout, in training mode; export in eval mode");
   const int q = importer.operand(node, "query");
   int k = importer.operand(node, "key"), v = importer.operand(node, "value");
   if (importer.sizes(q).size() != importer.sizes(k).size() || importer.sizes(q).size() < 2)

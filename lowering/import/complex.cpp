@@ -92,7 +92,12 @@ Parts transform_line(Importer& importer, const Node& node, Parts x, const Line& 
       make_waves(importer, node, line, wants_imaginary || x.imaginary >= 0);
   const auto turned = [&](int part) { return part < 0 ? -1 : s.transpose(part, line.dim, -1); };
   const auto cut = [&](int part) { return part < 0 ? -1 : s.slice(part, line.dim, 0, line.given); };
-  const auto product = [&](int part, int matrix) { return s.matmul(part, matrix); };
+  // a single line is a matrix of one row for the product
+  const auto product = [&](int part, int matrix) {
+    if (s.rank(part) > 1) return s.matmul(part, matrix);
+    const int row = s.matmul(s.unsqueeze(part, 0), matrix);
+    return s.reshape(row, Sizes{s.sizes(row).back()});
+  };
   const Parts t = {turned(cut(x.real)), turned(cut(x.imaginary))};
   Parts y = {product(t.real, cosines), -1};
   if (t.imaginary >= 0) {

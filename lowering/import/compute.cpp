@@ -148,9 +148,11 @@ void import_addmm(Importer& importer, const Node& node) {
   if (node.float_or("beta", 1) != 1 || node.float_or("alpha", 1) != 1)
     return import_scaled_addmm(importer, node);
   const Sizes shape = importer.sizes_of(*node.outputs().front());
-  const int product = importer.emit_step(
-      node, "matmul", {importer.operand(node, "mat1"), importer.operand(node, "mat2")}, shape,
-      DType::kFloat32);
+  const int a = importer.operand(node, "mat1"), b = importer.operand(node, "mat2");
+  const DType given = importer.tensor(a).dtype;
+  const bool is_half = is_floating_point(given) && size_of(given) < 4;
+  const int product =
+      importer.emit_step(node, "matmul", {a, b}, shape, is_half ? DType::kFloat32 : given);
   importer.emit(node, "add", {product, importer.operand(node, "self")});
 }
 

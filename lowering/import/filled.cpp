@@ -48,6 +48,13 @@ void import_arange(Importer& importer, const Node& node) {
 void import_zeros(Importer& importer, const Node& node) { make_filled(importer, node, 0); }
 void import_ones(Importer& importer, const Node& node) { make_filled(importer, node, 1); }
 void import_full(Importer& importer, const Node& node) {
+  const Attribute fill = literal_attribute(node, "fill_value", 0);
+  if (std::get_if<int64_t>(&fill) != nullptr) {  // a double would round it
+    Steps s(importer, node);
+    const Value* value = node.outputs().front();
+    const int number = s.cast(s.operand("fill_value"), value->meta->dtype);
+    return s.give(s.expand(number, importer.sizes_of(*value)));
+  }
   make_filled(importer, node, node.float_or("fill_value", 0));
 }
 

@@ -138,9 +138,7 @@ int Importer::operand(const Node& node, std::string_view name) {
   if (Value* value = argument->value_or_null())
     return is_number(*value) ? number_operand(node, value) : tensor_of(value);
   if (argument->find<OptionalTensor>() != nullptr) return -1;
-  const std::vector<float> number = {static_cast<float>(node.float_or(name, 0))};
-  return add_constant(fmt::format("{}_{}", node.name(), name),
-                      Tensor::from<float>(DType::kFloat32, {}, number));
+  return add_constant(fmt::format("{}_{}", node.name(), name), literal_operand(node, name));
 }
 
 ProgramOp& Importer::emit_values(const Node& node, const std::vector<Value*>& values,

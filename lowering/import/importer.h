@@ -45,7 +45,7 @@ class Importer {
   bool keeps_unknown() const { return keep_unknown_; }
 
   // The tensor of a Value; of an argument: -1 when absent or None. A literal argument becomes a
-  // 0-dimensional constant of dtype f32.
+  // 0-dimensional constant: i64 where the result is of integers, f64 where it is of f64, else f32.
   int tensor_of(Value* value);
   int operand(const Node& node, std::string_view name);
   // numbers.cpp: a size, or what is computed of sizes, as a tensor without dimensions (i64, f64 or
@@ -213,6 +213,13 @@ std::string keep_whole(Importer& importer, const Node& node);
 
 // Throws Error when a size of the value is symbolic.
 std::vector<int64_t> static_shape(const Value& value);
+// literals.cpp: an argument that is the literal of an int or a bool.
+std::optional<int64_t> find_whole(const Node& node, std::string_view name);
+// A literal argument without dimensions: i64 where the node's result is of integers, f64 where it
+// is of f64, else f32.
+Tensor literal_operand(const Node& node, std::string_view name);
+// A literal argument as an attribute: an int64_t where a double would round it, else a double.
+Attribute literal_attribute(const Node& node, std::string_view name, double fallback);
 // The size of a dimension of a tensor when it is fixed; refuses the node otherwise.
 std::optional<int64_t> fixed_size(Importer& importer, const Node& node, int x, size_t dim);
 // One number repeated when a list of `count` is wanted.

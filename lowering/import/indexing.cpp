@@ -1,5 +1,6 @@
 // Ops that pick elements by tensors of indices, put elements there, or make indices of elements.
 #include <algorithm>
+#include <optional>
 
 #include "lowering/import/importer.h"
 #include "lowering/import/steps.h"
@@ -239,6 +240,17 @@ void import_bucketize(Importer& importer, const Node& node) {
   s.give(s.reduce("sum", below, {-1}, false, DType::kInt64));
 }
 
+// The index that no bag counts; -1: all count. The public op takes it from the end of the table,
+// the private ones have no row by a negative one.
+int64_t padding_row(Importer& importer, const Node& node, int table) {
+  const int64_t given = node.int_or("padding_idx", -1);
+  const Argument* argument = node.find_argument("padding_idx");
+  if (given >= 0 || !node.is("aten.embedding_bag") || argument == nullptr || argument->is_none())
+    return std::max<int64_t>(given, -1);
+  const std::optional<int64_t> rows = fixed_size(importer, node, table, 0);
+  return rows ? given + *rows : -1;
+}
+
 void import_embedding_bag(Importer& importer, const Node& node) {
   Steps s(importer, node);
   for (size_t i = 1; i < node.outputs().size(); ++i)
@@ -247,7 +259,7 @@ void import_embedding_bag(Importer& importer, const Node& node) {
   static const char* const kModes[] = {"sum", "mean", "max"};
   Attributes attributes;
   attributes["mode"] = std::string(kModes[std::clamp<int64_t>(node.int_or("mode", 0), 0, 2)]);
-  attributes["padding_idx"] = node.int_or("padding_idx", -1);
+  attributes["padding_idx"] = padding_row(importer, node, s.operand("weight"));
   attributes["include_last_offset"] = node.bool_or("include_last_offset", false);
   importer.emit_value(node, node.outputs().front(), "embedding_bag",
                       {s.operand("weight"), s.operand("indices"), s.operand("offsets"),

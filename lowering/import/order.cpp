@@ -86,7 +86,7 @@ void emit_cumulative(Importer& importer, const Node& node, const char* function)
   if (node.outputs().size() > 1) return give_both(importer, node, "cumulative", x, attributes);
   const Value* value = node.outputs().front();
   const DType dtype = value->meta ? value->meta->dtype : s.dtype(x);
-  s.give(s.op("cumulative", {x}, s.sizes(x), dtype, std::move(attributes)));
+  s.give(s.op("cumulative", {s.whole_first(x, dtype)}, s.sizes(x), dtype, std::move(attributes)));
 }
 void import_cumsum(Importer& importer, const Node& node) { emit_cumulative(importer, node, "sum"); }
 void import_cumprod(Importer& importer, const Node& node) {

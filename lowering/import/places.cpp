@@ -82,7 +82,7 @@ void import_diagonal_scatter(Importer& importer, const Node& node) {
 // ---- views of the memory of a tensor that has no gaps
 
 // Of each element of the result, in the tensor's order of elements; empty when they cannot be told.
-std::vector<int64_t> strided_places(Importer& importer, const Node& node) {
+std::vector<int64_t> find_strided_places(const Node& node) {
   const Value* value = node.find_input("self");
   const std::vector<int64_t> sizes = node.ints_or("size", {}), strides = node.ints_or("stride", {});
   constexpr int64_t kMost = int64_t{1} << 24;
@@ -91,8 +91,10 @@ std::vector<int64_t> strided_places(Importer& importer, const Node& node) {
   if (is_known) {
     std::vector<int64_t> own;
     for (const Dim& stride : value->meta->strides) own.push_back(stride.value);
+    // the offset counts from the memory's begin, not from that of a view of it
+    const int64_t begin = value->meta->storage_offset.value;
     std::vector<int64_t> places(static_cast<size_t>(product(sizes)),
-                                node.int_or("storage_offset", 0));
+                                node.int_or("storage_offset", begin) - begin);
     const int64_t count = product(value->meta->shape());
     for (size_t i = 0; i < places.size(); ++i) {
       auto rest = static_cast<int64_t>(i);
@@ -103,8 +105,18 @@ std::vector<int64_t> strided_places(Importer& importer, const Node& node) {
                                   [&](int64_t place) { return place >= 0 && place < count; });
     if (fits && !places.empty() && own == contiguous_strides(value->meta->shape())) return places;
   }
-  importer.refuse(node, "of memory that is not one tensor's without gaps, of fixed size");
   return {};
+}
+
+std::vector<int64_t> strided_places(Importer& importer, const Node& node) {
+  std::vector<int64_t> places = find_strided_places(node);
+  if (places.empty())
+    importer.refuse(node, "of memory that is not one tensor's without gaps, of fixed size");
+  return places;
+}
+
+bool has_duplicates(const std::vector<int64_t>& places) {
+  return std::set<int64_t>(places.begin(), places.end()).size() != places.size();
 }
 
 void import_as_strided(Importer& importer, const Node& node) {
@@ -117,8 +129,7 @@ void import_as_strided_scatter(Importer& importer, const Node& node) {
   Steps s(importer, node);
   const std::vector<int64_t> places = strided_places(importer, node);
   if (places.empty()) return;
-  if (std::set<int64_t>(places.begin(), places.end()).size() != places.size())
-    return importer.refuse(node, "with elements that lie on each other");
+  if (has_duplicates(places)) return importer.refuse(node, "with elements that lie on each other");
   s.give(s.put_at(s.flatten(s.self()), 0, places, s.flatten(s.operand("src"))));
 }
 
@@ -135,6 +146,12 @@ constexpr ImportRow kPlaceRows[] = {
 int put_diagonal(Steps& s, const Node& view, int base, int written) {
   const std::optional<Diagonal> diagonal = find_diagonal(s, view, base);
   return diagonal ? with_diagonal(s, base, *diagonal, written) : -1;
+}
+
+int put_strided(Steps& s, const Node& view, int base, int written) {
+  const std::vector<int64_t> places = find_strided_places(view);
+  if (places.empty() || has_duplicates(places)) return -1;
+  return s.reshape(s.put_at(s.flatten(base), 0, places, s.flatten(written)), s.sizes(base));
 }
 
 std::span<const ImportRow> place_import_rows() { return kPlaceRows; }

@@ -29,8 +29,8 @@ void emit_binary(Importer& importer, const Node& node, const std::string& kind,
 }
 
 Attributes alpha_of(const Node& node) {
-  const double alpha = node.float_or("alpha", 1);
-  if (alpha == 1) return {};
+  const Attribute alpha = literal_attribute(node, "alpha", 1);
+  if (alpha == Attribute(1.0)) return {};
   return {
       {"alpha", alpha}
   };
@@ -79,8 +79,8 @@ void import_masked_fill(Importer& importer, const Node& node) {
 
 // ---- clamps
 
-void emit_clamp(Importer& importer, const Node& node, std::optional<double> low,
-                std::optional<double> high) {
+void emit_clamp(Importer& importer, const Node& node, const std::optional<Attribute>& low,
+                const std::optional<Attribute>& high) {
   Attributes attributes;
   if (low) attributes["min"] = *low;
   if (high) attributes["max"] = *high;
@@ -95,10 +95,10 @@ void import_hardtanh(Importer& importer, const Node& node) {
   emit_clamp(importer, node, node.float_or("min_val", -1), node.float_or("max_val", 1));
 }
 
-std::optional<double> bound(const Node& node, const char* name) {
+std::optional<Attribute> bound(const Node& node, const char* name) {
   const Argument* argument = node.find_argument(name);
   if (argument == nullptr || argument->is_none()) return std::nullopt;
-  return node.float_or(name, 0);
+  return literal_attribute(node, name, 0);
 }
 
 void import_clamp(Importer& importer, const Node& node) {
@@ -108,11 +108,11 @@ void import_clamp(Importer& importer, const Node& node) {
 }
 void import_clamp_min(Importer& importer, const Node& node) {
   if (node.find_input("min") != nullptr) return import_clamp_tensors(importer, node);
-  emit_clamp(importer, node, node.float_or("min", 0), std::nullopt);
+  emit_clamp(importer, node, literal_attribute(node, "min", 0), std::nullopt);
 }
 void import_clamp_max(Importer& importer, const Node& node) {
   if (node.find_input("max") != nullptr) return import_clamp_tensors(importer, node);
-  emit_clamp(importer, node, std::nullopt, node.float_or("max", 0));
+  emit_clamp(importer, node, std::nullopt, literal_attribute(node, "max", 0));
 }
 
 // ---- functions

@@ -21,6 +21,18 @@ void import_reshape(Importer& importer, const Node& node) {
   importer.emit(node, "reshape", {self_of(importer, node)});
 }
 
+// aten.view.dtype gives the same bytes: integers of one width wrap into each other.
+void import_view(Importer& importer, const Node& node) {
+  const int x = self_of(importer, node);
+  const DType from = importer.tensor(x).dtype;
+  const Value* value = node.outputs().front();
+  const DType to = value->meta ? value->meta->dtype : from;
+  if (from == to) return import_reshape(importer, node);
+  if (!is_integer(from) || !is_integer(to) || size_of(from) != size_of(to))
+    return importer.refuse(node, "of the bytes of another dtype");
+  importer.emit(node, "cast", {x});
+}
+
 void import_alias(Importer& importer, const Node& node) {
   importer.alias(node.outputs().front(), self_of(importer, node));
 }
@@ -241,7 +253,7 @@ void import_pad(Importer& importer, const Node& node) {
 }
 
 constexpr ImportRow kShapeRows[] = {
-    {"aten.view",                    import_reshape      },
+    {"aten.view",                    import_view         },
     {"aten._unsafe_view",            import_reshape      },
     {"aten.view_copy",               import_reshape      },
     {"aten.reshape",                 import_reshape      },

@@ -16,7 +16,7 @@ void emit_reduction(Importer& importer, const Node& node, const char* function,
   if (is_complex(s.dtype(x)) || is_complex(dtype))
     return importer.refuse(node, "of complex numbers");
   if (s.rank(x) == 0) return s.give(x);
-  s.give(s.reduce(function, x, std::move(dims), keepdim, dtype));
+  s.give(s.reduce(function, s.whole_first(x, dtype), std::move(dims), keepdim, dtype));
 }
 
 void import_sum(Importer& importer, const Node& node) {
@@ -58,8 +58,11 @@ void import_prod(Importer& importer, const Node& node) {
 int without_nan(Steps& s, int x) { return s.where(s.compare("ne", x, x), s.number(0, x), x); }
 void import_nansum(Importer& importer, const Node& node) {
   Steps s(importer, node);
-  s.give(s.reduce("sum", without_nan(s, s.operand("self")), node.ints_or("dim", {}),
-                  node.bool_or("keepdim", false)));
+  const int known = without_nan(s, s.operand("self"));
+  const Value* result = node.outputs().front();
+  const DType dtype = result->meta ? result->meta->dtype : s.dtype(known);
+  s.give(s.reduce("sum", s.whole_first(known, dtype), node.ints_or("dim", {}),
+                  node.bool_or("keepdim", false), dtype));
 }
 void import_nanmean(Importer& importer, const Node& node) {
   Steps s(importer, node);

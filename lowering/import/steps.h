@@ -72,6 +72,11 @@ class Steps {
   int where(int condition, int a, int b);
   int clamp(int x, std::optional<double> low, std::optional<double> high);
   int cast(int x, DType dtype);
+  // x as a sum or a product of `result` takes it: torch converts before it computes, so that reals
+  // lose their fractions (kernels convert all else as they read it).
+  int whole_first(int x, DType result) {
+    return is_floating_point(dtype(x)) && !is_floating_point(result) ? cast(x, result) : x;
+  }
 
   // ---- reductions; no dims: all of them
   int reduce(const char* function, int x, std::vector<int64_t> dims, bool keepdim,
@@ -117,5 +122,7 @@ Sizes broadcast(const Sizes& a, const Sizes& b);
 // places.cpp: `base` with `written` in the place of its aten.diagonal `view`; -1 when its size is
 // not fixed.
 int put_diagonal(Steps& s, const Node& view, int base, int written);
+// The same of its aten.as_strided; -1 when its elements cannot be told, or lie on each other.
+int put_strided(Steps& s, const Node& view, int base, int written);
 
 }  // namespace octet

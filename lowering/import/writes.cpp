@@ -19,7 +19,9 @@ using PutBack = int (*)(Steps&, const Node& view, const Value& result, int base,
 
 int put_same(Steps&, const Node&, const Value&, int, int written) { return written; }
 
+// Nowhere from a view of the same bytes as another dtype.
 int put_reshaped(Steps& s, const Node&, const Value&, int base, int written) {
+  if (s.dtype(written) != s.dtype(base)) return -1;
   return s.reshape(written, s.sizes(base));
 }
 
@@ -72,61 +74,78 @@ int put_on_diagonal(Steps& s, const Node& view, const Value&, int base, int writ
   return put_diagonal(s, view, base, written);
 }
 
+int put_by_strides(Steps& s, const Node& view, const Value&, int base, int written) {
+  return put_strided(s, view, base, written);
+}
+
 int put_nowhere(Steps&, const Node&, const Value&, int, int) { return -1; }
 
-// Ops whose results share the memory of their first input.
+// Ops whose results share the memory of their first input, and how what is written there goes back.
 struct ViewRow {
   const char* op;
   PutBack put;
 };
 
 constexpr ViewRow kViews[] = {
-    {"aten.alias",            put_same       },
-    {"aten.detach",           put_same       },
-    {"aten.contiguous",       put_same       },
-    {"aten.dropout",          put_same       },
-    {"aten.to",               put_same       },
-    {"aten.view",             put_reshaped   },
-    {"aten.reshape",          put_reshaped   },
-    {"aten.flatten",          put_reshaped   },
-    {"aten.unflatten",        put_reshaped   },
-    {"aten.unsqueeze",        put_reshaped   },
-    {"aten.squeeze",          put_reshaped   },
-    {"aten.view_as",          put_reshaped   },
-    {"aten.permute",          put_permuted   },
-    {"aten.transpose",        put_transposed },
-    {"aten.t",                put_transposed },
-    {"aten.slice",            put_sliced     },
-    {"aten.narrow",           put_sliced     },
-    {"aten.select",           put_selected   },
-    {"aten.split",            put_part       },
-    {"aten.split_with_sizes", put_part       },
-    {"aten.chunk",            put_part       },
-    {"aten.unbind",           put_part       },
-    {"aten.mT",               put_transposed },
-    {"aten.ravel",            put_reshaped   },
-    {"aten.reshape_as",       put_reshaped   },
-    {"aten.expand",           put_nowhere    },
-    {"aten.broadcast_to",     put_nowhere    },
-    {"aten.numpy_T",          put_nowhere    },
-    {"aten.swapaxes",         put_nowhere    },
-    {"aten.swapdims",         put_nowhere    },
-    {"aten.movedim",          put_nowhere    },
-    {"aten.moveaxis",         put_nowhere    },
-    {"aten.tensor_split",     put_nowhere    },
-    {"aten.expand_as",        put_nowhere    },
-    {"aten.diagonal",         put_on_diagonal},
-    {"aten.unfold",           put_nowhere    },
+    {"aten.alias",                   put_same       },
+    {"aten.detach",                  put_same       },
+    {"aten.contiguous",              put_same       },
+    {"aten.dropout",                 put_same       },
+    {"aten.to",                      put_same       },
+    {"aten.view",                    put_reshaped   },
+    {"aten.reshape",                 put_reshaped   },
+    {"aten.flatten",                 put_reshaped   },
+    {"aten.unflatten",               put_reshaped   },
+    {"aten.unsqueeze",               put_reshaped   },
+    {"aten.squeeze",                 put_reshaped   },
+    {"aten.view_as",                 put_reshaped   },
+    {"aten.permute",                 put_permuted   },
+    {"aten.transpose",               put_transposed },
+    {"aten.t",                       put_transposed },
+    {"aten.slice",                   put_sliced     },
+    {"aten.narrow",                  put_sliced     },
+    {"aten.select",                  put_selected   },
+    {"aten.split",                   put_part       },
+    {"aten.split_with_sizes",        put_part       },
+    {"aten.chunk",                   put_part       },
+    {"aten.unbind",                  put_part       },
+    {"aten.mT",                      put_transposed },
+    {"aten.ravel",                   put_reshaped   },
+    {"aten.reshape_as",              put_reshaped   },
+    {"aten.diagonal",                put_on_diagonal},
+    {"aten.as_strided",              put_by_strides },
+    // what their schemas do not say
+    {"aten.type_as",                 put_same       },
+    {"aten.feature_dropout",         put_same       },
+    {"aten.lift_fresh",              put_same       },
+    {"aten.conj_physical",           put_same       },
+    {"aten.atleast_1d",              put_reshaped   },
+    {"aten.atleast_2d",              put_reshaped   },
+    {"aten.atleast_3d",              put_reshaped   },
+    {"aten.unsafe_split",            put_part       },
+    {"aten.unsafe_chunk",            put_part       },
+    {"aten.unsafe_split_with_sizes", put_part       },
+    {"aten.meshgrid",                put_nowhere    },
+    {"aten.einsum",                  put_nowhere    },
 };
 
 PutBack find_view(const Node& node) {
   if (is_in_place(node)) return put_same;
   for (const ViewRow& row : kViews)
     if (node.is(row.op)) return row.put;
-  return nullptr;
+  // a view by its schema that has no row: a write into it must not get lost
+  const bool is_view = node.target().starts_with("aten.") && !aliased_inputs(node).empty();
+  return is_view ? put_nowhere : nullptr;
 }
 
 Value* base_of(const Node& view) { return view.inputs().empty() ? nullptr : view.inputs().front(); }
+
+// All that a view may be of; base_of alone for those with a way back.
+std::vector<const Value*> sources_of(const Node& view) {
+  const std::vector<const Value*> sources = aliased_inputs(view);
+  const std::vector<Value*> inputs = view.inputs();
+  return sources.empty() ? std::vector<const Value*>(inputs.begin(), inputs.end()) : sources;
+}
 
 bool is_read_after(const Value& value, const Node& node) {
   return value.is_output() ||
@@ -138,9 +157,10 @@ bool is_read_after(const Value& value, const Node& node) {
 // Whether the value, or what it is a view of, is read after the writer or belongs to the caller.
 bool is_shared_later(const Value& value, const Node& writer) {
   if (value.producer() == nullptr || is_read_after(value, writer)) return true;
-  const Value* base =
-      find_view(*value.producer()) == nullptr ? nullptr : base_of(*value.producer());
-  return base != nullptr && is_shared_later(*base, writer);
+  if (find_view(*value.producer()) == nullptr) return false;
+  const std::vector<const Value*> sources = sources_of(*value.producer());
+  return std::any_of(sources.begin(), sources.end(),
+                     [&](const Value* source) { return is_shared_later(*source, writer); });
 }
 
 // reshape, flatten and contiguous copy what is not contiguous, if its strides ask for it.
@@ -182,7 +202,10 @@ bool Importer::write_to(const Node& writer, Value* value, int tensor) {
     Steps steps(*this, writer);
     whole = put(steps, *producer, *value, tensor_of(base), tensor);
   }
-  return whole < 0 ? !is_shared_later(*base, writer) : write_to(writer, base, whole);
+  if (whole >= 0) return write_to(writer, base, whole);
+  const std::vector<const Value*> sources = sources_of(*producer);
+  return std::none_of(sources.begin(), sources.end(),
+                      [&](const Value* source) { return is_shared_later(*source, writer); });
 }
 
 // Views of `root` that were imported before the writer and are read after it.

@@ -79,6 +79,26 @@ TEST_CASE("transforms cut their input, or fill it with zeros", "[lowering][compl
   }
 }
 
+TEST_CASE("transforms of a single line", "[lowering][complex]") {
+  for (const auto& [call, output] : {
+           std::array{"fft_rfft.default(%x)",                     "[5]" },
+           std::array{"fft_rfft.default(%x, 5, 0, \"ortho\")",    "[3]" },
+           std::array{"fft_fft.default(%x, 11, -1, \"forward\")", "[11]"},
+           std::array{"fft_ifft.default(%x)",                     "[8]" }
+  }) {
+    const std::string shape = output;
+    const std::string text = "graph(%x: f32[8]):\n  %f: c64" + shape + " = aten." + call +
+                             "\n  %y: f32" + shape + " = aten.abs.default(%f)\n  return (%y)";
+    CAPTURE(text);
+    CHECK(compare_with_interpreter(make_graph(text)).greatest < 1e-5);
+  }
+  CHECK(compare_with_interpreter(make_graph(R"(graph(%x: f32[8]):
+  %f: c64[5] = aten.fft_rfft.default(%x)
+  %y: f32[9] = aten.fft_irfft.default(%f, 9, -1, "ortho")
+  return (%y))"))
+            .greatest < 1e-5);
+}
+
 TEST_CASE("complex numbers that no row knows are refused by name", "[lowering][complex]") {
   CHECK_THAT(error_of(make_graph(R"(graph(%x: f32[2,4]):
   %f: c64[2,4] = aten.fft_fft.default(%x)

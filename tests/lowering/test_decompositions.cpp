@@ -1,4 +1,6 @@
 // Each ATen op that the import knows by a row of its own, against ATen.
+#include <string>
+
 #include <catch2/catch.hpp>
 
 #include "core/graph/graph.h"
@@ -170,6 +172,19 @@ TEST_CASE("elements picked and put by indices", "[lowering][decompositions]") {
       {"%w = param \"w\": f32[5,4], %i: i64[6], %o = buffer \"o\": i64[2]",
        "%y: f32[2,4], %a: i64[6], %b: i64[2], %c: i64[2]", "aten._embedding_bag.default(%w, %i, %o, False, 1)"},
   });
+}
+
+TEST_CASE("the row of a table that no bag counts may be given from its end",
+          "[lowering][decompositions]") {
+  const std::string w = "%w = param \"w\": f32[2,4], %i: i64[6], %o = buffer \"o\": i64[2]",
+                    results = "%y: f32[2,4], %a: i64[6], %b: i64[2], %c: i64[2]";
+  for (const std::string mode : {"0", "1", "2"})
+    for (const std::string padding : {"-1", "-2", "1", "None"}) {
+      INFO(mode << " " << padding);
+      const std::string call = "aten.embedding_bag.padding_idx(%w, %i, %o, False, " + mode +
+                               ", False, None, False, " + padding + ")";
+      CHECK(difference_of({w.c_str(), results.c_str(), call.c_str()}) < 1e-6);
+    }
 }
 
 TEST_CASE("elements moved", "[lowering][decompositions]") {

@@ -209,4 +209,12 @@ TEST_CASE("a query that sees nothing gives zeros, as in PyTorch", "[lowering][tr
   CHECK((want - got).abs().max().item<double>() < 1e-6);
 }
 
+TEST_CASE("attention with dropout is refused as other dropout in training mode is",
+          "[lowering][transformer]") {
+  CHECK_THAT(error_of(make_graph(R"(graph(%q: f32[1,2,4,8]):
+  %y: f32[1,2,4,8] = aten.scaled_dot_product_attention.default(%q, %q, %q, None, 0.9)
+  return (%y))")),
+             Contains("with dropout, in training mode; export in eval mode"));
+}
+
 }  // namespace octet::test_transformer

@@ -14,8 +14,8 @@ namespace nb = nanobind;
 namespace octet::python {
 namespace {
 
-// Lets Python's signal handlers run, some times a second, so that Ctrl-C ends a loop. It is the main
-// thread that has them.
+// Lets Python's signal handlers run, some times a second, so that Ctrl-C ends a loop. It is the
+// main thread that has them.
 void check_signals() {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::milliseconds kPause(100);
