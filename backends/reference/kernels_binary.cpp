@@ -336,15 +336,15 @@ Verdict check_binary(const Program& program, const ProgramOp& op) {
 }
 
 constexpr KernelRow kBinaryKernels[] = {
-    {"add",     add,     check_two   },
-    {"sub",     sub,     check_two   },
-    {"mul",     mul,     check_two   },
-    {"div",     div,     check_two   },
-    {"minimum", minimum, check_two   },
-    {"maximum", maximum, check_two   },
-    {"where",   where,   check_where },
-    {"rotary",  by_precision<rotary<float>, rotary<double>>,  check_rotary},
-    {"binary",  binary,  check_binary},
+    {"add", add, check_two},
+    {"sub", sub, check_two},
+    {"mul", mul, check_two},
+    {"div", div, check_two},
+    {"minimum", minimum, check_two},
+    {"maximum", maximum, check_two},
+    {"where", where, check_where},
+    {"rotary", by_precision<rotary<float>, rotary<double>>, check_rotary},
+    {"binary", binary, check_binary},
 };
 
 }  // namespace
