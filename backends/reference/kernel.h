@@ -99,6 +99,15 @@ inline Reals<float> floats(const KernelCall& call, size_t i) {
 inline Reals<double> doubles(const KernelCall& call, size_t i) {
   return Reals<double>(call.inputs[i], call.input(i));
 }
+template <typename T>
+Reals<T> reals_of(const KernelCall& call, size_t i) {
+  return Reals<T>(call.inputs[i], call.input(i));
+}
+// A kernel that reads its first input as float, and one that reads it as double, for float64.
+template <Kernel kSingle, Kernel kDouble>
+void by_precision(const KernelCall& call) {
+  call.input(0).dtype == DType::kFloat64 ? kDouble(call) : kSingle(call);
+}
 
 // Row `row` of a table [rows, values.size()], as reals; of a stored one, whose tensor is not looked
 // at, too.

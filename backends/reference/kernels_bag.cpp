@@ -38,14 +38,22 @@ void embedding_bag(const KernelCall& call) {
   Buffer<double> factors(call.has_input(3) ? 0 : rows.size(), 1.0);
   if (call.has_input(3)) factors = elements<double>(call, 3);
   Buffer<double> y(static_cast<size_t>(call.outputs[0].numel()), 0.0);
-  Buffer<float> row(width);
+  Buffer<float> single(width);
+  Buffer<double> row(width);
+  const bool is_double = call.input(0).dtype == DType::kFloat64;
   for (size_t bag = 0; bag + 1 < bounds.size(); ++bag) {
     const std::span<double> sums = std::span(y).subspan(bag * width, width);
     int64_t count = 0;
     for (size_t i = static_cast<size_t>(bounds[bag]); i < static_cast<size_t>(bounds[bag + 1]);
          ++i) {
       if (rows[i] == padding) continue;
-      read_row(call.inputs[0], call.input(0), rows[i], row);
+      if (is_double) {
+        std::copy_n(call.inputs[0].data<double>() + rows[i] * call.input_shape(0)[1], width,
+                    row.begin());
+      } else {
+        read_row(call.inputs[0], call.input(0), rows[i], single);
+        std::copy(single.begin(), single.end(), row.begin());
+      }
       for (size_t d = 0; d < width; ++d) {
         if (mode != "max")
           sums[d] += factors[i] * row[d];

@@ -271,9 +271,11 @@ void binary(const KernelCall& call) {
 }
 
 // x * cosine + (-second half of x, first half of x) * sine, by halves of the last dimension.
+template <typename T>
 void rotary(const KernelCall& call) {
   const std::vector<int64_t>& shape = call.output_shape();
-  const Reals<float> x = floats(call, 0), cosine = floats(call, 1), sine = floats(call, 2);
+  const Reals<T> x = reals_of<T>(call, 0), cosine = reals_of<T>(call, 1),
+                 sine = reals_of<T>(call, 2);
   StridedWalk walk_cosine(shape, broadcast_strides(call.input_shape(1), shape));
   StridedWalk walk_sine(shape, broadcast_strides(call.input_shape(2), shape));
   const int64_t width = shape.back(), half = width / 2;
@@ -334,15 +336,15 @@ Verdict check_binary(const Program& program, const ProgramOp& op) {
 }
 
 constexpr KernelRow kBinaryKernels[] = {
-    {"add",     add,     check_two   },
-    {"sub",     sub,     check_two   },
-    {"mul",     mul,     check_two   },
-    {"div",     div,     check_two   },
-    {"minimum", minimum, check_two   },
-    {"maximum", maximum, check_two   },
-    {"where",   where,   check_where },
-    {"rotary",  rotary,  check_rotary},
-    {"binary",  binary,  check_binary},
+    {"add", add, check_two},
+    {"sub", sub, check_two},
+    {"mul", mul, check_two},
+    {"div", div, check_two},
+    {"minimum", minimum, check_two},
+    {"maximum", maximum, check_two},
+    {"where", where, check_where},
+    {"rotary", by_precision<rotary<float>, rotary<double>>, check_rotary},
+    {"binary", binary, check_binary},
 };
 
 }  // namespace

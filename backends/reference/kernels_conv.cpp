@@ -156,6 +156,13 @@ bool runs_on_integers(const KernelCall& call, bool is_transposed) {
   return w.qparams->is_per_tensor() || w.qparams->axis == (is_transposed ? 1 : 0);
 }
 
+template <typename T>
+void convolve_reals(const KernelCall& call, const Geometry& g, bool is_transposed, double* y) {
+  const Reals<T> x = reals_of<T>(call, 0), w = reals_of<T>(call, 1);
+  is_transposed ? convolve_transposed<T, double>(g, x.data(), w.data(), y)
+                : convolve<T, double>(g, x.data(), w.data(), y);
+}
+
 void run_conv(const KernelCall& call, bool is_transposed) {
   const Geometry g = make_geometry(call, is_transposed);
   Buffer<double> y(static_cast<size_t>(call.outputs[0].numel()));
@@ -173,10 +180,9 @@ void run_conv(const KernelCall& call, bool is_transposed) {
       convolve<int32_t, int64_t>(g, x.data(), w.data(), y.data());
     }
   } else {
-    const Reals<float> x = floats(call, 0);
-    const Reals<float> w = floats(call, 1);
-    is_transposed ? convolve_transposed<float, double>(g, x.data(), w.data(), y.data())
-                  : convolve<float, double>(g, x.data(), w.data(), y.data());
+    call.input(0).dtype == DType::kFloat64
+        ? convolve_reals<double>(call, g, is_transposed, y.data())
+        : convolve_reals<float>(call, g, is_transposed, y.data());
   }
   const int64_t channels = g.groups * g.out_channels;
   const Buffer<double> bias = bias_or_zeros(call, 2, channels);

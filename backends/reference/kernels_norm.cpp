@@ -9,8 +9,9 @@
 namespace octet::reference {
 namespace {
 
+template <typename T>
 void softmax(const KernelCall& call) {
-  const Reals<float> x = floats(call, 0);
+  const Reals<T> x = reals_of<T>(call, 0);
   const std::vector<int64_t>& shape = call.input_shape(0);
   const DimSplit split = shape.empty()
                              ? DimSplit{}
@@ -51,8 +52,9 @@ void log_softmax(const KernelCall& call) {
   store<double>(call, y);
 }
 
+template <typename T>
 void layer_norm(const KernelCall& call) {
-  const Reals<float> x = floats(call, 0);
+  const Reals<T> x = reals_of<T>(call, 0);
   const std::vector<int64_t>& shape = call.input_shape(0);
   const size_t trailing = static_cast<size_t>(call.op.integer("normalized_dims", 1));
   int64_t width = 1;
@@ -64,7 +66,7 @@ void layer_norm(const KernelCall& call) {
   Buffer<double> y(x.size());
   for (int64_t row = 0, rows = width == 0 ? 0 : static_cast<int64_t>(x.size()) / width; row < rows;
        ++row) {
-    const float* in = x.data() + row * width;
+    const T* in = x.data() + row * width;
     double sum = 0;
     for (int64_t i = 0; i < width; ++i) sum += in[i];
     const double center = sum / static_cast<double>(width);
@@ -79,8 +81,9 @@ void layer_norm(const KernelCall& call) {
   store<double>(call, y);
 }
 
+template <typename T>
 void rms_norm(const KernelCall& call) {
-  const Reals<float> x = floats(call, 0);
+  const Reals<T> x = reals_of<T>(call, 0);
   const std::vector<int64_t>& shape = call.input_shape(0);
   const int64_t width = product({shape.end() - call.op.integer("normalized_dims", 1), shape.end()});
   const double eps = call.op.real("eps", 1e-5);
@@ -100,8 +103,9 @@ void rms_norm(const KernelCall& call) {
   store<double>(call, y);
 }
 
+template <typename T>
 void batch_norm(const KernelCall& call) {
-  const Reals<float> x = floats(call, 0);
+  const Reals<T> x = reals_of<T>(call, 0);
   const DimSplit split = split_at(call.input_shape(0), 1);
   const Buffer<double> center = bias_or_zeros(call, 1, split.size);
   const Buffer<double> variance = bias_or_zeros(call, 2, split.size);
@@ -121,8 +125,9 @@ void batch_norm(const KernelCall& call) {
 }
 
 // Each group of channels by its own mean and variance.
+template <typename T>
 void group_norm(const KernelCall& call) {
-  const Reals<float> x = floats(call, 0);
+  const Reals<T> x = reals_of<T>(call, 0);
   const DimSplit split = split_at(call.input_shape(0), 1);
   const int64_t groups = call.op.integer("groups", 1), size = split.size / groups * split.inner;
   const Buffer<double> bias = bias_or_zeros(call, 2, split.size);
@@ -131,7 +136,7 @@ void group_norm(const KernelCall& call) {
   const double eps = call.op.real("eps", 1e-5);
   Buffer<double> y(x.size());
   for (int64_t group = 0; group < split.outer * groups; ++group) {
-    const float* in = x.data() + group * size;
+    const T* in = x.data() + group * size;
     double sum = 0, squares = 0;
     for (int64_t i = 0; i < size; ++i) sum += in[i];
     const double center = sum / static_cast<double>(size);
@@ -210,12 +215,12 @@ Verdict check_group_norm(const Program& program, const ProgramOp& op) {
 }
 
 constexpr KernelRow kNormKernels[] = {
-    {"softmax",     softmax,     check_softmax   },
-    {"log_softmax", log_softmax, check_softmax   },
-    {"layer_norm",  layer_norm,  check_layer_norm},
-    {"rms_norm",    rms_norm,    check_rms_norm  },
-    {"batch_norm",  batch_norm,  check_batch_norm},
-    {"group_norm",  group_norm,  check_group_norm},
+    {"softmax", by_precision<softmax<float>, softmax<double>>, check_softmax},
+    {"log_softmax", log_softmax, check_softmax},
+    {"layer_norm", by_precision<layer_norm<float>, layer_norm<double>>, check_layer_norm},
+    {"rms_norm", by_precision<rms_norm<float>, rms_norm<double>>, check_rms_norm},
+    {"batch_norm", by_precision<batch_norm<float>, batch_norm<double>>, check_batch_norm},
+    {"group_norm", by_precision<group_norm<float>, group_norm<double>>, check_group_norm},
 };
 
 }  // namespace

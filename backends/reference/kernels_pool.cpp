@@ -104,9 +104,10 @@ void store_places(const KernelCall& call, const Sizes& places) {
     std::copy(places.begin(), places.end(), call.outputs[1].data<int64_t>());
 }
 
+template <typename T>
 void max_pool(const KernelCall& call) {
   const Window w = make_window(call);
-  const Reals<float> x = floats(call, 0);
+  const Reals<T> x = reals_of<T>(call, 0);
   Sizes places;
   for_each_window(call, w, [&](int64_t plane, const Size3& start) {
     Greatest greatest;
@@ -117,9 +118,10 @@ void max_pool(const KernelCall& call) {
   store_places(call, places);
 }
 
+template <typename T>
 void avg_pool(const KernelCall& call) {
   const Window w = make_window(call);
-  const Reals<float> x = floats(call, 0);
+  const Reals<T> x = reals_of<T>(call, 0);
   const bool count_padding = call.op.flag("count_include_pad", true);
   const int64_t divisor = call.op.integer("divisor_override", 0);
   for_each_window(call, w, [&](int64_t plane, const Size3& start) {
@@ -150,9 +152,10 @@ void visit_share(const Window& w, int64_t i, const Visit& visit) {
       for (int64_t x = begin(2); x < end(2); ++x) visit((z * w.in[1] + y) * w.in[2] + x);
 }
 
+template <typename T>
 void adaptive_avg_pool(const KernelCall& call) {
   const Window w = make_window(call);
-  const Reals<float> x = floats(call, 0);
+  const Reals<T> x = reals_of<T>(call, 0);
   Buffer<double> result;
   for (int64_t i = 0, n = w.planes * w.out_pixels(); i < n; ++i) {
     double sum = 0;
@@ -250,9 +253,10 @@ Verdict check_pool(const Program& program, const ProgramOp& op) {
 }
 
 constexpr KernelRow kPoolKernels[] = {
-    {"max_pool",          max_pool,          check_pool},
-    {"avg_pool",          avg_pool,          check_pool},
-    {"adaptive_avg_pool", adaptive_avg_pool, check_pool},
+    {"max_pool", by_precision<max_pool<float>, max_pool<double>>, check_pool},
+    {"avg_pool", by_precision<avg_pool<float>, avg_pool<double>>, check_pool},
+    {"adaptive_avg_pool", by_precision<adaptive_avg_pool<float>, adaptive_avg_pool<double>>,
+     check_pool},
     {"adaptive_max_pool", adaptive_max_pool, check_pool},
 };
 

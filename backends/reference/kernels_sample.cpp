@@ -19,6 +19,7 @@ struct DimTaps {
   Sizes first;
 };
 
+template <typename T>
 void upsample(const KernelCall& call) {
   const std::vector<int64_t>& in = call.input_shape(0);
   const std::vector<int64_t>& out = call.output_shape();
@@ -43,7 +44,7 @@ void upsample(const KernelCall& call) {
       dims[d].first.push_back(static_cast<int64_t>(dims[d].taps.size()));
     }
   }
-  const Reals<float> x = floats(call, 0);
+  const Reals<T> x = reals_of<T>(call, 0);
   const auto taps = [&](size_t d, int64_t o) {
     const size_t begin = static_cast<size_t>(dims[d].first[static_cast<size_t>(o)]),
                  end = static_cast<size_t>(dims[d].first[static_cast<size_t>(o) + 1]);
@@ -234,7 +235,7 @@ Verdict check_grid_sample(const Program& program, const ProgramOp& op) {
 }
 
 constexpr KernelRow kSampleKernels[] = {
-    {"upsample",    upsample,    check_upsample   },
+    {"upsample", by_precision<upsample<float>, upsample<double>>, check_upsample},
     {"grid_sample", grid_sample, check_grid_sample},
 };
 

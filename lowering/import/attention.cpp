@@ -126,19 +126,21 @@ void import_attention(Importer& importer, const Node& node) {
   std::swap(dims[rank - 1], dims[rank - 2]);
   std::swap(transposed[rank - 1], transposed[rank - 2]);
   scores.back() = sk[rank - 2];
-  const DType dtype = DType::kFloat32;
+  const bool is_double = importer.tensor(q).dtype == DType::kFloat64;
+  const DType dtype = is_double ? DType::kFloat64 : DType::kFloat32;
   const int kt = importer.emit_step(node, "permute",
                                     {
                                         k
   },
                                     transposed, dtype, {{"dims", dims}});
   int s = importer.emit_step(node, "matmul", {q, kt}, scores, dtype);
-  const std::vector<float> scale = {static_cast<float>(
-      node.float_or("scale", 1 / std::sqrt(static_cast<double>(sq.back().number()))))};
-  s = importer.emit_step(
-      node, "mul",
-      {s, importer.add_constant(node.name() + "_scale", Tensor::from<float>(dtype, {}, scale))},
-      scores, dtype);
+  const double scale =
+      node.float_or("scale", 1 / std::sqrt(static_cast<double>(sq.back().number())));
+  const auto single = static_cast<float>(scale);
+  const Tensor factor = is_double ? Tensor::from<double>(dtype, {}, std::span(&scale, 1))
+                                  : Tensor::from<float>(dtype, {}, std::span(&single, 1));
+  s = importer.emit_step(node, "mul", {s, importer.add_constant(node.name() + "_scale", factor)},
+                         scores, dtype);
   int mask = importer.operand(node, "attn_mask");
   if (node.bool_or("is_causal", false)) {
     mask = causal_mask(importer, node, sq[rank - 2], sk[rank - 2]);
@@ -153,7 +155,9 @@ void import_attention(Importer& importer, const Node& node) {
   Attributes attributes = {
       {"dim", static_cast<int64_t>(rank) - 1}
   };
-  if (mask >= 0 && importer.tensor(mask).dtype == dtype && may_hide_rows(importer.tensor(mask)))
+  const DType added = mask < 0 ? DType::kBool : importer.tensor(mask).dtype;
+  if (added == DType::kFloat64 ||
+      (added == DType::kFloat32 && may_hide_rows(importer.tensor(mask))))
     attributes["masked"] = true;
   const int p = importer.emit_step(node, "softmax", {s}, scores, dtype, std::move(attributes));
   importer.emit(node, "matmul", {p, v});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -32,8 +33,11 @@ void import_rms_norm(Importer& importer, const Node& node) {
   const std::vector<int64_t> shape = node.ints_or("normalized_shape", {});
   const bool takes_weight = weight >= 0 && s.tensor(weight).is_constant();
   const Argument* eps = node.find_argument("eps");
-  const double margin = eps == nullptr || eps->is_none() ? 1.1920928955078125e-07  // of float32
-                                                         : node.float_or("eps", 0);
+  const bool is_given = eps != nullptr && !eps->is_none();
+  // the precision that torch computes in
+  const double margin = is_given                        ? node.float_or("eps", 0)
+                        : s.dtype(x) == DType::kFloat64 ? std::numeric_limits<double>::epsilon()
+                                                        : std::numeric_limits<float>::epsilon();
   std::vector<int> inputs = {x};
   if (takes_weight) inputs.push_back(weight);
   const int scaled = s.op("rms_norm", inputs, s.sizes(x), s.dtype(x),

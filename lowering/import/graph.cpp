@@ -247,8 +247,10 @@ void Importer::import_node(const Node& node) {
   if (gives_symbols(node)) return;
   const OpName name = split_target(node.target());
   const bool is_complex_op = touches_complex(node);
-  const ImportRow* row =
-      is_complex_op ? find_row(complex_import_rows(), name.base) : find_import_row(name.base);
+  // a transform from half a spectrum without imaginary part gives reals from reals
+  const ImportRow* row = is_complex_op || name.base.starts_with("aten.fft_")
+                             ? find_row(complex_import_rows(), name.base)
+                             : find_import_row(name.base);
   const size_t refused = refusals_.size(), op_count = program_.ops.size(),
                body_count = program_.bodies.size();
   if (row == nullptr && find_custom_kernel(node.target()) != nullptr) {

@@ -97,6 +97,11 @@ TEST_CASE("transforms of a single line", "[lowering][complex]") {
   %y: f32[9] = aten.fft_irfft.default(%f, 9, -1, "ortho")
   return (%y))"))
             .greatest < 1e-5);
+  for (const char* shape : {"", "2,"}) {
+    const std::string text = std::string("graph(%x: f32[") + shape + "5]):\n  %y: f32[" + shape +
+                             "7] = aten.fft_irfft.default(%x, 7)\n  return (%y)";
+    CHECK(compare_with_interpreter(make_graph(text)).greatest < 1e-5);
+  }
 }
 
 TEST_CASE("complex numbers that no row knows are refused by name", "[lowering][complex]") {
