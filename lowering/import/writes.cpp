@@ -209,9 +209,11 @@ void Importer::write_back(const Node& node) {
 
 void Importer::write(const Node& node, Value* written, int tensor) {
   if (!write_to(node, written, tensor))
-    return refuse(node, fmt::format("writes into a view of %{} that has no inverse; make it out "
-                                    "of place before the export",
-                                    written->name()));
+    return refuse(node,
+                  fmt::format("writes into a view of %{} that has no inverse; make it out "
+                              "of place before the export",
+                              written->name()),
+                  RefusalKind::kWrite);
   const Value* root = written;
   while (root->producer() != nullptr && find_view(*root->producer()) != nullptr &&
          base_of(*root->producer()) != nullptr)
