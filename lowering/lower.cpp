@@ -9,13 +9,13 @@
 #include "core/base/error.h"
 #include "core/passes/decompose.h"
 #include "core/passes/fold_conv_bn.h"
-#include "core/passes/fold_input_free.h"
 #include "core/passes/inline_bodies.h"
 #include "core/passes/pass.h"
 #include "core/passes/widen_half.h"
 #include "lowering/fuse/fuse.h"
 #include "lowering/fuse/op_table.h"
 #include "lowering/import/graph.h"
+#include "lowering/import/known_sizes.h"
 #include "lowering/partition.h"
 #include "lowering/program/control.h"
 #include "lowering/program/filter_order.h"
@@ -65,7 +65,7 @@ void check(const Program& program) {
 // What the parts compute of constants alone is computed now, too.
 int decompose_and_fold(Graph& graph) {
   const int replaced = decompose(graph, is_imported);
-  if (replaced > 0) fold_input_free(graph, FoldFrom::kConstants);
+  if (replaced > 0) fold_constants_and_sizes(graph);
   return replaced;
 }
 
@@ -74,14 +74,13 @@ int decompose_and_fold(Graph& graph) {
 Program lower(const Graph& graph, const BackendSupport& support, const LowerOptions& options,
               Report& report) {
   const std::unique_ptr<Graph> folded = clone(graph);
-  run_passes(
-      "lower", *folded,
-      {
-          {"widen_half", [&] { return widen_half(*folded); }, computes_in_half(*folded)},
-          {"inline_bodies", [&] { return inline_bodies(*folded); }},
-          {"fold_conv_bn", [&] { return fold_conv_bn(*folded); }, options.fuse},
-          {"fold_input_free", [&] { return fold_input_free(*folded, FoldFrom::kConstants); }},
-          {"decompose", [&] { return decompose_and_fold(*folded); }},
+  run_passes("lower", *folded,
+             {
+                 {"widen_half", [&] { return widen_half(*folded); }, computes_in_half(*folded)},
+                 {"inline_bodies", [&] { return inline_bodies(*folded); }},
+                 {"fold_conv_bn", [&] { return fold_conv_bn(*folded); }, options.fuse},
+                 {"fold_input_free", [&] { return fold_constants_and_sizes(*folded); }},
+                 {"decompose", [&] { return decompose_and_fold(*folded); }},
   });
   const SupportAtSizes at_sizes(support);
   const std::string fallback = options.fallback == Fallback::kNone ? "" : "reference";

@@ -9,6 +9,7 @@
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ops/memory.h"
+#include "core/passes/put_number.h"
 #include "core/passes/remove_dead.h"
 
 namespace octet {
@@ -42,11 +43,18 @@ bool only_moves(const Node& node) {
                      [&](const char* name) { return node.is(name); });
 }
 
-// Plain tensors of known shapes.
-bool gives_tensors(const Node& node) {
-  const auto is_known = [](const Value* value) {
-    return value != nullptr && value->kind() == ValueKind::kTensor && value->meta &&
-           value->meta->is_static();
+bool is_number(const Value& value) {
+  return value.kind() == ValueKind::kSymInt || value.kind() == ValueKind::kSymFloat ||
+         value.kind() == ValueKind::kSymBool;
+}
+
+// Plain tensors. with_sizes: also numbers, and tensors whose shapes are not known yet.
+bool gives_tensors(const Node& node, bool with_sizes) {
+  const auto is_known = [&](const Value* value) {
+    if (value == nullptr) return false;
+    if (with_sizes && is_number(*value)) return !value->is_output();
+    return value->kind() == ValueKind::kTensor && value->meta &&
+           (with_sizes || value->meta->is_static());
   };
   return !node.results().empty() &&
          std::all_of(node.results().begin(), node.results().end(), [&](const ResultSlot& slot) {
@@ -56,9 +64,28 @@ bool gives_tensors(const Node& node) {
          });
 }
 
-bool can_be_folded(const Node& node) {
-  return node.target().starts_with("aten.") && !node.is("aten.empty") && !is_quantization(node) &&
-         (!has_side_effects(node) || is_in_place(node)) && gives_tensors(node);
+// An op of ATen, or Python's arithmetic of numbers.
+bool can_be_folded(const Node& node, bool with_sizes) {
+  const std::vector<Value*> results = node.outputs();
+  const bool is_known = node.target().starts_with("aten.") ||
+                        (with_sizes && results.size() == 1 && is_number(*results[0]));
+  return is_known && !node.is("aten.empty") && !is_quantization(node) &&
+         (!has_side_effects(node) || is_in_place(node)) && gives_tensors(node, with_sizes);
+}
+
+// The name in "Symbol('u0', integer=True)"; "" when the expression is anything else.
+std::string symbol_of(const std::string& expression) {
+  constexpr std::string_view kStart = "Symbol('";
+  const size_t end = expression.find('\'', kStart.size());
+  const bool is_symbol = expression.starts_with(kStart) && end != std::string::npos &&
+                         expression.find(')') == expression.size() - 1;
+  return is_symbol ? expression.substr(kStart.size(), end - kStart.size()) : "";
+}
+
+Argument number_of(const c10::IValue& value) {
+  if (value.isInt()) return value.toInt();
+  if (value.isBool()) return value.toBool();
+  return value.toDouble();
 }
 
 std::set<const Value*> fixed_constants(const Graph& graph) {
@@ -70,6 +97,12 @@ std::set<const Value*> fixed_constants(const Graph& graph) {
   return fixed;
 }
 
+bool nobody_reads(const Node& node) {
+  const std::vector<Value*> results = node.outputs();
+  return std::all_of(results.begin(), results.end(),
+                     [](const Value* value) { return value->is_unused(); });
+}
+
 std::vector<Value*> values_of(const Node& node) {
   std::vector<Value*> values;
   for (const NamedArgument& argument : node.arguments())
@@ -79,21 +112,26 @@ std::vector<Value*> values_of(const Node& node) {
 
 class Folding {
  public:
-  Folding(Graph& graph, FoldFrom from) : graph_(graph), from_(from) {}
+  Folding(Graph& graph, FoldFrom from, std::map<std::string, int64_t>* symbols)
+      : graph_(graph), from_(from), symbols_(symbols) {}
 
   int run() {
     do choose();
     while (ban_written() || ban_dequantized());
     if (nodes_.empty()) return 0;
-    std::vector<Value*> results = read_by_others();
-    const std::vector<c10::IValue> tensors = compute(results);
+    const std::vector<Value*> results = read_by_others();
+    const std::vector<c10::IValue> computed = compute(results);
     for (size_t i = 0; i < results.size(); ++i) {
-      const Tensor tensor = from_aten(tensors[i].toTensor().contiguous());
-      graph_.replace_uses(
-          results[i], graph_.add_constant(results[i]->name(), tensor, InputKind::kTensorConstant));
+      if (symbols_ != nullptr) note_symbols(*results[i], computed[i]);
+      replace(results[i], computed[i]);
     }
-    for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) graph_.erase(**node);
-    return static_cast<int>(nodes_.size());
+    int count = 0;
+    for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
+      if (!nobody_reads(**node)) continue;  // a number in a place that takes no literals
+      graph_.erase(**node);
+      ++count;
+    }
+    return count;
   }
 
  private:
@@ -104,8 +142,8 @@ class Folding {
     dequantized_.clear();
     for (Node* node : graph_.nodes()) {
       const bool converts =
-          from_ == FoldFrom::kConstants && is_conversion(*node) && gives_tensors(*node);
-      if (!converts && !can_be_folded(*node)) continue;
+          from_ == FoldFrom::kConstants && is_conversion(*node) && gives_tensors(*node, false);
+      if (!converts && !can_be_folded(*node, symbols_ != nullptr)) continue;
       const std::vector<Value*> values = values_of(*node);
       const auto is_folded = [&](const Value* value) { return folded_.contains(value); };
       const bool depends_on_nothing =
@@ -182,12 +220,48 @@ class Folding {
     return banned_.size() != before;
   }
 
+  // What makes a symbol known.
+  bool has_symbol(const Value& value) const {
+    if (symbols_ == nullptr) return false;
+    return value.kind() == ValueKind::kTensor ? !value.meta->is_static()
+                                              : !symbol_of(value.symbol).empty();
+  }
+
+  void note_symbols(const Value& value, const c10::IValue& computed) {
+    const auto note = [&](const std::string& expression, int64_t size) {
+      if (const std::string name = symbol_of(expression); !name.empty()) (*symbols_)[name] = size;
+    };
+    if (computed.isInt()) note(value.symbol, computed.toInt());
+    if (value.kind() != ValueKind::kTensor) return;
+    const at::IntArrayRef sizes = computed.toTensor().sizes();
+    for (size_t d = 0; d < sizes.size() && d < value.meta->sizes.size(); ++d)
+      note(value.meta->sizes[d].expr, sizes[d]);
+  }
+
+  void replace(Value* value, const c10::IValue& computed) {
+    if (value->is_unused()) return;
+    if (value->kind() == ValueKind::kTensor) {
+      const Tensor tensor = from_aten(computed.toTensor().contiguous());
+      graph_.replace_uses(value,
+                          graph_.add_constant(value->name(), tensor, InputKind::kTensorConstant));
+      return;
+    }
+    const std::vector<Node*> users = value->users();
+    put_number(*value, number_of(computed));
+    for (Node* user : users) {
+      const bool* holds = user->is("aten._assert_scalar") && !user->arguments().empty()
+                              ? user->arguments()[0].value.find<bool>()
+                              : nullptr;
+      if (holds != nullptr && *holds) graph_.erase(*user);
+    }
+  }
+
   std::vector<Value*> read_by_others() const {
     const std::set<const Node*> inside(nodes_.begin(), nodes_.end());
     std::vector<Value*> results;
     for (const Node* node : nodes_)
       for (Value* value : node->outputs())
-        if (value->is_output() ||
+        if (value->is_output() || has_symbol(*value) ||
             std::any_of(value->users().begin(), value->users().end(),
                         [&](const Node* user) { return !inside.contains(user); }))
           results.push_back(value);
@@ -211,7 +285,7 @@ class Folding {
       for (const ResultSlot& slot : node->results()) {
         if (slot.kind == ResultSlot::Kind::kSingle) {
           Value* value = slot.values[0];
-          copies[value] = part.add_result(*twin, value->name(), value->meta);
+          copies[value] = part.add_result(*twin, value->name(), value->meta, value->kind());
           continue;
         }
         std::vector<std::string> names;
@@ -243,6 +317,7 @@ class Folding {
 
   Graph& graph_;
   const FoldFrom from_;
+  std::map<std::string, int64_t>* const symbols_;
   std::vector<Node*> nodes_;
   std::set<const Value*> folded_;
   std::set<const Value*>
@@ -252,6 +327,8 @@ class Folding {
 
 }  // namespace
 
-int fold_input_free(Graph& graph, FoldFrom from) { return Folding(graph, from).run(); }
+int fold_input_free(Graph& graph, FoldFrom from, std::map<std::string, int64_t>* symbols) {
+  return Folding(graph, from, symbols).run();
+}
 
 }  // namespace octet

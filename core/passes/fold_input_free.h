@@ -2,6 +2,10 @@
 // ones, cumsum, index, comparisons.
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <string>
+
 #include "core/graph/graph.h"
 
 namespace octet {
@@ -16,9 +20,14 @@ enum class FoldFrom {
 
 // Folds what depends on no input; what other nodes read of it becomes a constant. Left alone:
 // quantize and dequantize ops (kConstants: dequantize ops of which others read the reals, moved or
-// not), random numbers, results that something writes to, results that are no tensors, symbolic
-// shapes. Returns the number of nodes folded. Throws Error("run", ...) when an
-// op refuses its arguments.
-int fold_input_free(Graph& graph, FoldFrom from = FoldFrom::kNothing);
+// not), random numbers, results that something writes to. Returns the number of nodes folded.
+// Throws Error("run", ...) when an op refuses its arguments.
+//
+// symbols: null leaves results that are no tensors and symbolic shapes alone, too. Otherwise they
+// are computed (how many a mask selects, item() as a size), and it receives what the symbols that
+// stand for them are; metas elsewhere still name those. Numbers become literals, and asserts that
+// hold go.
+int fold_input_free(Graph& graph, FoldFrom from = FoldFrom::kNothing,
+                    std::map<std::string, int64_t>* symbols = nullptr);
 
 }  // namespace octet

@@ -7,23 +7,26 @@
 
 namespace octet {
 
-std::string keep_whole(Importer& importer, const Node& node) {
+std::string find_part_missing(const Node& node) {
   const std::vector<Value*> results = node.outputs();
   if (results.empty()) return "gives no tensor";
   for (const Value* value : results)
     if (value->kind() != ValueKind::kTensor || !value->meta)
       return "gives something else than tensors";
+  for (const Value* value : node.inputs())
+    if (value->kind() != ValueKind::kTensor) return "takes sizes that are not fixed";
+  return "";
+}
+
+std::string keep_whole(Importer& importer, const Node& node) {
+  if (std::string missing = find_part_missing(node); !missing.empty()) return missing;
+  const std::vector<Value*> results = node.outputs();
   Graph graph;
   std::map<Value*, Value*> copies;
   std::vector<int> inputs;
-  bool has_only_tensors = true;
   const auto copy_of = [&](Value* value) {
     Value*& copy = copies[value];
     if (copy != nullptr) return copy;
-    if (value->kind() != ValueKind::kTensor) {
-      has_only_tensors = false;
-      return value;
-    }
     const int tensor = importer.tensor_of(value);
     inputs.push_back(tensor);
     return copy = graph.add_input(
@@ -32,7 +35,6 @@ std::string keep_whole(Importer& importer, const Node& node) {
   };
   std::vector<NamedArgument> arguments = node.arguments();
   for (NamedArgument& argument : arguments) rewrite_values(argument.value, copy_of);
-  if (!has_only_tensors) return "takes sizes that are not fixed";
   Node* twin = graph.add_node(node.target(), std::move(arguments), node.name());
   for (const ResultSlot& slot : node.results()) {
     std::vector<std::string> names;

@@ -108,12 +108,6 @@ void import_convolution(Importer& importer, const Node& node) {
 
 // ---- matrix products
 
-void import_linear(Importer& importer, const Node& node) {
-  importer.emit(node, "linear",
-                {importer.operand(node, "input"), importer.operand(node, "weight"),
-                 importer.operand(node, "bias")});
-}
-
 // Vectors become matrices for the op and lose the dimension afterwards.
 void emit_matmul(Importer& importer, const Node& node, int a, int b) {
   Sizes sa = importer.sizes(a), sb = importer.sizes(b),
@@ -136,6 +130,18 @@ void emit_matmul(Importer& importer, const Node& node, int a, int b) {
   }
   const int y = importer.emit_step(node, "matmul", {a, b}, out, dtype);
   importer.emit(node, "reshape", {y});
+}
+
+// A row as weight gives one number for each row of the input.
+void import_linear(Importer& importer, const Node& node) {
+  const int input = importer.operand(node, "input"), weight = importer.operand(node, "weight"),
+            bias = importer.operand(node, "bias");
+  if (importer.tensor(weight).shape.size() > 1) {
+    importer.emit(node, "linear", {input, weight, bias});
+    return;
+  }
+  if (bias < 0) return emit_matmul(importer, node, input, weight);
+  importer.refuse(node, "of a weight with one dimension and a bias");
 }
 
 void import_matmul(Importer& importer, const Node& node) {

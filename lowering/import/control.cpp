@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
-#include "core/passes/fold_input_free.h"
 #include "core/passes/inline_bodies.h"
 #include "lowering/import/graph.h"
 #include "lowering/import/importer.h"
+#include "lowering/import/known_sizes.h"
 #include "lowering/import/steps.h"
 #include "lowering/program/control.h"
 
@@ -78,7 +78,7 @@ std::unique_ptr<Graph> with_constants(const BodyCall& call, const Graph& body, s
     copy->replace_uses(input, inner);
   }
   inline_bodies(*copy);
-  fold_input_free(*copy, FoldFrom::kConstants);
+  fold_constants_and_sizes(*copy);
   return copy;
 }
 

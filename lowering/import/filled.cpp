@@ -19,30 +19,34 @@ void make_filled(Importer& importer, const Node& node, double fill) {
   s.give(s.expand(s.filled(value->meta->dtype, shape, fill), sizes));
 }
 
-// Numbers up to a size: the first ones of a constant with as many as the size can be, times the
-// step, from the start on. Those of a fixed size are folded before.
+// Numbers up to a size, times the step, from the start on. Those of a fixed size are folded before.
 void import_arange(Importer& importer, const Node& node) {
-  constexpr int64_t kMost = 1 << 20;
   const Value* value = node.outputs().front();
-  const Sizes sizes = importer.sizes_of(*value);
-  const int64_t count = importer.greatest(sizes[0]);
   const DType dtype = value->meta->dtype;
-  if (count < 0 || count > kMost)
-    return importer.refuse(
-        node, fmt::format("of {} numbers, want a symbol with a greatest size of at most {}",
-                          sizes[0].to_text(), kMost));
   if (dtype != DType::kInt64 && dtype != DType::kFloat32)
     return importer.refuse(node, fmt::format("of dtype {}", name_of(dtype)));
   Steps s(importer, node);
-  const Tensor data = Tensor::zeros(dtype, {count});
-  for (int64_t i = 0; i < count; ++i)
-    dtype == DType::kInt64 ? static_cast<void>(data.data<int64_t>()[i] = i)
-                           : static_cast<void>(data.data<float>()[i] = static_cast<float>(i));
-  int x = s.slice(importer.add_constant(node.name() + "_numbers", data), 0, 0, sizes[0]);
-  const double start = node.float_or("start", 0), step = node.float_or("step", 1);
-  if (step != 1) x = s.mul(x, s.number(step, x));
-  if (start != 0) x = s.add(x, s.number(start, x));
+  int x = s.cast(s.numbers(importer.sizes_of(*value)[0]), dtype);
+  const auto given = [&](const char* name) {
+    return node.find_input(name) != nullptr ? s.cast(s.operand(name), dtype)
+                                            : s.number(node.float_or(name, 1), x);
+  };
+  if (node.find_input("step") != nullptr || node.float_or("step", 1) != 1)
+    x = s.mul(x, given("step"));
+  const bool has_start = node.find_argument("start") != nullptr;
+  if (has_start && (node.find_input("start") != nullptr || node.float_or("start", 0) != 0))
+    x = s.add(x, given("start"));
   s.give(x);
+}
+
+// Ones where row and column are the same.
+void import_eye(Importer& importer, const Node& node) {
+  const Value* value = node.outputs().front();
+  const Sizes sizes = importer.sizes_of(*value);
+  Steps s(importer, node);
+  const int row = s.reshape(s.numbers(sizes[0]), {sizes[0], 1}),
+            column = s.reshape(s.numbers(sizes[1]), {1, sizes[1]});
+  s.give(s.compare("eq", row, column));
 }
 
 void import_zeros(Importer& importer, const Node& node) { make_filled(importer, node, 0); }
@@ -78,6 +82,7 @@ void import_copy(Importer& importer, const Node& node) {
 
 constexpr ImportRow kFilledRows[] = {
     {"aten.arange",        import_arange},
+    {"aten.eye",           import_eye   },
     {"aten.zeros",         import_zeros },
     {"aten.new_zeros",     import_zeros },
     {"aten.zeros_like",    import_zeros },

@@ -91,8 +91,11 @@ void Importer::fail(const Node& node, const std::string& what) const {
   throw Error("lower", fmt::format("{} ({})", node.name(), node.target()), what);
 }
 
-void Importer::refuse(const Node& node, const std::string& why) {
-  refusals_.push_back({&node, why});
+void Importer::refuse(const Node& node, const std::string& why, RefusalKind kind) {
+  const bool is_known = std::any_of(
+      refusals_.begin(), refusals_.end(),
+      [&](const Refusal& refusal) { return refusal.node == &node && refusal.why == why; });
+  if (!is_known) refusals_.push_back({&node, kind, why});
 }
 
 int Importer::add_tensor(ProgramTensor tensor) {
@@ -253,6 +256,12 @@ void Importer::import_node(const Node& node) {
                              : find_import_row(name.base);
   const size_t refused = refusals_.size(), op_count = program_.ops.size(),
                body_count = program_.bodies.size();
+  if (refuse_open_ends(node)) {
+    const bool is_unknown = row == nullptr && find_custom_kernel(node.target()) == nullptr;
+    if (is_unknown && refusals_.size() == refused && !keep_unknown_)
+      refuse(node, is_complex_op ? "of complex numbers" : "");
+    return stand_in(node);
+  }
   if (row == nullptr && find_custom_kernel(node.target()) != nullptr) {
     import_custom(*this, node);
   } else if (row == nullptr || (is_complex_op && (name.is_in_place || keeps_complex_))) {
@@ -300,23 +309,46 @@ void Importer::import_outputs() {
 
 void Importer::fail_if_refused() const {
   if (refusals_.empty()) return;
-  std::vector<std::string> lines;
-  for (const Refusal& refusal : refusals_)
-    lines.push_back(fmt::format("{} ({}){}", refusal.node->name(), refusal.node->target(),
-                                refusal.why.empty() ? "" : " " + refusal.why));
-  const bool has_custom =
-      std::any_of(refusals_.begin(), refusals_.end(),
-                  [](const Refusal& refusal) { return is_custom(refusal.node->target()); });
-  throw Error(
-      "lower",
-      fmt::format("{} ({})", refusals_.front().node->name(), refusals_.front().node->target()),
-      fmt::format("has no kernel in the reference backend; {} such op{}: {}; replace them before "
-                  "the export{}{}",
-                  lines.size(), lines.size() == 1 ? "" : "s", fmt::join(lines, ", "),
-                  keep_unknown_ ? "" : ", or run them with LibTorch (--fallback torch)",
-                  has_custom
-                      ? ", or load a library that registers kernels for custom ops (--library)"
-                      : ""));
+  std::vector<std::string> ops, sizes, helped;
+  bool has_custom = false;
+  for (const Refusal& refusal : refusals_) {
+    const Node& node = *refusal.node;
+    const bool is_size = refusal.kind == RefusalKind::kSize;
+    (is_size ? sizes : ops)
+        .push_back(fmt::format("{} ({}){}", node.name(), node.target(),
+                               refusal.why.empty() ? "" : " " + refusal.why));
+    if (is_size) continue;
+    has_custom = has_custom || is_custom(node.target());
+    if (!keep_unknown_ && refusal.kind == RefusalKind::kOp && find_part_missing(node).empty())
+      helped.push_back(node.name());
+  }
+  const auto plural = [](const std::vector<std::string>& list) {
+    return list.size() == 1 ? "" : "s";
+  };
+  std::string what;
+  if (!ops.empty())
+    what = fmt::format(
+        "has no kernel in the reference backend; {} such op{}: {}; replace them before the "
+        "export{}{}",
+        ops.size(), plural(ops), fmt::join(ops, ", "),
+        helped.empty()
+            ? ""
+            : fmt::format(", or run {} with LibTorch (--fallback torch)",
+                          helped.size() == ops.size() ? "them"
+                                                      : fmt::format("{}", fmt::join(helped, ", "))),
+        has_custom ? ", or load a library that registers kernels for custom ops (--library)" : "");
+  if (!sizes.empty())
+    what += fmt::format(
+        "{}has a size or an index that is known only when the program runs, which no backend and "
+        "no fallback takes; {} such op{}: {}; make it fixed before the export (torch.where(mask, "
+        "x, 0) in place of x[mask]), or leave it to the caller",
+        ops.empty() ? "" : "; besides, the program ", sizes.size(), plural(sizes),
+        fmt::join(sizes, ", "));
+  const auto leads = [&](const Refusal& refusal) {
+    return ops.empty() || refusal.kind != RefusalKind::kSize;
+  };
+  const Node& first = *std::find_if(refusals_.begin(), refusals_.end(), leads)->node;
+  throw Error("lower", fmt::format("{} ({})", first.name(), first.target()), what);
 }
 
 Program Importer::run() {

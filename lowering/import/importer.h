@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -31,6 +32,10 @@ struct ComplexParts {
 // A size, or what is computed of sizes.
 bool is_number(ValueKind kind);
 DType dtype_of_number(ValueKind kind);
+
+// What a refusal is about: an op, a write that no op undoes, or a size known only when the program
+// runs. LibTorch, as the fallback, helps against the first alone.
+enum class RefusalKind { kOp, kWrite, kSize };
 
 class Importer {
  public:
@@ -61,7 +66,8 @@ class Importer {
   // do not decide.
   Sizes sizes_of(const Value& value) const;
   // An int argument, or list of them, that may be symbolic.
-  SizeExpr size_argument(const Node& node, const char* name, int64_t fallback) const;
+  // One that only the program decides is refused, and 0.
+  SizeExpr size_argument(const Node& node, const char* name, int64_t fallback);
   Sizes sizes_argument(const Node& node, const char* name) const;
   // The largest that a size can be; -1 when it has no bound worth the name.
   int64_t greatest(const SizeExpr& size) const;
@@ -103,11 +109,13 @@ class Importer {
   // constants.
   Program import_body(const Node& node, const Graph& body);
 
+  // Whether the inputs' sizes decide it.
+  bool has_size_formula(const Value& value) const;
   // Stops here with Error("lower", node, what).
   [[noreturn]] void fail(const Node& node, const std::string& what) const;
   // Notes that this call of a known op cannot be expressed; the import goes on and fails at its
   // end.
-  void refuse(const Node& node, const std::string& why);
+  void refuse(const Node& node, const std::string& why, RefusalKind kind = RefusalKind::kOp);
 
  private:
   void import_inputs();
@@ -118,8 +126,6 @@ class Importer {
   void declare_symbols();
   void import_number_inputs();
   int make_number(const Node& user, Value* value);  // -1: not computed here
-  // Whether the inputs' sizes decide it.
-  bool has_size_formula(const Value& value) const;
   int result_number(Value* value);
   void fail_if_refused() const;
   // number_of as an operand of user's arithmetic: of its result's dtype where that is floating.
@@ -134,6 +140,8 @@ class Importer {
   bool write_to(const Node& writer, Value* value, int tensor);
   void refresh_views(const Node& writer, const Value* root);
   std::string unique_op_name(const std::string& base);
+  // Whether the node gives, or reads, sizes that no input decides; refuses the one that gives them.
+  bool refuse_open_ends(const Node& node);
   void stand_in(const Node& node);  // results of a refused node, so that the import can go on
 
   const Graph& graph_;
@@ -142,6 +150,7 @@ class Importer {
   bool keeps_complex_ = false;
   Program program_;
   SymbolValues hints_;
+  std::set<std::string> undecided_;  // symbols of refused sizes, which have hints of no meaning
   std::unordered_map<const Value*, int> tensors_;
   std::unordered_map<const Value*, int> numbers_;
   std::unordered_map<const Value*, ComplexParts> complex_;
@@ -150,6 +159,7 @@ class Importer {
   std::vector<Value*> state_inputs_;  // by position in Program::states
   struct Refusal {
     const Node* node;
+    RefusalKind kind;
     std::string why;
   };
   std::vector<Refusal> refusals_;
@@ -208,6 +218,8 @@ void import_istft(Importer& importer, const Node& node);
 // An op of any name for which a kernel is registered (custom_kernel.h).
 void import_custom(Importer& importer, const Node& node);
 
+// Why keep_whole() cannot take the node, "" when it can.
+std::string find_part_missing(const Node& node);
 // Emits the node as an op of kind "aten", for the backend torch. Returns why it cannot, else "".
 std::string keep_whole(Importer& importer, const Node& node);
 

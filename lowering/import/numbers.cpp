@@ -119,8 +119,9 @@ DType dtype_of_number(ValueKind kind) {
 bool Importer::has_size_formula(const Value& value) const {
   if (value.kind() != ValueKind::kSymInt || value.symbol.empty()) return false;
   const std::set<std::string> symbols = parse_size(value.symbol, "%" + value.name()).symbols();
-  return std::all_of(symbols.begin(), symbols.end(),
-                     [&](const std::string& name) { return hints_.contains(name); });
+  return std::all_of(symbols.begin(), symbols.end(), [&](const std::string& name) {
+    return hints_.contains(name) && !undecided_.contains(name);
+  });
 }
 
 int Importer::make_number(const Node& user, Value* value) {

@@ -48,11 +48,39 @@ std::vector<int64_t> inverse_of(const std::vector<int64_t>& order) {
   return inverse;
 }
 
+// Of open sizes: with both dimensions last and joined, each place is one row and one column behind
+// the one before.
+void import_open_diagonal(Importer& importer, const Node& node, int x) {
+  Steps s(importer, node);
+  const size_t first = s.dim_of(x, node.int_or("dim1", 0)),
+               second = s.dim_of(x, node.int_or("dim2", 1));
+  const Sizes sizes = s.sizes(x), wanted = importer.sizes_of(*node.outputs().front());
+  std::vector<int64_t> order;
+  Sizes flat;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (d == first || d == second) continue;
+    order.push_back(static_cast<int64_t>(d));
+    flat.push_back(sizes[d]);
+  }
+  order.push_back(static_cast<int64_t>(first));
+  order.push_back(static_cast<int64_t>(second));
+  const SizeExpr rows = sizes[first], columns = sizes[second];
+  flat.push_back(rows * columns);
+  const int64_t offset = node.int_or("offset", 0);
+  int places = s.mul(s.numbers(wanted.back()), s.size(columns + 1));
+  if (offset != 0)
+    places = s.add(places, s.size(offset > 0 ? SizeExpr(offset) : SizeExpr(-offset) * columns));
+  std::vector<int> inputs = {s.reshape(s.permute(x, order), flat)};
+  inputs.resize(flat.size(), -1);
+  inputs.push_back(places);
+  s.give(s.op("index", std::move(inputs), wanted, s.dtype(x)));
+}
+
 void import_diagonal(Importer& importer, const Node& node) {
   Steps s(importer, node);
   const int x = s.self();
   const std::optional<Diagonal> diagonal = find_diagonal(s, node, x);
-  if (!diagonal) return importer.refuse(node, "of dimensions whose sizes are not fixed");
+  if (!diagonal) return import_open_diagonal(importer, node, x);
   s.give(s.take(s.reshape(s.permute(x, diagonal->order), diagonal->flat), -1, diagonal->places));
 }
 

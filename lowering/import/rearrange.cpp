@@ -123,13 +123,16 @@ void import_roll(Importer& importer, const Node& node) {
   int x = dims.empty() ? s.flatten(given) : given;
   for (size_t i = 0; i < shifts.size(); ++i) {
     const size_t dim = dims.empty() ? 0 : static_cast<size_t>(dims[i]);
-    const std::optional<int64_t> size = fixed_size(importer, node, x, dim);
-    if (!size) return;
-    if (*size == 0) continue;
-    const int64_t shift = ((shifts[i] % *size) + *size) % *size;
-    if (shift == 0) continue;
+    const SizeExpr size = s.sizes(x)[dim];
+    if (size == SizeExpr(0)) continue;
+    const SizeExpr shift = SizeExpr::join(SizeExpr::Kind::kModulo, shifts[i], maximum(size, 1));
+    if (shift == SizeExpr(0)) continue;
     const auto at = static_cast<int64_t>(dim);
-    x = s.cat({s.slice(x, at, *size - shift, shift), s.slice(x, at, 0, *size - shift)}, at);
+    x = s.op("cat",
+             {
+                 s.slice(x, at, size - shift, shift), s.slice(x, at, 0, size - shift)
+    },
+             s.sizes(x), s.dtype(x), {{"dim", at}});
   }
   s.give(s.reshape(x, s.sizes(given)));
 }
@@ -193,20 +196,34 @@ void import_stack_along(Importer& importer, const Node& node) {
 
 // ---- triangles
 
-// tril, triu
+Tensor triangle(int64_t rows, int64_t columns, int64_t diagonal, bool is_lower) {
+  const Tensor mask = Tensor::zeros(DType::kBool, {rows, columns});
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j)
+      mask.data<bool>()[i * columns + j] = is_lower ? j - i <= diagonal : j - i >= diagonal;
+  return mask;
+}
+
+// tril, triu; of open sizes by the numbers of rows and columns.
 void import_triangle(Importer& importer, const Node& node) {
   Steps s(importer, node);
   const bool is_lower = node.is("aten.tril");
   const int x = s.self();
-  const std::optional<int64_t> rows = fixed_size(importer, node, x, s.rank(x) - 2),
-                               columns = fixed_size(importer, node, x, s.rank(x) - 1);
-  if (!rows || !columns) return;
-  const int64_t diagonal = node.int_or("diagonal", 0);
-  const Tensor mask = Tensor::zeros(DType::kBool, {*rows, *columns});
-  for (int64_t i = 0; i < *rows; ++i)
-    for (int64_t j = 0; j < *columns; ++j)
-      mask.data<bool>()[i * *columns + j] = is_lower ? j - i <= diagonal : j - i >= diagonal;
-  s.give(s.where(importer.add_constant(node.name() + "_triangle", mask), x, s.number(0, x)));
+  const Sizes sizes = s.sizes(x);
+  const SizeExpr rows = sizes[sizes.size() - 2], columns = sizes.back(),
+                 diagonal = importer.size_argument(node, "diagonal", 0);
+  int mask = -1;
+  if (rows.is_number() && columns.is_number() && diagonal.is_number()) {
+    mask = importer.add_constant(
+        node.name() + "_triangle",
+        triangle(rows.number(), columns.number(), diagonal.number(), is_lower));
+  } else {
+    int row = s.reshape(s.numbers(rows), {rows, 1});
+    const int column = s.reshape(s.numbers(columns), {1, columns});
+    if (diagonal != SizeExpr(0)) row = s.add(row, s.size(diagonal));
+    mask = s.compare(is_lower ? "le" : "ge", column, row);
+  }
+  s.give(s.where(mask, x, s.number(0, x)));
 }
 
 // ---- parts of a tensor written
@@ -215,22 +232,16 @@ void import_slice_scatter(Importer& importer, const Node& node) {
   Steps s(importer, node);
   const int x = s.self();
   const size_t dim = s.dim_of(x, node.int_or("dim", 0));
-  const std::optional<int64_t> size = fixed_size(importer, node, x, dim);
-  if (!size) return;
-  const int64_t given = node.int_or("start", 0);
-  const int64_t start = std::clamp<int64_t>(given < 0 ? given + *size : given, 0, *size);
-  const int y = s.put_slice(x, dim, start, node.int_or("step", 1), s.operand("src"));
-  y < 0 ? importer.refuse(node, "of a size that is not fixed") : s.give(y);
+  const SliceRange range = slice_range(importer, node, s.sizes(x)[dim]);
+  s.give(s.put_slice(x, dim, range.start, node.int_or("step", 1), s.operand("src"), range.to_end));
 }
 
 void import_select_scatter(Importer& importer, const Node& node) {
   Steps s(importer, node);
   const int x = s.self();
   const size_t dim = s.dim_of(x, node.int_or("dim", 0));
-  const std::optional<int64_t> size = fixed_size(importer, node, x, dim);
-  if (!size) return;
-  const int64_t at = positive_dim(node.int_or("index", 0), static_cast<size_t>(*size));
-  s.give(s.put_slice(x, dim, at, 1, s.unsqueeze(s.operand("src"), static_cast<int64_t>(dim))));
+  s.give(s.put_slice(x, dim, select_place(importer, node, s.sizes(x)[dim]), 1,
+                     s.unsqueeze(s.operand("src"), static_cast<int64_t>(dim))));
 }
 
 void import_expand_to(Importer& importer, const Node& node) {

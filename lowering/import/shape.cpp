@@ -139,10 +139,21 @@ void import_narrow(Importer& importer, const Node& node) {
       clamped_index(importer.size_argument(node, "start", 0), shape[static_cast<size_t>(dim)]));
 }
 
+// x[i] where only the program knows i.
+void select_by_number(Importer& importer, const Node& node, int x, size_t dim, Value* index) {
+  std::vector<int> inputs = {x};
+  inputs.resize(1 + dim, -1);
+  inputs.push_back(importer.number_of(node, index));
+  importer.emit(node, "index", std::move(inputs));
+}
+
 void import_select(Importer& importer, const Node& node) {
   const int x = importer.operand(node, "self");
   Sizes shape = importer.sizes(x);
   const int64_t dim = positive_dim(node.int_or("dim", 0), shape.size());
+  if (Value* index = node.find_input("index");
+      index != nullptr && !importer.has_size_formula(*index))
+    return select_by_number(importer, node, x, static_cast<size_t>(dim), index);
   const SizeExpr index = importer.size_argument(node, "index", 0);
   const bool counts_from_end = index.is_number() && index.number() < 0;
   const SizeExpr start = counts_from_end ? shape[static_cast<size_t>(dim)] + index : index;

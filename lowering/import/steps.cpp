@@ -59,6 +59,22 @@ Sizes broadcast(const Sizes& a, const Sizes& b) {
   return result;
 }
 
+SizeExpr select_place(Importer& importer, const Node& node, const SizeExpr& size) {
+  const SizeExpr index = importer.size_argument(node, "index", 0);
+  return index.is_number() && index.number() < 0 ? size + index : index;
+}
+
+SliceRange slice_range(Importer& importer, const Node& node, const SizeExpr& size) {
+  const SizeExpr given = importer.size_argument(node, "start", 0);
+  const bool from_end = given.is_number() && given.number() < 0;
+  SizeExpr start = from_end ? maximum(size + given, 0) : given;
+  if (size.is_number() && start.is_number()) start = minimum(start, size);
+  const Argument* end = node.find_argument("end");
+  const bool has_end = end != nullptr && !end->is_none() &&
+                       importer.size_argument(node, "end", 0) != SizeExpr(INT64_MAX);
+  return {start, !has_end && node.find_argument("length") == nullptr};
+}
+
 // ---- operands
 
 int Steps::operand(std::string_view name) {
@@ -93,6 +109,23 @@ int Steps::size(const SizeExpr& size) {
   const int made = op("size", {}, {}, DType::kInt64);
   importer_.set_size("value", size);
   return made;
+}
+
+int Steps::numbers(const SizeExpr& size) {
+  constexpr int64_t kMost = 1 << 20;
+  const int64_t count = importer_.greatest(size);
+  if (count >= 0 && count <= kMost) {
+    std::vector<int64_t> values(static_cast<size_t>(count));
+    std::iota(values.begin(), values.end(), 0);
+    return slice(indices(values, {count}), 0, 0, size);
+  }
+  const int ones = expand(filled(DType::kInt64, {1}, 1), {size});
+  const int counted = op("cumulative",
+                         {
+                             ones
+  },
+                         {size}, DType::kInt64, {{"dim", int64_t{0}}, {"fn", std::string("sum")}});
+  return sub(counted, number(1, counted));
 }
 
 int Steps::number(double value, int like) { return filled(dtype(like), {}, value); }
@@ -271,22 +304,40 @@ int Steps::take(int x, int64_t dim, const std::vector<int64_t>& values) {
   return op("index", std::move(inputs), wanted, dtype(x));
 }
 
-int Steps::put_slice(int x, size_t dim, int64_t start, int64_t step, int source) {
-  const SizeExpr whole = sizes(x)[dim], part = sizes(source)[dim];
-  if (!whole.is_number() || !part.is_number()) return -1;
-  const int64_t size = whole.number(), count = part.number();
+int Steps::put_slice(int x, size_t dim, const SizeExpr& start, int64_t step, int source,
+                     bool to_end) {
+  const SizeExpr whole = sizes(x)[dim], count = sizes(source)[dim];
   const auto at = static_cast<int64_t>(dim);
   source = cast(source, dtype(x));
-  if (step != 1) {
-    std::vector<int64_t> places(static_cast<size_t>(count));
-    for (int64_t i = 0; i < count; ++i) places[static_cast<size_t>(i)] = start + i * step;
+  const bool is_fixed = whole.is_number() && count.is_number() && start.is_number();
+  if (step != 1 && is_fixed) {
+    std::vector<int64_t> places(static_cast<size_t>(count.number()));
+    for (size_t i = 0; i < places.size(); ++i)
+      places[i] = start.number() + static_cast<int64_t>(i) * step;
     return put_at(x, dim, places, source);
   }
+  if (step != 1) {
+    int places = numbers(count);
+    places = mul(places, number(static_cast<double>(step), places));
+    std::vector<int> inputs = {x, source};
+    inputs.resize(2 + dim, -1);
+    inputs.push_back(start == SizeExpr(0) ? places : add(places, size(start)));
+    return op("index_put", std::move(inputs), sizes(x), dtype(x),
+              {
+                  {"accumulate", false}
+    });
+  }
   std::vector<int> parts;
-  if (start > 0) parts.push_back(slice(x, at, 0, start));
+  if (start != SizeExpr(0)) parts.push_back(slice(x, at, 0, start));
   parts.push_back(source);
-  if (start + count < size) parts.push_back(slice(x, at, start + count, size - start - count));
-  return cat(parts, at);
+  const SizeExpr end = start + count;
+  if (!to_end && (!is_fixed || end.number() < whole.number()))
+    parts.push_back(slice(x, at, end, whole - end));
+  if (parts.size() == 1) return parts[0];
+  return op("cat", parts, sizes(x), dtype(x),
+            {
+                {"dim", at}
+  });
 }
 
 int Steps::put_at(int x, size_t dim, const std::vector<int64_t>& places, int source) {

@@ -33,9 +33,12 @@ class Steps {
   int number(double value, int like);
   // The number that a size is, i64 without dimensions.
   int size(const SizeExpr& size);
+  // 0, 1, 2, ...: as many as the size is, i64.
+  int numbers(const SizeExpr& size);
   int filled(DType dtype, const std::vector<int64_t>& shape, double value);
   int indices(const std::vector<int64_t>& values, const std::vector<int64_t>& shape);
 
+  Importer& importer() { return importer_; }
   const ProgramTensor& tensor(int x) const { return importer_.tensor(x); }
   Sizes sizes(int x) const { return importer_.sizes(x); }
   size_t rank(int x) const { return importer_.tensor(x).shape.size(); }
@@ -96,9 +99,10 @@ class Steps {
   int expand(int x, const Sizes& sizes);
   int slice(int x, int64_t dim, const SizeExpr& start, const SizeExpr& size, int64_t step = 1);
   int cat(const std::vector<int>& inputs, int64_t dim);
-  // x with `source` in the place of x[start::step] along a dimension. -1 when that or the source's
-  // size there is not fixed.
-  int put_slice(int x, size_t dim, int64_t start, int64_t step, int source);
+  // x with `source` in the place of x[start::step] along a dimension. to_end: the source reaches up
+  // to the end there, which formulas of sizes need not show.
+  int put_slice(int x, size_t dim, const SizeExpr& start, int64_t step, int source,
+                bool to_end = false);
   // x with `source` at these places along a dimension, whose size is fixed.
   int put_at(int x, size_t dim, const std::vector<int64_t>& places, int source);
   // A tensor without dimensions as a row of one element.
@@ -115,6 +119,16 @@ class Steps {
   Importer& importer_;
   const Node& node_;
 };
+
+// Where slice, slice_scatter or narrow starts in a dimension of that size, and whether it takes all
+// from there on.
+struct SliceRange {
+  SizeExpr start;
+  bool to_end = false;
+};
+SliceRange slice_range(Importer& importer, const Node& node, const SizeExpr& size);
+// The index of select or select_scatter, counted from the front.
+SizeExpr select_place(Importer& importer, const Node& node, const SizeExpr& size);
 
 // The shape that both broadcast to; a size that depends on symbols wins over 1 only.
 Sizes broadcast(const Sizes& a, const Sizes& b);

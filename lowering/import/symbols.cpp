@@ -119,14 +119,16 @@ Sizes Importer::sizes_of(const Value& value) const {
   return sizes;
 }
 
-SizeExpr Importer::size_argument(const Node& node, const char* name, int64_t fallback) const {
+SizeExpr Importer::size_argument(const Node& node, const char* name, int64_t fallback) {
   const Argument* argument = node.find_argument(name);
   Value* const* value = argument == nullptr ? nullptr : argument->find<Value*>();
   if (value == nullptr || (*value)->kind() != ValueKind::kSymInt)
     return SizeExpr(node.int_or(name, fallback));
   if ((*value)->symbol.empty())
     fail(node, fmt::format("has {} %{} without a recorded expression", name, (*value)->name()));
-  return parse_size((*value)->symbol, subject_of(**value));
+  if (has_size_formula(**value)) return parse_size((*value)->symbol, subject_of(**value));
+  refuse(node, fmt::format("has the {} %{}", name, (*value)->name()), RefusalKind::kSize);
+  return 0;
 }
 
 Sizes Importer::sizes_argument(const Node& node, const char* name) const {
@@ -140,6 +142,38 @@ Sizes Importer::sizes_argument(const Node& node, const char* name) const {
                                      : parse_size((*value)->symbol, subject_of(**value)));
   }
   return sizes;
+}
+
+namespace {
+
+// The first symbol in the sizes of a tensor for which `is_wanted` holds; "" without one.
+template <typename Predicate>
+std::string find_symbol(const Value& value, const Predicate& is_wanted) {
+  if (value.kind() != ValueKind::kTensor || !value.meta) return "";
+  for (const Dim& dim : value.meta->sizes)
+    if (dim.is_symbolic())
+      for (const std::string& name : parse_size(dim.expr, subject_of(value)).symbols())
+        if (is_wanted(name)) return name;
+  return "";
+}
+
+}  // namespace
+
+bool Importer::refuse_open_ends(const Node& node) {
+  const auto is_undecided = [&](const std::string& name) { return undecided_.contains(name); };
+  bool touches = false;
+  for (const Value* value : node.inputs())
+    touches = touches || !find_symbol(*value, is_undecided).empty();
+  for (const Value* value : node.outputs()) {
+    touches = touches || !find_symbol(*value, is_undecided).empty();
+    const auto is_new = [&](const std::string& name) { return !hints_.contains(name); };
+    for (std::string name; !(name = find_symbol(*value, is_new)).empty(); touches = true) {
+      refuse(node, fmt::format("gives the size {}", name), RefusalKind::kSize);
+      undecided_.insert(name);
+      hints_[name] = 1;
+    }
+  }
+  return touches;
 }
 
 std::optional<int64_t> fixed_size(Importer& importer, const Node& node, int x, size_t dim) {

@@ -41,18 +41,13 @@ int put_transposed(Steps& s, const Node& view, const Value&, int base, int writt
 
 int put_sliced(Steps& s, const Node& view, const Value&, int base, int written) {
   const size_t dim = s.dim_of(base, view.int_or("dim", 0));
-  const SizeExpr whole = s.sizes(base)[dim];
-  if (!whole.is_number()) return -1;
-  const int64_t size = whole.number(), given = view.int_or("start", 0);
-  const int64_t start = std::clamp<int64_t>(given < 0 ? given + size : given, 0, size);
-  return s.put_slice(base, dim, start, view.int_or("step", 1), written);
+  const SliceRange range = slice_range(s.importer(), view, s.sizes(base)[dim]);
+  return s.put_slice(base, dim, range.start, view.int_or("step", 1), written, range.to_end);
 }
 
 int put_selected(Steps& s, const Node& view, const Value&, int base, int written) {
   const size_t dim = s.dim_of(base, view.int_or("dim", 0));
-  const SizeExpr whole = s.sizes(base)[dim];
-  if (!whole.is_number()) return -1;
-  const int64_t at = positive_dim(view.int_or("index", 0), static_cast<size_t>(whole.number()));
+  const SizeExpr at = select_place(s.importer(), view, s.sizes(base)[dim]);
   return s.put_slice(base, dim, at, 1, s.unsqueeze(written, static_cast<int64_t>(dim)));
 }
 
@@ -63,8 +58,8 @@ int put_part(Steps& s, const Node& view, const Value& result, int base, int writ
   int64_t start = 0;
   for (const Value* part : view.outputs()) {
     if (part == &result) break;
-    if (!part->meta || !part->meta->is_static()) return -1;
-    start += is_single ? 1 : part->meta->shape()[dim];
+    if (!is_single && (!part->meta || part->meta->sizes[dim].is_symbolic())) return -1;
+    start += is_single ? 1 : part->meta->sizes[dim].value;
   }
   const int source = is_single ? s.unsqueeze(written, static_cast<int64_t>(dim)) : written;
   return s.put_slice(base, dim, start, 1, source);
@@ -237,9 +232,11 @@ void Importer::write_back(const Node& node) {
 
 void Importer::write(const Node& node, Value* written, int tensor) {
   if (!write_to(node, written, tensor))
-    return refuse(node, fmt::format("writes into a view of %{} that has no inverse; make it out "
-                                    "of place before the export",
-                                    written->name()));
+    return refuse(node,
+                  fmt::format("writes into a view of %{} that has no inverse; make it out "
+                              "of place before the export",
+                              written->name()),
+                  RefusalKind::kWrite);
   const Value* root = written;
   while (root->producer() != nullptr && find_view(*root->producer()) != nullptr &&
          base_of(*root->producer()) != nullptr)

@@ -332,4 +332,12 @@ TEST_CASE("writes in place reach what they are views of", "[lowering][decomposit
             .find("writes into %x, an input of the program") != std::string::npos);
 }
 
+TEST_CASE("a row as the weight of linear gives a number for each row",
+          "[lowering][decompositions]") {
+  const Graph graph = make_graph(R"(graph(%x: f32[3,8], %w: f32[8]):
+  %y: f32[3] = aten.linear.default(%x, %w)
+  return (%y))");
+  CHECK(compare_with_interpreter(graph).greatest < 1e-5);
+}
+
 }  // namespace octet::test_decompositions

@@ -25,6 +25,11 @@ const char* const kMask = R"(graph(%x: f32[1,2,4,4]):
   %y: f32[1,2,4,4] = aten.add.Tensor(%x, %mask)
   return (%y))";
 
+void set_flags(Graph& graph, const std::string& fqn, std::vector<bool> flags) {
+  bool* data = graph.constants.at(fqn).tensor.data<bool>();
+  for (bool flag : flags) *data++ = flag;
+}
+
 }  // namespace
 
 TEST_CASE("a mask that depends on no input is a constant of the program",
@@ -128,6 +133,53 @@ TEST_CASE("what is written to later and what is random is not folded", "[lowerin
   return (%b))");
   CHECK(fold_input_free(random) == 0);
   CHECK_THAT(error_of(random), Contains("a (aten.rand.default)"));
+}
+
+// ---- sizes that constants decide
+
+TEST_CASE("a mask of constants selects as many as it has", "[lowering][input_free]") {
+  Graph graph = make_graph(R"graph(graph(%m = tensor "m": b8[2], %x: f32[2,4]):
+  %copy: b8[2] = aten.lift_fresh_copy.default(%m)
+  %y: f32[{"Symbol('u0', integer=True)": -1},4] = aten.index.Tensor(%x, [%copy])
+  %n: int{"Symbol('u0', integer=True)"} = aten.sym_size.int(%y, 0)
+  %ge: bool = _operator.ge(%n, 0)
+  aten._assert_scalar.default(%ge, "u0 >= 0")
+  %z: f32[{"Mul(Integer(4), Symbol('u0', integer=True))": -1}] = aten.view.default(%y, [-1])
+  return (%z))graph");
+  set_flags(graph, "m", {false, true});
+  CHECK(lowered(graph) ==
+        "y: f32[1,4] = index(x f32[2,4], c_c_copy_places i64[1])\nz: f32[4] = reshape(y f32[1,4])\n"
+        "return z\n");
+  CHECK(compare_with_interpreter(graph).greatest == 0);
+}
+
+TEST_CASE("places, selections and unique values of constants are computed",
+          "[lowering][input_free]") {
+  Graph graph = make_graph(R"graph(graph(%m = tensor "m": b8[4], %x: f32[2,4]):
+  %a: f32[4] = aten.arange.default(4.0, dtype=f32)
+  %s: f32[{"Symbol('u0', integer=True)": -1}] = aten.masked_select.default(%a, %m)
+  %sum: f32[] = aten.sum.default(%s)
+  %p: i64[{"Symbol('u1', integer=True)": -1},1] = aten.nonzero.default(%m)
+  %n: int{"Symbol('u1', integer=True)"} = aten.sym_size.int(%p, 0)
+  %f: i64[{"Symbol('u1', integer=True)": -1}] = aten.view.default(%p, [%n])
+  %t: f32[2,{"Symbol('u1', integer=True)": -1}] = aten.index.Tensor(%x, [None, %f])
+  %y: f32[2,{"Symbol('u1', integer=True)": -1}] = aten.add.Tensor(%t, %sum)
+  return (%y))graph");
+  set_flags(graph, "m", {true, false, true, false});
+  CHECK(lowered(graph).find("masked_select") == std::string::npos);
+  CHECK(lowered(graph).find("y: f32[2,2]") != std::string::npos);
+  CHECK(compare_with_interpreter(graph).greatest == 0);
+}
+
+TEST_CASE("an input is selected from, and repeated, as constants say", "[lowering][input_free]") {
+  Graph graph = make_graph(R"graph(graph(%m = tensor "m": b8[2,2], %x: f32[2,2]):
+  %c: i64[2] = aten.sum.dim_IntList(%m, [1])
+  %y: f32[{"Symbol('u0', integer=True)": -1}] = aten.masked_select.default(%x, %m)
+  %z: f32[{"Symbol('u1', integer=True)": -1},2] = aten.repeat_interleave.self_Tensor(%x, %c, 0)
+  return (%y, %z))graph");
+  set_flags(graph, "m", {true, true, false, true});
+  CHECK(lowered(graph).find("z: f32[3,2]") != std::string::npos);
+  CHECK(compare_with_interpreter(graph).greatest == 0);
 }
 
 }  // namespace octet::test_input_free

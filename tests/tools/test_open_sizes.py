@@ -24,6 +24,48 @@ class Attention(nn.Module):
         return self.outward(nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=hidden.expand(words.shape[0], words.shape[1], words.shape[1])))
 
 
+def mask_added(x):
+    n = x.shape[0]
+    return x @ x.T + torch.full((n, n), float("-inf")).triu(1)
+
+
+def triangles(x):
+    n = x.shape[0]
+    return torch.tril(torch.ones(n, n)) @ x, (x @ x.T).triu(-1), (x @ x.T).masked_fill(torch.triu(torch.ones(n, n, dtype=torch.bool), 1), -1e9)
+
+
+def counted(x):
+    n = x.shape[0]
+    return torch.eye(n) @ x, torch.arange(n, 0, -1), x[torch.arange(n - 1, -1, -1)], torch.arange(1, n, 2)
+
+
+def moved(x):
+    y = x @ x.T
+    return x.roll(1, 0), x.roll(-9, 0), x.roll((1, 2), (0, 1)), y.diagonal(), y.diagonal(1), y.diagonal(-2)
+
+
+def written(x):
+    out = torch.zeros(x.shape[0] + 1, 4)
+    out[1:] = x
+    y = x * 1
+    y[1:] += x[:-1]
+    y[-1] = 0
+    y[::2] *= 2
+    y[1:-1].add_(1)
+    y[:2] = 3
+    y.chunk(2, 1)[0].mul_(2)
+    return out, y
+
+
+class Function(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs):
+        return self.function(*inputs)
+
+
 class OpenSizes(CommandTest):
     def lowered(self, backend):
         self.octet("lower", self.path("q.pt2"), "--backend", backend, "--output", self.path(backend + ".octet"))
@@ -83,6 +125,31 @@ class OpenSizes(CommandTest):
         self.save("x.pt", (words(2, 10)[0], words(2, 11)[1]))
         self.assertRegex(self.fails("run", self.path(program), "--inputs", self.path("x.pt"), "--outputs", self.path("y.pt")),
                          r"^octet: session: input 1 \(mask\): dimension 1 is 11, want 10 \((s\d+); \1 is 10 by dimension 1 of input 0 \(words\)\); give an input of that size$")
+
+    def test_masks_movements_and_writes_along_an_open_dimension(self):
+        torch.manual_seed(0)
+        for most in (64, None):
+            for function in (mask_added, triangles, counted, moved, written):
+                self.export(Function(function), torch.randn(6, 4), dynamic_shapes=(({0: Dim("n", min=4, max=most)},),))
+                for backend in self.backends() if most else ["reference"]:
+                    self.octet("lower", self.path("model.pt2"), "--backend", backend, "--output", self.path("m.octet"))
+                    for n in (4, 11):
+                        with self.subTest(function=function.__name__, most=most, backend=backend, n=n):
+                            x = torch.randn(n, 4)
+                            want = function(x)
+                            self.save("x.pt", (x,))
+                            for got, one in zip(self.run_file("m.octet", "x.pt"), want if isinstance(want, tuple) else (want,), strict=True):
+                                torch.testing.assert_close(got, one)
+
+    def test_an_index_that_is_a_tensor_without_dimensions(self):
+        function = lambda x, i: (x[i], x[:, i], x[i.item() - 1])
+        self.export(Function(function), torch.randn(5, 4), torch.tensor(3))
+        self.octet("lower", self.path("model.pt2"), "--backend", "reference", "--output", self.path("m.octet"))
+        for i in (1, 3, -1):
+            x = torch.randn(5, 4)
+            self.save("x.pt", (x, torch.tensor(i)))
+            for got, want in zip(self.run_file("m.octet", "x.pt"), function(x, torch.tensor(i)), strict=True):
+                torch.testing.assert_close(got, want)
 
 
 if __name__ == "__main__":

@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
-#include "core/passes/fold_input_free.h"
 #include "core/passes/inline_bodies.h"
 #include "core/passes/pass.h"
 #include "core/passes/remove_dead.h"
+#include "lowering/import/known_sizes.h"
 #include "tools/onnx/exporter.h"
 
 namespace octet {
@@ -71,10 +71,10 @@ OnnxModel to_onnx(const Graph& graph, const OnnxOptions& options) {
   const std::unique_ptr<Graph> copy = clone(graph);
   run_passes("onnx", *copy,
              {
-                 {"inline_bodies",   [&] { return inline_bodies(*copy); }                        },
-                 {"drop_assertions", [&] { return drop_assertions(*copy); }                      },
-                 {"fold_input_free", [&] { return fold_input_free(*copy, FoldFrom::kConstants); }},
-                 {"remove_dead",     [&] { return remove_dead(*copy); }                          },
+                 {"inline_bodies",   [&] { return inline_bodies(*copy); }           },
+                 {"drop_assertions", [&] { return drop_assertions(*copy); }         },
+                 {"fold_input_free", [&] { return fold_constants_and_sizes(*copy); }},
+                 {"remove_dead",     [&] { return remove_dead(*copy); }             },
   });
   OnnxModel model = convert(*copy, options);
   remove_unused(model);

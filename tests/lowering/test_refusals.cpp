@@ -1,0 +1,45 @@
+// What lowering refuses: each reason once, with the ways out that there are.
+#include <catch2/catch.hpp>
+
+#include "tests/lowering/lowering_helpers.h"
+
+namespace octet::test_refusals {
+
+using Catch::Matchers::Contains;
+
+TEST_CASE("ops without a kernel and sizes of a run are refused together", "[lowering][refusals]") {
+  const std::string message = error_of(make_graph(R"graph(graph(%x: f32[2,4]):
+  %a: f32[2,4] = aten.lgamma.default(%x)
+  %b: i64[{"Symbol('u0', integer=True)": -1},2] = aten.nonzero.default(%a)
+  %c: i64[{"Symbol('u0', integer=True)": -1},2] = aten.neg.default(%b)
+  %d: f32[{"Symbol('u1', integer=True)": -1}] = aten.masked_select.default(%x, %x)
+  %e: f32[2,4] = aten.digamma.default(%x)
+  return (%c, %d, %e))graph"));
+  CHECK(
+      message ==
+      "lower: a (aten.lgamma.default): has no kernel in the reference backend; 2 such ops: a "
+      "(aten.lgamma.default), e (aten.digamma.default); replace them before the export, or run "
+      "them with LibTorch (--fallback torch); besides, the program has a size or an index that "
+      "is known only when the program runs, which no backend and no fallback takes; 2 such ops: b "
+      "(aten.nonzero.default) gives the size u0, d (aten.masked_select.default) gives the size "
+      "u1; make it fixed before the export (torch.where(mask, x, 0) in place of x[mask]), or "
+      "leave it to the caller");
+}
+
+TEST_CASE("LibTorch is a way out for those ops alone that it takes", "[lowering][refusals]") {
+  const std::string write = error_of(make_graph(R"(graph(%x: f32[2,5]):
+  %y: f32[2,5] = aten.exp.default(%x)
+  %u: f32[2,2,2] = aten.unfold.default(%y, 1, 2, 2)
+  %m: f32[2,2,2] = aten.mul_.Scalar(%u, 3.0)
+  return (%y))"));
+  CHECK_THAT(write, Contains("writes into a view of %u that has no inverse"));
+  CHECK_THAT(write, !Contains("--fallback torch"));
+  const std::string mixed = error_of(make_graph(R"(graph(%x: f32[2,5]):
+  %y: f32[2,5] = aten.lgamma.default(%x)
+  %u: f32[2,2,2] = aten.unfold.default(%y, 1, 2, 2)
+  %m: f32[2,2,2] = aten.mul_.Scalar(%u, 3.0)
+  return (%y))"));
+  CHECK_THAT(mixed, Contains(", or run y with LibTorch (--fallback torch)"));
+}
+
+}  // namespace octet::test_refusals
