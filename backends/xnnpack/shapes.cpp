@@ -262,7 +262,7 @@ bool is_done_by_channel(const Program& program, const ProgramOp& op) {
 // products than packing costs for each pixel. XNNPACK keeps groups apart in other ways.
 bool gains_by_own_conv(const Program& program, const ProgramOp& op) {
   constexpr int64_t kLeastProducts = 1 << 10;  // of a pixel
-  constexpr int64_t kChannels = 8;  // XNNPACK fills them up to so many
+  constexpr int64_t kChannels = 8;             // XNNPACK fills them up to so many
   const ProgramTensor& w = program.input(op, 1);
   return op.integer("groups", 1) == 1 && (w.numel() > kLeastProducts || w.shape[1] < kChannels);
 }

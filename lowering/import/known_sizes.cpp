@@ -180,11 +180,14 @@ class Selections {
     if (numbers == nullptr || numbers->shape().size() != 1 || numbers->numel() < 2 ||
         dim == nullptr || dim->is_none())
       return;
+    constexpr size_t kMost = 1 << 24;  // a damaged file may ask for any number
     const Tensor flat = numbers->contiguous();
     Indices rows;
-    for (int64_t i = 0; i < flat.numel(); ++i)
-      rows.insert(rows.end(), static_cast<size_t>(std::max<int64_t>(flat.data<int64_t>()[i], 0)),
-                  i);
+    for (int64_t i = 0; i < flat.numel(); ++i) {
+      const int64_t count = std::max<int64_t>(flat.data<int64_t>()[i], 0);
+      if (static_cast<size_t>(count) > kMost - rows.size()) return;
+      rows.insert(rows.end(), static_cast<size_t>(count), i);
+    }
     note(*node.output(), static_cast<int64_t>(rows.size()));
     Value* index = constant(counts->name() + "_rows", rows);
     for (const char* name : {"repeats", "output_size"}) node.erase_argument(name);
