@@ -119,8 +119,9 @@ std::vector<int64_t> find_strided_places(const Node& node) {
   if (is_known) {
     std::vector<int64_t> own;
     for (const Dim& stride : value->meta->strides) own.push_back(stride.value);
-    // the offset counts from the memory's begin, not from that of a view of it
-    const int64_t begin = value->meta->storage_offset.value;
+    // The offset counts from the memory's begin, not from that of a view of it. Inputs have memory
+    // of their own, whatever the example was a view of.
+    const int64_t begin = value->producer() == nullptr ? 0 : value->meta->storage_offset.value;
     std::vector<int64_t> places(static_cast<size_t>(product(sizes)),
                                 node.int_or("storage_offset", begin) - begin);
     const int64_t count = product(value->meta->shape());
