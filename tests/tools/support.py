@@ -13,6 +13,17 @@ OCTET = os.environ["OCTET"]
 SCRATCH = os.environ["OCTET_SCRATCH"]
 
 
+class Function(nn.Module):
+    """A function of tensors as a network."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs):
+        return self.function(*inputs)
+
+
 class SmallNet(nn.Module):
     """Every static pattern that matters once: conv-bn-relu6, depthwise, residual add, pooling, linear."""
 

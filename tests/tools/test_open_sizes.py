@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.export import Dim
 
-from support import CommandTest, SmallNet, last_scale
+from support import CommandTest, Function, SmallNet, last_scale
 
 
 class Attention(nn.Module):
@@ -55,15 +55,6 @@ def written(x):
     y[:2] = 3
     y.chunk(2, 1)[0].mul_(2)
     return out, y
-
-
-class Function(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs):
-        return self.function(*inputs)
 
 
 class OpenSizes(CommandTest):

@@ -2,25 +2,16 @@
 import unittest
 
 import torch
-from support import CommandTest
+from support import CommandTest, Function
 from torch import nn
 
 BACKENDS = ("reference", "onednn", "xnnpack")
 TABLE = torch.arange(20.0).reshape(4, 5)
 
 
-class Call(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs):
-        return self.function(*inputs)
-
-
 class UnfitValues(CommandTest):
     def lowered(self, function, example, **options):
-        self.export(Call(function), *example, **options)
+        self.export(Function(function), *example, **options)
         for backend in BACKENDS:
             with self.subTest(backend=backend):
                 self.octet("lower", self.path("model.pt2"), "--backend", backend, "--output", self.path("m.octet"))
