@@ -68,6 +68,7 @@ std::span<const KernelRow> binary_kernels();
 std::span<const KernelRow> unary_kernels();
 std::span<const KernelRow> index_kernels();
 std::span<const KernelRow> order_kernels();
+std::span<const KernelRow> nonzero_kernels();
 std::span<const KernelRow> sample_kernels();
 std::span<const KernelRow> bag_kernels();
 std::span<const KernelRow> column_kernels();

@@ -205,6 +205,19 @@ void CompiledProgram::run(std::span<const void* const> inputs, std::span<void* c
   }
 }
 
+std::vector<int64_t> CompiledProgram::output_shape(size_t position) const {
+  const int tensor = program_.outputs[position];
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const std::vector<int>& made = program_.segments[i].outputs;
+    const auto found = std::find(made.begin(), made.end(), tensor);
+    if (found == made.end()) continue;
+    std::vector<int64_t> shape =
+        steps_[i].segment->output_shape(static_cast<size_t>(found - made.begin()));
+    if (!shape.empty()) return shape;
+  }
+  return program_.tensor(tensor).shape;
+}
+
 std::vector<KernelReport> CompiledProgram::kernels() const {
   std::vector<KernelReport> all;
   for (size_t i = 0; i < steps_.size(); ++i) {

@@ -25,6 +25,9 @@ class CompiledProgram {
            std::span<const Tensor> states, std::span<const Tensor> next);
 
   const Program& program() const { return program_; }
+  // Of the output at that position in Program::outputs, after a run: its sizes, where the run alone
+  // decides them at most those of the program.
+  std::vector<int64_t> output_shape(size_t position) const;
   size_t arena_bytes() const { return arena_->size; }
   // In the order of the run; a backend that does not tell has one entry for each of its segments.
   // With their notes.

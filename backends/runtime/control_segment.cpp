@@ -6,10 +6,11 @@
 
 #include <fmt/format.h>
 
+#include "backends/runtime/call_places.h"
 #include "backends/runtime/compiled_program.h"
+#include "backends/runtime/rest_segment.h"
 #include "core/base/error.h"
 #include "lowering/program/control.h"
-#include "lowering/program/stored_constant.h"
 
 namespace octet {
 namespace {
@@ -23,12 +24,13 @@ void copy_bytes(void* to, const void* from, size_t bytes) {
 class ControlSegment : public CompiledSegment {
  public:
   ControlSegment(const Program& program, const Segment& segment, const CompileLimits& limits)
-      : program_(program), op_(program.op(segment.ops.front())), limits_(limits) {
+      : program_(program),
+        op_(program.op(segment.ops.front())),
+        limits_(limits),
+        places_(program, segment) {
     for (int64_t index : bodies_of(op_))
       bodies_.push_back(
           std::make_unique<CompiledProgram>(program.bodies[static_cast<size_t>(index)], limits));
-    find_inputs(segment);
-    find_outputs(segment);
     carried_ = op_.kind == "while_loop" ? op_.outputs.size()
                                         : static_cast<size_t>(op_.integer("carried", 0));
     if (op_.kind == "cond") carried_ = 0;
@@ -38,15 +40,9 @@ class ControlSegment : public CompiledSegment {
   }
 
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs) override {
-    operands_.clear();
-    results_.clear();
-    for (const Source& source : sources_)
-      operands_.push_back(source.position >= 0
-                              ? inputs[static_cast<size_t>(source.position)].raw()
-                              : (source.constant.defined() ? source.constant.raw() : nullptr));
-    for (const Source& target : targets_)
-      results_.push_back(target.position >= 0 ? outputs[static_cast<size_t>(target.position)].raw()
-                                              : target.constant.raw());
+    places_.find(inputs, outputs);
+    operands_.assign(places_.inputs().begin(), places_.inputs().end());
+    results_.assign(places_.outputs().begin(), places_.outputs().end());
     if (op_.kind == "cond")
       run_branch();
     else if (op_.kind == "while_loop")
@@ -78,39 +74,6 @@ class ControlSegment : public CompiledSegment {
   }
 
  private:
-  // Where an input of the op is: among the segment's inputs, or a constant. Likewise an output that
-  // nobody reads, which has memory of its own.
-  struct Source {
-    int position = -1;
-    Tensor constant;
-  };
-
-  static int position_in(const std::vector<int>& list, int index) {
-    const auto found = std::find(list.begin(), list.end(), index);
-    return found == list.end() ? -1 : static_cast<int>(found - list.begin());
-  }
-
-  void find_inputs(const Segment& segment) {
-    for (int index : op_.inputs) {
-      Source source;
-      if (index >= 0) {
-        source.position = position_in(segment.inputs, index);
-        if (source.position < 0) source.constant = constant_data(program_.tensor(index));
-      }
-      sources_.push_back(std::move(source));
-    }
-  }
-
-  void find_outputs(const Segment& segment) {
-    for (int index : op_.outputs) {
-      Source target;
-      target.position = position_in(segment.outputs, index);
-      if (target.position < 0)
-        target.constant = Tensor::zeros(program_.tensor(index).dtype, program_.tensor(index).shape);
-      targets_.push_back(std::move(target));
-    }
-  }
-
   void run_branch() {
     const bool decision = *static_cast<const bool*>(operands_[0]);
     bodies_[decision ? 0 : 1]->run(std::span(operands_).subspan(1), results_, {}, {});
@@ -186,9 +149,8 @@ class ControlSegment : public CompiledSegment {
   const Program& program_;
   const ProgramOp& op_;
   const CompileLimits limits_;
+  CallPlaces places_;
   std::vector<std::unique_ptr<CompiledProgram>> bodies_;
-  std::vector<Source> sources_;  // by input of the op
-  std::vector<Source> targets_;  // by output
   size_t carried_ = 0;
   std::vector<Tensor> present_, next_;  // of what is carried
   size_t rounds_ = 0;
@@ -200,6 +162,7 @@ class ControlSegment : public CompiledSegment {
 
 std::unique_ptr<CompiledSegment> compile_control(const Program& program, const Segment& segment,
                                                  const CompileLimits& limits) {
+  if (program.op(segment.ops.front()).kind == "rest") return compile_rest(program, segment, limits);
   return std::make_unique<ControlSegment>(program, segment, limits);
 }
 

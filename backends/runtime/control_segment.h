@@ -15,6 +15,9 @@ struct CompileLimits {
   // the most rounds that a loop may run, after which a run throws; 0: no limit
   size_t rounds = 0;
   std::function<void()> before_round = {};  // of a loop; may throw
+  // of bodies at sizes that only a run decides: as in SessionOptions
+  size_t memory = 0;
+  size_t cached_shapes = 4;
 };
 
 // segment: of one control op (lowering/program/control.h) of a verified program, which stays as

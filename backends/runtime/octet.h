@@ -148,6 +148,12 @@ OCTET_API octet_status octet_bind(octet_model* model, const int64_t* const* shap
 OCTET_API octet_status octet_run(octet_model* model, const void* const* inputs,
                                  void* const* outputs);
 
+/* The sizes of output `index` after octet_run: `rank` numbers go to `shape`. They are those of
+ * octet_output(index).bound_shape, or at most these where the run alone decides a size (how many
+ * elements a mask selects; -1 in octet_tensor_info.shape): the output is then as many elements as
+ * they say, row-major, at the start of its memory, which has room for the greatest. */
+OCTET_API octet_status octet_output_shape(const octet_model* model, size_t index, int64_t* shape);
+
 /* Of a model that keeps values from run to run (caches, counters, running statistics: buffers that
  * the exported program writes): they become what they were before the first octet_run. Each
  * octet_run reads them as the one before left them; one that fails leaves them as they were. Each

@@ -259,6 +259,18 @@ octet_status octet_run(octet_model* model, const void* const* inputs, void* cons
   });
 }
 
+octet_status octet_output_shape(const octet_model* model, size_t index, int64_t* shape) {
+  return octet::guarded([&] {
+    octet::require(model, "model");
+    const size_t count = model->session.program().outputs.size();
+    if (index >= count)
+      throw octet::Error("octet", "index", fmt::format("got {}, want less than {}", index, count));
+    const std::vector<int64_t> sizes = model->session.output_shape(index);
+    if (!sizes.empty()) octet::require(shape, "shape");
+    std::copy(sizes.begin(), sizes.end(), shape);
+  });
+}
+
 octet_status octet_reset_states(octet_model* model) {
   return octet::guarded([&] {
     octet::require(model, "model");

@@ -73,6 +73,14 @@ void run_empty_segments_on_reference(Program& program) {
   if (changes) restore_row_major(program, backends_with_channels_last(program));
 }
 
+// The first elements of a row-major tensor, as a tensor of that shape.
+void shrink(Tensor& tensor, const std::vector<int64_t>& shape) {
+  if (tensor.shape() == shape) return;
+  Tensor first = Tensor::zeros(tensor.dtype(), shape);
+  if (first.numel() != 0) std::memcpy(first.raw(), tensor.raw(), first.nbytes());
+  tensor = std::move(first);
+}
+
 // What packed weights depend on besides themselves.
 std::string made_for(const Program& program) {
   std::map<std::string, std::string> versions = {
@@ -128,7 +136,8 @@ void Session::Impl::compile(SymbolValues values) {
 void Session::Impl::add_entry(SymbolValues values, Program fixed) {
   const PackedCache::Use use(cache.get());
   entries.emplace_front(std::move(values), std::move(fixed),
-                        CompileLimits{options.threads, options.loop_limit, options.before_round});
+                        CompileLimits{options.threads, options.loop_limit, options.before_round,
+                                      options.memory_limit, options.cached_shapes});
   if (cache != nullptr) cache->save();
 }
 
@@ -241,7 +250,14 @@ std::vector<Tensor> Session::run(const std::vector<Tensor>& inputs) {
     impl_->given_inputs.push_back(tensor.defined() ? tensor.raw() : nullptr);
   for (const Tensor& tensor : outputs) impl_->given_outputs.push_back(tensor.raw());
   run(impl_->given_inputs, impl_->given_outputs);
+  for (size_t i = 0; i < outputs.size(); ++i) shrink(outputs[i], output_shape(i));
   return outputs;
+}
+
+std::vector<int64_t> Session::output_shape(size_t output) const {
+  OCTET_ASSERT(output < program().outputs.size(), "an output of the program");
+  return impl_->entries.empty() ? program().tensor(program().outputs[output]).shape
+                                : impl_->entries.front().compiled.output_shape(output);
 }
 
 const Program& Session::program() const { return impl_->program(); }

@@ -69,6 +69,11 @@ class Session {
   // that it was lowered at hold.
   void bind(std::span<const int64_t* const> shapes);
 
+  // The sizes of an output after a run. Those of bound_program(), or with a size that the run alone
+  // decided (how many elements a mask selects) as many or fewer: the first elements of its memory
+  // are the output then, row-major, and bound_program() has the greatest that it can be.
+  std::vector<int64_t> output_shape(size_t output) const;
+
   // The states become what they were before the first run.
   void reset_states();
 

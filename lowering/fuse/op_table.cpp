@@ -67,6 +67,7 @@ constexpr OpRow kOpRows[] = {
     {"cast",                  IntegerInputs::kNone,     PostOps::kNone,  Nature::kFloat,      kNoMacs},
     {"fake_quantize_dynamic", IntegerInputs::kNone,     PostOps::kNone,  Nature::kFloat,      kNoMacs},
     {"recurrent",             IntegerInputs::kNone,     PostOps::kNone,  Nature::kFloat,      kMacs  },
+    {"nonzero",               IntegerInputs::kNone,     PostOps::kNone,  Nature::kFloat,      kNoMacs},
     {"size",                  IntegerInputs::kNone,     PostOps::kNone,  Nature::kFloat,      kNoMacs},
     {"custom",                IntegerInputs::kNone,     PostOps::kNone,  Nature::kFloat,      kNoMacs},
 };

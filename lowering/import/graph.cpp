@@ -45,7 +45,8 @@ const ImportRow* find_import_row(const std::string& op) {
         rearrange_import_rows(),    window_import_rows(),         composed_import_rows(),
         product_import_rows(),      upsample_import_rows(),       filled_import_rows(),
         control_import_rows(),      float_function_import_rows(), order_import_rows(),
-        place_import_rows(),        pool_index_import_rows(),     loss_import_rows()})
+        place_import_rows(),        pool_index_import_rows(),     loss_import_rows(),
+        count_import_rows()})
     if (const ImportRow* row = find_row(rows, op)) return row;
   return nullptr;
 }
@@ -247,7 +248,7 @@ bool has_unknown_complex(const Node* node) {
 }  // namespace
 
 void Importer::import_node(const Node& node) {
-  if (gives_symbols(node)) return;
+  if (gives_symbols(node)) return import_item(node);
   const OpName name = split_target(node.target());
   const bool is_complex_op = touches_complex(node);
   // a transform from half a spectrum without imaginary part gives reals from reals
@@ -269,7 +270,7 @@ void Importer::import_node(const Node& node) {
   } else {
     row->import(*this, node);
   }
-  if (refusals_.size() != refused && keep_unknown_) {
+  if (refusals_.size() != refused && keep_unknown_ && !has_new_size(node)) {
     program_.ops.resize(op_count);  // what a row emitted before it refused
     program_.bodies.resize(body_count);
     numbers_.clear();
@@ -278,7 +279,9 @@ void Importer::import_node(const Node& node) {
     if (const std::string why = keep_whole(*this, node); !why.empty()) refuse(node, why);
   }
   if (name.is_in_place && refusals_.size() == refused) write_back(node);
-  if (refusals_.size() != refused) stand_in(node);
+  if (refusals_.size() == refused) return;
+  mark_open_ends(node);
+  stand_in(node);
 }
 
 void Importer::import_outputs() {
@@ -357,13 +360,14 @@ Program Importer::run() {
   keeps_complex_ = keep_unknown_ && std::any_of(nodes.begin(), nodes.end(), has_unknown_complex);
   import_inputs();
   import_states();
+  note_item_sizes();
   for (const Node* node : nodes) import_node(*node);
   fail_if_refused();
   import_outputs();
   fail_if_refused();  // numbers that outputs alone read
   import_next_states();
   put_sizes_first();
-  return std::move(program_);
+  return split_at_counts(std::move(program_), counted_, depth_);
 }
 
 bool is_imported(const std::string& target) {

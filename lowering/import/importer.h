@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/graph/graph.h"
+#include "lowering/import/rest.h"
 #include "lowering/program/program.h"
 
 namespace octet {
@@ -105,6 +106,11 @@ class Importer {
   // writes.cpp: from here on `written`, what it is a view of, and other views of that have what
   // `tensor` has. Refuses the writer when that cannot be expressed.
   void write(const Node& writer, Value* written, int tensor);
+  // counts.cpp: the first `count` (i64 without dimensions) of `rows`, a number that the graph calls
+  // `size`: its symbols are known from here on. -1, with a refusal, where nothing follows from it.
+  int first_rows(const Node& node, int rows, int count, const SizeExpr& size);
+  // The size in the node's result that is not known yet; `dim`'s when all are.
+  SizeExpr new_size(const Node& node, size_t dim = 0) const;
   // A body of a branch or a loop. Throws Error as run() does, and when it writes into its
   // constants.
   Program import_body(const Node& node, const Graph& body);
@@ -142,6 +148,12 @@ class Importer {
   std::string unique_op_name(const std::string& base);
   // Whether the node gives, or reads, sizes that no input decides; refuses the one that gives them.
   bool refuse_open_ends(const Node& node);
+  bool has_new_size(const Node& node) const;
+  void mark_open_ends(const Node& node);
+  void note_item_sizes();
+  int64_t most_of(const SizeExpr& size) const;  // at the greatest values of all symbols
+  // A number of item() that sizes follow from.
+  void import_item(const Node& node);
   void stand_in(const Node& node);  // results of a refused node, so that the import can go on
 
   const Graph& graph_;
@@ -150,7 +162,9 @@ class Importer {
   bool keeps_complex_ = false;
   Program program_;
   SymbolValues hints_;
-  std::set<std::string> undecided_;  // symbols of refused sizes, which have hints of no meaning
+  std::vector<CountedSize> counted_;
+  std::set<std::string> item_sizes_;  // symbols of sizes in the graph, where it has an item()
+  std::set<std::string> undecided_;   // symbols of refused sizes, which have hints of no meaning
   std::unordered_map<const Value*, int> tensors_;
   std::unordered_map<const Value*, int> numbers_;
   std::unordered_map<const Value*, ComplexParts> complex_;
@@ -192,10 +206,20 @@ std::span<const ImportRow> order_import_rows();
 std::span<const ImportRow> place_import_rows();
 std::span<const ImportRow> pool_index_import_rows();
 std::span<const ImportRow> loss_import_rows();
+std::span<const ImportRow> count_import_rows();
 // of nodes that read or give complex numbers
 std::span<const ImportRow> complex_import_rows();
 
+// Whether the node's row may give sizes that only a run decides: nonzero, a mask as an index.
+bool counts_when_run(const Node& node);
+
 // What rows of one file leave to another one.
+// where(condition) alone.
+bool is_nonzero_by_where(const Node& node);
+void import_where_nonzero(Importer& importer, const Node& node);
+// index by masks among tensors of indices.
+void import_index_by_mask(Importer& importer, const Node& node, int x,
+                          const std::vector<int>& indices);
 // A function of the op `binary`, of self and other or exponent.
 void import_binary_function(Importer& importer, const Node& node, const char* function);
 void import_clamp_tensors(Importer& importer, const Node& node);

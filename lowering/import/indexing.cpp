@@ -34,39 +34,46 @@ void import_take_along_dim(Importer& importer, const Node& node) {
   s.give(s.op("gather", {x, index}, index_sizes, s.dtype(x), s.dim_attribute(x, 0)));
 }
 
-// x, then one tensor for each dimension up to the last that has one; empty, with a refusal, when
-// one is a mask.
-std::vector<int> operands_of_index(Importer& importer, const Node& node, int x) {
-  std::vector<int> inputs = {x};
+// One tensor for each dimension up to the last that has one, or a mask for several; -1: none.
+std::vector<int> given_indices(Importer& importer, const Node& node) {
   const Argument* given = node.find_argument("indices");
   std::vector<Value*> values;
   if (const OptionalTensors* optional = given == nullptr ? nullptr : given->find<OptionalTensors>())
     values = optional->items;
   else if (const auto* list = given == nullptr ? nullptr : given->find<std::vector<Value*>>())
     values = *list;
-  for (Value* value : values) {
-    inputs.push_back(value == nullptr ? -1 : importer.tensor_of(value));
-    if (inputs.back() < 0 || importer.tensor(inputs.back()).dtype != DType::kBool) continue;
-    importer.refuse(node, "by a mask of booleans, whose result has no size of its own");
-    return {};
-  }
-  while (inputs.size() > 1 && inputs.back() < 0) inputs.pop_back();
-  return inputs;
+  std::vector<int> indices;
+  for (Value* value : values)
+    indices.push_back(value == nullptr ? -1 : importer.tensor_of(value));
+  while (!indices.empty() && indices.back() < 0) indices.pop_back();
+  return indices;
+}
+
+bool has_mask(const Importer& importer, const std::vector<int>& indices) {
+  return std::any_of(indices.begin(), indices.end(), [&](int index) {
+    return index >= 0 && importer.tensor(index).dtype == DType::kBool;
+  });
 }
 
 void import_index(Importer& importer, const Node& node) {
   Steps s(importer, node);
   const int x = s.operand("self");
-  std::vector<int> inputs = operands_of_index(importer, node, x);
-  if (inputs.empty()) return;
-  if (inputs.size() == 1) return s.give(x);
-  importer.emit(node, "index", std::move(inputs));
+  std::vector<int> indices = given_indices(importer, node);
+  if (indices.empty()) return s.give(x);
+  if (has_mask(importer, indices)) return import_index_by_mask(importer, node, x, indices);
+  indices.insert(indices.begin(), x);
+  importer.emit(node, "index", std::move(indices));
+}
+
+std::vector<int> along(size_t dim, int index) {
+  std::vector<int> indices(dim, -1);
+  indices.push_back(index);
+  return indices;
 }
 
 std::vector<int> along(int x, size_t dim, int index) {
-  std::vector<int> inputs = {x};
-  inputs.resize(1 + dim, -1);
-  inputs.push_back(index);
+  std::vector<int> inputs = along(dim, index);
+  inputs.insert(inputs.begin(), x);
   return inputs;
 }
 
@@ -83,9 +90,9 @@ void import_index_select(Importer& importer, const Node& node) {
 
 // ---- putting
 
-void emit_index_put(Steps& s, int x, int values, std::vector<int> indices, bool accumulate) {
+void emit_index_put(Steps& s, int x, int values, const std::vector<int>& indices, bool accumulate) {
   std::vector<int> inputs = {x, s.cast(values, s.dtype(x))};
-  inputs.insert(inputs.end(), indices.begin() + 1, indices.end());
+  inputs.insert(inputs.end(), indices.begin(), indices.end());
   Attributes attributes;
   attributes["accumulate"] = accumulate;
   s.give(s.op("index_put", std::move(inputs), s.sizes(x), s.dtype(x), std::move(attributes)));
@@ -102,9 +109,12 @@ int with_masked(Steps& s, int x, int mask, int source) {
   },
            s.sizes(set), DType::kInt64, {{"dim", int64_t{0}}, {"fn", std::string("sum")}});
   const int one = s.filled(DType::kInt64, {}, 1), zero = s.filled(DType::kInt64, {}, 0);
-  // where nothing is taken, the first
+  // where nothing is taken, the first, which is there even if the source has no element
   const int place = s.where(set, s.sub(counted, one), zero);
-  const int taken = s.op("index", {s.flatten(source), place}, s.sizes(set), s.dtype(source));
+  const bool may_be_empty = is_symbolic(s.sizes(source));
+  source = s.flatten(source);
+  if (may_be_empty) source = s.cat({source, s.filled(s.dtype(source), {1}, 0)}, 0);
+  const int taken = s.op("index", {source, place}, s.sizes(set), s.dtype(source));
   return s.reshape(s.where(set, s.cast(taken, s.dtype(x)), s.flatten(x)), sizes);
 }
 
@@ -115,24 +125,27 @@ void import_masked_scatter(Importer& importer, const Node& node) {
 
 // Values where a mask is set: one for all, or one for each.
 bool put_by_mask(Importer& importer, const Node& node, Steps& s, int x, int values) {
-  const Argument* given = node.find_argument("indices");
-  const OptionalTensors* optional = given == nullptr ? nullptr : given->find<OptionalTensors>();
-  const auto* list = given == nullptr ? nullptr : given->find<std::vector<Value*>>();
-  const std::vector<Value*> items = optional != nullptr ? optional->items
-                                    : list != nullptr   ? *list
-                                                        : std::vector<Value*>{};
-  if (items.size() != 1 || items[0] == nullptr) return false;
-  int mask = importer.tensor_of(items[0]);
+  const std::vector<int> indices = given_indices(importer, node);
+  if (indices.size() != 1) return false;
+  int mask = indices[0];
   if (s.dtype(mask) != DType::kBool || node.bool_or("accumulate", false)) return false;
-  if (s.tensor(values).numel() != 1) {
-    if (s.rank(values) != 1 || s.rank(mask) != s.rank(x)) return false;
-    s.give(with_masked(s, x, mask, values));
-    return true;
-  }
+  if (s.rank(mask) > s.rank(x)) return false;
+  const size_t behind = s.rank(x) - s.rank(mask);  // dimensions that are put whole
   Sizes sizes = s.sizes(mask);
   sizes.resize(s.rank(x), 1);
   mask = s.reshape(mask, sizes);
-  s.give(s.where(mask, s.cast(s.reshape(values, {}), s.dtype(x)), x));
+  const Sizes given = s.sizes(values);
+  if (given.size() == behind + 1 && !(given[0] == SizeExpr(1))) {
+    Sizes rows = s.sizes(x);
+    rows.erase(rows.begin(), rows.end() - static_cast<int64_t>(behind));
+    rows.insert(rows.begin(), given[0]);
+    s.give(with_masked(s, x, mask, s.expand(values, rows)));
+    return true;
+  }
+  if (given.size() > behind)
+    values = s.reshape(values, Sizes(std::vector<SizeExpr>(given.end() - static_cast<int64_t>(behind),
+                                                           given.end())));
+  s.give(s.where(mask, s.cast(values, s.dtype(x)), x));
   return true;
 }
 
@@ -140,8 +153,10 @@ void import_index_put(Importer& importer, const Node& node) {
   Steps s(importer, node);
   const int x = s.operand("self"), values = s.operand("values");
   if (put_by_mask(importer, node, s, x, values)) return;
-  const std::vector<int> indices = operands_of_index(importer, node, x);
-  if (!indices.empty()) emit_index_put(s, x, values, indices, node.bool_or("accumulate", false));
+  const std::vector<int> indices = given_indices(importer, node);
+  if (has_mask(importer, indices))
+    return importer.refuse(node, "by a mask of booleans, whose result has no size of its own");
+  emit_index_put(s, x, values, indices, node.bool_or("accumulate", false));
 }
 
 // The values with `dim` in front, which is where index_put's go when only that one is indexed.
@@ -149,7 +164,7 @@ void put_along(Importer& importer, const Node& node, int values, bool accumulate
   Steps s(importer, node);
   const int x = s.at_least_1d(s.operand("self")), index = s.at_least_1d(s.operand("index"));
   const size_t dim = s.dim_of(x, node.int_or("dim", 0));
-  emit_index_put(s, x, values, along(x, dim, index), accumulate);
+  emit_index_put(s, x, values, along(dim, index), accumulate);
 }
 void import_index_copy(Importer& importer, const Node& node) {
   put_along(importer, node, Steps(importer, node).operand("source"), false);
@@ -174,7 +189,7 @@ void import_take(Importer& importer, const Node& node) {
 void import_put(Importer& importer, const Node& node) {
   Steps s(importer, node);
   const int x = s.flatten(s.operand("self"));
-  emit_index_put(s, x, s.flatten(s.operand("source")), {x, s.flatten(s.operand("index"))},
+  emit_index_put(s, x, s.flatten(s.operand("source")), {s.flatten(s.operand("index"))},
                  node.bool_or("accumulate", false));
 }
 

@@ -164,16 +164,33 @@ bool Importer::refuse_open_ends(const Node& node) {
   bool touches = false;
   for (const Value* value : node.inputs())
     touches = touches || !find_symbol(*value, is_undecided).empty();
-  for (const Value* value : node.outputs()) {
+  for (const Value* value : node.outputs())
     touches = touches || !find_symbol(*value, is_undecided).empty();
-    const auto is_new = [&](const std::string& name) { return !hints_.contains(name); };
-    for (std::string name; !(name = find_symbol(*value, is_new)).empty(); touches = true) {
+  if (!has_new_size(node) || (!touches && counts_when_run(node))) return touches;
+  const auto is_new = [&](const std::string& name) { return !hints_.contains(name); };
+  std::set<std::string> told;
+  for (const Value* value : node.outputs())
+    if (const std::string name = find_symbol(*value, is_new);
+        !name.empty() && told.insert(name).second)
       refuse(node, fmt::format("gives the size {}", name), RefusalKind::kSize);
+  mark_open_ends(node);
+  return true;
+}
+
+bool Importer::has_new_size(const Node& node) const {
+  const auto is_new = [&](const std::string& name) { return !hints_.contains(name); };
+  const std::vector<Value*> values = node.outputs();
+  return std::any_of(values.begin(), values.end(),
+                     [&](const Value* value) { return !find_symbol(*value, is_new).empty(); });
+}
+
+void Importer::mark_open_ends(const Node& node) {
+  const auto is_new = [&](const std::string& name) { return !hints_.contains(name); };
+  for (const Value* value : node.outputs())
+    for (std::string name; !(name = find_symbol(*value, is_new)).empty();) {
       undecided_.insert(name);
       hints_[name] = 1;
     }
-  }
-  return touches;
 }
 
 std::optional<int64_t> fixed_size(Importer& importer, const Node& node, int x, size_t dim) {
@@ -192,6 +209,9 @@ int64_t Importer::greatest(const SizeExpr& size) const {
   if (size.steps().size() != 1) return -1;
   for (const ShapeSymbol& symbol : program_.symbols)
     if (symbol.name == size.steps()[0].symbol && symbol.max < kLargestSize) return symbol.max;
+  for (const CountedSize& counted : counted_)
+    if (counted.symbol.name == size.steps()[0].symbol && counted.symbol.max < kLargestSize)
+      return counted.symbol.max;
   return -1;
 }
 

@@ -136,6 +136,37 @@ void check_scan(Check& check, const std::vector<const Program*>& bodies) {
   check.gives(*bodies[0], first, check.op.outputs.size() - first, true);
 }
 
+// The symbols that the program lacks are numbers of counted rows, and no others of its own.
+void check_counted_symbols(Check& check, const Program& body) {
+  for (const ShapeSymbol& symbol : body.symbols) {
+    const bool is_known = std::find(check.program.symbols.begin(), check.program.symbols.end(),
+                                    symbol) != check.program.symbols.end();
+    if (!is_known && (has_symbol(check.program, symbol.name) ||
+                      !find_counted_input(body, check.op, symbol.name)))
+      check.fail(fmt::format("no count decides the symbol {} of the body", symbol.name));
+  }
+}
+
+void check_rest(Check& check, const std::vector<const Program*>& bodies) {
+  const Program& body = *bodies[0];
+  const int64_t counts = check.op.integer("counts", 0);
+  if (counts < 1 || static_cast<size_t>(counts) > body.inputs.size())
+    return check.fail(fmt::format("has {} counts for {} inputs", counts, body.inputs.size()));
+  const auto first = static_cast<size_t>(counts);
+  for (size_t k = 0; k < first; ++k) {
+    const ProgramTensor* count = check.input(k);
+    if (count == nullptr || count->dtype != DType::kInt64 || count->numel() != 1)
+      return check.fail(fmt::format("count {} is no i64 of one element", k));
+    if (body.inputs[k] < 0 || body.tensor(body.inputs[k]).shape.empty())
+      return check.fail(fmt::format("input {} of a body has no rows", k));
+  }
+  check.takes(body, first, 0, 0);
+  check.counts(body, check.op.outputs.size());
+  if (!check.fault.empty()) return;
+  check.gives(body, 0, body.outputs.size(), false);
+  check_counted_symbols(check, body);
+}
+
 struct ControlRow {
   const char* kind;
   size_t bodies;
@@ -146,6 +177,7 @@ constexpr ControlRow kControlRows[] = {
     {"cond",       2, check_cond },
     {"while_loop", 2, check_while},
     {"scan",       1, check_scan },
+    {"rest",       1, check_rest },
 };
 
 const ControlRow* find_control_row(const std::string& kind) {
@@ -162,6 +194,29 @@ void verify_symbols_of(const Program& body, const Program& program) {
 }
 
 }  // namespace
+
+bool has_symbol(const Program& program, std::string_view name) {
+  return std::any_of(program.symbols.begin(), program.symbols.end(),
+                     [&](const ShapeSymbol& symbol) { return symbol.name == name; });
+}
+
+std::optional<size_t> find_counted_input(const Program& body, const ProgramOp& rest,
+                                         std::string_view symbol) {
+  const auto counts = static_cast<size_t>(std::max<int64_t>(rest.integer("counts", 0), 0));
+  for (size_t k = 0; k < std::min(counts, body.inputs.size()); ++k) {
+    if (body.inputs[k] < 0) continue;
+    const std::vector<SizeExpr>& sizes = body.tensor(body.inputs[k]).sizes;
+    if (!sizes.empty() && sizes[0] == SizeExpr::symbol(std::string(symbol))) return k;
+  }
+  return std::nullopt;
+}
+
+const ProgramOp* find_rest(const Program& program, size_t body) {
+  for (const ProgramOp& op : program.ops)
+    if (op.kind == "rest" && bodies_of(op) == std::vector<int64_t>{static_cast<int64_t>(body)})
+      return &op;
+  return nullptr;
+}
 
 bool is_control(const ProgramOp& op) { return find_control_row(op.kind) != nullptr; }
 
@@ -187,10 +242,11 @@ std::string find_control_fault(const Program& program, const ProgramOp& op) {
 void verify_bodies(const Program& program, size_t depth) {
   OCTET_ASSERT(program.bodies.empty() || depth < kDeepestBodies,
                fmt::format("bodies stand in each other deeper than {}", kDeepestBodies));
-  for (const Program& body : program.bodies) {
+  for (size_t i = 0; i < program.bodies.size(); ++i) {
+    const Program& body = program.bodies[i];
     verify(body, depth + 1);
     OCTET_ASSERT(body.states.empty(), "a body has states");
-    verify_symbols_of(body, program);
+    if (find_rest(program, i) == nullptr) verify_symbols_of(body, program);
   }
   for (const ProgramOp& op : program.ops) {
     if (!is_control(op)) continue;

@@ -185,6 +185,13 @@ using Attributes = std::map<std::string, Attribute, std::less<>>;
 //                           "zero_point"
 //                       least_error         asymmetric, zero point from the end of the range that
 //                           it represents worse; added before rounding
+//   nonzero             x -> positions [elements of x, dimensions of x] (int64), count (int64): the
+//                       first `count` rows say where x is not 0, in order; 0 in the others
+//   rest                counts..., rows..., operands... -> what one body gives for the first
+//                       `count` rows of each of `rows` and for the operands: what stands behind a
+//                       size that only the run decides. counts (int, how many, i64 each); bodies
+//                       [one], whose symbols the program lacks where rows have them as their
+//                       number. An output with such a size has the memory of the greatest
 struct ProgramOp {
   std::string kind;
   // of the graph node that it came from (the computing one when several were fused)

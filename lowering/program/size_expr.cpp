@@ -194,6 +194,24 @@ int64_t SizeExpr::evaluate(const SymbolValues& values) const {
   return stack.back();
 }
 
+SizeExpr SizeExpr::with(const std::map<std::string, SizeExpr>& formulas) const {
+  if (is_number()) return *this;
+  std::vector<SizeExpr> stack;
+  for (const Step& step : steps_) {
+    if (step.kind == Kind::kNumber) {
+      stack.emplace_back(step.number);
+    } else if (step.kind == Kind::kSymbol) {
+      const auto formula = formulas.find(step.symbol);
+      stack.push_back(formula == formulas.end() ? symbol(step.symbol) : formula->second);
+    } else {
+      const SizeExpr b = std::move(stack.back());
+      stack.pop_back();
+      stack.back() = join(step.kind, stack.back(), b);
+    }
+  }
+  return stack.back();
+}
+
 bool is_symbolic(const std::vector<SizeExpr>& sizes) {
   return std::any_of(sizes.begin(), sizes.end(),
                      [](const SizeExpr& size) { return !size.is_number(); });

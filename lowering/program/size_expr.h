@@ -39,6 +39,8 @@ class SizeExpr {
   std::string to_text() const;
   // Throws Error on a symbol without a value, division by zero, and values beyond 64 bits.
   int64_t evaluate(const SymbolValues& values) const;
+  // With formulas in the place of some symbols; the others stay. Throws Error as join() does.
+  SizeExpr with(const std::map<std::string, SizeExpr>& formulas) const;
   bool operator==(const SizeExpr&) const = default;
 
   // a (kind) b; numbers are computed at once. Throws Error when that needs more than kMostSteps.

@@ -5,7 +5,8 @@
 
 namespace octet {
 
-// The program with every shape and attribute at the given values of its symbols, without symbols;
+// The program with every shape and attribute at the given values of its symbols, without symbols
+// but those of bodies that only a run decides (`rest`), which have as many rows as there can be;
 // constants share their memory with it, `macs` stay those of the hints. `values`: one for each
 // symbol, in its range (bind_symbols). Throws Error when a formula divides by zero or gives a size
 // that no tensor can have.

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "core/base/error.h"
+#include "lowering/program/control.h"
 
 namespace octet {
 namespace {
@@ -234,6 +235,18 @@ std::string shape_text(const ProgramTensor& tensor, const char* separator) {
   return fmt::format("{}", fmt::join(texts, separator));
 }
 
+// What counts make of output k of a `rest`, whose sizes in the program are the greatest.
+static void widen_by_counts(ShapeRange& range, const Program& program, const ProgramOp& rest,
+                            size_t k) {
+  const Program& body = program.bodies[static_cast<size_t>(bodies_of(rest).front())];
+  const ShapeRange inner = shape_range(body, body.tensor(body.outputs[k]));
+  for (size_t d = 0; d < inner.shape.size(); ++d)
+    if (inner.shape[d] < 0) {
+      range.shape[d] = -1;
+      range.min[d] = std::min(range.min[d], inner.min[d]);
+    }
+}
+
 ShapeRange shape_range(const Program& program, const ProgramTensor& tensor) {
   ShapeRange range{tensor.shape, tensor.shape, tensor.shape};
   SymbolValues low, high;
@@ -248,6 +261,9 @@ ShapeRange shape_range(const Program& program, const ProgramTensor& tensor) {
     range.min[d] = std::min(a, b);
     range.max[d] = std::max(a, b);
   }
+  for (const ProgramOp& op : program.ops)
+    for (size_t k = 0; op.kind == "rest" && k < op.outputs.size(); ++k)
+      if (&program.tensor(op.outputs[k]) == &tensor) widen_by_counts(range, program, op, k);
   return range;
 }
 

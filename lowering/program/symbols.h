@@ -29,12 +29,13 @@ std::set<std::string> undecided_symbols(const Program& program);
 
 // The sizes of an input or output as a caller is told them: -1 in `shape` for an open one, with the
 // least and the greatest that it may be (of what one symbol decides through a formula, at the ends
-// of all symbols' ranges).
+// of all symbols' ranges). A size that only a run decides is open, too.
 struct ShapeRange {
   std::vector<int64_t> shape;
   std::vector<int64_t> min;
   std::vector<int64_t> max;
 };
+// tensor: one of the program's.
 ShapeRange shape_range(const Program& program, const ProgramTensor& tensor);
 
 // Throws InternalError unless names are unique, hints within ranges, each symbol decided by an

@@ -8,6 +8,7 @@
 #include "core/pt2/reader.h"
 #include "lowering/program/artifact.h"
 #include "lowering/program/control.h"
+#include "lowering/program/symbols.h"
 #include "tools/commands/command.h"
 #include "tools/commands/inspect_graph.h"
 #include "tools/common/library.h"
@@ -53,12 +54,19 @@ nlohmann::ordered_json symbols_json(const Program& program) {
   return symbols;
 }
 
-// The caller's side: integer tensors with what makes reals of them.
+// The caller's side: open sizes with their ends, integer tensors with what makes reals of them.
 nlohmann::ordered_json border_json(const Program& program, const std::vector<int>& indices) {
   nlohmann::ordered_json result = nlohmann::ordered_json::array();
   for (int index : indices) {
     result.push_back(tensor_json(program, index));
     const ProgramTensor* tensor = index < 0 ? nullptr : &program.tensor(index);
+    if (tensor != nullptr) {
+      const ShapeRange range = shape_range(program, *tensor);
+      if (range.min != range.max) {
+        result.back()["min_shape"] = range.min;
+        result.back()["max_shape"] = range.max;
+      }
+    }
     if (tensor == nullptr || !tensor->qparams || !tensor->qparams->is_per_tensor()) continue;
     result.back()["scale"] = tensor->qparams->scale.front();
     result.back()["zero_point"] = tensor->qparams->zero_point.front();

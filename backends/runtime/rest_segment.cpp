@@ -1,0 +1,111 @@
+// See the header. The rows that count are the first ones of a row-major tensor, so the body reads
+// them, and writes its own, where the whole tensors lie.
+#include "backends/runtime/rest_segment.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "backends/runtime/call_places.h"
+#include "backends/runtime/session.h"
+#include "core/base/error.h"
+#include "lowering/program/control.h"
+#include "lowering/program/symbols.h"
+
+namespace octet {
+namespace {
+
+SessionOptions options_of(const CompileLimits& limits) {
+  SessionOptions options;
+  options.threads = limits.threads;
+  options.memory_limit = limits.memory;
+  options.loop_limit = limits.rounds;
+  options.before_round = limits.before_round;
+  options.cached_shapes = limits.cached_shapes;
+  return options;
+}
+
+class RestSegment : public CompiledSegment {
+ public:
+  RestSegment(const Program& program, const Segment& segment, const CompileLimits& limits)
+      : program_(program),
+        op_(program.op(segment.ops.front())),
+        places_(program, segment),
+        counts_(static_cast<size_t>(op_.integer("counts", 0))),
+        session_(program.bodies[static_cast<size_t>(bodies_of(op_).front())], options_of(limits)) {
+    for (int index : session_.program().inputs)
+      shapes_.push_back(index < 0 ? std::vector<int64_t>() : session_.program().tensor(index).shape);
+    for (const std::vector<int64_t>& shape : shapes_) addresses_.push_back(shape.data());
+  }
+
+  void run(std::span<const Tensor> inputs, std::span<Tensor> outputs) override {
+    places_.find(inputs, outputs);
+    const std::span<const void* const> operands = places_.inputs();
+    for (size_t k = 0; k < counts_; ++k) {
+      const int64_t count = *static_cast<const int64_t*>(operands[k]);
+      check_count_of(k, count);
+      shapes_[k][0] = count;
+    }
+    if (!session_.program().symbols.empty()) session_.bind(addresses_);
+    check_outputs();
+    session_.run(operands.subspan(counts_), places_.outputs());
+  }
+
+  std::vector<int64_t> output_shape(size_t output) const override {
+    const int position = places_.op_output(output);
+    return position < 0 ? std::vector<int64_t>()
+                        : session_.output_shape(static_cast<size_t>(position));
+  }
+  std::vector<KernelReport> kernels() const override { return session_.kernels(); }
+  void time_kernels(bool on) override { session_.time_kernels(on); }
+
+ private:
+  // Within the rows that there are, and in the range that the export gave.
+  void check_count_of(size_t k, int64_t count) const {
+    const Program& body = session_.program();
+    const ProgramTensor& rows = body.tensor(body.inputs[k]);
+    int64_t least = rows.shape[0], greatest = rows.shape[0];
+    for (const ShapeSymbol& symbol : body.symbols)
+      if (find_counted_input(body, op_, symbol.name) == k) {
+        least = symbol.min;
+        greatest = std::min(symbol.max, greatest);
+      } else if (!rows.sizes.empty() && rows.sizes[0].symbols().contains(symbol.name)) {
+        least = 0;
+      }
+    if (count >= least && count <= greatest) return;
+    throw Error("session", fmt::format("{} ({})", op_.name, rows.name),
+                fmt::format("the count is {} in this run, want {} to {}, which the program was "
+                            "exported for; give other inputs, or export with a wider range",
+                            count, least, greatest));
+  }
+
+  // A damaged file may have formulas that grow beyond what was planned.
+  void check_outputs() const {
+    for (size_t k = 0; k < op_.outputs.size(); ++k) {
+      const std::vector<int64_t> shape = session_.output_shape(k);
+      const ProgramTensor& planned = program_.output(op_, k);
+      if (product(shape) > planned.numel())
+        throw Error("session", op_.name,
+                    fmt::format("output {} has {} elements in this run, want at most {}; lower the "
+                                "model again",
+                                k, product(shape), planned.numel()));
+    }
+  }
+
+  const Program& program_;
+  const ProgramOp& op_;
+  CallPlaces places_;
+  const size_t counts_;
+  Session session_;
+  std::vector<std::vector<int64_t>> shapes_;  // by input of the body
+  std::vector<const int64_t*> addresses_;
+};
+
+}  // namespace
+
+std::unique_ptr<CompiledSegment> compile_rest(const Program& program, const Segment& segment,
+                                              const CompileLimits& limits) {
+  return std::make_unique<RestSegment>(program, segment, limits);
+}
+
+}  // namespace octet
