@@ -294,10 +294,12 @@ void Importer::import_item(const Node& node) {
   if (size.steps().size() != 1) return;
   const std::string name = *size.symbols().begin();
   const auto range = graph_.range_constraints.find(name);
-  if (hints_.contains(name) || !item_sizes_.contains(name) ||
-      range == graph_.range_constraints.end() || !range->second.max ||
-      *range->second.max >= kLargestSize || range->second.min.value_or(-1) < 0)
+  if (hints_.contains(name) || !item_sizes_.contains(name)) return;
+  if (range == graph_.range_constraints.end() || !range->second.max ||
+      *range->second.max >= kLargestSize || range->second.min.value_or(-1) < 0) {
+    endless_.insert(name);
     return;
+  }
   Steps s(*this, node);
   // as many rows of nothing as the number can be
   const int rows = s.filled(DType::kInt64, {*range->second.max, 0}, 0);

@@ -343,8 +343,8 @@ void Importer::fail_if_refused() const {
   if (!sizes.empty())
     what += fmt::format(
         "{}has a size or an index that is known only when the program runs, which no backend and "
-        "no fallback takes; {} such op{}: {}; make it fixed before the export (torch.where(mask, "
-        "x, 0) in place of x[mask]), or leave it to the caller",
+        "no fallback takes; {} such op{}: {}; make it fixed before the export, or leave it to the "
+        "caller",
         ops.empty() ? "" : "; besides, the program ", sizes.size(), plural(sizes),
         fmt::join(sizes, ", "));
   const auto leads = [&](const Refusal& refusal) {

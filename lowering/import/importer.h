@@ -164,6 +164,7 @@ class Importer {
   SymbolValues hints_;
   std::vector<CountedSize> counted_;
   std::set<std::string> item_sizes_;  // symbols of sizes in the graph, where it has an item()
+  std::set<std::string> endless_;     // those of items without a greatest value
   std::set<std::string> undecided_;   // symbols of refused sizes, which have hints of no meaning
   std::unordered_map<const Value*, int> tensors_;
   std::unordered_map<const Value*, int> numbers_;

@@ -172,7 +172,12 @@ bool Importer::refuse_open_ends(const Node& node) {
   for (const Value* value : node.outputs())
     if (const std::string name = find_symbol(*value, is_new);
         !name.empty() && told.insert(name).second)
-      refuse(node, fmt::format("gives the size {}", name), RefusalKind::kSize);
+      refuse(node,
+             fmt::format("gives the size {}{}", name,
+                         endless_.contains(name) ? ", a number without a greatest value "
+                                                   "(torch._check(n <= 100) gives it one)"
+                                                 : ""),
+             RefusalKind::kSize);
   mark_open_ends(node);
   return true;
 }

@@ -8,6 +8,7 @@
 #include "backends/registry.h"
 #include "lowering/program/filter_order.h"
 #include "lowering/program/stored_constant.h"
+#include "tests/backends/counted_rows.h"
 #include "tests/backends/program_builder.h"
 #include "tests/backends/small_programs.h"
 
@@ -399,7 +400,10 @@ std::vector<SeedProgram> seed_programs() {
     }
   for (const std::string& backend : backend_names()) {
     seeds.push_back({"open_" + backend, open_conv(backend)});
-    if (backend != "torch") seeds.push_back({"bodies_" + backend, with_bodies(backend)});
+    if (backend == "torch") continue;
+    seeds.push_back({"bodies_" + backend, with_bodies(backend)});
+    seeds.push_back({"counts_" + backend, counted_rows(backend)});
+    seeds.push_back({"open_counts_" + backend, counted_rows(backend, true)});
   }
   return seeds;
 }

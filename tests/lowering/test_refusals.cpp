@@ -10,9 +10,12 @@ using Catch::Matchers::Contains;
 TEST_CASE("ops without a kernel and sizes of a run are refused together", "[lowering][refusals]") {
   const std::string message = error_of(make_graph(R"graph(graph(%x: f32[2,4]):
   %a: f32[2,4] = aten.lgamma.default(%x)
-  %b: i64[{"Symbol('u0', integer=True)": -1},2] = aten.nonzero.default(%a)
-  %c: i64[{"Symbol('u0', integer=True)": -1},2] = aten.neg.default(%b)
-  %d: f32[{"Symbol('u1', integer=True)": -1}] = aten.masked_select.default(%x, %x)
+  %b: f32[{"Symbol('u0', integer=True)": -1},4] = aten.unique_dim.default(%a, 0)
+  %c: f32[{"Symbol('u0', integer=True)": -1},4] = aten.neg.default(%b)
+  %w: i64[2,4] = aten.to.dtype(%x, i64)
+  %n: i64[] = aten.sum.default(%w)
+  %i: int{"Symbol('u1', integer=True)"} = aten.item.default(%n)
+  %d: f32[{"Symbol('u1', integer=True)": -1}] = aten.zeros.default([%i])
   %e: f32[2,4] = aten.digamma.default(%x)
   return (%c, %d, %e))graph"));
   CHECK(
@@ -21,9 +24,9 @@ TEST_CASE("ops without a kernel and sizes of a run are refused together", "[lowe
       "(aten.lgamma.default), e (aten.digamma.default); replace them before the export, or run "
       "them with LibTorch (--fallback torch); besides, the program has a size or an index that "
       "is known only when the program runs, which no backend and no fallback takes; 2 such ops: b "
-      "(aten.nonzero.default) gives the size u0, d (aten.masked_select.default) gives the size "
-      "u1; make it fixed before the export (torch.where(mask, x, 0) in place of x[mask]), or "
-      "leave it to the caller");
+      "(aten.unique_dim.default) gives the size u0, d (aten.zeros.default) gives the size u1, a "
+      "number without a greatest value (torch._check(n <= 100) gives it one); make it fixed before "
+      "the export, or leave it to the caller");
 }
 
 TEST_CASE("LibTorch is a way out for those ops alone that it takes", "[lowering][refusals]") {

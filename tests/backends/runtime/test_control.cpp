@@ -155,7 +155,7 @@ TEST_CASE("bodies that do not fit their ops are refused", "[backends][control][a
                  p = outer;
                }
              }),
-             Contains("bodies stand in each other deeper than 4"));
+             Contains("bodies stand in each other deeper than 8"));
 }
 
 }  // namespace octet::test_control
