@@ -20,8 +20,8 @@ const reference::KernelRow* find_kernel(const std::string& kind) {
         reference::pool_kernels(), reference::norm_kernels(), reference::shape_kernels(),
         reference::reduce_kernels(), reference::recurrent_kernels(), reference::custom_kernels(),
         reference::binary_kernels(), reference::unary_kernels(), reference::index_kernels(),
-        reference::order_kernels(), reference::nonzero_kernels(), reference::sample_kernels(), reference::bag_kernels(),
-        reference::column_kernels()})
+        reference::order_kernels(), reference::nonzero_kernels(), reference::sample_kernels(),
+        reference::bag_kernels(), reference::column_kernels()})
     for (const reference::KernelRow& row : rows)
       if (kind == row.kind) return &row;
   return nullptr;

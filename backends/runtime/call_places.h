@@ -1,5 +1,5 @@
-// Where the inputs and outputs of a segment's only op lie: for segments that run bodies on the memory
-// of the program that they are in.
+// Where the inputs and outputs of a segment's only op lie: for segments that run bodies on the
+// memory of the program that they are in.
 #pragma once
 
 #include <algorithm>
@@ -37,7 +37,7 @@ class CallPlaces {
     inputs_.clear();
     outputs_.clear();
     for (const Place& place : sources_)
-      inputs_.push_back(place.position >= 0 ? inputs[static_cast<size_t>(place.position)].raw()
+      inputs_.push_back(place.position >= 0   ? inputs[static_cast<size_t>(place.position)].raw()
                         : place.own.defined() ? place.own.raw()
                                               : nullptr);
     for (const Place& place : targets_)
@@ -50,10 +50,9 @@ class CallPlaces {
   std::span<void* const> outputs() const { return outputs_; }
   // Which output of the op is output `position` of the segment; -1: none.
   int op_output(size_t position) const {
-    const auto found =
-        std::find_if(targets_.begin(), targets_.end(), [&](const Place& place) {
-          return place.position == static_cast<int>(position);
-        });
+    const auto found = std::find_if(targets_.begin(), targets_.end(), [&](const Place& place) {
+      return place.position == static_cast<int>(position);
+    });
     return found == targets_.end() ? -1 : static_cast<int>(found - targets_.begin());
   }
 

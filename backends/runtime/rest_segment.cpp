@@ -34,7 +34,8 @@ class RestSegment : public CompiledSegment {
         counts_(static_cast<size_t>(op_.integer("counts", 0))),
         session_(program.bodies[static_cast<size_t>(bodies_of(op_).front())], options_of(limits)) {
     for (int index : session_.program().inputs)
-      shapes_.push_back(index < 0 ? std::vector<int64_t>() : session_.program().tensor(index).shape);
+      shapes_.push_back(index < 0 ? std::vector<int64_t>()
+                                  : session_.program().tensor(index).shape);
     for (const std::vector<int64_t>& shape : shapes_) addresses_.push_back(shape.data());
   }
 

@@ -1,5 +1,7 @@
 // Ops whose result has as many elements as its input's values say: where a tensor is not 0, what a
-// mask selects, what is unique; and numbers of item() that are sizes.
+// mask selects; and numbers of item() that are sizes.
+#include "lowering/import/counts.h"
+
 #include <algorithm>
 #include <limits>
 
@@ -12,15 +14,6 @@
 #include "lowering/program/symbols.h"
 
 namespace octet {
-namespace {
-
-// ---- where a tensor is not 0
-
-struct Places {
-  int rows = -1;  // [as many as there are, dimensions of the tensor], i64
-  int count = -1;
-};
-
 Places find_places(Steps& s, const Node& node, int x) {
   SizeExpr elements = 1;
   for (const SizeExpr& size : s.sizes(x)) elements = elements * size;
@@ -31,22 +24,42 @@ Places find_places(Steps& s, const Node& node, int x) {
   return places;
 }
 
-// The first rows of them; -1 when refused.
 int first_places(Steps& s, const Node& node, int x, const SizeExpr& size) {
   const Places places = find_places(s, node, x);
   return s.importer().first_rows(node, places.rows, places.count, size);
 }
 
-// Column d of places, one index for each row.
-int column(Steps& s, int places, int64_t d) {
-  return s.reshape(s.slice(places, 1, d, 1), {s.sizes(places)[0]});
+int column(Steps& s, int rows, int64_t d) {
+  return s.reshape(s.slice(rows, 1, d, 1), {s.sizes(rows)[0]});
 }
+
+namespace {
+
+// ---- where a tensor is not 0
 
 void import_nonzero(Importer& importer, const Node& node) {
   Steps s(importer, node);
   const int x = s.operand("self");
   const int places = first_places(s, node, x, importer.new_size(node));
   if (places >= 0) s.give(places);
+}
+
+// As many rows as are asked for, with another number behind the last place.
+void import_nonzero_static(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const Places places = find_places(s, node, s.operand("self"));
+  const SizeExpr found = s.sizes(places.rows)[0], wanted = importer.size_argument(node, "size", 0);
+  if (!found.is_number() || !wanted.is_number())
+    return importer.refuse(node, "of sizes that are not fixed");
+  const SizeExpr columns = s.sizes(places.rows)[1];
+  int rows = s.slice(places.rows, 0, 0, minimum(found, wanted));
+  if (wanted.number() > found.number()) {
+    const std::vector<int64_t> more = {wanted.number() - found.number(), columns.number()};
+    rows = s.cat({rows, s.filled(DType::kInt64, more, 0)}, 0);
+  }
+  const int is_there = s.compare("lt", s.reshape(s.numbers(wanted), {wanted, 1}), places.count);
+  const int fill = s.filled(DType::kInt64, {}, static_cast<double>(node.int_or("fill_value", -1)));
+  s.give(s.where(is_there, rows, fill));
 }
 
 // nonzero, a tensor of indices for each dimension.
@@ -64,105 +77,23 @@ void import_masked_select(Importer& importer, const Node& node) {
   Steps s(importer, node);
   int x = s.operand("self"), mask = s.operand("mask");
   const Sizes sizes = broadcast(s.sizes(x), s.sizes(mask));
+  // torch 2.13 records the elements of x as the most, though the mask may repeat x
+  const bool has_range = s.sizes(x) == sizes;
   x = s.flatten(s.expand(x, sizes));
-  const int places =
-      first_places(s, node, s.flatten(s.expand(mask, sizes)), importer.new_size(node));
-  if (places < 0) return;
-  const int index = column(s, places, 0);
+  const Places places = find_places(s, node, s.flatten(s.expand(mask, sizes)));
+  const int rows =
+      importer.first_rows(node, places.rows, places.count, importer.new_size(node), has_range);
+  if (rows < 0) return;
+  const int index = column(s, rows, 0);
   s.give(s.op("index", {x, index}, s.sizes(index), s.dtype(x)));
 }
 
-// ---- what is unique
-
-// Where in a row of elements one differs from the one before it; the first does.
-int find_changes(Steps& s, int x) {
-  const SizeExpr length = s.sizes(x)[0];
-  const int differs = s.compare("ne", s.slice(x, 0, 1, length - 1), s.slice(x, 0, 0, length - 1));
-  return s.cat({s.filled(DType::kBool, {1}, 1), differs}, 0);
-}
-
-int running_sum(Steps& s, int x) {
-  return s.op("cumulative",
-              {
-                  x
-  },
-              s.sizes(x), DType::kInt64,
-              {{"dim", int64_t{0}}, {"fn", std::string("sum")}});
-}
-
-// x: elements in a row, equal ones side by side; order: where each comes from, -1: from where it
-// is. Gives the unique ones, for each element of `shape` which it is, and how often there is each.
-void give_unique(Steps& s, const Node& node, int x, int order, const Sizes& shape) {
-  Importer& importer = s.importer();
-  const int changes = find_changes(s, x);
-  const int places = first_places(s, node, changes, importer.new_size(node));
-  if (places < 0) return;
-  const int at = column(s, places, 0);
-  const std::vector<Value*> results = node.outputs();
-  s.give(results[0], s.op("index", {x, at}, s.sizes(at), s.dtype(x)));
-  if (results.size() < 2) return;
-  const int which = s.sub(running_sum(s, changes), s.filled(DType::kInt64, {}, 1));
-  if (!results[1]->is_unused()) {
-    const Sizes sizes = s.sizes(x);
-    const int zeros = s.expand(s.filled(DType::kInt64, {1}, 0), sizes);
-    const int back = order < 0 ? which
-                               : s.op("scatter",
-                                      {
-                                          zeros, order, which
-    },
-                                      sizes, DType::kInt64,
-                                      {{"dim", int64_t{0}}, {"reduce", std::string("none")}});
-    s.give(results[1], s.reshape(back, shape));
-  }
-  if (results.size() < 3 || results[2]->is_unused()) return;
-  const int zeros = s.expand(s.filled(DType::kInt64, {1}, 0), s.sizes(at));
-  const int ones = s.expand(s.filled(DType::kInt64, {1}, 1), s.sizes(x));
-  s.give(results[2], s.op("scatter",
-                          {
-                              zeros, which, ones
-  },
-                          s.sizes(at), DType::kInt64,
-                          {{"dim", int64_t{0}}, {"reduce", std::string("sum")}}));
-}
-
-bool is_empty(const Sizes& sizes) {
-  return std::any_of(sizes.begin(), sizes.end(),
-                     [](const SizeExpr& size) { return size.is_number() && size.number() == 0; });
-}
-
-void import_unique(Importer& importer, const Node& node) {
-  Steps s(importer, node);
-  const int self = s.operand("self");
-  if (is_empty(s.sizes(self))) return importer.refuse(node, "of no elements");
-  const int x = s.flatten(self);
-  const int sorted = s.op("sort", {x}, s.sizes(x), s.dtype(x),
-                          {
-                              {"dim",        int64_t{0}},
-                              {"descending", false     },
-                              {"stable",     true      }
-  });
-  const int order = importer.add_intermediate(node.name() + "_order", DType::kInt64, s.sizes(x));
-  importer.program().ops.back().outputs.push_back(order);
-  give_unique(s, node, sorted, order, s.sizes(self));
-}
-
-void import_unique_consecutive(Importer& importer, const Node& node) {
-  Steps s(importer, node);
-  const int self = s.operand("self");
-  const Argument* dim = node.find_argument("dim");
-  if (is_empty(s.sizes(self)) || (dim != nullptr && !dim->is_none() && s.rank(self) != 1))
-    return importer.refuse(node, "of no elements, or of whole slices");
-  give_unique(s, node, s.flatten(self), -1, s.sizes(self));
-}
-
 constexpr ImportRow kCountRows[] = {
-    {"aten.nonzero",            import_nonzero             },
-    {"aten.argwhere",           import_nonzero             },
-    {"aten.nonzero_numpy",      import_nonzero_by_dimension},
-    {"aten.masked_select",      import_masked_select       },
-    {"aten._unique",            import_unique              },
-    {"aten._unique2",           import_unique              },
-    {"aten.unique_consecutive", import_unique_consecutive  },
+    {"aten.nonzero",        import_nonzero             },
+    {"aten.argwhere",       import_nonzero             },
+    {"aten.nonzero_numpy",  import_nonzero_by_dimension},
+    {"aten.nonzero_static", import_nonzero_static      },
+    {"aten.masked_select",  import_masked_select       },
 };
 
 bool is_mask(const Value* value) {
@@ -173,9 +104,9 @@ bool is_mask(const Value* value) {
 
 bool counts_when_run(const Node& node) {
   const auto is_row = [&](const ImportRow& row) { return node.is(row.op); };
-  if (is_nonzero_by_where(node) ||
-      std::any_of(std::begin(kCountRows), std::end(kCountRows), is_row))
-    return true;
+  for (const std::span<const ImportRow> rows : {count_import_rows(), unique_import_rows()})
+    if (std::any_of(rows.begin(), rows.end(), is_row)) return true;
+  if (is_nonzero_by_where(node)) return true;
   if (!node.is("aten.index") && !node.is("aten._unsafe_index")) return false;
   const Argument* given = node.find_argument("indices");
   const OptionalTensors* optional = given == nullptr ? nullptr : given->find<OptionalTensors>();
@@ -228,8 +159,7 @@ SizeExpr Importer::new_size(const Node& node, size_t dim) const {
 int64_t Importer::most_of(const SizeExpr& size) const {
   SymbolValues greatest;
   for (const ShapeSymbol& symbol : program_.symbols) greatest[symbol.name] = symbol.max;
-  for (const CountedSize& counted : counted_)
-    greatest[counted.symbol.name] = counted.symbol.max;
+  for (const CountedSize& counted : counted_) greatest[counted.symbol.name] = counted.symbol.max;
   try {
     return std::min(size.evaluate(greatest), kLargestSize);
   } catch (const Error&) {
@@ -237,7 +167,8 @@ int64_t Importer::most_of(const SizeExpr& size) const {
   }
 }
 
-int Importer::first_rows(const Node& node, int rows, int count, const SizeExpr& size) {
+int Importer::first_rows(const Node& node, int rows, int count, const SizeExpr& size,
+                         bool has_range) {
   Steps s(*this, node);
   for (const std::string& name : size.symbols()) {
     if (hints_.contains(name)) continue;
@@ -247,7 +178,7 @@ int Importer::first_rows(const Node& node, int rows, int count, const SizeExpr& 
     }
     const auto range = graph_.range_constraints.find(name);
     const RangeConstraint limits =
-        range == graph_.range_constraints.end() ? RangeConstraint{} : range->second;
+        !has_range || range == graph_.range_constraints.end() ? RangeConstraint{} : range->second;
     const int64_t limit = std::min(limits.max.value_or(kLargestSize), kLargestSize);
     SizeExpr greatest = s.sizes(rows)[0];
     if (most_of(greatest) > limit) {
@@ -285,6 +216,24 @@ void Importer::note_item_sizes() {
           item_sizes_.merge(parse_size(dim.expr, "%" + value->name()).symbols());
 }
 
+int Importer::first_numbers(const Node& node, int count, const SizeExpr& size) {
+  int64_t most = size.is_number() ? size.number() : most_of(size);
+  for (const std::string& name : size.symbols()) {
+    if (hints_.contains(name)) continue;
+    const auto range = graph_.range_constraints.find(name);
+    const RangeConstraint limits =
+        range == graph_.range_constraints.end() ? RangeConstraint{} : range->second;
+    most = limits.max.value_or(kLargestSize);
+    if (most < kLargestSize && limits.min.value_or(0) >= 0) continue;
+    endless_.insert(name);
+    refuse_size(node, name);
+    return -1;
+  }
+  // as many rows of nothing as the number can be
+  Steps s(*this, node);
+  return first_rows(node, s.filled(DType::kInt64, {most, 0}, 0), count, size);
+}
+
 void Importer::import_item(const Node& node) {
   if (!is_item(&node)) return;
   const Value& value = *node.outputs().front();
@@ -293,18 +242,15 @@ void Importer::import_item(const Node& node) {
   const SizeExpr size = parse_size(value.symbol, "%" + value.name());
   if (size.steps().size() != 1) return;
   const std::string name = *size.symbols().begin();
-  const auto range = graph_.range_constraints.find(name);
   if (hints_.contains(name) || !item_sizes_.contains(name)) return;
+  const auto range = graph_.range_constraints.find(name);
   if (range == graph_.range_constraints.end() || !range->second.max ||
       *range->second.max >= kLargestSize || range->second.min.value_or(-1) < 0) {
     endless_.insert(name);
     return;
   }
   Steps s(*this, node);
-  // as many rows of nothing as the number can be
-  const int rows = s.filled(DType::kInt64, {*range->second.max, 0}, 0);
-  const int count = s.cast(s.reshape(tensor_of(self), Sizes{}), DType::kInt64);
-  first_rows(node, rows, count, size);
+  first_numbers(node, s.cast(s.reshape(tensor_of(self), Sizes{}), DType::kInt64), size);
 }
 
 void import_where_nonzero(Importer& importer, const Node& node) {

@@ -46,7 +46,7 @@ const ImportRow* find_import_row(const std::string& op) {
         product_import_rows(),      upsample_import_rows(),       filled_import_rows(),
         control_import_rows(),      float_function_import_rows(), order_import_rows(),
         place_import_rows(),        pool_index_import_rows(),     loss_import_rows(),
-        count_import_rows()})
+        count_import_rows(),        unique_import_rows()})
     if (const ImportRow* row = find_row(rows, op)) return row;
   return nullptr;
 }

@@ -108,7 +108,11 @@ class Importer {
   void write(const Node& writer, Value* written, int tensor);
   // counts.cpp: the first `count` (i64 without dimensions) of `rows`, a number that the graph calls
   // `size`: its symbols are known from here on. -1, with a refusal, where nothing follows from it.
-  int first_rows(const Node& node, int rows, int count, const SizeExpr& size);
+  // has_range: what torch.export recorded as its range holds.
+  int first_rows(const Node& node, int rows, int count, const SizeExpr& size,
+                 bool has_range = true);
+  // The same of nothing but a number: `count` is the size. Refused where it has no greatest value.
+  int first_numbers(const Node& node, int count, const SizeExpr& size);
   // The size in the node's result that is not known yet; `dim`'s when all are.
   SizeExpr new_size(const Node& node, size_t dim = 0) const;
   // A body of a branch or a loop. Throws Error as run() does, and when it writes into its
@@ -149,6 +153,7 @@ class Importer {
   // Whether the node gives, or reads, sizes that no input decides; refuses the one that gives them.
   bool refuse_open_ends(const Node& node);
   bool has_new_size(const Node& node) const;
+  void refuse_size(const Node& node, const std::string& name);
   void mark_open_ends(const Node& node);
   void note_item_sizes();
   int64_t most_of(const SizeExpr& size) const;  // at the greatest values of all symbols
@@ -208,9 +213,12 @@ std::span<const ImportRow> place_import_rows();
 std::span<const ImportRow> pool_index_import_rows();
 std::span<const ImportRow> loss_import_rows();
 std::span<const ImportRow> count_import_rows();
+std::span<const ImportRow> unique_import_rows();
 // of nodes that read or give complex numbers
 std::span<const ImportRow> complex_import_rows();
 
+// repeat_interleave by a number.
+void import_equal_repeats(Importer& importer, const Node& node);
 // Whether the node's row may give sizes that only a run decides: nonzero, a mask as an index.
 bool counts_when_run(const Node& node);
 

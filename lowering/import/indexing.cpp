@@ -43,8 +43,7 @@ std::vector<int> given_indices(Importer& importer, const Node& node) {
   else if (const auto* list = given == nullptr ? nullptr : given->find<std::vector<Value*>>())
     values = *list;
   std::vector<int> indices;
-  for (Value* value : values)
-    indices.push_back(value == nullptr ? -1 : importer.tensor_of(value));
+  for (Value* value : values) indices.push_back(value == nullptr ? -1 : importer.tensor_of(value));
   while (!indices.empty() && indices.back() < 0) indices.pop_back();
   return indices;
 }
@@ -143,8 +142,8 @@ bool put_by_mask(Importer& importer, const Node& node, Steps& s, int x, int valu
     return true;
   }
   if (given.size() > behind)
-    values = s.reshape(values, Sizes(std::vector<SizeExpr>(given.end() - static_cast<int64_t>(behind),
-                                                           given.end())));
+    values = s.reshape(values, Sizes(std::vector<SizeExpr>(
+                                   given.end() - static_cast<int64_t>(behind), given.end())));
   s.give(s.where(mask, s.cast(values, s.dtype(x)), x));
   return true;
 }

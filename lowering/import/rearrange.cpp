@@ -97,24 +97,6 @@ void import_repeat(Importer& importer, const Node& node) {
   s.give(repeated_blocks(s, x, repeats));
 }
 
-void import_repeat_interleave(Importer& importer, const Node& node) {
-  Steps s(importer, node);
-  int x = s.self();
-  if (node.find_input("repeats") != nullptr)
-    return importer.refuse(node, "with a tensor of repeats");
-  const int64_t repeats = node.int_or("repeats", 1);
-  const Argument* dim = node.find_argument("dim");
-  const bool is_flat = dim == nullptr || dim->is_none();
-  if (is_flat) x = s.flatten(x);
-  const size_t at = is_flat ? 0 : s.dim_of(x, node.int_or("dim", 0));
-  Sizes apart = s.sizes(x), joined = apart;
-  apart.insert(apart.begin() + static_cast<int64_t>(at) + 1, 1);
-  Sizes wide = apart;
-  wide[at + 1] = repeats;
-  joined[at] = joined[at] * SizeExpr(repeats);
-  s.give(s.reshape(s.expand(s.reshape(x, apart), wide), joined));
-}
-
 void import_roll(Importer& importer, const Node& node) {
   Steps s(importer, node);
   const int given = s.self();
@@ -260,7 +242,6 @@ constexpr ImportRow kRearrangeRows[] = {
     {"aten.numpy_T",           import_reverse_dims     },
     {"aten.repeat",            import_repeat           },
     {"aten.tile",              import_repeat           },
-    {"aten.repeat_interleave", import_repeat_interleave},
     {"aten.roll",              import_roll             },
     {"aten.flip",              import_flip             },
     {"aten.meshgrid",          import_meshgrid         },
@@ -277,6 +258,22 @@ constexpr ImportRow kRearrangeRows[] = {
 };
 
 }  // namespace
+
+void import_equal_repeats(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  int x = s.self();
+  const int64_t repeats = node.int_or("repeats", 1);
+  const Argument* dim = node.find_argument("dim");
+  const bool is_flat = dim == nullptr || dim->is_none();
+  if (is_flat) x = s.flatten(x);
+  const size_t at = is_flat ? 0 : s.dim_of(x, node.int_or("dim", 0));
+  Sizes apart = s.sizes(x), joined = apart;
+  apart.insert(apart.begin() + static_cast<int64_t>(at) + 1, 1);
+  Sizes wide = apart;
+  wide[at + 1] = repeats;
+  joined[at] = joined[at] * SizeExpr(repeats);
+  s.give(s.reshape(s.expand(s.reshape(x, apart), wide), joined));
+}
 
 std::span<const ImportRow> rearrange_import_rows() { return kRearrangeRows; }
 

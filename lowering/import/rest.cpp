@@ -85,9 +85,8 @@ class Split {
   // Returns whether something was cut.
   bool run() {
     sort_ops();
-    const bool wants_rest = std::any_of(
-        program_.ops.begin(), program_.ops.end(),
-        [](const ProgramOp& op) { return op.kind == kFirstRows; });
+    const bool wants_rest = std::any_of(program_.ops.begin(), program_.ops.end(),
+                                        [](const ProgramOp& op) { return op.kind == kFirstRows; });
     if (!wants_rest) return false;
     for (int index : program_.results())
       if (is_behind(index) && std::find(results_.begin(), results_.end(), index) == results_.end())
@@ -132,7 +131,8 @@ class Split {
   // behind it, where it is fused with its readers; likewise dequantize.
   void sink() {
     std::set<int> wanted;
-    for (size_t i : cuts_) wanted.insert(program_.ops[i].inputs.begin(), program_.ops[i].inputs.end());
+    for (size_t i : cuts_)
+      wanted.insert(program_.ops[i].inputs.begin(), program_.ops[i].inputs.end());
     for (int index : program_.results()) wanted.insert(index);
     std::vector<size_t> kept;
     for (size_t i : std::vector<size_t>(before_.rbegin(), before_.rend())) {
@@ -290,8 +290,8 @@ class Split {
   Program& program_;
   const std::vector<CountedSize>& counted_;
   const size_t depth_;
-  std::set<std::string> names_;  // of counted sizes that the program does not know
-  std::vector<bool> is_behind_;  // by tensor
+  std::set<std::string> names_;                 // of counted sizes that the program does not know
+  std::vector<bool> is_behind_;                 // by tensor
   std::vector<size_t> before_, cuts_, behind_;  // positions in Program::ops
   std::vector<int> results_, crossing_;
   Part front_{program_}, body_{program_};

@@ -172,14 +172,18 @@ bool Importer::refuse_open_ends(const Node& node) {
   for (const Value* value : node.outputs())
     if (const std::string name = find_symbol(*value, is_new);
         !name.empty() && told.insert(name).second)
-      refuse(node,
-             fmt::format("gives the size {}{}", name,
-                         endless_.contains(name) ? ", a number without a greatest value "
-                                                   "(torch._check(n <= 100) gives it one)"
-                                                 : ""),
-             RefusalKind::kSize);
+      refuse_size(node, name);
   mark_open_ends(node);
   return true;
+}
+
+void Importer::refuse_size(const Node& node, const std::string& name) {
+  refuse(node,
+         fmt::format("gives the size {}{}", name,
+                     endless_.contains(name) ? ", a number without a greatest value "
+                                               "(torch._check(n <= 100) gives it one)"
+                                             : ""),
+         RefusalKind::kSize);
 }
 
 bool Importer::has_new_size(const Node& node) const {

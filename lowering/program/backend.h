@@ -59,8 +59,8 @@ class CompiledSegment {
   // inputs and outputs in the order of Segment::inputs and ::outputs, contiguous, of the right
   // dtype and shape; outputs are preallocated.
   virtual void run(std::span<const Tensor> inputs, std::span<Tensor> outputs) = 0;
-  // Sizes that the last run alone decided (`rest`), by position in Segment::outputs; empty: those of
-  // the program.
+  // Sizes that the last run alone decided (`rest`), by position in Segment::outputs; empty: those
+  // of the program.
   virtual std::vector<int64_t> output_shape(size_t) const { return {}; }
   // In the order of the calls. Empty for a backend that does not tell.
   virtual std::vector<KernelReport> kernels() const { return {}; }

@@ -34,7 +34,8 @@ std::optional<size_t> find_counted_input(const Program& body, const ProgramOp& r
 std::string find_control_fault(const Program& program, const ProgramOp& op);
 
 // Throws InternalError unless each body is sound (verify), has no states and no symbol that the
-// program lacks (but those that a `rest` counts), and control ops fit their bodies and have a segment of their own.
+// program lacks (but those that a `rest` counts), and control ops fit their bodies and have a
+// segment of their own.
 void verify_bodies(const Program& program, size_t depth);
 
 // Names of the backends that segments are for, those of bodies included, without kControl.

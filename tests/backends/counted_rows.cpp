@@ -15,11 +15,11 @@ Program named_rows(const std::string& backend, bool open) {
   const int rows = b.op("index", {x, index}, "rows", kF32, {4, 3});
   const int chosen = b.op("add", {rows, rows}, "chosen", kF32, {4, 3});
   b.output(chosen);
-  b.output(b.op("reduce", {chosen}, "sum", kF32, {3}, {},
+  b.output(b.op("reduce",
                 {
-                    {"fn",   std::string("sum")},
-                    {"dims", ints({0})         }
-  }));
+                    chosen
+  },
+                "sum", kF32, {3}, {}, {{"fn", std::string("sum")}, {"dims", ints({0})}}));
   Program program = b.finish();
   program.segments = {
       {"reference", {0, 1}, {places, x}, {rows}         },

@@ -23,8 +23,7 @@ std::string counted(std::string text) {
 }  // namespace
 
 TEST_CASE("a mask cuts a program in two", "[lowering][counts]") {
-  const std::string text =
-      counted(R"(graph(%w = param "w": f32[4,3], %x: f32[5,3], %limit: f32[5]):
+  const std::string text = counted(R"(graph(%w = param "w": f32[4,3], %x: f32[5,3], %limit: f32[5]):
   %mask: b8[5] = aten.gt.Scalar(%limit, 0.0)
   %y: f32[<U0>,3] = aten.index.Tensor(%x, [%mask])
   %z: f32[<U0>,4] = aten.linear.default(%y, %w)
@@ -41,8 +40,8 @@ TEST_CASE("a mask cuts a program in two", "[lowering][counts]") {
 }
 
 TEST_CASE("weights are dequantized behind the count", "[lowering][counts]") {
-  const Program program =
-      reference_program(make_graph(counted(R"(graph(%w = param "w": i8[4,3], %x: f32[5,3], %m: b8[5]):
+  const Program program = reference_program(
+      make_graph(counted(R"(graph(%w = param "w": i8[4,3], %x: f32[5,3], %m: b8[5]):
   %v: f32[4,3] = quantized_decomposed.dequantize_per_tensor.default(%w, 0.05, 0, -127, 127, i8)
   %q: i8[5,3] = quantized_decomposed.quantize_per_tensor.default(%x, 0.02, 3, -128, 127, i8)
   %d: f32[5,3] = quantized_decomposed.dequantize_per_tensor.default(%q, 0.02, 3, -128, 127, i8)
@@ -84,14 +83,15 @@ TEST_CASE("what a mask puts is taken in order", "[lowering][counts]") {
 TEST_CASE("an output of which the greatest size is not known is refused", "[lowering][counts]") {
   const std::string size =
       R"size({"Add(Integer(9), Mul(Integer(-1), Symbol('u0', integer=True)))": -1})size";
-  CHECK_THAT(error_of(make_graph(counted("graph(%x: f32[9], %k: f32[9]):\n"
-                                         "  %m: b8[9] = aten.gt.Scalar(%x, 0.0)\n"
-                                         "  %y: f32[<U0>] = aten.index.Tensor(%x, [%m])\n"
-                                         "  %n: int{\"Symbol('u0', integer=True)\"} = "
-                                         "aten.sym_size.int(%y, 0)\n"
-                                         "  %z: f32[" +
-                                         size + "] = aten.slice.Tensor(%k, 0, %n)\n  return (%z)"))),
-             Contains("is an output of the size") && Contains("return what it is made of"));
+  CHECK_THAT(
+      error_of(make_graph(counted("graph(%x: f32[9], %k: f32[9]):\n"
+                                  "  %m: b8[9] = aten.gt.Scalar(%x, 0.0)\n"
+                                  "  %y: f32[<U0>] = aten.index.Tensor(%x, [%m])\n"
+                                  "  %n: int{\"Symbol('u0', integer=True)\"} = "
+                                  "aten.sym_size.int(%y, 0)\n"
+                                  "  %z: f32[" +
+                                  size + "] = aten.slice.Tensor(%k, 0, %n)\n  return (%z)"))),
+      Contains("is an output of the size") && Contains("return what it is made of"));
 }
 
 }  // namespace octet::test_counts

@@ -10,7 +10,7 @@ using Catch::Matchers::Contains;
 TEST_CASE("ops without a kernel and sizes of a run are refused together", "[lowering][refusals]") {
   const std::string message = error_of(make_graph(R"graph(graph(%x: f32[2,4]):
   %a: f32[2,4] = aten.lgamma.default(%x)
-  %b: f32[{"Symbol('u0', integer=True)": -1},4] = aten.unique_dim.default(%a, 0)
+  %b: f32[{"Symbol('u0', integer=True)": -1},4] = aten._unique9.default(%a, 0)
   %c: f32[{"Symbol('u0', integer=True)": -1},4] = aten.neg.default(%b)
   %w: i64[2,4] = aten.to.dtype(%x, i64)
   %n: i64[] = aten.sum.default(%w)
@@ -24,7 +24,7 @@ TEST_CASE("ops without a kernel and sizes of a run are refused together", "[lowe
       "(aten.lgamma.default), e (aten.digamma.default); replace them before the export, or run "
       "them with LibTorch (--fallback torch); besides, the program has a size or an index that "
       "is known only when the program runs, which no backend and no fallback takes; 2 such ops: b "
-      "(aten.unique_dim.default) gives the size u0, d (aten.zeros.default) gives the size u1, a "
+      "(aten._unique9.default) gives the size u0, d (aten.zeros.default) gives the size u1, a "
       "number without a greatest value (torch._check(n <= 100) gives it one); make it fixed before "
       "the export, or leave it to the caller");
 }

@@ -60,6 +60,12 @@ def first_columns(x, n):
     return torch.arange(n), x[:, :n].sum(1), x[:, :n] * n
 
 
+def repeats(x, n):
+    y = torch.repeat_interleave(x, n, dim=0)
+    torch._check(y.shape[0] <= 12)
+    return y, y @ y.T
+
+
 def chain(x):
     x = x.flatten()
     x = x[x > -1]
@@ -80,6 +86,11 @@ FUNCTIONS = {
     "unique": (lambda x, m: torch.unique((x * 2).round(), return_inverse=True, return_counts=True), masked(4)),
     "unique_values": (lambda x, m: torch.unique((x * 2).round()), masked(4)),
     "unique_consecutive": (lambda x, m: torch.unique_consecutive(x > 0, return_inverse=True, return_counts=True), masked(4)),
+    "unique_rows": (lambda x, m: torch.unique((x[..., :2]).round(), dim=1, return_inverse=True, return_counts=True), masked(2, 5)),
+    "unique_consecutive_rows": (lambda x, m: torch.unique_consecutive(x > 0, dim=0, return_counts=True), masked(4)),
+    "static": (lambda x, m: (torch.nonzero_static(m, size=3), torch.nonzero_static(m, size=20, fill_value=7)), masked(3, 5)),
+    "repeats": (repeats, lambda seed: (torch.randn(3, 8), torch.tensor([seed, 0, 2]))),
+    "repeats_of_one_sum": (lambda x, n: torch.repeat_interleave(x, n, dim=0, output_size=5), lambda seed: (torch.randn(2, 8), torch.tensor([seed, 5 - seed]))),
     "item": (first_columns, number),
     "chain": (chain, lambda seed: (torch.randn(4, 6),)),
     "count_alone": (lambda x, m: x * x[m].numel(), masked(5)),
@@ -182,7 +193,8 @@ class SizesOfARun(CommandTest):
 
         for name, function, example, reason in (
                 ("no limit", without_limit, (torch.randn(3), torch.tensor(2)), r"arange|full|zeros"),
-                ("slices", lambda x: torch.unique(x, dim=0), (torch.ones(3, 2),), r"unique_dim \(aten.unique_dim.default\) gives the size u0"),
+                ("repeats", lambda x, n: torch.repeat_interleave(x, n), (torch.ones(3), torch.tensor([1, 2, 3])), r"gives the size u0, a number without a greatest value"),
+                ("long slices", lambda x: torch.unique(x, dim=0), (torch.ones(3, 200),), r"unique_dim \(aten.unique_dim.default\) is of .* slices of more than 64"),
         ):
             with self.subTest(name):
                 self.export(Function(function), *example)

@@ -70,9 +70,8 @@ TEST_CASE("nonzero says where a tensor is not 0, in order", "[backends][referenc
   b.output(b.second_output("count", {}, DType::kInt64));
   Session session(with_one_segment(b.finish(), "reference"));
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  const std::vector<Tensor> got =
-      session.run({Tensor::from<float>(DType::kFloat32, {2, 3},
-                                       std::vector<float>{0, 2, -0.0f, nan, 0, -1})});
+  const std::vector<Tensor> got = session.run(
+      {Tensor::from<float>(DType::kFloat32, {2, 3}, std::vector<float>{0, 2, -0.0f, nan, 0, -1})});
   CHECK(got[1].data<int64_t>()[0] == 3);
   CHECK(std::vector<int64_t>(got[0].data<int64_t>(), got[0].data<int64_t>() + 12) ==
         std::vector<int64_t>{0, 1, 1, 0, 1, 2, 0, 0, 0, 0, 0, 0});

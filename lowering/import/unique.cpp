@@ -1,0 +1,192 @@
+// What is unique among elements or slices, and slices as often as numbers say: the size of the
+// result is known when the program runs.
+#include <algorithm>
+#include <functional>
+
+#include "lowering/import/counts.h"
+#include "lowering/import/importer.h"
+#include "lowering/import/steps.h"
+
+namespace octet {
+namespace {
+
+constexpr int64_t kMostColumns = 64;  // of slices that are put in order
+
+Attributes first_dim(const char* key, const char* value) {
+  return {
+      {"dim", int64_t{0}        },
+      {key,   std::string(value)}
+  };
+}
+
+int zeros(Steps& s, const Sizes& sizes) {
+  return s.expand(s.filled(DType::kInt64, std::vector<int64_t>(sizes.size(), 1), 0), sizes);
+}
+
+// Elements or rows, equal ones side by side.
+struct Ordered {
+  int x = -1;      // [n] or [n, columns]
+  int order = -1;  // [n], where each comes from; -1: from where it is
+};
+
+// [n]: where one differs from the one before it; the first does.
+int find_changes(Steps& s, int x) {
+  const SizeExpr length = s.sizes(x)[0];
+  int differs = s.compare("ne", s.slice(x, 0, 1, length - 1), s.slice(x, 0, 0, length - 1));
+  if (s.rank(x) == 2) differs = s.reduce("any", differs, {1}, false, DType::kBool);
+  return s.cat({s.filled(DType::kBool, {1}, 1), differs}, 0);
+}
+
+// Gives the unique ones, as `form` brings them into the result's form, for each of `shape` which it
+// is, and how often there is each.
+void give_unique(Steps& s, const Node& node, const Ordered& given, size_t dim, const Sizes& shape,
+                 const std::function<int(int)>& form) {
+  const int changes = find_changes(s, given.x);
+  const int places = first_places(s, node, changes, s.importer().new_size(node, dim));
+  if (places < 0) return;
+  const int at = column(s, places, 0);
+  Sizes sizes = s.sizes(given.x);
+  sizes[0] = s.sizes(at)[0];
+  const std::vector<Value*> results = node.outputs();
+  s.give(results[0], form(s.op("index", {given.x, at}, sizes, s.dtype(given.x))));
+  if (results.size() < 2) return;
+  const int sum =
+      s.op("cumulative", {changes}, s.sizes(changes), DType::kInt64, first_dim("fn", "sum"));
+  const int which = s.sub(sum, s.filled(DType::kInt64, {}, 1));
+  if (!results[1]->is_unused()) {
+    const int back = given.order < 0
+                         ? which
+                         : s.op("scatter", {zeros(s, s.sizes(which)), given.order, which},
+                                s.sizes(which), DType::kInt64, first_dim("reduce", "none"));
+    s.give(results[1], s.reshape(back, shape));
+  }
+  if (results.size() < 3 || results[2]->is_unused()) return;
+  const int ones = s.expand(s.filled(DType::kInt64, {1}, 1), s.sizes(which));
+  s.give(results[2], s.op("scatter", {zeros(s, s.sizes(at)), which, ones}, s.sizes(at),
+                          DType::kInt64, first_dim("reduce", "sum")));
+}
+
+// The positions in ascending order of elements in a row, equal ones as they stand.
+Ordered ordered(Steps& s, const Node& node, int x) {
+  Attributes attributes = {
+      {"dim",        int64_t{0}},
+      {"descending", false     },
+      {"stable",     true      }
+  };
+  Ordered result;
+  result.x = s.op("sort", {x}, s.sizes(x), s.dtype(x), std::move(attributes));
+  result.order = s.importer().add_intermediate(node.name() + "_order", DType::kInt64, s.sizes(x));
+  s.importer().program().ops.back().outputs.push_back(result.order);
+  return result;
+}
+
+// Rows in the order of their first elements, equal ones in that of their second, and so on.
+Ordered ordered_rows(Steps& s, const Node& node, int x, int64_t columns) {
+  Ordered result{x, s.numbers(s.sizes(x)[0])};
+  const Sizes length = {s.sizes(x)[0]};
+  for (int64_t c = columns - 1; c >= 0; --c) {
+    const int keys = s.op("index", {column(s, x, c), result.order}, length, s.dtype(x));
+    const int order = ordered(s, node, keys).order;
+    result.order = s.op("index", {result.order, order}, length, DType::kInt64);
+  }
+  result.x = s.op("index", {x, result.order}, s.sizes(x), s.dtype(x));
+  return result;
+}
+
+bool is_empty(const Sizes& sizes) {
+  return std::any_of(sizes.begin(), sizes.end(),
+                     [](const SizeExpr& size) { return size.is_number() && size.number() == 0; });
+}
+
+void refuse_form(Importer& importer, const Node& node, const char* why) {
+  importer.refuse(node, why, RefusalKind::kSize);
+}
+
+void give_unique_elements(Importer& importer, const Node& node, bool is_sorted) {
+  Steps s(importer, node);
+  const int self = s.operand("self"), x = s.flatten(self);
+  if (is_empty(s.sizes(self))) return refuse_form(importer, node, "is of no elements");
+  give_unique(s, node, is_sorted ? Ordered{x} : ordered(s, node, x), 0, s.sizes(self),
+              [](int values) { return values; });
+}
+
+void give_unique_slices(Importer& importer, const Node& node, bool is_sorted) {
+  Steps s(importer, node);
+  const int self = s.at_least_1d(s.operand("self"));
+  const size_t dim = s.dim_of(self, node.int_or("dim", 0));
+  // torch 2.13 records another shape for dimensions from the end
+  const Value& result = *node.outputs().front();
+  if (result.meta && result.meta->sizes.size() != s.rank(self))
+    return refuse_form(importer, node,
+                       "is along a dimension from the end, for which torch.export recorded a wrong "
+                       "shape; count it from the front");
+  std::vector<int64_t> first = {static_cast<int64_t>(dim)}, back;
+  for (size_t d = 0; d < s.rank(self); ++d)
+    if (d != dim) first.push_back(static_cast<int64_t>(d));
+  for (size_t d = 0; d < s.rank(self); ++d)
+    back.push_back(d == dim ? 0 : static_cast<int64_t>(d < dim ? d + 1 : d));
+  const int moved = s.permute(self, first);
+  Sizes shape = s.sizes(moved);
+  SizeExpr columns = 1;
+  for (size_t d = 1; d < shape.size(); ++d) columns = columns * shape[d];
+  if (is_empty(shape) || !columns.is_number() || (!is_sorted && columns.number() > kMostColumns))
+    return refuse_form(importer, node, "is of no elements, or of slices of more than 64");
+  const int rows = s.reshape(moved, {shape[0], columns});
+  give_unique(s, node, is_sorted ? Ordered{rows} : ordered_rows(s, node, rows, columns.number()),
+              dim, {shape[0]}, [&](int values) {
+                shape[0] = s.sizes(values)[0];
+                return s.permute(s.reshape(values, shape), back);
+              });
+}
+
+void import_unique(Importer& importer, const Node& node) {
+  give_unique_elements(importer, node, false);
+}
+void import_unique_dim(Importer& importer, const Node& node) {
+  give_unique_slices(importer, node, false);
+}
+void import_unique_consecutive(Importer& importer, const Node& node) {
+  const Argument* dim = node.find_argument("dim");
+  dim == nullptr || dim->is_none() ? give_unique_elements(importer, node, true)
+                                   : give_unique_slices(importer, node, true);
+}
+
+// Slices, each as often as its number says.
+void import_repeat_interleave(Importer& importer, const Node& node) {
+  if (node.find_input("repeats") == nullptr) return import_equal_repeats(importer, node);
+  Steps s(importer, node);
+  const Argument* given = node.find_argument("dim");
+  const bool is_flat = given == nullptr || given->is_none();
+  const int x = is_flat ? s.flatten(s.self()) : s.self();
+  const size_t dim = is_flat ? 0 : s.dim_of(x, node.int_or("dim", 0));
+  const SizeExpr length = s.sizes(x)[dim];
+  const int repeats =
+      s.expand(s.at_least_1d(s.cast(s.operand("repeats"), DType::kInt64)), {length});
+  if (is_empty({length})) return refuse_form(importer, node, "is of no elements");
+  const int ends = s.op("cumulative", {repeats}, {length}, DType::kInt64, first_dim("fn", "sum"));
+  const SizeExpr size = importer.new_size(node, dim);
+  const int count = s.reshape(s.slice(ends, 0, length - 1, 1), Sizes{});
+  if (importer.first_numbers(node, count, size) < 0) return;
+  const int place = s.reshape(s.numbers(size), {size, 1});
+  const int index = s.reduce("sum", s.compare("ge", place, ends), {1}, false, DType::kInt64);
+  std::vector<int> inputs = {x};
+  inputs.resize(1 + dim, -1);
+  inputs.push_back(index);
+  Sizes sizes = s.sizes(x);
+  sizes[dim] = size;
+  s.give(s.op("index", std::move(inputs), sizes, s.dtype(x)));
+}
+
+constexpr ImportRow kUniqueRows[] = {
+    {"aten._unique",            import_unique            },
+    {"aten._unique2",           import_unique            },
+    {"aten.unique_dim",         import_unique_dim        },
+    {"aten.unique_consecutive", import_unique_consecutive},
+    {"aten.repeat_interleave",  import_repeat_interleave },
+};
+
+}  // namespace
+
+std::span<const ImportRow> unique_import_rows() { return kUniqueRows; }
+
+}  // namespace octet
