@@ -156,6 +156,13 @@ SizeExpr Importer::new_size(const Node& node, size_t dim) const {
   return size_at(value.meta->sizes[std::min(dim, value.meta->sizes.size() - 1)]);
 }
 
+bool Importer::is_counted(const SizeExpr& size) const {
+  const std::set<std::string> names = size.symbols();
+  return std::any_of(counted_.begin(), counted_.end(), [&](const CountedSize& counted) {
+    return names.contains(counted.symbol.name);
+  });
+}
+
 int64_t Importer::most_of(const SizeExpr& size) const {
   SymbolValues greatest;
   for (const ShapeSymbol& symbol : program_.symbols) greatest[symbol.name] = symbol.max;

@@ -111,6 +111,7 @@ class Importer {
   // has_range: what torch.export recorded as its range holds.
   int first_rows(const Node& node, int rows, int count, const SizeExpr& size,
                  bool has_range = true);
+  bool is_counted(const SizeExpr& size) const;  // whether only a run decides it
   // The same of nothing but a number: `count` is the size. Refused where it has no greatest value.
   int first_numbers(const Node& node, int count, const SizeExpr& size);
   // The size in the node's result that is not known yet; `dim`'s when all are.

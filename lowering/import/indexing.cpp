@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "lowering/import/counts.h"
 #include "lowering/import/importer.h"
 #include "lowering/import/steps.h"
 
@@ -122,6 +123,16 @@ void import_masked_scatter(Importer& importer, const Node& node) {
   s.give(with_masked(s, s.operand("self"), s.operand("mask"), s.operand("source")));
 }
 
+// As many rows as the mask, which is over the first dimensions, has places.
+void put_rows(Steps& s, const Node& node, int x, int mask, int values) {
+  const int places = first_places(s, node, mask, s.sizes(values)[0]);
+  if (places < 0) return;
+  std::vector<int> indices;
+  for (size_t d = 0; d < s.rank(mask); ++d)
+    indices.push_back(column(s, places, static_cast<int64_t>(d)));
+  emit_index_put(s, x, values, indices, false);
+}
+
 // Values where a mask is set: one for all, or one for each.
 bool put_by_mask(Importer& importer, const Node& node, Steps& s, int x, int values) {
   const std::vector<int> indices = given_indices(importer, node);
@@ -138,7 +149,9 @@ bool put_by_mask(Importer& importer, const Node& node, Steps& s, int x, int valu
     Sizes rows = s.sizes(x);
     rows.erase(rows.begin(), rows.end() - static_cast<int64_t>(behind));
     rows.insert(rows.begin(), given[0]);
-    s.give(with_masked(s, x, mask, s.expand(values, rows)));
+    values = s.expand(values, rows);
+    importer.is_counted(given[0]) ? put_rows(s, node, x, indices[0], values)
+                                  : s.give(with_masked(s, x, mask, values));
     return true;
   }
   if (given.size() > behind)

@@ -84,7 +84,14 @@ std::vector<Entry> entries_of(const Program& program) {
   return entries;
 }
 
+bool has_counts(const Program& program) {
+  return std::any_of(program.ops.begin(), program.ops.end(),
+                     [](const ProgramOp& op) { return op.kind == "rest"; }) ||
+         std::any_of(program.bodies.begin(), program.bodies.end(), has_counts);
+}
+
 int version_of(const Program& program) {
+  if (has_counts(program)) return kCountsVersion;
   if (!program.bodies.empty()) return kBodiesVersion;
   if (!program.states.empty()) return kStatesVersion;
   const auto is_ordered = [](const ProgramTensor& tensor) {

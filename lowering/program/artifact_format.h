@@ -13,14 +13,15 @@
 
 namespace octet::artifact {
 
-inline constexpr int kVersion = 5;        // of the format, the newest that is read
+inline constexpr int kVersion = 6;        // of the format, the newest that is read
 inline constexpr int kOldestVersion = 1;  // that is read
 // What is written is the least version that has what the program has, so that older readers take
-// it: nothing of the following; constants that stand channels-last; states; bodies.
+// it: nothing of the following; constants that stand channels-last; states; bodies; counts (`rest`).
 inline constexpr int kPlainVersion = 2;
 inline constexpr int kChannelsLastVersion = 3;
 inline constexpr int kStatesVersion = 4;
 inline constexpr int kBodiesVersion = 5;
+inline constexpr int kCountsVersion = 6;
 // of the data and of each constant in it, from the start of the file
 inline constexpr size_t kAlignment = 64;
 inline constexpr size_t aligned(size_t offset) {
