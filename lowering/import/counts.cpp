@@ -14,6 +14,7 @@
 #include "lowering/program/symbols.h"
 
 namespace octet {
+
 Places find_places(Steps& s, const Node& node, int x) {
   SizeExpr elements = 1;
   for (const SizeExpr& size : s.sizes(x)) elements = elements * size;
@@ -33,9 +34,18 @@ int column(Steps& s, int rows, int64_t d) {
   return s.reshape(s.slice(rows, 1, d, 1), {s.sizes(rows)[0]});
 }
 
-namespace {
+// nonzero, a tensor of indices for each dimension.
+void import_nonzero_by_dimension(Importer& importer, const Node& node) {
+  Steps s(importer, node);
+  const int x = s.at_least_1d(s.operand({"self", "condition"}));
+  const int places = first_places(s, node, x, importer.new_size(node));
+  if (places < 0) return;
+  const std::vector<Value*> results = node.outputs();
+  for (size_t d = 0; d < std::min(results.size(), s.rank(x)); ++d)
+    s.give(results[d], column(s, places, static_cast<int64_t>(d)));
+}
 
-// ---- where a tensor is not 0
+namespace {
 
 void import_nonzero(Importer& importer, const Node& node) {
   Steps s(importer, node);
@@ -60,17 +70,6 @@ void import_nonzero_static(Importer& importer, const Node& node) {
   const int is_there = s.compare("lt", s.reshape(s.numbers(wanted), {wanted, 1}), places.count);
   const int fill = s.filled(DType::kInt64, {}, static_cast<double>(node.int_or("fill_value", -1)));
   s.give(s.where(is_there, rows, fill));
-}
-
-// nonzero, a tensor of indices for each dimension.
-void import_nonzero_by_dimension(Importer& importer, const Node& node) {
-  Steps s(importer, node);
-  const int x = s.at_least_1d(s.operand({"self", "condition"}));
-  const int places = first_places(s, node, x, importer.new_size(node));
-  if (places < 0) return;
-  const std::vector<Value*> results = node.outputs();
-  for (size_t d = 0; d < std::min(results.size(), s.rank(x)); ++d)
-    s.give(results[d], column(s, places, static_cast<int64_t>(d)));
 }
 
 void import_masked_select(Importer& importer, const Node& node) {
@@ -258,10 +257,6 @@ void Importer::import_item(const Node& node) {
   }
   Steps s(*this, node);
   first_numbers(node, s.cast(s.reshape(tensor_of(self), Sizes{}), DType::kInt64), size);
-}
-
-void import_where_nonzero(Importer& importer, const Node& node) {
-  import_nonzero_by_dimension(importer, node);
 }
 
 std::span<const ImportRow> count_import_rows() { return kCountRows; }

@@ -226,7 +226,8 @@ bool counts_when_run(const Node& node);
 // What rows of one file leave to another one.
 // where(condition) alone.
 bool is_nonzero_by_where(const Node& node);
-void import_where_nonzero(Importer& importer, const Node& node);
+// nonzero, a tensor of indices for each dimension.
+void import_nonzero_by_dimension(Importer& importer, const Node& node);
 // index by masks among tensors of indices.
 void import_index_by_mask(Importer& importer, const Node& node, int x,
                           const std::vector<int>& indices);

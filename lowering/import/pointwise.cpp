@@ -65,7 +65,7 @@ void import_rsub(Importer& importer, const Node& node) {
 }
 
 void import_where(Importer& importer, const Node& node) {
-  if (is_nonzero_by_where(node)) return import_where_nonzero(importer, node);
+  if (is_nonzero_by_where(node)) return import_nonzero_by_dimension(importer, node);
   importer.emit(node, "where",
                 {importer.operand(node, "condition"), importer.operand(node, "self"),
                  importer.operand(node, "other")});

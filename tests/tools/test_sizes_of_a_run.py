@@ -148,6 +148,9 @@ class SizesOfARun(CommandTest):
         self.assertEqual([op["kind"] for op in program["ops"]].count("rest"), 1)
         kinds = [(op["kind"], op["inputs"][1]["dtype"]) for op in program["bodies"][0]["ops"] if op["kind"] == "linear"]
         self.assertEqual(kinds, [("linear", "int8")] * 2)
+        out, _ = self.octet("compare", self.path("model.pt2"), self.path("q.pt2"), self.path("m.octet"), "--inputs", self.path("c.pt"))
+        self.assertRegex(out, r"linear_1 +\d")
+        self.assertRegex(out, r"lowered outputs +\d")
 
     def test_dynamic_scales(self):
         torch.manual_seed(0)

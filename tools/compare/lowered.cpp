@@ -33,7 +33,10 @@ class OpByOp {
     const std::vector<std::string> backends = backends_of_ops(program);
     for (size_t i = 0; i < program.ops.size(); ++i) {
       const ProgramOp& op = program.ops[i];
-      if (is_control(op)) continue;
+      if (is_control(op)) {
+        for (int output : op.outputs) given_.insert(program.tensor(output).name);
+        continue;
+      }
       Step step{
           .op = {op.name, op.kind, backends[i], op.module, op.sources},
             .index = i
@@ -49,7 +52,7 @@ class OpByOp {
 
   // Names of all tensors that ops read or give, but constants.
   std::unordered_set<std::string> wanted() const {
-    std::unordered_set<std::string> names;
+    std::unordered_set<std::string> names = given_;
     for (const Step& step : steps_)
       for (const std::string& name : tensors_of(program_.ops[step.index])) names.insert(name);
     return names;
@@ -70,9 +73,9 @@ class OpByOp {
 
   // Runs and compares each op that has all its tensors now; keeps a tensor while ops wait for it.
   void take(const std::string& name, const at::Tensor& tensor) {
+    has_seen_any_ = has_seen_any_ || given_.contains(name);
     const auto readers = readers_.find(name);
     if (readers == readers_.end() || alive_.contains(name)) return;
-    has_seen_any_ = has_seen_any_ || given_.contains(name);
     alive_[name] = {tensor, readers->second.size()};
     for (size_t step : readers->second)
       if (--missing_[step] == 0) compare(steps_[step]);
