@@ -11,6 +11,7 @@ import numpy
 import octet
 import torch
 from package_test import PackageTest
+from support import Function
 from torch import nn
 
 
@@ -99,6 +100,16 @@ class Models(PackageTest):
         self.assertEqual([info.dtype for info in model.outputs], ["float32", "int64", "bool", "bfloat16"])
         with self.assertRaisesRegex(octet.Error, "output 3 .*is bfloat16, which numpy lacks; pass torch tensors"):
             model(x.numpy(), mask.numpy(), index.numpy())
+
+    def test_sizes_that_a_run_decides(self):
+        x, mask = torch.randn(5, 3), torch.tensor([True, False, True, True, False])
+        model = self.model(Function(lambda x, mask: x[mask] * 2), x, mask)
+        self.assertEqual(model.outputs[0].shape, (None, 3))
+        self.assertEqual((model.outputs[0].min_shape, model.outputs[0].max_shape), ((0, 3), (5, 3)))
+        for given in (mask, ~mask, mask & ~mask):
+            self.assertTrue(torch.equal(model(x, given), x[given] * 2))
+            self.assertEqual(model(x.numpy(), given.numpy()).shape, (int(given.sum()), 3))
+        self.assertTrue(torch.equal(model.duplicate()(x, mask), x[mask] * 2))
 
     def test_open_sizes(self):
         batch = torch.export.Dim("batch", min=1, max=16)
