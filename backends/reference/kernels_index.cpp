@@ -128,7 +128,9 @@ void visit_runs(const KernelCall& call, const IndexPlan& plan, const Visit& visi
     if (input == 0) continue;
     // of an empty result, as in torch, indices do not matter
     if (before.empty() || after.empty() || picked.empty()) return;
-    const Sizes indices = read_indices(call, input, shape[d], IndexRange::kFromEnd);
+    const bool from_end = call.op.flag("from_end", true);
+    const Sizes indices = read_indices(call, input, shape[d],
+                                       from_end ? IndexRange::kFromEnd : IndexRange::kPositive);
     StridedWalk walk(plan.picked, broadcast_strides(call.input_shape(input), plan.picked));
     for (int64_t& offset : picked) {
       offset += indices[static_cast<size_t>(walk.offset())] * strides[d];
@@ -346,6 +348,7 @@ std::vector<int64_t> result_shape(const IndexPlan& plan) {
 Verdict check_index(const Program& program, const ProgramOp& op) {
   if (Verdict counts = check_counts(op, 1, op.inputs.size()); !counts) return counts;
   if (Verdict plan = check_index_plan(program, op, 1); !plan) return plan;
+  op.flag("from_end", true);
   return check_output_shape(program, op, 0, result_shape(*find_plan(program, op, 1)));
 }
 

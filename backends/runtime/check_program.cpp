@@ -95,12 +95,12 @@ size_t peak_bytes(const Program& program) {
 
 namespace {
 
-void check_ops(const Program& program) {
+void check_ops(const Program& program, const char* advice) {
   if (program.segments.empty() && !program.ops.empty())
     throw Error(
         "session", program.ops.front().name,
         "the program's ops are in no segment, want each on a backend; lower the model again");
-  for (const Program& body : program.bodies) check_ops(body);
+  for (const Program& body : program.bodies) check_ops(body, advice);
   const ReferenceSupport support;
   for (const Segment& segment : program.segments) {
     if (segment.backend == kControl) continue;  // verify() looked at it
@@ -114,14 +114,14 @@ void check_ops(const Program& program) {
       throw Error(
           "session", op.name,
           fmt::format("cannot run on the {} backend: {}{}", segment.backend, verdict.reason(),
-                      op.kind == "custom" ? "" : "; lower the model again"));
+                      op.kind == "custom" ? "" : fmt::format("; {}", advice)));
     }
   }
 }
 
 }  // namespace
 
-void check_runnable(const Program& program, size_t memory_limit) {
+void check_runnable(const Program& program, size_t memory_limit, const char* advice) {
   const size_t need = peak_bytes(program),
                limit = memory_limit == 0 ? machine_bytes() : memory_limit;
   if (need > limit)
@@ -129,7 +129,7 @@ void check_runnable(const Program& program, size_t memory_limit) {
                 fmt::format("the program needs {} bytes at once, want at most {}; raise the limit "
                             "or lower a smaller model",
                             need, limit));
-  check_ops(program);
+  check_ops(program, advice);
 }
 
 }  // namespace octet

@@ -127,7 +127,7 @@ void Session::Impl::compile(SymbolValues values) {
   if (found != entries.end()) return entries.splice(entries.begin(), entries, found);
   Program fixed = specialize(*open, values);
   verify(fixed);
-  check_runnable(fixed, options.memory_limit);
+  check_runnable(fixed, options.memory_limit, "give inputs of other sizes");
   run_empty_segments_on_reference(fixed);
   while (entries.size() >= options.cached_shapes) entries.pop_back();
   add_entry(std::move(values), std::move(fixed));

@@ -81,11 +81,14 @@ void import_index_select(Importer& importer, const Node& node) {
   Steps s(importer, node);
   const int x = s.at_least_1d(s.operand("self")), index = s.at_least_1d(s.operand("index"));
   const size_t dim = s.dim_of(x, node.int_or("dim", 0));
+  const Attributes attributes = {
+      {"from_end", false}
+  };
   if (!s.tensor(s.operand("self")).shape.empty()) {
-    importer.emit(node, "index", along(x, dim, index));
+    importer.emit(node, "index", along(x, dim, index), attributes);
     return;
   }
-  s.give(s.op("index", along(x, dim, index), s.sizes(index), s.dtype(x)));
+  s.give(s.op("index", along(x, dim, index), s.sizes(index), s.dtype(x), attributes));
 }
 
 // ---- putting

@@ -159,7 +159,7 @@ using Attributes = std::map<std::string, Attribute, std::less<>>;
 //   index_put           x, values (broadcast to the result of `index`), index?...; accumulate
 //   flip                x; dims
 //                       index tensors are int64 or int32; those of index and index_put may be
-//                           negative: from the end
+//                           negative: from the end (index: unless from_end is false)
 //   size                -> i64 without dimensions; value (int, mostly a formula of symbols)
 //   cast                between real dtypes    copy  x
 //                       custom  tensors -> tensors; custom_op (its name) and the op's arguments:

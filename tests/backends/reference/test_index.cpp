@@ -55,6 +55,23 @@ TEST_CASE("gather takes one element for each index", "[backends][reference]") {
                     Contains("run: gather: index -1 is outside of a dimension of 4 elements"));
 }
 
+TEST_CASE("index takes no index from the end where that is not wanted", "[backends][reference]") {
+  const Attributes from_front = {
+      {"from_end", false}
+  };
+  const std::vector<Operand> last = {counting({3}), longs({1}, {-1})};
+  CHECK(integers_of(run_one("index", last,
+                            {
+                                {DType::kInt64, {1}}
+  })[0]) == Longs{2});
+  CHECK_THROWS_WITH(run_one("index", last,
+                            {
+                                {DType::kInt64, {1}}
+  },
+                            from_front),
+                    Contains("index -1 is outside of a dimension of 3 elements"));
+}
+
 TEST_CASE("indices of adjacent dimensions stay at their place, others come first",
           "[backends][reference]") {
   const Operand x = counting({2, 3, 4}), i = longs({2, 1}, {0, -1}), j = longs({3}, {1, 0, 2});

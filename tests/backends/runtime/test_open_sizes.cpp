@@ -61,6 +61,27 @@ std::string fault_of(const std::string& json) {
 
 }  // namespace
 
+TEST_CASE("what no op makes of a batch of none names other sizes as the way out",
+          "[backends][open]") {
+  ProgramBuilder b;
+  const int x = b.input("x", DType::kFloat32, {2, 3});
+  b.output(b.op("reduce",
+                {
+                    x
+  },
+                "y", DType::kFloat32, {3}, {}, {{"fn", std::string("max")}, {"dims", ints({0})}}));
+  Program program = with_one_segment(b.finish(), "reference");
+  program.symbols = {
+      {"n", 0, 4, 2}
+  };
+  program.tensor(x).sizes = {SizeExpr::symbol("n"), 3};
+  Session session(std::move(program));
+  CHECK(session.run({random_floats({4, 3})})[0].numel() == 3);
+  CHECK_THAT(error_of([&] { session.run({random_floats({0, 3})}); }),
+             Contains("session: y: cannot run on the reference backend: ") &&
+                 Contains("; give inputs of other sizes"));
+}
+
 TEST_CASE("formulas of sizes are computed, printed and folded", "[backends][open]") {
   const SizeExpr s = SizeExpr::symbol("s"), t = SizeExpr::symbol("t");
   const SizeExpr half = floor_divide(s - SizeExpr(1), SizeExpr(2)) + SizeExpr(1);
