@@ -37,18 +37,23 @@ class RestSegment : public CompiledSegment {
       shapes_.push_back(index < 0 ? std::vector<int64_t>()
                                   : session_.program().tensor(index).shape);
     for (const std::vector<int64_t>& shape : shapes_) addresses_.push_back(shape.data());
+    for (size_t k = 0; k < counts_; ++k) limits_.push_back(limits_of(k));
   }
 
+  // At the counts of the run before nothing is allocated.
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs) override {
     places_.find(inputs, outputs);
     const std::span<const void* const> operands = places_.inputs();
+    bool is_new = !is_bound_;
+    is_bound_ = false;
     for (size_t k = 0; k < counts_; ++k) {
       const int64_t count = *static_cast<const int64_t*>(operands[k]);
       check_count_of(k, count);
+      is_new = is_new || shapes_[k][0] != count;
       shapes_[k][0] = count;
     }
-    if (!session_.program().symbols.empty()) session_.bind(addresses_);
-    check_outputs();
+    if (is_new) bind();
+    is_bound_ = true;
     session_.run(operands.subspan(counts_), places_.outputs());
   }
 
@@ -61,23 +66,36 @@ class RestSegment : public CompiledSegment {
   void time_kernels(bool on) override { session_.time_kernels(on); }
 
  private:
-  // Within the rows that there are, and in the range that the export gave.
-  void check_count_of(size_t k, int64_t count) const {
+  struct Limits {
+    int64_t least, greatest;
+  };
+
+  // The rows that there are, and the range that the export gave.
+  Limits limits_of(size_t k) const {
     const Program& body = session_.program();
     const ProgramTensor& rows = body.tensor(body.inputs[k]);
-    int64_t least = rows.shape[0], greatest = rows.shape[0];
+    Limits limits{rows.shape[0], rows.shape[0]};
     for (const ShapeSymbol& symbol : body.symbols)
-      if (find_counted_input(body, op_, symbol.name) == k) {
-        least = symbol.min;
-        greatest = std::min(symbol.max, greatest);
-      } else if (!rows.sizes.empty() && rows.sizes[0].symbols().contains(symbol.name)) {
-        least = 0;
-      }
+      if (find_counted_input(body, op_, symbol.name) == k)
+        limits = {symbol.min, std::min(symbol.max, limits.greatest)};
+      else if (!rows.sizes.empty() && rows.sizes[0].symbols().contains(symbol.name))
+        limits.least = 0;
+    return limits;
+  }
+
+  void check_count_of(size_t k, int64_t count) const {
+    const auto [least, greatest] = limits_[k];
     if (count >= least && count <= greatest) return;
-    throw Error("session", fmt::format("{} ({})", op_.name, rows.name),
+    const Program& body = session_.program();
+    throw Error("session", fmt::format("{} ({})", op_.name, body.tensor(body.inputs[k]).name),
                 fmt::format("the count is {} in this run, want {} to {}, which the program was "
                             "exported for; give other inputs, or export with a wider range",
                             count, least, greatest));
+  }
+
+  void bind() {
+    if (!session_.program().symbols.empty()) session_.bind(addresses_);
+    check_outputs();
   }
 
   // A damaged file may have formulas that grow beyond what was planned.
@@ -100,6 +118,8 @@ class RestSegment : public CompiledSegment {
   Session session_;
   std::vector<std::vector<int64_t>> shapes_;  // by input of the body
   std::vector<const int64_t*> addresses_;
+  std::vector<Limits> limits_;  // by count
+  bool is_bound_ = false;       // to shapes_
 };
 
 }  // namespace

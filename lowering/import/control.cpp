@@ -9,6 +9,7 @@
 #include "lowering/import/known_sizes.h"
 #include "lowering/import/steps.h"
 #include "lowering/program/control.h"
+#include "lowering/program/symbols.h"
 
 namespace octet {
 namespace {
@@ -115,6 +116,42 @@ bool is_wanted(const BodyCall& call, size_t k, size_t invariant) {
   return false;
 }
 
+// The size of dimension d of output k as a formula of symbols that the body shares with the program
+// around it; nothing where the body itself counts.
+std::optional<SizeExpr> find_result_size(const Program& body, size_t k, size_t d) {
+  const ProgramTensor& tensor = body.tensor(body.outputs[k]);
+  if (d >= tensor.shape.size()) return std::nullopt;
+  if (!tensor.sizes.empty() && !tensor.sizes[d].is_number()) return tensor.sizes[d];
+  const bool is_open = shape_range(body, tensor).shape[d] < 0;
+  return is_open ? std::nullopt : std::optional<SizeExpr>(tensor.shape[d]);
+}
+
+// torch.export gives the results of a call sizes of their own: they are what the bodies that give
+// the results say, where these agree. Results behind the first `carried` have a dimension more than
+// those of the body.
+void define_result_sizes(BodyCall& call, size_t first_body, size_t carried) {
+  const std::vector<Value*> results = call.node.outputs();
+  const std::vector<Program>& programs = call.importer.program().bodies;
+  for (size_t k = 0; k < results.size(); ++k) {
+    const size_t dims = results[k]->meta ? results[k]->meta->sizes.size() : 0, row = k >= carried;
+    for (size_t d = row; d < dims; ++d) {
+      const Dim& dim = results[k]->meta->sizes[d];
+      if (!dim.is_symbolic()) continue;
+      const SizeExpr size = call.importer.formula_of(dim.expr, *results[k]);
+      if (size.steps().size() != 1 || call.importer.is_known(*size.symbols().begin())) continue;
+      std::optional<SizeExpr> found;
+      for (size_t i = first_body; i < call.bodies.size(); ++i) {
+        const Program& body = programs[static_cast<size_t>(call.bodies[i])];
+        const std::optional<SizeExpr> given =
+            k < body.outputs.size() ? find_result_size(body, k, d - row) : std::nullopt;
+        if (!given || (found && !(*found == *given))) return;
+        found = given;
+      }
+      if (found) call.importer.define(*size.symbols().begin(), *found);
+    }
+  }
+}
+
 void emit_call(BodyCall& call, const std::string& kind, std::vector<int> inputs, size_t invariant,
                Attributes attributes) {
   const std::vector<Value*> results = call.node.outputs();
@@ -123,6 +160,12 @@ void emit_call(BodyCall& call, const std::string& kind, std::vector<int> inputs,
       call.why = fmt::format("gives %{}, which is no tensor", value->name());
   if (results.empty()) call.why = "gives no tensor";
   if (!call.why.empty()) return call.importer.refuse(call.node, call.why);
+  const auto carried = attributes.find("carried");  // of a scan
+  define_result_sizes(call, kind == "while_loop" ? 1 : 0,
+                      carried == attributes.end()
+                          ? results.size()
+                          : static_cast<size_t>(std::get<int64_t>(carried->second)));
+  if (call.importer.refuse_new_sizes(call.node)) return;
   for (size_t k = 0; k < call.operands.size(); ++k)
     inputs.push_back(is_wanted(call, k, invariant) ? operand_of(call, call.operands[k]) : -1);
   attributes["bodies"] = call.bodies;
@@ -210,7 +253,9 @@ const Tensor* Importer::find_fixed_constant(const Value* value) const {
 Program Importer::import_body(const Node& node, const Graph& body) {
   if (depth_ == kDeepestBodies)
     fail(node, fmt::format("has bodies that stand in each other deeper than {}", kDeepestBodies));
-  Program program = Importer(body, keep_unknown_, depth_ + 1).run();
+  std::vector<ShapeSymbol> symbols = program_.symbols;
+  for (const CountedSize& counted : counted_) symbols.push_back(counted.symbol);
+  Program program = Importer(body, keep_unknown_, depth_ + 1, std::move(symbols)).run();
   if (!program.states.empty())
     fail(node, fmt::format("has a body that writes into {}; write outside of it",
                            program.states.front().name));

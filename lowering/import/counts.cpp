@@ -9,7 +9,6 @@
 
 #include "core/base/error.h"
 #include "lowering/import/importer.h"
-#include "lowering/import/size.h"
 #include "lowering/import/steps.h"
 #include "lowering/program/symbols.h"
 
@@ -105,7 +104,7 @@ bool counts_when_run(const Node& node) {
   const auto is_row = [&](const ImportRow& row) { return node.is(row.op); };
   for (const std::span<const ImportRow> rows : {count_import_rows(), unique_import_rows()})
     if (std::any_of(rows.begin(), rows.end(), is_row)) return true;
-  if (is_nonzero_by_where(node)) return true;
+  if (is_nonzero_by_where(node) || node.target().starts_with("higher_order.")) return true;
   if (!node.is("aten.index") && !node.is("aten._unsafe_index")) return false;
   const Argument* given = node.find_argument("indices");
   const OptionalTensors* optional = given == nullptr ? nullptr : given->find<OptionalTensors>();
@@ -143,9 +142,7 @@ void import_index_by_mask(Importer& importer, const Node& node, int x,
 SizeExpr Importer::new_size(const Node& node, size_t dim) const {
   const Value& value = *node.outputs().front();
   if (!value.meta || value.meta->sizes.empty()) return 0;
-  const auto size_at = [&](const Dim& at) {
-    return at.is_symbolic() ? parse_size(at.expr, "%" + value.name()) : SizeExpr(at.value);
-  };
+  const auto size_at = [&](const Dim& at) { return dim_formula(at, value); };
   for (const Dim& at : value.meta->sizes) {
     const std::set<std::string> names = size_at(at).symbols();
     if (std::any_of(names.begin(), names.end(),
@@ -218,8 +215,7 @@ void Importer::note_item_sizes() {
   for (const Node* node : nodes)
     for (const Value* value : node->outputs())
       for (const Dim& dim : value->meta ? value->meta->sizes : std::vector<Dim>())
-        if (dim.is_symbolic())
-          item_sizes_.merge(parse_size(dim.expr, "%" + value->name()).symbols());
+        if (dim.is_symbolic()) item_sizes_.merge(formula_of(dim.expr, *value).symbols());
 }
 
 int Importer::first_numbers(const Node& node, int count, const SizeExpr& size) {
@@ -245,7 +241,7 @@ void Importer::import_item(const Node& node) {
   const Value& value = *node.outputs().front();
   Value* self = node.find_input("self");
   if (value.kind() != ValueKind::kSymInt || value.symbol.empty() || self == nullptr) return;
-  const SizeExpr size = parse_size(value.symbol, "%" + value.name());
+  const SizeExpr size = formula_of(value.symbol, value);
   if (size.steps().size() != 1) return;
   const std::string name = *size.symbols().begin();
   if (hints_.contains(name) || !item_sizes_.contains(name)) return;

@@ -85,8 +85,9 @@ std::vector<int64_t> repeated(std::vector<int64_t> values, size_t count) {
 
 int64_t positive_dim(int64_t dim, size_t rank) { return wrap_dim(dim, rank); }
 
-Importer::Importer(const Graph& graph, bool keep_unknown, size_t depth)
-    : graph_(graph), keep_unknown_(keep_unknown), depth_(depth) {}
+Importer::Importer(const Graph& graph, bool keep_unknown, size_t depth,
+                   std::vector<ShapeSymbol> known)
+    : graph_(graph), keep_unknown_(keep_unknown), depth_(depth), known_(std::move(known)) {}
 
 void Importer::fail(const Node& node, const std::string& what) const {
   throw Error("lower", fmt::format("{} ({})", node.name(), node.target()), what);

@@ -40,8 +40,9 @@ enum class RefusalKind { kOp, kWrite, kSize };
 
 class Importer {
  public:
-  // depth: in how many bodies the graph stands.
-  Importer(const Graph& graph, bool keep_unknown, size_t depth = 0);
+  // depth: in how many bodies the graph stands. known: the symbols of the program around it.
+  Importer(const Graph& graph, bool keep_unknown, size_t depth = 0,
+           std::vector<ShapeSymbol> known = {});
   // Imports every node. Throws Error that names all ops without a row.
   Program run();
 
@@ -120,6 +121,14 @@ class Importer {
   // constants.
   Program import_body(const Node& node, const Graph& body);
 
+  // torch's expression of a size (parse_size), with what is known of symbols that results of
+  // branches have.
+  SizeExpr formula_of(const std::string& expression, const Value& value) const;
+  // From here on the symbol is this size.
+  void define(const std::string& symbol, const SizeExpr& size) { defined_.emplace(symbol, size); }
+  bool is_known(const std::string& symbol) const { return hints_.contains(symbol); }
+  // Refuses results with sizes that are not known; whether there were some.
+  bool refuse_new_sizes(const Node& node);
   // Whether the inputs' sizes decide it.
   bool has_size_formula(const Value& value) const;
   // Stops here with Error("lower", node, what).
@@ -135,6 +144,8 @@ class Importer {
   void import_next_states();
   bool is_state(const Value* value) const;
   void declare_symbols();
+  std::vector<int64_t> evaluate_known(const Sizes& sizes,
+                                      const std::vector<int64_t>& recorded) const;
   void import_number_inputs();
   int make_number(const Node& user, Value* value);  // -1: not computed here
   int result_number(Value* value);
@@ -156,6 +167,7 @@ class Importer {
   bool has_new_size(const Node& node) const;
   void refuse_size(const Node& node, const std::string& name);
   void mark_open_ends(const Node& node);
+  SizeExpr dim_formula(const Dim& dim, const Value& value) const;
   void note_item_sizes();
   int64_t most_of(const SizeExpr& size) const;  // at the greatest values of all symbols
   // A number of item() that sizes follow from.
@@ -165,10 +177,12 @@ class Importer {
   const Graph& graph_;
   const bool keep_unknown_;
   const size_t depth_;
+  const std::vector<ShapeSymbol> known_;
   bool keeps_complex_ = false;
   Program program_;
   SymbolValues hints_;
   std::vector<CountedSize> counted_;
+  std::map<std::string, SizeExpr> defined_;  // symbols that are other sizes
   std::set<std::string> item_sizes_;  // symbols of sizes in the graph, where it has an item()
   std::set<std::string> endless_;     // those of items without a greatest value
   std::set<std::string> undecided_;   // symbols of refused sizes, which have hints of no meaning

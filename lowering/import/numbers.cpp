@@ -8,7 +8,6 @@
 
 #include "core/base/error.h"
 #include "lowering/import/importer.h"
-#include "lowering/import/size.h"
 #include "lowering/import/steps.h"
 
 namespace octet {
@@ -118,7 +117,7 @@ DType dtype_of_number(ValueKind kind) {
 
 bool Importer::has_size_formula(const Value& value) const {
   if (value.kind() != ValueKind::kSymInt || value.symbol.empty()) return false;
-  const std::set<std::string> symbols = parse_size(value.symbol, "%" + value.name()).symbols();
+  const std::set<std::string> symbols = formula_of(value.symbol, value).symbols();
   return std::all_of(symbols.begin(), symbols.end(), [&](const std::string& name) {
     return hints_.contains(name) && !undecided_.contains(name);
   });
@@ -130,7 +129,7 @@ int Importer::make_number(const Node& user, Value* value) {
   // what rounds comes from reals, of which formulas know nothing
   const bool has_formula = row == nullptr || std::string_view(row->kind) != "unary";
   if (has_formula && has_size_formula(*value))
-    return Steps(*this, node).size(parse_size(value->symbol, "%" + value->name()));
+    return Steps(*this, node).size(formula_of(value->symbol, *value));
   if (row != nullptr) return compute_number(*this, node, *row, dtype_of_number(value->kind()));
   if (value->producer() == nullptr) return -1;
   if (Value* self = node.find_input("self");

@@ -14,13 +14,17 @@ namespace {
 
 std::string subject_of(const Value& value) { return "%" + value.name(); }
 
-SizeExpr size_of_dim(const Dim& dim, const std::string& subject) {
-  return dim.is_symbolic() ? parse_size(dim.expr, subject) : SizeExpr(dim.value);
-}
-
 bool has_symbols(const Value& value) { return value.meta && !value.meta->is_static(); }
 
 }  // namespace
+
+SizeExpr Importer::formula_of(const std::string& expression, const Value& value) const {
+  return parse_size(expression, subject_of(value)).with(defined_);
+}
+
+SizeExpr Importer::dim_formula(const Dim& dim, const Value& value) const {
+  return dim.is_symbolic() ? formula_of(dim.expr, value) : SizeExpr(dim.value);
+}
 
 void Importer::import_inputs() {
   for (const GraphInput& input : graph_.inputs()) {
@@ -36,19 +40,32 @@ void Importer::import_inputs() {
       throw Error("lower", subject_of(*value),
                   "has no recorded shape; export the program with torch.export");
     Sizes sizes;
-    for (const Dim& dim : value->meta->sizes) sizes.push_back(size_of_dim(dim, subject_of(*value)));
+    for (const Dim& dim : value->meta->sizes) sizes.push_back(dim_formula(dim, *value));
     ProgramTensor tensor{value->name(),
                          value->meta->dtype,
                          value->meta->shape(),
                          {},
                          ProgramTensor::Role::kInput,
                          {}};
+    if (is_symbolic(sizes)) tensor.shape = evaluate_known(sizes, tensor.shape);
     if (is_symbolic(sizes)) tensor.sizes = std::move(sizes);
     tensors_[value] = add_tensor(std::move(tensor));
     program_.inputs.push_back(tensors_[value]);
   }
   declare_symbols();
   if (depth_ > 0) import_number_inputs();
+}
+
+// At the hints of the symbols around a body, for which its graph has no example where counts decide
+// them; `recorded` where not all are known.
+std::vector<int64_t> Importer::evaluate_known(const Sizes& sizes,
+                                              const std::vector<int64_t>& recorded) const {
+  SymbolValues hints;
+  for (const ShapeSymbol& symbol : known_) hints[symbol.name] = symbol.hint;
+  for (const SizeExpr& size : sizes)
+    for (const std::string& name : size.symbols())
+      if (!hints.contains(name)) return recorded;
+  return evaluate(sizes, hints);
 }
 
 // What a body gets as a number, and no size of its tensors decides: a tensor without dimensions.
@@ -83,6 +100,12 @@ void Importer::declare_symbols() {
   }
   if (names.empty()) return;
   for (const std::string& name : names) {
+    const auto known = std::find_if(known_.begin(), known_.end(),
+                                    [&](const ShapeSymbol& symbol) { return symbol.name == name; });
+    if (known != known_.end()) {
+      program_.symbols.push_back(*known);
+      continue;
+    }
     const auto range = graph_.range_constraints.find(name);
     const RangeConstraint limits =
         range == graph_.range_constraints.end() ? RangeConstraint{} : range->second;
@@ -108,7 +131,7 @@ Sizes Importer::sizes_of(const Value& value) const {
                 "has no recorded shape; export the program with torch.export");
   Sizes sizes;
   for (const Dim& dim : value.meta->sizes) {
-    sizes.push_back(size_of_dim(dim, subject_of(value)));
+    sizes.push_back(dim_formula(dim, value));
     for (const std::string& name : sizes.back().symbols())
       if (!hints_.contains(name))
         throw Error("lower", subject_of(value),
@@ -126,7 +149,7 @@ SizeExpr Importer::size_argument(const Node& node, const char* name, int64_t fal
     return SizeExpr(node.int_or(name, fallback));
   if ((*value)->symbol.empty())
     fail(node, fmt::format("has {} %{} without a recorded expression", name, (*value)->name()));
-  if (has_size_formula(**value)) return parse_size((*value)->symbol, subject_of(**value));
+  if (has_size_formula(**value)) return formula_of((*value)->symbol, **value);
   refuse(node, fmt::format("has the {} %{}", name, (*value)->name()), RefusalKind::kSize);
   return 0;
 }
@@ -139,7 +162,7 @@ Sizes Importer::sizes_argument(const Node& node, const char* name) const {
   for (const std::variant<int64_t, Value*>& item : list->items) {
     Value* const* value = std::get_if<Value*>(&item);
     sizes.push_back(value == nullptr ? SizeExpr(std::get<int64_t>(item))
-                                     : parse_size((*value)->symbol, subject_of(**value)));
+                                     : formula_of((*value)->symbol, **value));
   }
   return sizes;
 }
@@ -148,11 +171,11 @@ namespace {
 
 // The first symbol in the sizes of a tensor for which `is_wanted` holds; "" without one.
 template <typename Predicate>
-std::string find_symbol(const Value& value, const Predicate& is_wanted) {
+std::string find_symbol(const Importer& importer, const Value& value, const Predicate& is_wanted) {
   if (value.kind() != ValueKind::kTensor || !value.meta) return "";
   for (const Dim& dim : value.meta->sizes)
     if (dim.is_symbolic())
-      for (const std::string& name : parse_size(dim.expr, subject_of(value)).symbols())
+      for (const std::string& name : importer.formula_of(dim.expr, value).symbols())
         if (is_wanted(name)) return name;
   return "";
 }
@@ -163,18 +186,22 @@ bool Importer::refuse_open_ends(const Node& node) {
   const auto is_undecided = [&](const std::string& name) { return undecided_.contains(name); };
   bool touches = false;
   for (const Value* value : node.inputs())
-    touches = touches || !find_symbol(*value, is_undecided).empty();
+    touches = touches || !find_symbol(*this, *value, is_undecided).empty();
   for (const Value* value : node.outputs())
-    touches = touches || !find_symbol(*value, is_undecided).empty();
+    touches = touches || !find_symbol(*this, *value, is_undecided).empty();
   if (!has_new_size(node) || (!touches && counts_when_run(node))) return touches;
+  return refuse_new_sizes(node);
+}
+
+bool Importer::refuse_new_sizes(const Node& node) {
   const auto is_new = [&](const std::string& name) { return !hints_.contains(name); };
   std::set<std::string> told;
   for (const Value* value : node.outputs())
-    if (const std::string name = find_symbol(*value, is_new);
+    if (const std::string name = find_symbol(*this, *value, is_new);
         !name.empty() && told.insert(name).second)
       refuse_size(node, name);
   mark_open_ends(node);
-  return true;
+  return !told.empty();
 }
 
 void Importer::refuse_size(const Node& node, const std::string& name) {
@@ -189,14 +216,15 @@ void Importer::refuse_size(const Node& node, const std::string& name) {
 bool Importer::has_new_size(const Node& node) const {
   const auto is_new = [&](const std::string& name) { return !hints_.contains(name); };
   const std::vector<Value*> values = node.outputs();
-  return std::any_of(values.begin(), values.end(),
-                     [&](const Value* value) { return !find_symbol(*value, is_new).empty(); });
+  return std::any_of(values.begin(), values.end(), [&](const Value* value) {
+    return !find_symbol(*this, *value, is_new).empty();
+  });
 }
 
 void Importer::mark_open_ends(const Node& node) {
   const auto is_new = [&](const std::string& name) { return !hints_.contains(name); };
   for (const Value* value : node.outputs())
-    for (std::string name; !(name = find_symbol(*value, is_new)).empty();) {
+    for (std::string name; !(name = find_symbol(*this, *value, is_new)).empty();) {
       undecided_.insert(name);
       hints_[name] = 1;
     }

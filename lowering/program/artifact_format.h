@@ -16,7 +16,7 @@ namespace octet::artifact {
 inline constexpr int kVersion = 6;        // of the format, the newest that is read
 inline constexpr int kOldestVersion = 1;  // that is read
 // What is written is the least version that has what the program has, so that older readers take
-// it: nothing of the following; constants that stand channels-last; states; bodies; counts (`rest`).
+// it: nothing of the following; constants that stand channels-last; states; bodies; counts.
 inline constexpr int kPlainVersion = 2;
 inline constexpr int kChannelsLastVersion = 3;
 inline constexpr int kStatesVersion = 4;

@@ -5,6 +5,7 @@ import torch
 import torch.ao.quantization.fx._decomposed  # registers the q/dq ops for torch.export.load
 from support import CommandTest, Function
 from torch import nn
+from torch._higher_order_ops.while_loop import while_loop
 
 BACKENDS = ("reference", "onednn", "xnnpack")
 
@@ -33,6 +34,21 @@ class Kept(nn.Module):
     def forward(self, x, mask):
         self.last.copy_(x[mask].sum(0) + self.last)
         return x + self.last
+
+
+class Branched(nn.Module):
+    """Branches and loops on what was selected, and a selection within a loop."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x, mask):
+        y = x[mask]
+        z = torch.cond(y.sum() > 0, lambda y: self.linear(y) * 2, lambda y: y + 1, (y,))
+        _, w = while_loop(lambda n, y: n < 3, lambda n, y: (n + 1, torch.tanh(self.linear(y)) + y), (torch.tensor(0), y))
+        _, v = while_loop(lambda n, x: n < 2, lambda n, x: (n + 1, x + x[x > 0].mean() / x.numel()), (torch.tensor(0), x))
+        return z, w, v
 
 
 class Weighted(nn.Module):
@@ -170,7 +186,10 @@ class SizesOfARun(CommandTest):
     def test_a_mean_and_a_branch_beside_it(self):
         self.check_network(Weighted, lambda seed: (torch.randn(5, 8), torch.rand(5) < (0.9, 0.5, 0.2, 0.7)[seed]))
 
-    def test_from_python(self):
+    def test_branches_and_loops(self):
+        self.check_network(Branched, lambda seed: (torch.randn(5, 8), torch.rand(5) < (0, 0.5, 1, 0.3)[seed]))
+
+    def test_in_the_file(self):
         steps = self.steps(masked(5))
         self.export(Function(lambda x, m: x[m]), *steps[0])
         self.octet("lower", self.path("model.pt2"), "--backend", "reference", "--output", self.path("m.octet"))
