@@ -51,20 +51,21 @@ void import_eye(Importer& importer, const Node& node) {
 
 void import_zeros(Importer& importer, const Node& node) { make_filled(importer, node, 0); }
 void import_ones(Importer& importer, const Node& node) { make_filled(importer, node, 1); }
-void import_full(Importer& importer, const Node& node) {
-  const Attribute fill = literal_attribute(node, "fill_value", 0);
-  if (std::get_if<int64_t>(&fill) != nullptr) {  // a double would round it
-    Steps s(importer, node);
-    const Value* value = node.outputs().front();
-    const int number = s.cast(s.operand("fill_value"), value->meta->dtype);
-    return s.give(s.expand(number, importer.sizes_of(*value)));
-  }
-  make_filled(importer, node, node.float_or("fill_value", 0));
+// A number, which may be one that is computed of sizes, in every element.
+void fill_with(Importer& importer, const Node& node, const char* name) {
+  const Argument* given = node.find_argument(name);
+  const bool is_computed = given != nullptr && given->value_or_null() != nullptr;
+  const Attribute fill = is_computed ? Attribute(0.0) : literal_attribute(node, name, 0);
+  if (!is_computed && std::get_if<int64_t>(&fill) == nullptr)
+    return make_filled(importer, node, node.float_or(name, 0));
+  Steps s(importer, node);  // an integer as a double would be rounded
+  const Value* value = node.outputs().front();
+  const int number = s.cast(s.operand(name), value->meta->dtype);
+  s.give(s.expand(number, importer.sizes_of(*value)));
 }
 
-void import_scalar(Importer& importer, const Node& node) {
-  make_filled(importer, node, node.float_or("s", 0));
-}
+void import_full(Importer& importer, const Node& node) { fill_with(importer, node, "fill_value"); }
+void import_scalar(Importer& importer, const Node& node) { fill_with(importer, node, "s"); }
 
 // The value, a number or a tensor without dimensions, in every element of self.
 void import_fill(Importer& importer, const Node& node) {

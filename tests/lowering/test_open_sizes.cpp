@@ -256,6 +256,21 @@ TEST_CASE("rows with scales of their own follow an open batch", "[lowering][open
   }
 }
 
+TEST_CASE("a size fills a tensor", "[lowering][open]") {
+  Graph graph = open_graph(R"graph(graph(%x: f32[<B>,3]):
+  %n: int{"Symbol('s0', positive=True, integer=True)"} = aten.sym_size.int(%x, 0)
+  %f: i64[2] = aten.full.default([2], %n, dtype=i64)
+  %s: f32[] = aten.scalar_tensor.default(%n)
+  %y: f32[2] = aten.mul.Tensor(%f, %s)
+  return (%y))graph");
+  Session session(reference_program(graph));
+  for (int64_t rows : {2, 1, 5})
+    CHECK(difference(session, graph,
+                     {
+                         {rows, 3}
+    }) == 0);
+}
+
 TEST_CASE("sizes that the inputs do not decide are refused", "[lowering][open]") {
   CHECK(error_of(open_graph(R"graph(graph(%x: f32[<B>,3]):
   %y: f32[{"Symbol('u0', integer=True)": 7},3] = aten.exp.default(%x)
