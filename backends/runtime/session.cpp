@@ -74,6 +74,18 @@ void run_empty_segments_on_reference(Program& program) {
   if (changes) restore_row_major(program, backends_with_channels_last(program));
 }
 
+// A damaged file may have formulas that agree at the sizes alone that it was lowered at.
+void verify_at(const Program& program, const SymbolValues& values) {
+  try {
+    verify(program);
+  } catch (const InternalError& error) {
+    throw Error("session", describe(values),
+                fmt::format("the program contradicts itself at these sizes: {}; lower the model "
+                            "again",
+                            error.what()));
+  }
+}
+
 // The first elements of a row-major tensor, as a tensor of that shape.
 void shrink(Tensor& tensor, const std::vector<int64_t>& shape) {
   if (tensor.shape() == shape) return;
@@ -127,7 +139,7 @@ void Session::Impl::compile(SymbolValues values) {
       entries.begin(), entries.end(), [&](const Entry& entry) { return entry.values == values; });
   if (found != entries.end()) return entries.splice(entries.begin(), entries, found);
   Program fixed = specialize(*open, values);
-  verify(fixed);
+  verify_at(fixed, values);
   check_runnable(fixed, options.memory_limit, "give inputs of other sizes");
   run_empty_segments_on_reference(fixed);
   while (entries.size() >= options.cached_shapes) entries.pop_back();

@@ -252,6 +252,8 @@ void verify_bodies(const Program& program, size_t depth) {
     if (!is_control(op)) continue;
     const std::string fault = find_control_fault(program, op);
     OCTET_ASSERT(fault.empty(), fmt::format("{} ({}): {}", op.name, op.kind, fault));
+    for (int64_t body : bodies_of(op))
+      if (op.kind != "rest") verify_symbols_of(program.bodies[static_cast<size_t>(body)], program);
   }
   for (const Segment& segment : program.segments)
     for (int index : segment.ops)

@@ -174,6 +174,16 @@ TEST_CASE("a rest that does not fit its body is refused", "[backends][counts][ar
              Contains("no count decides the symbol s0 of the body"));
 }
 
+TEST_CASE("a program that is sound at the sizes of its example alone is refused at others",
+          "[backends][counts]") {
+  Program program = counted_rows("reference", true);
+  program.tensor(program.outputs[0]).sizes.clear();
+  Session session(std::move(program));
+  check_run(session, {0, 1, 0, 1});
+  CHECK_THAT(error_of([&] { check_run(session, {1, 0}); }),
+             Contains("session: n = 2: the program contradicts itself at these sizes"));
+}
+
 TEST_CASE("a count beyond its range ends the run", "[backends][counts]") {
   Program program = counted_rows("reference");
   program.bodies[0].symbols[0].min = 1;
