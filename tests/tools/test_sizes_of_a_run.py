@@ -110,7 +110,7 @@ FUNCTIONS = {
     "item": (first_columns, number),
     "chain": (chain, lambda seed: (torch.randn(4, 6),)),
     "count_alone": (lambda x, m: x * x[m].numel(), masked(5)),
-    "count_in_every_element": (lambda x, m: (torch.full((2,), x[m].shape[0]), x[m].sum() / x[m].shape[0]), masked(5)),
+    "count_in_every_element": (lambda x, m: (torch.full((2,), x[m].shape[0]), x[m].sum() / (x[m].shape[0] + 1)), masked(5)),
     "concatenated": (lambda x, m: torch.cat([x[m], x[~m], x]), masked(5)),
 }
 
