@@ -15,10 +15,9 @@
 namespace octet {
 
 Places find_places(Steps& s, const Node& node, int x) {
-  SizeExpr elements = 1;
-  for (const SizeExpr& size : s.sizes(x)) elements = elements * size;
   Places places;
-  places.rows = s.op("nonzero", {x}, {elements, static_cast<int64_t>(s.rank(x))}, DType::kInt64);
+  const Sizes rows = {element_count(s.sizes(x)), static_cast<int64_t>(s.rank(x))};
+  places.rows = s.op("nonzero", {x}, rows, DType::kInt64);
   places.count = s.importer().add_intermediate(node.name() + "_count", DType::kInt64, {});
   s.importer().program().ops.back().outputs.push_back(places.count);
   return places;
@@ -106,12 +105,8 @@ bool counts_when_run(const Node& node) {
     if (std::any_of(rows.begin(), rows.end(), is_row)) return true;
   if (is_nonzero_by_where(node) || node.target().starts_with("higher_order.")) return true;
   if (!node.is("aten.index") && !node.is("aten._unsafe_index")) return false;
-  const Argument* given = node.find_argument("indices");
-  const OptionalTensors* optional = given == nullptr ? nullptr : given->find<OptionalTensors>();
-  const auto* list = given == nullptr ? nullptr : given->find<std::vector<Value*>>();
-  if (optional != nullptr)
-    return std::any_of(optional->items.begin(), optional->items.end(), is_mask);
-  return list != nullptr && std::any_of(list->begin(), list->end(), is_mask);
+  const std::vector<Value*> indices = index_values(node);
+  return std::any_of(indices.begin(), indices.end(), is_mask);
 }
 
 bool is_nonzero_by_where(const Node& node) {
@@ -146,7 +141,7 @@ SizeExpr Importer::new_size(const Node& node, size_t dim) const {
   for (const Dim& at : value.meta->sizes) {
     const std::set<std::string> names = size_at(at).symbols();
     if (std::any_of(names.begin(), names.end(),
-                    [&](const std::string& name) { return !hints_.contains(name); }))
+                    [&](const std::string& name) { return !is_known(name); }))
       return size_at(at);
   }
   return size_at(value.meta->sizes[std::min(dim, value.meta->sizes.size() - 1)]);
@@ -179,9 +174,7 @@ int Importer::first_rows(const Node& node, int rows, int count, const SizeExpr& 
       refuse(node, fmt::format("gives the size {}", size.to_text()), RefusalKind::kSize);
       return -1;
     }
-    const auto range = graph_.range_constraints.find(name);
-    const RangeConstraint limits =
-        !has_range || range == graph_.range_constraints.end() ? RangeConstraint{} : range->second;
+    const RangeConstraint limits = has_range ? range_of(name) : RangeConstraint{};
     const int64_t limit = std::min(limits.max.value_or(kLargestSize), kLargestSize);
     SizeExpr greatest = s.sizes(rows)[0];
     if (most_of(greatest) > limit) {
@@ -222,9 +215,7 @@ int Importer::first_numbers(const Node& node, int count, const SizeExpr& size) {
   int64_t most = size.is_number() ? size.number() : most_of(size);
   for (const std::string& name : size.symbols()) {
     if (hints_.contains(name)) continue;
-    const auto range = graph_.range_constraints.find(name);
-    const RangeConstraint limits =
-        range == graph_.range_constraints.end() ? RangeConstraint{} : range->second;
+    const RangeConstraint limits = range_of(name);
     most = limits.max.value_or(kLargestSize);
     if (most < kLargestSize && limits.min.value_or(0) >= 0) continue;
     endless_.insert(name);
@@ -245,9 +236,8 @@ void Importer::import_item(const Node& node) {
   if (size.steps().size() != 1) return;
   const std::string name = *size.symbols().begin();
   if (hints_.contains(name) || !item_sizes_.contains(name)) return;
-  const auto range = graph_.range_constraints.find(name);
-  if (range == graph_.range_constraints.end() || !range->second.max ||
-      *range->second.max >= kLargestSize || range->second.min.value_or(-1) < 0) {
+  const RangeConstraint limits = range_of(name);
+  if (limits.max.value_or(kLargestSize) >= kLargestSize || limits.min.value_or(-1) < 0) {
     endless_.insert(name);
     return;
   }

@@ -165,6 +165,8 @@ class Importer {
   // Whether the node gives, or reads, sizes that no input decides; refuses the one that gives them.
   bool refuse_open_ends(const Node& node);
   bool has_new_size(const Node& node) const;
+  RangeConstraint range_of(const std::string& symbol) const;  // as torch.export recorded it
+  std::string find_new_symbol(const Value& value) const;      // of its sizes; "" when all are known
   void refuse_size(const Node& node, const std::string& name);
   void mark_open_ends(const Node& node);
   SizeExpr dim_formula(const Dim& dim, const Value& value) const;
@@ -242,6 +244,8 @@ bool counts_when_run(const Node& node);
 bool is_nonzero_by_where(const Node& node);
 // nonzero, a tensor of indices for each dimension.
 void import_nonzero_by_dimension(Importer& importer, const Node& node);
+// The argument `indices`: a tensor for each dimension, or a mask for several; null: none.
+std::vector<Value*> index_values(const Node& node);
 // index by masks among tensors of indices.
 void import_index_by_mask(Importer& importer, const Node& node, int x,
                           const std::vector<int>& indices);

@@ -37,14 +37,9 @@ void import_take_along_dim(Importer& importer, const Node& node) {
 
 // One tensor for each dimension up to the last that has one, or a mask for several; -1: none.
 std::vector<int> given_indices(Importer& importer, const Node& node) {
-  const Argument* given = node.find_argument("indices");
-  std::vector<Value*> values;
-  if (const OptionalTensors* optional = given == nullptr ? nullptr : given->find<OptionalTensors>())
-    values = optional->items;
-  else if (const auto* list = given == nullptr ? nullptr : given->find<std::vector<Value*>>())
-    values = *list;
   std::vector<int> indices;
-  for (Value* value : values) indices.push_back(value == nullptr ? -1 : importer.tensor_of(value));
+  for (Value* value : index_values(node))
+    indices.push_back(value == nullptr ? -1 : importer.tensor_of(value));
   while (!indices.empty() && indices.back() < 0) indices.pop_back();
   return indices;
 }
@@ -105,12 +100,7 @@ void emit_index_put(Steps& s, int x, int values, const std::vector<int>& indices
 int with_masked(Steps& s, int x, int mask, int source) {
   const Sizes sizes = s.sizes(x);
   const int set = s.flatten(s.expand(mask, sizes));
-  const int counted =
-      s.op("cumulative",
-           {
-               set
-  },
-           s.sizes(set), DType::kInt64, {{"dim", int64_t{0}}, {"fn", std::string("sum")}});
+  const int counted = s.running_sum(set);
   const int one = s.filled(DType::kInt64, {}, 1), zero = s.filled(DType::kInt64, {}, 0);
   // where nothing is taken, the first, which is there even if the source has no element
   const int place = s.where(set, s.sub(counted, one), zero);
@@ -341,6 +331,14 @@ constexpr ImportRow kIndexingRows[] = {
 };
 
 }  // namespace
+
+std::vector<Value*> index_values(const Node& node) {
+  const Argument* given = node.find_argument("indices");
+  if (given == nullptr) return {};
+  if (const OptionalTensors* optional = given->find<OptionalTensors>()) return optional->items;
+  const auto* list = given->find<std::vector<Value*>>();
+  return list == nullptr ? std::vector<Value*>() : *list;
+}
 
 std::span<const ImportRow> indexing_import_rows() { return kIndexingRows; }
 

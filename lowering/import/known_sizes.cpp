@@ -10,6 +10,7 @@
 #include "core/ops/memory.h"
 #include "core/passes/fold_input_free.h"
 #include "core/passes/put_number.h"
+#include "lowering/import/importer.h"
 #include "lowering/import/size.h"
 
 namespace octet {
@@ -138,13 +139,9 @@ class Selections {
   }
 
   void index(Node& node) {
-    const Argument* given = node.find_argument("indices");
-    const OptionalTensors* optional = given == nullptr ? nullptr : given->find<OptionalTensors>();
-    const auto* list = given == nullptr ? nullptr : given->find<std::vector<Value*>>();
-    if (optional == nullptr && list == nullptr) return;
     OptionalTensors wanted;
     std::optional<int64_t> count;
-    for (Value* value : optional != nullptr ? optional->items : *list) {
+    for (Value* value : index_values(node)) {
       const Tensor* mask = fixed(value, DType::kBool);
       if (mask == nullptr || mask->shape().empty()) {
         wanted.items.push_back(value);

@@ -100,24 +100,6 @@ void import_logcumsumexp(Importer& importer, const Node& node) {
 
 // ---- one of the sorted
 
-struct Sorted {
-  int values, indices;
-  int64_t dim;
-};
-
-Sorted sorted_along(Importer& importer, Steps& s, const Node& node, int x, int64_t dim) {
-  Sorted sorted{-1, -1, static_cast<int64_t>(s.dim_of(x, dim))};
-  sorted.values =
-      s.op("sort",
-           {
-               x
-  },
-           s.sizes(x), s.dtype(x), {{"dim", sorted.dim}, {"descending", false}, {"stable", true}});
-  sorted.indices = importer.add_intermediate(node.name() + "_order", DType::kInt64, s.sizes(x));
-  importer.program().ops.back().outputs.push_back(sorted.indices);
-  return sorted;
-}
-
 // The elements at `place`, int64 and 1 along the dimension.
 void give_sorted(Steps& s, const Node& node, const Sorted& sorted, int place) {
   const auto taken = [&](int x) {
@@ -143,7 +125,7 @@ int along_or_flat(Steps& s, const Node& node, int x) {
 void import_kthvalue(Importer& importer, const Node& node) {
   Steps s(importer, node);
   const int x = s.at_least_1d(s.self());
-  const Sorted sorted = sorted_along(importer, s, node, x, node.int_or("dim", -1));
+  const Sorted sorted = sorted_along(s, node, x, node.int_or("dim", -1));
   Sizes one = s.sizes(x);
   one[static_cast<size_t>(sorted.dim)] = 1;
   const int place = s.indices({node.int_or("k", 1) - 1}, std::vector<int64_t>(s.rank(x), 1));
@@ -160,7 +142,7 @@ void import_median(Importer& importer, const Node& node) {
   if (!size.is_number() || size.number() < 1)
     return importer.refuse(node, "along a dimension that is empty or whose size is not fixed");
   const int64_t count = size.number();
-  const Sorted sorted = sorted_along(importer, s, node, x, dim);
+  const Sorted sorted = sorted_along(s, node, x, dim);
   const int missing = s.reduce("sum", s.compare("ne", x, x), {sorted.dim}, true, DType::kInt64);
   const int middle = s.filled(DType::kInt64, {}, static_cast<double>((count - 1) / 2));
   const int all = s.filled(DType::kInt64, {}, static_cast<double>(count));
@@ -244,6 +226,20 @@ constexpr ImportRow kOrderRows[] = {
 
 void import_arg_reduce(Importer& importer, const Node& node, const char* function, Value* value) {
   emit_arg_reduce(importer, node, function, value);
+}
+
+Sorted sorted_along(Steps& s, const Node& node, int x, int64_t dim) {
+  Sorted sorted{-1, -1, static_cast<int64_t>(s.dim_of(x, dim))};
+  sorted.values =
+      s.op("sort",
+           {
+               x
+  },
+           s.sizes(x), s.dtype(x), {{"dim", sorted.dim}, {"descending", false}, {"stable", true}});
+  Importer& importer = s.importer();
+  sorted.indices = importer.add_intermediate(node.name() + "_order", DType::kInt64, s.sizes(x));
+  importer.program().ops.back().outputs.push_back(sorted.indices);
+  return sorted;
 }
 
 std::span<const ImportRow> order_import_rows() { return kOrderRows; }

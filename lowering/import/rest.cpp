@@ -82,28 +82,20 @@ class Split {
       if (!has_symbol(program, size.symbol.name)) names_.insert(size.symbol.name);
   }
 
-  // Returns whether something was cut.
-  bool run() {
+  Program run() {
     sort_ops();
-    const bool wants_rest = std::any_of(program_.ops.begin(), program_.ops.end(),
-                                        [](const ProgramOp& op) { return op.kind == kFirstRows; });
-    if (!wants_rest) return false;
     for (int index : program_.results())
       if (is_behind(index) && std::find(results_.begin(), results_.end(), index) == results_.end())
         results_.push_back(index);
     make_body();
     make_front();
-    return true;
+    return std::move(front_.program);
   }
-
-  Program take_front() { return std::move(front_.program); }
 
  private:
   bool is_behind(int index) const { return index >= 0 && is_behind_[static_cast<size_t>(index)]; }
 
-  bool depends_on_counts(const ProgramOp& op) const {
-    if (std::any_of(op.inputs.begin(), op.inputs.end(), [&](int i) { return is_behind(i); }))
-      return true;
+  bool has_counted_size(const ProgramOp& op) const {
     std::set<std::string> names;
     for (const auto& [key, sizes] : op.sizes) add_symbols(names, sizes);
     for (int index : op.outputs) add_symbols(names, program_.tensor(index).sizes);
@@ -117,7 +109,7 @@ class Split {
       const bool reads_behind = std::any_of(op.inputs.begin(), op.inputs.end(),
                                             [&](int index) { return is_behind(index); });
       const bool is_cut = op.kind == kFirstRows && !reads_behind;
-      if (!is_cut && !depends_on_counts(op)) {
+      if (!is_cut && !reads_behind && !has_counted_size(op)) {
         before_.push_back(i);
         continue;
       }
@@ -300,8 +292,9 @@ class Split {
 }  // namespace
 
 Program split_at_counts(Program program, const std::vector<CountedSize>& counted, size_t depth) {
-  Split split(program, counted, depth);
-  return split.run() ? split.take_front() : std::move(program);
+  const bool counts = std::any_of(program.ops.begin(), program.ops.end(),
+                                  [](const ProgramOp& op) { return op.kind == kFirstRows; });
+  return counts ? Split(program, counted, depth).run() : std::move(program);
 }
 
 }  // namespace octet

@@ -120,12 +120,16 @@ int Steps::numbers(const SizeExpr& size) {
     return slice(indices(values, {count}), 0, 0, size);
   }
   const int ones = expand(filled(DType::kInt64, {1}, 1), {size});
-  const int counted = op("cumulative",
-                         {
-                             ones
-  },
-                         {size}, DType::kInt64, {{"dim", int64_t{0}}, {"fn", std::string("sum")}});
+  const int counted = running_sum(ones);
   return sub(counted, number(1, counted));
+}
+
+int Steps::running_sum(int x) {
+  return op("cumulative",
+            {
+                x
+  },
+            sizes(x), DType::kInt64, {{"dim", int64_t{0}}, {"fn", std::string("sum")}});
 }
 
 int Steps::number(double value, int like) { return filled(dtype(like), {}, value); }
@@ -237,11 +241,13 @@ int Steps::reshape(int x, const Sizes& wanted) {
   return sizes(x) == wanted ? x : op("reshape", {x}, wanted, dtype(x));
 }
 
-int Steps::flatten(int x) {
+SizeExpr element_count(const Sizes& sizes) {
   SizeExpr count = 1;
-  for (const SizeExpr& size : sizes(x)) count = count * size;
-  return reshape(x, {count});
+  for (const SizeExpr& size : sizes) count = count * size;
+  return count;
 }
+
+int Steps::flatten(int x) { return reshape(x, {element_count(sizes(x))}); }
 
 int Steps::permute(int x, const std::vector<int64_t>& dims) {
   if (std::is_sorted(dims.begin(), dims.end())) return x;

@@ -84,6 +84,7 @@ class Steps {
   // ---- reductions; no dims: all of them
   int reduce(const char* function, int x, std::vector<int64_t> dims, bool keepdim,
              std::optional<DType> dtype = std::nullopt);
+  int running_sum(int x);  // of elements in a row, i64
   int mean(int x, std::vector<int64_t> dims, bool keepdim = true);
 
   // ---- products
@@ -130,8 +131,17 @@ SliceRange slice_range(Importer& importer, const Node& node, const SizeExpr& siz
 // The index of select or select_scatter, counted from the front.
 SizeExpr select_place(Importer& importer, const Node& node, const SizeExpr& size);
 
+SizeExpr element_count(const Sizes& sizes);
 // The shape that both broadcast to; a size that depends on symbols wins over 1 only.
 Sizes broadcast(const Sizes& a, const Sizes& b);
+
+// order.cpp: x in ascending order along a dimension, equal elements as they stand, and where each
+// comes from.
+struct Sorted {
+  int values, indices;
+  int64_t dim;
+};
+Sorted sorted_along(Steps& s, const Node& node, int x, int64_t dim);
 
 // places.cpp: `base` with `written` in the place of its aten.diagonal `view`; -1 when its size is
 // not fixed.

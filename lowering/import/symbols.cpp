@@ -26,6 +26,11 @@ SizeExpr Importer::dim_formula(const Dim& dim, const Value& value) const {
   return dim.is_symbolic() ? formula_of(dim.expr, value) : SizeExpr(dim.value);
 }
 
+RangeConstraint Importer::range_of(const std::string& symbol) const {
+  const auto range = graph_.range_constraints.find(symbol);
+  return range == graph_.range_constraints.end() ? RangeConstraint{} : range->second;
+}
+
 void Importer::import_inputs() {
   for (const GraphInput& input : graph_.inputs()) {
     if (input.kind == InputKind::kConstant) program_.inputs.push_back(-1);
@@ -106,9 +111,7 @@ void Importer::declare_symbols() {
       program_.symbols.push_back(*known);
       continue;
     }
-    const auto range = graph_.range_constraints.find(name);
-    const RangeConstraint limits =
-        range == graph_.range_constraints.end() ? RangeConstraint{} : range->second;
+    const RangeConstraint limits = range_of(name);
     program_.symbols.push_back({name, std::max<int64_t>(limits.min.value_or(0), 0),
                                 std::min(limits.max.value_or(kLargestSize), kLargestSize), 0});
   }
@@ -193,12 +196,14 @@ bool Importer::refuse_open_ends(const Node& node) {
   return refuse_new_sizes(node);
 }
 
+std::string Importer::find_new_symbol(const Value& value) const {
+  return find_symbol(*this, value, [&](const std::string& name) { return !is_known(name); });
+}
+
 bool Importer::refuse_new_sizes(const Node& node) {
-  const auto is_new = [&](const std::string& name) { return !hints_.contains(name); };
   std::set<std::string> told;
   for (const Value* value : node.outputs())
-    if (const std::string name = find_symbol(*this, *value, is_new);
-        !name.empty() && told.insert(name).second)
+    if (const std::string name = find_new_symbol(*value); !name.empty() && told.insert(name).second)
       refuse_size(node, name);
   mark_open_ends(node);
   return !told.empty();
@@ -214,17 +219,14 @@ void Importer::refuse_size(const Node& node, const std::string& name) {
 }
 
 bool Importer::has_new_size(const Node& node) const {
-  const auto is_new = [&](const std::string& name) { return !hints_.contains(name); };
   const std::vector<Value*> values = node.outputs();
-  return std::any_of(values.begin(), values.end(), [&](const Value* value) {
-    return !find_symbol(*this, *value, is_new).empty();
-  });
+  return std::any_of(values.begin(), values.end(),
+                     [&](const Value* value) { return !find_new_symbol(*value).empty(); });
 }
 
 void Importer::mark_open_ends(const Node& node) {
-  const auto is_new = [&](const std::string& name) { return !hints_.contains(name); };
   for (const Value* value : node.outputs())
-    for (std::string name; !(name = find_symbol(*this, *value, is_new)).empty();) {
+    for (std::string name; !(name = find_new_symbol(*value)).empty();) {
       undecided_.insert(name);
       hints_[name] = 1;
     }
@@ -243,13 +245,8 @@ std::optional<int64_t> fixed_size(Importer& importer, const Node& node, int x, s
 
 int64_t Importer::greatest(const SizeExpr& size) const {
   if (size.is_number()) return size.number();
-  if (size.steps().size() != 1) return -1;
-  for (const ShapeSymbol& symbol : program_.symbols)
-    if (symbol.name == size.steps()[0].symbol && symbol.max < kLargestSize) return symbol.max;
-  for (const CountedSize& counted : counted_)
-    if (counted.symbol.name == size.steps()[0].symbol && counted.symbol.max < kLargestSize)
-      return counted.symbol.max;
-  return -1;
+  const int64_t most = size.steps().size() == 1 ? most_of(size) : kLargestSize;
+  return most < kLargestSize ? most : -1;
 }
 
 int Importer::add_intermediate(const std::string& name, DType dtype, const Sizes& sizes) {

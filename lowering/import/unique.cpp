@@ -12,15 +12,15 @@ namespace {
 
 constexpr int64_t kMostColumns = 64;  // of slices that are put in order
 
-Attributes first_dim(const char* key, const char* value) {
+Attributes reducing(const char* how) {
   return {
-      {"dim", int64_t{0}        },
-      {key,   std::string(value)}
+      {"dim",    int64_t{0}      },
+      {"reduce", std::string(how)}
   };
 }
 
-int zeros(Steps& s, const Sizes& sizes) {
-  return s.expand(s.filled(DType::kInt64, std::vector<int64_t>(sizes.size(), 1), 0), sizes);
+int everywhere(Steps& s, int64_t number, const Sizes& size) {
+  return s.expand(s.indices({number}, {1}), size);
 }
 
 // Elements or rows, equal ones side by side.
@@ -50,34 +50,18 @@ void give_unique(Steps& s, const Node& node, const Ordered& given, size_t dim, c
   const std::vector<Value*> results = node.outputs();
   s.give(results[0], form(s.op("index", {given.x, at}, sizes, s.dtype(given.x))));
   if (results.size() < 2) return;
-  const int sum =
-      s.op("cumulative", {changes}, s.sizes(changes), DType::kInt64, first_dim("fn", "sum"));
-  const int which = s.sub(sum, s.filled(DType::kInt64, {}, 1));
+  const int which = s.sub(s.running_sum(changes), s.filled(DType::kInt64, {}, 1));
   if (!results[1]->is_unused()) {
     const int back = given.order < 0
                          ? which
-                         : s.op("scatter", {zeros(s, s.sizes(which)), given.order, which},
-                                s.sizes(which), DType::kInt64, first_dim("reduce", "none"));
+                         : s.op("scatter", {everywhere(s, 0, s.sizes(which)), given.order, which},
+                                s.sizes(which), DType::kInt64, reducing("none"));
     s.give(results[1], s.reshape(back, shape));
   }
   if (results.size() < 3 || results[2]->is_unused()) return;
-  const int ones = s.expand(s.filled(DType::kInt64, {1}, 1), s.sizes(which));
-  s.give(results[2], s.op("scatter", {zeros(s, s.sizes(at)), which, ones}, s.sizes(at),
-                          DType::kInt64, first_dim("reduce", "sum")));
-}
-
-// The positions in ascending order of elements in a row, equal ones as they stand.
-Ordered ordered(Steps& s, const Node& node, int x) {
-  Attributes attributes = {
-      {"dim",        int64_t{0}},
-      {"descending", false     },
-      {"stable",     true      }
-  };
-  Ordered result;
-  result.x = s.op("sort", {x}, s.sizes(x), s.dtype(x), std::move(attributes));
-  result.order = s.importer().add_intermediate(node.name() + "_order", DType::kInt64, s.sizes(x));
-  s.importer().program().ops.back().outputs.push_back(result.order);
-  return result;
+  const int ones = everywhere(s, 1, s.sizes(which));
+  s.give(results[2], s.op("scatter", {everywhere(s, 0, s.sizes(at)), which, ones}, s.sizes(at),
+                          DType::kInt64, reducing("sum")));
 }
 
 // Rows in the order of their first elements, equal ones in that of their second, and so on.
@@ -86,7 +70,7 @@ Ordered ordered_rows(Steps& s, const Node& node, int x, int64_t columns) {
   const Sizes length = {s.sizes(x)[0]};
   for (int64_t c = columns - 1; c >= 0; --c) {
     const int keys = s.op("index", {column(s, x, c), result.order}, length, s.dtype(x));
-    const int order = ordered(s, node, keys).order;
+    const int order = sorted_along(s, node, keys, 0).indices;
     result.order = s.op("index", {result.order, order}, length, DType::kInt64);
   }
   result.x = s.op("index", {x, result.order}, s.sizes(x), s.dtype(x));
@@ -106,8 +90,12 @@ void give_unique_elements(Importer& importer, const Node& node, bool is_sorted) 
   Steps s(importer, node);
   const int self = s.operand("self"), x = s.flatten(self);
   if (is_empty(s.sizes(self))) return refuse_form(importer, node, "is of no elements");
-  give_unique(s, node, is_sorted ? Ordered{x} : ordered(s, node, x), 0, s.sizes(self),
-              [](int values) { return values; });
+  Ordered given{x};
+  if (!is_sorted) {
+    const Sorted sorted = sorted_along(s, node, x, 0);
+    given = {sorted.values, sorted.indices};
+  }
+  give_unique(s, node, given, 0, s.sizes(self), [](int values) { return values; });
 }
 
 void give_unique_slices(Importer& importer, const Node& node, bool is_sorted) {
@@ -127,8 +115,7 @@ void give_unique_slices(Importer& importer, const Node& node, bool is_sorted) {
     back.push_back(d == dim ? 0 : static_cast<int64_t>(d < dim ? d + 1 : d));
   const int moved = s.permute(self, first);
   Sizes shape = s.sizes(moved);
-  SizeExpr columns = 1;
-  for (size_t d = 1; d < shape.size(); ++d) columns = columns * shape[d];
+  const SizeExpr columns = element_count(std::vector<SizeExpr>(shape.begin() + 1, shape.end()));
   if (is_empty(shape) || !columns.is_number() || (!is_sorted && columns.number() > kMostColumns))
     return refuse_form(importer, node, "is of no elements, or of slices of more than 64");
   const int rows = s.reshape(moved, {shape[0], columns});
@@ -163,7 +150,7 @@ void import_repeat_interleave(Importer& importer, const Node& node) {
   const int repeats =
       s.expand(s.at_least_1d(s.cast(s.operand("repeats"), DType::kInt64)), {length});
   if (is_empty({length})) return refuse_form(importer, node, "is of no elements");
-  const int ends = s.op("cumulative", {repeats}, {length}, DType::kInt64, first_dim("fn", "sum"));
+  const int ends = s.running_sum(repeats);
   const SizeExpr size = importer.new_size(node, dim);
   const int count = s.reshape(s.slice(ends, 0, length - 1, 1), Sizes{});
   if (importer.first_numbers(node, count, size) < 0) return;

@@ -31,6 +31,7 @@ struct Sizing {
 
   Sizing(const SymbolValues& given, std::vector<ShapeSymbol> left)
       : values(given), open(std::move(left)) {
+    if (open.empty()) return;
     for (const auto& [name, value] : values) known.emplace(name, value);
     for (const ShapeSymbol& symbol : open) {
       values[symbol.name] = symbol.hint;

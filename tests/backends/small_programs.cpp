@@ -381,4 +381,18 @@ std::string error_of(const std::function<void()>& action) {
   return "no Error";
 }
 
+std::string fault_of(Program program, const std::function<void(Program&)>& change) {
+  change(program);
+  try {
+    verify(program);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+std::vector<float> floats_of(const Tensor& tensor) {
+  return {tensor.data<float>(), tensor.data<float>() + tensor.numel()};
+}
+
 }  // namespace octet

@@ -50,5 +50,9 @@ std::string artifact_bytes(const Program& program);
 
 // The text of the Error that the action throws, "no Error" otherwise.
 std::string error_of(const std::function<void()>& action);
+// What verify() says of the program behind the change, "none" when it is sound.
+std::string fault_of(Program program, const std::function<void(Program&)>& change);
+
+std::vector<float> floats_of(const Tensor& tensor);
 
 }  // namespace octet

@@ -3,13 +3,11 @@ import unittest
 
 import torch
 import torch.ao.quantization.fx._decomposed  # registers the q/dq ops for torch.export.load
-from support import CommandTest
+from steps_test import StepsTest
 from torch import nn
 from torch._higher_order_ops.map import map as map_rows
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
-
-BACKENDS = ("reference", "onednn", "xnnpack")
 
 
 class CondNet(nn.Module):
@@ -146,26 +144,7 @@ CASES = {
 }
 
 
-class BranchesAndLoops(CommandTest):
-    def in_torch(self, name, steps):
-        module = torch.export.load(self.path(name)).module()
-        with torch.no_grad():
-            outputs = [module(*step) for step in steps]
-        return [[tensor.clone() for tensor in (output if isinstance(output, (tuple, list)) else [output])] for output in outputs]
-
-    def check(self, source, steps, share, *options, backends=BACKENDS):
-        want = self.in_torch(source, steps)
-        self.save("steps.pt", steps)
-        for backend in backends:
-            with self.subTest(backend=backend, source=source):
-                self.octet("lower", self.path(source), "--backend", backend, "--output", self.path("m.octet"), *options)
-                self.octet("run", self.path("m.octet"), "--steps", "--inputs", self.path("steps.pt"), "--outputs", self.path("y.pt"))
-                for got, theirs in zip(torch.load(self.path("y.pt"), weights_only=True), want, strict=True):
-                    for a, b in zip(got, theirs, strict=True):
-                        self.assertEqual(a.dtype, b.dtype)
-                        atol = max(b.abs().max().item(), 0.1) / share if b.is_floating_point() else 0
-                        torch.testing.assert_close(a, b, rtol=0, atol=atol)
-
+class BranchesAndLoops(StepsTest):
     def check_case(self, name):
         net, make = CASES[name]
         steps = batches(make)

@@ -3,11 +3,10 @@ import unittest
 
 import torch
 import torch.ao.quantization.fx._decomposed  # registers the q/dq ops for torch.export.load
-from support import CommandTest, Function
+from steps_test import StepsTest
+from support import Function
 from torch import nn
 from torch._higher_order_ops.while_loop import while_loop
-
-BACKENDS = ("reference", "onednn", "xnnpack")
 
 
 class Selected(nn.Module):
@@ -115,26 +114,7 @@ FUNCTIONS = {
 }
 
 
-class SizesOfARun(CommandTest):
-    def in_torch(self, name, steps):
-        module = torch.export.load(self.path(name)).module(check_guards=False)
-        with torch.no_grad():
-            outputs = [module(*step) for step in steps]
-        return [[tensor.clone() for tensor in (output if isinstance(output, (tuple, list)) else [output])] for output in outputs]
-
-    def check(self, source, steps, share=1e5, backends=BACKENDS, like=None):
-        want = self.in_torch(like or source, steps)
-        self.save("steps.pt", steps)
-        for backend in backends:
-            with self.subTest(backend=backend, source=source):
-                self.octet("lower", self.path(source), "--backend", backend, "--output", self.path("m.octet"))
-                self.octet("run", self.path("m.octet"), "--steps", "--inputs", self.path("steps.pt"), "--outputs", self.path("y.pt"))
-                for got, theirs in zip(torch.load(self.path("y.pt"), weights_only=True), want, strict=True):
-                    for a, b in zip(got, theirs, strict=True):
-                        self.assertEqual((a.dtype, a.shape), (b.dtype, b.shape))
-                        atol = max(b.abs().max().item() if b.numel() else 0, 0.1) / share if b.is_floating_point() else 0
-                        torch.testing.assert_close(a, b, rtol=0, atol=atol)
-
+class SizesOfARun(StepsTest):
     def steps(self, make):
         steps = []
         for seed in (1, 0, 3, 2):  # of a mask: some, none, few, all

@@ -24,10 +24,6 @@ Tensor number(int64_t value) {
   return Tensor::from<int64_t>(DType::kInt64, {}, std::vector<int64_t>{value});
 }
 
-std::vector<float> floats_of(const Tensor& tensor) {
-  return {tensor.data<float>(), tensor.data<float>() + tensor.numel()};
-}
-
 std::vector<float> times(const Tensor& tensor, float factor) {
   std::vector<float> values = floats_of(tensor);
   for (float& value : values) value *= factor;
@@ -35,14 +31,7 @@ std::vector<float> times(const Tensor& tensor, float factor) {
 }
 
 std::string fault(const std::function<void(Program&)>& change) {
-  Program program = with_bodies("reference");
-  change(program);
-  try {
-    verify(program);
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "none";
+  return fault_of(with_bodies("reference"), change);
 }
 
 ProgramTensor& body_input(Program& program, size_t body, size_t input) {

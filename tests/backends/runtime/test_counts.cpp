@@ -24,10 +24,6 @@ Tensor mask_of(std::vector<int> set) {
   return mask;
 }
 
-std::vector<float> floats_of(const Tensor& tensor) {
-  return {tensor.data<float>(), tensor.data<float>() + tensor.numel()};
-}
-
 // Twice the rows of x where the mask is set, then their sum.
 std::vector<std::vector<float>> wanted(const Tensor& x, const Tensor& mask) {
   std::vector<float> rows, sum(3, 0);
@@ -51,14 +47,7 @@ void check_run(Session& session, const std::vector<int>& set) {
 }
 
 std::string fault(const std::function<void(Program&)>& change) {
-  Program program = counted_rows("reference");
-  change(program);
-  try {
-    verify(program);
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "none";
+  return fault_of(counted_rows("reference"), change);
 }
 
 }  // namespace

@@ -16,10 +16,6 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-std::vector<float> floats_of(const Tensor& tensor) {
-  return {tensor.data<float>(), tensor.data<float>() + tensor.numel()};
-}
-
 Tensor filled(float value) {
   return Tensor::from<float>(DType::kFloat32, {2, 3}, std::vector<float>(6, value));
 }
