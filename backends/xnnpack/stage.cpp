@@ -29,6 +29,18 @@ OutputRange post_range_of(const ProgramOp& op) {
           static_cast<float>(op.find_real("post_max").value_or(infinity))};
 }
 
+OutputRange quantized_range_of(const Program& program, const ProgramOp& op) {
+  const auto real = [&](const char* key, float fallback) {
+    const int64_t* end = op.find<int64_t>(key);
+    if (end == nullptr) return fallback;
+    const TensorQParams& qparams = *program.output(op).qparams;
+    return static_cast<float>(double{qparams.scale[0]} *
+                              static_cast<double>(*end - qparams.zero_point[0]));
+  };
+  const float infinity = std::numeric_limits<float>::infinity();
+  return {real("quant_min", -infinity), real("quant_max", infinity)};
+}
+
 StageBuilder::StageBuilder(const Program& program, const Stage& stage)
     : program_(program), stage_(stage) {
   uint32_t next = 0;
