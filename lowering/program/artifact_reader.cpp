@@ -191,6 +191,8 @@ StoredConstant read_stored(const OpenArtifact& source, const ProgramTensor& tens
   }
   const std::string fault = find_fault(stored);
   if (!fault.empty()) fail(source, tensor.name, fault);
+  if (!has_finite_scales(stored))
+    fail(source, tensor.name, "has a scale or zero point that is no finite number");
   return stored;
 }
 

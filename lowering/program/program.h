@@ -297,8 +297,9 @@ struct Program {
 //           stride=[2,2] post_min=0 post_max=6
 std::string to_text(const Program& program);
 
-// Throws InternalError when indices, shapes or the order of definitions are inconsistent. depth: in
-// how many programs it stands as a body.
+// Throws InternalError when indices, shapes or the order of definitions are inconsistent, a scale
+// is no positive number, or an op has an attribute that its kind lacks. depth: in how many programs
+// it stands as a body.
 void verify(const Program& program, size_t depth = 0);
 
 }  // namespace octet
