@@ -1,5 +1,5 @@
-// Ranges narrower than their dtype, drawn at random: every op that quantizes clamps to them on every
-// backend.
+// Ranges narrower than their dtype, drawn at random: every op that quantizes clamps to them on
+// every backend.
 #include <random>
 
 #include <fmt/format.h>
