@@ -249,7 +249,7 @@ void convert_graph(ObservedGraph& observed, Graph& graph, const ConvertOptions& 
       {
           {"insert_qdq", [&] { Converter(observed, graph, options, report).run(); }},
           {"duplicate_dequantize",
-           [&] { return duplicate_dequantize(graph, observed.annotations); }},
+           [&] { return duplicate_dequantize(graph, observed.annotations, options.compat); }},
           {"port_metadata", [&] { port_qdq_metadata(graph, observed.annotations); }},
           {"fold_mutable_buffers",
            [&] { return fold_quantize_into_mutable_buffers(graph, report); },

@@ -83,6 +83,45 @@ class InPlace(nn.Module):
         return x.relu_()
 
 
+class TwoConvs(nn.Module):
+    def __init__(self, shape):
+        super().__init__()
+        self.first = nn.Conv2d(3, 8, 3)
+        self.second = nn.Conv2d(8, 4, 1)
+
+
+class SliceScaled(TwoConvs):
+    def forward(self, x):
+        y = self.first(x)
+        y[:, :4] *= 0.25
+        return self.second(y)
+
+
+class SelectFilled(TwoConvs):
+    def forward(self, x):
+        y = self.first(x)
+        y[:, 0] = 3
+        return self.second(y)
+
+
+class OldName(TwoConvs):
+    def forward(self, x):
+        y = self.first(x)
+        return self.second(y.relu_() * 2 + y)
+
+
+class ReadView(TwoConvs):
+    def forward(self, x):
+        y = self.first(x)
+        view = y.flatten(2)
+        y.mul_(0.25)
+        return self.second(view.unflatten(2, (4, 4)))
+
+
+def images():
+    return (torch.randn(1, 3, 6, 6),)
+
+
 def tokens():
     return (torch.randn(2, 4),)
 
@@ -98,7 +137,11 @@ MODELS = {
     "slice_copy": (SliceCopy, (6, 4), tokens),
     "copy_back": (CopyBack, (2, 4), tokens),
     "copy_of_tanh": (CopyOfTanh, (2, 4), tokens),
-    "in_place": (InPlace, (), lambda: (torch.randn(1, 3, 6, 6),)),
+    "in_place": (InPlace, (), images),
+    "slice_scaled": (SliceScaled, (), images),
+    "select_filled": (SelectFilled, (), images),
+    "old_name": (OldName, (), images),
+    "read_view": (ReadView, (), images),
 }
 
 
