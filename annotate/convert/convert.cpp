@@ -47,6 +47,10 @@ class Converter {
     Value* result = input;
     if (const AffineObserver* affine = find_affine_observer(observer)) {
       result = add_affine_pair(graph_, point, input, *affine);
+      if (result == input)
+        report_.note(
+            fmt::format("convert: {} stays float: a scale for each element would change nothing",
+                        subject_of_point(point)));
     } else if (observer.args().is_dynamic) {
       result = add_dynamic(point, input, observer);
     } else if (observer.args().dtype == DType::kFloat16) {
