@@ -168,9 +168,14 @@ bool has_equal_strides(const TensorMeta& meta, const std::vector<int64_t>& strid
   return true;
 }
 
+// Open sizes by those of the export: whether a tensor is contiguous is the same at others.
+bool has_values(const std::vector<Dim>& dims) {
+  return std::all_of(dims.begin(), dims.end(), [](const Dim& dim) { return dim.value >= 0; });
+}
+
 // reshape, flatten and contiguous copy what is not contiguous, if its strides ask for it.
 Sharing sharing_by_strides(const Node& view, const TensorMeta& base, const TensorMeta& result) {
-  if (!base.is_static()) return Sharing::kUnknown;
+  if (!has_values(base.sizes) || !has_values(base.strides)) return Sharing::kUnknown;
   const std::vector<int64_t> shape = base.shape(), contiguous = contiguous_strides(shape);
   if (base.strides.size() != shape.size()) return Sharing::kView;  // unknown
   std::vector<int64_t> strides;
@@ -179,7 +184,7 @@ Sharing sharing_by_strides(const Node& view, const TensorMeta& base, const Tenso
     return has_equal_strides(result, strides) ? Sharing::kView : Sharing::kCopy;
   if (has_equal_strides(base, contiguous)) return Sharing::kView;
   if (view.is("aten.contiguous") || view.is("aten.ravel")) return Sharing::kCopy;
-  if (!result.is_static()) return Sharing::kUnknown;
+  if (!has_values(result.sizes)) return Sharing::kUnknown;
   return at::detail::computeStride(shape, strides, result.shape()) ? Sharing::kView
                                                                    : Sharing::kCopy;
 }

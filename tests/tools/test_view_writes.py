@@ -136,6 +136,12 @@ def views_of_views(y):
     return corner * 1, rows * 1
 
 
+def views_of_views_of_rows(y):
+    rows = y.flatten(2).permute(0, 2, 1)[:, :4]
+    y.mul_(0.1)
+    return rows * 1, y * 1
+
+
 OWN_COPIES = (cast_then_written, cast_written, contiguous_copy, channels_last_copy, contiguous_view, reshape_copy, reshape_view, flatten_view,
               views_of_views)
 
@@ -172,6 +178,17 @@ class ViewWrites(CommandTest):
                 for want, got in zip(OwnCopy(function)(x), self.run_file("f.octet"), strict=True):
                     torch.testing.assert_close(got, want, rtol=0, atol=1e-5)
 
+    def test_so_do_those_of_open_sizes(self):
+        batch = torch.export.Dim("batch", min=2, max=64)
+        x = torch.randn(5, 3, 6, 6)
+        self.save("x.pt", (x,))
+        for function in (cast_written, contiguous_copy, contiguous_view, views_of_views_of_rows):
+            with self.subTest(function.__name__):
+                self.export(OwnCopy(function), torch.randn(3, 3, 6, 6), dynamic_shapes=({0: batch},))
+                self.octet("lower", self.path("model.pt2"), "--backend", "reference", "--output", self.path("f.octet"))
+                for want, got in zip(OwnCopy(function)(x), self.run_file("f.octet"), strict=True):
+                    torch.testing.assert_close(got, want, rtol=0, atol=1e-5)
+
     def test_the_smallest_linear_layers_run_in_pytorch_with_scales_at_run_time(self):
         for sizes, shape in (((1, 4), (3, 1)), ((1, 1), (3, 1)), ((4, 1), (3, 4)), ((1, 4), (1, 1)), ((8, 4), (1, 8)), ((1, 4), (1,)), ((8, 4), (8,)),
                              ((1, 4), (2, 3, 1)), ((1, 1), (1, 1, 1)), ((8, 1), (2, 1, 8))):
@@ -188,7 +205,7 @@ class ViewWrites(CommandTest):
                     self.octet("lower", self.path("q.pt2"), "--backend", backend, "--output", self.path("q.octet"))
                     self.assertGreater(sqnr(got, self.run_file("q.octet")[0]), 60)
 
-    def test_so_do_those_of_open_batches(self):
+    def test_the_smallest_linear_layers_of_open_batches_run_in_pytorch(self):
         torch.manual_seed(0)
         linear = nn.Linear(1, 4).requires_grad_(False).eval()
         batch = torch.export.Dim("batch", min=1, max=64)
