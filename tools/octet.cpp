@@ -13,6 +13,7 @@
 #include "core/passes/pass.h"
 #include "tools/commands/command.h"
 #include "tools/common/messages.h"
+#include "tools/common/output_names.h"
 #include "tools/common/signals.h"
 #include "tools/processes/processes.h"
 
@@ -47,6 +48,9 @@ int main(int argc, char** argv) {
   for (CLI::App* command : app.get_subcommands({}))
     command->add_flag_callback(
         "--quiet", [] { octet::set_quiet(true); }, "Say nothing on stderr but warnings and errors");
+  app.parse_complete_callback([&app] {  // in front of the subcommand's callback
+    for (const CLI::App* command : app.get_subcommands()) octet::check_outputs(*command);
+  });
   octet::clean_up_on_signals(!octet::is_one_of_several());
   octet::register_torch_backend();
   try {

@@ -1,5 +1,6 @@
 """Quantizes and lowers: the compiled part of octet."""
 
+from collections.abc import Sequence
 import os
 import pathlib
 from typing import Any
@@ -128,10 +129,13 @@ def load(path: str | os.PathLike, *, threads: int | None = None, memory_limit: i
     memory_limit: bytes that inputs, outputs, states and intermediates may take; 0: what there is.
     loop_limit: how often a loop may run its body in one call; 0: without limit.
     cached_shapes: of a program with open sizes: how many sets of sizes stay compiled.
-    cache_folder: where packed weights are kept for the next start (oneDNN).
+    cache_folder: where packed weights are kept for the next start (oneDNN); one that others may write
+        is not used.
     verify: compares all bytes with the checksum in the file.
     Raises Error when the file is missing, damaged or of a backend that is not here.
     """
+
+def write_text(path: str | os.PathLike, text: str, sources: Sequence[str]) -> None: ...
 
 class Graph:
     @staticmethod
@@ -140,6 +144,9 @@ class Graph:
     def write(self, path: str | os.PathLike) -> None: ...
 
     def libraries(self) -> set[str]: ...
+
+    @property
+    def sources(self) -> list[str]: ...
 
     def table(self) -> str: ...
 
@@ -323,6 +330,17 @@ def load_library(path: str | os.PathLike) -> None:
     A library that is loaded already is left as it is, and none is unloaded. Raises Error when the file
     is missing or no library, when its symbols do not resolve, when it was built for another Octet or
     torch, when it registers nothing, or a name that is taken.
+    """
+
+def allow_op(name: str) -> None:
+    """
+    Lets programs call an op that does more than compute, as `--allow-op` of the command does.
+
+    name: of the op, with or without an overload: "aten.from_file". Such ops reach files, the terminal
+        or the state of the process. Without this call, a program that has one raises Error when it is
+        run, calibrated or lowered. Only for programs that you trust; it holds for the whole process.
+
+    Raises Error for a name without a namespace.
     """
 
 def backends() -> list[str]:

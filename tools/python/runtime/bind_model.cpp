@@ -9,6 +9,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "core/base/error.h"
+#include "core/base/output_file.h"
 #include "lowering/program/artifact.h"
 #include "lowering/program/symbols.h"
 #include "tools/python/runtime/arrays.h"
@@ -289,6 +290,7 @@ void bind_files(nb::class_<Model>& type) {
           "save",
           [](const Model& model, const std::filesystem::path& path) {
             const nb::gil_scoped_release release;
+            check_no_input(path, model.sources, "artifact");
             save_program(model.program(), path);
           },
           "path"_a, "Writes the .octet file, whole or not at all. Raises Error when it cannot.")

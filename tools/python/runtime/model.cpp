@@ -48,7 +48,8 @@ Model::Model(Program program, SessionOptions options)
       live_(new Live{Session(program_, options_), {}}) {}
 
 Model::Model(const Model& other, Session session)
-    : bytes_(other.bytes_),
+    : sources(other.sources),
+      bytes_(other.bytes_),
       program_(other.program_),
       options_(other.options_),
       process_(getpid()),

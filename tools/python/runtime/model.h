@@ -33,6 +33,9 @@ class Model {
   const Program& program() const { return program_; }
   const SessionOptions& options() const { return options_; }
 
+  // Files that it was made from, which save() does not replace.
+  std::vector<std::string> sources;
+
   // As Session has them, one at a time. None needs the GIL.
   std::vector<Tensor> run(const std::vector<Tensor>& inputs);
   void reset_states();

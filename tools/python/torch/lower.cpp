@@ -53,6 +53,7 @@ Lowered lower_graph(const GraphHandle& graph, const std::string& backend,
     lowered.notes = report.notes();
     lowered.model =
         std::make_unique<Model>(std::move(program), SessionOptions{.threads = threads.value_or(0)});
+    lowered.model->sources = graph.sources;
     return lowered;
   });
 }
