@@ -72,8 +72,9 @@ typedef struct octet_options {
   /* A folder, made when needed, where packed weights of models on oneDNN are kept for the next
    * octet_load, which then maps them; NULL: nowhere. What is there is an aid alone: when it is
    * missing, damaged, of another CPU, or cannot be written, the model loads as without, and
-   * octet_warning says so. Nobody may cut such a file off while a model uses it. Models whose
-   * file has a checksum, as `octet lower` writes it. */
+   * octet_warning says so. The same holds for a folder or a file that belongs to another user (but
+   * root), or that others may write. Nobody may cut such a file off while a model uses it. Models
+   * whose file has a checksum, as `octet lower` writes it. */
   const char* cache_folder;
   /* how often a loop of the model may run its body in one octet_run, after which that fails; 0:
    * without limit */

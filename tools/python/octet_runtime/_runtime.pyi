@@ -122,7 +122,8 @@ def load(path: str | os.PathLike, *, threads: int | None = None, memory_limit: i
     memory_limit: bytes that inputs, outputs, states and intermediates may take; 0: what there is.
     loop_limit: how often a loop may run its body in one call; 0: without limit.
     cached_shapes: of a program with open sizes: how many sets of sizes stay compiled.
-    cache_folder: where packed weights are kept for the next start (oneDNN).
+    cache_folder: where packed weights are kept for the next start (oneDNN); one that others may write
+        is not used.
     verify: compares all bytes with the checksum in the file.
     Raises Error when the file is missing, damaged or of a backend that is not here.
     """
