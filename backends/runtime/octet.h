@@ -63,8 +63,8 @@ typedef struct octet_options {
   /* 1: the bytes of the file are not compared with its checksum, and only those that are used
    * are read */
   int skip_checksum;
-  /* bytes that inputs, outputs, states and intermediates may take at once; 0: what the machine
-   * has */
+  /* bytes that inputs, outputs, states, intermediates and copies of a constant beyond the first
+   * may take at once; 0: what the machine has */
   uint64_t memory_limit;
   /* of a model with open sizes: how many sets of sizes stay compiled, the last used ones; 0:
    * four */
@@ -143,7 +143,8 @@ OCTET_API size_t octet_arena_bytes(const octet_model* model);
 OCTET_API octet_status octet_bind(octet_model* model, const int64_t* const* shapes);
 
 /* inputs[i], outputs[i]: addresses of octet_input(i).bytes and octet_output(i).bytes bytes,
- * aligned to the element size, outputs apart from each other and from the inputs. After the
+ * aligned to the element size, outputs apart from each other and from the inputs. Of OCTET_BOOL
+ * each byte but 0 is true in inputs, and outputs have 0 and 1. After the
  * first run nothing is allocated for segments of XNNPACK and the reference. */
 OCTET_API octet_status octet_run(octet_model* model, const void* const* inputs,
                                  void* const* outputs);

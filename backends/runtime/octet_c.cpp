@@ -13,6 +13,7 @@
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
 #include "core/base/error.h"
+#include "core/base/printable.h"
 #include "lowering/program/artifact.h"
 #include "lowering/program/symbols.h"
 
@@ -27,6 +28,7 @@ namespace octet {
 namespace {
 
 constexpr int kMostThreads = 1024;
+constexpr size_t kLongestLine = 4000;
 
 thread_local std::string last_error;
 
@@ -75,8 +77,10 @@ octet_status guarded(const Action& action) {
     return OCTET_INTERNAL_ERROR;
   } catch (const std::bad_alloc&) {
     last_error = "memory: there is not enough; use a smaller model or a machine with more";
-  } catch (const std::exception& error) {
+  } catch (const Error& error) {
     last_error = error.what();
+  } catch (const std::exception& error) {  // of the standard library
+    last_error = short_line(error.what(), kLongestLine);
   }
   return OCTET_FAILED;
 }

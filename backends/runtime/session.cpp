@@ -8,9 +8,12 @@
 #include <fmt/format.h>
 
 #include "backends/common/cpu.h"
+#include "backends/reference/scratch.h"
 #include "backends/registry.h"
 #include "backends/runtime/check_program.h"
 #include "backends/runtime/compiled_program.h"
+#include "backends/runtime/memory_need.h"
+#include "core/base/bool_bytes.h"
 #include "core/base/error.h"
 #include "core/base/usable_cpus.h"
 #include "lowering/program/control.h"
@@ -26,10 +29,14 @@ namespace {
 struct Entry {
   SymbolValues values;
   Program program;  // at these values
+  size_t bytes;     // that `compiled` keeps
   CompiledProgram compiled;
 
   Entry(SymbolValues given, Program fixed, const CompileLimits& limits)
-      : values(std::move(given)), program(std::move(fixed)), compiled(program, limits) {}
+      : values(std::move(given)),
+        program(std::move(fixed)),
+        bytes(held_bytes(program)),
+        compiled(program, limits) {}
 };
 
 bool has_shapes(const Program& program, std::span<const int64_t* const> shapes) {
@@ -46,6 +53,12 @@ std::vector<std::string> backends_with_channels_last(const Program& program) {
   for (const std::string& name : backends_of(program))
     if (make_backend(name)->takes_channels_last()) names.push_back(name);
   return names;
+}
+
+void clean_bool_constants(Program& program) {
+  for (ProgramTensor& tensor : program.tensors)
+    if (tensor.is_constant()) tensor.data = with_true_bools(tensor.data);
+  for (Program& body : program.bodies) clean_bool_constants(body);
 }
 
 bool is_empty(const Program& program, const Segment& segment) {
@@ -121,12 +134,17 @@ struct Session::Impl {
   // By position in Program::states: what the next run reads, and where it leaves what they become.
   std::vector<Tensor> states;
   std::vector<Tensor> next_states;
+  std::vector<const void*> checked_inputs;  // of one run
+  reference::ScratchPool scratch;           // of all segments on the reference
+  std::vector<Tensor> bools;                // by input, copies where bytes were neither 0 nor 1
 
   const Program& program() const { return open ? *open : entries.front().program; }
   void compile(SymbolValues values);
+  void make_room(const Program& wanted);
   // At the front. `fixed` is checked.
   void add_entry(SymbolValues values, Program fixed);
   void run(std::span<const void* const> inputs, std::span<void* const> outputs);
+  std::span<const void* const> with_true_bools(std::span<const void* const> inputs);
   void add_states();
   void reset_states();
   void check_tensor(size_t position, const Tensor& tensor) const;
@@ -142,8 +160,20 @@ void Session::Impl::compile(SymbolValues values) {
   verify_at(fixed, values);
   check_runnable(fixed, options.memory_limit, "give inputs of other sizes");
   run_empty_segments_on_reference(fixed);
-  while (entries.size() >= options.cached_shapes) entries.pop_back();
+  make_room(fixed);
   add_entry(std::move(values), std::move(fixed));
+}
+
+// Drops compiled ones, those that were not used for longest first, until this one fits beside them.
+void Session::Impl::make_room(const Program& wanted) {
+  const size_t limit =
+      options.cached_bytes == 0 ? allowed_bytes(options.memory_limit) : options.cached_bytes;
+  size_t bytes = options.cached_bytes == 0 ? peak_bytes(wanted) : held_bytes(wanted);
+  for (const Entry& entry : entries) bytes = saturating_add(bytes, entry.bytes);
+  while (!entries.empty() && (entries.size() >= options.cached_shapes || bytes > limit)) {
+    bytes -= entries.back().bytes;
+    entries.pop_back();
+  }
 }
 
 void Session::Impl::add_entry(SymbolValues values, Program fixed) {
@@ -174,9 +204,30 @@ void Session::Impl::reset_states() {
   }
 }
 
+// The inputs, with copies of bools in place of those that have other bytes than 0 and 1.
+std::span<const void* const> Session::Impl::with_true_bools(std::span<const void* const> inputs) {
+  const Program& bound = entries.front().program;
+  checked_inputs.assign(inputs.begin(), inputs.end());
+  bools.resize(inputs.size());
+  for (size_t i = 0; i < std::min(inputs.size(), bound.inputs.size()); ++i) {
+    if (bound.inputs[i] < 0 || inputs[i] == nullptr) continue;
+    const ProgramTensor& tensor = bound.tensor(bound.inputs[i]);
+    if (tensor.dtype != DType::kBool) continue;
+    const std::span<const std::byte> bytes(static_cast<const std::byte*>(inputs[i]),
+                                           static_cast<size_t>(tensor.numel()));
+    if (are_bools(bytes)) continue;
+    if (!bools[i].defined() || bools[i].shape() != tensor.shape)
+      bools[i] = Tensor::zeros(DType::kBool, tensor.shape);
+    copy_as_bools(bytes, bools[i].raw());
+    checked_inputs[i] = bools[i].raw();
+  }
+  return checked_inputs;
+}
+
 // A run that throws has written to next_states alone.
 void Session::Impl::run(std::span<const void* const> inputs, std::span<void* const> outputs) {
-  entries.front().compiled.run(inputs, outputs, states, next_states);
+  const reference::ScratchPool::Use use(scratch);
+  entries.front().compiled.run(with_true_bools(inputs), outputs, states, next_states);
   states.swap(next_states);
 }
 
@@ -200,6 +251,7 @@ Session::Session(Program program, const SessionOptions& options) : impl_(std::ma
   verify(program);
   check_runnable(program, options.memory_limit);
   restore_row_major(program, backends_with_channels_last(program));
+  clean_bool_constants(program);
   impl_->options = options;
   if (const int cpus = options.threads == 1 ? 1 : usable_cpus(); options.threads > cpus) {
     impl_->options.threads = cpus;

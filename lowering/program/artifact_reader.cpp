@@ -2,6 +2,8 @@
 // and nothing is allocated that the file's own size does not bound.
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <map>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -93,12 +95,24 @@ struct OpenArtifact {
   const std::shared_ptr<Storage>& file;
   const Json& header;
   size_t data_begin;
+  std::map<uint64_t, uint64_t>& taken;  // the end of each range of data that was read, by its begin
 };
 
 [[noreturn]] void fail(const OpenArtifact& source, const std::string& constant,
                        const std::string& what) {
   throw Error("artifact", source.name,
               fmt::format("constant {}: {}; the file is damaged", constant, what));
+}
+
+// Each byte belongs to one entry, so that what is made of them is bounded by the file's size.
+void take_range(const OpenArtifact& source, const std::string& key, uint64_t begin, uint64_t end) {
+  if (begin == end) return;
+  const auto behind = source.taken.lower_bound(begin);
+  const bool is_free = (behind == source.taken.end() || end <= behind->first) &&
+                       (behind == source.taken.begin() || std::prev(behind)->second <= begin);
+  if (!is_free)
+    fail(source, key, fmt::format("lies at {}..{}, where another one lies", begin, end));
+  source.taken.emplace(begin, end);
 }
 
 // The bytes of one entry, checked against what its dtype and shape must be.
@@ -130,6 +144,7 @@ Tensor entry_data(const OpenArtifact& source, const std::string& key, DType dtyp
   if (reinterpret_cast<uintptr_t>(source.file->data + source.data_begin + begin) % size_of(dtype) !=
       0)
     fail(source, key, fmt::format("starts at {}, want a multiple of its element size", begin));
+  take_range(source, key, begin, end);
   auto storage = std::make_shared<Storage>();
   storage->data = source.file->data + source.data_begin + begin;
   storage->size = bytes;
@@ -305,7 +320,8 @@ Program read_program(const std::string& name, const std::shared_ptr<Storage>& fi
   if (metadata.contains("checksum") && metadata.at("checksum").is_string())
     program.checksum = metadata.at("checksum").get<std::string>();
   if (options.verifies_checksum && !program.checksum.empty()) program.file = file;
-  const OpenArtifact source{name, file, header, data_begin};
+  std::map<uint64_t, uint64_t> taken;
+  const OpenArtifact source{name, file, header, data_begin, taken};
   read_tensors(source, program, "");
   try {
     verify(program);

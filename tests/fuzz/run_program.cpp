@@ -10,7 +10,7 @@
 namespace octet::fuzz {
 namespace {
 
-constexpr size_t kMemory = 1 << 16;  // bytes: so that no run takes long
+constexpr size_t kMemory = 1 << 18;  // bytes: so that no run takes long
 constexpr size_t kMostOps = 64, kMostRounds = 8;
 
 size_t count_ops(const Program& program) {
