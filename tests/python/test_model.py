@@ -77,6 +77,42 @@ class Models(PackageTest):
         self.assertTrue(torch.equal(model(nn.Parameter(x)), y))
         self.assertTrue(torch.equal(model(torch.cat([x, x])[1:]), y))
 
+    def test_tensors_with_the_conjugate_or_negative_bit(self):
+        z = torch.randn(2, 3, dtype=torch.complex64)
+        model = self.model(Function(lambda x: x + 1), torch.randn(2, 3))
+        for x in (z.conj().imag, z.conj().imag.requires_grad_(), z.conj().imag.t().contiguous().t(), torch._neg_view(z.real)):
+            self.assertTrue(torch.equal(model(x), x.detach().clone() + 1))
+        self.assertTrue(z.conj().imag.is_neg())
+        steps = torch.stft(torch.randn(400), 64, window=torch.ones(64), return_complex=True).conj()
+        model = self.model(Function(lambda x: x * 2), steps.imag.clone())
+        self.assertTrue(torch.equal(model(steps.imag), steps.imag.clone() * 2))
+
+    def test_tensors_without_elements_in_memory_are_refused(self):
+        from torch._subclasses import FakeTensorMode
+
+        x = torch.randn(2, 3)
+        model = self.model(Function(lambda x: x + 1), x)
+        with FakeTensorMode() as mode:
+            fake = mode.from_tensor(x)
+        for given in (fake, x.to("meta"), x.to_sparse(), torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)):
+            with self.subTest(type(given)), self.assertRaises(octet.Error):
+                model(given)
+
+    def test_limits(self):
+        loop = torch._higher_order_ops.while_loop
+        model = self.model(Function(lambda n, x: loop(lambda n, x: n < 3, lambda n, x: (n + 1, x * 2), (n, x))), torch.tensor(0), torch.randn(4))
+        inputs = torch.tensor(-2), torch.randn(4)
+        model(*inputs)
+        limited = octet.Model.from_bytes(model.to_bytes(), loop_limit=4)
+        for twin in (limited, limited.duplicate(), pickle.loads(pickle.dumps(limited))):
+            with self.assertRaisesRegex(octet.Error, "runs more than 4 rounds; raise the limit of rounds"):
+                twin(*inputs)
+        with self.assertRaisesRegex(octet.Error, "bytes at once, want at most 10"):
+            octet.Model.from_bytes(model.to_bytes(), memory_limit=10)
+        program = torch.export.export(Function(lambda x: x + 1), (torch.randn(4),))
+        with self.assertRaisesRegex(octet.Error, "bytes at once, want at most 10"):
+            octet.lower(program, backend="reference", memory_limit=10)
+
     def test_outputs_live_longer_than_the_model(self):
         model, x = self.small()
         y = model(x)

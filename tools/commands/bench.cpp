@@ -96,8 +96,9 @@ double peak_rss_mb() {
 
 void add_bench_command(CLI::App& app) {
   struct Options {
-    std::string cache, file, inputs;
-    int threads = 0, streams = 1;
+    std::string file, inputs;
+    SessionOptions session = {.threads = 0};
+    int streams = 1;
     double seconds = 1;
     bool json = false, explain = false;
     std::vector<std::string> libraries;
@@ -109,7 +110,7 @@ void add_bench_command(CLI::App& app) {
   command->add_option("--inputs", options->inputs,
                       "torch.save of a tuple of inputs; made up when absent (integers are 0)");
   command
-      ->add_option("--threads", options->threads,
+      ->add_option("--threads", options->session.threads,
                    "Threads; all CPUs that this process may use by default, shared among --streams")
       ->check(CLI::Range(1, 1024));
   command
@@ -125,16 +126,14 @@ void add_bench_command(CLI::App& app) {
   command->add_flag("--explain", options->explain,
                     "Print each call's kernel, layout, share of the time, and why it is slower "
                     "than it could be (.octet)");
-  command->add_option(
-      "--cache", options->cache,
-      "A folder where packed weights are kept for the next start (.octet on oneDNN)");
+  add_session_options(*command, options->session);
   add_library_option(*command, options->libraries);
   command->callback([options] {
     load_libraries(options->libraries);
-    if (options->threads == 0) options->threads = std::max(usable_cpus() / options->streams, 1);
+    int& threads = options->session.threads;
+    if (threads == 0) threads = std::max(usable_cpus() / options->streams, 1);
     const Clock::time_point start = Clock::now();
-    std::unique_ptr<Runnable> program =
-        load_runnable(options->file, options->threads, options->cache);
+    std::unique_ptr<Runnable> program = load_runnable(options->file, options->session);
     const double load_ms = milliseconds_since(start);
     const std::vector<c10::IValue> inputs =
         options->inputs.empty() ? program->example_inputs() : read_inputs(options->inputs);
@@ -144,7 +143,7 @@ void add_bench_command(CLI::App& app) {
       print_text(kernels_to_table(kernels));
       const std::vector<double> times = measure(*program, inputs, std::min(options->seconds, 0.2));
       log_line(fmt::format("median {:.3f} ms on {} thread{}; inputs {}", times[times.size() / 2],
-                           options->threads, options->threads == 1 ? "" : "s", sizes_of(inputs)));
+                           threads, threads == 1 ? "" : "s", sizes_of(inputs)));
       return;
     }
     if (options->streams > 1) {
@@ -156,7 +155,7 @@ void add_bench_command(CLI::App& app) {
       const nlohmann::ordered_json result = {
           {"runs_per_second", rate            },
           {"streams",         options->streams},
-          {"threads",         options->threads},
+          {"threads",         threads         },
           {"peak_rss_mb",     peak_rss_mb()   }
       };
       fmt::print(
@@ -165,8 +164,7 @@ void add_bench_command(CLI::App& app) {
               ? result.dump()
               : fmt::format(
                     "{:.1f} runs per second in {} streams of {} thread{}, peak memory {:.0f} MB",
-                    rate, options->streams, options->threads, options->threads == 1 ? "" : "s",
-                    peak_rss_mb()));
+                    rate, options->streams, threads, threads == 1 ? "" : "s", peak_rss_mb()));
       return;
     }
     const std::vector<double> times = measure(*program, inputs, options->seconds);
@@ -174,20 +172,20 @@ void add_bench_command(CLI::App& app) {
     const double p90 = times[std::min(times.size() - 1, times.size() * 9 / 10)];
     if (options->json) {
       const nlohmann::ordered_json result = {
-          {"median_ms",   median          },
-          {"p90_ms",      p90             },
-          {"runs",        times.size()    },
-          {"threads",     options->threads},
-          {"load_ms",     load_ms         },
-          {"peak_rss_mb", peak_rss_mb()   }
+          {"median_ms",   median       },
+          {"p90_ms",      p90          },
+          {"runs",        times.size() },
+          {"threads",     threads      },
+          {"load_ms",     load_ms      },
+          {"peak_rss_mb", peak_rss_mb()}
       };
       fmt::print("{}\n", result.dump());
     } else {
       fmt::print(
           "median {:.3f} ms, p90 {:.3f} ms over {} runs on {} thread{}; loaded in {:.1f} ms, peak "
           "memory {:.0f} MB; inputs {}\n",
-          median, p90, times.size(), options->threads, options->threads == 1 ? "" : "s", load_ms,
-          peak_rss_mb(), sizes_of(inputs));
+          median, p90, times.size(), threads, threads == 1 ? "" : "s", load_ms, peak_rss_mb(),
+          sizes_of(inputs));
     }
   });
 }

@@ -82,8 +82,10 @@ class Model:
         """The bytes of that file."""
 
     @staticmethod
-    def from_bytes(bytes: bytes, *, threads: int | None = None) -> Model:
-        """The program of a file's bytes. Raises Error when they are damaged."""
+    def from_bytes(bytes: bytes, *, threads: int | None = None, memory_limit: int = 0, loop_limit: int = 0) -> Model:
+        """
+        The program of a file's bytes; limits as those of load. Raises Error when they are damaged.
+        """
 
     def __getstate__(self) -> tuple[bytes, int, int, int, int, pathlib.Path]: ...
 

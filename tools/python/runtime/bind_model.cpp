@@ -295,14 +295,18 @@ void bind_files(nb::class_<Model>& type) {
       .def("to_bytes", bytes_of, "The bytes of that file.")
       .def_static(
           "from_bytes",
-          [](const nb::bytes& bytes, std::optional<int> threads) {
+          [](const nb::bytes& bytes, std::optional<int> threads, size_t memory_limit,
+             size_t loop_limit) {
             const std::string_view view(bytes.c_str(), bytes.size());
-            const SessionOptions options = options_of(threads, 0, 0, 4, std::nullopt);
+            const SessionOptions options =
+                options_of(threads, memory_limit, loop_limit, 4, std::nullopt);
             const nb::gil_scoped_release release;
             return std::make_unique<Model>(view, options);
           },
-          "bytes"_a, nb::kw_only(), "threads"_a = nb::none(),
-          "The program of a file's bytes. Raises Error when they are damaged.")
+          "bytes"_a, nb::kw_only(), "threads"_a = nb::none(), "memory_limit"_a = 0,
+          "loop_limit"_a = 0,
+          "The program of a file's bytes; limits as those of load. Raises Error when they are "
+          "damaged.")
       .def("__getstate__", state_of)
       .def("__setstate__", [](Model& model, const State& state) {
         const auto& [bytes, threads, memory_limit, loop_limit, cached_shapes, cache] = state;
