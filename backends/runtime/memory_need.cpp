@@ -109,7 +109,8 @@ size_t copied_constants(const Program& program) {
   return bytes;
 }
 
-// What the kernel of the reference that takes most puts beside its tensors: all elements in 64 bits.
+// What a kernel of the reference takes beside its tensors, the one that takes most: all elements in
+// 64 bits.
 size_t scratch_bytes(const Program& program) {
   size_t most = 0;
   for (const Segment& segment : program.segments) {

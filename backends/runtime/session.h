@@ -108,7 +108,8 @@ class Session {
 // The most bytes that inputs, outputs, states (twice) and intermediates of a verified program take
 // at one time: those between segments from the one that makes them to the last reader; those inside
 // of one likewise, but each segment and each body has memory of its own. Copies of a constant count
-// beyond the first, and so does what one kernel of the reference computes with. Backends that fuse ops need less, copies in another memory order come on top.
+// beyond the first, and so does what one kernel of the reference computes with. Backends that fuse
+// ops need less, copies in another memory order come on top.
 size_t peak_bytes(const Program& program);
 
 }  // namespace octet
