@@ -1,6 +1,6 @@
 // Memory of a run that the next run takes again: what kernels put into a Buffer comes from the pool
-// of the session that runs, or of a segment that runs without one, and goes back to it. A second run
-// asks for the same sizes in the same order, so it finds all of them there and the heap is left
+// of the session that runs, or of a segment that runs without one, and goes back to it. A second
+// run asks for the same sizes in the same order, so it finds all of them there and the heap is left
 // alone.
 #pragma once
 

@@ -115,7 +115,7 @@ Tensor tensor_of(nb::handle array, const std::string& subject) {
   if (view.device_type() != nb::device::cpu::value)
     throw Error("session", subject, "is not on the CPU; move it there, as with .cpu()");
   if (view.data() == nullptr && view.size() != 0)
-    throw Error("session", subject, "has no elements in memory; give a tensor that is no fake");
+    throw Error("session", subject, "has no elements in memory (a fake tensor); give a real one");
   const DType dtype = dtype_of(view, subject);
   if (reinterpret_cast<uintptr_t>(view.data()) % std::min<size_t>(size_of(dtype), 8) != 0)
     throw Error("session", subject, "starts within an element; copy the array");
