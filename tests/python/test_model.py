@@ -47,6 +47,18 @@ class Cache(nn.Module):
         return self.total * 2
 
 
+class Marked(nn.Module):
+    """A buffer and a parameter that are the imaginary part of a conjugate."""
+
+    def __init__(self, z):
+        super().__init__()
+        self.register_buffer("sign", z.conj().imag)
+        self.weight = nn.Parameter(z.conj().imag, requires_grad=False)
+
+    def forward(self, x):
+        return x * self.weight + self.sign
+
+
 class Types(nn.Module):
     """Several inputs and outputs, of several dtypes."""
 
@@ -83,6 +95,10 @@ class Models(PackageTest):
         for x in (z.conj().imag, z.conj().imag.requires_grad_(), z.conj().imag.t().contiguous().t(), torch._neg_view(z.real)):
             self.assertTrue(torch.equal(model(x), x.detach().clone() + 1))
         self.assertTrue(z.conj().imag.is_neg())
+        net = Marked(z)
+        x = torch.randn(2, 3)
+        self.assertTrue(torch.equal(self.model(net, x)(x), net(x)))
+        self.assertTrue(net.sign.is_neg() and net.weight.is_neg())
         steps = torch.stft(torch.randn(400), 64, window=torch.ones(64), return_complex=True).conj()
         model = self.model(Function(lambda x: x * 2), steps.imag.clone())
         self.assertTrue(torch.equal(model(steps.imag), steps.imag.clone() * 2))
