@@ -3,6 +3,7 @@
 #include <exception>
 #include <iostream>
 
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
@@ -10,6 +11,7 @@
 #include "backends/torch/torch_backend.h"
 #include "core/base/error.h"
 #include "core/base/printable.h"
+#include "core/base/usable_cpus.h"
 #include "core/passes/pass.h"
 #include "tools/commands/command.h"
 #include "tools/common/messages.h"
@@ -27,6 +29,13 @@ constexpr octet::AddCommand kCommands[] = {
     octet::add_export_command,
 #endif
 };
+
+// LibTorch heeds OMP_NUM_THREADS and the affinity by itself, the quota of control groups not.
+void limit_threads() {
+  const int threads = octet::default_threads();
+  if (std::getenv("OMP_NUM_THREADS") == nullptr && threads < at::get_num_threads())
+    at::set_num_threads(threads);
+}
 
 int fail(const char* what) {
   std::cout.flush();
@@ -49,6 +58,7 @@ int main(int argc, char** argv) {
         "--quiet", [] { octet::set_quiet(true); }, "Say nothing on stderr but warnings and errors");
   octet::clean_up_on_signals(!octet::is_one_of_several());
   octet::register_torch_backend();
+  limit_threads();
   try {
     app.parse(argc, argv);  // runs the subcommand's callback
     for (const std::string& name : octet::names_without_pass())

@@ -109,8 +109,10 @@ void add_bench_command(CLI::App& app) {
   command->add_option("--inputs", options->inputs,
                       "torch.save of a tuple of inputs; made up when absent (integers are 0)");
   command
-      ->add_option("--threads", options->threads,
-                   "Threads; all CPUs that this process may use by default, shared among --streams")
+      ->add_option(
+          "--threads", options->threads,
+          "Threads; by default all CPUs that this process may use, shared among --streams, at "
+          "most OMP_NUM_THREADS")
       ->check(CLI::Range(1, 1024));
   command
       ->add_option("--streams", options->streams,
@@ -131,7 +133,7 @@ void add_bench_command(CLI::App& app) {
   add_library_option(*command, options->libraries);
   command->callback([options] {
     load_libraries(options->libraries);
-    if (options->threads == 0) options->threads = std::max(usable_cpus() / options->streams, 1);
+    if (options->threads == 0) options->threads = default_threads(options->streams);
     const Clock::time_point start = Clock::now();
     std::unique_ptr<Runnable> program =
         load_runnable(options->file, options->threads, options->cache);

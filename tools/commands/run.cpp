@@ -51,8 +51,9 @@ void add_run_command(CLI::App& app) {
                                              "Where the tuple of outputs goes; -: stdout"))
       ->required();
   command
-      ->add_option("--threads", options->threads,
-                   "Threads; all CPUs that this process may use by default")
+      ->add_option(
+          "--threads", options->threads,
+          "Threads; by default all CPUs that this process may use, at most OMP_NUM_THREADS")
       ->check(CLI::Range(1, 1024));
   command->add_option(
       "--cache", options->cache,
@@ -60,7 +61,7 @@ void add_run_command(CLI::App& app) {
   add_library_option(*command, options->libraries);
   command->callback([options] {
     load_libraries(options->libraries);
-    if (options->threads == 0) options->threads = usable_cpus();
+    if (options->threads == 0) options->threads = default_threads();
     const std::unique_ptr<Runnable> program =
         load_runnable(options->file, options->threads, options->cache);
     if (options->steps)

@@ -32,7 +32,7 @@ def lower(
     program: what quantize() gave, an ExportedProgram (torchao's converted ones, too), a module with
         example_inputs, or the path of a .pt2.
     backend: "onednn", "xnnpack" or "reference" (octet.backends()).
-    threads: 1 to 1024; None: all CPUs that this process may use.
+    threads: 1 to 1024; None: all CPUs that this process may use, at most OMP_NUM_THREADS.
     fallback: what runs the ops that the backend refuses: "reference"; "torch" (the reference, and
         LibTorch for ops that it lacks); "none" (they are an error).
 

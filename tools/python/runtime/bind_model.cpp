@@ -204,7 +204,7 @@ runs with one thread.)";
 constexpr const char* kLoadDoc = R"(The program of an .octet file.
 
 path: what `octet lower` or Model.save wrote; it is mapped, and must not be written into meanwhile.
-threads: 1 to 1024; None: all CPUs that this process may use.
+threads: 1 to 1024; None: all CPUs that this process may use, at most OMP_NUM_THREADS.
 memory_limit: bytes that inputs, outputs, states and intermediates may take; 0: what there is.
 loop_limit: how often a loop may run its body in one call; 0: without limit.
 cached_shapes: of a program with open sizes: how many sets of sizes stay compiled.

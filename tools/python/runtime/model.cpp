@@ -28,7 +28,7 @@ void check_signals() {
 }
 
 SessionOptions completed(SessionOptions options) {
-  if (options.threads == 0) options.threads = usable_cpus();
+  if (options.threads == 0) options.threads = default_threads();
   options.before_round = check_signals;
   return options;
 }

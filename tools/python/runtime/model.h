@@ -19,7 +19,7 @@ namespace octet::python {
 // A program with a session of it. Calls from several threads take turns.
 class Model {
  public:
-  // threads of the options: 0 for all CPUs that this process may use.
+  // threads of the options: 0 for default_threads().
   Model(Program program, SessionOptions options);
   // Of a file's bytes, which are copied.
   Model(std::string_view bytes, SessionOptions options);
