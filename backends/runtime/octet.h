@@ -5,6 +5,10 @@
  * octet_last_error(). Nothing throws or exits. One octet_model runs in one thread at a time;
  * different ones run at the same time.
  *
+ * fork: where a model has several threads, a child of the process runs it, and each model that it
+ * loads, with one, as octet_warning says then; states go on as they were. The first run in the
+ * child compiles the model anew. No thread of the parent may be in a call of Octet at the fork.
+ *
  * The binary interface is versioned: within one OCTET_ABI_VERSION functions, numbers and struct
  * members are only added, never changed. A program that was compiled against an older header
  * runs with a newer library of the same OCTET_ABI_VERSION; who opens the library at run time
@@ -54,11 +58,15 @@ typedef enum octet_status {
 /* A loaded and compiled program. */
 typedef struct octet_model octet_model;
 
+#define OCTET_DEFAULT_THREADS (-1)
+
 /* Zero-initialize, set `size` to sizeof(octet_options), then what is wanted. */
 typedef struct octet_options {
   size_t size;
-  /* at most 1024; 0: one; more than there are CPUs for the process are not used, which
-   * octet_warning says */
+  /* at most 1024; 0: one; OCTET_DEFAULT_THREADS: as many as there are CPUs for the process (its
+   * affinity and the CPU quota of its control groups heeded), at most OMP_NUM_THREADS of the
+   * environment. More than there are CPUs are not used, which octet_warning says. While other
+   * processes keep the CPUs busy a model may run with one. */
   int threads;
   /* 1: the bytes of the file are not compared with its checksum, and only those that are used
    * are read */

@@ -13,6 +13,7 @@
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
 #include "core/base/error.h"
+#include "core/base/usable_cpus.h"
 #include "lowering/program/artifact.h"
 #include "lowering/program/symbols.h"
 
@@ -124,12 +125,14 @@ octet_model* load(const octet_options* given, const Load& load_file) {
   octet_model* model = nullptr;
   guarded([&] {
     const octet_options options = known_part(given, "octet_options");
-    if (options.threads < 0 || options.threads > kMostThreads)
+    if (options.threads < OCTET_DEFAULT_THREADS || options.threads > kMostThreads)
       throw Error("octet", "octet_options",
-                  fmt::format("threads is {}, want 0 to {}", options.threads, kMostThreads));
+                  fmt::format("threads is {}, want 0 to {}, or OCTET_DEFAULT_THREADS",
+                              options.threads, kMostThreads));
     const LoadOptions load_options{.verifies_checksum = options.skip_checksum == 0};
     const SessionOptions session_options{
-        .threads = std::max(options.threads, 1),
+        .threads = options.threads == OCTET_DEFAULT_THREADS ? default_threads()
+                                                            : std::max(options.threads, 1),
         .memory_limit = static_cast<size_t>(options.memory_limit),
         .loop_limit = static_cast<size_t>(options.loop_limit),
         .cached_shapes =

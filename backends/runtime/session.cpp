@@ -2,8 +2,10 @@
 #include "backends/runtime/session.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <list>
+#include <memory>
 
 #include <fmt/format.h>
 
@@ -11,6 +13,8 @@
 #include "backends/registry.h"
 #include "backends/runtime/check_program.h"
 #include "backends/runtime/compiled_program.h"
+#include "backends/runtime/thread_choice.h"
+#include "core/base/cpu_time.h"
 #include "core/base/error.h"
 #include "core/base/usable_cpus.h"
 #include "lowering/program/control.h"
@@ -26,11 +30,25 @@ namespace {
 struct Entry {
   SymbolValues values;
   Program program;  // at these values
-  CompiledProgram compiled;
+  std::unique_ptr<CompiledProgram> compiled;
+  int threads = 0;  // that it is compiled for
 
-  Entry(SymbolValues given, Program fixed, const CompileLimits& limits)
-      : values(std::move(given)), program(std::move(fixed)), compiled(program, limits) {}
+  Entry(SymbolValues given, Program fixed) : values(std::move(given)), program(std::move(fixed)) {}
+  void compile(const CompileLimits& limits) {
+    compiled = std::make_unique<CompiledProgram>(program, limits);
+    threads = limits.threads;
+  }
 };
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Another address in each thread.
+const void* this_thread() {
+  thread_local const char place = 0;
+  return &place;
+}
 
 bool has_shapes(const Program& program, std::span<const int64_t* const> shapes) {
   for (size_t i = 0; i < shapes.size(); ++i) {
@@ -112,6 +130,8 @@ struct Session::Impl {
   SessionOptions options;
   std::unique_ptr<PackedCache> cache;  // null without a folder
   std::string thread_warning;          // empty: none
+  ThreadChoice choice{cpu_time()};     // of sessions with several threads
+  bool is_timed = false;               // kernel by kernel
   std::optional<Program> open;         // with open sizes
   // the last used one first; exactly one without open sizes
   std::list<Entry> entries;
@@ -123,18 +143,28 @@ struct Session::Impl {
   std::vector<Tensor> next_states;
 
   const Program& program() const { return open ? *open : entries.front().program; }
+  int threads() const;  // of the next run
   void compile(SymbolValues values);
   // At the front. `fixed` is checked.
   void add_entry(SymbolValues values, Program fixed);
+  // For as many threads as the next run takes.
+  void compile(Entry& entry);
+  void choose_threads();
+  void leave_threads_to_parent();
   void run(std::span<const void* const> inputs, std::span<void* const> outputs);
   void add_states();
   void reset_states();
   void check_tensor(size_t position, const Tensor& tensor) const;
 };
 
+int Session::Impl::threads() const {
+  return options.threads > 1 && choice.uses_threads() ? options.threads : 1;
+}
+
 // The entry of these values comes first; the one that was not used for longest makes room for a new
 // one.
 void Session::Impl::compile(SymbolValues values) {
+  choice.forget_runs();
   const std::list<Entry>::iterator found = std::find_if(
       entries.begin(), entries.end(), [&](const Entry& entry) { return entry.values == values; });
   if (found != entries.end()) return entries.splice(entries.begin(), entries, found);
@@ -147,11 +177,33 @@ void Session::Impl::compile(SymbolValues values) {
 }
 
 void Session::Impl::add_entry(SymbolValues values, Program fixed) {
-  const PackedCache::Use use(cache.get());
-  entries.emplace_front(std::move(values), std::move(fixed),
-                        CompileLimits{options.threads, options.loop_limit, options.before_round,
-                                      options.memory_limit, options.cached_shapes});
+  entries.emplace_front(std::move(values), std::move(fixed));
+  try {
+    compile(entries.front());
+  } catch (...) {
+    entries.pop_front();
+    throw;
+  }
   if (cache != nullptr) cache->save();
+}
+
+void Session::Impl::compile(Entry& entry) {
+  const PackedCache::Use use(cache.get());
+  const double start = now();
+  entry.compile({threads(), options.loop_limit, options.before_round, options.memory_limit,
+                 options.cached_shapes});
+  choice.set_price(now() - start);
+}
+
+void Session::Impl::leave_threads_to_parent() {
+  options.threads = 1;
+  thread_warning = "threads: this process was forked off, and runs the model with one thread";
+}
+
+void Session::Impl::choose_threads() {
+  if (options.threads == 1 || is_timed) return;
+  const double time = now();
+  if (choice.is_due(time)) choice.look(time, this_thread(), cpu_time());
 }
 
 void Session::Impl::add_states() {
@@ -176,8 +228,16 @@ void Session::Impl::reset_states() {
 
 // A run that throws has written to next_states alone.
 void Session::Impl::run(std::span<const void* const> inputs, std::span<void* const> outputs) {
-  entries.front().compiled.run(inputs, outputs, states, next_states);
+  if (options.threads > 1 && is_forked_child()) leave_threads_to_parent();
+  choose_threads();
+  Entry& entry = entries.front();
+  if (entry.threads != threads()) compile(entry);
+  const double start = options.threads == 1 ? 0 : now();
+  entry.compiled->run(inputs, outputs, states, next_states);
   states.swap(next_states);
+  if (options.threads == 1 || is_timed) return;
+  const double end = now();
+  choice.note_run(end, end - start);
 }
 
 void Session::Impl::check_tensor(size_t position, const Tensor& tensor) const {
@@ -207,6 +267,8 @@ Session::Session(Program program, const SessionOptions& options) : impl_(std::ma
         fmt::format("threads: {} are wanted, and this process may use {} CPU{}; {} run{}",
                     options.threads, cpus, cpus == 1 ? "" : "s", cpus, cpus == 1 ? "s" : "");
   }
+  if (impl_->options.threads > 1 && is_forked_child()) impl_->leave_threads_to_parent();
+  if (is_too_small_for_threads(program)) impl_->options.threads = 1;
   if (!options.cache_folder.empty() && !program.checksum.empty())
     impl_->cache = std::make_unique<PackedCache>(options.cache_folder, program.checksum,
                                                  made_for(program), program.file);
@@ -270,7 +332,7 @@ std::vector<Tensor> Session::run(const std::vector<Tensor>& inputs) {
 std::vector<int64_t> Session::output_shape(size_t output) const {
   OCTET_ASSERT(output < program().outputs.size(), "an output of the program");
   return impl_->entries.empty() ? program().tensor(program().outputs[output]).shape
-                                : impl_->entries.front().compiled.output_shape(output);
+                                : impl_->entries.front().compiled->output_shape(output);
 }
 
 const Program& Session::program() const { return impl_->program(); }
@@ -280,17 +342,19 @@ const Program& Session::bound_program() const {
 }
 
 size_t Session::arena_bytes() const {
-  return impl_->entries.empty() ? 0 : impl_->entries.front().compiled.arena_bytes();
+  return impl_->entries.empty() ? 0 : impl_->entries.front().compiled->arena_bytes();
 }
+
+int Session::threads() const { return impl_->threads(); }
 
 std::vector<KernelReport> Session::kernels() const {
   return impl_->entries.empty() ? std::vector<KernelReport>()
-                                : impl_->entries.front().compiled.kernels();
+                                : impl_->entries.front().compiled->kernels();
 }
 
 std::vector<std::string> Session::warnings() const {
   std::vector<std::string> lines;
-  if (!impl_->entries.empty()) lines = impl_->entries.front().compiled.warnings();
+  if (!impl_->entries.empty()) lines = impl_->entries.front().compiled->warnings();
   if (!impl_->thread_warning.empty()) lines.push_back(impl_->thread_warning);
   if (impl_->cache != nullptr && !impl_->cache->warning().empty())
     lines.push_back(impl_->cache->warning());
@@ -298,7 +362,8 @@ std::vector<std::string> Session::warnings() const {
 }
 
 void Session::time_kernels(bool on) {
-  if (!impl_->entries.empty()) impl_->entries.front().compiled.time_kernels(on);
+  impl_->is_timed = on;
+  if (!impl_->entries.empty()) impl_->entries.front().compiled->time_kernels(on);
 }
 
 size_t Session::compiled_count() const { return impl_->entries.size(); }

@@ -87,6 +87,8 @@ class Session {
   // How many sets of sizes are compiled now.
   size_t compiled_count() const;
 
+  // How many threads the next run uses: those of the options, or one (thread_choice.h).
+  int threads() const;
   // What the next run on plain memory calls, in order; empty when its sizes are not compiled yet.
   std::vector<KernelReport> kernels() const;
   // What this machine does less well than the program was made for, a line for each cause: of the
