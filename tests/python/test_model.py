@@ -20,8 +20,9 @@ def resident():
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def in_fork(model, x, queue):
-    queue.put((model(x), model.warnings))
+def in_fork(model, path, x, queue):
+    own = octet.load(path, threads=2)
+    queue.put((model(x), model.warnings, own(x), own.warnings))
 
 
 class Doubled(torch.utils.data.Dataset):
@@ -177,13 +178,16 @@ class Models(PackageTest):
                 expected = model(x.numpy())
                 fork = multiprocessing.get_context("fork")
                 queue = fork.Queue()
-                process = fork.Process(target=in_fork, args=(model, x.numpy(), queue))
+                process = fork.Process(target=in_fork, args=(model, self.path(backend + ".octet"), x.numpy(), queue))
                 process.start()
-                y, warnings = queue.get(timeout=120)
+                y, warnings, z, own_warnings = queue.get(timeout=120)
                 process.join(timeout=120)
                 self.assertEqual(process.exitcode, 0)
                 self.assertTrue((y == expected).all())
-                self.assertIn("threads: this process was forked off", " ".join(warnings))
+                self.assertTrue((z == expected).all())
+                if len(os.sched_getaffinity(0)) > 1:
+                    self.assertIn("threads: this process was forked off", " ".join(warnings))
+                    self.assertIn("threads: this process was forked off", " ".join(own_warnings))
                 self.assertTrue((model(x.numpy()) == expected).all())
 
     def test_workers_of_a_data_loader(self):

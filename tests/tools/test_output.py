@@ -181,6 +181,9 @@ class Output(CommandTest):
         out = subprocess.run([OCTET, "bench", self.path("q.octet"), "--seconds", "0.01"], check=True, capture_output=True, text=True,
                              preexec_fn=lambda: os.sched_setaffinity(0, one)).stdout
         self.assertIn("on 1 thread;", out)
+        bench = [OCTET, "bench", self.path("q.octet"), "--seconds", "0.01"]
+        out = subprocess.run(bench, check=True, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}).stdout
+        self.assertIn("on 1 thread;", out)
         self.assertGreaterEqual(cpus, 1)
 
 
