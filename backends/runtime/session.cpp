@@ -149,7 +149,6 @@ struct Session::Impl {
   void add_entry(SymbolValues values, Program fixed);
   // For as many threads as the next run takes.
   void compile(Entry& entry);
-  void choose_threads();
   void leave_threads_to_parent();
   void run(std::span<const void* const> inputs, std::span<void* const> outputs);
   void add_states();
@@ -193,17 +192,12 @@ void Session::Impl::compile(Entry& entry) {
   entry.compile({threads(), options.loop_limit, options.before_round, options.memory_limit,
                  options.cached_shapes});
   choice.set_price(now() - start);
+  entry.compiled->time_kernels(is_timed);
 }
 
 void Session::Impl::leave_threads_to_parent() {
   options.threads = 1;
   thread_warning = "threads: this process was forked off, and runs the model with one thread";
-}
-
-void Session::Impl::choose_threads() {
-  if (options.threads == 1 || is_timed) return;
-  const double time = now();
-  if (choice.is_due(time)) choice.look(time, this_thread(), cpu_time());
 }
 
 void Session::Impl::add_states() {
@@ -229,13 +223,17 @@ void Session::Impl::reset_states() {
 // A run that throws has written to next_states alone.
 void Session::Impl::run(std::span<const void* const> inputs, std::span<void* const> outputs) {
   if (options.threads > 1 && is_forked_child()) leave_threads_to_parent();
-  choose_threads();
+  const bool chooses = options.threads > 1 && !is_timed;
+  double start = chooses ? now() : 0;
+  if (chooses && choice.is_due(start)) choice.look(start, this_thread(), cpu_time());
   Entry& entry = entries.front();
-  if (entry.threads != threads()) compile(entry);
-  const double start = options.threads == 1 ? 0 : now();
+  if (entry.threads != threads()) {
+    compile(entry);
+    start = now();
+  }
   entry.compiled->run(inputs, outputs, states, next_states);
   states.swap(next_states);
-  if (options.threads == 1 || is_timed) return;
+  if (!chooses) return;
   const double end = now();
   choice.note_run(end, end - start);
 }
