@@ -69,7 +69,7 @@ def main():
     print("|---|---|---|" + "---|" * (len(counts) + 1))
     with tempfile.TemporaryDirectory() as folder:
         paths = make_programs(options.octet[0], folder)
-        for loops in (0, options.loops):
+        for loops in sorted({0, options.loops}):
             before = ["nice", "-n", "10"] if loops else ["chrt", "-f", "20"] if options.realtime else []
             others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(loops)]
             try:
@@ -81,7 +81,7 @@ def main():
                                 found.setdefault((octet, threads), []).append(median(octet, path, threads, before, options.seconds))
                     for octet in options.octet:
                         times = [(max if loops else min)(found[octet, threads]) for threads in counts]
-                        row = [f"{name}, {backend}", f"{loops} loops" if loops else "nothing", octet, *(f"{t:.3f}" for t in times)]
+                        row = [f"{name}, {backend}", f"{loops} loops" if loops else "nothing", octet, *(f"{t:.4f}" for t in times)]
                         print("| " + " | ".join([*row, f"{times[-1] / times[0]:.2f}"]) + " |", flush=True)
             finally:
                 for process in others:
