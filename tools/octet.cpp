@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <new>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -29,8 +30,9 @@ constexpr octet::AddCommand kCommands[] = {
 };
 
 int fail(const char* what) {
+  const std::string line = octet::printable_line(what);
   std::cout.flush();
-  std::cerr << "octet: " << octet::printable_line(what) << std::endl;
+  std::cerr << "octet: " << line << std::endl;
   return 1;
 }
 
@@ -47,6 +49,7 @@ int main(int argc, char** argv) {
   for (CLI::App* command : app.get_subcommands({}))
     command->add_flag_callback(
         "--quiet", [] { octet::set_quiet(true); }, "Say nothing on stderr but warnings and errors");
+  std::set_new_handler(octet::end_without_memory);
   octet::clean_up_on_signals(!octet::is_one_of_several());
   octet::register_torch_backend();
   try {
@@ -57,6 +60,8 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error);
     return code == 0 ? 0 : 2;
+  } catch (const std::bad_alloc&) {  // of memory that does not come from operator new
+    octet::end_without_memory();
   } catch (const octet::Error& error) {
     return fail(error.what());
   } catch (const std::exception& error) {

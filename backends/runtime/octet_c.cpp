@@ -28,7 +28,15 @@ namespace {
 
 constexpr int kMostThreads = 1024;
 
-thread_local std::string last_error;
+// Of a fixed size: to keep an error takes no memory, which may be what there is too little of.
+thread_local char last_error[4096];
+
+void note_error(const char* text) {
+  size_t length = ::strnlen(text, sizeof(last_error) - 1);
+  while (length > 0 && (text[length] & 0xc0) == 0x80) --length;  // not within a character
+  std::memcpy(last_error, text, length);
+  last_error[length] = '\0';
+}
 
 octet_dtype number_of(DType dtype) {
   switch (dtype) {
@@ -67,16 +75,16 @@ octet_dtype number_of(DType dtype) {
 template <typename Action>
 octet_status guarded(const Action& action) {
   try {
-    last_error.clear();
+    note_error("");
     action();
     return OCTET_OK;
   } catch (const InternalError& error) {
-    last_error = error.what();
+    note_error(error.what());
     return OCTET_INTERNAL_ERROR;
   } catch (const std::bad_alloc&) {
-    last_error = "memory: there is not enough; use a smaller model or a machine with more";
+    note_error("memory: there is not enough; use a smaller model or a machine with more");
   } catch (const std::exception& error) {
-    last_error = error.what();
+    note_error(error.what());
   }
   return OCTET_FAILED;
 }
@@ -278,4 +286,4 @@ octet_status octet_reset_states(octet_model* model) {
   });
 }
 
-const char* octet_last_error(void) { return octet::last_error.c_str(); }
+const char* octet_last_error(void) { return octet::last_error; }

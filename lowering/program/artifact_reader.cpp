@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
 #include "core/base/mapped_file.h"
@@ -12,6 +11,7 @@
 #include "lowering/program/artifact_format.h"
 #include "lowering/program/checksum.h"
 #include "lowering/program/filter_order.h"
+#include "lowering/program/json.h"
 #include "lowering/program/program_json.h"
 #include "lowering/program/stored_constant.h"
 
@@ -19,7 +19,6 @@ namespace octet {
 namespace {
 
 using namespace artifact;
-using Json = nlohmann::json;
 
 // The whole file, mapped copy-on-write.
 std::shared_ptr<Storage> map_artifact(const std::string& name) {
@@ -114,7 +113,8 @@ Tensor entry_data(const OpenArtifact& source, const std::string& key, DType dtyp
   const char* want_dtype = find_dtype_name(dtype);
   if (want_dtype == nullptr)
     fail(source, key, fmt::format("is {}, which the file format lacks", name_of(dtype)));
-  if (*given_dtype != want_dtype || *given_shape != Json(shape))
+  // Not with want_dtype itself: that comparison takes memory and must not throw.
+  if (*given_dtype != Json(want_dtype) || *given_shape != Json(shape))
     fail(source, key, "dtype or shape differ from the program's");
   if (!offsets->is_array() || offsets->size() != 2 || !offsets->at(0).is_number_unsigned() ||
       !offsets->at(1).is_number_unsigned())

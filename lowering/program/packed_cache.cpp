@@ -6,18 +6,18 @@
 #include <span>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
 #include "core/base/mapped_file.h"
 #include "core/base/output_file.h"
 #include "lowering/program/artifact_format.h"
 #include "lowering/program/checksum.h"
+#include "lowering/program/json.h"
+#include "lowering/program/program_json.h"
 
 namespace octet {
 namespace {
 
-using Json = nlohmann::json;
 using artifact::aligned;
 using artifact::checksum_digits;
 using artifact::kAlignment;
@@ -53,8 +53,8 @@ Json parse_description(const PackedBlock& file, size_t& begin) {
   begin = kFront + static_cast<size_t>(words[0]);
   const std::span<const std::byte> text(file.bytes.get() + kFront, static_cast<size_t>(words[0]));
   if (checksum_of(text) != words[1]) return {};
-  return Json::parse(reinterpret_cast<const char*>(text.data()),
-                     reinterpret_cast<const char*>(text.data()) + text.size(), nullptr, false);
+  const std::string_view json(reinterpret_cast<const char*>(text.data()), text.size());
+  return nests_deeper(json, kDeepestJson) ? Json() : Json::parse(json, nullptr, false);
 }
 
 }  // namespace

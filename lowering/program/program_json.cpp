@@ -7,16 +7,14 @@
 #include <limits>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "lowering/program/json.h"
 #include "lowering/program/symbol_json.h"
 #include "lowering/program/symbols.h"
 
 namespace octet {
 namespace {
-
-using Json = nlohmann::json;
 
 // ---- writing
 

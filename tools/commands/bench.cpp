@@ -57,19 +57,25 @@ double throughput(std::vector<std::unique_ptr<Runnable>>& programs,
   std::atomic<size_t> runs{0};
   std::atomic<bool> stops{false};
   std::vector<std::exception_ptr> failures(programs.size());
+  const auto run = [&](size_t i) {
+    try {
+      for (; !stops; ++runs) programs[i]->run(inputs);
+    } catch (...) {
+      failures[i] = std::current_exception();
+    }
+  };
   std::vector<std::thread> threads;
   const Clock::time_point start = Clock::now();
-  for (size_t i = 0; i < programs.size(); ++i)
-    threads.emplace_back([&, i] {
-      try {
-        for (; !stops; ++runs) programs[i]->run(inputs);
-      } catch (...) {
-        failures[i] = std::current_exception();
-      }
-    });
-  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  std::exception_ptr no_thread;
+  try {
+    for (size_t i = 0; i < programs.size(); ++i) threads.emplace_back(run, i);
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  } catch (...) {  // there are threads already, which must end first
+    no_thread = std::current_exception();
+  }
   stops = true;
   for (std::thread& thread : threads) thread.join();
+  if (no_thread) std::rethrow_exception(no_thread);
   const double elapsed = milliseconds_since(start) / 1e3;
   for (const std::exception_ptr& failure : failures)
     if (failure) std::rethrow_exception(failure);
