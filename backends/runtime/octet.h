@@ -2,8 +2,10 @@
  * Needs neither LibTorch nor Python.
  *
  * Functions that can fail return NULL or a status other than 0 and leave a text of one line behind,
- * octet_last_error(). Nothing throws or exits. One octet_model runs in one thread at a time;
- * different ones run at the same time.
+ * octet_last_error(). Nothing throws or exits, not even where memory runs out, but for two
+ * libraries: oneDNN crashes when one of its own small allocations fails, and OpenMP, which runs
+ * oneDNN's threads, exits. Where the memory of a process is limited, use XNNPACK or the reference.
+ * One octet_model runs in one thread at a time; different ones run at the same time.
  *
  * The binary interface is versioned: within one OCTET_ABI_VERSION functions, numbers and struct
  * members are only added, never changed. A program that was compiled against an older header

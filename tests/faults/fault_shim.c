@@ -172,18 +172,18 @@ int renameat(int from_folder, const char* from, int to_folder, const char* to) {
   return renameat2(from_folder, from, to_folder, to, 0);
 }
 
-int rename(const char* from, const char* to) {
-  return renameat2(AT_FDCWD, from, AT_FDCWD, to, 0);
-}
+int rename(const char* from, const char* to) { return renameat2(AT_FDCWD, from, AT_FDCWD, to, 0); }
 
 /* ---- the process */
 
-/* Libraries that were opened with RTLD_DEEPBIND would take memory from the C library, behind the
- * shim. Where LibTorch has a oneDNN of its own the flag is what keeps the two apart. */
+/* Libraries that were opened with RTLD_DEEPBIND take memory from the C library, behind the shim.
+ * oneDNN may, as it does not survive that a malloc fails (backends/runtime/octet.h), and so may all
+ * where LibTorch has a oneDNN and an XNNPACK of its own, which the flag keeps apart. */
 void* dlopen(const char* file, int flags) {
   static void* (*next)(const char*, int);
   if (next == NULL) next = (void* (*)(const char*, int))dlsym(RTLD_NEXT, "dlopen");
-  if (dlsym(RTLD_DEFAULT, "dnnl_version") == NULL) flags &= ~RTLD_DEEPBIND;
+  if (file != NULL && strstr(file, "dnnl") == NULL && dlsym(RTLD_DEFAULT, "dnnl_version") == NULL)
+    flags &= ~RTLD_DEEPBIND;
   return next(file, flags);
 }
 

@@ -45,8 +45,8 @@ int main(int argc, char** argv) {
     std::fputs("mutate_programs: want SECONDS [SEED]\n", stderr);
     return 2;
   }
-  const uint32_t seed = argc < 3 ? std::random_device()()
-                                 : static_cast<uint32_t>(std::strtoul(argv[2], nullptr, 10));
+  const uint32_t seed =
+      argc < 3 ? std::random_device()() : static_cast<uint32_t>(std::strtoul(argv[2], nullptr, 10));
   const std::vector<Seed> seeds = read_seeds();
   const std::filesystem::path folder = std::filesystem::path(argv[0]).parent_path(),
                               text_file = folder / "finding.json",

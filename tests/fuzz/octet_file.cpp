@@ -17,9 +17,8 @@ std::optional<OctetFile> take_apart(std::span<const std::byte> bytes) {
   const std::string_view rest(reinterpret_cast<const char*>(bytes.data()) + sizeof(length),
                               bytes.size() - sizeof(length));
   if (length > rest.size()) return std::nullopt;
-  OctetFile file{json::parse(rest.substr(0, length), nullptr, false),
-                 {},
-                 std::string(rest.substr(length))};
+  OctetFile file{
+      json::parse(rest.substr(0, length), nullptr, false), {}, std::string(rest.substr(length))};
   if (!file.header.is_object() || !file.header.contains("__metadata__")) return std::nullopt;
   json& metadata = file.header["__metadata__"];
   if (!metadata.is_object() || !metadata.contains("program") || !metadata["program"].is_string())
@@ -32,7 +31,8 @@ std::optional<OctetFile> take_apart(std::span<const std::byte> bytes) {
 
 std::string put_together(OctetFile file) {
   constexpr auto kReplace = json::error_handler_t::replace;
-  if (json& metadata = file.header["__metadata__"]; metadata.is_object()) {
+  if (file.header.contains("__metadata__") && file.header["__metadata__"].is_object()) {
+    json& metadata = file.header["__metadata__"];
     metadata["program"] = file.program.dump(-1, ' ', false, kReplace);
     metadata["checksum"] = artifact::checksum_digits(0);
   }

@@ -14,7 +14,7 @@
 namespace octet::fuzz {
 
 struct OctetFile {
-  nlohmann::json header;   // its program taken out
+  nlohmann::json header;  // its program taken out
   nlohmann::json program;
   std::string data;
 };
