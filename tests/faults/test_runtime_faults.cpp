@@ -206,11 +206,11 @@ bool has_backend(const std::string& name) {
 }  // namespace
 
 TEST_CASE("each allocation fails once, and from there on, on the reference", "[faults]") {
-  check_seeds("reference", 300);
+  check_seeds("reference", 100);
 }
 
 TEST_CASE("each allocation fails once, and from there on, on XNNPACK", "[faults]") {
-  check_seeds("xnnpack", 300);
+  check_seeds("xnnpack", 100);
   if (has_backend("xnnpack")) check_faults(large_linear("xnnpack"), FAULT_ALLOC, 1000);
 }
 
@@ -223,7 +223,7 @@ TEST_CASE("each allocation fails once, and from there on, on XNNPACK with two th
 
 // Few of them: oneDNN generates code whenever it compiles.
 TEST_CASE("each allocation fails once, and from there on, on oneDNN", "[faults]") {
-  check_seeds("onednn", 30);
+  check_seeds("onednn", 15);
 }
 
 TEST_CASE("each allocation, whatever the backend", "[faults][long]") {
