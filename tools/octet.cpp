@@ -39,6 +39,7 @@ int fail(const char* what) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::set_new_handler(octet::end_without_memory);
   CLI::App app("Octet quantizes exported PyTorch programs and runs them on oneDNN and XNNPACK.",
                "octet");
   app.require_subcommand(1);
@@ -49,7 +50,6 @@ int main(int argc, char** argv) {
   for (CLI::App* command : app.get_subcommands({}))
     command->add_flag_callback(
         "--quiet", [] { octet::set_quiet(true); }, "Say nothing on stderr but warnings and errors");
-  std::set_new_handler(octet::end_without_memory);
   octet::clean_up_on_signals(!octet::is_one_of_several());
   octet::register_torch_backend();
   try {

@@ -80,7 +80,7 @@ class CommandFaults(unittest.TestCase):
         for name in outputs:
             if files.get(name) != whole[name] and (code == 0 or files.get(name) != b"before"):
                 faults.append(f"{name} is neither whole nor as before")
-        return (f"{fault}: {'; '.join(faults)}\n{errors[-500:]}\n{report[-3000:]}" if faults else ""), is_hit
+        return (f"{fault}: {'; '.join(faults)}\n{errors[-500:]}\n{report[:1500]}" if faults else ""), is_hit
 
     def check(self, arguments, outputs):
         _, _, report, whole = self.run_with("alloc:0", arguments, outputs)
