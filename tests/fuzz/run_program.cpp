@@ -16,7 +16,7 @@
 namespace octet::fuzz {
 namespace {
 
-constexpr size_t kMemory = 1 << 16;  // bytes: so that no run takes long
+constexpr size_t kMemory = 1 << 18;  // bytes: so that no run takes long
 constexpr size_t kMostOps = 64, kMostRounds = 8;
 constexpr int64_t kMostConstantBytes = 1 << 16;
 
