@@ -52,7 +52,7 @@ class CommandFaults(unittest.TestCase):
         report = self.path(f"report_{number}")
         environment = dict(os.environ, LD_PRELOAD=SHIM, OCTET_FAULT=fault, OCTET_FAULT_REPORT=report, OMP_NUM_THREADS="1")
         result = subprocess.run([OCTET, *arguments, "--quiet"], cwd=folder, env=environment, capture_output=True, text=True,
-                                errors="replace", timeout=300)
+                                errors="replace", timeout=120)
         files = {}
         for name in os.listdir(folder):
             with open(os.path.join(folder, name), "rb") as file:
