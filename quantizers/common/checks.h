@@ -17,7 +17,7 @@ std::string op_name(const Node& node);
 const Node* find_maker_of_elements(const Value* value);
 // A node of one of `ops` that takes the value as it is, moved at most; null when there is none.
 const Node* find_taker_of_elements(const Value* value, std::span<const std::string_view> ops);
-// A parameter, buffer or constant, or computed from those alone; the program writes to none of them.
+// A parameter, buffer or constant that nothing writes to, or computed from those alone.
 bool is_of_constants(const Graph& graph, const Value* value);
 
 // Every tensor that the pattern binds is float32: observers see only that.
