@@ -26,8 +26,8 @@ double squared_error(std::span<const float> values, const Lattice& lattice,
 inline constexpr double kMeanShare = 0.5;
 double product_error(std::span<const float> values, const Lattice& lattice,
                      double limit = std::numeric_limits<double>::infinity());
-// Of a histogram: bin i holds counts[i] values spread evenly from min + i * width to min + (i + 1) *
-// width. Exact under that assumption, however the bins lie to the lattice. width > 0.
+// Of a histogram: bin i holds counts[i] values spread evenly over `width` from min + i * width on.
+// Exact under that assumption, however the bins lie to the lattice. width > 0.
 double squared_error(std::span<const float> counts, double min, double width,
                      const Lattice& lattice);
 
