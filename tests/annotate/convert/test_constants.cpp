@@ -75,7 +75,7 @@ TEST_CASE("constants: weights behind ops with several results are computed ahead
     return (%y, %z))";
   const Graph graph = test::quantize(filled(text), kWeight);
   CHECK(test::targets(graph) ==
-        "dequantize_per_tensor.default linear.default dequantize_per_tensor.default "
+        "dequantize_per_tensor.default dequantize_per_tensor.default linear.default "
         "linear.default");
   CHECK(graph.constants.size() == 2);
   ConvertOptions options;
