@@ -10,9 +10,14 @@ seconds=${1:-600}
 clang=$(compgen -c clang++ | grep -E '^clang\+\+(-[0-9]+)?$' | sort -V | tail -n 1) || true
 [ -n "$clang" ] || { echo "fuzz: clang++ is not here; tools/setup.sh --test installs it" >&2; exit 1; }
 targets="artifact program"
-common=(-G Ninja -DCMAKE_C_COMPILER="${clang/++/}" -DCMAKE_CXX_COMPILER="$clang" -DOCTET_FUZZ=ON -DOCTET_ONEDNN=OFF
+# GCC's OpenMP, as clang's is another package: oneDNN needs its functions; loops stay on one thread.
+mkdir -p build/fuzz/openmp
+cp "$(gcc -print-file-name=include/omp.h)" build/fuzz/openmp
+openmp=("-DOpenMP_CXX_FLAGS=-fopenmp=libgomp -I$PWD/build/fuzz/openmp" -DOpenMP_CXX_LIB_NAMES=gomp
+  "-DOpenMP_gomp_LIBRARY=$(gcc -print-file-name=libgomp.so)")
+common=(-G Ninja -DCMAKE_C_COMPILER="${clang/++/}" -DCMAKE_CXX_COMPILER="$clang" -DOCTET_FUZZ=ON
   -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g1")
-[ -f build/fuzz/build.ninja ] || cmake -S . -B build/fuzz "${common[@]}" -DOCTET_TORCH=OFF >/dev/null
+[ -f build/fuzz/build.ninja ] || cmake -S . -B build/fuzz "${common[@]}" "${openmp[@]}" -DOCTET_TORCH=OFF >/dev/null
 ninja -C build/fuzz write_seeds fuzz_artifact fuzz_program >build/fuzz/build.log || { tail -n 40 build/fuzz/build.log >&2; exit 1; }
 
 build/fuzz/bin/write_seeds build/fuzz/seeds
@@ -20,7 +25,7 @@ find build/demo -maxdepth 1 -name '*.octet' -size -8M -exec cp -t build/fuzz/see
 
 python=.venv/bin/python
 if [ -x $python ]; then
-  [ -f build/fuzz-pt2/build.ninja ] || cmake -S . -B build/fuzz-pt2 "${common[@]}" -DOCTET_TORCH=ON -DOCTET_XNNPACK=OFF >/dev/null
+  [ -f build/fuzz-pt2/build.ninja ] || cmake -S . -B build/fuzz-pt2 "${common[@]}" -DOCTET_TORCH=ON -DOCTET_ONEDNN=OFF -DOCTET_XNNPACK=OFF >/dev/null
   ninja -C build/fuzz-pt2 fuzz_pt2 >build/fuzz-pt2/build.log || { tail -n 40 build/fuzz-pt2/build.log >&2; exit 1; }
   ln -sf ../../fuzz-pt2/bin/fuzz_pt2 build/fuzz/bin/fuzz_pt2
   [ -d build/fuzz/seeds/pt2 ] || { $python tests/core/make_models.py build/fuzz/models >build/fuzz/models.log 2>&1; mkdir build/fuzz/seeds/pt2

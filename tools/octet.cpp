@@ -2,7 +2,9 @@
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <new>
 
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
@@ -10,9 +12,11 @@
 #include "backends/torch/torch_backend.h"
 #include "core/base/error.h"
 #include "core/base/printable.h"
+#include "core/base/usable_cpus.h"
 #include "core/passes/pass.h"
 #include "tools/commands/command.h"
 #include "tools/common/messages.h"
+#include "tools/common/output_names.h"
 #include "tools/common/signals.h"
 #include "tools/processes/processes.h"
 
@@ -28,15 +32,24 @@ constexpr octet::AddCommand kCommands[] = {
 #endif
 };
 
+// LibTorch heeds OMP_NUM_THREADS and the affinity by itself, the quota of control groups not.
+void limit_threads() {
+  const int threads = octet::default_threads();
+  if (std::getenv("OMP_NUM_THREADS") == nullptr && threads < at::get_num_threads())
+    at::set_num_threads(threads);
+}
+
 int fail(const char* what) {
+  const std::string line = octet::printable_line(what);
   std::cout.flush();
-  std::cerr << "octet: " << octet::printable_line(what) << std::endl;
+  std::cerr << "octet: " << line << std::endl;
   return 1;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::set_new_handler(octet::end_without_memory);
   CLI::App app("Octet quantizes exported PyTorch programs and runs them on oneDNN and XNNPACK.",
                "octet");
   app.require_subcommand(1);
@@ -47,8 +60,12 @@ int main(int argc, char** argv) {
   for (CLI::App* command : app.get_subcommands({}))
     command->add_flag_callback(
         "--quiet", [] { octet::set_quiet(true); }, "Say nothing on stderr but warnings and errors");
+  app.parse_complete_callback([&app] {  // in front of the subcommand's callback
+    for (const CLI::App* command : app.get_subcommands()) octet::check_outputs(*command);
+  });
   octet::clean_up_on_signals(!octet::is_one_of_several());
   octet::register_torch_backend();
+  limit_threads();
   try {
     app.parse(argc, argv);  // runs the subcommand's callback
     for (const std::string& name : octet::names_without_pass())
@@ -57,6 +74,8 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error);
     return code == 0 ? 0 : 2;
+  } catch (const std::bad_alloc&) {  // of memory that does not come from operator new
+    octet::end_without_memory();
   } catch (const octet::Error& error) {
     return fail(error.what());
   } catch (const std::exception& error) {

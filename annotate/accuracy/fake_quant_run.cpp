@@ -7,6 +7,7 @@
 #include "annotate/accuracy/weight_grid.h"
 #include "annotate/graph/constant_subgraph.h"
 #include "annotate/graph/observe_op.h"
+#include "annotate/observed/point_qparams.h"
 
 namespace octet {
 namespace {
@@ -56,7 +57,7 @@ at::Tensor FakeQuantRun::round(const Node& point, const at::Tensor& x) {
   if (!has_one_static_scale(observer) || !observer.has_data()) return x;
   auto known = rounding_.find(group);
   if (known == rounding_.end()) {
-    const QParams qparams = observer.calculate_qparams();
+    const QParams qparams = qparams_at(point, observer);
     known =
         rounding_.emplace(group, Rounding{qparams.scale.front(), qparams.zero_point.front()}).first;
   }

@@ -31,12 +31,13 @@ void check_min_max(std::span<const float> min, std::span<const float> max,
 }
 
 int64_t symmetric_zero_point(const QParamsTarget& target) {
-  if (target.dtype == DType::kUInt8) {
-    if (!target.has_custom_range) return 128;
-    const int64_t sum = target.quant_min + target.quant_max;
-    return sum >= 0 ? sum / 2 : (sum - 1) / 2;
-  }
-  return target.dtype == DType::kUInt16 ? int64_t{1} << 15 : 0;
+  const int64_t sum = target.quant_min + target.quant_max;
+  const int64_t middle = sum >= 0 ? sum / 2 : (sum - 1) / 2;
+  if (target.dtype == DType::kUInt8 && target.has_custom_range) return middle;
+  const int64_t wanted = target.dtype == DType::kUInt8    ? 128
+                         : target.dtype == DType::kUInt16 ? int64_t{1} << 15
+                                                          : 0;
+  return wanted >= target.quant_min && wanted <= target.quant_max ? wanted : middle;
 }
 
 // scale: what range `i` asks for. A range without any width keeps eps.

@@ -62,6 +62,13 @@ void check_float8_range(DType dtype, std::optional<int64_t> quant_min,
                                        name_of(dtype), *end, -largest, largest));
 }
 
+void check_eps(const std::optional<double>& eps, const std::string& subject) {
+  if (eps && (!(static_cast<float>(*eps) > 0) || !std::isfinite(static_cast<float>(*eps))))
+    refuse_spec(subject, fmt::format("eps, the least scale of an observer, is {}, want a positive "
+                                     "and finite float32",
+                                     *eps));
+}
+
 void check_affine(const ObserverChoice& choice, std::optional<QScheme> qscheme,
                   const std::string& subject) {
   const bool wants_options = choice.name.starts_with("affine_");
@@ -102,6 +109,7 @@ struct SpecChecker {
     check_range(spec.dtype, spec.quant_min, spec.quant_max, subject);
     check_float8_range(spec.dtype, spec.quant_min, spec.quant_max, subject);
     check_axis(spec.qscheme, spec.ch_axis, subject);
+    check_eps(spec.observer_or_fake_quant_ctr.eps, subject);
     check_affine(spec.observer_or_fake_quant_ctr, spec.qscheme, subject);
   }
   void operator()(const SharedQuantizationSpec& spec) const {
@@ -112,9 +120,11 @@ struct SpecChecker {
   }
   void operator()(const FixedQParamsQuantizationSpec& spec) const {
     check_range(spec.dtype, spec.quant_min, spec.quant_max, subject);
-    if (!(spec.scale > 0) || !std::isfinite(spec.scale))
-      refuse_spec(subject,
-                  fmt::format("a fixed scale must be positive and finite, got {}", spec.scale));
+    const float scale = static_cast<float>(spec.scale);  // which is what the program has
+    if (!(scale > 0) || !std::isfinite(scale))
+      refuse_spec(
+          subject,
+          fmt::format("a fixed scale must be a positive and finite float32, got {}", spec.scale));
     const int64_t low = spec.quant_min.value_or(is_integer(spec.dtype) && size_of(spec.dtype) <= 4
                                                     ? integer_range(spec.dtype).min
                                                     : spec.zero_point);

@@ -98,7 +98,7 @@ class Calibration {
     Observer& observer = *observed_.observers[static_cast<size_t>(group_of(point))];
     if (!observer.refuses_nan() && has_nan(x)) refuse(point, explain_nan(*observed_value(point)));
     try {
-      return observer.forward(x);
+      return observer.forward(x.resolve_neg());  // observers read elements in memory
     } catch (const Error& error) {
       refuse(point, has_nan(x) ? explain_nan(*observed_value(point)) : error.without_stage());
     }

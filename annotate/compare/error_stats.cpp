@@ -108,7 +108,7 @@ ErrorStats compare_tensors(const at::Tensor& reference, const at::Tensor& subjec
                     fmt::join(reference.sizes(), ", "), fmt::join(subject.sizes(), ", ")));
   const std::vector<int64_t> sizes = at::infer_size(reference.sizes(), subject.sizes());
   const auto as_floats = [&](const at::Tensor& tensor) {
-    return tensor.expand(sizes).to(at::kFloat).contiguous();
+    return tensor.expand(sizes).to(at::kFloat).resolve_neg().contiguous();
   };
   const at::Tensor r = as_floats(reference), s = as_floats(subject);
   const int64_t blocks = (r.numel() + kBlock - 1) / kBlock;

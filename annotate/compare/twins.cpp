@@ -128,6 +128,22 @@ void check_inputs_agree(const std::vector<Value*>& reference, const std::vector<
   }
 }
 
+bool has_quantized_ops(const Graph& graph) {
+  const std::vector<Node*> nodes = graph.nodes();
+  return std::any_of(nodes.begin(), nodes.end(), [](const Node* node) {
+    return node->target().starts_with("quantized_decomposed.") ||
+           node->target().starts_with("torchao.");
+  });
+}
+
+// The other way round, each op would be blamed for what it does not do.
+void check_order(const Graph& reference, const Graph& subject) {
+  if (has_quantized_ops(reference) && !has_quantized_ops(subject))
+    throw Error("compare", "the programs",
+                "the first has quantize or dequantize ops and the second has none, want the float "
+                "program first; swap them");
+}
+
 }  // namespace
 
 const Twin* Twins::find(const Value* subject) const {
@@ -148,6 +164,7 @@ std::vector<const Value*> float_outputs(const Graph& graph) {
 Twins find_twins(const Graph& reference, const Graph& subject) {
   const std::vector<Value*> wanted = reference.user_inputs(), inputs = subject.user_inputs();
   check_inputs_agree(wanted, inputs);
+  check_order(reference, subject);
   Twins twins;
   const auto add = [&](Twin twin) {
     twins.by_subject_[twin.subject] = twins.pairs.size();

@@ -12,6 +12,7 @@
 #include "annotate/graph/control_flow.h"
 #include "annotate/graph/observe_op.h"
 #include "annotate/observed/check_limits.h"
+#include "annotate/observed/point_qparams.h"
 #include "annotate/observed/scale_floor.h"
 #include "annotate/observers/affine_fake_quantize.h"
 #include "annotate/observers/data_free.h"
@@ -46,6 +47,10 @@ class Converter {
     Value* result = input;
     if (const AffineObserver* affine = find_affine_observer(observer)) {
       result = add_affine_pair(graph_, point, input, *affine);
+      if (result == input)
+        report_.note(
+            fmt::format("convert: {} stays float: a scale for each element would change nothing",
+                        subject_of_point(point)));
     } else if (observer.args().is_dynamic) {
       result = add_dynamic(point, input, observer);
     } else if (observer.args().dtype == DType::kFloat16) {
@@ -75,9 +80,9 @@ class Converter {
   }
 
   QParams qparams_of(const Node& point, const Observer& observer) {
-    const std::string subject =
-        fmt::format("%{} (observer group {})", observed_value(point)->name(), group_of(point));
     if (!observer.has_data()) {
+      const std::string subject =
+          fmt::format("%{} (observer group {})", observed_value(point)->name(), group_of(point));
       if (options_.compat == Compat::kNone)
         throw Error("convert", subject,
                     fmt::format("the {} observer saw no data, got 0 samples, want at least 1; "
@@ -95,11 +100,7 @@ class Converter {
           is_per_channel(observer.args().qscheme) ? observer.args().ch_axis.value_or(0) : -1;
       return result;
     }
-    try {
-      return observer.calculate_qparams();
-    } catch (const Error& error) {
-      throw Error("convert", subject, error.without_stage());
-    }
+    return qparams_at(point, observer);
   }
 
   std::optional<TensorMeta> quantized_meta(const Value* input, DType dtype) const {
@@ -249,7 +250,7 @@ void convert_graph(ObservedGraph& observed, Graph& graph, const ConvertOptions& 
       {
           {"insert_qdq", [&] { Converter(observed, graph, options, report).run(); }},
           {"duplicate_dequantize",
-           [&] { return duplicate_dequantize(graph, observed.annotations); }},
+           [&] { return duplicate_dequantize(graph, observed.annotations, options.compat); }},
           {"port_metadata", [&] { port_qdq_metadata(graph, observed.annotations); }},
           {"fold_mutable_buffers",
            [&] { return fold_quantize_into_mutable_buffers(graph, report); },

@@ -42,8 +42,9 @@ int fold_quantized_constants(Graph& graph);
 int fold_float16_constants(Graph& graph);
 
 // Gives each annotated consumer of a dequantize op its own copy (those of choose_qparams.tensor
-// excepted). Returns the number of copies.
-int duplicate_dequantize(Graph& graph, const Annotations& annotations);
+// excepted, and, unless compat says torchao, those whose memory is written while others read it).
+// Returns the number of copies.
+int duplicate_dequantize(Graph& graph, const Annotations& annotations, Compat compat);
 
 // Copies module and stack trace: onto a quantize from the node whose output it quantizes, onto a
 // dequantize (and the ops of a dynamic one) from its consumer.

@@ -42,6 +42,9 @@ class AffineEmitter {
     shape_ = known_shape(meta_);
     if (!observer_.args().is_dynamic) fix_shape();
     block_ = block_size_of(observer_.options().granularity, shape_, subject_);
+    const bool is_of_elements =
+        std::all_of(block_.begin(), block_.end(), [](int64_t size) { return size == 1; });
+    if (observer_.args().is_dynamic && is_of_elements) return input_;
     const auto [scale, zero_point] =
         observer_.args().is_dynamic ? choose_qparams() : stored_qparams();
     return add_pair(scale, zero_point);

@@ -2,11 +2,13 @@
 // quantized.
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include <ATen/core/Tensor.h>
 #include <fmt/format.h>
 
 #include "annotate/convert/convert.h"
+#include "annotate/graph/aliasing.h"
 #include "annotate/graph/constant_subgraph.h"
 #include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
@@ -53,7 +55,9 @@ const Value* quantized_value(const Node* node) {
 
 }  // namespace
 
-int duplicate_dequantize(Graph& graph, const Annotations& annotations) {
+int duplicate_dequantize(Graph& graph, const Annotations& annotations, Compat compat) {
+  std::optional<Writes> writes;
+  if (compat == Compat::kNone) writes.emplace(graph);
   int copies = 0;
   for (Node* dequantize : graph.nodes()) {
     if (!is_dequantize(dequantize)) continue;
@@ -65,6 +69,7 @@ int duplicate_dequantize(Graph& graph, const Annotations& annotations) {
     Node* before = graph.find_next(*dequantize);
     for (Node* user : users) {
       if (!has_specs(annotations, user)) continue;
+      if (writes && !writes->allow_copy(*dequantize->output(), {user}, dequantize)) continue;
       Node* copy = graph.insert(dequantize->target(), dequantize->arguments(), dequantize->name(),
                                 dequantize->output()->meta, before);
       copy->metadata = dequantize->metadata;

@@ -6,27 +6,55 @@
 
 namespace octet {
 
+namespace {
+
+template <typename T>
+bool contains(const std::vector<T>& list, const T& element) {
+  return std::find(list.begin(), list.end(), element) != list.end();
+}
+
+}  // namespace
+
 Writes::Writes(const Graph& graph) : graph_(graph) {
-  std::vector<const Node*> writers;
+  std::vector<const Value*> written;
   for (const Node* node : graph.nodes())
-    if (!written_values(*node).empty()) writers.push_back(node);
-  if (writers.empty()) return;
+    for (const Value* value : written_values(*node)) written.push_back(value);
+  if (written.empty()) return;
   find_roots();
-  for (const Node* node : writers)
-    for (const Value* value : written_values(*node))
-      for (const Value* root : roots_of(*value)) writes_[root].push_back(node);
+  for (const Value* value : written)
+    for (const Value* root : roots_of(*value)) uses_.try_emplace(root);
+  find_uses();
 }
 
 // In graph order, so that the roots of what a node takes are known.
 void Writes::find_roots() {
   for (const Node* node : graph_.nodes()) {
+    order_[node] = order_.size();
     std::vector<const Value*> roots;
     for (const Value* input : aliased_inputs(*node))
       for (const Value* root : roots_of(*input))
-        if (std::find(roots.begin(), roots.end(), root) == roots.end()) roots.push_back(root);
+        if (!contains(roots, root)) roots.push_back(root);
     if (roots.empty()) continue;
     for (const Value* output : node->outputs()) roots_[output] = roots;
   }
+}
+
+void Writes::find_uses() {
+  for (const Node* node : graph_.nodes()) {
+    const std::vector<const Value*> written = written_values(*node);
+    const std::vector<const Value*> passed_on = aliased_inputs(*node);
+    for (const Value* input : node->inputs())
+      add_use({node, input, contains(written, input), contains(passed_on, input)});
+  }
+  for (const GraphInput& input : graph_.inputs())
+    if (input.kind != InputKind::kUserInput) add_use({nullptr, input.value, false, false});
+  for (const GraphOutput& output : graph_.outputs())
+    if (const Value* value = output.value.value_or_null()) add_use({nullptr, value, false, false});
+}
+
+void Writes::add_use(const Use& use) {
+  for (const Value* root : roots_of(*use.value))
+    if (const auto found = uses_.find(root); found != uses_.end()) found->second.push_back(use);
 }
 
 // Nodes that came later, observer nodes, hand their input on.
@@ -36,17 +64,42 @@ std::vector<const Value*> Writes::roots_of(const Value& value) const {
   return found == roots_.end() ? std::vector<const Value*>{known} : found->second;
 }
 
-bool Writes::any_between(const Value& value, const Node* from, const Node& to) const {
-  if (writes_.empty()) return false;
+bool Writes::allow_copy(const Value& value, const std::vector<const Node*>& readers,
+                        const Node* from) const {
+  if (uses_.empty()) return true;
+  const size_t start = from == nullptr ? 0 : order_.at(from) + 1;
   const std::vector<const Value*> roots = roots_of(value);
-  return std::any_of(roots.begin(), roots.end(), [&](const Value* root) {
-    const auto found = writes_.find(root);
-    return found != writes_.end() &&
-           std::any_of(found->second.begin(), found->second.end(), [&](const Node* write) {
-             return write != from && write != &to && graph_.is_before(*write, to) &&
-                    (from == nullptr || graph_.is_before(*from, *write));
-           });
+  return std::all_of(roots.begin(), roots.end(), [&](const Value* root) {
+    return !uses_.contains(root) || allow_copy_of(root, value, readers, start);
   });
+}
+
+bool Writes::allow_copy_of(const Value* root, const Value& value,
+                           const std::vector<const Node*>& readers, size_t start) const {
+  struct Memory {
+    std::unordered_set<const Value*> values;
+    const Node* writer = nullptr;  // the first one since the copy
+  };
+  Memory original{{root}}, copy;
+  for (const Use& use : uses_.at(root)) {
+    const bool is_moved = use.value == &value && contains(readers, use.node);
+    const bool is_in_copy = is_moved || copy.values.contains(use.value);
+    const bool is_in_original = !is_moved && original.values.contains(use.value);
+    const auto misses = [&](const Memory& other) {
+      return other.writer != nullptr && other.writer != use.node;
+    };
+    if ((is_in_copy && misses(original)) || (is_in_original && misses(copy))) return false;
+    const auto go_on = [&](Memory& memory) {
+      if (use.is_write && memory.writer == nullptr && order_.at(use.node) >= start)
+        memory.writer = use.node;
+      if (!use.is_passed_on) return;
+      const std::vector<Value*> results = use.node->outputs();
+      memory.values.insert(results.begin(), results.end());
+    };
+    if (is_in_original) go_on(original);
+    if (is_in_copy) go_on(copy);
+  }
+  return true;
 }
 
 std::unordered_set<const Value*> overwritten_values(const Graph& graph) {

@@ -4,10 +4,11 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "annotate/graph/aliasing.h"
 #include "annotate/graph/observe_op.h"
 #include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
-#include "core/ops/memory.h"
+#include "core/graph/copy_node.h"
 #include "core/passes/remove_dead.h"
 
 namespace octet {
@@ -24,9 +25,7 @@ bool is_detach(const Node& node) { return node.target() == "aten.detach_.default
 
 bool is_pure(const Node& node) {
   if (is_observer_node(&node)) return true;
-  if (is_decoding(node) || (has_side_effects(node) && !is_detach(node))) return false;
-  return std::all_of(node.results().begin(), node.results().end(),
-                     [](const ResultSlot& slot) { return slot.kind == ResultSlot::Kind::kSingle; });
+  return !is_decoding(node) && (!has_side_effects(node) || is_detach(node));
 }
 
 struct Needed {
@@ -62,14 +61,11 @@ Needed collect_needed(const std::vector<const Value*>& wanted) {
   return needed;
 }
 
-}  // namespace
-
-namespace {
-
 // Ops that take no value count when `of_nothing`.
 std::unordered_set<const Value*> find_computable(const Graph& graph, bool of_nothing) {
   std::unordered_set<const Value*> constants;
   const std::unordered_set<const Value*> written = written_constants(graph);
+  const std::unordered_set<const Value*> overwritten = overwritten_values(graph);
   for (const GraphInput& input : graph.inputs())
     if (input.value != nullptr && graph.find_constant(input.value) != nullptr &&
         !written.contains(input.value))
@@ -79,7 +75,8 @@ std::unordered_set<const Value*> find_computable(const Graph& graph, bool of_not
     const bool all = std::all_of(inputs.begin(), inputs.end(),
                                  [&](const Value* input) { return constants.contains(input); });
     if ((inputs.empty() && !of_nothing) || !all || !is_pure(*node)) continue;
-    for (const Value* output : node->outputs()) constants.insert(output);
+    for (const Value* output : node->outputs())
+      if (!overwritten.contains(output)) constants.insert(output);
   }
   return constants;
 }
@@ -108,14 +105,7 @@ Graph extract_constant_part(const Graph& graph, const std::vector<const Value*>&
     OCTET_ASSERT(tensor != nullptr, "%" + root->name() + " is no constant");
     mapping[root] = part.add_constant(graph.find_input(root)->fqn, *tensor, InputKind::kBuffer);
   }
-  for (const Node* node : needed) {
-    std::vector<NamedArgument> arguments = node->arguments();
-    for (NamedArgument& argument : arguments)
-      rewrite_values(argument.value, [&](Value* value) { return mapping.at(value); });
-    Node* copy = part.add_node(node->target(), std::move(arguments), node->name());
-    for (const Value* output : node->outputs())
-      mapping[output] = part.add_result(*copy, output->name(), output->meta, output->kind());
-  }
+  for (const Node* node : needed) copy_node(*node, part, mapping);
   for (const Value* value : wanted) part.add_output({.value = mapping.at(value), .target = {}});
   return part;
 }

@@ -10,9 +10,9 @@
 
 namespace octet {
 
-// Constant inputs that the graph does not write to, and results of pure ops on them. Observer
-// nodes count as pure; dequantize ops do not, nor what follows them, so that stored quantized
-// weights stay as they are.
+// Constant inputs and results of pure ops on them, as far as no op writes to them. Observer nodes
+// count as pure; dequantize ops do not, nor what follows them, so that stored quantized weights
+// stay as they are.
 std::unordered_set<const Value*> find_constant_values(const Graph& graph);
 
 // Those and what pure ops make of nothing (arange, zeros), also together: all that can be computed

@@ -10,6 +10,7 @@
 #include "annotate/annotation/sharing.h"
 #include "annotate/graph/control_flow.h"
 #include "annotate/graph/observe_op.h"
+#include "annotate/observed/point_qparams.h"
 #include "core/base/error.h"
 
 namespace octet {
@@ -68,22 +69,18 @@ void follow(const Annotations& annotations, const EdgeOrNode& start, const SpecV
   }
 }
 
-// The observer of the point that an annotated edge reads through, or that reads the value; null
-// when there is none.
-const Observer* find_observer(const ObservedGraph& observed, const EdgeOrNode& key) {
-  const auto observer_of = [&](const Node& point) {
-    return observed.observers.at(static_cast<size_t>(group_of(point))).get();
-  };
+// The point that an annotated edge reads through, or that reads the value; null when there is none.
+const Node* find_point(const EdgeOrNode& key) {
   const auto is_point_on = [](const Node* node, const Value* value) {
     return is_observer_node(node) && observed_value(*node) == value;
   };
   if (const Edge* edge = std::get_if<Edge>(&key)) {
     for (const Value* input : edge->user->inputs())
-      if (is_point_on(input->producer(), edge->value)) return observer_of(*input->producer());
+      if (is_point_on(input->producer(), edge->value)) return input->producer();
     return nullptr;
   }
   for (const Node* user : std::get<Value*>(key)->users())
-    if (is_point_on(user, std::get<Value*>(key))) return observer_of(*user);
+    if (is_point_on(user, std::get<Value*>(key))) return user;
   return nullptr;
 }
 
@@ -124,10 +121,11 @@ void check_spec_limits(const Graph& graph, const Annotations& annotations) {
 void check_scale_limits(const ObservedGraph& observed) {
   const auto check = [&](const QuantLimits& limits, const EdgeOrNode& key) {
     if (!limits.asks_scales()) return;
-    const Observer* observer = find_observer(observed, key);
-    if (observer == nullptr || !has_scales(*observer)) return;
-    if (const std::string reason = objection(limits, observer->calculate_qparams());
-        !reason.empty())
+    const Node* point = find_point(key);
+    if (point == nullptr) return;
+    const Observer& observer = *observed.observers.at(static_cast<size_t>(group_of(*point)));
+    if (!has_scales(observer)) return;
+    if (const std::string reason = objection(limits, qparams_at(*point, observer)); !reason.empty())
       throw Error("convert", limits.place,
                   fmt::format("{}: {} after calibration; give it another observer or a fixed spec, "
                               "or change the constraint",

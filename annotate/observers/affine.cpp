@@ -24,6 +24,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "annotate/annotation/check_qparams.h"
 #include "annotate/observers/mse_kernels.h"
 #include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"
@@ -77,6 +78,15 @@ void check_finite(const at::Tensor& values) {
 std::vector<float> to_vector(const at::Tensor& tensor) {
   const at::Tensor flat = tensor.to(at::kFloat).contiguous();
   return {flat.data_ptr<float>(), flat.data_ptr<float>() + flat.numel()};
+}
+
+QParams as_qparams(const at::Tensor& scale, const at::Tensor& zero_point) {
+  QParams result;
+  result.scale = to_vector(scale);
+  for (float value : to_vector(zero_point))
+    result.zero_point.push_back(static_cast<int64_t>(value));
+  result.zero_point_dtype = from_scalar_type(zero_point.scalar_type());
+  return result;
 }
 
 at::Tensor to_tensor(const std::vector<float>& values) {
@@ -264,7 +274,12 @@ std::pair<at::Tensor, at::Tensor> AffineObserver::qparam_tensors(std::span<const
                 fmt::format("observed {} blocks, want {} for a tensor of shape {}", min_.numel(),
                             product(scales), shape));
   const c10::ScalarType type = to_scalar_type(dtype);
-  return qparams_of(min_.to(type).reshape(scales), max_.to(type).reshape(scales));
+  std::pair<at::Tensor, at::Tensor> result =
+      qparams_of(min_.to(type).reshape(scales), max_.to(type).reshape(scales));
+  // dtypes of their own may not hold what was computed
+  check_qparams(as_qparams(result.first, result.second), {quant_min_, quant_max_},
+                fmt::format("the observer \"{}\"", args_.choice.name), subject);
+  return result;
 }
 
 QParams AffineObserver::calculate_qparams() const {
@@ -273,11 +288,7 @@ QParams AffineObserver::calculate_qparams() const {
                 "a placeholder observer has no scale; use it for dynamic quantization");
   if (!min_.defined()) throw Error("convert", "", kNoData);
   const auto [scale, zero_point] = qparams_of(min_, max_);
-  QParams result;
-  result.scale = to_vector(scale);
-  for (float value : to_vector(zero_point))
-    result.zero_point.push_back(static_cast<int64_t>(value));
-  result.zero_point_dtype = from_scalar_type(zero_point.scalar_type());
+  QParams result = as_qparams(scale, zero_point);
   if (observed_shape_) result.block_size = block_size(*observed_shape_);
   return result;
 }

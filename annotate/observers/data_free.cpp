@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "annotate/annotation/check_qparams.h"
 #include "core/base/error.h"
 
 namespace octet {
@@ -82,26 +83,23 @@ DerivedObserver::DerivedObserver(const DerivedQuantizationSpec& spec,
                                  std::vector<std::shared_ptr<Observer>> sources)
     : Observer(args_of(spec),
                resolve_quant_range(spec.dtype, spec.quant_min, spec.quant_max, false, "derived")),
+      derive_name_(spec.derive_name),
       derive_(spec.derive_qparams_fn),
       sources_(std::move(sources)) {}
 
 QParams DerivedObserver::calculate_qparams() const {
   const DerivedQParams derived = derive_(sources_);
-  if (derived.scale.empty() || derived.scale.size() != derived.zero_point.size())
-    throw Error(
-        "convert", "derived",
-        fmt::format(
-            "the derive function gave {} scales and {} zero points; want one of each per channel",
-            derived.scale.size(), derived.zero_point.size()));
-  if (!is_per_channel(args_.qscheme) && derived.scale.size() != 1)
-    throw Error(
-        "convert", "derived",
-        fmt::format("a per-tensor spec got {} scales; set a per-channel qscheme and ch_axis",
-                    derived.scale.size()));
   QParams result;
   result.scale = derived.scale;
   result.zero_point = derived.zero_point;
   result.axis = is_per_channel(args_.qscheme) ? args_.ch_axis.value_or(0) : -1;
+  check_qparams(result, {quant_min_, quant_max_},
+                fmt::format("the derive function \"{}\"", derive_name_));
+  if (result.axis < 0 && result.scale.size() != 1)
+    throw Error("convert", "",
+                fmt::format("the derive function \"{}\" gave {} scales for a per-tensor spec, want "
+                            "1; set a per-channel qscheme and ch_axis",
+                            derive_name_, result.scale.size()));
   return result;
 }
 

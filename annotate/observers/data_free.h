@@ -49,6 +49,8 @@ class FixedQParamsObserver : public Observer {
 
 class DerivedObserver : public Observer {
  public:
+  // What derive_qparams_fn gives is checked: calculate_qparams() throws Error("convert", "", ...)
+  // that names the function for what is no scale or zero point of the spec (check_qparams).
   DerivedObserver(const DerivedQuantizationSpec& spec,
                   std::vector<std::shared_ptr<Observer>> sources);
   void observe(const at::Tensor&) override {}
@@ -58,12 +60,14 @@ class DerivedObserver : public Observer {
   bool keeps_state() const override { return false; }
   void merge(const Observer&) override {}
   const std::vector<std::shared_ptr<Observer>>& sources() const { return sources_; }
+  const std::string& function() const { return derive_name_; }  // its name
   // Another observer takes the place of a source: the qparams follow it. False when `before` is
   // none of the sources.
   bool replace_source(const std::shared_ptr<Observer>& before,
                       const std::shared_ptr<Observer>& now);
 
  private:
+  std::string derive_name_;
   DeriveQParamsFn derive_;
   std::vector<std::shared_ptr<Observer>> sources_;
 };

@@ -17,6 +17,7 @@
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
+#include "annotate/annotation/check_qparams.h"
 #include "annotate/observers/data_free.h"
 #include "annotate/observers/min_max.h"
 #include "annotate/observers/recording.h"
@@ -104,6 +105,8 @@ at::Tensor FakeQuantize::round(const at::Tensor& x, double) {
 void FakeQuantize::update_qparams() {
   if (!has_data()) return;
   const QParams qparams = observer_->calculate_qparams();
+  check_qparams(qparams, {quant_min_, quant_max_},
+                fmt::format("the observer \"{}\"", observer_->args().choice.name));
   set_qparams(tensor_of(qparams.scale), qparams.float_zero_point.empty()
                                             ? tensor_of(qparams.zero_point)
                                             : tensor_of(qparams.float_zero_point));

@@ -90,7 +90,8 @@ void HistogramObserver::add_counts(const at::Tensor& x, float low, float high,
     return;
   }
   // the order of values does not matter either
-  const at::Tensor dense = x.is_non_overlapping_and_dense() ? x : x.contiguous();
+  const at::Tensor plain = x.resolve_neg();
+  const at::Tensor dense = plain.is_non_overlapping_and_dense() ? plain : plain.contiguous();
   const float* values = dense.const_data_ptr<float>();
   std::vector<uint32_t> counts(bins);
   std::mutex mutex;

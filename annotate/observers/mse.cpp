@@ -70,7 +70,7 @@ HistogramObserver::Range MseObserver::choose_range() const {
 
 double PerChannelMseObserver::error(std::span<const float> values, const ValueRange& range,
                                     double limit) const {
-  return squared_error(values, lattice_of(range, target(), args_.choice.name), limit);
+  return product_error(values, lattice_of(range, target(), args_.choice.name), limit);
 }
 
 ValueRange PerChannelMseObserver::choose_range(std::span<float> values) const {

@@ -17,9 +17,9 @@ class MseObserver : public HistogramObserver {
   Range choose_range() const override;
 };
 
-// Of all values of each channel: weights. Where all channels together gain next to nothing, as
-// those of evenly spread values, they keep their full ranges: another rounding of the same
-// precision.
+// Of all values of each channel: weights. The error is product_error, that of the layer's outputs.
+// Where all channels together gain next to nothing they keep their full ranges: another rounding of
+// the same precision.
 class PerChannelMseObserver : public PerChannelObserver {
  public:
   explicit PerChannelMseObserver(ObserverArgs args) : PerChannelObserver(std::move(args), "mse") {}

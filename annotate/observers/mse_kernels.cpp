@@ -45,22 +45,44 @@ inline double sum_of(size_t count, const Term& term) {
   return sum;
 }
 
-// The squared distances to the lattice of 1 / inverse, in units of its scale.
-OCTET_VECTOR_CLONES double squared_distances(const float* values, size_t count, double inverse,
-                                             double low, double high) {
-  double lanes[kLanes] = {};
-  const auto add = [=](double& sum, float value) __attribute__((always_inline)) {
+// Distances to the lattice of 1 / inverse, in units of its scale.
+struct Distances {
+  double squares = 0;
+  double sum = 0;
+};
+
+OCTET_VECTOR_CLONES Distances distances(const float* values, size_t count, double inverse,
+                                        double low, double high) {
+  double squares[kLanes] = {}, sums[kLanes] = {};
+  const auto add = [=](double& square, double& sum, float value) __attribute__((always_inline)) {
     const double x = static_cast<double>(value) * inverse;
     const double rest = x - nearest(x, low, high);
-    sum += rest * rest;
+    square += rest * rest;
+    sum += rest;
   };
   size_t i = 0;
   for (; i + kLanes <= count; i += kLanes)
-    for (size_t lane = 0; lane < kLanes; ++lane) add(lanes[lane], values[i + lane]);
-  double sum = 0;
-  for (; i < count; ++i) add(sum, values[i]);
-  for (const double lane : lanes) sum += lane;
-  return sum;
+    for (size_t lane = 0; lane < kLanes; ++lane) add(squares[lane], sums[lane], values[i + lane]);
+  Distances result;
+  for (; i < count; ++i) add(result.squares, result.sum, values[i]);
+  for (const double lane : squares) result.squares += lane;
+  for (const double lane : sums) result.sum += lane;
+  return result;
+}
+
+// mean_share: of the squared sum.
+double error_of(std::span<const float> values, const Lattice& lattice, double mean_share,
+                double limit) {
+  const double inverse = 1.0 / lattice.scale;
+  const double unit = lattice.scale * lattice.scale;
+  Distances all;
+  for (size_t i = 0; i < values.size() && all.squares * unit <= limit; i += kChunk) {
+    const Distances part = distances(values.data() + i, std::min(kChunk, values.size() - i),
+                                     inverse, lattice.low, lattice.high);
+    all.squares += part.squares;
+    all.sum += part.sum;
+  }
+  return (all.squares + mean_share * all.sum * all.sum) * unit;
 }
 
 // Scales one end, or both alike.
@@ -107,13 +129,11 @@ class Search {
 }  // namespace
 
 double squared_error(std::span<const float> values, const Lattice& lattice, double limit) {
-  const double inverse = 1.0 / lattice.scale;
-  const double unit = lattice.scale * lattice.scale;
-  double sum = 0;
-  for (size_t i = 0; i < values.size() && sum * unit <= limit; i += kChunk)
-    sum += squared_distances(values.data() + i, std::min(kChunk, values.size() - i), inverse,
-                             lattice.low, lattice.high);
-  return sum * unit;
+  return error_of(values, lattice, 0, limit);
+}
+
+double product_error(std::span<const float> values, const Lattice& lattice, double limit) {
+  return error_of(values, lattice, kMeanShare, limit);
 }
 
 double squared_error(std::span<const float> counts, double min, double width,

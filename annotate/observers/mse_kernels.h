@@ -20,8 +20,14 @@ struct Lattice {
 // only known to be above it.
 double squared_error(std::span<const float> values, const Lattice& lattice,
                      double limit = std::numeric_limits<double>::infinity());
-// Likewise of a histogram: bin i holds counts[i] values spread evenly from min + i * width to min +
-// (i + 1) * width. Exact under that assumption, however the bins lie to the lattice. width > 0.
+// The values are weights of one output. Its squared error for independent inputs of variance 1 and
+// mean m is the sum of the weights' squared errors plus m^2 times the square of their sum.
+// kMeanShare is m^2, about that behind a ReLU of normal values. `limit` as above.
+inline constexpr double kMeanShare = 0.5;
+double product_error(std::span<const float> values, const Lattice& lattice,
+                     double limit = std::numeric_limits<double>::infinity());
+// Of a histogram: bin i holds counts[i] values spread evenly over `width` from min + i * width on.
+// Exact under that assumption, however the bins lie to the lattice. width > 0.
 double squared_error(std::span<const float> counts, double min, double width,
                      const Lattice& lattice);
 

@@ -16,7 +16,8 @@ namespace {
 
 constexpr int64_t kGradientGrain = 1 << 15;  // elements that are worth a thread
 
-at::Tensor rounded(const at::Tensor& x, const FloatGrid& grid, const at::Tensor& inside) {
+at::Tensor rounded(const at::Tensor& given, const FloatGrid& grid, const at::Tensor& inside) {
+  const at::Tensor x = given.resolve_neg();
   at::Tensor result = at::empty_like(x);
   const float* from = x.const_data_ptr<float>();
   float* to = result.mutable_data_ptr<float>();

@@ -17,8 +17,11 @@ namespace {
 // another derived one.
 class GroupObservers {
  public:
-  GroupObservers(const SharingGroups& groups, Purpose purpose)
-      : groups_(groups), purpose_(purpose), made_(static_cast<size_t>(groups.group_count)) {}
+  GroupObservers(const SharingGroups& groups, Purpose purpose, Compat compat)
+      : groups_(groups),
+        purpose_(purpose),
+        compat_(compat),
+        made_(static_cast<size_t>(groups.group_count)) {}
 
   std::vector<std::shared_ptr<Observer>> make_all() {
     for (int group = 0; group < groups_.group_count; ++group) make(group);
@@ -31,11 +34,21 @@ class GroupObservers {
     if (observer != nullptr) return observer;
     const SpecVariant& spec = groups_.spec_of_group(group);
     if (const QuantizationSpec* own = std::get_if<QuantizationSpec>(&spec))
-      return observer = make_observer(observer_args(*own));
+      return observer = make_own(*own);
     if (const FixedQParamsQuantizationSpec* fixed =
             std::get_if<FixedQParamsQuantizationSpec>(&spec))
       return observer = make_fixed(*fixed);
     return observer = make_derived(group, std::get<DerivedQuantizationSpec>(spec));
+  }
+
+  // torchao hands the channel axis to classes with PerChannel in their names alone: the observer in
+  // a fake-quant does not get it.
+  std::shared_ptr<Observer> make_own(const QuantizationSpec& spec) const {
+    ObserverArgs args = observer_args(spec);
+    const bool is_per_channel =
+        split_observer_name(args.choice.name).outer.find("per_channel") != std::string::npos;
+    if (compat_ == Compat::kTorchao && !is_per_channel) args.ch_axis = {};
+    return make_observer(args);
   }
 
   std::shared_ptr<Observer> make_fixed(const FixedQParamsQuantizationSpec& spec) const {
@@ -68,6 +81,7 @@ class GroupObservers {
 
   const SharingGroups& groups_;
   Purpose purpose_;
+  Compat compat_;
   std::vector<std::shared_ptr<Observer>> made_;
   std::unordered_set<int> in_work_;
 };
@@ -101,8 +115,8 @@ bool ask_for_observers(Quantizer& quantizer, const Graph& graph, ObserverMap map
 }  // namespace
 
 std::vector<std::shared_ptr<Observer>> make_group_observers(const SharingGroups& groups,
-                                                            Purpose purpose) {
-  return GroupObservers(groups, purpose).make_all();
+                                                            Purpose purpose, Compat compat) {
+  return GroupObservers(groups, purpose, compat).make_all();
 }
 
 void ask_for_observers(const OpaquePrepare& quantizers, const Graph& graph, SharingGroups& groups,

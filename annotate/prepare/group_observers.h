@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "annotate/annotation/compat.h"
 #include "annotate/annotation/sharing.h"
 #include "annotate/observers/observer.h"
 #include "annotate/prepare/opaque_prepare.h"
@@ -17,7 +18,7 @@ enum class Purpose { kCalibration, kTraining };
 // By group. Throws Error("prepare", ...) as make_observer does, and for derived specs that go in a
 // circle or derive from what has no spec.
 std::vector<std::shared_ptr<Observer>> make_group_observers(const SharingGroups& groups,
-                                                            Purpose purpose);
+                                                            Purpose purpose, Compat compat);
 
 // Lets the quantizers change the observers (prepare_obs_or_fq_callback). Afterwards a group is what
 // has one observer, numbered in the order of the members. Throws Error("prepare", ...) for an

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include <fmt/format.h>
 
@@ -32,7 +33,7 @@ class Inserter {
     for (size_t i = 0; i < nodes.size(); ++i) {
       if (annotations_.find(nodes[i]) == nullptr) continue;
       const std::vector<Value*> inputs = nodes[i]->inputs();
-      for (Value* input : inputs) observe_input(*nodes[i], input);
+      for (Value* input : inputs) observe_input(*nodes[i], input, i == 0 ? nullptr : nodes[i - 1]);
       observe_output(*nodes[i], i + 1 < nodes.size() ? nodes[i + 1] : nullptr);
     }
   }
@@ -43,27 +44,46 @@ class Inserter {
     return member == nullptr || member->group < 0 ? -1 : first_group_ + member->group;
   }
 
-  void observe_input(Node& node, Value* input) {
+  // before: what stood in front of `node`.
+  void observe_input(Node& node, Value* input, const Node* before) {
     Value* original = through_observers(input);
     const int group = find_group(Edge{original, &node});
     if (group < 0 || is_written_buffer(node, original)) return;
     if (!is_observable(*original, node)) return;
+    const Node* producer = original->producer();
+    const bool is_safe_early = allow_copy(*original, {&node}, producer);
     // its output point already does it
-    if (find_group(original) == group && original != input) return;
+    if (find_group(original) == group && original != input && is_safe_early) return;
     for (Node* user : input->users())
       if (is_observer_node(user) && group_of(*user) == group &&
-          !is_written_between(*input, user, node)) {
+          allow_copy(*original, {&node}, place_of(*user))) {
         node.replace_input(input, user->output());
         return;
       }
-    Node* point = is_written_between(*input, input->producer(), node)
-                      ? add_point(input, group, &node)
-                      : insert_point(input, group);
+    if (!is_safe_early && !allow_copy(*original, {&node}, before))
+      return report_shared_memory(*original, node);
+    Node* point = is_safe_early ? insert_point(input, group) : add_point(input, group, &node);
+    made_behind_[point] = is_safe_early ? producer : before;
     node.replace_input(input, point->output());
   }
 
-  bool is_written_between(const Value& value, const Node* from, const Node& to) const {
-    return writes_ && writes_->any_between(value, from, to);
+  const Node* place_of(const Node& point) const {
+    const auto found = made_behind_.find(&point);
+    return found == made_behind_.end() ? &point : found->second;
+  }
+
+  // A point makes a copy of the value, when convert has replaced it.
+  bool allow_copy(const Value& value, const std::vector<const Node*>& readers,
+                  const Node* from) const {
+    return !writes_ || writes_->allow_copy(value, readers, from);
+  }
+
+  void report_shared_memory(const Value& value, const Node& node) {
+    if (!reported_.insert(&node).second) return;
+    report_.add({"prepare", node.name(), node.target(), "",
+                 fmt::format("%{} is not observed: its memory is written later, and the write "
+                             "would miss the quantized copy or the original",
+                             value.name())});
   }
 
   void observe_output(Node& node, Node* next) {
@@ -71,7 +91,11 @@ class Inserter {
     if (output == nullptr || output->kind() != ValueKind::kTensor) return;
     const int group = find_group(output);
     if (group < 0 || !is_observable(*output, node)) return;
+    std::vector<const Node*> readers(output->users().begin(), output->users().end());
+    readers.push_back(nullptr);
+    if (!allow_copy(*output, readers, &node)) return report_shared_memory(*output, node);
     Node* point = add_point(output, group, next);
+    made_behind_[point] = &node;
     graph_.replace_uses(output, point->output());
     point->replace_input(point->output(), output);
   }
@@ -142,6 +166,9 @@ class Inserter {
   std::optional<Writes> writes_;
   Node* first_node_ = nullptr;
   std::map<int, Node*> tops_;  // graph input's position -> its first point
+  // point -> the node behind which it reads, one that was there before; null: the graph's begin
+  std::unordered_map<const Node*, const Node*> made_behind_;
+  std::unordered_set<const Node*> reported_;  // as sharing memory that is written
   enum class Origin { kOther, kBuffer, kUserInput };
   std::unordered_map<const Value*, Origin> origins_;  // filled when first asked for
   int counter_ = 0;

@@ -116,7 +116,8 @@ void observe_graph(Graph& graph, ObservedGraph& observed, const OpaquePrepare* q
     part_of = [&](const EdgeOrNode& key) { return quantizers->part_of(key); };
   SharingGroups groups =
       find_sharing_groups(graph, observed.annotations, options.implicit_sharing, part_of);
-  std::vector<std::shared_ptr<Observer>> observers = make_group_observers(groups, purpose);
+  std::vector<std::shared_ptr<Observer>> observers =
+      make_group_observers(groups, purpose, options.compat);
   if (quantizers != nullptr) ask_for_observers(*quantizers, graph, groups, observers);
   if (purpose == Purpose::kCalibration && !is_torchao(options))
     lower_scale_floors(graph, observed.annotations, groups, observers);

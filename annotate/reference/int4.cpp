@@ -142,12 +142,13 @@ Value* finish(Emitter& emit, GroupwiseSum& parts, Value* sum, const AffineOperan
   return result;
 }
 
-// The weight's sizes when both operands and the result allow the rewrite; empty otherwise.
+// The weight's sizes when both operands and the result, of float32, allow the rewrite; empty
+// otherwise.
 std::vector<int64_t> weight_shape(const Match& match, const AffineOperand& x) {
   const Value* weight = match.find("w");
   const Value* output = match.root->output();
   if (!weight->meta || weight->meta->sizes.size() != 2 || !output->meta ||
-      reshape_sizes(*output->meta).empty())
+      output->meta->dtype != DType::kFloat32 || reshape_sizes(*output->meta).empty())
     return {};
   const std::vector<int64_t> shape = weight->meta->shape();
   return is_token_operand(*match.consumer("x"), x, shape[1]) ? shape : std::vector<int64_t>();

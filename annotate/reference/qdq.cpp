@@ -1,6 +1,7 @@
 // Single quantize and dequantize ops as integer arithmetic:
 //   q:   clamp(int32(round(x / scale)) + zero_point, quant_min, quant_max)
 //   dq:  (float(clamp(x, quant_min, quant_max)) - zero_point) * scale
+// Both compute in float32, as the ops do; 16-bit floats are cast on the way in and out.
 #include <algorithm>
 #include <array>
 
@@ -17,8 +18,8 @@ constexpr std::array<DType, 4> kDequantized = {DType::kInt8, DType::kUInt8, DTyp
 
 template <size_t N>
 bool has_form(const Quantization& q, Compat compat, const std::array<DType, N>& dtypes) {
-  if (compat == Compat::kTorchao) return q.dtype == DType::kInt8;
-  return std::find(dtypes.begin(), dtypes.end(), q.dtype) != dtypes.end() && !q.out_dtype;
+  if (compat == Compat::kTorchao) return q.dtype == DType::kInt8 && !q.out_dtype;
+  return std::find(dtypes.begin(), dtypes.end(), q.dtype) != dtypes.end();
 }
 
 Value* add_zero_point(Emitter& emit, Value* value, const char* op, const Argument& zero_point) {
@@ -39,6 +40,8 @@ Value* build_reference_quantize(Graph& graph, Node& quantize, Compat compat) {
   if (!q || !has_form(*q, compat, kQuantized)) return nullptr;
   Emitter emit(graph, quantize, quantize);
   Value* x = q->input;
+  const bool is_half = x->meta && is_floating_point(x->meta->dtype) && size_of(x->meta->dtype) < 4;
+  if (is_half && compat == Compat::kNone) x = emit.cast(x, DType::kFloat32);
   if (q->is_per_channel) x = emit.transpose(x, q->axis, -1);
   x = emit.cast(emit.round(in_steps(emit, x, q->scale, compat)), DType::kInt32);
   x = emit.clamp(add_zero_point(emit, x, "add", q->zero_point), q->quant_min, q->quant_max);
@@ -50,14 +53,17 @@ Value* build_reference_dequantize(Graph& graph, Node& dequantize, Compat compat)
   const std::optional<Quantization> q = find_quantization(&dequantize);
   if (!q || !has_form(*q, compat, kDequantized)) return nullptr;
   Emitter emit(graph, dequantize, dequantize);
+  const DType result = q->out_dtype.value_or(DType::kFloat32);
   Value* x = emit.clamp(q->input, q->quant_min, q->quant_max);
   if (!q->is_per_channel) {
     x = add_zero_point(emit, emit.cast(x, DType::kFloat32), "sub", q->zero_point);
-    return emit.cast(emit.binary("mul", x, q->scale), DType::kFloat32);
+    return emit.cast(emit.binary("mul", x, q->scale), result);
   }
   x = emit.cast(emit.transpose(x, q->axis, -1), DType::kInt32);
   x = emit.cast(add_zero_point(emit, x, "sub", q->zero_point), DType::kFloat32);
-  return emit.transpose(emit.binary("mul", x, q->scale), q->axis, -1);
+  x = emit.binary("mul", x, q->scale);
+  if (result != DType::kFloat32) x = emit.cast(x, result);
+  return emit.transpose(x, q->axis, -1);
 }
 
 }  // namespace octet

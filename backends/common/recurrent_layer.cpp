@@ -67,14 +67,17 @@ std::optional<std::vector<float>> find_row_scales(const ProgramTensor& w) {
   return scales;
 }
 
+int64_t panel_elements(int64_t units, int64_t gates, int64_t depth) {
+  const int64_t lanes = recurrent_panel_units();
+  return whole(units, lanes) * whole(depth, kRecurrentDepth) * kRecurrentDepth * gates * lanes;
+}
+
 // The matrix in panels (recurrent_kernels.h); values: of all its elements.
 template <typename T>
 PackedBlock pack_panels(const T* values, int64_t units, int64_t gates, int64_t depth) {
-  const int64_t lanes = recurrent_panel_units(), panels = whole(units, lanes),
-                groups = whole(depth, kRecurrentDepth),
+  const int64_t lanes = recurrent_panel_units(), groups = whole(depth, kRecurrentDepth),
                 together = sizeof(T) == 1 ? kRecurrentDepth : 1;  // of the depth, for one lane
-  const size_t bytes =
-      static_cast<size_t>(panels * groups * kRecurrentDepth * gates * lanes) * sizeof(T);
+  const size_t bytes = static_cast<size_t>(panel_elements(units, gates, depth)) * sizeof(T);
   PackedBlock block = {aligned_zeros(bytes), bytes};
   T* const to = reinterpret_cast<T*>(block.bytes.get());
   for_each_row(units, gates, [&](int64_t row, int64_t panel, int64_t gate, int64_t lane) {
@@ -149,7 +152,9 @@ RecurrentLayer::Matrix RecurrentLayer::pack(const ProgramTensor& weights, const 
   };
   const std::string form = fmt::format("recurrent, {} gates, {} units, {}", gates, lanes,
                                        m.has_integers ? "integers" : "floats");
-  m.panels = keep ? keep(weights, form, make) : make().bytes;
+  const size_t bytes = static_cast<size_t>(panel_elements(m.units, gates, m.depth)) *
+                       (m.has_integers ? sizeof(int8_t) : sizeof(float));
+  m.panels = keep ? keep(weights, form, bytes, make) : make().bytes;
   return m;
 }
 

@@ -28,10 +28,10 @@ struct RecurrentMemory {
 };
 
 // Packed bytes of a constant, aligned to vectors: what `pack` makes, or made before for the same
-// constant and the same `form`.
-using KeepPacked =
-    std::function<std::shared_ptr<std::byte>(const ProgramTensor& constant, const std::string& form,
-                                             const std::function<PackedBlock()>& pack)>;
+// constant and the same `form`; `bytes` of them.
+using KeepPacked = std::function<std::shared_ptr<std::byte>(
+    const ProgramTensor& constant, const std::string& form, size_t bytes,
+    const std::function<PackedBlock()>& pack)>;
 
 class RecurrentLayer {
  public:

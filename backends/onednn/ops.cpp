@@ -155,6 +155,9 @@ void emit_op(SegmentBuilder& builder, const ProgramOp& op) {
   if (builder.is_absorbed(op)) return;
   const OpRow* row = find_op_row(op.kind);
   if (row == nullptr) throw OpRefusal{op.name, fmt::format("there is no {} here", op.kind)};
+  // what the program says of itself may not be what was lowered
+  if (Verdict verdict = row->check(builder.program(), op); !verdict)
+    throw OpRefusal{op.name, verdict.reason()};
   builder.begin_op(op);
   try {
     row->emit(builder, op);

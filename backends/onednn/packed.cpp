@@ -97,7 +97,7 @@ std::optional<std::string> key_of(const PackedCache& kept, const std::vector<Ten
 }
 
 PackedBlock read_or_pack(const std::vector<Tensor>& sources, const PackedForm& form,
-                         const Pack& pack) {
+                         const Pack& pack, const PackedCache::Fits& fits) {
   PackedCache* kept = PackedCache::current();
   if (kept == nullptr || !std::all_of(sources.begin(), sources.end(), [](const Tensor& t) {
         return !t.defined() || t.is_contiguous();
@@ -105,7 +105,9 @@ PackedBlock read_or_pack(const std::vector<Tensor>& sources, const PackedForm& f
     return pack();
   const std::optional<std::string> key = key_of(*kept, sources, form);
   if (!key) return pack();
-  if (const std::optional<PackedBlock> known = kept->find(*key)) return *known;
+  const auto has_size = [&](const PackedBlock& block) { return block.size == form.bytes; };
+  if (const std::optional<PackedBlock> known = kept->find(*key, fits ? fits : has_size))
+    return *known;
   const PackedBlock block = pack();
   kept->add(*key, block);
   return block;
@@ -114,14 +116,18 @@ PackedBlock read_or_pack(const std::vector<Tensor>& sources, const PackedForm& f
 // The first source is the one to be found by. in_memory: `form` with what tells the others apart in
 // this process.
 std::shared_ptr<std::byte> find_or_pack(std::vector<Tensor> sources, const PackedForm& form,
-                                        const PackedForm& in_memory, const Pack& pack) {
+                                        const PackedForm& in_memory, const Pack& pack,
+                                        const PackedCache::Fits& fits) {
   const Tensor key = sources[0];
   if (!key.is_contiguous()) return pack().bytes;
   if (const std::shared_ptr<Packed> known = find(key.raw(), in_memory)) return bytes_of(known);
-  const PackedBlock block = read_or_pack(sources, form, [&] {
-    fetch_pages(key);
-    return pack();
-  });
+  const PackedBlock block = read_or_pack(
+      sources, form,
+      [&] {
+        fetch_pages(key);
+        return pack();
+      },
+      fits);
   const std::shared_ptr<Packed> made = std::make_shared<Packed>(block.bytes, std::move(sources));
   release_pages(key);
   // another thread was faster
@@ -136,8 +142,8 @@ const void* address_of(const Tensor& tensor) { return tensor.defined() ? tensor.
 }  // namespace
 
 std::shared_ptr<std::byte> find_or_pack(const Tensor& constant, const PackedForm& form,
-                                        const Pack& pack) {
-  return find_or_pack(std::vector<Tensor>{constant}, form, form, pack);
+                                        const Pack& pack, const PackedCache::Fits& fits) {
+  return find_or_pack(std::vector<Tensor>{constant}, form, form, pack, fits);
 }
 
 std::shared_ptr<std::byte> find_or_pack(const StoredConstant& stored, const PackedForm& form,
@@ -146,7 +152,7 @@ std::shared_ptr<std::byte> find_or_pack(const StoredConstant& stored, const Pack
   in_memory.own +=
       fmt::format("expanded by {}, {}", address_of(stored.scale), address_of(stored.zero_point));
   return find_or_pack(std::vector<Tensor>{stored.values, stored.scale, stored.zero_point}, form,
-                      in_memory, pack);
+                      in_memory, pack, {});
 }
 
 }  // namespace octet::onednn

@@ -19,6 +19,7 @@ struct PackedForm {
   std::string own;
   dnnl::memory::desc plain;
   dnnl::memory::desc packed;
+  size_t bytes;  // of the packed ones
   bool operator==(const PackedForm&) const = default;
 };
 
@@ -26,8 +27,10 @@ struct PackedForm {
 // has of the same contents; kept as long as somebody has it. Only to be read. The constant's pages
 // in a mapped file are given back (core/base/mapped_file.h). Thread-safe. A constant that is
 // not contiguous is not shared.
+// fits: judges what PackedCache has where the size depends on the elements; else it is form.bytes.
 std::shared_ptr<std::byte> find_or_pack(const Tensor& constant, const PackedForm& form,
-                                        const std::function<PackedBlock()>& pack);
+                                        const std::function<PackedBlock()>& pack,
+                                        const PackedCache::Fits& fits = {});
 // The same of an expanded constant: with the same integers, scales and zero points.
 std::shared_ptr<std::byte> find_or_pack(const StoredConstant& stored, const PackedForm& form,
                                         const std::function<PackedBlock()>& pack);

@@ -25,7 +25,7 @@ uint8_t highest_written(const Program& program, const ProgramOp& op,
                         const std::vector<uint8_t>& highest) {
   const ProgramTensor& y = program.tensor(op.outputs[0]);
   const int shift = y.dtype == DType::kInt8 ? 128 : 0;
-  if (op.kind == "quantize")
+  if (op.kind == "quantize" || op.kind == "requantize")
     return static_cast<uint8_t>(
         std::clamp<int64_t>(op.integer("quant_max", kHighest - shift) + shift, 0, kHighest));
   if (is_move(op)) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "backends/reference/kernel.h"
+#include "core/base/bool_bytes.h"
 #include "core/base/error.h"
 #include "lowering/program/custom_kernel.h"
 
@@ -20,6 +21,9 @@ void run_custom(const KernelCall& call) {
     throw Error("run", fmt::format("{} ({})", call.op.name, name),
                 fmt::format("its kernel says: {}", error.what()));
   }
+  for (const Tensor& output : call.outputs)
+    if (output.defined() && output.dtype() == DType::kBool)
+      copy_as_bools({output.raw(), output.nbytes()}, output.raw());
 }
 
 Verdict check_custom(const Program& program, const ProgramOp& op) {

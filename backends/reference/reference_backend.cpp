@@ -62,20 +62,19 @@ class ReferenceSegment : public CompiledSegment {
                   fmt::format("cannot run on the reference backend: {}{}", verdict.reason(),
                               op.kind == "custom" ? "" : "; lower the model again"));
     }
-    tensors_.resize(program_.tensors.size());
     plan_memory();
     for (int index : segment_.ops) add_call(program_.op(index));
+    inputs_ = find(segment_.inputs);
+    outputs_ = find(segment_.outputs);
   }
 
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs) override {
-    for (size_t i = 0; i < segment_.inputs.size(); ++i)
-      tensors_[static_cast<size_t>(segment_.inputs[i])] = inputs[i];
-    for (size_t i = 0; i < segment_.outputs.size(); ++i)
-      tensors_[static_cast<size_t>(segment_.outputs[i])] = outputs[i];
+    for (size_t i = 0; i < inputs_.size(); ++i) *inputs_[i] = inputs[i];
+    for (size_t i = 0; i < outputs_.size(); ++i) *outputs_[i] = outputs[i];
     const reference::ScratchPool::Use scratch(pool_);
     for (Call& call : calls_) {
-      bind(call.call.op.inputs, call.call.inputs);
-      bind(call.call.op.outputs, call.call.outputs);
+      bind(call.inputs, call.call.op.inputs, call.call.inputs);
+      bind(call.outputs, call.call.op.outputs, call.call.outputs);
       call.kernel(call.call);
     }
   }
@@ -84,6 +83,7 @@ class ReferenceSegment : public CompiledSegment {
   struct Call {
     reference::Kernel kernel;
     reference::KernelCall call;
+    std::vector<const Tensor*> inputs, outputs;  // in tensors_; null: absent
   };
 
   // Intermediates lie in one block; those that are never in use at the same time share its bytes.
@@ -103,31 +103,38 @@ class ReferenceSegment : public CompiledSegment {
           found->second.last = static_cast<int>(step);
     }
     for (int index : segment_.outputs) buffers.erase(index);  // the caller's memory
-    for (auto& [index, view] : allocate_arena(program_, buffers).tensors)
-      tensors_[static_cast<size_t>(index)] = std::move(view);
+    tensors_ = allocate_arena(program_, buffers).tensors;
+  }
+
+  std::vector<Tensor*> find(const std::vector<int>& indices) {
+    std::vector<Tensor*> found;
+    for (int index : indices) found.push_back(index < 0 ? nullptr : &tensors_[index]);
+    return found;
   }
 
   void add_call(const ProgramOp& op) {
-    calls_.push_back({
-        find_kernel(op.kind)->run,
-        {program_, op, std::vector<Tensor>(op.inputs.size()),
-                        std::vector<Tensor>(op.outputs.size())}
-    });
+    const std::vector<Tensor*> inputs = find(op.inputs), outputs = find(op.outputs);
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       if (op.inputs[i] < 0) continue;
-      const size_t index = static_cast<size_t>(op.inputs[i]);
-      const ProgramTensor& tensor = program_.tensors[index];
-      if (tensor.is_constant() && !tensors_[index].defined() &&
+      const ProgramTensor& tensor = program_.input(op, i);
+      if (tensor.is_constant() && !inputs[i]->defined() &&
           !reference::reads_as_stored(op, i, tensor))
-        tensors_[index] = constant_data(tensor);
+        *inputs[i] = constant_data(tensor);
     }
+    calls_.push_back({
+        find_kernel(op.kind)->run,
+        {program_, op, std::vector<Tensor>(inputs.size()), std::vector<Tensor>(outputs.size())},
+        {inputs.begin(), inputs.end()},
+        {outputs.begin(), outputs.end()}
+    });
   }
 
   // Assigning to what held an equal tensor before takes nothing from the heap.
-  void bind(const std::vector<int>& indices, std::vector<Tensor>& tensors) const {
-    for (size_t i = 0; i < indices.size(); ++i) {
-      if (indices[i] < 0) continue;
-      tensors[i] = tensors_[static_cast<size_t>(indices[i])];
+  void bind(const std::vector<const Tensor*>& from, const std::vector<int>& indices,
+            std::vector<Tensor>& tensors) const {
+    for (size_t i = 0; i < from.size(); ++i) {
+      if (from[i] == nullptr) continue;
+      tensors[i] = *from[i];
       OCTET_ASSERT(tensors[i].defined() || program_.tensor(indices[i]).stored,
                    "a tensor of the segment is there");
     }
@@ -135,8 +142,10 @@ class ReferenceSegment : public CompiledSegment {
 
   const Program& program_;
   const Segment segment_;
-  // by tensor index: constants, views of the arena, and of each run inputs and outputs
-  std::vector<Tensor> tensors_;
+  // By index, those of the segment alone: constants, views of the arena, and of each run inputs and
+  // outputs. A map, as their addresses stay.
+  std::map<int, Tensor> tensors_;
+  std::vector<Tensor*> inputs_, outputs_;  // in tensors_, by position in the segment
   reference::ScratchPool pool_;
   std::vector<Call> calls_;
 };

@@ -57,7 +57,9 @@ void ScratchPool::release(void* block) {
   waiting = header;
 }
 
-ScratchPool::Use::Use(ScratchPool& pool) : before_(in_use) { in_use = &pool; }
+ScratchPool::Use::Use(ScratchPool& pool) : before_(in_use) {
+  if (in_use == nullptr) in_use = &pool;
+}
 ScratchPool::Use::~Use() { in_use = before_; }
 
 }  // namespace octet::reference

@@ -1,6 +1,7 @@
 // Memory of a run that the next run takes again: what kernels put into a Buffer comes from the pool
-// of the segment that runs, and goes back to it. A second run asks for the same sizes in the same
-// order, so it finds all of them there and the heap is left alone.
+// of the session that runs, or of a segment that runs without one, and goes back to it. A second
+// run asks for the same sizes in the same order, so it finds all of them there and the heap is left
+// alone.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,8 @@ class ScratchPool {
   static void* allocate(size_t bytes);
   static void release(void* block);
 
-  // Makes a pool the one in use by this thread, as long as it lives.
+  // Makes a pool the one in use by this thread, as long as it lives; unless one is in use already:
+  // all that runs within a run shares the pool of that.
   class Use {
    public:
     explicit Use(ScratchPool& pool);

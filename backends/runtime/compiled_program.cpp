@@ -12,6 +12,7 @@
 
 #include "backends/registry.h"
 #include "core/base/error.h"
+#include "core/base/printable.h"
 #include "lowering/program/arena_plan.h"
 #include "lowering/program/control.h"
 #include "lowering/program/stored_constant.h"
@@ -108,7 +109,7 @@ void CompiledProgram::compile(const CompileLimits& limits) {
   for (const Segment& segment : program_.segments) {
     Step step;
     if (segment.backend == kControl) {
-      step.segment = compile_control(program_, segment, limits);
+      step.segment = compile_control(program_, segment, limits, bodies_);
     } else {
       std::unique_ptr<Backend>& backend = backends[segment.backend];
       if (backend == nullptr) {
@@ -271,7 +272,9 @@ std::vector<std::string> CompiledProgram::warnings() const {
   for (const Warning& warning : merged_warnings()) {
     const std::string others =
         warning.ops.size() == 1 ? "" : fmt::format(" and {} more", warning.ops.size() - 1);
-    lines.push_back(fmt::format("{}{}: {}", warning.ops.front(), others, warning.cause));
+    constexpr size_t kLongestName = 300;
+    lines.push_back(fmt::format("{}{}: {}", short_line(warning.ops.front(), kLongestName), others,
+                                warning.cause));
   }
   return lines;
 }

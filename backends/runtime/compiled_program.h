@@ -61,6 +61,7 @@ class CompiledProgram {
   void add_notes(std::vector<KernelReport>& kernels) const;
 
   const Program& program_;
+  CompiledBodies bodies_;
   std::vector<Step> steps_;
   // by tensor index: arena views and constants that are outputs; inputs, outputs and states are
   // views of memory that is given for each run

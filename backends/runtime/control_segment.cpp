@@ -23,14 +23,20 @@ void copy_bytes(void* to, const void* from, size_t bytes) {
 
 class ControlSegment : public CompiledSegment {
  public:
-  ControlSegment(const Program& program, const Segment& segment, const CompileLimits& limits)
+  ControlSegment(const Program& program, const Segment& segment, const CompileLimits& limits,
+                 CompiledBodies& bodies)
       : program_(program),
         op_(program.op(segment.ops.front())),
         limits_(limits),
         places_(program, segment) {
-    for (int64_t index : bodies_of(op_))
-      bodies_.push_back(
-          std::make_unique<CompiledProgram>(program.bodies[static_cast<size_t>(index)], limits));
+    bodies.resize(program.bodies.size());
+    for (int64_t index : bodies_of(op_)) {
+      std::unique_ptr<CompiledProgram>& body = bodies[static_cast<size_t>(index)];
+      if (body == nullptr)
+        body =
+            std::make_unique<CompiledProgram>(program.bodies[static_cast<size_t>(index)], limits);
+      bodies_.push_back(body.get());
+    }
     carried_ = op_.kind == "while_loop" ? op_.outputs.size()
                                         : static_cast<size_t>(op_.integer("carried", 0));
     if (op_.kind == "cond") carried_ = 0;
@@ -53,7 +59,7 @@ class ControlSegment : public CompiledSegment {
 
   std::vector<KernelReport> kernels() const override {
     std::vector<KernelReport> all;
-    for (const std::unique_ptr<CompiledProgram>& body : bodies_) {
+    for (CompiledProgram* body : bodies_) {
       const std::vector<KernelReport> told = body->kernels();
       all.insert(all.end(), told.begin(), told.end());
     }
@@ -61,12 +67,12 @@ class ControlSegment : public CompiledSegment {
   }
 
   void time_kernels(bool on) override {
-    for (const std::unique_ptr<CompiledProgram>& body : bodies_) body->time_kernels(on);
+    for (CompiledProgram* body : bodies_) body->time_kernels(on);
   }
 
   std::vector<Warning> warnings() const override {
     std::vector<Warning> all;
-    for (const std::unique_ptr<CompiledProgram>& body : bodies_) {
+    for (CompiledProgram* body : bodies_) {
       const std::vector<Warning> told = body->merged_warnings();
       all.insert(all.end(), told.begin(), told.end());
     }
@@ -150,7 +156,7 @@ class ControlSegment : public CompiledSegment {
   const ProgramOp& op_;
   const CompileLimits limits_;
   CallPlaces places_;
-  std::vector<std::unique_ptr<CompiledProgram>> bodies_;
+  std::vector<CompiledProgram*> bodies_;
   size_t carried_ = 0;
   std::vector<Tensor> present_, next_;  // of what is carried
   size_t rounds_ = 0;
@@ -161,9 +167,10 @@ class ControlSegment : public CompiledSegment {
 }  // namespace
 
 std::unique_ptr<CompiledSegment> compile_control(const Program& program, const Segment& segment,
-                                                 const CompileLimits& limits) {
+                                                 const CompileLimits& limits,
+                                                 CompiledBodies& bodies) {
   if (program.op(segment.ops.front()).kind == "rest") return compile_rest(program, segment, limits);
-  return std::make_unique<ControlSegment>(program, segment, limits);
+  return std::make_unique<ControlSegment>(program, segment, limits, bodies);
 }
 
 }  // namespace octet

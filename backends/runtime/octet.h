@@ -2,8 +2,14 @@
  * Needs neither LibTorch nor Python.
  *
  * Functions that can fail return NULL or a status other than 0 and leave a text of one line behind,
- * octet_last_error(). Nothing throws or exits. One octet_model runs in one thread at a time;
- * different ones run at the same time.
+ * octet_last_error(). Nothing throws or exits, not even where memory runs out, but for two
+ * libraries: oneDNN crashes when one of its own small allocations fails, and OpenMP, which runs
+ * oneDNN's threads, exits. Where the memory of a process is limited, use XNNPACK or the reference.
+ * One octet_model runs in one thread at a time; different ones run at the same time.
+ *
+ * fork: where a model has several threads, a child of the process runs it, and each model that it
+ * loads, with one, as octet_warning says then; states go on as they were. The first run in the
+ * child compiles the model anew. No thread of the parent may be in a call of Octet at the fork.
  *
  * The binary interface is versioned: within one OCTET_ABI_VERSION functions, numbers and struct
  * members are only added, never changed. A program that was compiled against an older header
@@ -54,17 +60,21 @@ typedef enum octet_status {
 /* A loaded and compiled program. */
 typedef struct octet_model octet_model;
 
+#define OCTET_DEFAULT_THREADS (-1)
+
 /* Zero-initialize, set `size` to sizeof(octet_options), then what is wanted. */
 typedef struct octet_options {
   size_t size;
-  /* at most 1024; 0: one; more than there are CPUs for the process are not used, which
-   * octet_warning says */
+  /* at most 1024; 0: one; OCTET_DEFAULT_THREADS: as many as there are CPUs for the process (its
+   * affinity and the CPU quota of its control groups heeded), at most OMP_NUM_THREADS of the
+   * environment. More than there are CPUs are not used, which octet_warning says. While other
+   * processes keep the CPUs busy a model may run with one. */
   int threads;
   /* 1: the bytes of the file are not compared with its checksum, and only those that are used
    * are read */
   int skip_checksum;
-  /* bytes that inputs, outputs, states and intermediates may take at once; 0: what the machine
-   * has */
+  /* bytes that inputs, outputs, states, intermediates and copies of a constant beyond the first
+   * may take at once; 0: what the machine has */
   uint64_t memory_limit;
   /* of a model with open sizes: how many sets of sizes stay compiled, the last used ones; 0:
    * four */
@@ -72,8 +82,9 @@ typedef struct octet_options {
   /* A folder, made when needed, where packed weights of models on oneDNN are kept for the next
    * octet_load, which then maps them; NULL: nowhere. What is there is an aid alone: when it is
    * missing, damaged, of another CPU, or cannot be written, the model loads as without, and
-   * octet_warning says so. Nobody may cut such a file off while a model uses it. Models whose
-   * file has a checksum, as `octet lower` writes it. */
+   * octet_warning says so. The same holds for a folder or a file that belongs to another user (but
+   * root), or that others may write. Nobody may cut such a file off while a model uses it. Models
+   * whose file has a checksum, as `octet lower` writes it. */
   const char* cache_folder;
   /* how often a loop of the model may run its body in one octet_run, after which that fails; 0:
    * without limit */
@@ -143,7 +154,8 @@ OCTET_API size_t octet_arena_bytes(const octet_model* model);
 OCTET_API octet_status octet_bind(octet_model* model, const int64_t* const* shapes);
 
 /* inputs[i], outputs[i]: addresses of octet_input(i).bytes and octet_output(i).bytes bytes,
- * aligned to the element size, outputs apart from each other and from the inputs. After the
+ * aligned to the element size, outputs apart from each other and from the inputs. Of OCTET_BOOL
+ * each byte but 0 is true in inputs, and outputs have 0 and 1. After the
  * first run nothing is allocated for segments of XNNPACK and the reference. */
 OCTET_API octet_status octet_run(octet_model* model, const void* const* inputs,
                                  void* const* outputs);

@@ -13,6 +13,8 @@
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
 #include "core/base/error.h"
+#include "core/base/printable.h"
+#include "core/base/usable_cpus.h"
 #include "lowering/program/artifact.h"
 #include "lowering/program/symbols.h"
 
@@ -27,8 +29,17 @@ namespace octet {
 namespace {
 
 constexpr int kMostThreads = 1024;
+constexpr size_t kLongestLine = 4000;
 
-thread_local std::string last_error;
+// Of a fixed size: to keep an error takes no memory, which may be what there is too little of.
+thread_local char last_error[4096];
+
+void note_error(const char* text) {
+  size_t length = ::strnlen(text, sizeof(last_error) - 1);
+  while (length > 0 && (text[length] & 0xc0) == 0x80) --length;  // not within a character
+  std::memcpy(last_error, text, length);
+  last_error[length] = '\0';
+}
 
 octet_dtype number_of(DType dtype) {
   switch (dtype) {
@@ -67,16 +78,18 @@ octet_dtype number_of(DType dtype) {
 template <typename Action>
 octet_status guarded(const Action& action) {
   try {
-    last_error.clear();
+    note_error("");
     action();
     return OCTET_OK;
   } catch (const InternalError& error) {
-    last_error = error.what();
+    note_error(error.what());
     return OCTET_INTERNAL_ERROR;
   } catch (const std::bad_alloc&) {
-    last_error = "memory: there is not enough; use a smaller model or a machine with more";
-  } catch (const std::exception& error) {
-    last_error = error.what();
+    note_error("memory: there is not enough; use a smaller model or a machine with more");
+  } catch (const Error& error) {
+    note_error(error.what());
+  } catch (const std::exception& error) {  // of the standard library
+    note_error(short_line(error.what(), kLongestLine).c_str());
   }
   return OCTET_FAILED;
 }
@@ -124,12 +137,14 @@ octet_model* load(const octet_options* given, const Load& load_file) {
   octet_model* model = nullptr;
   guarded([&] {
     const octet_options options = known_part(given, "octet_options");
-    if (options.threads < 0 || options.threads > kMostThreads)
+    if (options.threads < OCTET_DEFAULT_THREADS || options.threads > kMostThreads)
       throw Error("octet", "octet_options",
-                  fmt::format("threads is {}, want 0 to {}", options.threads, kMostThreads));
+                  fmt::format("threads is {}, want 0 to {}, or OCTET_DEFAULT_THREADS",
+                              options.threads, kMostThreads));
     const LoadOptions load_options{.verifies_checksum = options.skip_checksum == 0};
     const SessionOptions session_options{
-        .threads = std::max(options.threads, 1),
+        .threads = options.threads == OCTET_DEFAULT_THREADS ? default_threads()
+                                                            : std::max(options.threads, 1),
         .memory_limit = static_cast<size_t>(options.memory_limit),
         .loop_limit = static_cast<size_t>(options.loop_limit),
         .cached_shapes =
@@ -278,4 +293,4 @@ octet_status octet_reset_states(octet_model* model) {
   });
 }
 
-const char* octet_last_error(void) { return octet::last_error.c_str(); }
+const char* octet_last_error(void) { return octet::last_error; }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "backends/runtime/call_places.h"
+#include "backends/runtime/memory_need.h"
 #include "backends/runtime/session.h"
 #include "core/base/error.h"
 #include "lowering/program/control.h"
@@ -15,14 +16,20 @@
 namespace octet {
 namespace {
 
-SessionOptions options_of(const CompileLimits& limits) {
+SessionOptions options_of(const CompileLimits& limits, const Program& body) {
   SessionOptions options;
   options.threads = limits.threads;
   options.memory_limit = limits.memory;
   options.loop_limit = limits.rounds;
   options.before_round = limits.before_round;
   options.cached_shapes = limits.cached_shapes;
+  // what the program that it is in counted for it
+  if (limits.memory != 0) options.cached_bytes = std::max<size_t>(held_bytes(body), 1);
   return options;
+}
+
+const Program& body_of(const Program& program, const ProgramOp& op) {
+  return program.bodies[static_cast<size_t>(bodies_of(op).front())];
 }
 
 class RestSegment : public CompiledSegment {
@@ -32,7 +39,7 @@ class RestSegment : public CompiledSegment {
         op_(program.op(segment.ops.front())),
         places_(program, segment),
         counts_(static_cast<size_t>(op_.integer("counts", 0))),
-        session_(program.bodies[static_cast<size_t>(bodies_of(op_).front())], options_of(limits)) {
+        session_(body_of(program, op_), options_of(limits, body_of(program, op_))) {
     for (int index : session_.program().inputs)
       shapes_.push_back(index < 0 ? std::vector<int64_t>()
                                   : session_.program().tensor(index).shape);

@@ -2,15 +2,22 @@
 #include "backends/runtime/session.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <list>
+#include <memory>
 
 #include <fmt/format.h>
 
 #include "backends/common/cpu.h"
+#include "backends/reference/scratch.h"
 #include "backends/registry.h"
 #include "backends/runtime/check_program.h"
 #include "backends/runtime/compiled_program.h"
+#include "backends/runtime/memory_need.h"
+#include "backends/runtime/thread_choice.h"
+#include "core/base/bool_bytes.h"
+#include "core/base/cpu_time.h"
 #include "core/base/error.h"
 #include "core/base/usable_cpus.h"
 #include "lowering/program/control.h"
@@ -26,11 +33,26 @@ namespace {
 struct Entry {
   SymbolValues values;
   Program program;  // at these values
-  CompiledProgram compiled;
+  size_t bytes;     // that `compiled` keeps
+  std::unique_ptr<CompiledProgram> compiled;
+  int threads = 0;  // that it is compiled for
 
-  Entry(SymbolValues given, Program fixed, const CompileLimits& limits)
-      : values(std::move(given)), program(std::move(fixed)), compiled(program, limits) {}
+  Entry(SymbolValues given, Program fixed) : values(std::move(given)), program(std::move(fixed)), bytes(held_bytes(program)) {}
+  void compile(const CompileLimits& limits) {
+    compiled = std::make_unique<CompiledProgram>(program, limits);
+    threads = limits.threads;
+  }
 };
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Another address in each thread.
+const void* this_thread() {
+  thread_local const char place = 0;
+  return &place;
+}
 
 bool has_shapes(const Program& program, std::span<const int64_t* const> shapes) {
   for (size_t i = 0; i < shapes.size(); ++i) {
@@ -46,6 +68,12 @@ std::vector<std::string> backends_with_channels_last(const Program& program) {
   for (const std::string& name : backends_of(program))
     if (make_backend(name)->takes_channels_last()) names.push_back(name);
   return names;
+}
+
+void clean_bool_constants(Program& program) {
+  for (ProgramTensor& tensor : program.tensors)
+    if (tensor.is_constant()) tensor.data = with_true_bools(tensor.data);
+  for (Program& body : program.bodies) clean_bool_constants(body);
 }
 
 bool is_empty(const Program& program, const Segment& segment) {
@@ -112,6 +140,8 @@ struct Session::Impl {
   SessionOptions options;
   std::unique_ptr<PackedCache> cache;  // null without a folder
   std::string thread_warning;          // empty: none
+  ThreadChoice choice{cpu_time()};     // of sessions with several threads
+  bool is_timed = false;               // kernel by kernel
   std::optional<Program> open;         // with open sizes
   // the last used one first; exactly one without open sizes
   std::list<Entry> entries;
@@ -121,20 +151,34 @@ struct Session::Impl {
   // By position in Program::states: what the next run reads, and where it leaves what they become.
   std::vector<Tensor> states;
   std::vector<Tensor> next_states;
+  std::vector<const void*> checked_inputs;  // of one run
+  reference::ScratchPool scratch;           // of all segments on the reference
+  std::vector<Tensor> bools;                // by input, copies where bytes were neither 0 nor 1
 
   const Program& program() const { return open ? *open : entries.front().program; }
+  int threads() const;  // of the next run
   void compile(SymbolValues values);
+  void make_room(const Program& wanted);
   // At the front. `fixed` is checked.
   void add_entry(SymbolValues values, Program fixed);
+  // For as many threads as the next run takes.
+  void compile(Entry& entry);
+  void leave_threads_to_parent();
   void run(std::span<const void* const> inputs, std::span<void* const> outputs);
+  std::span<const void* const> with_true_bools(std::span<const void* const> inputs);
   void add_states();
   void reset_states();
   void check_tensor(size_t position, const Tensor& tensor) const;
 };
 
+int Session::Impl::threads() const {
+  return options.threads > 1 && choice.uses_threads() ? options.threads : 1;
+}
+
 // The entry of these values comes first; the one that was not used for longest makes room for a new
 // one.
 void Session::Impl::compile(SymbolValues values) {
+  choice.forget_runs();
   const std::list<Entry>::iterator found = std::find_if(
       entries.begin(), entries.end(), [&](const Entry& entry) { return entry.values == values; });
   if (found != entries.end()) return entries.splice(entries.begin(), entries, found);
@@ -142,16 +186,45 @@ void Session::Impl::compile(SymbolValues values) {
   verify_at(fixed, values);
   check_runnable(fixed, options.memory_limit, "give inputs of other sizes");
   run_empty_segments_on_reference(fixed);
-  while (entries.size() >= options.cached_shapes) entries.pop_back();
+  make_room(fixed);
   add_entry(std::move(values), std::move(fixed));
 }
 
+// Drops compiled ones, those that were not used for longest first, until this one fits beside them.
+void Session::Impl::make_room(const Program& wanted) {
+  const size_t limit =
+      options.cached_bytes == 0 ? allowed_bytes(options.memory_limit) : options.cached_bytes;
+  size_t bytes = options.cached_bytes == 0 ? peak_bytes(wanted) : held_bytes(wanted);
+  for (const Entry& entry : entries) bytes = saturating_add(bytes, entry.bytes);
+  while (!entries.empty() && (entries.size() >= options.cached_shapes || bytes > limit)) {
+    bytes -= entries.back().bytes;
+    entries.pop_back();
+  }
+}
+
 void Session::Impl::add_entry(SymbolValues values, Program fixed) {
-  const PackedCache::Use use(cache.get());
-  entries.emplace_front(std::move(values), std::move(fixed),
-                        CompileLimits{options.threads, options.loop_limit, options.before_round,
-                                      options.memory_limit, options.cached_shapes});
+  entries.emplace_front(std::move(values), std::move(fixed));
+  try {
+    compile(entries.front());
+  } catch (...) {
+    entries.pop_front();
+    throw;
+  }
   if (cache != nullptr) cache->save();
+}
+
+void Session::Impl::compile(Entry& entry) {
+  const PackedCache::Use use(cache.get());
+  const double start = now();
+  entry.compile({threads(), options.loop_limit, options.before_round, options.memory_limit,
+                 options.cached_shapes});
+  choice.set_price(now() - start);
+  entry.compiled->time_kernels(is_timed);
+}
+
+void Session::Impl::leave_threads_to_parent() {
+  options.threads = 1;
+  thread_warning = "threads: this process was forked off, and runs the model with one thread";
 }
 
 void Session::Impl::add_states() {
@@ -174,10 +247,43 @@ void Session::Impl::reset_states() {
   }
 }
 
+// The inputs, with copies of bools in place of those that have other bytes than 0 and 1.
+std::span<const void* const> Session::Impl::with_true_bools(std::span<const void* const> inputs) {
+  const Program& bound = entries.front().program;
+  checked_inputs.assign(inputs.begin(), inputs.end());
+  bools.resize(inputs.size());
+  for (size_t i = 0; i < std::min(inputs.size(), bound.inputs.size()); ++i) {
+    if (bound.inputs[i] < 0 || inputs[i] == nullptr) continue;
+    const ProgramTensor& tensor = bound.tensor(bound.inputs[i]);
+    if (tensor.dtype != DType::kBool) continue;
+    const std::span<const std::byte> bytes(static_cast<const std::byte*>(inputs[i]),
+                                           static_cast<size_t>(tensor.numel()));
+    if (are_bools(bytes)) continue;
+    if (!bools[i].defined() || bools[i].shape() != tensor.shape)
+      bools[i] = Tensor::zeros(DType::kBool, tensor.shape);
+    copy_as_bools(bytes, bools[i].raw());
+    checked_inputs[i] = bools[i].raw();
+  }
+  return checked_inputs;
+}
+
 // A run that throws has written to next_states alone.
 void Session::Impl::run(std::span<const void* const> inputs, std::span<void* const> outputs) {
-  entries.front().compiled.run(inputs, outputs, states, next_states);
+  const reference::ScratchPool::Use use(scratch);
+  if (options.threads > 1 && is_forked_child()) leave_threads_to_parent();
+  const bool chooses = options.threads > 1 && !is_timed;
+  double start = chooses ? now() : 0;
+  if (chooses && choice.is_due(start)) choice.look(start, this_thread(), cpu_time());
+  Entry& entry = entries.front();
+  if (entry.threads != threads()) {
+    compile(entry);
+    start = now();
+  }
+  entry.compiled->run(with_true_bools(inputs), outputs, states, next_states);
   states.swap(next_states);
+  if (!chooses) return;
+  const double end = now();
+  choice.note_run(end, end - start);
 }
 
 void Session::Impl::check_tensor(size_t position, const Tensor& tensor) const {
@@ -200,6 +306,7 @@ Session::Session(Program program, const SessionOptions& options) : impl_(std::ma
   verify(program);
   check_runnable(program, options.memory_limit);
   restore_row_major(program, backends_with_channels_last(program));
+  clean_bool_constants(program);
   impl_->options = options;
   if (const int cpus = options.threads == 1 ? 1 : usable_cpus(); options.threads > cpus) {
     impl_->options.threads = cpus;
@@ -207,6 +314,8 @@ Session::Session(Program program, const SessionOptions& options) : impl_(std::ma
         fmt::format("threads: {} are wanted, and this process may use {} CPU{}; {} run{}",
                     options.threads, cpus, cpus == 1 ? "" : "s", cpus, cpus == 1 ? "s" : "");
   }
+  if (impl_->options.threads > 1 && is_forked_child()) impl_->leave_threads_to_parent();
+  if (is_too_small_for_threads(program)) impl_->options.threads = 1;
   if (!options.cache_folder.empty() && !program.checksum.empty())
     impl_->cache = std::make_unique<PackedCache>(options.cache_folder, program.checksum,
                                                  made_for(program), program.file);
@@ -270,7 +379,7 @@ std::vector<Tensor> Session::run(const std::vector<Tensor>& inputs) {
 std::vector<int64_t> Session::output_shape(size_t output) const {
   OCTET_ASSERT(output < program().outputs.size(), "an output of the program");
   return impl_->entries.empty() ? program().tensor(program().outputs[output]).shape
-                                : impl_->entries.front().compiled.output_shape(output);
+                                : impl_->entries.front().compiled->output_shape(output);
 }
 
 const Program& Session::program() const { return impl_->program(); }
@@ -280,17 +389,19 @@ const Program& Session::bound_program() const {
 }
 
 size_t Session::arena_bytes() const {
-  return impl_->entries.empty() ? 0 : impl_->entries.front().compiled.arena_bytes();
+  return impl_->entries.empty() ? 0 : impl_->entries.front().compiled->arena_bytes();
 }
+
+int Session::threads() const { return impl_->threads(); }
 
 std::vector<KernelReport> Session::kernels() const {
   return impl_->entries.empty() ? std::vector<KernelReport>()
-                                : impl_->entries.front().compiled.kernels();
+                                : impl_->entries.front().compiled->kernels();
 }
 
 std::vector<std::string> Session::warnings() const {
   std::vector<std::string> lines;
-  if (!impl_->entries.empty()) lines = impl_->entries.front().compiled.warnings();
+  if (!impl_->entries.empty()) lines = impl_->entries.front().compiled->warnings();
   if (!impl_->thread_warning.empty()) lines.push_back(impl_->thread_warning);
   if (impl_->cache != nullptr && !impl_->cache->warning().empty())
     lines.push_back(impl_->cache->warning());
@@ -298,7 +409,8 @@ std::vector<std::string> Session::warnings() const {
 }
 
 void Session::time_kernels(bool on) {
-  if (!impl_->entries.empty()) impl_->entries.front().compiled.time_kernels(on);
+  impl_->is_timed = on;
+  if (!impl_->entries.empty()) impl_->entries.front().compiled->time_kernels(on);
 }
 
 size_t Session::compiled_count() const { return impl_->entries.size(); }

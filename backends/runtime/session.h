@@ -16,7 +16,8 @@ namespace octet {
 struct SessionOptions {
   // at least 1; more than there are CPUs for this process are not used, which warnings() says
   int threads = 1;
-  // bytes that inputs, outputs, states and intermediates may take at once; 0: what the machine has
+  // bytes that inputs, outputs, states, intermediates and copies of a constant beyond the first may
+  // take at once; 0: what the machine has
   size_t memory_limit = 0;
   // how often a loop may run its body in one run, after which the run throws; 0: without limit
   size_t loop_limit = 0;
@@ -26,6 +27,8 @@ struct SessionOptions {
   // at least 1; of a program with open sizes: how many sets of sizes stay compiled, the last used
   // ones
   size_t cached_shapes = 4;
+  // bytes that those may take together; 0: memory_limit. Below what one takes: that one stays.
+  size_t cached_bytes = 0;
   // Where oneDNN's packed weights are kept for the next start (lowering/program/packed_cache.h);
   // empty: nowhere. Of programs that were read from a file.
   std::filesystem::path cache_folder = {};
@@ -60,7 +63,7 @@ class Session {
 
   // The same on plain memory: row-major elements of the dtypes and shapes in bound_program(),
   // aligned to their element size; outputs are distinct and overlap no input. What stands for -1
-  // may be null. Throws Error on a wrong count or a null address.
+  // may be null. Of bools each byte but 0 is true. Throws Error on a wrong count or a null address.
   void run(std::span<const void* const> inputs, std::span<void* const> outputs);
 
   // Sizes for the runs that follow: for each input the address of its sizes, as many as the program
@@ -87,6 +90,8 @@ class Session {
   // How many sets of sizes are compiled now.
   size_t compiled_count() const;
 
+  // How many threads the next run uses: those of the options, or one (thread_choice.h).
+  int threads() const;
   // What the next run on plain memory calls, in order; empty when its sizes are not compiled yet.
   std::vector<KernelReport> kernels() const;
   // What this machine does less well than the program was made for, a line for each cause: of the
@@ -103,8 +108,10 @@ class Session {
 };
 
 // The most bytes that inputs, outputs, states (twice) and intermediates of a verified program take
-// at one time, if each lives from the op that makes it to its last reader. Backends that fuse ops
-// need less, copies in another memory order come on top.
+// at one time: those between segments from the one that makes them to the last reader; those inside
+// of one likewise, but each segment and each body has memory of its own. Copies of a constant count
+// beyond the first, and so does what one kernel of the reference computes with. Backends that fuse
+// ops need less, copies in another memory order come on top.
 size_t peak_bytes(const Program& program);
 
 }  // namespace octet

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/version.h>
 
 #include "backends/registry.h"
+#include "core/base/bool_bytes.h"
 #include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
@@ -44,19 +46,20 @@ class AtenCall {
     interpreter_ = std::make_unique<Interpreter>(graph_, std::move(options));
   }
 
-  void run(std::vector<Tensor>& tensors) const {
+  // tensors: by index.
+  void run(std::map<int, Tensor>& tensors) const {
     std::vector<c10::IValue> inputs;
-    for (int index : op_.inputs)
-      inputs.emplace_back(to_aten(tensors[static_cast<size_t>(index)]).clone());
+    for (int index : op_.inputs) inputs.emplace_back(to_aten(tensors[index]).clone());
     const std::vector<c10::IValue> results = interpreter_->run(inputs);
     for (size_t i = 0; i < op_.outputs.size(); ++i)
       keep(program_.tensor(op_.outputs[i]), from_aten(results[i].toTensor().contiguous()),
-           tensors[static_cast<size_t>(op_.outputs[i])]);
+           tensors[op_.outputs[i]]);
   }
 
  private:
   // Into the caller's memory where there is some.
-  void keep(const ProgramTensor& info, const Tensor& result, Tensor& kept) const {
+  void keep(const ProgramTensor& info, const Tensor& given, Tensor& kept) const {
+    const Tensor result = with_true_bools(given);  // a view of other elements gives any bytes
     if (result.dtype() != info.dtype || result.shape() != info.shape)
       throw Error(
           "run", op_.name,
@@ -67,8 +70,7 @@ class AtenCall {
       kept = result;
       return;
     }
-    std::memcpy(kept.raw(), result.raw(),
-                static_cast<size_t>(result.numel()) * size_of(result.dtype()));
+    std::memcpy(kept.raw(), result.raw(), result.nbytes());
   }
 
   const Program& program_;
@@ -90,12 +92,9 @@ class TorchSegment : public CompiledSegment {
   }
 
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs) override {
-    std::vector<Tensor> tensors(program_.tensors.size());
-    for (const auto& [index, data] : constants_) tensors[static_cast<size_t>(index)] = data;
-    for (size_t i = 0; i < segment_.inputs.size(); ++i)
-      tensors[static_cast<size_t>(segment_.inputs[i])] = inputs[i];
-    for (size_t i = 0; i < segment_.outputs.size(); ++i)
-      tensors[static_cast<size_t>(segment_.outputs[i])] = outputs[i];
+    std::map<int, Tensor> tensors = constants_;
+    for (size_t i = 0; i < segment_.inputs.size(); ++i) tensors[segment_.inputs[i]] = inputs[i];
+    for (size_t i = 0; i < segment_.outputs.size(); ++i) tensors[segment_.outputs[i]] = outputs[i];
     for (const std::unique_ptr<AtenCall>& call : calls_) call->run(tensors);
   }
 

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "backends/xnnpack/fallback_ops.h"
+#include "backends/xnnpack/memory.h"
 #include "backends/xnnpack/stage.h"
 #include "core/base/error.h"
 #include "core/base/mapped_file.h"
@@ -286,6 +287,7 @@ std::unique_ptr<CompiledSegment> compile(const Program& program,
                                          std::span<const int> inputs, std::span<const int> outputs,
                                          int threads) {
   initialize();
+  take_failure();  // of a compilation that ended otherwise
   return std::make_unique<XNNPACKSegment>(program, ops, inputs, outputs, threads);
 }
 

@@ -177,18 +177,31 @@ void emit_upsample(StageBuilder& builder, const ProgramOp& op, Forms forms) {
 }
 
 // quantize and dequantize are XNNPACK's convert; requantize is a multiplication by one, or a copy
-// where the scales agree.
+// where the scales agree. A range narrower than the dtype is a clamp, which the multiplication has.
 void emit_conversion(StageBuilder& builder, const ProgramOp& op, Forms forms) {
   const ProgramTensor& in = builder.program().input(op, 0);
   const ProgramTensor& out = builder.program().output(op);
+  const OutputRange range = quantized_range_of(builder.program(), op);
+  const bool is_whole = range.min == -kInfinity && range.max == kInfinity;
+  const std::vector<size_t> dims = dims_of(out.shape, forms.out);
   const uint32_t x = builder.input(op.inputs[0], forms.in);
   const uint32_t y = builder.output(op.outputs[0], forms.out);
-  if (op.kind != "requantize")
-    return require_success(xnn_define_convert(builder.subgraph(), x, y, 0), "xnn_define_convert");
-  if (in.qparams->scale == out.qparams->scale && signed_zero_point(in) == signed_zero_point(out)) {
-    return emit_same_shape(builder, dims_of(out.shape, forms.out), x, y);
+  const auto convert = [&](uint32_t to) {
+    require_success(xnn_define_convert(builder.subgraph(), x, to, 0), "xnn_define_convert");
+  };
+  const auto clamp = [&](uint32_t from) {
+    require_success(xnn_define_clamp(builder.subgraph(), range.min, range.max, from, y, 0),
+                    "xnn_define_clamp");
+  };
+  if (op.kind != "requantize") {
+    if (is_whole) return convert(y);
+    const uint32_t rounded = builder.scratch(out, dims);
+    convert(rounded);
+    return clamp(rounded);
   }
-  require_success(xnn_define_multiply2(builder.subgraph(), -kInfinity, kInfinity, x,
+  if (in.qparams->scale == out.qparams->scale && signed_zero_point(in) == signed_zero_point(out))
+    return is_whole ? emit_same_shape(builder, dims, x, y) : clamp(x);
+  require_success(xnn_define_multiply2(builder.subgraph(), range.min, range.max, x,
                                        builder.scalar_s8(1, 1.0f), y, 0),
                   "xnn_define_multiply2");
 }

@@ -41,19 +41,23 @@ bool is_byte(const ProgramTensor& tensor) {
   return tensor.dtype == DType::kInt8 || tensor.dtype == DType::kUInt8;
 }
 
+constexpr IntegerRange kSignedBytes{-128, 127};
+
 // What each signed byte of x becomes as one of y, when the real value goes through `function`. In
-// float, as backends/reference.
+// float, as backends/reference. range: of the signed bytes of y.
 template <typename Function>
-ByteTable table_of(const ProgramTensor& x, const ProgramTensor& y, const Function& function) {
+ByteTable table_of(const ProgramTensor& x, const ProgramTensor& y, const Function& function,
+                   const IntegerRange& range = kSignedBytes) {
   ByteTable table{};
   const float inverse = static_cast<float>(1.0 / double{y.qparams->scale[0]}),
-              zero_point = static_cast<float>(signed_zero_point(y));
+              zero_point = static_cast<float>(signed_zero_point(y)),
+              low = static_cast<float>(range.min), high = static_cast<float>(range.max);
   for (int q = -128; q < 128; ++q) {
     const float real = static_cast<float>(q - signed_zero_point(x)) * x.qparams->scale[0];
     const float step =
         std::nearbyint(static_cast<float>(function(double{real})) * inverse) + zero_point;
     table[static_cast<uint8_t>(q)] = static_cast<uint8_t>(
-        static_cast<int8_t>(std::isnan(step) ? zero_point : std::clamp(step, -128.0f, 127.0f)));
+        static_cast<int8_t>(std::min(std::max(std::isnan(step) ? zero_point : step, low), high)));
   }
   return table;
 }
@@ -122,23 +126,19 @@ Verdict check_own_cat(const Program& program, const ProgramOp& op) {
                            : Verdict::refuse("inputs together are not the output");
 }
 
-Verdict check_own_unary(const Program& program, const ProgramOp& op) {
-  const ProgramTensor& in = program.input(op, 0);
-  const ProgramTensor& out = program.output(op);
-  if (!is_byte(in) || !is_byte(out) || in.shape != out.shape)
-    return Verdict::refuse("a table takes 8-bit integers of one shape");
-  if (find_real_function(op.text("fn", "")) == nullptr)
-    return Verdict::refuse(fmt::format("unknown function {}", op.text("fn", "")));
-  return Verdict::accept();
-}
-
 Verdict check_own_requantize(const Program& program, const ProgramOp& op) {
   const ProgramTensor& in = program.input(op, 0);
   const ProgramTensor& out = program.output(op);
-  const bool narrows = op.attributes.contains("quant_min") || op.attributes.contains("quant_max");
-  const bool fits = is_byte(in) && is_byte(out) && in.shape == out.shape && !narrows;
-  return fits ? Verdict::accept()
-              : Verdict::refuse("a table takes 8-bit integers of one shape and the whole range");
+  return is_byte(in) && is_byte(out) && in.shape == out.shape
+             ? Verdict::accept()
+             : Verdict::refuse("a table takes 8-bit integers of one shape");
+}
+
+Verdict check_own_unary(const Program& program, const ProgramOp& op) {
+  if (Verdict bytes = check_own_requantize(program, op); !bytes) return bytes;
+  if (find_real_function(op.text("fn", "")) == nullptr)
+    return Verdict::refuse(fmt::format("unknown function {}", op.text("fn", "")));
+  return Verdict::accept();
 }
 
 // Whole factors only: then each pixel becomes a block of equal ones.
@@ -252,8 +252,11 @@ std::vector<OwnCopy> unary_copies(const Program& program, const ProgramOp& op,
 std::vector<OwnCopy> requantize_copies(const Program& program, const ProgramOp& op,
                                        std::span<const Order> from, Order to) {
   OwnCopy result = plain_copy(program, op, 0, from[0], to);
-  result.copy.table =
-      table_of(program.input(op, 0), program.output(op), [](double real) { return real; });
+  const ProgramTensor& out = program.output(op);
+  const int64_t shift = signed_zero_point(out) - out.qparams->zero_point[0];
+  const IntegerRange range{op.integer("quant_min", kSignedBytes.min - shift) + shift,
+                           op.integer("quant_max", kSignedBytes.max - shift) + shift};
+  result.copy.table = table_of(program.input(op, 0), out, [](double real) { return real; }, range);
   return {result};
 }
 

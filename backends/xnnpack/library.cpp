@@ -1,6 +1,7 @@
 #include "backends/xnnpack/library.h"
 
 #include <filesystem>
+#include <new>
 
 #include <fmt/format.h>
 
@@ -66,6 +67,7 @@ void* const* function_addresses() {
 #endif
 
 void require_success(xnn_status status, const char* call) {
+  if (take_failure() || status == xnn_status_out_of_memory) throw std::bad_alloc();
   if (status != xnn_status_success) throw Refusal(fmt::format("{}: {}", call, words_of(status)));
 }
 

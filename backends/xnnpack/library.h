@@ -7,6 +7,7 @@
 #include <string>
 
 #include "backends/xnnpack/functions.h"
+#include "core/base/cpu_time.h"
 
 namespace octet::xnnpack {
 
@@ -32,7 +33,10 @@ struct Deleter {
 #ifdef OCTET_XNNPACK_HAS_ROW_PRODUCT
   void operator()(xnn_operator_t op) const { xnn_delete_operator(op); }
 #endif
-  void operator()(pthreadpool_t pool) const { pthreadpool_destroy(pool); }
+  // Waits for the pool's threads; where they are the parent's, the pool is left.
+  void operator()(pthreadpool_t pool) const {
+    if (!is_forked_child()) pthreadpool_destroy(pool);
+  }
 };
 using SubgraphHandle = std::unique_ptr<xnn_subgraph, Deleter>;
 using RuntimeHandle = std::unique_ptr<xnn_runtime, Deleter>;

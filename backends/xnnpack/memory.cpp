@@ -11,8 +11,12 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <new>
+#include <utility>
 
 namespace octet::xnnpack {
 namespace {
@@ -42,9 +46,9 @@ class Areas {
     }
     Area& area = current_->second;
     const uintptr_t block = rounded_up(area.next, alignment);
+    blocks_[block] = {current_->first, size};  // first, as it may throw
     area.next = block + size;
     ++area.live;
-    blocks_[block] = {current_->first, size};
     return reinterpret_cast<void*>(block);
   }
 
@@ -87,6 +91,8 @@ class Areas {
     void* mapping = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapping == MAP_FAILED) return false;
+    const auto unmap = [mapped](void* begin) { ::munmap(begin, mapped); };
+    std::unique_ptr<void, decltype(unmap)> owner(mapping, unmap);
     const uintptr_t begin = rounded_up(reinterpret_cast<uintptr_t>(mapping), kHugePage);
 #ifdef MADV_HUGEPAGE
     ::madvise(reinterpret_cast<void*>(begin), size, MADV_HUGEPAGE);  // a hint
@@ -95,6 +101,7 @@ class Areas {
                    .emplace(begin, Area{reinterpret_cast<uintptr_t>(mapping), mapped, begin,
                                         begin + size, 0})
                    .first;
+    owner.release();
     return true;
   }
 
@@ -104,16 +111,59 @@ class Areas {
   std::map<uintptr_t, Block> blocks_;
 };
 
+// What stands in for memory that there is not, so that XNNPACK, which reads what some of its small
+// allocations did not get, reaches the end of the call; that counts as failed then.
+class Reserve {
+ public:
+  void* allocate(size_t alignment, size_t size) {
+    const std::lock_guard lock(mutex_);
+    const size_t begin = rounded_up(next_ + sizeof(size_t), std::max(alignment, sizeof(size_t)));
+    if (alignment > alignof(Reserve) || size > kBytes || begin > kBytes - size) return nullptr;
+    std::memcpy(bytes_ + begin - sizeof(size), &size, sizeof(size));
+    next_ = begin + size;
+    ++live_;
+    return bytes_ + begin;
+  }
+
+  bool has(const void* address) const {
+    return std::less_equal<>()(bytes_, address) && std::less<>()(address, bytes_ + kBytes);
+  }
+  static size_t size_of(const void* address) {
+    size_t size = 0;
+    std::memcpy(&size, static_cast<const std::byte*>(address) - sizeof(size), sizeof(size));
+    return size;
+  }
+
+  void free() {
+    const std::lock_guard lock(mutex_);
+    if (--live_ == 0) next_ = 0;
+  }
+
+ private:
+  static constexpr size_t kBytes = size_t{256} << 10;
+  std::mutex mutex_;
+  size_t next_ = 0, live_ = 0;
+  alignas(64) std::byte bytes_[kBytes] = {};
+};
+
+Reserve reserve;
+thread_local bool has_failed = false;
+
 // Never destroyed: XNNPACK frees until the very end of the process.
 Areas& areas() {
   static Areas* const only = new Areas;
   return *only;
 }
 
-void* allocate_aligned(void*, size_t alignment, size_t size) {
+// Throws nothing, as XNNPACK calls it.
+void* allocate_aligned(void*, size_t alignment, size_t size) try {
   if (size >= kLeastLarge) return areas().allocate(alignment, size);
   void* block = nullptr;
-  return ::posix_memalign(&block, alignment, size) == 0 ? block : nullptr;
+  if (::posix_memalign(&block, alignment, size) == 0) return block;
+  has_failed = true;
+  return reserve.allocate(alignment, size);
+} catch (const std::bad_alloc&) {
+  return nullptr;
 }
 
 void* allocate(void* context, size_t size) {
@@ -121,11 +171,14 @@ void* allocate(void* context, size_t size) {
 }
 
 void release(void*, void* address) {
+  if (reserve.has(address)) return reserve.free();
   if (address != nullptr && !areas().free(address)) std::free(address);
 }
 
 void* reallocate(void* context, void* address, size_t size) {
-  const size_t old = address == nullptr ? 0 : areas().size_of(address);
+  const size_t old = address == nullptr     ? 0
+                     : reserve.has(address) ? Reserve::size_of(address)
+                                            : areas().size_of(address);
   // what began small stays with malloc
   if (old == 0 && (address != nullptr || size < kLeastLarge)) return std::realloc(address, size);
   void* block = allocate(context, size);
@@ -137,6 +190,8 @@ void* reallocate(void* context, void* address, size_t size) {
 }
 
 }  // namespace
+
+bool take_failure() { return std::exchange(has_failed, false); }
 
 const xnn_allocator* memory_source() {
   static const xnn_allocator source = {nullptr, allocate,         reallocate,

@@ -10,4 +10,8 @@ namespace octet::xnnpack {
 // For xnn_initialize; lives as long as the process. Small blocks come from malloc.
 const xnn_allocator* memory_source();
 
+// Whether one of these blocks could not be had since the last such question of this thread. XNNPACK
+// got another for it, and what it did is to be thrown away.
+bool take_failure();
+
 }  // namespace octet::xnnpack

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "backends/xnnpack/own_kernels.h"
+#include "backends/xnnpack/stage.h"
 #include "core/base/shape.h"
 
 namespace octet::xnnpack {
@@ -70,6 +71,10 @@ std::vector<OwnStep> reduction_steps(const Program& program, const ProgramOp& op
                     : reduction.size) *= x.shape[d];
   reduction.from = byte_scale_of(x);
   reduction.to = byte_scale_of(program.output(op));
+  const OutputRange range = post_range_of(op);
+  const float step = reduction.to ? reduction.to->scale : 1.0f;
+  reduction.low = range.min / step;
+  reduction.high = range.max / step;
   return {
       {{0}, reduction}
   };

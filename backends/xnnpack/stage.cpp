@@ -1,6 +1,7 @@
 #include "backends/xnnpack/stage.h"
 
 #include <limits>
+#include <new>
 
 #include "core/base/error.h"
 
@@ -29,14 +30,27 @@ OutputRange post_range_of(const ProgramOp& op) {
           static_cast<float>(op.find_real("post_max").value_or(infinity))};
 }
 
+OutputRange quantized_range_of(const Program& program, const ProgramOp& op) {
+  const auto real = [&](const char* key, float fallback) {
+    const int64_t* end = op.find<int64_t>(key);
+    if (end == nullptr) return fallback;
+    const TensorQParams& qparams = *program.output(op).qparams;
+    return static_cast<float>(double{qparams.scale[0]} *
+                              static_cast<double>(*end - qparams.zero_point[0]));
+  };
+  const float infinity = std::numeric_limits<float>::infinity();
+  return {real("quant_min", -infinity), real("quant_max", infinity)};
+}
+
 StageBuilder::StageBuilder(const Program& program, const Stage& stage)
     : program_(program), stage_(stage) {
   uint32_t next = 0;
   for (const BufferKey& key : stage.reads) result_.ids[key] = next++;
   for (const BufferKey& key : stage.writes) result_.ids[key] = next++;
   xnn_subgraph_t subgraph = nullptr;
-  require_success(xnn_create_subgraph(next, 0, &subgraph), "xnn_create_subgraph");
+  const xnn_status status = xnn_create_subgraph(next, 0, &subgraph);
   subgraph_.reset(subgraph);
+  require_success(status, "xnn_create_subgraph");
 }
 
 template <typename T>
@@ -153,8 +167,12 @@ uint32_t StageBuilder::bias_s32(std::vector<int32_t> values, Quantization quanti
 
 StageRuntime StageBuilder::finish(pthreadpool_t pool) {
   xnn_runtime_t runtime = nullptr;
-  require_success(xnn_create_runtime_v2(subgraph(), pool, 0, &runtime), "xnn_create_runtime_v2");
+  const xnn_status status = xnn_create_runtime_v2(subgraph(), pool, 0, &runtime);
   result_.runtime.reset(runtime);
+  require_success(status, "xnn_create_runtime_v2");
+  // Without memory for its buffers XNNPACK reports success and gives no runtime, which the calls
+  // that follow would read.
+  if (runtime == nullptr) throw std::bad_alloc();
   subgraph_.reset();
   packed_.clear();
   return std::move(result_);

@@ -81,5 +81,8 @@ struct OutputRange {
   float max;
 };
 OutputRange post_range_of(const ProgramOp& op);
+// The range that a quantize or requantize narrows its integers to, in real units; infinite where it
+// is the dtype's.
+OutputRange quantized_range_of(const Program& program, const ProgramOp& op);
 
 }  // namespace octet::xnnpack

@@ -12,13 +12,16 @@
 namespace octet {
 
 MappedFile map_file(const std::filesystem::path& path, FileAccess access) {
-  MappedFile file;
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) {
-    file.code = errno;
-    file.fault = MappedFile::Fault::kNotOpened;
-    return file;
-  }
+  if (descriptor >= 0) return map_file(descriptor, access);
+  MappedFile file;
+  file.code = errno;
+  file.fault = MappedFile::Fault::kNotOpened;
+  return file;
+}
+
+MappedFile map_file(int descriptor, FileAccess access) {
+  MappedFile file;
   struct stat status{};
   const bool is_file = ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
   const size_t size = is_file ? static_cast<size_t>(status.st_size) : 0;

@@ -24,6 +24,8 @@ struct MappedFile {
 enum class FileAccess { kReadOnly, kCopyOnWrite };
 // A pipe is refused (kNoFile), not waited for.
 MappedFile map_file(const std::filesystem::path& path, FileAccess access);
+// Of an open file, which is closed.
+MappedFile map_file(int descriptor, FileAccess access);
 
 // The deleter of Storage::owner for a mapped file: it tells such memory from any other.
 struct Unmap {

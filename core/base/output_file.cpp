@@ -5,12 +5,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cctype>
 #include <cerrno>
 #include <climits>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <random>
 
 #include <fmt/format.h>
 
@@ -60,6 +64,30 @@ fs::path behind_links(fs::path path) {
   return path;
 }
 
+fs::path folder_of(const fs::path& file) {
+  return file.parent_path().empty() ? "." : file.parent_path();
+}
+
+// Then a rename in it outlasts a loss of power, on file systems that can tell.
+void sync_folder(const fs::path& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  ::fsync(descriptor);
+  ::close(descriptor);
+}
+
+// The umask, which no function tells without setting it, for all threads.
+mode_t mask_of_new_files() {
+  constexpr std::string_view kName = "Umask:";
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with(kName))
+      return static_cast<mode_t>(std::strtoul(line.c_str() + kName.size(), nullptr, 8));
+  const mode_t mask = ::umask(077);
+  ::umask(mask);
+  return mask;
+}
+
 // Whether `name` is `file` with numbers and kSuffix.
 bool is_temporary_of(std::string_view name, std::string_view file) {
   if (name.size() <= file.size() + 1 + kSuffix.size() || !name.starts_with(file) ||
@@ -70,19 +98,21 @@ bool is_temporary_of(std::string_view name, std::string_view file) {
   return true;
 }
 
-// Writers hold a lock, so a file without one has no writer.
+// Writers hold a lock, so a file without one has no writer. Those of other users stay.
 void remove_left_behind(const fs::path& target) {
   std::error_code failure;
-  const fs::path folder = target.parent_path().empty() ? "." : target.parent_path();
   const std::string file = target.filename().string();
-  for (fs::directory_iterator entry(folder, failure), end; !failure && entry != end;
+  for (fs::directory_iterator entry(folder_of(target), failure), end; !failure && entry != end;
        entry.increment(failure)) {
     if (!is_temporary_of(entry->path().filename().string(), file)) continue;
     const int descriptor =
         ::open(entry->path().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
     if (descriptor < 0) continue;
     std::error_code ignored;
-    if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) fs::remove(entry->path(), ignored);
+    struct stat status{};
+    if (::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) &&
+        status.st_uid == ::geteuid() && ::flock(descriptor, LOCK_EX | LOCK_NB) == 0)
+      fs::remove(entry->path(), ignored);
     ::close(descriptor);
   }
 }
@@ -93,69 +123,108 @@ OutputFile::OutputFile(const fs::path& path, std::string stage)
     : path_(path), target_(path), stage_(std::move(stage)) {
   struct stat status{};
   const bool is_there = ::stat(path_.c_str(), &status) == 0;
-  if (!is_there && errno == ELOOP) fail(std::strerror(ELOOP));
-  if (is_there && S_ISDIR(status.st_mode)) fail("it is a folder; name a file");
+  if (!is_there && errno == ELOOP) fail(ELOOP);
+  if (is_there && S_ISDIR(status.st_mode))
+    throw Error(stage_, path_.string(), "cannot be written: it is a folder; name a file");
   if (is_there && !S_ISREG(status.st_mode)) {
     // Not behind its links: those of /dev/stdout end in no name that can be opened.
-    errno = 0;
-    file_.open(path_, std::ios::binary | std::ios::out);
-    if (!file_) fail(std::strerror(errno));
+    special_ = ::open(path_.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
+    if (special_ < 0) fail(errno);
     return;
   }
   target_ = behind_links(path_);
   remove_left_behind(target_);
   int fault = 0;
-  temporary_.emplace(target_, fault);
-  if (fault != 0) fail(std::strerror(fault));
-  if (is_there)
-    temporary_->take_over(static_cast<int>(status.st_mode), status.st_uid, status.st_gid);
-  errno = 0;
-  file_.open(temporary_->path(), std::ios::binary | std::ios::trunc);
-  if (!file_) fail(std::strerror(errno));
+  temporary_.emplace(target_, is_there ? &status : nullptr, fault);
+  if (fault != 0) fail(fault);
 }
 
-OutputFile::Temporary::Temporary(const fs::path& target, int& fault) : path_(target) {
-  static std::atomic<int> count{0};  // threads may write the same output
-  path_ += fmt::format(".{}.{}{}", ::getpid(), count++, kSuffix);
+OutputFile::~OutputFile() {
+  if (special_ >= 0) ::close(special_);
+}
+
+OutputFile::Temporary::Temporary(const fs::path& target, const struct stat* before, int& fault)
+    : final_mode_(before == nullptr ? 0666 & ~mask_of_new_files() : before->st_mode & 07777) {
+  if (before != nullptr) owner_ = {before->st_uid, before->st_gid};
+  for (int trial = 0; trial < 100 && make(target, fault); ++trial) {
+  }
+}
+
+// True when another name is to be tried.
+bool OutputFile::Temporary::make(const fs::path& target, int& fault) {
+  drop();
+  path_ = target;
+  path_ += fmt::format(".{}.{}{}", ::getpid(), std::random_device()(), kSuffix);
   slot_ = register_unfinished(path_);  // before the file is there: a signal may come at any time
-  lock_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-  fault = lock_ < 0 ? errno : 0;
-  if (lock_ >= 0) ::flock(lock_, LOCK_EX | LOCK_NB);
+  file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  fault = file_ < 0 ? errno : 0;
+  if (file_ < 0) return fault == EEXIST;
+  // Who looks for files that were left behind may have found it before it was locked.
+  struct stat status{};
+  return ::flock(file_, LOCK_EX) == 0 && ::fstat(file_, &status) == 0 && status.st_nlink == 0;
 }
 
-OutputFile::Temporary::~Temporary() {
+void OutputFile::Temporary::drop() {
   std::error_code ignored;
-  if (lock_ >= 0) fs::remove(path_, ignored);
+  if (file_ >= 0) fs::remove(path_, ignored);
   unregister(slot_);
-  if (lock_ >= 0) ::close(lock_);
+  if (file_ >= 0) ::close(file_);
+  file_ = slot_ = -1;
 }
 
-void OutputFile::Temporary::take_over(int mode, unsigned owner, unsigned group) const {
-  const bool has_owner = ::fchown(lock_, owner, group) == 0;
-  ::fchmod(lock_, static_cast<mode_t>(mode) & (has_owner ? 07777u : 0777u));
+// As long as it is not complete, nobody else reads it. When the old owner cannot be kept, the bits
+// that give its rights to others go.
+int OutputFile::Temporary::complete() const {
+  const bool has_owner = !owner_ || ::fchown(file_, owner_->first, owner_->second) == 0;
+  if (::fchmod(file_, final_mode_ & (has_owner ? 07777u : 0777u)) != 0) return errno;
+  // Some kinds of files cannot be told to reach the disk.
+  return ::fsync(file_) == 0 || errno == EINVAL || errno == ENOTSUP ? 0 : errno;
 }
 
-void OutputFile::fail(const std::string& why) const {
-  throw Error(stage_, path_.string(), fmt::format("cannot be written: {}", why));
+void OutputFile::fail(int code) const {
+  throw Error(stage_, path_.string(), fmt::format("cannot be written: {}", std::strerror(code)));
 }
 
 void OutputFile::write(std::string_view bytes) {
-  file_.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  constexpr size_t kBlock = 1 << 16;
+  if (buffer_.size() + bytes.size() > kBlock) flush();
+  if (bytes.size() < kBlock)
+    buffer_.append(bytes);
+  else
+    put(bytes);
 }
 
 void OutputFile::write(std::span<const std::byte> bytes) {
   write(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
 }
 
+void OutputFile::flush() {
+  put(buffer_);
+  buffer_.clear();
+}
+
+void OutputFile::put(std::string_view bytes) {
+  while (!bytes.empty() && fault_ == 0) {
+    const ssize_t count = ::write(temporary_ ? temporary_->file() : special_, bytes.data(),
+                                  std::min(bytes.size(), size_t{1} << 30));
+    if (count >= 0)
+      bytes.remove_prefix(static_cast<size_t>(count));
+    else if (errno != EINTR)
+      fault_ = errno;
+  }
+}
+
 void OutputFile::commit() {
-  errno = 0;
-  file_.close();
-  if (!file_) fail(errno == 0 ? "the disk is full or gone" : std::strerror(errno));
-  if (!temporary_) return;
-  std::error_code code;
-  fs::rename(temporary_->path(), target_, code);
-  if (code) fail(code.message());
+  flush();
+  if (fault_ == 0 && temporary_) fault_ = temporary_->complete();
+  if (fault_ != 0) fail(fault_);
+  if (!temporary_) {
+    if (::close(std::exchange(special_, -1)) != 0) fail(errno);
+    return;
+  }
+  if (::rename(temporary_->path().c_str(), target_.c_str()) != 0) fail(errno);
   temporary_.reset();  // of which nothing is left but the name
+  sync_folder(folder_of(target_));
 }
 
 void write_file(const fs::path& path, std::string_view bytes, const std::string& stage) {
@@ -164,12 +233,27 @@ void write_file(const fs::path& path, std::string_view bytes, const std::string&
   file.commit();
 }
 
+bool is_same_file(const fs::path& a, const fs::path& b) {
+  std::error_code failure;
+  if (fs::exists(a, failure) && !fs::is_regular_file(a, failure)) return false;
+  if (fs::equivalent(a, b, failure)) return true;
+  const fs::path whole = fs::weakly_canonical(a, failure);
+  return !failure && whole == fs::weakly_canonical(b, failure) && !failure;
+}
+
+void check_no_input(const fs::path& path, const std::vector<std::string>& inputs,
+                    const std::string& stage) {
+  for (const std::string& input : inputs)
+    if (is_same_file(path, input))
+      throw Error(stage, path.string(),
+                  "is a file that the program was made from, and would be lost; name another one");
+}
+
 void check_writable(const fs::path& path, const std::string& stage) {
   const auto refuse = [&](const char* why) {
     throw Error(stage, path.string(), fmt::format("cannot be written{}", why));
   };
-  const fs::path target = behind_links(path),
-                 folder = target.parent_path().empty() ? "." : target.parent_path();
+  const fs::path folder = folder_of(behind_links(path));
   std::error_code failure;
   const fs::file_status status = fs::status(path, failure);
   if (fs::is_directory(status)) refuse(": it is a folder; name a file");

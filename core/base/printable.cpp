@@ -79,4 +79,16 @@ std::string escaped(std::string_view text, bool keeps_lines) {
 std::string printable(std::string_view text) { return escaped(text, true); }
 std::string printable_line(std::string_view text) { return escaped(text, false); }
 
+std::string short_line(std::string_view text, size_t most) {
+  if (text.size() <= most) return printable_line(text);
+  const auto continues = [&](size_t at) {
+    return (static_cast<unsigned char>(text[at]) >> 6) == 2;
+  };
+  size_t head = most / 2, tail = text.size() - most / 2;
+  while (head > 0 && continues(head)) --head;
+  while (tail < text.size() && continues(tail)) ++tail;
+  return fmt::format("{} ... ({} bytes) ... {}", printable_line(text.substr(0, head)), tail - head,
+                     printable_line(text.substr(tail)));
+}
+
 }  // namespace octet

@@ -19,11 +19,12 @@ std::shared_ptr<Storage> allocate(size_t bytes) {
   const size_t rounded = (std::max<size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
   void* block = std::aligned_alloc(kAlignment, rounded);
   if (block == nullptr) throw std::bad_alloc();
+  std::shared_ptr<void> owner(block, std::free);  // first: what follows takes memory and may throw
   std::memset(block, 0, rounded);
   auto storage = std::make_shared<Storage>();
   storage->data = static_cast<std::byte*>(block);
   storage->size = bytes;
-  storage->owner = std::shared_ptr<void>(block, std::free);
+  storage->owner = std::move(owner);
   return storage;
 }
 

@@ -17,6 +17,7 @@
 #include "core/base/shape.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/ivalue_convert.h"
+#include "core/ops/callable_ops.h"
 #include "core/ops/op_lookup.h"
 
 namespace octet {
@@ -153,7 +154,7 @@ std::optional<CompositeTrace> trace_composite(
     const Node& node, const std::vector<Value*>& inputs,
     const std::function<bool(const std::string& target)>& is_known) {
   const std::optional<c10::OperatorHandle> op = find_operator(node.target());
-  if (!op || !composite_key_of(*op)) return std::nullopt;
+  if (!op || refusal_of(*op) || !composite_key_of(*op)) return std::nullopt;
   register_trace_key();
   CompositeTrace trace;
   Frame frame;

@@ -11,7 +11,7 @@
 
 #include "core/base/error.h"
 #include "core/interpreter/ivalue_convert.h"
-#include "core/ops/op_lookup.h"
+#include "core/ops/callable_ops.h"
 
 namespace octet {
 namespace {
@@ -218,7 +218,7 @@ Values out_dtype(const Node& node, const Values& arguments, const RunSubgraph&) 
     fail(node, "want an op and a dtype in front; the file is damaged");
   std::string_view target = arguments[0].toStringRef();
   if (target.starts_with(kPrefix)) target.remove_prefix(kPrefix.size());
-  const std::optional<c10::OperatorHandle> op = find_operator(target);
+  const std::optional<c10::OperatorHandle> op = find_callable_operator(target, subject_of(node));
   if (!op)
     fail(node,
          fmt::format("{} is not registered; load the library that registers it with --library",

@@ -13,7 +13,7 @@
 #include "core/interpreter/inputs.h"
 #include "core/interpreter/ivalue_convert.h"
 #include "core/interpreter/python_ops.h"
-#include "core/ops/op_lookup.h"
+#include "core/ops/callable_ops.h"
 
 namespace octet {
 // Members of Interpreter::State, which is no local type of this file.
@@ -220,7 +220,8 @@ Step Interpreter::State::make_step(const Node& node) {
   if (step.python != nullptr) return step;
   step.higher_order = find_higher_order_op(node.target());
   if (step.higher_order != nullptr) return step;
-  const std::optional<c10::OperatorHandle> op = find_operator(node.target());
+  const std::optional<c10::OperatorHandle> op =
+      find_callable_operator(node.target(), subject_of(node));
   if (op) return make_dispatcher_step(node, *op);
   if (node.target().starts_with("higher_order."))
     throw Error("run", subject_of(node),

@@ -1,5 +1,6 @@
 #include "core/ops/memory.h"
 
+#include <algorithm>
 #include <string>
 
 #include "core/ops/op_lookup.h"
@@ -13,11 +14,22 @@ bool has_data(const GraphInput& input) {
          input.kind == InputKind::kTensorConstant;
 }
 
-// aten.to between dtypes, which its schema calls a view.
+// Ops that may give their input, or a view of it, which their schemas do not say.
+constexpr const char* kUnsaidViews[] = {
+    "aten.dropout",       "aten.feature_dropout",
+    "aten.alpha_dropout", "aten.feature_alpha_dropout",
+    "aten.type_as",       "aten.conj_physical",
+    "aten.atleast_1d",    "aten.atleast_2d",
+    "aten.atleast_3d",    "aten.unsafe_split",
+    "aten.unsafe_chunk",  "aten.unsafe_split_with_sizes",
+    "aten.meshgrid",      "aten.broadcast_tensors",
+};
+
+// aten.to and aten.type_as between dtypes, the first of which its schema calls a view.
 bool is_cast(const Node& node) {
   const Value *input = node.find_input("self"), *output = node.output_or_null();
-  return node.is("aten.to") && input != nullptr && output != nullptr && input->meta &&
-         output->meta && input->meta->dtype != output->meta->dtype;
+  return (node.is("aten.to") || node.is("aten.type_as")) && input != nullptr && output != nullptr &&
+         input->meta && output->meta && input->meta->dtype != output->meta->dtype;
 }
 
 // Ops that write to their running statistics when this flag is on, which their schemas do not say.
@@ -52,7 +64,9 @@ bool is_in_place(const Node& node) {
 std::vector<const Value*> aliased_inputs(const Node& node) {
   if (is_cast(node)) return {};
   const std::optional<c10::OperatorHandle> op = find_operator(node.target());
-  if (!op) {
+  const bool is_unsaid = std::any_of(std::begin(kUnsaidViews), std::end(kUnsaidViews),
+                                     [&](const char* view) { return node.is(view); });
+  if (!op || is_unsaid) {
     const std::vector<Value*> inputs = node.inputs();
     return {inputs.begin(), inputs.end()};
   }

@@ -11,8 +11,8 @@ namespace octet {
 // An ATen op that writes into its first input, and into nothing else, as its name says (relu_).
 bool is_in_place(const Node& node);
 
-// The inputs whose memory the results of `node` may be (views, in-place ops); all of them when the
-// op is unknown to the dispatcher.
+// The inputs whose memory the results of `node` may be (views, in-place ops, dropout in evaluation
+// mode); all of them when the op is unknown to the dispatcher.
 std::vector<const Value*> aliased_inputs(const Node& node);
 
 // The values whose memory these may be, as far back as it goes: graph inputs and results of ops

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include <ATen/core/Tensor.h>
@@ -309,6 +310,12 @@ void note_fold(const Candidate& candidate) {
   absorb_behind(*last, *candidate.bn);
 }
 
+void drop_batch_norm(Graph& graph, const Candidate& candidate) {
+  note_fold(candidate);
+  graph.replace_uses(candidate.bn->outputs().front(), candidate.bn->find_input("input"));
+  graph.erase(*candidate.bn);
+}
+
 void fold_group(Graph& graph, const std::vector<Candidate>& group, const FoldOptions& options) {
   const Parameters& parameters = group.front().parameters;
   const Folded folded = fold(graph, parameters);
@@ -317,13 +324,12 @@ void fold_group(Graph& graph, const std::vector<Candidate>& group, const FoldOpt
   for (const Candidate& candidate : group) {
     candidate.conv->set_argument("weight", weight);
     if (candidate.parameters.bias == parameters.bias) candidate.conv->set_argument("bias", bias);
-    note_fold(candidate);
-    graph.replace_uses(candidate.bn->outputs().front(), candidate.bn->find_input("input"));
-    graph.erase(*candidate.bn);
+    drop_batch_norm(graph, candidate);
   }
 }
 
-int fold_once(Graph& graph, const FoldOptions& options) {
+// `folded`: the weights of the rounds before.
+int fold_once(Graph& graph, const FoldOptions& options, std::set<const Value*>& folded) {
   std::vector<std::vector<Candidate>> groups;
   std::map<Parameters, size_t> group_of;
   std::map<const Node*, const Node*> taken;
@@ -346,7 +352,10 @@ int fold_once(Graph& graph, const FoldOptions& options) {
       for (const Value* value : {p.weight, p.bias, p.gamma, p.beta, p.mean, p.var})
         if (value != nullptr) may_be_dead.push_back(value->name());
     }
-    fold_group(graph, group, options);
+    if (folded.insert(group.front().parameters.weight).second || options.check_users)
+      fold_group(graph, group, options);
+    else
+      for (const Candidate& candidate : group) drop_batch_norm(graph, candidate);
     folds += static_cast<int>(group.size());
   }
   drop_dead_inputs(graph, may_be_dead);
@@ -357,8 +366,9 @@ int fold_once(Graph& graph, const FoldOptions& options) {
 
 int fold_conv_bn(Graph& graph, const FoldOptions& options) {
   int folds = 0;
+  std::set<const Value*> folded;
   // a batch norm behind a batch norm takes a second round
-  while (const int more = fold_once(graph, options)) folds += more;
+  while (const int more = fold_once(graph, options, folded)) folds += more;
   return folds;
 }
 

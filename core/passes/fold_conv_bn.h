@@ -11,8 +11,8 @@ namespace octet {
 
 struct FoldOptions {
   // False: as torchao does, which changes results. It also folds when others see the convolution's
-  // output; a weight with several batch norms takes the first one and the others vanish; a weight
-  // is never copied.
+  // output; a weight or a convolution with several batch norms takes the first one and the others
+  // vanish; a weight is never copied.
   bool check_users = true;
   // folds those alone for which it returns true; empty: all
   std::function<bool(const Node& batch_norm)> only = {};

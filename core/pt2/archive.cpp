@@ -13,6 +13,7 @@
 #include "core/base/mapped_file.h"
 #include "core/base/output_file.h"
 #include "core/pt2/crc32.h"
+#include "core/pt2/unpacked_size.h"
 
 namespace octet {
 
@@ -148,6 +149,7 @@ ArchiveReader::ArchiveReader(const std::filesystem::path& path, std::string stag
     throw Error(state_->stage, state_->path,
                 "is no archive that torch wrote: it does not begin as a zip; give what torch.save "
                 "or torch.export.save wrote");
+  check_unpacked_size({state_->mapping->data, state_->mapping->size}, state_->stage, state_->path);
   try {
     state_->zip =
         std::make_unique<PyTorchStreamReader>(std::make_shared<MappedAdapter>(state_->mapping));

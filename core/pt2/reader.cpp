@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/base/bool_bytes.h"
 #include "core/base/error.h"
 #include "core/pt2/archive.h"
 #include "core/pt2/decode.h"
@@ -112,8 +113,8 @@ Tensor make_tensor(ArchiveReader& archive, const std::string& record, const Tens
     throw Error("pt2", graph.source,
                 where + ": its sizes are symbolic or overflow, want numbers; the file is damaged");
   try {
-    return Tensor(archive.map(record), meta.dtype, meta.shape(), std::move(strides),
-                  meta.storage_offset.value);
+    return with_true_bools(Tensor(archive.map(record), meta.dtype, meta.shape(), std::move(strides),
+                                  meta.storage_offset.value));
   } catch (const Error& error) {
     if (error.stage() != "tensor") throw;
     throw Error("pt2", graph.source, fmt::format("{}: {}", where, error.without_stage()));

@@ -98,7 +98,8 @@ c10::IValue checked_value(const c10::IValue& value, const StorageSizes& sizes,
                     value.tagKind(), kExpected));
   if (value.isTensor()) {
     check_tensor(value.toTensor(), sizes, path);
-    return value.toTensor().defined() ? c10::IValue(value.toTensor().detach()) : c10::IValue();
+    if (!value.toTensor().defined()) return c10::IValue();
+    return value.toTensor().detach().resolve_conj().resolve_neg();
   }
   if (value.isInt() || value.isDouble() || value.isBool() || value.isNone() || value.isString())
     return value;
@@ -180,7 +181,7 @@ c10::IValue tuple_of(const std::vector<c10::IValue>& values) {
       continue;
     }
     // A view would drag its whole storage into the file.
-    const at::Tensor tensor = value.toTensor().detach().contiguous();
+    const at::Tensor tensor = value.toTensor().detach().resolve_conj().resolve_neg().contiguous();
     const bool is_whole =
         tensor.storage_offset() == 0 && tensor.nbytes() == tensor.storage().nbytes();
     items.emplace_back(is_whole ? tensor : tensor.clone(at::MemoryFormat::Contiguous));

@@ -40,6 +40,48 @@ bool moves_freely(const ProgramTensor& tensor) {
   return tensor.qparams && tensor.qparams->is_per_tensor();
 }
 
+// What a quantize or requantize clamps its integers to.
+IntegerRange range_of(const ProgramOp& quantize, const ProgramTensor& result) {
+  const IntegerRange whole = integer_range(result.dtype);
+  return {quantize.integer("quant_min", whole.min), quantize.integer("quant_max", whole.max)};
+}
+
+bool holds(const IntegerRange& range, const TensorQParams& qparams) {
+  return std::all_of(qparams.zero_point.begin(), qparams.zero_point.end(),
+                     [&](int32_t zero) { return range.min <= zero && zero <= range.max; });
+}
+
+// The same range in real units, of one scale.
+struct RealRange {
+  double low, high;
+};
+RealRange real_range(const IntegerRange& range, const TensorQParams& qparams) {
+  const auto real = [&](int64_t q) {
+    return double{qparams.scale[0]} * static_cast<double>(q - qparams.zero_point[0]);
+  };
+  return {real(range.min), real(range.max)};
+}
+
+// Whether the ops that make the integers leave none outside of `range`.
+bool lies_within(ProgramEditor& editor, int index, const IntegerRange& range) {
+  for (int maker = editor.producer(index); maker >= 0; maker = editor.producer(index)) {
+    const ProgramOp& op = editor.op(static_cast<size_t>(maker));
+    const ProgramTensor& made = editor.tensor(index);
+    if (op.kind == "quantize" || op.kind == "requantize") {
+      const IntegerRange own = range_of(op, made);
+      return own.min >= range.min && own.max <= range.max;
+    }
+    if (!is_movement(op) || op.inputs.size() != 1) {
+      const RealRange ends = real_range(range, *made.qparams);
+      return op.real("post_min", -INFINITY) >= ends.low &&
+             op.real("post_max", INFINITY) <= ends.high;
+    }
+    if (!holds(range, *made.qparams)) return false;  // what a pad adds
+    index = op.inputs[0];
+  }
+  return false;
+}
+
 }  // namespace
 
 int sink_dequantize(Program& program) {
@@ -147,6 +189,10 @@ int hoist_quantize(Program& program) {
     const ProgramOp quantize = editor.op(static_cast<size_t>(user));
     const int result = quantize.outputs[0];
     if (!moves_freely(editor.tensor(result))) continue;
+    // The zero that a pad adds would stay as it is.
+    if (editor.op(i).kind == "pad" &&
+        !holds(range_of(quantize, editor.tensor(result)), *editor.tensor(result).qparams))
+      continue;
     ProgramTensor early = editor.tensor(result);
     early.name = editor.tensor(real).name + "_q";
     early.shape = editor.tensor(real).shape;
@@ -175,8 +221,12 @@ int merge_conversions(Program& program) {
     if (integer < 0 || (op.kind == "requantize" &&
                         !stores_alike(editor.tensor(integer), editor.tensor(op.outputs[0]))))
       continue;
-    if (stores_alike(editor.tensor(integer), editor.tensor(op.outputs[0])) &&
-        op.attributes.empty()) {
+    const ProgramTensor& output = editor.tensor(op.outputs[0]);
+    const bool keeps_all =
+        stores_alike(editor.tensor(integer), output) &&
+        (op.attributes.empty() ||
+         (output.qparams->is_per_tensor() && lies_within(editor, integer, range_of(op, output))));
+    if (keeps_all) {
       const int result = op.outputs[0];
       editor.erase(i);
       editor.replace_uses(result, integer);
@@ -258,16 +308,26 @@ bool take_range(ProgramOp& op, const OpRow& row, const ProgramOp& quantize,
                 const ProgramTensor& result) {
   if (quantize.attributes.empty()) return true;
   if (row.post_ops != PostOps::kClamp || !result.qparams->is_per_tensor()) return false;
-  const auto real = [&](int64_t q) {
-    return static_cast<double>(result.qparams->scale[0]) *
-           static_cast<double>(q - result.qparams->zero_point[0]);
-  };
-  const IntegerRange range = integer_range(result.dtype);
-  const double low = real(quantize.integer("quant_min", range.min)),
-               high = real(quantize.integer("quant_max", range.max));
-  op.attributes["post_min"] = std::min(std::max(op.real("post_min", low), low), high);
-  op.attributes["post_max"] = std::min(std::max(op.real("post_max", high), low), high);
+  const RealRange range = real_range(range_of(quantize, result), *result.qparams);
+  op.attributes["post_min"] =
+      std::min(std::max(op.real("post_min", range.low), range.low), range.high);
+  op.attributes["post_max"] =
+      std::min(std::max(op.real("post_max", range.high), range.low), range.high);
   return true;
+}
+
+// quantize(f(x)) -> requantize(f(x)) where f has no clamp: f writes the whole range of the integers
+// and the requantize, with the same scale, narrows it.
+void narrow_behind(ProgramEditor& editor, size_t i, size_t user) {
+  ProgramOp& quantize = editor.op(user);
+  ProgramTensor whole = editor.tensor(quantize.outputs[0]);
+  whole.name += "_whole";
+  whole.role = ProgramTensor::Role::kIntermediate;
+  const int integer = editor.add_tensor(std::move(whole));
+  editor.op(i).outputs[0] = integer;
+  quantize.kind = "requantize";
+  quantize.inputs[0] = integer;
+  editor.refresh();
 }
 
 }  // namespace
@@ -283,11 +343,14 @@ int write_integer_outputs(Program& program) {
     const int user = editor.only_user(op.outputs[0]);
     if (user < 0 || editor.op(static_cast<size_t>(user)).kind != "quantize") continue;
     const ProgramOp quantize = editor.op(static_cast<size_t>(user));
-    if (!take_range(op, *row, quantize, editor.tensor(quantize.outputs[0]))) continue;
+    ++changes;
+    if (!take_range(op, *row, quantize, editor.tensor(quantize.outputs[0]))) {
+      narrow_behind(editor, i, static_cast<size_t>(user));
+      continue;
+    }
     op.outputs[0] = quantize.outputs[0];
     add_sources(op, quantize);
     editor.erase(static_cast<size_t>(user));
-    ++changes;
   }
   return changes;
 }

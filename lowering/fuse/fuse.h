@@ -35,7 +35,8 @@ int sink_dynamic_quantize(Program& program);
 int sink_dequantize(Program& program);
 // quantize(move(x)) -> move(quantize(x)) when nobody else reads either.
 int hoist_quantize(Program& program);
-// quantize(dequantize(x)) -> x when both have the same parameters, else requantize(x).
+// quantize(dequantize(x)) -> x when both have the same parameters and the quantize clamps nothing
+// that x can be, else requantize(x).
 int merge_conversions(Program& program);
 // conv(pad(x)) -> conv(x) with padding and padding_end.
 int fold_padding(Program& program);
@@ -43,7 +44,8 @@ int fold_padding(Program& program);
 int fold_clamps(Program& program);
 // f(dequantize(x), ...) -> f(x, ...) when all of f's inputs that may be integers are.
 int take_integer_inputs(Program& program);
-// quantize(f(x)) -> f(x) that writes integers, when f reads integers.
+// quantize(f(x)) -> f(x) that writes integers, when f reads integers; with a requantize behind it
+// where the quantize narrows the range and f has no clamp.
 int write_integer_outputs(Program& program);
 
 // dequantize(c) of constants that stayed: float constants.

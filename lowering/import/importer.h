@@ -159,7 +159,7 @@ class Importer {
   // writes.cpp: what an in-place op wrote is seen through its input, what that is a view of, and
   // other views of it.
   void write_back(const Node& node);
-  bool write_to(const Node& writer, Value* value, int tensor);
+  bool write_to(const Node& writer, Value*& value, int tensor);
   void refresh_views(const Node& writer, const Value* root);
   std::string unique_op_name(const std::string& base);
   // Whether the node gives, or reads, sizes that no input decides; refuses the one that gives them.

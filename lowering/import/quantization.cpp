@@ -95,6 +95,9 @@ Tensor block_numbers(Importer& importer, const Node& node, const char* name,
   if (static_cast<int64_t>(values.size()) != product(blocks))
     importer.fail(
         node, fmt::format("has {} numbers in {}, want {}", values.size(), name, product(blocks)));
+  for (double value : values)
+    if (!std::isfinite(static_cast<float>(value)))
+      importer.fail(node, fmt::format("has {} in {}, want a finite float", value, name));
   return Tensor::from<float>(DType::kFloat32, blocks,
                              std::vector<float>(values.begin(), values.end()));
 }
@@ -132,7 +135,8 @@ BlockParameters block_parameters(Importer& importer, const Node& node) {
   return parameters;
 }
 
-// The same per tensor or along one axis, where it is that and the zero points are integers.
+// The same per tensor or along one axis, where it is that, the scales are positive and the zero
+// points are integers.
 std::optional<TensorQParams> simple_qparams(const BlockParameters& parameters,
                                             const std::vector<int64_t>& shape) {
   TensorQParams qparams;
@@ -145,8 +149,9 @@ std::optional<TensorQParams> simple_qparams(const BlockParameters& parameters,
   for (int64_t i = 0; i < parameters.scale.numel(); ++i) {
     const float zero =
         parameters.zero_point.defined() ? parameters.zero_point.data<float>()[i] : 0.0f;
-    if (zero != std::nearbyint(zero) || std::abs(zero) > 65536) return std::nullopt;
-    qparams.scale.push_back(parameters.scale.data<float>()[i]);
+    const float scale = parameters.scale.data<float>()[i];
+    if (zero != std::nearbyint(zero) || std::abs(zero) > 65536 || !(scale > 0)) return std::nullopt;
+    qparams.scale.push_back(scale);
     qparams.zero_point.push_back(static_cast<int32_t>(zero));
   }
   return qparams;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include <ATen/TensorUtils.h>
 #include <fmt/format.h>
 
 #include "core/base/error.h"
@@ -158,26 +159,60 @@ bool is_shared_later(const Value& value, const Node& writer) {
                      [&](const Value* source) { return is_shared_later(*source, writer); });
 }
 
+// kUnknown: a run decides.
+enum class Sharing { kView, kCopy, kUnknown };
+
+bool has_equal_strides(const TensorMeta& meta, const std::vector<int64_t>& strides) {
+  for (size_t d = 0; d < strides.size(); ++d)
+    if (meta.sizes[d].value != 1 && meta.strides[d].value != strides[d]) return false;
+  return true;
+}
+
+// Open sizes by those of the export: whether a tensor is contiguous is the same at others.
+bool has_values(const std::vector<Dim>& dims) {
+  return std::all_of(dims.begin(), dims.end(), [](const Dim& dim) { return dim.value >= 0; });
+}
+
 // reshape, flatten and contiguous copy what is not contiguous, if its strides ask for it.
-bool may_copy(const Node& view) {
+Sharing sharing_by_strides(const Node& view, const TensorMeta& base, const TensorMeta& result) {
+  if (!has_values(base.sizes) || !has_values(base.strides)) return Sharing::kUnknown;
+  const std::vector<int64_t> shape = base.shape(), contiguous = contiguous_strides(shape);
+  if (base.strides.size() != shape.size()) return Sharing::kView;  // unknown
+  std::vector<int64_t> strides;
+  for (const Dim& stride : base.strides) strides.push_back(stride.value);
+  if (view.is("aten.contiguous") && result.strides.size() == shape.size())
+    return has_equal_strides(result, strides) ? Sharing::kView : Sharing::kCopy;
+  if (has_equal_strides(base, contiguous)) return Sharing::kView;
+  if (view.is("aten.contiguous") || view.is("aten.ravel")) return Sharing::kCopy;
+  if (!has_values(result.sizes)) return Sharing::kUnknown;
+  return at::detail::computeStride(shape, strides, result.shape()) ? Sharing::kView
+                                                                   : Sharing::kCopy;
+}
+
+// Whether what has a row above is a view of its first input, or a tensor of its own.
+Sharing sharing_of(const Node& view) {
+  const Value* base = base_of(view);
+  const std::vector<Value*> results = view.outputs();
+  if (view.is("aten.einsum")) return view.inputs().size() > 1 ? Sharing::kCopy : Sharing::kUnknown;
+  if (base == nullptr || results.empty() || !base->meta || !results.front()->meta)
+    return Sharing::kView;
+  const TensorMeta& result = *results.front()->meta;
+  if (view.is("aten.to") || view.is("aten.type_as"))
+    return base->meta->dtype != result.dtype || view.bool_or("copy", false) ? Sharing::kCopy
+                                                                            : Sharing::kView;
   static const char* const kMayCopy[] = {"aten.reshape", "aten.flatten", "aten.contiguous",
                                          "aten.ravel", "aten.reshape_as"};
-  if (std::none_of(std::begin(kMayCopy), std::end(kMayCopy),
-                   [&](const char* op) { return view.is(op); }))
-    return false;
-  const Value* base = base_of(view);
-  if (base == nullptr || !base->meta || !base->meta->is_static()) return true;
-  const std::vector<int64_t> contiguous = contiguous_strides(base->meta->shape());
-  if (base->meta->strides.size() != contiguous.size()) return false;  // unknown
-  for (size_t d = 0; d < contiguous.size(); ++d)
-    if (base->meta->strides[d].value != contiguous[d]) return true;
-  return false;
+  return std::any_of(std::begin(kMayCopy), std::end(kMayCopy),
+                     [&](const char* op) { return view.is(op); })
+             ? sharing_by_strides(view, *base->meta, result)
+             : Sharing::kView;
 }
 
 }  // namespace
 
-// Whether the write could be passed on to all that `value` is a view of.
-bool Importer::write_to(const Node& writer, Value* value, int tensor) {
+// Whether the write could be passed on to all that `value` is a view of; `value` becomes the last
+// of these.
+bool Importer::write_to(const Node& writer, Value*& value, int tensor) {
   tensors_[value] = tensor;
   const Node* producer = value->producer();
   if (producer == nullptr) {
@@ -189,37 +224,61 @@ bool Importer::write_to(const Node& writer, Value* value, int tensor) {
   const PutBack put = find_view(*producer);
   Value* base = put == nullptr ? nullptr : base_of(*producer);
   if (base == nullptr) return true;
-  // what only looked like a view: a cast
-  if (put == put_same && this->tensor(tensor_of(base)).dtype != this->tensor(tensor).dtype)
+  const Sharing sharing = sharing_of(*producer);
+  if (sharing == Sharing::kCopy ||
+      (put == put_same && this->tensor(tensor_of(base)).dtype != this->tensor(tensor).dtype))
     return true;
   int whole = -1;
-  if (!may_copy(*producer)) {
+  if (sharing == Sharing::kView) {
     Steps steps(*this, writer);
     whole = put(steps, *producer, *value, tensor_of(base), tensor);
   }
-  if (whole >= 0) return write_to(writer, base, whole);
+  if (whole >= 0) {
+    value = base;
+    return write_to(writer, value, whole);
+  }
   const std::vector<const Value*> sources = sources_of(*producer);
   return std::none_of(sources.begin(), sources.end(),
                       [&](const Value* source) { return is_shared_later(*source, writer); });
 }
 
-// Views of `root` that were imported before the writer and are read after it.
+// Views of `root` that were imported before the writer, where something behind it reads them or a
+// view of them.
 void Importer::refresh_views(const Node& writer, const Value* root) {
   std::set<const Value*> shared = {root};
+  std::vector<const Node*> views;
   for (const Node* node : graph_.nodes()) {
-    if (node == &writer) return;
-    const Value* base = find_view(*node) == nullptr ? nullptr : base_of(*node);
-    if (base == nullptr || !shared.contains(base)) continue;
-    const std::vector<Value*> results = node->outputs();
-    shared.insert(results.begin(), results.end());
-    const bool is_needed = std::any_of(results.begin(), results.end(), [&](const Value* value) {
-      return is_read_after(*value, writer);
-    });
-    if (!is_needed) continue;
-    if (is_in_place(*node))
-      alias(results.front(), tensor_of(base_of(*node)));
+    if (node == &writer) break;
+    if (find_view(*node) == nullptr || sharing_of(*node) == Sharing::kCopy) continue;
+    const std::vector<const Value*> sources = sources_of(*node);
+    if (std::none_of(sources.begin(), sources.end(),
+                     [&](const Value* source) { return shared.contains(source); }))
+      continue;
+    views.push_back(node);
+    for (const Value* result : node->outputs()) shared.insert(result);
+  }
+  std::set<const Value*> wanted;
+  std::vector<const Node*> needed;
+  for (auto view = views.rbegin(); view != views.rend(); ++view) {
+    const std::vector<Value*> results = (*view)->outputs();
+    if (std::none_of(results.begin(), results.end(), [&](const Value* value) {
+          return wanted.contains(value) || is_read_after(*value, writer);
+        }))
+      continue;
+    needed.push_back(*view);
+    for (const Value* source : sources_of(**view)) wanted.insert(source);
+  }
+  for (auto view = needed.rbegin(); view != needed.rend(); ++view) {
+    if (sharing_of(**view) == Sharing::kUnknown)
+      return refuse(writer,
+                    fmt::format("writes into what %{} may be a copy of, or a view; make it out of "
+                                "place before the export",
+                                (*view)->name()),
+                    RefusalKind::kWrite);
+    if (is_in_place(**view))
+      alias((*view)->outputs().front(), tensor_of(base_of(**view)));
     else
-      import_node(*node);
+      import_node(**view);
   }
 }
 
@@ -231,16 +290,13 @@ void Importer::write_back(const Node& node) {
 }
 
 void Importer::write(const Node& node, Value* written, int tensor) {
-  if (!write_to(node, written, tensor))
+  Value* root = written;
+  if (!write_to(node, root, tensor))
     return refuse(node,
                   fmt::format("writes into a view of %{} that has no inverse; make it out "
                               "of place before the export",
                               written->name()),
                   RefusalKind::kWrite);
-  const Value* root = written;
-  while (root->producer() != nullptr && find_view(*root->producer()) != nullptr &&
-         base_of(*root->producer()) != nullptr)
-    root = base_of(*root->producer());
   refresh_views(node, root);
 }
 

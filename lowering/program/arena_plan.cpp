@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace octet {
 namespace {
@@ -13,6 +14,54 @@ size_t arena_aligned(size_t bytes) {
   return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
 }
 
+// Buffers that have their place, so that those in use beside another one are found without a look
+// at all: most live for a few steps. Lists are by rising offset.
+class PlacedBuffers {
+  auto is_lower() const {
+    return [this](size_t a, size_t b) { return offsets_[a] < offsets_[b]; };
+  }
+
+ public:
+  PlacedBuffers(const std::vector<ArenaBuffer>& buffers, const std::vector<size_t>& offsets)
+      : buffers_(buffers), offsets_(offsets) {}
+
+  void insert(size_t index) {
+    const auto [first, last] = blocks_of(buffers_[index]);
+    insert_into(all_, index);
+    if (last - first >= kFewBlocks) return insert_into(long_, index);
+    for (int block = first; block <= last; ++block) insert_into(by_block_[block], index);
+  }
+
+  // Those in use at the same time, by rising offset, and some that are not; one may stand twice.
+  const std::vector<size_t>& near(const ArenaBuffer& buffer) {
+    const auto [first, last] = blocks_of(buffer);
+    if (last - first >= kFewBlocks) return all_;
+    near_ = long_;
+    for (int block = first; block <= last; ++block) {
+      const std::vector<size_t>& added = by_block_[block];
+      const auto middle = static_cast<std::ptrdiff_t>(near_.size());
+      near_.insert(near_.end(), added.begin(), added.end());
+      std::inplace_merge(near_.begin(), near_.begin() + middle, near_.end(), is_lower());
+    }
+    return near_;
+  }
+
+ private:
+  static constexpr int kStepsInBlock = 128, kFewBlocks = 4;
+
+  static std::pair<int, int> blocks_of(const ArenaBuffer& buffer) {
+    return {buffer.first / kStepsInBlock, buffer.last / kStepsInBlock};
+  }
+  void insert_into(std::vector<size_t>& list, size_t index) {
+    list.insert(std::upper_bound(list.begin(), list.end(), index, is_lower()), index);
+  }
+
+  const std::vector<ArenaBuffer>& buffers_;
+  const std::vector<size_t>& offsets_;
+  std::vector<size_t> all_, long_, near_;
+  std::map<int, std::vector<size_t>> by_block_;
+};
+
 }  // namespace
 
 ArenaPlan plan_arena(const std::vector<ArenaBuffer>& buffers) {
@@ -22,21 +71,18 @@ ArenaPlan plan_arena(const std::vector<ArenaBuffer>& buffers) {
                    [&](size_t a, size_t b) { return buffers[a].bytes > buffers[b].bytes; });
   ArenaPlan plan;
   plan.offsets.resize(buffers.size());
-  std::vector<size_t> placed;  // by rising offset
+  PlacedBuffers placed(buffers, plan.offsets);
   for (size_t index : order) {
     const ArenaBuffer& buffer = buffers[index];
     size_t offset = 0;
-    for (size_t other : placed) {
+    for (size_t other : placed.near(buffer)) {
       if (buffers[other].last < buffer.first || buffer.last < buffers[other].first) continue;
       if (offset + arena_aligned(buffer.bytes) <= plan.offsets[other]) break;
       offset = std::max(offset, plan.offsets[other] + arena_aligned(buffers[other].bytes));
     }
     plan.offsets[index] = offset;
     plan.bytes = std::max(plan.bytes, offset + arena_aligned(buffer.bytes));
-    placed.insert(
-        std::upper_bound(placed.begin(), placed.end(), index,
-                         [&](size_t a, size_t b) { return plan.offsets[a] < plan.offsets[b]; }),
-        index);
+    placed.insert(index);
   }
   return plan;
 }

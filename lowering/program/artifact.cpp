@@ -7,13 +7,13 @@
 #include <span>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
 #include "core/base/output_file.h"
 #include "lowering/program/artifact_format.h"
 #include "lowering/program/checksum.h"
 #include "lowering/program/filter_order.h"
+#include "lowering/program/json.h"
 #include "lowering/program/program_json.h"
 #include "lowering/program/stored_constant.h"
 
@@ -21,7 +21,6 @@ namespace octet {
 namespace {
 
 using namespace artifact;
-using Json = nlohmann::json;
 
 const char* dtype_in_file(const std::string& name, DType dtype) {
   if (const char* found = find_dtype_name(dtype)) return found;

@@ -2,9 +2,10 @@
 // and nothing is allocated that the file's own size does not bound.
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <map>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
 #include "core/base/mapped_file.h"
@@ -12,6 +13,7 @@
 #include "lowering/program/artifact_format.h"
 #include "lowering/program/checksum.h"
 #include "lowering/program/filter_order.h"
+#include "lowering/program/json.h"
 #include "lowering/program/program_json.h"
 #include "lowering/program/stored_constant.h"
 
@@ -19,7 +21,6 @@ namespace octet {
 namespace {
 
 using namespace artifact;
-using Json = nlohmann::json;
 
 // The whole file, mapped copy-on-write.
 std::shared_ptr<Storage> map_artifact(const std::string& name) {
@@ -93,12 +94,24 @@ struct OpenArtifact {
   const std::shared_ptr<Storage>& file;
   const Json& header;
   size_t data_begin;
+  std::map<uint64_t, uint64_t>& taken;  // the end of each range of data that was read, by its begin
 };
 
 [[noreturn]] void fail(const OpenArtifact& source, const std::string& constant,
                        const std::string& what) {
   throw Error("artifact", source.name,
               fmt::format("constant {}: {}; the file is damaged", constant, what));
+}
+
+// Each byte belongs to one entry, so that what is made of them is bounded by the file's size.
+void take_range(const OpenArtifact& source, const std::string& key, uint64_t begin, uint64_t end) {
+  if (begin == end) return;
+  const auto behind = source.taken.lower_bound(begin);
+  const bool is_free = (behind == source.taken.end() || end <= behind->first) &&
+                       (behind == source.taken.begin() || std::prev(behind)->second <= begin);
+  if (!is_free)
+    fail(source, key, fmt::format("lies at {}..{}, where another one lies", begin, end));
+  source.taken.emplace(begin, end);
 }
 
 // The bytes of one entry, checked against what its dtype and shape must be.
@@ -114,7 +127,8 @@ Tensor entry_data(const OpenArtifact& source, const std::string& key, DType dtyp
   const char* want_dtype = find_dtype_name(dtype);
   if (want_dtype == nullptr)
     fail(source, key, fmt::format("is {}, which the file format lacks", name_of(dtype)));
-  if (*given_dtype != want_dtype || *given_shape != Json(shape))
+  // Not with want_dtype itself: that comparison takes memory and must not throw.
+  if (*given_dtype != Json(want_dtype) || *given_shape != Json(shape))
     fail(source, key, "dtype or shape differ from the program's");
   if (!offsets->is_array() || offsets->size() != 2 || !offsets->at(0).is_number_unsigned() ||
       !offsets->at(1).is_number_unsigned())
@@ -130,6 +144,7 @@ Tensor entry_data(const OpenArtifact& source, const std::string& key, DType dtyp
   if (reinterpret_cast<uintptr_t>(source.file->data + source.data_begin + begin) % size_of(dtype) !=
       0)
     fail(source, key, fmt::format("starts at {}, want a multiple of its element size", begin));
+  take_range(source, key, begin, end);
   auto storage = std::make_shared<Storage>();
   storage->data = source.file->data + source.data_begin + begin;
   storage->size = bytes;
@@ -191,6 +206,8 @@ StoredConstant read_stored(const OpenArtifact& source, const ProgramTensor& tens
   }
   const std::string fault = find_fault(stored);
   if (!fault.empty()) fail(source, tensor.name, fault);
+  if (!has_finite_scales(stored))
+    fail(source, tensor.name, "has a scale or zero point that is no finite number");
   return stored;
 }
 
@@ -305,7 +322,8 @@ Program read_program(const std::string& name, const std::shared_ptr<Storage>& fi
   if (metadata.contains("checksum") && metadata.at("checksum").is_string())
     program.checksum = metadata.at("checksum").get<std::string>();
   if (options.verifies_checksum && !program.checksum.empty()) program.file = file;
-  const OpenArtifact source{name, file, header, data_begin};
+  std::map<uint64_t, uint64_t> taken;
+  const OpenArtifact source{name, file, header, data_begin, taken};
   read_tensors(source, program, "");
   try {
     verify(program);

@@ -186,6 +186,17 @@ const ControlRow* find_control_row(const std::string& kind) {
   return nullptr;
 }
 
+// By position in Program::bodies.
+std::vector<bool> bodies_of_rests(const Program& program) {
+  std::vector<bool> is_rest(program.bodies.size(), false);
+  for (const ProgramOp& op : program.ops)
+    if (op.kind == "rest")
+      for (int64_t body : bodies_of(op))
+        if (body >= 0 && static_cast<size_t>(body) < is_rest.size())
+          is_rest[static_cast<size_t>(body)] = true;
+  return is_rest;
+}
+
 void verify_symbols_of(const Program& body, const Program& program) {
   for (const ShapeSymbol& symbol : body.symbols)
     OCTET_ASSERT(
@@ -242,19 +253,26 @@ std::string find_control_fault(const Program& program, const ProgramOp& op) {
 void verify_bodies(const Program& program, size_t depth) {
   OCTET_ASSERT(program.bodies.empty() || depth < kDeepestBodies,
                fmt::format("bodies stand in each other deeper than {}", kDeepestBodies));
+  const std::vector<bool> is_rest = bodies_of_rests(program);
   for (size_t i = 0; i < program.bodies.size(); ++i) {
     const Program& body = program.bodies[i];
     verify(body, depth + 1);
     OCTET_ASSERT(body.states.empty(), "a body has states");
-    if (find_rest(program, i) == nullptr) verify_symbols_of(body, program);
+    if (!is_rest[i]) verify_symbols_of(body, program);
   }
+  std::vector<size_t> uses(program.bodies.size(), 0);
   for (const ProgramOp& op : program.ops) {
     if (!is_control(op)) continue;
     const std::string fault = find_control_fault(program, op);
     OCTET_ASSERT(fault.empty(), fmt::format("{} ({}): {}", op.name, op.kind, fault));
     for (int64_t body : bodies_of(op))
       if (op.kind != "rest") verify_symbols_of(program.bodies[static_cast<size_t>(body)], program);
+    for (int64_t body : bodies_of(op)) ++uses[static_cast<size_t>(body)];
   }
+  // its sizes are those of the op's inputs
+  for (size_t i = 0; i < uses.size(); ++i)
+    OCTET_ASSERT(uses[i] < 2 || !is_rest[i],
+                 fmt::format("body {} is that of a rest and of another op", i));
   for (const Segment& segment : program.segments)
     for (int index : segment.ops)
       OCTET_ASSERT(is_control(program.op(index)) == (segment.backend == kControl) &&

@@ -35,7 +35,7 @@ std::string find_control_fault(const Program& program, const ProgramOp& op);
 
 // Throws InternalError unless each body is sound (verify), has no states and no symbol that the
 // program lacks (but those that a `rest` counts), and control ops fit their bodies and have a
-// segment of their own.
+// segment of their own. Ops may share a body, but for that of a `rest`.
 void verify_bodies(const Program& program, size_t depth);
 
 // Names of the backends that segments are for, those of bodies included, without kControl.

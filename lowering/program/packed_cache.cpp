@@ -1,23 +1,29 @@
 #include "lowering/program/packed_cache.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <functional>
 #include <span>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
 #include "core/base/mapped_file.h"
 #include "core/base/output_file.h"
 #include "lowering/program/artifact_format.h"
 #include "lowering/program/checksum.h"
+#include "lowering/program/json.h"
+#include "lowering/program/program_json.h"
 
 namespace octet {
 namespace {
 
-using Json = nlohmann::json;
+namespace fs = std::filesystem;
 using artifact::aligned;
 using artifact::checksum_digits;
 using artifact::kAlignment;
@@ -38,10 +44,14 @@ std::string digits_of(std::span<const std::byte> bytes) {
   return checksum_digits(checksum_of(bytes));
 }
 
-// Nothing when there is no such file.
-PackedBlock map_whole(const std::filesystem::path& path) {
-  const MappedFile file = map_file(path, FileAccess::kReadOnly);
-  return {std::shared_ptr<std::byte>(file.owner, file.data), file.size};
+// Whoever writes the file decides what programs compute. Null when that is this user, or root;
+// else what is wrong.
+const char* find_other_writers(int descriptor) {
+  struct stat status{};
+  if (::fstat(descriptor, &status) != 0) return std::strerror(errno);
+  if (status.st_uid != ::geteuid() && status.st_uid != 0) return "belongs to another user";
+  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) return "may be written by others";
+  return nullptr;
 }
 
 // Null when the bytes are no description. begin: where the blocks are.
@@ -53,8 +63,8 @@ Json parse_description(const PackedBlock& file, size_t& begin) {
   begin = kFront + static_cast<size_t>(words[0]);
   const std::span<const std::byte> text(file.bytes.get() + kFront, static_cast<size_t>(words[0]));
   if (checksum_of(text) != words[1]) return {};
-  return Json::parse(reinterpret_cast<const char*>(text.data()),
-                     reinterpret_cast<const char*>(text.data()) + text.size(), nullptr, false);
+  const std::string_view json(reinterpret_cast<const char*>(text.data()), text.size());
+  return nests_deeper(json, kDeepestJson) ? Json() : Json::parse(json, nullptr, false);
 }
 
 }  // namespace
@@ -70,8 +80,33 @@ PackedCache::PackedCache(std::filesystem::path folder, std::string program, std:
   open();
 }
 
+// Nothing when there is no such file, or others may write it.
+PackedBlock PackedCache::map_own_file() {
+  const int folder = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return {};
+  const char* fault = find_other_writers(folder);
+  is_refused_ = fault != nullptr;
+  if (is_refused_ && warning_.empty())
+    warning_ = fmt::format(
+        "packed weights {}: the folder {}, want one that this user alone may write; programs are "
+        "packed anew at each start",
+        folder_.string(), fault);
+  const int descriptor = is_refused_ ? -1
+                                     : ::openat(folder, path_.filename().c_str(),
+                                                O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  ::close(folder);
+  if (descriptor < 0) return {};
+  if ((fault = find_other_writers(descriptor)) != nullptr) {
+    warn(fmt::format("{}; it is written anew", fault));
+    ::close(descriptor);
+    return {};
+  }
+  const MappedFile file = map_file(descriptor, FileAccess::kReadOnly);
+  return {std::shared_ptr<std::byte>(file.owner, file.data), file.size};
+}
+
 void PackedCache::open() {
-  PackedBlock file = map_whole(path_);
+  PackedBlock file = map_own_file();
   if (file.bytes == nullptr) return;
   size_t begin = 0;
   const Json description = parse_description(file, begin);
@@ -109,23 +144,22 @@ std::string PackedCache::name_of(std::span<const std::byte> constant) const {
                     : digits_of(constant);
 }
 
-std::optional<PackedBlock> PackedCache::find(const std::string& key) {
+std::optional<PackedBlock> PackedCache::find(const std::string& key, const Fits& fits) {
   const std::map<std::string, Entry>::const_iterator found = entries_.find(key);
   if (found == entries_.end()) return std::nullopt;
   const Entry& entry = found->second;
-  std::byte* bytes = file_.bytes.get() + entry.offset;
-  if (digits_of({bytes, entry.size}) != entry.checksum) {
-    entries_.erase(found);
-    warn("is damaged; what is wrong is written anew");
-    return std::nullopt;
-  }
-  return PackedBlock{std::shared_ptr<std::byte>(file_.bytes, bytes), entry.size};
+  PackedBlock block{std::shared_ptr<std::byte>(file_.bytes, file_.bytes.get() + entry.offset),
+                    entry.size};
+  if (digits_of({block.bytes.get(), block.size}) == entry.checksum && fits(block)) return block;
+  entries_.erase(found);
+  warn("is damaged; what is wrong is written anew");
+  return std::nullopt;
 }
 
 void PackedCache::add(const std::string& key, PackedBlock block) { added_[key] = std::move(block); }
 
 void PackedCache::save() {
-  if (added_.empty()) return;
+  if (added_.empty() || is_refused_) return;
   std::map<std::string, PackedBlock> blocks = std::move(added_);
   added_.clear();
   for (const auto& [key, entry] : entries_)
@@ -153,7 +187,8 @@ void PackedCache::save() {
   const uint64_t front[2] = {text.size(), checksum_of(std::as_bytes(std::span(text)))};
 
   std::error_code failure;
-  std::filesystem::create_directories(folder_, failure);
+  std::filesystem::create_directories(folder_.parent_path(), failure);
+  ::mkdir(folder_.c_str(), 0700);  // one that is there stays as it is
   try {
     OutputFile file(path_, "packed weights");
     file.write(std::as_bytes(std::span(front)));
@@ -164,6 +199,8 @@ void PackedCache::save() {
       file.write(std::span(zeros, aligned(block.size) - block.size));
     }
     file.commit();
+    std::filesystem::permissions(path_, fs::perms::group_write | fs::perms::others_write,
+                                 fs::perm_options::remove, failure);
     entries_.clear();
     open();
   } catch (const Error& error) {

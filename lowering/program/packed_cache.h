@@ -4,12 +4,16 @@
 // The file is a description in JSON (offsets from the first block on, lengths, checksums, what it
 // was made for), then the blocks, each at a multiple of 64 bytes. It is an aid and no more: what is
 // missing, damaged, or of another CPU or library is packed as without it, and told in one warning.
+// So is a folder or a file that belongs to another user (but root), or that others may write.
+// Checksums find damage by accident. They prove nothing about who wrote the file: that only this
+// user may write it is what it is trusted for.
 // Nobody may cut the file off while a program uses it; another file may take its place by a rename,
 // as saving does.
 #pragma once
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -39,9 +43,11 @@ class PackedCache {
   // checksum.
   std::string name_of(std::span<const std::byte> constant) const;
 
+  // Whether a block is one that its reader can read: it has the right size at least.
+  using Fits = std::function<bool(const PackedBlock& block)>;
   // The block that was stored under `key`, its bytes compared with their checksum; nothing when
-  // there is none. Only to be read.
-  std::optional<PackedBlock> find(const std::string& key);
+  // there is none that fits. Only to be read.
+  std::optional<PackedBlock> find(const std::string& key, const Fits& fits);
   // For save(), which drops it.
   void add(const std::string& key, PackedBlock block);
   // Writes what was added and what was read before into a new file, which takes the place of the
@@ -72,6 +78,7 @@ class PackedCache {
     std::string checksum;
   };
 
+  PackedBlock map_own_file();
   void open();
   void warn(const std::string& what);
 
@@ -79,6 +86,7 @@ class PackedCache {
   std::string program_, made_for_, warning_;
   std::shared_ptr<const Storage> program_file_;  // kept, so that its addresses are nobody else's
   PackedBlock file_;
+  bool is_refused_ = false;               // the folder is
   std::map<std::string, Entry> entries_;  // of file_
   std::map<std::string, PackedBlock> added_;
 };

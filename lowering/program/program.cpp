@@ -2,6 +2,7 @@
 #include "lowering/program/program.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <sstream>
 
@@ -11,6 +12,7 @@
 #include "core/base/error.h"
 #include "lowering/program/control.h"
 #include "lowering/program/filter_order.h"
+#include "lowering/program/op_attributes.h"
 #include "lowering/program/stored_constant.h"
 #include "lowering/program/symbols.h"
 
@@ -237,6 +239,9 @@ void verify_tensor(const ProgramTensor& tensor) {
   OCTET_ASSERT(qparams.scale.size() == count && qparams.zero_point.size() == count,
                fmt::format("{} has {} scales and {} zero points, want {}", tensor.name,
                            qparams.scale.size(), qparams.zero_point.size(), count));
+  for (float scale : qparams.scale)
+    OCTET_ASSERT(std::isfinite(scale) && scale > 0,
+                 fmt::format("{} has scale {}, want a positive number", tensor.name, scale));
 }
 
 // Marks what is defined before the first op.
@@ -289,6 +294,8 @@ void verify_states(const Program& program, const std::vector<bool>& defined) {
 
 void verify_op(const Program& program, const ProgramOp& op, std::vector<bool>& defined) {
   OCTET_ASSERT(!op.outputs.empty(), op.kind + " " + op.name + " has no output");
+  const std::string fault = find_attribute_fault(op);
+  OCTET_ASSERT(fault.empty(), fmt::format("{} has {}", op.name, fault));
   for (int index : op.inputs) {
     if (index < 0) continue;
     check_index(program, index, op.name);

@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -65,8 +66,24 @@ struct ProgramTensor {
   bool is_constant() const { return role == Role::kConstant; }
 };
 
-using Attribute =
-    std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>>;
+class Attribute : public std::variant<bool, int64_t, double, std::string, std::vector<int64_t>,
+                                      std::vector<double>> {
+ public:
+  using variant::variant;
+  using variant::operator=;
+  Attribute() = default;
+  // Copies the value first: where that throws within a std::variant of these types, libstdc++ 12
+  // destroys a value that is not there (its bug 112591).
+  Attribute(const Attribute& other)
+      : variant(std::visit([](auto value) { return variant(std::move(value)); }, other.base())) {}
+  Attribute(Attribute&&) noexcept = default;
+  Attribute& operator=(const Attribute& other) { return *this = Attribute(other); }
+  Attribute& operator=(Attribute&&) noexcept = default;
+  ~Attribute() = default;
+
+ private:
+  const variant& base() const { return *this; }
+};
 using Attributes = std::map<std::string, Attribute, std::less<>>;
 
 // The ops of a Program. Inputs by position; -1 where an optional one is absent. `stride`,
@@ -297,8 +314,9 @@ struct Program {
 //           stride=[2,2] post_min=0 post_max=6
 std::string to_text(const Program& program);
 
-// Throws InternalError when indices, shapes or the order of definitions are inconsistent. depth: in
-// how many programs it stands as a body.
+// Throws InternalError when indices, shapes or the order of definitions are inconsistent, a scale
+// is no positive number, or an op has an attribute that its kind lacks. depth: in how many programs
+// it stands as a body.
 void verify(const Program& program, size_t depth = 0);
 
 }  // namespace octet

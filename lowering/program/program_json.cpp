@@ -7,16 +7,14 @@
 #include <limits>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "lowering/program/json.h"
 #include "lowering/program/symbol_json.h"
 #include "lowering/program/symbols.h"
 
 namespace octet {
 namespace {
-
-using Json = nlohmann::json;
 
 // ---- writing
 
@@ -121,6 +119,14 @@ double real_from_json(const Json& json) {
   throw std::invalid_argument("number \"" + text + "\"");
 }
 
+// A number that float holds, within its rounding.
+float float_from_json(const Json& json) {
+  const double value = real_from_json(json);
+  if (std::isfinite(value) && std::abs(value) > double{std::numeric_limits<float>::max()})
+    throw std::invalid_argument(fmt::format("got {}, which is too large for a float", value));
+  return static_cast<float>(value);
+}
+
 // A JSON number that is a whole number: get<int64_t> alone would cut fractions off.
 int64_t integer_from_json(const Json& json) {
   if (!json.is_number_integer() ||
@@ -161,8 +167,7 @@ TensorQParams qparams_from_json(const Json& json) {
     throw std::invalid_argument(fmt::format("axis {}", axis));
   qparams.axis = static_cast<int>(axis);
   if (!qparams.is_per_tensor() && !json.contains("scale")) return qparams;  // they stand elsewhere
-  for (const Json& item : json.at("scale"))
-    qparams.scale.push_back(static_cast<float>(real_from_json(item)));
+  for (const Json& item : json.at("scale")) qparams.scale.push_back(float_from_json(item));
   qparams.zero_point = integers_from_json<int32_t>(json.at("zero_point"));
   return qparams;
 }

@@ -37,6 +37,15 @@ Verdict check_counts(const ProgramOp& op, const RecurrentCell& cell) {
   return Verdict::accept();
 }
 
+Verdict check_dtypes(const Program& program, const ProgramOp& op) {
+  for (const std::vector<int>& tensors : {op.inputs, op.outputs})
+    for (int index : tensors)
+      if (index >= 0 && !is_floating_point(program.tensor(index).dtype))
+        return Verdict::refuse(fmt::format("{} is {}, want floats", program.tensor(index).name,
+                                           name_of(program.tensor(index).dtype)));
+  return Verdict::accept();
+}
+
 }  // namespace
 
 const RecurrentCell* find_recurrent_cell(const ProgramOp& op) {
@@ -51,6 +60,7 @@ Verdict check_recurrent(const Program& program, const ProgramOp& op) {
   if (cell == nullptr)
     return Verdict::refuse(fmt::format("unknown cell \"{}\"", op.text("cell", "")));
   if (Verdict fits = check_counts(op, *cell); !fits) return fits;
+  if (Verdict fits = check_dtypes(program, op); !fits) return fits;
   const Shape& p = program.input(op, kGates).shape;
   const Shape& r = program.input(op, kWeights).shape;
   const int64_t hidden = r.empty() ? 0 : r[0] / cell->gates;

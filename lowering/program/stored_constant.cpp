@@ -2,6 +2,7 @@
 #include "lowering/program/stored_constant.h"
 
 #include <algorithm>
+#include <cmath>
 #include <type_traits>
 
 #include <fmt/format.h>
@@ -63,6 +64,12 @@ bool lie_within(const Tensor& tensor, T low, T high) {
   const T* values = tensor.data<T>();
   return std::all_of(values, values + tensor.numel(),
                      [&](T value) { return low <= value && value <= high; });
+}
+
+bool all_finite(const Tensor& tensor) {
+  const Tensor reals = tensor.contiguous();
+  return std::all_of(reals.data<float>(), reals.data<float>() + reals.numel(),
+                     [](float real) { return std::isfinite(real); });
 }
 
 Tensor permuted(const Tensor& tensor, const std::vector<int64_t>& dims) {
@@ -181,6 +188,11 @@ std::string find_fault(const StoredConstant& stored) {
       (stored.zero_point.shape() != blocks || stored.zero_point.dtype() != DType::kFloat32))
     return "zero points differ from the scales in shape, or are not float32";
   return "";
+}
+
+bool has_finite_scales(const StoredConstant& stored) {
+  return (!stored.scale.defined() || all_finite(stored.scale)) &&
+         (!stored.zero_point.defined() || all_finite(stored.zero_point));
 }
 
 StoredConstant permuted(const StoredConstant& stored, const std::vector<int64_t>& dims) {

@@ -27,6 +27,8 @@ void expand_row(const StoredConstant& stored, int64_t row, std::span<float> out)
 std::string describe(const StoredConstant& stored);
 // What contradicts the comment on StoredConstant, empty when nothing does.
 std::string find_fault(const StoredConstant& stored);
+// Of scales and zero points; reads all of them.
+bool has_finite_scales(const StoredConstant& stored);
 
 // The same after a permute, or after a reshape that moves, adds or drops dimensions of size 1 only;
 // nothing after any other reshape.

@@ -5,7 +5,6 @@
 #include <stdexcept>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
 #include "lowering/program/symbols.h"
@@ -13,7 +12,6 @@
 namespace octet {
 namespace {
 
-using Json = nlohmann::json;
 using Kind = SizeExpr::Kind;
 
 constexpr size_t kMostSymbols = 64;

@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "core/ops/memory.h"
+
 namespace octet {
 namespace {
 
@@ -64,8 +66,33 @@ Verdict check_magnitudes(const RuleMatch& at, bool single_elements_only) {
   return Verdict::accept();
 }
 
+bool contains(const std::vector<const Value*>& values, const Value* value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+// Whether an op writes to the value's memory, be it through a view.
+bool is_written(const Value* value) {
+  return std::any_of(value->users().begin(), value->users().end(), [&](const Node* user) {
+    if (contains(written_values(*user), value)) return true;
+    if (!contains(aliased_inputs(*user), value)) return false;
+    const std::vector<Value*> views = user->outputs();
+    return std::any_of(views.begin(), views.end(), is_written);
+  });
+}
+
+// The same tensor in each run.
+bool is_fixed_input(const Graph& graph, const Value* value) {
+  const GraphInput* input = graph.find_input(value);
+  return graph.find_constant(value) != nullptr &&
+         std::none_of(
+             graph.outputs().begin(), graph.outputs().end(), [&](const GraphOutput& output) {
+               return output.kind != OutputKind::kUserOutput && output.target == input->fqn;
+             });
+}
+
 bool is_constant(const Graph& graph, const Value* value, int depth) {
-  if (!value->producer()) return graph.find_constant(value) != nullptr;
+  if (is_written(value)) return false;
+  if (!value->producer()) return is_fixed_input(graph, value);
   if (depth == 0) return false;
   const std::vector<Value*> inputs = value->producer()->inputs();
   return !inputs.empty() && std::all_of(inputs.begin(), inputs.end(), [&](const Value* input) {

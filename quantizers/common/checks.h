@@ -17,7 +17,7 @@ std::string op_name(const Node& node);
 const Node* find_maker_of_elements(const Value* value);
 // A node of one of `ops` that takes the value as it is, moved at most; null when there is none.
 const Node* find_taker_of_elements(const Value* value, std::span<const std::string_view> ops);
-// A parameter, buffer or constant, or computed from those alone.
+// A parameter, buffer or constant that nothing writes to, or computed from those alone.
 bool is_of_constants(const Graph& graph, const Value* value);
 
 // Every tensor that the pattern binds is float32: observers see only that.
@@ -26,7 +26,7 @@ Verdict inputs_are_float32(const RuleMatch& at);
 // at single-element constants only.
 Verdict constants_are_observable(const RuleMatch& at);
 Verdict scalars_are_observable(const RuleMatch& at);
-// Slot w is a parameter, buffer or constant, or computed from those alone.
+// Slot w is_of_constants.
 Verdict weight_is_constant(const RuleMatch& at);
 // No cos or sin takes the result, moved or not: as an angle (positions times frequencies, say) it
 // reaches over many turns, and a step of its scale is too much of one.

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "quantizers/common/checks.h"
+
 namespace octet {
 
 namespace {
@@ -71,7 +73,7 @@ std::string objection(const Graph& graph, const Value* input, const std::vector<
     if (group > 0 && columns % group != 0)
       return fmt::format("weight %{} has rows of {}, want a multiple of the group size {}",
                          weight->name(), columns, group);
-    if (graph.find_constant(weight) == nullptr)
+    if (graph.find_constant(weight) == nullptr || !is_of_constants(graph, weight))
       return fmt::format("weight %{} is computed at run time, want a constant", weight->name());
   }
   return {};

@@ -104,7 +104,8 @@ class QuantizerReader {
       root.refuse(fmt::format("has no \"base\", want one of {}; or \"compose\", or \"patterns\"",
                               fmt::join(names, ", ")));
     const std::string base = word_at(root.at("base"), names);
-    if (std::none_of(kConfigKeys.begin(), kConfigKeys.end(),
+    if (options_.compat == Compat::kNone &&
+        std::none_of(kConfigKeys.begin(), kConfigKeys.end(),
                      [&](const char* key) { return root.has(key); }))
       root.refuse(
           fmt::format("configures nothing, want at least one of {}", fmt::join(kConfigKeys, ", ")));

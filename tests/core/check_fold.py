@@ -52,6 +52,20 @@ class SharedConv(nn.Module):
         return self.second(self.conv(self.first(self.conv(x))))
 
 
+class TwoNorms(nn.Module):
+    """A convolution that two batch norms read."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3)
+        self.first = nn.BatchNorm2d(4)
+        self.second = nn.BatchNorm2d(4)
+
+    def forward(self, x):
+        y = self.conv(x)
+        return self.first(y) - self.second(y)
+
+
 class Transposed(nn.Module):
     """A linear over a sequence whose channels the batch norm finds in dimension 1."""
 
@@ -105,6 +119,8 @@ MODELS = {
     "linear_positions": (Positions, (2, 8, 3), 1),
     "two_readers": (TwoReaders, IMAGE, 1),
     "shared_conv": (SharedConv, IMAGE, 0),
+    "norm_behind_norm": (lambda: nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.BatchNorm2d(4)), IMAGE, 0),
+    "two_norms": (TwoNorms, IMAGE, 2),
 }
 
 

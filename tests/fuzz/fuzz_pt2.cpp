@@ -31,8 +31,13 @@ void write_file(const std::filesystem::path& path, const uint8_t* bytes, size_t 
       .write(reinterpret_cast<const char*>(bytes), static_cast<std::streamsize>(size));
 }
 
-// The record after one change, by libFuzzer or by ours.
-void change_record(std::string& record, Mutator& mutator) {
+// The record after a change, of fields or bytes, by libFuzzer or by ours.
+void change_record(Record& changed, Mutator& mutator) {
+  std::string& record = changed.second;
+  if (is_text(changed) && mutator.below(2) == 0) {
+    JsonMutator fields(static_cast<uint32_t>(mutator.below(UINT32_MAX)), {});
+    return change_fields(record, fields);
+  }
   if (mutator.below(2) == 0) return mutator.change(record);
   const size_t size = record.size();
   record.resize(size + 256);
@@ -51,7 +56,7 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* bytes, size_t size, size_t mo
     Records records = records_of(path);
     if (records.empty()) return LLVMFuzzerMutate(bytes, size, most);
     Record& chosen = records[mutator.below(records.size())];
-    if (is_text(chosen) || mutator.below(8) == 0) change_record(chosen.second, mutator);
+    if (is_text(chosen) || mutator.below(8) == 0) change_record(chosen, mutator);
     if (mutator.below(16) == 0)
       records.erase(records.begin() + static_cast<std::ptrdiff_t>(mutator.below(records.size())));
     write_archive(path, records);

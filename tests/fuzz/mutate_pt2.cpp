@@ -21,8 +21,12 @@ using namespace octet::fuzz;
 // A changed copy of the file.
 void write_changed(const std::filesystem::path& path, Records records, Mutator& mutator) {
   Record& chosen = records[mutator.below(records.size())];
-  if (is_text(chosen) || mutator.below(8) == 0)
+  if (is_text(chosen) && mutator.below(2) == 0) {
+    JsonMutator fields(static_cast<uint32_t>(mutator.below(UINT32_MAX)), {});
+    change_fields(chosen.second, fields);
+  } else if (is_text(chosen) || mutator.below(8) == 0) {
     for (size_t i = 0, n = 1 + mutator.below(4); i < n; ++i) mutator.change(chosen.second);
+  }
   if (mutator.below(16) == 0)
     records.erase(records.begin() + static_cast<std::ptrdiff_t>(mutator.below(records.size())));
   write_archive(path, records);

@@ -48,6 +48,13 @@ bool is_text(const Record& record) {
   return !record.second.empty() && (record.second.front() == '{' || record.second.front() == '[');
 }
 
+void change_fields(std::string& text, JsonMutator& mutator) {
+  nlohmann::json value = nlohmann::json::parse(text, nullptr, false);
+  if (value.is_discarded()) return;
+  mutator.change_some(value);
+  text = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 void Mutator::change(std::string& bytes) {
   if (bytes.empty()) return;
   const size_t at = below(bytes.size());

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/fuzz/json_mutator.h"
+
 namespace octet::fuzz {
 
 using Record = std::pair<std::string, std::string>;  // name, bytes
@@ -19,6 +21,8 @@ Records records_of(const std::filesystem::path& path);
 void write_archive(const std::filesystem::path& path, const Records& records);
 // Whether the record is JSON, by its first letter.
 bool is_text(const Record& record);
+// 1 to 4 fields of a JSON text; none when it is no JSON.
+void change_fields(std::string& text, JsonMutator& mutator);
 
 class Mutator {
  public:

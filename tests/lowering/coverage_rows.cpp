@@ -106,25 +106,30 @@ bool is_dynamic(CoverageForm form) {
          form == CoverageForm::kDynamicGroups;
 }
 
-std::string activation(const CoverageInput& input, CoverageForm form) {
+std::string arguments(double scale, const CoverageSteps& steps) {
+  return fmt::format("{}, {}, {}, {}, {}", scale, steps.zero_point, steps.low, steps.high,
+                     steps.dtype);
+}
+
+std::string activation(const CoverageInput& input, CoverageForm form,
+                       const CoverageRanges& ranges) {
   const std::string rows =
       std::string(input.shape).substr(0, std::string(input.shape).rfind(',') + 1) + "1";
   if (form == CoverageForm::kStatic)
     return fmt::format(
-        "  %{0}_q: u8[{1}] = quantized_decomposed.quantize_per_tensor.default(%{0}_f, 0.008, 125, "
-        "0, 255, u8)\n"
-        "  %{0}: f32[{1}] = quantized_decomposed.dequantize_per_tensor.default(%{0}_q, 0.008, 125, "
-        "0, 255, u8)\n",
-        input.name, input.shape);
+        "  %{0}_q: {3}[{1}] = quantized_decomposed.quantize_per_tensor.default(%{0}_f, {2})\n"
+        "  %{0}: f32[{1}] = quantized_decomposed.dequantize_per_tensor.default(%{0}_q, {2})\n",
+        input.name, input.shape, arguments(kActivationScale, ranges.activation),
+        ranges.activation.dtype);
   if (form == CoverageForm::kDynamicTensor)
     return fmt::format(
         "  %{0}_s: f64[1], %{0}_z: i64[1] = quantized_decomposed.choose_qparams.tensor(%{0}_f, "
-        "-128, 127, 1e-6, i8)\n"
-        "  %{0}_q: i8[{1}] = quantized_decomposed.quantize_per_tensor.tensor(%{0}_f, %{0}_s, "
-        "%{0}_z, -128, 127, i8)\n"
+        "{2}, {3}, 1e-6, {4})\n"
+        "  %{0}_q: {4}[{1}] = quantized_decomposed.quantize_per_tensor.tensor(%{0}_f, %{0}_s, "
+        "%{0}_z, {2}, {3}, {4})\n"
         "  %{0}: f32[{1}] = quantized_decomposed.dequantize_per_tensor.tensor(%{0}_q, %{0}_s, "
-        "%{0}_z, -128, 127, i8)\n",
-        input.name, input.shape);
+        "%{0}_z, {2}, {3}, {4})\n",
+        input.name, input.shape, ranges.dynamic.low, ranges.dynamic.high, ranges.dynamic.dtype);
   return fmt::format(
       "  %{0}_s: f64[{2}], %{0}_z: i64[{2}] = "
       "quantized_decomposed.choose_qparams_per_token_asymmetric.default(%{0}_f, i8)\n"
@@ -175,7 +180,8 @@ WeightText weights(const CoverageInput& input, CoverageForm form) {
 
 std::span<const CoverageRow> coverage_rows() { return kRows; }
 
-std::string coverage_graph(const CoverageRow& row, CoverageForm form, double scale) {
+std::string coverage_graph(const CoverageRow& row, CoverageForm form, double scale,
+                           const CoverageRanges& ranges) {
   std::string constants, inputs, body;
   for (const CoverageInput& input : row.inputs) {
     switch (input.kind) {
@@ -183,7 +189,7 @@ std::string coverage_graph(const CoverageRow& row, CoverageForm form, double sca
         const bool is_quantized = form == CoverageForm::kStatic || is_dynamic(form);
         inputs +=
             fmt::format("%{}{}: f32[{}], ", input.name, is_quantized ? "_f" : "", input.shape);
-        if (is_quantized) body += activation(input, form);
+        if (is_quantized) body += activation(input, form, ranges);
         break;
       }
       case Operand::kIndices:
@@ -209,9 +215,9 @@ std::string coverage_graph(const CoverageRow& row, CoverageForm form, double sca
   const std::string shape =
       std::string(row.results).substr(8, std::string(row.results).find(']') - 8);
   return text + fmt::format(
-                    "  %out: i8[{0}] = quantized_decomposed.quantize_per_tensor.default(%y, {1}, "
-                    "3, -128, 127, i8)\n  return (%out)\n",
-                    shape, scale);
+                    "  %out: {2}[{0}] = quantized_decomposed.quantize_per_tensor.default(%y, {1})\n"
+                    "  return (%out)\n",
+                    shape, arguments(scale, ranges.result), ranges.result.dtype);
 }
 
 }  // namespace octet

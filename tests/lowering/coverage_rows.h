@@ -2,6 +2,7 @@
 // form on each backend.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,8 +43,23 @@ enum class CoverageForm {
   kNibbleGroups,   // 4-bit weights in groups of 32
 };
 
+// How a tensor of integers is quantized, but for its scale.
+struct CoverageSteps {
+  const char* dtype;
+  int64_t zero_point, low, high;
+};
+struct CoverageRanges {
+  CoverageSteps activation = {"u8", 125, 0, 255};  // in the static form
+  CoverageSteps dynamic = {"i8", 0, -128, 127};    // with one scale that the run chooses
+  CoverageSteps result = {"i8", 3, -128, 127};
+};
+
+// The scale of activations in the static form.
+inline constexpr double kActivationScale = 0.008;
+
 // The graph in text form. The node of the call is "main". `scale`: of the result in the static
 // form; 0: left as floats.
-std::string coverage_graph(const CoverageRow& row, CoverageForm form, double scale);
+std::string coverage_graph(const CoverageRow& row, CoverageForm form, double scale,
+                           const CoverageRanges& ranges = {});
 
 }  // namespace octet

@@ -8,6 +8,7 @@
 #include <ATen/core/ivalue.h>
 
 #include "backends/reference/reference_backend.h"
+#include "backends/registry.h"
 #include "backends/runtime/session.h"
 #include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"
@@ -99,17 +100,29 @@ void compare(const std::vector<c10::IValue>& want, const std::vector<Tensor>& go
 
 }  // namespace
 
+double greatest_result(const Graph& graph) {
+  uint32_t seed = 77;
+  std::vector<c10::IValue> inputs;
+  for (const Value* value : graph.user_inputs())
+    inputs.emplace_back(to_aten(random_input(value->meta->dtype, value->meta->shape(), seed++)));
+  return Interpreter(graph).run(inputs).front().toTensor().abs().max().item<double>();
+}
+
 Program reference_program(const Graph& graph) {
   Report report;
   return lower(graph, ReferenceSupport(), {}, report);
 }
 
 Difference compare_with_interpreter(const Graph& graph, bool fuse, int runs) {
+  return compare_on_backend(graph, "reference", fuse, runs);
+}
+
+Difference compare_on_backend(const Graph& graph, const std::string& backend, bool fuse, int runs) {
   Interpreter interpreter(graph);
   Report report;
   LowerOptions options;
   options.fuse = fuse;
-  Session session(lower(graph, ReferenceSupport(), options, report));
+  Session session(lower(graph, *make_support(backend), options, report));
   Difference difference;
   double count = 0;
   uint32_t seed = 77;

@@ -34,6 +34,11 @@ struct Difference {
 // Runs `graph` in the interpreter and lowered for the reference backend on random inputs of the
 // recorded shapes, `runs` times in a row (buffers that it writes go on), each time on others.
 Difference compare_with_interpreter(const Graph& graph, bool fuse = true, int runs = 1);
+// The same, lowered for that backend.
+Difference compare_on_backend(const Graph& graph, const std::string& backend, bool fuse = true,
+                              int runs = 1);
+// The greatest magnitude in the interpreter's first result, on the inputs of the first such run.
+double greatest_result(const Graph& graph);
 // The greatest of four runs in a row of the graph of the text, fused and not.
 double greatest_in_four_runs(const std::string& text);
 

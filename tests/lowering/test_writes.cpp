@@ -30,6 +30,34 @@ TEST_CASE("writes into views of memory reach it", "[lowering][writes]") {
   CHECK(difference("[4,6]", "aten.lift_fresh.default(%c)") < 1e-6);
 }
 
+TEST_CASE("a view of a view has what is written to the memory", "[lowering][writes]") {
+  Graph graph = make_graph(R"(graph(%x: f32[4,6]):
+      %c: f32[4,6] = aten.clone.default(%x)
+      %v: f32[24] = aten.view.default(%c, [24])
+      %s: f32[4] = aten.slice.Tensor(%v, 0, 5, 9)
+      %w: f32[4,6] = aten.mul_.Tensor(%c, 3.0)
+      %y: f32[4] = aten.neg.default(%s)
+      return (%y))");
+  CHECK(compare_with_interpreter(graph).greatest < 1e-6);
+}
+
+TEST_CASE("a cast has memory of its own", "[lowering][writes]") {
+  Graph before = make_graph(R"(graph(%x: f32[4]):
+      %c: f32[4] = aten.clone.default(%x)
+      %d: f64[4] = aten.to.dtype(%c, f64)
+      %w: f32[4] = aten.mul_.Tensor(%c, 3.0)
+      %y: f32[4] = aten.to.dtype(%d, f32)
+      return (%y))");
+  CHECK(compare_with_interpreter(before).greatest < 1e-6);
+  Graph behind = make_graph(R"(graph(%x: f32[4]):
+      %c: f32[4] = aten.clone.default(%x)
+      %d: f64[4] = aten.to.dtype(%c, f64)
+      %w: f64[4] = aten.mul_.Tensor(%d, 3.0)
+      %y: f32[4] = aten.to.dtype(%d, f32)
+      return (%y, %c))");
+  CHECK(compare_with_interpreter(behind).greatest < 1e-6);
+}
+
 TEST_CASE("writes into views without a way back are refused", "[lowering][writes]") {
   for (const auto& [shape, view] : {
            std::array{"[2,2]", "aten.as_strided.default(%c, [2, 2], [1, 1], 0)"},

@@ -195,6 +195,7 @@ def unlike_rows(*shape):
 
 
 row("dynamic linear, unlike rows", lambda: Linear(32, 16, bias=False), [unlike_rows(8, 32)], DYNAMIC)
+row("dynamic linear, one input feature", lambda: Linear(1, 4), [R(8, 1)], DYNAMIC)
 row("dynamic convolution, unlike images", lambda: Conv2d(3, 8, 3, bias=False), [unlike_rows(8, 3, 8, 8)], DYNAMIC)
 row("dynamic convolution, relu", lambda: Seq(Conv2d(3, 8, 3), nn.ReLU()), [R(2, 3, 8, 8)], DYNAMIC)
 row("embedding_bag", lambda: nn.EmbeddingBag(512, 64), [IDX(500, 4, 6)], EMBEDDING, {"base": "embedding", "global": {}})
@@ -222,6 +223,28 @@ class Scan(nn.Module):
 
 row("scan", Scan, [R(5, 2, 64)])
 row("scan, weights per tensor", Scan, [R(5, 2, 64)], {"type": "xnnpack", "global": {}})
+
+
+
+# Writes in place
+def written(write):
+    return lambda: Fn(lambda s, x: s.d(write(s.c(x))), c=Conv2d(3, 8, 3), d=Conv2d(8, 8, 1))
+
+
+def to_slice(y):
+    y[:, :4] *= 0.25
+    return y
+
+
+def to_select(y):
+    y[:, 0] = 3
+    return y
+
+
+row("write into a slice", written(to_slice), [R(2, 3, 8, 8)])
+row("write into a select", written(to_select), [R(2, 3, 8, 8)])
+row("write into a tensor whose view is read", written(lambda y: (lambda v: y.mul_(0.25).sum() * 0 + v.unflatten(2, (6, 6)))(y.flatten(2))),
+    [R(2, 3, 8, 8)])
 
 # X86
 row("x86: GELU behind a convolution, then pooling", lambda: Seq(Conv2d(3, 8, 3), nn.GELU(), nn.MaxPool2d(2), Conv2d(8, 8, 1)), [R(1, 3, 10, 10)], X86)

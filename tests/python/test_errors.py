@@ -44,6 +44,11 @@ class TopTwo(nn.Module):
         return torch.topk(x, 2)  # a type that torch.export.save does not know
 
 
+class Named(nn.Module):
+    def forward(self, x):
+        return x + 1
+
+
 class Errors(PackageTest):
     def refuses(self, call, start):
         with self.subTest(start):
@@ -59,6 +64,17 @@ class Errors(PackageTest):
         self.assertEqual(str(error), ": ".join(filter(None, [error.stage, error.subject, error.message])))
         twin = pickle.loads(pickle.dumps(error))
         self.assertEqual((twin.stage, twin.subject, twin.message), (error.stage, error.subject, error.message))
+
+    def test_names_in_them_are_short_and_printable(self):
+        name = "\x1b[31m\u202ename\n" * 100000
+        for error in (octet.Error("inputs", name, "is not there"), octet.Error("inputs", "x", name)):
+            self.assertLess(len(str(error)), 5000)
+            self.assertTrue(str(error).isprintable())
+            self.assertEqual(str(pickle.loads(pickle.dumps(error))), str(error))
+        model = octet.lower(torch.export.export(Named(), (torch.randn(3),)), backend="reference")
+        with self.assertRaises(octet.Error) as caught:
+            model(**{name: torch.randn(3)})
+        self.assertTrue(str(caught.exception).isprintable())
 
     def test_programs_and_quantizers(self):
         program, batches, x = self.small_program()

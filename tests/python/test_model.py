@@ -20,8 +20,9 @@ def resident():
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def in_fork(model, x, queue):
-    queue.put((model(x), model.warnings))
+def in_fork(model, path, x, queue):
+    own = octet.load(path, threads=2)
+    queue.put((model(x), model.warnings, own(x), own.warnings))
 
 
 class Doubled(torch.utils.data.Dataset):
@@ -45,6 +46,18 @@ class Cache(nn.Module):
     def forward(self, x):
         self.total.add_(x)
         return self.total * 2
+
+
+class Marked(nn.Module):
+    """A buffer and a parameter that are the imaginary part of a conjugate."""
+
+    def __init__(self, z):
+        super().__init__()
+        self.register_buffer("sign", z.conj().imag)
+        self.weight = nn.Parameter(z.conj().imag, requires_grad=False)
+
+    def forward(self, x):
+        return x * self.weight + self.sign
 
 
 class Types(nn.Module):
@@ -76,6 +89,46 @@ class Models(PackageTest):
         self.assertTrue(torch.equal(model(x.to(memory_format=torch.channels_last)), y))
         self.assertTrue(torch.equal(model(nn.Parameter(x)), y))
         self.assertTrue(torch.equal(model(torch.cat([x, x])[1:]), y))
+
+    def test_tensors_with_the_conjugate_or_negative_bit(self):
+        z = torch.randn(2, 3, dtype=torch.complex64)
+        model = self.model(Function(lambda x: x + 1), torch.randn(2, 3))
+        for x in (z.conj().imag, z.conj().imag.requires_grad_(), z.conj().imag.t().contiguous().t(), torch._neg_view(z.real)):
+            self.assertTrue(torch.equal(model(x), x.detach().clone() + 1))
+        self.assertTrue(z.conj().imag.is_neg())
+        net = Marked(z)
+        x = torch.randn(2, 3)
+        self.assertTrue(torch.equal(self.model(net, x)(x), net(x)))
+        self.assertTrue(net.sign.is_neg() and net.weight.is_neg())
+        steps = torch.stft(torch.randn(400), 64, window=torch.ones(64), return_complex=True).conj()
+        model = self.model(Function(lambda x: x * 2), steps.imag.clone())
+        self.assertTrue(torch.equal(model(steps.imag), steps.imag.clone() * 2))
+
+    def test_tensors_without_elements_in_memory_are_refused(self):
+        from torch._subclasses import FakeTensorMode
+
+        x = torch.randn(2, 3)
+        model = self.model(Function(lambda x: x + 1), x)
+        with FakeTensorMode() as mode:
+            fake = mode.from_tensor(x)
+        for given in (fake, x.to("meta"), x.to_sparse(), torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)):
+            with self.subTest(type(given)), self.assertRaises(octet.Error):
+                model(given)
+
+    def test_limits(self):
+        loop = torch._higher_order_ops.while_loop
+        model = self.model(Function(lambda n, x: loop(lambda n, x: n < 3, lambda n, x: (n + 1, x * 2), (n, x))), torch.tensor(0), torch.randn(4))
+        inputs = torch.tensor(-2), torch.randn(4)
+        model(*inputs)
+        limited = octet.Model.from_bytes(model.to_bytes(), loop_limit=4)
+        for twin in (limited, limited.duplicate(), pickle.loads(pickle.dumps(limited))):
+            with self.assertRaisesRegex(octet.Error, "runs more than 4 rounds; raise the limit of rounds"):
+                twin(*inputs)
+        with self.assertRaisesRegex(octet.Error, "bytes at once, want at most 10"):
+            octet.Model.from_bytes(model.to_bytes(), memory_limit=10)
+        program = torch.export.export(Function(lambda x: x + 1), (torch.randn(4),))
+        with self.assertRaisesRegex(octet.Error, "bytes at once, want at most 10"):
+            octet.lower(program, backend="reference", memory_limit=10)
 
     def test_outputs_live_longer_than_the_model(self):
         model, x = self.small()
@@ -177,13 +230,16 @@ class Models(PackageTest):
                 expected = model(x.numpy())
                 fork = multiprocessing.get_context("fork")
                 queue = fork.Queue()
-                process = fork.Process(target=in_fork, args=(model, x.numpy(), queue))
+                process = fork.Process(target=in_fork, args=(model, self.path(backend + ".octet"), x.numpy(), queue))
                 process.start()
-                y, warnings = queue.get(timeout=120)
+                y, warnings, z, own_warnings = queue.get(timeout=120)
                 process.join(timeout=120)
                 self.assertEqual(process.exitcode, 0)
                 self.assertTrue((y == expected).all())
-                self.assertIn("threads: this process was forked off", " ".join(warnings))
+                self.assertTrue((z == expected).all())
+                if len(os.sched_getaffinity(0)) > 1:
+                    self.assertIn("threads: this process was forked off", " ".join(warnings))
+                    self.assertIn("threads: this process was forked off", " ".join(own_warnings))
                 self.assertTrue((model(x.numpy()) == expected).all())
 
     def test_workers_of_a_data_loader(self):

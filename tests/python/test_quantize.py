@@ -10,6 +10,7 @@ import unittest.mock
 import octet
 import torch
 from package_test import PackageTest, SmallNet, sqnr
+from test_program_ops import FILE_OP, write_program_with
 from torch import nn
 
 
@@ -102,6 +103,47 @@ class Quantize(PackageTest):
         self.assertGreater(sqnr(net(x).detach(), q.module()(x)), 15)
         with self.assertRaisesRegex(octet.Error, "quantize: example_inputs: are missing"):
             octet.quantize(net, "x86", calibration=[x])
+
+    def test_nothing_replaces_what_a_program_was_made_from(self):
+        self.small_model()
+        os.link(self.path("model.pt2"), self.path("hard.pt2"))
+        os.symlink("model.pt2", self.path("link.pt2"))
+        self.write_json("c.json", {})
+        q = octet.quantize(self.path("model.pt2"), "x86", calibration=self.path("calibration.pt"), config=self.path("c.json"))
+        prepared = octet.prepare(self.path("model.pt2"), "x86")
+        octet.calibrate(prepared, self.path("calibration.pt"))
+        before = {name: self.bytes_of(name) for name in os.listdir(self.folder)}
+        saves = (q.save, octet.convert(prepared).save, octet.lower(q, "onednn").save, octet.lower(q, "onednn").duplicate().save,
+                 octet.lower(self.path("model.pt2"), "onednn").save, lambda path: octet.export_onnx(self.path("model.pt2"), path))
+        for save in saves:
+            for name in ("model.pt2", "hard.pt2", "link.pt2"):
+                with self.assertRaisesRegex(octet.Error, f"{name}: is a file that the program was made from, and would be lost; name another one"):
+                    save(self.path(name))
+        with self.assertRaisesRegex(octet.Error, "output: .*c.json: is a file that the program was made from"):
+            q.report.save(self.path("c.json"))
+        for name in ("calibration.pt", "c.json"):
+            with self.assertRaisesRegex(octet.Error, "would be lost"):
+                q.save(self.path(name))
+        self.assertEqual({name: self.bytes_of(name) for name in os.listdir(self.folder)}, before)
+        q.save(self.path("q.pt2"))
+        q.save(self.path("q.pt2"))  # its own output
+        octet.lower(q, "onednn").save(self.path("m.octet"))
+        octet.load(self.path("m.octet")).save(self.path("m.octet"))
+
+    def test_programs_call_ops_that_compute(self):
+        model, victim = write_program_with(self, nn.Linear(4, 4))
+        program = torch.export.load(model)
+        self.assertIn(FILE_OP, [f"torch.ops.{node.target}" for node in program.graph.nodes])
+        refused = r'run: %full \(aten.from_file.default\): programs may not call aten.from_file: .*allow it with octet.allow_op\("aten.from_file"\)'
+        for given in (model, program):
+            for call in (lambda: octet.quantize(given, "x86", calibration=[torch.randn(2, 4)]), lambda: octet.lower(given, "onednn"),
+                         lambda: octet.compare(given, given, [torch.randn(2, 4)])):
+                with self.assertRaisesRegex(octet.Error, refused):
+                    call()
+        self.assertEqual(self.bytes_of(victim), bytes(16))
+        octet.allow_op("aten.from_file")
+        octet.lower(model, "onednn", fallback="torch")(torch.randn(2, 4))
+        self.assertEqual(self.bytes_of(victim), torch.full((4,), 7.0).numpy().tobytes())
 
     def test_a_path_and_a_file_of_data(self):
         self.small_model()

@@ -260,15 +260,27 @@ class FromTorchao(PackageTest):
         self.assertEqual(len(scales[0]), 3)
 
         class Bad(octet.Quantizer):
+            def __init__(self, given):
+                self.given = given
+
             def annotate(self, graph, annotations, report):
                 linear = graph.find_node("linear")
                 x, weight, bias = (linear.input(name) for name in ("input", "weight", "bias"))
-                derived = octet.DerivedQuantizationSpec([(x, linear), (weight, linear)], lambda observers: 7)
+                derived = octet.DerivedQuantizationSpec([(x, linear), (weight, linear)], lambda observers: self.given)
                 annotations.annotate(linear, inputs={x: INT8, weight: WEIGHT, bias: derived})
 
         program, batches, _ = self.small_program()
-        with self.assertRaisesRegex(octet.Error, r"convert: .*gave 7, want \(scales, zero points\)"):
-            octet.quantize(program, Bad(), calibration=batches)
+        for given, pattern in (
+            (7, r"convert: .*gave 7, want \(scales, zero points\)"),
+            (([0.5], [0.5]), "zero points whole"),
+            (([0.5], [float("inf")]), "zero points whole"),
+            (([0.5], [2.0**70]), "zero points whole"),
+            (([float("nan")], [0]), r'convert: %.* -> %linear \(observer group \d\): the derive function "<lambda>" gave the scale nan at index 0, want'),
+            (([0.5], [2**31]), "gave the zero point 2147483648 at index 0, want one within"),
+            (([0.5, 0.5], [0, 0]), "gave 2 scales for a per-tensor spec, want 1"),
+        ):
+            with self.assertRaisesRegex(octet.Error, pattern):
+                octet.quantize(program, Bad(given), calibration=batches)
 
     def test_an_observer_of_their_own(self):
         from torchao.quantization.pt2e import MinMaxObserver
@@ -327,10 +339,15 @@ class Observers(PackageTest):
             def calculate_qparams(self):
                 return "a scale"
 
+        class Negative(Blind):
+            def calculate_qparams(self):
+                return torch.tensor([-0.5]), torch.tensor([0])
+
         for observer, error, pattern in (
             (Blind, octet.Error, "convert: .*Blind 1 raised AttributeError: .*calculate_qparams"),
             (Raising, octet.Error, "calibrate: batch 0 .*Raising 1 raised LookupError: no such thing$"),
             (Wrong, octet.Error, "convert: .*gave 'a scale', want"),
+            (Negative, octet.Error, r"convert: %.* -> %linear \(observer group 0\): the observer .*Negative 1.* gave the scale -0.5 at index 0, want"),
             (3, octet.Error, "QuantizationSpec.observer: got 3"),
         ):
             with self.assertRaisesRegex(error, pattern):

@@ -51,7 +51,7 @@ class Search(PackageTest):
         tuned = octet.tune(program, "xnnpack", calibration=batches, min_sqnr=30, trials=6)
         self.octet(
             "tune", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"), "--min-sqnr",
-            "30", "--trials", "6", "--output", self.path("command.pt2"), "--config", self.path("config.json"),
+            "30", "--trials", "6", "--output", self.path("command.pt2"), "--save-config", self.path("config.json"),
             code=0 if tuned.reached else 1,
         )
         with open(self.path("config.json")) as file:

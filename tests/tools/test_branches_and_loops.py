@@ -167,6 +167,22 @@ class BranchesAndLoops(StepsTest):
     def test_while_loop(self):
         self.check_case("while_loop")
 
+    def test_limits_of_memory_and_of_rounds(self):
+        torch.manual_seed(0)
+        self.export(WhileNet().requires_grad_(False), torch.tensor(0), torch.randn(2, 8))
+        self.octet("lower", self.path("model.pt2"), "--backend", "onednn", "--output", self.path("m.octet"))
+        x = self.save("x.pt", (torch.tensor(0), torch.randn(2, 8)))
+        run = ["run", self.path("m.octet"), "--inputs", x, "--outputs", self.path("y.pt")]
+        bench = ["bench", self.path("m.octet"), "--seconds", "0.01"]
+        for command in (run, bench):
+            self.octet(*command, "--memory-limit", "1M", "--loop-limit", "3")
+            self.assertRegex(self.fails(*command, "--memory-limit", "100"), r"octet: session: memory: the program needs \d+ bytes at once, want at most 100; raise the limit")
+            self.assertRegex(self.fails(*command, "--loop-limit", "2"), r"octet: session: \S+: runs more than 2 rounds; raise the limit of rounds")
+            self.octet(*command, "--memory-limit", "much", code=2)
+            self.octet(*command, "--loop-limit", "-1", code=2)
+        run[1] = self.path("model.pt2")
+        self.assertIn("is interpreted, got --memory-limit or --loop-limit", self.fails(*run, "--memory-limit", "1G"))
+
     def test_scan(self):
         self.check_case("scan")
 

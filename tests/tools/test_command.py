@@ -358,6 +358,21 @@ class Command(CommandTest):
         self.assertIn('quantizer "xnnpack" finds nothing to quantize in 1 ops (%linear, aten.linear.default: ', line)
         self.assertIn("float64", line)
 
+    def test_compat_gives_the_float_program_when_nothing_is_quantized(self):
+        net, x = torch.nn.Sequential(torch.nn.Tanh(), torch.nn.Softmax(-1)).eval(), torch.randn(2, 8)
+        self.export(net, x)
+        self.save("data.pt", [(x,)])
+        self.save("x.pt", (x,))
+        with open(self.path("empty.json"), "w") as file:
+            file.write('{"base": "xnnpack"}')
+        for quantizer in ("x86", self.path("empty.json")):
+            for data in (["--calibration", self.path("data.pt")], []):
+                with self.subTest(quantizer=quantizer, data=data):
+                    _, errors = self.octet("quantize", self.path("model.pt2"), "--quantizer", quantizer, *data, "--compat", "torchao", "--output", self.path("q.pt2"))
+                    self.assertIn("finds nothing to quantize in 2 ops", errors)
+                    self.assertIn("; the program stays float", errors)
+                    self.assertTrue(torch.equal(self.run_file("q.pt2")[0], net(x)))
+
     def test_dynamic_and_weight_only_modes_need_no_data(self):
         net = torch.nn.Sequential(torch.nn.Linear(64, 48), torch.nn.ReLU(), torch.nn.Linear(48, 64)).eval()
         x = torch.randn(5, 64)

@@ -169,7 +169,7 @@ class Metrics(CommandTest):
 
     def test_bad_input(self):
         self.prepare()
-        base = ["tune", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("data.pt"), "--output", self.path("t.pt2"), "--config", self.path("t.json")]
+        base = ["tune", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("data.pt"), "--output", self.path("t.pt2"), "--save-config", self.path("t.json")]
         wanted = lambda *more: self.fails(*base, *self.others(), *more)
         self.assertIn("give --metric", self.fails(*base, "--min-metric", "1"))
         self.assertIn("want one of --min-sqnr", wanted("--metric", "minus"))

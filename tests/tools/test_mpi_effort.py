@@ -137,7 +137,7 @@ class MpiEffort(Together):
 class MpiTune(Together):
     def tune(self, count, *more):
         arguments = ["tune", self.path("model.pt2"), "--quantizer", self.quantizer, "--calibration", self.path("data.pt"), "--output", self.path("q.pt2"),
-                     "--config", self.path("c.json"), "--report", self.path("r.json"), *more]
+                     "--save-config", self.path("c.json"), "--report", self.path("r.json"), *more]
         lines = self.octet(*arguments)[1].splitlines() if count == 1 else self.together(count, *arguments)
         files = []
         for name in ("c.json", "r.json"):
@@ -170,7 +170,7 @@ class MpiTune(Together):
     def test_more_processes_than_batches_are_refused(self):
         self.save("few.pt", self.batches[:2])
         line = self.fails_together(3, "tune", self.path("model.pt2"), "--quantizer", self.quantizer, "--calibration", self.path("few.pt"), "--output",
-                                   self.path("q.pt2"), "--config", self.path("c.json"), "--min-sqnr", "30")
+                                   self.path("q.pt2"), "--save-config", self.path("c.json"), "--min-sqnr", "30")
         self.assertIn("2 batches to calibrate with for 3 processes; start no more than there are batches", line)
 
 

@@ -53,14 +53,34 @@ class Output(CommandTest):
             self.assertTrue(os.path.exists(self.path(name)), name)
         self.assertIn("cannot be opened", self.fails("inspect", self.path("two\nlines.octet")))
 
-    def test_an_input_may_be_the_output(self):
+    def test_no_output_replaces_an_input(self):
         self.quantized_model()
-        path = self.path("q.pt2")
-        self.octet("fuse", self.path("model.pt2"), "--output", self.path("model.pt2"))
-        self.octet("lower", path, "--backend", "xnnpack", "--output", path[:-4] + ".octet")
-        before = os.listdir(self.folder)
-        self.octet("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"), "--output", self.path("model.pt2"))
-        self.assertEqual(sorted(before), sorted(os.listdir(self.folder)))
+        os.symlink("model.pt2", self.path("link.pt2"))
+        os.link(self.path("model.pt2"), self.path("hard.pt2"))
+        self.write_json("c.json", {})
+        model, data, q = self.path("model.pt2"), self.path("calibration.pt"), self.path("q.pt2")
+        quantizer = ["--quantizer", "xnnpack", "--calibration", data]
+        before = {name: os.stat(self.path(name)) for name in os.listdir(self.folder)}
+        for option, output, command in (
+            ("--output", model, ["fuse", model, "--output", model]),
+            ("--output", model, ["fuse", self.path("sub/../model.pt2"), "--output", model]),
+            ("--output", q, ["lower", q, "--backend", "xnnpack", "--output", q]),
+            ("--output", self.path("link.pt2"), ["quantize", model, *quantizer, "--output", self.path("link.pt2")]),
+            ("--output", self.path("hard.pt2"), ["quantize", model, *quantizer, "--output", self.path("hard.pt2")]),
+            ("--output", data, ["quantize", model, *quantizer, "--output", data]),
+            ("--dump-annotations", self.path("c.json"), ["quantize", model, *quantizer, "--config", self.path("c.json"), "--output", self.path("o.pt2"), "--dump-annotations", self.path("c.json")]),
+            ("--state", self.path("c.json"), ["calibrate", model, *quantizer, "--config", self.path("c.json"), "--state", self.path("c.json")]),
+            ("--outputs", self.path("x.pt"), ["run", q, "--inputs", self.path("x.pt"), "--outputs", self.path("x.pt")]),
+            ("--save-config", self.path("c.json"), ["tune", model, *quantizer, "--min-sqnr", "9", "--config", self.path("c.json"), "--output", self.path("o.pt2"), "--save-config", self.path("c.json")]),
+            ("--output", self.path("new.json"), ["compare", model, q, "--inputs", data, "--output", self.path("new.json"), "--output", self.path("sub/../new.json")]),
+        ):
+            with self.subTest(command=command[0], output=output):
+                os.makedirs(self.path("sub"), exist_ok=True)
+                self.assertRegex(self.fails(*command), rf"^octet: {command[0]}: {re.escape(output)}: is named by [a-z-]+ and by {option}, want a file of its own")
+        with open(q, "rb") as file:  # stdin
+            result = subprocess.run([OCTET, "lower", "-", "--backend", "xnnpack", "--output", q], stdin=file, capture_output=True, text=True)
+        self.assertIn("is named by model and by --output", result.stderr)
+        self.assertEqual({name: os.stat(self.path(name)).st_mtime_ns for name in before}, {name: was.st_mtime_ns for name, was in before.items()})
 
     def test_terminals_get_no_control_characters(self):
         self.quantized_model()
@@ -180,6 +200,9 @@ class Output(CommandTest):
         one = {min(os.sched_getaffinity(0))}
         out = subprocess.run([OCTET, "bench", self.path("q.octet"), "--seconds", "0.01"], check=True, capture_output=True, text=True,
                              preexec_fn=lambda: os.sched_setaffinity(0, one)).stdout
+        self.assertIn("on 1 thread;", out)
+        bench = [OCTET, "bench", self.path("q.octet"), "--seconds", "0.01"]
+        out = subprocess.run(bench, check=True, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}).stdout
         self.assertIn("on 1 thread;", out)
         self.assertGreaterEqual(cpus, 1)
 

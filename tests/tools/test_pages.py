@@ -62,6 +62,7 @@ PLAN = {
     "quantizers/README.md": {"#include": Run("cpp_compiles")},
     "backends/runtime/FIGURES.md": {
         "cmake -S . -B build/mobile": NotRun("builds the runtime anew, which takes minutes"),
+        ".venv/bin/python tools/bench/busy_threads.py": NotRun("keeps the machine busy for minutes"),
     },
     "backends/runtime/README.md": {"#include": Run("c_program")},
     "tools/README.md": {

@@ -83,6 +83,9 @@ class Quality(CommandTest):
         base = ["quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"), "--output", self.path("no.pt2"),
                 "--evaluate", self.path("held.pt"), "--labels"]
         self.assertIn("holds 3 classes, want one for each of the 4 samples", self.fails(*base, self.path("short.pt")))
+        for beyond in (10, -1):
+            self.save("beyond.pt", torch.cat([wrong[:3], torch.tensor([beyond])]))
+            self.assertIn(f"beyond.pt: holds the class {beyond}, want 0 to 9, as the program tells 10 classes apart", self.fails(*base, self.path("beyond.pt")))
         self.save("floats.pt", torch.rand(4))
         self.assertIn("is no list of classes", self.fails(*base, self.path("floats.pt")))
         self.assertIn("--labels: goes with", self.fails("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--mode", "dynamic", "--output", self.path("no.pt2"),

@@ -64,7 +64,7 @@ class Tune(CommandTest):
 
     def tune(self, *more, quantizer="x86", code=0):
         out = self.octet("tune", self.path("model.pt2"), "--quantizer", quantizer, "--calibration", self.path("calibration.pt"),
-                         "--output", self.path("q.pt2"), "--config", self.path("config.json"), "--report", self.path("r.json"), *more, code=code)[1]
+                         "--output", self.path("q.pt2"), "--save-config", self.path("config.json"), "--report", self.path("r.json"), *more, code=code)[1]
         with open(self.path("r.json")) as file:
             return out, json.load(file)
 
@@ -219,7 +219,7 @@ class Tune(CommandTest):
         _, report = self.tune("--min-sqnr", f"{before + 1:.2f}", *options)
         self.assertFalse([trial for trial in report["trials"] if "effort" in trial["config"]])
         line = self.fails("tune", self.path("model.pt2"), "--quantizer", "x86", "--calibration", self.path("calibration.pt"), "--min-sqnr", "30", "--effort", "high",
-                          "--compat", "torchao", "--output", self.path("q.pt2"), "--config", self.path("config.json"))
+                          "--compat", "torchao", "--output", self.path("q.pt2"), "--save-config", self.path("config.json"))
         self.assertIn("tune: --effort high: changes weights and ranges", line)
 
     def test_settings_to_start_from_stay(self):
@@ -228,7 +228,7 @@ class Tune(CommandTest):
         base = {"global": {"weight_bits": 4, "group_size": 16}, "module_name": {"head": {"weight_bits": 4, "group_size": 0}, "layers.0": None}}
         self.write_json("base.json", base)
         before = self.plain("x86", "--mode", "weight-only", "--config", self.path("base.json"))["median_sqnr_db"]
-        _, report = self.tune("--mode", "weight-only", "--base-config", self.path("base.json"), "--min-sqnr", f"{before + 3:.2f}", quantizer="x86")
+        _, report = self.tune("--mode", "weight-only", "--config", self.path("base.json"), "--min-sqnr", f"{before + 3:.2f}", quantizer="x86")
         with open(self.path("config.json")) as file:
             config = json.load(file)
         self.assertEqual(config["global"], base["global"])
@@ -238,8 +238,8 @@ class Tune(CommandTest):
         after = self.plain("x86", "--mode", "weight-only", "--config", self.path("config.json"))
         self.assertAlmostEqual(after["median_sqnr_db"], best["sqnr_db"], places=6)
         self.write_json("bad.json", {"module_name": {"head": {"weight_bits": 5}}})
-        line = self.fails("tune", self.path("model.pt2"), "--quantizer", "x86", "--mode", "weight-only", "--base-config", self.path("bad.json"), "--calibration",
-                          self.path("calibration.pt"), "--min-sqnr", "30", "--output", self.path("t.pt2"), "--config", self.path("c.json"))
+        line = self.fails("tune", self.path("model.pt2"), "--quantizer", "x86", "--mode", "weight-only", "--config", self.path("bad.json"), "--calibration",
+                          self.path("calibration.pt"), "--min-sqnr", "30", "--output", self.path("t.pt2"), "--save-config", self.path("c.json"))
         self.assertIn("bad.json: /module_name/head", line)
 
     def test_a_goal_that_is_met_already_changes_nothing(self):
@@ -287,23 +287,31 @@ class Tune(CommandTest):
             self.assertEqual(json.loads(trials)["trials"], json.load(file)["trials"])
         # of another run, and damaged
         self.assertIn("another model", self.fails("tune", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"), "--min-sqnr", goal,
-                                                  "--output", self.path("q.pt2"), "--config", self.path("c.json"), "--checkpoint", self.path("whole.json")))
+                                                  "--output", self.path("q.pt2"), "--save-config", self.path("c.json"), "--checkpoint", self.path("whole.json")))
         with open(self.path("cut.json"), "w") as file:
             file.write(trials[:40])
         self.assertIn("damaged", self.fails("tune", self.path("model.pt2"), "--quantizer", "x86", "--calibration", self.path("calibration.pt"), "--min-sqnr", goal,
-                                            "--output", self.path("q.pt2"), "--config", self.path("c.json"), "--checkpoint", self.path("cut.json")))
+                                            "--output", self.path("q.pt2"), "--save-config", self.path("c.json"), "--checkpoint", self.path("cut.json")))
 
     def test_bad_goals(self):
         self.small_model()
-        base = ["tune", self.path("model.pt2"), "--quantizer", "x86", "--calibration", self.path("calibration.pt"), "--output", self.path("q.pt2"), "--config", self.path("c.json")]
+        base = ["tune", self.path("model.pt2"), "--quantizer", "x86", "--calibration", self.path("calibration.pt"), "--output", self.path("q.pt2"), "--save-config", self.path("c.json")]
         self.assertIn("want one of --min-sqnr", self.fails(*base))
         self.assertIn("want one of --min-sqnr", self.fails(*base, "--min-sqnr", "30", "--max-drop", "0.1"))
         self.assertIn("--labels", self.fails(*base, "--max-drop", "0.1"))
         self.assertIn("--backend", self.fails(*base, "--min-sqnr", "30", "--max-latency", "1"))
+        for goal, wrong in (("--max-drop", "1"), ("--max-drop", "-0.1"), ("--max-drop", "nan"), ("--min-sqnr", "nan"), ("--min-sqnr", "inf")):
+            self.assertIn(f"tune: {goal}: is {wrong}, want ", self.fails(*base, goal, wrong, "--labels", self.path("few.pt")))
         self.save("few.pt", torch.zeros(3, dtype=torch.long))
         self.assertIn("holds 3 classes", self.fails(*base, "--max-drop", "0.1", "--labels", self.path("few.pt")))
         self.assertFalse(os.path.exists(self.path("q.pt2")))
         self.assertFalse(os.path.exists(self.path("c.json")))
+        # --config is an input here as everywhere.
+        self.write_json("c.json", {})
+        self.octet(*base[:-2], "--config", self.path("c.json"), "--min-sqnr", "30", code=2)
+        self.assertIn("c.json: is named by --config and by --save-config", self.fails(*base, "--config", self.path("c.json"), "--min-sqnr", "30"))
+        with open(self.path("c.json")) as file:
+            self.assertEqual(json.load(file), {})
 
 
 if __name__ == "__main__":

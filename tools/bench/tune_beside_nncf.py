@@ -95,7 +95,7 @@ def run_octet(binary, folder, goal):
     path = lambda name: os.path.join(folder, name)
     before = user_seconds()
     done = subprocess.run([binary, "tune", path("model.pt2"), "--quantizer", "x86", "--calibration", path("calibration.pt"), "--evaluate", path("held_out.pt"),
-                           "--min-sqnr", str(goal), "--backend", "onednn", "--output", path("tuned.pt2"), "--config", path("tuned.json"),
+                           "--min-sqnr", str(goal), "--backend", "onednn", "--output", path("tuned.pt2"), "--save-config", path("tuned.json"),
                            "--report", path("tuned_report.json")], stderr=subprocess.PIPE, text=True, env={**os.environ, **ONE_THREAD}, check=False)
     seconds = user_seconds() - before
     if not os.path.exists(path("tuned_report.json")):

@@ -187,7 +187,7 @@ def measure(name, options, folder):
         return row
     goal = -10 * math.log10(good + (bad - good) / 5)
     done = octet(options.octet, "tune", path("model.pt2"), "--quantizer", options.quantizer, "--calibration", path("calibration.pt"), "--evaluate",
-                 path("judged.pt"), "--min-sqnr", f"{goal:.4f}", "--effort", options.effort, "--output", path("tuned.pt2"), "--config", path("tuned.json"),
+                 path("judged.pt"), "--min-sqnr", f"{goal:.4f}", "--effort", options.effort, "--output", path("tuned.pt2"), "--save-config", path("tuned.json"),
                  "--report", path("tuned_report.json"))
     report = report_of(path("tuned_report.json"))
     trials = report["trials"]

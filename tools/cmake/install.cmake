@@ -56,7 +56,7 @@ foreach(backend onednn xnnpack)
   endif()
 endforeach()
 octet_install_targets(octet-runtime-targets runtime-development ${targets})
-set_target_properties(octet_runtime_shared PROPERTIES INSTALL_RPATH "$ORIGIN/octet" INSTALL_RPATH_USE_LINK_PATH OFF)
+octet_run_path(octet_runtime_shared ${CMAKE_INSTALL_LIBDIR} runtime PATHS "$ORIGIN/octet")
 octet_install_headers(runtime runtime-development)
 install(FILES backends/runtime/octet.h DESTINATION ${OCTET_HEADER_FOLDER} COMPONENT runtime-development)
 
@@ -81,7 +81,7 @@ if(OCTET_TORCH)
   install(FILES quantizers/quantizer.schema.json quantizers/tensorrt.json quantizers/toy_npu.json DESTINATION ${CMAKE_INSTALL_DATADIR}/octet COMPONENT command)
   file(RELATIVE_PATH up "/${CMAKE_INSTALL_BINDIR}" "/${OCTET_LIBRARY_FOLDER}")
   # oneDNN stands in a folder without LibTorch's libgomp.
-  set_target_properties(octet PROPERTIES INSTALL_RPATH "$ORIGIN/${up};$ORIGIN/${up}/torch/lib" INSTALL_RPATH_USE_LINK_PATH OFF)
+  octet_run_path(octet ${CMAKE_INSTALL_BINDIR} command PATHS "$ORIGIN/${up}" "$ORIGIN/${up}/torch/lib" BUILD ${OCTET_LIBTORCH}/lib)
 
   octet_is_beside(is_beside ${OCTET_LIBTORCH}/lib)
   if(is_beside)

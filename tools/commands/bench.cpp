@@ -57,19 +57,25 @@ double throughput(std::vector<std::unique_ptr<Runnable>>& programs,
   std::atomic<size_t> runs{0};
   std::atomic<bool> stops{false};
   std::vector<std::exception_ptr> failures(programs.size());
+  const auto run = [&](size_t i) {
+    try {
+      for (; !stops; ++runs) programs[i]->run(inputs);
+    } catch (...) {
+      failures[i] = std::current_exception();
+    }
+  };
   std::vector<std::thread> threads;
   const Clock::time_point start = Clock::now();
-  for (size_t i = 0; i < programs.size(); ++i)
-    threads.emplace_back([&, i] {
-      try {
-        for (; !stops; ++runs) programs[i]->run(inputs);
-      } catch (...) {
-        failures[i] = std::current_exception();
-      }
-    });
-  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  std::exception_ptr no_thread;
+  try {
+    for (size_t i = 0; i < programs.size(); ++i) threads.emplace_back(run, i);
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  } catch (...) {  // there are threads already, which must end first
+    no_thread = std::current_exception();
+  }
   stops = true;
   for (std::thread& thread : threads) thread.join();
+  if (no_thread) std::rethrow_exception(no_thread);
   const double elapsed = milliseconds_since(start) / 1e3;
   for (const std::exception_ptr& failure : failures)
     if (failure) std::rethrow_exception(failure);
@@ -96,8 +102,9 @@ double peak_rss_mb() {
 
 void add_bench_command(CLI::App& app) {
   struct Options {
-    std::string cache, file, inputs;
-    int threads = 0, streams = 1;
+    std::string file, inputs;
+    SessionOptions session = {.threads = 0};
+    int streams = 1;
     double seconds = 1;
     bool json = false, explain = false;
     std::vector<std::string> libraries;
@@ -109,8 +116,10 @@ void add_bench_command(CLI::App& app) {
   command->add_option("--inputs", options->inputs,
                       "torch.save of a tuple of inputs; made up when absent (integers are 0)");
   command
-      ->add_option("--threads", options->threads,
-                   "Threads; all CPUs that this process may use by default, shared among --streams")
+      ->add_option(
+          "--threads", options->session.threads,
+          "Threads; by default all CPUs that this process may use, shared among --streams, at "
+          "most OMP_NUM_THREADS")
       ->check(CLI::Range(1, 1024));
   command
       ->add_option("--streams", options->streams,
@@ -125,16 +134,14 @@ void add_bench_command(CLI::App& app) {
   command->add_flag("--explain", options->explain,
                     "Print each call's kernel, layout, share of the time, and why it is slower "
                     "than it could be (.octet)");
-  command->add_option(
-      "--cache", options->cache,
-      "A folder where packed weights are kept for the next start (.octet on oneDNN)");
+  add_session_options(*command, options->session);
   add_library_option(*command, options->libraries);
   command->callback([options] {
     load_libraries(options->libraries);
-    if (options->threads == 0) options->threads = std::max(usable_cpus() / options->streams, 1);
+    int& threads = options->session.threads;
+    if (threads == 0) threads = default_threads(options->streams);
     const Clock::time_point start = Clock::now();
-    std::unique_ptr<Runnable> program =
-        load_runnable(options->file, options->threads, options->cache);
+    std::unique_ptr<Runnable> program = load_runnable(options->file, options->session);
     const double load_ms = milliseconds_since(start);
     const std::vector<c10::IValue> inputs =
         options->inputs.empty() ? program->example_inputs() : read_inputs(options->inputs);
@@ -144,7 +151,7 @@ void add_bench_command(CLI::App& app) {
       print_text(kernels_to_table(kernels));
       const std::vector<double> times = measure(*program, inputs, std::min(options->seconds, 0.2));
       log_line(fmt::format("median {:.3f} ms on {} thread{}; inputs {}", times[times.size() / 2],
-                           options->threads, options->threads == 1 ? "" : "s", sizes_of(inputs)));
+                           threads, threads == 1 ? "" : "s", sizes_of(inputs)));
       return;
     }
     if (options->streams > 1) {
@@ -156,7 +163,7 @@ void add_bench_command(CLI::App& app) {
       const nlohmann::ordered_json result = {
           {"runs_per_second", rate            },
           {"streams",         options->streams},
-          {"threads",         options->threads},
+          {"threads",         threads         },
           {"peak_rss_mb",     peak_rss_mb()   }
       };
       fmt::print(
@@ -165,8 +172,7 @@ void add_bench_command(CLI::App& app) {
               ? result.dump()
               : fmt::format(
                     "{:.1f} runs per second in {} streams of {} thread{}, peak memory {:.0f} MB",
-                    rate, options->streams, options->threads, options->threads == 1 ? "" : "s",
-                    peak_rss_mb()));
+                    rate, options->streams, threads, threads == 1 ? "" : "s", peak_rss_mb()));
       return;
     }
     const std::vector<double> times = measure(*program, inputs, options->seconds);
@@ -174,20 +180,20 @@ void add_bench_command(CLI::App& app) {
     const double p90 = times[std::min(times.size() - 1, times.size() * 9 / 10)];
     if (options->json) {
       const nlohmann::ordered_json result = {
-          {"median_ms",   median          },
-          {"p90_ms",      p90             },
-          {"runs",        times.size()    },
-          {"threads",     options->threads},
-          {"load_ms",     load_ms         },
-          {"peak_rss_mb", peak_rss_mb()   }
+          {"median_ms",   median       },
+          {"p90_ms",      p90          },
+          {"runs",        times.size() },
+          {"threads",     threads      },
+          {"load_ms",     load_ms      },
+          {"peak_rss_mb", peak_rss_mb()}
       };
       fmt::print("{}\n", result.dump());
     } else {
       fmt::print(
           "median {:.3f} ms, p90 {:.3f} ms over {} runs on {} thread{}; loaded in {:.1f} ms, peak "
           "memory {:.0f} MB; inputs {}\n",
-          median, p90, times.size(), options->threads, options->threads == 1 ? "" : "s", load_ms,
-          peak_rss_mb(), sizes_of(inputs));
+          median, p90, times.size(), threads, threads == 1 ? "" : "s", load_ms, peak_rss_mb(),
+          sizes_of(inputs));
     }
   });
 }

@@ -28,9 +28,6 @@ struct QuantizeOptions {
 void check_outputs(const QuantizeOptions& options) {
   for (const std::string& path : {options.output, options.report, options.dump_annotations})
     if (!path.empty()) check_writable(path);
-  if (!options.report.empty() && options.report == options.dump_annotations)
-    throw Error("quantize", options.report,
-                "named by --report and by --dump-annotations, want a file for each");
 }
 
 void log_example_inputs(const Graph& graph) {

@@ -27,8 +27,8 @@ std::vector<std::vector<c10::IValue>> run_steps(Runnable& program, const std::st
 
 void add_run_command(CLI::App& app) {
   struct Options {
-    std::string cache, file, inputs, outputs;
-    int threads = 0;
+    std::string file, inputs, outputs;
+    SessionOptions session = {.threads = 0};
     bool steps = false, resets = false;
     std::vector<std::string> libraries;
   };
@@ -51,18 +51,17 @@ void add_run_command(CLI::App& app) {
                                              "Where the tuple of outputs goes; -: stdout"))
       ->required();
   command
-      ->add_option("--threads", options->threads,
-                   "Threads; all CPUs that this process may use by default")
+      ->add_option(
+          "--threads", options->session.threads,
+          "Threads; by default all CPUs that this process may use, at most OMP_NUM_THREADS")
       ->check(CLI::Range(1, 1024));
-  command->add_option(
-      "--cache", options->cache,
-      "A folder where packed weights are kept for the next start (.octet on oneDNN)");
+  add_session_options(*command, options->session);
   add_library_option(*command, options->libraries);
   command->callback([options] {
     load_libraries(options->libraries);
-    if (options->threads == 0) options->threads = usable_cpus();
-    const std::unique_ptr<Runnable> program =
-        load_runnable(options->file, options->threads, options->cache);
+    int& threads = options->session.threads;
+    if (threads == 0) threads = default_threads();
+    const std::unique_ptr<Runnable> program = load_runnable(options->file, options->session);
     if (options->steps)
       write_steps(options->outputs, run_steps(*program, options->inputs, options->resets));
     else

@@ -4,8 +4,8 @@
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
-#include "backends/runtime/session.h"
 #include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
@@ -138,16 +138,34 @@ class LoweredProgram : public Runnable {
 
 }  // namespace
 
-std::unique_ptr<Runnable> load_runnable(const std::string& path, int threads,
-                                        const std::string& cache_folder) {
-  at::set_num_threads(threads);
-  if (has_suffix(path, ".octet"))
-    return std::make_unique<LoweredProgram>(
-        path, SessionOptions{.threads = threads, .cache_folder = cache_folder});
-  if (has_suffix(path, ".pt2")) return std::make_unique<InterpretedProgram>(path);
+std::unique_ptr<Runnable> load_runnable(const std::string& path, const SessionOptions& options) {
+  at::set_num_threads(options.threads);
+  if (has_suffix(path, ".octet")) return std::make_unique<LoweredProgram>(path, options);
+  if (has_suffix(path, ".pt2")) {
+    if (options.memory_limit != 0 || options.loop_limit != 0)
+      throw Error("run", path,
+                  "is interpreted, got --memory-limit or --loop-limit, which only .octet programs "
+                  "take; lower it first");
+    return std::make_unique<InterpretedProgram>(path);
+  }
   throw Error(
       "run", path,
       "is neither .pt2 nor .octet; give a program that torch.export.save or `octet lower` wrote");
+}
+
+void add_session_options(CLI::App& command, SessionOptions& options) {
+  command.add_option_function<std::string>(
+      "--cache", [&options](const std::string& folder) { options.cache_folder = folder; },
+      "A folder where packed weights are kept for the next start (.octet on oneDNN)");
+  command
+      .add_option(
+          "--memory-limit", options.memory_limit,
+          "Bytes that inputs, outputs, states and intermediates may take, or with K, M or G "
+          "behind them; what the machine has by default (.octet)")
+      ->transform(CLI::AsSizeValue(false));
+  command.add_option("--loop-limit", options.loop_limit,
+                     "How often a loop may run its body in one run; without limit by default "
+                     "(.octet)");
 }
 
 }  // namespace octet

@@ -8,7 +8,12 @@
 
 #include <ATen/core/ivalue.h>
 
+#include "backends/runtime/session.h"
 #include "lowering/program/backend.h"
+
+namespace CLI {
+class App;
+}
 
 namespace octet {
 
@@ -28,8 +33,10 @@ class Runnable {
   virtual std::vector<KernelReport> explain(const std::vector<c10::IValue>& inputs) = 0;
 };
 
-// By suffix: .pt2 or .octet. threads: at least 1. cache_folder: SessionOptions::cache_folder.
-std::unique_ptr<Runnable> load_runnable(const std::string& path, int threads,
-                                        const std::string& cache_folder = "");
+// By suffix: .pt2 or .octet. Of a .pt2 the options but `threads` say nothing; Error for a limit.
+std::unique_ptr<Runnable> load_runnable(const std::string& path, const SessionOptions& options);
+
+// --cache, --memory-limit and --loop-limit; `options` lives as long as the command.
+void add_session_options(CLI::App& command, SessionOptions& options);
 
 }  // namespace octet

@@ -107,10 +107,6 @@ void add_tune_command(CLI::App& app) {
   TuneOptions& options = command->tune;
   add_flow_options(*tune, options.flow);
   add_training_mode_option(*tune, options.flow);
-  // Its name is that of the result here.
-  tune->remove_option(tune->get_option("--config"));
-  tune->add_option("--base-config", options.flow.config,
-                   "Settings to start from, as --config of `octet quantize` takes them");
   tune->add_option("--calibration", options.calibration, "torch.save of a list of input tuples")
       ->required();
   tune->add_option("--evaluate", options.evaluate,
@@ -146,8 +142,9 @@ void add_tune_command(CLI::App& app) {
   tune->add_option("--checkpoint", options.checkpoint,
                    "A file with the trials made: a run that was broken off goes on from there");
   tune->add_option("--output", command->output, "The quantized .pt2 to write")->required();
-  tune->add_option("--config", command->config,
-                   "The settings found, for --config of `octet quantize`: a .json to write")
+  tune->add_option(
+          "--save-config", command->config,
+          "Where the settings found go, for --config of `octet quantize`: a .json to write")
       ->required();
   tune->add_option("--report", command->report,
                    "Write all trials, the front and each op's errors: F.html, F.json or "

@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 
 #include "core/base/error.h"
+#include "core/ops/callable_ops.h"
 #include "tools/extension.h"
 
 namespace octet {
@@ -97,6 +98,15 @@ void add_library_option(CLI::App& command, std::vector<std::string>& paths) {
       .add_option("--library", paths,
                   "A shared library with custom ops, quantizers, observers or kernels of your own; "
                   "may be given several times")
+      ->allow_extra_args(false);
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--allow-op",
+          [](const std::vector<std::string>& names) {
+            for (const std::string& name : names) allow_op(name);
+          },
+          "An op that the program may call although it does more than compute, like "
+          "aten.from_file: only for files that you trust; may be given several times")
       ->allow_extra_args(false);
 }
 

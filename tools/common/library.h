@@ -1,5 +1,5 @@
 // --library: shared libraries of the user's own that make ops, quantizers, observers, derive
-// functions and kernels known (tools/extension.h).
+// functions and kernels known (tools/extension.h). --allow-op: what else a program may call.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ class App;
 
 namespace octet {
 
-// The option, which may be given several times. The command's callback passes `paths` to
-// load_libraries first of all.
+// Both options, which may be given several times. The command's callback passes `paths` to
+// load_libraries first of all; --allow-op (core/ops/callable_ops.h) takes effect by itself.
 void add_library_option(CLI::App& command, std::vector<std::string>& paths);
 
 // In order; one that is loaded already is left as it is. Throws Error("library", path, ...) for a

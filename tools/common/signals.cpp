@@ -66,4 +66,13 @@ void say_when_interrupted(const std::string& text) {
   current = next;
 }
 
+void end_without_memory() noexcept {
+  remove_unfinished_files();
+  is_told = true;
+  print(
+      "octet: memory: there is not enough; use smaller data, a smaller model or a machine with "
+      "more\n");
+  ::_exit(1);
+}
+
 }  // namespace octet

@@ -14,4 +14,8 @@ void clean_up_on_signals(bool says_so);
 // the same command goes on from there".
 void say_when_interrupted(const std::string& text);
 
+// What operator new calls where there is no memory left: ends the process with a line on stderr and
+// code 1, without unfinished files and without destructors, of which some take memory.
+[[noreturn]] void end_without_memory() noexcept;
+
 }  // namespace octet

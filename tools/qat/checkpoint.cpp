@@ -1,5 +1,6 @@
 #include "tools/qat/checkpoint.h"
 
+#include <span>
 #include <sstream>
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -14,6 +15,7 @@
 #include "annotate/observers/fake_quantize.h"
 #include "core/base/error.h"
 #include "core/pt2/tensor_file.h"
+#include "core/pt2/unpacked_size.h"
 #include "tools/common/text_tensor.h"
 #include "tools/qat/train.h"
 
@@ -168,7 +170,9 @@ void load_checkpoint(const TrainOptions& options, size_t batch_count, QatModel& 
   position = position_of(tensors[2]);
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   generator.set_state(tensors[3]);
-  std::istringstream archive(text_of_tensor(tensors[4]));
+  const std::string optimizer_text = text_of_tensor(tensors[4]);
+  check_unpacked_size(std::as_bytes(std::span(optimizer_text)), "train", file);
+  std::istringstream archive(optimizer_text);
   torch::serialize::InputArchive input;
   input.load_from(archive);
   optimizer.load(input);

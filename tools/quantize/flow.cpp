@@ -117,12 +117,14 @@ ObservedGraph prepare_model(Graph graph, const QuantizeFlow& flow, Report& repor
   ObservedGraph observed = flow.is_training
                                ? prepare_qat_pt2e(std::move(graph), *quantizer, report, options)
                                : prepare_pt2e(std::move(graph), *quantizer, report, options);
-  if (observer_nodes(observed.graph).empty())
-    throw NothingToQuantize(
-        "quantize", flow.model,
-        fmt::format("quantizer \"{}\" finds nothing to quantize in {} ops{}; choose "
-                    "another one or change its settings",
-                    flow.quantizer, observed.graph.node_count(), first_reason(report)));
+  if (!observer_nodes(observed.graph).empty()) return observed;
+  const std::string found =
+      fmt::format("quantizer \"{}\" finds nothing to quantize in {} ops{}", flow.quantizer,
+                  observed.graph.node_count(), first_reason(report));
+  if (!flow.is_compat())
+    throw NothingToQuantize("quantize", flow.model,
+                            found + "; choose another one or change its settings");
+  log_warning(fmt::format("{}: {}; the program stays float", flow.model, found));
   return observed;
 }
 

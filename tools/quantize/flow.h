@@ -60,7 +60,8 @@ class NothingToQuantize : public Error {
 Graph read_model(const QuantizeFlow& flow);
 // Throws Error("quantizer", ...) for what is wrong with its name, its file and its options.
 std::unique_ptr<Quantizer> quantizer_of(const QuantizeFlow& flow);
-// Annotates and prepares. Throws NothingToQuantize when the quantizer finds nothing.
+// Annotates and prepares. Throws NothingToQuantize when the quantizer finds nothing; under compat
+// it warns and goes on, as torchao does.
 ObservedGraph prepare_model(Graph graph, const QuantizeFlow& flow, Report& report);
 
 // What one of several processes takes of the data: the batches are cut into `count` runs, in order

@@ -126,6 +126,16 @@ struct Run {
   Peers* peers;
 };
 
+void check_classes(const at::Tensor& labels, const c10::IValue& scores, const std::string& file) {
+  const int64_t classes = scores.toTensor().size(1);
+  const at::Tensor wrong = labels.masked_select(labels.lt(0).logical_or(labels.ge(classes)));
+  if (wrong.numel() > 0)
+    throw Error("evaluate", file,
+                fmt::format("holds the class {}, want 0 to {}, as the program tells {} classes "
+                            "apart; number the classes as the model does",
+                            wrong[0].item<int64_t>(), classes - 1, classes));
+}
+
 double count_equal(const at::Tensor& a, const at::Tensor& b) {
   return static_cast<double>(a.eq(b).sum().item<int64_t>());
 }
@@ -148,6 +158,7 @@ void run_own_batches(const BatchOutputs& float_program, const BatchOutputs& prog
       const int64_t begin = run.samples.begins[i], end = run.samples.begins[i + 1];
       if (run.labels.defined() && end <= run.labels.size(0) && end - begin == wanted->numel()) {
         const at::Tensor known = run.labels.slice(0, begin, end);
+        check_classes(known, want[0], run.evaluation.labels);
         sums.float_right() += count_equal(*wanted, known);
         sums.right() += count_equal(*found, known);
       }

@@ -357,6 +357,18 @@ void check_goals(const TuneOptions& options) {
     throw Error("tune", "--min-metric", "needs what it is the least of; give --metric LIB.so");
   if (options.most_drop && options.labels.empty())
     throw Error("tune", "--max-drop", "needs the class of each sample; give --labels L.pt");
+  for (const auto& [name, value] : {std::pair("--min-sqnr", options.least_sqnr_db),
+                                    std::pair("--min-metric", options.least_metric)})
+    if (value && !std::isfinite(*value))
+      throw Error("tune", name, fmt::format("is {}, want a finite number", *value));
+  if (options.most_drop && !(*options.most_drop >= 0 && *options.most_drop < 1))
+    throw Error("tune", "--max-drop",
+                fmt::format("is {}, want a share of the samples, at least 0 and below 1; give 0.01 "
+                            "for one of a hundred",
+                            *options.most_drop));
+  if (options.most_latency && !(*options.most_latency > 0))
+    throw Error("tune", "--max-latency",
+                fmt::format("is {}, want milliseconds above 0", *options.most_latency));
   if (options.has_effort && (options.flow.is_compat() || !options.flow.recorded.empty()))
     throw Error("tune", "--effort high",
                 "changes weights and ranges, which --compat torchao and --recorded fix; leave one "

@@ -83,7 +83,7 @@ Place add_packed(SegmentBuilder& builder, const dnnl::memory::desc& plain, const
                  const dnnl::memory::desc& packed) {
   std::shared_ptr<void> bytes;
   if (is_run(builder))
-    bytes = find_or_pack(constant, {"", plain, packed},
+    bytes = find_or_pack(constant, {"", plain, packed, packed.get_size()},
                          [&] { return pack(plain, constant.contiguous().raw(), packed); });
   return builder.add_bytes(std::move(bytes), static_cast<int64_t>(packed.get_size()));
 }
@@ -94,7 +94,7 @@ Place add_packed(SegmentBuilder& builder, const dnnl::memory::desc& plain,
   const StoredConstant& stored = *constant.stored;
   std::shared_ptr<void> bytes;
   if (is_run(builder))
-    bytes = find_or_pack(stored, {"", plain, packed},
+    bytes = find_or_pack(stored, {"", plain, packed, packed.get_size()},
                          [&] { return pack(plain, expand(stored).raw(), packed); });
   return builder.add_bytes(std::move(bytes), static_cast<int64_t>(packed.get_size()));
 }

@@ -79,13 +79,12 @@ class SegmentBuilder : public Buffers, public Steps {
   static const Stored* address_of(const std::optional<Stored>& stored) {
     return stored ? &*stored : nullptr;
   }
-  TensorState& state(int index) { return states_[static_cast<size_t>(index)]; }
-  const TensorState& state(int index) const { return states_[static_cast<size_t>(index)]; }
+  TensorState& state(int index) const { return states_[index]; }
   Stored load_constant(int index);
 
   const Program& program_;
   const Segment& segment_;
-  std::vector<TensorState> states_;  // per Program tensor
+  mutable std::map<int, TensorState> states_;  // by tensor; another one has nothing yet
   Saturation saturation_;
   std::vector<Conversion> conversions_;
 };

@@ -18,13 +18,13 @@ bool works_channels_last(const ProgramOp& op) {
 
 }  // namespace
 
-std::vector<TensorState> tensor_states(const Program& program, const Segment& segment) {
-  std::vector<TensorState> states(program.tensors.size());
+std::map<int, TensorState> tensor_states(const Program& program, const Segment& segment) {
+  std::map<int, TensorState> states;
   for (int op_index : segment.ops) {
     const ProgramOp& op = program.op(op_index);
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       if (op.inputs[i] < 0) continue;
-      TensorState& input = states[static_cast<size_t>(op.inputs[i])];
+      TensorState& input = states[op.inputs[i]];
       const bool is_second_factor = op.kind == "matmul" && i == 1;
       input.is_second_factor = is_second_factor && (!input.is_read || input.is_second_factor);
       input.only_reader = input.is_read ? nullptr : &op;
@@ -32,7 +32,7 @@ std::vector<TensorState> tensor_states(const Program& program, const Segment& se
       if (i == 0 && works_channels_last(op)) input.is_read_channels_last = true;
     }
   }
-  for (int index : segment.outputs) states[static_cast<size_t>(index)].only_reader = nullptr;
+  for (int index : segment.outputs) states[index].only_reader = nullptr;
   return states;
 }
 

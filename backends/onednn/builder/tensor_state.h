@@ -3,9 +3,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
-#include <vector>
 
 #include "backends/onednn/form.h"
 #include "lowering/program/program.h"
@@ -31,7 +31,8 @@ struct TensorState {
   std::shared_ptr<const DynamicRows> dynamic;
 };
 
-// One for each tensor of the Program: who reads it in the segment. Nothing is kept yet.
-std::vector<TensorState> tensor_states(const Program& program, const Segment& segment);
+// By tensor of the Program, of those that the segment reads or gives: who reads it in there.
+// Nothing is kept yet.
+std::map<int, TensorState> tensor_states(const Program& program, const Segment& segment);
 
 }  // namespace octet::onednn

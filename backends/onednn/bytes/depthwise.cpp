@@ -89,10 +89,11 @@ Plan make_plan(const ByteConvShape& shape, const Tensor& weights, const ByteConv
   }
   const std::string form = fmt::format("depthwise words, lanes {}, stride {}, period {}",
                                        plan.lanes(), shape.stride[1], plan.period);
-  plan.weights = find_or_pack(weights, {form, {}, {}}, [&]() -> PackedBlock {
+  const size_t bytes = static_cast<size_t>(plan.blocks * plan.block_weights);
+  plan.weights = find_or_pack(weights, {form, {}, {}, bytes}, [&]() -> PackedBlock {
     const std::shared_ptr<std::byte> packed = aligned_block(plan.blocks * plan.block_weights);
     pack(plan, weights.contiguous().data<int8_t>(), reinterpret_cast<int16_t*>(packed.get()));
-    return {packed, static_cast<size_t>(plan.blocks * plan.block_weights)};
+    return {packed, bytes};
   });
   plan.scale = output.scales.scale;
   plan.bias = output.scales.bias;

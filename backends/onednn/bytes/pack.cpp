@@ -185,6 +185,60 @@ std::optional<PackedBlock> pack_bins(const ByteConvShape& s, const int8_t* weigh
   return PackedBlock{block, static_cast<size_t>(bytes)};
 }
 
+// The block of pack_bins, `front` and size apart: each index within its range.
+bool fits_bins(const ByteConvShape& s, const TileKernels& kernels, const Front& front,
+               const PackedBlock& block) {
+  const int64_t begin = weights_begin(front), step_bytes = kernels.step_weights(kernels.lanes),
+                steps = steps_of(s, kernels.step_elements);
+  if (begin + front.steps * step_bytes != static_cast<int64_t>(block.size)) return false;
+  const int64_t* first = reinterpret_cast<const int64_t*>(block.bytes.get() + sizeof(Front));
+  const int32_t* bins = reinterpret_cast<const int32_t*>(first + front.pieces);
+  const int32_t* counts = bins + front.pieces * kMostBin;
+  const int32_t* order = counts + front.pieces;
+  const auto are_below = [](const int32_t* values, int64_t count, int64_t end) {
+    return std::all_of(values, values + count, [&](int32_t v) { return v >= 0 && v < end; });
+  };
+  int64_t before = 0;  // steps
+  for (int64_t i = 0; i < front.pieces; ++i, bins += kMostBin) {
+    int64_t binned = 0;
+    for (int bin = 0; bin < kMostBin; ++bin) binned += int64_t{bins[bin]} * (kMostBin - bin);
+    const int64_t count = counts[i];
+    if (!are_below(bins, kMostBin, front.steps + 1) || binned != count ||
+        count > front.steps - before || first[i] != before * step_bytes ||
+        !are_below(order + before, count, steps))
+      return false;
+    if (front.has_bound != 0 &&
+        (count != steps || !are_below(order + front.steps + before, count, count)))
+      return false;
+    before += count;
+  }
+  return before == front.steps;
+}
+
+// Whether the block is one of pack_plain or pack_bins, so that nothing reads beyond it or beyond x,
+// whatever its weights are.
+bool fits_tiles(const ByteConvShape& s, const BinTiles* tiles, bool has_bound,
+                const PackedBlock& block) {
+  Front front;
+  if (block.size < sizeof(front)) return false;
+  std::memcpy(&front, block.bytes.get(), sizeof(front));
+  const bool is_binned = front.is_binned == 1 && tiles != nullptr;
+  const TileKernels& kernels = is_binned ? tiles->bins : *find_tile_kernels();
+  if (front.is_binned != (is_binned ? 1 : 0) || front.has_bound != (is_binned && has_bound) ||
+      front.pieces != pieces_of(s, kernels) || front.steps < 0 ||
+      front.steps > static_cast<int64_t>(block.size) ||
+      weights_begin(front) > static_cast<int64_t>(block.size))
+    return false;
+  if (is_binned) return fits_bins(s, kernels, front, block);
+  const int64_t piece_bytes =
+      steps_of(s, kernels.step_elements) * kernels.step_weights(kernels.lanes);
+  const int64_t* first = reinterpret_cast<const int64_t*>(block.bytes.get() + sizeof(front));
+  for (int64_t i = 0; i < front.pieces; ++i)
+    if (first[i] != i * piece_bytes) return false;
+  return front.steps == 0 &&
+         weights_begin(front) + front.pieces * piece_bytes == static_cast<int64_t>(block.size);
+}
+
 // The block of pack_plain or pack_bins as what it holds.
 PackedTiles read_tiles(std::shared_ptr<std::byte> block, const BinTiles* bins) {
   Front front;
@@ -224,15 +278,17 @@ PackedTiles pack_tiles(const ByteConvShape& s, const Tensor& weights, ByteRange 
       "tiles, {} groups, {} segments, dense {}, {}, at most {} in pairs of {}", s.groups,
       s.segments, s.dilation[2] == 1, (tiles == nullptr ? *find_tile_kernels() : tiles->bins).name,
       bound.byte, bound.pair);
-  const std::shared_ptr<std::byte> block =
-      find_or_pack(weights, {form, {}, {}}, [&]() -> PackedBlock {
+  const bool has_excess = has_bound && 2 * bound.byte > kMostPair;
+  const std::shared_ptr<std::byte> block = find_or_pack(
+      weights, {form, {}, {}, 0},
+      [&]() -> PackedBlock {
         const Tensor data = weights.contiguous();
         std::optional<PackedBlock> packed;
         if (tiles != nullptr)
-          packed = pack_bins(s, data.data<int8_t>(), tiles->bins, bound,
-                             has_bound && 2 * bound.byte > kMostPair);
+          packed = pack_bins(s, data.data<int8_t>(), tiles->bins, bound, has_excess);
         return packed ? *packed : pack_plain(s, data.data<int8_t>(), *find_tile_kernels());
-      });
+      },
+      [&](const PackedBlock& known) { return fits_tiles(s, tiles, has_excess, known); });
   return read_tiles(block, tiles);
 }
 

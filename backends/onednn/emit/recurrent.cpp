@@ -14,8 +14,8 @@ namespace {
 
 // One copy for all segments.
 std::shared_ptr<std::byte> keep_packed(const ProgramTensor& weights, const std::string& form,
-                                       const std::function<PackedBlock()>& pack) {
-  const PackedForm own = {form, {}, {}};
+                                       size_t bytes, const std::function<PackedBlock()>& pack) {
+  const PackedForm own = {form, {}, {}, bytes};
   return weights.stored ? find_or_pack(*weights.stored, own, pack)
                         : find_or_pack(weights.data, own, pack);
 }

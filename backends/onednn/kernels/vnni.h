@@ -90,12 +90,13 @@ template <typename PackBlock>
 std::shared_ptr<std::byte> pack_blocks(const Tensor& weights, const std::string& form,
                                        const std::vector<ChannelBlock>& blocks,
                                        int64_t weight_vectors, const PackBlock& pack_block) {
-  return find_or_pack(weights, {form, {}, {}}, [&]() -> PackedBlock {
-    const int64_t vectors = blocks.back().weights + weight_vectors * blocks.back().vectors;
+  const int64_t vectors = blocks.back().weights + weight_vectors * blocks.back().vectors;
+  const size_t bytes = static_cast<size_t>(vectors * kVector);
+  return find_or_pack(weights, {form, {}, {}, bytes}, [&]() -> PackedBlock {
     const std::shared_ptr<std::byte> all = zeroed_vectors(vectors);
     const Tensor data = weights.contiguous();
     for (const ChannelBlock& block : blocks) pack_block(block, data.data<int8_t>(), all.get());
-    return {all, static_cast<size_t>(vectors * kVector)};
+    return {all, bytes};
   });
 }
 

@@ -91,7 +91,8 @@ void reduce(const Reduction& r, T start, const Combine& combine, const std::byte
   for_parts(
       pool, r.outer * parts_per_row, rows_per_part(r.size * std::min(r.inner, kLanes)),
       [&](int64_t first, int64_t last) {
-        run_vectorised([=, size = r.size, inner = r.inner]() __attribute__((always_inline)) {
+        run_vectorised([=, size = r.size, inner = r.inner, low = r.low,
+                        high = r.high]() __attribute__((always_inline)) {
           for (int64_t part = first; part < last; ++part) {
             const int64_t outer = part / parts_per_row, column = part % parts_per_row * kLanes,
                           count = std::min(kLanes, inner - column);
@@ -103,7 +104,10 @@ void reduce(const Reduction& r, T start, const Combine& combine, const std::byte
               reduce_columns(row, size, inner, count, start, combine, results);
             const int64_t at = outer * inner + column;
             for (int64_t k = 0; k < count; ++k) {
-              const float real = (static_cast<float>(results[k]) - meaning.shift) * meaning.factor;
+              // NaNs stay
+              const float real = std::min(
+                  std::max((static_cast<float>(results[k]) - meaning.shift) * meaning.factor, low),
+                  high);
               if (is_byte)
                 reinterpret_cast<int8_t*>(to)[at + k] = byte_of(real, output);
               else

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 
 #include "backends/xnnpack/functions.h"
@@ -18,6 +19,9 @@ struct Reduction {
   int64_t outer = 0, size = 0, inner = 0;
   std::optional<ByteScale> from;  // of bytes; nothing: floats
   std::optional<ByteScale> to;
+  // clamp, in steps of y where y has bytes
+  float low = -std::numeric_limits<float>::infinity();
+  float high = std::numeric_limits<float>::infinity();
 };
 
 // Allocates nothing. pool: null for one thread.

@@ -57,6 +57,44 @@ TEST_CASE("constants: all ops between a constant and its quantize are computed a
   CHECK(graph.constants.size() == 1);
 }
 
+TEST_CASE("constants: weights behind ops with several results are computed ahead",
+          "[annotate][constants]") {
+  // attention stores the three projections of query, key and value as one matrix
+  const std::string parts = GENERATE(
+      "[%a: f32[4,3], %b: f32[4,3]] = aten.chunk.default(%w, 2) ",
+      "[%a: f32[4,3], %b: f32[4,3]] = aten.split.Tensor(%w, 4) ",
+      "[%a: f32[4,3], %b: f32[4,3]] = aten.split_with_sizes.default(%w, [4, 4]) ",
+      "%v: f32[2,4,3] = aten.view.default(%w, [2, 4, 3]) "
+      "[%a: f32[4,3], %b: f32[4,3]] = aten.unbind.int(%v) ",
+      "%v: f32[2,4,3] = aten.view.default(%w, [2, 4, 3]) "
+      "[%c: f32[1,4,3], %d: f32[1,4,3]] = aten.chunk.default(%v, 2) "
+      "%a: f32[4,3] = aten.squeeze.dim(%c, 0) %b: f32[4,3], %i: i64[4,3] = aten.max.dim(%v, 0) ");
+  CAPTURE(parts);
+  const std::string text = R"(graph(%w = param "w": f32[8,3], %x: f32[2,3]): )" + parts + R"(
+    %y: f32[2,4] = aten.linear.default(%x, %a) %z: f32[2,4] = aten.linear.default(%x, %b)
+    return (%y, %z))";
+  const Graph graph = test::quantize(filled(text), kWeight);
+  CHECK(test::targets(graph) ==
+        "dequantize_per_tensor.default dequantize_per_tensor.default linear.default "
+        "linear.default");
+  CHECK(graph.constants.size() == 2);
+  ConvertOptions options;
+  options.fold_quantize = false;
+  CHECK_THAT(output_of(graph),
+             test::BitEqual(output_of(test::quantize(filled(text), kWeight, options))));
+}
+
+TEST_CASE("constants: a copy of a constant that an op writes to is not computed ahead",
+          "[annotate][constants]") {
+  const std::string text = R"(graph(%w = param "w": f32[4,3], %x: f32[2,3]):
+    %c: f32[4,3] = aten.clone.default(%w) %r: f32[3] = aten.select.int(%c, 0, 1)
+    %m: f32[3] = aten.mul_.Tensor(%r, 9.0) %y: f32[2,4] = aten.linear.default(%x, %c)
+    return (%y))";
+  const Graph graph = test::quantize(filled(text), kWeight);
+  CHECK(count_of(graph, "quantized_decomposed.quantize*") == 1);
+  CHECK_THAT(output_of(graph), test::AllClose(output_of(filled(text)), 0.5));
+}
+
 TEST_CASE("constants: constants that are not quantized stay as they are", "[annotate][constants]") {
   const std::string text =
       R"(graph(%w = param "w": f32[4,3], %c = buffer "c": f32[4,2], %x: f32[2,3]):

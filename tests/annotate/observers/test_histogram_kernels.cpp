@@ -5,6 +5,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/_neg_view.h>
 #include <ATen/ops/bincount.h>
 #include <ATen/ops/bucketize.h>
 #include <ATen/ops/empty.h>
@@ -157,6 +158,14 @@ TEST_CASE("histogram: tensors that are not contiguous are counted in full",
   sliced.observe(x.slice(1, 0, 30, 2));
   copied.observe(x.slice(1, 0, 30, 2).contiguous());
   CHECK(sliced.state() == copied.state());
+}
+
+TEST_CASE("histogram: the bit that stands for a sign counts", "[annotate][histogram]") {
+  const at::Tensor x = test::make_batch(3, {20, 30}, 1, 2);
+  HistogramObserver plain(test::named("histogram")), marked(test::named("histogram"));
+  plain.observe(-x);
+  marked.observe(at::_neg_view(x));
+  CHECK(marked.state() == plain.state());
 }
 
 }  // namespace

@@ -329,6 +329,33 @@ TEST_CASE("qat: the converted program rounds with the scales of training; torcha
   }
 }
 
+TEST_CASE("qat: fake-quants have the axis of their spec; torchao's have axis 0",
+          "[annotate][qat]") {
+  for (const char* name : {"FakeQuantize", "FusedMovingAvgObsFakeQuantize"}) {
+    Json weight = fake_spec("MovingAveragePerChannelMinMaxObserver");
+    weight["observer"] = name;
+    weight["qscheme"] = "per_channel_symmetric";
+    weight["ch_axis"] = 1;
+    for (const Compat compat : {Compat::kNone, Compat::kTorchao}) {
+      test::RuleQuantizer quantizer(Json::array({
+          {{"target", "aten.linear.default"}, {"inputs", {{"1", weight}}}, {"output", nullptr}}
+      }));
+      Report report;
+      QatModel model(prepare_qat_pt2e(filled("graph(%x: f32[4,8], %w = param \"w\": f32[6,8]): %y: "
+                                             "f32[4,6] = aten.linear.default(%x, %w) return (%y)"),
+                                      quantizer, report, {.compat = compat}));
+      output_of(model);
+      const Graph converted = convert_pt2e(std::move(model).finish(), {.compat = compat}, report);
+      const Node& dequantize =
+          *converted.nodes_of("quantized_decomposed.dequantize_per_channel").at(0);
+      const int64_t axis = compat == Compat::kNone ? 1 : 0;
+      CHECK(dequantize.int_or("axis", -1) == axis);
+      CHECK(converted.find_constant(dequantize.find_input("scales"))->numel() ==
+            (axis == 1 ? 8 : 6));
+    }
+  }
+}
+
 TEST_CASE("qat: tied parameters are one tensor and stay tied", "[annotate][qat]") {
   Graph graph = filled(R"(graph(%x: f32[2,4], %w = param "a": f32[4,4], %u = param "b": f32[4,4]):
     %l: f32[2,4] = aten.linear.default(%x, %w)

@@ -3,8 +3,10 @@
 #include <thread>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "backends/common/cpu.h"
+#include "backends/onednn/bytes/pack.h"
 #include "backends/onednn/packed.h"
 #include "backends/runtime/session.h"
 #include "lowering/program/artifact.h"
@@ -21,7 +23,7 @@ namespace {
 class Packer {
  public:
   std::shared_ptr<void> of(const Tensor& constant, const std::string& own) {
-    return find_or_pack(constant, {own, {}, {}}, [&] {
+    return find_or_pack(constant, {own, {}, {}, 1}, [&] {
       ++count_;
       return PackedBlock{std::make_shared<std::byte>(std::byte{1}), 1};
     });
@@ -127,4 +129,86 @@ TEST_CASE("packed cache: sessions give the same bits with it, new, used, damaged
   check(file.string() + ".txt", folder.files().empty() ? 0 : 1);
   std::filesystem::remove(file.string() + ".txt");
   std::filesystem::remove(file);
+}
+
+TEST_CASE("packed cache: a block of another size than the kernel needs is not used",
+          "[backends][onednn][cache]") {
+  const Folder folder("cache_sizes");
+  const Tensor constant = random_integers(DType::kInt8, {4, 4});
+  int count = 0;
+  const auto pack = [&](size_t needed, size_t made) {
+    PackedCache cache(folder.path(), "abc", "cpu");
+    const PackedCache::Use use(&cache);
+    find_or_pack(constant, {"own", {}, {}, needed}, [&] {
+      ++count;
+      return PackedBlock{
+          std::shared_ptr<std::byte>(new std::byte[made](), std::default_delete<std::byte[]>()),
+          made};
+    });
+    cache.save();
+    return cache.warning();
+  };
+  pack(64, 64);
+  CHECK(pack(64, 64).empty());
+  CHECK(count == 1);
+  CHECK_THAT(pack(128, 128), Catch::Contains("is damaged; what is wrong is written anew"));
+  CHECK(count == 2);
+  CHECK(pack(128, 128).empty());
+  CHECK(count == 2);
+}
+
+namespace {
+
+// What decides where the kernel reads; without weights.
+std::vector<int64_t> places_of(const PackedTiles& tiles) {
+  std::vector<int64_t> places(tiles.first.begin(), tiles.first.end());
+  for (const std::array<int32_t, kMostBin>& bins : tiles.bins)
+    places.insert(places.end(), bins.begin(), bins.end());
+  for (const auto* lists : {&tiles.order, &tiles.at})
+    for (const std::span<const int32_t>& list : *lists)
+      places.insert(places.end(), list.begin(), list.end());
+  return places;
+}
+
+}  // namespace
+
+TEST_CASE("packed cache: tiles whose places are wrong are packed anew, whichever it is",
+          "[backends][onednn][cache]") {
+  if (find_tile_kernels() == nullptr) return;
+  ByteConvShape shape;
+  shape.groups = 2, shape.channels = 8, shape.outputs = 40;
+  shape.kernel = {1, 3, 3};
+  const Tensor weights = random_integers(DType::kInt8, {80, 8, 3, 3});
+  const Folder folder("cache_tiles");
+  const auto pack = [&] {
+    PackedCache cache(folder.path(), "abc", "cpu");
+    const PackedCache::Use use(&cache);
+    const std::vector<int64_t> places =
+        places_of(pack_tiles(shape, weights, {.highest = 255, .usual = 0}));
+    cache.save();
+    return places;
+  };
+  const std::vector<int64_t> want = pack();
+  const std::string file = read_bytes(folder.files()[0]);
+  uint64_t length = 0;
+  std::memcpy(&length, file.data(), sizeof(length));
+  const nlohmann::json entries = nlohmann::json::parse(file.substr(16, length)).at("entries");
+  REQUIRE(entries.size() == 1);
+  const std::string key = entries.begin().key();
+  const size_t begin = 16 + length, size = entries.at(key).at("size");
+  // In front of the weights stand fewer bytes than these.
+  const size_t front = std::min(size, 64 + want.size() * 8);
+  for (size_t at = 0; at + 4 <= front; at += 4)
+    for (const int32_t wrong : {-1, 1000, 0x7fffffff}) {
+      const std::shared_ptr<std::byte> block(new std::byte[size],
+                                             std::default_delete<std::byte[]>());
+      std::memcpy(block.get(), file.data() + begin, size);
+      std::memcpy(block.get() + at, &wrong, sizeof(wrong));
+      std::filesystem::remove(folder.files()[0]);
+      PackedCache cache(folder.path(), "abc", "cpu");
+      cache.add(key, {block, size});
+      cache.save();
+      CAPTURE(at, wrong);
+      if (pack() != want) FAIL_CHECK("wrong places are used");
+    }
 }

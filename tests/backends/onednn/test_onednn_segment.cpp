@@ -127,13 +127,12 @@ TEST_CASE("oneDNN: own loops give the same bytes on one thread and on three",
   },
            "table", DType::kUInt8, shape, quantized(0.02f, 90), {{"fn", std::string("tanh")}});
   const int sum = b.op("add", {x, table}, "sum", DType::kInt8, shape, quantized(0.05f, -3));
-  const int tail = b.op(
-      "slice",
-      {
-          sum
+  const int tail = b.op("slice",
+                        {
+                            sum
   },
-      "tail", DType::kInt8, {1, 130, 30, 17}, quantized(0.05f, -3),
-      {{"dim", int64_t{3}}, {"start", int64_t{5}}, {"end", int64_t{22}}, {"step", int64_t{1}}});
+                        "tail", DType::kInt8, {1, 130, 30, 17}, quantized(0.05f, -3),
+                        {{"dim", int64_t{3}}, {"start", int64_t{5}}, {"step", int64_t{1}}});
   b.output(b.op("dequantize", {sum}, "real", DType::kFloat32, shape));
   b.output(b.op("copy", {tail}, "copy", DType::kInt8, {1, 130, 30, 17}, quantized(0.05f, -3)));
   b.output(b.op("mean",

@@ -114,6 +114,8 @@ TEST_CASE("oneDNN: sums and products of views and of what repeats on both sides"
           "[backends][onednn][transformer]") {
   for (const char* kind : {"add", "mul"}) {
     CAPTURE(kind);
+    Attributes alpha;
+    if (kind == std::string("add")) alpha["alpha"] = 0.5;
     ProgramBuilder b;
     const int x = b.input("x", kF32, {3, 16});
     std::vector<int> halves;
@@ -126,11 +128,7 @@ TEST_CASE("oneDNN: sums and products of views and of what repeats on both sides"
                             {{"dim", int64_t{1}}, {"start", start}, {"step", int64_t{1}}}));
     b.output(b.op(kind, halves, "gated", kF32, {3, 8}));
     const int column = b.input("column", kF32, {3, 1}), row = b.input("row", kF32, {1, 5});
-    b.output(b.op(kind,
-                  {
-                      column, row
-    },
-                  "table", kF32, {3, 5}, {}, {{"alpha", 0.5}}));
+    b.output(b.op(kind, {column, row}, "table", kF32, {3, 5}, {}, alpha));
     CHECK(check_against_reference(b.finish(), "onednn",
                                   {random_floats({3, 16}), random_floats({3, 1}, -1, 1, 2),
                                    random_floats({1, 5}, -1, 1, 3)}) <= 1e-6);

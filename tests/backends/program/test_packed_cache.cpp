@@ -1,4 +1,7 @@
 // Packed weights in a file: the same outputs with it, and nothing worse than one warning without.
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cstring>
 
 #include <catch2/catch.hpp>
@@ -19,6 +22,8 @@ PackedBlock block_of(const std::string& text) {
   std::memcpy(block.bytes.get(), text.data(), text.size());
   return block;
 }
+
+bool any(const PackedBlock&) { return true; }
 
 std::string text_of(const std::optional<PackedBlock>& block) {
   return block ? std::string(reinterpret_cast<const char*>(block->bytes.get()), block->size)
@@ -41,23 +46,23 @@ TEST_CASE("packed cache: what was saved is found by the same program, CPU and li
   save_two(folder.path());
   {
     PackedCache cache(folder.path(), "abc", "this CPU");
-    CHECK(text_of(cache.find("first")) == "one");
-    CHECK(text_of(cache.find("third")) == "nothing");
-    CHECK(reinterpret_cast<uintptr_t>(cache.find("second")->bytes.get()) % 64 == 0);
+    CHECK(text_of(cache.find("first", any)) == "one");
+    CHECK(text_of(cache.find("third", any)) == "nothing");
+    CHECK(reinterpret_cast<uintptr_t>(cache.find("second", any)->bytes.get()) % 64 == 0);
     cache.add("third", block_of(""));
     cache.save();
     cache.add("fourth", block_of("four"));
     cache.save();
-    CHECK(text_of(cache.find("second")) == std::string(200, 'x'));
+    CHECK(text_of(cache.find("second", any)) == std::string(200, 'x'));
     CHECK(cache.warning().empty());
   }
   PackedCache cache(folder.path(), "abc", "this CPU");
-  CHECK(text_of(cache.find("first")) == "one");
-  CHECK(text_of(cache.find("second")) == std::string(200, 'x'));
-  CHECK(text_of(cache.find("third")).empty());
-  CHECK(text_of(cache.find("fourth")) == "four");
-  CHECK(text_of(PackedCache(folder.path(), "abd", "this CPU").find("first")) == "nothing");
-  CHECK(text_of(PackedCache(folder.path(), "abc", "that CPU").find("first")) == "nothing");
+  CHECK(text_of(cache.find("first", any)) == "one");
+  CHECK(text_of(cache.find("second", any)) == std::string(200, 'x'));
+  CHECK(text_of(cache.find("third", any)).empty());
+  CHECK(text_of(cache.find("fourth", any)) == "four");
+  CHECK(text_of(PackedCache(folder.path(), "abd", "this CPU").find("first", any)) == "nothing");
+  CHECK(text_of(PackedCache(folder.path(), "abc", "that CPU").find("first", any)) == "nothing");
   CHECK(folder.files().size() == 1);
 }
 
@@ -68,7 +73,7 @@ TEST_CASE("packed cache: a file of another CPU under this one's name is not used
   const std::filesystem::path own = PackedCache(folder.path(), "abc", "this CPU").path();
   std::filesystem::rename(folder.files()[0], own);
   PackedCache cache(folder.path(), "abc", "this CPU");
-  CHECK(text_of(cache.find("first")) == "nothing");
+  CHECK(text_of(cache.find("first", any)) == "nothing");
   CHECK_THAT(cache.warning(), Contains("was made for \"that CPU\", want this CPU"));
 }
 
@@ -81,7 +86,8 @@ TEST_CASE("packed cache: of a damaged file nothing wrong is used, whichever byte
   const auto check = [&](const std::string& bytes, size_t place) {
     write_bytes(path, bytes);
     PackedCache cache(folder.path(), "abc", "this CPU");
-    const std::string first = text_of(cache.find("first")), second = text_of(cache.find("second"));
+    const std::string first = text_of(cache.find("first", any)),
+                      second = text_of(cache.find("second", any));
     const bool is_right = (first == "one" || first == "nothing") &&
                           (second == std::string(200, 'x') || second == "nothing");
     const bool is_told = (first == "nothing" || second == "nothing") == !cache.warning().empty();
@@ -97,7 +103,7 @@ TEST_CASE("packed cache: of a damaged file nothing wrong is used, whichever byte
   PackedCache cache(folder.path(), "abc", "this CPU");
   cache.add("first", block_of("one"));
   cache.save();
-  CHECK(text_of(PackedCache(folder.path(), "abc", "this CPU").find("first")) == "one");
+  CHECK(text_of(PackedCache(folder.path(), "abc", "this CPU").find("first", any)) == "one");
 }
 
 TEST_CASE("packed cache: a folder that cannot be written is one warning", "[backends][cache]") {
@@ -112,4 +118,70 @@ TEST_CASE("packed cache: a folder that cannot be written is one warning", "[back
       cache.warning(),
       Contains("cannot be written: Not a directory; programs are packed anew at each start"));
   std::filesystem::remove(file);
+}
+
+TEST_CASE("packed cache: a block that does not fit is packed anew", "[backends][cache]") {
+  const Folder folder("cache_unfit");
+  save_two(folder.path());
+  PackedCache cache(folder.path(), "abc", "this CPU");
+  const auto has_four = [](const PackedBlock& block) { return block.size == 4; };
+  CHECK(text_of(cache.find("first", has_four)) == "nothing");
+  CHECK_THAT(cache.warning(), Contains("is damaged; what is wrong is written anew"));
+}
+
+TEST_CASE("packed cache: its folder and file are this user's alone", "[backends][cache]") {
+  const auto mode_of = [](const std::filesystem::path& path) {
+    return static_cast<unsigned>(std::filesystem::status(path).permissions());
+  };
+  const Folder folder("cache_own");
+  const mode_t before = ::umask(0);
+  save_two(folder.path());
+  ::umask(before);
+  const std::filesystem::path file = folder.files()[0];
+  CHECK(mode_of(folder.path()) == 0700);
+  CHECK((mode_of(file) & 022) == 0);
+}
+
+TEST_CASE("packed cache: what others may write is not used, and nothing is written there",
+          "[backends][cache]") {
+  const Folder folder("cache_others");
+  save_two(folder.path());
+  const std::filesystem::path file = folder.files()[0];
+  const auto first = [&](std::string* warning) {
+    PackedCache cache(folder.path(), "abc", "this CPU");
+    const std::string text = text_of(cache.find("first", any));
+    *warning = cache.warning();
+    return text;
+  };
+  std::string warning;
+  CHECK(first(&warning) == "one");
+  CHECK(warning.empty());
+  const std::string bytes = read_bytes(file);
+  for (const mode_t mode : {0777, 0770, 01777}) {
+    ::chmod(folder.path().c_str(), mode);
+    PackedCache cache(folder.path(), "abc", "this CPU");
+    CHECK(text_of(cache.find("first", any)) == "nothing");
+    CHECK_THAT(cache.warning(), Contains("the folder may be written by others, want one that this "
+                                         "user alone may write; programs are packed anew"));
+    cache.add("third", block_of("three"));
+    cache.save();
+    CHECK(read_bytes(file) == bytes);
+  }
+  ::chmod(folder.path().c_str(), 0755);
+  ::chmod(file.c_str(), 0664);
+  CHECK(first(&warning) == "nothing");
+  CHECK_THAT(warning, Contains("the file may be written by others; it is written anew"));
+  std::filesystem::rename(file, folder.path() / "real");
+  std::filesystem::create_symlink("real", file);
+  ::chmod((folder.path() / "real").c_str(), 0600);
+  CHECK(first(&warning) == "nothing");
+  if (::geteuid() != 0) return;
+  std::filesystem::remove(file);
+  std::filesystem::rename(folder.path() / "real", file);
+  REQUIRE(::chown(file.c_str(), 12345, 0) == 0);
+  CHECK(first(&warning) == "nothing");
+  CHECK_THAT(warning, Contains("the file belongs to another user; it is written anew"));
+  REQUIRE(::chown(folder.path().c_str(), 12345, 0) == 0);
+  CHECK(first(&warning) == "nothing");
+  CHECK_THAT(warning, Contains("the folder belongs to another user"));
 }

@@ -15,9 +15,11 @@
 
 #include "backends/registry.h"
 #include "backends/runtime/octet.h"
+#include "backends/runtime/session.h"
 #include "lowering/program/control.h"
 #include "lowering/program/filter_order.h"
 #include "tests/backends/program_builder.h"
+#include "tests/backends/runtime/limited_programs.h"
 #include "tests/backends/small_programs.h"
 #include "tests/fuzz/seed_programs.h"
 
@@ -27,6 +29,7 @@ namespace {
 
 std::atomic<int> allocations{0};
 std::atomic<size_t> largest{0};  // bytes of one allocation
+std::atomic<size_t> taken{0};    // bytes of all of them
 std::atomic<int> allocations_of_onednn{0};
 std::atomic<bool> looks_for_onednn{false};
 uintptr_t onednn_begin = 0, onednn_end = 0;  // where the library lies
@@ -44,6 +47,7 @@ int find_onednn(dl_phdr_info* info, size_t, void*) {
 // One more: oneDNN's when any of its functions is among the callers.
 void count(size_t size) {
   ++allocations;
+  taken += size;
   if (size > largest) largest = size;
   if (!looks_for_onednn) return;
   void* callers[32];
@@ -191,6 +195,30 @@ void check_claims(const std::string& good,
 }
 
 }  // namespace
+
+// Bytes that a session of the program takes from the heap, those that it gave back included.
+size_t taken_by(const Program& program) {
+  taken = 0;
+  const Session session(program);
+  return taken;
+}
+
+TEST_CASE("a body is compiled once, however many ops run it", "[backends][limits]") {
+  constexpr int64_t kElements = 1 << 18;  // 1 MiB
+  CHECK(taken_by(conds_over_one_body(50, kElements)) < size_t{5} << 20);
+  CHECK(taken_by(conds_in_conds(kDeepestBodies, 8)) < size_t{5} << 20);
+}
+
+TEST_CASE("segments take memory in their number, not its square", "[backends][limits]") {
+  for (const std::string& backend : backend_names()) {
+    if (backend == "torch") continue;
+    CAPTURE(backend);
+    taken_by(chain_of_segments(1, backend));  // opens the library
+    const size_t some = taken_by(chain_of_segments(200, backend)),
+                 many = taken_by(chain_of_segments(1600, backend));
+    CHECK(many < 9 * some);
+  }
+}
 
 TEST_CASE("sizes that a hostile file claims are not taken from the heap", "[backends][artifact]") {
   const std::string good = artifact_bytes(with_constants());

@@ -65,6 +65,49 @@ TEST_CASE("branches and loops run on every backend", "[backends][control]") {
   }
 }
 
+TEST_CASE("each byte of a bool but 0 is true, in what a run is given", "[backends][control]") {
+  const Tensor x = random_floats({2, 3}), begin = number(0);
+  for (const std::string& backend : backend_names()) {
+    if (backend == "torch") continue;
+    INFO(backend);
+    Session session(with_bodies(backend));
+    const std::vector<Tensor> want = session.run({flag(true), x, begin});
+    for (int byte : {2, 0x7f, 0x80, 0xff}) {
+      const Tensor odd = flag(false);
+      *odd.raw() = static_cast<std::byte>(byte);
+      CHECK(floats_of(session.run({odd, x, begin})[0]) == floats_of(want[0]));
+      CHECK(*odd.raw() == static_cast<std::byte>(byte));  // the caller's
+    }
+  }
+}
+
+TEST_CASE("bytes of bools but 0 and 1 become 1 in masks, constants, states and outputs",
+          "[backends][session]") {
+  const Tensor odd = Tensor::zeros(DType::kBool, {4});
+  for (size_t i = 0; i < 4; ++i) odd.raw()[i] = static_cast<std::byte>(i * 85);
+  ProgramBuilder b;
+  const int mask = b.input("mask", DType::kBool, {4}), x = b.input("x", DType::kFloat32, {4});
+  const int fixed = b.constant("fixed", odd);
+  const int state = b.state("state", DType::kBool, {4}, fixed);
+  b.output(b.op("where", {mask, x, x}, "chosen", DType::kFloat32, {4}));
+  b.output(b.op("cast", {fixed}, "number", DType::kInt64, {4}));
+  b.output(b.op("cast", {state}, "kept", DType::kInt64, {4}));
+  b.output(b.op("copy", {mask}, "same", DType::kBool, {4}));
+  b.output(mask);
+  b.becomes(state, mask);
+  Session session(with_one_segment(b.finish(), "reference"));
+  const std::vector<int64_t> want = {0, 1, 1, 1};
+  for (int run = 0; run < 2; ++run) {
+    const std::vector<Tensor> got = session.run({odd, random_floats({4})});
+    for (size_t i = 0; i < 4; ++i) {
+      CHECK(got[1].data<int64_t>()[i] == want[i]);
+      CHECK(got[2].data<int64_t>()[i] == want[i]);
+      CHECK(static_cast<int64_t>(got[3].raw()[i]) == want[i]);
+      CHECK(static_cast<int64_t>(got[4].raw()[i]) == want[i]);
+    }
+  }
+}
+
 TEST_CASE("a loop that runs too often ends with an error where there is a limit",
           "[backends][control]") {
   const Tensor x = random_floats({2, 3});

@@ -219,9 +219,9 @@ TEST_CASE("sizes that do not fit are refused by input and dimension", "[backends
 
 TEST_CASE("sizes that need more memory than allowed are refused, others still run",
           "[backends][open]") {
-  Session session(open_conv("reference"), {.memory_limit = 4096});
+  Session session(open_conv("reference"), {.memory_limit = 16384});
   CHECK_THAT(error_of([&] { session.run({images(16)}); }),
-             Contains("bytes at once, want at most 4096"));
+             Contains("bytes at once, want at most 16384"));
   CHECK(session.run({images(2)})[0].shape()[0] == 2);
 }
 

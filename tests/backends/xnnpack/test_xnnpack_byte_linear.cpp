@@ -60,8 +60,8 @@ TEST_CASE("XNNPACK: linears on bytes, to floats and bytes, with every kind of bi
 TEST_CASE("XNNPACK: linears with scales that its own kernels refuse are ours on every CPU",
           "[backends][xnnpack]") {
   for (const std::vector<float>& scales : {
-           std::vector<float>{0.01f, 3000, 0.02f },
-           {1,     0,    1e-12f}
+           std::vector<float>{0.01f, 3000,   0.02f },
+           {1,     1e-38f, 1e-12f}
   }) {
     ProgramBuilder b;
     const std::vector<int> inputs{

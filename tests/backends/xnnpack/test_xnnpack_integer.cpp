@@ -360,6 +360,36 @@ TEST_CASE("XNNPACK: 8-bit functions and conversions stay within a step of the re
                                 {random_integers(DType::kInt8, shape, 5), floats}) <= 1);
 }
 
+TEST_CASE("XNNPACK: conversions keep to a range narrower than the dtype", "[backends][xnnpack]") {
+  const std::vector<int64_t> shape{2, 5, 6, 7};
+  std::mt19937 random(31);
+  const auto between = [&](int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random);
+  };
+  for (int draw = 0; draw < 40; ++draw) {
+    const DType dtype = draw % 2 == 0 ? DType::kInt8 : DType::kUInt8;
+    const int64_t lowest = dtype == DType::kInt8 ? -128 : 0;
+    const int64_t zero = between(lowest + 1, lowest + 254);
+    Attributes range;
+    if (draw % 3 != 0) range["quant_min"] = between(lowest, zero);
+    if (draw % 3 != 1) range["quant_max"] = between(zero + 1, lowest + 255);
+    const int32_t zero_point = static_cast<int32_t>(zero);
+    const TensorQParams q = quantized(0.05f, zero_point);
+    ProgramBuilder b;
+    const int f = b.input("f", DType::kFloat32, shape), x = b.input("x", dtype, shape, q);
+    b.output(b.op("quantize", {f}, "quantize", dtype, shape, q, range));
+    b.output(b.op("requantize", {x}, "narrow", dtype, shape, q, range));
+    b.output(
+        b.op("requantize", {x}, "requantize", dtype, shape, quantized(0.031f, zero_point), range));
+    // a ratio that only our table takes
+    b.output(b.op("requantize", {x}, "table", dtype, shape, quantized(1e-5f, zero_point), range));
+    CAPTURE(draw, zero);
+    CHECK(check_against_reference(b.finish(), "xnnpack",
+                                  {random_floats(shape, -20, 20), random_integers(dtype, shape)}) <=
+          1);
+  }
+}
+
 TEST_CASE("XNNPACK: bilinear resizing stays within a step of the reference",
           "[backends][xnnpack]") {
   for (bool aligns : {false, true}) {

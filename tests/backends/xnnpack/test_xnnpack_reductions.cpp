@@ -15,14 +15,13 @@ constexpr DType kS8 = DType::kInt8;
 constexpr DType kU8 = DType::kUInt8;
 
 Program reduction(const std::string& fn, const Shape& shape, const Shape& dims, DType in = kF32,
-                  DType out = kF32) {
+                  DType out = kF32, const Attributes& clamp = {}) {
   Shape kept = shape;
   for (const int64_t d : dims) kept[static_cast<size_t>(d < 0 ? d + std::ssize(shape) : d)] = 1;
   if (dims.empty()) kept.assign(shape.size(), 1);
-  Attributes attributes = {
-      {"dims",    ints(dims)},
-      {"keepdim", true      }
-  };
+  Attributes attributes = clamp;
+  attributes["dims"] = ints(dims);
+  attributes["keepdim"] = true;
   if (fn != "mean") attributes["fn"] = fn;
   ProgramBuilder b;
   const int x = b.input("x", in, shape, qparams_of(in, 0.02f, -5));
@@ -51,6 +50,25 @@ TEST_CASE("XNNPACK: sums, means and extremes of floats and bytes over neighbouri
               in == kF32 ? random_floats(shape, -1, 2, 3) : random_integers(in, shape, 3);
           CHECK(check_against_reference(reduction(fn, shape, dims, in, out), "xnnpack", {x}) <=
                 (out == kF32 ? 2e-3 : 1));
+        }
+}
+
+TEST_CASE("XNNPACK: the clamp behind a reduction is applied before its output is rounded",
+          "[backends][xnnpack]") {
+  const Shape shape{3, 5, 6, 70};
+  for (const char* fn : {"sum", "mean", "max", "min"})
+    for (const DType in : {kF32, kS8})
+      for (const DType out : {kF32, kS8})
+        for (const Attributes& clamp : {
+                 Attributes{{"post_min", 0.3}},
+                 Attributes{{"post_max", -0.2}},
+                 Attributes{{"post_min", -0.1}, {"post_max", 0.11}}
+        }) {
+          CAPTURE(fn, name_of(in), name_of(out));
+          const Tensor x =
+              in == kF32 ? random_floats(shape, -1, 1, 3) : random_integers(in, shape, 3);
+          CHECK(check_against_reference(reduction(fn, shape, {1}, in, out, clamp), "xnnpack",
+                                        {x}) <= (out == kF32 ? 2e-3 : 1));
         }
 }
 

@@ -1,9 +1,13 @@
 // Outputs: whole or not at all, through links, with the mode of before, into what is no regular
 // file.
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <csignal>
+#include <utility>
 
 #include <catch2/catch.hpp>
 
@@ -46,6 +50,72 @@ TEST_CASE("an output keeps the mode that the file had", "[core][output]") {
   ::chmod((scratch / "a").c_str(), 0640);
   write_file(scratch / "a", "after", "test");
   CHECK(mode_of(scratch / "a") == 0640);
+}
+
+TEST_CASE("nobody else reads an output that is not complete", "[core][output]") {
+  Scratch scratch;
+  const mode_t mask = ::umask(027);
+  write_file(scratch / "old", "before", "test");
+  ::chmod((scratch / "old").c_str(), 0604);
+  for (const auto& [name, mode] : {std::pair("new", 0640), std::pair("old", 0604)}) {
+    OutputFile file(scratch / name, "test");
+    file.write(std::string(1 << 20, 'x'));
+    for (const std::string& each : scratch.files())
+      if (each.ends_with(".tmp")) CHECK(mode_of(scratch / each) == 0600);
+    file.commit();
+    CHECK(mode_of(scratch / name) == mode);
+    CHECK(read_bytes(scratch / name) == std::string(1 << 20, 'x'));
+  }
+  ::umask(mask);
+}
+
+TEST_CASE("an output is written to a new file, whatever others have put beside it",
+          "[core][output]") {
+  Scratch scratch;
+  write_file(scratch / "victim", "victim", "test");
+  for (const char* name : {"a.1.0.tmp", "a.99999999.tmp"})
+    fs::create_symlink("victim", scratch / name);
+  write_file(scratch / "a.99999998.tmp", "another user's", "test");
+  const bool is_root = ::geteuid() == 0;
+  if (is_root) REQUIRE(::chown((scratch / "a.99999998.tmp").c_str(), 12345, 12345) == 0);
+  write_file(scratch / "a", "bytes", "test");
+  CHECK(read_bytes(scratch / "a") == "bytes");
+  CHECK(read_bytes(scratch / "victim") == "victim");
+  CHECK(fs::is_symlink(scratch / "a.99999999.tmp"));
+  CHECK(fs::exists(scratch / "a.99999998.tmp") == is_root);
+}
+
+TEST_CASE("a write that fails leaves the file of before", "[core][output]") {
+  Scratch scratch;
+  write_file(scratch / "a", "before", "test");
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  const auto action = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit low{4096, before.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &low);
+  CHECK_THROWS_WITH(write_file(scratch / "a", std::string(1 << 20, 'x'), "test"),
+                    Catch::Contains("cannot be written: File too large"));
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, action);
+  CHECK(read_bytes(scratch / "a") == "before");
+  CHECK(scratch.files() == std::vector<std::string>{"a"});
+}
+
+TEST_CASE("an output that is an input is known, through links", "[core][output]") {
+  Scratch scratch;
+  write_file(scratch / "a", "bytes", "test");
+  fs::create_symlink("a", scratch / "link");
+  fs::create_hard_link(scratch / "a", scratch / "hard");
+  write_file(scratch / "other", "bytes", "test");
+  for (const char* name : {"a", "link", "hard"}) {
+    CHECK(is_same_file(scratch / name, scratch / "a"));
+    CHECK_THROWS_WITH(check_no_input(scratch / name, {(scratch / "a").string()}, "test"),
+                      Catch::EndsWith("and would be lost; name another one"));
+  }
+  CHECK_FALSE(is_same_file(scratch / "a", scratch / "other"));
+  CHECK_FALSE(is_same_file(scratch / "a", scratch / "none"));
+  CHECK(is_same_file(scratch / "none", scratch / "./none"));
+  CHECK_FALSE(is_same_file("/dev/null", "/dev/null"));
 }
 
 TEST_CASE("an output goes through links, to files that are not there yet, too", "[core][output]") {

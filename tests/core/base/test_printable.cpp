@@ -4,6 +4,7 @@
 
 using octet::printable;
 using octet::printable_line;
+using octet::short_line;
 
 TEST_CASE("text for a terminal: what it would obey is spelled", "[core][printable]") {
   CHECK(printable("conv_1 größe 北\t|\n") == "conv_1 größe 北\t|\n");
@@ -14,6 +15,12 @@ TEST_CASE("text for a terminal: what it would obey is spelled", "[core][printabl
   CHECK(printable("\xc2\x9b"
                   "31m") == "\\x9b31m");
   CHECK(printable("\xef\xbb\xbfx\xe2\x80\x8b") == "\\u{feff}x\\u{200b}");
+}
+
+TEST_CASE("text for a terminal: of a long one begin and end are shown", "[core][printable]") {
+  CHECK(short_line("a\nb", 3) == "a\\nb");
+  CHECK(short_line("0123456789", 4) == "01 ... (6 bytes) ... 89");
+  CHECK(short_line("äöüäöü", 6) == "ä ... (8 bytes) ... ü");
 }
 
 TEST_CASE("text for a terminal: bytes that are no UTF-8 are spelled, one by one",

@@ -255,6 +255,32 @@ TEST_CASE(
 }
 
 TEST_CASE(
+    "fold_conv_bn: without the check of users the second batch norm of a convolution vanishes",
+    "[core][fold]") {
+  const std::string weight = "graph(%w = param \"w\": f32[4,3,3,3], " + kStatistics;
+  const std::string other = R"(, %m2 = buffer "b2.mean": f32[4], %v2 = buffer "b2.var": f32[4])";
+  const std::string first = R"(, %x: f32[1,3,8,8]): %y: f32[1,4,6,6] = aten.conv2d(%x, %w)
+    %z: f32[1,4,6,6] = aten.batch_norm(%y, %g, %e, %m, %v, False, 0.1, 1e-05, True) )";
+  Graph alone = parse_graph(weight + first + "%t = aten.neg.default(%z) return (%t)");
+  fill_constants(alone);
+  const std::map<std::string, Constant> constants = alone.constants;
+  CHECK(fold_conv_bn(alone, {.check_users = false}) == 1);
+  for (const std::string input : {"%z", "%y"}) {  // one behind the other, and both side by side
+    Graph both = parse_graph(weight + other + first + "%z2: f32[1,4,6,6] = aten.batch_norm(" +
+                             input + R"(, None, None, %m2, %v2, False, 0.1, 1e-05, True)
+      %t = aten.neg.default(%z2) return (%t))");
+    fill_constants(both);
+    for (const auto& [fqn, constant] : constants) both.constants.at(fqn) = constant;
+    CHECK(fold_conv_bn(both, {.check_users = false}) == 2);
+    verify(both);
+    CHECK_THAT(both, PrintsAsUntyped(R"(graph(%w = param "w", %p_w_bias = param "w_bias", %x):
+      %y = aten.conv2d.default(%x, %w, %p_w_bias) %t = aten.neg.default(%y) return (%t))"));
+    for (const char* fqn : {"w", "w_bias"})
+      CHECK_THAT(both.constants.at(fqn).tensor, BitEqual(alone.constants.at(fqn).tensor));
+  }
+}
+
+TEST_CASE(
     "fold_conv_bn: a weight with two batch norms is copied, a module called twice is folded once",
     "[core][fold]") {
   SECTION("two batch norms") {

@@ -1,6 +1,7 @@
 // Files that are no programs, or damaged ones: each is one Error of one line, and never a crash.
 #include <catch2/catch.hpp>
 
+#include <cstring>
 #include <random>
 
 #include "core/base/error.h"
@@ -110,6 +111,17 @@ TEST_CASE("a record shorter than its tensor is an error", "[core][pt2][damaged]"
   });
   CHECK_THAT(error, Catch::StartsWith("pt2: bad.pt2: tensor \"conv.weight\": "));
   CHECK_THAT(error, Catch::Contains("reach element 107, got 106 elements"));
+}
+
+TEST_CASE("an archive that would take much more memory than its file is an error",
+          "[core][pt2][damaged]") {
+  std::string bytes = octet::testing::read_bytes(model_path("net"));
+  const size_t entry = bytes.rfind("PK\1\2");
+  REQUIRE(entry != std::string::npos);
+  const uint32_t size = 1 << 30;
+  std::memcpy(bytes.data() + entry + 24, &size, sizeof(size));
+  CHECK_THAT(error_of_bytes(bytes), Catch::Contains("its members take 10737") &&
+                                        Catch::Contains("200 times the file; save it again"));
 }
 
 TEST_CASE("text that is no JSON, or nests too deep, is an error", "[core][pt2][damaged]") {

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include <ATen/Functions.h>
+#include <torch/csrc/jit/serialization/pickle.h>
 
 #include "core/base/error.h"
 #include "core/pt2/archive_fixture.h"
@@ -49,6 +50,24 @@ TEST_CASE("strides, channels-last and shared storages come back as saved", "[cor
   CHECK(values.at(1).toTensor()[1].item<float>() == 8.0f);
   CHECK(values.at(2).toTensor().is_contiguous(at::MemoryFormat::ChannelsLast));
   CHECK(values.at(0).toTensor().storage().data() == values.at(1).toTensor().storage().data());
+}
+
+TEST_CASE("the bits for a conjugate and a sign are of the elements", "[core][tensor_file]") {
+  const at::Tensor z = at::complex(at::arange(6.0f), at::arange(6.0f) - 2), w = z.conj(),
+                   x = at::arange(6.0f);
+  REQUIRE(at::imag(w).is_neg());
+  const c10::IValue tuple = c10::ivalue::Tuple::create({w, at::_neg_view(x)});
+  const std::vector<char> bytes = torch::jit::pickle_save(tuple);
+  Scratch scratch;
+  octet::testing::write_bytes(scratch / "given.pt", {bytes.data(), bytes.size()});
+  write_outputs(scratch / "written.pt", {w, at::imag(w)});
+  for (const auto& [name, second] : {std::pair("given.pt", -x), std::pair("written.pt", 2 - x)}) {
+    const std::vector<c10::IValue> values = read_inputs(scratch / name);
+    CHECK_FALSE(values.at(0).toTensor().is_conj());
+    CHECK(at::equal(values[0].toTensor(), w.resolve_conj()));
+    CHECK_FALSE(values.at(1).toTensor().is_neg());
+    CHECK(at::equal(values[1].toTensor(), second));
+  }
 }
 
 TEST_CASE("a data set is read batch by batch", "[core][tensor_file]") {

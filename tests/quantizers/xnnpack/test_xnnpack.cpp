@@ -220,6 +220,24 @@ TEST_CASE("a weight that is computed at run time keeps the op float",
   CHECK(reason_for(result.report, "l") == "weight %w is computed at run time, want a constant");
 }
 
+TEST_CASE("a weight that the program writes to keeps the op float",
+          "[quantizers][xnnpack][report]") {
+  const std::string head = R"(graph(%w = buffer "w": f32[3,4], %x: f32[2,4]): )";
+  const std::string linear = "%l: f32[2,3] = aten.linear.default(%x, ";
+  for (const std::string& text :
+       {"%m: f32[3,4] = aten.mul_.Tensor(%w, 2.0) " + linear + "%m) return (%l)",
+        linear + "%w) %r: f32[4] = aten.select.int(%w, 0, 0) "
+                 "%m: f32[4] = aten.mul_.Tensor(%r, 2.0) return (%l)",
+        "%c: f32[3,4] = aten.clone.default(%w) %r: f32[4] = aten.select.int(%c, 0, 0) "
+        "%m: f32[4] = aten.mul_.Tensor(%r, 2.0) " +
+            linear + "%c) return (%l)",
+        linear + "%w) %m: f32[3,4] = aten.mul.Tensor(%w, 2.0) return (%l, mutate \"w\" = %m)"}) {
+    CAPTURE(text);
+    CHECK_THAT(reason_for(annotate_text(head + text).report, "l"),
+               Catch::Matchers::EndsWith(" is computed at run time, want a constant"));
+  }
+}
+
 TEST_CASE("half precision stays as it is", "[quantizers][xnnpack][report]") {
   const test::Annotated result = annotate_text(
       R"(graph(%x: bf16[2,4], %w = param "w": bf16[3,4]): %l: bf16[2,3] = aten.linear.default(%x, %w) return (%l))");

@@ -20,7 +20,7 @@ from octet._compare import Comparison, compare
 from octet._export import export_onnx
 from octet._inspect import inspect
 from octet._lower import explain, load, lower
-from octet._octet import Model, TensorInfo, backends, load_library, quantizers
+from octet._octet import Model, TensorInfo, allow_op, backends, load_library, quantizers
 from octet._quantize import Quantized, quantize
 from octet._quantizer import (
     DerivedQuantizationSpec,
@@ -48,6 +48,7 @@ __all__ = [
     "SharedQuantizationSpec",
     "TensorInfo",
     "Tuned",
+    "allow_op",
     "backends",
     "calibrate",
     "compare",

@@ -88,7 +88,7 @@ def flat_batches(batches, program, name):
 
 def _leaf(leaf, subject):
     if isinstance(leaf, torch.Tensor):
-        return leaf.detach().cpu()
+        return leaf.detach().cpu().resolve_conj().resolve_neg()
     if leaf is None or isinstance(leaf, (bool, int, float, str)):
         return leaf
     if hasattr(leaf, "__array_interface__"):

@@ -1,5 +1,6 @@
 """Programs, data and settings on their way to the compiled part: files in a folder that goes."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -10,6 +11,32 @@ from octet_runtime._error import Error
 from torch.export import ExportedProgram
 
 from octet import _data
+
+
+@contextlib.contextmanager
+def _plain_weights(program: ExportedProgram):
+    """Within it weights and constants are what their elements are in memory: torch.export.save
+    loses the bits that stand for a conjugate or a sign."""
+    tables = [program.state_dict, program.constants]
+    marked = [
+        {
+            name: value
+            for name, value in table.items()
+            if isinstance(value, torch.Tensor) and (value.is_conj() or value.is_neg())
+        }
+        for table in tables
+    ]
+    try:
+        for table, values in zip(tables, marked):
+            for name, value in values.items():
+                plain = value.detach().resolve_conj().resolve_neg()
+                if isinstance(value, torch.nn.Parameter):
+                    plain = torch.nn.Parameter(plain, value.requires_grad)
+                table[name] = plain
+        yield
+    finally:
+        for table, values in zip(tables, marked):
+            table.update(values)
 
 
 class Folder:
@@ -37,7 +64,8 @@ class Folder:
         program = exported(model, example_inputs)
         path = self.path(file, "the program")
         try:
-            torch.export.save(program, path)
+            with _plain_weights(program):
+                torch.export.save(program, path)
         except NotImplementedError as error:  # of types that it does not know
             said = " ".join(str(error).split("\n")[0].split())
             raise Error(

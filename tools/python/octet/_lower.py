@@ -24,6 +24,8 @@ def lower(
     backend: str,
     *,
     threads: int | None = None,
+    memory_limit: int = 0,
+    loop_limit: int = 0,
     fallback: str = "reference",
     example_inputs=None,
 ) -> "_octet.Model":
@@ -32,7 +34,8 @@ def lower(
     program: what quantize() gave, an ExportedProgram (torchao's converted ones, too), a module with
         example_inputs, or the path of a .pt2.
     backend: "onednn", "xnnpack" or "reference" (octet.backends()).
-    threads: 1 to 1024; None: all CPUs that this process may use.
+    threads: 1 to 1024; None: all CPUs that this process may use, at most OMP_NUM_THREADS.
+    memory_limit, loop_limit: of the model that is returned, as of load().
     fallback: what runs the ops that the backend refuses: "reference"; "torch" (the reference, and
         LibTorch for ops that it lacks); "none" (they are an error).
 
@@ -40,7 +43,9 @@ def lower(
     """
     with Folder() as folder, told(folder.names):
         graph = graph_of(folder, program, example_inputs)
-        model, notes, slow = _octet.lower(graph, backend, fallback, threads)
+        model, notes, slow = _octet.lower(
+            graph, backend, fallback, threads, memory_limit, loop_limit
+        )
     for line in slow:
         warnings.warn(line, stacklevel=2)
     for line in notes:

@@ -11,12 +11,14 @@ from octet import _octet
 from octet_runtime._error import Error
 
 _LOCK = threading.RLock()
+_ALLOW = re.compile(r"--allow-op (\S+)")
 _OPTION = re.compile(r"--([a-z][a-z-]*[a-z])")
 
 
 def as_python(text: str) -> str:
     """The names of the command's options as those of arguments: "--fold-bn" -> "fold_bn". What
-    `--library` gives the command is a call here."""
+    `--library` and `--allow-op` give the command are calls here."""
+    text = _ALLOW.sub(r'octet.allow_op("\1")', text)
     text = text.replace("--library LIB.so", "--library").replace("--library", "octet.load_library")
     return _OPTION.sub(lambda match: match[1].replace("-", "_"), text)
 

@@ -1,5 +1,6 @@
 """Quantizes and lowers: the compiled part of octet."""
 
+from collections.abc import Sequence
 import os
 import pathlib
 from typing import Any
@@ -88,8 +89,10 @@ class Model:
         """The bytes of that file."""
 
     @staticmethod
-    def from_bytes(bytes: bytes, *, threads: int | None = None) -> Model:
-        """The program of a file's bytes. Raises Error when they are damaged."""
+    def from_bytes(bytes: bytes, *, threads: int | None = None, memory_limit: int = 0, loop_limit: int = 0) -> Model:
+        """
+        The program of a file's bytes; limits as those of load. Raises Error when they are damaged.
+        """
 
     def __getstate__(self) -> tuple[bytes, int, int, int, int, pathlib.Path]: ...
 
@@ -124,14 +127,17 @@ def load(path: str | os.PathLike, *, threads: int | None = None, memory_limit: i
     The program of an .octet file.
 
     path: what `octet lower` or Model.save wrote; it is mapped, and must not be written into meanwhile.
-    threads: 1 to 1024; None: all CPUs that this process may use.
+    threads: 1 to 1024; None: all CPUs that this process may use, at most OMP_NUM_THREADS.
     memory_limit: bytes that inputs, outputs, states and intermediates may take; 0: what there is.
     loop_limit: how often a loop may run its body in one call; 0: without limit.
     cached_shapes: of a program with open sizes: how many sets of sizes stay compiled.
-    cache_folder: where packed weights are kept for the next start (oneDNN).
+    cache_folder: where packed weights are kept for the next start (oneDNN); one that others may write
+        is not used.
     verify: compares all bytes with the checksum in the file.
     Raises Error when the file is missing, damaged or of a backend that is not here.
     """
+
+def write_text(path: str | os.PathLike, text: str, sources: Sequence[str]) -> None: ...
 
 class Graph:
     @staticmethod
@@ -140,6 +146,9 @@ class Graph:
     def write(self, path: str | os.PathLike) -> None: ...
 
     def libraries(self) -> set[str]: ...
+
+    @property
+    def sources(self) -> list[str]: ...
 
     def table(self) -> str: ...
 
@@ -298,7 +307,7 @@ def qat(settings: dict) -> Outcome: ...
 
 def tune(settings: dict) -> tuple[Graph, str]: ...
 
-def lower(graph: Graph, backend: str, fallback: str, threads: int | None) -> tuple: ...
+def lower(graph: Graph, backend: str, fallback: str, threads: int | None, memory_limit: int, loop_limit: int) -> tuple: ...
 
 def explain(model: Model) -> str: ...
 
@@ -323,6 +332,17 @@ def load_library(path: str | os.PathLike) -> None:
     A library that is loaded already is left as it is, and none is unloaded. Raises Error when the file
     is missing or no library, when its symbols do not resolve, when it was built for another Octet or
     torch, when it registers nothing, or a name that is taken.
+    """
+
+def allow_op(name: str) -> None:
+    """
+    Lets programs call an op that does more than compute, as `--allow-op` of the command does.
+
+    name: of the op, with or without an overload: "aten.from_file". Such ops reach files, the terminal
+        or the state of the process. Without this call, a program that has one raises Error when it is
+        run, calibrated or lowered. Only for programs that you trust; it holds for the whole process.
+
+    Raises Error for a name without a namespace.
     """
 
 def backends() -> list[str]:

@@ -8,8 +8,9 @@ from octet_runtime._error import Error
 
 
 class Page:
-    def __init__(self, text: str, page: str):
+    def __init__(self, text: str, page: str, sources: list[str] = ()):
         self._text, self._page = text, page
+        self._sources = list(sources)  # files that save() does not replace
 
     @property
     def data(self) -> dict:
@@ -26,7 +27,7 @@ class Page:
         return {".html": self.html, ".json": lambda: self._text}
 
     def save(self, path: str | os.PathLike) -> None:
-        """Writes a file of the form that its name asks for: F.html or F.json.
+        """Writes a file of the form that its name asks for, F.html or F.json, whole or not at all.
 
         Raises Error for other names, and when it cannot be written.
         """
@@ -37,12 +38,9 @@ class Page:
         else:
             endings = " or ".join(self._texts())
             raise Error("output", path, f"want a name that ends in {endings}")
-        contents = text()
-        try:
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(contents)
-        except OSError as error:
-            raise Error("output", path, f"cannot be written ({error.strerror})") from None
+        from octet import _octet
+
+        _octet.write_text(path, text(), self._sources)
 
     def _repr_html_(self):
         page = html.escape(self.html(), quote=True)

@@ -27,9 +27,9 @@ class Quantized:
 
     @classmethod
     def _of(cls, outcome):
-        return cls(
-            outcome.graph, Report(outcome.report, outcome.page, outcome.lines), outcome.io
-        )
+        graph = outcome.graph
+        report = Report(outcome.report, outcome.page, outcome.lines, graph.sources)
+        return cls(graph, report, outcome.io)
 
     @property
     def report(self) -> Report:

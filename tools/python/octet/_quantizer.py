@@ -91,10 +91,15 @@ def qparams_as_lists(given, subject):
     """(scales, zero points) as lists, of what a function or an observer gave."""
     try:
         scale, zero_point = (torch.as_tensor(part).flatten() for part in given)
-        return scale.float().tolist(), [int(point) for point in zero_point]
-    except (TypeError, ValueError, RuntimeError):
+        points = [int(point) for point in zero_point]
+        if points != zero_point.tolist() or any(abs(point) >= 2**63 for point in points):
+            raise ValueError
+        return scale.float().tolist(), points
+    except (TypeError, ValueError, OverflowError, RuntimeError):
         raise Error(
-            "convert", subject, f"gave {given!r}, want (scales, zero points) as tensors"
+            "convert",
+            subject,
+            f"gave {given!r}, want (scales, zero points) as tensors, zero points whole",
         ) from None
 
 

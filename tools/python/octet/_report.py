@@ -9,8 +9,8 @@ class Report(Page):
     In a notebook it shows itself as a page.
     """
 
-    def __init__(self, text: str, page: str, lines: list[str]):
-        super().__init__(text, page)
+    def __init__(self, text: str, page: str, lines: list[str], sources: list[str] = ()):
+        super().__init__(text, page, sources)
         self._lines = list(lines)
 
     @property

@@ -1,5 +1,19 @@
 """What goes wrong with what a caller gave."""
 
+LONGEST_SUBJECT, LONGEST_MESSAGE = 300, 4000
+
+
+def _shown(text: str, most: int) -> str:
+    """One line of printable text, whatever names are in it: as errors of the compiled part, which
+    are that already and, with escapes, at most five times as long as `most`."""
+    text = text.replace("\n", " ")
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    if len(text) <= 5 * most:
+        return text
+    half = most // 2
+    return f"{text[:half]} ... ({len(text) - 2 * half} characters) ... {text[-half:]}"
+
 
 class Error(Exception):
     """One line: `stage: subject: what is wrong, got G, want W; what to do`.
@@ -9,6 +23,8 @@ class Error(Exception):
     """
 
     def __init__(self, stage: str, subject: str, message: str):
+        subject = _shown(subject, LONGEST_SUBJECT)
+        message = _shown(message, LONGEST_MESSAGE)
         super().__init__(f"{stage}: {subject}: {message}" if subject else f"{stage}: {message}")
         self.stage = stage
         self.subject = subject

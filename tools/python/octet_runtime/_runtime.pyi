@@ -82,8 +82,10 @@ class Model:
         """The bytes of that file."""
 
     @staticmethod
-    def from_bytes(bytes: bytes, *, threads: int | None = None) -> Model:
-        """The program of a file's bytes. Raises Error when they are damaged."""
+    def from_bytes(bytes: bytes, *, threads: int | None = None, memory_limit: int = 0, loop_limit: int = 0) -> Model:
+        """
+        The program of a file's bytes; limits as those of load. Raises Error when they are damaged.
+        """
 
     def __getstate__(self) -> tuple[bytes, int, int, int, int, pathlib.Path]: ...
 
@@ -118,11 +120,12 @@ def load(path: str | os.PathLike, *, threads: int | None = None, memory_limit: i
     The program of an .octet file.
 
     path: what `octet lower` or Model.save wrote; it is mapped, and must not be written into meanwhile.
-    threads: 1 to 1024; None: all CPUs that this process may use.
+    threads: 1 to 1024; None: all CPUs that this process may use, at most OMP_NUM_THREADS.
     memory_limit: bytes that inputs, outputs, states and intermediates may take; 0: what there is.
     loop_limit: how often a loop may run its body in one call; 0: without limit.
     cached_shapes: of a program with open sizes: how many sets of sizes stay compiled.
-    cache_folder: where packed weights are kept for the next start (oneDNN).
+    cache_folder: where packed weights are kept for the next start (oneDNN); one that others may write
+        is not used.
     verify: compares all bytes with the checksum in the file.
     Raises Error when the file is missing, damaged or of a backend that is not here.
     """

@@ -80,11 +80,15 @@ Tensor view_of(const Array& array, DType dtype) {
   return Tensor(std::move(storage), dtype, std::move(shape), std::move(strides), -first);
 }
 
-// torch refuses to hand out what gradients flow through.
-nb::object without_gradient(nb::handle array) {
-  if (framework_of(array) == Framework::kTorch && nb::cast<bool>(array.attr("requires_grad")))
-    return array.attr("detach")();
-  return nb::borrow(array);
+// Of torch what its elements are in memory: it refuses to hand out what gradients flow through, and
+// DLPack knows nothing of the bits that stand for a conjugate or a sign.
+nb::object plain_elements(nb::handle array) {
+  nb::object plain = nb::borrow(array);
+  if (framework_of(array) != Framework::kTorch) return plain;
+  if (nb::cast<bool>(plain.attr("requires_grad"))) plain = plain.attr("detach")();
+  if (nb::cast<bool>(plain.attr("is_conj")())) plain = plain.attr("resolve_conj")();
+  if (nb::cast<bool>(plain.attr("is_neg")())) plain = plain.attr("resolve_neg")();
+  return plain;
 }
 
 std::string python_type(nb::handle object) {
@@ -103,13 +107,15 @@ Framework framework_of(nb::handle array) {
 
 Tensor tensor_of(nb::handle array, const std::string& subject) {
   Array view;
-  const nb::object given = without_gradient(array);
+  const nb::object given = plain_elements(array);
   if (!nb::try_cast(given, view, false))
     throw Error("session", subject,
                 fmt::format("got {}, want a numpy array or a dense torch tensor; convert the input",
                             python_type(array)));
   if (view.device_type() != nb::device::cpu::value)
     throw Error("session", subject, "is not on the CPU; move it there, as with .cpu()");
+  if (view.data() == nullptr && view.size() != 0)
+    throw Error("session", subject, "has no elements in memory (a fake tensor); give a real one");
   const DType dtype = dtype_of(view, subject);
   if (reinterpret_cast<uintptr_t>(view.data()) % std::min<size_t>(size_of(dtype), 8) != 0)
     throw Error("session", subject, "starts within an element; copy the array");

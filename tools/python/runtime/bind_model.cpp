@@ -9,6 +9,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "core/base/error.h"
+#include "core/base/output_file.h"
 #include "lowering/program/artifact.h"
 #include "lowering/program/symbols.h"
 #include "tools/python/runtime/arrays.h"
@@ -204,11 +205,12 @@ runs with one thread.)";
 constexpr const char* kLoadDoc = R"(The program of an .octet file.
 
 path: what `octet lower` or Model.save wrote; it is mapped, and must not be written into meanwhile.
-threads: 1 to 1024; None: all CPUs that this process may use.
+threads: 1 to 1024; None: all CPUs that this process may use, at most OMP_NUM_THREADS.
 memory_limit: bytes that inputs, outputs, states and intermediates may take; 0: what there is.
 loop_limit: how often a loop may run its body in one call; 0: without limit.
 cached_shapes: of a program with open sizes: how many sets of sizes stay compiled.
-cache_folder: where packed weights are kept for the next start (oneDNN).
+cache_folder: where packed weights are kept for the next start (oneDNN); one that others may write
+    is not used.
 verify: compares all bytes with the checksum in the file.
 Raises Error when the file is missing, damaged or of a backend that is not here.)";
 
@@ -289,20 +291,25 @@ void bind_files(nb::class_<Model>& type) {
           "save",
           [](const Model& model, const std::filesystem::path& path) {
             const nb::gil_scoped_release release;
+            check_no_input(path, model.sources, "artifact");
             save_program(model.program(), path);
           },
           "path"_a, "Writes the .octet file, whole or not at all. Raises Error when it cannot.")
       .def("to_bytes", bytes_of, "The bytes of that file.")
       .def_static(
           "from_bytes",
-          [](const nb::bytes& bytes, std::optional<int> threads) {
+          [](const nb::bytes& bytes, std::optional<int> threads, size_t memory_limit,
+             size_t loop_limit) {
             const std::string_view view(bytes.c_str(), bytes.size());
-            const SessionOptions options = options_of(threads, 0, 0, 4, std::nullopt);
+            const SessionOptions options =
+                options_of(threads, memory_limit, loop_limit, 4, std::nullopt);
             const nb::gil_scoped_release release;
             return std::make_unique<Model>(view, options);
           },
-          "bytes"_a, nb::kw_only(), "threads"_a = nb::none(),
-          "The program of a file's bytes. Raises Error when they are damaged.")
+          "bytes"_a, nb::kw_only(), "threads"_a = nb::none(), "memory_limit"_a = 0,
+          "loop_limit"_a = 0,
+          "The program of a file's bytes; limits as those of load. Raises Error when they are "
+          "damaged.")
       .def("__getstate__", state_of)
       .def("__setstate__", [](Model& model, const State& state) {
         const auto& [bytes, threads, memory_limit, loop_limit, cached_shapes, cache] = state;

@@ -28,7 +28,7 @@ void check_signals() {
 }
 
 SessionOptions completed(SessionOptions options) {
-  if (options.threads == 0) options.threads = usable_cpus();
+  if (options.threads == 0) options.threads = default_threads();
   options.before_round = check_signals;
   return options;
 }
@@ -48,7 +48,8 @@ Model::Model(Program program, SessionOptions options)
       live_(new Live{Session(program_, options_), {}}) {}
 
 Model::Model(const Model& other, Session session)
-    : bytes_(other.bytes_),
+    : sources(other.sources),
+      bytes_(other.bytes_),
       program_(other.program_),
       options_(other.options_),
       process_(getpid()),

@@ -19,7 +19,7 @@ namespace octet::python {
 // A program with a session of it. Calls from several threads take turns.
 class Model {
  public:
-  // threads of the options: 0 for all CPUs that this process may use.
+  // threads of the options: 0 for default_threads().
   Model(Program program, SessionOptions options);
   // Of a file's bytes, which are copied.
   Model(std::string_view bytes, SessionOptions options);
@@ -32,6 +32,9 @@ class Model {
   // As given.
   const Program& program() const { return program_; }
   const SessionOptions& options() const { return options_; }
+
+  // Files that it was made from, which save() does not replace.
+  std::vector<std::string> sources;
 
   // As Session has them, one at a time. None needs the GIL.
   std::vector<Tensor> run(const std::vector<Tensor>& inputs);

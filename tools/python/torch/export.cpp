@@ -7,6 +7,7 @@
 #include <nanobind/stl/optional.h>
 
 #include "core/base/error.h"
+#include "core/base/output_file.h"
 #include "tools/python/torch/calls.h"
 #include "tools/python/torch/graph.h"
 #ifdef OCTET_ONNX
@@ -27,6 +28,7 @@ int64_t export_onnx([[maybe_unused]] const GraphHandle& graph, const std::filesy
 #ifdef OCTET_ONNX
   const OnnxOptions options{.opset = opset, .has_integer_biases = integer_biases};
   return without_gil([&] {
+    check_no_input(path, graph.sources, "onnx");
     const OnnxModel model = to_onnx(*graph.graph, options);
     write_onnx(model, path, external_data ? OnnxWeights::kBeside : OnnxWeights::kAsFits);
     return model.opset;

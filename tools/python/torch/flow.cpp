@@ -1,5 +1,6 @@
 #include "tools/python/torch/flow.h"
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -52,6 +53,7 @@ QuantizeRequest request_of(const nb::dict& settings) {
 
 Outcome quantize(const nb::dict& settings) {
   const QuantizeRequest request = request_of(settings);
+  std::vector<std::string> sources = sources_of(settings);
   return without_gil([&] {
     QuantizeResult result = quantize_model(request);
     Outcome outcome;
@@ -61,7 +63,7 @@ Outcome quantize(const nb::dict& settings) {
     for (const std::string& low : find_shortcomings(result.weight, result.figures))
       log_warning(low);
     if (request.has_quantized_io()) outcome.io = to_json_text(result.io);
-    outcome.graph = handle_of(std::move(result.graph));
+    outcome.graph = handle_of(std::move(result.graph), std::move(sources));
     return outcome;
   });
 }
@@ -73,6 +75,7 @@ struct Prepared {
   std::optional<Graph> original;
   std::optional<ObservedGraph> observed;  // none: converted
   bool has_data = false;
+  std::vector<std::string> sources;
 
   ObservedGraph& graph() {
     if (!observed) throw Error("convert", flow.model, "is converted already; call prepare() again");
@@ -83,6 +86,7 @@ struct Prepared {
 std::unique_ptr<Prepared> prepare(const nb::dict& settings) {
   auto prepared = std::make_unique<Prepared>();
   prepared->flow = flow_of(settings);
+  prepared->sources = sources_of(settings);
   return without_gil([&] {
     prepared->original = read_model(prepared->flow);
     prepared->observed =
@@ -97,6 +101,7 @@ size_t calibrate_prepared(Prepared& prepared, const std::string& data) {
     Progress progress({{std::string(kCalibrateStage)}});
     const size_t batches = calibrate_from_file(observed, data, prepared.flow.recorded, progress);
     prepared.has_data = true;
+    prepared.sources.push_back(std::filesystem::absolute(data).string());
     return batches;
   });
 }
@@ -119,7 +124,7 @@ Outcome convert_prepared(Prepared& prepared) {
     outcome.report = pages.json(prepared.report, figures);
     outcome.page = text_of(pages.page(prepared.report, figures));
     outcome.lines = quality_lines(figures);
-    outcome.graph = handle_of(std::move(graph));
+    outcome.graph = handle_of(std::move(graph), prepared.sources);
     return outcome;
   });
 }

@@ -1,13 +1,16 @@
 #include "tools/python/torch/graph.h"
 
+#include <filesystem>
 #include <set>
 #include <string>
 
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/set.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 #include <nlohmann/json.hpp>
 
+#include "core/base/output_file.h"
 #include "core/passes/verify.h"
 #include "core/pt2/reader.h"
 #include "core/pt2/writer.h"
@@ -19,6 +22,8 @@ using namespace nb::literals;
 
 namespace octet::python {
 namespace {
+
+namespace fs = std::filesystem;
 
 // "aten", "torchao", ...: whose ops the program calls, in its bodies too.
 void add_libraries(const Graph& graph, std::set<std::string>& libraries) {
@@ -33,6 +38,13 @@ void add_libraries(const Graph& graph, std::set<std::string>& libraries) {
 }  // namespace
 
 void bind_graph(nb::module_& module) {
+  module.def(
+      "write_text",
+      [](const fs::path& path, const std::string& text, const std::vector<std::string>& sources) {
+        check_no_input(path, sources, "output");
+        write_file(path, text, "output");
+      },
+      "path"_a, "text"_a, "sources"_a);
   nb::class_<GraphHandle>(module, "Graph")
       .def_static(
           "read",
@@ -40,14 +52,17 @@ void bind_graph(nb::module_& module) {
             return without_gil([&] {
               Graph graph = read_pt2(path);
               verify(graph);
-              return handle_of(std::move(graph));
+              return handle_of(std::move(graph), {fs::absolute(path).string()});
             });
           },
           "path"_a)
       .def(
           "write",
           [](const GraphHandle& self, const std::filesystem::path& path) {
-            without_gil([&] { write_pt2(*self.graph, path); });
+            without_gil([&] {
+              check_no_input(path, self.sources, "pt2");
+              write_pt2(*self.graph, path);
+            });
           },
           "path"_a)
       .def("libraries",
@@ -56,6 +71,7 @@ void bind_graph(nb::module_& module) {
              add_libraries(*self.graph, libraries);
              return libraries;
            })
+      .def_ro("sources", &GraphHandle::sources)
       .def("table", [](const GraphHandle& self) { return to_table(*self.graph); })
       .def("json", [](const GraphHandle& self) {
         return to_json(*self.graph)

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <nanobind/nanobind.h>
 
@@ -12,10 +15,11 @@ namespace octet::python {
 // Shared, as results and what was made of them look at it.
 struct GraphHandle {
   std::shared_ptr<const Graph> graph;
+  std::vector<std::string> sources;  // the files that it was made from, which no output replaces
 };
 
-inline GraphHandle handle_of(Graph graph) {
-  return {std::make_shared<const Graph>(std::move(graph))};
+inline GraphHandle handle_of(Graph graph, std::vector<std::string> sources) {
+  return {std::make_shared<const Graph>(std::move(graph)), std::move(sources)};
 }
 
 void bind_graph(nanobind::module_& module);

@@ -1,9 +1,12 @@
 #include "tools/python/torch/libraries.h"
 
 #include <filesystem>
+#include <string>
 
 #include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/string.h>
 
+#include "core/ops/callable_ops.h"
 #include "tools/common/library.h"
 #include "tools/python/torch/calls.h"
 #include "tools/python/torch/symbols.h"
@@ -27,6 +30,15 @@ A library that is loaded already is left as it is, and none is unloaded. Raises 
 is missing or no library, when its symbols do not resolve, when it was built for another Octet or
 torch, when it registers nothing, or a name that is taken.)";
 
+constexpr const char* kAllowOp =
+    R"(Lets programs call an op that does more than compute, as `--allow-op` of the command does.
+
+name: of the op, with or without an overload: "aten.from_file". Such ops reach files, the terminal
+    or the state of the process. Without this call, a program that has one raises Error when it is
+    run, calibrated or lowered. Only for programs that you trust; it holds for the whole process.
+
+Raises Error for a name without a namespace.)";
+
 // Registering waits for work that uses the registries, in other threads.
 void load_library(const std::filesystem::path& path) {
   without_gil([&] {
@@ -39,6 +51,7 @@ void load_library(const std::filesystem::path& path) {
 
 void bind_libraries(nb::module_& module) {
   module.def("load_library", load_library, "path"_a, kLoadLibrary);
+  module.def("allow_op", [](const std::string& name) { allow_op(name); }, "name"_a, kAllowOp);
 }
 
 }  // namespace octet::python

@@ -40,10 +40,7 @@ struct Lowered {
 };
 
 Lowered lower_graph(const GraphHandle& graph, const std::string& backend,
-                    const std::string& fallback, std::optional<int> threads) {
-  if (threads && (*threads < 1 || *threads > 1024))
-    throw Error("lower", "threads",
-                fmt::format("is {}, want 1 to 1024, or None for all CPUs", *threads));
+                    const std::string& fallback, const SessionOptions& session) {
   const LowerOptions options{.fallback = fallback_of(fallback)};
   return without_gil([&] {
     Report report;
@@ -51,8 +48,8 @@ Lowered lower_graph(const GraphHandle& graph, const std::string& backend,
     Lowered lowered;
     lowered.warnings = slow_products(program);
     lowered.notes = report.notes();
-    lowered.model =
-        std::make_unique<Model>(std::move(program), SessionOptions{.threads = threads.value_or(0)});
+    lowered.model = std::make_unique<Model>(std::move(program), session);
+    lowered.model->sources = graph.sources;
     return lowered;
   });
 }
@@ -63,11 +60,17 @@ void bind_lower(nb::module_& module) {
   module.def(
       "lower",
       [](const GraphHandle& graph, const std::string& backend, const std::string& fallback,
-         std::optional<int> threads) {
-        Lowered lowered = lower_graph(graph, backend, fallback, threads);
+         std::optional<int> threads, size_t memory_limit, size_t loop_limit) {
+        if (threads && (*threads < 1 || *threads > 1024))
+          throw Error("lower", "threads",
+                      fmt::format("is {}, want 1 to 1024, or None for all CPUs", *threads));
+        Lowered lowered = lower_graph(graph, backend, fallback,
+                                      {.threads = threads.value_or(0),
+                                       .memory_limit = memory_limit,
+                                       .loop_limit = loop_limit});
         return nb::make_tuple(nb::cast(std::move(lowered.model)), lowered.notes, lowered.warnings);
       },
-      "graph"_a, "backend"_a, "fallback"_a, "threads"_a.none());
+      "graph"_a, "backend"_a, "fallback"_a, "threads"_a.none(), "memory_limit"_a, "loop_limit"_a);
   module.def("explain", [](const Model& model) { return explain(model.program()); }, "model"_a);
 }
 

@@ -79,7 +79,8 @@ TrainOptions train_options_of(const nb::dict& settings) {
   return options;
 }
 
-Outcome train(const QuantizeFlow& flow, const TrainOptions& options, const std::string& state) {
+Outcome train(const QuantizeFlow& flow, const TrainOptions& options, const std::string& state,
+              std::vector<std::string> sources) {
   const auto start = std::chrono::steady_clock::now();
   Report report;
   const Graph float_model = read_model(flow);
@@ -98,7 +99,7 @@ Outcome train(const QuantizeFlow& flow, const TrainOptions& options, const std::
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const nlohmann::ordered_json figures =
       quality_json({}, weigh(float_model, graph, report), seconds);
-  return {.graph = handle_of(std::move(graph)),
+  return {.graph = handle_of(std::move(graph), std::move(sources)),
           .report = pages.json(report, figures),
           .page = text_of(pages.page(report, figures)),
           .lines = quality_lines(figures),
@@ -113,7 +114,8 @@ Outcome qat(const nb::dict& settings) {
   options.flow = text_of_flow(flow);
   std::string state;
   take(settings, "state", state);
-  return without_gil([&] { return train(flow, options, state); });
+  std::vector<std::string> sources = sources_of(settings);
+  return without_gil([&] { return train(flow, options, state, std::move(sources)); });
 }
 
 // The trials, the best of them, and whether it is good enough.
@@ -147,10 +149,11 @@ std::pair<GraphHandle, std::string> tune_program(const nb::dict& settings) {
   take(settings, "threads", options.threads);
   take(settings, "trials", options.most_trials);
   take(settings, "checkpoint", options.checkpoint);
+  std::vector<std::string> sources = sources_of(settings);
   return without_gil([&] {
     Tuned tuned = tune(read_model(options.flow), options);
     std::string json = text_of(json_of(tuned));
-    return std::pair(handle_of(std::move(tuned.quantized)), std::move(json));
+    return std::pair(handle_of(std::move(tuned.quantized), std::move(sources)), std::move(json));
   });
 }
 

@@ -1,5 +1,7 @@
 #include "tools/python/torch/settings.h"
 
+#include <filesystem>
+
 namespace nb = nanobind;
 
 namespace octet::python {
@@ -21,6 +23,17 @@ QuantizeFlow flow_of(const nb::dict& settings) {
   take(settings, "compat", compat);
   if (compat == "torchao") flow.compat = Compat::kTorchao;
   return flow;
+}
+
+std::vector<std::string> sources_of(const nb::dict& settings) {
+  std::vector<std::string> sources;
+  for (const auto& [name, value] : settings) {
+    std::string text;
+    std::error_code failure;
+    if (nb::try_cast(value, text) && std::filesystem::is_regular_file(text, failure))
+      sources.push_back(std::filesystem::absolute(text).string());
+  }
+  return sources;
 }
 
 std::string text_of(const nlohmann::ordered_json& json) {

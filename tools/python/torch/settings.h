@@ -43,6 +43,9 @@ void take(const nanobind::dict& settings, const char* name, std::optional<Value>
 
 QuantizeFlow flow_of(const nanobind::dict& settings);
 
+// The files among the settings.
+std::vector<std::string> sources_of(const nanobind::dict& settings);
+
 // Of names that are no UTF-8, too.
 std::string text_of(const nlohmann::ordered_json& json);
 

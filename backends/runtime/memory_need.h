@@ -1,0 +1,24 @@
+// What a program allocates, counted before anything of it is. Free of torch.
+#pragma once
+
+#include <cstddef>
+#include <limits>
+
+#include "lowering/program/program.h"
+
+namespace octet {
+
+// A count that no memory has; what exceeds size_t is this, too.
+inline constexpr size_t kNoMemory = std::numeric_limits<size_t>::max();
+
+size_t saturating_add(size_t a, size_t b);
+
+// The bytes that a compiled program of fixed sizes keeps: what flows between segments, what each
+// segment has of its own, what goes from round to round of a loop, each body once, and copies of a
+// constant beyond the first.
+size_t held_bytes(const Program& program);
+
+// What a session may take: `memory_limit`, or with 0 the memory of the machine.
+size_t allowed_bytes(size_t memory_limit);
+
+}  // namespace octet

@@ -1,0 +1,107 @@
+#include "backends/runtime/thread_choice.h"
+
+#include <algorithm>
+
+#include "lowering/program/program.h"
+
+namespace octet {
+namespace {
+
+constexpr double kBetweenLooks = 0.02;  // seconds
+// The CPUs are busy for a thread that waits for more of its time, and for so many seconds.
+constexpr double kBusyShare = 0.2, kLeastWait = 0.002;
+// A run is late when it takes so many times the least.
+constexpr double kLate = 3;
+constexpr double kLeastPrice = 0.01, kShortestPeriod = 0.1, kLongestPeriod = 10;
+
+bool is_busy(const CpuTime& time) {
+  return time.waited > kLeastWait && time.waited > kBusyShare * (time.waited + time.ran);
+}
+
+}  // namespace
+
+// Measured with two threads on AVX512-VNNI: they gain from about a million multiply-accumulates on,
+// and other CPUs take up to four times as long for each. An element of another op is worth 16.
+bool is_too_small_for_threads(const Program& program) {
+  constexpr int64_t kLeastWork = 1 << 18, kWorkOfElement = 16;
+  if (!program.symbols.empty() || !program.bodies.empty()) return false;
+  int64_t work = 0;
+  bool is_counted = false;  // by `octet lower`
+  for (const ProgramOp& op : program.ops) {
+    is_counted = is_counted || op.macs > 0;
+    for (const int output : op.outputs) {
+      const int64_t elements = program.tensor(output).numel();
+      if (op.macs >= kLeastWork || elements >= kLeastWork) return false;
+      work += std::max(op.macs, kWorkOfElement * elements);
+      if (work >= kLeastWork) return false;
+    }
+  }
+  return is_counted;
+}
+
+ThreadChoice::ThreadChoice(const CpuTime& cpu)
+    : uses_threads_(!is_busy(cpu)), price_(kLeastPrice), before_(cpu), period_(kShortestPeriod) {}
+
+void ThreadChoice::set_price(double seconds) { price_ = std::max(seconds, kLeastPrice); }
+
+void ThreadChoice::look(double now, const void* thread, const CpuTime& cpu) {
+  const CpuTime passed = {cpu.ran - before_.ran, cpu.waited - before_.waited};
+  const bool is_same = thread_ == thread;
+  if (thread_ == nullptr) until_ = std::max(until_, now + period_);
+  next_look_ = now + kBetweenLooks;
+  thread_ = thread;
+  before_ = cpu;
+  if (!is_same) return;
+  if (!uses_threads_) {
+    if (now < until_) return;
+    if (is_busy(passed))
+      until_ = now + period_;
+    else
+      return_to_threads(now);
+  } else if (is_busy(passed)) {
+    lost_ += passed.waited;
+    if (lost_ > price_ && !alone_is_slower()) leave_threads(now);
+  }
+}
+
+void ThreadChoice::note_run(double now, double taken) {
+  Runs& runs = uses_threads_ ? late_ : alone_;
+  runs.seconds += taken;
+  ++runs.count;
+  if (!uses_threads_) return;
+  best_ = best_ == 0 ? taken : std::min(best_, taken);
+  lost_ += taken - kLate * best_;
+  if (lost_ > price_ && !alone_is_slower()) return leave_threads(now);
+  if (lost_ > 0) return;
+  lost_ = 0;
+  late_ = {};
+}
+
+void ThreadChoice::forget_runs() {
+  best_ = lost_ = 0;
+  late_ = alone_ = {};
+}
+
+// What is known of one thread, beside what threads take since they are late. Where a run takes as
+// long as its data say, late runs mean nothing.
+bool ThreadChoice::alone_is_slower() const {
+  return alone_.count > 0 && late_.count > 0 && alone_.mean() > late_.mean();
+}
+
+// Each time twice as long as before, unless the threads did well for long.
+void ThreadChoice::leave_threads(double now) {
+  period_ = now - since_ > 10 * period_ ? kShortestPeriod : std::min(2 * period_, kLongestPeriod);
+  period_ = std::max(period_, 10 * price_);
+  uses_threads_ = false;
+  until_ = now + period_;
+  alone_ = {};
+}
+
+void ThreadChoice::return_to_threads(double now) {
+  uses_threads_ = true;
+  since_ = now;
+  lost_ = 0;
+  late_ = {};
+}
+
+}  // namespace octet
