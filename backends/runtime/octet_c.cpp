@@ -31,8 +31,9 @@ namespace {
 constexpr int kMostThreads = 1024;
 constexpr size_t kLongestLine = 4000;
 
-// Of a fixed size: to keep an error takes no memory, which may be what there is too little of.
-thread_local char last_error[4096];
+// Of a fixed size, above that of any Error: keeping one allocates nothing, as memory may have run
+// out.
+thread_local char last_error[8192];
 
 void note_error(const char* text) {
   size_t length = ::strnlen(text, sizeof(last_error) - 1);

@@ -37,7 +37,8 @@ struct Entry {
   std::unique_ptr<CompiledProgram> compiled;
   int threads = 0;  // that it is compiled for
 
-  Entry(SymbolValues given, Program fixed) : values(std::move(given)), program(std::move(fixed)), bytes(held_bytes(program)) {}
+  Entry(SymbolValues given, Program fixed)
+      : values(std::move(given)), program(std::move(fixed)), bytes(held_bytes(program)) {}
   void compile(const CompileLimits& limits) {
     compiled = std::make_unique<CompiledProgram>(program, limits);
     threads = limits.threads;

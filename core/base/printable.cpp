@@ -80,15 +80,16 @@ std::string printable(std::string_view text) { return escaped(text, true); }
 std::string printable_line(std::string_view text) { return escaped(text, false); }
 
 std::string short_line(std::string_view text, size_t most) {
-  if (text.size() <= most) return printable_line(text);
+  const std::string line = printable_line(text);
+  if (line.size() <= most) return line;
   const auto continues = [&](size_t at) {
-    return (static_cast<unsigned char>(text[at]) >> 6) == 2;
+    return (static_cast<unsigned char>(line[at]) >> 6) == 2;
   };
-  size_t head = most / 2, tail = text.size() - most / 2;
+  size_t head = most / 2, tail = line.size() - most / 2;
   while (head > 0 && continues(head)) --head;
-  while (tail < text.size() && continues(tail)) ++tail;
-  return fmt::format("{} ... ({} bytes) ... {}", printable_line(text.substr(0, head)), tail - head,
-                     printable_line(text.substr(tail)));
+  while (tail < line.size() && continues(tail)) ++tail;
+  return fmt::format("{} ... ({} bytes) ... {}", std::string_view(line).substr(0, head),
+                     tail - head, std::string_view(line).substr(tail));
 }
 
 }  // namespace octet

@@ -13,8 +13,8 @@ std::string printable(std::string_view text);
 // The same with line feeds as \n, for what is to stay one line.
 std::string printable_line(std::string_view text);
 
-// The same of a text of any length: of more than `most` bytes the first and the last, with how many
-// are left out between them.
+// printable_line(text), shortened to about `most` bytes: its first and its last bytes, and between
+// them the number of those left out.
 std::string short_line(std::string_view text, size_t most);
 
 }  // namespace octet

@@ -143,9 +143,10 @@ std::string find_attribute_fault(const ProgramOp& op) {
                    [&](const KindRow& candidate) { return candidate.kind == op.kind; });
   if (row == std::end(kKinds)) return "";
   for (const auto& [key, value] : op.attributes) {
-    const auto* found = std::find_if(
-        row->attributes.begin(), row->attributes.end(),
-        [&](const AttributeName& candidate) { return !key.empty() && candidate.name == key; });
+    const auto is_this = [&name = key](const AttributeName& candidate) {
+      return !name.empty() && candidate.name == name;
+    };
+    const auto* found = std::find_if(row->attributes.begin(), row->attributes.end(), is_this);
     if (found == row->attributes.end())
       return fmt::format("attribute \"{}\", which {} lacks, want {}", key, op.kind, names_of(*row));
     if (!has_type(value, found->type))

@@ -109,7 +109,7 @@ class CommandFaults(unittest.TestCase):
 
     def test_quantize(self):
         self.check(["quantize", self.path("model.pt2"), "--quantizer", "x86", "--calibration", self.path("data.pt"),
-                    "--output", "int8.pt2", "--report", "report.html"], ["int8.pt2", "report.html"])
+                    "--evaluate", self.path("data.pt"), "--output", "int8.pt2", "--report", "report.html"], ["int8.pt2", "report.html"])
 
     def test_lower(self):
         self.check(["lower", self.path("int8.pt2"), "--backend", "onednn", "--output", "model.octet"], ["model.octet"])
