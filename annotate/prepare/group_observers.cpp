@@ -47,7 +47,7 @@ class GroupObservers {
     ObserverArgs args = observer_args(spec);
     const bool is_per_channel =
         split_observer_name(args.choice.name).outer.find("per_channel") != std::string::npos;
-    if (compat_ == Compat::kTorchao && !is_per_channel) args.ch_axis = {};
+    if (compat_ == Compat::kTorchao && !is_per_channel && args.ch_axis) args.ch_axis = 0;
     return make_observer(args);
   }
 

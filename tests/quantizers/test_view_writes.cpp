@@ -156,8 +156,9 @@ TEST_CASE("writes into views reach the readers of a program that was trained",
   for (const char* quantizer : {"xnnpack", "x86"})
     for (const Case& c : cases()) {
       INFO(quantizer << ": " << c.what);
+      // A moving average follows what a write makes larger slowly, and clips it at first.
       CHECK(sqnr(with_writes(c.body, c.read), trained(with_writes(c.body, c.read), quantizer)) >
-            20);
+            15);
     }
 }
 
