@@ -86,7 +86,9 @@ octet_status guarded(const Action& action) {
     note_error(error.what());
     return OCTET_INTERNAL_ERROR;
   } catch (const std::bad_alloc&) {
-    note_error("memory: there is not enough; use a smaller model or a machine with more");
+    const char* const why =
+        "memory: there is not enough; use a smaller model or a machine with more";
+    note_error(why);
   } catch (const Error& error) {
     note_error(error.what());
   } catch (const std::exception& error) {  // of the standard library

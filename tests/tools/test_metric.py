@@ -139,7 +139,7 @@ class Metrics(CommandTest):
 
     def tune(self, *more, code=0):
         return self.octet("tune", self.path("model.pt2"), "--quantizer", "xnnpack", "--per-tensor", "--calibration", self.path("data.pt"), "--evaluate", self.path("data.pt"),
-                          "--output", self.path("t.pt2"), "--config", self.path("t.json"), "--report", self.path("r.json"), *more, code=code)[1]
+                          "--output", self.path("t.pt2"), "--save-config", self.path("t.json"), "--report", self.path("r.json"), *more, code=code)[1]
 
     def test_tune(self):
         self.prepare()

@@ -158,10 +158,10 @@ void add_session_options(CLI::App& command, SessionOptions& options) {
       "--cache", [&options](const std::string& folder) { options.cache_folder = folder; },
       "A folder where packed weights are kept for the next start (.octet on oneDNN)");
   command
-      .add_option(
-          "--memory-limit", options.memory_limit,
-          "Bytes that inputs, outputs, states and intermediates may take, or with K, M or G "
-          "behind them; what the machine has by default (.octet)")
+      .add_option("--memory-limit", options.memory_limit,
+                  "Bytes that inputs, outputs, states and intermediates may take, as 300M; by "
+                  "default what the machine has (.octet)")
+      ->option_text("BYTES")
       ->transform(CLI::AsSizeValue(false));
   command.add_option("--loop-limit", options.loop_limit,
                      "How often a loop may run its body in one run; without limit by default "

@@ -69,9 +69,9 @@ void say_when_interrupted(const std::string& text) {
 void end_without_memory() noexcept {
   remove_unfinished_files();
   is_told = true;
-  print(
-      "octet: memory: there is not enough; use smaller data, a smaller model or a machine with "
-      "more\n");
+  const char* const why =
+      "memory: there is not enough; use smaller data, a smaller model or a machine with more";
+  for (const char* part : {"octet: ", why, "\n"}) print(part);
   ::_exit(1);
 }
 

@@ -60,7 +60,8 @@ def entry(term, text):
         if found:
             rest = rest[:found.start()] + rest[found.end():]
             remarks.insert(0, said.format(*(part.replace(",", ", ") for part in found.groups())))
-    kind = {"": "", "TEXT": "", "INT": "integer", "UINT": "integer", "FLOAT": "number"}.get(rest.strip())
+    kind = {"": "", "TEXT": "", "INT": "integer", "UINT": "integer", "FLOAT": "number",
+            "BYTES": "bytes, or a number with K, M or G"}.get(rest.strip())
     if kind is None:
         raise ValueError(f"{term}: {rest.strip()!r} of the help text is not understood")
     said = ", ".join(([kind] if kind else []) + remarks)
