@@ -163,9 +163,10 @@ void add_session_options(CLI::App& command, SessionOptions& options) {
                   "default what the machine has (.octet)")
       ->option_text("BYTES")
       ->transform(CLI::AsSizeValue(false));
-  command.add_option("--loop-limit", options.loop_limit,
-                     "How often a loop may run its body in one run; without limit by default "
-                     "(.octet)");
+  command
+      .add_option("--loop-limit", options.loop_limit,
+                  "How often a loop may run its body in one run; without limit by default (.octet)")
+      ->check(CLI::NonNegativeNumber);
 }
 
 }  // namespace octet

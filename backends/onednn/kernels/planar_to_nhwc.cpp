@@ -30,16 +30,14 @@ using Bytes = uint8_t __attribute__((vector_size(16)));
   for (int64_t i = 0; i < count; i += 16) {
     const Bytes a = load(planes[0] + i), b = load(planes[1] + i), c = load(planes[2] + i);
     const Bytes two[3] = {
-        __builtin_shuffle(a, b, Bytes{0, 16, 0, 1, 17, 0, 2, 18, 0, 3, 19, 0, 4, 20, 0, 5}),
-        __builtin_shuffle(a, b, Bytes{21, 0, 6, 22, 0, 7, 23, 0, 8, 24, 0, 9, 25, 0, 10, 26}),
-        __builtin_shuffle(a, b, Bytes{0, 11, 27, 0, 12, 28, 0, 13, 29, 0, 14, 30, 0, 15, 31, 0})};
+        __builtin_shufflevector(a, b, 0, 16, 0, 1, 17, 0, 2, 18, 0, 3, 19, 0, 4, 20, 0, 5),
+        __builtin_shufflevector(a, b, 21, 0, 6, 22, 0, 7, 23, 0, 8, 24, 0, 9, 25, 0, 10, 26),
+        __builtin_shufflevector(a, b, 0, 11, 27, 0, 12, 28, 0, 13, 29, 0, 14, 30, 0, 15, 31, 0)};
     const Bytes three[3] = {
-        __builtin_shuffle(two[0], c,
-                          Bytes{0, 1, 16, 3, 4, 17, 6, 7, 18, 9, 10, 19, 12, 13, 20, 15}),
-        __builtin_shuffle(two[1], c,
-                          Bytes{0, 21, 2, 3, 22, 5, 6, 23, 8, 9, 24, 11, 12, 25, 14, 15}),
-        __builtin_shuffle(two[2], c,
-                          Bytes{26, 1, 2, 27, 4, 5, 28, 7, 8, 29, 10, 11, 30, 13, 14, 31})};
+        __builtin_shufflevector(two[0], c, 0, 1, 16, 3, 4, 17, 6, 7, 18, 9, 10, 19, 12, 13, 20, 15),
+        __builtin_shufflevector(two[1], c, 0, 21, 2, 3, 22, 5, 6, 23, 8, 9, 24, 11, 12, 25, 14, 15),
+        __builtin_shufflevector(two[2], c, 26, 1, 2, 27, 4, 5, 28, 7, 8, 29, 10, 11, 30, 13, 14,
+                                31)};
     std::memcpy(y + 3 * i, three, sizeof(three));
   }
 }
