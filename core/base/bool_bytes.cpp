@@ -1,4 +1,3 @@
-// See the header.
 #include "core/base/bool_bytes.h"
 
 #include <algorithm>

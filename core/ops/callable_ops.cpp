@@ -158,7 +158,7 @@ std::optional<std::string> refusal_of(const c10::OperatorHandle& op) {
   if (full.starts_with("aten::_test_")) why = kTest;
   if (full.starts_with("aten::_reshape_alias") || full.ends_with("_tensor_unsafe"))
     why = kUnchecked;
-  if (is_in(kPyTorchsOwn, name_space)) why = "its namespace is no part of exported programs";
+  if (is_in(kPyTorchsOwn, name_space)) why = "torch.export writes no op of its namespace";
   if (why == nullptr && !is_in(kComputing, name_space)) why = refusal_by_effect(op.schema());
   return why == nullptr ? std::nullopt : std::optional<std::string>(why);
 }

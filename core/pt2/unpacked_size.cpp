@@ -1,5 +1,5 @@
-// See the header. Finds the directory as miniz does, LibTorch's reader: by the last record in the
-// file that ends one.
+// Finds the directory as miniz, LibTorch's reader, does: by the last end-of-directory record in the
+// file.
 #include "core/pt2/unpacked_size.h"
 
 #include <algorithm>

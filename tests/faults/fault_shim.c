@@ -1,5 +1,4 @@
-/* See the header. The functions here stand before those of the C library and pass on to them by
- * other names, or to the kernel. */
+/* These functions take the place of the C library's, and call those by other names, or the kernel. */
 #define _GNU_SOURCE
 #include "tests/faults/fault_shim.h"
 

@@ -1,4 +1,3 @@
-// See the header.
 #include "tests/fuzz/json_mutator.h"
 
 #include <fstream>

@@ -1,4 +1,3 @@
-// See the header.
 #include "tests/fuzz/octet_file.h"
 
 #include <cstring>
