@@ -1,5 +1,5 @@
-// Linear in the size of the program: bodies form a tree, and each is compiled once, however many ops
-// run it.
+// Linear in the size of the program: bodies form a tree, and each is compiled once, however many
+// ops run it.
 #include "backends/runtime/memory_need.h"
 
 #include <unistd.h>

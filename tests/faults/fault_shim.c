@@ -1,4 +1,5 @@
-/* These functions take the place of the C library's, and call those by other names, or the kernel. */
+/* These functions take the place of the C library's, and call those by other names, or the
+ * kernel. */
 #define _GNU_SOURCE
 #include "tests/faults/fault_shim.h"
 
