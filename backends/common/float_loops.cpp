@@ -66,7 +66,7 @@ std::optional<FloatFunction> find_float_function(const ProgramOp& unary) {
   if (function == nullptr) return std::nullopt;
   FloatFunction found = {nullptr, function, unary.real("alpha", function->alpha),
                          unary.real("threshold", kSoftplusThreshold)};
-  const std::string_view name = fn == "pow" && found.alpha == 2 ? "square" : fn;
+  const std::string name = fn == "pow" && found.alpha == 2 ? "square" : fn;
   for (const FloatLoopRow& row : kFloatLoops)
     if (row.fn == name) found.loop = row.loop;
   return found;
