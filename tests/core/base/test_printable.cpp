@@ -18,7 +18,7 @@ TEST_CASE("text for a terminal: what it would obey is spelled", "[core][printabl
 }
 
 TEST_CASE("text for a terminal: of a long one begin and end are shown", "[core][printable]") {
-  CHECK(short_line("a\nb", 3) == "a\\nb");
+  CHECK(short_line("a\nb", 4) == "a\\nb");
   CHECK(short_line("0123456789", 4) == "01 ... (6 bytes) ... 89");
   CHECK(short_line("äöüäöü", 6) == "ä ... (8 bytes) ... ü");
 }
