@@ -57,7 +57,7 @@ double difference_on(const std::string& backend, const CoverageRow& row, Coverag
 }  // namespace
 
 TEST_CASE("every op clamps its result to the range of the quantize behind it, on every backend",
-          "[lowering][ranges]") {
+          "[lowering][ranges][tanh]") {
   RandomSteps random(20);
   for (const CoverageRow& row : coverage_rows()) {
     const double scale = result_scale(row);
@@ -78,7 +78,7 @@ TEST_CASE("every op clamps its result to the range of the quantize behind it, on
 }
 
 TEST_CASE("activations quantized at run time keep to narrow ranges on every backend",
-          "[lowering][ranges][dynamic]") {
+          "[lowering][ranges][dynamic][tanh]") {
   RandomSteps random(21);
   for (const CoverageRow& row : coverage_rows()) {
     if (!std::string(row.item).starts_with("linear") && !std::string(row.item).starts_with("conv"))
