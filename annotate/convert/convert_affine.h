@@ -12,8 +12,8 @@ namespace octet {
 //   static    torchao.{quantize,dequantize}_affine.default, scale and zero point as buffers _scaleN
 //             and _zero_pointN
 //   dynamic   torchao.choose_qparams_affine.default gives them at run time. Blocks of one element
-//             get no ops, and `input` is returned: an element with a scale of its own stays what it
-//             is, and torchao's op cannot choose such scales.
+//             get no ops, and `input` is returned: quantizing an element with its own scale
+//             changes nothing, and torchao's op cannot choose such scales.
 // Arguments are those of the observer's options, None where these say nothing. Throws
 // Error("convert", "%value", ...) when the observer saw no data, and when the blocks need sizes
 // that are known at run time only.

@@ -276,7 +276,7 @@ std::pair<at::Tensor, at::Tensor> AffineObserver::qparam_tensors(std::span<const
   const c10::ScalarType type = to_scalar_type(dtype);
   std::pair<at::Tensor, at::Tensor> result =
       qparams_of(min_.to(type).reshape(scales), max_.to(type).reshape(scales));
-  // dtypes of their own may not hold what was computed
+  // scale_dtype and zero_point_dtype may not hold the computed values
   check_qparams(as_qparams(result.first, result.second), {quant_min_, quant_max_},
                 fmt::format("the observer \"{}\"", args_.choice.name), subject);
   return result;

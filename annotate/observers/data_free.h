@@ -49,8 +49,8 @@ class FixedQParamsObserver : public Observer {
 
 class DerivedObserver : public Observer {
  public:
-  // What derive_qparams_fn gives is checked: calculate_qparams() throws Error("convert", "", ...)
-  // that names the function for what is no scale or zero point of the spec (check_qparams).
+  // calculate_qparams() checks what derive_qparams_fn returns (check_qparams) and throws
+  // Error("convert", "", ...), which names the function.
   DerivedObserver(const DerivedQuantizationSpec& spec,
                   std::vector<std::shared_ptr<Observer>> sources);
   void observe(const at::Tensor&) override {}

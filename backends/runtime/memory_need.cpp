@@ -152,8 +152,8 @@ size_t peak_bytes(const Program& program) {
   size_t bytes = saturating_add(held_bytes(program), scratch_bytes(program));
   for (int index : program.given())
     if (index >= 0) bytes = saturating_add(bytes, bytes_of(program.tensor(index)));
-  for (int index :
-       program.results())  // those of an input or constant have memory of their own, too
+  // An output that is an input or a constant is copied into separate memory.
+  for (int index : program.results())
     bytes = saturating_add(bytes, bytes_of(program.tensor(index)));
   for (int index : program.inputs)  // Session may copy them (core/base/bool_bytes.h)
     if (index >= 0 && program.tensor(index).dtype == DType::kBool)

@@ -13,9 +13,9 @@ inline constexpr size_t kNoMemory = std::numeric_limits<size_t>::max();
 
 size_t saturating_add(size_t a, size_t b);
 
-// The bytes that a compiled program of fixed sizes keeps: what flows between segments, what each
-// segment has of its own, what goes from round to round of a loop, each body once, and copies of a
-// constant beyond the first.
+// The bytes that a compiled program of fixed sizes keeps: tensors between segments, intermediates
+// within each segment, carried values of loops, each body once, and copies of a constant beyond the
+// first.
 size_t held_bytes(const Program& program);
 
 // What a session may take: `memory_limit`, or with 0 the memory of the machine.

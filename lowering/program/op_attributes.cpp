@@ -1,4 +1,4 @@
-// The table. Names that kinds share stand above it.
+// The attributes of each kind of op as a table, and the check against it.
 #include "lowering/program/op_attributes.h"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ constexpr AttributeName kPostMin = real("post_min"), kPostMax = real("post_max")
 
 struct KindRow {
   std::string_view kind;
-  std::array<AttributeName, 8> attributes;  // those behind the last have no name
+  std::array<AttributeName, 8> attributes;  // unused ones have no name
 };
 
 // clang-format off

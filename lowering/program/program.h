@@ -315,8 +315,8 @@ struct Program {
 std::string to_text(const Program& program);
 
 // Throws InternalError when indices, shapes or the order of definitions are inconsistent, a scale
-// is no positive number, or an op has an attribute that its kind lacks. depth: in how many programs
-// it stands as a body.
+// is not positive and finite, or an op has an attribute that its kind lacks. depth: how many
+// programs contain this one as a body.
 void verify(const Program& program, size_t depth = 0);
 
 }  // namespace octet
