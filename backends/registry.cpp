@@ -35,10 +35,10 @@ struct BackendRow {
 
 const BackendRow kBackends[] = {
 #ifdef OCTET_WITH_ONEDNN
-    {"onednn",    make<Backend, OneDnnBackend>,    make<BackendSupport, OneDnnSupport>   },
+    {"onednn", make<Backend, OneDnnBackend>, make<BackendSupport, OneDnnSupport>},
 #endif
 #ifdef OCTET_WITH_XNNPACK
-    {"xnnpack",   make<Backend, XNNPACKBackend>,   make<BackendSupport, XNNPACKSupport>  },
+    {"xnnpack", make<Backend, XNNPACKBackend>, make<BackendSupport, XNNPACKSupport>},
 #endif
     {"reference", make<Backend, ReferenceBackend>, make<BackendSupport, ReferenceSupport>},
 };

@@ -81,15 +81,11 @@ Program lower(const Graph& graph, const BackendSupport& support, const LowerOpti
                  {"fold_conv_bn", [&] { return fold_conv_bn(*folded); }, options.fuse},
                  {"fold_input_free", [&] { return fold_constants_and_sizes(*folded); }},
                  {"decompose", [&] { return decompose_and_fold(*folded); }},
-  });
+             });
   const SupportAtSizes at_sizes(support);
   const std::string fallback = options.fallback == Fallback::kNone ? "" : "reference";
   Program program;
-  run_passes("lower",
-             {
-                 [&] { return to_text(program);},
-                  [&] { verify(program);}
-  },
+  run_passes("lower", {[&] { return to_text(program); }, [&] { verify(program); }},
              {
                  {"import", [&] { program = import_for(support, *folded, options.fallback); }},
                  {"fuse", [&] { fuse(program); }, options.fuse},

@@ -13,8 +13,7 @@ constexpr std::array<OpForm, 7> kOpForms = {
      {"aten.linear", "input", "weight", "bias", 0, 1, ChannelPosition::kLast},
      {"aten.addmm", "mat1", "mat2", "self", 1, 0, ChannelPosition::kLast},
      {"aten.mm", "self", "mat2", "", 1, 0, ChannelPosition::kLast},
-     {"aten.layer_norm", "input", "weight", "bias", 0, -1, ChannelPosition::kLast}}
-};
+     {"aten.layer_norm", "input", "weight", "bias", 0, -1, ChannelPosition::kLast}}};
 
 }  // namespace
 

@@ -35,12 +35,10 @@ FakeQuantRun::FakeQuantRun(const ObservedGraph& observed,
     : observed_(observed),
       constant_groups_(find_constant_groups(observed.graph)),
       run_(std::move(*clone(observed.graph)), std::move(batches),
-           {
-               {std::string(kObserveTarget),
-                [this](const Node& point, const std::vector<c10::IValue>& arguments) {
-                  return std::vector<c10::IValue>{round(point, arguments.at(0).toTensor())};
-                }}
-}) {}
+           {{std::string(kObserveTarget),
+             [this](const Node& point, const std::vector<c10::IValue>& arguments) {
+               return std::vector<c10::IValue>{round(point, arguments.at(0).toTensor())};
+             }}}) {}
 
 void FakeQuantRun::settle_before(int group) {
   for (const Node* node : run_.graph().nodes()) {

@@ -12,11 +12,9 @@
 namespace octet {
 
 inline std::map<std::string, Handler> pass_through_observers() {
-  return {
-      {std::string(kObserveTarget), [](const Node&, const std::vector<c10::IValue>& arguments) {
-         return std::vector<c10::IValue>{arguments.at(0)};
-       }}
-  };
+  return {{std::string(kObserveTarget), [](const Node&, const std::vector<c10::IValue>& arguments) {
+             return std::vector<c10::IValue>{arguments.at(0)};
+           }}};
 }
 
 inline Interpreter float_interpreter(const Graph& graph, NodeHook after_node = {}) {

@@ -18,19 +18,17 @@ namespace {
 
 using LayerKind = MatrixLayer::Kind;
 
-constexpr std::array<LayerOperands, 9> kRows = {
-    {
-     {"aten.linear.default", LayerKind::kLinear, "input", "weight", "bias"},
-     {"aten.mm.default", LayerKind::kProduct, "self", "mat2", nullptr},
-     {"aten.addmm.default", LayerKind::kProduct, "mat1", "mat2", "self"},
-     {"aten.conv1d.default", LayerKind::kConvolution, "input", "weight", "bias"},
-     {"aten.conv2d.default", LayerKind::kConvolution, "input", "weight", "bias"},
-     {"aten.conv3d.default", LayerKind::kConvolution, "input", "weight", "bias"},
-     {"aten.conv1d.padding", LayerKind::kConvolution, "input", "weight", "bias"},
-     {"aten.conv2d.padding", LayerKind::kConvolution, "input", "weight", "bias"},
-     {"aten.conv3d.padding", LayerKind::kConvolution, "input", "weight", "bias"},
-     }
-};
+constexpr std::array<LayerOperands, 9> kRows = {{
+    {"aten.linear.default", LayerKind::kLinear, "input", "weight", "bias"},
+    {"aten.mm.default", LayerKind::kProduct, "self", "mat2", nullptr},
+    {"aten.addmm.default", LayerKind::kProduct, "mat1", "mat2", "self"},
+    {"aten.conv1d.default", LayerKind::kConvolution, "input", "weight", "bias"},
+    {"aten.conv2d.default", LayerKind::kConvolution, "input", "weight", "bias"},
+    {"aten.conv3d.default", LayerKind::kConvolution, "input", "weight", "bias"},
+    {"aten.conv1d.padding", LayerKind::kConvolution, "input", "weight", "bias"},
+    {"aten.conv2d.padding", LayerKind::kConvolution, "input", "weight", "bias"},
+    {"aten.conv3d.padding", LayerKind::kConvolution, "input", "weight", "bias"},
+}};
 
 // addmm with factors is beta * bias + alpha * product.
 bool has_factors(const Node& node) {

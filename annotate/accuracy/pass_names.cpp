@@ -20,14 +20,12 @@ struct PassRow {
   std::string_view name;
   double cost;  // about, for each batch, in runs of the float program: PlannedStage
 };
-constexpr std::array<PassRow, 6> kPasses = {
-    {{AccuracyPass::kEqualize, "equalize", 0.1},
-     {AccuracyPass::kSmooth, "smooth", 4},
-     {AccuracyPass::kRanges, "ranges", 600},
-     {AccuracyPass::kCorrectBias, "correct-bias", 20},
-     {AccuracyPass::kRound, "round", 110},
-     {AccuracyPass::kAdaptive, "adaptive", 600}}
-};
+constexpr std::array<PassRow, 6> kPasses = {{{AccuracyPass::kEqualize, "equalize", 0.1},
+                                             {AccuracyPass::kSmooth, "smooth", 4},
+                                             {AccuracyPass::kRanges, "ranges", 600},
+                                             {AccuracyPass::kCorrectBias, "correct-bias", 20},
+                                             {AccuracyPass::kRound, "round", 110},
+                                             {AccuracyPass::kAdaptive, "adaptive", 600}}};
 
 const PassRow& row_of(AccuracyPass pass) {
   return *std::find_if(kPasses.begin(), kPasses.end(),

@@ -61,14 +61,10 @@ SplitData split_data(const MatrixLayer& layer, const std::vector<LayerSample>& s
               samples.front().quantized_input.dim() == weight_of(layer).dim())) {
     const int64_t count = std::clamp<int64_t>(std::lround(held_out * size), 1, size - 1);
     const LayerSample& all = samples.front();
-    fit = {
-        {all.quantized_input.narrow(0, 0, size - count),
-         all.float_output.narrow(0, 0, size - count)}
-    };
-    check = {
-        {all.quantized_input.narrow(0, size - count, count),
-         all.float_output.narrow(0, size - count, count)}
-    };
+    fit = {{all.quantized_input.narrow(0, 0, size - count),
+            all.float_output.narrow(0, 0, size - count)}};
+    check = {{all.quantized_input.narrow(0, size - count, count),
+              all.float_output.narrow(0, size - count, count)}};
   }
   SplitData split{.fit = collect_statistics(layer, fit, bias, stage, peers), .check = {}};
   const bool serves_both = check.empty() && total <= 1;

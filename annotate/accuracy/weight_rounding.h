@@ -44,10 +44,7 @@ struct RoundingSetting {
 };
 
 struct RoundingOptions {
-  std::vector<RoundingSetting> settings = {
-      {0.01, 0},
-      {0.3,  0}
-  };  // at least one
+  std::vector<RoundingSetting> settings = {{0.01, 0}, {0.3, 0}};  // at least one
   // of the batches (of one batch: of its first dimension): what decides between the settings and
   // the nearest rounding; in (0, 1)
   double held_out = 0.25;

@@ -13,15 +13,13 @@
 namespace octet {
 namespace {
 
-constexpr std::array<std::pair<QScheme, std::string_view>, 5> kQSchemes = {
-    {
-     {QScheme::kPerTensorAffine, "per_tensor_affine"},
-     {QScheme::kPerTensorSymmetric, "per_tensor_symmetric"},
-     {QScheme::kPerChannelAffine, "per_channel_affine"},
-     {QScheme::kPerChannelSymmetric, "per_channel_symmetric"},
-     {QScheme::kPerChannelAffineFloatQParams, "per_channel_affine_float_qparams"},
-     }
-};
+constexpr std::array<std::pair<QScheme, std::string_view>, 5> kQSchemes = {{
+    {QScheme::kPerTensorAffine, "per_tensor_affine"},
+    {QScheme::kPerTensorSymmetric, "per_tensor_symmetric"},
+    {QScheme::kPerChannelAffine, "per_channel_affine"},
+    {QScheme::kPerChannelSymmetric, "per_channel_symmetric"},
+    {QScheme::kPerChannelAffineFloatQParams, "per_channel_affine_float_qparams"},
+}};
 
 [[noreturn]] void refuse_spec(const std::string& subject, const std::string& message) {
   throw Error("annotate", subject, message);

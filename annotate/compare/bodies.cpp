@@ -22,14 +22,12 @@ struct CallRow {
   std::string_view target;
   std::array<int, 2> bodies;  // which arguments; -1: none
 };
-constexpr std::array<CallRow, 4> kCalls = {
-    {
-     {"higher_order.cond", {1, 2}},
-     {"higher_order.while_loop", {1, -1}},
-     {"higher_order.scan", {0, -1}},
-     {"higher_order.map_impl", {0, -1}},
-     }
-};
+constexpr std::array<CallRow, 4> kCalls = {{
+    {"higher_order.cond", {1, 2}},
+    {"higher_order.while_loop", {1, -1}},
+    {"higher_order.scan", {0, -1}},
+    {"higher_order.map_impl", {0, -1}},
+}};
 
 const CallRow* find_call(const Node& node) {
   const auto found = std::find_if(kCalls.begin(), kCalls.end(),

@@ -202,13 +202,11 @@ class Builder {
     if (original != nullptr) copy_reference_until(position + 1);
     Value* subject = scaled(subject_map_.at(row.compared), row.twin.factors, Scaling::kToReference);
     graph_.add_node(kCompareTarget,
-                    {
-                        {"row",       static_cast<int64_t>(index)          },
-                        {"reference", reference_map_.at(row.twin.reference)},
-                        {"subject",   subject                              },
-                        {"isolated",  isolated                             },
-                        {"before",    before                               }
-    },
+                    {{"row", static_cast<int64_t>(index)},
+                     {"reference", reference_map_.at(row.twin.reference)},
+                     {"subject", subject},
+                     {"isolated", isolated},
+                     {"before", before}},
                     graph_.fresh_name("compare"));
     Value*& compared = reference_map_.at(row.twin.reference);
     if (options_.gradients) compared = insert_copy("aten.clone.default", compared);
@@ -262,11 +260,7 @@ class Builder {
 
   Value* insert_copy(const char* target, Value* value) {
     return graph_
-        .insert(target,
-                {
-                    {"self", value}
-    },
-                graph_.fresh_name("copy"), value->meta, nullptr)
+        .insert(target, {{"self", value}}, graph_.fresh_name("copy"), value->meta, nullptr)
         ->output();
   }
 
@@ -280,11 +274,7 @@ class Builder {
     Value* constant = graph_.add_constant(
         "octet_factors", Tensor::from<float>(DType::kFloat32, factors.shape, numbers));
     return graph_
-        .insert("aten.mul.Tensor",
-                {
-                    {"self",  value   },
-                    {"other", constant}
-    },
+        .insert("aten.mul.Tensor", {{"self", value}, {"other", constant}},
                 graph_.fresh_name("scaled"), value->meta, nullptr)
         ->output();
   }

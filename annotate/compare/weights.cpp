@@ -36,8 +36,7 @@ constexpr std::array<WeightRow, 11> kWeights = {
      {"aten.addmm", "mat1", "mat2", 1, 0},
      {"aten.mm", "self", "mat2", 1, 0},
      {"aten.matmul", "self", "other", -1, -1},
-     {"aten.embedding", "indices", "weight", 0, -1}}
-};
+     {"aten.embedding", "indices", "weight", 0, -1}}};
 
 const WeightRow* find_row(const Node& node) {
   for (const WeightRow& row : kWeights)

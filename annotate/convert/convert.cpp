@@ -130,14 +130,12 @@ class Converter {
   Value* add_per_tensor(Node& point, Value* input, const Observer& observer,
                         const QParams& qparams) {
     return add_pair(point, "per_tensor.default",
-                    {
-                        {"input",      input                                   },
-                        {"scale",      static_cast<double>(qparams.scale.at(0))},
-                        {"zero_point", qparams.zero_point.at(0)                },
-                        {"quant_min",  observer.quant_min()                    },
-                        {"quant_max",  observer.quant_max()                    },
-                        {"dtype",      observer.args().dtype                   }
-    },
+                    {{"input", input},
+                     {"scale", static_cast<double>(qparams.scale.at(0))},
+                     {"zero_point", qparams.zero_point.at(0)},
+                     {"quant_min", observer.quant_min()},
+                     {"quant_max", observer.quant_max()},
+                     {"dtype", observer.args().dtype}},
                     input, observer.args().dtype);
   }
 
@@ -149,15 +147,13 @@ class Converter {
     Value* zero_points =
         add_numbered_constant(graph_, "_zero_point_", zero_point_tensor(qparams, shape));
     return add_pair(point, "per_channel.default",
-                    {
-                        {"input",       input                },
-                        {"scales",      scales               },
-                        {"zero_points", zero_points          },
-                        {"axis",        int64_t{qparams.axis}},
-                        {"quant_min",   observer.quant_min() },
-                        {"quant_max",   observer.quant_max() },
-                        {"dtype",       observer.args().dtype}
-    },
+                    {{"input", input},
+                     {"scales", scales},
+                     {"zero_points", zero_points},
+                     {"axis", int64_t{qparams.axis}},
+                     {"quant_min", observer.quant_min()},
+                     {"quant_max", observer.quant_max()},
+                     {"dtype", observer.args().dtype}},
                     input, observer.args().dtype);
   }
 
@@ -188,42 +184,32 @@ class Converter {
     Node* choose = graph_.add_node(
         std::string(kNamespace) +
             (symmetric ? "choose_qparams_symmetric.tensor" : "choose_qparams.tensor"),
-        {
-            {"input",     input                },
-            {"quant_min", observer.quant_min() },
-            {"quant_max", observer.quant_max() },
-            {"eps",       dynamic_eps(observer)},
-            {"dtype",     dtype                }
-    },
+        {{"input", input},
+         {"quant_min", observer.quant_min()},
+         {"quant_max", observer.quant_max()},
+         {"eps", dynamic_eps(observer)},
+         {"dtype", dtype}},
         symmetric ? "choose_qparams_symmetric_tensor" : "choose_qparams_tensor", &point);
     Value* scale =
         graph_.add_result(*choose, graph_.fresh_name("getitem"), make_meta(DType::kFloat64, {1}));
     Value* zero_point =
         graph_.add_result(*choose, graph_.fresh_name("getitem"), make_meta(DType::kInt64, {1}));
     return add_pair(point, "per_tensor.tensor",
-                    {
-                        {"input",      input               },
-                        {"scale",      scale               },
-                        {"zero_point", zero_point          },
-                        {"quant_min",  observer.quant_min()},
-                        {"quant_max",  observer.quant_max()},
-                        {"dtype",      dtype               }
-    },
+                    {{"input", input},
+                     {"scale", scale},
+                     {"zero_point", zero_point},
+                     {"quant_min", observer.quant_min()},
+                     {"quant_max", observer.quant_max()},
+                     {"dtype", dtype}},
                     input, dtype);
   }
 
   Value* add_float16(Node& point, Value* input) {
-    Node* half = insert("convert_element_type.no_fuse",
-                        {
-                            {"input", input          },
-                            {"dtype", DType::kFloat16}
-    },
-                        quantized_meta(input, DType::kFloat16), point);
+    Node* half =
+        insert("convert_element_type.no_fuse", {{"input", input}, {"dtype", DType::kFloat16}},
+               quantized_meta(input, DType::kFloat16), point);
     return insert("convert_element_type.no_fuse",
-                  {
-                      {"input", half->output() },
-                      {"dtype", DType::kFloat32}
-    },
+                  {{"input", half->output()}, {"dtype", DType::kFloat32}},
                   quantized_meta(input, DType::kFloat32), point)
         ->output();
   }
@@ -258,7 +244,7 @@ void convert_graph(ObservedGraph& observed, Graph& graph, const ConvertOptions& 
           {"fold_quantize", [&] { return fold_quantized_constants(graph); }, options.fold_quantize},
           {"fold_float16", [&] { return fold_float16_constants(graph); },
            options.fold_quantize && options.compat == Compat::kNone},
-  });
+      });
   verify(graph);
   report_float_ops(graph, observed.annotations, report);
   if (!options.reference_representation) return;
@@ -266,7 +252,7 @@ void convert_graph(ObservedGraph& observed, Graph& graph, const ConvertOptions& 
              {
                  {"reference_representation",
                   [&] { return to_reference_representation(graph, options.compat, report); }},
-  });
+             });
   verify(graph);
 }
 
@@ -312,19 +298,19 @@ Graph convert_pt2e(ObservedGraph observed, const ConvertOptions& options, Report
           {"report_scale_floors", [&] { report_scale_floors(observed, options.compat, report); }},
           {"check_scale_limits", [&] { check_scale_limits(observed); }},
           {"convert_bodies", [&] { convert_bodies(observed, options, report); }},
-  });
+      });
   convert_graph(observed, graph, options, report);
   int moved = 0;
   run_passes("convert", graph,
              {
                  {"move_constants_out_of_bodies",
                   [&] { return moved = move_constants_out_of_bodies(graph); }},
-  });
+             });
   if (moved > 0 && options.fold_quantize)
     run_passes("convert", graph,
                {
                    {"remove_dead", [&] { return remove_dead(graph, DeadInputs::kRemove); }},
-    });
+               });
   verify(graph);
   return std::move(graph);
 }

@@ -79,17 +79,15 @@ class AffineEmitter {
     const ObserverArgs& args = observer_.args();
     const AffineOptions& options = observer_.options();
     Node* choose = graph_.add_node("torchao.choose_qparams_affine.default",
-                                   {
-                                       {"input",            input_                                    },
-                                       {"mapping_type",     std::string(name_of(options.mapping_type))},
-                                       {"block_size",       block_                                    },
-                                       {"target_dtype",     args.dtype                                },
-                                       {"quant_min",        or_none(args.quant_min)                   },
-                                       {"quant_max",        or_none(args.quant_max)                   },
-                                       {"eps",              or_none(args.choice.eps)                  },
-                                       {"scale_dtype",      or_none(options.scale_dtype)              },
-                                       {"zero_point_dtype", or_none(options.zero_point_dtype)         }
-    },
+                                   {{"input", input_},
+                                    {"mapping_type", std::string(name_of(options.mapping_type))},
+                                    {"block_size", block_},
+                                    {"target_dtype", args.dtype},
+                                    {"quant_min", or_none(args.quant_min)},
+                                    {"quant_max", or_none(args.quant_max)},
+                                    {"eps", or_none(args.choice.eps)},
+                                    {"scale_dtype", or_none(options.scale_dtype)},
+                                    {"zero_point_dtype", or_none(options.zero_point_dtype)}},
                                    "choose_qparams_affine", &point_);
     const DType scale_dtype = options.scale_dtype.value_or(meta_.dtype);
     const DType without_option =
@@ -121,15 +119,13 @@ class AffineEmitter {
     meta.requires_grad = false;
     TensorMeta quantized = meta;
     quantized.dtype = observer_.args().dtype;
-    std::vector<NamedArgument> arguments = {
-        {"input",        input_                             },
-        {"block_size",   block_                             },
-        {"scale",        scale                              },
-        {"zero_point",   zero_point                         },
-        {"output_dtype", observer_.args().dtype             },
-        {"quant_min",    or_none(observer_.args().quant_min)},
-        {"quant_max",    or_none(observer_.args().quant_max)}
-    };
+    std::vector<NamedArgument> arguments = {{"input", input_},
+                                            {"block_size", block_},
+                                            {"scale", scale},
+                                            {"zero_point", zero_point},
+                                            {"output_dtype", observer_.args().dtype},
+                                            {"quant_min", or_none(observer_.args().quant_min)},
+                                            {"quant_max", or_none(observer_.args().quant_max)}};
     Node* quantize = graph_.insert("torchao.quantize_affine.default", arguments, "quantize_affine",
                                    quantized, &point_);
     arguments[0].value = quantize->output();

@@ -105,12 +105,7 @@ void store_quantized(Graph& graph, const State& state) {
   for (Node* read : state.reads) {
     Value* value = buffer;
     if (outlives_a_write(graph, *read, state))
-      value = graph
-                  .insert("aten.clone.default",
-                          {
-                              {"self", buffer}
-      },
-                          "clone", buffer->meta, read)
+      value = graph.insert("aten.clone.default", {{"self", buffer}}, "clone", buffer->meta, read)
                   ->output();
     graph.replace_uses(read->output(), value);
     graph.erase(*read);

@@ -256,14 +256,12 @@ Value* insert_conversion(Graph& graph, const std::string& name, Value* input,
   }
   return graph
       .insert("quantized_decomposed." + name + ".default",
-              {
-                  {"input",      input            },
-                  {"scale",      tensor.scale     },
-                  {"zero_point", tensor.zero_point},
-                  {"quant_min",  tensor.quant_min },
-                  {"quant_max",  tensor.quant_max },
-                  {"dtype",      tensor.dtype     }
-  },
+              {{"input", input},
+               {"scale", tensor.scale},
+               {"zero_point", tensor.zero_point},
+               {"quant_min", tensor.quant_min},
+               {"quant_max", tensor.quant_max},
+               {"dtype", tensor.dtype}},
               name + "_default", std::move(meta), before)
       ->output();
 }
@@ -271,15 +269,13 @@ Value* insert_conversion(Graph& graph, const std::string& name, Value* input,
 nlohmann::ordered_json to_json(const std::vector<QuantizedIoTensor>& tensors) {
   nlohmann::ordered_json result = nlohmann::ordered_json::array();
   for (const QuantizedIoTensor& tensor : tensors)
-    result.push_back({
-        {"index",      tensor.index         },
-        {"name",       tensor.name          },
-        {"scale",      tensor.scale         },
-        {"zero_point", tensor.zero_point    },
-        {"quant_min",  tensor.quant_min     },
-        {"quant_max",  tensor.quant_max     },
-        {"dtype",      name_of(tensor.dtype)}
-    });
+    result.push_back({{"index", tensor.index},
+                      {"name", tensor.name},
+                      {"scale", tensor.scale},
+                      {"zero_point", tensor.zero_point},
+                      {"quant_min", tensor.quant_min},
+                      {"quant_max", tensor.quant_max},
+                      {"dtype", name_of(tensor.dtype)}});
   return result;
 }
 
@@ -305,10 +301,8 @@ QuantizedIo quantize_io(Graph& graph, const QuantizedIoOptions& options, Report&
 }
 
 std::string to_json_text(const QuantizedIo& io) {
-  const nlohmann::ordered_json result = {
-      {"inputs",  to_json(io.inputs) },
-      {"outputs", to_json(io.outputs)}
-  };
+  const nlohmann::ordered_json result = {{"inputs", to_json(io.inputs)},
+                                         {"outputs", to_json(io.outputs)}};
   return result.dump(1, ' ', true) + "\n";
 }
 

@@ -57,12 +57,8 @@ class Steps {
 
   Value* permute(Value* x, const Shape& dims, const char* suffix) {
     if (std::is_sorted(dims.begin(), dims.end())) return x;
-    return add("aten.permute.default",
-               {
-                   {"self", x   },
-                   {"dims", dims}
-    },
-               suffix, x->meta->dtype, permuted(x->meta->shape(), dims));
+    return add("aten.permute.default", {{"self", x}, {"dims", dims}}, suffix, x->meta->dtype,
+               permuted(x->meta->shape(), dims));
   }
 
  private:
@@ -87,11 +83,7 @@ bool rewrite_matmul(Graph& graph, Node& node, const std::unordered_set<const Val
     return false;
   Value* rows = find_transposed(*weight);
   if (rows == nullptr) rows = Steps(graph, node).permute(weight, {1, 0}, "_weight");
-  become(node, "aten.linear.default",
-         {
-             {"input",  x   },
-             {"weight", rows}
-  });
+  become(node, "aten.linear.default", {{"input", x}, {"weight", rows}});
   return true;
 }
 
@@ -150,12 +142,8 @@ Value* weight_matrix(Steps& steps, Value* weight, const Equation& equation, cons
   Value* ordered = steps.permute(weight, places(order, equation.weight), "_permuted");
   const Shape shape = {product(outs), in};
   if (ordered->meta->shape() == shape) return ordered;
-  return steps.add("aten.reshape.default",
-                   {
-                       {"self",  ordered},
-                       {"shape", shape  }
-  },
-                   "_weight", weight->meta->dtype, shape);
+  return steps.add("aten.reshape.default", {{"self", ordered}, {"shape", shape}}, "_weight",
+                   weight->meta->dtype, shape);
 }
 
 // x with its summed labels last, as one dimension.
@@ -167,11 +155,9 @@ Value* rows_of(Steps& steps, Value* x, const Equation& equation, const Shape& ou
   Shape shape = outer;
   shape.push_back(in);
   return steps.add("aten.flatten.using_ints",
-                   {
-                       {"self",      ordered                           },
-                       {"start_dim", static_cast<int64_t>(outer.size())},
-                       {"end_dim",   int64_t{-1}                       }
-  },
+                   {{"self", ordered},
+                    {"start_dim", static_cast<int64_t>(outer.size())},
+                    {"end_dim", int64_t{-1}}},
                    "_rows", x->meta->dtype, shape);
 }
 
@@ -204,9 +190,7 @@ bool rewrite_einsum(Graph& graph, Node& node, const std::unordered_set<const Val
   Steps steps(graph, node);
   Value* rows = rows_of(steps, x, *equation, outer, in);
   std::vector<NamedArgument> layer = {
-      {"input", rows},
-      {"weight", weight_matrix(steps, weight, *equation, outs, in)}
-  };
+      {"input", rows}, {"weight", weight_matrix(steps, weight, *equation, outs, in)}};
   const std::string order = kept + made;
   if (order == equation->result && outs.size() == 1) {
     become(node, "aten.linear.default", std::move(layer));
@@ -215,11 +199,7 @@ bool rewrite_einsum(Graph& graph, Node& node, const std::unordered_set<const Val
   Shape shape = outer;
   shape.push_back(product(outs));
   Value* y = steps.add("aten.linear.default", std::move(layer), "_linear", x->meta->dtype, shape);
-  std::vector<NamedArgument> parts = {
-      {"self",  y          },
-      {"dim",   int64_t{-1}},
-      {"sizes", outs       }
-  };
+  std::vector<NamedArgument> parts = {{"self", y}, {"dim", int64_t{-1}}, {"sizes", outs}};
   if (order == equation->result) {
     become(node, "aten.unflatten.int", std::move(parts));
     return true;
@@ -228,11 +208,7 @@ bool rewrite_einsum(Graph& graph, Node& node, const std::unordered_set<const Val
   shape.insert(shape.end(), outs.begin(), outs.end());
   if (outs.size() > 1)
     y = steps.add("aten.unflatten.int", std::move(parts), "_parts", x->meta->dtype, shape);
-  become(node, "aten.permute.default",
-         {
-             {"self", y},
-             {"dims", places(equation->result, order)}
-  });
+  become(node, "aten.permute.default", {{"self", y}, {"dims", places(equation->result, order)}});
   return true;
 }
 

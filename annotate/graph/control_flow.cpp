@@ -23,14 +23,12 @@ struct CallForm {
   size_t operands;      // which argument
   bool peer_quantizes;  // torchao does
 };
-constexpr std::array<CallForm, 4> kForms = {
-    {
-     {"higher_order.cond", 1, 2, 1, 3, false},
-     {"higher_order.while_loop", 0, 2, 1, 3, true},
-     {"higher_order.scan", 0, 1, 0, 3, true},
-     {"higher_order.map_impl", 0, 1, 0, 2, false},
-     }
-};
+constexpr std::array<CallForm, 4> kForms = {{
+    {"higher_order.cond", 1, 2, 1, 3, false},
+    {"higher_order.while_loop", 0, 2, 1, 3, true},
+    {"higher_order.scan", 0, 1, 0, 3, true},
+    {"higher_order.map_impl", 0, 1, 0, 2, false},
+}};
 
 const CallForm* find_form(const Node& node) {
   const auto found = std::find_if(kForms.begin(), kForms.end(), [&](const CallForm& form) {

@@ -45,10 +45,7 @@ Value* observed_value(const Node& observer_node) {
 }
 
 Node* insert_observer_node(Graph& graph, Value* input, int group, std::string name, Node* before) {
-  std::vector<NamedArgument> arguments = {
-      {"input", input         },
-      {"group", int64_t{group}}
-  };
+  std::vector<NamedArgument> arguments = {{"input", input}, {"group", int64_t{group}}};
   return graph.insert(std::string(kObserveTarget), std::move(arguments), std::move(name),
                       input->meta, before);
 }

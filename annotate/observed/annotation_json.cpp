@@ -69,13 +69,11 @@ void put_granularity(const Granularity& granularity, Json& observer) {
 }
 
 Json observer_json(const ObserverChoice& choice) {
-  Json observer = {
-      {"name",               choice.name              },
-      {"eps",                or_null(choice.eps)      },
-      {"bins",               choice.bins              },
-      {"averaging_constant", choice.averaging_constant},
-      {"reduce_range",       choice.reduce_range      }
-  };
+  Json observer = {{"name", choice.name},
+                   {"eps", or_null(choice.eps)},
+                   {"bins", choice.bins},
+                   {"averaging_constant", choice.averaging_constant},
+                   {"reduce_range", choice.reduce_range}};
   if (choice.name.find("percentile") != std::string::npos)
     observer["percentile"] = choice.percentile;
   if (!choice.affine) return observer;
@@ -107,10 +105,7 @@ class SpecFields {
   }
   void operator()(const FixedQParamsQuantizationSpec& spec) {
     json_["kind"] = "fixed";
-    json_["fixed"] = {
-        {"scale",      spec.scale     },
-        {"zero_point", spec.zero_point}
-    };
+    json_["fixed"] = {{"scale", spec.scale}, {"zero_point", spec.zero_point}};
     put_target(spec);
     json_["is_dynamic"] = spec.is_dynamic;
   }
@@ -134,9 +129,7 @@ class SpecFields {
     json_["qscheme"] = name_or_null(spec.qscheme);
   }
   Json reference(const EdgeOrNode& key) const {
-    return {
-        {std::holds_alternative<Edge>(key) ? "edge" : "node", to_text(key, prefix_)}
-    };
+    return {{std::holds_alternative<Edge>(key) ? "edge" : "node", to_text(key, prefix_)}};
   }
 
   const std::string& prefix_;
@@ -166,9 +159,7 @@ Json qparams_json(const Observer& observer) {
     json["block_size"] = qparams.block_size;
     return json;
   } catch (const Error& error) {
-    return {
-        {"error", error.what()}
-    };
+    return {{"error", error.what()}};
   }
 }
 
@@ -230,15 +221,13 @@ class Dump {
       const QuantizationAnnotation* annotation = annotations_.find(node);
       if (annotation == nullptr) continue;
       const std::vector<ModuleFrame> modules = module_stack(*node);
-      Json json = {
-          {"name",                   prefix + node->name()                     },
-          {"target",                 node->target()                            },
-          {"module",                 modules.empty() ? "" : modules.back().path},
-          {"rule",                   annotation->rule                          },
-          {"allow_implicit_sharing", annotation->allow_implicit_sharing        },
-          {"inputs",                 Json::array()                             },
-          {"output",                 nullptr                                   }
-      };
+      Json json = {{"name", prefix + node->name()},
+                   {"target", node->target()},
+                   {"module", modules.empty() ? "" : modules.back().path},
+                   {"rule", annotation->rule},
+                   {"allow_implicit_sharing", annotation->allow_implicit_sharing},
+                   {"inputs", Json::array()},
+                   {"output", nullptr}};
       for (const auto& [value, spec] : annotation->input_qspec_map) {
         const Edge edge{value, node};
         json["inputs"].push_back(add_tensor(
@@ -277,11 +266,9 @@ class Dump {
         entry.spec = is_own ? json : spec_json(end_of(spec), prefix);
       entry.has_own |= is_own;
     }
-    return {
-        {"tensor", name                                    },
-        {"spec",   std::move(json)                         },
-        {"group",  group >= 0 ? Json(group) : Json(nullptr)}
-    };
+    return {{"tensor", name},
+            {"spec", std::move(json)},
+            {"group", group >= 0 ? Json(group) : Json(nullptr)}};
   }
 
   // The spec that a shared one ends at. Circles and loose ends were refused when the groups were
@@ -306,17 +293,15 @@ class Dump {
       const Group& group = groups_[i];
       if (group.members.empty()) continue;
       const Observer* observer = observed_ == nullptr ? nullptr : observed_->observers.at(i).get();
-      list.push_back({
-          {"group",     i                                                                },
-          {"members",   group.members                                                    },
-          {"spec",      group.spec                                                       },
-          {"quant_min",
-           observer != nullptr ? Json(observer->quant_min()) : group.spec.at("quant_min")},
-          {"quant_max",
-           observer != nullptr ? Json(observer->quant_max()) : group.spec.at("quant_max")},
-          {"has_data",  observer != nullptr && observer->has_data()                      },
-          {"qparams",   observer != nullptr ? qparams_json(*observer) : Json(nullptr)    }
-      });
+      list.push_back({{"group", i},
+                      {"members", group.members},
+                      {"spec", group.spec},
+                      {"quant_min", observer != nullptr ? Json(observer->quant_min())
+                                                        : group.spec.at("quant_min")},
+                      {"quant_max", observer != nullptr ? Json(observer->quant_max())
+                                                        : group.spec.at("quant_max")},
+                      {"has_data", observer != nullptr && observer->has_data()},
+                      {"qparams", observer != nullptr ? qparams_json(*observer) : Json(nullptr)}});
     }
     return list;
   }

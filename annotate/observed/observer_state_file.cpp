@@ -62,17 +62,15 @@ std::vector<SavedGroup> parse_groups(const std::string& text, const std::string&
                               json.at("format").dump(), kStateFormat));
     for (const Json& group : json.at("groups")) {
       const auto floats = [&](const char* key) { return group.at(key).get<std::vector<float>>(); };
-      SavedGroup saved{
-          .observer = group.at("observer").get<std::string>(),
-          .dtype = group.at("dtype").get<std::string>(),
-          .sites = group.at("sites").get<Sites>(),
-          .state = {.min = floats("min"),
-                    .max = floats("max"),
-                    .histogram = floats("histogram"),
-                    .batches = group.at("batches").get<int64_t>(),
-                    .first_min = floats("first_min"),
-                    .first_max = floats("first_max")}
-      };
+      SavedGroup saved{.observer = group.at("observer").get<std::string>(),
+                       .dtype = group.at("dtype").get<std::string>(),
+                       .sites = group.at("sites").get<Sites>(),
+                       .state = {.min = floats("min"),
+                                 .max = floats("max"),
+                                 .histogram = floats("histogram"),
+                                 .batches = group.at("batches").get<int64_t>(),
+                                 .first_min = floats("first_min"),
+                                 .first_max = floats("first_max")}};
       check_numbers(saved, source);
       groups.push_back(std::move(saved));
     }

@@ -48,15 +48,15 @@ struct ProductArguments {
   std::string_view op, x, w, bias;
 };
 constexpr ProductArguments kProducts[] = {
-    {"aten.conv1d",           "input", "weight", "bias"},
-    {"aten.conv2d",           "input", "weight", "bias"},
-    {"aten.conv3d",           "input", "weight", "bias"},
-    {"aten.convolution",      "input", "weight", "bias"},
+    {"aten.conv1d", "input", "weight", "bias"},
+    {"aten.conv2d", "input", "weight", "bias"},
+    {"aten.conv3d", "input", "weight", "bias"},
+    {"aten.convolution", "input", "weight", "bias"},
     {"aten.conv_transpose1d", "input", "weight", "bias"},
     {"aten.conv_transpose2d", "input", "weight", "bias"},
     {"aten.conv_transpose3d", "input", "weight", "bias"},
-    {"aten.linear",           "input", "weight", "bias"},
-    {"aten.addmm",            "mat1",  "mat2",   "self"},
+    {"aten.linear", "input", "weight", "bias"},
+    {"aten.addmm", "mat1", "mat2", "self"},
 };
 
 // |bias| of each channel; empty when it is no float32 constant.

@@ -61,10 +61,8 @@ struct DeriveRow {
 
 // The built-in functions, then those that were registered.
 std::vector<DeriveRow>& rows() {
-  static std::vector<DeriveRow> all = {
-      {"product_of_scales", product_of_scales},
-      {"sum_of_scales",     sum_of_scales    }
-  };
+  static std::vector<DeriveRow> all = {{"product_of_scales", product_of_scales},
+                                       {"sum_of_scales", sum_of_scales}};
   return all;
 }
 

@@ -219,11 +219,7 @@ void HistogramObserver::allow_finer_scales(std::vector<float> least) {
 ObserverState HistogramObserver::state() const {
   if (!has_data_) return {};
   const float* counts = histogram_.const_data_ptr<float>();
-  return {
-      .min = {min_},
-        .max = {max_},
-        .histogram = {counts, counts + bins_}
-  };
+  return {.min = {min_}, .max = {max_}, .histogram = {counts, counts + bins_}};
 }
 
 void HistogramObserver::set_state(const ObserverState& state) {

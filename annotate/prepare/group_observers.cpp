@@ -121,9 +121,7 @@ std::vector<std::shared_ptr<Observer>> make_group_observers(const SharingGroups&
 
 void ask_for_observers(const OpaquePrepare& quantizers, const Graph& graph, SharingGroups& groups,
                        std::vector<std::shared_ptr<Observer>>& observers) {
-  std::map<int, ObserverMap> maps = {
-      {0, {}}
-  };
+  std::map<int, ObserverMap> maps = {{0, {}}};
   WantedObservers wanted;
   for (const SharingGroups::Member& member : groups.members) {
     wanted[member.key] = observers.at(static_cast<size_t>(member.group));

@@ -50,7 +50,7 @@ void transform(Graph& graph, Quantizer& quantizer, bool folds_bn, const PrepareO
           {"fold_conv_bn",
            [&] { return fold_conv_bn(graph, {.check_users = !is_torchao(options)}); }, folds_bn},
           {"transform_for_annotation", [&] { quantizer.transform_for_annotation(graph); }},
-  });
+      });
 }
 
 OpaquePrepare::Work work_with(bool folds_bn, const PrepareOptions& options) {
@@ -155,7 +155,7 @@ ObservedGraph prepare_pt2e(Graph graph, Quantizer& quantizer, Report& report,
            !is_torchao(options)},
           {"annotate", [&] { annotate_program(observed, quantizers, report, options); }},
           {"insert_observers", [&] { observe_program(observed, &quantizers, report, options); }},
-  });
+      });
   observed.islands = quantizers.take_islands();
   return observed;
 }
@@ -175,14 +175,15 @@ ObservedGraph prepare_qat_pt2e(Graph graph, Quantizer& quantizer, Report& report
                   [&] {
                     return fuse_conv_bn_qat(observed.graph, observed.annotations, report,
                                             options.compat);
-                  }, fuses_bn},
+                  },
+                  fuses_bn},
                  {"insert_observers",
                   [&] {
                     verify(observed.graph);
                     observe_graph(observed.graph, observed, &quantizers, report, options,
                                   Purpose::kTraining);
                   }},
-  });
+             });
   observed.islands = quantizers.take_islands();
   return observed;
 }
@@ -193,7 +194,7 @@ ObservedGraph insert_observers(Graph graph, Annotations annotations, Report& rep
   run_passes("prepare", observed.graph,
              {
                  {"insert_observers", [&] { observe_program(observed, nullptr, report, options); }},
-  });
+             });
   return observed;
 }
 

@@ -66,10 +66,8 @@ Value* Emitter::call(const std::string& target, std::vector<NamedArgument> argum
 
 Value* Emitter::call_int32(const std::string& op, std::vector<Argument> operands,
                            std::optional<TensorMeta> meta) {
-  std::vector<NamedArgument> arguments = {
-      {"", OperatorRef{"torch.ops." + op}},
-      {"", DType::kInt32                 }
-  };
+  std::vector<NamedArgument> arguments = {{"", OperatorRef{"torch.ops." + op}},
+                                          {"", DType::kInt32}};
   for (Argument& operand : operands) arguments.push_back({"", std::move(operand)});
   Value* result = call("higher_order.out_dtype", std::move(arguments),
                        with_dtype(std::move(meta), DType::kInt32));
@@ -78,42 +76,22 @@ Value* Emitter::call_int32(const std::string& op, std::vector<Argument> operands
 }
 
 Value* Emitter::cast(Value* value, DType dtype) {
-  return call("aten.to.dtype",
-              {
-                  {"self",  value},
-                  {"dtype", dtype}
-  },
-              with_dtype(value->meta, dtype));
+  return call("aten.to.dtype", {{"self", value}, {"dtype", dtype}}, with_dtype(value->meta, dtype));
 }
 
 Value* Emitter::clamp(Value* value, int64_t min, int64_t max) {
-  return call("aten.clamp.default",
-              {
-                  {"self", value},
-                  {"min",  min  },
-                  {"max",  max  }
-  },
-              value->meta);
+  return call("aten.clamp.default", {{"self", value}, {"min", min}, {"max", max}}, value->meta);
 }
 
 Value* Emitter::round(Value* value) {
-  return call("aten.round.default",
-              {
-                  {"self", value}
-  },
-              value->meta);
+  return call("aten.round.default", {{"self", value}}, value->meta);
 }
 
 Value* Emitter::unsqueeze_last(Value* value) {
   std::optional<TensorMeta> meta = value->meta;
   if (meta) meta->sizes.push_back({1, ""});
   if (meta) meta->strides.push_back({1, ""});
-  return call("aten.unsqueeze.default",
-              {
-                  {"self", value      },
-                  {"dim",  int64_t{-1}}
-  },
-              std::move(meta));
+  return call("aten.unsqueeze.default", {{"self", value}, {"dim", int64_t{-1}}}, std::move(meta));
 }
 
 Value* Emitter::transpose(Value* value, int64_t first, int64_t second) {
@@ -125,12 +103,7 @@ Value* Emitter::transpose(Value* value, int64_t first, int64_t second) {
     std::swap(meta->sizes.at(a), meta->sizes.at(b));
     std::swap(meta->strides.at(a), meta->strides.at(b));
   }
-  return call("aten.transpose.int",
-              {
-                  {"self", value },
-                  {"dim0", first },
-                  {"dim1", second}
-  },
+  return call("aten.transpose.int", {{"self", value}, {"dim0", first}, {"dim1", second}},
               std::move(meta));
 }
 
@@ -144,11 +117,7 @@ Value* Emitter::binary(const std::string& op, Argument left, Argument right) {
   const bool has_float =
       left.find<double>() != nullptr || right.find<double>() != nullptr || op == "div";
   if (meta && has_float && !is_floating_point(meta->dtype)) meta->dtype = DType::kFloat32;
-  return call("aten." + op + ".Tensor",
-              {
-                  {"self",  std::move(left) },
-                  {"other", std::move(right)}
-  },
+  return call("aten." + op + ".Tensor", {{"self", std::move(left)}, {"other", std::move(right)}},
               std::move(meta));
 }
 

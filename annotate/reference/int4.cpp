@@ -81,18 +81,10 @@ class GroupwiseSum {
 
   // [rows, outputs] of the products of every group, each in int32 and then scaled.
   Value* sum(Value* x, Value* w, const Argument& scales) {
-    Value* products = emit_.call("aten.bmm.default",
-                                 {
-                                     {"self", x},
-                                     {"mat2", w}
-    },
+    Value* products = emit_.call("aten.bmm.default", {{"self", x}, {"mat2", w}},
                                  make_meta(DType::kInt32, {columns_ / group_, rows_, outputs_}));
     Value* scaled = emit_.binary("mul", emit_.cast(products, DType::kFloat32), scales);
-    return emit_.call("aten.sum.dim_IntList",
-                      {
-                          {"self", scaled                 },
-                          {"dim",  std::vector<int64_t>{0}}
-    },
+    return emit_.call("aten.sum.dim_IntList", {{"self", scaled}, {"dim", std::vector<int64_t>{0}}},
                       make_meta(DType::kFloat32, {rows_, outputs_}));
   }
 
@@ -101,11 +93,7 @@ class GroupwiseSum {
 
   Value* reshape(Value* value, const std::vector<int64_t>& sizes,
                  const std::vector<int64_t>& shape) {
-    return emit_.call("aten.reshape.default",
-                      {
-                          {"self",  value},
-                          {"shape", sizes}
-    },
+    return emit_.call("aten.reshape.default", {{"self", value}, {"shape", sizes}},
                       make_meta(value->meta->dtype, shape));
   }
 

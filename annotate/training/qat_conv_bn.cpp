@@ -20,17 +20,15 @@ struct Row {
   Form form;
   InCompat in_compat;
 };
-constexpr std::array<Row, 9> kRows = {
-    {{"aten.conv1d.default", Form::kConv, InCompat::kYes},
-     {"aten.conv2d.default", Form::kConv, InCompat::kYes},
-     {"aten.conv_transpose1d", Form::kTransposed, InCompat::kYes},
-     {"aten.conv_transpose2d", Form::kTransposed, InCompat::kYes},
-     {"aten.conv1d.padding", Form::kConv, InCompat::kNo},
-     {"aten.conv2d.padding", Form::kConv, InCompat::kNo},
-     {"aten.conv3d", Form::kConv, InCompat::kNo},
-     {"aten.conv_transpose3d", Form::kTransposed, InCompat::kNo},
-     {"aten.linear", Form::kLinear, InCompat::kNo}}
-};
+constexpr std::array<Row, 9> kRows = {{{"aten.conv1d.default", Form::kConv, InCompat::kYes},
+                                       {"aten.conv2d.default", Form::kConv, InCompat::kYes},
+                                       {"aten.conv_transpose1d", Form::kTransposed, InCompat::kYes},
+                                       {"aten.conv_transpose2d", Form::kTransposed, InCompat::kYes},
+                                       {"aten.conv1d.padding", Form::kConv, InCompat::kNo},
+                                       {"aten.conv2d.padding", Form::kConv, InCompat::kNo},
+                                       {"aten.conv3d", Form::kConv, InCompat::kNo},
+                                       {"aten.conv_transpose3d", Form::kTransposed, InCompat::kNo},
+                                       {"aten.linear", Form::kLinear, InCompat::kNo}}};
 
 const Row* find_row(const Node& node, Compat compat) {
   for (const Row& row : kRows)
@@ -78,31 +76,21 @@ class Fusion {
     conv.set_argument("weight", scaled);
     move_spec(conv, weight, scaled);
     if (bias != nullptr) {
-      Value* zeros = add(
-          conv, "aten.zeros_like.default",
-          {
-              {"self",       bias,                                             ArgumentKind::kPositional},
-              {"dtype",      bias->meta ? bias->meta->dtype : DType::kFloat32, ArgumentKind::kKeyword   },
-              {"pin_memory", false,                                            ArgumentKind::kKeyword   }
-      },
-          bias);
+      Value* zeros =
+          add(conv, "aten.zeros_like.default",
+              {{"self", bias, ArgumentKind::kPositional},
+               {"dtype", bias->meta ? bias->meta->dtype : DType::kFloat32, ArgumentKind::kKeyword},
+               {"pin_memory", false, ArgumentKind::kKeyword}},
+              bias);
       conv.set_argument("bias", zeros);
       move_spec(conv, bias, zeros);
     }
     Value* output = conv.output();
     Value* result = add(bn, "aten.div.Tensor",
-                        {
-                            {"self", output},
-                            {"other", reshape(bn, scale, output_shape)}
-    },
-                        output);
+                        {{"self", output}, {"other", reshape(bn, scale, output_shape)}}, output);
     if (bias != nullptr)
       result = add(bn, "aten.add.Tensor",
-                   {
-                       {"self", result},
-                       {"other", reshape(bn, bias, output_shape)}
-      },
-                   output);
+                   {{"self", result}, {"other", reshape(bn, bias, output_shape)}}, output);
     bn.replace_input(output, result);
   }
 
@@ -128,12 +116,7 @@ class Fusion {
   }
 
   Value* multiply(Node& before, Value* value, Value* factor) {
-    return add(before, "aten.mul.Tensor",
-               {
-                   {"self",  value },
-                   {"other", factor}
-    },
-               value);
+    return add(before, "aten.mul.Tensor", {{"self", value}, {"other", factor}}, value);
   }
 
   // In front of the first op that reads the batch norm.
@@ -156,53 +139,20 @@ class Fusion {
   Value* add_scale(Node& conv, const Node& bn) {
     Value* var = bn.find_input("running_var");
     Value* gamma = bn.find_input("weight");
-    Value* sum = add(conv, "aten.add.Tensor",
-                     {
-                         {"self", var},
-                         {"other", bn.float_or("eps", 1e-5)}
-    },
-                     var);
-    if (gamma == nullptr)
-      return add(conv, "aten.rsqrt.default",
-                 {
-                     {"self", sum}
-      },
-                 var);
-    Value* deviation = add(conv, "aten.sqrt.default",
-                           {
-                               {"self", sum}
-    },
-                           var);
-    Value* scale = add(conv, "aten.div.Tensor",
-                       {
-                           {"self",  gamma    },
-                           {"other", deviation}
-    },
-                       gamma);
+    Value* sum =
+        add(conv, "aten.add.Tensor", {{"self", var}, {"other", bn.float_or("eps", 1e-5)}}, var);
+    if (gamma == nullptr) return add(conv, "aten.rsqrt.default", {{"self", sum}}, var);
+    Value* deviation = add(conv, "aten.sqrt.default", {{"self", sum}}, var);
+    Value* scale = add(conv, "aten.div.Tensor", {{"self", gamma}, {"other", deviation}}, gamma);
     if (compat_ == Compat::kTorchao) return scale;
-    Value* is_zero = add(conv, "aten.eq.Scalar",
-                         {
-                             {"self",  gamma     },
-                             {"other", int64_t{0}}
-    },
-                         gamma);
+    Value* is_zero = add(conv, "aten.eq.Scalar", {{"self", gamma}, {"other", int64_t{0}}}, gamma);
     if (is_zero->meta) is_zero->meta->dtype = DType::kBool;
     return add(conv, "aten.masked_fill.Scalar",
-               {
-                   {"self",  scale     },
-                   {"mask",  is_zero   },
-                   {"value", int64_t{1}}
-    },
-               gamma);
+               {{"self", scale}, {"mask", is_zero}, {"value", int64_t{1}}}, gamma);
   }
 
   Value* reshape(Node& before, Value* value, const std::vector<int64_t>& shape) {
-    Value* result = add(before, "aten.reshape.default",
-                        {
-                            {"self",  value},
-                            {"shape", shape}
-    },
-                        value);
+    Value* result = add(before, "aten.reshape.default", {{"self", value}, {"shape", shape}}, value);
     if (value->meta) {
       std::vector<int64_t> sizes = shape;
       std::replace(sizes.begin(), sizes.end(), int64_t{-1}, value->meta->sizes.at(0).value);

@@ -160,12 +160,9 @@ int move_scale_to_weight(Graph& graph) {
       continue;
     Value* quotient = conv.output()->users().front()->output();
     if (!quotient->has_one_user()) continue;
-    Node* divided = graph.insert("aten.div.Tensor",
-                                 {
-                                     {"self",  weight                      },
-                                     {"other", product->find_input("other")}
-    },
-                                 graph.fresh_name("divided"), weight->meta, &conv);
+    Node* divided =
+        graph.insert("aten.div.Tensor", {{"self", weight}, {"other", product->find_input("other")}},
+                     graph.fresh_name("divided"), weight->meta, &conv);
     conv.set_argument("weight", divided->output());
     graph.replace_uses(quotient, conv.output());
     erase_unread(graph, quotient);

@@ -31,11 +31,7 @@ inline int isa_limit() {
     int rank;
   };
   constexpr Limit kLimits[] = {
-      {"SSE41",       0},
-      {"AVX",         0},
-      {"AVX2",        1},
-      {"AVX2_VNNI",   2},
-      {"AVX512_CORE", 3},
+      {"SSE41", 0}, {"AVX", 0}, {"AVX2", 1}, {"AVX2_VNNI", 2}, {"AVX512_CORE", 3},
   };
   static const int limit = [&] {
     const char* text = std::getenv("ONEDNN_MAX_CPU_ISA");
@@ -84,12 +80,8 @@ inline std::string usable_isas() {
     const char* text;
   };
   std::string text;
-  for (const Name& name : {
-           Name{Isa::kAvx2,       "AVX2"       },
-           Name{Isa::kAvxVnni,    "AVX-VNNI"   },
-           Name{Isa::kAvx512,     "AVX-512"    },
-           Name{Isa::kAvx512Vnni, "AVX512-VNNI"}
-  })
+  for (const Name& name : {Name{Isa::kAvx2, "AVX2"}, Name{Isa::kAvxVnni, "AVX-VNNI"},
+                           Name{Isa::kAvx512, "AVX-512"}, Name{Isa::kAvx512Vnni, "AVX512-VNNI"}})
     if (may_use(name.isa)) text += (text.empty() ? "" : " ") + std::string(name.text);
 #if defined(__aarch64__)
   return "AArch64";

@@ -41,14 +41,14 @@ struct FloatLoopRow {
 };
 
 constexpr FloatLoopRow kFloatLoops[] = {
-    {"exp",        OCTET_FLOAT_LOOP(exponential(x))       },
-    {"tanh",       OCTET_FLOAT_LOOP(hyperbolic_tangent(x))},
-    {"erf",        OCTET_FLOAT_LOOP(error_function(x))    },
-    {"gelu",       OCTET_FLOAT_LOOP(gelu_by_erf(x))       },
-    {"gelu_tanh",  OCTET_FLOAT_LOOP(gelu_by_tanh(x))      },
-    {"square",     OCTET_FLOAT_LOOP(x* x)                 },
-    {"reciprocal", OCTET_FLOAT_LOOP(1.0f / x)             },
-    {"rsqrt",      OCTET_FLOAT_LOOP(1.0f / std::sqrt(x))  },
+    {"exp", OCTET_FLOAT_LOOP(exponential(x))},
+    {"tanh", OCTET_FLOAT_LOOP(hyperbolic_tangent(x))},
+    {"erf", OCTET_FLOAT_LOOP(error_function(x))},
+    {"gelu", OCTET_FLOAT_LOOP(gelu_by_erf(x))},
+    {"gelu_tanh", OCTET_FLOAT_LOOP(gelu_by_tanh(x))},
+    {"square", OCTET_FLOAT_LOOP(x* x)},
+    {"reciprocal", OCTET_FLOAT_LOOP(1.0f / x)},
+    {"rsqrt", OCTET_FLOAT_LOOP(1.0f / std::sqrt(x))},
 };
 #undef OCTET_FLOAT_LOOP
 

@@ -223,10 +223,10 @@ struct CellRow {
 
 template <typename Isa>
 constexpr CellRow kCellRows[] = {
-    {"lstm",      Isa::template run<Lstm,       float>, Isa::template run<Lstm,       int32_t>},
-    {"gru",       Isa::template run<Gru,        float>, Isa::template run<Gru,        int32_t>},
-    {"tanh",      Isa::template run<Tanh,       float>, Isa::template run<Tanh,       int32_t>},
-    {"relu",      Isa::template run<Relu,       float>, Isa::template run<Relu,       int32_t>},
+    {"lstm", Isa::template run<Lstm, float>, Isa::template run<Lstm, int32_t>},
+    {"gru", Isa::template run<Gru, float>, Isa::template run<Gru, int32_t>},
+    {"tanh", Isa::template run<Tanh, float>, Isa::template run<Tanh, int32_t>},
+    {"relu", Isa::template run<Relu, float>, Isa::template run<Relu, int32_t>},
     {kProjection, Isa::template run<Projection, float>, Isa::template run<Projection, int32_t>},
 };
 

@@ -98,11 +98,8 @@ Verdict RecurrentLayer::check(const Program& program, const ProgramOp& op) {
     size_t input;
     const char* name;
   };
-  for (const Row& row : {
-           Row{kWeights,           "weight"    },
-           Row{kBias,              "bias"      },
-           Row{kProjectionWeights, "projection"}
-  })
+  for (const Row& row :
+       {Row{kWeights, "weight"}, Row{kBias, "bias"}, Row{kProjectionWeights, "projection"}})
     if (op.has_input(row.input) && !program.input(op, row.input).is_constant())
       return Verdict::refuse(fmt::format("the {} is not constant", row.name));
   for (const std::vector<int>& tensors : {op.inputs, op.outputs})

@@ -41,14 +41,14 @@ inline std::optional<Resize> find_resize(std::string_view mode, size_t spatial) 
     Resize resize;
   };
   constexpr Mode kModes[] = {
-      {"nearest",       0, Resize::kNearest          },
-      {"nearest_exact", 0, Resize::kNearestExact     },
-      {"linear",        1, Resize::kLinear           },
-      {"bilinear",      2, Resize::kLinear           },
-      {"trilinear",     3, Resize::kLinear           },
-      {"bicubic",       2, Resize::kCubic            },
-      {"bilinear_aa",   2, Resize::kLinearAntialiased},
-      {"bicubic_aa",    2, Resize::kCubicAntialiased },
+      {"nearest", 0, Resize::kNearest},
+      {"nearest_exact", 0, Resize::kNearestExact},
+      {"linear", 1, Resize::kLinear},
+      {"bilinear", 2, Resize::kLinear},
+      {"trilinear", 3, Resize::kLinear},
+      {"bicubic", 2, Resize::kCubic},
+      {"bilinear_aa", 2, Resize::kLinearAntialiased},
+      {"bicubic_aa", 2, Resize::kCubicAntialiased},
   };
   for (const Mode& row : kModes)
     if (mode == row.name && (row.spatial == 0 || row.spatial == spatial)) return row.resize;

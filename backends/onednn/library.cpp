@@ -49,9 +49,7 @@ std::map<std::string, std::string> library_versions() {
                 fmt::format("the loaded library does not use OpenMP, got CPU runtime {}, want {}; "
                             "take an OpenMP build of it",
                             opened.cpu_runtime, DNNL_RUNTIME_OMP));
-  return {
-      {"onednn", fmt::format("{}.{}.{}", opened.major, opened.minor, opened.patch)}
-  };
+  return {{"onednn", fmt::format("{}.{}.{}", opened.major, opened.minor, opened.patch)}};
 }
 
 const dnnl::engine& cpu_engine() {

@@ -100,8 +100,7 @@ Warning saturation_warning(const std::set<std::string>& names) {
       "computed in floats, as this CPU has no AVX2 and sums of int8 products may not fit into 16 "
       "bits; quantize with --quantizer x86 "
       "--reduce-range",
-      {names.begin(), names.end()}
-  };
+      {names.begin(), names.end()}};
 }
 
 }  // namespace octet::onednn

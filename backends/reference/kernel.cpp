@@ -24,10 +24,8 @@ struct Slices {
 
 Slices slices_of(const ProgramTensor& info, int64_t count) {
   const bool is_sliced = info.qparams && !info.qparams->is_per_tensor();
-  return {
-      is_sliced ? split_at(info.shape, static_cast<size_t>(info.qparams->axis))
-                : DimSplit{1, 1, count}
-  };
+  return {is_sliced ? split_at(info.shape, static_cast<size_t>(info.qparams->axis))
+                    : DimSplit{1, 1, count}};
 }
 
 // Dequantizes like torch: in float for T = float.
@@ -119,9 +117,7 @@ void read_row(const Tensor& table, const ProgramTensor& info, int64_t row,
               std::span<float> values) {
   if (info.stored) return expand_row(*info.stored, row, values);
   const int64_t width = static_cast<int64_t>(values.size());
-  Slices slices{
-      {1, 1, width}
-  };
+  Slices slices{{1, 1, width}};
   if (info.qparams && info.qparams->axis == 0) slices.first = row;
   if (info.qparams && info.qparams->axis == 1) slices.split = {1, width, 1};
   read_other(table.raw() + static_cast<size_t>(row) * values.size() * size_of(info.dtype), info,

@@ -259,13 +259,8 @@ Verdict check_conv_kind(const Program& program, const ProgramOp& op, bool is_tra
     const char* key;
     int64_t least;
   };
-  for (const Limit& limit : {
-           Limit{"stride",         1},
-           Limit{"dilation",       1},
-           Limit{"padding",        0},
-           Limit{"padding_end",    0},
-           Limit{"output_padding", 0}
-  })
+  for (const Limit& limit : {Limit{"stride", 1}, Limit{"dilation", 1}, Limit{"padding", 0},
+                             Limit{"padding_end", 0}, Limit{"output_padding", 0}})
     if (Verdict verdict = check_attribute(op, limit.key, rank - 2, limit.least); !verdict)
       return verdict;
   return check_conv_shapes(program, op, is_transposed);
@@ -279,7 +274,7 @@ Verdict check_conv_transpose(const Program& program, const ProgramOp& op) {
 }
 
 constexpr KernelRow kConvKernels[] = {
-    {"conv",           conv,           check_conv          },
+    {"conv", conv, check_conv},
     {"conv_transpose", conv_transpose, check_conv_transpose},
 };
 

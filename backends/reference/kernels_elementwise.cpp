@@ -198,14 +198,14 @@ Verdict check_size(const Program& program, const ProgramOp& op) {
 }
 
 constexpr KernelRow kElementwiseKernels[] = {
-    {"clamp",                 clamp,                 check_one    },
-    {"prelu",                 prelu,                 check_prelu  },
-    {"quantize",              convert,               check_convert},
-    {"dequantize",            convert,               check_convert},
-    {"requantize",            convert,               check_convert},
-    {"cast",                  cast,                  check_one    },
-    {"copy",                  cast,                  check_one    },
-    {"size",                  give_size,             check_size   },
+    {"clamp", clamp, check_one},
+    {"prelu", prelu, check_prelu},
+    {"quantize", convert, check_convert},
+    {"dequantize", convert, check_convert},
+    {"requantize", convert, check_convert},
+    {"cast", cast, check_one},
+    {"copy", cast, check_one},
+    {"size", give_size, check_size},
     {"fake_quantize_dynamic", fake_quantize_dynamic, check_dynamic},
 };
 

@@ -365,11 +365,11 @@ Verdict check_index_put(const Program& program, const ProgramOp& op) {
 }
 
 constexpr KernelRow kIndexKernels[] = {
-    {"gather",    gather,    check_gather   },
-    {"index",     index,     check_index    },
+    {"gather", gather, check_gather},
+    {"index", index, check_index},
     {"index_put", index_put, check_index_put},
-    {"scatter",   scatter,   check_scatter  },
-    {"flip",      flip,      check_flip     },
+    {"scatter", scatter, check_scatter},
+    {"flip", flip, check_flip},
 };
 
 }  // namespace

@@ -234,8 +234,8 @@ Verdict check_cumulative(const Program& program, const ProgramOp& op) {
 }
 
 constexpr KernelRow kOrderKernels[] = {
-    {"sort",       sort,       check_sort      },
-    {"topk",       topk,       check_topk      },
+    {"sort", sort, check_sort},
+    {"topk", topk, check_topk},
     {"arg_reduce", arg_reduce, check_arg_reduce},
     {"cumulative", cumulative, check_cumulative},
 };

@@ -192,12 +192,8 @@ Verdict check_pool_attributes(const ProgramOp& op, size_t spatial) {
     const char* key;
     int64_t least;
   };
-  for (const Limit& limit : {
-           Limit{"kernel_size", 1},
-           Limit{"stride",      1},
-           Limit{"dilation",    1},
-           Limit{"padding",     0}
-  }) {
+  for (const Limit& limit :
+       {Limit{"kernel_size", 1}, Limit{"stride", 1}, Limit{"dilation", 1}, Limit{"padding", 0}}) {
     if (!op.attributes.contains(limit.key)) continue;
     const std::vector<int64_t> values = op.integers(limit.key);
     if (values.size() != spatial)

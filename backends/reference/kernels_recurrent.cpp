@@ -41,7 +41,7 @@ struct Cell {
 };
 constexpr Cell kCells[] = {
     {"lstm", lstm_unit},
-    {"gru",  gru_unit },
+    {"gru", gru_unit},
     {"tanh", tanh_unit},
     {"relu", relu_unit},
 };

@@ -72,12 +72,12 @@ struct Reduction {
   int64_t (*whole)(int64_t, int64_t);
 };
 constexpr Reduction kReductions[] = {
-    {"sum",  0,         plus,    0,         whole_plus   },
-    {"prod", 1,         times,   1,         whole_times  },
-    {"max",  -INFINITY, greater, INT64_MIN, whole_greater},
-    {"min",  INFINITY,  lesser,  INT64_MAX, whole_lesser },
-    {"any",  0,         either,  0,         whole_either },
-    {"all",  1,         both,    1,         whole_both   },
+    {"sum", 0, plus, 0, whole_plus},
+    {"prod", 1, times, 1, whole_times},
+    {"max", -INFINITY, greater, INT64_MIN, whole_greater},
+    {"min", INFINITY, lesser, INT64_MAX, whole_lesser},
+    {"any", 0, either, 0, whole_either},
+    {"all", 1, both, 1, whole_both},
 };
 
 const Reduction* find_reduction(const ProgramOp& op) {
@@ -138,7 +138,7 @@ Verdict check_reduce(const Program& program, const ProgramOp& op) {
 }
 
 constexpr KernelRow kReduceKernels[] = {
-    {"mean",   mean,   check_mean  },
+    {"mean", mean, check_mean},
     {"reduce", reduce, check_reduce},
 };
 

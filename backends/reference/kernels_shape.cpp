@@ -244,12 +244,12 @@ Verdict check_embedding(const Program& program, const ProgramOp& op) {
 }
 
 constexpr KernelRow kShapeKernels[] = {
-    {"reshape",   reshape,   check_reshape  },
-    {"permute",   permute,   check_permute  },
-    {"slice",     slice,     check_slice    },
-    {"expand",    expand,    check_expand   },
-    {"pad",       pad,       check_pad      },
-    {"cat",       cat,       check_cat      },
+    {"reshape", reshape, check_reshape},
+    {"permute", permute, check_permute},
+    {"slice", slice, check_slice},
+    {"expand", expand, check_expand},
+    {"pad", pad, check_pad},
+    {"cat", cat, check_cat},
     {"embedding", embedding, check_embedding},
 };
 

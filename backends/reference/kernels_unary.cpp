@@ -19,18 +19,18 @@ int64_t opposite(int64_t x) { return static_cast<int64_t>(0 - static_cast<uint64
 int64_t same(int64_t x) { return x; }
 
 constexpr WholeFunction kWholeFunctions[] = {
-    {"bitwise_not", [](int64_t x) { return ~x; }                             },
-    {"neg",         opposite                                                 },
-    {"abs",         [](int64_t x) { return x < 0 ? opposite(x) : x; }        },
-    {"sign",        [](int64_t x) { return int64_t{x > 0} - int64_t{x < 0}; }},
+    {"bitwise_not", [](int64_t x) { return ~x; }},
+    {"neg", opposite},
+    {"abs", [](int64_t x) { return x < 0 ? opposite(x) : x; }},
+    {"sign", [](int64_t x) { return int64_t{x > 0} - int64_t{x < 0}; }},
     {"square",
      [](int64_t x) {
        return static_cast<int64_t>(static_cast<uint64_t>(x) * static_cast<uint64_t>(x));
-     }                                                                       },
-    {"ceil",        same                                                     },
-    {"floor",       same                                                     },
-    {"round",       same                                                     },
-    {"trunc",       same                                                     },
+     }},
+    {"ceil", same},
+    {"floor", same},
+    {"round", same},
+    {"trunc", same},
 };
 
 // To bool, from any dtype.
@@ -39,10 +39,10 @@ struct Predicate {
   bool (*value)(double);
 };
 constexpr Predicate kPredicates[] = {
-    {"logical_not", [](double x) { return x == 0; }          },
-    {"isnan",       [](double x) { return std::isnan(x); }   },
-    {"isinf",       [](double x) { return std::isinf(x); }   },
-    {"isfinite",    [](double x) { return std::isfinite(x); }},
+    {"logical_not", [](double x) { return x == 0; }},
+    {"isnan", [](double x) { return std::isnan(x); }},
+    {"isinf", [](double x) { return std::isinf(x); }},
+    {"isfinite", [](double x) { return std::isfinite(x); }},
 };
 
 template <typename Row, size_t kCount>

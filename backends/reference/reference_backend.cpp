@@ -121,12 +121,11 @@ class ReferenceSegment : public CompiledSegment {
           !reference::reads_as_stored(op, i, tensor))
         *inputs[i] = constant_data(tensor);
     }
-    calls_.push_back({
-        find_kernel(op.kind)->run,
-        {program_, op, std::vector<Tensor>(inputs.size()), std::vector<Tensor>(outputs.size())},
-        {inputs.begin(), inputs.end()},
-        {outputs.begin(), outputs.end()}
-    });
+    calls_.push_back(
+        {find_kernel(op.kind)->run,
+         {program_, op, std::vector<Tensor>(inputs.size()), std::vector<Tensor>(outputs.size())},
+         {inputs.begin(), inputs.end()},
+         {outputs.begin(), outputs.end()}});
   }
 
   // Assigning to what held an equal tensor before takes nothing from the heap.

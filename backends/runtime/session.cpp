@@ -125,9 +125,7 @@ void shrink(Tensor& tensor, const std::vector<int64_t>& shape) {
 
 // What packed weights depend on besides themselves.
 std::string made_for(const Program& program) {
-  std::map<std::string, std::string> versions = {
-      {"octet", OCTET_VERSION}
-  };
+  std::map<std::string, std::string> versions = {{"octet", OCTET_VERSION}};
   for (const std::string& name : backends_of(program))
     versions.merge(make_backend(name)->versions());
   std::string text;

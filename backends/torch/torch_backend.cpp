@@ -105,11 +105,7 @@ class TorchSegment : public CompiledSegment {
   std::map<int, Tensor> constants_;
 };
 
-std::map<std::string, std::string> torch_versions() {
-  return {
-      {"torch", TORCH_VERSION}
-  };
-}
+std::map<std::string, std::string> torch_versions() { return {{"torch", TORCH_VERSION}}; }
 
 }  // namespace
 

@@ -18,13 +18,13 @@ struct UnaryRow {
 
 // Functions without parameters; leaky_relu and elu have one, silu and hardsigmoid are composed.
 constexpr UnaryRow kUnaries[] = {
-    {"sigmoid",   xnn_define_sigmoid,     "xnn_define_sigmoid"    },
-    {"hardswish", xnn_define_hardswish,   "xnn_define_hardswish"  },
-    {"neg",       xnn_define_negate,      "xnn_define_negate"     },
-    {"abs",       xnn_define_abs,         "xnn_define_abs"        },
-    {"sqrt",      xnn_define_square_root, "xnn_define_square_root"},
+    {"sigmoid", xnn_define_sigmoid, "xnn_define_sigmoid"},
+    {"hardswish", xnn_define_hardswish, "xnn_define_hardswish"},
+    {"neg", xnn_define_negate, "xnn_define_negate"},
+    {"abs", xnn_define_abs, "xnn_define_abs"},
+    {"sqrt", xnn_define_square_root, "xnn_define_square_root"},
 #ifdef OCTET_XNNPACK_HAS_TANH
-    {"tanh",      xnn_define_tanh,        "xnn_define_tanh"       },
+    {"tanh", xnn_define_tanh, "xnn_define_tanh"},
 #endif
 };
 

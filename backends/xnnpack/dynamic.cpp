@@ -182,31 +182,23 @@ Verdict check_row_product(const Program& program, const ProgramOp& op) {
 
 std::vector<OwnStep> row_quantize_steps(const Program& program, const ProgramOp& op,
                                         std::span<const Order>, Order, pthreadpool_t) {
-  return {
-      {{0}, row_quantization(program, op)}
-  };
+  return {{{0}, row_quantization(program, op)}};
 }
 
 std::vector<OwnStep> pixel_quantize_steps(const Program& program, const ProgramOp& op,
                                           std::span<const Order>, Order, pthreadpool_t) {
-  return {
-      {{0}, RowQuantization{dynamic_mapping(op), *find_pixel_blocks(program, op)}}
-  };
+  return {{{0}, RowQuantization{dynamic_mapping(op), *find_pixel_blocks(program, op)}}};
 }
 
 std::vector<OwnStep> fake_quantize_steps(const Program& program, const ProgramOp& op,
                                          std::span<const Order>, Order, pthreadpool_t) {
-  return {
-      {{0}, RowFakeQuantization{row_quantization(program, op)}}
-  };
+  return {{{0}, RowFakeQuantization{row_quantization(program, op)}}};
 }
 
 std::vector<OwnStep> row_linear_steps(const Program& program, const ProgramOp& op,
                                       std::span<const Order>, Order, pthreadpool_t pool) {
   const ProgramTensor& x = program.input(op, 0);
-  return {
-      {{0}, RowProduct(row_product_terms(program, op), x.numel() / x.shape.back(), pool)}
-  };
+  return {{{0}, RowProduct(row_product_terms(program, op), x.numel() / x.shape.back(), pool)}};
 }
 
 }  // namespace octet::xnnpack

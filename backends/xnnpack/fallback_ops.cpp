@@ -300,9 +300,7 @@ std::vector<OwnStep> softmax_steps(const Program& program, const ProgramOp& op,
   softmax.size = in.shape[dim];
   softmax.from_step = from_strides[dim];
   softmax.to_step = to_strides[dim];
-  return {
-      {{0}, softmax}
-  };
+  return {{{0}, softmax}};
 }
 
 struct OwnRow {
@@ -324,36 +322,36 @@ constexpr OwnOrders kAgree = {{}, {}, true};
 
 // Of several rows of a kind the first that takes the op counts; the last says why none does.
 constexpr OwnRow kOwnRows[] = {
-    {"permute",               check_own_permute,        copied<permute_copies>,    kAny         },
-    {"slice",                 check_own_slice,          copied<slice_copies>,      kAny         },
-    {"expand",                check_own_expand,         copied<expand_copies>,     kAny         },
-    {"cat",                   check_own_cat,            copied<cat_copies>,        kAny         },
-    {"unary",                 check_own_unary,          copied<unary_copies>,      kAny         },
-    {"unary",                 check_float_map,          float_map_steps,           kAgree       },
-    {"requantize",            check_own_requantize,     copied<requantize_copies>, kAny         },
-    {"upsample",              check_own_upsample,       copied<upsample_copies>,   kAny         },
-    {"upsample",              check_resize_by_channels, resize_steps,              kChannelsLast},
-    {"upsample",              check_resize,             resize_steps,              kAgree       },
-    {"softmax",               check_own_softmax,        softmax_steps,             kAny         },
-    {"softmax",               check_float_softmax,      float_softmax_steps,       kAgree       },
-    {"layer_norm",            check_layer_norm,         layer_norm_steps,          kPlain       },
-    {"rms_norm",              check_layer_norm,         layer_norm_steps,          kPlain       },
-    {"group_norm",            check_group_norm,         group_norm_steps,          kPlain       },
-    {"batch_norm",            check_batch_norm,         batch_norm_steps,          kAgree       },
-    {"mean",                  check_reduction,          reduction_steps,           kPlain       },
-    {"reduce",                check_reduction,          reduction_steps,           kPlain       },
-    {"rotary",                check_rotary,             rotary_steps,              kPlain       },
-    {"matmul",                check_matmul,             matmul_steps,              kPlain       },
-    {"recurrent",             check_own_recurrent,      recurrent_steps,           kPlain       },
-    {"fake_quantize_dynamic", check_row_quantize,       row_quantize_steps,        kMakesBytes  },
-    {"fake_quantize_dynamic", check_pixel_quantize,     pixel_quantize_steps,      kMakesPixels },
-    {"fake_quantize_dynamic", check_whole_quantize,     fake_quantize_steps,       kAgree       },
-    {"fake_quantize_dynamic", check_fake_quantize,      fake_quantize_steps,       kPlain       },
-    {"linear",                check_row_product,        row_linear_steps,          kReadsBytes  },
-    {"linear",                check_byte_linear,        byte_linear_steps,         kPlain       },
-    {"conv",                  check_row_product,        pixel_conv_steps,          kReadsPixels },
-    {"conv",                  check_byte_conv_3d,       byte_conv_steps,           kPlain       },
-    {"conv",                  check_byte_conv,          byte_conv_steps,           kChannelsLast},
+    {"permute", check_own_permute, copied<permute_copies>, kAny},
+    {"slice", check_own_slice, copied<slice_copies>, kAny},
+    {"expand", check_own_expand, copied<expand_copies>, kAny},
+    {"cat", check_own_cat, copied<cat_copies>, kAny},
+    {"unary", check_own_unary, copied<unary_copies>, kAny},
+    {"unary", check_float_map, float_map_steps, kAgree},
+    {"requantize", check_own_requantize, copied<requantize_copies>, kAny},
+    {"upsample", check_own_upsample, copied<upsample_copies>, kAny},
+    {"upsample", check_resize_by_channels, resize_steps, kChannelsLast},
+    {"upsample", check_resize, resize_steps, kAgree},
+    {"softmax", check_own_softmax, softmax_steps, kAny},
+    {"softmax", check_float_softmax, float_softmax_steps, kAgree},
+    {"layer_norm", check_layer_norm, layer_norm_steps, kPlain},
+    {"rms_norm", check_layer_norm, layer_norm_steps, kPlain},
+    {"group_norm", check_group_norm, group_norm_steps, kPlain},
+    {"batch_norm", check_batch_norm, batch_norm_steps, kAgree},
+    {"mean", check_reduction, reduction_steps, kPlain},
+    {"reduce", check_reduction, reduction_steps, kPlain},
+    {"rotary", check_rotary, rotary_steps, kPlain},
+    {"matmul", check_matmul, matmul_steps, kPlain},
+    {"recurrent", check_own_recurrent, recurrent_steps, kPlain},
+    {"fake_quantize_dynamic", check_row_quantize, row_quantize_steps, kMakesBytes},
+    {"fake_quantize_dynamic", check_pixel_quantize, pixel_quantize_steps, kMakesPixels},
+    {"fake_quantize_dynamic", check_whole_quantize, fake_quantize_steps, kAgree},
+    {"fake_quantize_dynamic", check_fake_quantize, fake_quantize_steps, kPlain},
+    {"linear", check_row_product, row_linear_steps, kReadsBytes},
+    {"linear", check_byte_linear, byte_linear_steps, kPlain},
+    {"conv", check_row_product, pixel_conv_steps, kReadsPixels},
+    {"conv", check_byte_conv_3d, byte_conv_steps, kPlain},
+    {"conv", check_byte_conv, byte_conv_steps, kChannelsLast},
 };
 
 struct Found {

@@ -84,9 +84,7 @@ std::map<std::string, std::string> library_versions() {
   const void* const function = reinterpret_cast<const void*>(&xnn_initialize);
 #endif
   const std::string file = std::filesystem::path(file_of(function)).filename().string();
-  return {
-      {"xnnpack", fmt::format("{} ({})", file, OCTET_XNNPACK_GENERATION)}
-  };
+  return {{"xnnpack", fmt::format("{} ({})", file, OCTET_XNNPACK_GENERATION)}};
 }
 
 }  // namespace octet::xnnpack

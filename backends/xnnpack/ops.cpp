@@ -20,9 +20,7 @@ std::vector<Forms> linear_forms(const Program&, const ProgramOp&) { return {kAll
 // Without keepdim the result has rank 2, and [N, 1, 1, C] is its rows.
 std::vector<Forms> mean_forms(const Program& program, const ProgramOp& op) {
   const bool keeps = program.output(op).shape.size() == program.input(op, 0).shape.size();
-  return {
-      {Form::kChannelsLast, keeps ? Form::kChannelsLast : Form::kRows}
-  };
+  return {{Form::kChannelsLast, keeps ? Form::kChannelsLast : Form::kRows}};
 }
 
 std::vector<Forms> unary_forms(const Program& program, const ProgramOp& op) {
@@ -88,27 +86,27 @@ Verdict check_permute(const Program& program, const ProgramOp& op) {
 
 const OpRow kOps[] = {
     // kind               refuses                  works in           is written by
-    {"conv",              check_conv,              spatial_forms, emit_conv             },
-    {"conv_transpose",    check_conv_transpose,    spatial_forms, emit_conv_transpose   },
-    {"linear",            check_linear,            linear_forms,  emit_linear           },
-    {"add",               check_binary,            binary_forms,  emit_binary           },
-    {"sub",               check_binary,            binary_forms,  emit_binary           },
-    {"mul",               check_binary,            binary_forms,  emit_binary           },
-    {"div",               check_div,               binary_forms,  emit_binary           },
-    {"max_pool",          check_max_pool,          spatial_forms, emit_max_pool         },
-    {"avg_pool",          check_avg_pool,          spatial_forms, emit_avg_pool         },
+    {"conv", check_conv, spatial_forms, emit_conv},
+    {"conv_transpose", check_conv_transpose, spatial_forms, emit_conv_transpose},
+    {"linear", check_linear, linear_forms, emit_linear},
+    {"add", check_binary, binary_forms, emit_binary},
+    {"sub", check_binary, binary_forms, emit_binary},
+    {"mul", check_binary, binary_forms, emit_binary},
+    {"div", check_div, binary_forms, emit_binary},
+    {"max_pool", check_max_pool, spatial_forms, emit_max_pool},
+    {"avg_pool", check_avg_pool, spatial_forms, emit_avg_pool},
     {"adaptive_avg_pool", check_adaptive_avg_pool, spatial_forms, emit_adaptive_avg_pool},
-    {"mean",              check_mean,              mean_forms,    emit_mean             },
-    {"clamp",             check_same_qparams,      unary_forms,   emit_clamp            },
-    {"unary",             check_unary,             unary_forms,   emit_unary            },
-    {"quantize",          check_conversion,        unary_forms,   emit_conversion       },
-    {"dequantize",        check_conversion,        unary_forms,   emit_conversion       },
-    {"requantize",        check_conversion,        unary_forms,   emit_conversion       },
-    {"reshape",           check_same_qparams,      reshape_forms, emit_reshape          },
-    {"copy",              check_same_qparams,      unary_forms,   emit_reshape          },
-    {"permute",           check_permute,           permute_forms, emit_reshape          },
-    {"pad",               check_pad,               pad_forms,     emit_pad              },
-    {"upsample",          check_upsample,          spatial_forms, emit_upsample         },
+    {"mean", check_mean, mean_forms, emit_mean},
+    {"clamp", check_same_qparams, unary_forms, emit_clamp},
+    {"unary", check_unary, unary_forms, emit_unary},
+    {"quantize", check_conversion, unary_forms, emit_conversion},
+    {"dequantize", check_conversion, unary_forms, emit_conversion},
+    {"requantize", check_conversion, unary_forms, emit_conversion},
+    {"reshape", check_same_qparams, reshape_forms, emit_reshape},
+    {"copy", check_same_qparams, unary_forms, emit_reshape},
+    {"permute", check_permute, permute_forms, emit_reshape},
+    {"pad", check_pad, pad_forms, emit_pad},
+    {"upsample", check_upsample, spatial_forms, emit_upsample},
 };
 
 }  // namespace

@@ -139,8 +139,7 @@ std::vector<OwnStep> byte_linear_steps(const Program& program, const ProgramOp& 
   return {
       {{0},
        ByteLinear({x.numel() / x.shape.back(), signed_zero_point(x),
-                   constant_data(program.input(op, 1)).contiguous(), byte_scales(program, op)})}
-  };
+                   constant_data(program.input(op, 1)).contiguous(), byte_scales(program, op)})}};
 }
 
 Verdict check_byte_conv(const Program& program, const ProgramOp& op) {
@@ -181,9 +180,7 @@ std::vector<OwnStep> byte_conv_steps(const Program& program, const ProgramOp& op
   terms.weights = constant_data(program.input(op, 1));
   terms.scales = byte_scales(program, op);
   terms.x_zero = signed_zero_point(program.input(op, 0));
-  return {
-      {{0}, ByteConv(terms, pool)}
-  };
+  return {{{0}, ByteConv(terms, pool)}};
 }
 
 std::vector<OwnStep> pixel_conv_steps(const Program& program, const ProgramOp& op,
@@ -192,9 +189,7 @@ std::vector<OwnStep> pixel_conv_steps(const Program& program, const ProgramOp& o
   ByteConvTerms terms = conv_sizes(program, op);
   terms.weights = product.weights.values;
   terms.scales = {product.weights.scale, product.bias, product.low, product.high, {}};
-  return {
-      {{0}, ByteConv(terms, pool)}
-  };
+  return {{{0}, ByteConv(terms, pool)}};
 }
 
 }  // namespace octet::xnnpack

@@ -47,9 +47,7 @@ Verdict check_float_map(const Program& program, const ProgramOp& op) {
 
 std::vector<OwnStep> float_map_steps(const Program& program, const ProgramOp& op,
                                      std::span<const Order>, Order, pthreadpool_t) {
-  return {
-      {{0}, FloatMap{program.output(op).numel(), *find_float_function(op)}}
-  };
+  return {{{0}, FloatMap{program.output(op).numel(), *find_float_function(op)}}};
 }
 
 // ---- softmax
@@ -79,9 +77,7 @@ std::vector<OwnStep> float_softmax_steps(const Program& program, const ProgramOp
     (d == dim ? softmax.size : is_behind ? softmax.inner : softmax.outer) *= shape[d];
     is_behind |= d == dim;
   }
-  return {
-      {{0}, softmax}
-  };
+  return {{{0}, softmax}};
 }
 
 // ---- rotary embeddings
@@ -112,9 +108,7 @@ std::vector<OwnStep> rotary_steps(const Program& program, const ProgramOp& op,
   int64_t step = rotary.width;
   for (size_t d = factors.size() - 1; d-- > 0; step *= factors[d])
     if (factors[d] != 1) rotary.strides[x.size() - factors.size() + d] = step;
-  return {
-      {{0, 1, 2}, rotary}
-  };
+  return {{{0, 1, 2}, rotary}};
 }
 
 // ---- other sizes of images
@@ -173,9 +167,7 @@ std::vector<OwnStep> resize_steps(const Program& program, const ProgramOp& op,
     }
     for (const SampleTap& tap : taps) axis.taps.push_back({tap.at, static_cast<float>(tap.weight)});
   }
-  return {
-      {{0}, std::move(resize)}
-  };
+  return {{{0}, std::move(resize)}};
 }
 
 // ---- products of two activations
@@ -258,18 +250,14 @@ std::vector<OwnStep> matmul_steps(const Program& program, const ProgramOp& op,
   const OutputRange range = post_range_of(op);
   MatrixBatch batch = matrices_of(a.shape, b.shape, y.shape);
   if (has_floats(a)) {
-    return {
-        {{0, 1}, FloatProduct{std::move(batch), range.min, range.max}}
-    };
+    return {{{0, 1}, FloatProduct{std::move(batch), range.min, range.max}}};
   }
   const double step = has_floats(y) ? 1 : double{y.qparams->scale[0]};
   ByteProduct product(std::move(batch), signed_zero_point(a), signed_zero_point(b),
                       static_cast<float>(double{a.qparams->scale[0]} * b.qparams->scale[0] / step),
                       static_cast<float>(range.min / step), static_cast<float>(range.max / step));
   if (!has_floats(y)) product.y_zero = signed_zero_point(y);
-  return {
-      {{0, 1}, std::move(product)}
-  };
+  return {{{0, 1}, std::move(product)}};
 }
 
 }  // namespace octet::xnnpack

@@ -59,9 +59,7 @@ std::vector<OwnStep> layer_norm_steps(const Program& program, const ProgramOp& o
   norm.to = byte_scale_of(program.output(op));
   norm.weight = parameter_of(program, op, 1, norm.width, 1);
   norm.bias = parameter_of(program, op, 2, norm.width, 0);
-  return {
-      {{0}, norm}
-  };
+  return {{{0}, norm}};
 }
 
 Verdict check_group_norm(const Program& program, const ProgramOp& op) {
@@ -86,9 +84,7 @@ std::vector<OwnStep> group_norm_steps(const Program& program, const ProgramOp& o
   norm.to = byte_scale_of(program.output(op));
   norm.weight = parameter_of(program, op, 1, x.shape[1], 1);
   norm.bias = parameter_of(program, op, 2, x.shape[1], 0);
-  return {
-      {{0}, norm}
-  };
+  return {{{0}, norm}};
 }
 
 Verdict check_batch_norm(const Program& program, const ProgramOp& op) {
@@ -124,9 +120,7 @@ std::vector<OwnStep> batch_norm_steps(const Program& program, const ProgramOp& o
     affine.shift.push_back(
         static_cast<float>(double{bias[c]} - (double{mean[c]} + zero * step) * factor));
   }
-  return {
-      {{0}, std::move(affine)}
-  };
+  return {{{0}, std::move(affine)}};
 }
 
 }  // namespace octet::xnnpack

@@ -11,9 +11,7 @@ std::vector<OwnStep> recurrent_steps(const Program& program, const ProgramOp& op
                                      std::span<const Order>, Order, pthreadpool_t) {
   std::vector<size_t> inputs = {0, 3};
   if (op.outputs.size() > 1) inputs.push_back(4);  // lstm's cell state
-  return {
-      {std::move(inputs), Recurrent(program, op)}
-  };
+  return {{std::move(inputs), Recurrent(program, op)}};
 }
 
 }  // namespace octet::xnnpack

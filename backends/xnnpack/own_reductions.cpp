@@ -75,9 +75,7 @@ std::vector<OwnStep> reduction_steps(const Program& program, const ProgramOp& op
   const float step = reduction.to ? reduction.to->scale : 1.0f;
   reduction.low = range.min / step;
   reduction.high = range.max / step;
-  return {
-      {{0}, reduction}
-  };
+  return {{{0}, reduction}};
 }
 
 }  // namespace octet::xnnpack

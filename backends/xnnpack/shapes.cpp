@@ -31,14 +31,8 @@ Verdict check_per_dimension(const ProgramOp& op, size_t spatial) {
     const char* key;
     int64_t least;
   };
-  constexpr Row kRows[] = {
-      {"kernel_size",    1},
-      {"stride",         1},
-      {"dilation",       1},
-      {"padding",        0},
-      {"padding_end",    0},
-      {"output_padding", 0}
-  };
+  constexpr Row kRows[] = {{"kernel_size", 1}, {"stride", 1},      {"dilation", 1},
+                           {"padding", 0},     {"padding_end", 0}, {"output_padding", 0}};
   for (const Row& row : kRows) {
     const Shape values = op.integers(row.key);
     if (values.size() > 1 && values.size() != spatial)
@@ -207,21 +201,14 @@ struct ShapeRow {
 };
 
 constexpr ShapeRow kShapes[] = {
-    {"conv",              check_convolution_shape},
-    {"conv_transpose",    check_convolution_shape},
-    {"linear",            check_linear_shape     },
-    {"add",               check_binary_shape     },
-    {"sub",               check_binary_shape     },
-    {"mul",               check_binary_shape     },
-    {"div",               check_binary_shape     },
-    {"max_pool",          check_pool_shape       },
-    {"avg_pool",          check_pool_shape       },
-    {"adaptive_avg_pool", check_average_shape    },
-    {"mean",              check_average_shape    },
-    {"reshape",           check_reshape_shape    },
-    {"permute",           check_permute_shape    },
-    {"pad",               check_pad_shape        },
-    {"upsample",          check_upsample_shape   },
+    {"conv", check_convolution_shape},  {"conv_transpose", check_convolution_shape},
+    {"linear", check_linear_shape},     {"add", check_binary_shape},
+    {"sub", check_binary_shape},        {"mul", check_binary_shape},
+    {"div", check_binary_shape},        {"max_pool", check_pool_shape},
+    {"avg_pool", check_pool_shape},     {"adaptive_avg_pool", check_average_shape},
+    {"mean", check_average_shape},      {"reshape", check_reshape_shape},
+    {"permute", check_permute_shape},   {"pad", check_pad_shape},
+    {"upsample", check_upsample_shape},
 };
 
 }  // namespace

@@ -18,31 +18,29 @@ struct Row {
   Class kind;
 };
 
-constexpr std::array<Row, 21> kRows = {
-    {
-     {DType::kUInt8, 1, "uint8", "u8", Class::kInteger},
-     {DType::kInt8, 1, "int8", "i8", Class::kInteger},
-     {DType::kUInt16, 2, "uint16", "u16", Class::kInteger},
-     {DType::kInt16, 2, "int16", "i16", Class::kInteger},
-     {DType::kUInt32, 4, "uint32", "u32", Class::kInteger},
-     {DType::kInt32, 4, "int32", "i32", Class::kInteger},
-     {DType::kUInt64, 8, "uint64", "u64", Class::kInteger},
-     {DType::kInt64, 8, "int64", "i64", Class::kInteger},
-     {DType::kFloat16, 2, "float16", "f16", Class::kFloat},
-     {DType::kBFloat16, 2, "bfloat16", "bf16", Class::kFloat},
-     {DType::kFloat32, 4, "float32", "f32", Class::kFloat},
-     {DType::kFloat64, 8, "float64", "f64", Class::kFloat},
-     {DType::kComplex32, 4, "complex32", "c32", Class::kOther},
-     {DType::kComplex64, 8, "complex64", "c64", Class::kOther},
-     {DType::kComplex128, 16, "complex128", "c128", Class::kOther},
-     {DType::kBool, 1, "bool", "b8", Class::kOther},
-     {DType::kFloat8E4M3FN, 1, "float8_e4m3fn", "f8e4m3fn", Class::kFloat},
-     {DType::kFloat8E5M2, 1, "float8_e5m2", "f8e5m2", Class::kFloat},
-     {DType::kFloat8E4M3FNUZ, 1, "float8_e4m3fnuz", "f8e4m3fnuz", Class::kFloat},
-     {DType::kFloat8E5M2FNUZ, 1, "float8_e5m2fnuz", "f8e5m2fnuz", Class::kFloat},
-     {DType::kFloat8E8M0FNU, 1, "float8_e8m0fnu", "f8e8m0fnu", Class::kFloat},
-     }
-};
+constexpr std::array<Row, 21> kRows = {{
+    {DType::kUInt8, 1, "uint8", "u8", Class::kInteger},
+    {DType::kInt8, 1, "int8", "i8", Class::kInteger},
+    {DType::kUInt16, 2, "uint16", "u16", Class::kInteger},
+    {DType::kInt16, 2, "int16", "i16", Class::kInteger},
+    {DType::kUInt32, 4, "uint32", "u32", Class::kInteger},
+    {DType::kInt32, 4, "int32", "i32", Class::kInteger},
+    {DType::kUInt64, 8, "uint64", "u64", Class::kInteger},
+    {DType::kInt64, 8, "int64", "i64", Class::kInteger},
+    {DType::kFloat16, 2, "float16", "f16", Class::kFloat},
+    {DType::kBFloat16, 2, "bfloat16", "bf16", Class::kFloat},
+    {DType::kFloat32, 4, "float32", "f32", Class::kFloat},
+    {DType::kFloat64, 8, "float64", "f64", Class::kFloat},
+    {DType::kComplex32, 4, "complex32", "c32", Class::kOther},
+    {DType::kComplex64, 8, "complex64", "c64", Class::kOther},
+    {DType::kComplex128, 16, "complex128", "c128", Class::kOther},
+    {DType::kBool, 1, "bool", "b8", Class::kOther},
+    {DType::kFloat8E4M3FN, 1, "float8_e4m3fn", "f8e4m3fn", Class::kFloat},
+    {DType::kFloat8E5M2, 1, "float8_e5m2", "f8e5m2", Class::kFloat},
+    {DType::kFloat8E4M3FNUZ, 1, "float8_e4m3fnuz", "f8e4m3fnuz", Class::kFloat},
+    {DType::kFloat8E5M2FNUZ, 1, "float8_e5m2fnuz", "f8e5m2fnuz", Class::kFloat},
+    {DType::kFloat8E8M0FNU, 1, "float8_e8m0fnu", "f8e8m0fnu", Class::kFloat},
+}};
 
 const Row& row(DType dtype) { return kRows.at(static_cast<size_t>(dtype)); }
 

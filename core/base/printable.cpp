@@ -40,12 +40,8 @@ bool is_hidden(uint32_t code) {
     uint32_t first, last;
   };
   constexpr Range kHidden[] = {
-      {0x7f,   0x9f  },
-      {0x61c,  0x61c },
-      {0x200b, 0x200f},
-      {0x2028, 0x202e},
-      {0x2060, 0x2069},
-      {0xfeff, 0xfeff},
+      {0x7f, 0x9f},     {0x61c, 0x61c},   {0x200b, 0x200f},
+      {0x2028, 0x202e}, {0x2060, 0x2069}, {0xfeff, 0xfeff},
   };
   for (const Range& range : kHidden)
     if (code >= range.first && code <= range.last) return true;

@@ -17,31 +17,29 @@ struct TypeRow {
   c10::ScalarType type;
 };
 
-constexpr std::array<TypeRow, 21> kTypes = {
-    {
-     {DType::kUInt8, c10::ScalarType::Byte},
-     {DType::kInt8, c10::ScalarType::Char},
-     {DType::kUInt16, c10::ScalarType::UInt16},
-     {DType::kInt16, c10::ScalarType::Short},
-     {DType::kUInt32, c10::ScalarType::UInt32},
-     {DType::kInt32, c10::ScalarType::Int},
-     {DType::kUInt64, c10::ScalarType::UInt64},
-     {DType::kInt64, c10::ScalarType::Long},
-     {DType::kFloat16, c10::ScalarType::Half},
-     {DType::kBFloat16, c10::ScalarType::BFloat16},
-     {DType::kFloat32, c10::ScalarType::Float},
-     {DType::kFloat64, c10::ScalarType::Double},
-     {DType::kComplex32, c10::ScalarType::ComplexHalf},
-     {DType::kComplex64, c10::ScalarType::ComplexFloat},
-     {DType::kComplex128, c10::ScalarType::ComplexDouble},
-     {DType::kBool, c10::ScalarType::Bool},
-     {DType::kFloat8E4M3FN, c10::ScalarType::Float8_e4m3fn},
-     {DType::kFloat8E5M2, c10::ScalarType::Float8_e5m2},
-     {DType::kFloat8E4M3FNUZ, c10::ScalarType::Float8_e4m3fnuz},
-     {DType::kFloat8E5M2FNUZ, c10::ScalarType::Float8_e5m2fnuz},
-     {DType::kFloat8E8M0FNU, c10::ScalarType::Float8_e8m0fnu},
-     }
-};
+constexpr std::array<TypeRow, 21> kTypes = {{
+    {DType::kUInt8, c10::ScalarType::Byte},
+    {DType::kInt8, c10::ScalarType::Char},
+    {DType::kUInt16, c10::ScalarType::UInt16},
+    {DType::kInt16, c10::ScalarType::Short},
+    {DType::kUInt32, c10::ScalarType::UInt32},
+    {DType::kInt32, c10::ScalarType::Int},
+    {DType::kUInt64, c10::ScalarType::UInt64},
+    {DType::kInt64, c10::ScalarType::Long},
+    {DType::kFloat16, c10::ScalarType::Half},
+    {DType::kBFloat16, c10::ScalarType::BFloat16},
+    {DType::kFloat32, c10::ScalarType::Float},
+    {DType::kFloat64, c10::ScalarType::Double},
+    {DType::kComplex32, c10::ScalarType::ComplexHalf},
+    {DType::kComplex64, c10::ScalarType::ComplexFloat},
+    {DType::kComplex128, c10::ScalarType::ComplexDouble},
+    {DType::kBool, c10::ScalarType::Bool},
+    {DType::kFloat8E4M3FN, c10::ScalarType::Float8_e4m3fn},
+    {DType::kFloat8E5M2, c10::ScalarType::Float8_e5m2},
+    {DType::kFloat8E4M3FNUZ, c10::ScalarType::Float8_e4m3fnuz},
+    {DType::kFloat8E5M2FNUZ, c10::ScalarType::Float8_e5m2fnuz},
+    {DType::kFloat8E8M0FNU, c10::ScalarType::Float8_e8m0fnu},
+}};
 
 void drop_owner(void* context) { delete static_cast<std::shared_ptr<Storage>*>(context); }
 

@@ -113,11 +113,7 @@ void trace_call(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     return op.callBoxedForDispatchKey(*key, *stack);
   }
   const auto first = stack->end() - static_cast<int64_t>(op.schema().arguments().size());
-  TracedCall call{
-      std::move(target), &op.schema(), {first, stack->end()},
-        {},
-        {}
-  };
+  TracedCall call{std::move(target), &op.schema(), {first, stack->end()}, {}, {}};
   stack->erase(first, stack->end());
   call.results = call.arguments;
   run_known(op, call.results);

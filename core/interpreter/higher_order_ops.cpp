@@ -248,14 +248,14 @@ Values out_dtype(const Node& node, const Values& arguments, const RunSubgraph&) 
 
 HigherOrderOp find_higher_order_op(std::string_view target) {
   static const std::unordered_map<std::string_view, HigherOrderOp> kOps = {
-      {"higher_order.cond",                       cond                      },
-      {"higher_order.while_loop",                 while_loop                },
-      {"higher_order.scan",                       scan                      },
-      {"higher_order.map_impl",                   map                       },
-      {"higher_order.invoke_subgraph",            invoke_subgraph           },
+      {"higher_order.cond", cond},
+      {"higher_order.while_loop", while_loop},
+      {"higher_order.scan", scan},
+      {"higher_order.map_impl", map},
+      {"higher_order.invoke_subgraph", invoke_subgraph},
       {"higher_order.wrap_with_set_grad_enabled", wrap_with_set_grad_enabled},
-      {"higher_order.wrap_with_autocast",         wrap_with_autocast        },
-      {"higher_order.out_dtype",                  out_dtype                 },
+      {"higher_order.wrap_with_autocast", wrap_with_autocast},
+      {"higher_order.out_dtype", out_dtype},
   };
   const auto found = kOps.find(target);
   return found == kOps.end() ? nullptr : found->second;

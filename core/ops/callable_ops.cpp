@@ -77,16 +77,16 @@ constexpr const char *kFiles = "it reads and writes files",
                      *kTest = "it serves PyTorch's own tests",
                      *kUnchecked = "it does not check its arguments";
 constexpr RefusedOp kRefused[] = {
-    {"aten::from_file",                      kFiles    },
-    {"aten::_print",                         kTerminal },
-    {"aten::_cufft_clear_plan_cache",        kState    },
-    {"aten::_cufft_set_plan_cache_max_size", kState    },
-    {"aten::get_gradients",                  kState    },
-    {"aten::_backward",                      kGradients},
-    {"aten::retain_grad",                    kGradients},
-    {"aten::set_data",                       kMemory   },
-    {"aten::_propagate_xla_data",            kMemory   },
-    {"aten::_foobar",                        kTest     },
+    {"aten::from_file", kFiles},
+    {"aten::_print", kTerminal},
+    {"aten::_cufft_clear_plan_cache", kState},
+    {"aten::_cufft_set_plan_cache_max_size", kState},
+    {"aten::get_gradients", kState},
+    {"aten::_backward", kGradients},
+    {"aten::retain_grad", kGradients},
+    {"aten::set_data", kMemory},
+    {"aten::_propagate_xla_data", kMemory},
+    {"aten::_foobar", kTest},
 };
 
 struct Allowed {

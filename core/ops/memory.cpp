@@ -38,9 +38,9 @@ struct StatisticsRow {
   const char* flag;
 };
 constexpr StatisticsRow kStatistics[] = {
-    {"aten.batch_norm",        "training"       },
-    {"aten.native_batch_norm", "training"       },
-    {"aten.instance_norm",     "use_input_stats"},
+    {"aten.batch_norm", "training"},
+    {"aten.native_batch_norm", "training"},
+    {"aten.instance_norm", "use_input_stats"},
 };
 
 std::vector<const Value*> written_statistics(const Node& node) {

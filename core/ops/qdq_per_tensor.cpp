@@ -29,13 +29,13 @@ struct Bounds {
 };
 
 constexpr Bounds kBounds[] = {
-    {ScalarType::Byte,          0,             255         },
-    {ScalarType::Char,          -128,          127         },
-    {ScalarType::UInt16,        0,             65535       },
-    {ScalarType::Short,         -32768,        32767       },
-    {ScalarType::Int,           -2147483648LL, 2147483647LL},
-    {ScalarType::Float8_e4m3fn, -448,          448         },
-    {ScalarType::Float8_e5m2,   -57344,        57344       },
+    {ScalarType::Byte, 0, 255},
+    {ScalarType::Char, -128, 127},
+    {ScalarType::UInt16, 0, 65535},
+    {ScalarType::Short, -32768, 32767},
+    {ScalarType::Int, -2147483648LL, 2147483647LL},
+    {ScalarType::Float8_e4m3fn, -448, 448},
+    {ScalarType::Float8_e5m2, -57344, 57344},
 };
 
 const Bounds* find_bounds(ScalarType dtype) {

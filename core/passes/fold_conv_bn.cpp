@@ -25,15 +25,13 @@ struct Foldable {
   std::string_view op;
   Form form;
 };
-constexpr std::array<Foldable, 7> kFoldable = {
-    {{"aten.conv1d", Form::kConv},
-     {"aten.conv2d", Form::kConv},
-     {"aten.conv3d", Form::kConv},
-     {"aten.conv_transpose1d", Form::kTransposed},
-     {"aten.conv_transpose2d", Form::kTransposed},
-     {"aten.conv_transpose3d", Form::kTransposed},
-     {"aten.linear", Form::kLinear}}
-};
+constexpr std::array<Foldable, 7> kFoldable = {{{"aten.conv1d", Form::kConv},
+                                                {"aten.conv2d", Form::kConv},
+                                                {"aten.conv3d", Form::kConv},
+                                                {"aten.conv_transpose1d", Form::kTransposed},
+                                                {"aten.conv_transpose2d", Form::kTransposed},
+                                                {"aten.conv_transpose3d", Form::kTransposed},
+                                                {"aten.linear", Form::kLinear}}};
 
 // What a fold depends on: calls that agree in all of it (a module called twice) share the folded
 // tensors.

@@ -14,8 +14,7 @@ struct ConvRow {
 };
 
 constexpr std::array<ConvRow, 3> kConvs = {
-    {{"aten.conv1d.default", 1}, {"aten.conv2d.default", 2}, {"aten.conv3d.default", 3}}
-};
+    {{"aten.conv1d.default", 1}, {"aten.conv2d.default", 2}, {"aten.conv3d.default", 3}}};
 
 bool is_zero_pad(const Node& node) {
   if (node.is("aten.constant_pad_nd")) return node.float_or("value", 0.0) == 0.0;

@@ -13,11 +13,9 @@ struct CallRow {
   size_t body, first_operand;  // positions among the arguments
 };
 
-constexpr std::array<CallRow, 3> kCalls = {
-    {{"higher_order.wrap_with_set_grad_enabled", 1, 2},
-     {"higher_order.wrap_with_autocast", 4, 5},
-     {"higher_order.invoke_subgraph", 0, 2}}
-};
+constexpr std::array<CallRow, 3> kCalls = {{{"higher_order.wrap_with_set_grad_enabled", 1, 2},
+                                            {"higher_order.wrap_with_autocast", 4, 5},
+                                            {"higher_order.invoke_subgraph", 0, 2}}};
 
 // wrap_with_autocast(device, dtype, enabled, cache_enabled, body, *operands)
 bool has_autocast(const Node& node) {

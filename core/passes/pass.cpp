@@ -79,10 +79,7 @@ int run_passes(std::string_view stage, const Graph& graph, const LogSink& log,
     const size_t nodes_before = graph.node_count();
     const auto start = std::chrono::steady_clock::now();
     int changes = 0;
-    run_passes(stage, subject,
-               {
-                   {pass.name, [&] { changes = pass.run(); }, pass.is_on}
-    });
+    run_passes(stage, subject, {{pass.name, [&] { changes = pass.run(); }, pass.is_on}});
     const double ms =
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     verify_after(pass.name, subject);

@@ -18,26 +18,24 @@ struct TrainingFlag {
 
 constexpr std::string_view kMean = "running_mean";
 
-constexpr std::array<TrainingFlag, 15> kFlags = {
-    {
-     {"aten.batch_norm", "training", kMean},
-     {"aten.instance_norm", "use_input_stats", kMean},
-     {"aten.dropout", "train", {}, "p"},
-     {"aten.feature_dropout", "train", {}, "p"},
-     {"aten.alpha_dropout", "train", {}, "p"},
-     {"aten.feature_alpha_dropout", "train", {}, "p"},
-     {"aten.lstm", "train", {}, "dropout"},
-     {"aten.gru", "train", {}, "dropout"},
-     {"aten.rnn_tanh", "train", {}, "dropout"},
-     {"aten.rnn_relu", "train", {}, "dropout"},
-     // of decomposed programs, whose backward ops torch chose by the mode
-        {"aten.native_batch_norm", "training", kMean, {}, false},
-     {"aten._native_batch_norm_legit", "training", kMean, {}, false},
-     {"aten._native_batch_norm_legit_functional", "training", kMean, {}, false},
-     {"aten.native_dropout", "train", {}, "p", false},
-     {"aten.rrelu", "training", {}, {}, false},
-     }
-};
+constexpr std::array<TrainingFlag, 15> kFlags = {{
+    {"aten.batch_norm", "training", kMean},
+    {"aten.instance_norm", "use_input_stats", kMean},
+    {"aten.dropout", "train", {}, "p"},
+    {"aten.feature_dropout", "train", {}, "p"},
+    {"aten.alpha_dropout", "train", {}, "p"},
+    {"aten.feature_alpha_dropout", "train", {}, "p"},
+    {"aten.lstm", "train", {}, "dropout"},
+    {"aten.gru", "train", {}, "dropout"},
+    {"aten.rnn_tanh", "train", {}, "dropout"},
+    {"aten.rnn_relu", "train", {}, "dropout"},
+    // of decomposed programs, whose backward ops torch chose by the mode
+    {"aten.native_batch_norm", "training", kMean, {}, false},
+    {"aten._native_batch_norm_legit", "training", kMean, {}, false},
+    {"aten._native_batch_norm_legit_functional", "training", kMean, {}, false},
+    {"aten.native_dropout", "train", {}, "p", false},
+    {"aten.rrelu", "training", {}, {}, false},
+}};
 
 // Ops that are of training alone.
 constexpr std::array<std::string_view, 2> kTrainingOps = {

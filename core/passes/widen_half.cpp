@@ -73,11 +73,7 @@ int widen_values(Graph& graph) {
 Value* converted(Graph& graph, Value& value, DType dtype, Node* before) {
   TensorMeta meta = *value.meta;
   meta.dtype = dtype;
-  Node* node = graph.insert("aten.to.dtype",
-                            {
-                                {"self",  &value},
-                                {"dtype", dtype }
-  },
+  Node* node = graph.insert("aten.to.dtype", {{"self", &value}, {"dtype", dtype}},
                             fmt::format("{}_{}", value.name(), name_of(dtype)), meta, before);
   return node->output();
 }

@@ -22,7 +22,7 @@ const std::vector<Alias>& aliases() {
        {"quantized_decomposed.quantize_per_tensor", "quantized_decomposed.quantize_per_channel"}},
       {"dq",
        {"quantized_decomposed.dequantize_per_tensor",
-        "quantized_decomposed.dequantize_per_channel"}                                          },
+        "quantized_decomposed.dequantize_per_channel"}},
   };
   return kAliases;
 }

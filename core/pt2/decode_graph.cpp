@@ -97,30 +97,20 @@ class ValueTables {
 std::optional<std::pair<std::string, ValueKind>> defined_value(const schema::Argument& from) {
   switch (from.tag()) {
     case Tag::AS_TENSOR:
-      return {
-          {from.get_as_tensor().get_name(), ValueKind::kTensor}
-      };
+      return {{from.get_as_tensor().get_name(), ValueKind::kTensor}};
     case Tag::AS_CUSTOM_OBJ:
-      return {
-          {from.get_as_custom_obj().get_name(), ValueKind::kCustomObj}
-      };
+      return {{from.get_as_custom_obj().get_name(), ValueKind::kCustomObj}};
     case Tag::AS_SYM_INT:
       if (from.get_as_sym_int().tag() != schema::SymIntArgument::Tag::AS_NAME) return std::nullopt;
-      return {
-          {from.get_as_sym_int().get_as_name(), ValueKind::kSymInt}
-      };
+      return {{from.get_as_sym_int().get_as_name(), ValueKind::kSymInt}};
     case Tag::AS_SYM_FLOAT:
       if (from.get_as_sym_float().tag() != schema::SymFloatArgument::Tag::AS_NAME)
         return std::nullopt;
-      return {
-          {from.get_as_sym_float().get_as_name(), ValueKind::kSymFloat}
-      };
+      return {{from.get_as_sym_float().get_as_name(), ValueKind::kSymFloat}};
     case Tag::AS_SYM_BOOL:
       if (from.get_as_sym_bool().tag() != schema::SymBoolArgument::Tag::AS_NAME)
         return std::nullopt;
-      return {
-          {from.get_as_sym_bool().get_as_name(), ValueKind::kSymBool}
-      };
+      return {{from.get_as_sym_bool().get_as_name(), ValueKind::kSymBool}};
     default:
       return std::nullopt;
   }

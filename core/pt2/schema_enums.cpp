@@ -13,31 +13,29 @@ namespace {
 
 using Schema = torch::_export::ScalarType;
 
-constexpr std::array<std::pair<Schema, DType>, 21> kDTypes = {
-    {
-     {Schema::BYTE, DType::kUInt8},
-     {Schema::CHAR, DType::kInt8},
-     {Schema::SHORT, DType::kInt16},
-     {Schema::INT, DType::kInt32},
-     {Schema::LONG, DType::kInt64},
-     {Schema::HALF, DType::kFloat16},
-     {Schema::FLOAT, DType::kFloat32},
-     {Schema::DOUBLE, DType::kFloat64},
-     {Schema::COMPLEXHALF, DType::kComplex32},
-     {Schema::COMPLEXFLOAT, DType::kComplex64},
-     {Schema::COMPLEXDOUBLE, DType::kComplex128},
-     {Schema::BOOL, DType::kBool},
-     {Schema::BFLOAT16, DType::kBFloat16},
-     {Schema::UINT16, DType::kUInt16},
-     {Schema::FLOAT8E4M3FN, DType::kFloat8E4M3FN},
-     {Schema::FLOAT8E5M2, DType::kFloat8E5M2},
-     {Schema::FLOAT8E4M3FNUZ, DType::kFloat8E4M3FNUZ},
-     {Schema::FLOAT8E5M2FNUZ, DType::kFloat8E5M2FNUZ},
-     {Schema::FLOAT8E8M0FNU, DType::kFloat8E8M0FNU},
-     {Schema::UINT32, DType::kUInt32},
-     {Schema::UINT64, DType::kUInt64},
-     }
-};
+constexpr std::array<std::pair<Schema, DType>, 21> kDTypes = {{
+    {Schema::BYTE, DType::kUInt8},
+    {Schema::CHAR, DType::kInt8},
+    {Schema::SHORT, DType::kInt16},
+    {Schema::INT, DType::kInt32},
+    {Schema::LONG, DType::kInt64},
+    {Schema::HALF, DType::kFloat16},
+    {Schema::FLOAT, DType::kFloat32},
+    {Schema::DOUBLE, DType::kFloat64},
+    {Schema::COMPLEXHALF, DType::kComplex32},
+    {Schema::COMPLEXFLOAT, DType::kComplex64},
+    {Schema::COMPLEXDOUBLE, DType::kComplex128},
+    {Schema::BOOL, DType::kBool},
+    {Schema::BFLOAT16, DType::kBFloat16},
+    {Schema::UINT16, DType::kUInt16},
+    {Schema::FLOAT8E4M3FN, DType::kFloat8E4M3FN},
+    {Schema::FLOAT8E5M2, DType::kFloat8E5M2},
+    {Schema::FLOAT8E4M3FNUZ, DType::kFloat8E4M3FNUZ},
+    {Schema::FLOAT8E5M2FNUZ, DType::kFloat8E5M2FNUZ},
+    {Schema::FLOAT8E8M0FNU, DType::kFloat8E8M0FNU},
+    {Schema::UINT32, DType::kUInt32},
+    {Schema::UINT64, DType::kUInt64},
+}};
 
 // Layout and MemoryFormat of core/graph/types.h count as the schema does.
 template <typename Enum, typename Other>

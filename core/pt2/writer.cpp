@@ -163,16 +163,10 @@ json encode_signature(const Graph& graph, const std::string& subject) {
 
 // A pytree of `count` leaves in a tuple.
 json tuple_spec(size_t count) {
-  const json leaf = {
-      {"type",          nullptr      },
-      {"context",       nullptr      },
-      {"children_spec", json::array()}
-  };
-  return {
-      {"type", "builtins.tuple"},
-      {"context", "null"},
-      {"children_spec", json(std::vector<json>(count, leaf))}
-  };
+  const json leaf = {{"type", nullptr}, {"context", nullptr}, {"children_spec", json::array()}};
+  return {{"type", "builtins.tuple"},
+          {"context", "null"},
+          {"children_spec", json(std::vector<json>(count, leaf))}};
 }
 
 // Of a graph that came from no archive: positional arguments, a tuple of outputs.
@@ -187,35 +181,25 @@ json make_program(const Graph& graph) {
       graph.outputs().begin(), graph.outputs().end(),
       [](const GraphOutput& output) { return output.kind == OutputKind::kUserOutput; }));
   const json no_keywords = {
-      {"type",          "builtins.dict"},
-      {"context",       "[]"           },
-      {"children_spec", json::array()  }
-  };
-  const json inputs = {
-      {"type",          "builtins.tuple"                       },
-      {"context",       "null"                                 },
-      {"children_spec", {tuple_spec(names.size()), no_keywords}}
-  };
-  const json signature = {
-      {"inputs",            json::array()                               },
-      {"outputs",           json::array()                               },
-      {"in_spec",           json::array({1, inputs}).dump()             },
-      {"out_spec",          json::array({1, tuple_spec(outputs)}).dump()},
-      {"forward_arg_names", names                                       }
-  };
+      {"type", "builtins.dict"}, {"context", "[]"}, {"children_spec", json::array()}};
+  const json inputs = {{"type", "builtins.tuple"},
+                       {"context", "null"},
+                       {"children_spec", {tuple_spec(names.size()), no_keywords}}};
+  const json signature = {{"inputs", json::array()},
+                          {"outputs", json::array()},
+                          {"in_spec", json::array({1, inputs}).dump()},
+                          {"out_spec", json::array({1, tuple_spec(outputs)}).dump()},
+                          {"forward_arg_names", names}};
   const json module = {
-      {"module_call_graph",          json::array({{{"fqn", ""}, {"signature", signature}}})},
-      {"metadata",                   json::object()                                        },
-      {"treespec_namedtuple_fields", json::object()                                        }
-  };
-  return {
-      {"graph_module",   module                       },
-      {"opset_version",  {{"aten", 10}}               },
-      {"schema_version", {{"major", 8}, {"minor", 20}}},
-      {"verifiers",      {"TRAINING"}                 },
-      {"torch_version",  "2.13.0"                     },
-      {"guards_code",    json::array()                }
-  };
+      {"module_call_graph", json::array({{{"fqn", ""}, {"signature", signature}}})},
+      {"metadata", json::object()},
+      {"treespec_namedtuple_fields", json::object()}};
+  return {{"graph_module", module},
+          {"opset_version", {{"aten", 10}}},
+          {"schema_version", {{"major", 8}, {"minor", 20}}},
+          {"verifiers", {"TRAINING"}},
+          {"torch_version", "2.13.0"},
+          {"guards_code", json::array()}};
 }
 
 json encode_program(const Graph& graph, const ArchiveExtras& extras, const std::string& subject) {

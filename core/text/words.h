@@ -15,8 +15,7 @@ constexpr std::array<std::pair<MemoryFormat, std::string_view>, 5> kMemoryFormat
      {MemoryFormat::kContiguous, "contiguous"},
      {MemoryFormat::kChannelsLast, "channels_last"},
      {MemoryFormat::kChannelsLast3d, "channels_last_3d"},
-     {MemoryFormat::kPreserve, "preserve"}}
-};
+     {MemoryFormat::kPreserve, "preserve"}}};
 
 constexpr std::array<std::pair<Layout, std::string_view>, 8> kLayouts = {
     {{Layout::kUnknown, "unknown"},
@@ -26,20 +25,17 @@ constexpr std::array<std::pair<Layout, std::string_view>, 8> kLayouts = {
      {Layout::kSparseBsr, "sparse_bsr"},
      {Layout::kSparseBsc, "sparse_bsc"},
      {Layout::kMkldnn, "mkldnn"},
-     {Layout::kStrided, "strided"}}
-};
+     {Layout::kStrided, "strided"}}};
 
 constexpr std::array<std::pair<ValueKind, std::string_view>, 3> kSymbolKinds = {
-    {{ValueKind::kSymInt, "int"}, {ValueKind::kSymFloat, "float"}, {ValueKind::kSymBool, "bool"}}
-};
+    {{ValueKind::kSymInt, "int"}, {ValueKind::kSymFloat, "float"}, {ValueKind::kSymBool, "bool"}}};
 
 // Inputs with an fqn. Buffers that are not persistent are "local_buffer".
 constexpr std::array<std::pair<InputKind, std::string_view>, 4> kInputs = {
     {{InputKind::kParameter, "param"},
      {InputKind::kBuffer, "buffer"},
      {InputKind::kTensorConstant, "tensor"},
-     {InputKind::kCustomObj, "object"}}
-};
+     {InputKind::kCustomObj, "object"}}};
 constexpr std::string_view kLocalBuffer = "local_buffer";
 
 struct OutputWord {
@@ -54,8 +50,7 @@ constexpr std::array<OutputWord, 7> kOutputs = {
      {OutputKind::kGradientToParameter, "grad_param", true},
      {OutputKind::kGradientToUserInput, "grad_input", true},
      {OutputKind::kLoss, "loss", false},
-     {OutputKind::kToken, "token", false}}
-};
+     {OutputKind::kToken, "token", false}}};
 
 template <typename Table, typename Key>
 std::string_view word_of(const Table& table, Key key) {

@@ -87,9 +87,7 @@ bool make_one_gelu(ProgramEditor& editor, size_t i) {
       continue;
     editor.op(i).kind = "unary";
     editor.op(i).inputs = {gate.x};
-    editor.op(i).attributes = {
-        {"fn", std::string(gate.function)}
-    };
+    editor.op(i).attributes = {{"fn", std::string(gate.function)}};
     editor.refresh();
     return true;
   }

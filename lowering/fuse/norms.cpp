@@ -94,10 +94,7 @@ bool make_norm(ProgramEditor& editor, size_t i) {
   ProgramOp& op = editor.op(i);
   op.kind = "rms_norm";
   op.inputs = {norm->x};
-  op.attributes = {
-      {"normalized_dims", norm->dims},
-      {"eps",             norm->eps }
-  };
+  op.attributes = {{"normalized_dims", norm->dims}, {"eps", norm->eps}};
   editor.refresh();
   return true;
 }

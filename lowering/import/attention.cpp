@@ -22,11 +22,7 @@ int first_of(Importer& importer, const Node& node, int x, int64_t dim, const Siz
   Sizes sizes = importer.sizes(x);
   if (sizes[static_cast<size_t>(dim)] == size) return x;
   sizes[static_cast<size_t>(dim)] = size;
-  return importer.emit_step(node, "slice",
-                            {
-                                x
-  },
-                            sizes, DType::kFloat32,
+  return importer.emit_step(node, "slice", {x}, sizes, DType::kFloat32,
                             {{"dim", dim}, {"start", int64_t{0}}, {"step", int64_t{1}}});
 }
 
@@ -128,11 +124,7 @@ void import_attention(Importer& importer, const Node& node) {
   scores.back() = sk[rank - 2];
   const bool is_double = importer.tensor(q).dtype == DType::kFloat64;
   const DType dtype = is_double ? DType::kFloat64 : DType::kFloat32;
-  const int kt = importer.emit_step(node, "permute",
-                                    {
-                                        k
-  },
-                                    transposed, dtype, {{"dims", dims}});
+  const int kt = importer.emit_step(node, "permute", {k}, transposed, dtype, {{"dims", dims}});
   int s = importer.emit_step(node, "matmul", {q, kt}, scores, dtype);
   const double scale =
       node.float_or("scale", 1 / std::sqrt(static_cast<double>(sq.back().number())));
@@ -152,9 +144,7 @@ void import_attention(Importer& importer, const Node& node) {
   if (mask >= 0 && importer.tensor(mask).dtype == DType::kBool)
     mask = additive_mask(importer, node, mask);
   if (mask >= 0) s = importer.emit_step(node, "add", {s, mask}, scores, dtype);
-  Attributes attributes = {
-      {"dim", static_cast<int64_t>(rank) - 1}
-  };
+  Attributes attributes = {{"dim", static_cast<int64_t>(rank) - 1}};
   const DType added = mask < 0 ? DType::kBool : importer.tensor(mask).dtype;
   if (added == DType::kFloat64 ||
       (added == DType::kFloat32 && may_hide_rows(importer.tensor(mask))))

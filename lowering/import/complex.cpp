@@ -31,18 +31,12 @@ struct TransformRow {
 };
 
 constexpr TransformRow kTransforms[] = {
-    {"aten.fft_fft",    false, Spectrum::kWhole},
-    {"aten.fft_fft2",   false, Spectrum::kWhole},
-    {"aten.fft_fftn",   false, Spectrum::kWhole},
-    {"aten.fft_ifft",   true,  Spectrum::kWhole},
-    {"aten.fft_ifft2",  true,  Spectrum::kWhole},
-    {"aten.fft_ifftn",  true,  Spectrum::kWhole},
-    {"aten.fft_rfft",   false, Spectrum::kHalf },
-    {"aten.fft_rfft2",  false, Spectrum::kHalf },
-    {"aten.fft_rfftn",  false, Spectrum::kHalf },
-    {"aten.fft_irfft",  true,  Spectrum::kHalf },
-    {"aten.fft_irfft2", true,  Spectrum::kHalf },
-    {"aten.fft_irfftn", true,  Spectrum::kHalf },
+    {"aten.fft_fft", false, Spectrum::kWhole},  {"aten.fft_fft2", false, Spectrum::kWhole},
+    {"aten.fft_fftn", false, Spectrum::kWhole}, {"aten.fft_ifft", true, Spectrum::kWhole},
+    {"aten.fft_ifft2", true, Spectrum::kWhole}, {"aten.fft_ifftn", true, Spectrum::kWhole},
+    {"aten.fft_rfft", false, Spectrum::kHalf},  {"aten.fft_rfft2", false, Spectrum::kHalf},
+    {"aten.fft_rfftn", false, Spectrum::kHalf}, {"aten.fft_irfft", true, Spectrum::kHalf},
+    {"aten.fft_irfft2", true, Spectrum::kHalf}, {"aten.fft_irfftn", true, Spectrum::kHalf},
 };
 
 // One dimension of a transform of `size` elements (of the real side, for half a spectrum).
@@ -280,20 +274,20 @@ void import_complex_sum(Importer& importer, const Node& node) {
 }
 
 constexpr ImportRow kComplexRows[] = {
-    {"aten.real",            import_real_part      },
-    {"aten.imag",            import_imaginary_part },
-    {"aten.view_as_real",    import_view_as_real   },
+    {"aten.real", import_real_part},
+    {"aten.imag", import_imaginary_part},
+    {"aten.view_as_real", import_view_as_real},
     {"aten.view_as_complex", import_view_as_complex},
-    {"aten.complex",         import_complex        },
-    {"aten.abs",             import_magnitude      },
-    {"aten.stft",            import_stft           },
-    {"aten.istft",           import_istft          },
-    {"aten.conj",            import_conjugate      },
-    {"aten._conj",           import_conjugate      },
-    {"aten.conj_physical",   import_conjugate      },
-    {"aten.mul",             import_complex_product},
-    {"aten.add",             import_complex_sum    },
-    {"aten.sub",             import_complex_sum    },
+    {"aten.complex", import_complex},
+    {"aten.abs", import_magnitude},
+    {"aten.stft", import_stft},
+    {"aten.istft", import_istft},
+    {"aten.conj", import_conjugate},
+    {"aten._conj", import_conjugate},
+    {"aten.conj_physical", import_conjugate},
+    {"aten.mul", import_complex_product},
+    {"aten.add", import_complex_sum},
+    {"aten.sub", import_complex_sum},
 };
 
 // The real parts of c64 elements, or the imaginary ones.

@@ -41,10 +41,7 @@ void import_rms_norm(Importer& importer, const Node& node) {
   std::vector<int> inputs = {x};
   if (takes_weight) inputs.push_back(weight);
   const int scaled = s.op("rms_norm", inputs, s.sizes(x), s.dtype(x),
-                          {
-                              {"normalized_dims", std::ssize(shape)},
-                              {"eps",             margin           }
-  });
+                          {{"normalized_dims", std::ssize(shape)}, {"eps", margin}});
   s.give(weight < 0 || takes_weight ? scaled : s.mul(scaled, weight));
 }
 
@@ -301,35 +298,35 @@ void import_affine_grid(Importer& importer, const Node& node) {
 }
 
 constexpr ImportRow kComposedRows[] = {
-    {"aten.rms_norm",              import_rms_norm         },
-    {"aten._fused_rms_norm",       import_rms_norm         },
-    {"aten.var",                   import_variance         },
-    {"aten.std",                   import_variance         },
-    {"aten.var_mean",              import_variance         },
-    {"aten.std_mean",              import_variance         },
-    {"aten.linalg_vector_norm",    import_vector_norm      },
-    {"aten.norm",                  import_vector_norm      },
-    {"aten.frobenius_norm",        import_vector_norm      },
-    {"aten.cosine_similarity",     import_cosine_similarity},
-    {"aten.cdist",                 import_cdist            },
-    {"aten._cdist_forward",        import_cdist            },
-    {"aten.pairwise_distance",     import_pairwise_distance},
-    {"aten.logsumexp",             import_logsumexp        },
-    {"aten.any",                   import_any              },
-    {"aten.all",                   import_all              },
-    {"aten.count_nonzero",         import_count_nonzero    },
-    {"aten.glu",                   import_glu              },
-    {"aten.log_softmax",           import_log_softmax      },
-    {"aten._log_softmax",          import_log_softmax      },
-    {"aten.lstm_cell",             import_lstm_cell        },
-    {"aten.gru_cell",              import_gru_cell         },
-    {"aten.rnn_tanh_cell",         import_rnn_cell         },
-    {"aten.rnn_relu_cell",         import_rnn_cell         },
-    {"aten.grid_sampler",          import_grid_sample      },
-    {"aten.grid_sampler_2d",       import_grid_sample      },
-    {"aten.grid_sampler_3d",       import_grid_sample      },
-    {"aten.affine_grid_generator", import_affine_grid      },
-    {"aten.stft",                  import_stft             }, // complex_import_rows, too
+    {"aten.rms_norm", import_rms_norm},
+    {"aten._fused_rms_norm", import_rms_norm},
+    {"aten.var", import_variance},
+    {"aten.std", import_variance},
+    {"aten.var_mean", import_variance},
+    {"aten.std_mean", import_variance},
+    {"aten.linalg_vector_norm", import_vector_norm},
+    {"aten.norm", import_vector_norm},
+    {"aten.frobenius_norm", import_vector_norm},
+    {"aten.cosine_similarity", import_cosine_similarity},
+    {"aten.cdist", import_cdist},
+    {"aten._cdist_forward", import_cdist},
+    {"aten.pairwise_distance", import_pairwise_distance},
+    {"aten.logsumexp", import_logsumexp},
+    {"aten.any", import_any},
+    {"aten.all", import_all},
+    {"aten.count_nonzero", import_count_nonzero},
+    {"aten.glu", import_glu},
+    {"aten.log_softmax", import_log_softmax},
+    {"aten._log_softmax", import_log_softmax},
+    {"aten.lstm_cell", import_lstm_cell},
+    {"aten.gru_cell", import_gru_cell},
+    {"aten.rnn_tanh_cell", import_rnn_cell},
+    {"aten.rnn_relu_cell", import_rnn_cell},
+    {"aten.grid_sampler", import_grid_sample},
+    {"aten.grid_sampler_2d", import_grid_sample},
+    {"aten.grid_sampler_3d", import_grid_sample},
+    {"aten.affine_grid_generator", import_affine_grid},
+    {"aten.stft", import_stft},  // complex_import_rows, too
 };
 
 }  // namespace

@@ -31,11 +31,7 @@ int pad_to_same(Importer& importer, const Node& node, int x, const std::vector<i
     shape[lead + d] = shape[lead + d] + reach[d];
   }
   const DType dtype = importer.tensor(x).dtype;
-  return importer.emit_step(node, "pad",
-                            {
-                                x
-  },
-                            shape, dtype, {{"pads", pads}, {"value", 0.0}});
+  return importer.emit_step(node, "pad", {x}, shape, dtype, {{"pads", pads}, {"value", 0.0}});
 }
 
 // An input without a batch dimension gets one of size 1 for the op, and the output loses it.
@@ -71,11 +67,7 @@ void import_conv(Importer& importer, const Node& node) {
   } else {
     padding = repeated(node.ints_or("padding", {0}), spatial);
   }
-  emit_batched(importer, node, "conv",
-               {
-                   x, w, importer.operand(node, "bias")
-  },
-               spatial + 2,
+  emit_batched(importer, node, "conv", {x, w, importer.operand(node, "bias")}, spatial + 2,
                {{"stride", repeated(node.ints_or("stride", {1}), spatial)},
                 {"padding", padding},
                 {"dilation", dilation},
@@ -89,10 +81,7 @@ void import_conv_transpose(Importer& importer, const Node& node) {
     return repeated(node.ints_or(name, {fallback}), spatial);
   };
   emit_batched(importer, node, "conv_transpose",
-               {
-                   importer.operand(node, "input"), w, importer.operand(node, "bias")
-  },
-               spatial + 2,
+               {importer.operand(node, "input"), w, importer.operand(node, "bias")}, spatial + 2,
                {{"stride", sizes("stride", 1)},
                 {"padding", sizes("padding", 0)},
                 {"output_padding", sizes("output_padding", 0)},
@@ -185,17 +174,13 @@ size_t spatial_dims(const Node& node) {
 void import_max_pool(Importer& importer, const Node& node) {
   const size_t spatial = spatial_dims(node);
   emit_pool(importer, node, "max_pool", spatial,
-            {
-                {"dilation", repeated(node.ints_or("dilation", {1}), spatial)}
-  });
+            {{"dilation", repeated(node.ints_or("dilation", {1}), spatial)}});
 }
 
 void import_max_pool_with_indices(Importer& importer, const Node& node) {
   if (!node.outputs().back()->is_unused()) return import_pool_with_indices(importer, node);
   emit_pool(importer, node, "max_pool", 2,
-            {
-                {"dilation", repeated(node.ints_or("dilation", {1}), 2)}
-  });
+            {{"dilation", repeated(node.ints_or("dilation", {1}), 2)}});
 }
 
 // A pool where windows are of one size, which is the case when the output divides the input.
@@ -213,11 +198,7 @@ void import_adaptive_max_pool(Importer& importer, const Node& node) {
     kernel.push_back(in[d].number() / out[d].number());
   }
   const std::vector<int64_t> ones(spatial, 1), zeros(spatial, 0);
-  emit_batched(importer, node, "max_pool",
-               {
-                   importer.operand(node, "self")
-  },
-               spatial + 2,
+  emit_batched(importer, node, "max_pool", {importer.operand(node, "self")}, spatial + 2,
                {{"kernel_size", kernel},
                 {"stride", kernel},
                 {"padding", zeros},
@@ -227,10 +208,8 @@ void import_adaptive_max_pool(Importer& importer, const Node& node) {
 
 void import_avg_pool(Importer& importer, const Node& node) {
   emit_pool(importer, node, "avg_pool", spatial_dims(node),
-            {
-                {"count_include_pad", node.bool_or("count_include_pad", true)},
-                {"divisor_override",  node.int_or("divisor_override",   0)   }
-  });
+            {{"count_include_pad", node.bool_or("count_include_pad", true)},
+             {"divisor_override", node.int_or("divisor_override", 0)}});
 }
 
 void import_adaptive_avg_pool(Importer& importer, const Node& node) {
@@ -238,11 +217,8 @@ void import_adaptive_avg_pool(Importer& importer, const Node& node) {
   const Sizes out = importer.sizes_of(*node.outputs().front());
   const Sizes tail(out.end() - static_cast<int64_t>(spatial), out.end());
   if (is_symbolic(tail)) return importer.refuse(node, "to sizes that are not fixed");
-  emit_batched(importer, node, "adaptive_avg_pool",
-               {
-                   importer.operand(node, "self")
-  },
-               spatial + 2, {{"output_size", evaluate(tail, {})}});
+  emit_batched(importer, node, "adaptive_avg_pool", {importer.operand(node, "self")}, spatial + 2,
+               {{"output_size", evaluate(tail, {})}});
 }
 
 void import_mean(Importer& importer, const Node& node) {
@@ -251,10 +227,7 @@ void import_mean(Importer& importer, const Node& node) {
   for (int64_t& dim : dims) dim = positive_dim(dim, rank);
   if (dims.empty())
     for (size_t d = 0; d < rank; ++d) dims.push_back(static_cast<int64_t>(d));
-  importer.emit(node, "mean",
-                {
-                    importer.operand(node, "self")
-  },
+  importer.emit(node, "mean", {importer.operand(node, "self")},
                 {{"dims", dims}, {"keepdim", node.bool_or("keepdim", false)}});
 }
 
@@ -262,10 +235,7 @@ void import_mean(Importer& importer, const Node& node) {
 
 void import_softmax(Importer& importer, const Node& node) {
   const std::vector<int64_t> shape = importer.input_shape(node, "self");
-  importer.emit(node, "softmax",
-                {
-                    importer.operand(node, "self")
-  },
+  importer.emit(node, "softmax", {importer.operand(node, "self")},
                 {{"dim", positive_dim(node.int_or("dim", -1), shape.size())}});
 }
 
@@ -273,10 +243,8 @@ void import_layer_norm(Importer& importer, const Node& node) {
   const int64_t dims = static_cast<int64_t>(node.ints_or("normalized_shape", {}).size());
   import_norm_statistics(importer, node, importer.operand(node, "input"), dims);
   importer.emit(node, "layer_norm",
-                {
-                    importer.operand(node, "input"), importer.operand(node, "weight"),
-                    importer.operand(node, "bias")
-  },
+                {importer.operand(node, "input"), importer.operand(node, "weight"),
+                 importer.operand(node, "bias")},
                 {{"normalized_dims", dims}, {"eps", node.float_or("eps", 1e-5)}});
 }
 
@@ -288,51 +256,49 @@ void import_batch_norm(Importer& importer, const Node& node) {
             var = importer.operand(node, "running_var");
   if (mean < 0 || var < 0) return importer.refuse(node, "without running statistics");
   importer.emit(node, "batch_norm",
-                {
-                    importer.operand(node, "input"), mean, var, importer.operand(node, "weight"),
-                    importer.operand(node, "bias")
-  },
+                {importer.operand(node, "input"), mean, var, importer.operand(node, "weight"),
+                 importer.operand(node, "bias")},
                 {{"eps", node.float_or("eps", 1e-5)}});
 }
 
 constexpr ImportRow kComputeRows[] = {
-    {"aten.conv1d",                               import_conv                 },
-    {"aten.conv2d",                               import_conv                 },
-    {"aten.conv3d",                               import_conv                 },
-    {"aten.convolution",                          import_convolution          },
-    {"aten.conv_transpose1d",                     import_conv_transpose       },
-    {"aten.conv_transpose2d",                     import_conv_transpose       },
-    {"aten.conv_transpose3d",                     import_conv_transpose       },
-    {"aten.linear",                               import_linear               },
-    {"aten.matmul",                               import_matmul               },
-    {"aten.mm",                                   import_matmul               },
-    {"aten.bmm",                                  import_matmul               },
-    {"aten.addmm",                                import_addmm                },
-    {"aten.max_pool1d",                           import_max_pool             },
-    {"aten.max_pool2d",                           import_max_pool             },
-    {"aten.max_pool3d",                           import_max_pool             },
-    {"aten.max_pool2d_with_indices",              import_max_pool_with_indices},
-    {"aten.adaptive_max_pool1d",                  import_adaptive_max_pool    },
-    {"aten.adaptive_max_pool2d",                  import_adaptive_max_pool    },
-    {"aten.adaptive_max_pool3d",                  import_adaptive_max_pool    },
-    {"aten.avg_pool1d",                           import_avg_pool             },
-    {"aten.avg_pool2d",                           import_avg_pool             },
-    {"aten.avg_pool3d",                           import_avg_pool             },
-    {"aten.adaptive_avg_pool1d",                  import_adaptive_avg_pool    },
-    {"aten.adaptive_avg_pool2d",                  import_adaptive_avg_pool    },
-    {"aten._adaptive_avg_pool2d",                 import_adaptive_avg_pool    },
-    {"aten.adaptive_avg_pool3d",                  import_adaptive_avg_pool    },
-    {"aten._adaptive_avg_pool3d",                 import_adaptive_avg_pool    },
-    {"aten.mean",                                 import_mean                 },
-    {"aten.softmax",                              import_softmax              },
-    {"aten._softmax",                             import_softmax              },
-    {"aten.layer_norm",                           import_layer_norm           },
-    {"aten.native_layer_norm",                    import_layer_norm           },
-    {"aten.batch_norm",                           import_batch_norm           },
-    {"aten._native_batch_norm_legit_no_training", import_batch_norm           },
-    {"aten._native_batch_norm_legit",             import_batch_norm           },
-    {"aten._native_batch_norm_legit_functional",  import_batch_norm           },
-    {"aten.native_batch_norm",                    import_batch_norm           },
+    {"aten.conv1d", import_conv},
+    {"aten.conv2d", import_conv},
+    {"aten.conv3d", import_conv},
+    {"aten.convolution", import_convolution},
+    {"aten.conv_transpose1d", import_conv_transpose},
+    {"aten.conv_transpose2d", import_conv_transpose},
+    {"aten.conv_transpose3d", import_conv_transpose},
+    {"aten.linear", import_linear},
+    {"aten.matmul", import_matmul},
+    {"aten.mm", import_matmul},
+    {"aten.bmm", import_matmul},
+    {"aten.addmm", import_addmm},
+    {"aten.max_pool1d", import_max_pool},
+    {"aten.max_pool2d", import_max_pool},
+    {"aten.max_pool3d", import_max_pool},
+    {"aten.max_pool2d_with_indices", import_max_pool_with_indices},
+    {"aten.adaptive_max_pool1d", import_adaptive_max_pool},
+    {"aten.adaptive_max_pool2d", import_adaptive_max_pool},
+    {"aten.adaptive_max_pool3d", import_adaptive_max_pool},
+    {"aten.avg_pool1d", import_avg_pool},
+    {"aten.avg_pool2d", import_avg_pool},
+    {"aten.avg_pool3d", import_avg_pool},
+    {"aten.adaptive_avg_pool1d", import_adaptive_avg_pool},
+    {"aten.adaptive_avg_pool2d", import_adaptive_avg_pool},
+    {"aten._adaptive_avg_pool2d", import_adaptive_avg_pool},
+    {"aten.adaptive_avg_pool3d", import_adaptive_avg_pool},
+    {"aten._adaptive_avg_pool3d", import_adaptive_avg_pool},
+    {"aten.mean", import_mean},
+    {"aten.softmax", import_softmax},
+    {"aten._softmax", import_softmax},
+    {"aten.layer_norm", import_layer_norm},
+    {"aten.native_layer_norm", import_layer_norm},
+    {"aten.batch_norm", import_batch_norm},
+    {"aten._native_batch_norm_legit_no_training", import_batch_norm},
+    {"aten._native_batch_norm_legit", import_batch_norm},
+    {"aten._native_batch_norm_legit_functional", import_batch_norm},
+    {"aten.native_batch_norm", import_batch_norm},
 };
 
 }  // namespace

@@ -210,10 +210,8 @@ void import_while(Importer& importer, const Node& node) {
 
 void emit_scan(BodyCall& call, size_t carried, size_t rows) {
   add_body(call, 0, carried + rows);
-  const Attributes attributes = {
-      {"carried", static_cast<int64_t>(carried)},
-      {"rows",    static_cast<int64_t>(rows)   }
-  };
+  const Attributes attributes = {{"carried", static_cast<int64_t>(carried)},
+                                 {"rows", static_cast<int64_t>(rows)}};
   emit_call(call, "scan", {}, carried + rows, attributes);
 }
 
@@ -238,10 +236,10 @@ void import_map(Importer& importer, const Node& node) {
 }
 
 constexpr ImportRow kControlRows[] = {
-    {"higher_order.cond",       import_cond },
+    {"higher_order.cond", import_cond},
     {"higher_order.while_loop", import_while},
-    {"higher_order.scan",       import_scan },
-    {"higher_order.map_impl",   import_map  },
+    {"higher_order.scan", import_scan},
+    {"higher_order.map_impl", import_map},
 };
 
 }  // namespace

@@ -86,11 +86,11 @@ void import_masked_select(Importer& importer, const Node& node) {
 }
 
 constexpr ImportRow kCountRows[] = {
-    {"aten.nonzero",        import_nonzero             },
-    {"aten.argwhere",       import_nonzero             },
-    {"aten.nonzero_numpy",  import_nonzero_by_dimension},
-    {"aten.nonzero_static", import_nonzero_static      },
-    {"aten.masked_select",  import_masked_select       },
+    {"aten.nonzero", import_nonzero},
+    {"aten.argwhere", import_nonzero},
+    {"aten.nonzero_numpy", import_nonzero_by_dimension},
+    {"aten.nonzero_static", import_nonzero_static},
+    {"aten.masked_select", import_masked_select},
 };
 
 bool is_mask(const Value* value) {
@@ -183,10 +183,9 @@ int Importer::first_rows(const Node& node, int rows, int count, const SizeExpr& 
     }
     const int64_t hint = greatest.evaluate(hints_);
     hints_[name] = hint;
-    counted_.push_back({
-        {name, std::clamp<int64_t>(limits.min.value_or(0), 0, hint), most_of(greatest), hint},
-        greatest
-    });
+    counted_.push_back(
+        {{name, std::clamp<int64_t>(limits.min.value_or(0), 0, hint), most_of(greatest), hint},
+         greatest});
   }
   const Sizes sizes = {size, s.sizes(rows)[1]};
   const int64_t wanted = size.evaluate(hints_);

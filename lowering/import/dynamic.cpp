@@ -36,12 +36,12 @@ struct Family {
   const char* mapping;  // of fake_quantize_dynamic; empty: by the argument mapping_type
 };
 constexpr Family kFamilies[] = {
-    {"quantized_decomposed.choose_qparams",                            kPerTensor, "asymmetric" },
-    {"quantized_decomposed.choose_qparams_symmetric",                  kPerTensor, "symmetric"  },
-    {"quantized_decomposed.choose_qparams_per_token",                  kPerToken,  "symmetric"  },
-    {"quantized_decomposed.choose_qparams_per_token_asymmetric",       kPerToken,  "least_error"},
-    {"quantized_decomposed._choose_qparams_per_token_asymmetric_impl", kPerToken,  "least_error"},
-    {"torchao.choose_qparams_affine",                                  kAffine,    ""           },
+    {"quantized_decomposed.choose_qparams", kPerTensor, "asymmetric"},
+    {"quantized_decomposed.choose_qparams_symmetric", kPerTensor, "symmetric"},
+    {"quantized_decomposed.choose_qparams_per_token", kPerToken, "symmetric"},
+    {"quantized_decomposed.choose_qparams_per_token_asymmetric", kPerToken, "least_error"},
+    {"quantized_decomposed._choose_qparams_per_token_asymmetric_impl", kPerToken, "least_error"},
+    {"torchao.choose_qparams_affine", kAffine, ""},
 };
 
 const Family* find_family(const Node& origin) {
@@ -84,12 +84,10 @@ Attributes mapping_attributes(const Node& origin, const Family& family, DType dt
     high = 127;
     eps = 1e-5 / 127;
   }
-  Attributes attributes = {
-      {"quant_min", low},
-      {"quant_max", high},
-      {"eps", eps},
-      {"mapping", mapping_of(origin, family)}
-  };
+  Attributes attributes = {{"quant_min", low},
+                           {"quant_max", high},
+                           {"eps", eps},
+                           {"mapping", mapping_of(origin, family)}};
   if (mapping_of(origin, family).starts_with("symmetric")) attributes["zero_point"] = zero_point;
   return attributes;
 }

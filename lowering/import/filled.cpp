@@ -82,24 +82,15 @@ void import_copy(Importer& importer, const Node& node) {
 }
 
 constexpr ImportRow kFilledRows[] = {
-    {"aten.arange",        import_arange},
-    {"aten.eye",           import_eye   },
-    {"aten.zeros",         import_zeros },
-    {"aten.new_zeros",     import_zeros },
-    {"aten.zeros_like",    import_zeros },
-    {"aten.ones",          import_ones  },
-    {"aten.ones_like",     import_ones  },
-    {"aten.full",          import_full  },
-    {"aten.full_like",     import_full  },
-    {"aten.new_ones",      import_ones  },
-    {"aten.new_full",      import_full  },
-    {"aten.empty",         import_zeros },
-    {"aten.empty_like",    import_zeros },
-    {"aten.new_empty",     import_zeros },
-    {"aten.zero",          import_zeros },
-    {"aten.scalar_tensor", import_scalar},
-    {"aten.fill",          import_fill  },
-    {"aten.copy",          import_copy  },
+    {"aten.arange", import_arange},    {"aten.eye", import_eye},
+    {"aten.zeros", import_zeros},      {"aten.new_zeros", import_zeros},
+    {"aten.zeros_like", import_zeros}, {"aten.ones", import_ones},
+    {"aten.ones_like", import_ones},   {"aten.full", import_full},
+    {"aten.full_like", import_full},   {"aten.new_ones", import_ones},
+    {"aten.new_full", import_full},    {"aten.empty", import_zeros},
+    {"aten.empty_like", import_zeros}, {"aten.new_empty", import_zeros},
+    {"aten.zero", import_zeros},       {"aten.scalar_tensor", import_scalar},
+    {"aten.fill", import_fill},        {"aten.copy", import_copy},
 };
 
 }  // namespace

@@ -118,18 +118,12 @@ void import_angle(Importer& importer, const Node& node) {
 }
 
 constexpr ImportRow kFloatFunctionRows[] = {
-    {"aten.signbit",    import_signbit   },
-    {"aten.copysign",   import_copysign  },
-    {"aten.fmax",       import_fmax      },
-    {"aten.fmin",       import_fmin      },
-    {"aten.heaviside",  import_heaviside },
-    {"aten.hypot",      import_hypot     },
-    {"aten.logaddexp",  import_logaddexp },
-    {"aten.logaddexp2", import_logaddexp2},
-    {"aten.sinc",       import_sinc      },
-    {"aten.isposinf",   import_isposinf  },
-    {"aten.isneginf",   import_isneginf  },
-    {"aten.angle",      import_angle     },
+    {"aten.signbit", import_signbit},     {"aten.copysign", import_copysign},
+    {"aten.fmax", import_fmax},           {"aten.fmin", import_fmin},
+    {"aten.heaviside", import_heaviside}, {"aten.hypot", import_hypot},
+    {"aten.logaddexp", import_logaddexp}, {"aten.logaddexp2", import_logaddexp2},
+    {"aten.sinc", import_sinc},           {"aten.isposinf", import_isposinf},
+    {"aten.isneginf", import_isneginf},   {"aten.angle", import_angle},
 };
 
 }  // namespace

@@ -76,9 +76,7 @@ void import_index_select(Importer& importer, const Node& node) {
   Steps s(importer, node);
   const int x = s.at_least_1d(s.operand("self")), index = s.at_least_1d(s.operand("index"));
   const size_t dim = s.dim_of(x, node.int_or("dim", 0));
-  const Attributes attributes = {
-      {"from_end", false}
-  };
+  const Attributes attributes = {{"from_end", false}};
   if (!s.tensor(s.operand("self")).shape.empty()) {
     importer.emit(node, "index", along(x, dim, index), attributes);
     return;
@@ -241,11 +239,7 @@ void import_index_reduce(Importer& importer, const Node& node) {
   Sizes wide(std::vector<SizeExpr>(s.rank(x), 1));
   wide[static_cast<size_t>(dim)] = s.sizes(source)[static_cast<size_t>(dim)];
   const int index = s.expand(s.reshape(s.operand("index"), wide), s.sizes(source));
-  s.give(s.op("scatter",
-              {
-                  x, index, s.cast(source, s.dtype(x))
-  },
-              s.sizes(x), s.dtype(x),
+  s.give(s.op("scatter", {x, index, s.cast(source, s.dtype(x))}, s.sizes(x), s.dtype(x),
               {{"dim", dim},
                {"reduce", word_of_argument(node, "reduce")},
                {"include_self", node.bool_or("include_self", true)}}));
@@ -306,28 +300,28 @@ void import_one_hot(Importer& importer, const Node& node) {
 }
 
 constexpr ImportRow kIndexingRows[] = {
-    {"aten.gather",                      import_gather        },
-    {"aten.take_along_dim",              import_take_along_dim},
-    {"aten.index",                       import_index         },
-    {"aten._unsafe_index",               import_index         },
-    {"aten.index_select",                import_index_select  },
-    {"aten.index_put",                   import_index_put     },
-    {"aten._unsafe_index_put",           import_index_put     },
-    {"aten.index_copy",                  import_index_copy    },
-    {"aten.index_fill",                  import_index_fill    },
-    {"aten.index_add",                   import_index_add     },
-    {"aten.index_reduce",                import_index_reduce  },
-    {"aten.masked_scatter",              import_masked_scatter},
-    {"aten.take",                        import_take          },
-    {"aten.put",                         import_put           },
-    {"aten.scatter",                     import_scatter       },
-    {"aten.scatter_add",                 import_scatter_add   },
-    {"aten.scatter_reduce",              import_scatter_reduce},
-    {"aten.bucketize",                   import_bucketize     },
-    {"aten.embedding_bag",               import_embedding_bag },
-    {"aten._embedding_bag",              import_embedding_bag },
-    {"aten._embedding_bag_forward_only", import_embedding_bag },
-    {"aten.one_hot",                     import_one_hot       },
+    {"aten.gather", import_gather},
+    {"aten.take_along_dim", import_take_along_dim},
+    {"aten.index", import_index},
+    {"aten._unsafe_index", import_index},
+    {"aten.index_select", import_index_select},
+    {"aten.index_put", import_index_put},
+    {"aten._unsafe_index_put", import_index_put},
+    {"aten.index_copy", import_index_copy},
+    {"aten.index_fill", import_index_fill},
+    {"aten.index_add", import_index_add},
+    {"aten.index_reduce", import_index_reduce},
+    {"aten.masked_scatter", import_masked_scatter},
+    {"aten.take", import_take},
+    {"aten.put", import_put},
+    {"aten.scatter", import_scatter},
+    {"aten.scatter_add", import_scatter_add},
+    {"aten.scatter_reduce", import_scatter_reduce},
+    {"aten.bucketize", import_bucketize},
+    {"aten.embedding_bag", import_embedding_bag},
+    {"aten._embedding_bag", import_embedding_bag},
+    {"aten._embedding_bag_forward_only", import_embedding_bag},
+    {"aten.one_hot", import_one_hot},
 };
 
 }  // namespace

@@ -19,11 +19,7 @@ void import_nll_loss(Importer& importer, const Node& node) {
   const int counts = s.compare("ne", target, ignored);
   target = s.where(counts, target, zero);
   const int at = s.unsqueeze(target, dim);
-  const int taken = s.op("gather",
-                         {
-                             x, at
-  },
-                         s.sizes(at), s.dtype(x), {{"dim", dim}});
+  const int taken = s.op("gather", {x, at}, s.sizes(at), s.dtype(x), {{"dim", dim}});
   const int row = s.reshape(taken, s.sizes(target));
   const int share = weight < 0 ? s.filled(s.dtype(x), {}, 1)
                                : s.op("index", {weight, target}, s.sizes(target), s.dtype(x));
@@ -93,13 +89,13 @@ void import_soft_margin_loss(Importer& importer, const Node& node) {
 }
 
 constexpr ImportRow kLossRows[] = {
-    {"aten.nll_loss_forward",     import_nll_loss            },
-    {"aten.nll_loss2d_forward",   import_nll_loss            },
+    {"aten.nll_loss_forward", import_nll_loss},
+    {"aten.nll_loss2d_forward", import_nll_loss},
     {"aten.binary_cross_entropy", import_binary_cross_entropy},
-    {"aten.mse_loss",             import_mse_loss            },
-    {"aten.huber_loss",           import_huber_loss          },
-    {"aten.smooth_l1_loss",       import_smooth_l1_loss      },
-    {"aten.soft_margin_loss",     import_soft_margin_loss    },
+    {"aten.mse_loss", import_mse_loss},
+    {"aten.huber_loss", import_huber_loss},
+    {"aten.smooth_l1_loss", import_smooth_l1_loss},
+    {"aten.soft_margin_loss", import_soft_margin_loss},
 };
 
 }  // namespace

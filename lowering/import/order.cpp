@@ -103,11 +103,7 @@ void import_logcumsumexp(Importer& importer, const Node& node) {
 // The elements at `place`, int64 and 1 along the dimension.
 void give_sorted(Steps& s, const Node& node, const Sorted& sorted, int place) {
   const auto taken = [&](int x) {
-    return s.op("gather",
-                {
-                    x, place
-    },
-                s.sizes(place), s.dtype(x), {{"dim", sorted.dim}});
+    return s.op("gather", {x, place}, s.sizes(place), s.dtype(x), {{"dim", sorted.dim}});
   };
   const std::vector<Value*> results = node.outputs();
   s.give(results[0], taken(sorted.values));
@@ -204,22 +200,22 @@ void import_isin(Importer& importer, const Node& node) {
 }
 
 constexpr ImportRow kOrderRows[] = {
-    {"aten.topk",         import_topk        },
-    {"aten.sort",         import_sort        },
-    {"aten.argsort",      import_argsort     },
-    {"aten.argmax",       import_argmax      },
-    {"aten.argmin",       import_argmin      },
-    {"aten.cumsum",       import_cumsum      },
-    {"aten.cumprod",      import_cumprod     },
-    {"aten.cummax",       import_cummax      },
-    {"aten.cummin",       import_cummin      },
+    {"aten.topk", import_topk},
+    {"aten.sort", import_sort},
+    {"aten.argsort", import_argsort},
+    {"aten.argmax", import_argmax},
+    {"aten.argmin", import_argmin},
+    {"aten.cumsum", import_cumsum},
+    {"aten.cumprod", import_cumprod},
+    {"aten.cummax", import_cummax},
+    {"aten.cummin", import_cummin},
     {"aten.logcumsumexp", import_logcumsumexp},
-    {"aten.kthvalue",     import_kthvalue    },
-    {"aten.median",       import_median      },
-    {"aten.nanmedian",    import_median      },
-    {"aten.aminmax",      import_aminmax     },
+    {"aten.kthvalue", import_kthvalue},
+    {"aten.median", import_median},
+    {"aten.nanmedian", import_median},
+    {"aten.aminmax", import_aminmax},
     {"aten.searchsorted", import_searchsorted},
-    {"aten.isin",         import_isin        },
+    {"aten.isin", import_isin},
 };
 
 }  // namespace
@@ -230,12 +226,8 @@ void import_arg_reduce(Importer& importer, const Node& node, const char* functio
 
 Sorted sorted_along(Steps& s, const Node& node, int x, int64_t dim) {
   Sorted sorted{-1, -1, static_cast<int64_t>(s.dim_of(x, dim))};
-  sorted.values =
-      s.op("sort",
-           {
-               x
-  },
-           s.sizes(x), s.dtype(x), {{"dim", sorted.dim}, {"descending", false}, {"stable", true}});
+  sorted.values = s.op("sort", {x}, s.sizes(x), s.dtype(x),
+                       {{"dim", sorted.dim}, {"descending", false}, {"stable", true}});
   Importer& importer = s.importer();
   sorted.indices = importer.add_intermediate(node.name() + "_order", DType::kInt64, s.sizes(x));
   importer.program().ops.back().outputs.push_back(sorted.indices);

@@ -163,10 +163,10 @@ void import_as_strided_scatter(Importer& importer, const Node& node) {
 }
 
 constexpr ImportRow kPlaceRows[] = {
-    {"aten.diagonal",           import_diagonal          },
-    {"aten.trace",              import_trace             },
-    {"aten.diagonal_scatter",   import_diagonal_scatter  },
-    {"aten.as_strided",         import_as_strided        },
+    {"aten.diagonal", import_diagonal},
+    {"aten.trace", import_trace},
+    {"aten.diagonal_scatter", import_diagonal_scatter},
+    {"aten.as_strided", import_as_strided},
     {"aten.as_strided_scatter", import_as_strided_scatter},
 };
 

@@ -31,9 +31,7 @@ void emit_binary(Importer& importer, const Node& node, const std::string& kind,
 Attributes alpha_of(const Node& node) {
   const Attribute alpha = literal_attribute(node, "alpha", 1);
   if (alpha == Attribute(1.0)) return {};
-  return {
-      {"alpha", alpha}
-  };
+  return {{"alpha", alpha}};
 }
 
 void import_add(Importer& importer, const Node& node) {
@@ -120,9 +118,7 @@ void import_clamp_max(Importer& importer, const Node& node) {
 
 void emit_unary(Importer& importer, const Node& node, const char* function,
                 std::optional<double> alpha = std::nullopt) {
-  Attributes attributes = {
-      {"fn", std::string(function)}
-  };
+  Attributes attributes = {{"fn", std::string(function)}};
   if (alpha) attributes["alpha"] = *alpha;
   const char* name = node.find_argument("self") != nullptr ? "self" : "input";
   importer.emit(node, "unary", {importer.operand(node, name)}, std::move(attributes));
@@ -183,43 +179,43 @@ void import_prelu(Importer& importer, const Node& node) {
 }
 
 constexpr ImportRow kPointwiseRows[] = {
-    {"aten.add",         import_add        },
-    {"aten.sub",         import_sub        },
-    {"aten.rsub",        import_rsub       },
-    {"aten.mul",         import_mul        },
-    {"aten.div",         import_div        },
-    {"aten.divide",      import_div        },
-    {"aten.true_divide", import_div        },
-    {"aten.multiply",    import_mul        },
-    {"aten.subtract",    import_sub        },
-    {"aten.clip",        import_clamp      },
-    {"aten.negative",    import_neg        },
-    {"aten.absolute",    import_abs        },
-    {"aten.minimum",     import_minimum    },
-    {"aten.maximum",     import_maximum    },
-    {"aten.where",       import_where      },
+    {"aten.add", import_add},
+    {"aten.sub", import_sub},
+    {"aten.rsub", import_rsub},
+    {"aten.mul", import_mul},
+    {"aten.div", import_div},
+    {"aten.divide", import_div},
+    {"aten.true_divide", import_div},
+    {"aten.multiply", import_mul},
+    {"aten.subtract", import_sub},
+    {"aten.clip", import_clamp},
+    {"aten.negative", import_neg},
+    {"aten.absolute", import_abs},
+    {"aten.minimum", import_minimum},
+    {"aten.maximum", import_maximum},
+    {"aten.where", import_where},
     {"aten.masked_fill", import_masked_fill},
-    {"aten.relu",        import_relu       },
-    {"aten.relu6",       import_relu6      },
-    {"aten.hardtanh",    import_hardtanh   },
-    {"aten.clamp",       import_clamp      },
-    {"aten.clamp_min",   import_clamp_min  },
-    {"aten.clamp_max",   import_clamp_max  },
-    {"aten.sigmoid",     import_sigmoid    },
-    {"aten.tanh",        import_tanh       },
-    {"aten.hardswish",   import_hardswish  },
+    {"aten.relu", import_relu},
+    {"aten.relu6", import_relu6},
+    {"aten.hardtanh", import_hardtanh},
+    {"aten.clamp", import_clamp},
+    {"aten.clamp_min", import_clamp_min},
+    {"aten.clamp_max", import_clamp_max},
+    {"aten.sigmoid", import_sigmoid},
+    {"aten.tanh", import_tanh},
+    {"aten.hardswish", import_hardswish},
     {"aten.hardsigmoid", import_hardsigmoid},
-    {"aten.silu",        import_silu       },
-    {"aten.gelu",        import_gelu       },
-    {"aten.leaky_relu",  import_leaky_relu },
-    {"aten.elu",         import_elu        },
-    {"aten.exp",         import_exp        },
-    {"aten.neg",         import_neg        },
-    {"aten.abs",         import_abs        },
-    {"aten.sqrt",        import_sqrt       },
-    {"aten.rsqrt",       import_rsqrt      },
-    {"aten.pow",         import_pow        },
-    {"aten.prelu",       import_prelu      },
+    {"aten.silu", import_silu},
+    {"aten.gelu", import_gelu},
+    {"aten.leaky_relu", import_leaky_relu},
+    {"aten.elu", import_elu},
+    {"aten.exp", import_exp},
+    {"aten.neg", import_neg},
+    {"aten.abs", import_abs},
+    {"aten.sqrt", import_sqrt},
+    {"aten.rsqrt", import_rsqrt},
+    {"aten.pow", import_pow},
+    {"aten.prelu", import_prelu},
 };
 
 }  // namespace

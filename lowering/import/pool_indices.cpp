@@ -96,11 +96,8 @@ size_t dims_of_pool(const Node& node) {
 }
 
 int gathered(Steps& s, int x, int indices) {
-  return s.op("gather",
-              {
-                  x, indices
-  },
-              s.sizes(indices), s.dtype(x), {{"dim", static_cast<int64_t>(s.rank(x)) - 1}});
+  return s.op("gather", {x, indices}, s.sizes(indices), s.dtype(x),
+              {{"dim", static_cast<int64_t>(s.rank(x)) - 1}});
 }
 
 }  // namespace
@@ -124,11 +121,7 @@ void import_pool_with_indices(Importer& importer, const Node& node) {
   const int seen = windows_of(s, x, windows);
   Sizes one = s.sizes(seen);
   one.back() = 1;
-  const int at = s.op("arg_reduce",
-                      {
-                          seen
-  },
-                      one, DType::kInt64,
+  const int at = s.op("arg_reduce", {seen}, one, DType::kInt64,
                       {{"fn", std::string("argmax")},
                        {"dim", static_cast<int64_t>(s.rank(seen)) - 1},
                        {"keepdim", true}});
@@ -156,22 +149,19 @@ void import_unpool(Importer& importer, const Node& node) {
     return result;
   };
   const int zeros = s.expand(s.filled(s.dtype(x), std::vector<int64_t>(lead + 1, 1), 0), flat(out));
-  s.give(
-      s.op("scatter",
-           {
-               zeros, s.reshape(indices, flat(s.sizes(indices))), s.reshape(x, flat(s.sizes(x)))
-  },
-           flat(out), s.dtype(x),
-           {{"dim", static_cast<int64_t>(lead)},
-            {"reduce", std::string("none")},
-            {"include_self", true}}));
+  s.give(s.op("scatter",
+              {zeros, s.reshape(indices, flat(s.sizes(indices))), s.reshape(x, flat(s.sizes(x)))},
+              flat(out), s.dtype(x),
+              {{"dim", static_cast<int64_t>(lead)},
+               {"reduce", std::string("none")},
+               {"include_self", true}}));
 }
 
 constexpr ImportRow kPoolIndexRows[] = {
     {"aten.max_pool1d_with_indices", import_pool_with_indices},
     {"aten.max_pool3d_with_indices", import_pool_with_indices},
-    {"aten.max_unpool2d",            import_unpool           },
-    {"aten.max_unpool3d",            import_unpool           },
+    {"aten.max_unpool2d", import_unpool},
+    {"aten.max_unpool3d", import_unpool},
 };
 
 }  // namespace

@@ -248,19 +248,19 @@ void import_cross(Importer& importer, const Node& node) {
 }
 
 constexpr ImportRow kProductRows[] = {
-    {"aten.baddbmm",       import_baddbmm  },
-    {"aten.addbmm",        import_addbmm   },
-    {"aten.addmv",         import_addmv    },
-    {"aten.addr",          import_addr     },
-    {"aten.outer",         import_outer    },
-    {"aten.ger",           import_outer    },
-    {"aten.mv",            import_mv       },
-    {"aten.dot",           import_dot      },
-    {"aten.vdot",          import_dot      },
-    {"aten.linalg_vecdot", import_dot      },
-    {"aten.linalg_cross",  import_cross    },
-    {"aten.einsum",        import_einsum   },
-    {"aten.tensordot",     import_tensordot},
+    {"aten.baddbmm", import_baddbmm},
+    {"aten.addbmm", import_addbmm},
+    {"aten.addmv", import_addmv},
+    {"aten.addr", import_addr},
+    {"aten.outer", import_outer},
+    {"aten.ger", import_outer},
+    {"aten.mv", import_mv},
+    {"aten.dot", import_dot},
+    {"aten.vdot", import_dot},
+    {"aten.linalg_vecdot", import_dot},
+    {"aten.linalg_cross", import_cross},
+    {"aten.einsum", import_einsum},
+    {"aten.tensordot", import_tensordot},
 };
 
 }  // namespace

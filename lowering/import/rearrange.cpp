@@ -110,10 +110,7 @@ void import_roll(Importer& importer, const Node& node) {
     const SizeExpr shift = SizeExpr::join(SizeExpr::Kind::kModulo, shifts[i], maximum(size, 1));
     if (shift == SizeExpr(0)) continue;
     const auto at = static_cast<int64_t>(dim);
-    x = s.op("cat",
-             {
-                 s.slice(x, at, size - shift, shift), s.slice(x, at, 0, size - shift)
-    },
+    x = s.op("cat", {s.slice(x, at, size - shift, shift), s.slice(x, at, 0, size - shift)},
              s.sizes(x), s.dtype(x), {{"dim", at}});
   }
   s.give(s.reshape(x, s.sizes(given)));
@@ -232,29 +229,29 @@ void import_expand_to(Importer& importer, const Node& node) {
 }
 
 constexpr ImportRow kRearrangeRows[] = {
-    {"aten.swapaxes",          import_swapaxes         },
-    {"aten.swapdims",          import_swapaxes         },
-    {"aten.movedim",           import_movedim          },
-    {"aten.moveaxis",          import_movedim          },
-    {"aten.mT",                import_matrix_transpose },
-    {"aten.mH",                import_matrix_transpose },
-    {"aten.adjoint",           import_matrix_transpose },
-    {"aten.numpy_T",           import_reverse_dims     },
-    {"aten.repeat",            import_repeat           },
-    {"aten.tile",              import_repeat           },
-    {"aten.roll",              import_roll             },
-    {"aten.flip",              import_flip             },
-    {"aten.meshgrid",          import_meshgrid         },
+    {"aten.swapaxes", import_swapaxes},
+    {"aten.swapdims", import_swapaxes},
+    {"aten.movedim", import_movedim},
+    {"aten.moveaxis", import_movedim},
+    {"aten.mT", import_matrix_transpose},
+    {"aten.mH", import_matrix_transpose},
+    {"aten.adjoint", import_matrix_transpose},
+    {"aten.numpy_T", import_reverse_dims},
+    {"aten.repeat", import_repeat},
+    {"aten.tile", import_repeat},
+    {"aten.roll", import_roll},
+    {"aten.flip", import_flip},
+    {"aten.meshgrid", import_meshgrid},
     {"aten.broadcast_tensors", import_broadcast_tensors},
-    {"aten.broadcast_to",      import_expand_to        },
-    {"aten.hstack",            import_stack_along      },
-    {"aten.vstack",            import_stack_along      },
-    {"aten.dstack",            import_stack_along      },
-    {"aten.column_stack",      import_stack_along      },
-    {"aten.tril",              import_triangle         },
-    {"aten.triu",              import_triangle         },
-    {"aten.slice_scatter",     import_slice_scatter    },
-    {"aten.select_scatter",    import_select_scatter   },
+    {"aten.broadcast_to", import_expand_to},
+    {"aten.hstack", import_stack_along},
+    {"aten.vstack", import_stack_along},
+    {"aten.dstack", import_stack_along},
+    {"aten.column_stack", import_stack_along},
+    {"aten.tril", import_triangle},
+    {"aten.triu", import_triangle},
+    {"aten.slice_scatter", import_slice_scatter},
+    {"aten.select_scatter", import_select_scatter},
 };
 
 }  // namespace

@@ -16,12 +16,10 @@ struct Cell {
   const char* name;
   int64_t gates;
 };
-constexpr std::array<Cell, 4> kCells = {
-    {{"aten.lstm", "lstm", 4},
-     {"aten.gru", "gru", 3},
-     {"aten.rnn_tanh", "tanh", 1},
-     {"aten.rnn_relu", "relu", 1}}
-};
+constexpr std::array<Cell, 4> kCells = {{{"aten.lstm", "lstm", 4},
+                                         {"aten.gru", "gru", 3},
+                                         {"aten.rnn_tanh", "tanh", 1},
+                                         {"aten.rnn_relu", "relu", 1}}};
 
 const Cell& cell_of(const Node& node) {
   for (const Cell& cell : kCells)
@@ -57,12 +55,9 @@ States emit_layer(Importer& importer, const Node& node, const Cell& cell, int x,
   if (layer.c0 >= 0) inputs.push_back(layer.c0);
   if (layer.projection >= 0) inputs.push_back(layer.projection);
   States states;
-  states.y = importer.emit_step(node, "recurrent", inputs,
-                                {
-                                    sizes[0], sizes[1], width
-  },
-                                DType::kFloat32,
-                                {{"cell", std::string(cell.name)}, {"reverse", layer.is_reverse}});
+  states.y =
+      importer.emit_step(node, "recurrent", inputs, {sizes[0], sizes[1], width}, DType::kFloat32,
+                         {{"cell", std::string(cell.name)}, {"reverse", layer.is_reverse}});
   if (layer.c0 < 0) return states;
   states.c = importer.add_intermediate(node.name() + "_cell_state", DType::kFloat32,
                                        {sizes[1], rows / cell.gates});
@@ -79,12 +74,8 @@ int take_row(Importer& importer, const Node& node, int x, const SizeExpr& index)
   Sizes sizes = importer.sizes(x);
   if (sizes[0] == SizeExpr(1)) return emit_reshape(importer, node, x, {sizes[1], sizes[2]});
   sizes[0] = 1;
-  const int row =
-      importer.emit_step(node, "slice",
-                         {
-                             x
-  },
-                         sizes, DType::kFloat32, {{"dim", int64_t{0}}, {"step", int64_t{1}}});
+  const int row = importer.emit_step(node, "slice", {x}, sizes, DType::kFloat32,
+                                     {{"dim", int64_t{0}}, {"step", int64_t{1}}});
   importer.set_size("start", index);
   return emit_reshape(importer, node, row, {sizes[1], sizes[2]});
 }
@@ -96,20 +87,14 @@ int stack_rows(Importer& importer, const Node& node, const std::vector<int>& row
   for (int row : rows) wide.push_back(emit_reshape(importer, node, row, {1, sizes[0], sizes[1]}));
   if (wide.size() == 1) return wide[0];
   return importer.emit_step(node, "cat", wide,
-                            {
-                                static_cast<int64_t>(rows.size()), sizes[0], sizes[1]
-  },
+                            {static_cast<int64_t>(rows.size()), sizes[0], sizes[1]},
                             DType::kFloat32, {{"dim", int64_t{0}}});
 }
 
 int swap_batch_and_time(Importer& importer, const Node& node, int x) {
   Sizes sizes = importer.sizes(x);
   std::swap(sizes[0], sizes[1]);
-  return importer.emit_step(node, "permute",
-                            {
-                                x
-  },
-                            sizes, importer.tensor(x).dtype,
+  return importer.emit_step(node, "permute", {x}, sizes, importer.tensor(x).dtype,
                             {{"dims", std::vector<int64_t>{1, 0, 2}}});
 }
 
@@ -176,10 +161,7 @@ void import_layers(Importer& importer, const Node& node) {
     Sizes both = importer.sizes(x);
     both.back() = both.back() * directions;
     if (directions == 2)
-      x = importer.emit_step(node, "cat", results, both, DType::kFloat32,
-                             {
-                                 {"dim", int64_t{2}}
-      });
+      x = importer.emit_step(node, "cat", results, both, DType::kFloat32, {{"dim", int64_t{2}}});
   }
   importer.alias(node.outputs()[0], batch_first ? swap_batch_and_time(importer, node, x) : x);
   importer.alias(node.outputs()[1], stack_rows(importer, node, last_hidden));
@@ -209,14 +191,10 @@ void import_cell(Importer& importer, const Node& node) {
 }
 
 constexpr ImportRow kRecurrentRows[] = {
-    {"aten.lstm",          import_layers},
-    {"aten.gru",           import_layers},
-    {"aten.rnn_tanh",      import_layers},
-    {"aten.rnn_relu",      import_layers},
-    {"aten.lstm_cell",     import_cell  },
-    {"aten.gru_cell",      import_cell  },
-    {"aten.rnn_tanh_cell", import_cell  },
-    {"aten.rnn_relu_cell", import_cell  },
+    {"aten.lstm", import_layers},        {"aten.gru", import_layers},
+    {"aten.rnn_tanh", import_layers},    {"aten.rnn_relu", import_layers},
+    {"aten.lstm_cell", import_cell},     {"aten.gru_cell", import_cell},
+    {"aten.rnn_tanh_cell", import_cell}, {"aten.rnn_relu_cell", import_cell},
 };
 
 }  // namespace

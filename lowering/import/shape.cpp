@@ -59,11 +59,7 @@ void import_cast(Importer& importer, const Node& node) {
 void import_permute(Importer& importer, const Node& node) {
   std::vector<int64_t> dims = node.ints_or("dims", {});
   for (int64_t& dim : dims) dim = positive_dim(dim, dims.size());
-  importer.emit(node, "permute",
-                {
-                    importer.operand(node, "self")
-  },
-                {{"dims", dims}});
+  importer.emit(node, "permute", {importer.operand(node, "self")}, {{"dims", dims}});
 }
 
 void import_transpose(Importer& importer, const Node& node) {
@@ -73,11 +69,7 @@ void import_transpose(Importer& importer, const Node& node) {
   if (rank >= 2)
     std::swap(dims[static_cast<size_t>(positive_dim(node.int_or("dim0", 0), rank))],
               dims[static_cast<size_t>(positive_dim(node.int_or("dim1", 1), rank))]);
-  importer.emit(node, "permute",
-                {
-                    importer.operand(node, "self")
-  },
-                {{"dims", dims}});
+  importer.emit(node, "permute", {importer.operand(node, "self")}, {{"dims", dims}});
 }
 
 // [N, C*r*r, H, W] -> [N, C, H*r, W*r]
@@ -90,10 +82,7 @@ void import_pixel_shuffle(Importer& importer, const Node& node) {
   const SizeExpr channels = floor_divide(s[1], r * r);
   const int split = importer.emit_step(
       node, "reshape", {x}, {s[0], channels, SizeExpr(r), SizeExpr(r), s[2], s[3]}, dtype);
-  const int moved = importer.emit_step(node, "permute",
-                                       {
-                                           split
-  },
+  const int moved = importer.emit_step(node, "permute", {split},
                                        {s[0], channels, s[2], SizeExpr(r), s[3], SizeExpr(r)},
                                        dtype, {{"dims", std::vector<int64_t>{0, 1, 4, 2, 5, 3}}});
   importer.emit(node, "reshape", {moved});
@@ -103,11 +92,7 @@ void import_pixel_shuffle(Importer& importer, const Node& node) {
 
 void emit_slice(Importer& importer, const Node& node, Value* value, int x, int64_t dim,
                 const SizeExpr& start, int64_t step = 1) {
-  importer.emit_value(node, value, "slice",
-                      {
-                          x
-  },
-                      {{"dim", dim}, {"step", step}});
+  importer.emit_value(node, value, "slice", {x}, {{"dim", dim}, {"step", step}});
   importer.set_size("start", start);
 }
 
@@ -159,11 +144,8 @@ void import_select(Importer& importer, const Node& node) {
   const SizeExpr start = counts_from_end ? shape[static_cast<size_t>(dim)] + index : index;
   shape[static_cast<size_t>(dim)] = 1;
   const DType dtype = importer.tensor(x).dtype;
-  const int taken = importer.emit_step(node, "slice",
-                                       {
-                                           x
-  },
-                                       shape, dtype, {{"dim", dim}, {"step", int64_t{1}}});
+  const int taken =
+      importer.emit_step(node, "slice", {x}, shape, dtype, {{"dim", dim}, {"step", int64_t{1}}});
   importer.set_size("start", start);
   importer.emit(node, "reshape", {taken});
 }
@@ -188,12 +170,8 @@ void import_unbind(Importer& importer, const Node& node) {
   shape[static_cast<size_t>(dim)] = 1;
   int64_t start = 0;
   for (Value* value : node.outputs()) {
-    const int taken =
-        importer.emit_step(node, "slice",
-                           {
-                               x
-    },
-                           shape, dtype, {{"dim", dim}, {"start", start++}, {"step", int64_t{1}}});
+    const int taken = importer.emit_step(node, "slice", {x}, shape, dtype,
+                                         {{"dim", dim}, {"start", start++}, {"step", int64_t{1}}});
     importer.emit_value(node, value, "reshape", {taken});
   }
 }
@@ -219,10 +197,7 @@ void import_cat(Importer& importer, const Node& node) {
                 [&](int index) { return importer.tensor(index).shape == std::vector<int64_t>{0}; });
   if (inputs.empty()) inputs = {tensor_list(importer, node).front()};
   const size_t rank = importer.sizes_of(*node.outputs().front()).size();
-  importer.emit(node, "cat", inputs,
-                {
-                    {"dim", positive_dim(node.int_or("dim", 0), rank)}
-  });
+  importer.emit(node, "cat", inputs, {{"dim", positive_dim(node.int_or("dim", 0), rank)}});
 }
 
 void import_stack(Importer& importer, const Node& node) {
@@ -235,10 +210,7 @@ void import_stack(Importer& importer, const Node& node) {
     const DType dtype = importer.tensor(index).dtype;
     inputs.push_back(importer.emit_step(node, "reshape", {index}, shape, dtype));
   }
-  importer.emit(node, "cat", inputs,
-                {
-                    {"dim", dim}
-  });
+  importer.emit(node, "cat", inputs, {{"dim", dim}});
 }
 
 void import_expand(Importer& importer, const Node& node) {
@@ -256,70 +228,67 @@ void import_pad(Importer& importer, const Node& node) {
     pads[2 * (rank - 1 - i / 2)] = given[i];
     pads[2 * (rank - 1 - i / 2) + 1] = given[i + 1];
   }
-  importer.emit(node, "pad",
-                {
-                    importer.operand(node, "self")
-  },
+  importer.emit(node, "pad", {importer.operand(node, "self")},
                 {{"pads", pads}, {"value", node.float_or("value", 0)}});
 }
 
 constexpr ImportRow kShapeRows[] = {
-    {"aten.view",                    import_view         },
-    {"aten._unsafe_view",            import_reshape      },
-    {"aten.view_copy",               import_reshape      },
-    {"aten.reshape",                 import_reshape      },
-    {"aten.flatten",                 import_reshape      },
-    {"aten.unflatten",               import_reshape      },
-    {"aten.unsqueeze",               import_reshape      },
-    {"aten.squeeze",                 import_reshape      },
-    {"aten.ravel",                   import_reshape      },
-    {"aten.view_as",                 import_reshape      },
-    {"aten.reshape_as",              import_reshape      },
-    {"aten.atleast_1d",              import_reshape      },
-    {"aten.atleast_2d",              import_reshape      },
-    {"aten.atleast_3d",              import_reshape      },
-    {"aten.positive",                import_alias        },
-    {"aten.resolve_conj",            import_alias        },
-    {"aten.resolve_neg",             import_alias        },
-    {"aten.conj",                    import_alias        },
-    {"aten.real",                    import_alias        },
-    {"aten.alias",                   import_alias        },
-    {"aten.detach",                  import_alias        },
-    {"aten.clone",                   import_alias        },
-    {"aten.contiguous",              import_alias        },
-    {"aten.lift_fresh_copy",         import_alias        },
-    {"aten.dropout",                 import_dropout      },
-    {"aten.feature_dropout",         import_dropout      },
-    {"aten._assert_tensor_metadata", import_nothing      },
-    {"aten.to",                      import_cast         },
-    {"aten._to_copy",                import_cast         },
-    {"aten.type_as",                 import_cast         },
-    {"aten.permute",                 import_permute      },
-    {"aten.transpose",               import_transpose    },
-    {"aten.t",                       import_transpose    },
-    {"aten.pixel_shuffle",           import_pixel_shuffle},
-    {"aten.slice",                   import_slice        },
-    {"aten.narrow",                  import_narrow       },
-    {"aten.select",                  import_select       },
-    {"aten.split",                   import_split        },
-    {"aten.split_with_sizes",        import_split        },
-    {"aten.chunk",                   import_split        },
-    {"aten.unsafe_split",            import_split        },
-    {"aten.unsafe_split_with_sizes", import_split        },
-    {"aten.unsafe_chunk",            import_split        },
-    {"aten.tensor_split",            import_split        },
-    {"aten.unbind",                  import_unbind       },
-    {"aten.embedding",               import_embedding    },
-    {"aten.cat",                     import_cat          },
-    {"aten.concat",                  import_cat          },
-    {"aten.concatenate",             import_cat          },
-    {"aten.stack",                   import_stack        },
-    {"aten.expand",                  import_expand       },
-    {"aten.expand_as",               import_expand       },
-    {"aten.pad",                     import_pad          },
-    {"aten.constant_pad_nd",         import_pad          },
-    {"aten._assert_scalar",          import_nothing      },
-    {"aten.sym_constrain_range",     import_nothing      },
+    {"aten.view", import_view},
+    {"aten._unsafe_view", import_reshape},
+    {"aten.view_copy", import_reshape},
+    {"aten.reshape", import_reshape},
+    {"aten.flatten", import_reshape},
+    {"aten.unflatten", import_reshape},
+    {"aten.unsqueeze", import_reshape},
+    {"aten.squeeze", import_reshape},
+    {"aten.ravel", import_reshape},
+    {"aten.view_as", import_reshape},
+    {"aten.reshape_as", import_reshape},
+    {"aten.atleast_1d", import_reshape},
+    {"aten.atleast_2d", import_reshape},
+    {"aten.atleast_3d", import_reshape},
+    {"aten.positive", import_alias},
+    {"aten.resolve_conj", import_alias},
+    {"aten.resolve_neg", import_alias},
+    {"aten.conj", import_alias},
+    {"aten.real", import_alias},
+    {"aten.alias", import_alias},
+    {"aten.detach", import_alias},
+    {"aten.clone", import_alias},
+    {"aten.contiguous", import_alias},
+    {"aten.lift_fresh_copy", import_alias},
+    {"aten.dropout", import_dropout},
+    {"aten.feature_dropout", import_dropout},
+    {"aten._assert_tensor_metadata", import_nothing},
+    {"aten.to", import_cast},
+    {"aten._to_copy", import_cast},
+    {"aten.type_as", import_cast},
+    {"aten.permute", import_permute},
+    {"aten.transpose", import_transpose},
+    {"aten.t", import_transpose},
+    {"aten.pixel_shuffle", import_pixel_shuffle},
+    {"aten.slice", import_slice},
+    {"aten.narrow", import_narrow},
+    {"aten.select", import_select},
+    {"aten.split", import_split},
+    {"aten.split_with_sizes", import_split},
+    {"aten.chunk", import_split},
+    {"aten.unsafe_split", import_split},
+    {"aten.unsafe_split_with_sizes", import_split},
+    {"aten.unsafe_chunk", import_split},
+    {"aten.tensor_split", import_split},
+    {"aten.unbind", import_unbind},
+    {"aten.embedding", import_embedding},
+    {"aten.cat", import_cat},
+    {"aten.concat", import_cat},
+    {"aten.concatenate", import_cat},
+    {"aten.stack", import_stack},
+    {"aten.expand", import_expand},
+    {"aten.expand_as", import_expand},
+    {"aten.pad", import_pad},
+    {"aten.constant_pad_nd", import_pad},
+    {"aten._assert_scalar", import_nothing},
+    {"aten.sym_constrain_range", import_nothing},
 };
 
 }  // namespace

@@ -18,14 +18,14 @@ struct Function {
   Kind kind;
 };
 constexpr Function kFunctions[] = {
-    {"Add",       Kind::kAdd        },
-    {"Mul",       Kind::kMultiply   },
-    {"FloorDiv",  Kind::kFloorDivide},
-    {"CleanDiv",  Kind::kFloorDivide},
-    {"Mod",       Kind::kModulo     },
-    {"PythonMod", Kind::kModulo     },
-    {"Max",       Kind::kMaximum    },
-    {"Min",       Kind::kMinimum    },
+    {"Add", Kind::kAdd},
+    {"Mul", Kind::kMultiply},
+    {"FloorDiv", Kind::kFloorDivide},
+    {"CleanDiv", Kind::kFloorDivide},
+    {"Mod", Kind::kModulo},
+    {"PythonMod", Kind::kModulo},
+    {"Max", Kind::kMaximum},
+    {"Min", Kind::kMinimum},
 };
 
 constexpr int kDeepest = 64;

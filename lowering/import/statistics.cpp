@@ -76,10 +76,8 @@ void import_nanmean(Importer& importer, const Node& node) {
 
 void emit_group_norm(Importer& importer, const Node& node, int64_t groups) {
   importer.emit(node, "group_norm",
-                {
-                    importer.operand(node, "input"), importer.operand(node, "weight"),
-                    importer.operand(node, "bias")
-  },
+                {importer.operand(node, "input"), importer.operand(node, "weight"),
+                 importer.operand(node, "bias")},
                 {{"groups", groups}, {"eps", node.float_or("eps", 1e-5)}});
 }
 
@@ -117,17 +115,17 @@ void import_instance_norm(Importer& importer, const Node& node) {
 }
 
 constexpr ImportRow kStatisticsRows[] = {
-    {"aten.sum",               import_sum              },
-    {"aten.amax",              import_amax             },
-    {"aten.amin",              import_amin             },
-    {"aten.max",               import_max              },
-    {"aten.min",               import_min              },
-    {"aten.prod",              import_prod             },
-    {"aten.nansum",            import_nansum           },
-    {"aten.nanmean",           import_nanmean          },
-    {"aten.group_norm",        import_group_norm       },
+    {"aten.sum", import_sum},
+    {"aten.amax", import_amax},
+    {"aten.amin", import_amin},
+    {"aten.max", import_max},
+    {"aten.min", import_min},
+    {"aten.prod", import_prod},
+    {"aten.nansum", import_nansum},
+    {"aten.nanmean", import_nanmean},
+    {"aten.group_norm", import_group_norm},
     {"aten.native_group_norm", import_native_group_norm},
-    {"aten.instance_norm",     import_instance_norm    },
+    {"aten.instance_norm", import_instance_norm},
 };
 
 }  // namespace

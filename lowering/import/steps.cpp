@@ -125,11 +125,8 @@ int Steps::numbers(const SizeExpr& size) {
 }
 
 int Steps::running_sum(int x) {
-  return op("cumulative",
-            {
-                x
-  },
-            sizes(x), DType::kInt64, {{"dim", int64_t{0}}, {"fn", std::string("sum")}});
+  return op("cumulative", {x}, sizes(x), DType::kInt64,
+            {{"dim", int64_t{0}}, {"fn", std::string("sum")}});
 }
 
 int Steps::number(double value, int like) { return filled(dtype(like), {}, value); }
@@ -328,10 +325,7 @@ int Steps::put_slice(int x, size_t dim, const SizeExpr& start, int64_t step, int
     std::vector<int> inputs = {x, source};
     inputs.resize(2 + dim, -1);
     inputs.push_back(start == SizeExpr(0) ? places : add(places, size(start)));
-    return op("index_put", std::move(inputs), sizes(x), dtype(x),
-              {
-                  {"accumulate", false}
-    });
+    return op("index_put", std::move(inputs), sizes(x), dtype(x), {{"accumulate", false}});
   }
   std::vector<int> parts;
   if (start != SizeExpr(0)) parts.push_back(slice(x, at, 0, start));
@@ -340,10 +334,7 @@ int Steps::put_slice(int x, size_t dim, const SizeExpr& start, int64_t step, int
   if (!to_end && (!is_fixed || end.number() < whole.number()))
     parts.push_back(slice(x, at, end, whole - end));
   if (parts.size() == 1) return parts[0];
-  return op("cat", parts, sizes(x), dtype(x),
-            {
-                {"dim", at}
-  });
+  return op("cat", parts, sizes(x), dtype(x), {{"dim", at}});
 }
 
 int Steps::put_at(int x, size_t dim, const std::vector<int64_t>& places, int source) {

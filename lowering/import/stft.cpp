@@ -73,12 +73,10 @@ Tensor kernels_of(const Frames& frames, Way way, bool has_sines = true) {
 }
 
 Attributes steps_of(int64_t hop) {
-  return {
-      {"stride",   std::vector<int64_t>{hop}},
-      {"padding",  std::vector<int64_t>{0}  },
-      {"dilation", std::vector<int64_t>{1}  },
-      {"groups",   1                        }
-  };
+  return {{"stride", std::vector<int64_t>{hop}},
+          {"padding", std::vector<int64_t>{0}},
+          {"dilation", std::vector<int64_t>{1}},
+          {"groups", 1}};
 }
 
 // One over the sum of the squared windows at [start, start + size); nothing where that is 0.

@@ -12,12 +12,7 @@ namespace {
 
 constexpr int64_t kMostColumns = 64;  // of slices that are put in order
 
-Attributes reducing(const char* how) {
-  return {
-      {"dim",    int64_t{0}      },
-      {"reduce", std::string(how)}
-  };
-}
+Attributes reducing(const char* how) { return {{"dim", int64_t{0}}, {"reduce", std::string(how)}}; }
 
 int everywhere(Steps& s, int64_t number, const Sizes& size) {
   return s.expand(s.indices({number}, {1}), size);
@@ -165,11 +160,11 @@ void import_repeat_interleave(Importer& importer, const Node& node) {
 }
 
 constexpr ImportRow kUniqueRows[] = {
-    {"aten._unique",            import_unique            },
-    {"aten._unique2",           import_unique            },
-    {"aten.unique_dim",         import_unique_dim        },
+    {"aten._unique", import_unique},
+    {"aten._unique2", import_unique},
+    {"aten.unique_dim", import_unique_dim},
     {"aten.unique_consecutive", import_unique_consecutive},
-    {"aten.repeat_interleave",  import_repeat_interleave },
+    {"aten.repeat_interleave", import_repeat_interleave},
 };
 
 }  // namespace

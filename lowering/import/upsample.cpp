@@ -24,10 +24,7 @@ std::optional<double> upsample_scale(const SizeExpr& in, const SizeExpr& out,
 std::optional<std::vector<double>> upsample_scales(Importer& importer, const Node& node,
                                                    const Sizes& in, const Sizes& out) {
   static const char* const kNames[3][3] = {
-      {"scales",   "",         ""        },
-      {"scales_h", "scales_w", ""        },
-      {"scales_d", "scales_h", "scales_w"}
-  };
+      {"scales", "", ""}, {"scales_h", "scales_w", ""}, {"scales_d", "scales_h", "scales_w"}};
   const bool align_corners = node.bool_or("align_corners", false);
   const size_t spatial = in.size() - 2;
   const Argument* factors = node.find_argument("scale_factors");
@@ -64,11 +61,9 @@ void emit_upsample(Importer& importer, const Node& node, const char* mode) {
     scales->insert(scales->begin(), 1.0);
     x = importer.emit_step(node, "reshape", {x}, {in[0], in[1], 1, in[2]}, dtype);
   }
-  Attributes attributes = {
-      {"mode", std::string(mode)},
-      {"align_corners", node.bool_or("align_corners", false)},
-      {"scales", *scales}
-  };
+  Attributes attributes = {{"mode", std::string(mode)},
+                           {"align_corners", node.bool_or("align_corners", false)},
+                           {"scales", *scales}};
   if (is_line) {
     x = importer.emit_step(node, "upsample", {x}, {out[0], out[1], 1, out[2]}, dtype,
                            std::move(attributes));
@@ -84,18 +79,18 @@ struct UpsampleRow {
 };
 
 constexpr UpsampleRow kModes[] = {
-    {"aten.upsample_nearest1d",        "nearest"      },
-    {"aten.upsample_nearest2d",        "nearest"      },
-    {"aten.upsample_nearest3d",        "nearest"      },
-    {"aten.upsample_linear1d",         "bilinear"     },
-    {"aten.upsample_bilinear2d",       "bilinear"     },
-    {"aten.upsample_trilinear3d",      "trilinear"    },
-    {"aten.upsample_bicubic2d",        "bicubic"      },
+    {"aten.upsample_nearest1d", "nearest"},
+    {"aten.upsample_nearest2d", "nearest"},
+    {"aten.upsample_nearest3d", "nearest"},
+    {"aten.upsample_linear1d", "bilinear"},
+    {"aten.upsample_bilinear2d", "bilinear"},
+    {"aten.upsample_trilinear3d", "trilinear"},
+    {"aten.upsample_bicubic2d", "bicubic"},
     {"aten._upsample_nearest_exact1d", "nearest_exact"},
     {"aten._upsample_nearest_exact2d", "nearest_exact"},
     {"aten._upsample_nearest_exact3d", "nearest_exact"},
-    {"aten._upsample_bilinear2d_aa",   "bilinear_aa"  },
-    {"aten._upsample_bicubic2d_aa",    "bicubic_aa"   },
+    {"aten._upsample_bilinear2d_aa", "bilinear_aa"},
+    {"aten._upsample_bicubic2d_aa", "bicubic_aa"},
 };
 
 void import_upsample(Importer& importer, const Node& node) {

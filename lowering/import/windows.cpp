@@ -63,13 +63,10 @@ struct BorderRow {
   std::string_view mode;
 };
 constexpr BorderRow kBorders[] = {
-    {"aten.reflection_pad1d",  "reflect"  },
-    {"aten.reflection_pad2d",  "reflect"  },
-    {"aten.reflection_pad3d",  "reflect"  },
-    {"aten.replication_pad1d", "replicate"},
-    {"aten.replication_pad2d", "replicate"},
-    {"aten.replication_pad3d", "replicate"},
-    {"aten._pad_circular",     "circular" },
+    {"aten.reflection_pad1d", "reflect"},    {"aten.reflection_pad2d", "reflect"},
+    {"aten.reflection_pad3d", "reflect"},    {"aten.replication_pad1d", "replicate"},
+    {"aten.replication_pad2d", "replicate"}, {"aten.replication_pad3d", "replicate"},
+    {"aten._pad_circular", "circular"},
 };
 
 void import_border(Importer& importer, const Node& node) {
@@ -121,11 +118,11 @@ void import_windows(Importer& importer, const Node& node) {
 }
 
 constexpr ImportRow kWindowRows[] = {
-    {"aten.unfold",          import_unfold         },
+    {"aten.unfold", import_unfold},
     {"aten.pixel_unshuffle", import_pixel_unshuffle},
     {"aten.channel_shuffle", import_channel_shuffle},
-    {"aten.im2col",          import_windows        },
-    {"aten.col2im",          import_windows        },
+    {"aten.im2col", import_windows},
+    {"aten.col2im", import_windows},
 };
 
 }  // namespace

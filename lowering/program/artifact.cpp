@@ -103,21 +103,15 @@ int version_of(const Program& program) {
 
 std::string make_header(const Program& program, const std::vector<Entry>& entries) {
   Json header = Json::object();
-  header["__metadata__"] = {
-      {"checksum", checksum_digits(0)},
-      {"format", "octet"},
-      {"program", to_json_text(program, SliceParameters::kElsewhere)},
-      {"version", std::to_string(version_of(program))}
-  };
+  header["__metadata__"] = {{"checksum", checksum_digits(0)},
+                            {"format", "octet"},
+                            {"program", to_json_text(program, SliceParameters::kElsewhere)},
+                            {"version", std::to_string(version_of(program))}};
   size_t end = 0;
   int paddings = 0;
   const auto entry = [&](const std::string& name, const char* dtype,
                          const std::vector<int64_t>& shape, size_t bytes) {
-    header[name] = {
-        {"dtype",        dtype             },
-        {"shape",        shape             },
-        {"data_offsets", {end, end + bytes}}
-    };
+    header[name] = {{"dtype", dtype}, {"shape", shape}, {"data_offsets", {end, end + bytes}}};
     end += bytes;
   };
   for (const auto& [name, data] : entries) {

@@ -14,22 +14,12 @@ struct DTypeRow {
   const char* name;  // in the file
 };
 constexpr DTypeRow kDTypes[] = {
-    {DType::kBool,         "BOOL"   },
-    {DType::kUInt8,        "U8"     },
-    {DType::kInt8,         "I8"     },
-    {DType::kUInt16,       "U16"    },
-    {DType::kInt16,        "I16"    },
-    {DType::kUInt32,       "U32"    },
-    {DType::kInt32,        "I32"    },
-    {DType::kUInt64,       "U64"    },
-    {DType::kInt64,        "I64"    },
-    {DType::kFloat16,      "F16"    },
-    {DType::kBFloat16,     "BF16"   },
-    {DType::kFloat32,      "F32"    },
-    {DType::kFloat64,      "F64"    },
-    {DType::kComplex64,    "C64"    },
-    {DType::kFloat8E4M3FN, "F8_E4M3"},
-    {DType::kFloat8E5M2,   "F8_E5M2"},
+    {DType::kBool, "BOOL"},          {DType::kUInt8, "U8"},      {DType::kInt8, "I8"},
+    {DType::kUInt16, "U16"},         {DType::kInt16, "I16"},     {DType::kUInt32, "U32"},
+    {DType::kInt32, "I32"},          {DType::kUInt64, "U64"},    {DType::kInt64, "I64"},
+    {DType::kFloat16, "F16"},        {DType::kBFloat16, "BF16"}, {DType::kFloat32, "F32"},
+    {DType::kFloat64, "F64"},        {DType::kComplex64, "C64"}, {DType::kFloat8E4M3FN, "F8_E4M3"},
+    {DType::kFloat8E5M2, "F8_E5M2"},
 };
 
 // no string of the header holds this: it would be escaped there

@@ -184,10 +184,8 @@ StoredConstant read_stored(const OpenArtifact& source, const ProgramTensor& tens
     if (source.header.contains(tensor.name + kZeroPoint))
       stored.zero_point = entry_data(source, tensor.name + kZeroPoint, DType::kFloat32, blocks);
   }
-  for (const auto& [suffix, dtype] : {
-           std::pair{kSignedNibbles,   DType::kInt8 },
-           std::pair{kUnsignedNibbles, DType::kUInt8}
-  })
+  for (const auto& [suffix, dtype] :
+       {std::pair{kSignedNibbles, DType::kInt8}, std::pair{kUnsignedNibbles, DType::kUInt8}})
     if (source.header.contains(tensor.name + suffix)) {
       const Tensor bytes = entry_data(source, tensor.name + suffix, DType::kUInt8,
                                       {(product(tensor.shape) + 1) / 2});

@@ -174,10 +174,10 @@ struct ControlRow {
 };
 
 constexpr ControlRow kControlRows[] = {
-    {"cond",       2, check_cond },
+    {"cond", 2, check_cond},
     {"while_loop", 2, check_while},
-    {"scan",       1, check_scan },
-    {"rest",       1, check_rest },
+    {"scan", 1, check_scan},
+    {"rest", 1, check_rest},
 };
 
 const ControlRow* find_control_row(const std::string& kind) {

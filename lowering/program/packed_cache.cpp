@@ -169,19 +169,15 @@ void PackedCache::save() {
   Json entries = Json::object();
   size_t end = 0;
   for (const auto& [key, block] : blocks) {
-    entries[key] = {
-        {"offset",   end                                       },
-        {"size",     block.size                                },
-        {"checksum", digits_of({block.bytes.get(), block.size})}
-    };
+    entries[key] = {{"offset", end},
+                    {"size", block.size},
+                    {"checksum", digits_of({block.bytes.get(), block.size})}};
     end = aligned(end + block.size);
   }
-  const Json description = {
-      {"version",  kCacheVersion     },
-      {"program",  program_          },
-      {"made_for", made_for_         },
-      {"entries",  std::move(entries)}
-  };
+  const Json description = {{"version", kCacheVersion},
+                            {"program", program_},
+                            {"made_for", made_for_},
+                            {"entries", std::move(entries)}};
   std::string text = description.dump();
   text.resize(aligned(kFront + text.size()) - kFront, ' ');
   const uint64_t front[2] = {text.size(), checksum_of(std::as_bytes(std::span(text)))};

@@ -34,40 +34,29 @@ Json float_to_json(float value) {
 // bool, int, string and int list as they are; {"real": x} and {"reals": [...]} keep doubles apart
 // from ints.
 Json attribute_to_json(const Attribute& attribute) {
-  if (const double* real = std::get_if<double>(&attribute))
-    return {
-        {"real", real_to_json(*real)}
-    };
+  if (const double* real = std::get_if<double>(&attribute)) return {{"real", real_to_json(*real)}};
   if (const std::vector<double>* reals = std::get_if<std::vector<double>>(&attribute)) {
     Json list = Json::array();
     for (double real : *reals) list.push_back(real_to_json(real));
-    return {
-        {"reals", list}
-    };
+    return {{"reals", list}};
   }
   return std::visit([](const auto& value) -> Json { return value; }, attribute);
 }
 
 Json tensor_to_json(const ProgramTensor& tensor, SliceParameters place) {
-  Json json = {
-      {"name",  tensor.name                       },
-      {"dtype", std::string(name_of(tensor.dtype))},
-      {"shape", tensor.shape                      },
-      {"role",  static_cast<int>(tensor.role)     }
-  };
+  Json json = {{"name", tensor.name},
+               {"dtype", std::string(name_of(tensor.dtype))},
+               {"shape", tensor.shape},
+               {"role", static_cast<int>(tensor.role)}};
   if (!tensor.sizes.empty()) json["sizes"] = sizes_to_json(tensor.sizes);
   if (tensor.qparams && !tensor.qparams->is_per_tensor() && place == SliceParameters::kElsewhere) {
-    json["qparams"] = {
-        {"axis", tensor.qparams->axis}
-    };
+    json["qparams"] = {{"axis", tensor.qparams->axis}};
   } else if (tensor.qparams) {
     Json scales = Json::array();
     for (float scale : tensor.qparams->scale) scales.push_back(float_to_json(scale));
-    json["qparams"] = {
-        {"scale",      scales                    },
-        {"zero_point", tensor.qparams->zero_point},
-        {"axis",       tensor.qparams->axis      }
-    };
+    json["qparams"] = {{"scale", scales},
+                       {"zero_point", tensor.qparams->zero_point},
+                       {"axis", tensor.qparams->axis}};
   }
   return json;
 }
@@ -75,36 +64,23 @@ Json tensor_to_json(const ProgramTensor& tensor, SliceParameters place) {
 Json op_to_json(const ProgramOp& op) {
   Json attributes = Json::object();
   for (const auto& [key, value] : op.attributes) attributes[key] = attribute_to_json(value);
-  Json json = {
-      {"kind",       op.kind   },
-      {"name",       op.name   },
-      {"inputs",     op.inputs },
-      {"outputs",    op.outputs},
-      {"attributes", attributes},
-      {"sources",    op.sources},
-      {"module",     op.module },
-      {"macs",       op.macs   }
-  };
+  Json json = {{"kind", op.kind},       {"name", op.name},          {"inputs", op.inputs},
+               {"outputs", op.outputs}, {"attributes", attributes}, {"sources", op.sources},
+               {"module", op.module},   {"macs", op.macs}};
   for (const auto& [key, sizes] : op.sizes) json["sizes"][key] = sizes_to_json(sizes);
   return json;
 }
 
 Json segment_to_json(const Segment& segment) {
-  return {
-      {"backend", segment.backend},
-      {"ops",     segment.ops    },
-      {"inputs",  segment.inputs },
-      {"outputs", segment.outputs}
-  };
+  return {{"backend", segment.backend},
+          {"ops", segment.ops},
+          {"inputs", segment.inputs},
+          {"outputs", segment.outputs}};
 }
 
 Json state_to_json(const ProgramState& state) {
   return {
-      {"name",  state.name },
-      {"value", state.value},
-      {"next",  state.next },
-      {"start", state.start}
-  };
+      {"name", state.name}, {"value", state.value}, {"next", state.next}, {"start", state.start}};
 }
 
 // ---- reading. Json's own exceptions (missing key, wrong type) are turned into one Error by
@@ -245,16 +221,10 @@ Program program_from_json(const Json& json) {
 namespace {
 
 Json program_to_json(const Program& program, SliceParameters place) {
-  Json json = {
-      {"backend",  program.backend },
-      {"versions", program.versions},
-      {"tensors",  Json::array()   },
-      {"ops",      Json::array()   },
-      {"segments", Json::array()   },
-      {"inputs",   program.inputs  },
-      {"outputs",  program.outputs },
-      {"reasons",  program.reasons }
-  };
+  Json json = {{"backend", program.backend}, {"versions", program.versions},
+               {"tensors", Json::array()},   {"ops", Json::array()},
+               {"segments", Json::array()},  {"inputs", program.inputs},
+               {"outputs", program.outputs}, {"reasons", program.reasons}};
   if (!program.symbols.empty()) json["symbols"] = symbols_to_json(program.symbols);
   for (const ProgramTensor& tensor : program.tensors)
     json["tensors"].push_back(tensor_to_json(tensor, place));

@@ -67,12 +67,8 @@ Json size_to_json(const SizeExpr& size) {
 Json symbols_to_json(const std::vector<ShapeSymbol>& symbols) {
   Json list = Json::array();
   for (const ShapeSymbol& symbol : symbols)
-    list.push_back({
-        {"name", symbol.name},
-        {"min",  symbol.min },
-        {"max",  symbol.max },
-        {"hint", symbol.hint}
-    });
+    list.push_back(
+        {{"name", symbol.name}, {"min", symbol.min}, {"max", symbol.max}, {"hint", symbol.hint}});
   return list;
 }
 

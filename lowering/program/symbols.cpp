@@ -82,17 +82,9 @@ std::optional<int64_t> solve(const SizeExpr& formula, const ShapeSymbol& symbol,
   int64_t low = symbol.min, high = symbol.max;
   while (low < high) {
     const int64_t middle = low + (high - low) / 2;
-    formula.evaluate({
-        {symbol.name, middle}
-    }) < found
-        ? low = middle + 1
-        : high = middle;
+    formula.evaluate({{symbol.name, middle}}) < found ? low = middle + 1 : high = middle;
   }
-  return formula.evaluate({
-             {symbol.name, low}
-  }) == found
-             ? std::optional(low)
-             : std::nullopt;
+  return formula.evaluate({{symbol.name, low}}) == found ? std::optional(low) : std::nullopt;
 }
 
 int64_t value_of(const Program& program, const SymbolSource& source, int64_t found,

@@ -28,8 +28,7 @@ const std::array<std::pair<error_type, const char*>, 9> kFaults = {
      {error_range, "the range in [ ] is empty, want e.g. [a-z]"},
      {error_escape, "a \\ stands before what it cannot escape, or at the end"},
      {error_badrepeat, "a * + ? or { repeats nothing, want e.g. .*"},
-     {error_backref, "a back reference names a group that is not there"}}
-};
+     {error_backref, "a back reference names a group that is not there"}}};
 
 std::string fault_of(const std::regex_error& error) {
   for (const auto& [code, text] : kFaults)

@@ -103,14 +103,13 @@ QuantizationSpec weight_spec(const WeightOptions& options) {
         options.search_weight_ranges ? "affine_mse" : "affine_min_max";
     // 0.3 dB more of MiniLM's weights than SYMMETRIC, whose scale is a compromise between both
     // ends; zero points stay 0 for the kernels' sake.
-    spec.observer_or_fake_quant_ctr.affine = AffineOptions{
-        .granularity = {.kind = Granularity::Kind::kPerGroup,
-                        .group_size = group,
-                        .block_size = {}},
-        .mapping_type = MappingType::kSymmetricNoClippingErr,
-        .scale_dtype = DType::kFloat32,
-        .zero_point_dtype = DType::kInt8
-    };
+    spec.observer_or_fake_quant_ctr.affine =
+        AffineOptions{.granularity = {.kind = Granularity::Kind::kPerGroup,
+                                      .group_size = group,
+                                      .block_size = {}},
+                      .mapping_type = MappingType::kSymmetricNoClippingErr,
+                      .scale_dtype = DType::kFloat32,
+                      .zero_point_dtype = DType::kInt8};
     return spec;
   }
   spec.observer_or_fake_quant_ctr.name =
@@ -129,12 +128,11 @@ QuantizationSpec per_token_spec(DType dtype, int64_t quant_min, int64_t quant_ma
   spec.is_dynamic = true;
   spec.observer_or_fake_quant_ctr.name = "affine_placeholder";
   spec.observer_or_fake_quant_ctr.eps = kFloatEps;
-  spec.observer_or_fake_quant_ctr.affine = AffineOptions{
-      .granularity = {.kind = Granularity::Kind::kPerToken, .block_size = {}},
-      .mapping_type = MappingType::kAsymmetric,
-      .scale_dtype = DType::kFloat32,
-      .zero_point_dtype = DType::kInt32
-  };
+  spec.observer_or_fake_quant_ctr.affine =
+      AffineOptions{.granularity = {.kind = Granularity::Kind::kPerToken, .block_size = {}},
+                    .mapping_type = MappingType::kAsymmetric,
+                    .scale_dtype = DType::kFloat32,
+                    .zero_point_dtype = DType::kInt32};
   return spec;
 }
 
@@ -184,9 +182,8 @@ const QuantizationConfig* ConfigFitter::fit(const QuantizationConfig& config, co
   AffineOptions* groups = find_affine(fitted.weight, Granularity::Kind::kPerGroup);
   if (takes_columns(anchor)) {
     if (groups == nullptr) return &config;
-    groups->granularity = {
-        .kind = Granularity::Kind::kPerBlock, .block_size = {groups->granularity.group_size, 1}
-    };
+    groups->granularity = {.kind = Granularity::Kind::kPerBlock,
+                           .block_size = {groups->granularity.group_size, 1}};
     return &made_.emplace_back(std::move(fitted));
   }
   const Value* weight = match.find("w");

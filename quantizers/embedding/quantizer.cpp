@@ -17,9 +17,7 @@ constexpr int64_t kMax4Bits = 15;
 const std::string kEmbedding = "aten.embedding";
 
 using Inputs = std::vector<std::pair<std::string, SlotSpec>>;
-const Inputs kTable = {
-    {"w", kWeight}
-};
+const Inputs kTable = {{"w", kWeight}};
 
 const std::vector<RuleCheck> kChecks = {weight_is_float32, weight_is_constant};
 

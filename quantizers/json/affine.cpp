@@ -22,26 +22,26 @@ struct GranularityWord {
   const char* parameter;  // the key that it needs; null: none
 };
 const std::vector<GranularityWord> kGranularities = {
-    {"per_tensor", Granularity::Kind::kPerTensor, nullptr     },
-    {"per_axis",   Granularity::Kind::kPerAxis,   "axis"      },
-    {"per_group",  Granularity::Kind::kPerGroup,  "group_size"},
-    {"per_token",  Granularity::Kind::kPerToken,  nullptr     },
-    {"per_row",    Granularity::Kind::kPerRow,    nullptr     },
-    {"per_block",  Granularity::Kind::kPerBlock,  "block_size"},
+    {"per_tensor", Granularity::Kind::kPerTensor, nullptr},
+    {"per_axis", Granularity::Kind::kPerAxis, "axis"},
+    {"per_group", Granularity::Kind::kPerGroup, "group_size"},
+    {"per_token", Granularity::Kind::kPerToken, nullptr},
+    {"per_row", Granularity::Kind::kPerRow, nullptr},
+    {"per_block", Granularity::Kind::kPerBlock, "block_size"},
 };
 constexpr std::array<const char*, 3> kParameters = {"axis", "group_size", "block_size"};
 
 template <typename T>
 using Words = std::vector<std::pair<std::string, T>>;
 const Words<MappingType> kMappingTypes = {
-    {"symmetric",                 MappingType::kSymmetric             },
+    {"symmetric", MappingType::kSymmetric},
     {"symmetric_no_clipping_err", MappingType::kSymmetricNoClippingErr},
-    {"asymmetric",                MappingType::kAsymmetric            },
+    {"asymmetric", MappingType::kAsymmetric},
 };
 const Words<ZeroPointDomain> kDomains = {
-    {"int",   ZeroPointDomain::kInt  },
+    {"int", ZeroPointDomain::kInt},
     {"float", ZeroPointDomain::kFloat},
-    {"none",  ZeroPointDomain::kNone },
+    {"none", ZeroPointDomain::kNone},
 };
 
 template <typename T>

@@ -137,12 +137,10 @@ struct Base {
   QuantizerPart (*make)(const std::string& name, const QuantizerOptions& options);
   QuantizationConfig (*default_config)(const QuantizerOptions& options);
 };
-constexpr std::array<Base, 4> kBases = {
-    {{"embedding", make_embedding, default_embedding_config},
-     {"qnnpack", make_xnnpack, default_symmetric_config},
-     {"x86", make_x86, default_x86_config},
-     {"xnnpack", make_xnnpack, default_symmetric_config}}
-};
+constexpr std::array<Base, 4> kBases = {{{"embedding", make_embedding, default_embedding_config},
+                                         {"qnnpack", make_xnnpack, default_symmetric_config},
+                                         {"x86", make_x86, default_x86_config},
+                                         {"xnnpack", make_xnnpack, default_symmetric_config}}};
 
 struct RegisteredBase {
   std::string name;
@@ -195,8 +193,7 @@ constexpr std::array<Override, 6> kOverrides = {
      {"group_size", [](const QuantizerOptions& options) { return options.group_size.has_value(); },
       false},
      {"reduce_range",
-      [](const QuantizerOptions& options) { return options.reduce_range.has_value(); }, true}}
-};
+      [](const QuantizerOptions& options) { return options.reduce_range.has_value(); }, true}}};
 
 bool contains(const std::vector<std::string>& names, const char* name) {
   return std::find(names.begin(), names.end(), name) != names.end();

@@ -23,23 +23,19 @@ struct Option {
 constexpr std::array<Option<OwnOptions, bool>, 3> kOwnBools = {
     {{"is_weight_only", &OwnOptions::is_weight_only},
      {"is_per_token", &OwnOptions::is_per_token},
-     {"search_weight_ranges", &OwnOptions::search_weight_ranges}}
-};
+     {"search_weight_ranges", &OwnOptions::search_weight_ranges}}};
 constexpr std::array<Option<SymmetricOptions, bool>, 3> kSymmetricBools = {
     {{"is_per_channel", &SymmetricOptions::is_per_channel},
      {"is_dynamic", &SymmetricOptions::is_dynamic},
-     {"reduce_range", &SymmetricOptions::reduce_range}}
-};
+     {"reduce_range", &SymmetricOptions::reduce_range}}};
 constexpr std::array<Option<SymmetricOptions, int64_t>, 4> kSymmetricInts = {
     {{"act_qmin", &SymmetricOptions::act_qmin},
      {"act_qmax", &SymmetricOptions::act_qmax},
      {"weight_qmin", &SymmetricOptions::weight_qmin},
-     {"weight_qmax", &SymmetricOptions::weight_qmax}}
-};
+     {"weight_qmax", &SymmetricOptions::weight_qmax}}};
 constexpr std::array<Option<X86InductorOptions, bool>, 2> kX86Bools = {
     {{"is_dynamic", &X86InductorOptions::is_dynamic},
-     {"reduce_range", &X86InductorOptions::reduce_range}}
-};
+     {"reduce_range", &X86InductorOptions::reduce_range}}};
 constexpr std::array<const char*, 15> kSymmetricKeys = {
     "is_per_channel", "is_dynamic",           "is_qat",       "act_qmin",     "act_qmax",
     "weight_qmin",    "weight_qmax",          "reduce_range", "weight_bits",  "is_weight_only",

@@ -235,9 +235,7 @@ void X86CompatAnnotator::annotate_propagated(const Run& run, Node& node) {
   annotate_inputs(*run.config, node, std::span(inputs).first(1), "share");
   if (!is_cat || !run.config->input_activation) return;
   for (Value* input : std::span(inputs).subspan(1))
-    annotations_[&node].set_input(input, SharedQuantizationSpec{
-                                             Edge{inputs[0], &node}
-    });
+    annotations_[&node].set_input(input, SharedQuantizationSpec{Edge{inputs[0], &node}});
 }
 
 void X86CompatAnnotator::share_outputs() {
@@ -245,9 +243,7 @@ void X86CompatAnnotator::share_outputs() {
     if (!is_any_of(*node, x86_propagation_ops())) continue;
     QuantizationAnnotation* annotation = annotations_.find(node);
     if (annotation && annotation->annotated && annotation->is_output_of_quantized_pattern)
-      annotation->output_qspec = SharedQuantizationSpec{
-          Edge{node->inputs()[0], node}
-      };
+      annotation->output_qspec = SharedQuantizationSpec{Edge{node->inputs()[0], node}};
   }
 }
 

@@ -13,14 +13,8 @@ namespace octet::test {
 using Json = nlohmann::ordered_json;
 
 Json act_spec(int quant_min, int quant_max) {
-  return {
-      {"kind",      "spec"             },
-      {"dtype",     "int8"             },
-      {"qscheme",   "per_tensor_affine"},
-      {"quant_min", quant_min          },
-      {"quant_max", quant_max          },
-      {"observer",  "MinMaxObserver"   }
-  };
+  return {{"kind", "spec"},         {"dtype", "int8"},        {"qscheme", "per_tensor_affine"},
+          {"quant_min", quant_min}, {"quant_max", quant_max}, {"observer", "MinMaxObserver"}};
 }
 
 Json weight_spec() {
@@ -38,11 +32,9 @@ Json per_channel_weight_spec() {
 }
 
 Json linear_rules() {
-  return Json::array({
-      {{"target", "aten.linear.default"},
-       {"inputs", {{"0", act_spec()}, {"1", per_channel_weight_spec()}}},
-       {"output", act_spec()}}
-  });
+  return Json::array({{{"target", "aten.linear.default"},
+                       {"inputs", {{"0", act_spec()}, {"1", per_channel_weight_spec()}}},
+                       {"output", act_spec()}}});
 }
 
 Json dynamic_spec() {

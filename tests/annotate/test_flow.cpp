@@ -84,9 +84,7 @@ TEST_CASE("prepare: one point serves two consumers with the same group", "[annot
       %b: f32[2,2] = aten.relu.default(%x)
       %c: f32[2,2] = aten.sigmoid.default(%x)
       return (%a, %b, %c))"),
-              Json::array({
-                  {{"target", "aten.relu.default"}, {"inputs", {{"0", kAct}}}}
-  }));
+              Json::array({{{"target", "aten.relu.default"}, {"inputs", {{"0", kAct}}}}}));
   const std::vector<Node*> points = observer_nodes(observed.graph);
   REQUIRE(points.size() == 1);
   CHECK(points[0]->output()->users().size() == 2);
@@ -105,10 +103,8 @@ TEST_CASE("prepare: an edge with another dtype than its producer's output hangs 
       %a: f32[2,2] = aten.relu.default(%x)
       %b: f32[2,2] = aten.sigmoid.default(%a)
       return (%b))"),
-              Json::array({
-                  {{"target", "aten.relu.default"},    {"output", kAct}          },
-                  {{"target", "aten.sigmoid.default"}, {"inputs", {{"0", other}}}}
-  }));
+              Json::array({{{"target", "aten.relu.default"}, {"output", kAct}},
+                           {{"target", "aten.sigmoid.default"}, {"inputs", {{"0", other}}}}}));
   const std::vector<Node*> points = observer_nodes(observed.graph);
   REQUIRE(points.size() == 2);
   CHECK(points[1]->find_input("input") == points[0]->output());
@@ -117,9 +113,8 @@ TEST_CASE("prepare: an edge with another dtype than its producer's output hangs 
 
 TEST_CASE("prepare: a tensor that is not floating point is reported and left alone",
           "[annotate][prepare]") {
-  RuleQuantizer quantizer(Json::array({
-      {{"target", "aten.add.Tensor"}, {"inputs", {{"0", kAct}}}, {"output", kAct}}
-  }));
+  RuleQuantizer quantizer(
+      Json::array({{{"target", "aten.add.Tensor"}, {"inputs", {{"0", kAct}}}, {"output", kAct}}}));
   Report report;
   const ObservedGraph observed = prepare_pt2e(parse_graph(R"(
     graph(%x: i64[2]):
@@ -149,9 +144,7 @@ TEST_CASE(
     graph(%x: f32[4,3]):
       %y: f32[4,3] = aten.log.default(%x)
       return (%y))"),
-                               Json::array({
-                                   {{"target", "aten.log.default"}, {"output", kAct}}
-  }));
+                               Json::array({{{"target", "aten.log.default"}, {"output", kAct}}}));
   CHECK_THROWS_WITH(calibrate(logs, {batch(1), batch(-1)}),
                     Catch::Contains("calibrate: batch 1 %y: aten.log.default gave NaN"));
 }
@@ -229,9 +222,7 @@ TEST_CASE("convert: each annotated consumer gets a dequantize of its own", "[ann
       %b: f32[4,3] = aten.relu.default(%x)
       %c: f32[4,3] = aten.sigmoid.default(%x)
       return (%a, %b, %c))"),
-              Json::array({
-                  {{"target", "aten.relu.default"}, {"inputs", {{"0", kAct}}}}
-  }));
+              Json::array({{{"target", "aten.relu.default"}, {"inputs", {{"0", kAct}}}}}));
   calibrate(observed, {batch(1)});
   const Graph graph = convert(std::move(observed));
   CHECK(graph.nodes_of("quantized_decomposed.quantize_per_tensor.default").size() == 1);
@@ -241,11 +232,9 @@ TEST_CASE("convert: each annotated consumer gets a dequantize of its own", "[ann
 
 TEST_CASE("convert: dynamic quantization needs no data and chooses scales at run time",
           "[annotate][convert]") {
-  ObservedGraph observed = prepare(
-      linear_graph(),
-      Json::array({
-          {{"target", "aten.linear.default"}, {"inputs", {{"0", kDynamic}, {"1", kWeight}}}}
-  }));
+  ObservedGraph observed =
+      prepare(linear_graph(), Json::array({{{"target", "aten.linear.default"},
+                                            {"inputs", {{"0", kDynamic}, {"1", kWeight}}}}}));
   CHECK_FALSE(needs_calibration(observed));
   observe_constants(observed);
   const Graph graph = convert(std::move(observed));
@@ -275,9 +264,8 @@ TEST_CASE("convert: dynamic int16 is refused", "[annotate][convert]") {
   Json spec = kDynamic;
   spec["dtype"] = "int16";
   ObservedGraph observed =
-      prepare(linear_graph(), Json::array({
-                                  {{"target", "aten.linear.default"}, {"inputs", {{"0", spec}}}}
-  }));
+      prepare(linear_graph(),
+              Json::array({{{"target", "aten.linear.default"}, {"inputs", {{"0", spec}}}}}));
   CHECK_THROWS_WITH(
       convert(std::move(observed)),
       "convert: %x: dynamic quantization to int16, want int8 or uint8; change the spec's dtype");
@@ -290,18 +278,14 @@ TEST_CASE("convert: literals of the float graph are not touched", "[annotate][co
       %y: f32[4,3] = aten.layer_norm.default(%x, [3], %w, None, 0.0123)
       %z: f32[4,3] = aten.relu.default(%y)
       return (%z))"),
-              Json::array({
-                  {{"target", "aten.relu.default"}, {"inputs", {{"0", kAct}}}}
-  }));
+              Json::array({{{"target", "aten.relu.default"}, {"inputs", {{"0", kAct}}}}}));
   calibrate(observed, {batch(1)});
   CHECK(convert(std::move(observed)).find_node("y")->float_or("eps", 0) == 0.0123);
 }
 
 TEST_CASE("coverage: a linear that stayed float is reported once", "[annotate][coverage]") {
-  ObservedGraph observed =
-      prepare(linear_graph(), Json::array({
-                                  {{"target", "aten.relu.default"}, {"inputs", {{"0", kAct}}}}
-  }));
+  ObservedGraph observed = prepare(
+      linear_graph(), Json::array({{{"target", "aten.relu.default"}, {"inputs", {{"0", kAct}}}}}));
   calibrate(observed, {batch(1)});
   Report report;
   const Graph graph = convert_pt2e(std::move(observed), {}, report);

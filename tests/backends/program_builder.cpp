@@ -32,13 +32,11 @@ TensorQParams per_channel(std::vector<float> scales, int axis) {
 
 Attributes mapping(const std::string& name, int64_t low, int64_t high,
                    std::vector<int64_t> blocks) {
-  return {
-      {"mapping",    name                },
-      {"quant_min",  low                 },
-      {"quant_max",  high                },
-      {"zero_point", (low + high + 1) / 2},
-      {"blocks",     std::move(blocks)   }
-  };
+  return {{"mapping", name},
+          {"quant_min", low},
+          {"quant_max", high},
+          {"zero_point", (low + high + 1) / 2},
+          {"blocks", std::move(blocks)}};
 }
 
 Tensor random_integers(DType dtype, std::vector<int64_t> shape, uint32_t seed,

@@ -15,11 +15,7 @@ struct RecurrentCase {
   int64_t gates;
 };
 inline constexpr RecurrentCase kRecurrentCases[] = {
-    {"lstm", 4},
-    {"gru",  3},
-    {"tanh", 1},
-    {"relu", 1}
-};
+    {"lstm", 4}, {"gru", 3}, {"tanh", 1}, {"relu", 1}};
 
 struct RecurrentSizes {
   int64_t steps, batch, hidden;
@@ -69,9 +65,7 @@ inline RecurrentProgram recurrent_program(const RecurrentCase& cell, const Recur
   if (sizes.projected > 0)
     inputs.push_back(recurrent_weights(b, "projection", width, sizes.hidden, weights));
   const std::vector<int64_t> shape = {sizes.steps, batch, width};
-  const int y = b.op("recurrent", inputs, "y", DType::kFloat32, shape,
-                     {
-  },
+  const int y = b.op("recurrent", inputs, "y", DType::kFloat32, shape, {},
                      {{"cell", std::string(cell.cell)}, {"reverse", sizes.is_reverse}});
   const int last = has_cell ? b.second_output("last", {batch, sizes.hidden}) : -1;
   b.output(y);

@@ -27,11 +27,7 @@ class AnswerSegment : public CompiledSegment {
 class AnswerBackend : public Backend {
  public:
   std::string name() const override { return "answer"; }
-  std::map<std::string, std::string> versions() const override {
-    return {
-        {"deep", "4.2.0"}
-    };
-  }
+  std::map<std::string, std::string> versions() const override { return {{"deep", "4.2.0"}}; }
   std::unique_ptr<CompiledSegment> compile(const Program&, const Segment&, int) const override {
     return std::make_unique<AnswerSegment>();
   }
@@ -40,11 +36,7 @@ class AnswerBackend : public Backend {
 class AnswerSupport : public BackendSupport {
  public:
   std::string name() const override { return "answer"; }
-  std::map<std::string, std::string> versions() const override {
-    return {
-        {"deep", "4.2.0"}
-    };
-  }
+  std::map<std::string, std::string> versions() const override { return {{"deep", "4.2.0"}}; }
   Verdict accepts(const Program&, const ProgramOp&) const override { return Verdict::accept(); }
 };
 

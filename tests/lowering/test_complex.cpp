@@ -54,12 +54,10 @@ TEST_CASE("only what is read of a transform is computed", "[lowering][complex]")
 }
 
 TEST_CASE("transforms cut their input, or fill it with zeros", "[lowering][complex]") {
-  for (const auto& [op, input, size, output] : {
-           std::array{"fft",  "f32[2,4]", "6", "c64[2,6]"},
-           std::array{"fft",  "f32[2,7]", "3", "c64[2,3]"},
-           std::array{"rfft", "f32[2,4]", "9", "c64[2,5]"},
-           std::array{"rfft", "f32[2,9]", "4", "c64[2,3]"}
-  }) {
+  for (const auto& [op, input, size, output] : {std::array{"fft", "f32[2,4]", "6", "c64[2,6]"},
+                                                std::array{"fft", "f32[2,7]", "3", "c64[2,3]"},
+                                                std::array{"rfft", "f32[2,4]", "9", "c64[2,5]"},
+                                                std::array{"rfft", "f32[2,9]", "4", "c64[2,3]"}}) {
     const std::string text = std::string("graph(%x: ") + input + "):\n  %f: " + output +
                              " = aten.fft_" + op + ".default(%x, " + size + ")\n  %b: f32" +
                              (output + 3) + " = aten.real.default(%f)\n  %i: f32" + (output + 3) +
@@ -80,12 +78,10 @@ TEST_CASE("transforms cut their input, or fill it with zeros", "[lowering][compl
 }
 
 TEST_CASE("transforms of a single line", "[lowering][complex]") {
-  for (const auto& [call, output] : {
-           std::array{"fft_rfft.default(%x)",                     "[5]" },
-           std::array{"fft_rfft.default(%x, 5, 0, \"ortho\")",    "[3]" },
-           std::array{"fft_fft.default(%x, 11, -1, \"forward\")", "[11]"},
-           std::array{"fft_ifft.default(%x)",                     "[8]" }
-  }) {
+  for (const auto& [call, output] : {std::array{"fft_rfft.default(%x)", "[5]"},
+                                     std::array{"fft_rfft.default(%x, 5, 0, \"ortho\")", "[3]"},
+                                     std::array{"fft_fft.default(%x, 11, -1, \"forward\")", "[11]"},
+                                     std::array{"fft_ifft.default(%x)", "[8]"}}) {
     const std::string shape = output;
     const std::string text = "graph(%x: f32[8]):\n  %f: c64" + shape + " = aten." + call +
                              "\n  %y: f32" + shape + " = aten.abs.default(%f)\n  return (%y)";

@@ -27,14 +27,14 @@ struct FormName {
   const char* name;
 };
 constexpr FormName kForms[] = {
-    {CoverageForm::kFloat,         "float"                         },
-    {CoverageForm::kStatic,        "int8"                          },
-    {CoverageForm::kDynamicTensor, "int8, activations at run time" },
-    {CoverageForm::kDynamicToken,  "int8, per token at run time"   },
-    {CoverageForm::kDynamicGroups, "per token, weights in groups"  },
-    {CoverageForm::kWeightOnly,    "weights only, int8"            },
-    {CoverageForm::kWeightGroups,  "weights only, int8 in groups"  },
-    {CoverageForm::kNibbleGroups,  "weights only, 4 bits in groups"},
+    {CoverageForm::kFloat, "float"},
+    {CoverageForm::kStatic, "int8"},
+    {CoverageForm::kDynamicTensor, "int8, activations at run time"},
+    {CoverageForm::kDynamicToken, "int8, per token at run time"},
+    {CoverageForm::kDynamicGroups, "per token, weights in groups"},
+    {CoverageForm::kWeightOnly, "weights only, int8"},
+    {CoverageForm::kWeightGroups, "weights only, int8 in groups"},
+    {CoverageForm::kNibbleGroups, "weights only, 4 bits in groups"},
 };
 
 // Forms beyond the first two are for linear layers, int8 weights alone for whatever has weights.

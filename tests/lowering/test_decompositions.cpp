@@ -26,26 +26,24 @@ TEST_CASE("functions of one element", "[lowering][decompositions]") {
         "softplus",   "log_sigmoid", "celu",  "square", "frac", "round", "hardshrink",
         "softshrink", "nan_to_num",  "neg",   "abs"}) {
     const std::string call = std::string("aten.") + name + ".default(%x)";
-    check_rows({
-        {kX, kY, call.c_str()}
-    });
+    check_rows({{kX, kY, call.c_str()}});
   }
   check_rows({
-      {kX,             kY,                "aten.reciprocal.default(%x)"        },
-      {kX,             kY,                "aten.softplus.default(%x, 3, 0.5)"  },
-      {kX,             kY,                "aten.celu.default(%x, 0.3)"         },
-      {kX,             kY,                "aten.elu.default(%x, 0.7, 1.5)"     },
-      {kX,             kY,                "aten.threshold.default(%x, 0.2, -3)"},
-      {kX,             kY,                "aten.logit.default(%x, 0.1)"        },
-      {kX,             kY,                "aten.round.decimals(%x, decimals=2)"},
-      {"%x: i64[2,5]", "%y: f32[2,5]",    "aten.sin.default(%x)"               },
-      {"%x: i64[2,5]", "%y: i64[2,5]",    "aten.neg.default(%x)"               },
-      {"%x: i64[2,5]", "%y: i64[2,5]",    "aten.bitwise_not.default(%x)"       },
-      {"%x: b8[2,5]",  "%y: b8[2,5]",     "aten.bitwise_not.default(%x)"       },
-      {"%x: b8[2,5]",  "%y: b8[2,5]",     "aten.logical_not.default(%x)"       },
-      {kX,             "%y: b8[2,3,4,6]", "aten.logical_not.default(%x)"       },
-      {kX,             "%y: b8[2,3,4,6]", "aten.isnan.default(%x)"             },
-      {kX,             "%y: b8[2,3,4,6]", "aten.isinf.default(%x)"             },
+      {kX, kY, "aten.reciprocal.default(%x)"},
+      {kX, kY, "aten.softplus.default(%x, 3, 0.5)"},
+      {kX, kY, "aten.celu.default(%x, 0.3)"},
+      {kX, kY, "aten.elu.default(%x, 0.7, 1.5)"},
+      {kX, kY, "aten.threshold.default(%x, 0.2, -3)"},
+      {kX, kY, "aten.logit.default(%x, 0.1)"},
+      {kX, kY, "aten.round.decimals(%x, decimals=2)"},
+      {"%x: i64[2,5]", "%y: f32[2,5]", "aten.sin.default(%x)"},
+      {"%x: i64[2,5]", "%y: i64[2,5]", "aten.neg.default(%x)"},
+      {"%x: i64[2,5]", "%y: i64[2,5]", "aten.bitwise_not.default(%x)"},
+      {"%x: b8[2,5]", "%y: b8[2,5]", "aten.bitwise_not.default(%x)"},
+      {"%x: b8[2,5]", "%y: b8[2,5]", "aten.logical_not.default(%x)"},
+      {kX, "%y: b8[2,3,4,6]", "aten.logical_not.default(%x)"},
+      {kX, "%y: b8[2,3,4,6]", "aten.isnan.default(%x)"},
+      {kX, "%y: b8[2,3,4,6]", "aten.isinf.default(%x)"},
   });
 }
 
@@ -54,10 +52,10 @@ TEST_CASE("functions of two elements", "[lowering][decompositions]") {
     const std::string tensors = std::string("aten.") + name + ".Tensor(%x, %z)",
                       number = std::string("aten.") + name + ".Scalar(%x, 0)";
     check_rows({
-        {kTwo,  "%y: b8[2,3,4,6]", tensors.c_str()},
-        {kInts, "%y: b8[2,5]",     tensors.c_str()},
-        {kX,    "%y: b8[2,3,4,6]", number.c_str() },
-        {kInts, "%y: b8[2,5]",     number.c_str() },
+        {kTwo, "%y: b8[2,3,4,6]", tensors.c_str()},
+        {kInts, "%y: b8[2,5]", tensors.c_str()},
+        {kX, "%y: b8[2,3,4,6]", number.c_str()},
+        {kInts, "%y: b8[2,5]", number.c_str()},
     });
   }
   for (const char* name : {"and", "or", "xor"}) {
@@ -65,37 +63,37 @@ TEST_CASE("functions of two elements", "[lowering][decompositions]") {
                       bitwise = std::string("aten.bitwise_") + name + ".Tensor(%x, %z)",
                       python = std::string("aten.__") + name + "__.Tensor(%x, %z)";
     check_rows({
-        {kFlags, "%y: b8[2,5]",     logical.c_str()},
-        {kTwo,   "%y: b8[2,3,4,6]", logical.c_str()},
-        {kFlags, "%y: b8[2,5]",     bitwise.c_str()},
-        {kInts,  "%y: i64[2,5]",    bitwise.c_str()},
-        {kFlags, "%y: b8[2,5]",     python.c_str() },
+        {kFlags, "%y: b8[2,5]", logical.c_str()},
+        {kTwo, "%y: b8[2,3,4,6]", logical.c_str()},
+        {kFlags, "%y: b8[2,5]", bitwise.c_str()},
+        {kInts, "%y: i64[2,5]", bitwise.c_str()},
+        {kFlags, "%y: b8[2,5]", python.c_str()},
     });
   }
   check_rows({
-      {kInts,                                   "%y: i64[2,5]", "aten.__lshift__.Tensor(%x, %z)"                       },
-      {kInts,                                   "%y: i64[2,5]", "aten.__rshift__.Scalar(%x, 1)"                        },
-      {kInts,                                   "%y: i64[2,5]", "aten.mul.Tensor(%x, 4611686018427387905)"             },
-      {kInts,                                   "%y: i64[2,5]", "aten.add.Tensor(%x, %z, alpha=3)"                     },
-      {kInts,                                   "%y: f32[2,5]", "aten.div.Tensor(%x, 4)"                               },
-      {kInts,                                   "%y: i64[2,5]", "aten.floor_divide.default(%x, 3)"                     },
-      {kInts,                                   "%y: i64[2,5]", "aten.remainder.Scalar(%x, -3)"                        },
-      {kTwo,                                    kY,             "aten.remainder.Tensor(%x, %z)"                        },
-      {kTwo,                                    kY,             "aten.fmod.Tensor(%x, %z)"                             },
-      {kTwo,                                    kY,             "aten.atan2.default(%x, %z)"                           },
-      {kTwo,                                    kY,             "aten.div.Tensor_mode(%x, %z, rounding_mode=\"floor\")"},
-      {kTwo,                                    kY,             "aten.div.Tensor_mode(%x, %z, rounding_mode=\"trunc\")"},
-      {"%x: i64[2,5], %z: f32[2,5]",            "%y: f32[2,5]", "aten.pow.Tensor_Tensor(%x, %z)"                       },
-      {kX,                                      kY,             "aten.pow.Scalar(2, %x)"                               },
-      {kX,                                      kY,             "aten.pow.Tensor_Scalar(%x, 2)"                        },
-      {kInts,                                   "%y: i64[2,5]", "aten.pow.Tensor_Scalar(%x, 37)"                       },
-      {kTwo,                                    kY,             "aten.clamp.Tensor(%x, %z, None)"                      },
-      {kTwo,                                    kY,             "aten.clamp_max.Tensor(%x, %z)"                        },
-      {kTwo,                                    kY,             "aten.addcmul.default(%x, %z, %z, value=0.5)"          },
-      {kTwo,                                    kY,             "aten.addcdiv.default(%x, %x, %z, value=0.5)"          },
-      {kTwo,                                    kY,             "aten.lerp.Scalar(%x, %z, 0.3)"                        },
-      {"%x: f32[2,3,4,6], %z: f32[2,3,4,6]",    kY,             "aten.max.other(%x, %z)"                               },
-      {"%c: b8[5], %x: i64[2,5], %z: i64[2,5]", "%y: i64[2,5]", "aten.where.self(%c, %x, %z)"                          },
+      {kInts, "%y: i64[2,5]", "aten.__lshift__.Tensor(%x, %z)"},
+      {kInts, "%y: i64[2,5]", "aten.__rshift__.Scalar(%x, 1)"},
+      {kInts, "%y: i64[2,5]", "aten.mul.Tensor(%x, 4611686018427387905)"},
+      {kInts, "%y: i64[2,5]", "aten.add.Tensor(%x, %z, alpha=3)"},
+      {kInts, "%y: f32[2,5]", "aten.div.Tensor(%x, 4)"},
+      {kInts, "%y: i64[2,5]", "aten.floor_divide.default(%x, 3)"},
+      {kInts, "%y: i64[2,5]", "aten.remainder.Scalar(%x, -3)"},
+      {kTwo, kY, "aten.remainder.Tensor(%x, %z)"},
+      {kTwo, kY, "aten.fmod.Tensor(%x, %z)"},
+      {kTwo, kY, "aten.atan2.default(%x, %z)"},
+      {kTwo, kY, "aten.div.Tensor_mode(%x, %z, rounding_mode=\"floor\")"},
+      {kTwo, kY, "aten.div.Tensor_mode(%x, %z, rounding_mode=\"trunc\")"},
+      {"%x: i64[2,5], %z: f32[2,5]", "%y: f32[2,5]", "aten.pow.Tensor_Tensor(%x, %z)"},
+      {kX, kY, "aten.pow.Scalar(2, %x)"},
+      {kX, kY, "aten.pow.Tensor_Scalar(%x, 2)"},
+      {kInts, "%y: i64[2,5]", "aten.pow.Tensor_Scalar(%x, 37)"},
+      {kTwo, kY, "aten.clamp.Tensor(%x, %z, None)"},
+      {kTwo, kY, "aten.clamp_max.Tensor(%x, %z)"},
+      {kTwo, kY, "aten.addcmul.default(%x, %z, %z, value=0.5)"},
+      {kTwo, kY, "aten.addcdiv.default(%x, %x, %z, value=0.5)"},
+      {kTwo, kY, "aten.lerp.Scalar(%x, %z, 0.3)"},
+      {"%x: f32[2,3,4,6], %z: f32[2,3,4,6]", kY, "aten.max.other(%x, %z)"},
+      {"%c: b8[5], %x: i64[2,5], %z: i64[2,5]", "%y: i64[2,5]", "aten.where.self(%c, %x, %z)"},
   });
 }
 
@@ -291,10 +289,10 @@ TEST_CASE("norms, gates, products and cells", "[lowering][decompositions]") {
 
 TEST_CASE("tensors made of one value", "[lowering][decompositions]") {
   check_rows({
-      {"%x: i64[2,5]",               "%y: i64[2,3]", "aten.new_full.default(%x, [2, 3], 7)"},
-      {"%x: f32[2,5]",               "%y: b8[2,5]",  "aten.ones_like.default(%x, dtype=b8)"},
-      {"%x: f32[2,5]",               "%y: f32[2,5]", "aten.fill.Scalar(%x, 2.5)"           },
-      {"%x: f32[2,5], %z: f32[1,5]", "%y: f32[2,5]", "aten.copy.default(%x, %z)"           },
+      {"%x: i64[2,5]", "%y: i64[2,3]", "aten.new_full.default(%x, [2, 3], 7)"},
+      {"%x: f32[2,5]", "%y: b8[2,5]", "aten.ones_like.default(%x, dtype=b8)"},
+      {"%x: f32[2,5]", "%y: f32[2,5]", "aten.fill.Scalar(%x, 2.5)"},
+      {"%x: f32[2,5], %z: f32[1,5]", "%y: f32[2,5]", "aten.copy.default(%x, %z)"},
   });
 }
 

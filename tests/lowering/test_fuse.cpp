@@ -223,11 +223,7 @@ class PickySupport : public BackendSupport {
   explicit PickySupport(std::string refused, bool only_integers = false)
       : refused_(std::move(refused)), only_integers_(only_integers) {}
   std::string name() const override { return "picky"; }
-  std::map<std::string, std::string> versions() const override {
-    return {
-        {"picky", "1.2.3"}
-    };
-  }
+  std::map<std::string, std::string> versions() const override { return {{"picky", "1.2.3"}}; }
   Verdict accepts(const Program& program, const ProgramOp& op) const override {
     const bool is_integer_op = program.tensor(op.inputs[0]).qparams.has_value();
     return op.kind == refused_ && (!only_integers_ || is_integer_op)

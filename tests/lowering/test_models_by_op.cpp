@@ -72,9 +72,7 @@ Program program_of(const Program& whole, const ProgramOp& op, const std::string&
   for (int& input : copy.inputs) input = take(input, ProgramTensor::Role::kInput);
   for (int& output : copy.outputs) output = take(output, ProgramTensor::Role::kOutput);
   part.outputs = copy.outputs;
-  part.segments = {
-      {backend, {0}, part.inputs, part.outputs}
-  };
+  part.segments = {{backend, {0}, part.inputs, part.outputs}};
   part.ops = {std::move(copy)};
   return part;
 }

@@ -40,9 +40,9 @@ TEST_CASE("NaNs stay where PyTorch keeps them", "[lowering][nan]") {
     std::vector<float> want;  // of 1, NaN, -inf, inf, 0.25
   };
   const Row rows[] = {
-      {"aten.threshold.default(%x, 0.5, 20)", {1, kNan, 20, kInfinity, 20}       },
-      {"aten.hardshrink.default(%x)",         {1, kNan, -kInfinity, kInfinity, 0}},
-      {"aten.rsqrt.default(%x)",              {1, kNan, kNan, 0, 2}              },
+      {"aten.threshold.default(%x, 0.5, 20)", {1, kNan, 20, kInfinity, 20}},
+      {"aten.hardshrink.default(%x)", {1, kNan, -kInfinity, kInfinity, 0}},
+      {"aten.rsqrt.default(%x)", {1, kNan, kNan, 0, 2}},
   };
   for (const std::string& backend : backend_names())
     for (const Row& row : rows) {

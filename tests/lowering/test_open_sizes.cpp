@@ -134,12 +134,8 @@ TEST_CASE("an open batch becomes a symbol of the program", "[lowering][open]") {
   CHECK_THAT(to_text(program), Contains("q2: i8[s0,4,4,4] = conv(q i8[s0,3,6,6]") &&
                                    Contains("symbol s0 from 1 to 64, lowered at 2"));
   CHECK_THAT(explain(program), Contains("i8[s0,3,6,6]"));
-  CHECK(specialize(program,
-                   {
-                       {"s0", 5}
-  })
-            .tensor(program.inputs[0])
-            .shape == std::vector<int64_t>{5, 3, 6, 6});
+  CHECK(specialize(program, {{"s0", 5}}).tensor(program.inputs[0]).shape ==
+        std::vector<int64_t>{5, 3, 6, 6});
 }
 
 TEST_CASE(
@@ -151,10 +147,7 @@ TEST_CASE(
     Session session(lowered_for(graph, backend));
     for (int64_t batch : {1, 2, 3, 8, 64}) {
       INFO(backend << " " << batch);
-      CHECK(difference(session, graph,
-                       {
-                           {batch, 3, 6, 6}
-      }) < 0.0501);
+      CHECK(difference(session, graph, {{batch, 3, 6, 6}}) < 0.0501);
     }
   }
 }
@@ -217,11 +210,7 @@ TEST_CASE("positions, splits, stacks and attention follow an open sequence", "[l
   Session session(lowered_for(graph, "reference"));
   for (int64_t batch : {1, 3})
     for (int64_t length : {4, 2, 32, 7})
-      CHECK(difference(session, graph,
-                       {
-                           {batch, length, 6},
-                           {batch, length}
-      }) < 1e-5);
+      CHECK(difference(session, graph, {{batch, length, 6}, {batch, length}}) < 1e-5);
 }
 
 TEST_CASE("numbers up to an open size are the first of a constant", "[lowering][open]") {
@@ -232,11 +221,7 @@ TEST_CASE("numbers up to an open size are the first of a constant", "[lowering][
   %y: f32[<B>,<S>,3] = aten.add.Tensor(%x, %e)
   return (%y))graph");
   Session session(lowered_for(graph, "reference"));
-  for (int64_t length : {4, 32, 2})
-    CHECK(difference(session, graph,
-                     {
-                         {3, length, 3}
-    }) < 1e-6);
+  for (int64_t length : {4, 32, 2}) CHECK(difference(session, graph, {{3, length, 3}}) < 1e-6);
 }
 
 TEST_CASE("rows with scales of their own follow an open batch", "[lowering][open]") {
@@ -248,11 +233,7 @@ TEST_CASE("rows with scales of their own follow an open batch", "[lowering][open
   return (%y))graph");
   for (const std::string& backend : backend_names()) {
     Session session(lowered_for(graph, backend));
-    for (int64_t batch : {1, 5, 2})
-      CHECK(difference(session, graph,
-                       {
-                           {batch, 8}
-      }) < 0.02);
+    for (int64_t batch : {1, 5, 2}) CHECK(difference(session, graph, {{batch, 8}}) < 0.02);
   }
 }
 
@@ -264,11 +245,7 @@ TEST_CASE("a size fills a tensor", "[lowering][open]") {
   %y: f32[2] = aten.mul.Tensor(%f, %s)
   return (%y))graph");
   Session session(reference_program(graph));
-  for (int64_t rows : {2, 1, 5})
-    CHECK(difference(session, graph,
-                     {
-                         {rows, 3}
-    }) == 0);
+  for (int64_t rows : {2, 1, 5}) CHECK(difference(session, graph, {{rows, 3}}) == 0);
 }
 
 TEST_CASE("sizes that the inputs do not decide are refused", "[lowering][open]") {
@@ -307,10 +284,7 @@ TEST_CASE("arithmetic reads sizes, and what is computed of them, as numbers", "[
     for (int64_t batch : {2, 1, 7})
       for (int64_t length : {4, 9}) {
         CAPTURE(backend, batch, length);
-        CHECK(difference(session, graph,
-                         {
-                             {batch, length}
-        }) < 1e-5);
+        CHECK(difference(session, graph, {{batch, length}}) < 1e-5);
       }
   }
 }
@@ -325,10 +299,7 @@ TEST_CASE("variances and own statistics follow an open batch", "[lowering][open]
     Session session(lowered_for(graph, "reference"));
     for (int64_t batch : {2, 9, 64}) {
       CAPTURE(op, batch);
-      CHECK(difference(session, graph,
-                       {
-                           {batch, 3}
-      }) < 1e-5);
+      CHECK(difference(session, graph, {{batch, 3}}) < 1e-5);
     }
   }
 }
@@ -362,10 +333,7 @@ TEST_CASE("a size decides a branch, and divides within it", "[lowering][open][co
       Session session(lowered_for(graph, backend));
       for (int64_t batch : {2, 3, 4, 9}) {
         CAPTURE(decides, backend, batch);
-        CHECK(difference(session, graph,
-                         {
-                             {batch, 3}
-        }) < 1e-6);
+        CHECK(difference(session, graph, {{batch, 3}}) < 1e-6);
       }
     }
   }

@@ -82,10 +82,7 @@ TEST_CASE("uneven zero padding gives the same numbers on every backend", "[lower
     Graph graph;
     double most;
   };
-  for (const Row& row : {
-           Row{make_graph(kPadConv),   0.0201},
-           Row{padded_at_run_time(""), 1e-5  }
-  }) {
+  for (const Row& row : {Row{make_graph(kPadConv), 0.0201}, Row{padded_at_run_time(""), 1e-5}}) {
     const Tensor expected = run_on("reference", row.graph, plain);
     for (const std::string& backend : backend_names()) {
       const Tensor result = run_on(backend, row.graph, {});

@@ -198,21 +198,14 @@ TEST_CASE("a recurrent layer runs on sequences and batches of other sizes than t
         %x: f32[<T>,<N>,3], %h: f32[1,<N>,4]):
       %y: f32[<T>,<N>,4], %hn: f32[1,<N>,4] = aten.gru.input(%x, %h, [%wi, %wh, %bi, %bh], True, 1, 0.0, False, False, False)
       return (%hn, %y))";
-  for (const auto& [word, size] : {
-           std::pair{"<T>", steps},
-           {"<N>", batch}
-  })
+  for (const auto& [word, size] : {std::pair{"<T>", steps}, {"<N>", batch}})
     for (size_t at = text.find(word); at != std::string::npos; at = text.find(word))
       text.replace(at, 3, size);
   Graph graph = make_graph(text);
   graph.range_constraints["s0"] = {1, 64};
   graph.range_constraints["s1"] = {1, 64};
   for (const std::string& backend : backend_names())
-    for (const std::array<int64_t, 2>& sizes : {
-             std::array<int64_t, 2>{5, 2},
-              {9, 1},
-              {1, 7}
-    }) {
+    for (const std::array<int64_t, 2>& sizes : {std::array<int64_t, 2>{5, 2}, {9, 1}, {1, 7}}) {
       CAPTURE(backend, sizes[0], sizes[1]);
       const std::vector<c10::IValue> inputs = {to_aten(random_floats({sizes[0], sizes[1], 3})),
                                                to_aten(random_floats({1, sizes[1], 4}))};

@@ -62,20 +62,16 @@ TEST_CASE("a scale per token is computed at run time, by the ops of torch", "[lo
 
 TEST_CASE("affine scales at run time, in every mapping and granularity", "[lowering][dynamic]") {
   for (const char* mapping : {"SYMMETRIC", "SYMMETRIC_NO_CLIPPING_ERR", "ASYMMETRIC"})
-    for (const auto& [blocks, count] : {
-             std::pair{"[1,1,8]",  "2,5"  },
-             {"[2,5,8]",  ""     },
-             {"[1,1,4]",  "2,5,2"},
-             {"[2,1,8]",  "5"    },
-             {"[1,1,-1]", "2,5"  }
-    })
-      for (const auto& [range, dtype] : {
-               std::pair{"-128, 127",  "i8"},
-               {"-127, 127",  "i8"},
-               {"0, 255",     "u8"},
-               {"-8, 7",      "i8"},
-               {"None, None", "i8"}
-      }) {
+    for (const auto& [blocks, count] : {std::pair{"[1,1,8]", "2,5"},
+                                        {"[2,5,8]", ""},
+                                        {"[1,1,4]", "2,5,2"},
+                                        {"[2,1,8]", "5"},
+                                        {"[1,1,-1]", "2,5"}})
+      for (const auto& [range, dtype] : {std::pair{"-128, 127", "i8"},
+                                         {"-127, 127", "i8"},
+                                         {"0, 255", "u8"},
+                                         {"-8, 7", "i8"},
+                                         {"None, None", "i8"}}) {
         // A range from 0 has no smallest number to divide by.
         if (std::string(range) == "0, 255" && std::string(mapping) == "SYMMETRIC_NO_CLIPPING_ERR")
           continue;

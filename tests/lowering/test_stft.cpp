@@ -33,11 +33,9 @@ TEST_CASE("a signal without a batch, as real parts", "[lowering][stft]") {
 
 TEST_CASE("a signal is put together from its frames", "[lowering][stft]") {
   // center, normalized, onesided, length
-  for (const auto& [options, size] : {
-           std::pair{"True, False, None, None",  24},
-           std::pair{"True, True, True, 21",     21},
-           std::pair{"False, False, None, None", 40}
-  }) {
+  for (const auto& [options, size] :
+       {std::pair{"True, False, None, None", 24}, std::pair{"True, True, True, 21", 21},
+        std::pair{"False, False, None, None", 40}}) {
     const std::string text = std::string(R"(graph(%x: f32[2,40]):
   %f: c64[2,9,7] = aten.stft.default(%x, 16, 4, None, None, False, True, True)
   %p: c64[2,9,7] = aten.mul.Tensor(%f, %f)

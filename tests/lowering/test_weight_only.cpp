@@ -151,11 +151,9 @@ TEST_CASE("every backend runs integer weights and run-time scales, and says how 
 
 TEST_CASE("activations of 16 bits run on the reference, float8 and blocks are refused by name",
           "[lowering][dtypes]") {
-  for (const auto& [dtype, range] : {
-           std::pair{"i16", "-32768, 32767"          },
-           {"u16", "0, 65535"               },
-           {"i32", "-2147483648, 2147483647"}
-  }) {
+  for (const auto& [dtype, range] : {std::pair{"i16", "-32768, 32767"},
+                                     {"u16", "0, 65535"},
+                                     {"i32", "-2147483648, 2147483647"}}) {
     INFO(dtype);
     const Graph graph = make_graph(fmt::format(
         R"(graph(%w = buffer "w": i8[4,8], %s = buffer "w_scale": f32[4], %z = buffer "w_zero": i64[4], %x: f32[2,8]):

@@ -61,10 +61,10 @@ TEST_CASE("a cast has memory of its own", "[lowering][writes]") {
 TEST_CASE("writes into views without a way back are refused", "[lowering][writes]") {
   for (const auto& [shape, view] : {
            std::array{"[2,2]", "aten.as_strided.default(%c, [2, 2], [1, 1], 0)"},
-           std::array{"[6,4]", "aten.numpy_T.default(%c)"                      },
-           std::array{"[6,4]", "aten.adjoint.default(%c)"                      },
-           std::array{"[6,4]", "aten.einsum.default(\"ij->ji\", [%c])"         },
-  }) {
+           std::array{"[6,4]", "aten.numpy_T.default(%c)"},
+           std::array{"[6,4]", "aten.adjoint.default(%c)"},
+           std::array{"[6,4]", "aten.einsum.default(\"ij->ji\", [%c])"},
+       }) {
     INFO(view);
     CHECK_THAT(error_of(written(shape, view)), Contains("writes into a view of %v"));
   }

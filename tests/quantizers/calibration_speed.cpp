@@ -122,10 +122,7 @@ int main(int argc, char** argv) {
     const double forward = median(times);
     std::printf("float forward       %8.2f ms per batch\n", forward);
     const std::vector<std::pair<const char*, double>> runs = {
-        {"min_max",   0   },
-        {"histogram", 0   },
-        {"histogram", 0.01}
-    };
+        {"min_max", 0}, {"histogram", 0}, {"histogram", 0.01}};
     for (const auto& [observer, growth] : runs) {
       const Figures figures = measure(golden, quantizer, observer, batches, count, growth);
       std::printf("%-9s calibrate %8.2f ms per batch (%.2f times the forward%s), convert %.0f ms\n",

@@ -166,8 +166,7 @@ void check_golden(const test::GoldenCase& golden) {
   const test::Json& description = golden.meta.at("quantizer");
   std::vector<std::pair<std::string, MakeQuantizer>> makers = {
       {"xnnpack", [] { return make_quantizer("xnnpack"); }},
-      {"x86",     [] { return make_quantizer("x86"); }    }
-  };
+      {"x86", [] { return make_quantizer("x86"); }}};
   const std::string type = description.at("type");
   if ((type == "xnnpack" || type == "x86") && !description.contains("filter_exclude_names") &&
       golden.meta.at("mode") != "qat")

@@ -102,15 +102,18 @@ const std::vector<Case>& cases() {
        R"(%r: f32[2,8,4,4] = aten.conv2d.default(%y, %v)
     %s: f32[2,4,4,4] = aten.slice.Tensor(%y, 1, 4, 8)
     %c: f32[2,4,4,4] = aten.copy_.default(%s, 0.5)
-    %q: f32[2,8,4,4] = aten.add.Tensor(%y, %r))", "%q"},
+    %q: f32[2,8,4,4] = aten.add.Tensor(%y, %r))",
+       "%q"},
       {"a view that is read when its base is written",
        R"(%f: f32[2,8,16] = aten.view.default(%y, [2,8,16])
     %m: f32[2,8,4,4] = aten.mul_.Tensor(%y, 0.5)
-    %q: f32[2,8,4,4] = aten.view.default(%f, [2,8,4,4]))", "%q"},
+    %q: f32[2,8,4,4] = aten.view.default(%f, [2,8,4,4]))",
+       "%q"},
       {"the old name of what an op overwrote",
        R"(%r: f32[2,8,4,4] = aten.relu_.default(%y)
     %e: f32[2,8,4,4] = aten.conv2d.default(%r, %v)
-    %q: f32[2,8,4,4] = aten.add.Tensor(%e, %y))", "%q"},
+    %q: f32[2,8,4,4] = aten.add.Tensor(%e, %y))",
+       "%q"},
       {"boxes of a detector: x and y by a grid, width and height by anchors",
        R"(%g: f32[2,8,4,4] = aten.sigmoid.default(%y)
     %f: f32[2,2,4,4,4] = aten.view.default(%g, [2,2,4,4,4])
@@ -126,7 +129,8 @@ const std::vector<Case>& cases() {
     %l: f32[2,2,4,4,2] = aten.slice.Tensor(%s, -1, 2, 4)
     %m: f32[2,2,4,4,2] = aten.copy_.default(%l, %k)
     %n: f32[2,2,4,4,4] = aten.permute.default(%s, [0,1,4,2,3])
-    %q: f32[2,8,4,4] = aten.reshape.default(%n, [2,8,4,4]))", "%q"},
+    %q: f32[2,8,4,4] = aten.reshape.default(%n, [2,8,4,4]))",
+       "%q"},
   };
   return all;
 }

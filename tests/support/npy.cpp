@@ -25,17 +25,10 @@ T read_at(const std::string& bytes, size_t offset) {
 
 DType dtype_of(const std::string& descr, const std::string& name) {
   static const std::map<std::string, DType> kTypes = {
-      {"|b1", DType::kBool   },
-      {"|u1", DType::kUInt8  },
-      {"|i1", DType::kInt8   },
-      {"<u2", DType::kUInt16 },
-      {"<i2", DType::kInt16  },
-      {"<i4", DType::kInt32  },
-      {"<i8", DType::kInt64  },
-      {"<f2", DType::kFloat16},
-      {"<f4", DType::kFloat32},
-      {"<f8", DType::kFloat64}
-  };
+      {"|b1", DType::kBool},   {"|u1", DType::kUInt8},   {"|i1", DType::kInt8},
+      {"<u2", DType::kUInt16}, {"<i2", DType::kInt16},   {"<i4", DType::kInt32},
+      {"<i8", DType::kInt64},  {"<f2", DType::kFloat16}, {"<f4", DType::kFloat32},
+      {"<f8", DType::kFloat64}};
   const auto it = kTypes.find(descr);
   if (it == kTypes.end()) throw Error("npy", name, "unknown element type " + descr);
   return it->second;

@@ -14,16 +14,16 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 const std::map<std::string, std::string> kObservers = {
-    {"HistogramObserver",                          "histogram"                         },
-    {"MinMaxObserver",                             "min_max"                           },
-    {"MovingAverageMinMaxObserver",                "moving_average_min_max"            },
-    {"PerChannelMinMaxObserver",                   "per_channel_min_max"               },
-    {"MovingAveragePerChannelMinMaxObserver",      "moving_average_per_channel_min_max"},
-    {"PlaceholderObserver",                        "placeholder"                       },
-    {"AffineQuantizedMinMaxObserver",              "affine_min_max"                    },
-    {"AffineQuantizedMovingAverageMinMaxObserver", "affine_moving_average_min_max"     },
-    {"AffineQuantizedPlaceholderObserver",         "affine_placeholder"                },
-    {"FusedMovingAvgObsFakeQuantize",              "fused_moving_avg_obs_fake_quantize"},
+    {"HistogramObserver", "histogram"},
+    {"MinMaxObserver", "min_max"},
+    {"MovingAverageMinMaxObserver", "moving_average_min_max"},
+    {"PerChannelMinMaxObserver", "per_channel_min_max"},
+    {"MovingAveragePerChannelMinMaxObserver", "moving_average_per_channel_min_max"},
+    {"PlaceholderObserver", "placeholder"},
+    {"AffineQuantizedMinMaxObserver", "affine_min_max"},
+    {"AffineQuantizedMovingAverageMinMaxObserver", "affine_moving_average_min_max"},
+    {"AffineQuantizedPlaceholderObserver", "affine_placeholder"},
+    {"FusedMovingAvgObsFakeQuantize", "fused_moving_avg_obs_fake_quantize"},
 };
 
 // args: those of the class; a fake-quant has the class of the observer inside among them. Octet's

@@ -17,13 +17,8 @@ std::string written(bool is_terminal, const std::function<void(Progress&)>& work
   size_t size = 0;
   std::FILE* file = open_memstream(&text, &size);
   {
-    Progress progress(
-        {
-            {"calibrate", 1},
-            {"round",     3},
-            {"calibrate", 4}
-    },
-        {file, is_terminal, std::chrono::milliseconds(5)});
+    Progress progress({{"calibrate", 1}, {"round", 3}, {"calibrate", 4}},
+                      {file, is_terminal, std::chrono::milliseconds(5)});
     work(progress);
   }
   std::fclose(file);

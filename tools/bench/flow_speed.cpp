@@ -93,20 +93,9 @@ Graph make_chain(int node_count) {
                           std::vector<NamedArgument> arguments) {
       return graph.insert(target, std::move(arguments), name, meta, nullptr)->output();
     };
-    Value* y = call("aten.linear.default", "linear",
-                    {
-                        {"input",  x     },
-                        {"weight", weight}
-    });
-    y = call("aten.relu.default", "relu",
-             {
-                 {"self", y}
-    });
-    x = call("aten.add.Tensor", "add",
-             {
-                 {"self",  y},
-                 {"other", x}
-    });
+    Value* y = call("aten.linear.default", "linear", {{"input", x}, {"weight", weight}});
+    y = call("aten.relu.default", "relu", {{"self", y}});
+    x = call("aten.add.Tensor", "add", {{"self", y}, {"other", x}});
   }
   graph.add_output({.value = x, .target = {}});
   return graph;

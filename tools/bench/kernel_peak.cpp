@@ -21,9 +21,9 @@ struct Shape {
   memory::dim channels, outputs, size, kernel;
 };
 constexpr Shape kShapes[] = {
-    {"3x3 64",  64,  64,   56, 3},
-    {"3x3 128", 128, 128,  28, 3},
-    {"3x3 256", 256, 256,  14, 3},
+    {"3x3 64", 64, 64, 56, 3},
+    {"3x3 128", 128, 128, 28, 3},
+    {"3x3 256", 256, 256, 14, 3},
     {"1x1 256", 256, 1024, 14, 1},
 };
 constexpr int kRuns = 12;
@@ -55,10 +55,9 @@ double measure(const Shape& shape, memory::data_type source, memory::data_type w
   const dnnl::convolution_forward convolution(desc);
   dnnl::stream stream(engine);
   const std::unordered_map<int, memory> arguments = {
-      {DNNL_ARG_SRC,     allocate(desc.src_desc(),     engine)},
+      {DNNL_ARG_SRC, allocate(desc.src_desc(), engine)},
       {DNNL_ARG_WEIGHTS, allocate(desc.weights_desc(), engine)},
-      {DNNL_ARG_DST,     allocate(desc.dst_desc(),     engine)}
-  };
+      {DNNL_ARG_DST, allocate(desc.dst_desc(), engine)}};
   double best = 1e9;
   for (int i = 0; i < kRuns; ++i) {
     const Clock::time_point start = Clock::now();

@@ -73,9 +73,7 @@ std::vector<LayerRounding> apply(ObservedGraph& observed, BatchReader& data,
   const auto [name, given] = split(method);
   RoundingOptions options;
   if (given.contains("damping") || given.contains("follow"))
-    options.settings = {
-        {option(given, "damping", 0.01), option(given, "follow", 0)}
-    };
+    options.settings = {{option(given, "damping", 0.01), option(given, "follow", 0)}};
   options.held_out = option(given, "held_out", options.held_out);
   options.correct_bias = option(given, "bias", 1) != 0;
   if (name == "second-order")

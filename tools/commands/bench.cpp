@@ -160,12 +160,10 @@ void add_bench_command(CLI::App& app) {
       programs.push_back(std::move(program));
       for (const std::unique_ptr<Runnable>& each : programs) each->run(inputs);
       const double rate = throughput(programs, inputs, options->seconds);
-      const nlohmann::ordered_json result = {
-          {"runs_per_second", rate            },
-          {"streams",         options->streams},
-          {"threads",         threads         },
-          {"peak_rss_mb",     peak_rss_mb()   }
-      };
+      const nlohmann::ordered_json result = {{"runs_per_second", rate},
+                                             {"streams", options->streams},
+                                             {"threads", threads},
+                                             {"peak_rss_mb", peak_rss_mb()}};
       fmt::print(
           "{}\n",
           options->json
@@ -180,13 +178,8 @@ void add_bench_command(CLI::App& app) {
     const double p90 = times[std::min(times.size() - 1, times.size() * 9 / 10)];
     if (options->json) {
       const nlohmann::ordered_json result = {
-          {"median_ms",   median       },
-          {"p90_ms",      p90          },
-          {"runs",        times.size() },
-          {"threads",     threads      },
-          {"load_ms",     load_ms      },
-          {"peak_rss_mb", peak_rss_mb()}
-      };
+          {"median_ms", median}, {"p90_ms", p90},      {"runs", times.size()},
+          {"threads", threads},  {"load_ms", load_ms}, {"peak_rss_mb", peak_rss_mb()}};
       fmt::print("{}\n", result.dump());
     } else {
       fmt::print(

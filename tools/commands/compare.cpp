@@ -106,11 +106,7 @@ void compare_graphs(Compared& compared, const BatchSource& data, const NamedMetr
 void compare_files(Compared& compared, const CompareCommand& options, Processes& processes) {
   const std::vector<std::string>& files = options.files;
   std::vector<Progress::Stage> stages;
-  if (processes.rank() == 0)
-    stages = {
-        {kCompareStage, 3},
-        {kLoweredStage, 2}
-    };
+  if (processes.rank() == 0) stages = {{kCompareStage, 3}, {kLoweredStage, 2}};
   Progress progress(stages);
   const BatchSource lowered_data = batches_of(options, progress, processes, kLoweredStage);
   std::optional<LoweredComparison>& lowered = compared.report.lowered;

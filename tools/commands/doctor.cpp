@@ -45,9 +45,7 @@ std::string kernels_of(const std::string& backend) {
 }
 
 Json backend_json(const std::string& name, std::vector<std::string>& problems) {
-  Json json = {
-      {"name", name}
-  };
+  Json json = {{"name", name}};
   try {
     json["versions"] = make_backend(name)->versions();
     json["kernels"] = kernels_of(name);
@@ -72,9 +70,7 @@ std::string describe_program(const std::string& path, std::vector<std::string>& 
 }
 
 Json file_json(const std::string& path, std::vector<std::string>& problems) {
-  Json json = {
-      {"file", path}
-  };
+  Json json = {{"file", path}};
   try {
     std::vector<std::string> warnings;
     if (has_suffix(path, ".octet")) {
@@ -144,15 +140,13 @@ void add_doctor_command(CLI::App& app) {
     std::vector<std::string> problems;
     const Machine machine = examine_machine();
     Json json;
-    json["machine"] = {
-        {"cpu",              machine.cpu             },
-        {"instruction_sets", machine.instruction_sets},
-        {"isa_limit",        machine.isa_limit       },
-        {"cpus",             machine.cpus            },
-        {"memory_mb",        machine.memory_mb       },
-        {"available_mb",     machine.available_mb    },
-        {"locale",           machine.locale          }
-    };
+    json["machine"] = {{"cpu", machine.cpu},
+                       {"instruction_sets", machine.instruction_sets},
+                       {"isa_limit", machine.isa_limit},
+                       {"cpus", machine.cpus},
+                       {"memory_mb", machine.memory_mb},
+                       {"available_mb", machine.available_mb},
+                       {"locale", machine.locale}};
     json["backends"] = Json::array();
     for (const std::string& name : backend_names())
       json["backends"].push_back(backend_json(name, problems));

@@ -32,10 +32,7 @@ void add_fuse_command(CLI::App& app) {
     load_libraries(options->libraries);
     Graph graph = read_pt2(options->model);
     verify(graph);
-    run_passes("fuse", graph,
-               [](const std::string& line) {
-                 log_line(line);
-    },
+    run_passes("fuse", graph, [](const std::string& line) { log_line(line); },
                {
                    {"fold_conv_bn", [&] { return fold_conv_bn(graph); }},
                });

@@ -26,10 +26,7 @@ nlohmann::ordered_json tensor_json(const Program& program, int index) {
   if (index < 0) return nullptr;
   const ProgramTensor& tensor = program.tensor(index);
   nlohmann::ordered_json json = {
-      {"name",  tensor.name          },
-      {"dtype", name_of(tensor.dtype)},
-      {"shape", tensor.shape         }
-  };
+      {"name", tensor.name}, {"dtype", name_of(tensor.dtype)}, {"shape", tensor.shape}};
   if (tensor.sizes.empty()) return json;
   json["sizes"] = nlohmann::ordered_json::array();
   for (const SizeExpr& size : tensor.sizes) {
@@ -45,12 +42,8 @@ nlohmann::ordered_json tensor_json(const Program& program, int index) {
 nlohmann::ordered_json symbols_json(const Program& program) {
   nlohmann::ordered_json symbols = nlohmann::ordered_json::array();
   for (const ShapeSymbol& symbol : program.symbols)
-    symbols.push_back({
-        {"name", symbol.name},
-        {"min",  symbol.min },
-        {"max",  symbol.max },
-        {"hint", symbol.hint}
-    });
+    symbols.push_back(
+        {{"name", symbol.name}, {"min", symbol.min}, {"max", symbol.max}, {"hint", symbol.hint}});
   return symbols;
 }
 
@@ -79,12 +72,10 @@ nlohmann::ordered_json border_json(const Program& program, const std::vector<int
 nlohmann::ordered_json states_json(const Program& program) {
   nlohmann::ordered_json states = nlohmann::ordered_json::array();
   for (const ProgramState& state : program.states) {
-    states.push_back({
-        {"name", state.name},
-        {"value", tensor_json(program, state.value)},
-        {"next", program.tensor(state.next).name},
-        {"start", nullptr}
-    });
+    states.push_back({{"name", state.name},
+                      {"value", tensor_json(program, state.value)},
+                      {"next", program.tensor(state.next).name},
+                      {"start", nullptr}});
     if (state.start >= 0) states.back()["start"] = program.tensor(state.start).name;
   }
   return states;
@@ -99,14 +90,12 @@ nlohmann::ordered_json program_json(const Program& program) {
                              outputs = nlohmann::ordered_json::array();
       for (int input : op.inputs) inputs.push_back(tensor_json(program, input));
       for (int output : op.outputs) outputs.push_back(tensor_json(program, output));
-      ops.push_back({
-          {"name",    op.name        },
-          {"kind",    op.kind        },
-          {"backend", segment.backend},
-          {"inputs",  inputs         },
-          {"outputs", outputs        },
-          {"macs",    op.macs        }
-      });
+      ops.push_back({{"name", op.name},
+                     {"kind", op.kind},
+                     {"backend", segment.backend},
+                     {"inputs", inputs},
+                     {"outputs", outputs},
+                     {"macs", op.macs}});
       if (is_control(op)) ops.back()["bodies"] = bodies_of(op);
       const auto reason = program.reasons.find(op.name);
       if (reason != program.reasons.end()) ops.back()["reason"] = reason->second;
@@ -116,16 +105,14 @@ nlohmann::ordered_json program_json(const Program& program) {
                                outputs = border_json(program, program.outputs);
   nlohmann::ordered_json bodies = nlohmann::ordered_json::array();
   for (const Program& body : program.bodies) bodies.push_back(program_json(body));
-  return {
-      {"backend",  program.backend      },
-      {"versions", program.versions     },
-      {"symbols",  symbols_json(program)},
-      {"states",   states_json(program) },
-      {"inputs",   inputs               },
-      {"outputs",  outputs              },
-      {"ops",      ops                  },
-      {"bodies",   bodies               }
-  };
+  return {{"backend", program.backend},
+          {"versions", program.versions},
+          {"symbols", symbols_json(program)},
+          {"states", states_json(program)},
+          {"inputs", inputs},
+          {"outputs", outputs},
+          {"ops", ops},
+          {"bodies", bodies}};
 }
 
 }  // namespace

@@ -117,9 +117,7 @@ Json shape_json(const TensorMeta& meta) {
 }
 
 Json value_json(const Value& value) {
-  Json result = {
-      {"name", value.name()}
-  };
+  Json result = {{"name", value.name()}};
   result["dtype"] = value.meta ? Json(name_of(value.meta->dtype)) : Json(nullptr);
   result["shape"] = value.meta ? shape_json(*value.meta) : Json(nullptr);
   return result;
@@ -132,14 +130,12 @@ Json node_json(const Node& node) {
   const std::vector<Value*> outputs = node.outputs();
   const bool has_meta = !outputs.empty() && outputs.front()->meta;
   const std::vector<ModuleFrame> stack = module_stack(node);
-  return {
-      {"name",   node.name()                                                           },
-      {"target", node.target()                                                         },
-      {"args",   args                                                                  },
-      {"dtype",  has_meta ? Json(name_of(outputs.front()->meta->dtype)) : Json(nullptr)},
-      {"shape",  has_meta ? shape_json(*outputs.front()->meta) : Json(nullptr)         },
-      {"module", stack.empty() ? "" : stack.back().path                                }
-  };
+  return {{"name", node.name()},
+          {"target", node.target()},
+          {"args", args},
+          {"dtype", has_meta ? Json(name_of(outputs.front()->meta->dtype)) : Json(nullptr)},
+          {"shape", has_meta ? shape_json(*outputs.front()->meta) : Json(nullptr)},
+          {"module", stack.empty() ? "" : stack.back().path}};
 }
 
 std::string type_text(const Value* value) {
@@ -181,9 +177,7 @@ std::string render(const std::vector<Row>& rows) {
 }  // namespace
 
 std::string to_table(const Graph& graph) {
-  std::vector<Row> rows = {
-      {"opcode", "name", "target", "args", "kwargs", "type"}
-  };
+  std::vector<Row> rows = {{"opcode", "name", "target", "args", "kwargs", "type"}};
   for (const GraphInput& input : graph.inputs()) {
     const bool is_attribute = !input.fqn.empty();
     rows.push_back({is_attribute ? "get_attr" : "placeholder", input.value->name(),
@@ -223,13 +217,11 @@ nlohmann::ordered_json to_json(const Graph& graph) {
     const Value* value = output.value.value_or_null();
     outputs.push_back(value == nullptr ? to_json(output.value) : value_json(*value));
   }
-  Json result = {
-      {"nodes",         nodes                       },
-      {"inputs",        inputs                      },
-      {"outputs",       outputs                     },
-      {"quantized_ops", quantized                   },
-      {"float_ops",     find_float_ops(graph).size()}
-  };
+  Json result = {{"nodes", nodes},
+                 {"inputs", inputs},
+                 {"outputs", outputs},
+                 {"quantized_ops", quantized},
+                 {"float_ops", find_float_ops(graph).size()}};
   if (const std::optional<std::string> text = stored_quantized_io(graph)) {
     const Json io = Json::parse(*text, nullptr, false);
     if (io.is_discarded())

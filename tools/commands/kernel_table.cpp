@@ -48,20 +48,16 @@ std::string kernels_to_json(const std::vector<KernelReport>& kernels) {
   const double total = total_seconds(kernels);
   nlohmann::ordered_json calls = nlohmann::ordered_json::array();
   for (const KernelReport& kernel : kernels)
-    calls.push_back({
-        {"share",    kernel.seconds / total},
-        {"us",       1e6 * kernel.seconds  },
-        {"what",     kernel.what           },
-        {"kernel",   kernel.kernel         },
-        {"layout",   kernel.layout         },
-        {"post_ops", kernel.post_ops       },
-        {"ops",      kernel.ops            },
-        {"note",     kernel.note           }
-    });
-  return nlohmann::ordered_json{
-      {"kernels", std::move(calls)}
-  }
-      .dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
+    calls.push_back({{"share", kernel.seconds / total},
+                     {"us", 1e6 * kernel.seconds},
+                     {"what", kernel.what},
+                     {"kernel", kernel.kernel},
+                     {"layout", kernel.layout},
+                     {"post_ops", kernel.post_ops},
+                     {"ops", kernel.ops},
+                     {"note", kernel.note}});
+  return nlohmann::ordered_json{{"kernels", std::move(calls)}}.dump(
+      -1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 }  // namespace octet

@@ -32,19 +32,12 @@ namespace octet {
 namespace {
 
 const std::map<std::string, Loss> kLosses = {
-    {"cross_entropy", Loss::kCrossEntropy},
-    {"mse",           Loss::kMse         },
-    {"distill",       Loss::kDistill     }
-};
-const std::map<std::string, OptimizerKind> kOptimizers = {
-    {"sgd",   OptimizerKind::kSgd  },
-    {"adamw", OptimizerKind::kAdamW}
-};
+    {"cross_entropy", Loss::kCrossEntropy}, {"mse", Loss::kMse}, {"distill", Loss::kDistill}};
+const std::map<std::string, OptimizerKind> kOptimizers = {{"sgd", OptimizerKind::kSgd},
+                                                          {"adamw", OptimizerKind::kAdamW}};
 
-const std::map<std::string, Schedule> kSchedules = {
-    {"constant", Schedule::kConstant},
-    {"cosine",   Schedule::kCosine  }
-};
+const std::map<std::string, Schedule> kSchedules = {{"constant", Schedule::kConstant},
+                                                    {"cosine", Schedule::kCosine}};
 
 struct QatOptions {
   QuantizeFlow flow;

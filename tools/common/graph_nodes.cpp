@@ -49,12 +49,10 @@ void put_type(const Value& value, Json& json) {
 }
 
 Json input_json(const Value& value) {
-  Json json = {
-      {"name",   value.name() },
-      {"target", "placeholder"},
-      {"status", "input"      },
-      {"inputs", Json::array()}
-  };
+  Json json = {{"name", value.name()},
+               {"target", "placeholder"},
+               {"status", "input"},
+               {"inputs", Json::array()}};
   put_type(value, json);
   return json;
 }
@@ -62,14 +60,12 @@ Json input_json(const Value& value) {
 Json op_json(const Graph& graph, const Node& node) {
   const std::vector<ModuleFrame> modules = module_stack(node);
   const std::vector<Value*> outputs = node.outputs();
-  Json json = {
-      {"name", node.name()},
-      {"target", node.target()},
-      {"status", "other"},
-      {"module", modules.empty() ? "" : module_path(modules.back())},
-      {"module_type", modules.empty() ? "" : modules.back().type},
-      {"inputs", sources_of(graph, node.inputs())}
-  };
+  Json json = {{"name", node.name()},
+               {"target", node.target()},
+               {"status", "other"},
+               {"module", modules.empty() ? "" : module_path(modules.back())},
+               {"module_type", modules.empty() ? "" : modules.back().type},
+               {"inputs", sources_of(graph, node.inputs())}};
   if (const auto trace = node.metadata.find("stack_trace"); trace != node.metadata.end())
     json["stack_trace"] = trace->second;
   json["outputs_program"] = std::any_of(outputs.begin(), outputs.end(),
@@ -83,12 +79,10 @@ Json output_json(const Graph& graph) {
   for (const GraphOutput& output : graph.outputs())
     if (output.kind == OutputKind::kUserOutput)
       for_each_value(output.value, [&](Value* value) { values.push_back(value); });
-  return {
-      {"name", "output"},
-      {"target", "output"},
-      {"status", "output"},
-      {"inputs", sources_of(graph, values)}
-  };
+  return {{"name", "output"},
+          {"target", "output"},
+          {"status", "output"},
+          {"inputs", sources_of(graph, values)}};
 }
 
 }  // namespace

@@ -37,10 +37,7 @@ class OpByOp {
         for (int output : op.outputs) given_.insert(program.tensor(output).name);
         continue;
       }
-      Step step{
-          .op = {op.name, op.kind, backends[i], op.module, op.sources},
-            .index = i
-      };
+      Step step{.op = {op.name, op.kind, backends[i], op.module, op.sources}, .index = i};
       for (int output : op.outputs) {
         if (output < 0) continue;
         given_.insert(program.tensor(output).name);

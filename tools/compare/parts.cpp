@@ -66,29 +66,23 @@ void add_op(OpComparison& op, const Json& json, Batches batches) {
 std::string pack_sums(const ComparisonReport& report) {
   Json ops = Json::array(), lowered = Json::array();
   for (const OpComparison& op : report.comparison.ops)
-    ops.push_back({
-        {"accumulated",   stats_json(op.accumulated)},
-        {"isolated",      stats_json(op.isolated)   },
-        {"before",        stats_json(op.before)     },
-        {"clipped_share", op.clipped_share          },
-        {"clipped_noise", op.clipped_noise          },
-        {"peaks",         op.channel_peaks          },
-        {"counts",        op.histogram.counts       },
-        {"metric",        metric_json(op.metric)    }
-    });
-  Json json = {
-      {"ops",     std::move(ops)                       },
-      {"outputs", stats_json(report.comparison.outputs)},
-      {"batches", report.comparison.batches            },
-      {"metric",  metric_json(report.comparison.metric)},
-      {"lowered", nullptr                              }
-  };
+    ops.push_back({{"accumulated", stats_json(op.accumulated)},
+                   {"isolated", stats_json(op.isolated)},
+                   {"before", stats_json(op.before)},
+                   {"clipped_share", op.clipped_share},
+                   {"clipped_noise", op.clipped_noise},
+                   {"peaks", op.channel_peaks},
+                   {"counts", op.histogram.counts},
+                   {"metric", metric_json(op.metric)}});
+  Json json = {{"ops", std::move(ops)},
+               {"outputs", stats_json(report.comparison.outputs)},
+               {"batches", report.comparison.batches},
+               {"metric", metric_json(report.comparison.metric)},
+               {"lowered", nullptr}};
   if (report.lowered) {
     for (const LoweredOp& op : report.lowered->ops) lowered.push_back(stats_json(op.error));
-    json["lowered"] = {
-        {"ops",     std::move(lowered)                 },
-        {"outputs", stats_json(report.lowered->outputs)}
-    };
+    json["lowered"] = {{"ops", std::move(lowered)},
+                       {"outputs", stats_json(report.lowered->outputs)}};
   }
   const std::vector<uint8_t> bytes = Json::to_msgpack(json);  // keeps infinities
   return {bytes.begin(), bytes.end()};

@@ -30,12 +30,10 @@ Json number(double value) {
 
 Json errors_json(const ErrorStats& stats, double step) {
   if (!stats.has_data()) return nullptr;
-  Json json = {
-      {"sqnr_db", number(stats.sqnr_db())},
-      {"mse",     number(stats.mse())    },
-      {"cosine",  number(stats.cosine()) },
-      {"max_abs", number(stats.largest)  }
-  };
+  Json json = {{"sqnr_db", number(stats.sqnr_db())},
+               {"mse", number(stats.mse())},
+               {"cosine", number(stats.cosine())},
+               {"max_abs", number(stats.largest)}};
   json["max_steps"] = step > 0 ? number(stats.largest / step) : Json(nullptr);
   return json;
 }
@@ -59,32 +57,26 @@ Json compared_nodes(const Graph& graph) {
 }
 
 Json rounding_json(const OpComparison& op) {
-  Json json = {
-      {"dtype",         short_name_of(op.rounding->dtype)              },
-      {"scale",         op.rounding->scale                             },
-      {"zero_point",    op.rounding->zero_point                        },
-      {"range",         {op.rounding->least(), op.rounding->greatest()}},
-      {"clipped_share", op.clipped_share                               }
-  };
+  Json json = {{"dtype", short_name_of(op.rounding->dtype)},
+               {"scale", op.rounding->scale},
+               {"zero_point", op.rounding->zero_point},
+               {"range", {op.rounding->least(), op.rounding->greatest()}},
+               {"clipped_share", op.clipped_share}};
   if (!op.histogram.counts.empty())
-    json["histogram"] = {
-        {"min",    op.histogram.least   },
-        {"max",    op.histogram.greatest},
-        {"counts", op.histogram.counts  }
-    };
+    json["histogram"] = {{"min", op.histogram.least},
+                         {"max", op.histogram.greatest},
+                         {"counts", op.histogram.counts}};
   return json;
 }
 
 Json weight_json(const WeightComparison& weight) {
   Json ratios = Json::array();
   for (double ratio : weight.sqnr_db) ratios.push_back(number(ratio));
-  return {
-      {"axis", weight.axis},
-      {"error", errors_json(weight.error, 0)},
-      {"min", weight.least},
-      {"max", weight.greatest},
-      {"sqnr_db", std::move(ratios)}
-  };
+  return {{"axis", weight.axis},
+          {"error", errors_json(weight.error, 0)},
+          {"min", weight.least},
+          {"max", weight.greatest},
+          {"sqnr_db", std::move(ratios)}};
 }
 
 void fill_op(Json& node, const OpComparison& op, const WeightComparison* weights,
@@ -114,12 +106,8 @@ void fill_lowered(Json& nodes, const LoweredComparison& lowered, bool has_nodes)
     if (place == places.end()) {
       if (has_nodes && op.error.relative() == 0) continue;  // a quantize on its own, and the like
       place = places.emplace(op.name, nodes.size()).first;
-      nodes.push_back({
-          {"name",   op.name  },
-          {"target", op.kind  },
-          {"module", op.module},
-          {"status", "other"  }
-      });
+      nodes.push_back(
+          {{"name", op.name}, {"target", op.kind}, {"module", op.module}, {"status", "other"}});
     }
     Json& node = nodes[place->second];
     const Json own = errors_json(op.error, op.is_integer ? 1 : 0);
@@ -136,13 +124,11 @@ void fill_lowered(Json& nodes, const LoweredComparison& lowered, bool has_nodes)
 bool is_in_body(const OpComparison& op) { return op.name.find('/') != std::string::npos; }
 
 Json body_node(const OpComparison& op) {
-  return {
-      {"name",        op.name                            },
-      {"target",      op.target                          },
-      {"module",      op.module                          },
-      {"module_type", op.module_type                     },
-      {"status",      op.rounding ? "quantized" : "float"}
-  };
+  return {{"name", op.name},
+          {"target", op.target},
+          {"module", op.module},
+          {"module_type", op.module_type},
+          {"status", op.rounding ? "quantized" : "float"}};
 }
 
 double decibels_of(const Json& node, const char* kind) {
@@ -268,14 +254,9 @@ Json compare_json(const ComparisonReport& report) {
     for (Json& node : nodes) blame_lowering(node);
   }
   rank_nodes(nodes);
-  Json json = {
-      {"kind",     "compare"         },
-      {"title",    report.title      },
-      {"subtitle", report.subtitle   },
-      {"summary",  std::move(summary)},
-      {"notes",    std::move(notes)  },
-      {"nodes",    std::move(nodes)  }
-  };
+  Json json = {{"kind", "compare"},           {"title", report.title},
+               {"subtitle", report.subtitle}, {"summary", std::move(summary)},
+               {"notes", std::move(notes)},   {"nodes", std::move(nodes)}};
   if (!report.metric.empty()) json["metric"] = report.metric;
   return json;
 }

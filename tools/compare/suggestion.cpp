@@ -100,10 +100,7 @@ Remedy find_remedy(const Graph& subject, const Value& value, Cause cause, const 
 
 Json suggest(const Graph& subject, const Value& value, Cause cause) {
   Json setting = nullptr;  // float
-  if (cause == Cause::kClipped)
-    setting = {
-        {"act_observer", "min_max"}
-    };
+  if (cause == Cause::kClipped) setting = {{"act_observer", "min_max"}};
   return find_remedy(subject, value, cause, setting).config;
 }
 

@@ -179,9 +179,7 @@ class NpuSegment : public CompiledSegment {
 }  // namespace
 
 std::map<std::string, std::string> NpuSupport::versions() const {
-  return {
-      {"acme_driver", kDriverVersion}
-  };
+  return {{"acme_driver", kDriverVersion}};
 }
 
 Verdict NpuSupport::accepts(const Program& program, const ProgramOp& op) const {

@@ -14,11 +14,7 @@ std::string repeated_heads(OnnxSteps& s, const Value* x, const std::string& name
   const Dim& heads = s.meta(x).sizes[1];
   const std::string wide = s.op("Tile", {s.unsqueeze(name, {2}), s.ints({1, 1, groups, 1, 1})});
   const std::string shape =
-      s.op("Concat",
-           {
-               s.ints({0, heads.value * groups}
-               ), s.shape(name, 2), s.shape(name, 3)
-  },
+      s.op("Concat", {s.ints({0, heads.value * groups}), s.shape(name, 2), s.shape(name, 3)},
            {{"axis", int64_t{0}}});
   return s.op("Reshape", {wide, shape});
 }
@@ -26,18 +22,9 @@ std::string repeated_heads(OnnxSteps& s, const Value* x, const std::string& name
 // 1 where a query may look, 0 above the diagonal.
 std::string causal_mask(OnnxSteps& s, const std::string& scores, size_t rank) {
   const std::string rows = s.shape(scores, rank - 2), columns = s.shape(scores, rank - 1);
-  const std::string shape = s.op("Concat",
-                                 {
-                                     rows, columns
-  },
-                                 {{"axis", int64_t{0}}});
+  const std::string shape = s.op("Concat", {rows, columns}, {{"axis", int64_t{0}}});
   const std::string ones = s.op("Expand", {s.number(1, DType::kInt32), shape});
-  return s.cast(s.op("Trilu",
-                     {
-                         ones
-  },
-                     {{"upper", int64_t{0}}}),
-                DType::kBool);
+  return s.cast(s.op("Trilu", {ones}, {{"upper", int64_t{0}}}), DType::kBool);
 }
 
 // 0 or -inf for a mask of booleans.
@@ -78,11 +65,7 @@ void convert_attention(OnnxSteps& s) {
     scores = s.add(scores, s.dtype(mask) == DType::kBool ? additive_mask(s, name, dtype)
                                                          : s.cast(mask, dtype));
   }
-  const std::string weights = s.op("Softmax",
-                                   {
-                                       scores
-  },
-                                   {{"axis", int64_t{-1}}});
+  const std::string weights = s.op("Softmax", {scores}, {{"axis", int64_t{-1}}});
   s.give(s.op("MatMul", {weights, values}));
 }
 

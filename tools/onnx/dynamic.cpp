@@ -224,14 +224,14 @@ bool give_integer_linear(OnnxSteps& s, const Value* x, const Value* w) {
 namespace {
 
 constexpr OnnxRow kDynamicRows[] = {
-    {"quantized_decomposed.choose_qparams",                            convert_choose_qparams    },
-    {"quantized_decomposed.choose_qparams_symmetric",                  convert_choose_qparams    },
-    {"quantized_decomposed.choose_qparams_per_token",                  convert_choose_qparams    },
-    {"quantized_decomposed.choose_qparams_per_token_asymmetric",       convert_choose_qparams    },
-    {"quantized_decomposed._choose_qparams_per_token_asymmetric_impl", convert_choose_qparams    },
-    {"torchao.choose_qparams_affine",                                  convert_choose_qparams    },
-    {"quantized_decomposed.quantize_per_token",                        convert_dynamic_quantize  },
-    {"quantized_decomposed.dequantize_per_token",                      convert_dynamic_dequantize},
+    {"quantized_decomposed.choose_qparams", convert_choose_qparams},
+    {"quantized_decomposed.choose_qparams_symmetric", convert_choose_qparams},
+    {"quantized_decomposed.choose_qparams_per_token", convert_choose_qparams},
+    {"quantized_decomposed.choose_qparams_per_token_asymmetric", convert_choose_qparams},
+    {"quantized_decomposed._choose_qparams_per_token_asymmetric_impl", convert_choose_qparams},
+    {"torchao.choose_qparams_affine", convert_choose_qparams},
+    {"quantized_decomposed.quantize_per_token", convert_dynamic_quantize},
+    {"quantized_decomposed.dequantize_per_token", convert_dynamic_dequantize},
 };
 
 }  // namespace

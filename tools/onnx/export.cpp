@@ -71,11 +71,11 @@ OnnxModel to_onnx(const Graph& graph, const OnnxOptions& options) {
   const std::unique_ptr<Graph> copy = clone(graph);
   run_passes("onnx", *copy,
              {
-                 {"inline_bodies",   [&] { return inline_bodies(*copy); }           },
-                 {"drop_assertions", [&] { return drop_assertions(*copy); }         },
+                 {"inline_bodies", [&] { return inline_bodies(*copy); }},
+                 {"drop_assertions", [&] { return drop_assertions(*copy); }},
                  {"fold_input_free", [&] { return fold_constants_and_sizes(*copy); }},
-                 {"remove_dead",     [&] { return remove_dead(*copy); }             },
-  });
+                 {"remove_dead", [&] { return remove_dead(*copy); }},
+             });
   OnnxModel model = convert(*copy, options);
   remove_unused(model);
   return model;

@@ -175,10 +175,7 @@ const OnnxNode& OnnxExporter::emit(const Node& node, std::string op,
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   for (size_t i = 0; i < results; ++i)
     made.outputs.push_back(fresh_name(node.name() + "_" + lower));
-  made.metadata = {
-      {"octet.module", module_of(node)},
-      {"octet.op",     node.target()  }
-  };
+  made.metadata = {{"octet.module", module_of(node)}, {"octet.op", node.target()}};
   model_.nodes.push_back(std::move(made));
   return model_.nodes.back();
 }

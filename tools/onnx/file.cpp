@@ -98,13 +98,10 @@ class WeightsFile {
     file_.write(padding);
     size_ += padding.size();
     made.set_data_location(onnx::TensorProto::EXTERNAL);
-    write_entries(
-        {
-            {"location", name_                        },
-            {"offset",   std::to_string(size_)        },
-            {"length",   std::to_string(data.nbytes())}
-    },
-        [&] { return made.add_external_data(); });
+    write_entries({{"location", name_},
+                   {"offset", std::to_string(size_)},
+                   {"length", std::to_string(data.nbytes())}},
+                  [&] { return made.add_external_data(); });
     file_.write(bytes_of(data));
     size_ += data.nbytes();
   }

@@ -44,22 +44,22 @@ void convert_arange(OnnxSteps& s) {
 }
 
 constexpr OnnxRow kFilledRows[] = {
-    {"aten.zeros",         convert_zeros        },
-    {"aten.ones",          convert_ones         },
-    {"aten.full",          convert_full         },
-    {"aten.empty",         convert_zeros        },
-    {"aten.new_zeros",     convert_zeros        },
-    {"aten.new_empty",     convert_zeros        },
-    {"aten.new_ones",      convert_ones         },
-    {"aten.new_full",      convert_full         },
-    {"aten.zeros_like",    convert_zeros_like   },
-    {"aten.empty_like",    convert_zeros_like   },
-    {"aten.ones_like",     convert_ones_like    },
-    {"aten.full_like",     convert_full_like    },
-    {"aten.fill",          convert_fill         },
-    {"aten.zero",          convert_zeros_like   },
+    {"aten.zeros", convert_zeros},
+    {"aten.ones", convert_ones},
+    {"aten.full", convert_full},
+    {"aten.empty", convert_zeros},
+    {"aten.new_zeros", convert_zeros},
+    {"aten.new_empty", convert_zeros},
+    {"aten.new_ones", convert_ones},
+    {"aten.new_full", convert_full},
+    {"aten.zeros_like", convert_zeros_like},
+    {"aten.empty_like", convert_zeros_like},
+    {"aten.ones_like", convert_ones_like},
+    {"aten.full_like", convert_full_like},
+    {"aten.fill", convert_fill},
+    {"aten.zero", convert_zeros_like},
     {"aten.scalar_tensor", convert_scalar_tensor},
-    {"aten.arange",        convert_arange       },
+    {"aten.arange", convert_arange},
 };
 
 }  // namespace

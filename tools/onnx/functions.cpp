@@ -11,35 +11,35 @@ namespace {
 std::string real_operand(OnnxSteps& s) { return s.cast(s.self(), s.dtype(s.result())); }
 
 constexpr OnnxNameRow kUnary[] = {
-    {"aten.abs",        "Abs"       },
-    {"aten.absolute",   "Abs"       },
-    {"aten.acos",       "Acos"      },
-    {"aten.acosh",      "Acosh"     },
-    {"aten.asin",       "Asin"      },
-    {"aten.asinh",      "Asinh"     },
-    {"aten.atan",       "Atan"      },
-    {"aten.atanh",      "Atanh"     },
-    {"aten.ceil",       "Ceil"      },
-    {"aten.cos",        "Cos"       },
-    {"aten.cosh",       "Cosh"      },
-    {"aten.erf",        "Erf"       },
-    {"aten.exp",        "Exp"       },
-    {"aten.floor",      "Floor"     },
-    {"aten.hardswish",  "HardSwish" },
-    {"aten.log",        "Log"       },
-    {"aten.neg",        "Neg"       },
-    {"aten.negative",   "Neg"       },
+    {"aten.abs", "Abs"},
+    {"aten.absolute", "Abs"},
+    {"aten.acos", "Acos"},
+    {"aten.acosh", "Acosh"},
+    {"aten.asin", "Asin"},
+    {"aten.asinh", "Asinh"},
+    {"aten.atan", "Atan"},
+    {"aten.atanh", "Atanh"},
+    {"aten.ceil", "Ceil"},
+    {"aten.cos", "Cos"},
+    {"aten.cosh", "Cosh"},
+    {"aten.erf", "Erf"},
+    {"aten.exp", "Exp"},
+    {"aten.floor", "Floor"},
+    {"aten.hardswish", "HardSwish"},
+    {"aten.log", "Log"},
+    {"aten.neg", "Neg"},
+    {"aten.negative", "Neg"},
     {"aten.reciprocal", "Reciprocal"},
-    {"aten.relu",       "Relu"      },
-    {"aten.selu",       "Selu"      },
-    {"aten.sgn",        "Sign"      },
-    {"aten.sigmoid",    "Sigmoid"   },
-    {"aten.sign",       "Sign"      },
-    {"aten.sin",        "Sin"       },
-    {"aten.sinh",       "Sinh"      },
-    {"aten.sqrt",       "Sqrt"      },
-    {"aten.tan",        "Tan"       },
-    {"aten.tanh",       "Tanh"      },
+    {"aten.relu", "Relu"},
+    {"aten.selu", "Selu"},
+    {"aten.sgn", "Sign"},
+    {"aten.sigmoid", "Sigmoid"},
+    {"aten.sign", "Sign"},
+    {"aten.sin", "Sin"},
+    {"aten.sinh", "Sinh"},
+    {"aten.sqrt", "Sqrt"},
+    {"aten.tan", "Tan"},
+    {"aten.tanh", "Tanh"},
 };
 
 void convert_unary(OnnxSteps& s) {
@@ -76,18 +76,11 @@ void convert_clamp_max(OnnxSteps& s) {
 // ---- activations
 
 void convert_hardsigmoid(OnnxSteps& s) {
-  s.give(s.op("HardSigmoid",
-              {
-                  real_operand(s)
-  },
-              {{"alpha", 1.0f / 6}, {"beta", 0.5f}}));
+  s.give(s.op("HardSigmoid", {real_operand(s)}, {{"alpha", 1.0f / 6}, {"beta", 0.5f}}));
 }
 
 void convert_leaky_relu(OnnxSteps& s) {
-  s.give(s.op("LeakyRelu",
-              {
-                  real_operand(s)
-  },
+  s.give(s.op("LeakyRelu", {real_operand(s)},
               {{"alpha", static_cast<float>(s.node.float_or("negative_slope", 0.01))}}));
 }
 
@@ -95,19 +88,12 @@ void convert_elu(OnnxSteps& s) {
   if (s.node.float_or("input_scale", 1) != 1) return s.refuse("with an input_scale");
   const float alpha = static_cast<float>(s.node.float_or("alpha", 1));
   const double scale = s.node.float_or("scale", 1);
-  const std::string y = s.op("Elu",
-                             {
-                                 real_operand(s)
-  },
-                             {{"alpha", alpha}});
+  const std::string y = s.op("Elu", {real_operand(s)}, {{"alpha", alpha}});
   s.give(scale == 1 ? y : s.mul(y, s.number(scale)));
 }
 
 void convert_celu(OnnxSteps& s) {
-  s.give(s.op("Celu",
-              {
-                  real_operand(s)
-  },
+  s.give(s.op("Celu", {real_operand(s)},
               {{"alpha", static_cast<float>(s.node.float_or("alpha", 1))}}));
 }
 
@@ -121,11 +107,7 @@ void convert_gelu(OnnxSteps& s) {
   const std::string x = real_operand(s);
   const bool is_tanh = s.text("approximate") == "tanh";
   if (s.exporter.opset() >= 20)
-    return s.give(s.op("Gelu",
-                       {
-                           x
-    },
-                       {{"approximate", std::string(is_tanh ? "tanh" : "none")}}));
+    return s.give(s.op("Gelu", {x}, {{"approximate", std::string(is_tanh ? "tanh" : "none")}}));
   if (!is_tanh) {
     const std::string reach = s.op("Erf", {s.div(x, s.number(std::sqrt(2.0)))});
     return s.give(s.mul(s.mul(x, s.add(reach, s.number(1))), s.number(0.5)));
@@ -170,11 +152,7 @@ void convert_log_sigmoid(OnnxSteps& s) {
 }
 
 void give_shrunk(OnnxSteps& s, float lambda, float bias) {
-  s.give(s.op("Shrink",
-              {
-                  real_operand(s)
-  },
-              {{"lambd", lambda}, {"bias", bias}}));
+  s.give(s.op("Shrink", {real_operand(s)}, {{"lambd", lambda}, {"bias", bias}}));
 }
 void convert_hardshrink(OnnxSteps& s) {
   give_shrunk(s, static_cast<float>(s.node.float_or("lambd", 0.5)), 0);
@@ -250,75 +228,75 @@ void convert_bitwise_not(OnnxSteps& s) {
 }
 
 constexpr OnnxRow kFunctionRows[] = {
-    {"aten.abs",                 convert_unary      },
-    {"aten.absolute",            convert_unary      },
-    {"aten.acos",                convert_unary      },
-    {"aten.acosh",               convert_unary      },
-    {"aten.asin",                convert_unary      },
-    {"aten.asinh",               convert_unary      },
-    {"aten.atan",                convert_unary      },
-    {"aten.atanh",               convert_unary      },
-    {"aten.ceil",                convert_unary      },
-    {"aten.cos",                 convert_unary      },
-    {"aten.cosh",                convert_unary      },
-    {"aten.erf",                 convert_unary      },
-    {"aten.exp",                 convert_unary      },
-    {"aten.floor",               convert_unary      },
-    {"aten.hardswish",           convert_unary      },
-    {"aten.log",                 convert_unary      },
-    {"aten.neg",                 convert_unary      },
-    {"aten.negative",            convert_unary      },
-    {"aten.reciprocal",          convert_unary      },
-    {"aten.relu",                convert_unary      },
-    {"aten.selu",                convert_unary      },
-    {"aten.sgn",                 convert_unary      },
-    {"aten.sigmoid",             convert_unary      },
-    {"aten.sign",                convert_unary      },
-    {"aten.sin",                 convert_unary      },
-    {"aten.sinh",                convert_unary      },
-    {"aten.sqrt",                convert_unary      },
-    {"aten.tan",                 convert_unary      },
-    {"aten.tanh",                convert_unary      },
-    {"aten.relu6",               convert_relu6      },
-    {"aten.hardtanh",            convert_hardtanh   },
-    {"aten.clamp",               convert_clamp      },
-    {"aten.clip",                convert_clamp      },
-    {"aten.clamp_min",           convert_clamp_min  },
-    {"aten.clamp_max",           convert_clamp_max  },
-    {"aten.hardsigmoid",         convert_hardsigmoid},
-    {"aten.leaky_relu",          convert_leaky_relu },
-    {"aten.elu",                 convert_elu        },
-    {"aten.celu",                convert_celu       },
-    {"aten.silu",                convert_silu       },
-    {"aten.gelu",                convert_gelu       },
-    {"aten.prelu",               convert_prelu      },
-    {"aten.softplus",            convert_softplus   },
-    {"aten.mish",                convert_mish       },
-    {"aten.log_sigmoid",         convert_log_sigmoid},
+    {"aten.abs", convert_unary},
+    {"aten.absolute", convert_unary},
+    {"aten.acos", convert_unary},
+    {"aten.acosh", convert_unary},
+    {"aten.asin", convert_unary},
+    {"aten.asinh", convert_unary},
+    {"aten.atan", convert_unary},
+    {"aten.atanh", convert_unary},
+    {"aten.ceil", convert_unary},
+    {"aten.cos", convert_unary},
+    {"aten.cosh", convert_unary},
+    {"aten.erf", convert_unary},
+    {"aten.exp", convert_unary},
+    {"aten.floor", convert_unary},
+    {"aten.hardswish", convert_unary},
+    {"aten.log", convert_unary},
+    {"aten.neg", convert_unary},
+    {"aten.negative", convert_unary},
+    {"aten.reciprocal", convert_unary},
+    {"aten.relu", convert_unary},
+    {"aten.selu", convert_unary},
+    {"aten.sgn", convert_unary},
+    {"aten.sigmoid", convert_unary},
+    {"aten.sign", convert_unary},
+    {"aten.sin", convert_unary},
+    {"aten.sinh", convert_unary},
+    {"aten.sqrt", convert_unary},
+    {"aten.tan", convert_unary},
+    {"aten.tanh", convert_unary},
+    {"aten.relu6", convert_relu6},
+    {"aten.hardtanh", convert_hardtanh},
+    {"aten.clamp", convert_clamp},
+    {"aten.clip", convert_clamp},
+    {"aten.clamp_min", convert_clamp_min},
+    {"aten.clamp_max", convert_clamp_max},
+    {"aten.hardsigmoid", convert_hardsigmoid},
+    {"aten.leaky_relu", convert_leaky_relu},
+    {"aten.elu", convert_elu},
+    {"aten.celu", convert_celu},
+    {"aten.silu", convert_silu},
+    {"aten.gelu", convert_gelu},
+    {"aten.prelu", convert_prelu},
+    {"aten.softplus", convert_softplus},
+    {"aten.mish", convert_mish},
+    {"aten.log_sigmoid", convert_log_sigmoid},
     {"aten.log_sigmoid_forward", convert_log_sigmoid},
-    {"aten.hardshrink",          convert_hardshrink },
-    {"aten.softshrink",          convert_softshrink },
-    {"aten.threshold",           convert_threshold  },
-    {"aten.rsqrt",               convert_rsqrt      },
-    {"aten.square",              convert_square     },
-    {"aten.exp2",                convert_exp2       },
-    {"aten.log2",                convert_log2       },
-    {"aten.log10",               convert_log10      },
-    {"aten.log1p",               convert_log1p      },
-    {"aten.expm1",               convert_expm1      },
-    {"aten.erfc",                convert_erfc       },
-    {"aten.trunc",               convert_trunc      },
-    {"aten.fix",                 convert_trunc      },
-    {"aten.frac",                convert_frac       },
-    {"aten.round",               convert_round      },
-    {"aten.logit",               convert_logit      },
-    {"aten.special_logit",       convert_logit      },
-    {"aten.isnan",               convert_isnan      },
-    {"aten.isinf",               convert_isinf      },
-    {"aten.isfinite",            convert_isfinite   },
-    {"aten.nan_to_num",          convert_nan_to_num },
-    {"aten.logical_not",         convert_logical_not},
-    {"aten.bitwise_not",         convert_bitwise_not},
+    {"aten.hardshrink", convert_hardshrink},
+    {"aten.softshrink", convert_softshrink},
+    {"aten.threshold", convert_threshold},
+    {"aten.rsqrt", convert_rsqrt},
+    {"aten.square", convert_square},
+    {"aten.exp2", convert_exp2},
+    {"aten.log2", convert_log2},
+    {"aten.log10", convert_log10},
+    {"aten.log1p", convert_log1p},
+    {"aten.expm1", convert_expm1},
+    {"aten.erfc", convert_erfc},
+    {"aten.trunc", convert_trunc},
+    {"aten.fix", convert_trunc},
+    {"aten.frac", convert_frac},
+    {"aten.round", convert_round},
+    {"aten.logit", convert_logit},
+    {"aten.special_logit", convert_logit},
+    {"aten.isnan", convert_isnan},
+    {"aten.isinf", convert_isinf},
+    {"aten.isfinite", convert_isfinite},
+    {"aten.nan_to_num", convert_nan_to_num},
+    {"aten.logical_not", convert_logical_not},
+    {"aten.bitwise_not", convert_bitwise_not},
 };
 
 }  // namespace

@@ -8,9 +8,7 @@ namespace octet {
 namespace {
 
 OnnxAttributes axis_of(OnnxSteps& s, const Value* value, int64_t fallback) {
-  return {
-      {"axis", static_cast<int64_t>(s.dim_of(value, s.node.int_or("dim", fallback)))}
-  };
+  return {{"axis", static_cast<int64_t>(s.dim_of(value, s.node.int_or("dim", fallback)))}};
 }
 
 void convert_embedding(OnnxSteps& s) {
@@ -70,10 +68,7 @@ std::string tuples(OnnxSteps& s, const Indices& indices) {
     parts.push_back(s.unsqueeze(index, {-1}));
   }
   if (parts.size() == 1) return parts[0];
-  return s.op("Concat", parts,
-              {
-                  {"axis", int64_t{-1}}
-  });
+  return s.op("Concat", parts, {{"axis", int64_t{-1}}});
 }
 
 // The indexed dimensions in front.
@@ -94,10 +89,7 @@ void convert_index(OnnxSteps& s) {
   if (!indices) return;
   if (indices->dims.empty()) return s.give(s.x());
   if (indices->dims.size() == 1)
-    return s.give(s.op("Gather",
-                       {
-                           s.x(), s.cast(indices->values[0], DType::kInt64)
-    },
+    return s.give(s.op("Gather", {s.x(), s.cast(indices->values[0], DType::kInt64)},
                        {{"axis", static_cast<int64_t>(indices->dims[0])}}));
   const size_t rank = s.rank(s.self()), front = indices->dims.front();
   const std::vector<int64_t> order = indexed_first(*indices, rank);
@@ -137,10 +129,7 @@ void convert_index_put(OnnxSteps& s) {
   // Values take the shape of what the places name.
   const std::string chosen = s.op("GatherND", {s.x(), places});
   const std::string updates = s.op("Expand", {s.cast(values, dtype), s.shape(chosen)});
-  s.give(s.op("ScatterND",
-              {
-                  s.x(), places, updates
-  },
+  s.give(s.op("ScatterND", {s.x(), places, updates},
               {{"reduction", std::string(s.node.bool_or("accumulate", false) ? "add" : "none")}}));
 }
 
@@ -201,10 +190,7 @@ void give_place(OnnxSteps& s, const char* type) {
   const int64_t axis =
       has_dim ? static_cast<int64_t>(s.dim_of(s.self(), s.node.int_or("dim", 0))) : 0;
   s.give(
-      s.op(type,
-           {
-               x
-  },
+      s.op(type, {x},
            {{"axis", axis}, {"keepdims", int64_t{has_dim && s.node.bool_or("keepdim", false)}}}));
   if (!has_dim && s.rank(s.result()) == 0) {
     const std::string flat = s.exporter.name_of(s.result());
@@ -223,13 +209,7 @@ void convert_cumsum(OnnxSteps& s) {
 void convert_one_hot(OnnxSteps& s) {
   const std::optional<int64_t> classes = s.fixed_size(s.result(), s.rank(s.result()) - 1);
   if (!classes) return;
-  s.give(s.op("OneHot",
-              {
-                  s.x(), s.ints({*classes}
-                   ), s.ints({0, 1}
-                   )
-  },
-              {{"axis", int64_t{-1}}}));
+  s.give(s.op("OneHot", {s.x(), s.ints({*classes}), s.ints({0, 1})}, {{"axis", int64_t{-1}}}));
 }
 
 // How many of the ascending boundaries are below x (right: not above it).
@@ -241,24 +221,24 @@ void convert_bucketize(OnnxSteps& s) {
 }
 
 constexpr OnnxRow kIndexingRows[] = {
-    {"aten.embedding",         convert_embedding     },
-    {"aten.index_select",      convert_index_select  },
-    {"aten.gather",            convert_gather        },
-    {"aten.index",             convert_index         },
-    {"aten._unsafe_index",     convert_index         },
-    {"aten.index_put",         convert_index_put     },
-    {"aten._unsafe_index_put", convert_index_put     },
-    {"aten.scatter",           convert_scatter       },
-    {"aten.scatter_add",       convert_scatter_add   },
-    {"aten.scatter_reduce",    convert_scatter_reduce},
-    {"aten.topk",              convert_topk          },
-    {"aten.sort",              convert_sort          },
-    {"aten.argsort",           convert_sort          },
-    {"aten.argmax",            convert_argmax        },
-    {"aten.argmin",            convert_argmin        },
-    {"aten.cumsum",            convert_cumsum        },
-    {"aten.one_hot",           convert_one_hot       },
-    {"aten.bucketize",         convert_bucketize     },
+    {"aten.embedding", convert_embedding},
+    {"aten.index_select", convert_index_select},
+    {"aten.gather", convert_gather},
+    {"aten.index", convert_index},
+    {"aten._unsafe_index", convert_index},
+    {"aten.index_put", convert_index_put},
+    {"aten._unsafe_index_put", convert_index_put},
+    {"aten.scatter", convert_scatter},
+    {"aten.scatter_add", convert_scatter_add},
+    {"aten.scatter_reduce", convert_scatter_reduce},
+    {"aten.topk", convert_topk},
+    {"aten.sort", convert_sort},
+    {"aten.argsort", convert_sort},
+    {"aten.argmax", convert_argmax},
+    {"aten.argmin", convert_argmin},
+    {"aten.cumsum", convert_cumsum},
+    {"aten.one_hot", convert_one_hot},
+    {"aten.bucketize", convert_bucketize},
 };
 
 }  // namespace

@@ -16,18 +16,12 @@ struct TypeRow {
   OnnxType type;
 };
 constexpr TypeRow kTypes[] = {
-    {DType::kFloat32,  OnnxType::kFloat   },
-    {DType::kUInt8,    OnnxType::kUInt8   },
-    {DType::kInt8,     OnnxType::kInt8    },
-    {DType::kUInt16,   OnnxType::kUInt16  },
-    {DType::kInt16,    OnnxType::kInt16   },
-    {DType::kInt32,    OnnxType::kInt32   },
-    {DType::kInt64,    OnnxType::kInt64   },
-    {DType::kBool,     OnnxType::kBool    },
-    {DType::kFloat16,  OnnxType::kFloat16 },
-    {DType::kFloat64,  OnnxType::kDouble  },
-    {DType::kUInt32,   OnnxType::kUInt32  },
-    {DType::kUInt64,   OnnxType::kUInt64  },
+    {DType::kFloat32, OnnxType::kFloat},     {DType::kUInt8, OnnxType::kUInt8},
+    {DType::kInt8, OnnxType::kInt8},         {DType::kUInt16, OnnxType::kUInt16},
+    {DType::kInt16, OnnxType::kInt16},       {DType::kInt32, OnnxType::kInt32},
+    {DType::kInt64, OnnxType::kInt64},       {DType::kBool, OnnxType::kBool},
+    {DType::kFloat16, OnnxType::kFloat16},   {DType::kFloat64, OnnxType::kDouble},
+    {DType::kUInt32, OnnxType::kUInt32},     {DType::kUInt64, OnnxType::kUInt64},
     {DType::kBFloat16, OnnxType::kBFloat16},
 };
 

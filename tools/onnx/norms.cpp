@@ -27,11 +27,8 @@ void convert_batch_norm(OnnxSteps& s) {
   if (!channels) return;
   const std::string weight = of_channels(s, {"weight"}, 1, *channels);
   const std::string bias = of_channels(s, {"bias"}, 0, *channels);
-  s.give(s.op("BatchNormalization",
-              {
-                  s.x(), weight, bias, mean, variance
-  },
-              {{"epsilon", epsilon(s)}}));
+  s.give(
+      s.op("BatchNormalization", {s.x(), weight, bias, mean, variance}, {{"epsilon", epsilon(s)}}));
 }
 
 void convert_layer_norm(OnnxSteps& s) {
@@ -41,10 +38,7 @@ void convert_layer_norm(OnnxSteps& s) {
   const std::vector<Value*> results = s.node.outputs();
   for (size_t i = 1; i < results.size(); ++i)
     if (is_used(results[i])) return s.refuse("whose mean or deviation is used");
-  s.give(s.op("LayerNormalization",
-              {
-                  s.x(), weight, s.input("bias")
-  },
+  s.give(s.op("LayerNormalization", {s.x(), weight, s.input("bias")},
               {{"axis", -static_cast<int64_t>(shape.size())}, {"epsilon", epsilon(s)}}));
 }
 
@@ -69,11 +63,8 @@ void convert_group_norm(OnnxSteps& s) {
   const DType dtype = s.dtype(s.self());
   const std::string apart = s.reshape(s.x(), {0, groups, -1});
   const std::string ones = s.filled(1, {groups}, dtype), zeros = s.filled(0, {groups}, dtype);
-  const std::string y = s.op("InstanceNormalization",
-                             {
-                                 apart, ones, zeros
-  },
-                             {{"epsilon", epsilon(s)}});
+  const std::string y =
+      s.op("InstanceNormalization", {apart, ones, zeros}, {{"epsilon", epsilon(s)}});
   s.give(scaled_and_shifted(s, s.reshaped(y, s.self(), s.result()), rank));
 }
 
@@ -83,11 +74,7 @@ void convert_instance_norm(OnnxSteps& s) {
   if (!channels) return;
   const std::string weight = of_channels(s, {"weight"}, 1, *channels);
   const std::string bias = of_channels(s, {"bias"}, 0, *channels);
-  s.give(s.op("InstanceNormalization",
-              {
-                  s.x(), weight, bias
-  },
-              {{"epsilon", epsilon(s)}}));
+  s.give(s.op("InstanceNormalization", {s.x(), weight, bias}, {{"epsilon", epsilon(s)}}));
 }
 
 // x / sqrt(mean(x * x) + eps) * weight
@@ -105,29 +92,26 @@ void convert_rms_norm(OnnxSteps& s) {
 
 void give_softmax(OnnxSteps& s, const char* type) {
   if (s.rank(s.self()) == 0) return s.refuse("of a tensor without dimensions");
-  s.give(s.op(type,
-              {
-                  s.cast(s.self(), s.dtype(s.result()))
-  },
+  s.give(s.op(type, {s.cast(s.self(), s.dtype(s.result()))},
               {{"axis", static_cast<int64_t>(s.dim_of(s.self(), s.node.int_or("dim", -1)))}}));
 }
 void convert_softmax(OnnxSteps& s) { give_softmax(s, "Softmax"); }
 void convert_log_softmax(OnnxSteps& s) { give_softmax(s, "LogSoftmax"); }
 
 constexpr OnnxRow kNormRows[] = {
-    {"aten.batch_norm",                           convert_batch_norm   },
-    {"aten.native_batch_norm",                    convert_batch_norm   },
-    {"aten._native_batch_norm_legit_no_training", convert_batch_norm   },
-    {"aten.layer_norm",                           convert_layer_norm   },
-    {"aten.native_layer_norm",                    convert_layer_norm   },
-    {"aten.group_norm",                           convert_group_norm   },
-    {"aten.native_group_norm",                    convert_group_norm   },
-    {"aten.instance_norm",                        convert_instance_norm},
-    {"aten.rms_norm",                             convert_rms_norm     },
-    {"aten.softmax",                              convert_softmax      },
-    {"aten._softmax",                             convert_softmax      },
-    {"aten.log_softmax",                          convert_log_softmax  },
-    {"aten._log_softmax",                         convert_log_softmax  },
+    {"aten.batch_norm", convert_batch_norm},
+    {"aten.native_batch_norm", convert_batch_norm},
+    {"aten._native_batch_norm_legit_no_training", convert_batch_norm},
+    {"aten.layer_norm", convert_layer_norm},
+    {"aten.native_layer_norm", convert_layer_norm},
+    {"aten.group_norm", convert_group_norm},
+    {"aten.native_group_norm", convert_group_norm},
+    {"aten.instance_norm", convert_instance_norm},
+    {"aten.rms_norm", convert_rms_norm},
+    {"aten.softmax", convert_softmax},
+    {"aten._softmax", convert_softmax},
+    {"aten.log_softmax", convert_log_softmax},
+    {"aten._log_softmax", convert_log_softmax},
 };
 
 }  // namespace

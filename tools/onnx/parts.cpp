@@ -32,11 +32,7 @@ void convert_narrow(OnnxSteps& s) {
 }
 
 std::string at(OnnxSteps& s, const std::string& x, int64_t index, int64_t dim) {
-  return s.op("Gather",
-              {
-                  x, s.number(static_cast<double>(index), DType::kInt64)
-  },
-              {{"axis", dim}});
+  return s.op("Gather", {x, s.number(static_cast<double>(index), DType::kInt64)}, {{"axis", dim}});
 }
 
 void convert_select(OnnxSteps& s) {
@@ -44,11 +40,7 @@ void convert_select(OnnxSteps& s) {
   if (s.node.find_input("index") == nullptr)
     return s.give(at(s, s.x(), s.node.int_or("index", 0), dim));
   const std::string index = s.squeeze(s.size("index", 0), {0});
-  s.give(s.op("Gather",
-              {
-                  s.x(), index
-  },
-              {{"axis", dim}}));
+  s.give(s.op("Gather", {s.x(), index}, {{"axis", dim}}));
 }
 
 void convert_unbind(OnnxSteps& s) {
@@ -66,10 +58,7 @@ void convert_split(OnnxSteps& s) {
     if (!length) return;
     lengths.push_back(*length);
   }
-  const Names pieces = s.ops("Split", lengths.size(),
-                             {
-                                 s.x(), s.ints(lengths)
-  },
+  const Names pieces = s.ops("Split", lengths.size(), {s.x(), s.ints(lengths)},
                              {{"axis", static_cast<int64_t>(dim)}});
   for (size_t i = 0; i < pieces.size(); ++i) s.give(s.node.outputs()[i], pieces[i]);
 }
@@ -96,13 +85,7 @@ void convert_roll(OnnxSteps& s) {
     const int64_t cut = *size == 0 ? 0 : ((*size - shifts[i]) % *size + *size) % *size;
     if (cut == 0) continue;
     const std::string tail = sliced(s, x, s.ints({cut}), s.ints({kEnd}), dim);
-    x = s.op("Concat",
-             {
-                 tail, sliced(s, x, s.ints({0  }
-                    ), s.ints({cut}
-                    ), dim)
-    },
-             {{"axis", dim}});
+    x = s.op("Concat", {tail, sliced(s, x, s.ints({0}), s.ints({cut}), dim)}, {{"axis", dim}});
   }
   s.give(x);
 }
@@ -112,22 +95,14 @@ void convert_glu(OnnxSteps& s) {
   const size_t dim = s.dim_of(s.self(), s.node.int_or("dim", -1));
   const std::optional<int64_t> size = s.fixed_size(s.self(), dim);
   if (!size) return;
-  const Names halves = s.ops("Split", 2,
-                             {
-                                 s.x(), s.ints({*size / 2, *size / 2}
-                                  )
-  },
+  const Names halves = s.ops("Split", 2, {s.x(), s.ints({*size / 2, *size / 2})},
                              {{"axis", static_cast<int64_t>(dim)}});
   s.give(s.mul(halves[0], s.op("Sigmoid", {halves[1]})));
 }
 
 void give_triangle(OnnxSteps& s, bool is_upper) {
   const std::string k = s.number(static_cast<double>(s.node.int_or("diagonal", 0)), DType::kInt64);
-  s.give(s.op("Trilu",
-              {
-                  s.x(), k
-  },
-              {{"upper", int64_t{is_upper}}}));
+  s.give(s.op("Trilu", {s.x(), k}, {{"upper", int64_t{is_upper}}}));
 }
 void convert_tril(OnnxSteps& s) { give_triangle(s, false); }
 void convert_triu(OnnxSteps& s) { give_triangle(s, true); }
@@ -148,30 +123,27 @@ void convert_slice_scatter(OnnxSteps& s) {
   if (start > 0) parts.push_back(sliced(s, s.x(), s.ints({0}), s.ints({start}), dim));
   parts.push_back(s.input("src"));
   if (end < *size) parts.push_back(sliced(s, s.x(), s.ints({end}), s.ints({kEnd}), dim));
-  s.give(s.op("Concat", parts,
-              {
-                  {"axis", dim}
-  }));
+  s.give(s.op("Concat", parts, {{"axis", dim}}));
 }
 
 constexpr OnnxRow kPartRows[] = {
-    {"aten.slice",                   convert_slice        },
-    {"aten.narrow",                  convert_narrow       },
-    {"aten.select",                  convert_select       },
-    {"aten.unbind",                  convert_unbind       },
-    {"aten.split",                   convert_split        },
-    {"aten.split_with_sizes",        convert_split        },
-    {"aten.chunk",                   convert_split        },
-    {"aten.unsafe_split",            convert_split        },
-    {"aten.unsafe_split_with_sizes", convert_split        },
-    {"aten.unsafe_chunk",            convert_split        },
-    {"aten.tensor_split",            convert_split        },
-    {"aten.flip",                    convert_flip         },
-    {"aten.roll",                    convert_roll         },
-    {"aten.glu",                     convert_glu          },
-    {"aten.tril",                    convert_tril         },
-    {"aten.triu",                    convert_triu         },
-    {"aten.slice_scatter",           convert_slice_scatter},
+    {"aten.slice", convert_slice},
+    {"aten.narrow", convert_narrow},
+    {"aten.select", convert_select},
+    {"aten.unbind", convert_unbind},
+    {"aten.split", convert_split},
+    {"aten.split_with_sizes", convert_split},
+    {"aten.chunk", convert_split},
+    {"aten.unsafe_split", convert_split},
+    {"aten.unsafe_split_with_sizes", convert_split},
+    {"aten.unsafe_chunk", convert_split},
+    {"aten.tensor_split", convert_split},
+    {"aten.flip", convert_flip},
+    {"aten.roll", convert_roll},
+    {"aten.glu", convert_glu},
+    {"aten.tril", convert_tril},
+    {"aten.triu", convert_triu},
+    {"aten.slice_scatter", convert_slice_scatter},
 };
 
 }  // namespace

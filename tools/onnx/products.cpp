@@ -88,13 +88,11 @@ void convert_conv(OnnxSteps& s) {
       s.node.bool_or("transposed", false) || s.node.is("aten.conv_transpose1d") ||
       s.node.is("aten.conv_transpose2d") || s.node.is("aten.conv_transpose3d");
   const std::vector<int64_t> dilations = as_many(s.node.ints_or("dilation", {1}), spatial);
-  OnnxAttributes attributes = {
-      {"kernel_shape", kernel},
-      {"strides", as_many(s.node.ints_or("stride", {1}), spatial)},
-      {"pads", conv_pads(s, kernel, dilations)},
-      {"dilations", dilations},
-      {"group", s.node.int_or("groups", 1)}
-  };
+  OnnxAttributes attributes = {{"kernel_shape", kernel},
+                               {"strides", as_many(s.node.ints_or("stride", {1}), spatial)},
+                               {"pads", conv_pads(s, kernel, dilations)},
+                               {"dilations", dilations},
+                               {"group", s.node.int_or("groups", 1)}};
   if (is_transposed)
     attributes.emplace_back("output_padding",
                             as_many(s.node.ints_or("output_padding", {0}), spatial));
@@ -130,10 +128,7 @@ void convert_linear(OnnxSteps& s) {
   const bool is_blocked = stored && stored->qparams.is_blocked();
   if (s.rank(x) == 2 && s.rank(w) == 2 && !is_blocked) {
     const std::string bias = bias_of(s, x, w);
-    return s.give(s.op("Gemm",
-                       {
-                           s.exporter.name_of(x), s.exporter.name_of(w), bias
-    },
+    return s.give(s.op("Gemm", {s.exporter.name_of(x), s.exporter.name_of(w), bias},
                        {{"transB", int64_t{1}}}));
   }
   if (s.rank(w) != 2) return s.refuse("with a weight that has not 2 dimensions");
@@ -152,10 +147,7 @@ void convert_matmul(OnnxSteps& s) {
 
 // beta * self + alpha * a @ b
 void convert_addmm(OnnxSteps& s) {
-  s.give(s.op("Gemm",
-              {
-                  s.input("mat1"), s.input("mat2"), s.input("self")
-  },
+  s.give(s.op("Gemm", {s.input("mat1"), s.input("mat2"), s.input("self")},
               {{"alpha", static_cast<float>(s.node.float_or("alpha", 1))},
                {"beta", static_cast<float>(s.node.float_or("beta", 1))}}));
 }
@@ -173,30 +165,27 @@ void convert_outer(OnnxSteps& s) {
 void convert_einsum(OnnxSteps& s) {
   Names operands;
   for (Value* value : s.list("tensors")) operands.push_back(s.exporter.name_of(value));
-  s.give(s.op("Einsum", operands,
-              {
-                  {"equation", s.text("equation")}
-  }));
+  s.give(s.op("Einsum", operands, {{"equation", s.text("equation")}}));
 }
 
 constexpr OnnxRow kProductRows[] = {
-    {"aten.conv1d",           convert_conv   },
-    {"aten.conv2d",           convert_conv   },
-    {"aten.conv3d",           convert_conv   },
-    {"aten.convolution",      convert_conv   },
-    {"aten.conv_transpose1d", convert_conv   },
-    {"aten.conv_transpose2d", convert_conv   },
-    {"aten.conv_transpose3d", convert_conv   },
-    {"aten.linear",           convert_linear },
-    {"aten.matmul",           convert_matmul },
-    {"aten.mm",               convert_matmul },
-    {"aten.bmm",              convert_matmul },
-    {"aten.mv",               convert_matmul },
-    {"aten.dot",              convert_matmul },
-    {"aten.addmm",            convert_addmm  },
-    {"aten.baddbmm",          convert_baddbmm},
-    {"aten.outer",            convert_outer  },
-    {"aten.einsum",           convert_einsum },
+    {"aten.conv1d", convert_conv},
+    {"aten.conv2d", convert_conv},
+    {"aten.conv3d", convert_conv},
+    {"aten.convolution", convert_conv},
+    {"aten.conv_transpose1d", convert_conv},
+    {"aten.conv_transpose2d", convert_conv},
+    {"aten.conv_transpose3d", convert_conv},
+    {"aten.linear", convert_linear},
+    {"aten.matmul", convert_matmul},
+    {"aten.mm", convert_matmul},
+    {"aten.bmm", convert_matmul},
+    {"aten.mv", convert_matmul},
+    {"aten.dot", convert_matmul},
+    {"aten.addmm", convert_addmm},
+    {"aten.baddbmm", convert_baddbmm},
+    {"aten.outer", convert_outer},
+    {"aten.einsum", convert_einsum},
 };
 
 }  // namespace

@@ -122,14 +122,14 @@ void convert_dequantize(OnnxSteps& s) {
 }
 
 constexpr OnnxRow kQuantizationRows[] = {
-    {"quantized_decomposed.quantize_per_tensor",          convert_quantize  },
-    {"quantized_decomposed.dequantize_per_tensor",        convert_dequantize},
-    {"quantized_decomposed.quantize_per_channel",         convert_quantize  },
-    {"quantized_decomposed.dequantize_per_channel",       convert_dequantize},
-    {"quantized_decomposed.quantize_per_channel_group",   convert_quantize  },
+    {"quantized_decomposed.quantize_per_tensor", convert_quantize},
+    {"quantized_decomposed.dequantize_per_tensor", convert_dequantize},
+    {"quantized_decomposed.quantize_per_channel", convert_quantize},
+    {"quantized_decomposed.dequantize_per_channel", convert_dequantize},
+    {"quantized_decomposed.quantize_per_channel_group", convert_quantize},
     {"quantized_decomposed.dequantize_per_channel_group", convert_dequantize},
-    {"torchao.quantize_affine",                           convert_quantize  },
-    {"torchao.dequantize_affine",                         convert_dequantize},
+    {"torchao.quantize_affine", convert_quantize},
+    {"torchao.dequantize_affine", convert_dequantize},
 };
 
 }  // namespace

@@ -35,11 +35,8 @@ void give_extreme(OnnxSteps& s, const char* reduction, const char* binary, const
   const std::vector<Value*> results = s.node.outputs();
   s.give(s.reduce(reduction, s.x(), axes_of(s), keeps_dim(s)));
   if (results.size() < 2 || results[1]->is_unused()) return;
-  s.give(results[1], s.op(place,
-                          {
-                              s.x()
-  },
-                          {{"axis", axes_of(s).at(0)}, {"keepdims", int64_t{keeps_dim(s)}}}));
+  s.give(results[1],
+         s.op(place, {s.x()}, {{"axis", axes_of(s).at(0)}, {"keepdims", int64_t{keeps_dim(s)}}}));
 }
 void convert_max(OnnxSteps& s) { give_extreme(s, "ReduceMax", "Max", "ArgMax"); }
 void convert_min(OnnxSteps& s) { give_extreme(s, "ReduceMin", "Min", "ArgMin"); }
@@ -112,23 +109,23 @@ void convert_var(OnnxSteps& s) { give_variance(s, false); }
 void convert_std(OnnxSteps& s) { give_variance(s, true); }
 
 constexpr OnnxRow kReductionRows[] = {
-    {"aten.sum",                convert_sum        },
-    {"aten.mean",               convert_mean       },
-    {"aten.amax",               convert_amax       },
-    {"aten.amin",               convert_amin       },
-    {"aten.prod",               convert_prod       },
-    {"aten.logsumexp",          convert_logsumexp  },
-    {"aten.max",                convert_max        },
-    {"aten.min",                convert_min        },
-    {"aten.any",                convert_any        },
-    {"aten.all",                convert_all        },
-    {"aten.norm",               convert_vector_norm},
+    {"aten.sum", convert_sum},
+    {"aten.mean", convert_mean},
+    {"aten.amax", convert_amax},
+    {"aten.amin", convert_amin},
+    {"aten.prod", convert_prod},
+    {"aten.logsumexp", convert_logsumexp},
+    {"aten.max", convert_max},
+    {"aten.min", convert_min},
+    {"aten.any", convert_any},
+    {"aten.all", convert_all},
+    {"aten.norm", convert_vector_norm},
     {"aten.linalg_vector_norm", convert_vector_norm},
-    {"aten.frobenius_norm",     convert_vector_norm},
-    {"aten.var",                convert_var        },
-    {"aten.var_mean",           convert_var        },
-    {"aten.std",                convert_std        },
-    {"aten.std_mean",           convert_std        },
+    {"aten.frobenius_norm", convert_vector_norm},
+    {"aten.var", convert_var},
+    {"aten.var_mean", convert_var},
+    {"aten.std", convert_std},
+    {"aten.std_mean", convert_std},
 };
 
 }  // namespace

@@ -91,10 +91,7 @@ void convert_movedim(OnnxSteps& s) {
 // [N, C*r*r, H, W] -> [N, C, H*r, W*r]
 void convert_pixel_shuffle(OnnxSteps& s) {
   if (s.rank(s.self()) != 4) return s.refuse("of an input that has not 4 dimensions");
-  s.give(s.op("DepthToSpace",
-              {
-                  s.x()
-  },
+  s.give(s.op("DepthToSpace", {s.x()},
               {{"blocksize", s.node.int_or("upscale_factor", 1)}, {"mode", std::string("CRD")}}));
 }
 void convert_pixel_unshuffle(OnnxSteps& s) {
@@ -128,20 +125,14 @@ Names joined_tensors(OnnxSteps& s) {
 }
 void convert_cat(OnnxSteps& s) {
   const size_t axis = s.dim_of(s.result(), s.node.int_or("dim", 0));
-  s.give(s.op("Concat", joined_tensors(s),
-              {
-                  {"axis", static_cast<int64_t>(axis)}
-  }));
+  s.give(s.op("Concat", joined_tensors(s), {{"axis", static_cast<int64_t>(axis)}}));
 }
 void convert_stack(OnnxSteps& s) {
   const int64_t axis = static_cast<int64_t>(s.dim_of(s.result(), s.node.int_or("dim", 0)));
   Names names;
   for (Value* value : s.list("tensors"))
     names.push_back(s.unsqueeze(s.cast(value, s.dtype(s.result())), {axis}));
-  s.give(s.op("Concat", names,
-              {
-                  {"axis", axis}
-  }));
+  s.give(s.op("Concat", names, {{"axis", axis}}));
 }
 
 // ---- repeated
@@ -189,73 +180,69 @@ void give_padded(OnnxSteps& s, const char* name, const std::string& torch_mode) 
   const std::string value =
       mode == "constant" ? s.number(s.node.float_or("value", 0), s.dtype(s.self())) : "";
   const std::vector<int64_t> pads = onnx_pads(s.node.ints_or(name, {}), s.rank(s.self()));
-  s.give(s.op("Pad",
-              {
-                  s.x(), s.ints(pads), value
-  },
-              {{"mode", mode}}));
+  s.give(s.op("Pad", {s.x(), s.ints(pads), value}, {{"mode", mode}}));
 }
 void convert_pad(OnnxSteps& s) { give_padded(s, "pad", s.text("mode")); }
 void convert_reflection_pad(OnnxSteps& s) { give_padded(s, "padding", "reflect"); }
 void convert_replication_pad(OnnxSteps& s) { give_padded(s, "padding", "replicate"); }
 
 constexpr OnnxRow kShapeRows[] = {
-    {"aten.positive",                             convert_alias            },
-    {"aten.resolve_conj",                         convert_alias            },
-    {"aten.resolve_neg",                          convert_alias            },
-    {"aten.alias",                                convert_alias            },
-    {"aten.detach",                               convert_alias            },
-    {"aten.clone",                                convert_alias            },
-    {"aten.contiguous",                           convert_alias            },
-    {"aten.lift_fresh_copy",                      convert_alias            },
-    {"aten.dropout",                              convert_dropout          },
-    {"aten.feature_dropout",                      convert_dropout          },
-    {"aten.to",                                   convert_cast             },
-    {"aten._to_copy",                             convert_cast             },
-    {"aten.type_as",                              convert_cast             },
-    {"quantized_decomposed.convert_element_type", convert_cast             },
-    {"aten.view",                                 convert_reshape          },
-    {"aten._unsafe_view",                         convert_reshape          },
-    {"aten.view_copy",                            convert_reshape          },
-    {"aten.reshape",                              convert_reshape          },
-    {"aten.flatten",                              convert_reshape          },
-    {"aten.unflatten",                            convert_reshape          },
-    {"aten.ravel",                                convert_reshape          },
-    {"aten.view_as",                              convert_reshape          },
-    {"aten.reshape_as",                           convert_reshape          },
-    {"aten.atleast_1d",                           convert_reshape          },
-    {"aten.unsqueeze",                            convert_unsqueeze        },
-    {"aten.squeeze",                              convert_squeeze          },
-    {"aten.permute",                              convert_permute          },
-    {"aten.transpose",                            convert_transpose        },
-    {"aten.swapaxes",                             convert_transpose        },
-    {"aten.swapdims",                             convert_transpose        },
-    {"aten.t",                                    convert_t                },
-    {"aten.mT",                                   convert_t                },
-    {"aten.numpy_T",                              convert_numpy_t          },
-    {"aten.movedim",                              convert_movedim          },
-    {"aten.moveaxis",                             convert_movedim          },
-    {"aten.pixel_shuffle",                        convert_pixel_shuffle    },
-    {"aten.pixel_unshuffle",                      convert_pixel_unshuffle  },
-    {"aten.channel_shuffle",                      convert_channel_shuffle  },
-    {"aten.cat",                                  convert_cat              },
-    {"aten.concat",                               convert_cat              },
-    {"aten.concatenate",                          convert_cat              },
-    {"aten.stack",                                convert_stack            },
-    {"aten.expand",                               convert_expand           },
-    {"aten.broadcast_to",                         convert_expand           },
-    {"aten.expand_as",                            convert_expand_as        },
-    {"aten.repeat",                               convert_repeat           },
-    {"aten.tile",                                 convert_repeat           },
-    {"aten.repeat_interleave",                    convert_repeat_interleave},
-    {"aten.pad",                                  convert_pad              },
-    {"aten.constant_pad_nd",                      convert_pad              },
-    {"aten.reflection_pad1d",                     convert_reflection_pad   },
-    {"aten.reflection_pad2d",                     convert_reflection_pad   },
-    {"aten.reflection_pad3d",                     convert_reflection_pad   },
-    {"aten.replication_pad1d",                    convert_replication_pad  },
-    {"aten.replication_pad2d",                    convert_replication_pad  },
-    {"aten.replication_pad3d",                    convert_replication_pad  },
+    {"aten.positive", convert_alias},
+    {"aten.resolve_conj", convert_alias},
+    {"aten.resolve_neg", convert_alias},
+    {"aten.alias", convert_alias},
+    {"aten.detach", convert_alias},
+    {"aten.clone", convert_alias},
+    {"aten.contiguous", convert_alias},
+    {"aten.lift_fresh_copy", convert_alias},
+    {"aten.dropout", convert_dropout},
+    {"aten.feature_dropout", convert_dropout},
+    {"aten.to", convert_cast},
+    {"aten._to_copy", convert_cast},
+    {"aten.type_as", convert_cast},
+    {"quantized_decomposed.convert_element_type", convert_cast},
+    {"aten.view", convert_reshape},
+    {"aten._unsafe_view", convert_reshape},
+    {"aten.view_copy", convert_reshape},
+    {"aten.reshape", convert_reshape},
+    {"aten.flatten", convert_reshape},
+    {"aten.unflatten", convert_reshape},
+    {"aten.ravel", convert_reshape},
+    {"aten.view_as", convert_reshape},
+    {"aten.reshape_as", convert_reshape},
+    {"aten.atleast_1d", convert_reshape},
+    {"aten.unsqueeze", convert_unsqueeze},
+    {"aten.squeeze", convert_squeeze},
+    {"aten.permute", convert_permute},
+    {"aten.transpose", convert_transpose},
+    {"aten.swapaxes", convert_transpose},
+    {"aten.swapdims", convert_transpose},
+    {"aten.t", convert_t},
+    {"aten.mT", convert_t},
+    {"aten.numpy_T", convert_numpy_t},
+    {"aten.movedim", convert_movedim},
+    {"aten.moveaxis", convert_movedim},
+    {"aten.pixel_shuffle", convert_pixel_shuffle},
+    {"aten.pixel_unshuffle", convert_pixel_unshuffle},
+    {"aten.channel_shuffle", convert_channel_shuffle},
+    {"aten.cat", convert_cat},
+    {"aten.concat", convert_cat},
+    {"aten.concatenate", convert_cat},
+    {"aten.stack", convert_stack},
+    {"aten.expand", convert_expand},
+    {"aten.broadcast_to", convert_expand},
+    {"aten.expand_as", convert_expand_as},
+    {"aten.repeat", convert_repeat},
+    {"aten.tile", convert_repeat},
+    {"aten.repeat_interleave", convert_repeat_interleave},
+    {"aten.pad", convert_pad},
+    {"aten.constant_pad_nd", convert_pad},
+    {"aten.reflection_pad1d", convert_reflection_pad},
+    {"aten.reflection_pad2d", convert_reflection_pad},
+    {"aten.reflection_pad3d", convert_reflection_pad},
+    {"aten.replication_pad1d", convert_replication_pad},
+    {"aten.replication_pad2d", convert_replication_pad},
+    {"aten.replication_pad3d", convert_replication_pad},
 };
 
 }  // namespace

@@ -42,10 +42,7 @@ std::string symbol_tensor(OnnxExporter& exporter, const std::string& symbol,
     for (size_t d = 0; d < input->meta->sizes.size(); ++d) {
       const int64_t start = static_cast<int64_t>(d);
       if (input->meta->sizes[d].is_symbolic() && size_text(input->meta->sizes[d]) == symbol)
-        return add_size_node(exporter, "Shape",
-                             {
-                                 exporter.name_of(input)
-        },
+        return add_size_node(exporter, "Shape", {exporter.name_of(input)},
                              {{"start", start}, {"end", start + 1}});
     }
   }
@@ -99,12 +96,12 @@ namespace {
 void convert_nothing(OnnxSteps&) {}
 
 constexpr OnnxRow kSizeRows[] = {
-    {"aten._assert_scalar",               convert_nothing},
-    {"aten._assert_tensor_metadata",      convert_nothing},
-    {"aten.sym_constrain_range",          convert_nothing},
+    {"aten._assert_scalar", convert_nothing},
+    {"aten._assert_tensor_metadata", convert_nothing},
+    {"aten.sym_constrain_range", convert_nothing},
     {"aten.sym_constrain_range_for_size", convert_nothing},
-    {"aten._assert_async",                convert_nothing},
-    {"aten._functional_assert_async",     convert_nothing},
+    {"aten._assert_async", convert_nothing},
+    {"aten._functional_assert_async", convert_nothing},
 };
 
 }  // namespace

@@ -64,11 +64,7 @@ std::string OnnxSteps::cast(Value* value, DType dtype) {
 }
 
 std::string OnnxSteps::cast(const std::string& name, DType dtype) {
-  return op("Cast",
-            {
-                name
-  },
-            {{"to", static_cast<int64_t>(onnx_type_of(dtype, subject_of(node)))}});
+  return op("Cast", {name}, {{"to", static_cast<int64_t>(onnx_type_of(dtype, subject_of(node)))}});
 }
 
 std::string OnnxSteps::text(const char* name) const {
@@ -162,20 +158,12 @@ std::string OnnxSteps::sizes(const char* name, int64_t minus_one) {
   }
   if (parts.empty()) return ints(numbers);
   flush();
-  return parts.size() == 1 ? parts[0]
-                           : op("Concat", parts,
-                                {
-                                    {"axis", int64_t{0}}
-  });
+  return parts.size() == 1 ? parts[0] : op("Concat", parts, {{"axis", int64_t{0}}});
 }
 
 std::string OnnxSteps::shape(const std::string& name, size_t dim) {
   const int64_t start = static_cast<int64_t>(dim);
-  return op("Shape",
-            {
-                name
-  },
-            {{"start", start}, {"end", start + 1}});
+  return op("Shape", {name}, {{"start", start}, {"end", start + 1}});
 }
 
 std::string OnnxSteps::reshaped(const std::string& name, const Value* from, const Value* like) {
@@ -196,12 +184,7 @@ std::string OnnxSteps::reshaped(const std::string& name, const Value* from, cons
     }
   }
   const bool is_fixed = meta(like).is_static();
-  if (is_fixed && has_zero)
-    return op("Reshape",
-              {
-                  name, ints(target)
-    },
-              {{"allowzero", int64_t{1}}});
+  if (is_fixed && has_zero) return op("Reshape", {name, ints(target)}, {{"allowzero", int64_t{1}}});
   if (is_fixed || (open <= 1 && !has_zero)) return op("Reshape", {name, ints(target)});
   Names parts;
   for (const Dim& size : sizes) {
@@ -210,10 +193,7 @@ std::string OnnxSteps::reshaped(const std::string& name, const Value* from, cons
         exporter, size.is_symbolic() ? parse_size(size.expr, subject) : SizeExpr(size.value),
         subject));
   }
-  return op("Reshape", {
-                           name, op("Concat", parts, {{"axis", int64_t{0}}}
-                              )
-  });
+  return op("Reshape", {name, op("Concat", parts, {{"axis", int64_t{0}}})});
 }
 
 // ---- steps
@@ -227,11 +207,7 @@ std::string OnnxSteps::squeeze(const std::string& name, std::vector<int64_t> axe
 }
 
 std::string OnnxSteps::transpose(const std::string& name, std::vector<int64_t> dims) {
-  return op("Transpose",
-            {
-                name
-  },
-            {{"perm", std::move(dims)}});
+  return op("Transpose", {name}, {{"perm", std::move(dims)}});
 }
 
 std::string OnnxSteps::reshape(const std::string& name, const std::vector<int64_t>& shape) {
@@ -241,9 +217,7 @@ std::string OnnxSteps::reshape(const std::string& name, const std::vector<int64_
 // The axes of ReduceSum are an input; those of the others are from opset 18 on.
 std::string OnnxSteps::reduce(const char* type, const std::string& name,
                               const std::vector<int64_t>& axes, bool keepdim) {
-  OnnxAttributes attributes = {
-      {"keepdims", int64_t{keepdim}}
-  };
+  OnnxAttributes attributes = {{"keepdims", int64_t{keepdim}}};
   if (exporter.opset() >= 18 || std::string(type) == "ReduceSum")
     return op(type, {name, axes.empty() ? "" : ints(axes)}, std::move(attributes));
   if (!axes.empty()) attributes.emplace_back("axes", axes);

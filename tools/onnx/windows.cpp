@@ -57,13 +57,11 @@ void convert_max_pool(OnnxSteps& s) {
   const size_t spatial = spatial_rank(s.node);
   const Window window = window_of(s, spatial);
   give_pooled(s, "MaxPool", spatial,
-              {
-                  {"kernel_shape", window.kernel                },
-                  {"strides",      window.strides               },
-                  {"pads",         window.pads                  },
-                  {"dilations",    window.dilations             },
-                  {"ceil_mode",    int64_t{rounds_up(s, window)}}
-  });
+              {{"kernel_shape", window.kernel},
+               {"strides", window.strides},
+               {"pads", window.pads},
+               {"dilations", window.dilations},
+               {"ceil_mode", int64_t{rounds_up(s, window)}}});
 }
 
 void convert_avg_pool(OnnxSteps& s) {
@@ -71,13 +69,11 @@ void convert_avg_pool(OnnxSteps& s) {
   const size_t spatial = spatial_rank(s.node);
   const Window window = window_of(s, spatial);
   give_pooled(s, "AveragePool", spatial,
-              {
-                  {"kernel_shape",      window.kernel                                     },
-                  {"strides",           window.strides                                    },
-                  {"pads",              window.pads                                       },
-                  {"ceil_mode",         int64_t{rounds_up(s, window)}                     },
-                  {"count_include_pad", int64_t{s.node.bool_or("count_include_pad", true)}}
-  });
+              {{"kernel_shape", window.kernel},
+               {"strides", window.strides},
+               {"pads", window.pads},
+               {"ceil_mode", int64_t{rounds_up(s, window)}},
+               {"count_include_pad", int64_t{s.node.bool_or("count_include_pad", true)}}});
 }
 
 // ---- pooling to a given size
@@ -138,11 +134,7 @@ void give_adaptive(OnnxSteps& s, const char* global, const char* pool, bool is_m
   }
   if (is_same) return s.give(s.x());
   if (divides)
-    return give_pooled(s, pool, spatial,
-                       {
-                           {"kernel_shape", factors},
-                           {"strides",      factors}
-    });
+    return give_pooled(s, pool, spatial, {{"kernel_shape", factors}, {"strides", factors}});
   if (!is_mean || s.dtype(s.self()) != DType::kFloat32)
     return s.refuse("to a size that does not divide the input's");
   s.give(averaged(s, in, out, spatial));
@@ -155,20 +147,20 @@ void convert_adaptive_max_pool(OnnxSteps& s) {
 }
 
 constexpr OnnxRow kWindowRows[] = {
-    {"aten.max_pool1d",              convert_max_pool         },
-    {"aten.max_pool2d",              convert_max_pool         },
-    {"aten.max_pool3d",              convert_max_pool         },
-    {"aten.max_pool2d_with_indices", convert_max_pool         },
-    {"aten.avg_pool1d",              convert_avg_pool         },
-    {"aten.avg_pool2d",              convert_avg_pool         },
-    {"aten.avg_pool3d",              convert_avg_pool         },
-    {"aten.adaptive_avg_pool1d",     convert_adaptive_avg_pool},
-    {"aten.adaptive_avg_pool2d",     convert_adaptive_avg_pool},
-    {"aten.adaptive_avg_pool3d",     convert_adaptive_avg_pool},
-    {"aten._adaptive_avg_pool2d",    convert_adaptive_avg_pool},
-    {"aten.adaptive_max_pool1d",     convert_adaptive_max_pool},
-    {"aten.adaptive_max_pool2d",     convert_adaptive_max_pool},
-    {"aten.adaptive_max_pool3d",     convert_adaptive_max_pool},
+    {"aten.max_pool1d", convert_max_pool},
+    {"aten.max_pool2d", convert_max_pool},
+    {"aten.max_pool3d", convert_max_pool},
+    {"aten.max_pool2d_with_indices", convert_max_pool},
+    {"aten.avg_pool1d", convert_avg_pool},
+    {"aten.avg_pool2d", convert_avg_pool},
+    {"aten.avg_pool3d", convert_avg_pool},
+    {"aten.adaptive_avg_pool1d", convert_adaptive_avg_pool},
+    {"aten.adaptive_avg_pool2d", convert_adaptive_avg_pool},
+    {"aten.adaptive_avg_pool3d", convert_adaptive_avg_pool},
+    {"aten._adaptive_avg_pool2d", convert_adaptive_avg_pool},
+    {"aten.adaptive_max_pool1d", convert_adaptive_max_pool},
+    {"aten.adaptive_max_pool2d", convert_adaptive_max_pool},
+    {"aten.adaptive_max_pool3d", convert_adaptive_max_pool},
 };
 
 }  // namespace

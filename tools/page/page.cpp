@@ -93,14 +93,9 @@ struct SqnrStep {
 };
 
 // The steps of the page's colours (page.css).
-constexpr SqnrStep kSqnrSteps[] = {
-    {10,   "#993404", "#ffffff"},
-    {20,   "#d95f0e", "#000000"},
-    {30,   "#fe9929", "#000000"},
-    {40,   "#fec44f", "#000000"},
-    {50,   "#fee391", "#000000"},
-    {1000, "#ffffd4", "#000000"}
-};
+constexpr SqnrStep kSqnrSteps[] = {{10, "#993404", "#ffffff"}, {20, "#d95f0e", "#000000"},
+                                   {30, "#fe9929", "#000000"}, {40, "#fec44f", "#000000"},
+                                   {50, "#fee391", "#000000"}, {1000, "#ffffd4", "#000000"}};
 
 // errors.KIND.sqnr_db of a node, or null; "inf" counts as the end of the scale.
 PageJson sqnr_of(const PageJson& node, const char* kind) {
@@ -120,10 +115,7 @@ PageJson by_status(const PageJson& nodes) {
     if (status != "quantized" && status != "float") continue;
     const bool is_float = status == "float";
     results[node.at("name").get<std::string>()] = {
-        {"value",     status                          },
-        {"bgColor",   is_float ? "#fe9929" : "#cfe2f3"},
-        {"textColor", "#000000"                       }
-    };
+        {"value", status}, {"bgColor", is_float ? "#fe9929" : "#cfe2f3"}, {"textColor", "#000000"}};
   }
   return results;
 }
@@ -136,24 +128,15 @@ nlohmann::ordered_json model_explorer_data(const nlohmann::ordered_json& data) {
     PageJson results = PageJson::object();
     for (const PageJson& node : nodes)
       if (const PageJson value = sqnr_of(node, kind); !value.is_null())
-        results[node.at("name").get<std::string>()] = {
-            {"value", value}
-        };
+        results[node.at("name").get<std::string>()] = {{"value", value}};
     if (results.empty()) continue;
     PageJson thresholds = PageJson::array();
     for (const SqnrStep& step : kSqnrSteps)
-      thresholds.push_back({
-          {"value",     step.below},
-          {"bgColor",   step.back },
-          {"textColor", step.text }
-      });
-    return {
-        {"graph", {{"results", results}, {"thresholds", thresholds}}}
-    };
+      thresholds.push_back(
+          {{"value", step.below}, {"bgColor", step.back}, {"textColor", step.text}});
+    return {{"graph", {{"results", results}, {"thresholds", thresholds}}}};
   }
-  return {
-      {"graph", {{"results", by_status(nodes)}}}
-  };
+  return {{"graph", {{"results", by_status(nodes)}}}};
 }
 
 }  // namespace octet

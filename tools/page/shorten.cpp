@@ -84,11 +84,7 @@ struct ChannelList {
   double (*choose)(double, double);
 };
 constexpr ChannelList kChannelLists[] = {
-    {"min",     least  },
-    {"max",     largest},
-    {"scale",   largest},
-    {"sqnr_db", least  }
-};
+    {"min", least}, {"max", largest}, {"scale", largest}, {"sqnr_db", least}};
 
 LongJson* find_list(LongJson& object, const char* outer, const char* inner) {
   const auto found = object.find(outer);

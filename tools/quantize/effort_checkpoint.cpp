@@ -33,14 +33,12 @@ Json to_json(const PassOutcome& outcome) {
     ranges.push_back({range.group, range.min, range.max});
   for (const ReportEntry& entry : outcome.report.entries())
     entries.push_back({entry.stage, entry.node, entry.target, entry.module, entry.reason});
-  return {
-      {"pass",    outcome.pass            },
-      {"tensors", tensors                 },
-      {"ranges",  ranges                  },
-      {"entries", entries                 },
-      {"notes",   outcome.report.notes()  },
-      {"details", outcome.report.details()}
-  };
+  return {{"pass", outcome.pass},
+          {"tensors", tensors},
+          {"ranges", ranges},
+          {"entries", entries},
+          {"notes", outcome.report.notes()},
+          {"details", outcome.report.details()}};
 }
 
 // next: of the file's tensors.
@@ -97,11 +95,8 @@ std::string describe_run(const QuantizeFlow& flow, const EffortData& data,
 void save_effort(const std::string& file, const std::string& run, const EffortJournal& journal) {
   Json passes = Json::array();
   for (const PassOutcome& outcome : journal.outcomes) passes.push_back(to_json(outcome));
-  const std::string text = Json{
-      {"format", kFormat},
-      {"run",    run    },
-      {"passes", passes }
-  }.dump(-1, ' ', true, Json::error_handler_t::replace);
+  const std::string text = Json{{"format", kFormat}, {"run", run}, {"passes", passes}}.dump(
+      -1, ' ', true, Json::error_handler_t::replace);
   std::vector<c10::IValue> values = {tensor_of_text(text)};
   for (const PassOutcome& outcome : journal.outcomes)
     for (const PassOutcome::NewTensor& tensor : outcome.tensors) values.emplace_back(tensor.value);

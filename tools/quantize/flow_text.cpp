@@ -21,18 +21,17 @@ std::optional<int64_t> find_integer(const Json& json, const char* key) {
 
 std::string text_of_flow(const QuantizeFlow& flow) {
   const Json json = {
-      {"quantizer",     flow.quantizer                                                     },
-      {"config",        flow.config.empty() ? std::string() : load_json(flow.config).dump()},
-      {"mode",          flow.mode                                                          },
-      {"fold_bn",       flow.fold_bn                                                       },
-      {"compat",        flow.is_compat()                                                   },
-      {"training_mode", flow.training_mode                                                 },
-      {"per_tensor",    flow.per_tensor                                                    },
-      {"weight_bits",   number_or_none(flow.weight_bits)                                   },
-      {"group_size",    number_or_none(flow.group_size)                                    },
-      {"reduce_range",  flow.reduce_range                                                  },
-      {"learns_ranges", flow.learns_ranges                                                 }
-  };
+      {"quantizer", flow.quantizer},
+      {"config", flow.config.empty() ? std::string() : load_json(flow.config).dump()},
+      {"mode", flow.mode},
+      {"fold_bn", flow.fold_bn},
+      {"compat", flow.is_compat()},
+      {"training_mode", flow.training_mode},
+      {"per_tensor", flow.per_tensor},
+      {"weight_bits", number_or_none(flow.weight_bits)},
+      {"group_size", number_or_none(flow.group_size)},
+      {"reduce_range", flow.reduce_range},
+      {"learns_ranges", flow.learns_ranges}};
   return json.dump();
 }
 

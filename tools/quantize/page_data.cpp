@@ -65,12 +65,10 @@ class PageNodes {
   void add_others(const std::set<std::string>& shown, NodeJson& nodes) const {
     for (const auto& [name, op] : floats_) {
       if (shown.contains(name)) continue;
-      NodeJson json = {
-          {"name",   name             },
-          {"target", op->at("target") },
-          {"module", op->at("module") },
-          {"inputs", NodeJson::array()}
-      };
+      NodeJson json = {{"name", name},
+                       {"target", op->at("target")},
+                       {"module", op->at("module")},
+                       {"inputs", NodeJson::array()}};
       put_status(name, json);
       nodes.insert(nodes.end() - 1, std::move(json));
     }
@@ -182,13 +180,12 @@ NodeJson page_data(const std::string& kind, const std::string& subtitle,
   NodeJson notes = report.at("notes");
   for (const NodeJson& detail : report.at("details")) notes.push_back(detail);
   return {
-      {"kind",     kind                                                                            },
-      {"title",    std::filesystem::path(report.at("model").get<std::string>()).filename().string()},
-      {"subtitle", subtitle                                                                        },
-      {"summary",  summary                                                                         },
-      {"notes",    notes                                                                           },
-      {"nodes",    std::move(nodes)                                                                }
-  };
+      {"kind", kind},
+      {"title", std::filesystem::path(report.at("model").get<std::string>()).filename().string()},
+      {"subtitle", subtitle},
+      {"summary", summary},
+      {"notes", notes},
+      {"nodes", std::move(nodes)}};
 }
 
 }  // namespace octet

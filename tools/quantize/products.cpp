@@ -45,19 +45,19 @@ struct Operands {
 // The two factors of a product; none for other ops.
 Operands operands_of(const Node& node) {
   static const std::map<std::string, size_t> kFirst = {
-      {"conv1d",           0},
-      {"conv2d",           0},
-      {"conv3d",           0},
-      {"convolution",      0},
+      {"conv1d", 0},
+      {"conv2d", 0},
+      {"conv3d", 0},
+      {"convolution", 0},
       {"conv_transpose1d", 0},
       {"conv_transpose2d", 0},
       {"conv_transpose3d", 0},
-      {"linear",           0},
-      {"matmul",           0},
-      {"mm",               0},
-      {"bmm",              0},
-      {"addmm",            1},
-      {"baddbmm",          1},
+      {"linear", 0},
+      {"matmul", 0},
+      {"mm", 0},
+      {"bmm", 0},
+      {"addmm", 1},
+      {"baddbmm", 1},
   };
   const auto found = kFirst.find(base_of(node));
   if (found == kFirst.end() || node.arguments().size() < found->second + 2) return {};

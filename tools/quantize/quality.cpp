@@ -352,39 +352,33 @@ std::vector<std::string> quality_lines(const Json& quality) {
 Json quality_json(const Measured& measured, const Weight& weight, double seconds) {
   Json reasons = Json::array();
   for (const Weight::Reason& reason : weight.reasons)
-    reasons.push_back({
-        {"reason", reason.text },
-        {"ops",    reason.ops  },
-        {"node",   reason.node },
-        {"share",  reason.share}
-    });
+    reasons.push_back({{"reason", reason.text},
+                       {"ops", reason.ops},
+                       {"node", reason.node},
+                       {"share", reason.share}});
   const double nothing = std::numeric_limits<double>::quiet_NaN();
   const Quality now = measured.now.value_or(Quality{.median_db = nothing, .worst_db = nothing});
   Json before;
   if (measured.before) {
-    before = {
-        {"median_sqnr_db", number_or_null(measured.before->median_db)},
-        {"worst_sqnr_db",  number_or_null(measured.before->worst_db) },
-        {"same_top1",      number_or_null(measured.before->same_top1)},
-        {"accuracy",       number_or_null(measured.before->accuracy) }
-    };
+    before = {{"median_sqnr_db", number_or_null(measured.before->median_db)},
+              {"worst_sqnr_db", number_or_null(measured.before->worst_db)},
+              {"same_top1", number_or_null(measured.before->same_top1)},
+              {"accuracy", number_or_null(measured.before->accuracy)}};
   }
-  return {
-      {"batches",         measured.now ? Json(now.batches) : Json(nullptr)},
-      {"median_sqnr_db",  number_or_null(now.median_db)                   },
-      {"worst_sqnr_db",   number_or_null(now.worst_db)                    },
-      {"same_top1",       number_or_null(now.same_top1)                   },
-      {"float_accuracy",  number_or_null(now.float_accuracy)              },
-      {"accuracy",        number_or_null(now.accuracy)                    },
-      {"before",          std::move(before)                               },
-      {"int8_share",      weight.int8_share                               },
-      {"eligible_share",  weight.eligible_share                           },
-      {"quantized_share", number_or_null(weight.quantized_share)          },
-      {"float_bytes",     weight.float_bytes                              },
-      {"bytes",           weight.bytes                                    },
-      {"reasons",         std::move(reasons)                              },
-      {"seconds",         seconds                                         }
-  };
+  return {{"batches", measured.now ? Json(now.batches) : Json(nullptr)},
+          {"median_sqnr_db", number_or_null(now.median_db)},
+          {"worst_sqnr_db", number_or_null(now.worst_db)},
+          {"same_top1", number_or_null(now.same_top1)},
+          {"float_accuracy", number_or_null(now.float_accuracy)},
+          {"accuracy", number_or_null(now.accuracy)},
+          {"before", std::move(before)},
+          {"int8_share", weight.int8_share},
+          {"eligible_share", weight.eligible_share},
+          {"quantized_share", number_or_null(weight.quantized_share)},
+          {"float_bytes", weight.float_bytes},
+          {"bytes", weight.bytes},
+          {"reasons", std::move(reasons)},
+          {"seconds", seconds}};
 }
 
 }  // namespace octet

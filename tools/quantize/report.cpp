@@ -27,27 +27,23 @@ Json quantized_ops(const Json& nodes, const Report& report) {
   Json ops = Json::array();
   for (const Json& node : nodes)
     if (is_quantized(node) && !left_float.contains(node.at("name").get<std::string>()))
-      ops.push_back({
-          {"node",   node.at("name")  },
-          {"target", node.at("target")},
-          {"module", node.at("module")},
-          {"rule",   node.at("rule")  },
-          {"inputs", node.at("inputs")},
-          {"output", node.at("output")}
-      });
+      ops.push_back({{"node", node.at("name")},
+                     {"target", node.at("target")},
+                     {"module", node.at("module")},
+                     {"rule", node.at("rule")},
+                     {"inputs", node.at("inputs")},
+                     {"output", node.at("output")}});
   return ops;
 }
 
 Json float_ops(const Report& report) {
   Json ops = Json::array();
   for (const ReportEntry& entry : report.entries())
-    ops.push_back({
-        {"node",   entry.node  },
-        {"target", entry.target},
-        {"module", entry.module},
-        {"stage",  entry.stage },
-        {"reason", entry.reason}
-    });
+    ops.push_back({{"node", entry.node},
+                   {"target", entry.target},
+                   {"module", entry.module},
+                   {"stage", entry.stage},
+                   {"reason", entry.reason}});
   return ops;
 }
 
@@ -57,21 +53,19 @@ Json quantize_report(const std::string& model, const std::string& quantizer,
                      const std::string& annotations, const Report& report, const Json& quality) {
   const Json dump = Json::parse(annotations);
   const Json quantized = quantized_ops(dump.at("nodes"), report);
-  return {
-      {"model",         model            },
-      {"quantizer",     quantizer        },
-      {"summary",
-       {{"quantized_ops", quantized.size()},
-        {"float_ops", report.entries().size()},
-        {"groups", dump.at("groups").size()},
-        {"notes", report.notes().size()}}},
-      {"quality",       quality          },
-      {"quantized_ops", quantized        },
-      {"float_ops",     float_ops(report)},
-      {"notes",         report.notes()   },
-      {"details",       report.details() },
-      {"groups",        dump.at("groups")}
-  };
+  return {{"model", model},
+          {"quantizer", quantizer},
+          {"summary",
+           {{"quantized_ops", quantized.size()},
+            {"float_ops", report.entries().size()},
+            {"groups", dump.at("groups").size()},
+            {"notes", report.notes().size()}}},
+          {"quality", quality},
+          {"quantized_ops", quantized},
+          {"float_ops", float_ops(report)},
+          {"notes", report.notes()},
+          {"details", report.details()},
+          {"groups", dump.at("groups")}};
 }
 
 }  // namespace octet

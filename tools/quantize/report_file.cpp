@@ -32,9 +32,7 @@ std::string lines_with_nodes(const nlohmann::ordered_json& all,
                              const nlohmann::ordered_json& nodes) {
   std::string text = lines_of(all);
   text.erase(text.rfind("\n}"));
-  const nlohmann::ordered_json shortened = shorten({
-      {"nodes", nodes}
-  });
+  const nlohmann::ordered_json shortened = shorten({{"nodes", nodes}});
   text += ",\n \"nodes\": [";
   const char* separator = "\n  ";
   for (const nlohmann::ordered_json& node : shortened.at("nodes")) {

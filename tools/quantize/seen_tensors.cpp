@@ -17,18 +17,14 @@ const Observer& without_fake_quant(const Observer& observer) {
 
 // A histogram as torch has it: the last bin holds its upper end.
 SeenJson histogram_json(const HistogramObserver& observer) {
-  return {
-      {"min", observer.min()},
-      {"max", observer.max()},
-      {"counts", std::vector<double>(observer.counts().begin(), observer.counts().end())}
-  };
+  return {{"min", observer.min()},
+          {"max", observer.max()},
+          {"counts", std::vector<double>(observer.counts().begin(), observer.counts().end())}};
 }
 
 SeenJson activation_json(const Observer& outer) {
   const Observer& observer = without_fake_quant(outer);
-  SeenJson seen = {
-      {"observer", outer.args().choice.name}
-  };
+  SeenJson seen = {{"observer", outer.args().choice.name}};
   if (!observer.has_data() || observer.args().is_dynamic) return seen;
   if (const HistogramObserver* histogram = dynamic_cast<const HistogramObserver*>(&observer)) {
     seen["observed"] = {histogram->min(), histogram->max()};

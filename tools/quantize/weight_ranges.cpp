@@ -69,12 +69,10 @@ WeightJson weight_json(const Graph& graph, const Node& dequantize, const std::st
                            ? quantization->axis
                            : 0;
   const Tensor* stored = graph.find_constant(dequantize.inputs().front());
-  WeightJson weight = {
-      {"name",  name                          },
-      {"dtype", short_name_of(stored->dtype())},
-      {"shape", tensor.shape()                },
-      {"axis",  axis                          }
-  };
+  WeightJson weight = {{"name", name},
+                       {"dtype", short_name_of(stored->dtype())},
+                       {"shape", tensor.shape()},
+                       {"axis", axis}};
   const at::Tensor now = by_channel(to_aten(tensor), axis);
   const bool has_original = original.defined() && original.shape() == tensor.shape();
   const at::Tensor shown = has_original ? by_channel(to_aten(original), axis) : now;

@@ -42,12 +42,7 @@ void for_each_row(Rows& rows, const Take& take) {
   for (const auto& [module, ops] : calls->items())
     for (const auto& [op, indices] : ops.items())
       for (const auto& [index, value] : indices.items())
-        take(
-            {
-                RowKind::kCallIndex, {},
-                 {module, op, std::stoll(index)}
-        },
-            value);
+        take({RowKind::kCallIndex, {}, {module, op, std::stoll(index)}}, value);
 }
 
 }  // namespace

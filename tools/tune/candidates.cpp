@@ -106,23 +106,19 @@ class Finder {
     const Json settings = choice.settings(facts);
     Remedy remedy = find_remedy(plain_, value, choice.is_of_weights ? Cause::kWeights : facts.cause,
                                 settings, choice.reach);
-    if (choice.is_effort && !remedy.config.is_null())
-      remedy.config = {
-          {"effort", remedy.config}
-      };
+    if (choice.is_effort && !remedy.config.is_null()) remedy.config = {{"effort", remedy.config}};
     const bool is_known = std::any_of(
         candidates_.begin(), candidates_.end(),
         [&](const OpCandidate& other) { return other.candidate.config == remedy.config; });
     if (remedy.config.is_null() || is_known) return;
-    candidates_.push_back({
-        .candidate = {.label = "%" + op.name + " " + choice.name,
-                      .config = std::move(remedy.config),
-                      .gain = part,
-                      .cost = choice.is_effort ? 0 : prices_.of(remedy.ops, settings),
-                      .choice = choice.name,
-                      .strength = strength},
-        .ops = std::move(remedy.ops)
-    });
+    candidates_.push_back(
+        {.candidate = {.label = "%" + op.name + " " + choice.name,
+                       .config = std::move(remedy.config),
+                       .gain = part,
+                       .cost = choice.is_effort ? 0 : prices_.of(remedy.ops, settings),
+                       .choice = choice.name,
+                       .strength = strength},
+         .ops = std::move(remedy.ops)});
   }
 
   const Graph& plain_;

@@ -36,16 +36,14 @@ Trial from_json(const Json& json) {
 }  // namespace
 
 Json to_json(const Trial& trial) {
-  Json json = {
-      {"label",       trial.label          },
-      {"config",      trial.config         },
-      {"sqnr_db",     number(trial.sqnr_db)},
-      {"error",       number(trial.error)  },
-      {"float_share", trial.float_share    },
-      {"accuracy",    nullptr              },
-      {"latency_ms",  nullptr              },
-      {"weight_bits", nullptr              }
-  };
+  Json json = {{"label", trial.label},
+               {"config", trial.config},
+               {"sqnr_db", number(trial.sqnr_db)},
+               {"error", number(trial.error)},
+               {"float_share", trial.float_share},
+               {"accuracy", nullptr},
+               {"latency_ms", nullptr},
+               {"weight_bits", nullptr}};
   if (trial.accuracy) json["accuracy"] = *trial.accuracy;
   if (trial.weight_bits) json["weight_bits"] = *trial.weight_bits;
   if (trial.metric) json["metric"] = number(*trial.metric);
@@ -92,11 +90,7 @@ void TrialFile::keep_costs(std::map<std::string, double> costs) {
 
 void TrialFile::write() const {
   if (file_.empty() || !writes_) return;
-  Json json = {
-      {"run",    run_         },
-      {"costs",  costs_       },
-      {"trials", Json::array()}
-  };
+  Json json = {{"run", run_}, {"costs", costs_}, {"trials", Json::array()}};
   for (const Trial& each : trials_) json["trials"].push_back(to_json(each));
   write_file(file_, json.dump(1) + "\n", "outputs");
 }

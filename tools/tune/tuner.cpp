@@ -97,10 +97,8 @@ class Tuner {
 
   std::vector<Progress::Stage> stages() const {
     const double batches = static_cast<double>(data_.size());
-    std::vector<Progress::Stage> all = {
-        {std::string(kCalibrateStage), batches},
-        {kSensitivityStage,            10.0   }
-    };
+    std::vector<Progress::Stage> all = {{std::string(kCalibrateStage), batches},
+                                        {kSensitivityStage, 10.0}};
     for (size_t i = 0; i < options_.most_trials; ++i) {
       all.push_back({std::string(kCalibrateStage), batches});
       all.push_back({kEvaluateStage, kEvaluateCost * std::max(1.0, batches / 8)});
@@ -177,9 +175,7 @@ class Tuner {
     const auto observer = [&](const char* name) {
       Json global = base_.global();
       global["act_observer"] = name;
-      return Json{
-          {"global", std::move(global)}
-      };
+      return Json{{"global", std::move(global)}};
     };
     if (!is_static()) return {{.label = "as it is"}};
     return {

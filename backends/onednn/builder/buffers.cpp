@@ -34,19 +34,13 @@ int Buffers::add(Buffer buffer) {
 
 Stored Buffers::allocate(const Dims& shape, const QuantParams& quant_params, const Dims& strides) {
   const int buffer = add({BufferKind::kArena, bytes_for(shape, quant_params), -1, nullptr});
-  return {
-      {buffer, 0},
-      quant_params, shape, strides
-  };
+  return {{buffer, 0}, quant_params, shape, strides};
 }
 
 Stored Buffers::add_external(BufferKind kind, const Dims& shape, const QuantParams& quant_params,
                              int position) {
   const int buffer = add({kind, bytes_for(shape, quant_params), position, nullptr});
-  return {
-      {buffer, 0},
-      quant_params, shape, row_major(shape)
-  };
+  return {{buffer, 0}, quant_params, shape, row_major(shape)};
 }
 
 Stored Buffers::add_constant(const Dims& shape, const QuantParams& quant_params,

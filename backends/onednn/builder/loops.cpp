@@ -41,10 +41,7 @@ void add_copy(SegmentBuilder& builder, const Stored& from, const Stored& to) {
                                                new_attributes());
       builder.add_primitive(
           "reorder", desc,
-          {
-              {DNNL_ARG_FROM, from.desc(), from.place},
-              {DNNL_ARG_TO,   to.desc(),   to.place  }
-      });
+          {{DNNL_ARG_FROM, from.desc(), from.place}, {DNNL_ARG_TO, to.desc(), to.place}});
       return;
     } catch (const dnnl::error&) {
     } catch (const Refusal&) {

@@ -250,12 +250,10 @@ Memory memory_at(const Plan& p, std::byte* scratch) {
   const std::array<int64_t, 5> bytes = memory_bytes(p);
   std::array<std::byte*, 5> at{scratch};
   for (size_t i = 1; i < at.size(); ++i) at[i] = at[i - 1] + bytes[i - 1];
-  return {
-      at[0],
-      reinterpret_cast<int32_t*>(at[1]),
-      {reinterpret_cast<Taken*>(at[2]), reinterpret_cast<Excess*>(at[3]),
-                         reinterpret_cast<int32_t*>(at[4]), most_excess(p)}
-  };
+  return {at[0],
+          reinterpret_cast<int32_t*>(at[1]),
+          {reinterpret_cast<Taken*>(at[2]), reinterpret_cast<Excess*>(at[3]),
+           reinterpret_cast<int32_t*>(at[4]), most_excess(p)}};
 }
 
 // A band as its tiles read it.

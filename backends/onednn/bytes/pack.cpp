@@ -14,10 +14,7 @@
 namespace octet::onednn {
 
 std::vector<Run> runs_of(const ByteConvShape& s, int64_t segment) {
-  if (s.segments > 1)
-    return {
-        {0, 0, segment * (s.channels / s.segments), s.channels / s.segments}
-    };
+  if (s.segments > 1) return {{0, 0, segment * (s.channels / s.segments), s.channels / s.segments}};
   std::vector<Run> runs;
   const bool is_dense = s.dilation[2] == 1;
   for (int64_t row = 0; row < s.kernel[0] * s.kernel[1]; ++row)

@@ -8,9 +8,7 @@ namespace octet::onednn {
 std::array<TileKernels::Run, 2> TileKernels::split(int64_t pixels) const {
   const int64_t count = (pixels + most_pixels - 1) / most_pixels,
                 width = (pixels + count - 1) / count, full = pixels - count * (width - 1);
-  return {
-      {{0, full, width}, {full * width, count - full, width - 1}}
-  };
+  return {{{0, full, width}, {full * width, count - full, width - 1}}};
 }
 
 void TileKernels::run(Tile& tile, TileOutput output, int block_lanes, int64_t pixels) const {

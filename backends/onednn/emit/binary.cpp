@@ -17,7 +17,7 @@ struct BinaryRow {
   dnnl::algorithm algorithm;
 };
 constexpr BinaryRow kBinaries[] = {
-    {"div",     dnnl::algorithm::binary_div},
+    {"div", dnnl::algorithm::binary_div},
     {"minimum", dnnl::algorithm::binary_min},
     {"maximum", dnnl::algorithm::binary_max},
 };
@@ -60,11 +60,9 @@ void emit_binary(SegmentBuilder& builder, const ProgramOp& op) {
   const dnnl::binary::primitive_desc desc(cpu_engine(), row->algorithm, a.desc(), b.desc(),
                                           y.desc(), attributes);
   builder.add_primitive(row->kind, desc,
-                        {
-                            {DNNL_ARG_SRC_0, a.desc(), a.place},
-                            {DNNL_ARG_SRC_1, b.desc(), b.place},
-                            {DNNL_ARG_DST,   y.desc(), y.place}
-  });
+                        {{DNNL_ARG_SRC_0, a.desc(), a.place},
+                         {DNNL_ARG_SRC_1, b.desc(), b.place},
+                         {DNNL_ARG_DST, y.desc(), y.place}});
   define_real(builder, op.outputs[0], y);
 }
 
@@ -77,12 +75,8 @@ void emit_prelu(SegmentBuilder& builder, const ProgramOp& op) {
     const dnnl::eltwise_forward::primitive_desc leaky(
         cpu_engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::eltwise_relu, x.desc(),
         y.desc(), slopes[0], 0.0f, new_attributes());
-    builder.add_primitive(
-        "prelu", leaky,
-        {
-            {DNNL_ARG_SRC, x.desc(), x.place},
-            {DNNL_ARG_DST, y.desc(), y.place}
-    });
+    builder.add_primitive("prelu", leaky,
+                          {{DNNL_ARG_SRC, x.desc(), x.place}, {DNNL_ARG_DST, y.desc(), y.place}});
     return define_real(builder, op.outputs[0], y);
   }
   Dims per_channel(shape.size(), 1);
@@ -94,11 +88,9 @@ void emit_prelu(SegmentBuilder& builder, const ProgramOp& op) {
                                                  x.desc(), vector, y.desc(), new_attributes());
   refuse_reference_kernel("prelu", desc.impl_info_str());
   builder.add_primitive("prelu", desc,
-                        {
-                            {DNNL_ARG_SRC,     x.desc(), x.place      },
-                            {DNNL_ARG_WEIGHTS, vector,   weights.place},
-                            {DNNL_ARG_DST,     y.desc(), y.place      }
-  });
+                        {{DNNL_ARG_SRC, x.desc(), x.place},
+                         {DNNL_ARG_WEIGHTS, vector, weights.place},
+                         {DNNL_ARG_DST, y.desc(), y.place}});
   define_real(builder, op.outputs[0], y);
 }
 

@@ -43,10 +43,7 @@ std::optional<ByteScales> byte_scales(const Arithmetic& plan, const QuantParams&
 
 ByteConvOutput real_output(const Arithmetic& plan, const Clamp& clamp, size_t outputs) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  ByteConvOutput output{
-      TileOutput::kReals, {plan.scale, plan.bias},
-       -kInfinity, kInfinity
-  };
+  ByteConvOutput output{TileOutput::kReals, {plan.scale, plan.bias}, -kInfinity, kInfinity};
   output.scales.scale.resize(outputs, plan.scale[0]);
   output.scales.bias.resize(outputs, 0.0f);
   output.scales.padding = static_cast<uint8_t>(plan.x.zero_point);

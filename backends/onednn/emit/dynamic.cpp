@@ -37,8 +37,8 @@ std::optional<RowFunction> find_row_function(const ProgramOp& unary) {
     const char* fn;
     RowFunction function;
   } kFunctions[] = {
-      {"silu",      RowFunction::kSilu    },
-      {"gelu",      RowFunction::kGelu    },
+      {"silu", RowFunction::kSilu},
+      {"gelu", RowFunction::kGelu},
       {"gelu_tanh", RowFunction::kGeluTanh},
   };
   for (const auto& row : kFunctions)
@@ -128,12 +128,10 @@ bool emit_dynamic_linear(SegmentBuilder& builder, const ProgramOp& op) {
   const dnnl::matmul::primitive_desc desc(cpu_engine(), source, any, sums, new_attributes());
   refuse_reference_kernel("linear", desc.impl_info_str());
   builder.add_primitive("linear", desc,
-                        {
-                            {DNNL_ARG_WEIGHTS, desc.weights_desc(),
-                             add_packed(builder, plain, weights->values, desc.weights_desc())},
-                            {DNNL_ARG_SRC, source, x->values},
-                            {DNNL_ARG_DST, sums, y.place}
-  });
+                        {{DNNL_ARG_WEIGHTS, desc.weights_desc(),
+                          add_packed(builder, plain, weights->values, desc.weights_desc())},
+                         {DNNL_ARG_SRC, source, x->values},
+                         {DNNL_ARG_DST, sums, y.place}});
   define_scaled(builder, op, *x, y, column_terms(builder, op, *weights, n, k));
   return true;
 }

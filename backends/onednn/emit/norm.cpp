@@ -58,10 +58,7 @@ void emit_softmax(SegmentBuilder& builder, const ProgramOp& op) {
       y.desc(), static_cast<int>(axis), new_attributes());
   refuse_reference_kernel("softmax", desc.impl_info_str());
   builder.add_primitive("softmax", desc,
-                        {
-                            {DNNL_ARG_SRC, x.desc(), x.place},
-                            {DNNL_ARG_DST, y.desc(), y.place}
-  });
+                        {{DNNL_ARG_SRC, x.desc(), x.place}, {DNNL_ARG_DST, y.desc(), y.place}});
   builder.allow_in_place();
   define_real(builder, op.outputs[0], y);
 }
@@ -84,12 +81,10 @@ void emit_layer_norm(SegmentBuilder& builder, const ProgramOp& op) {
       new_attributes());
   refuse_reference_kernel("layer_norm", desc.impl_info_str());
   builder.add_primitive("layer_norm", desc,
-                        {
-                            {DNNL_ARG_SRC,   x.desc(),     x.place    },
-                            {DNNL_ARG_DST,   y.desc(),     y.place    },
-                            {DNNL_ARG_SCALE, scale.desc(), scale.place},
-                            {DNNL_ARG_SHIFT, shift.desc(), shift.place}
-  });
+                        {{DNNL_ARG_SRC, x.desc(), x.place},
+                         {DNNL_ARG_DST, y.desc(), y.place},
+                         {DNNL_ARG_SCALE, scale.desc(), scale.place},
+                         {DNNL_ARG_SHIFT, shift.desc(), shift.place}});
   builder.allow_in_place();
   define_real(builder, op.outputs[0], {y.place, {}, xt.shape, row_major(xt.shape)});
 }
@@ -145,12 +140,10 @@ void emit_batch_norm(SegmentBuilder& builder, const ProgramOp& op) {
   refuse_reference_kernel("batch_norm", desc.impl_info_str());
   const int addend = DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1;
   builder.add_primitive("batch_norm", desc,
-                        {
-                            {DNNL_ARG_SRC_0, x.desc(), x.place                         },
-                            {DNNL_ARG_SRC_1, vector,   builder.add_floats(factor).place},
-                            {DNNL_ARG_DST,   y.desc(), y.place                         },
-                            {addend,         vector,   builder.add_floats(shift).place }
-  });
+                        {{DNNL_ARG_SRC_0, x.desc(), x.place},
+                         {DNNL_ARG_SRC_1, vector, builder.add_floats(factor).place},
+                         {DNNL_ARG_DST, y.desc(), y.place},
+                         {addend, vector, builder.add_floats(shift).place}});
   builder.allow_in_place();
   define_real(builder, op.outputs[0], y);
 }

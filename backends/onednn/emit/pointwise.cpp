@@ -30,21 +30,21 @@ struct UnaryRow {
 const float kOwn = std::nanf("");
 
 const UnaryRow kUnaries[] = {
-    {"sigmoid",     dnnl::algorithm::eltwise_logistic,    0,        0   },
-    {"tanh",        dnnl::algorithm::eltwise_tanh,        0,        0   },
-    {"hardswish",   dnnl::algorithm::eltwise_hardswish,   1.0f / 6, 0.5f},
+    {"sigmoid", dnnl::algorithm::eltwise_logistic, 0, 0},
+    {"tanh", dnnl::algorithm::eltwise_tanh, 0, 0},
+    {"hardswish", dnnl::algorithm::eltwise_hardswish, 1.0f / 6, 0.5f},
     {"hardsigmoid", dnnl::algorithm::eltwise_hardsigmoid, 1.0f / 6, 0.5f},
-    {"silu",        dnnl::algorithm::eltwise_swish,       1,        0   },
-    {"gelu",        dnnl::algorithm::eltwise_gelu_erf,    0,        0   },
-    {"gelu_tanh",   dnnl::algorithm::eltwise_gelu_tanh,   0,        0   },
-    {"leaky_relu",  dnnl::algorithm::eltwise_relu,        kOwn,     0   },
-    {"elu",         dnnl::algorithm::eltwise_elu,         kOwn,     0   },
-    {"exp",         dnnl::algorithm::eltwise_exp,         0,        0   },
-    {"mish",        dnnl::algorithm::eltwise_mish,        0,        0   },
-    {"neg",         dnnl::algorithm::eltwise_linear,      -1,       0   },
-    {"abs",         dnnl::algorithm::eltwise_abs,         0,        0   },
-    {"square",      dnnl::algorithm::eltwise_square,      0,        0   },
-    {"sqrt",        dnnl::algorithm::eltwise_sqrt,        0,        0   },
+    {"silu", dnnl::algorithm::eltwise_swish, 1, 0},
+    {"gelu", dnnl::algorithm::eltwise_gelu_erf, 0, 0},
+    {"gelu_tanh", dnnl::algorithm::eltwise_gelu_tanh, 0, 0},
+    {"leaky_relu", dnnl::algorithm::eltwise_relu, kOwn, 0},
+    {"elu", dnnl::algorithm::eltwise_elu, kOwn, 0},
+    {"exp", dnnl::algorithm::eltwise_exp, 0, 0},
+    {"mish", dnnl::algorithm::eltwise_mish, 0, 0},
+    {"neg", dnnl::algorithm::eltwise_linear, -1, 0},
+    {"abs", dnnl::algorithm::eltwise_abs, 0, 0},
+    {"square", dnnl::algorithm::eltwise_square, 0, 0},
+    {"sqrt", dnnl::algorithm::eltwise_sqrt, 0, 0},
 };
 
 const UnaryRow* find_unary_row(const ProgramOp& unary) {
@@ -79,10 +79,7 @@ void emit_function(SegmentBuilder& builder, const ProgramOp& op,
                                                    new_attributes());
   builder.add_primitive(
       "elementwise function", desc,
-      {
-          {DNNL_ARG_SRC, dense.desc(), dense.place},
-          {DNNL_ARG_DST, y.desc(),     y.place    }
-  });
+      {{DNNL_ARG_SRC, dense.desc(), dense.place}, {DNNL_ARG_DST, y.desc(), y.place}});
   builder.allow_in_place();
   define_real(builder, op.outputs[0], y);
 }
@@ -169,11 +166,9 @@ void emit_real_elementwise(SegmentBuilder& builder, const ProgramOp& op, const D
   dnnl::post_ops post_ops;
   append_clamp(post_ops, clamp_of(op), {}, 1.0);
   attributes.set_post_ops(post_ops);
-  std::vector<Argument> arguments = {
-      {DNNL_ARG_SRC_0, a.desc(), a.place},
-      {DNNL_ARG_SRC_1, b.desc(), b.place},
-      {DNNL_ARG_DST,   y.desc(), y.place}
-  };
+  std::vector<Argument> arguments = {{DNNL_ARG_SRC_0, a.desc(), a.place},
+                                     {DNNL_ARG_SRC_1, b.desc(), b.place},
+                                     {DNNL_ARG_DST, y.desc(), y.place}};
   dnnl::algorithm algorithm =
       op.kind == "mul" ? dnnl::algorithm::binary_mul : dnnl::algorithm::binary_add;
   if (op.kind == "sub" && alpha == -1 && scaled == DNNL_ARG_SRC_1) {

@@ -104,10 +104,7 @@ void emit_max_pool(SegmentBuilder& builder, const ProgramOp& op) {
       cpu_engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::pooling_max, x.desc(),
       y.desc(), pool.stride, pool.kernel, pool.dilation, pool.padding, end, new_attributes());
   builder.add_primitive("max_pool", desc,
-                        {
-                            {DNNL_ARG_SRC, x.desc(), x.place},
-                            {DNNL_ARG_DST, y.desc(), y.place}
-  });
+                        {{DNNL_ARG_SRC, x.desc(), x.place}, {DNNL_ARG_DST, y.desc(), y.place}});
   builder.define(op.outputs[0], to_dense(builder, y, builder.output_quant_params(op.outputs[0])));
 }
 
@@ -150,10 +147,7 @@ void emit_mean(SegmentBuilder& builder, const ProgramOp& op) {
   for (size_t d = 2; d < in.size(); ++d) is_spatial = is_spatial && is_reduced[d];
   if (is_spatial) {
     std::vector<std::vector<Window>> windows;
-    for (size_t d = 2; d < in.size(); ++d)
-      windows.push_back({
-          {0, in[d], in[d]}
-      });
+    for (size_t d = 2; d < in.size(); ++d) windows.push_back({{0, in[d], in[d]}});
     emit_average(builder, op, reduced, windows, 0);
   } else {
     const Stored x = to_real(builder, op.inputs[0], row_major(in));
@@ -164,12 +158,8 @@ void emit_mean(SegmentBuilder& builder, const ProgramOp& op) {
     attributes.set_post_ops(post_ops);
     const dnnl::reduction::primitive_desc desc(cpu_engine(), dnnl::algorithm::reduction_mean,
                                                x.desc(), y.desc(), 0.0f, 0.0f, attributes);
-    builder.add_primitive(
-        "mean", desc,
-        {
-            {DNNL_ARG_SRC, x.desc(), x.place},
-            {DNNL_ARG_DST, y.desc(), y.place}
-    });
+    builder.add_primitive("mean", desc,
+                          {{DNNL_ARG_SRC, x.desc(), x.place}, {DNNL_ARG_DST, y.desc(), y.place}});
     define_real(builder, op.outputs[0], y);
   }
   const Stored kept = convert(builder, builder.read(op.outputs[0]),

@@ -92,10 +92,10 @@ struct Reduction {
   Loop (*loop)(const Split& split, float low, float high);
 };
 constexpr Reduction kReductions[] = {
-    {"sum",  reduction_loop<Sum>     },
-    {"prod", reduction_loop<Product> },
-    {"max",  reduction_loop<Greatest>},
-    {"min",  reduction_loop<Least>   },
+    {"sum", reduction_loop<Sum>},
+    {"prod", reduction_loop<Product>},
+    {"max", reduction_loop<Greatest>},
+    {"min", reduction_loop<Least>},
 };
 
 std::vector<char> reduced_dimensions(const ProgramOp& op, size_t rank) {

@@ -156,19 +156,16 @@ PackedProduct pack_weight_product(const ProgramTensor& w, int64_t rows) {
   const Tensor values = w.stored->values.contiguous();
   const Tensor packed = Tensor::zeros(DType::kUInt8, {sizes.packed_out(), sizes.packed_row()});
   (is_nibbles ? pack_nibbles : pack_bytes)(values.data<int8_t>(), sizes, packed.data<uint8_t>());
-  return {
-      {sizes.out, sizes.in, groups, rows, sizes.bits, sizes.is_signed},
-      packed,
-      std::move(scales),
-      std::move(zero_points)
-  };
+  return {{sizes.out, sizes.in, groups, rows, sizes.bits, sizes.is_signed},
+          packed,
+          std::move(scales),
+          std::move(zero_points)};
 }
 
 Loop weight_product_loop(const WeightProduct& product) {
   constexpr Loop (*kLoops[2][kMostRows])(const Sizes&) = {
       {product_loop<1, 8>, product_loop<2, 8>, product_loop<3, 8>, product_loop<4, 8>},
-      {product_loop<1, 4>, product_loop<2, 4>, product_loop<3, 4>, product_loop<4, 4>}
-  };
+      {product_loop<1, 4>, product_loop<2, 4>, product_loop<3, 4>, product_loop<4, 4>}};
   const Sizes sizes = {product.out, product.in, product.groups, product.bits, product.is_signed};
   return kLoops[product.bits == 4][product.rows - 1](sizes);
 }

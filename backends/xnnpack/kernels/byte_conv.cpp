@@ -108,8 +108,7 @@ WindowConv::WindowConv(const ByteConvTerms& given, pthreadpool_t pool)
     Group group = {
         pack_columns(rows_of_weights(terms, weights, g, out, inner).data(), out, depth, stride),
         {scale.begin() + g * out, scale.begin() + (g + 1) * out},
-        {bias.begin() + g * out,  bias.begin() + (g + 1) * out }
-    };
+        {bias.begin() + g * out, bias.begin() + (g + 1) * out}};
     group.scale.resize(group.columns.sums.size());
     group.bias.resize(group.columns.sums.size());
     groups.push_back(std::move(group));

@@ -94,9 +94,9 @@ void panel_plain(const PanelView& p, int64_t row, int64_t last) {
 constexpr FloatKernel kFloatKernels[] = {
 #if defined(__x86_64__)
     {[] { return may_use(Isa::kAvx512); }, kVectors * 16, panel_avx512},
-    {[] { return may_use(Isa::kAvx2); },   kVectors * 8,  panel_avx2  },
+    {[] { return may_use(Isa::kAvx2); }, kVectors * 8, panel_avx2},
 #endif
-    {[] { return true; },                  kVectors * 4,  panel_plain },
+    {[] { return true; }, kVectors * 4, panel_plain},
 };
 
 const FloatKernel& best_float_kernel() {

@@ -21,9 +21,7 @@ struct ResizeAxis {
     float weight;
   };
   int64_t in = 1;
-  std::vector<Tap> taps = {
-      {0, 1}
-  };
+  std::vector<Tap> taps = {{0, 1}};
   std::vector<int64_t> first = {0, 1};
   int64_t out() const { return std::ssize(first) - 1; }
 };

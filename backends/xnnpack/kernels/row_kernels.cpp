@@ -266,13 +266,13 @@ void run_neon(const RowProductView& p, int64_t row, int64_t rows, int64_t block,
 
 constexpr RowKernel kKernels[] = {
 #if defined(__x86_64__)
-    {"AVX-512 VNNI", has_vnni, 0,    run_vnni      },
-    {"AVX2",         has_avx2, -128, run_avx2_pairs},
-    {"SSE2",         always,   -128, run_sse2      },
+    {"AVX-512 VNNI", has_vnni, 0, run_vnni},
+    {"AVX2", has_avx2, -128, run_avx2_pairs},
+    {"SSE2", always, -128, run_sse2},
 #elif defined(__aarch64__)
     {"NEON", always, -128, run_neon},
 #endif
-    {"plain",        always,   -128, run_plain     },
+    {"plain", always, -128, run_plain},
 };
 
 }  // namespace

@@ -108,9 +108,7 @@ void run(const RowQuantization& quantization, const std::byte* from, std::byte* 
          pthreadpool_t pool) {
   const RowBlocks& blocks = quantization.blocks;
   const Call call = {
-      quantization, {blocks.rows, blocks.width},
-       reinterpret_cast<const float*>(from), to
-  };
+      quantization, {blocks.rows, blocks.width}, reinterpret_cast<const float*>(from), to};
   blocks.rows_per_block > 1 ? quantize_blocks(call, pool) : quantize_rows(call, pool);
   std::fill_n(call.parameters() + blocks.rows, RowLayout::kExtraRows,
               call.parameters()[blocks.rows - 1]);

@@ -20,17 +20,9 @@ constexpr int64_t kFactors = 4;
 std::optional<std::pair<std::string, std::string>> operands_of(const Node& node) {
   if (node.is("aten.linear") || node.is("aten.conv1d") || node.is("aten.conv2d") ||
       node.is("aten.conv3d"))
-    return {
-        {"weight", "input"}
-    };
-  if (node.is("aten.mm"))
-    return {
-        {"mat2", "self"}
-    };
-  if (node.is("aten.addmm"))
-    return {
-        {"mat2", "mat1"}
-    };
+    return {{"weight", "input"}};
+  if (node.is("aten.mm")) return {{"mat2", "self"}};
+  if (node.is("aten.addmm")) return {{"mat2", "mat1"}};
   return std::nullopt;
 }
 

@@ -174,10 +174,9 @@ const Json kDerivedBias = Json::parse(
   "quant_min": -2147483647, "quant_max": 2147483646, "qscheme": "per_tensor_symmetric"})");
 
 Json rules_with_bias() {
-  return Json::array({
-      {{"target", "aten.linear.default"},
-       {"inputs", {{"0", test::act_spec()}, {"1", test::weight_spec()}, {"2", kDerivedBias}}}}
-  });
+  return Json::array(
+      {{{"target", "aten.linear.default"},
+        {"inputs", {{"0", test::act_spec()}, {"1", test::weight_spec()}, {"2", kDerivedBias}}}}});
 }
 
 TEST_CASE("tuned ranges cut off what the result does not need, and derived scales follow",
@@ -195,10 +194,8 @@ TEST_CASE("tuned ranges cut off what the result does not need, and derived scale
   };
   const float before = scale_of("x");
   Report report;
-  const RangeTuning tuning = tune_ranges(observed, test::source_of(data), report,
-                                         {
-                                             .factors = {0.5, 0.25}
-  });
+  const RangeTuning tuning =
+      tune_ranges(observed, test::source_of(data), report, {.factors = {0.5, 0.25}});
   CHECK(tuning.ranges == 1);
   CHECK(tuning.changed == 1);
   CHECK(tuning.after_db > tuning.before_db + 5);
@@ -241,11 +238,9 @@ TEST_CASE("bias correction takes out the mean error of a rounded weight", "[anno
   // / 127.
   to_aten(graph.constants.at("a.weight").tensor)
       .copy_(at::tensor({1.0, 0.4 / 127}).reshape({1, 2}));
-  ObservedGraph observed =
-      prepare(std::move(graph), Json::array({
-                                    {{"target", "aten.linear.default"},
-                                     {"inputs", {{"1", test::per_channel_weight_spec()}}}}
-  }));
+  ObservedGraph observed = prepare(
+      std::move(graph), Json::array({{{"target", "aten.linear.default"},
+                                      {"inputs", {{"1", test::per_channel_weight_spec()}}}}}));
   const Batches data = {{at::ones({4, 2})}};
   calibrate(observed, data);
   Report report;

@@ -52,10 +52,9 @@ Graph uneven_block(const std::string& text = kBlock) {
 }
 
 Json linear_inputs() {
-  return Json::array({
-      {{"target", "aten.linear.default"},
-       {"inputs", {{"0", test::act_spec()}, {"1", test::per_channel_weight_spec()}}}}
-  });
+  return Json::array(
+      {{{"target", "aten.linear.default"},
+        {"inputs", {{"0", test::act_spec()}, {"1", test::per_channel_weight_spec()}}}}});
 }
 
 double quantized_error(ObservedGraph observed, const at::Tensor& expected,
@@ -96,10 +95,7 @@ TEST_CASE("smoothing gives the linears behind a residual's layer norm a copy of 
 
 TEST_CASE("a point that an add and a linear share goes on serving the add", "[annotate][smooth]") {
   Json rules = linear_inputs();
-  rules.push_back({
-      {"target", "aten.add.Tensor"        },
-      {"inputs", {{"0", test::act_spec()}}}
-  });
+  rules.push_back({{"target", "aten.add.Tensor"}, {"inputs", {{"0", test::act_spec()}}}});
   ObservedGraph observed = prepare(uneven_block(), rules);
   const int points = test::count_of(observed.graph, kObserveTarget);
   const Batches data = random_batches(observed.graph, 5, 2);

@@ -43,25 +43,19 @@ Graph relus() {
 }
 
 Json bias_spec(bool per_channel) {
-  Json spec = {
-      {"kind",      "derived"                                                     },
-      {"fn",        "bias_int32"                                                  },
-      {"dtype",     "int32"                                                       },
-      {"quant_min", -2147483648LL                                                 },
-      {"quant_max", 2147483647LL                                                  },
-      {"qscheme",   per_channel ? "per_channel_symmetric" : "per_tensor_symmetric"}
-  };
+  Json spec = {{"kind", "derived"},
+               {"fn", "bias_int32"},
+               {"dtype", "int32"},
+               {"quant_min", -2147483648LL},
+               {"quant_max", 2147483647LL},
+               {"qscheme", per_channel ? "per_channel_symmetric" : "per_tensor_symmetric"}};
   spec["from"] = Json::array({Json::array({"$arg0", "$self"}), Json::array({"$arg1", "$self"})});
   if (per_channel) spec["ch_axis"] = 0;
   return spec;
 }
 
 Json rule(const std::string& target, Json inputs, Json output = nullptr) {
-  return {
-      {"target", target           },
-      {"inputs", std::move(inputs)},
-      {"output", std::move(output)}
-  };
+  return {{"target", target}, {"inputs", std::move(inputs)}, {"output", std::move(output)}};
 }
 
 Json linear_rule(Json inputs, Json output = nullptr) {
@@ -93,33 +87,19 @@ TEST_CASE("specs: any of activation, weight, bias and output may be absent", "[a
                      count_of(graph, "quantized_decomposed.dequantize*"));
   };
   CHECK(counts(linear_rule(Json::object())) == std::pair(0, 0));
-  CHECK(counts(linear_rule({
-            {"0", act_spec()}
-  })) == std::pair(1, 1));
-  CHECK(counts(linear_rule({
-            {"1", weight_spec()}
-  })) == std::pair(0, 1));
-  CHECK(counts(linear_rule({
-            {"2", weight_spec()}
-  })) == std::pair(0, 1));
+  CHECK(counts(linear_rule({{"0", act_spec()}})) == std::pair(1, 1));
+  CHECK(counts(linear_rule({{"1", weight_spec()}})) == std::pair(0, 1));
+  CHECK(counts(linear_rule({{"2", weight_spec()}})) == std::pair(0, 1));
   CHECK(counts(linear_rule(Json::object(), act_spec())) == std::pair(1, 1));
-  CHECK(counts(linear_rule(
-            {
-                {"0", act_spec()      },
-                {"1", weight_spec()   },
-                {"2", bias_spec(false)}
-  },
-            act_spec())) == std::pair(2, 4));
+  CHECK(counts(linear_rule({{"0", act_spec()}, {"1", weight_spec()}, {"2", bias_spec(false)}},
+                           act_spec())) == std::pair(2, 4));
 }
 
 TEST_CASE("specs: an int32 bias has the product of the scales of input and weight",
           "[annotate][spec][derived]") {
-  const Graph graph = quantize(
-      linear_relu(), linear_rule({
-                         {"0", act_spec()      },
-                         {"1", weight_spec()   },
-                         {"2", bias_spec(false)}
-  }));
+  const Graph graph =
+      quantize(linear_relu(),
+               linear_rule({{"0", act_spec()}, {"1", weight_spec()}, {"2", bias_spec(false)}}));
   const Node& linear = *nodes_of(graph, "aten.linear.default").front();
   const auto scale_of = [&](const char* input) {
     return static_cast<float>(linear.find_input(input)->producer()->float_or("scale", 0));
@@ -132,13 +112,9 @@ TEST_CASE("specs: an int32 bias has the product of the scales of input and weigh
 
 TEST_CASE("specs: behind a weight per channel the derived bias is per channel",
           "[annotate][spec][derived]") {
-  const Graph graph = quantize(
-      linear_relu(),
-      linear_rule({
-          {"0", act_spec()                     },
-          {"1", test::per_channel_weight_spec()},
-          {"2", bias_spec(true)                }
-  }));
+  const Graph graph = quantize(linear_relu(), linear_rule({{"0", act_spec()},
+                                                           {"1", test::per_channel_weight_spec()},
+                                                           {"2", bias_spec(true)}}));
   const Node& linear = *nodes_of(graph, "aten.linear.default").front();
   const float input =
       static_cast<float>(linear.find_input("input")->producer()->float_or("scale", 0));
@@ -152,22 +128,11 @@ TEST_CASE("specs: behind a weight per channel the derived bias is per channel",
 
 TEST_CASE("specs: a chain of shared specs ends at one observer, whichever way it is told",
           "[annotate][spec][shared]") {
-  const Json edge = {
-      {"kind", "shared"                       },
-      {"edge", Json::array({"$arg0", "$self"})}
-  };
-  const Json producer = {
-      {"kind", "shared"},
-      {"node", "$arg0" }
-  };
-  const Json chain = Json::array({
-      rule("aten.relu.default", {{"0", act_spec()}},
-       edge),
-      rule("aten.sigmoid.default", {{"0", producer}  },
-       edge),
-      rule("aten.tanh.default", {{"0", producer}  },
-       edge)
-  });
+  const Json edge = {{"kind", "shared"}, {"edge", Json::array({"$arg0", "$self"})}};
+  const Json producer = {{"kind", "shared"}, {"node", "$arg0"}};
+  const Json chain = Json::array({rule("aten.relu.default", {{"0", act_spec()}}, edge),
+                                  rule("aten.sigmoid.default", {{"0", producer}}, edge),
+                                  rule("aten.tanh.default", {{"0", producer}}, edge)});
   CHECK(groups_of(relus(), chain) == 1);
   const Graph graph = quantize(relus(), chain);
   const std::vector<const Node*> quantizes = nodes_of(graph, kQuantize);
@@ -180,40 +145,29 @@ TEST_CASE(
     "specs: without implicit sharing each edge has an observer of its own, told ones still share",
     "[annotate][spec][shared]") {
   const auto rules = [](bool implicit) {
-    Json both = Json::array({
-        rule("aten.relu.default", Json::object(), act_spec()),
-        rule("aten.sigmoid.default", {{"0", act_spec()}}
-         )
-    });
+    Json both = Json::array({rule("aten.relu.default", Json::object(), act_spec()),
+                             rule("aten.sigmoid.default", {{"0", act_spec()}})});
     for (Json& one : both) one["allow_implicit_sharing"] = implicit;
     return both;
   };
   CHECK(groups_of(relus(), rules(true)) == 1);
   CHECK(groups_of(relus(), rules(false)) == 2);
   Json told = rules(false);
-  told[1]["inputs"]["0"] = {
-      {"kind", "shared"},
-      {"node", "$arg0" }
-  };
+  told[1]["inputs"]["0"] = {{"kind", "shared"}, {"node", "$arg0"}};
   CHECK(groups_of(relus(), told) == 1);
 }
 
 TEST_CASE("specs: fixed scales are taken as they are and need no data of their own",
           "[annotate][spec][fixed]") {
-  const Json fixed = {
-      {"kind",       "fixed"            },
-      {"dtype",      "uint8"            },
-      {"scale",      1.0 / 256          },
-      {"zero_point", 0                  },
-      {"quant_min",  0                  },
-      {"quant_max",  255                },
-      {"qscheme",    "per_tensor_affine"}
-  };
-  const Json rules = Json::array({
-      rule("aten.sigmoid.default", Json::object(), fixed),
-      rule("aten.tanh.default", {{"0", fixed}}
-       )
-  });
+  const Json fixed = {{"kind", "fixed"},
+                      {"dtype", "uint8"},
+                      {"scale", 1.0 / 256},
+                      {"zero_point", 0},
+                      {"quant_min", 0},
+                      {"quant_max", 255},
+                      {"qscheme", "per_tensor_affine"}};
+  const Json rules = Json::array({rule("aten.sigmoid.default", Json::object(), fixed),
+                                  rule("aten.tanh.default", {{"0", fixed}})});
   CHECK(groups_of(relus(), rules) == 1);
   const Graph graph = quantize(relus(), rules);
   REQUIRE(count_of(graph, kQuantize) == 1);
@@ -226,22 +180,14 @@ TEST_CASE("specs: each integer dtype reaches the q/dq graph with its range",
     const char* dtype;
     int64_t min, max;
   };
-  for (const Row& row : {
-           Row{"int8",   -128,          127         },
-           Row{"uint8",  0,             255         },
-           Row{"int16",  -32768,        32767       },
-           Row{"uint16", 0,             65535       },
-           Row{"int32",  -2147483648LL, 2147483647LL}
-  }) {
+  for (const Row& row : {Row{"int8", -128, 127}, Row{"uint8", 0, 255}, Row{"int16", -32768, 32767},
+                         Row{"uint16", 0, 65535}, Row{"int32", -2147483648LL, 2147483647LL}}) {
     INFO(row.dtype);
     Json spec = act_spec();
     spec["dtype"] = row.dtype;
     spec["quant_min"] = row.min;
     spec["quant_max"] = row.max;
-    const Graph graph = quantize(relus(), Json::array({
-                                              rule("aten.relu.default", {{"0", spec}}
-                                               )
-    }));
+    const Graph graph = quantize(relus(), Json::array({rule("aten.relu.default", {{"0", spec}})}));
     for (std::string_view target : {kQuantize, kDequantize}) {
       REQUIRE(count_of(graph, target) == 1);
       const Node& node = *nodes_of(graph, target).front();
@@ -260,10 +206,7 @@ TEST_CASE("specs: a q/dq graph can be quantized further", "[annotate][spec][reen
       return (%b))");
   test::fill_floats(graph);
   const auto nth = [](int number) {
-    Json rules = linear_rule({
-        {"0", act_spec()   },
-        {"1", weight_spec()}
-    });
+    Json rules = linear_rule({{"0", act_spec()}, {"1", weight_spec()}});
     rules[0]["nth"] = number;
     return rules;
   };
@@ -297,10 +240,7 @@ std::vector<int> groups_after(CallbackQuantizer::Callback callback) {
   Json rules = Json::array();
   int width = 10;
   for (const char* target : {"aten.relu.default", "aten.sigmoid.default", "aten.tanh.default"})
-    rules.push_back({
-        {"target", target                         },
-        {"inputs", {{"0", act_spec(-width++, 10)}}}
-    });
+    rules.push_back({{"target", target}, {"inputs", {{"0", act_spec(-width++, 10)}}}});
   CallbackQuantizer quantizer(std::move(rules), std::move(callback));
   Report report;
   const ObservedGraph observed = prepare_pt2e(relus(), quantizer, report);

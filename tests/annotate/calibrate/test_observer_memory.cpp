@@ -38,21 +38,17 @@ Json spec(const char* observer) {
 }
 
 Json linear(const char* observer) {
-  return Json::array({
-      {{"target", "aten.linear.default"},
-       {"inputs", {{"0", spec(observer)}, {"1", test::per_channel_weight_spec()}}},
-       {"output", spec(observer)}}
-  });
+  return Json::array({{{"target", "aten.linear.default"},
+                       {"inputs", {{"0", spec(observer)}, {"1", test::per_channel_weight_spec()}}},
+                       {"output", spec(observer)}}});
 }
 
 // With the sigmoid, whose input and output have one observer more.
 Json with_sigmoid(const char* observer) {
   Json rules = linear(observer);
-  rules.push_back({
-      {"target", "aten.sigmoid.default" },
-      {"inputs", {{"0", spec(observer)}}},
-      {"output", spec(observer)         }
-  });
+  rules.push_back({{"target", "aten.sigmoid.default"},
+                   {"inputs", {{"0", spec(observer)}}},
+                   {"output", spec(observer)}});
   return rules;
 }
 

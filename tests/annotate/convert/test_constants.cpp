@@ -16,9 +16,8 @@ using test::act_spec;
 using test::count_of;
 using test::weight_spec;
 
-const Json kWeight = Json::array({
-    {{"target", "aten.linear.default"}, {"inputs", {{"1", weight_spec()}}}}
-});
+const Json kWeight =
+    Json::array({{{"target", "aten.linear.default"}, {"inputs", {{"1", weight_spec()}}}}});
 
 Graph filled(const std::string& text) {
   Graph graph = parse_graph(text);
@@ -119,10 +118,7 @@ TEST_CASE("constants: the module and stack trace of a folded weight's dequantize
           "[annotate][constants]") {
   Graph graph = filled(
       R"(graph(%w = param "w": f32[4,3], %x: f32[2,3]): %y: f32[2,4] = aten.linear.default(%x, %w) return (%y))");
-  graph.find_node("y")->metadata = {
-      {"nn_module_stack", "fc"  },
-      {"stack_trace",     "here"}
-  };
+  graph.find_node("y")->metadata = {{"nn_module_stack", "fc"}, {"stack_trace", "here"}};
   const Graph converted = test::quantize(std::move(graph), kWeight);
   const Node* dequantize = converted.nodes_of("quantized_decomposed.dequantize_per_tensor").front();
   CHECK(dequantize->metadata.at("nn_module_stack") == "fc");
@@ -145,9 +141,7 @@ TEST_CASE("constants: weights as float16 are stored so", "[annotate][constants][
   const std::string text =
       R"(graph(%w = param "w": f32[4,3], %x: f32[2,3]): %y: f32[2,4] = aten.linear.default(%x, %w) return (%y))";
   const Graph graph = test::quantize(
-      filled(text), Json::array({
-                        {{"target", "aten.linear.default"}, {"inputs", {{"1", spec}}}}
-  }));
+      filled(text), Json::array({{{"target", "aten.linear.default"}, {"inputs", {{"1", spec}}}}}));
   CHECK_THAT(graph, test::PrintsAsUntyped(R"(graph(%b__frozen_param0 = buffer "_frozen_param0", %x):
     %convert_element_type_no_fuse_1 = quantized_decomposed.convert_element_type.no_fuse(%b__frozen_param0, f32)
     %y = aten.linear.default(%x, %convert_element_type_no_fuse_1) return (%y))"));

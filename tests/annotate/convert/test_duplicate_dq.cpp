@@ -19,10 +19,7 @@ constexpr const char* kDequantize = "quantized_decomposed.dequantize_per_tensor.
 constexpr const char* kQuantize = "quantized_decomposed.quantize_per_tensor.default";
 
 Json rule(const std::string& target, const Json& input, const Json& output = nullptr) {
-  Json result = {
-      {"target", target        },
-      {"inputs", {{"0", input}}}
-  };
+  Json result = {{"target", target}, {"inputs", {{"0", input}}}};
   if (!output.is_null()) result["output"] = output;
   return result;
 }
@@ -88,10 +85,9 @@ TEST_CASE("duplicate dequantize: a consumer that takes the tensor twice gets one
   const Graph graph = test::quantize(
       parse_graph(R"(graph(%x: f32[2,4]):
     %a: f32[2,4] = aten.mul.Tensor(%x, %x) %b: f32[2,4] = aten.sigmoid.default(%x) return (%a, %b))"),
-      Json::array({
-          {{"target", "aten.mul.Tensor"}, {"inputs", {{"0", act_spec()}, {"1", act_spec()}}}},
-          rule("aten.sigmoid.default", act_spec())
-  }));
+      Json::array(
+          {{{"target", "aten.mul.Tensor"}, {"inputs", {{"0", act_spec()}, {"1", act_spec()}}}},
+           rule("aten.sigmoid.default", act_spec())}));
   const Node* mul = graph.find_node("a");
   CHECK(mul->find_input("self") == mul->find_input("other"));
   CHECK(mul->find_input("self") != graph.find_node("b")->find_input("self"));

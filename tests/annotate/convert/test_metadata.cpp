@@ -25,19 +25,14 @@ Graph tagged_graph() {
   Graph graph = parse_graph(kText);
   test::fill_floats(graph);
   for (Node* node : graph.nodes())
-    node->metadata = {
-        {"quantization_tag", node->name()             },
-        {"stack_trace",      "line of " + node->name()},
-        {"other",            "x"                      }
-    };
+    node->metadata = {{"quantization_tag", node->name()},
+                      {"stack_trace", "line of " + node->name()},
+                      {"other", "x"}};
   return graph;
 }
 
 Json rule(const std::string& target, const Json& input, const Json& output) {
-  Json result = {
-      {"target", target        },
-      {"inputs", {{"0", input}}}
-  };
+  Json result = {{"target", target}, {"inputs", {{"0", input}}}};
   if (!output.is_null()) result["output"] = output;
   return result;
 }
@@ -132,10 +127,7 @@ TEST_CASE("metadata: ops on a constant in front of its quantize keep their own",
     %y: f32[2,4] = aten.linear.default(%x, %u)
     return (%y))");
   test::fill_floats(graph);
-  for (Node* node : graph.nodes())
-    node->metadata = {
-        {"quantization_tag", node->name()}
-    };
+  for (Node* node : graph.nodes()) node->metadata = {{"quantization_tag", node->name()}};
   ConvertOptions options;
   options.fold_quantize = false;
   const Graph converted =

@@ -58,20 +58,18 @@ constexpr const char* kCopy = "  %c: f32[2,2] = aten.copy_.default(%s, %yd) retu
 TEST_CASE("mutable: in-place ops are quantized like the others", "[annotate][mutable]") {
   const std::string text = R"(graph(%x: f32[2,4]):
     %n: f32[2,4] = aten.neg.default(%x) %a: f32[2,4] = aten.add_.Tensor(%n, %n) %r: f32[2,4] = aten.relu_.default(%a) return (%r))";
-  const Graph graph = test::quantize(parse_graph(text), Json::array({
-                                                            {{"target", "aten.add_.Tensor"},
-                                                             {"inputs", {{"0", act_spec()}}},
-                                                             {"output", act_spec()}}
-  }));
+  const Graph graph =
+      test::quantize(parse_graph(text), Json::array({{{"target", "aten.add_.Tensor"},
+                                                      {"inputs", {{"0", act_spec()}}},
+                                                      {"output", act_spec()}}}));
   CHECK(count_of(graph, kQuantize) == 2);
   check_same_runs(parse_graph(text), graph, 0.1);
 }
 
 TEST_CASE("mutable: a buffer that the program writes to is never computed ahead",
           "[annotate][mutable]") {
-  const Json rules = Json::array({
-      {{"target", "aten.mul.Tensor"}, {"inputs", {{"0", act_spec()}}}}
-  });
+  const Json rules =
+      Json::array({{{"target", "aten.mul.Tensor"}, {"inputs", {{"0", act_spec()}}}}});
   for (const char* write : {"%w = aten.index_put_.default(%s, [%i], %x)",
                             "%v = aten.select.int(%s, 0, 0) %w = aten.copy_.default(%v, %r)"}) {
     const std::string text =
@@ -96,9 +94,8 @@ TEST_CASE(
     %w: f32[4] = aten.copy_.default(%v, %y)
     %b: f32[2,4] = aten.mul.Tensor(%n, %n)
     return (%b, %a))";
-  test::RuleQuantizer quantizer(Json::array({
-      {{"target", "aten.mul.Tensor"}, {"inputs", {{"0", act_spec()}}}}
-  }));
+  test::RuleQuantizer quantizer(
+      Json::array({{{"target", "aten.mul.Tensor"}, {"inputs", {{"0", act_spec()}}}}}));
   Report report;
   const ObservedGraph own = prepare_pt2e(parse_graph(text), quantizer, report);
   CHECK(
@@ -113,12 +110,10 @@ TEST_CASE(
 
 TEST_CASE("mutable: a buffer that the program returns as changed is never computed ahead",
           "[annotate][mutable]") {
-  const Graph graph =
-      test::quantize(parse_graph(R"(graph(%s = buffer "s": f32[2,4], %x: f32[2,4]):
+  const Graph graph = test::quantize(
+      parse_graph(R"(graph(%s = buffer "s": f32[2,4], %x: f32[2,4]):
     %y: f32[2,4] = aten.mul.Tensor(%s, %x) %n: f32[2,4] = aten.add.Tensor(%s, %x) return (%y, mutate "s" = %n))"),
-                     Json::array({
-                         {{"target", "aten.mul.Tensor"}, {"inputs", {{"0", act_spec()}}}}
-  }));
+      Json::array({{{"target", "aten.mul.Tensor"}, {"inputs", {{"0", act_spec()}}}}}));
   CHECK(count_of(graph, kQuantize) == 1);
 }
 
@@ -201,15 +196,10 @@ TEST_CASE("mutable: storing states quantized is off by default and needs folding
           "[annotate][mutable]") {
   const std::string text = R"(graph(%s = buffer "s": f32[2,2], %x: f32[2,2]):
     %y: f32[2,2] = aten.maximum.default(%s, %x) %c: f32[2,2] = aten.copy_.default(%s, %y) return (%y))";
-  const Json shared = {
-      {"kind", "shared"          },
-      {"node", {"$arg0", "$self"}}
-  };
-  const Json rules = Json::array({
-      {{"target", "aten.maximum.default"},
-       {"inputs", {{"0", act_spec()}, {"1", shared}}},
-       {"output", shared}}
-  });
+  const Json shared = {{"kind", "shared"}, {"node", {"$arg0", "$self"}}};
+  const Json rules = Json::array({{{"target", "aten.maximum.default"},
+                                   {"inputs", {{"0", act_spec()}, {"1", shared}}},
+                                   {"output", shared}}});
   CHECK(test::quantize(parse_graph(text), rules).constants.at("s").tensor.dtype() ==
         DType::kFloat32);
   ConvertOptions options;

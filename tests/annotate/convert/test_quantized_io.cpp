@@ -221,10 +221,8 @@ TEST_CASE("quantized io: the parameters stand in the archive as an extra file",
   Result result = run(relu_text(), {.inputs = {}, .outputs = {{}}});
   CHECK(stored_quantized_io(result.graph) == std::nullopt);
   result.graph.extras = std::make_shared<ArchiveExtras>();
-  result.graph.extras->records = {
-      {"data/sample_inputs/model.pt", "floats"},
-      {"extra/notes.txt",             "kept"  }
-  };
+  result.graph.extras->records = {{"data/sample_inputs/model.pt", "floats"},
+                                  {"extra/notes.txt", "kept"}};
   const std::shared_ptr<ArchiveExtras> before = result.graph.extras;
   store_quantized_io(result.graph, result.io);
   store_quantized_io(result.graph, result.io);

@@ -257,10 +257,7 @@ graph(%w = param "l.weight": f32[2,2], %i: i64[], %x: f32[1,2]):
       %m: f32[1,2] = aten.linear.default(%bx, %bw)
       return (%k, %m), [%i, %x], [%w]) as loop
   return (%y))",
-                                   {
-                                       {at::full({}, 0, at::kLong), at::full({1, 2}, 1.5)}
-  },
-                                   report);
+                                   {{at::full({}, 0, at::kLong), at::full({1, 2}, 1.5)}}, report);
   CHECK(ops(body_of(quantized, "go")) == "linear lt");
   CHECK(ops(body_of(quantized, "body")) ==
         "dequantize_per_channel quantize_per_tensor dequantize_per_tensor add linear "

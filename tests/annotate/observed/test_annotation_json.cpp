@@ -34,48 +34,29 @@ Graph linear_sigmoid() {
 }
 
 Json fixed_spec() {
-  return {
-      {"kind",       "fixed"            },
-      {"dtype",      "uint8"            },
-      {"scale",      0.00390625         },
-      {"zero_point", 0                  },
-      {"quant_min",  0                  },
-      {"quant_max",  255                },
-      {"qscheme",    "per_tensor_affine"}
-  };
+  return {{"kind", "fixed"}, {"dtype", "uint8"}, {"scale", 0.00390625},           {"zero_point", 0},
+          {"quant_min", 0},  {"quant_max", 255}, {"qscheme", "per_tensor_affine"}};
 }
 
 Json bias_spec() {
-  Json spec = {
-      {"kind",      "derived"             },
-      {"fn",        "bias_int32"          },
-      {"dtype",     "int32"               },
-      {"quant_min", -2147483648LL         },
-      {"quant_max", 2147483647LL          },
-      {"qscheme",   "per_tensor_symmetric"}
-  };
+  Json spec = {{"kind", "derived"},         {"fn", "bias_int32"},
+               {"dtype", "int32"},          {"quant_min", -2147483648LL},
+               {"quant_max", 2147483647LL}, {"qscheme", "per_tensor_symmetric"}};
   spec["from"] = Json::array({Json::array({"$arg0", "$self"}), Json::array({"$arg1", "$self"})});
   return spec;
 }
 
-Json shared_with(Json edge) {
-  return {
-      {"kind", "shared"       },
-      {"edge", std::move(edge)}
-  };
-}
+Json shared_with(Json edge) { return {{"kind", "shared"}, {"edge", std::move(edge)}}; }
 
 // All four kinds: x and w have specs, the bias follows them, y's edge is shared with the node
 // before, the output of the sigmoid is fixed.
 Json four_kinds() {
-  return Json::array({
-      {{"target", "aten.linear.default"},
-       {"inputs", {{"0", act_spec()}, {"1", weight_spec()}, {"2", bias_spec()}}},
-       {"output", act_spec(0, 127)}},
-      {{"target", "aten.sigmoid.default"},
-       {"inputs", {{"0", {{"kind", "shared"}, {"node", "$arg0"}}}}},
-       {"output", fixed_spec()}    }
-  });
+  return Json::array({{{"target", "aten.linear.default"},
+                       {"inputs", {{"0", act_spec()}, {"1", weight_spec()}, {"2", bias_spec()}}},
+                       {"output", act_spec(0, 127)}},
+                      {{"target", "aten.sigmoid.default"},
+                       {"inputs", {{"0", {{"kind", "shared"}, {"node", "$arg0"}}}}},
+                       {"output", fixed_spec()}}});
 }
 
 ObservedGraph prepare(Graph graph, const Json& rules) {
@@ -137,12 +118,7 @@ TEST_CASE("groups list the tensors that share an observer, and the spec they end
   const Json json = dump(prepare(linear_sigmoid(), four_kinds()));
   CHECK(members_of(json) ==
         std::vector<std::vector<std::string>>{
-            {"%x -> %y"},
-            {"%w -> %y"},
-            {"%b -> %y"},
-            {"%y", "%y -> %z"},
-            {"%z"}
-  });
+            {"%x -> %y"}, {"%w -> %y"}, {"%b -> %y"}, {"%y", "%y -> %z"}, {"%z"}});
   const Json& shared = json.at("groups").at(3);
   CHECK(shared.at("spec").at("kind") == "quantization");
   CHECK(shared.at("quant_min") == 0);
@@ -190,10 +166,9 @@ TEST_CASE("a scale per channel is dumped with its axis and a scale for each chan
   weight["qscheme"] = "per_channel_symmetric";
   weight["observer"] = "PerChannelMinMaxObserver";
   weight["ch_axis"] = 0;
-  ObservedGraph observed = prepare(
-      linear_sigmoid(), Json::array({
-                            {{"target", "aten.linear.default"}, {"inputs", {{"1", weight}}}}
-  }));
+  ObservedGraph observed =
+      prepare(linear_sigmoid(),
+              Json::array({{{"target", "aten.linear.default"}, {"inputs", {{"1", weight}}}}}));
   observe_constants(observed);
   const Json json = dump(observed);
   CHECK(json.at("nodes").at(0).at("inputs").at(0).at("spec").at("ch_axis") == 0);
@@ -205,15 +180,12 @@ TEST_CASE("affine observers are dumped with granularity, mapping and dtypes", "[
   Json weight = weight_spec();
   weight.erase("qscheme");
   weight["observer"] = "AffineQuantizedMinMaxObserver";
-  weight["observer_args"] = {
-      {"mapping_type",     "SYMMETRIC"                               },
-      {"granularity",      {{"kind", "per_group"}, {"group_size", 2}}},
-      {"zero_point_dtype", "int32"                                   }
-  };
-  ObservedGraph observed = prepare(
-      linear_sigmoid(), Json::array({
-                            {{"target", "aten.linear.default"}, {"inputs", {{"1", weight}}}}
-  }));
+  weight["observer_args"] = {{"mapping_type", "SYMMETRIC"},
+                             {"granularity", {{"kind", "per_group"}, {"group_size", 2}}},
+                             {"zero_point_dtype", "int32"}};
+  ObservedGraph observed =
+      prepare(linear_sigmoid(),
+              Json::array({{{"target", "aten.linear.default"}, {"inputs", {{"1", weight}}}}}));
   observe_constants(observed);
   const Json json = dump(observed);
   CHECK(
@@ -225,11 +197,9 @@ TEST_CASE("affine observers are dumped with granularity, mapping and dtypes", "[
 }
 
 TEST_CASE("a dynamic spec has data from the start and never a scale", "[annotate][json]") {
-  const ObservedGraph observed =
-      prepare(linear_sigmoid(),
-              Json::array({
-                  {{"target", "aten.linear.default"}, {"inputs", {{"0", dynamic_spec()}}}}
-  }));
+  const ObservedGraph observed = prepare(
+      linear_sigmoid(),
+      Json::array({{{"target", "aten.linear.default"}, {"inputs", {{"0", dynamic_spec()}}}}}));
   const Json json = dump(observed);
   CHECK(json.at("nodes").at(0).at("inputs").at(0).at("spec").at("is_dynamic") == true);
   CHECK(json.at("groups").at(0).at("has_data") == true);
@@ -242,9 +212,8 @@ TEST_CASE("a tensor that cannot be observed has a spec and no group", "[annotate
     graph(%i: i64[2], %x: f32[2]):
       %y: f32[2] = aten.add.Tensor(%x, %i)
       return (%y))"),
-      Json::array({
-          {{"target", "aten.add.Tensor"}, {"inputs", {{"0", act_spec()}, {"1", act_spec()}}}}
-  }));
+      Json::array(
+          {{{"target", "aten.add.Tensor"}, {"inputs", {{"0", act_spec()}, {"1", act_spec()}}}}}));
   const Json json = dump(observed);
   CHECK(json.at("nodes").at(0).at("inputs").at(1).at("tensor") == "%i -> %y");
   CHECK(json.at("nodes").at(0).at("inputs").at(1).at("group").is_null());
@@ -253,19 +222,16 @@ TEST_CASE("a tensor that cannot be observed has a spec and no group", "[annotate
 
 TEST_CASE("edges that share with one another end at the spec of the one that has its own",
           "[annotate][json]") {
-  const Json rules = Json::array({
-      {{"target", "aten.cat.default"},
-       {"inputs", {{"0.0", act_spec()}, {"0.1", shared_with(Json::array({"%x", "$self"}))}}},
-       {"output", shared_with(Json::array({"%x", "$self"}))}}
-  });
+  const Json rules = Json::array(
+      {{{"target", "aten.cat.default"},
+        {"inputs", {{"0.0", act_spec()}, {"0.1", shared_with(Json::array({"%x", "$self"}))}}},
+        {"output", shared_with(Json::array({"%x", "$self"}))}}});
   const Json json = dump(prepare(parse_graph(R"(
     graph(%x: f32[2], %y: f32[2]):
       %z: f32[4] = aten.cat.default([%x, %y])
       return (%z))"),
                                  rules));
-  CHECK(members_of(json) == std::vector<std::vector<std::string>>{
-                                {"%x -> %z", "%y -> %z", "%z"}
-  });
+  CHECK(members_of(json) == std::vector<std::vector<std::string>>{{"%x -> %z", "%y -> %z", "%z"}});
   CHECK(json.at("nodes").at(0).at("output").at("spec").at("same_as").dump() ==
         R"({"edge":"%x -> %z"})");
   CHECK(json.at("groups").at(0).at("spec").at("dtype") == "int8");
@@ -282,19 +248,16 @@ TEST_CASE("nodes within bodies of control flow stand behind the body's path", "[
           %b: f32[1,2] = aten.relu.default(%bx)
           return (%b), [%x, %w]) as cond
       return (%y))");
-  const Json rules = Json::array({
-      {{"target", "aten.linear.default"},
-       {"inputs", {{"0", act_spec()}, {"1", weight_spec()}}},
-       {"output", {{"kind", "shared"}, {"edge", {"$arg0", "$self"}}}}}
-  });
+  const Json rules =
+      Json::array({{{"target", "aten.linear.default"},
+                    {"inputs", {{"0", act_spec()}, {"1", weight_spec()}}},
+                    {"output", {{"kind", "shared"}, {"edge", {"$arg0", "$self"}}}}}});
   const Json json = dump(prepare(std::move(graph), rules));
   REQUIRE(json.at("nodes").size() == 1);
   CHECK(json.at("nodes").at(0).at("name") == "yes.a");
   CHECK(json.at("nodes").at(0).at("output").at("spec").at("text") == "same as %yes.ax -> %yes.a");
-  CHECK(members_of(json) == std::vector<std::vector<std::string>>{
-                                {"%yes.ax -> %yes.a", "%yes.a"},
-                                {"%yes.aw -> %yes.a"}
-  });
+  CHECK(members_of(json) == std::vector<std::vector<std::string>>{{"%yes.ax -> %yes.a", "%yes.a"},
+                                                                  {"%yes.aw -> %yes.a"}});
 }
 
 }  // namespace

@@ -77,10 +77,7 @@ class LinearQuantizer : public Quantizer {
       annotations[node].set_input(w, weight);
       if (!bias) continue;
       if (DerivedQuantizationSpec* derived = std::get_if<DerivedQuantizationSpec>(&*bias))
-        derived->derived_from = {
-            Edge{x, node},
-            Edge{w, node}
-        };
+        derived->derived_from = {Edge{x, node}, Edge{w, node}};
       annotations[node].set_input(b, *bias);
     }
   }

@@ -36,16 +36,14 @@ class Floored : public Quantizer {
         .quant_min = -128,
         .quant_max = 127,
         .qscheme = QScheme::kPerTensorAffine,
-        .ch_axis = {}
-    };
+        .ch_axis = {}};
     QuantizationSpec weight{
         .dtype = DType::kInt8,
         .observer_or_fake_quant_ctr = {.name = "per_channel_min_max", .eps = kEps, .affine = {}},
         .quant_min = -127,
         .quant_max = 127,
         .qscheme = QScheme::kPerChannelSymmetric,
-        .ch_axis = 0
-    };
+        .ch_axis = 0};
     for (Node* node : graph.nodes()) {
       const bool is_linear = node->is("aten.linear");
       if (!is_linear && !node->is("aten.mul")) continue;
@@ -231,11 +229,8 @@ class Summed : public Floored {
           .quant_min = -128,
           .quant_max = 127,
           .qscheme = QScheme::kPerTensorAffine,
-          .ch_axis = {}
-      };
-      const SpecVariant shared = SharedQuantizationSpec{
-          Edge{inputs[0], node}
-      };
+          .ch_axis = {}};
+      const SpecVariant shared = SharedQuantizationSpec{Edge{inputs[0], node}};
       annotation.set_input(inputs[0], act);
       annotation.set_input(inputs[1], node->is("aten.cat") ? shared : SpecVariant(act));
       annotation.output_qspec = node->is("aten.cat") ? shared : SpecVariant(act);

@@ -193,12 +193,8 @@ TEST_CASE("mse: the error of a histogram is that of its values when they fill th
                        0.125f * (static_cast<float>(bin) + (static_cast<float>(i) + 0.5f) /
                                                                static_cast<float>(1000 * count)));
   }
-  for (const Lattice& lattice : {
-           Lattice{0.5,  -8,   7  },
-           Lattice{0.03, -128, 127},
-           Lattice{0.01, -128, 127},
-           Lattice{0.7,  0,    3  }
-  }) {
+  for (const Lattice& lattice : {Lattice{0.5, -8, 7}, Lattice{0.03, -128, 127},
+                                 Lattice{0.01, -128, 127}, Lattice{0.7, 0, 3}}) {
     INFO(lattice.scale);
     CHECK(squared_error(counts, -3.0, 0.125, lattice) ==
           Approx(squared_error(values, lattice)).epsilon(1e-3));

@@ -71,13 +71,9 @@ TEST_CASE(
                [](const at::Tensor& t) { return t; });
   check_blocks({.kind = Kind::kPerAxis, .axis = 1, .block_size = {}}, x,
                [](const at::Tensor& t) { return t.t().contiguous(); });
-  check_blocks(
-      {
-          .kind = Kind::kPerBlock, .block_size = {3, 2}
-  },
-      x, [](const at::Tensor& t) {
-        return t.reshape({2, 3, 4, 2}).permute({0, 2, 1, 3}).reshape({8, 6}).contiguous();
-      });
+  check_blocks({.kind = Kind::kPerBlock, .block_size = {3, 2}}, x, [](const at::Tensor& t) {
+    return t.reshape({2, 3, 4, 2}).permute({0, 2, 1, 3}).reshape({8, 6}).contiguous();
+  });
 }
 
 TEST_CASE(

@@ -197,9 +197,8 @@ TEST_CASE(
   weight["observer"] = "lsq_fake_quantize(min_max)";
   weight["quant_min"] = -2;
   weight["quant_max"] = 1;
-  test::RuleQuantizer quantizer(nlohmann::ordered_json::array({
-      {{"target", "aten.linear.default"}, {"inputs", {{"1", weight}}}, {"output", nullptr}}
-  }));
+  test::RuleQuantizer quantizer(nlohmann::ordered_json::array(
+      {{{"target", "aten.linear.default"}, {"inputs", {{"1", weight}}}, {"output", nullptr}}}));
   Graph graph = parse_graph(
       "graph(%x: f32[8,8], %w = param \"w\": f32[16,8]): %y: f32[8,16] = aten.linear.default(%x, "
       "%w) return (%y)");

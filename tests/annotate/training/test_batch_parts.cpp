@@ -72,9 +72,7 @@ class Part : public BatchParts {
 Json spec_of(const std::string& fake_quant, const std::string& observer) {
   Json spec = test::act_spec();
   spec["observer"] = fake_quant;
-  spec["observer_args"] = {
-      {"observer", observer}
-  };
+  spec["observer_args"] = {{"observer", observer}};
   return spec;
 }
 
@@ -103,12 +101,11 @@ Graph filled(int64_t rows) {
 }
 
 ObservedGraph prepared(int64_t rows, const Json& spec) {
-  const Json rules = Json::array({
-      {{"target", "aten.conv2d.default"},
-       {"inputs", {{"0", spec}, {"1", spec}}},
-       {"output", nullptr}                                                               },
-      {{"target", "aten.sigmoid.default"}, {"inputs", {{"0", spec}}}, {"output", nullptr}}
-  });
+  const Json rules = Json::array(
+      {{{"target", "aten.conv2d.default"},
+        {"inputs", {{"0", spec}, {"1", spec}}},
+        {"output", nullptr}},
+       {{"target", "aten.sigmoid.default"}, {"inputs", {{"0", spec}}}, {"output", nullptr}}});
   test::RuleQuantizer quantizer(rules);
   Report report;
   return prepare_qat_pt2e(filled(rows), quantizer, report, {});
@@ -203,11 +200,8 @@ TEST_CASE("batch parts: gradients, statistics and ranges are those of the whole 
           "[annotate][qat]") {
   for (const char* fake_quant :
        {"FakeQuantize", "FusedMovingAvgObsFakeQuantize", "lsq_fake_quantize"})
-    for (const std::vector<int64_t>& sizes : std::vector<std::vector<int64_t>>{
-             {2, 2},
-             {3, 1},
-             {2, 1, 1, 0}
-    })
+    for (const std::vector<int64_t>& sizes :
+         std::vector<std::vector<int64_t>>{{2, 2}, {3, 1}, {2, 1, 1, 0}})
       check_parts_of(sizes, spec_of(fake_quant, "MovingAverageMinMaxObserver"));
 }
 

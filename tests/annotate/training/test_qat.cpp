@@ -29,17 +29,15 @@ using test::count_of;
 Json fake_spec(const char* inner = "MovingAverageMinMaxObserver") {
   Json spec = test::act_spec();
   spec["observer"] = "FakeQuantize";
-  spec["observer_args"] = {
-      {"observer", inner}
-  };
+  spec["observer_args"] = {{"observer", inner}};
   return spec;
 }
 
 // `op` has fake-quants on its input and weight.
 Json rules_for(const std::string& op) {
-  return Json::array({
-      {{"target", op}, {"inputs", {{"0", fake_spec()}, {"1", fake_spec()}}}, {"output", nullptr}}
-  });
+  return Json::array({{{"target", op},
+                       {"inputs", {{"0", fake_spec()}, {"1", fake_spec()}}},
+                       {"output", nullptr}}});
 }
 
 const char* const kConvBn =
@@ -311,9 +309,8 @@ TEST_CASE("qat: the converted program rounds with the scales of training; torcha
     weight["qscheme"] = "per_tensor_symmetric";
     weight["quant_min"] = -8;
     weight["quant_max"] = 7;
-    test::RuleQuantizer quantizer(Json::array({
-        {{"target", "aten.linear.default"}, {"inputs", {{"1", weight}}}, {"output", nullptr}}
-    }));
+    test::RuleQuantizer quantizer(Json::array(
+        {{{"target", "aten.linear.default"}, {"inputs", {{"1", weight}}}, {"output", nullptr}}}));
     Report report;
     QatModel model(prepare_qat_pt2e(filled("graph(%x: f32[4,8], %w = param \"w\": f32[6,8]): %y: "
                                            "f32[4,6] = aten.linear.default(%x, %w) return (%y)"),
@@ -337,9 +334,8 @@ TEST_CASE("qat: fake-quants have the axis of their spec; torchao's have axis 0",
     weight["qscheme"] = "per_channel_symmetric";
     weight["ch_axis"] = 1;
     for (const Compat compat : {Compat::kNone, Compat::kTorchao}) {
-      test::RuleQuantizer quantizer(Json::array({
-          {{"target", "aten.linear.default"}, {"inputs", {{"1", weight}}}, {"output", nullptr}}
-      }));
+      test::RuleQuantizer quantizer(Json::array(
+          {{{"target", "aten.linear.default"}, {"inputs", {{"1", weight}}}, {"output", nullptr}}}));
       Report report;
       QatModel model(prepare_qat_pt2e(filled("graph(%x: f32[4,8], %w = param \"w\": f32[6,8]): %y: "
                                              "f32[4,6] = aten.linear.default(%x, %w) return (%y)"),

@@ -73,12 +73,10 @@ Program convolution(const ConvCase& c, Result result, bool is_transposed,
       b.constant("w", random_integers(DType::kInt8, w_shape, 5),
                  per_channel(random_scales(static_cast<size_t>(w_scales)), is_transposed ? 1 : 0));
   const int bias = b.constant("b", random_floats({c.outputs}));
-  Attributes attributes = {
-      {"stride",   ints({c.stride, c.stride})    },
-      {"padding",  ints({c.padding, c.padding})  },
-      {"dilation", ints({c.dilation, c.dilation})},
-      {"groups",   c.groups                      }
-  };
+  Attributes attributes = {{"stride", ints({c.stride, c.stride})},
+                           {"padding", ints({c.padding, c.padding})},
+                           {"dilation", ints({c.dilation, c.dilation})},
+                           {"groups", c.groups}};
   const std::string kind = is_transposed ? "conv_transpose" : "conv";
   if (result == Result::kReal || result == Result::kResidual) {
     const int y = b.op(kind, {x, w, bias}, "y", DType::kFloat32, y_shape, {}, attributes);
@@ -89,11 +87,8 @@ Program convolution(const ConvCase& c, Result result, bool is_transposed,
     const int residual =
         b.op("dequantize", {b.input("r", DType::kUInt8, y_shape, quantized(scale * 0.9f, 121))},
              "real", DType::kFloat32, y_shape);
-    const int sum = b.op("add",
-                         {
-                             y, residual
-    },
-                         "sum", DType::kFloat32, y_shape, {}, {{"post_min", 0.0}});
+    const int sum =
+        b.op("add", {y, residual}, "sum", DType::kFloat32, y_shape, {}, {{"post_min", 0.0}});
     b.output(b.op("quantize", {sum}, "q", DType::kUInt8, y_shape, quantized(scale * 1.1f, 0)));
     return b.finish();
   }
@@ -148,20 +143,11 @@ TEST_CASE("oneDNN: writes the bits of products of integers", "[.][bits]") {
   REQUIRE(path != nullptr);
   std::ofstream file(path, std::ios::binary);
   const ConvCase convolutions[] = {
-      {64,  64,  14, 3, 1, 1, 1 },
-      {64,  64,  14, 3, 2, 1, 1 },
-      {64,  128, 14, 1, 1, 0, 1 },
-      {64,  128, 14, 1, 2, 0, 1 },
-      {700, 70,  7,  1, 1, 0, 1 },
-      {32,  32,  14, 3, 1, 1, 32},
-      {40,  40,  30, 3, 2, 1, 40},
-      {20,  20,  11, 5, 1, 2, 20},
-      {48,  48,  19, 5, 2, 2, 48},
-      {24,  24,  17, 4, 3, 1, 24},
-      {24,  24,  17, 3, 4, 1, 24},
-      {3,   32,  28, 3, 2, 1, 1 },
-      {48,  96,  9,  3, 2, 1, 2 },
-      {13,  21,  6,  5, 1, 2, 1 },
+      {64, 64, 14, 3, 1, 1, 1},  {64, 64, 14, 3, 2, 1, 1},  {64, 128, 14, 1, 1, 0, 1},
+      {64, 128, 14, 1, 2, 0, 1}, {700, 70, 7, 1, 1, 0, 1},  {32, 32, 14, 3, 1, 1, 32},
+      {40, 40, 30, 3, 2, 1, 40}, {20, 20, 11, 5, 1, 2, 20}, {48, 48, 19, 5, 2, 2, 48},
+      {24, 24, 17, 4, 3, 1, 24}, {24, 24, 17, 3, 4, 1, 24}, {3, 32, 28, 3, 2, 1, 1},
+      {48, 96, 9, 3, 2, 1, 2},   {13, 21, 6, 5, 1, 2, 1},
   };
   for (int result = 0; result < 5; ++result)
     for (const ConvCase& c : convolutions)
@@ -174,24 +160,17 @@ TEST_CASE("oneDNN: writes the bits of products of integers", "[.][bits]") {
     for (int large : {1000, 40, 3}) {
       const std::string name =
           std::string(kResultNames[static_cast<int>(result)]) + "/" + std::to_string(large);
-      for (const ConvCase& c : {
-               ConvCase{64, 64, 14, 3, 1, 1, 1, 1},
-               ConvCase{64, 72, 15, 3, 2, 1, 1, 1},
-               ConvCase{64, 128, 14, 1, 1, 0, 1, 1},
-               ConvCase{64, 128, 14, 1, 2, 0, 1, 1},
-               ConvCase{48, 96, 9, 3, 2, 1, 2},
-               ConvCase{20, 40, 13, 3, 1, 2, 1, 2}
-      })
+      for (const ConvCase& c :
+           {ConvCase{64, 64, 14, 3, 1, 1, 1, 1}, ConvCase{64, 72, 15, 3, 2, 1, 1, 1},
+            ConvCase{64, 128, 14, 1, 1, 0, 1, 1}, ConvCase{64, 128, 14, 1, 2, 0, 1, 1},
+            ConvCase{48, 96, 9, 3, 2, 1, 2}, ConvCase{20, 40, 13, 3, 1, 2, 1, 2}})
         write_outputs(file, "conv/crowded/" + name, convolution(c, result, false, 20), large);
       if (result != Result::kResidual)
         write_outputs(file, "conv_transpose/crowded/" + name,
                       convolution({64, 32, 7, 3, 2, 1, 1}, result, true, 20), large);
     }
   for (Result result : {Result::kUnsigned, Result::kReal})
-    for (const ConvCase& c : {
-             ConvCase{16, 24, 7, 3, 2, 1, 1},
-             ConvCase{16, 8,  6, 4, 3, 0, 2}
-    })
+    for (const ConvCase& c : {ConvCase{16, 24, 7, 3, 2, 1, 1}, ConvCase{16, 8, 6, 4, 3, 0, 2}})
       write_outputs(file, std::string("conv_transpose/") + kResultNames[static_cast<int>(result)],
                     convolution(c, result, true));
   for (bool is_real : {false, true})

@@ -55,11 +55,9 @@ struct Numbers {
 };
 
 const Numbers kNumbers[] = {
-    {DType::kUInt8, DType::kUInt8,   true,  false},
-    {DType::kInt8,  DType::kInt8,    true,  true },
-    {DType::kInt8,  DType::kUInt8,   false, true },
-    {DType::kUInt8, DType::kFloat32, true,  false},
-    {DType::kInt8,  DType::kFloat32, false, false},
+    {DType::kUInt8, DType::kUInt8, true, false},   {DType::kInt8, DType::kInt8, true, true},
+    {DType::kInt8, DType::kUInt8, false, true},    {DType::kUInt8, DType::kFloat32, true, false},
+    {DType::kInt8, DType::kFloat32, false, false},
 };
 
 // spatial: 1, 2 or 3 dimensions; the third is as long as the second.
@@ -155,28 +153,12 @@ TEST_CASE("oneDNN: integer convolutions stay within a step of the reference",
 TEST_CASE("oneDNN: the clamp of a convolution lies before its quantization", "[backends][onednn]") {
   for (const Numbers& numbers : kNumbers) {
     CAPTURE(name_of(numbers.in), name_of(numbers.out));
-    CHECK(run_conv(kConvCases[0], numbers, 2, false,
-                   {
-                       {"post_min", 0.0}
-    },
-                   3) <= limit_of(numbers));
-    CHECK(run_conv(kConvCases[10], numbers, 2, false,
-                   {
-                       {"post_min", 0.0},
-                       {"post_max", 6.0}
-    },
-                   4) <= limit_of(numbers));
-    CHECK(run_conv(kConvCases[6], numbers, 2, false,
-                   {
-                       {"post_min", -1.5},
-                       {"post_max", 0.75}
-    },
-                   5) <= limit_of(numbers));
-    CHECK(run_conv(kConvCases[2], numbers, 2, false,
-                   {
-                       {"post_max", 0.3}
-    },
-                   6) <= limit_of(numbers));
+    CHECK(run_conv(kConvCases[0], numbers, 2, false, {{"post_min", 0.0}}, 3) <= limit_of(numbers));
+    CHECK(run_conv(kConvCases[10], numbers, 2, false, {{"post_min", 0.0}, {"post_max", 6.0}}, 4) <=
+          limit_of(numbers));
+    CHECK(run_conv(kConvCases[6], numbers, 2, false, {{"post_min", -1.5}, {"post_max", 0.75}}, 5) <=
+          limit_of(numbers));
+    CHECK(run_conv(kConvCases[2], numbers, 2, false, {{"post_max", 0.3}}, 6) <= limit_of(numbers));
   }
 }
 
@@ -184,10 +166,10 @@ TEST_CASE("oneDNN: integer transposed convolutions stay within a step of the ref
           "[backends][onednn]") {
   uint32_t seed = 900;
   const ConvCase cases[] = {
-      {1, 8,  6,  5, 7, 3, 2, 1, 1, 1},
+      {1, 8, 6, 5, 7, 3, 2, 1, 1, 1},
       {2, 16, 16, 4, 4, 2, 2, 0, 1, 1},
-      {1, 8,  12, 5, 5, 3, 1, 1, 1, 4},
-      {1, 5,  3,  6, 6, 4, 2, 1, 1, 1},
+      {1, 8, 12, 5, 5, 3, 1, 1, 1, 4},
+      {1, 5, 3, 6, 6, 4, 2, 1, 1, 1},
   };
   for (const ConvCase& k : cases) {
     for (const Numbers& numbers : kNumbers) {
@@ -204,21 +186,12 @@ TEST_CASE("oneDNN: integer transposed convolutions stay within a step of the ref
 TEST_CASE("oneDNN: integer linear layers stay within a step of the reference",
           "[backends][onednn]") {
   uint32_t seed = 50;
-  for (const Shape& rows : {
-           Shape{1},
-           Shape{},
-           Shape{5},
-           Shape{2, 3},
-           Shape{2, 3, 4}
-  }) {
+  for (const Shape& rows : {Shape{1}, Shape{}, Shape{5}, Shape{2, 3}, Shape{2, 3, 4}}) {
     for (const Numbers& numbers : kNumbers) {
       CAPTURE(rows, name_of(numbers.in), name_of(numbers.out));
       CHECK(run_linear(rows, 32, 10, numbers, true, {}, seed) <= limit_of(numbers));
-      CHECK(run_linear(rows, 17, 33, numbers, false,
-                       {
-                           {"post_min", 0.0}
-      },
-                       seed + 1) <= limit_of(numbers));
+      CHECK(run_linear(rows, 17, 33, numbers, false, {{"post_min", 0.0}}, seed + 1) <=
+            limit_of(numbers));
       seed += 5;
     }
   }
@@ -239,12 +212,10 @@ TEST_CASE("oneDNN: zeros times integers are exact zeros", "[backends][onednn]") 
     const Tensor y = session.run({zeros}).front();
     for (int64_t i = 0; i < y.numel(); ++i) REQUIRE(y.data<float>()[i] == 0);
   };
-  const Attributes conv = {
-      {"stride",   ints({1, 1})},
-      {"padding",  ints({1, 1})},
-      {"dilation", ints({1, 1})},
-      {"groups",   int64_t{1}  }
-  };
+  const Attributes conv = {{"stride", ints({1, 1})},
+                           {"padding", ints({1, 1})},
+                           {"dilation", ints({1, 1})},
+                           {"groups", int64_t{1}}};
   for (DType dtype : {DType::kUInt8, DType::kInt8}) {
     check("linear", dtype, {5, 64}, {48, 64}, {5, 48}, {});
     check("conv", dtype, {1, 16, 7, 7}, {32, 16, 3, 3}, {1, 32, 7, 7}, conv);
@@ -264,11 +235,7 @@ TEST_CASE("oneDNN: products of two integer activations stay within a step of the
           "[backends][onednn]") {
   for (DType dtype : {DType::kUInt8, DType::kInt8}) {
     const int zero_point = dtype == DType::kUInt8 ? 120 : -3;
-    for (const Shape& batch : {
-             Shape{},
-             Shape{3},
-             Shape{2, 2}
-    }) {
+    for (const Shape& batch : {Shape{}, Shape{3}, Shape{2, 2}}) {
       ProgramBuilder b;
       Shape a_shape = batch, b_shape = batch, y_shape = batch;
       a_shape.insert(a_shape.end(), {7, 16});
@@ -290,11 +257,7 @@ TEST_CASE("oneDNN: float convolutions and products equal the reference", "[backe
   const int x = b.input("x", DType::kFloat32, {2, 6, 9, 9});
   const int w = b.constant("w", random_floats({8, 3, 3, 3}, -1, 1, 7));
   const int bias = b.constant("b", random_floats({8}, -1, 1, 8));
-  const int y = b.op("conv",
-                     {
-                         x, w, bias
-  },
-                     "y", DType::kFloat32, {2, 8, 5, 5}, {},
+  const int y = b.op("conv", {x, w, bias}, "y", DType::kFloat32, {2, 8, 5, 5}, {},
                      {{"stride", ints({2, 2})},
                       {"padding", ints({1, 1})},
                       {"dilation", ints({1, 1})},

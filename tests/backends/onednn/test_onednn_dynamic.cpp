@@ -54,17 +54,10 @@ TEST_CASE("oneDNN: linear on activations quantized per token or per tensor equal
 
 TEST_CASE("oneDNN: a clamp behind a linear with scales at run time is applied to the reals",
           "[backends][onednn][dynamic]") {
-  CHECK(run_linear(
-            {
-                4, 40
-  },
-            24, mapping("asymmetric", -128, 127, {4, 1}), true, {{"post_min", 0.0}}) <= kRounding);
-  CHECK(run_linear(
-            {
-                4, 40
-  },
-            24, mapping("asymmetric", -128, 127, {4, 1}), true,
-            {{"post_min", -1.0}, {"post_max", 2.5}}) <= kRounding);
+  CHECK(run_linear({4, 40}, 24, mapping("asymmetric", -128, 127, {4, 1}), true,
+                   {{"post_min", 0.0}}) <= kRounding);
+  CHECK(run_linear({4, 40}, 24, mapping("asymmetric", -128, 127, {4, 1}), true,
+                   {{"post_min", -1.0}, {"post_max", 2.5}}) <= kRounding);
 }
 
 TEST_CASE("oneDNN: rows of zeros and of one sign keep their values",

@@ -9,11 +9,7 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
-Attributes function(const std::string& fn) {
-  return {
-      {"fn", fn}
-  };
-}
+Attributes function(const std::string& fn) { return {{"fn", fn}}; }
 
 // x [2, 6, 32] -> linear [2, 6, 24], integer or float.
 int add_linear(ProgramBuilder& b, bool is_integer) {
@@ -58,24 +54,14 @@ TEST_CASE("oneDNN: a function and a quantization behind linear join it",
 TEST_CASE("oneDNN: residuals and masks of every broadcast join a product",
           "[backends][onednn][followers]") {
   for (bool is_integer : {false, true}) {
-    for (const Shape& shape : {
-             Shape{2, 6, 24},
-             Shape{24},
-             Shape{},
-             Shape{1, 1, 24},
-             Shape{2, 1, 24},
-             Shape{6, 1}
-    }) {
+    for (const Shape& shape :
+         {Shape{2, 6, 24}, Shape{24}, Shape{}, Shape{1, 1, 24}, Shape{2, 1, 24}, Shape{6, 1}}) {
       for (const char* kind : {"add", "mul"}) {
         CAPTURE(is_integer, shape, kind);
         ProgramBuilder b;
         const int y = add_linear(b, is_integer);
         const int r = b.input("r", DType::kFloat32, shape);
-        b.output(b.op(kind,
-                      {
-                          r, y
-        },
-                      "y", DType::kFloat32, {2, 6, 24}, {}, {{"post_min", -0.5}}));
+        b.output(b.op(kind, {r, y}, "y", DType::kFloat32, {2, 6, 24}, {}, {{"post_min", -0.5}}));
         CHECK(check_against_reference(b.finish(), "onednn",
                                       {first_input(is_integer), random_floats(shape, -1, 1, 9)}) <=
               1e-4);
@@ -102,22 +88,14 @@ TEST_CASE(
         const int real = b.op("dequantize", {r}, "real", DType::kFloat32, shape);
         const int w = b.constant("w", random_integers(DType::kInt8, {16, 16 / groups, 3, 3}),
                                  per_channel(random_scales(16), 0));
-        const int conv = b.op("conv",
-                              {
-                                  x, w, b.constant("bias", random_floats({16},
-                                     -1, 1, 5))
-        },
+        const int conv = b.op("conv", {x, w, b.constant("bias", random_floats({16}, -1, 1, 5))},
                               "conv", DType::kFloat32, shape, {},
                               {{"stride", ints({1, 1})},
                                {"padding", ints({1, 1})},
                                {"dilation", ints({1, 1})},
                                {"groups", groups}});
         const int sum =
-            b.op("add",
-                 {
-                     conv, real
-        },
-                 "sum", DType::kFloat32, shape, {},
+            b.op("add", {conv, real}, "sum", DType::kFloat32, shape, {},
                  relu ? Attributes{{"post_min", 0.0}, {"post_max", 6.0}} : Attributes{});
         b.output(
             b.op("quantize", {sum}, "y", dtype, shape, quantized(0.04f, relu ? low : low + 130)));
@@ -137,11 +115,7 @@ TEST_CASE("oneDNN: a dequantized tensor that several ops read is there for each 
   const int real = b.op("dequantize", {x}, "real", DType::kFloat32, shape);
   const int w = b.constant("w", random_integers(DType::kInt8, {8, 8, 1, 1}),
                            per_channel(random_scales(8), 0));
-  const int conv = b.op("conv",
-                        {
-                            x, w, -1
-  },
-                        "conv", DType::kFloat32, shape, {},
+  const int conv = b.op("conv", {x, w, -1}, "conv", DType::kFloat32, shape, {},
                         {{"stride", ints({1, 1})},
                          {"padding", ints({0, 0})},
                          {"dilation", ints({1, 1})},
@@ -156,12 +130,8 @@ TEST_CASE("oneDNN: a dequantized tensor that several ops read is there for each 
 
 TEST_CASE("oneDNN: attention scores are scaled and masked in the product",
           "[backends][onednn][followers]") {
-  for (const Shape& mask : {
-           Shape{1, 1, 1,  20},
-           Shape{1, 1, 12, 20},
-           Shape{2, 1, 1,  20},
-           Shape{2, 3, 12, 20}
-  }) {
+  for (const Shape& mask :
+       {Shape{1, 1, 1, 20}, Shape{1, 1, 12, 20}, Shape{2, 1, 1, 20}, Shape{2, 3, 12, 20}}) {
     CAPTURE(mask);
     ProgramBuilder b;
     const int q = b.input("q", DType::kFloat32, {2, 3, 12, 16});
@@ -173,12 +143,8 @@ TEST_CASE("oneDNN: attention scores are scaled and masked in the product",
     const int scores = b.op("matmul", {q, k}, "scores", DType::kFloat32, shape);
     const int scaled =
         b.op("mul", {scores, b.constant("scale", scale)}, "scaled", DType::kFloat32, shape);
-    b.output(b.op("softmax",
-                  {
-                      b.op("add", {scaled, m},
-                       "masked", DType::kFloat32, shape)
-    },
-                  "y", DType::kFloat32, shape, {}, {{"dim", int64_t{-1}}}));
+    b.output(b.op("softmax", {b.op("add", {scaled, m}, "masked", DType::kFloat32, shape)}, "y",
+                  DType::kFloat32, shape, {}, {{"dim", int64_t{-1}}}));
     CHECK(check_against_reference(b.finish(), "onednn",
                                   {random_floats({2, 3, 12, 16}), random_floats({2, 3, 16, 20}),
                                    random_floats(mask)}) <= 1e-5);
@@ -195,18 +161,10 @@ TEST_CASE("oneDNN: a product reads heads where they lie", "[backends][onednn][fo
     ProgramBuilder b;
     const int q = b.input("q", dtype, {2, 12, 3, 16}, quant_params(120));
     const int k = b.input("k", dtype, {2, 20, 3, 16}, quant_params(131));
-    const int rows =
-        b.op("permute",
-             {
-                 q
-    },
-             "rows", dtype, {2, 3, 12, 16}, quant_params(120), {{"dims", ints({0, 2, 1, 3})}});
-    const int columns =
-        b.op("permute",
-             {
-                 k
-    },
-             "columns", dtype, {2, 3, 16, 20}, quant_params(131), {{"dims", ints({0, 2, 3, 1})}});
+    const int rows = b.op("permute", {q}, "rows", dtype, {2, 3, 12, 16}, quant_params(120),
+                          {{"dims", ints({0, 2, 1, 3})}});
+    const int columns = b.op("permute", {k}, "columns", dtype, {2, 3, 16, 20}, quant_params(131),
+                             {{"dims", ints({0, 2, 3, 1})}});
     b.output(b.op("matmul", {rows, columns}, "y", DType::kFloat32, {2, 3, 12, 20}));
     const auto fill = [&](const Shape& shape, uint32_t seed) {
       return dtype == DType::kFloat32 ? random_floats(shape, -1, 1, seed)
@@ -259,12 +217,10 @@ TEST_CASE("oneDNN: two convolutions of one sum, whichever comes first",
         const int w = is_integer ? b.constant(name + "_w", random_integers(DType::kInt8, kernels),
                                               per_channel(random_scales(16), 0))
                                  : b.constant(name + "_w", random_floats(kernels, -0.1f, 0.1f));
-        const Attributes geometry = {
-            {"stride",   ints({1, 1})                  },
-            {"padding",  ints({kernel / 2, kernel / 2})},
-            {"dilation", ints({1, 1})                  },
-            {"groups",   int64_t{1}                    }
-        };
+        const Attributes geometry = {{"stride", ints({1, 1})},
+                                     {"padding", ints({kernel / 2, kernel / 2})},
+                                     {"dilation", ints({1, 1})},
+                                     {"groups", int64_t{1}}};
         if (!quantizes) return b.op("conv", {x, w, -1}, name, DType::kFloat32, shape, {}, geometry);
         const int y =
             b.op("conv", {x, w, -1}, name, DType::kUInt8, shape, quantized(0.03f, 120), geometry);
@@ -274,11 +230,8 @@ TEST_CASE("oneDNN: two convolutions of one sum, whichever comes first",
           main_first ? add_conv("main", 3, false) : add_conv("projection", 1, quantizes_one);
       const int second =
           main_first ? add_conv("projection", 1, quantizes_one) : add_conv("main", 3, false);
-      const int sum = b.op("add",
-                           {
-                               first, second
-      },
-                           "sum", DType::kFloat32, shape, {}, {{"post_min", 0.0}});
+      const int sum =
+          b.op("add", {first, second}, "sum", DType::kFloat32, shape, {}, {{"post_min", 0.0}});
       b.output(is_integer ? b.op("quantize", {sum}, "y", DType::kUInt8, shape, quantized(0.05f, 0))
                           : sum);
       const Tensor input =
@@ -301,11 +254,7 @@ TEST_CASE("oneDNN: functions behind a convolution join it", "[backends][onednn][
         const int w = is_integer ? b.constant("w", random_integers(DType::kInt8, kernels),
                                               per_channel(random_scales(16), 0))
                                  : b.constant("w", random_floats(kernels, -0.1f, 0.1f));
-        const int conv = b.op("conv",
-                              {
-                                  x, w, -1
-        },
-                              "conv", DType::kFloat32, shape, {},
+        const int conv = b.op("conv", {x, w, -1}, "conv", DType::kFloat32, shape, {},
                               {{"stride", ints({1, 1})},
                                {"padding", ints({1, 1})},
                                {"dilation", ints({1, 1})},

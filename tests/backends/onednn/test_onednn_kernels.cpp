@@ -23,10 +23,7 @@ Program residual_block(int64_t channels, int64_t kernel, DType dtype) {
   const std::vector<int64_t> shape = {2, channels, 7, 9};
   const int low = dtype == DType::kUInt8 ? 0 : -128;
   const auto geometry = [](int64_t size) {
-    return Attributes{
-        {"stride",  ints({1, 1})              },
-        {"padding", ints({size / 2, size / 2})}
-    };
+    return Attributes{{"stride", ints({1, 1})}, {"padding", ints({size / 2, size / 2})}};
   };
   const auto weight = [&](const std::string& name, int64_t size) {
     return b.constant(name,
@@ -43,10 +40,7 @@ Program residual_block(int64_t channels, int64_t kernel, DType dtype) {
   const int real = b.op("dequantize", of_r, "real", DType::kFloat32, shape);
   const std::vector<int> summands = {conv, real};
   const std::vector<int> of_sum = {
-      b.op("add", summands, "sum", DType::kFloat32, shape, {                },
-           {{"post_min", 0.0}}
-           )
-  };
+      b.op("add", summands, "sum", DType::kFloat32, shape, {}, {{"post_min", 0.0}})};
   b.output(b.op("quantize", of_sum, "y", dtype, shape, quantized(0.05f, low + 20)));
   return b.finish();
 }
@@ -111,11 +105,8 @@ TEST_CASE("oneDNN: ops that read integers and compute in floats say so",
           "[backends][onednn][kernels]") {
   ProgramBuilder b;
   const std::vector<int> x = {b.input("x", DType::kUInt8, {4, 32}, quantized(0.1f, 3)), -1, -1};
-  const int normed = b.op("layer_norm", x, "normed", DType::kUInt8,
-                          {
-                              4, 32
-  },
-                          quantized(0.05f, 128), {{"normalized_dims", int64_t{1}}});
+  const int normed = b.op("layer_norm", x, "normed", DType::kUInt8, {4, 32}, quantized(0.05f, 128),
+                          {{"normalized_dims", int64_t{1}}});
   const std::vector<int> of_normed = {normed};
   b.output(b.op("dequantize", of_normed, "y", DType::kFloat32, {4, 32}));
   for (const KernelReport& kernel : Session(with_one_segment(b.finish(), "onednn")).kernels()) {

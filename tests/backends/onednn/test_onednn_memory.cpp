@@ -20,27 +20,15 @@ using Shape = std::vector<int64_t>;
 Program joined(std::vector<int64_t> shape, int64_t dim, bool twice, bool also_first) {
   ProgramBuilder b;
   const std::vector<int> x = {b.input("x", DType::kFloat32, shape)};
-  const int first = b.op("clamp", x, "first", DType::kFloat32, shape,
-                         {
-  },
-                         {{"min", 0.0}});
+  const int first = b.op("clamp", x, "first", DType::kFloat32, shape, {}, {{"min", 0.0}});
   std::vector<int> parts = {
-      first, b.op("unary", x, "second", DType::kFloat32, shape, {                          },
-            {{"fn", std::string("tanh")}}
-            )
-  };
+      first, b.op("unary", x, "second", DType::kFloat32, shape, {}, {{"fn", std::string("tanh")}})};
   if (twice) parts.push_back(first);
   std::vector<int64_t> whole = shape;
   whole[static_cast<size_t>(dim)] *= static_cast<int64_t>(parts.size());
   const std::vector<int> cat = {
-      b.op("cat", parts, "cat", DType::kFloat32, whole, {           },
-           {{"dim", dim}}
-           )
-  };
-  b.output(b.op("clamp", cat, "y", DType::kFloat32, whole,
-                {
-  },
-                {{"max", 0.5}}));
+      b.op("cat", parts, "cat", DType::kFloat32, whole, {}, {{"dim", dim}})};
+  b.output(b.op("clamp", cat, "y", DType::kFloat32, whole, {}, {{"max", 0.5}}));
   if (also_first) b.output(first);
   return b.finish();
 }
@@ -77,20 +65,14 @@ TEST_CASE("oneDNN: a function writes over what it reads, unless something reads 
   const std::vector<int> x = {b.input("x", DType::kFloat32, shape)};
   const auto function = [&](int of, const std::string& name, const std::string& fn) {
     const std::vector<int> inputs = {of};
-    return b.op("unary", inputs, name, DType::kFloat32, shape,
-                {
-    },
-                {{"fn", fn}});
+    return b.op("unary", inputs, name, DType::kFloat32, shape, {}, {{"fn", fn}});
   };
   // first is read again by the sum
   const int first = function(x[0], "first", "exp"), second = function(first, "second", "tanh");
   const int third = function(second, "third", "exp");
   const std::vector<int> summands = {third, first},
                          of_sum = {b.op("add", summands, "sum", DType::kFloat32, shape)};
-  b.output(b.op("softmax", of_sum, "y", DType::kFloat32, shape,
-                {
-  },
-                {{"dim", int64_t{1}}}));
+  b.output(b.op("softmax", of_sum, "y", DType::kFloat32, shape, {}, {{"dim", int64_t{1}}}));
   const Program program = with_one_segment(b.finish(), "onednn");
   CHECK(check_against_reference(program, "onednn", {random_floats(shape)}) <= 1e-5);
 
@@ -110,12 +92,7 @@ TEST_CASE("oneDNN: a function writes over what it reads, unless something reads 
   }
   CHECK(is_in_place ==
         std::map<std::string, bool>{
-            {"first",  false},
-            {"second", false},
-            {"third",  true },
-            {"sum",    true },
-            {"y",      false}
-  });
+            {"first", false}, {"second", false}, {"third", true}, {"sum", true}, {"y", false}});
 }
 
 }  // namespace octet

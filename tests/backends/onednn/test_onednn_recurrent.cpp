@@ -55,12 +55,8 @@ TEST_CASE("oneDNN: a recurrent layer far outside of its gates' range saturates",
   ProgramBuilder b;
   const int p = b.input("p", DType::kFloat32, {1, 1, 4});
   const int h = b.input("h", DType::kFloat32, {1, 1}), c = b.input("c", DType::kFloat32, {1, 1});
-  b.output(b.op("recurrent",
-                {
-                    p, b.constant("r", random_floats({4, 1}
-                      )), -1, h, c
-  },
-                "y", DType::kFloat32, {1, 1, 1}, {}, {{"cell", std::string("lstm")}}));
+  b.output(b.op("recurrent", {p, b.constant("r", random_floats({4, 1})), -1, h, c}, "y",
+                DType::kFloat32, {1, 1, 1}, {}, {{"cell", std::string("lstm")}}));
   b.second_output("last", {1, 1});
   const Tensor extremes =
       Tensor::from<float>(DType::kFloat32, {1, 1, 4}, std::vector<float>{500, -500, 300, 1000});
@@ -73,11 +69,8 @@ TEST_CASE("oneDNN: a recurrent layer whose weights are computed at run time is r
   ProgramBuilder b;
   const int p = b.input("p", DType::kFloat32, {2, 1, 3}), r = b.input("r", DType::kFloat32, {3, 3}),
             h = b.input("h", DType::kFloat32, {1, 3});
-  b.output(b.op("recurrent",
-                {
-                    p, r, -1, h
-  },
-                "y", DType::kFloat32, {2, 1, 3}, {}, {{"cell", std::string("tanh")}}));
+  b.output(b.op("recurrent", {p, r, -1, h}, "y", DType::kFloat32, {2, 1, 3}, {},
+                {{"cell", std::string("tanh")}}));
   CHECK(refusal(b.finish(), "onednn") == "y: the weight is not constant");
 }
 
@@ -86,12 +79,8 @@ TEST_CASE("reference: a recurrent op that does not fit its weights is refused wi
   const auto reason = [](const char* cell, std::vector<int64_t> gates, std::vector<int64_t> state) {
     ProgramBuilder b;
     const int p = b.input("p", DType::kFloat32, gates), h = b.input("h", DType::kFloat32, state);
-    b.output(b.op("recurrent",
-                  {
-                      p, b.constant("r", random_floats({6, 2}
-                        )), -1, h
-    },
-                  "y", DType::kFloat32, {2, 1, 2}, {}, {{"cell", std::string(cell)}}));
+    b.output(b.op("recurrent", {p, b.constant("r", random_floats({6, 2})), -1, h}, "y",
+                  DType::kFloat32, {2, 1, 2}, {}, {{"cell", std::string(cell)}}));
     return refusal(b.finish(), "reference").value_or("accepted");
   };
   CHECK(reason("gru", {2, 1, 6}, {1, 2}) == "accepted");
@@ -110,11 +99,8 @@ TEST_CASE("reference: a projection that does not fit the hidden state is refused
     const int p = b.input("p", DType::kFloat32, {2, 1, 12}),
               h = b.input("h", DType::kFloat32, {1, 2}), c = b.input("c", DType::kFloat32, cells);
     b.output(b.op("recurrent",
-                  {
-                      p, b.constant("r", random_floats({12, 2}
-                        )), -1, h, c,
-                      b.constant("projection", random_floats(projection))
-    },
+                  {p, b.constant("r", random_floats({12, 2})), -1, h, c,
+                   b.constant("projection", random_floats(projection))},
                   "y", DType::kFloat32, {2, 1, 2}, {}, {{"cell", std::string("lstm")}}));
     b.second_output("last", {1, 3});
     return refusal(b.finish(), "reference").value_or("accepted");

@@ -18,11 +18,8 @@ namespace {
 Program linear(int64_t quant_max, int64_t magnitude) {
   ProgramBuilder b;
   const std::vector<int> x = {b.input("x", DType::kFloat32, {3, 64})};
-  const int steps = b.op("quantize", x, "steps", DType::kUInt8,
-                         {
-                             3, 64
-  },
-                         quantized(0.01f, 0), {{"quant_max", quant_max}});
+  const int steps = b.op("quantize", x, "steps", DType::kUInt8, {3, 64}, quantized(0.01f, 0),
+                         {{"quant_max", quant_max}});
   const int w =
       b.constant("w", random_integers(DType::kInt8, {32, 64}, 1, magnitude - 1, magnitude),
                  quantized(0.01f, 0));
@@ -42,19 +39,13 @@ Program three_segments() {
   const std::vector<int> of_y = {y, w, -1};
   const int z = b.op("linear", of_y, "z", DType::kFloat32, {3, 64});
   const std::vector<int> of_z = {z};
-  const int negative = b.op("unary", of_z, "negative", DType::kFloat32,
-                            {
-                                3, 64
-  },
-                            {}, {{"fn", std::string("neg")}});
+  const int negative =
+      b.op("unary", of_z, "negative", DType::kFloat32, {3, 64}, {}, {{"fn", std::string("neg")}});
   b.output(negative);
   Program program = b.finish();
   program.backend = "onednn";
   program.segments = {
-      {"onednn",    {0}, {x}, {y}       },
-      {"onednn",    {1}, {y}, {z}       },
-      {"reference", {2}, {z}, {negative}}
-  };
+      {"onednn", {0}, {x}, {y}}, {"onednn", {1}, {y}, {z}}, {"reference", {2}, {z}, {negative}}};
   program.reasons["negative"] = "it is made up";
   return program;
 }
@@ -112,10 +103,7 @@ TEST_CASE(
 
 TEST_CASE("oneDNN: narrow activations, and narrow weights, stay in integers on every CPU",
           "[backends][onednn][saturation]") {
-  for (const auto& [quant_max, magnitude] : {
-           std::pair<int64_t, int64_t>{127, 127},
-            {255, 64 }
-  }) {
+  for (const auto& [quant_max, magnitude] : {std::pair<int64_t, int64_t>{127, 127}, {255, 64}}) {
     CAPTURE(quant_max, magnitude);
     const Program program = linear(quant_max, magnitude);
     CHECK(check_against_reference(program, "onednn", {random_floats({3, 64}, 2.4f, 2.6f)}) <= 1);
@@ -130,35 +118,17 @@ TEST_CASE("oneDNN: the highest byte is followed through moves, clamps and a chan
   ProgramBuilder b;
   const TensorQParams q = quantized(0.5f, 10), other = quantized(0.25f, 10);
   const std::vector<int> x = {b.input("x", DType::kFloat32, {2, 8})};
-  const int narrow = b.op("quantize", x, "narrow", DType::kUInt8,
-                          {
-                              2, 8
-  },
-                          q, {{"quant_max", int64_t{127}}});
+  const int narrow =
+      b.op("quantize", x, "narrow", DType::kUInt8, {2, 8}, q, {{"quant_max", int64_t{127}}});
   const int wide = b.op("quantize", x, "wide", DType::kUInt8, {2, 8}, q);
-  const int is_signed = b.op("quantize", x, "is_signed", DType::kInt8,
-                             {
-                                 2, 8
-  },
-                             q, {{"quant_max", int64_t{63}}});
+  const int is_signed =
+      b.op("quantize", x, "is_signed", DType::kInt8, {2, 8}, q, {{"quant_max", int64_t{63}}});
   const std::vector<int> narrow_only = {narrow}, both = {narrow, wide}, twice = {narrow, narrow};
   const int moved = b.op("reshape", narrow_only, "moved", DType::kUInt8, {16}, q);
   const int changed = b.op("reshape", narrow_only, "changed", DType::kUInt8, {16}, other);
-  const int same = b.op("cat", twice, "same", DType::kUInt8,
-                        {
-                            4, 8
-  },
-                        q, {{"dim", int64_t{0}}});
-  const int mixed = b.op("cat", both, "mixed", DType::kUInt8,
-                         {
-                             4, 8
-  },
-                         q, {{"dim", int64_t{0}}});
-  const int clamped = b.op("add", both, "clamped", DType::kUInt8,
-                           {
-                               2, 8
-  },
-                           q, {{"post_max", 6.0}});
+  const int same = b.op("cat", twice, "same", DType::kUInt8, {4, 8}, q, {{"dim", int64_t{0}}});
+  const int mixed = b.op("cat", both, "mixed", DType::kUInt8, {4, 8}, q, {{"dim", int64_t{0}}});
+  const int clamped = b.op("add", both, "clamped", DType::kUInt8, {2, 8}, q, {{"post_max", 6.0}});
   for (int index : {is_signed, moved, changed, same, mixed, clamped}) b.output(index);
   const std::vector<uint8_t> highest = onednn::highest_bytes(b.finish());
   const auto of = [&](int index) { return static_cast<int>(highest[static_cast<size_t>(index)]); };
@@ -190,10 +160,7 @@ TEST_CASE(
     const int64_t high = dtype == DType::kUInt8 ? 127 : 63, low = high - 100;
     ProgramBuilder b;
     const std::vector<int> x = {b.input("x", DType::kFloat32, {2, 3, 4, 4})};
-    const int steps = b.op("quantize", x, "steps", dtype,
-                           {
-                               2, 3, 4, 4
-    },
+    const int steps = b.op("quantize", x, "steps", dtype, {2, 3, 4, 4},
                            quantized(0.01f, static_cast<int>(high) - 60),
                            {{"quant_min", low}, {"quant_max", high}});
     const int w = b.constant("w", random_integers(DType::kInt8, {8, 3, 1, 1}), quantized(0.01f, 0));
@@ -208,18 +175,11 @@ TEST_CASE("oneDNN: padding with a byte above what the input holds is summed exac
           "[backends][onednn][saturation]") {
   ProgramBuilder b;
   const std::vector<int> x = {b.input("x", DType::kFloat32, {1, 32, 7, 7})};
-  const int steps = b.op("quantize", x, "steps", DType::kUInt8,
-                         {
-                             1, 32, 7, 7
-  },
+  const int steps = b.op("quantize", x, "steps", DType::kUInt8, {1, 32, 7, 7},
                          quantized(0.01f, 200), {{"quant_max", int64_t{50}}});
   const int w = b.constant("w", random_integers(DType::kInt8, {16, 32, 3, 3}, 1, 100, 127),
                            quantized(0.01f, 0));
-  b.output(b.op("conv",
-                {
-                    steps, w, -1
-  },
-                "y", DType::kUInt8, {1, 16, 7, 7}, quantized(4.0f, 255),
+  b.output(b.op("conv", {steps, w, -1}, "y", DType::kUInt8, {1, 16, 7, 7}, quantized(4.0f, 255),
                 {{"padding", ints({1, 1})}}));
   CHECK(check_against_reference(b.finish(), "onednn", {random_floats({1, 32, 7, 7}, -2, -1.5f)}) <=
         1);

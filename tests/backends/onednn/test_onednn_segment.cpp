@@ -27,12 +27,10 @@ int add_conv(ProgramBuilder& b, const std::string& name, int x, const Shape& in,
       random_integers(DType::kInt8, {channels, in[1] / groups, kernel, kernel}, seed, -127, 127),
       per_channel(random_scales(static_cast<size_t>(channels), 0.001f, 0.004f, seed), 0));
   const int bias = b.constant(name + "_b", random_floats({channels}, -0.5f, 0.5f, seed));
-  Attributes attributes = {
-      {"stride",   ints({stride, stride})  },
-      {"padding",  ints({padding, padding})},
-      {"dilation", ints({1, 1})            },
-      {"groups",   groups                  }
-  };
+  Attributes attributes = {{"stride", ints({stride, stride})},
+                           {"padding", ints({padding, padding})},
+                           {"dilation", ints({1, 1})},
+                           {"groups", groups}};
   if (relu) attributes["post_min"] = 0.0;
   const int low = dtype == DType::kUInt8 ? 0 : -128;
   return b.op("conv", {x, w, bias}, name, dtype, out, quantized(0.05f, relu ? low : low + 120),
@@ -46,26 +44,19 @@ Program residual_program(DType dtype) {
   const int x = b.op("quantize", {image}, "x", dtype, {2, 3, 16, 16},
                      quantized(0.02f, dtype == DType::kUInt8 ? 114 : -14));
   const int stem = add_conv(b, "stem", x, {2, 3, 16, 16}, 16, 3, 2, 1, dtype, true);
-  const int pool =
-      b.op("max_pool",
-           {
-               stem
-  },
-           "pool", dtype, {2, 16, 4, 4}, quantized(0.05f, dtype == DType::kUInt8 ? 0 : -128),
-           {{"kernel_size", ints({3, 3})},
-            {"stride", ints({2, 2})},
-            {"padding", ints({1, 1})},
-            {"dilation", ints({1, 1})},
-            {"ceil_mode", false}});
+  const int pool = b.op("max_pool", {stem}, "pool", dtype, {2, 16, 4, 4},
+                        quantized(0.05f, dtype == DType::kUInt8 ? 0 : -128),
+                        {{"kernel_size", ints({3, 3})},
+                         {"stride", ints({2, 2})},
+                         {"padding", ints({1, 1})},
+                         {"dilation", ints({1, 1})},
+                         {"ceil_mode", false}});
   const int wide = add_conv(b, "wide", pool, {2, 16, 4, 4}, 16, 3, 1, 16, dtype, true);
   const int back = add_conv(b, "back", wide, {2, 16, 4, 4}, 16, 1, 1, 1, dtype, false);
   const int sum = b.op("add", {back, pool}, "sum", dtype, {2, 16, 4, 4},
                        quantized(0.06f, dtype == DType::kUInt8 ? 60 : -68));
-  const int mean = b.op("mean",
-                        {
-                            sum
-  },
-                        "mean", dtype, {2, 16}, quantized(0.03f, dtype == DType::kUInt8 ? 60 : -68),
+  const int mean = b.op("mean", {sum}, "mean", dtype, {2, 16},
+                        quantized(0.03f, dtype == DType::kUInt8 ? 60 : -68),
                         {{"dims", ints({2, 3})}, {"keepdim", false}});
   const int w = b.constant("fc_w", random_integers(DType::kInt8, {10, 16}, 77, -127, 127),
                            per_channel(random_scales(10), 0));
@@ -120,26 +111,15 @@ TEST_CASE("oneDNN: own loops give the same bytes on one thread and on three",
   ProgramBuilder b;
   const int image = b.input("image", DType::kFloat32, shape);
   const int x = b.op("quantize", {image}, "x", DType::kUInt8, shape, quantized(0.02f, 114));
-  const int table =
-      b.op("unary",
-           {
-               x
-  },
-           "table", DType::kUInt8, shape, quantized(0.02f, 90), {{"fn", std::string("tanh")}});
+  const int table = b.op("unary", {x}, "table", DType::kUInt8, shape, quantized(0.02f, 90),
+                         {{"fn", std::string("tanh")}});
   const int sum = b.op("add", {x, table}, "sum", DType::kInt8, shape, quantized(0.05f, -3));
-  const int tail = b.op("slice",
-                        {
-                            sum
-  },
-                        "tail", DType::kInt8, {1, 130, 30, 17}, quantized(0.05f, -3),
-                        {{"dim", int64_t{3}}, {"start", int64_t{5}}, {"step", int64_t{1}}});
+  const int tail =
+      b.op("slice", {sum}, "tail", DType::kInt8, {1, 130, 30, 17}, quantized(0.05f, -3),
+           {{"dim", int64_t{3}}, {"start", int64_t{5}}, {"step", int64_t{1}}});
   b.output(b.op("dequantize", {sum}, "real", DType::kFloat32, shape));
   b.output(b.op("copy", {tail}, "copy", DType::kInt8, {1, 130, 30, 17}, quantized(0.05f, -3)));
-  b.output(b.op("mean",
-                {
-                    sum
-  },
-                "mean", DType::kInt8, {1, 130}, quantized(0.03f, 2),
+  b.output(b.op("mean", {sum}, "mean", DType::kInt8, {1, 130}, quantized(0.03f, 2),
                 {{"dims", ints({2, 3})}, {"keepdim", false}}));
   const Program program = with_one_segment(b.finish(), "onednn");
   const std::vector<Tensor> inputs = {random_floats(shape, -2, 2, 5)};
@@ -156,13 +136,8 @@ TEST_CASE("oneDNN: own loops give the same bytes on one thread and on three",
 TEST_CASE("oneDNN: an image is quantized as the reference does it, of every size",
           "[backends][onednn]") {
   for (DType dtype : {DType::kUInt8, DType::kInt8}) {
-    for (const Shape& size : {
-             Shape{2, 3, 1,   5  },
-             Shape{1, 3, 4,   4  },
-             Shape{1, 3, 16,  17 },
-             Shape{2, 3, 33,  31 },
-             Shape{1, 3, 160, 130}
-    }) {
+    for (const Shape& size : {Shape{2, 3, 1, 5}, Shape{1, 3, 4, 4}, Shape{1, 3, 16, 17},
+                              Shape{2, 3, 33, 31}, Shape{1, 3, 160, 130}}) {
       CAPTURE(name_of(dtype), size);
       ProgramBuilder b;
       const int image = b.input("image", DType::kFloat32, size);
@@ -172,11 +147,8 @@ TEST_CASE("oneDNN: an image is quantized as the reference does it, of every size
       Tensor weights = Tensor::zeros(DType::kInt8, {3, 3, 1, 1});
       for (int64_t c = 0; c < 3; ++c) weights.data<int8_t>()[4 * c] = 1;
       const int w = b.constant("w", weights, per_channel({1, 1, 1}, 0));
-      b.output(b.op("conv",
-                    {
-                        x, w, -1
-      },
-                    "y", dtype, size, quantized(0.02f, dtype == DType::kUInt8 ? 114 : -14),
+      b.output(b.op("conv", {x, w, -1}, "y", dtype, size,
+                    quantized(0.02f, dtype == DType::kUInt8 ? 114 : -14),
                     {{"stride", ints({1, 1})},
                      {"padding", ints({0, 0})},
                      {"dilation", ints({1, 1})},
@@ -212,12 +184,8 @@ TEST_CASE("oneDNN: what moves data only, and an output that is an input's alias,
           "[backends][onednn]") {
   ProgramBuilder b;
   const int x = b.input("x", DType::kUInt8, {2, 3, 4}, quantized(0.1f, 3));
-  const int y =
-      b.op("permute",
-           {
-               x
-  },
-           "y", DType::kUInt8, {4, 2, 3}, quantized(0.1f, 3), {{"dims", ints({2, 0, 1})}});
+  const int y = b.op("permute", {x}, "y", DType::kUInt8, {4, 2, 3}, quantized(0.1f, 3),
+                     {{"dims", ints({2, 0, 1})}});
   const int z = b.op("reshape", {y}, "z", DType::kUInt8, {24}, quantized(0.1f, 3));
   const int c = b.op("copy", {x}, "c", DType::kUInt8, {2, 3, 4}, quantized(0.1f, 3));
   b.output(y);
@@ -237,27 +205,15 @@ TEST_CASE("oneDNN: products read transposed and moved operands inside a segment"
     ProgramBuilder b;
     const int q = b.input("q", dtype, {2, 5, 4, 16}, in);
     const int k = b.input("k", dtype, {2, 5, 4, 16}, in);
-    const int qt = b.op("permute",
-                        {
-                            q
-    },
-                        "qt", dtype, {2, 4, 5, 16}, in, {{"dims", ints({0, 2, 1, 3})}});
-    const int kt = b.op("permute",
-                        {
-                            k
-    },
-                        "kt", dtype, {2, 4, 16, 5}, in, {{"dims", ints({0, 2, 3, 1})}});
-    const int ks = b.op("permute",
-                        {
-                            kt
-    },
-                        "ks", dtype, {2, 4, 5, 16}, in, {{"dims", ints({0, 1, 3, 2})}});
+    const int qt =
+        b.op("permute", {q}, "qt", dtype, {2, 4, 5, 16}, in, {{"dims", ints({0, 2, 1, 3})}});
+    const int kt =
+        b.op("permute", {k}, "kt", dtype, {2, 4, 16, 5}, in, {{"dims", ints({0, 2, 3, 1})}});
+    const int ks =
+        b.op("permute", {kt}, "ks", dtype, {2, 4, 5, 16}, in, {{"dims", ints({0, 1, 3, 2})}});
     const int copied = b.op("reshape", {ks}, "copied", dtype, {8, 5, 16}, in);
-    const int transposed = b.op("permute",
-                                {
-                                    copied
-    },
-                                "transposed", dtype, {8, 16, 5}, in, {{"dims", ints({0, 2, 1})}});
+    const int transposed =
+        b.op("permute", {copied}, "transposed", dtype, {8, 16, 5}, in, {{"dims", ints({0, 2, 1})}});
     const int rows = b.op("reshape", {qt}, "rows", dtype, {8, 5, 16}, in);
     const std::optional<TensorQParams> out =
         is_float ? std::optional<TensorQParams>() : quantized(0.3f, zero_point);
@@ -288,11 +244,7 @@ TEST_CASE("oneDNN: a refusal says why", "[backends][onednn]") {
 
   ProgramBuilder wide;
   const int v = wide.input("v", DType::kFloat64, {2});
-  wide.output(wide.op("clamp",
-                      {
-                          v
-  },
-                      "y", DType::kFloat64, {2}, {}, {{"min", 0.0}}));
+  wide.output(wide.op("clamp", {v}, "y", DType::kFloat64, {2}, {}, {{"min", 0.0}}));
   CHECK(refusal(wide.finish(), "onednn").value_or("") ==
         "y: oneDNN kernels here take float32, uint8 and int8, got float64");
 }
@@ -306,14 +258,8 @@ TEST_CASE("oneDNN: the backend names the linked library", "[backends][onednn]") 
 // between other elements, of columns.
 TEST_CASE("oneDNN: a reshape of what lies in memory with gaps or in another order",
           "[backends][onednn]") {
-  for (const Shape& shape : {
-           Shape{4, 6, 8},
-           Shape{4, 1, 2, 3, 8},
-           Shape{24, 8},
-           Shape{1, 4, 3, 16},
-           Shape{2, 2, 48},
-           Shape{1, 192, 1}
-  }) {
+  for (const Shape& shape : {Shape{4, 6, 8}, Shape{4, 1, 2, 3, 8}, Shape{24, 8}, Shape{1, 4, 3, 16},
+                             Shape{2, 2, 48}, Shape{1, 192, 1}}) {
     for (bool is_permuted : {false, true}) {
       CAPTURE(shape, is_permuted);
       ProgramBuilder b;
@@ -322,22 +268,13 @@ TEST_CASE("oneDNN: a reshape of what lies in memory with gaps or in another orde
       const Shape rows = {4, 9, 8};
       std::vector<int> whole = of_x;
       if (is_permuted)
-        whole = {
-            b.op("permute", of_x, "turned", DType::kFloat32, rows, {                        },
-                 {{"dims", ints({0, 2, 1})}}
-                 )
-        };
+        whole = {b.op("permute", of_x, "turned", DType::kFloat32, rows, {},
+                      {{"dims", ints({0, 2, 1})}})};
       const std::vector<int> part = {
-          b.op("slice", whole, "part", DType::kFloat32, {4, 6, 8},
-              {},
-               {{"dim", int64_t{1}}, {"start", int64_t{2}}, {"step", int64_t{1}}}
-              )
-      };
+          b.op("slice", whole, "part", DType::kFloat32, {4, 6, 8}, {},
+               {{"dim", int64_t{1}}, {"start", int64_t{2}}, {"step", int64_t{1}}})};
       const std::vector<int> cut = {b.op("reshape", part, "cut", DType::kFloat32, shape)};
-      b.output(b.op("unary", cut, "y", DType::kFloat32, shape,
-                    {
-      },
-                    {{"fn", std::string("abs")}}));
+      b.output(b.op("unary", cut, "y", DType::kFloat32, shape, {}, {{"fn", std::string("abs")}}));
       CHECK(check_against_reference(
                 b.finish(), "onednn",
                 {random_floats(is_permuted ? Shape{4, 8, 9} : Shape{4, 9, 8})}) == 0);
@@ -351,21 +288,13 @@ TEST_CASE("oneDNN: what a segment cannot be compiled for is told by the name of 
     ProgramBuilder b;
     const std::vector<int> x{b.input("x", DType::kFloat32, {1, 4, 6, 6})};
     const std::vector<int> first{
-        b.op("clamp", x, "first", DType::kFloat32, {1, 4, 6, 6},
-            {},
-            {{"min", 0.0}}
-            )
-    };
+        b.op("clamp", x, "first", DType::kFloat32, {1, 4, 6, 6}, {}, {{"min", 0.0}})};
     std::vector<int> inputs = first;
     // of 5 channels, where there are 4
     if (kind == "conv") inputs.push_back(b.constant("w", random_floats({4, 5, 1, 1})));
     const std::vector<int> middle{
         b.op(kind, inputs, "middle", DType::kFloat32, {1, 4, 6, 6}, {}, std::move(attributes))};
-    b.output(b.op("clamp", middle, "last", DType::kFloat32,
-                  {
-                      1, 4, 6, 6
-    },
-                  {}, {{"max", 2.0}}));
+    b.output(b.op("clamp", middle, "last", DType::kFloat32, {1, 4, 6, 6}, {}, {{"max", 2.0}}));
     const Program program = with_one_segment(b.finish(), "onednn");
     try {
       make_backend("onednn")->compile(program, program.segments[0], 1);
@@ -374,10 +303,7 @@ TEST_CASE("oneDNN: what a segment cannot be compiled for is told by the name of 
     }
     return std::string("no Error");
   };
-  CHECK_THAT(error_of_middle("unary",
-                             {
-                                 {"fn", std::string("curl")}
-  }),
+  CHECK_THAT(error_of_middle("unary", {{"fn", std::string("curl")}}),
              Catch::StartsWith("onednn: middle: oneDNN ") &&
                  Catch::EndsWith(" does not take it: the function curl is unknown here; lower the "
                                  "program again"));

@@ -27,20 +27,12 @@ TEST_CASE("oneDNN: rms_norm equals the reference", "[backends][onednn][transform
   for (const DType in : kTypes)
     for (const DType out : kTypes)
       for (const bool has_weight : {false, true})
-        for (const Shape& shape : {
-                 Shape{3, 5, 7},
-                 Shape{2, 6, 300},
-                 Shape{1, 512}
-        }) {
+        for (const Shape& shape : {Shape{3, 5, 7}, Shape{2, 6, 300}, Shape{1, 512}}) {
           CAPTURE(name_of(in), name_of(out), has_weight, shape);
           ProgramBuilder b;
           const int x = b.input("x", in, shape, scale_of(in));
           const int w = has_weight ? b.constant("w", random_floats({shape.back()}, -1, 1, 2)) : -1;
-          b.output(b.op("rms_norm",
-                        {
-                            x, w
-          },
-                        "y", out, shape, scale_of(out),
+          b.output(b.op("rms_norm", {x, w}, "y", out, shape, scale_of(out),
                         {{"normalized_dims", int64_t{1}}, {"eps", 1e-6}}));
           CHECK(check_against_reference(b.finish(), "onednn", {random_elements(in, shape, 4, 3)}) <=
                 (out == kF32 ? 1e-5 : 1));
@@ -51,17 +43,11 @@ TEST_CASE("oneDNN: rms_norm over several dimensions behind a permutation",
           "[backends][onednn][transformer]") {
   ProgramBuilder b;
   const int x = b.input("x", kF32, {4, 3, 6});
-  const int turned = b.op("permute",
-                          {
-                              x
-  },
-                          "turned", kF32, {3, 4, 6}, {}, {{"dims", ints({1, 0, 2})}});
+  const int turned =
+      b.op("permute", {x}, "turned", kF32, {3, 4, 6}, {}, {{"dims", ints({1, 0, 2})}});
   const int w = b.constant("w", random_floats({4, 6}, -1, 1, 2));
-  b.output(b.op("rms_norm",
-                {
-                    turned, w
-  },
-                "y", kF32, {3, 4, 6}, {}, {{"normalized_dims", int64_t{2}}, {"eps", 1e-6}}));
+  b.output(b.op("rms_norm", {turned, w}, "y", kF32, {3, 4, 6}, {},
+                {{"normalized_dims", int64_t{2}}, {"eps", 1e-6}}));
   CHECK(check_against_reference(b.finish(), "onednn", {random_floats({4, 3, 6})}) <= 1e-5);
 }
 
@@ -70,11 +56,8 @@ TEST_CASE("oneDNN: a quantization behind rms_norm is part of it",
   for (const DType out : {DType::kUInt8, DType::kInt8}) {
     ProgramBuilder b;
     const int x = b.input("x", kF32, {6, 40});
-    const int y = b.op("rms_norm",
-                       {
-                           x, -1
-    },
-                       "y", kF32, {6, 40}, {}, {{"normalized_dims", int64_t{1}}, {"eps", 1e-6}});
+    const int y = b.op("rms_norm", {x, -1}, "y", kF32, {6, 40}, {},
+                       {{"normalized_dims", int64_t{1}}, {"eps", 1e-6}});
     b.output(b.op("quantize", {y}, "q", out, {6, 40}, scale_of(out)));
     const Program program = b.finish();
     CHECK(check_against_reference(program, "onednn", {random_floats({6, 40}, -3, 3)}) <= 1);
@@ -84,23 +67,14 @@ TEST_CASE("oneDNN: a quantization behind rms_norm is part of it",
 TEST_CASE("oneDNN: sums and products where an operand repeats in a permuted order",
           "[backends][onednn][transformer]") {
   for (const char* kind : {"add", "sub", "mul"})
-    for (const Shape& other : {
-             Shape{1, 1, 5, 8},
-             Shape{5, 8},
-             Shape{2, 4, 1, 1},
-             Shape{1, 4, 5, 1},
-             Shape{2, 4, 5, 8},
-             Shape{}
-    })
+    for (const Shape& other : {Shape{1, 1, 5, 8}, Shape{5, 8}, Shape{2, 4, 1, 1}, Shape{1, 4, 5, 1},
+                               Shape{2, 4, 5, 8}, Shape{}})
       for (const bool is_first : {false, true}) {
         CAPTURE(kind, other, is_first);
         ProgramBuilder b;
         const int x = b.input("x", kF32, {2, 5, 4, 8});
-        const int heads = b.op("permute",
-                               {
-                                   x
-        },
-                               "heads", kF32, {2, 4, 5, 8}, {}, {{"dims", ints({0, 2, 1, 3})}});
+        const int heads =
+            b.op("permute", {x}, "heads", kF32, {2, 4, 5, 8}, {}, {{"dims", ints({0, 2, 1, 3})}});
         const int z = b.input("z", kF32, other);
         b.output(b.op(kind, is_first ? std::vector<int>{heads, z} : std::vector<int>{z, heads}, "y",
                       kF32, {2, 4, 5, 8}, {}, {{"post_min", -1.5}, {"post_max", 1.25}}));
@@ -120,11 +94,7 @@ TEST_CASE("oneDNN: sums and products of views and of what repeats on both sides"
     const int x = b.input("x", kF32, {3, 16});
     std::vector<int> halves;
     for (const int64_t start : {int64_t{0}, int64_t{8}})
-      halves.push_back(b.op("slice",
-                            {
-                                x
-      },
-                            "half" + std::to_string(start), kF32, {3, 8}, {},
+      halves.push_back(b.op("slice", {x}, "half" + std::to_string(start), kF32, {3, 8}, {},
                             {{"dim", int64_t{1}}, {"start", start}, {"step", int64_t{1}}}));
     b.output(b.op(kind, halves, "gated", kF32, {3, 8}));
     const int column = b.input("column", kF32, {3, 1}), row = b.input("row", kF32, {1, 5});
@@ -139,10 +109,7 @@ TEST_CASE("oneDNN: functions, gates and residuals join a linear with scales at r
           "[backends][onednn][transformer]") {
   for (const char* fn : {"silu", "gelu", "gelu_tanh", "sigmoid", ""})
     for (const char* kind : {"mul", "add", ""})
-      for (const Shape& other : {
-               Shape{2, 5, 24},
-               Shape{24}
-      }) {
+      for (const Shape& other : {Shape{2, 5, 24}, Shape{24}}) {
         CAPTURE(fn, kind, other);
         ProgramBuilder b;
         const int x = b.input("x", kF32, {2, 5, 40}), gate = b.input("gate", kF32, other);
@@ -154,11 +121,7 @@ TEST_CASE("oneDNN: functions, gates and residuals join a linear with scales at r
                                 Tensor()});
         int y = b.op("linear", {q, w, -1}, "linear", kF32, {2, 5, 24});
         if (*fn != 0)
-          y = b.op("unary",
-                   {
-                       y
-          },
-                   "act", kF32, {2, 5, 24}, {}, {{"fn", std::string(fn)}});
+          y = b.op("unary", {y}, "act", kF32, {2, 5, 24}, {}, {{"fn", std::string(fn)}});
         if (*kind != 0) y = b.op(kind, {gate, y}, "gated", kF32, {2, 5, 24});
         b.output(y);
         CHECK(check_against_reference(
@@ -170,14 +133,8 @@ TEST_CASE("oneDNN: functions, gates and residuals join a linear with scales at r
 TEST_CASE("rotary embeddings equal the reference on every backend",
           "[backends][onednn][xnnpack][transformer]") {
   for (const char* backend : {"onednn", "xnnpack"})
-    for (const Shape& factors : {
-             Shape{1, 1, 5, 8},
-             Shape{2, 1, 5, 8},
-             Shape{5, 8},
-             Shape{8},
-             Shape{2, 3, 5, 8},
-             Shape{1, 3, 1, 8}
-    })
+    for (const Shape& factors : {Shape{1, 1, 5, 8}, Shape{2, 1, 5, 8}, Shape{5, 8}, Shape{8},
+                                 Shape{2, 3, 5, 8}, Shape{1, 3, 1, 8}})
       for (const bool is_permuted : {false, true}) {
         CAPTURE(backend, factors, is_permuted);
         ProgramBuilder b;
@@ -185,11 +142,7 @@ TEST_CASE("rotary embeddings equal the reference on every backend",
         int x = b.input("x", kF32, given);
         const int cosine = b.input("cosine", kF32, factors), sine = b.input("sine", kF32, factors);
         if (is_permuted)
-          x = b.op("permute",
-                   {
-                       x
-          },
-                   "heads", kF32, {2, 3, 5, 8}, {}, {{"dims", ints({0, 2, 1, 3})}});
+          x = b.op("permute", {x}, "heads", kF32, {2, 3, 5, 8}, {}, {{"dims", ints({0, 2, 1, 3})}});
         b.output(b.op("rotary", {x, cosine, sine}, "y", kF32, {2, 3, 5, 8}));
         CHECK(check_against_reference(b.finish(), backend,
                                       {random_floats(given), random_floats(factors, -1, 1, 2),
@@ -206,11 +159,7 @@ TEST_CASE("a masked softmax gives zeros where everything is hidden",
         const Shape shape = dim == 1 ? Shape{4, width} : Shape{width, 4};
         ProgramBuilder b;
         const int x = b.input("x", kF32, shape);
-        b.output(b.op("softmax",
-                      {
-                          x
-        },
-                      "y", kF32, shape, {}, {{"dim", dim}, {"masked", true}}));
+        b.output(b.op("softmax", {x}, "y", kF32, shape, {}, {{"dim", dim}, {"masked", true}}));
         Tensor scores = random_floats(shape, -3, 3, 5);
         const auto at = [&](int64_t row, int64_t i) -> float& {
           return scores.data<float>()[dim == 1 ? row * width + i : i * 4 + row];

@@ -49,11 +49,7 @@ TEST_CASE(
   }
   CHECK(run_linear({1, 1, 40}, 1, {1, 1}, true) <= 2e-5);
   CHECK(run_linear({40}, 3, {3, 1}, false) <= 2e-5);
-  CHECK(run_linear(
-            {
-                2, 64
-  },
-            8, {8, 1}, true, {{"post_min", 0.0}}) <= 2e-5);
+  CHECK(run_linear({2, 64}, 8, {8, 1}, true, {{"post_min", 0.0}}) <= 2e-5);
 }
 
 }  // namespace octet

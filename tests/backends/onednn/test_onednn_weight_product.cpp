@@ -35,11 +35,7 @@ double run_dynamic(int64_t rows, int64_t in, int64_t out, int64_t groups, bool i
   const int w =
       b.constant("w", StoredConstant{random_integers(DType::kInt8, {out, in}, 2, -high - 1, high),
                                      scale, Tensor()});
-  const int q = b.op("fake_quantize_dynamic",
-                     {
-                         x
-  },
-                     "q", DType::kFloat32, {rows, in}, {},
+  const int q = b.op("fake_quantize_dynamic", {x}, "q", DType::kFloat32, {rows, in}, {},
                      {{"mapping", std::string("asymmetric")},
                       {"quant_min", int64_t{-128}},
                       {"quant_max", int64_t{127}},
@@ -64,11 +60,7 @@ TEST_CASE(
         CHECK(run_dynamic(rows, 64, 100, 4, is_per_row, high) <= 5e-5);
         CHECK(run_dynamic(rows, 66, 7, 3, is_per_row, high) <= 5e-5);
       }
-  CHECK(run_dynamic(6, 128, 8, 4, true, 127,
-                    {
-                        {"post_min", 0.0},
-                        {"post_max", 1.0}
-  }) <= 5e-5);
+  CHECK(run_dynamic(6, 128, 8, 4, true, 127, {{"post_min", 0.0}, {"post_max", 1.0}}) <= 5e-5);
 }
 
 TEST_CASE("oneDNN: float linear with weights of 4 bits in groups equals the reference",

@@ -86,8 +86,7 @@ TEST_CASE("constants of every form are in the file as the layout says", "[backen
       {"\"w\":{", "\"w:scale\""},
       {"\"w:channels_last\""},
       {"\"w:i4\"", "\"w:scale\"", "\"w:zero_point\""},
-      {"\"w:values\"", "\"F16\""}
-  };
+      {"\"w:values\"", "\"F16\""}};
   const std::vector<Program> programs = every_form();
   for (size_t i = 0; i < programs.size(); ++i) {
     const std::string file = artifact_bytes(programs[i]);
@@ -215,10 +214,7 @@ TEST_CASE("files of format version 1, with all scales in the header, still load"
   const std::string now = artifact_bytes(program);
   nlohmann::json header = nlohmann::json::parse(now.substr(8, header_bytes(now) - 8));
   header["__metadata__"] = {
-      {"format",  "octet"              },
-      {"version", "1"                  },
-      {"program", to_json_text(program)}
-  };
+      {"format", "octet"}, {"version", "1"}, {"program", to_json_text(program)}};
   header.erase("w:scale");
   std::string text = header.dump();
   text.resize((text.size() + 71) / 64 * 64 - 8, ' ');

@@ -55,11 +55,8 @@ Program loaded(const std::string& bytes) { return load_program(std::as_bytes(std
 
 TEST_CASE("a channels-last filter has the logical shape and the same elements",
           "[backends][filter_order]") {
-  for (const std::vector<int64_t>& shape : {
-           std::vector<int64_t>{4, 3, 5},
-           {4, 3, 2, 5},
-           {2, 3, 2, 2, 3}
-  }) {
+  for (const std::vector<int64_t>& shape :
+       {std::vector<int64_t>{4, 3, 5}, {4, 3, 2, 5}, {2, 3, 2, 2, 3}}) {
     const Tensor w = random_integers(DType::kInt8, shape);
     const Tensor moved = from_channels_last(as_channels_last(w));
     CHECK(moved.shape() == shape);

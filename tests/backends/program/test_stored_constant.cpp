@@ -68,18 +68,16 @@ std::string error_with(const std::filesystem::path& path, const std::string& byt
 TEST_CASE("runs of blocks meet each element once, with the number of its block",
           "[backends][stored]") {
   const std::vector<int64_t> shape = {4, 6, 8};
-  for (const std::vector<int64_t>& blocks : {
-           std::vector<int64_t>{1, 1, 1},
-           {4, 1, 1},
-           {1, 6, 1},
-           {1, 1, 8},
-           {4, 6, 1},
-           {4, 6, 2},
-           {2, 3, 4},
-           {2, 1, 4},
-           {1, 3, 1},
-           {4, 6, 8}
-  }) {
+  for (const std::vector<int64_t>& blocks : {std::vector<int64_t>{1, 1, 1},
+                                             {4, 1, 1},
+                                             {1, 6, 1},
+                                             {1, 1, 8},
+                                             {4, 6, 1},
+                                             {4, 6, 2},
+                                             {2, 3, 4},
+                                             {2, 1, 4},
+                                             {1, 3, 1},
+                                             {4, 6, 8}}) {
     std::vector<int64_t> block_of(192, -1);
     for_each_block_run(shape, blocks, [&](int64_t first, int64_t count, int64_t block) {
       for (int64_t i = first; i < first + count; ++i) {
@@ -148,11 +146,8 @@ TEST_CASE("four-bit values stand two in a byte", "[backends][stored]") {
 TEST_CASE("an artifact keeps stored constants small and reads them back equal",
           "[backends][stored]") {
   const std::filesystem::path path = temporary_file("stored.octet");
-  for (const auto& [weight, bytes] : {
-           std::pair{grouped(100), 96},
-           std::pair{grouped(7), 48},
-           std::pair{grouped(15, DType::kUInt8), 48}
-  }) {
+  for (const auto& [weight, bytes] : {std::pair{grouped(100), 96}, std::pair{grouped(7), 48},
+                                      std::pair{grouped(15, DType::kUInt8), 48}}) {
     const Program program = linear_program(weight);
     save_program(program, path);
     const Program loaded = load_program(path);
@@ -248,27 +243,20 @@ TEST_CASE("scales at run time: each block has its own range", "[backends][refere
   const std::vector<float> whole = run(x, {});
   CHECK(whole[2] == Approx(1));
   CHECK(whole[6] == 0);
-  const std::vector<float> rows = run(x, {
-                                             {"blocks", ints({2, 1})}
-  });
+  const std::vector<float> rows = run(x, {{"blocks", ints({2, 1})}});
   CHECK(rows[6] == Approx(0.01));
   CHECK(rows[7] == Approx(1));
-  const Attributes symmetric = {
-      {"mapping",   std::string("symmetric")},
-      {"quant_min", int64_t{-127}           },
-      {"quant_max", int64_t{127}            },
-      {"blocks",    ints({2, 2})            }
-  };
+  const Attributes symmetric = {{"mapping", std::string("symmetric")},
+                                {"quant_min", int64_t{-127}},
+                                {"quant_max", int64_t{127}},
+                                {"blocks", ints({2, 2})}};
   CHECK(run({1, 0.3f, 127, 0.6f, 0, 0, -127, 63.4f}, symmetric)[3] == 1);
   CHECK(refusal(
             [] {
               ProgramBuilder b;
               const int x = b.input("x", DType::kFloat32, {2, 4});
-              b.output(b.op("fake_quantize_dynamic",
-                            {
-                                x
-              },
-                            "y", DType::kFloat32, {2, 4}, {}, {{"blocks", ints({2, 3})}}));
+              b.output(b.op("fake_quantize_dynamic", {x}, "y", DType::kFloat32, {2, 4}, {},
+                            {{"blocks", ints({2, 3})}}));
               return b.finish();
             }(),
             "reference")

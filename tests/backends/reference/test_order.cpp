@@ -17,19 +17,12 @@ using Reals = std::vector<double>;
 
 const float kInf = INFINITY, kNaN = NAN;
 
-Attributes fn(const std::string& name) {
-  return {
-      {"fn", name}
-  };
-}
+Attributes fn(const std::string& name) { return {{"fn", name}}; }
 
 std::vector<Tensor> with_indices(const std::string& kind, const Operand& x,
                                  std::vector<int64_t> shape, Attributes attributes = {}) {
-  return run_one(kind,
-                 {
-                     x
-  },
-                 {{x.data.dtype(), shape}, {DType::kInt64, shape}}, std::move(attributes));
+  return run_one(kind, {x}, {{x.data.dtype(), shape}, {DType::kInt64, shape}},
+                 std::move(attributes));
 }
 
 }  // namespace
@@ -39,24 +32,15 @@ TEST_CASE("sort keeps equals in order and takes NaN for the greatest", "[backend
   const std::vector<Tensor> up = with_indices("sort", x, {6});
   CHECK(is_close(values_of(up[0]), {-INFINITY, 1, 2, 2, NAN, NAN}));
   CHECK(integers_of(up[1]) == Longs{5, 2, 0, 3, 1, 4});
-  const std::vector<Tensor> down = with_indices("sort", x,
-                                                {
-                                                    6
-  },
-                                                {{"descending", true}});
+  const std::vector<Tensor> down = with_indices("sort", x, {6}, {{"descending", true}});
   CHECK(is_close(values_of(down[0]), {NAN, NAN, 2, 2, 1, -INFINITY}));
   CHECK(integers_of(down[1]) == Longs{1, 4, 0, 3, 2, 5});
 }
 
 TEST_CASE("sort goes along any dimension, of integers exactly", "[backends][reference]") {
   const int64_t big = (int64_t{1} << 53) + 1;
-  const std::vector<Tensor> y = with_indices("sort",
-                                             longs(
-                                                 {
-                                                     2, 2
-  },
-                                                 {big, 1, big - 1, 2}),
-                                             {2, 2}, {{"dim", int64_t{0}}});
+  const std::vector<Tensor> y =
+      with_indices("sort", longs({2, 2}, {big, 1, big - 1, 2}), {2, 2}, {{"dim", int64_t{0}}});
   CHECK(integers_of(y[0]) == Longs{big - 1, 1, big, 2});
   CHECK(integers_of(y[1]) == Longs{1, 0, 0, 1});
   CHECK(integers_of(with_indices("sort", longs({}, {4}), {})[1]) == Longs{0});
@@ -64,25 +48,15 @@ TEST_CASE("sort goes along any dimension, of integers exactly", "[backends][refe
 
 TEST_CASE("topk is the head of sort", "[backends][reference]") {
   const Operand x = floats({4}, {2, kNaN, 1, 5});
-  const std::vector<Tensor> most = with_indices("topk", x,
-                                                {
-                                                    2
-  },
-                                                {{"k", int64_t{2}}});
+  const std::vector<Tensor> most = with_indices("topk", x, {2}, {{"k", int64_t{2}}});
   CHECK(is_close(values_of(most[0]), {NAN, 5}));
   CHECK(integers_of(most[1]) == Longs{1, 3});
-  const std::vector<Tensor> least = with_indices("topk", x,
-                                                 {
-                                                     2
-  },
-                                                 {{"k", int64_t{2}}, {"largest", false}});
+  const std::vector<Tensor> least =
+      with_indices("topk", x, {2}, {{"k", int64_t{2}}, {"largest", false}});
   CHECK(values_of(least[0]) == Reals{1, 2});
   CHECK(integers_of(least[1]) == Longs{2, 0});
   const Operand wide = {random_floats({3, 7, 2})};
-  const std::vector<Tensor> head = with_indices("topk", wide,
-                                                {
-                                                    3, 4, 2
-  },
+  const std::vector<Tensor> head = with_indices("topk", wide, {3, 4, 2},
                                                 {{"k", int64_t{4}}, {"dim", int64_t{1}}}),
                             all = with_indices("sort", wide, {3, 7, 2},
                                                {{"dim", int64_t{1}}, {"descending", true}});
@@ -94,63 +68,27 @@ TEST_CASE("argmax gives the first of equals, NaN before all", "[backends][refere
   const auto arg = [](const char* name, const Operand& x, std::vector<int64_t> shape,
                       Attributes more = {}) {
     more["fn"] = std::string(name);
-    return integers_of(run_one("arg_reduce",
-                               {
-                                   x
-    },
-                               {{DType::kInt64, std::move(shape)}}, more)[0]);
+    return integers_of(run_one("arg_reduce", {x}, {{DType::kInt64, std::move(shape)}}, more)[0]);
   };
   CHECK(arg("argmax", floats({6}, {1, 3, 3, kNaN, 2, kNaN}), {}) == Longs{3});
   CHECK(arg("argmax", floats({3}, {-kInf, -kInf, -kInf}), {}) == Longs{0});
   CHECK(arg("argmin", longs({2, 2}, {1, 0, 0, 5}), {}) == Longs{1});
-  CHECK(arg("argmin",
-            longs(
-                {
-                    2, 2
-  },
-                {1, 0, 0, 5}),
-            {2}, {{"dim", int64_t{-1}}}) == Longs{1, 0});
-  CHECK(arg("argmax",
-            longs(
-                {
-                    2, 2
-  },
-                {1, 0, 0, 5}),
-            {1, 2}, {{"dim", int64_t{0}}, {"keepdim", true}}) == Longs{0, 1});
-  CHECK(arg("argmax",
-            floats(
-                {
-                    2, 3
-  },
-                {0, 0, 0, 0, 0, 0}),
-            {1, 1}, {{"keepdim", true}}) == Longs{0});
+  CHECK(arg("argmin", longs({2, 2}, {1, 0, 0, 5}), {2}, {{"dim", int64_t{-1}}}) == Longs{1, 0});
+  CHECK(arg("argmax", longs({2, 2}, {1, 0, 0, 5}), {1, 2},
+            {{"dim", int64_t{0}}, {"keepdim", true}}) == Longs{0, 1});
+  CHECK(arg("argmax", floats({2, 3}, {0, 0, 0, 0, 0, 0}), {1, 1}, {{"keepdim", true}}) == Longs{0});
 }
 
 TEST_CASE("cumulative sums and products, of integers exactly", "[backends][reference]") {
   const int64_t big = int64_t{1} << 53;
-  CHECK(integers_of(run_one("cumulative",
-                            {
-                                longs({3},
-                                {big, 1, 1}
-                                )
-  },
-                            {{DType::kInt64, {3}}}, fn("sum"))[0]) == Longs{big, big + 1, big + 2});
-  CHECK(integers_of(run_one("cumulative",
-                            {
-                                bools({3},
-                                {1, 0, 1}
-                                )
-  },
-                            {{DType::kInt64, {3}}}, fn("sum"))[0]) == Longs{1, 1, 2});
+  CHECK(integers_of(run_one("cumulative", {longs({3}, {big, 1, 1})}, {{DType::kInt64, {3}}},
+                            fn("sum"))[0]) == Longs{big, big + 1, big + 2});
+  CHECK(integers_of(run_one("cumulative", {bools({3}, {1, 0, 1})}, {{DType::kInt64, {3}}},
+                            fn("sum"))[0]) == Longs{1, 1, 2});
   Attributes prod = fn("prod");
   prod["dim"] = int64_t{0};
-  CHECK(values_of(run_one("cumulative",
-                          {
-                              floats({2, 2},
-                              {2, 3, 4, 5}
-                              )
-  },
-                          {{DType::kFloat32, {2, 2}}}, prod)[0]) == Reals{2, 3, 8, 15});
+  CHECK(values_of(run_one("cumulative", {floats({2, 2}, {2, 3, 4, 5})}, {{DType::kFloat32, {2, 2}}},
+                          prod)[0]) == Reals{2, 3, 8, 15});
 }
 
 TEST_CASE("cumulative max and min take the last of equals, and keep NaN", "[backends][reference]") {
@@ -167,12 +105,8 @@ TEST_CASE("cumulative max and min take the last of equals, and keep NaN", "[back
 TEST_CASE("cumulative logsumexp stands infinities", "[backends][reference]") {
   const auto run = [](const std::vector<float>& x) {
     const int64_t n = static_cast<int64_t>(x.size());
-    return values_of(run_one("cumulative",
-                             {
-                                 floats({n},
-                                 x)
-    },
-                             {{DType::kFloat32, {n}}}, fn("logsumexp"))[0]);
+    return values_of(
+        run_one("cumulative", {floats({n}, x)}, {{DType::kFloat32, {n}}}, fn("logsumexp"))[0]);
   };
   CHECK(is_close(run({-kInf, 0, 1, kNaN}), {-INFINITY, 0, 1.3132617, NAN}));
   CHECK(is_close(run({kInf, kInf, 1}), {INFINITY, INFINITY, INFINITY}));
@@ -180,65 +114,23 @@ TEST_CASE("cumulative logsumexp stands infinities", "[backends][reference]") {
 
 TEST_CASE("damaged ops that order elements are refused", "[backends][reference]") {
   const Operand x = floats({2, 3}, {1, 2, 3, 4, 5, 6});
-  const Result y{
-      DType::kFloat32, {2, 3}
-  },
-      i{DType::kInt64, {2, 3}};
+  const Result y{DType::kFloat32, {2, 3}}, i{DType::kInt64, {2, 3}};
   CHECK_THAT(reason("sort", {x}, {y}), Contains("has 1 outputs"));
   CHECK_THAT(reason("sort", {x}, {y, y}), Contains("gives indices as int64"));
-  CHECK_THAT(reason("sort",
-                    {
-                        x
-  },
-                    {y, i}, {{"dim", int64_t{2}}}),
-             Contains("dimension 2"));
-  CHECK_THAT(reason("sort",
-                    {
-                        x
-  },
-                    {y, {DType::kInt64, {3}}}),
-             Contains("want [2, 3]"));
-  CHECK_THAT(reason("topk",
-                    {
-                        x
-  },
-                    {y, i}, {{"k", int64_t{4}}}),
-             Contains("the first 4 of 3"));
+  CHECK_THAT(reason("sort", {x}, {y, i}, {{"dim", int64_t{2}}}), Contains("dimension 2"));
+  CHECK_THAT(reason("sort", {x}, {y, {DType::kInt64, {3}}}), Contains("want [2, 3]"));
+  CHECK_THAT(reason("topk", {x}, {y, i}, {{"k", int64_t{4}}}), Contains("the first 4 of 3"));
   CHECK_THAT(reason("topk", {x}, {y, i}), Contains("the first -1 of 3"));
-  CHECK_THAT(reason("topk",
-                    {
-                        x
-  },
-                    {y, i}, {{"k", int64_t{2}}}),
-             Contains("want [2, 2]"));
-  CHECK_THAT(reason("arg_reduce",
-                    {
-                        x
-  },
-                    {{DType::kInt64, {}}}),
-             Contains("unknown function"));
-  CHECK_THAT(reason("arg_reduce",
-                    {
-                        x
-  },
-                    {{DType::kFloat32, {}}}, fn("argmax")),
+  CHECK_THAT(reason("topk", {x}, {y, i}, {{"k", int64_t{2}}}), Contains("want [2, 2]"));
+  CHECK_THAT(reason("arg_reduce", {x}, {{DType::kInt64, {}}}), Contains("unknown function"));
+  CHECK_THAT(reason("arg_reduce", {x}, {{DType::kFloat32, {}}}, fn("argmax")),
              Contains("gives indices as int64"));
-  CHECK_THAT(reason("arg_reduce",
-                    {
-                        floats({0},
-                        {}
-                        )
-  },
-                    {{DType::kInt64, {}}}, fn("argmax")),
+  CHECK_THAT(reason("arg_reduce", {floats({0}, {})}, {{DType::kInt64, {}}}, fn("argmax")),
              Contains("of no elements"));
   CHECK_THAT(reason("arg_reduce", {x}, {i}, fn("argmax")), Contains("want []"));
   CHECK_THAT(reason("cumulative", {x}, {y}, fn("mean")), Contains("unknown function"));
   CHECK_THAT(reason("cumulative", {x}, {y, i}, fn("sum")), Contains("has 2 outputs"));
-  CHECK_THAT(reason("cumulative",
-                    {
-                        x
-  },
-                    {i, i}, {{"fn", std::string("max")}, {"dim", int64_t{-3}}}),
+  CHECK_THAT(reason("cumulative", {x}, {i, i}, {{"fn", std::string("max")}, {"dim", int64_t{-3}}}),
              Contains("dimension -3"));
 }
 

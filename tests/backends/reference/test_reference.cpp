@@ -51,11 +51,7 @@ TEST_CASE("an integer convolution is the real one, rounded once", "[backends][re
   const int w = b.constant("w", w_data, per_channel(w_scales, 0));
   const Tensor bias_data = random_floats({4}, -3, 3);
   const int bias = b.constant("bias", bias_data);
-  const int y = b.op("conv",
-                     {
-                         x, w, bias
-  },
-                     "y", DType::kInt8, {2, 4, 4, 6}, quantized(0.05f, -3),
+  const int y = b.op("conv", {x, w, bias}, "y", DType::kInt8, {2, 4, 4, 6}, quantized(0.05f, -3),
                      {{"stride", ints({2, 1})},
                       {"padding", ints({1, 1})},
                       {"dilation", ints({1, 1})},
@@ -89,15 +85,9 @@ TEST_CASE("an integer convolution is the real one, rounded once", "[backends][re
 }
 
 TEST_CASE("a transposed convolution spreads each input over the output", "[backends][reference]") {
-  const Tensor y = run_op("conv_transpose",
-                          {
-                              floats({1, 1, 3},
-                              {1, 2, 3}
-                              ), floats({1, 1, 2},
-                              {10, 1}
-                              )
-  },
-                          {1, 1, 6}, {{"stride", ints({2})}});
+  const Tensor y =
+      run_op("conv_transpose", {floats({1, 1, 3}, {1, 2, 3}), floats({1, 1, 2}, {10, 1})},
+             {1, 1, 6}, {{"stride", ints({2})}});
   CHECK(values_of(y) == std::vector<float>{10, 1, 20, 2, 30, 3});
 }
 
@@ -121,34 +111,22 @@ TEST_CASE("matmul broadcasts its batches", "[backends][reference]") {
 TEST_CASE("arithmetic broadcasts and scales its second operand by alpha", "[backends][reference]") {
   const Tensor a = floats({2, 2}, {1, 2, 3, 4});
   const Tensor b = floats({2}, {10, 20});
-  CHECK(values_of(run_op("add",
-                         {
-                             a, b
-  },
-                         {2, 2}, {{"alpha", 2.0}})) == std::vector<float>{21, 42, 23, 44});
-  CHECK(values_of(run_op("sub",
-                         {
-                             a, b
-  },
-                         {2, 2}, {{"post_min", -9.0}})) == std::vector<float>{-9, -9, -7, -9});
+  CHECK(values_of(run_op("add", {a, b}, {2, 2}, {{"alpha", 2.0}})) ==
+        std::vector<float>{21, 42, 23, 44});
+  CHECK(values_of(run_op("sub", {a, b}, {2, 2}, {{"post_min", -9.0}})) ==
+        std::vector<float>{-9, -9, -7, -9});
   CHECK(values_of(run_op("mul", {a, b}, {2, 2})) == std::vector<float>{10, 40, 30, 80});
   CHECK(values_of(run_op("div", {b, a}, {2, 2})) == std::vector<float>{10, 10, 10.0f / 3, 5});
   CHECK(values_of(run_op("minimum", {a, floats({}, {2.5f})}, {2, 2})) ==
         std::vector<float>{1, 2, 2.5f, 2.5f});
-  CHECK(values_of(run_op("clamp",
-                         {
-                             a
-  },
-                         {2, 2}, {{"min", 2.0}, {"max", 3.0}})) == std::vector<float>{2, 2, 3, 3});
+  CHECK(values_of(run_op("clamp", {a}, {2, 2}, {{"min", 2.0}, {"max", 3.0}})) ==
+        std::vector<float>{2, 2, 3, 3});
 }
 
 TEST_CASE("pools follow padding, ceil mode and the divisor", "[backends][reference]") {
   const Tensor x = floats({1, 1, 1, 5}, {1, -2, 3, 4, 9});
   const Attributes window = {
-      {"kernel_size", ints({1, 2})},
-      {"stride",      ints({1, 2})},
-      {"padding",     ints({0, 0})}
-  };
+      {"kernel_size", ints({1, 2})}, {"stride", ints({1, 2})}, {"padding", ints({0, 0})}};
   Attributes ceiling = window;
   ceiling["ceil_mode"] = true;
   CHECK(values_of(run_op("max_pool", {x}, {1, 1, 1, 2}, window)) == std::vector<float>{1, 4});
@@ -156,70 +134,31 @@ TEST_CASE("pools follow padding, ceil mode and the divisor", "[backends][referen
   CHECK(values_of(run_op("avg_pool", {x}, {1, 1, 1, 3}, ceiling)) ==
         std::vector<float>{-0.5f, 3.5f, 9});
   const Attributes padded = {
-      {"kernel_size", ints({1, 2})},
-      {"stride",      ints({1, 3})},
-      {"padding",     ints({0, 1})}
-  };
+      {"kernel_size", ints({1, 2})}, {"stride", ints({1, 3})}, {"padding", ints({0, 1})}};
   CHECK(values_of(run_op("avg_pool", {x}, {1, 1, 1, 2}, padded)) == std::vector<float>{0.5f, 3.5f});
-  CHECK(values_of(run_op("adaptive_avg_pool",
-                         {
-                             x
-  },
-                         {1, 1, 1, 2}, {{"output_size", ints({1, 2})}})) ==
-        std::vector<float>{2.0f / 3, 16.0f / 3});
-  CHECK(values_of(run_op("mean",
-                         {
-                             floats({2, 2},
-                             {1, 2, 3, 4}
-                             )
-  },
-                         {2}, {{"dims", ints({-1})}})) == std::vector<float>{1.5f, 3.5f});
+  CHECK(
+      values_of(run_op("adaptive_avg_pool", {x}, {1, 1, 1, 2}, {{"output_size", ints({1, 2})}})) ==
+      std::vector<float>{2.0f / 3, 16.0f / 3});
+  CHECK(values_of(run_op("mean", {floats({2, 2}, {1, 2, 3, 4})}, {2}, {{"dims", ints({-1})}})) ==
+        std::vector<float>{1.5f, 3.5f});
 }
 
 TEST_CASE("normalizations follow their formulas", "[backends][reference]") {
-  const Tensor p = run_op("softmax",
-                          {
-                              floats({1, 3},
-                              {0, std::log(2.0f), std::log(5.0f)}
-                              )
-  },
-                          {1, 3}, {{"dim", int64_t{1}}});
+  const Tensor p = run_op("softmax", {floats({1, 3}, {0, std::log(2.0f), std::log(5.0f)})}, {1, 3},
+                          {{"dim", int64_t{1}}});
   CHECK(p.data<float>()[0] == Approx(0.125));
   CHECK(p.data<float>()[2] == Approx(0.625));
-  const Tensor n = run_op("layer_norm",
-                          {
-                              floats({1, 2},
-                              {1, 3}
-                              ), floats({2},
-                              {2, 2}
-                              ), floats({2},
-                              {0, 1}
-                              )
-  },
-                          {1, 2}, {{"normalized_dims", int64_t{1}}, {"eps", 0.0}});
+  const Tensor n =
+      run_op("layer_norm", {floats({1, 2}, {1, 3}), floats({2}, {2, 2}), floats({2}, {0, 1})},
+             {1, 2}, {{"normalized_dims", int64_t{1}}, {"eps", 0.0}});
   CHECK(values_of(n) == std::vector<float>{-2, 3});
-  const Tensor rms = run_op("rms_norm",
-                            {
-                                floats({1, 2},
-                                {3, 4}
-                                ), floats({2},
-                                {2, 1}
-                                )
-  },
-                            {1, 2}, {{"normalized_dims", int64_t{1}}, {"eps", 0.0}});
+  const Tensor rms = run_op("rms_norm", {floats({1, 2}, {3, 4}), floats({2}, {2, 1})}, {1, 2},
+                            {{"normalized_dims", int64_t{1}}, {"eps", 0.0}});
   CHECK(rms.data<float>()[0] == Approx(6 / std::sqrt(12.5)));
   CHECK(rms.data<float>()[1] == Approx(4 / std::sqrt(12.5)));
-  const Tensor bn = run_op("batch_norm",
-                           {
-                               floats({1, 2, 1},
-                               {5, 7}
-                               ), floats({2},
-                               {1, 1}
-                               ), floats({2},
-                               {4, 9}
-                               )
-  },
-                           {1, 2, 1}, {{"eps", 0.0}});
+  const Tensor bn =
+      run_op("batch_norm", {floats({1, 2, 1}, {5, 7}), floats({2}, {1, 1}), floats({2}, {4, 9})},
+             {1, 2, 1}, {{"eps", 0.0}});
   CHECK(values_of(bn) == std::vector<float>{2, 2});
 }
 
@@ -228,27 +167,12 @@ TEST_CASE("data movement keeps integers as they are and pads with the zero point
   ProgramBuilder b;
   const TensorQParams q = quantized(0.5f, 7);
   const int x = b.input("x", DType::kInt8, {1, 2, 2}, q);
-  const int p = b.op("permute",
-                     {
-                         x
-  },
-                     "p", DType::kInt8, {2, 2, 1}, q, {{"dims", ints({2, 1, 0})}});
+  const int p = b.op("permute", {x}, "p", DType::kInt8, {2, 2, 1}, q, {{"dims", ints({2, 1, 0})}});
   const int padded =
-      b.op("pad",
-           {
-               p
-  },
-           "padded", DType::kInt8, {2, 3, 1}, q, {{"pads", ints({0, 0, 0, 1, 0, 0})}});
-  const int s = b.op("slice",
-                     {
-                         padded
-  },
-                     "s", DType::kInt8, {2, 2, 1}, q, {{"dim", int64_t{1}}, {"start", int64_t{1}}});
-  const int c = b.op("cat",
-                     {
-                         s, p
-  },
-                     "c", DType::kInt8, {2, 4, 1}, q, {{"dim", int64_t{1}}});
+      b.op("pad", {p}, "padded", DType::kInt8, {2, 3, 1}, q, {{"pads", ints({0, 0, 0, 1, 0, 0})}});
+  const int s = b.op("slice", {padded}, "s", DType::kInt8, {2, 2, 1}, q,
+                     {{"dim", int64_t{1}}, {"start", int64_t{1}}});
+  const int c = b.op("cat", {s, p}, "c", DType::kInt8, {2, 4, 1}, q, {{"dim", int64_t{1}}});
   const int r = b.op("reshape", {c}, "r", DType::kInt8, {1, 8}, q);
   b.output(b.op("expand", {r}, "e", DType::kInt8, {2, 8}, q));
   const std::vector<int8_t> values = {1, 2, 3, 4};
@@ -261,11 +185,8 @@ TEST_CASE("quantize rounds half to even and clamps; requantize changes the scale
           "[backends][reference]") {
   ProgramBuilder b;
   const int x = b.input("x", DType::kFloat32, {5});
-  const int q = b.op("quantize",
-                     {
-                         x
-  },
-                     "q", DType::kInt8, {5}, quantized(0.5f, 0), {{"quant_min", int64_t{-127}}});
+  const int q = b.op("quantize", {x}, "q", DType::kInt8, {5}, quantized(0.5f, 0),
+                     {{"quant_min", int64_t{-127}}});
   const int u = b.op("requantize", {q}, "u", DType::kUInt8, {5}, quantized(0.25f, 128));
   b.output(q);
   b.output(u);
@@ -300,19 +221,11 @@ TEST_CASE("embedding reads rows of an integer table and refuses indices outside"
 TEST_CASE("upsample repeats or interpolates", "[backends][reference]") {
   const Tensor x = floats({1, 1, 1, 2}, {0, 4});
   CHECK(values_of(
-            run_op("upsample",
-                   {
-                       x
-  },
-                   {1, 1, 1, 4},
+            run_op("upsample", {x}, {1, 1, 1, 4},
                    {{"mode", std::string("nearest")}, {"scales", std::vector<double>{1, 0.5}}})) ==
         std::vector<float>{0, 0, 4, 4});
   CHECK(values_of(
-            run_op("upsample",
-                   {
-                       x
-  },
-                   {1, 1, 1, 4},
+            run_op("upsample", {x}, {1, 1, 1, 4},
                    {{"mode", std::string("bilinear")}, {"scales", std::vector<double>{1, 0.5}}})) ==
         std::vector<float>{0, 1, 3, 4});
 }
@@ -334,9 +247,7 @@ TEST_CASE("a size is the number in its attribute, and nothing but int64 without 
     b.output(size);
     return b.finish();
   };
-  const Attributes seven = {
-      {"value", int64_t{7}}
-  };
+  const Attributes seven = {{"value", int64_t{7}}};
   CHECK(*run(program(DType::kInt64, {}, seven), {})[0].data<int64_t>() == 7);
   CHECK(refusal(program(DType::kInt64, {}, {}), "reference").value_or("") == "n: it has no value");
   CHECK(refusal(program(DType::kInt32, {}, seven), "reference").value_or("") ==

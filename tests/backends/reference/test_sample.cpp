@@ -21,20 +21,14 @@ Operand squares() { return floats({1, 1, 2, 2, 2}, {0, 1, 4, 9, 16, 25, 36, 49})
 Reals resized(const Operand& x, const char* mode, std::vector<int64_t> shape, Reals scales,
               bool aligns = false) {
   return values_of(run_one(
-      "upsample",
-      {
-          x
-  },
-      {{DType::kFloat32, std::move(shape)}},
+      "upsample", {x}, {{DType::kFloat32, std::move(shape)}},
       {{"mode", std::string(mode)}, {"align_corners", aligns}, {"scales", std::move(scales)}})[0]);
 }
 
 Attributes sampling(const char* mode, const char* padding, bool aligns) {
-  return {
-      {"mode",          std::string(mode)   },
-      {"padding_mode",  std::string(padding)},
-      {"align_corners", aligns              }
-  };
+  return {{"mode", std::string(mode)},
+          {"padding_mode", std::string(padding)},
+          {"align_corners", aligns}};
 }
 
 }  // namespace
@@ -68,52 +62,42 @@ TEST_CASE("grid_sample follows its mode and what lies outside", "[backends][refe
     Reals want;
   };
   const Row rows[] = {
-      {"bilinear", "zeros",      false, {0.9699996, 6.57, 0, 0}                   },
-      {"bilinear", "zeros",      true,  {4.719999, 5.32, 5.159999, 0}             },
-      {"bilinear", "border",     false, {4.849999, 6.57, 9, 3.7}                  },
-      {"bilinear", "border",     true,  {5.9, 5.32, 8.6, 3.8}                     },
-      {"bilinear", "reflection", false, {4.849999, 6.57, 8.7, 4.7175}             },
-      {"bilinear", "reflection", true,  {5.38, 5.32, 7.44, 4.13}                  },
-      {"nearest",  "zeros",      false, {0, 6, 0, 0}                              },
-      {"nearest",  "zeros",      true,  {8, 6, 9, 0}                              },
-      {"nearest",  "border",     false, {8, 6, 9, 4}                              },
-      {"nearest",  "reflection", true,  {8, 6, 9, 3}                              },
-      {"bicubic",  "zeros",      false, {0.9324675, 7.261734, -0.3916669, 0}      },
-      {"bicubic",  "zeros",      true,  {5.406965, 5.876031, 5.992009, -0.4444995}},
-      {"bicubic",  "border",     false, {5.039994, 6.416537, 9.443621, 3.98847}   },
-      {"bicubic",  "border",     true,  {6.465318, 4.974113, 9.010308, 4.018251}  },
-      {"bicubic",  "reflection", false, {5.21835, 6.416537, 9.420363, 4.265035}   },
-      {"bicubic",  "reflection", true,  {5.585989, 5.430785, 8.01163, 3.836042}   },
+      {"bilinear", "zeros", false, {0.9699996, 6.57, 0, 0}},
+      {"bilinear", "zeros", true, {4.719999, 5.32, 5.159999, 0}},
+      {"bilinear", "border", false, {4.849999, 6.57, 9, 3.7}},
+      {"bilinear", "border", true, {5.9, 5.32, 8.6, 3.8}},
+      {"bilinear", "reflection", false, {4.849999, 6.57, 8.7, 4.7175}},
+      {"bilinear", "reflection", true, {5.38, 5.32, 7.44, 4.13}},
+      {"nearest", "zeros", false, {0, 6, 0, 0}},
+      {"nearest", "zeros", true, {8, 6, 9, 0}},
+      {"nearest", "border", false, {8, 6, 9, 4}},
+      {"nearest", "reflection", true, {8, 6, 9, 3}},
+      {"bicubic", "zeros", false, {0.9324675, 7.261734, -0.3916669, 0}},
+      {"bicubic", "zeros", true, {5.406965, 5.876031, 5.992009, -0.4444995}},
+      {"bicubic", "border", false, {5.039994, 6.416537, 9.443621, 3.98847}},
+      {"bicubic", "border", true, {6.465318, 4.974113, 9.010308, 4.018251}},
+      {"bicubic", "reflection", false, {5.21835, 6.416537, 9.420363, 4.265035}},
+      {"bicubic", "reflection", true, {5.585989, 5.430785, 8.01163, 3.836042}},
   };
   for (const Row& row : rows) {
     INFO(row.mode << " " << row.padding << " " << row.aligns);
-    CHECK(is_close(values_of(run_one("grid_sample",
-                                     {
-                                         image(), grid
-    },
-                                     {{DType::kFloat32, {1, 1, 2, 2}}},
-                                     sampling(row.mode, row.padding, row.aligns))[0]),
-                   row.want));
+    CHECK(is_close(
+        values_of(run_one("grid_sample", {image(), grid}, {{DType::kFloat32, {1, 1, 2, 2}}},
+                          sampling(row.mode, row.padding, row.aligns))[0]),
+        row.want));
   }
 }
 
 TEST_CASE("grid_sample in three dimensions, and of no number", "[backends][reference]") {
   const Operand grid = floats({1, 1, 1, 2, 3}, {-0.5f, 0.3f, 0.9f, 0, 0, -1});
-  const Result y{
-      DType::kFloat32, {1, 1, 1, 1, 2}
-  };
+  const Result y{DType::kFloat32, {1, 1, 1, 1, 2}};
   CHECK(is_close(values_of(run_one("grid_sample", {squares(), grid}, {y},
                                    sampling("bilinear", "zeros", true))[0]),
                  {30.48, 3.5}));
   CHECK(values_of(run_one("grid_sample", {squares(), grid}, {y},
                           sampling("nearest", "border", false))[0]) == Reals{36, 0});
   const auto at_nan = [](const char* padding) {
-    return values_of(run_one("grid_sample",
-                             {
-                                 image(), floats({1, 1, 1, 2},
-                                  {NAN, 0}
-                                  )
-    },
+    return values_of(run_one("grid_sample", {image(), floats({1, 1, 1, 2}, {NAN, 0})},
                              {{DType::kFloat32, {1, 1, 1, 1}}},
                              sampling("bilinear", padding, false))[0]);
   };
@@ -124,42 +108,23 @@ TEST_CASE("grid_sample in three dimensions, and of no number", "[backends][refer
 
 TEST_CASE("im2col lays windows out, col2im adds them up", "[backends][reference]") {
   Attributes window = {
-      {"kernel_size", ints({2, 3})},
-      {"padding",     ints({1, 0})},
-      {"stride",      ints({2, 1})}
-  };
+      {"kernel_size", ints({2, 3})}, {"padding", ints({1, 0})}, {"stride", ints({2, 1})}};
   const std::vector<float> columns = {0, 0, 5, 6,  0, 0, 6,  7,  0, 0, 7,  8,
                                       1, 2, 9, 10, 2, 3, 10, 11, 3, 4, 11, 12};
   const Operand x = floats({1, 1, 3, 4}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
-  CHECK(values_of(run_one("im2col",
-                          {
-                              x
-  },
-                          {{DType::kFloat32, {1, 6, 4}}}, window)[0]) ==
+  CHECK(values_of(run_one("im2col", {x}, {{DType::kFloat32, {1, 6, 4}}}, window)[0]) ==
         Reals(columns.begin(), columns.end()));
   window["output_size"] = ints({3, 4});
-  CHECK(values_of(run_one("col2im",
-                          {
-                              floats({6, 4},
-                              columns)
-  },
-                          {{DType::kFloat32, {1, 3, 4}}}, window)[0]) ==
-        Reals{1, 4, 6, 4, 5, 12, 14, 8, 9, 20, 22, 12});
+  CHECK(values_of(run_one("col2im", {floats({6, 4}, columns)}, {{DType::kFloat32, {1, 3, 4}}},
+                          window)[0]) == Reals{1, 4, 6, 4, 5, 12, 14, 8, 9, 20, 22, 12});
 }
 
 TEST_CASE("poolings give the place of the greatest element", "[backends][reference]") {
   const auto pool = [](const char* kind, const std::vector<float>& x, Attributes attributes) {
-    return run_one(kind,
-                   {
-                       floats({1, 1, 3, 3},
-                       x)
-    },
+    return run_one(kind, {floats({1, 1, 3, 3}, x)},
                    {{DType::kFloat32, {1, 1, 2, 2}}, {DType::kInt64, {1, 1, 2, 2}}}, attributes);
   };
-  const Attributes adaptive =
-                       {
-                           {"output_size", ints({2, 2})}
-  },
+  const Attributes adaptive = {{"output_size", ints({2, 2})}},
                    window = {{"kernel_size", ints({2, 2})}, {"stride", ints({1, 1})}};
   std::vector<Tensor> y = pool("adaptive_max_pool", {1, 4, 2, 8, 3, 5, 8, 6, 9}, adaptive);
   CHECK(values_of(y[0]) == Reals{8, 5, 8, 9});
@@ -174,20 +139,10 @@ TEST_CASE("poolings give the place of the greatest element", "[backends][referen
 }
 
 TEST_CASE("log_softmax stands great values", "[backends][reference]") {
-  CHECK(is_close(values_of(run_one("log_softmax",
-                                   {
-                                       floats({2, 3},
-                                       {0, 1, 2, 1000, 0, -INFINITY}
-                                       )
-  },
+  CHECK(is_close(values_of(run_one("log_softmax", {floats({2, 3}, {0, 1, 2, 1000, 0, -INFINITY})},
                                    {{DType::kFloat32, {2, 3}}})[0]),
                  {-2.407606, -1.407606, -0.4076059, 0, -1000, -INFINITY}));
-  CHECK(is_close(values_of(run_one("log_softmax",
-                                   {
-                                       floats({2, 2},
-                                       {0, 1, 2, 1}
-                                       )
-  },
+  CHECK(is_close(values_of(run_one("log_softmax", {floats({2, 2}, {0, 1, 2, 1})},
                                    {{DType::kFloat32, {2, 2}}}, {{"dim", int64_t{0}}})[0]),
                  {-2.126928, -0.6931472, -0.126928, -0.6931472}));
 }
@@ -198,27 +153,14 @@ TEST_CASE("embedding_bag joins the rows of each bag", "[backends][reference]") {
   const auto bag = [](const std::vector<Operand>& inputs, int64_t bags, const char* mode,
                       Attributes more = {}) {
     more["mode"] = std::string(mode);
-    return values_of(run_one("embedding_bag", inputs,
-                             {
-                                 {DType::kFloat32, {bags, 2}}
-    },
-                             more)[0]);
+    return values_of(run_one("embedding_bag", inputs, {{DType::kFloat32, {bags, 2}}}, more)[0]);
   };
   CHECK(bag({w, i, offsets}, 3, "sum") == Reals{6, -4, 0, 0, 17, 20});
   CHECK(is_close(bag({w, i, offsets}, 3, "mean"), {3, -2, 0, 0, 17.0 / 3, 20.0 / 3}));
   CHECK(bag({w, i, offsets}, 3, "max") == Reals{5, 2, 0, 0, 7, 8});
-  CHECK(bag(
-            {
-                w, i, offsets
-  },
-            3, "mean", {{"padding_idx", int64_t{3}}}) == Reals{3, -2, 0, 0, 3, 4});
-  CHECK(bag(
-            {
-                w, i, longs({3},
-                  {0, 2, 5}
-                  )
-  },
-            2, "sum", {{"include_last_offset", true}}) == Reals{6, -4, 17, 20});
+  CHECK(bag({w, i, offsets}, 3, "mean", {{"padding_idx", int64_t{3}}}) == Reals{3, -2, 0, 0, 3, 4});
+  CHECK(bag({w, i, longs({3}, {0, 2, 5})}, 2, "sum", {{"include_last_offset", true}}) ==
+        Reals{6, -4, 17, 20});
   CHECK(bag({w, i, offsets, floats({5}, {1, 2, 3, 0.5f, -1})}, 3, "sum") ==
         Reals{11, -10, 0, 0, 5.5, 8});
   CHECK(bag({w, longs({2, 2}, {0, 1, 3, 2})}, 2, "max") == Reals{3, 4, 7, 8});
@@ -228,16 +170,10 @@ TEST_CASE("embedding_bag joins the rows of each bag", "[backends][reference]") {
 }
 
 TEST_CASE("damaged ops on images and tables are refused", "[backends][reference]") {
-  const Result y{
-      DType::kFloat32, {1, 1, 2, 2}
-  };
+  const Result y{DType::kFloat32, {1, 1, 2, 2}};
   const Operand x = image(), grid = floats({1, 2, 2, 2}, std::vector<float>(8, 0.0f));
   const auto resize = [&](const Operand& input, const char* mode, Reals scales) {
-    return reason("upsample",
-                  {
-                      input
-    },
-                  {y}, {{"mode", std::string(mode)}, {"scales", scales}});
+    return reason("upsample", {input}, {y}, {{"mode", std::string(mode)}, {"scales", scales}});
   };
   CHECK_THAT(resize(x, "cubic", {1, 1}), Contains("the mode cubic"));
   CHECK_THAT(resize(x, "trilinear", {1, 1}), Contains("the mode trilinear"));
@@ -249,68 +185,28 @@ TEST_CASE("damaged ops on images and tables are refused", "[backends][reference]
              Contains("the mode cubic"));
   CHECK_THAT(reason("grid_sample", {x, grid}, {y}, sampling("nearest", "none", true)),
              Contains("unknown padding"));
-  CHECK_THAT(reason("grid_sample",
-                    {
-                        x, grid
-  },
-                    {{DType::kFloat32, {1, 1, 2}}}),
+  CHECK_THAT(reason("grid_sample", {x, grid}, {{DType::kFloat32, {1, 1, 2}}}),
              Contains("want [1, 1, 2, 2]"));
-  CHECK_THAT(reason("im2col",
-                    {
-                        x
-  },
-                    {{DType::kFloat32, {1, 4, 4}}}),
-             Contains("do not fit"));
-  CHECK_THAT(reason("im2col",
-                    {
-                        x
-  },
-                    {y}, {{"kernel_size", ints({2, 2})}}),
+  CHECK_THAT(reason("im2col", {x}, {{DType::kFloat32, {1, 4, 4}}}), Contains("do not fit"));
+  CHECK_THAT(reason("im2col", {x}, {y}, {{"kernel_size", ints({2, 2})}}),
              Contains("want [1, 4, 4]"));
-  CHECK_THAT(reason("im2col",
-                    {
-                        x
-  },
-                    {y}, {{"kernel_size", ints({4, 2})}}),
-             Contains("do not fit"));
-  CHECK_THAT(reason("col2im",
-                    {
-                        x
-  },
-                    {y}, {{"kernel_size", ints({2, 2})}}),
+  CHECK_THAT(reason("im2col", {x}, {y}, {{"kernel_size", ints({4, 2})}}), Contains("do not fit"));
+  CHECK_THAT(reason("col2im", {x}, {y}, {{"kernel_size", ints({2, 2})}}),
              Contains("output_size []"));
-  CHECK_THAT(reason("adaptive_max_pool",
-                    {
-                        x
-  },
-                    {y, y}, {{"output_size", ints({2, 2})}}),
+  CHECK_THAT(reason("adaptive_max_pool", {x}, {y, y}, {{"output_size", ints({2, 2})}}),
              Contains("gives indices as int64"));
-  CHECK_THAT(reason("avg_pool",
-                    {
-                        x
-  },
-                    {y, {DType::kInt64, {1, 1, 2, 2}}},
+  CHECK_THAT(reason("avg_pool", {x}, {y, {DType::kInt64, {1, 1, 2, 2}}},
                     {{"kernel_size", ints({2, 2})}, {"stride", ints({1, 1})}}),
              Contains("has 2 outputs"));
-  CHECK_THAT(reason("log_softmax",
-                    {
-                        x
-  },
-                    {{DType::kFloat32, {1, 1, 3, 3}}}, {{"dim", int64_t{4}}}),
+  CHECK_THAT(reason("log_softmax", {x}, {{DType::kFloat32, {1, 1, 3, 3}}}, {{"dim", int64_t{4}}}),
              Contains("dimension 4"));
   const Operand w = floats({4, 2}, std::vector<float>(8, 1.0f)), i = longs({3}, {0, 1, 2});
-  const Result bags{
-      DType::kFloat32, {2, 2}
-  };
+  const Result bags{DType::kFloat32, {2, 2}};
   CHECK_THAT(reason("embedding_bag", {w, i}, {bags}), Contains("indices of rank 2"));
   CHECK_THAT(reason("embedding_bag", {w, i, w}, {bags}), Contains("wants int64 or int32"));
   CHECK_THAT(reason("embedding_bag", {w, i, i}, {bags}), Contains("want [3, 2]"));
   CHECK_THAT(reason("embedding_bag", {w, i, i, w}, {bags}), Contains("per-sample weights"));
-  CHECK_THAT(reason("embedding_bag",
-                    {
-                        w, i, i
-  },
-                    {bags}, {{"mode", std::string("min")}}),
+  CHECK_THAT(reason("embedding_bag", {w, i, i}, {bags}, {{"mode", std::string("min")}}),
              Contains("unknown mode"));
 }
 

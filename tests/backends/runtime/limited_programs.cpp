@@ -12,11 +12,8 @@ Program expanded_max(int64_t elements) {
   ProgramBuilder b;
   const int x = b.input("x", kF32, {1});
   const int all = b.op("expand", {x}, "all", kF32, {elements});
-  b.output(b.op("reduce",
-                {
-                    all
-  },
-                "y", kF32, {1}, {}, {{"fn", std::string("max")}, {"keepdim", true}}));
+  b.output(
+      b.op("reduce", {all}, "y", kF32, {1}, {}, {{"fn", std::string("max")}, {"keepdim", true}}));
   return with_one_segment(b.finish(), "reference");
 }
 
@@ -31,15 +28,9 @@ Program conds_over(Program body, int count) {
   for (int i = 0; i < count; ++i) {
     std::vector<int> inputs = {yes, x};
     if (takes_yes) inputs.insert(inputs.begin(), yes);
-    const Attributes bodies = {
-        {"bodies", ints({index, index})}
-    };
+    const Attributes bodies = {{"bodies", ints({index, index})}};
     const int y = b.op("cond", inputs, "y" + std::to_string(i), kF32, {1}, {}, bodies);
-    segments.push_back({
-        kControl, {i},
-         {yes, x},
-         {y}
-    });
+    segments.push_back({kControl, {i}, {yes, x}, {y}});
     x = y;
   }
   b.output(x);
@@ -66,11 +57,8 @@ Program chain_of_segments(int count, const std::string& backend) {
   int x = b.input("x", kF32, {1});
   std::vector<Segment> segments;
   for (int i = 0; i < count; ++i) {
-    const int y = b.op("unary",
-                       {
-                           x
-    },
-                       "y" + std::to_string(i), kF32, {1}, {}, {{"fn", std::string("neg")}});
+    const int y =
+        b.op("unary", {x}, "y" + std::to_string(i), kF32, {1}, {}, {{"fn", std::string("neg")}});
     segments.push_back({backend, {i}, {x}, {y}});
     x = y;
   }

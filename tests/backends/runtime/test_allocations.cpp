@@ -224,20 +224,20 @@ TEST_CASE("sizes that a hostile file claims are not taken from the heap", "[back
   const std::string good = artifact_bytes(with_constants());
   check_claims(good, {
                          // the input's
-                         {"\\\"shape\\\":[2,5]",      "\\\"shape\\\":[2000000000,5]"         },
-                         {"\\\"shape\\\":[2,5]",      "\\\"shape\\\":[2147483647,2147483647]"},
+                         {"\\\"shape\\\":[2,5]", "\\\"shape\\\":[2000000000,5]"},
+                         {"\\\"shape\\\":[2,5]", "\\\"shape\\\":[2147483647,2147483647]"},
                          // the output's
-                         {"\\\"shape\\\":[2,4]",      "\\\"shape\\\":[2000000000,4]"         },
+                         {"\\\"shape\\\":[2,4]", "\\\"shape\\\":[2000000000,4]"},
                          // a constant's, in the program
-                         {"\\\"shape\\\":[4,5]",      "\\\"shape\\\":[2000000000,5]"         },
+                         {"\\\"shape\\\":[4,5]", "\\\"shape\\\":[2000000000,5]"},
                          // and in the list of tensors
-                         {"\"shape\":[4,5]",          "\"shape\":[2000000000,5]"             },
-                         {"\"data_offsets\":[64,80]", "\"data_offsets\":[64,20000000000]"    },
-                         {"\"data_offsets\":[64,80]", "\"data_offsets\":[20000000000,64]"    },
-                         {"\\\"axis\\\":0}",          "\\\"axis\\\":2000000000}"             },
-                         {"\\\"outputs\\\":[3]",      "\\\"outputs\\\":[2000000000]"         },
-                         {"\\\"inputs\\\":[0",        "\\\"inputs\\\":[2147483647"           },
-  });
+                         {"\"shape\":[4,5]", "\"shape\":[2000000000,5]"},
+                         {"\"data_offsets\":[64,80]", "\"data_offsets\":[64,20000000000]"},
+                         {"\"data_offsets\":[64,80]", "\"data_offsets\":[20000000000,64]"},
+                         {"\\\"axis\\\":0}", "\\\"axis\\\":2000000000}"},
+                         {"\\\"outputs\\\":[3]", "\\\"outputs\\\":[2000000000]"},
+                         {"\\\"inputs\\\":[0", "\\\"inputs\\\":[2147483647"},
+                     });
   std::string length = good;
   length.replace(0, 8, std::string("\xff\xff\xff\xff\xff\xff\xff\x7f", 8));
   largest = 0;
@@ -252,11 +252,11 @@ TEST_CASE(
   ordered.tensors[1].data = from_channels_last(as_channels_last(ordered.tensors[1].data));
   check_claims(artifact_bytes(ordered),
                {
-                   {"\"shape\":[8,3,3,4]",      "\"shape\":[2000000000,3,3,4]"    },
-                   {"\\\"shape\\\":[8,4,3,3]",  "\\\"shape\\\":[200000000,4,3,3]" },
-                   {"\\\"shape\\\":[8,4,3,3]",  "\\\"shape\\\":[8,4,3,2000000000]"},
+                   {"\"shape\":[8,3,3,4]", "\"shape\":[2000000000,3,3,4]"},
+                   {"\\\"shape\\\":[8,4,3,3]", "\\\"shape\\\":[200000000,4,3,3]"},
+                   {"\\\"shape\\\":[8,4,3,3]", "\\\"shape\\\":[8,4,3,2000000000]"},
                    {"\"data_offsets\":[0,288]", "\"data_offsets\":[0,28800000000]"},
-  });
+               });
   ProgramBuilder b;
   const int x = b.input("x", DType::kFloat32, {2, 6});
   const int w = b.constant("w", StoredConstant{random_integers(DType::kInt8, {4, 6}, 3, -8, 7),
@@ -265,12 +265,12 @@ TEST_CASE(
   b.output(b.op("linear", inputs, "y", DType::kFloat32, {2, 4}));
   check_claims(artifact_bytes(with_one_segment(b.finish(), "reference")),
                {
-                   {"\"shape\":[12]",      "\"shape\":[12000000000]"     }, // two values in a byte
-                   {"\\\"shape\\\":[4,6]", "\\\"shape\\\":[2000000000,6]"}, // the constant's
+                   {"\"shape\":[12]", "\"shape\":[12000000000]"},            // two values in a byte
+                   {"\\\"shape\\\":[4,6]", "\\\"shape\\\":[2000000000,6]"},  // the constant's
                    {"\\\"shape\\\":[4,6]", "\\\"shape\\\":[2147483647,2]"},
-                   {"\"shape\":[4,2]",     "\"shape\":[4,2000000000]"    }, // the scales'
-                   {"\"shape\":[4,2]",     "\"shape\":[2000000000,2]"    },
-  });
+                   {"\"shape\":[4,2]", "\"shape\":[4,2000000000]"},  // the scales'
+                   {"\"shape\":[4,2]", "\"shape\":[2000000000,2]"},
+               });
 }
 
 // oneDNN makes a list of the arguments anew whenever it runs a primitive.

@@ -72,12 +72,7 @@ TEST_CASE("a run decides how many rows there are", "[backends][counts]") {
     INFO(backend);
     Session session(counted_rows(backend), {.cached_shapes = 2});
     for (const std::vector<int>& set : std::vector<std::vector<int>>{
-             {0, 1, 1, 0},
-             {0, 0, 0, 0},
-             {1, 1, 1, 1},
-             {1, 0, 0, 0},
-             {1, 0, 1, 0}
-    })
+             {0, 1, 1, 0}, {0, 0, 0, 0}, {1, 1, 1, 1}, {1, 0, 0, 0}, {1, 0, 1, 0}})
       check_run(session, set);
     session.time_kernels(true);
     check_run(session, {1, 0, 1, 0});
@@ -91,9 +86,7 @@ TEST_CASE("a run decides how many rows there are", "[backends][counts]") {
 }
 
 TEST_CASE("other sizes leave what a run decides open", "[backends][counts]") {
-  const Program program = specialize(counted_rows("reference", true), {
-                                                                          {"n", 2}
-  });
+  const Program program = specialize(counted_rows("reference", true), {{"n", 2}});
   CHECK(program.symbols.empty());
   REQUIRE(program.bodies[0].symbols.size() == 1);
   CHECK(describe(program.bodies[0].symbols[0]) == "u0 from 0 to 2");

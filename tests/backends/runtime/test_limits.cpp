@@ -55,21 +55,11 @@ TEST_CASE("what each segment keeps is counted, not the largest alone", "[backend
   std::vector<Segment> segments;
   for (int i = 0; i < 6; ++i) {
     const std::string name = std::to_string(i);
-    const int between = b.op("unary",
-                             {
-                                 x
-    },
-                             "a" + name, DType::kFloat32, {100}, {}, {{"fn", std::string("neg")}});
-    const int y = b.op("unary",
-                       {
-                           between
-    },
-                       "b" + name, DType::kFloat32, {100}, {}, {{"fn", std::string("abs")}});
-    segments.push_back({
-        "reference", {2 * i, 2 * i + 1},
-         {x},
-         {y}
-    });
+    const int between =
+        b.op("unary", {x}, "a" + name, DType::kFloat32, {100}, {}, {{"fn", std::string("neg")}});
+    const int y = b.op("unary", {between}, "b" + name, DType::kFloat32, {100}, {},
+                       {{"fn", std::string("abs")}});
+    segments.push_back({"reference", {2 * i, 2 * i + 1}, {x}, {y}});
     x = y;
   }
   b.output(x);
@@ -105,9 +95,7 @@ TEST_CASE("compiled sizes stay as long as all of them fit into the limit", "[bac
   };
   CHECK(count_after_three(0) == 3);
   CHECK(count_after_three(1 << 16) == 3);
-  CHECK(count_after_three(peak_bytes(specialize(open_conv("reference"), {
-                                                                            {"n", 3}
-  }))) < 3);
+  CHECK(count_after_three(peak_bytes(specialize(open_conv("reference"), {{"n", 3}}))) < 3);
 }
 
 TEST_CASE("constants of a file that lie in the same bytes are refused",

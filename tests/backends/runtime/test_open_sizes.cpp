@@ -65,15 +65,10 @@ TEST_CASE("what no op makes of a batch of none names other sizes as the way out"
           "[backends][open]") {
   ProgramBuilder b;
   const int x = b.input("x", DType::kFloat32, {2, 3});
-  b.output(b.op("reduce",
-                {
-                    x
-  },
-                "y", DType::kFloat32, {3}, {}, {{"fn", std::string("max")}, {"dims", ints({0})}}));
+  b.output(b.op("reduce", {x}, "y", DType::kFloat32, {3}, {},
+                {{"fn", std::string("max")}, {"dims", ints({0})}}));
   Program program = with_one_segment(b.finish(), "reference");
-  program.symbols = {
-      {"n", 0, 4, 2}
-  };
+  program.symbols = {{"n", 0, 4, 2}};
   program.tensor(x).sizes = {SizeExpr::symbol("n"), 3};
   Session session(std::move(program));
   CHECK(session.run({random_floats({4, 3})})[0].numel() == 3);
@@ -86,41 +81,20 @@ TEST_CASE("formulas of sizes are computed, printed and folded", "[backends][open
   const SizeExpr s = SizeExpr::symbol("s"), t = SizeExpr::symbol("t");
   const SizeExpr half = floor_divide(s - SizeExpr(1), SizeExpr(2)) + SizeExpr(1);
   CHECK(half.to_text() == "(s + -1)//2 + 1");
-  CHECK(half.evaluate({
-            {"s", 33}
-  }) == 17);
-  CHECK(floor_divide(s, SizeExpr(4))
-            .evaluate({
-                {"s", -1}
-  }) == -1);
+  CHECK(half.evaluate({{"s", 33}}) == 17);
+  CHECK(floor_divide(s, SizeExpr(4)).evaluate({{"s", -1}}) == -1);
   CHECK((s * t * SizeExpr(3)).to_text() == "(s*t)*3");
-  CHECK(SizeExpr::join(SizeExpr::Kind::kModulo, s, SizeExpr(4))
-            .evaluate({
-                {"s", -1}
-  }) == 3);
+  CHECK(SizeExpr::join(SizeExpr::Kind::kModulo, s, SizeExpr(4)).evaluate({{"s", -1}}) == 3);
   CHECK(maximum(s, SizeExpr(1)).to_text() == "max(s, 1)");
   CHECK((SizeExpr(2) * SizeExpr(21)).is_number());
   CHECK(s + SizeExpr(0) == s);
   CHECK(SizeExpr(1) * s == s);
-  CHECK_THAT(error_of([&] {
-               half.evaluate({
-                   {"t", 1}
-               });
-             }),
+  CHECK_THAT(error_of([&] { half.evaluate({{"t", 1}}); }),
              Equals("shape: (s + -1)//2 + 1: has the symbol s, which has no value; give other "
                     "sizes, or lower the model again"));
-  CHECK_THAT(error_of([&] {
-               floor_divide(s, t).evaluate({
-                   {"s", 1},
-                   {"t", 0}
-               });
-             }),
+  CHECK_THAT(error_of([&] { floor_divide(s, t).evaluate({{"s", 1}, {"t", 0}}); }),
              Equals("shape: s//t: divides by zero; give other sizes, or lower the model again"));
-  CHECK_THAT(error_of([&] {
-               (s * s).evaluate({
-                   {"s", int64_t{1} << 40}
-               });
-             }),
+  CHECK_THAT(error_of([&] { (s * s).evaluate({{"s", int64_t{1} << 40}}); }),
              Equals("shape: s*s: exceeds 64 bits; give other sizes, or lower the model again"));
 }
 

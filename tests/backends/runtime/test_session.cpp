@@ -39,9 +39,7 @@ TEST_CASE("a program may return inputs, constants and one value twice", "[backen
   const int y = b.op("add", {x, c}, "y", DType::kFloat32, {2});
   for (int index : {x, c, y, y}) b.output(index);
   Program program = b.finish();
-  program.segments = {
-      {"reference", {0}, {x}, {y}}
-  };
+  program.segments = {{"reference", {0}, {x}, {y}}};
   Session session(program);
   const Tensor input = random_floats({2});
   const std::vector<Tensor> outputs = session.run({input});
@@ -72,12 +70,7 @@ TEST_CASE("a program lowered for another minor version of a library is refused",
 }
 
 TEST_CASE("the arena reuses memory of buffers that are dead", "[backends][session]") {
-  const ArenaPlan plan = plan_arena({
-      {100, 0, 1},
-      {64,  1, 2},
-      {100, 2, 3},
-      {10,  0, 3}
-  });
+  const ArenaPlan plan = plan_arena({{100, 0, 1}, {64, 1, 2}, {100, 2, 3}, {10, 0, 3}});
   CHECK(plan.offsets[0] == plan.offsets[2]);
   CHECK(plan.bytes == 128 + 64 + 64);
 }
@@ -90,9 +83,7 @@ TEST_CASE("a session runs on the caller's memory, inputs and constants among the
   const int y = b.op("add", {x, c}, "y", DType::kFloat32, {2});
   for (int index : {y, x, c, y}) b.output(index);
   Program program = b.finish();
-  program.segments = {
-      {"reference", {0}, {x}, {y}}
-  };
+  program.segments = {{"reference", {0}, {x}, {y}}};
   Session session(program);
   const float input[2] = {1, 2};
   float outputs[4][2] = {};

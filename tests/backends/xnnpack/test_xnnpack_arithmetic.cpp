@@ -24,11 +24,7 @@ bool is_byte(DType dtype) { return dtype != kF32; }
 
 // A max pooling that keeps the shape: what it reads and writes is channels-last.
 int pooled(ProgramBuilder& b, int x, const std::string& name, const std::vector<int64_t>& shape) {
-  return b.op("max_pool",
-              {
-                  x
-  },
-              name, kF32, shape, {},
+  return b.op("max_pool", {x}, name, kF32, shape, {},
               {{"kernel_size", ints({3, 3})}, {"stride", ints({1, 1})}, {"padding", ints({1, 1})}});
 }
 
@@ -99,10 +95,7 @@ TEST_CASE("XNNPACK: float functions that it lacks stay in the segment",
       int x = b.input("x", kF32, shape);
       if (is_between) x = pooled(b, x, "p", shape);
       const std::vector<int> inputs{x};
-      int y = b.op("unary", inputs, "y", kF32, shape,
-                   {
-      },
-                   {{"fn", text(fn)}});
+      int y = b.op("unary", inputs, "y", kF32, shape, {}, {{"fn", text(fn)}});
       if (is_between) y = pooled(b, y, "z", shape);
       b.output(y);
       CAPTURE(fn, is_between);
@@ -111,31 +104,21 @@ TEST_CASE("XNNPACK: float functions that it lacks stay in the segment",
     }
   ProgramBuilder b;
   const std::vector<int> inputs{b.input("x", kF32, {3})};
-  b.output(b.op("unary", inputs, "y", kF32,
-                {
-                    3
-  },
-                {}, {{"fn", text("curl")}}));
+  b.output(b.op("unary", inputs, "y", kF32, {3}, {}, {{"fn", text("curl")}}));
   CHECK(refusal(b.finish(), "xnnpack").value_or("") == "y: this XNNPACK has no float curl");
 }
 
 TEST_CASE("XNNPACK: softmax of floats along every dimension, in either memory order",
           "[backends][xnnpack]") {
-  for (const std::vector<int64_t>& shape : {
-           std::vector<int64_t>{2, 5,  9,  7 },
-           {3, 40, 1,  1 },
-           {1, 1,  33, 65}
-  })
+  for (const std::vector<int64_t>& shape :
+       {std::vector<int64_t>{2, 5, 9, 7}, {3, 40, 1, 1}, {1, 1, 33, 65}})
     for (int64_t dim : {0, 1, 2, 3, -1})
       for (bool is_between : {false, true}) {
         ProgramBuilder b;
         int x = b.input("x", kF32, shape);
         if (is_between) x = pooled(b, x, "p", shape);
         const std::vector<int> inputs{x};
-        int y = b.op("softmax", inputs, "y", kF32, shape,
-                     {
-        },
-                     {{"dim", dim}});
+        int y = b.op("softmax", inputs, "y", kF32, shape, {}, {{"dim", dim}});
         if (is_between) y = pooled(b, y, "z", shape);
         b.output(y);
         CAPTURE(shape, dim, is_between);
@@ -143,11 +126,7 @@ TEST_CASE("XNNPACK: softmax of floats along every dimension, in either memory or
       }
   ProgramBuilder b;
   const std::vector<int> inputs{b.input("x", kF32, {4, 1000})};
-  b.output(b.op("softmax", inputs, "y", kF32,
-                {
-                    4, 1000
-  },
-                {}, {{"dim", int64_t{1}}}));
+  b.output(b.op("softmax", inputs, "y", kF32, {4, 1000}, {}, {{"dim", int64_t{1}}}));
   CHECK(check_against_reference(b.finish(), "xnnpack", {random_floats({4, 1000}, -90, 90)}) < 1e-6);
 }
 
@@ -166,10 +145,7 @@ TEST_CASE("XNNPACK: a softmax row of nothing but -inf, or with NaN, gives NaNs, 
           for (size_t k = 0; k < w; ++k) given[k * 4 + i] = x[i * w + k];
       const std::vector<int64_t> shape =
           dim == 1 ? std::vector<int64_t>{4, width} : std::vector<int64_t>{width, 4};
-      const std::vector<float> y = outputs_of("softmax", given, shape,
-                                              {
-                                                  {"dim", dim}
-      });
+      const std::vector<float> y = outputs_of("softmax", given, shape, {{"dim", dim}});
       const auto at = [&](size_t i, size_t k) { return dim == 1 ? y[i * w + k] : y[k * 4 + i]; };
       CAPTURE(width, dim);
       for (size_t k = 0; k < w; ++k) {
@@ -188,12 +164,7 @@ TEST_CASE("XNNPACK: layer norms of floats and bytes, to floats and bytes", "[bac
     std::vector<int64_t> shape;
     int64_t normalized;
   };
-  for (const Case& c : {
-           Case{{3, 17, 40},  1},
-           {{5, 384},     1},
-           {{2, 3, 8, 9}, 2},
-           {{7, 1},       1}
-  })
+  for (const Case& c : {Case{{3, 17, 40}, 1}, {{5, 384}, 1}, {{2, 3, 8, 9}, 2}, {{7, 1}, 1}})
     for (DType in : {kF32, kS8, kU8})
       for (DType out : {kF32, kS8, kU8})
         for (bool has_parameters : {true, false}) {
@@ -208,10 +179,7 @@ TEST_CASE("XNNPACK: layer norms of floats and bytes, to floats and bytes", "[bac
             inputs.push_back(b.constant("b", random_floats({width}, -1, 1, 4)));
           }
           b.output(b.op("layer_norm", inputs, "y", out, c.shape, qparams_of(out, 0.02f, -9),
-                        {
-                            {"normalized_dims", c.normalized},
-                            {"eps",             1e-5        }
-          }));
+                        {{"normalized_dims", c.normalized}, {"eps", 1e-5}}));
           CAPTURE(c.shape, name_of(in), name_of(out), has_parameters);
           CHECK(check_against_reference(b.finish(), "xnnpack", {random_elements(in, c.shape, 5)}) <=
                 (is_byte(out) ? 1 : 1e-5));
@@ -224,11 +192,8 @@ TEST_CASE("XNNPACK: an RMS norm equals the reference", "[backends][xnnpack]") {
       ProgramBuilder b;
       const std::vector<int> inputs{b.input("x", in, {5, 70}, qparams_of(in, 0.03f, 11)),
                                     b.constant("w", random_floats({70}, -1, 1, 3))};
-      b.output(b.op("rms_norm", inputs, "y", out,
-                    {
-                        5, 70
-      },
-                    qparams_of(out, 0.02f, -9), {{"normalized_dims", int64_t{1}}, {"eps", 1e-6}}));
+      b.output(b.op("rms_norm", inputs, "y", out, {5, 70}, qparams_of(out, 0.02f, -9),
+                    {{"normalized_dims", int64_t{1}}, {"eps", 1e-6}}));
       CAPTURE(name_of(in), name_of(out));
       CHECK(check_against_reference(b.finish(), "xnnpack", {random_elements(in, {5, 70}, 5)}) <=
             (is_byte(out) ? 1 : 1e-5));
@@ -238,11 +203,7 @@ TEST_CASE("XNNPACK: an RMS norm equals the reference", "[backends][xnnpack]") {
 TEST_CASE("XNNPACK: a layer norm keeps its digits far from zero", "[backends][xnnpack]") {
   ProgramBuilder b;
   const std::vector<int> inputs{b.input("x", kF32, {4, 300})};
-  b.output(b.op("layer_norm", inputs, "y", kF32,
-                {
-                    4, 300
-  },
-                {}, {{"normalized_dims", int64_t{1}}}));
+  b.output(b.op("layer_norm", inputs, "y", kF32, {4, 300}, {}, {{"normalized_dims", int64_t{1}}}));
   CHECK(check_against_reference(b.finish(), "xnnpack", {random_floats({4, 300}, 999, 1001)}) <
         1e-3);
 }
@@ -254,11 +215,7 @@ TEST_CASE("XNNPACK: layer norms whose parameters do not fit are refused", "[back
     const int w =
         is_constant ? b.constant("w", random_floats({weights})) : b.input("w", kF32, {weights});
     const std::vector<int> inputs{x, w};
-    b.output(b.op("layer_norm", inputs, "y", kF32,
-                  {
-                      2, 6
-    },
-                  {}, {{"normalized_dims", normalized}}));
+    b.output(b.op("layer_norm", inputs, "y", kF32, {2, 6}, {}, {{"normalized_dims", normalized}}));
     return refusal(b.finish(), "xnnpack").value_or("");
   };
   CHECK(refused(3, 6, true) == "y: 3 normalized dimensions of 2");
@@ -272,13 +229,13 @@ TEST_CASE("XNNPACK: products of two activations, of floats and of bytes", "[back
     std::vector<int64_t> a, b, y;
   };
   const std::vector<Case> cases = {
-      {{5, 7},         {7, 9},         {5, 9}        },
+      {{5, 7}, {7, 9}, {5, 9}},
       {{2, 3, 13, 32}, {2, 3, 32, 50}, {2, 3, 13, 50}},
-      {{4, 1, 6},      {4, 6, 33},     {4, 1, 33}    },
-      {{2, 1, 20, 5},  {3, 5, 17},     {2, 3, 20, 17}},
-      {{1, 3, 9, 4},   {2, 1, 4, 1},   {2, 3, 9, 1}  },
-      {{70, 129},      {129, 64},      {70, 64}      },
-      {{2, 1, 1},      {2, 1, 40},     {2, 1, 40}    },
+      {{4, 1, 6}, {4, 6, 33}, {4, 1, 33}},
+      {{2, 1, 20, 5}, {3, 5, 17}, {2, 3, 20, 17}},
+      {{1, 3, 9, 4}, {2, 1, 4, 1}, {2, 3, 9, 1}},
+      {{70, 129}, {129, 64}, {70, 64}},
+      {{2, 1, 1}, {2, 1, 40}, {2, 1, 40}},
   };
   for (const Case& c : cases) {
     CAPTURE(c.a, c.b);
@@ -309,10 +266,7 @@ TEST_CASE("XNNPACK: random products of two activations", "[backends][xnnpack]") 
 }
 
 TEST_CASE("XNNPACK: products of two activations clamp, and take constants", "[backends][xnnpack]") {
-  const Attributes clamp{
-      {"post_min", 0.0},
-      {"post_max", 1.5}
-  };
+  const Attributes clamp{{"post_min", 0.0}, {"post_max", 1.5}};
   for (DType dtype : {kF32, kS8})
     CHECK(matmul_difference(dtype, dtype, {2, 8, 12}, {2, 12, 20}, {2, 8, 20}, 4, clamp) <=
           (is_byte(dtype) ? 1 : 1e-5));
@@ -346,22 +300,14 @@ TEST_CASE("XNNPACK: products that do not fit are refused with the reason", "[bac
   CHECK(refused(kF32, kF32, kF32, {5, 6}, {4, 5}) ==
         "y: shapes [4, 6] x [5, 6] -> [4, 5] do not fit");
   CHECK(refused(kF32, kF32, kF32, {6}, {4}) == "y: shapes [4, 6] x [6] -> [4] do not fit");
-  CHECK(refused(kF32, kF32, kF32,
-                {
-                    6, 5
-  },
-                {4, 5},
-                {{"post_min", 2.0}, {"post_max", 1.0}}) == "y: its results are clamped to 2 and 1");
+  CHECK(refused(kF32, kF32, kF32, {6, 5}, {4, 5}, {{"post_min", 2.0}, {"post_max", 1.0}}) ==
+        "y: its results are clamped to 2 and 1");
 }
 
 TEST_CASE("XNNPACK: quotients of floats", "[backends][xnnpack]") {
   ProgramBuilder b;
   const std::vector<int> inputs{b.input("x", kF32, {3, 5, 6}), b.input("y", kF32, {5, 1})};
-  b.output(b.op("div", inputs, "z", kF32,
-                {
-                    3, 5, 6
-  },
-                {}, {{"post_max", 2.5}}));
+  b.output(b.op("div", inputs, "z", kF32, {3, 5, 6}, {}, {{"post_max", 2.5}}));
   CHECK(check_against_reference(b.finish(), "xnnpack",
                                 {random_floats({3, 5, 6}), random_floats({5, 1}, 0.1f, 2, 2)}) <
         1e-6);

@@ -23,12 +23,10 @@ struct Conv {
   Shape stride, padding, dilation;
 
   Attributes attributes() const {
-    return {
-        {"groups",   groups        },
-        {"stride",   ints(stride)  },
-        {"padding",  ints(padding) },
-        {"dilation", ints(dilation)}
-    };
+    return {{"groups", groups},
+            {"stride", ints(stride)},
+            {"padding", ints(padding)},
+            {"dilation", ints(dilation)}};
   }
   Shape y() const {
     Shape shape{x[0], w[0]};
@@ -40,31 +38,31 @@ struct Conv {
 };
 
 const Conv kConvs[] = {
-    {{1, 8, 6, 6},     {16, 8, 1, 1},   1,  {1, 1}, {0, 0}, {1, 1}},
-    {{2, 3, 9, 7},     {5, 3, 3, 3},    1,  {2, 2}, {1, 1}, {1, 1}},
-    {{1, 3, 33, 29},   {7, 3, 3, 3},    1,  {2, 2}, {1, 1}, {1, 1}},
-    {{2, 32, 6, 5},    {8, 16, 3, 3},   2,  {1, 1}, {1, 1}, {1, 1}},
-    {{1, 5, 8, 8},     {33, 5, 3, 2},   1,  {1, 2}, {1, 0}, {2, 1}},
-    {{1, 6, 7, 7},     {70, 6, 3, 3},   1,  {1, 1}, {2, 2}, {2, 2}},
-    {{2, 4, 5, 30},    {8, 4, 5, 5},    1,  {1, 1}, {2, 2}, {1, 1}},
-    {{1, 12, 6, 6},    {8, 3, 3, 3},    4,  {1, 1}, {1, 1}, {1, 1}},
-    {{2, 4, 17},       {6, 4, 3},       1,  {2},    {1},    {1}   },
-    {{2, 8, 7, 9},     {8, 1, 3, 3},    8,  {1, 1}, {1, 1}, {1, 1}},
-    {{1, 40, 9, 9},    {40, 1, 7, 7},   40, {1, 1}, {3, 3}, {1, 1}},
-    {{2, 17, 8, 11},   {17, 1, 3, 5},   17, {2, 3}, {1, 2}, {2, 1}},
-    {{1, 6, 5, 5},     {6, 1, 2, 2},    6,  {3, 3}, {0, 0}, {1, 1}},
-    {{3, 6, 40},       {6, 1, 9},       6,  {1},    {4},    {1}   },
-    {{1, 4, 6, 6},     {8, 1, 3, 3},    4,  {1, 1}, {1, 1}, {1, 1}},
-    {{1, 1, 6, 6},     {1, 1, 3, 3},    1,  {1, 1}, {1, 1}, {1, 1}},
-    {{1, 256, 20, 20}, {96, 256, 3, 3}, 1,  {1, 1}, {1, 1}, {1, 1}},
+    {{1, 8, 6, 6}, {16, 8, 1, 1}, 1, {1, 1}, {0, 0}, {1, 1}},
+    {{2, 3, 9, 7}, {5, 3, 3, 3}, 1, {2, 2}, {1, 1}, {1, 1}},
+    {{1, 3, 33, 29}, {7, 3, 3, 3}, 1, {2, 2}, {1, 1}, {1, 1}},
+    {{2, 32, 6, 5}, {8, 16, 3, 3}, 2, {1, 1}, {1, 1}, {1, 1}},
+    {{1, 5, 8, 8}, {33, 5, 3, 2}, 1, {1, 2}, {1, 0}, {2, 1}},
+    {{1, 6, 7, 7}, {70, 6, 3, 3}, 1, {1, 1}, {2, 2}, {2, 2}},
+    {{2, 4, 5, 30}, {8, 4, 5, 5}, 1, {1, 1}, {2, 2}, {1, 1}},
+    {{1, 12, 6, 6}, {8, 3, 3, 3}, 4, {1, 1}, {1, 1}, {1, 1}},
+    {{2, 4, 17}, {6, 4, 3}, 1, {2}, {1}, {1}},
+    {{2, 8, 7, 9}, {8, 1, 3, 3}, 8, {1, 1}, {1, 1}, {1, 1}},
+    {{1, 40, 9, 9}, {40, 1, 7, 7}, 40, {1, 1}, {3, 3}, {1, 1}},
+    {{2, 17, 8, 11}, {17, 1, 3, 5}, 17, {2, 3}, {1, 2}, {2, 1}},
+    {{1, 6, 5, 5}, {6, 1, 2, 2}, 6, {3, 3}, {0, 0}, {1, 1}},
+    {{3, 6, 40}, {6, 1, 9}, 6, {1}, {4}, {1}},
+    {{1, 4, 6, 6}, {8, 1, 3, 3}, 4, {1, 1}, {1, 1}, {1, 1}},
+    {{1, 1, 6, 6}, {1, 1, 3, 3}, 1, {1, 1}, {1, 1}, {1, 1}},
+    {{1, 256, 20, 20}, {96, 256, 3, 3}, 1, {1, 1}, {1, 1}, {1, 1}},
 };
 
 const Conv kConvs3d[] = {
-    {{1, 3, 4, 7, 6},  {8, 3, 3, 3, 3},  1, {1, 2, 2}, {1, 1, 1}, {1, 1, 1}},
-    {{2, 8, 3, 5, 5},  {20, 8, 1, 3, 3}, 1, {1, 1, 1}, {0, 1, 1}, {1, 1, 1}},
+    {{1, 3, 4, 7, 6}, {8, 3, 3, 3, 3}, 1, {1, 2, 2}, {1, 1, 1}, {1, 1, 1}},
+    {{2, 8, 3, 5, 5}, {20, 8, 1, 3, 3}, 1, {1, 1, 1}, {0, 1, 1}, {1, 1, 1}},
     {{1, 16, 5, 4, 4}, {8, 16, 3, 1, 1}, 1, {2, 1, 1}, {2, 0, 0}, {2, 1, 1}},
-    {{1, 8, 3, 4, 5},  {6, 8, 1, 1, 1},  1, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}},
-    {{2, 6, 4, 4, 4},  {6, 1, 3, 3, 3},  6, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
+    {{1, 8, 3, 4, 5}, {6, 8, 1, 1, 1}, 1, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}},
+    {{2, 6, 4, 4, 4}, {6, 1, 3, 3, 3}, 6, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
 };
 
 // The difference to the reference; a failing CHECK where threads change a bit.
@@ -101,12 +99,7 @@ TEST_CASE("XNNPACK: convolutions on bytes, to floats and bytes, of every window 
   std::vector<Conv> convs(std::begin(kConvs), std::end(kConvs));
   convs.insert(convs.end(), std::begin(kConvs3d), std::end(kConvs3d));
   for (const Conv& conv : convs)
-    for (const Ends ends : {
-             Ends{kS8, kF32},
-             {kU8, kF32},
-             {kS8, kS8 },
-             {kU8, kU8 }
-    })
+    for (const Ends ends : {Ends{kS8, kF32}, {kU8, kF32}, {kS8, kS8}, {kU8, kU8}})
       for (const bool is_per_channel : {true, false}) {
         CAPTURE(conv.x, conv.w, conv.groups, name_of(ends.in), name_of(ends.out));
         CHECK(difference(conv, ends, is_per_channel) <= (ends.out == kF32 ? 5e-4 : 1));
@@ -154,12 +147,7 @@ TEST_CASE("XNNPACK: convolutions one behind the other keep channels last between
           "[backends][xnnpack][dynamic]") {
   ProgramBuilder b;
   const Shape shape{1, 8, 6, 6}, blocks{1, 1, 1, 1};
-  const Conv conv = {
-      shape, {8, 8, 3, 3},
-       1, {1, 1},
-       {1, 1},
-       {1, 1}
-  };
+  const Conv conv = {shape, {8, 8, 3, 3}, 1, {1, 1}, {1, 1}, {1, 1}};
   int x = b.input("x", kF32, shape);
   for (const std::string name : {"a", "b"}) {
     const int q = b.op("fake_quantize_dynamic", {x}, name + "q", kF32, shape, {},
@@ -178,13 +166,7 @@ TEST_CASE("XNNPACK: convolutions one behind the other keep channels last between
 
 TEST_CASE("XNNPACK: who keeps a convolution from multiplying integers made at run time is named",
           "[backends][xnnpack][dynamic]") {
-  const Conv conv = {
-      {2, 4, 5, 5},
-      {6, 4, 3, 3},
-      1, {1, 1},
-      {1, 1},
-      {1, 1}
-  };
+  const Conv conv = {{2, 4, 5, 5}, {6, 4, 3, 3}, 1, {1, 1}, {1, 1}, {1, 1}};
   const auto reason = [](const Program& program) {
     const Verdict verdict = xnnpack::check_pixel_quantize(program, program.ops[0]);
     return verdict ? "none" : verdict.reason();

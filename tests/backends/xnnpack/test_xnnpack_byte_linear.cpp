@@ -17,12 +17,7 @@ TEST_CASE("XNNPACK: linears on bytes, to floats and bytes, with every kind of bi
   struct Case {
     int64_t rows, in, out;
   };
-  for (const Case& c : {
-           Case{1,   5,   3  },
-           {13,  64,  48 },
-           {130, 129, 270},
-           {7,   3,   16 }
-  })
+  for (const Case& c : {Case{1, 5, 3}, {13, 64, 48}, {130, 129, 270}, {7, 3, 16}})
     for (DType in : {kS8, kU8})
       for (DType out : {kF32, kS8, kU8})
         for (Bias kind : {Bias::kNone, Bias::kFloat, Bias::kInteger})
@@ -45,11 +40,8 @@ TEST_CASE("XNNPACK: linears on bytes, to floats and bytes, with every kind of bi
             } else {
               inputs.push_back(-1);
             }
-            b.output(b.op("linear", inputs, "y", out,
-                          {
-                              2, c.rows, c.out
-            },
-                          qparams_of(out, 0.1f, 9), {{"post_min", -1.0}}));
+            b.output(b.op("linear", inputs, "y", out, {2, c.rows, c.out}, qparams_of(out, 0.1f, 9),
+                          {{"post_min", -1.0}}));
             CAPTURE(c.rows, c.in, c.out, name_of(in), name_of(out), int(kind), is_per_channel);
             CHECK(check_against_reference(b.finish(), "xnnpack",
                                           {random_elements(in, {2, c.rows, c.in}, 3)}) <=
@@ -59,10 +51,8 @@ TEST_CASE("XNNPACK: linears on bytes, to floats and bytes, with every kind of bi
 
 TEST_CASE("XNNPACK: linears with scales that its own kernels refuse are ours on every CPU",
           "[backends][xnnpack]") {
-  for (const std::vector<float>& scales : {
-           std::vector<float>{0.01f, 3000,   0.02f },
-           {1,     1e-38f, 1e-12f}
-  }) {
+  for (const std::vector<float>& scales :
+       {std::vector<float>{0.01f, 3000, 0.02f}, {1, 1e-38f, 1e-12f}}) {
     ProgramBuilder b;
     const std::vector<int> inputs{
         b.input("x", kS8, {4, 6}, quantized(0.1f, 3)),
@@ -87,10 +77,7 @@ TEST_CASE("XNNPACK: linears from bytes to floats that do not fit are refused",
   CHECK(refused(quantized(0.1f, 0)) == "taken");
   CHECK(refused(quantized(0.1f, 1)) == mixed);
   CHECK(refused(per_channel({1, 2, 3, 4, 5, 6}, 1)) == mixed);
-  CHECK(refused(quantized(0.1f, 0), {
-                                        {"post_min", 1.0},
-                                        {"post_max", 1.0}
-  }) == mixed);
+  CHECK(refused(quantized(0.1f, 0), {{"post_min", 1.0}, {"post_max", 1.0}}) == mixed);
 }
 
 }  // namespace octet::test_xnnpack_byte_linear

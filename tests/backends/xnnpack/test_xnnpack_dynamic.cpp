@@ -75,48 +75,17 @@ TEST_CASE(
     "[backends][xnnpack][dynamic]") {
   for (const char* name : kMappings) {
     CAPTURE(name);
-    CHECK(difference({
-              {2, 5, 40},
-              24, mapping(name, -128, 127, {2, 5, 1 }
-              )
-    }) <= kRounding);
-    CHECK(difference({
-              {2, 5, 40},
-              24, mapping(name, -128, 127, {1, 1, 1 }
-              )
-    }) <= kRounding);
-    CHECK(difference({
-              {2, 5, 40},
-              24, mapping(name, -128, 127, {2, 1, 1 }
-              ), false
-    }) <= kRounding);
-    CHECK(difference({
-              {7, 33},
-              3, mapping(name, 0, 255, {7, 1 }
-              ), false
-    }) <= kRounding);
-    CHECK(difference({
-              {7, 33},
-              70, mapping(name, -7, 8, {7, 1 }
-              )
-    }) <= kRounding);
-    CHECK(difference({
-              {1, 33},
-              200, mapping(name, -127, 127, {1, 1 }
-              )
-    }) <= kRounding);
+    CHECK(difference({{2, 5, 40}, 24, mapping(name, -128, 127, {2, 5, 1})}) <= kRounding);
+    CHECK(difference({{2, 5, 40}, 24, mapping(name, -128, 127, {1, 1, 1})}) <= kRounding);
+    CHECK(difference({{2, 5, 40}, 24, mapping(name, -128, 127, {2, 1, 1}), false}) <= kRounding);
+    CHECK(difference({{7, 33}, 3, mapping(name, 0, 255, {7, 1}), false}) <= kRounding);
+    CHECK(difference({{7, 33}, 70, mapping(name, -7, 8, {7, 1})}) <= kRounding);
+    CHECK(difference({{1, 33}, 200, mapping(name, -127, 127, {1, 1})}) <= kRounding);
   }
   CHECK(difference({{17}, 5, mapping("asymmetric", -128, 127, {1})}) <= kRounding);
-  CHECK(difference({
-            {1, 1},
-            1, mapping("asymmetric", -128, 127, {1, 1}
-            )
-  }) <= kRounding);
-  CHECK(difference({
-            {1, 128, 384},
-            384, mapping("asymmetric", -128, 127, {1, 128, 1  }
-            )
-  }) <= 10 * kRounding);
+  CHECK(difference({{1, 1}, 1, mapping("asymmetric", -128, 127, {1, 1})}) <= kRounding);
+  CHECK(difference({{1, 128, 384}, 384, mapping("asymmetric", -128, 127, {1, 128, 1})}) <=
+        10 * kRounding);
 }
 
 TEST_CASE(
@@ -124,16 +93,8 @@ TEST_CASE(
     "weights and -128",
     "[backends][xnnpack][dynamic]") {
   const Attributes per_row = mapping("asymmetric", -128, 127, {9, 1});
-  CHECK(difference({
-            {9, 50},
-            20, per_row, true, {},
-            true
-  }) <= kRounding);
-  CHECK(difference({
-            {9, 50},
-            20, per_row, true, {},
-            false, -128
-  }) <= kRounding);
+  CHECK(difference({{9, 50}, 20, per_row, true, {}, true}) <= kRounding);
+  CHECK(difference({{9, 50}, 20, per_row, true, {}, false, -128}) <= kRounding);
   ProgramBuilder b;
   const int q =
       b.op("fake_quantize_dynamic", {b.input("x", kF32, {9, 50})}, "q", kF32, {9, 50}, {}, per_row);
@@ -145,14 +106,9 @@ TEST_CASE(
 TEST_CASE("XNNPACK: a clamp behind a linear on integers made at run time is applied to the reals",
           "[backends][xnnpack][dynamic]") {
   const Attributes per_row = mapping("least_error", -128, 127, {4, 1});
-  CHECK(difference({
-            {4, 40},
-            24, per_row, true, {{"post_min", 0.0}}
-  }) <= kRounding);
-  CHECK(difference({
-            {4,                  40               },
-            24, per_row, false, {{"post_min", -1.0}, {"post_max", 2.5}}
-  }) <= kRounding);
+  CHECK(difference({{4, 40}, 24, per_row, true, {{"post_min", 0.0}}}) <= kRounding);
+  CHECK(difference({{4, 40}, 24, per_row, false, {{"post_min", -1.0}, {"post_max", 2.5}}}) <=
+        kRounding);
 }
 
 TEST_CASE(
@@ -162,10 +118,7 @@ TEST_CASE(
   ProgramBuilder b;
   const Shape shape{2, 6, 5, 16};
   const Attributes pooling = {
-      {"kernel_size", ints({3, 3})},
-      {"stride",      ints({1, 1})},
-      {"padding",     ints({1, 1})}
-  };
+      {"kernel_size", ints({3, 3})}, {"stride", ints({1, 1})}, {"padding", ints({1, 1})}};
   const int x = b.op("max_pool", {b.input("x", kF32, shape)}, "p", kF32, shape, {}, pooling);
   const int q = b.op("fake_quantize_dynamic", {x}, "q", kF32, shape, {},
                      mapping("asymmetric", -128, 127, {2, 6, 5, 1}));
@@ -262,11 +215,7 @@ TEST_CASE(
 TEST_CASE("XNNPACK: floats that are quantized at run time for other readers equal the reference",
           "[backends][xnnpack][dynamic]") {
   for (const char* name : kMappings)
-    for (const Shape& shape : {
-             Shape{3, 37},
-             Shape{2, 5, 64},
-             Shape{1, 1}
-    })
+    for (const Shape& shape : {Shape{3, 37}, Shape{2, 5, 64}, Shape{1, 1}})
       for (bool is_per_tensor : {false, true}) {
         CAPTURE(name, shape, is_per_tensor);
         Shape blocks = shape;
@@ -317,10 +266,7 @@ TEST_CASE("XNNPACK: a linear reads floats when its input is quantized in another
   const int y = b.op("linear", {q, b.constant("w", stored({4, 8}, {4, 1})), -1}, "y", kF32, {2, 4});
   b.output(y);
   Program program = b.finish();
-  program.segments = {
-      {"reference", {0}, {x}, {q}},
-      {"xnnpack",   {1}, {q}, {y}}
-  };
+  program.segments = {{"reference", {0}, {x}, {q}}, {"xnnpack", {1}, {q}, {y}}};
   const std::vector<Tensor> apart = Session(program).run({rows({2, 8})});
   const std::vector<Tensor> together =
       Session(with_one_segment(program, "xnnpack")).run({rows({2, 8})});

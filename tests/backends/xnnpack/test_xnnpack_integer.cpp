@@ -91,33 +91,18 @@ TEST_CASE("XNNPACK: 8-bit convolutions stay within a step of the reference",
 TEST_CASE("XNNPACK: the clamp after a convolution is applied before its output is rounded",
           "[backends][xnnpack]") {
   for (bool per_channel_weight : {false, true}) {
-    CHECK(run_conv(
-              {
-    },
-              DType::kInt8, per_channel_weight, true, 4, {{"post_min", 0.0}}, 3) <= 1);
-    CHECK(run_conv(
-              {
-    },
-              DType::kUInt8, per_channel_weight, true, 4, {{"post_min", 0.0}, {"post_max", 6.0}},
-              4) <= 1);
-    CHECK(run_conv(
-              {
-                  .c = 16, .o = 16, .groups = 16
-    },
-              DType::kInt8, per_channel_weight, true, 4, {{"post_min", -0.5}, {"post_max", 0.5}},
-              5) <= 1);
+    CHECK(run_conv({}, DType::kInt8, per_channel_weight, true, 4, {{"post_min", 0.0}}, 3) <= 1);
+    CHECK(run_conv({}, DType::kUInt8, per_channel_weight, true, 4,
+                   {{"post_min", 0.0}, {"post_max", 6.0}}, 4) <= 1);
+    CHECK(run_conv({.c = 16, .o = 16, .groups = 16}, DType::kInt8, per_channel_weight, true, 4,
+                   {{"post_min", -0.5}, {"post_max", 0.5}}, 5) <= 1);
   }
 }
 
 TEST_CASE("XNNPACK: 8-bit linear layers of any rank stay within a step of the reference",
           "[backends][xnnpack]") {
   const std::vector<std::vector<int64_t>> shapes = {
-      {1, 64},
-      {5, 33},
-      {2, 7, 48},
-      {2, 3, 4, 16},
-      {19}
-  };
+      {1, 64}, {5, 33}, {2, 7, 48}, {2, 3, 4, 16}, {19}};
   uint32_t seed = 1;
   for (const std::vector<int64_t>& in : shapes) {
     for (bool per_channel_weight : {false, true}) {
@@ -133,11 +118,8 @@ TEST_CASE("XNNPACK: 8-bit linear layers of any rank stay within a step of the re
             per_channel_weight ? per_channel(random_scales(o), 0) : quantized(0.004f, 0));
         const int bias = b.constant("b", random_floats({o}, -2, 2, seed));
         const int y = b.op("linear", {x, w, bias}, "y", dtype, out, quantized(0.1f, zero_point));
-        const int z = b.op("clamp",
-                           {
-                               y
-        },
-                           "z", dtype, out, quantized(0.1f, zero_point), {{"min", 0.0}});
+        const int z =
+            b.op("clamp", {y}, "z", dtype, out, quantized(0.1f, zero_point), {{"min", 0.0}});
         b.output(y);
         b.output(z);
         CAPTURE(in, per_channel_weight);
@@ -164,11 +146,8 @@ TEST_CASE("XNNPACK: transposed convolutions stay within a step of the reference"
             b.constant("w", random_integers(DType::kInt8, {c, o / groups, k, k}, 7, -127, 127),
                        quantized(0.006f, 0));
         const int bias = b.constant("b", random_floats({o}));
-        const int y = b.op("conv_transpose",
-                           {
-                               x, weight, bias
-        },
-                           "y", DType::kInt8, {2, o, oh, ow}, quantized(0.1f, -3),
+        const int y = b.op("conv_transpose", {x, weight, bias}, "y", DType::kInt8, {2, o, oh, ow},
+                           quantized(0.1f, -3),
                            {{"stride", ints({stride, stride})},
                             {"padding", ints({1, 1})},
                             {"output_padding", ints({output_padding, output_padding})},
@@ -186,16 +165,8 @@ TEST_CASE("XNNPACK: transposed convolutions stay within a step of the reference"
 TEST_CASE("XNNPACK: 8-bit add, sub and mul with broadcasting stay within a step of the reference",
           "[backends][xnnpack]") {
   const std::vector<int64_t> out{2, 6, 4, 5};
-  const std::vector<std::vector<int64_t>> shapes = {
-      {2, 6, 4, 5},
-      {1, 6, 1, 1},
-      {2, 6, 1, 1},
-      {5},
-      {1},
-      {6, 1, 1},
-      {4, 5},
-      {}
-  };
+  const std::vector<std::vector<int64_t>> shapes = {{2, 6, 4, 5}, {1, 6, 1, 1}, {2, 6, 1, 1}, {5},
+                                                    {1},          {6, 1, 1},    {4, 5},       {}};
   uint32_t seed = 1;
   for (const char* kind : {"add", "sub", "mul"}) {
     for (const std::vector<int64_t>& shape : shapes) {
@@ -206,11 +177,8 @@ TEST_CASE("XNNPACK: 8-bit add, sub and mul with broadcasting stay within a step 
         const Tensor other = random_integers(DType::kUInt8, shape, seed);
         const int y =
             is_constant ? b.constant("y", other, yq) : b.input("y", DType::kUInt8, shape, yq);
-        const int z = b.op(kind,
-                           {
-                               x, y
-        },
-                           "z", DType::kInt8, out, quantized(0.05f, -9), {{"post_min", -2.0}});
+        const int z =
+            b.op(kind, {x, y}, "z", DType::kInt8, out, quantized(0.05f, -9), {{"post_min", -2.0}});
         const int z2 = b.op(kind, {y, x}, "z2", DType::kUInt8, out, quantized(0.04f, 100));
         b.output(z);
         b.output(z2);
@@ -231,13 +199,8 @@ TEST_CASE("XNNPACK: 8-bit poolings stay within a step of the reference", "[backe
     int64_t kernel, stride, padding, dilation;
     bool ceil_mode;
   };
-  for (const Case& k : {
-           Case{2, 2, 0, 1, false},
-           Case{3, 2, 1, 1, false},
-           Case{3, 2, 1, 1, true },
-           Case{2, 1, 0, 2, false},
-           Case{3, 3, 0, 1, true }
-  }) {
+  for (const Case& k : {Case{2, 2, 0, 1, false}, Case{3, 2, 1, 1, false}, Case{3, 2, 1, 1, true},
+                        Case{2, 1, 0, 2, false}, Case{3, 3, 0, 1, true}}) {
     const auto size = [&](int64_t n) {
       const int64_t room = n + 2 * k.padding - k.dilation * (k.kernel - 1) - 1;
       int64_t count = (k.ceil_mode ? (room + k.stride - 1) / k.stride : room / k.stride) + 1;
@@ -245,13 +208,11 @@ TEST_CASE("XNNPACK: 8-bit poolings stay within a step of the reference", "[backe
       return count;
     };
     const std::vector<int64_t> out{2, 5, size(9), size(11)};
-    Attributes attributes{
-        {"kernel_size", ints({k.kernel, k.kernel})    },
-        {"stride",      ints({k.stride, k.stride})    },
-        {"padding",     ints({k.padding, k.padding})  },
-        {"dilation",    ints({k.dilation, k.dilation})},
-        {"ceil_mode",   k.ceil_mode                   }
-    };
+    Attributes attributes{{"kernel_size", ints({k.kernel, k.kernel})},
+                          {"stride", ints({k.stride, k.stride})},
+                          {"padding", ints({k.padding, k.padding})},
+                          {"dilation", ints({k.dilation, k.dilation})},
+                          {"ceil_mode", k.ceil_mode}};
     ProgramBuilder b;
     const int x = b.input("x", DType::kInt8, in, q);
     b.output(b.op("max_pool", {x}, "max", DType::kInt8, out, q, attributes));
@@ -279,30 +240,14 @@ TEST_CASE("XNNPACK: averages over all pixels stay within a step of the reference
     const int zero_point = dtype == DType::kUInt8 ? 130 : 2;
     ProgramBuilder b;
     const int x = b.input("x", dtype, {2, 19, 7, 7}, quantized(0.05f, zero_point));
-    b.output(b.op("mean",
-                  {
-                      x
-    },
-                  "kept", dtype, {2, 19, 1, 1}, quantized(0.01f, zero_point),
+    b.output(b.op("mean", {x}, "kept", dtype, {2, 19, 1, 1}, quantized(0.01f, zero_point),
                   {{"dims", ints({-1, -2})}, {"keepdim", true}}));
-    b.output(b.op("mean",
-                  {
-                      x
-    },
-                  "dropped", dtype, {2, 19}, quantized(0.02f, zero_point),
+    b.output(b.op("mean", {x}, "dropped", dtype, {2, 19}, quantized(0.02f, zero_point),
                   {{"dims", ints({2, 3})}, {"keepdim", false}}));
-    b.output(b.op("adaptive_avg_pool",
-                  {
-                      x
-    },
-                  "adaptive", dtype, {2, 19, 1, 1}, quantized(0.02f, zero_point),
-                  {{"output_size", ints({1, 1})}}));
-    b.output(b.op("adaptive_avg_pool",
-                  {
-                      x
-    },
-                  "columns", dtype, {2, 19, 1, 7}, quantized(0.02f, zero_point),
-                  {{"output_size", ints({1, 7})}}));
+    b.output(b.op("adaptive_avg_pool", {x}, "adaptive", dtype, {2, 19, 1, 1},
+                  quantized(0.02f, zero_point), {{"output_size", ints({1, 1})}}));
+    b.output(b.op("adaptive_avg_pool", {x}, "columns", dtype, {2, 19, 1, 7},
+                  quantized(0.02f, zero_point), {{"output_size", ints({1, 7})}}));
     CHECK(check_against_reference(b.finish(), "xnnpack",
                                   {random_integers(dtype, {2, 19, 7, 7}, 5)}) <= 1);
   }
@@ -315,44 +260,20 @@ TEST_CASE("XNNPACK: 8-bit functions and conversions stay within a step of the re
   ProgramBuilder b;
   const int x = b.input("x", DType::kInt8, shape, q);
   const int f = b.input("f", DType::kFloat32, shape);
-  b.output(b.op("unary",
-                {
-                    x
-  },
-                "sigmoid", DType::kInt8, shape, quantized(1.0f / 256, -128),
+  b.output(b.op("unary", {x}, "sigmoid", DType::kInt8, shape, quantized(1.0f / 256, -128),
                 {{"fn", std::string("sigmoid")}}));
-  b.output(b.op("unary",
-                {
-                    x
-  },
-                "sigmoid_u8", DType::kUInt8, shape, quantized(1.0f / 256, 0),
+  b.output(b.op("unary", {x}, "sigmoid_u8", DType::kUInt8, shape, quantized(1.0f / 256, 0),
                 {{"fn", std::string("sigmoid")}}));
-  b.output(b.op("unary",
-                {
-                    x
-  },
-                "tanh", DType::kInt8, shape, quantized(1.0f / 128, 0),
+  b.output(b.op("unary", {x}, "tanh", DType::kInt8, shape, quantized(1.0f / 128, 0),
                 {{"fn", std::string("tanh")}}));
-  b.output(b.op("unary",
-                {
-                    x
-  },
-                "elu", DType::kInt8, shape, quantized(0.04f, -5),
+  b.output(b.op("unary", {x}, "elu", DType::kInt8, shape, quantized(0.04f, -5),
                 {{"fn", std::string("elu")}, {"alpha", 1.5}}));
-  b.output(b.op("clamp",
-                {
-                    x
-  },
-                "clamp", DType::kInt8, shape, q, {{"min", -1.0}, {"max", 2.0}}));
+  b.output(b.op("clamp", {x}, "clamp", DType::kInt8, shape, q, {{"min", -1.0}, {"max", 2.0}}));
   b.output(b.op("requantize", {x}, "requantize", DType::kUInt8, shape, quantized(0.031f, 99)));
   b.output(b.op("requantize", {x}, "reinterpret", DType::kUInt8, shape, quantized(0.05f, 131)));
   b.output(b.op("quantize", {f}, "quantize", DType::kUInt8, shape, quantized(0.011f, 77)));
   b.output(b.op("dequantize", {x}, "dequantize", DType::kFloat32, shape));
-  b.output(b.op("pad",
-                {
-                    x
-  },
-                "pad", DType::kInt8, {2, 7, 8, 10}, q,
+  b.output(b.op("pad", {x}, "pad", DType::kInt8, {2, 7, 8, 10}, q,
                 {{"pads", ints({0, 0, 2, 0, 1, 1, 3, 0})}, {"value", 0.5}}));
   b.output(b.op("copy", {x}, "copy", DType::kInt8, shape, q));
   const Tensor floats = random_floats(shape, -1.2f, 1.2f);
@@ -399,11 +320,7 @@ TEST_CASE("XNNPACK: bilinear resizing stays within a step of the reference",
     const std::vector<double> scales =
         aligns ? std::vector<double>{5.0 / 11, 6.0 / 20} : std::vector<double>{0.5, 1.0 / 3};
     b.output(
-        b.op("upsample",
-             {
-                 x
-    },
-             "y", DType::kInt8, {1, 5, 12, 21}, q,
+        b.op("upsample", {x}, "y", DType::kInt8, {1, 5, 12, 21}, q,
              {{"mode", std::string("bilinear")}, {"align_corners", aligns}, {"scales", scales}}));
     CHECK(check_against_reference(b.finish(), "xnnpack",
                                   {random_integers(DType::kInt8, {1, 5, 6, 7}, 5)}) <= 1);
@@ -426,10 +343,7 @@ TEST_CASE("XNNPACK: convolutions of random shapes stay within a step of the refe
     k.h = pick(10, 20), k.w = pick(10, 20);
     CAPTURE(i, k.n, k.c, k.h, k.w, k.o, k.kernel, k.stride, k.padding, k.dilation, k.groups);
     CHECK(run_conv(k, i % 2 == 0 ? DType::kInt8 : DType::kUInt8, i % 3 != 0, i % 5 == 0, 4,
-                   {
-                       {"post_min", -1.0}
-    },
-                   static_cast<uint32_t>(i)) <= 1);
+                   {{"post_min", -1.0}}, static_cast<uint32_t>(i)) <= 1);
   }
 }
 

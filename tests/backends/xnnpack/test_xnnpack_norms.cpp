@@ -15,12 +15,7 @@ double tolerance(DType out) { return out == kF32 ? 2e-5 : 1; }
 
 TEST_CASE("XNNPACK: group norms of floats and bytes, with and without weights",
           "[backends][xnnpack]") {
-  for (const Shape& shape : {
-           Shape{2, 6, 5, 7},
-           {1, 8, 133},
-           {3, 4},
-           {1, 2, 3, 4, 5}
-  })
+  for (const Shape& shape : {Shape{2, 6, 5, 7}, {1, 8, 133}, {3, 4}, {1, 2, 3, 4, 5}})
     for (const int64_t groups : {int64_t{1}, int64_t{2}, shape[1]})
       for (const DType in : {kF32, kS8, kU8})
         for (const DType out : {kF32, kS8, kU8})
@@ -31,11 +26,7 @@ TEST_CASE("XNNPACK: group norms of floats and bytes, with and without weights",
             const int w = has_weights ? b.constant("w", random_floats({shape[1]}, -1, 2, 4)) : -1;
             const int bias =
                 has_weights ? b.constant("b", random_floats({shape[1]}, -1, 1, 5)) : -1;
-            b.output(b.op("group_norm",
-                          {
-                              x, w, bias
-            },
-                          "y", out, shape, qparams_of(out, 0.03f, 9),
+            b.output(b.op("group_norm", {x, w, bias}, "y", out, shape, qparams_of(out, 0.03f, 9),
                           {{"groups", groups}, {"eps", 1e-4}}));
             CAPTURE(shape, groups, name_of(in), name_of(out), has_weights);
             CHECK(check_against_reference(b.finish(), "xnnpack", {random_elements(in, shape)}) <=
@@ -53,11 +44,7 @@ TEST_CASE("XNNPACK: batch norms of floats and bytes, in both memory orders",
           ProgramBuilder b;
           int x = b.input("x", in, shape, qparams_of(in, 0.02f, -5));
           if (is_channels_last)
-            x = b.op("max_pool",
-                     {
-                         x
-            },
-                     "p", in, shape, qparams_of(in, 0.02f, -5),
+            x = b.op("max_pool", {x}, "p", in, shape, qparams_of(in, 0.02f, -5),
                      {{"kernel_size", ints({3, 3})},
                       {"stride", ints({1, 1})},
                       {"padding", ints({1, 1})}});
@@ -68,9 +55,7 @@ TEST_CASE("XNNPACK: batch norms of floats and bytes, in both memory orders",
             inputs.push_back(b.constant("b", random_floats({6}, -1, 1, 5)));
           }
           b.output(b.op("batch_norm", inputs, "y", out, shape, qparams_of(out, 0.03f, 9),
-                        {
-                            {"eps", 1e-4}
-          }));
+                        {{"eps", 1e-4}}));
           CAPTURE(is_channels_last, name_of(in), name_of(out), has_weights);
           CHECK(check_against_reference(b.finish(), "xnnpack", {random_elements(in, shape)}) <=
                 tolerance(out));
@@ -80,11 +65,7 @@ TEST_CASE("XNNPACK: batch norms of floats and bytes, in both memory orders",
 TEST_CASE("XNNPACK: norms whose parameters are not constants are refused", "[backends][xnnpack]") {
   ProgramBuilder b;
   const int x = b.input("x", kF32, {2, 6, 5}), w = b.input("w", kF32, {6});
-  b.output(b.op("group_norm",
-                {
-                    x, w, -1
-  },
-                "y", kF32, {2, 6, 5}, {}, {{"groups", int64_t{2}}}));
+  b.output(b.op("group_norm", {x, w, -1}, "y", kF32, {2, 6, 5}, {}, {{"groups", int64_t{2}}}));
   CHECK(refusal(b.finish(), "xnnpack") == "y: its parameters are no constants of 6 floats each");
 }
 

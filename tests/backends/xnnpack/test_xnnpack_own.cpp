@@ -28,13 +28,8 @@ Tensor random_values(DType dtype, const std::vector<int64_t>& shape) {
 int pooled(ProgramBuilder& b, int x, const std::string& name, DType dtype,
            const std::vector<int64_t>& shape, std::optional<TensorQParams> q) {
   const std::vector<int> inputs{x};
-  return b.op(
-      "max_pool", inputs, name, dtype, shape, std::move(q),
-      {
-          {"kernel_size", ints({3, 3})},
-          {"stride",      ints({1, 1})},
-          {"padding",     ints({1, 1})}
-  });
+  return b.op("max_pool", inputs, name, dtype, shape, std::move(q),
+              {{"kernel_size", ints({3, 3})}, {"stride", ints({1, 1})}, {"padding", ints({1, 1})}});
 }
 
 // One op of one input, alone and between two that want channels last.
@@ -60,19 +55,11 @@ TEST_CASE(
   for (DType dtype : {kS8, kU8, kF32})
     for (bool is_between : {false, true}) {
       CAPTURE(name_of(dtype), is_between);
-      for (const std::vector<int64_t>& factors : {
-               std::vector<int64_t>{2, 2},
-               {1, 3},
-               {5, 1},
-               {7, 4}
-      }) {
+      for (const std::vector<int64_t>& factors :
+           {std::vector<int64_t>{2, 2}, {1, 3}, {5, 1}, {7, 4}}) {
         const std::vector<double> scales{1.0 / static_cast<double>(factors[0]),
                                          1.0 / static_cast<double>(factors[1])};
-        CHECK(difference("upsample", dtype,
-                         {
-                             2, 12, 5, 7
-        },
-                         {2, 12, 5 * factors[0], 7 * factors[1]},
+        CHECK(difference("upsample", dtype, {2, 12, 5, 7}, {2, 12, 5 * factors[0], 7 * factors[1]},
                          {{"mode", std::string("nearest")}, {"scales", scales}}, is_between) == 0);
       }
     }
@@ -86,17 +73,11 @@ TEST_CASE("XNNPACK: softmax of bytes stays in the segment, within a step of the 
         for (float scale : {1.0f / 256, 0.01f}) {
           CAPTURE(name_of(dtype), is_between, dim, scale);
           const TensorQParams q = quantized(scale, dtype == kU8 ? 0 : -128);
-          CHECK(difference("softmax", dtype,
-                           {
-                               2, 12, 5, 7
-          },
-                           {2, 12, 5, 7}, {{"dim", dim}}, is_between, q) <= 1);
+          CHECK(difference("softmax", dtype, {2, 12, 5, 7}, {2, 12, 5, 7}, {{"dim", dim}},
+                           is_between, q) <= 1);
         }
-  CHECK(difference("softmax", kS8,
-                   {
-                       3, 1000
-  },
-                   {3, 1000}, {{"dim", int64_t{1}}}, false, quantized(1.0f / 256, -128)) <= 1);
+  CHECK(difference("softmax", kS8, {3, 1000}, {3, 1000}, {{"dim", int64_t{1}}}, false,
+                   quantized(1.0f / 256, -128)) <= 1);
 }
 
 TEST_CASE("XNNPACK: permutations, slices and broadcasts stay in the segment, exactly",
@@ -105,39 +86,20 @@ TEST_CASE("XNNPACK: permutations, slices and broadcasts stay in the segment, exa
     for (bool is_between : {false, true}) {
       CAPTURE(name_of(dtype), is_between);
       const std::vector<int64_t> shape{2, 12, 5, 7};
-      CHECK(difference("permute", dtype, shape,
-                       {
-                           5, 2, 7, 12
-      },
-                       {{"dims", ints({2, 0, 3, 1})}}, is_between) == 0);
-      CHECK(difference("permute", dtype, shape,
-                       {
-                           2, 12, 7, 5
-      },
-                       {{"dims", ints({0, 1, -1, -2})}}, is_between) == 0);
-      CHECK(difference("slice", dtype, shape,
-                       {
-                           2, 4, 5, 7
-      },
+      CHECK(difference("permute", dtype, shape, {5, 2, 7, 12}, {{"dims", ints({2, 0, 3, 1})}},
+                       is_between) == 0);
+      CHECK(difference("permute", dtype, shape, {2, 12, 7, 5}, {{"dims", ints({0, 1, -1, -2})}},
+                       is_between) == 0);
+      CHECK(difference("slice", dtype, shape, {2, 4, 5, 7},
                        {{"dim", int64_t{1}}, {"start", int64_t{2}}, {"step", int64_t{3}}},
                        is_between) == 0);
-      CHECK(difference("slice", dtype, shape,
-                       {
-                           2, 12, 5, 3
-      },
+      CHECK(difference("slice", dtype, shape, {2, 12, 5, 3},
                        {{"dim", int64_t{-1}}, {"start", int64_t{4}}, {"step", int64_t{1}}},
                        is_between) == 0);
     }
-  CHECK(difference("permute", kS8,
-                   {
-                       3, 4, 5
-  },
-                   {5, 3, 4}, {{"dims", ints({2, 0, 1})}}, false) == 0);
-  CHECK(difference("permute", kS8,
-                   {
-                       2, 3, 4, 5, 6
-  },
-                   {6, 4, 2, 5, 3}, {{"dims", ints({4, 2, 0, 3, 1})}}, false) == 0);
+  CHECK(difference("permute", kS8, {3, 4, 5}, {5, 3, 4}, {{"dims", ints({2, 0, 1})}}, false) == 0);
+  CHECK(difference("permute", kS8, {2, 3, 4, 5, 6}, {6, 4, 2, 5, 3},
+                   {{"dims", ints({4, 2, 0, 3, 1})}}, false) == 0);
   CHECK(difference("expand", kS8, {4, 1, 7}, {2, 4, 5, 7}, {}, false) == 0);
   CHECK(difference("expand", kF32, {1, 12, 1, 1}, {3, 12, 5, 7}, {}, true) == 0);
 }
@@ -155,10 +117,8 @@ TEST_CASE("XNNPACK: cat joins activations and constants of different scales",
       const int p = pooled(b, x, "p", dtype, shape, parameters_for(dtype));
       const int c = b.constant("c", random_values(dtype, shape), parameters_for(dtype, 0.02f, 9));
       const std::vector<int> inputs{p, c, x};
-      const int y = b.op("cat", inputs, "y", dtype, joined, parameters_for(dtype, 0.07f, 4),
-                         {
-                             {"dim", dim}
-      });
+      const int y =
+          b.op("cat", inputs, "y", dtype, joined, parameters_for(dtype, 0.07f, 4), {{"dim", dim}});
       b.output(pooled(b, y, "z", dtype, joined, parameters_for(dtype, 0.07f, 4)));
       b.output(y);
       CHECK(check_against_reference(b.finish(), "xnnpack", {random_values(dtype, shape)}) == 0);
@@ -171,18 +131,11 @@ TEST_CASE("XNNPACK: 8-bit functions that it lacks come from a table", "[backends
     for (DType dtype : {kS8, kU8}) {
       CAPTURE(fn, name_of(dtype));
       for (bool is_between : {false, true})
-        CHECK(difference("unary", dtype,
-                         {
-                             1, 6, 4, 5
-        },
-                         {1, 6, 4, 5}, {{"fn", std::string(fn)}}, is_between,
-                         quantized(0.021f, 7)) == 0);
+        CHECK(difference("unary", dtype, {1, 6, 4, 5}, {1, 6, 4, 5}, {{"fn", std::string(fn)}},
+                         is_between, quantized(0.021f, 7)) == 0);
     }
-  CHECK(difference("unary", kS8,
-                   {
-                       1, 6, 4, 5
-  },
-                   {1, 6, 4, 5}, {{"fn", std::string("leaky_relu")}, {"alpha", 0.3}}, true,
+  CHECK(difference("unary", kS8, {1, 6, 4, 5}, {1, 6, 4, 5},
+                   {{"fn", std::string("leaky_relu")}, {"alpha", 0.3}}, true,
                    quantized(0.03f, -3)) == 0);
 }
 
@@ -191,53 +144,20 @@ TEST_CASE("XNNPACK: ops of our own with sizes that do not fit are refused", "[ba
   ProgramBuilder b;
   const int x = b.input("x", kS8, {2, 6}, q);
   const std::vector<int> of_x{x}, twice{x, x};
-  b.op("permute", of_x, "p0", kS8,
-       {
-           6, 2
-  },
-       q, {{"dims", ints({1, 1})}});
-  b.op("permute", of_x, "p1", kS8,
-       {
-           2, 6
-  },
-       q, {{"dims", ints({1, 0})}});
-  b.op("permute", of_x, "p2", kS8,
-       {
-           6, 2
-  },
-       q, {{"dims", ints({1, 9})}});
-  b.op("slice", of_x, "s0", kS8,
-       {
-           2, 4
-  },
-       q, {{"dim", int64_t{1}}, {"start", int64_t{3}}, {"step", int64_t{1}}});
-  b.op("slice", of_x, "s1", kS8,
-       {
-           2, 4
-  },
-       q, {{"dim", int64_t{2}}, {"start", int64_t{0}}, {"step", int64_t{1}}});
-  b.op("slice", of_x, "s2", kS8,
-       {
-           2, 2
-  },
-       q, {{"dim", int64_t{1}}, {"start", int64_t{-1}}, {"step", int64_t{1} << 62}});
+  b.op("permute", of_x, "p0", kS8, {6, 2}, q, {{"dims", ints({1, 1})}});
+  b.op("permute", of_x, "p1", kS8, {2, 6}, q, {{"dims", ints({1, 0})}});
+  b.op("permute", of_x, "p2", kS8, {6, 2}, q, {{"dims", ints({1, 9})}});
+  b.op("slice", of_x, "s0", kS8, {2, 4}, q,
+       {{"dim", int64_t{1}}, {"start", int64_t{3}}, {"step", int64_t{1}}});
+  b.op("slice", of_x, "s1", kS8, {2, 4}, q,
+       {{"dim", int64_t{2}}, {"start", int64_t{0}}, {"step", int64_t{1}}});
+  b.op("slice", of_x, "s2", kS8, {2, 2}, q,
+       {{"dim", int64_t{1}}, {"start", int64_t{-1}}, {"step", int64_t{1} << 62}});
   b.op("expand", of_x, "e0", kS8, {6}, q);
   b.op("expand", of_x, "e1", kS8, {4, 6}, q);
-  b.op("cat", twice, "c0", kS8,
-       {
-           2, 13
-  },
-       q, {{"dim", int64_t{1}}});
-  b.op("cat", twice, "c1", kS8,
-       {
-           4, 5
-  },
-       q, {{"dim", int64_t{0}}});
-  b.op("unary", of_x, "u0", kS8,
-       {
-           2, 6
-  },
-       q, {{"fn", std::string("sine")}});
+  b.op("cat", twice, "c0", kS8, {2, 13}, q, {{"dim", int64_t{1}}});
+  b.op("cat", twice, "c1", kS8, {4, 5}, q, {{"dim", int64_t{0}}});
+  b.op("unary", of_x, "u0", kS8, {2, 6}, q, {{"fn", std::string("sine")}});
   const char* const reasons[] = {
       "dims are no permutation that gives the output's shape",
       "dims are no permutation that gives the output's shape",

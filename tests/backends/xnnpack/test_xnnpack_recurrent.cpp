@@ -36,11 +36,8 @@ RecurrentProgram recurrent_with(const char* cell, std::vector<int64_t> gates,
   const int p = b.input("p", DType::kFloat32, std::move(gates)),
             h = b.input("h", DType::kFloat32, std::move(state));
   const std::vector<int> inputs = {p, b.constant("r", random_floats({6, 2})), -1, h};
-  b.output(b.op("recurrent", inputs, "y", DType::kFloat32,
-                {
-                    2, 1, 2
-  },
-                {}, {{"cell", std::string(cell)}}));
+  b.output(b.op("recurrent", inputs, "y", DType::kFloat32, {2, 1, 2}, {},
+                {{"cell", std::string(cell)}}));
   return {b.finish(), {}};
 }
 
@@ -99,13 +96,11 @@ TEST_CASE("XNNPACK: projections of the hidden state equal the reference",
 
 TEST_CASE("XNNPACK: recurrent layers give the same with any number of threads",
           "[backends][xnnpack][recurrent]") {
-  for (const RecurrentSizes& sizes : {
-           RecurrentSizes{5, 1, 30}, // one part
-           RecurrentSizes{5, 5, 30}, // the batch is cut into parts
-           RecurrentSizes{4, 1, 400}, // the units are
-           RecurrentSizes{4, 1, 400, 70},
-           RecurrentSizes{3, 16, 200, 70}
-  })
+  for (const RecurrentSizes& sizes :
+       {RecurrentSizes{5, 1, 30},   // one part
+        RecurrentSizes{5, 5, 30},   // the batch is cut into parts
+        RecurrentSizes{4, 1, 400},  // the units are
+        RecurrentSizes{4, 1, 400, 70}, RecurrentSizes{3, 16, 200, 70}})
     for (Weights weights : {Weights::kFloat, Weights::kBytes}) {
       CAPTURE(sizes.batch, sizes.hidden, sizes.projected, static_cast<int>(weights));
       const RecurrentProgram made = recurrent_program(kRecurrentCases[0], sizes, weights);
@@ -126,24 +121,15 @@ TEST_CASE("XNNPACK: a recurrent layer stays in the segment of its neighbours, ru
   const int gates = b.op("linear", inputs, "gates", DType::kFloat32, {3, 2, 24});
   const int zeros = b.constant("zeros", Tensor::zeros(DType::kFloat32, {2, 6}));
   inputs = {gates, b.constant("r", random_floats({24, 6}, -1, 1, 9)), -1, zeros, zeros};
-  const int y = b.op("recurrent", inputs, "y", DType::kFloat32,
-                     {
-                         3, 2, 6
-  },
-                     {}, {{"cell", std::string("lstm")}});
+  const int y = b.op("recurrent", inputs, "y", DType::kFloat32, {3, 2, 6}, {},
+                     {{"cell", std::string("lstm")}});
   const int last = b.second_output("last", {2, 6});
   inputs = {y};
-  b.output(b.op("unary", inputs, "negative", DType::kFloat32,
-                {
-                    3, 2, 6
-  },
-                {}, {{"fn", std::string("neg")}}));
+  b.output(b.op("unary", inputs, "negative", DType::kFloat32, {3, 2, 6}, {},
+                {{"fn", std::string("neg")}}));
   inputs = {last};
-  b.output(b.op("unary", inputs, "positive", DType::kFloat32,
-                {
-                    2, 6
-  },
-                {}, {{"fn", std::string("abs")}}));
+  b.output(
+      b.op("unary", inputs, "positive", DType::kFloat32, {2, 6}, {}, {{"fn", std::string("abs")}}));
   const Program program = b.finish();
   const Tensor first = random_floats({3, 2, 8}), second = random_floats({3, 2, 8}, -1, 1, 2);
   CHECK(check_against_reference(program, "xnnpack", {first}) <= 1e-5);
@@ -185,11 +171,8 @@ TEST_CASE("XNNPACK: recurrent layers that do not fit or whose weights are comput
   const int p = b.input("p", DType::kFloat32, {2, 1, 3}), r = b.input("r", DType::kFloat32, {3, 3}),
             h = b.input("h", DType::kFloat32, {1, 3});
   const std::vector<int> inputs = {p, r, -1, h};
-  b.output(b.op("recurrent", inputs, "y", DType::kFloat32,
-                {
-                    2, 1, 3
-  },
-                {}, {{"cell", std::string("tanh")}}));
+  b.output(b.op("recurrent", inputs, "y", DType::kFloat32, {2, 1, 3}, {},
+                {{"cell", std::string("tanh")}}));
   CHECK(refusal(b.finish(), "xnnpack") == "y: the weight is not constant");
 }
 

@@ -34,15 +34,7 @@ TEST_CASE("XNNPACK: sums, means and extremes of floats and bytes over neighbouri
           "[backends][xnnpack]") {
   const Shape shape{3, 5, 6, 70};
   for (const char* fn : {"sum", "mean", "max", "min"})
-    for (const Shape& dims : {
-             Shape{-1},
-             {0},
-             {1},
-             {1, 2},
-             {0, 1},
-             {3, 2, 1},
-             {}
-    })
+    for (const Shape& dims : {Shape{-1}, {0}, {1}, {1, 2}, {0, 1}, {3, 2, 1}, {}})
       for (const DType in : {kF32, kS8, kU8})
         for (const DType out : {kF32, kS8}) {
           CAPTURE(fn, dims, name_of(in), name_of(out));
@@ -59,11 +51,9 @@ TEST_CASE("XNNPACK: the clamp behind a reduction is applied before its output is
   for (const char* fn : {"sum", "mean", "max", "min"})
     for (const DType in : {kF32, kS8})
       for (const DType out : {kF32, kS8})
-        for (const Attributes& clamp : {
-                 Attributes{{"post_min", 0.3}},
-                 Attributes{{"post_max", -0.2}},
-                 Attributes{{"post_min", -0.1}, {"post_max", 0.11}}
-        }) {
+        for (const Attributes& clamp :
+             {Attributes{{"post_min", 0.3}}, Attributes{{"post_max", -0.2}},
+              Attributes{{"post_min", -0.1}, {"post_max", 0.11}}}) {
           CAPTURE(fn, name_of(in), name_of(out));
           const Tensor x =
               in == kF32 ? random_floats(shape, -1, 1, 3) : random_integers(in, shape, 3);

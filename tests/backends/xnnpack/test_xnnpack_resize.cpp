@@ -34,21 +34,12 @@ double difference(const std::string& mode, DType from, DType to, const std::vect
   int x = b.input("x", from, in, qparams_of(from, 0.05f));
   if (is_channels_last) {
     const std::vector<int> inputs{x};
-    x = b.op(
-        "max_pool", inputs, "p", from, in, qparams_of(from, 0.05f),
-        {
-            {"kernel_size", ints({3, 3})},
-            {"stride",      ints({1, 1})},
-            {"padding",     ints({1, 1})}
-    });
+    x = b.op("max_pool", inputs, "p", from, in, qparams_of(from, 0.05f),
+             {{"kernel_size", ints({3, 3})}, {"stride", ints({1, 1})}, {"padding", ints({1, 1})}});
   }
   const std::vector<int> inputs{x};
   b.output(b.op("upsample", inputs, "y", to, out, qparams_of(to, out_scale),
-                {
-                    {"mode",          mode  },
-                    {"scales",        scales},
-                    {"align_corners", aligns}
-  }));
+                {{"mode", mode}, {"scales", scales}, {"align_corners", aligns}}));
   return check_against_reference(b.finish(), "xnnpack",
                                  {from == kF32 ? random_floats(in) : random_integers(from, in)});
 }
@@ -57,11 +48,8 @@ TEST_CASE("XNNPACK: images at any size, by every mode", "[backends][xnnpack]") {
   const std::vector<int64_t> in{2, 5, 7, 9};
   for (const char* mode :
        {"nearest", "nearest_exact", "bilinear", "bicubic", "bilinear_aa", "bicubic_aa"})
-    for (const std::vector<int64_t>& out : {
-             std::vector<int64_t>{2, 5, 13, 10},
-             {2, 5, 3,  4 },
-             {2, 5, 1,  1 }
-    })
+    for (const std::vector<int64_t>& out :
+         {std::vector<int64_t>{2, 5, 13, 10}, {2, 5, 3, 4}, {2, 5, 1, 1}})
       for (bool aligns : {false, true})
         for (bool is_channels_last : {false, true})
           for (DType dtype : {kF32, kS8, kU8}) {
@@ -114,10 +102,7 @@ TEST_CASE("XNNPACK: sizes and modes that do not fit are refused", "[backends][xn
                           const std::vector<double>& scales) {
     ProgramBuilder b;
     const std::vector<int> inputs{b.input("x", kF32, {1, 2, 4, 4})};
-    b.output(b.op("upsample", inputs, "y", kF32, out,
-                  {
-    },
-                  {{"mode", mode}, {"scales", scales}}));
+    b.output(b.op("upsample", inputs, "y", kF32, out, {}, {{"mode", mode}, {"scales", scales}}));
     return refusal(b.finish(), "xnnpack").has_value();
   };
   CHECK_FALSE(refused("bicubic", {1, 2, 6, 6}, {0.6, 0.6}));

@@ -22,11 +22,7 @@ int conv3x3(ProgramBuilder& b, int x, const std::string& name, DType dtype,
   const int w =
       b.constant(name + ".w", random_integers(kS8, {outputs, in[1], 3, 3}, seed, -127, 127),
                  per_channel(random_scales(static_cast<size_t>(outputs)), 0));
-  return b.op("conv",
-              {
-                  x, w, -1
-  },
-              name, dtype, {in[0], outputs, in[2], in[3]}, q,
+  return b.op("conv", {x, w, -1}, name, dtype, {in[0], outputs, in[2], in[3]}, q,
               {{"stride", ints({1, 1})},
                {"padding", ints({1, 1})},
                {"dilation", ints({1, 1})},
@@ -75,16 +71,8 @@ TEST_CASE("XNNPACK: a residual network block with a classifier runs as one segme
     const int x = b.op("quantize", {f}, "x", dtype, shape, quantized(0.01f, z));
     const int a = conv3x3(b, x, "a", dtype, shape, 8, quantized(0.05f, z), 1);
     const int c = conv3x3(b, a, "c", dtype, shape, 8, quantized(0.3f, z), 2);
-    const int s = b.op("add",
-                       {
-                           c, x
-    },
-                       "s", dtype, shape, quantized(0.3f, z), {{"post_min", 0.0}});
-    const int m = b.op("mean",
-                       {
-                           s
-    },
-                       "m", dtype, {2, 8, 1, 1}, quantized(0.1f, z),
+    const int s = b.op("add", {c, x}, "s", dtype, shape, quantized(0.3f, z), {{"post_min", 0.0}});
+    const int m = b.op("mean", {s}, "m", dtype, {2, 8, 1, 1}, quantized(0.1f, z),
                        {{"dims", ints({-1, -2})}, {"keepdim", true}});
     const int r = b.op("reshape", {m}, "r", dtype, {2, 8}, quantized(0.1f, z));
     const int w = b.constant("w", random_integers(kS8, {5, 8}, 3, -127, 127),
@@ -121,18 +109,12 @@ TEST_CASE("XNNPACK: patches become tokens without a transposition", "[backends][
   const int x = b.input("x", kS8, shape, quantized(0.02f, 4));
   const int a = conv3x3(b, x, "a", kS8, shape, 10, q, 1);
   const int flat = b.op("reshape", {a}, "flat", kS8, {1, 10, 64}, q);
-  const int tokens = b.op("permute",
-                          {
-                              flat
-  },
-                          "tokens", kS8, {1, 64, 10}, q, {{"dims", ints({0, 2, 1})}});
+  const int tokens =
+      b.op("permute", {flat}, "tokens", kS8, {1, 64, 10}, q, {{"dims", ints({0, 2, 1})}});
   const int w = b.constant("w", random_integers(kS8, {7, 10}, 3, -127, 127), quantized(0.004f, 0));
   b.output(b.op("linear", {tokens, w, -1}, "y", kS8, {1, 64, 7}, quantized(0.03f, 0)));
-  b.output(b.op("permute",
-                {
-                    x
-  },
-                "last", kS8, {1, 8, 8, 3}, quantized(0.02f, 4), {{"dims", ints({0, 2, 3, 1})}}));
+  b.output(b.op("permute", {x}, "last", kS8, {1, 8, 8, 3}, quantized(0.02f, 4),
+                {{"dims", ints({0, 2, 3, 1})}}));
   CHECK(check_against_reference(b.finish(), "xnnpack", {random_integers(kS8, shape, 2)}) <=
         kChainSteps);
 }
@@ -145,20 +127,12 @@ TEST_CASE("XNNPACK: a clamp on its own does not change the tensor that others re
   const int x = b.input("x", kS8, shape, quantized(0.02f, 4));
   const int w =
       b.constant("w", random_integers(kS8, {4, 4, 1, 1}, 3, -127, 127), quantized(0.006f, 0));
-  const int y = b.op("conv",
-                     {
-                         x, w, -1
-  },
-                     "y", kS8, shape, q,
+  const int y = b.op("conv", {x, w, -1}, "y", kS8, shape, q,
                      {{"stride", ints({1, 1})},
                       {"padding", ints({0, 0})},
                       {"dilation", ints({1, 1})},
                       {"groups", int64_t{1}}});
-  const int relu = b.op("clamp",
-                        {
-                            y
-  },
-                        "relu", kS8, shape, q, {{"min", 0.0}});
+  const int relu = b.op("clamp", {y}, "relu", kS8, shape, q, {{"min", 0.0}});
   b.output(y);
   b.output(b.op("add", {relu, y}, "sum", kS8, shape, quantized(0.1f, 3)));
   b.output(relu);
@@ -168,10 +142,7 @@ TEST_CASE("XNNPACK: a clamp on its own does not change the tensor that others re
 TEST_CASE("XNNPACK: ops whose results nothing needs are left out", "[backends][xnnpack]") {
   const TensorQParams q = quantized(0.05f, 3);
   const Attributes window = {
-      {"kernel_size", ints({2, 2})},
-      {"stride",      ints({2, 2})},
-      {"padding",     ints({0, 0})}
-  };
+      {"kernel_size", ints({2, 2})}, {"stride", ints({2, 2})}, {"padding", ints({0, 0})}};
   for (const char* unread : {"max_pool", "avg_pool"}) {
     ProgramBuilder b;
     const int x = b.input("x", kU8, {1, 8, 6, 6}, q);
@@ -213,42 +184,23 @@ TEST_CASE("XNNPACK: what it cannot run is refused with the reason", "[backends][
   ProgramBuilder b;
   const int x = b.input("x", kS8, shape, q);
   const int f = b.input("f", DType::kFloat32, shape);
-  b.op("cumulative",
-       {
-           f
-  },
-       "cumulative", DType::kFloat32, shape, {}, {{"fn", std::string("sum")}});
-  b.op("unary",
-       {
-           x
-  },
-       "gelu", DType::kFloat32, shape, {}, {{"fn", std::string("gelu")}});
-  b.op("softmax",
-       {
-           x
-  },
-       "softmax", DType::kFloat32, shape, {}, {{"dim", int64_t{1}}});
+  b.op("cumulative", {f}, "cumulative", DType::kFloat32, shape, {}, {{"fn", std::string("sum")}});
+  b.op("unary", {x}, "gelu", DType::kFloat32, shape, {}, {{"fn", std::string("gelu")}});
+  b.op("softmax", {x}, "softmax", DType::kFloat32, shape, {}, {{"dim", int64_t{1}}});
   b.op("add", {x, f}, "mixed", DType::kFloat32, shape);
   b.op("add", {x, x}, "far", kS8, shape, quantized(0.05f / 4000, 0));
-  b.op("max_pool",
-       {
-           x
-  },
-       "pool", kS8, shape, quantized(0.06f, 3),
+  b.op("max_pool", {x}, "pool", kS8, shape, quantized(0.06f, 3),
        {{"kernel_size", ints({3, 3})}, {"stride", ints({1, 1})}, {"padding", ints({1, 1})}});
-  b.op("permute",
-       {
-           x
-  },
-       "permute", kS8, {5, 5, 4, 1}, quantized(0.06f, 3), {{"dims", ints({2, 3, 1, 0})}});
+  b.op("permute", {x}, "permute", kS8, {5, 5, 4, 1}, quantized(0.06f, 3),
+       {{"dims", ints({2, 3, 1, 0})}});
   const std::pair<const char*, const char*> reasons[] = {
-      {"cumulative", "XNNPACK has no cumulative"                                                       },
-      {"gelu",       "input 0 is int8 and the output float32, XNNPACK wants both integer or both float"},
-      {"softmax",    "it neither reads and writes floats nor 8-bit integers"                           },
-      {"mixed",      "input 0 is int8 and the output float32, XNNPACK wants both integer or both float"},
-      {"far",        "input 0's scale is 4000 times the output's, XNNPACK takes from 0.0009766 to 256" },
-      {"pool",       "input and output differ in scale or zero point"                                  },
-      {"permute",    "XNNPACK does not permute, but for channels to the last place or back"            },
+      {"cumulative", "XNNPACK has no cumulative"},
+      {"gelu", "input 0 is int8 and the output float32, XNNPACK wants both integer or both float"},
+      {"softmax", "it neither reads and writes floats nor 8-bit integers"},
+      {"mixed", "input 0 is int8 and the output float32, XNNPACK wants both integer or both float"},
+      {"far", "input 0's scale is 4000 times the output's, XNNPACK takes from 0.0009766 to 256"},
+      {"pool", "input and output differ in scale or zero point"},
+      {"permute", "XNNPACK does not permute, but for channels to the last place or back"},
   };
   const Program program = b.finish();
   const XNNPACKSupport support;
@@ -262,11 +214,7 @@ TEST_CASE("XNNPACK: an artifact's op that this library refuses is an error that 
           "[backends][xnnpack]") {
   ProgramBuilder b;
   const int x = b.input("x", kS8, {1, 4}, quantized(0.05f, 3));
-  b.output(b.op("softmax",
-                {
-                    x
-  },
-                "y", DType::kFloat32, {1, 4}, {}, {{"dim", int64_t{1}}}));
+  b.output(b.op("softmax", {x}, "y", DType::kFloat32, {1, 4}, {}, {{"dim", int64_t{1}}}));
   const Program program = with_one_segment(b.finish(), "xnnpack");
   CHECK_THROWS_WITH(
       XNNPACKBackend().compile(program, program.segments[0], 1),
@@ -282,39 +230,16 @@ TEST_CASE("XNNPACK: shapes that do not fit each other are refused, not run",
   const int w = b.constant("w", random_integers(kS8, {6, 4, 3, 3}), quantized(0.01f, 0));
   const int v = b.constant("v", random_integers(kS8, {6, 7}), quantized(0.01f, 0));
   const int bias = b.constant("bias", random_floats({5}));
-  b.op("conv",
-       {
-           x, w, -1
-  },
-       "big", kS8, {1, 6, 5, 5}, q, {{"padding", ints({0, 0})}});
-  b.op("conv",
-       {
-           x, w, bias
-  },
-       "bias", kS8, {1, 6, 3, 3}, q, {{"padding", ints({0, 0})}});
-  b.op("conv",
-       {
-           x, w, -1
-  },
-       "stride", kS8, {1, 6, 3, 3}, q, {{"stride", ints({0, 1})}});
-  b.op("conv",
-       {
-           x, w, -1
-  },
-       "groups", kS8, {1, 6, 3, 3}, q, {{"groups", int64_t{2}}});
+  b.op("conv", {x, w, -1}, "big", kS8, {1, 6, 5, 5}, q, {{"padding", ints({0, 0})}});
+  b.op("conv", {x, w, bias}, "bias", kS8, {1, 6, 3, 3}, q, {{"padding", ints({0, 0})}});
+  b.op("conv", {x, w, -1}, "stride", kS8, {1, 6, 3, 3}, q, {{"stride", ints({0, 1})}});
+  b.op("conv", {x, w, -1}, "groups", kS8, {1, 6, 3, 3}, q, {{"groups", int64_t{2}}});
   b.op("linear", {x, v, -1}, "linear", kS8, {1, 4, 5, 6}, q);
   b.op("add", {x, x}, "add", kS8, {1, 4, 5, 6}, q);
-  b.op("max_pool",
-       {
-           x
-  },
-       "pool", kS8, {1, 4, 9, 9}, q, {{"kernel_size", ints({3, 3})}, {"stride", ints({1, 1})}});
+  b.op("max_pool", {x}, "pool", kS8, {1, 4, 9, 9}, q,
+       {{"kernel_size", ints({3, 3})}, {"stride", ints({1, 1})}});
   b.op("reshape", {x}, "reshape", kS8, {1, 4, 24}, q);
-  b.op("pad",
-       {
-           x
-  },
-       "pad", kS8, {1, 4, 5, 5}, q, {{"pads", ints({0, 0, 0, 0, 1, 1, 0, 0})}});
+  b.op("pad", {x}, "pad", kS8, {1, 4, 5, 5}, q, {{"pads", ints({0, 0, 0, 0, 1, 1, 0, 0})}});
   const char* const reasons[] = {
       "big has shape [1, 6, 5, 5], want [1, 6, 3, 3]",
       "bias has 5 elements, want 6",

@@ -11,11 +11,8 @@ using test::PrintsAs;
 TEST_CASE("graph: insert places a node before another and names it freshly", "[core][graph]") {
   Graph graph = parse_graph("graph(%x: f32[2]): %y: f32[2] = aten.relu.default(%x) return (%y)");
   Node* relu = graph.find_node("y");
-  Node* sigmoid = graph.insert("aten.sigmoid.default",
-                               {
-                                   {"self", graph.find_value("x")}
-  },
-                               "y", make_meta(DType::kFloat32, {2}), relu);
+  Node* sigmoid = graph.insert("aten.sigmoid.default", {{"self", graph.find_value("x")}}, "y",
+                               make_meta(DType::kFloat32, {2}), relu);
   relu->set_argument("self", sigmoid->output());
   verify(graph);
   CHECK_THAT(graph, PrintsAs(R"(graph(%x: f32[2]):

@@ -249,10 +249,8 @@ TEST_CASE("the hook sees each node with its results in order", "[core][interpret
     seen.emplace_back(node.target(), results.size());
   };
   Interpreter(graph, options).run({at::ones({2, 4})});
-  const std::vector<std::pair<std::string, size_t>> expected = {
-      {"aten.split.Tensor", 2},
-      {"aten.add.Tensor",   1}
-  };
+  const std::vector<std::pair<std::string, size_t>> expected = {{"aten.split.Tensor", 2},
+                                                                {"aten.add.Tensor", 1}};
   CHECK(seen == expected);
 }
 
@@ -260,11 +258,8 @@ TEST_CASE("a handler runs the nodes of its target", "[core][interpreter]") {
   Graph graph = parse_graph("graph(%x: f32[2]): %y = aten.relu.default(%x) return (%y)");
   Node* relu = graph.find_node("y");
   Node* observe = graph.insert("octet.observe.default",
-                               {
-                                   {"input", graph.find_value("x")},
-                                   {"group", int64_t{3}           }
-  },
-                               "seen", std::nullopt, relu);
+                               {{"input", graph.find_value("x")}, {"group", int64_t{3}}}, "seen",
+                               std::nullopt, relu);
   relu->replace_input(graph.find_value("x"), observe->output());
   InterpreterOptions options;
   int64_t group = -1;
@@ -380,8 +375,8 @@ TEST_CASE("what an op refuses becomes one line that names the node", "[core][int
     FAIL("no error");
   } catch (const Error& error) {
     const std::string text = error.what();
-    CHECK_THAT(text, Catch::StartsWith(
-                         "run: %y (aten.add.Tensor): The size of tensor a (2) must match"));
+    CHECK_THAT(text,
+               Catch::StartsWith("run: %y (aten.add.Tensor): The size of tensor a (2) must match"));
     CHECK(text.find('\n') == std::string::npos);
   }
 }

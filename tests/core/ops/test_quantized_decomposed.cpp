@@ -31,9 +31,8 @@ c10::ScalarType scalar_type_of(std::string_view text) {
   static const std::map<std::string_view, c10::ScalarType> kSmall = {
       {"torch.uint4", c10::ScalarType::UInt4},
       {"torch.uint7", c10::ScalarType::UInt7},
-      {"torch.int2",  c10::ScalarType::Int2 },
-      {"torch.int4",  c10::ScalarType::Int4 }
-  };
+      {"torch.int2", c10::ScalarType::Int2},
+      {"torch.int4", c10::ScalarType::Int4}};
   const auto found = kSmall.find(text);
   return found == kSmall.end() ? to_scalar_type(*find_dtype(text.substr(6))) : found->second;
 }

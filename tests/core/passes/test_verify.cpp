@@ -80,15 +80,13 @@ TEST_CASE("run_passes: logs changes, nodes and time, and sums up the changes", "
     graph.erase(*b);
     return 1;
   };
-  const int changes = run_passes("test", graph,
-                                 [&](const std::string& line) {
-                                   lines.push_back(line);
-  },
-                                 {
-                                     {"drop_b", drop_b},
-                                     {"drop_b", drop_b},
-                                     {"left_out", drop_b, false},
-                                 });
+  const int changes =
+      run_passes("test", graph, [&](const std::string& line) { lines.push_back(line); },
+                 {
+                     {"drop_b", drop_b},
+                     {"drop_b", drop_b},
+                     {"left_out", drop_b, false},
+                 });
   CHECK(changes == 1);
   REQUIRE(lines.size() == 2);
   CHECK_THAT(lines[0],
@@ -100,12 +98,7 @@ TEST_CASE("run_passes: names the pass that broke the graph", "[core][pass]") {
   Graph graph = two_ops();
   const auto break_order = [&] { graph.move_before(*graph.find_node("b"), graph.find_node("a")); };
   const LogSink log = [](const std::string&) {};
-  const auto run = [&] {
-    run_passes("test", graph, log,
-               {
-                   {"break_order", break_order}
-    });
-  };
+  const auto run = [&] { run_passes("test", graph, log, {{"break_order", break_order}}); };
   CHECK_THROWS_WITH(run(), Contains("after break_order") && Contains("%b"));
 }
 

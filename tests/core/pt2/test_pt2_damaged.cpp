@@ -159,9 +159,7 @@ TEST_CASE("JSON of another shape than the schema's is an error", "[core][pt2][da
   CHECK_THAT(error_of_program([](json& program) { graph_of(program)["nodes"] = 3; }),
              Catch::Contains("does not follow the schema"));
   CHECK_THAT(error_of_program([](json& program) {
-               graph_of(program)["nodes"][0]["inputs"][0]["arg"] = {
-                   {"as_unheard", 1}
-               };
+               graph_of(program)["nodes"][0]["inputs"][0]["arg"] = {{"as_unheard", 1}};
              }),
              Catch::Contains("an alternative is missing or unknown"));
   CHECK_THAT(error_of_program([](json& program) { graph_of(program) = nullptr; }),

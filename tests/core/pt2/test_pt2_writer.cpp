@@ -39,12 +39,9 @@ Graph filled(double value) {
   Graph graph;
   const TensorMeta meta = make_meta(DType::kFloat32, {2});
   Value* x = graph.add_input("x", ValueKind::kTensor, meta);
-  Node* node = graph.insert("aten.full_like.default",
-                            {
-                                {"self",       x              },
-                                {"fill_value", Argument(value)}
-  },
-                            "full_like", meta, nullptr);
+  Node* node =
+      graph.insert("aten.full_like.default", {{"self", x}, {"fill_value", Argument(value)}},
+                   "full_like", meta, nullptr);
   graph.add_output({node->output(), OutputKind::kUserOutput, ""});
   return graph;
 }
@@ -79,12 +76,8 @@ TEST_CASE("a new constant is written and a dropped weight is gone", "[core][pt2]
   const std::vector<float> values = {0.5f};
   Value* scale = graph.add_constant("_scale_0", Tensor::from<float>(DType::kFloat32, {1}, values));
   Node* relu = graph.nodes_of("aten.relu").front();
-  Node* mul = graph.insert("aten.mul.Tensor",
-                           {
-                               {"self",  relu->output()},
-                               {"other", scale         }
-  },
-                           "mul", relu->output()->meta, graph.nodes_of("aten.mean").front());
+  Node* mul = graph.insert("aten.mul.Tensor", {{"self", relu->output()}, {"other", scale}}, "mul",
+                           relu->output()->meta, graph.nodes_of("aten.mean").front());
   graph.nodes_of("aten.mean").front()->set_argument("self", mul->output());
   Node* linear = graph.nodes_of("aten.linear").front();
   Value* bias = linear->find_input("bias");

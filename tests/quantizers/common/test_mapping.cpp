@@ -28,11 +28,7 @@ constexpr const char* kNet =
 const std::string kBlock = "0,,Net;1,block,my.Block";
 const std::string kLin = kBlock + ";2,block.lin,torch.nn.modules.linear.Linear";
 const test::ModuleStacks kStacks = {
-    {"a", kLin                                          },
-    {"b", kLin                                          },
-    {"c", kBlock                                        },
-    {"d", "0,,Net;1,head,torch.nn.modules.linear.Linear"}
-};
+    {"a", kLin}, {"b", kLin}, {"c", kBlock}, {"d", "0,,Net;1,head,torch.nn.modules.linear.Linear"}};
 
 // The names of the annotated nodes: "a b d".
 std::string names_of(const std::string& annotations) {
@@ -123,12 +119,10 @@ TEST_CASE("the empty module name of a call is the model itself", "[quantizers][m
 TEST_CASE("a module name may be that of a list of modules, which is never called",
           "[quantizers][mapping]") {
   const std::string layer = ",torch.nn.modules.linear.Linear";
-  const test::ModuleStacks stacks = {
-      {"a", "0,,Net;1,layers.0" + layer                            },
-      {"b", "0,,Net;1,layers.1" + layer                            },
-      {"c", "0,,Net;1,layers.1,my.Block;2,layers.1.parts.0" + layer},
-      {"d", "0,,Net;1,layers_end" + layer                          }
-  };
+  const test::ModuleStacks stacks = {{"a", "0,,Net;1,layers.0" + layer},
+                                     {"b", "0,,Net;1,layers.1" + layer},
+                                     {"c", "0,,Net;1,layers.1,my.Block;2,layers.1.parts.0" + layer},
+                                     {"d", "0,,Net;1,layers_end" + layer}};
   const auto annotated = [&](const std::string& rows) {
     const std::unique_ptr<Quantizer> quantizer =
         parse_quantizer(R"({"base": "xnnpack", )" + rows + "}", "f.json");
@@ -190,10 +184,7 @@ TEST_CASE("an embedding takes regexes and calls", "[quantizers][mapping]") {
     %a: f32[3,4] = aten.embedding.default(%t, %i) %b: f32[3,4] = aten.embedding.default(%t, %i) return (%a, %b))";
   const auto names = [&](const std::string& json) {
     return names_of(annotate_text(kTables, *parse_quantizer(json, "f.json"),
-                                  {
-                                      {"a", "0,,M;1,t,my.T"},
-                                      {"b", "0,,M;1,t,my.T"}
-    })
+                                  {{"a", "0,,M;1,t,my.T"}, {"b", "0,,M;1,t,my.T"}})
                         .text);
   };
   CHECK(names(R"({"base": "embedding", "module_name_regex": {"t": {}}})") == "a b");

@@ -29,12 +29,11 @@ constexpr const char* kNet =
     %r: f32[2,4] = aten.relu.default(%h)
     return (%r))";
 const test::ModuleStacks kStacks = {
-    {"a", "0,,Net;1,a,torch.nn.modules.linear.Linear"                     },
-    {"b", "0,,Net;2,b,my.Block"                                           },
-    {"c", "0,,Net;2,b,my.Block"                                           },
+    {"a", "0,,Net;1,a,torch.nn.modules.linear.Linear"},
+    {"b", "0,,Net;2,b,my.Block"},
+    {"c", "0,,Net;2,b,my.Block"},
     {"h", "0,,Net;3,head,my.Head;4,head.fc,torch.nn.modules.linear.Linear"},
-    {"r", "0,,Net;3,head,my.Head"                                         }
-};
+    {"r", "0,,Net;3,head,my.Head"}};
 
 QuantizationSpec spec_of(DType dtype) {
   QuantizationSpec spec;
@@ -45,10 +44,8 @@ QuantizationSpec spec_of(DType dtype) {
 // Linear, and relu after it.
 std::vector<AnnotationRule> linear_rules() {
   const QuantizationSpec act = spec_of(DType::kInt8);
-  return {
-      {"linear_relu", "relu(linear(x, w, b?))", {{"x", act}}, act},
-      {"linear",      "linear(x, w, b?)",       {{"x", act}}, act}
-  };
+  return {{"linear_relu", "relu(linear(x, w, b?))", {{"x", act}}, act},
+          {"linear", "linear(x, w, b?)", {{"x", act}}, act}};
 }
 
 // By rules.

@@ -39,12 +39,9 @@ std::string option_error(const SymmetricOptions& options) {
 }
 
 const SymmetricOptions kWeights8 = {.is_per_channel = true, .own = {.is_weight_only = true}};
-const SymmetricOptions kWeights4 = {
-    .own = {.is_weight_only = true, .weight_bits = 4}
-};
-const SymmetricOptions kTokens4 = {
-    .is_dynamic = true, .own = {.is_per_token = true, .weight_bits = 4}
-};
+const SymmetricOptions kWeights4 = {.own = {.is_weight_only = true, .weight_bits = 4}};
+const SymmetricOptions kTokens4 = {.is_dynamic = true,
+                                   .own = {.is_per_token = true, .weight_bits = 4}};
 const SymmetricOptions kTokens8 = {
     .is_per_channel = true, .is_dynamic = true, .own = {.is_per_token = true}};
 const std::string kGroup32 = "int8 -8..7 SYMMETRIC_NO_CLIPPING_ERR per_group 32 affine_min_max";
@@ -209,12 +206,8 @@ TEST_CASE("the X86 quantizer has weight-only and per-token configurations too",
           "[quantizers][weight_only][x86]") {
   CHECK(annotate_x86({.own = {.is_weight_only = true}}, kLinear).text ==
         "%l [weight_only_linear]: %w: WEIGHT\n");
-  CHECK(annotate_x86(
-            {
-                .own = {.is_weight_only = true, .weight_bits = 4}
-  },
-            kEmbedding)
-            .text == "%e [weight_only_embedding]: %w: " + kGroup32 + "\n");
+  CHECK(annotate_x86({.own = {.is_weight_only = true, .weight_bits = 4}}, kEmbedding).text ==
+        "%e [weight_only_embedding]: %w: " + kGroup32 + "\n");
   CHECK(annotate_x86({.is_dynamic = true, .own = {.is_per_token = true}}, kLinear)
             .text.find("%x: uint8 0..255 dynamic ASYMMETRIC per_token affine_placeholder") !=
         std::string::npos);
@@ -223,21 +216,15 @@ TEST_CASE("the X86 quantizer has weight-only and per-token configurations too",
 TEST_CASE("options of weights that contradict each other are errors",
           "[quantizers][weight_only][error]") {
   CHECK(option_error({.own = {.weight_bits = 3}}) == "quantizer: weight_bits: got 3, want 8 or 4");
-  CHECK(option_error({
-            .own = {.is_weight_only = true, .group_size = -2}
-  }) ==
+  CHECK(option_error({.own = {.is_weight_only = true, .group_size = -2}}) ==
         "quantizer: group_size: got -2, want 2 or more, or 0 for no groups");
-  CHECK(option_error({
-            .own = {.is_weight_only = true, .weight_bits = 4, .group_size = 0}
-  }) ==
+  CHECK(option_error({.own = {.is_weight_only = true, .weight_bits = 4, .group_size = 0}}) ==
         "quantizer: weight_bits: 4-bit weights with one scale per tensor keep too little; want a "
         "group_size, or is_per_channel");
   CHECK(option_error({.is_dynamic = true, .own = {.is_weight_only = true}}) ==
         "quantizer: is_weight_only: got true beside is_dynamic, want one of them; weight-only "
         "leaves activations float");
-  CHECK(option_error({
-            .weight_qmin = -100, .own = {.is_weight_only = true, .weight_bits = 4}
-  }) ==
+  CHECK(option_error({.weight_qmin = -100, .own = {.is_weight_only = true, .weight_bits = 4}}) ==
         "quantizer: weight_qmin .. weight_qmax: 4-bit weights lie within -8 .. 7, got -100 .. 127");
 }
 

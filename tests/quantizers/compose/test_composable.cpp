@@ -117,11 +117,8 @@ TEST_CASE("tables of other dtypes and tables that are computed stay float with a
 TEST_CASE("null for a module leaves its embedding float", "[quantizers][embedding]") {
   EmbeddingQuantizer quantizer;
   quantizer.set_module_name("table", std::nullopt);
-  const Annotated annotated =
-      annotate_text(kEmbedding, quantizer,
-                    {
-                        {"e", "table,table,torch.nn.modules.sparse.Embedding"}
-  });
+  const Annotated annotated = annotate_text(
+      kEmbedding, quantizer, {{"e", "table,table,torch.nn.modules.sparse.Embedding"}});
   CHECK(annotated.text.empty());
 }
 

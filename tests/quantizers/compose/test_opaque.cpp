@@ -27,11 +27,10 @@ constexpr const char* kNet =
     %d: f32[2,4] = aten.linear.default(%r, %u)
     return (%d))";
 const test::ModuleStacks kStacks = {
-    {"a", "0,,Net;1,a,torch.nn.modules.linear.Linear"                     },
+    {"a", "0,,Net;1,a,torch.nn.modules.linear.Linear"},
     {"b", "0,,Net;1,head,my.Head;2,head.fc,torch.nn.modules.linear.Linear"},
-    {"r", "0,,Net;1,head,my.Head"                                         },
-    {"d", "0,,Net;1,out,torch.nn.modules.linear.Linear"                   }
-};
+    {"r", "0,,Net;1,head,my.Head"},
+    {"d", "0,,Net;1,out,torch.nn.modules.linear.Linear"}};
 
 struct Prepared {
   ObservedGraph observed;

@@ -32,11 +32,10 @@ constexpr const char* kGates =
     %u: f32[2,4] = aten.tanh.default(%s)
     return (%u))";
 const test::ModuleStacks kTwoGates = {
-    {"r", "0,,Net;1,first,my.Gate"                                             },
+    {"r", "0,,Net;1,first,my.Gate"},
     {"t", "0,,Net;1,first,my.Gate;2,first.act,torch.nn.modules.activation.Tanh"},
-    {"s", "0,,Net;3,last,my.Gate"                                              },
-    {"u", "0,,Net;3,last,my.Gate;4,last.act,torch.nn.modules.activation.Tanh"  }
-};
+    {"s", "0,,Net;3,last,my.Gate"},
+    {"u", "0,,Net;3,last,my.Gate;4,last.act,torch.nn.modules.activation.Tanh"}};
 
 struct Prepared {
   ObservedGraph observed;
@@ -85,24 +84,20 @@ TEST_CASE("each module of an opaque class is an island", "[quantizers][opaque]")
 }
 
 TEST_CASE("each call of one module of an opaque class is an island", "[quantizers][opaque]") {
-  const test::ModuleStacks stacks = {
-      {"r", "0,,Net;1,gate,my.Gate"  },
-      {"t", "0,,Net;1,gate,my.Gate"  },
-      {"s", "0,,Net;1@1,gate,my.Gate"},
-      {"u", "0,,Net;1@1,gate,my.Gate"}
-  };
+  const test::ModuleStacks stacks = {{"r", "0,,Net;1,gate,my.Gate"},
+                                     {"t", "0,,Net;1,gate,my.Gate"},
+                                     {"s", "0,,Net;1@1,gate,my.Gate"},
+                                     {"u", "0,,Net;1@1,gate,my.Gate"}};
   CHECK(borders(prepare_with(R"([{"module_type": "my.Gate"}])", stacks)) == "a -> t; b -> u");
 }
 
 TEST_CASE("a module of an opaque class within another one belongs to the outer one",
           "[quantizers][opaque]") {
-  const test::ModuleStacks stacks = {
-      {"r", "0,,Net;1,gate,my.Gate"                       },
-      {"t", "0,,Net;1,gate,my.Gate;2,gate.inner,my.Gate"  },
-      {"b", "0,,Net;1,gate,my.Gate;3,gate.fc,my.Linear"   },
-      {"s", "0,,Net;1,gate,my.Gate;2@1,gate.inner,my.Gate"},
-      {"u", "0,,Net;1,gate,my.Gate"                       }
-  };
+  const test::ModuleStacks stacks = {{"r", "0,,Net;1,gate,my.Gate"},
+                                     {"t", "0,,Net;1,gate,my.Gate;2,gate.inner,my.Gate"},
+                                     {"b", "0,,Net;1,gate,my.Gate;3,gate.fc,my.Linear"},
+                                     {"s", "0,,Net;1,gate,my.Gate;2@1,gate.inner,my.Gate"},
+                                     {"u", "0,,Net;1,gate,my.Gate"}};
   CHECK(borders(prepare_with(R"([{"module_type": "my.Gate"}])", stacks)) == "a -> u");
 }
 
@@ -143,10 +138,7 @@ TEST_CASE("faults of opaque classes are errors with their place", "[quantizers][
 // Puts one op in the place of the island's.
 void put_op(Graph& graph, Island& island, const char* target) {
   Node& last = *island.nodes.back();
-  Node* op = graph.insert(target,
-                          {
-                              {"input", island.inputs.at(0)}
-  },
+  Node* op = graph.insert(target, {{"input", island.inputs.at(0)}},
                           island.outputs.at(0)->name() + "_op", last.output()->meta, &last);
   graph.replace_uses(last.output(), op->output());
   for (size_t i = island.nodes.size(); i-- > 0;) graph.erase(*island.nodes[i]);

@@ -98,11 +98,10 @@ TEST_CASE("golden: where the peer raises on custom rules, the declared backend g
 TEST_CASE("golden: built-in names and lists of them stand for the peer's defaults",
           "[quantizers][golden][json][long]") {
   const std::vector<std::pair<std::string, std::string>> names = {
-      {"emb_quantizer",     "embedding"        },
+      {"emb_quantizer", "embedding"},
       {"cmp_embedding_xnn", "embedding,xnnpack"},
-      {"xnn_linear_relu",   "xnnpack"          },
-      {"x86_conv_bn_relu",  "x86"              }
-  };
+      {"xnn_linear_relu", "xnnpack"},
+      {"x86_conv_bn_relu", "x86"}};
   for (const auto& [name, quantizer] : names)
     for (const GoldenCase& golden : test::golden_cases(name)) {
       size_t count = 0;

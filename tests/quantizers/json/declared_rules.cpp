@@ -33,24 +33,17 @@ Json cell(const Json& spec) {
   if (spec.is_null()) return nullptr;
   const std::string kind = spec.at("kind");
   if (kind == "shared")
-    return {
-        {"same_as", source(spec.contains("edge") ? spec.at("edge") : spec.at("node"))}
-    };
+    return {{"same_as", source(spec.contains("edge") ? spec.at("edge") : spec.at("node"))}};
   Json result = Json::object();
   copy(spec, result, {"dtype", "qscheme", "ch_axis", "quant_min", "quant_max", "is_dynamic"});
   if (kind == "fixed") {
-    result["fixed"] = {
-        {"scale",      spec.at("scale")     },
-        {"zero_point", spec.at("zero_point")}
-    };
+    result["fixed"] = {{"scale", spec.at("scale")}, {"zero_point", spec.at("zero_point")}};
   } else if (kind == "derived") {
     for (const Json& from : spec.at("from"))
       result["derived_from"].push_back(source(from).at("edge"));
     result["derive"] = spec.at("fn") == "sum_scale" ? "sum_of_scales" : "product_of_scales";
   } else {
-    result["observer"] = {
-        {"name", *find_observer_name(spec.at("observer"))}
-    };
+    result["observer"] = {{"name", *find_observer_name(spec.at("observer"))}};
     if (spec.contains("observer_args")) result["observer"].update(spec.at("observer_args"));
   }
   return result;
@@ -59,9 +52,7 @@ Json cell(const Json& spec) {
 Json row(const Json& rule) {
   std::string pattern = rule.at("target").get<std::string>() + "(a0";
   for (size_t i = 1; i < kMaxSlots; ++i) pattern += ", a" + std::to_string(i) + "?";
-  Json result = {
-      {"pattern", pattern + ")"}
-  };
+  Json result = {{"pattern", pattern + ")"}};
   if (rule.contains("inputs"))
     for (const auto& [index, spec] : rule.at("inputs").items())
       result["inputs"]["a" + index] = cell(spec);
@@ -82,21 +73,16 @@ std::string module_of(const Json& nodes, const std::string& target, int n) {
 
 std::string declared_from_rules(const Json& rules, const Json& nodes) {
   Json parts = Json::array();
-  Json all = {
-      {"name",     "rules"      },
-      {"patterns", Json::array()}
-  };
+  Json all = {{"name", "rules"}, {"patterns", Json::array()}};
   for (const Json& rule : rules) {
     if (!rule.contains("nth")) {
       all["patterns"].push_back(row(rule));
       continue;
     }
     const std::string module = module_of(nodes, rule.at("target"), rule.at("nth"));
-    parts.push_back({
-        {"patterns",    Json::array({row(rule)})  },
-        {"global",      nullptr                   },
-        {"module_name", {{module, Json::object()}}}
-    });
+    parts.push_back({{"patterns", Json::array({row(rule)})},
+                     {"global", nullptr},
+                     {"module_name", {{module, Json::object()}}}});
   }
   if (!all["patterns"].empty()) parts.push_back(all);
   return parts.size() == 1 ? parts.front().dump() : Json{{"compose", parts}}.dump();

@@ -118,10 +118,7 @@ TEST_CASE("filters of a declared backend leave modules, types and ops float",
           "[quantizers][json][declared]") {
   const std::string stack = "fc,fc,torch.nn.modules.linear.Linear";
   const auto annotated = [&](const std::string& rest) {
-    return annotations_of(file_of(kLinearRow, rest), kLinearRelu,
-                          {
-                              {"y", stack}
-    });
+    return annotations_of(file_of(kLinearRow, rest), kLinearRelu, {{"y", stack}});
   };
   CHECK_FALSE(annotated("").empty());
   CHECK(annotated(R"j(, "module_name": {"fc": null})j").empty());
@@ -147,11 +144,7 @@ TEST_CASE("implicit sharing can be switched off by row", "[quantizers][json][dec
     Annotations annotations;
     Report report;
     Value* x = graph.add_input("x", ValueKind::kTensor, make_meta(DType::kFloat32, {2}));
-    Node* relu = graph.add_node("aten.relu.default",
-                                {
-                                    {"self", x}
-    },
-                                "y");
+    Node* relu = graph.add_node("aten.relu.default", {{"self", x}}, "y");
     graph.add_result(*relu, "y", make_meta(DType::kFloat32, {2}));
     parse_quantizer(file_of(R"j({"pattern": "relu(x)", "inputs": {"x": "act"})j" + field + "}"),
                     "npu.json")

@@ -24,11 +24,10 @@ constexpr const char* kNet =
   %h: f32[2,4] = aten.linear.default(%s, %u)
   return (%h))j";
 const test::ModuleStacks kStacks = {
-    {"a", "0,,Net;1,a,torch.nn.modules.linear.Linear"                     },
-    {"b", "0,,Net;2,b,torch.nn.modules.linear.Linear"                     },
-    {"s", "0,,Net"                                                        },
-    {"h", "0,,Net;3,head,my.Head;4,head.fc,torch.nn.modules.linear.Linear"}
-};
+    {"a", "0,,Net;1,a,torch.nn.modules.linear.Linear"},
+    {"b", "0,,Net;2,b,torch.nn.modules.linear.Linear"},
+    {"s", "0,,Net"},
+    {"h", "0,,Net;3,head,my.Head;4,head.fc,torch.nn.modules.linear.Linear"}};
 
 const std::string kSpecs = R"j("specs": {
   "act": {"dtype": "int8", "qscheme": "per_tensor_affine", "quant_min": -128, "quant_max": 127, "observer": "histogram"},
@@ -146,14 +145,12 @@ TEST_CASE("C++ lists dtype configurations by rule", "[quantizers][json][dtype_co
   QuantizationSpec act;
   QuantizationSpec act16;
   act16.dtype = DType::kInt16;
-  DeclaredQuantizer quantizer({
-      "mine",
-      {{"linear", "linear(x, w)", {{"x", act}}, act},
-        {"linear", "linear(x, w)", {{"x", act16}}, act16}},
-      {},
-      {},
-      {{"int8", true}, {"int16", false}}
-  });
+  DeclaredQuantizer quantizer({"mine",
+                               {{"linear", "linear(x, w)", {{"x", act}}, act},
+                                {"linear", "linear(x, w)", {{"x", act16}}, act16}},
+                               {},
+                               {},
+                               {{"int8", true}, {"int16", false}}});
   REQUIRE(quantizer.configs().size() == 3);
   QuantizationConfig config;
   config.dtype_config = "int16";

@@ -97,9 +97,7 @@ TEST_CASE("elements with scales of their own are quantized so", "[quantizers][js
     return c10::IValue(to_aten(Tensor::from<float>(
         DType::kFloat32, {2, 4}, std::vector<float>(8, static_cast<float>(value)))));
   };
-  calibrate(observed, {
-                          {filled(1.27), filled(3.2767), filled(5)}
-  });
+  calibrate(observed, {{filled(1.27), filled(3.2767), filled(5)}});
   const Graph quantized = convert_pt2e(std::move(observed), {}, report);
   const std::string text = to_text(quantized);
   CHECK_THAT(text, Contains("quantize_per_tensor.default(%a"));

@@ -72,31 +72,29 @@ TEST_CASE("every object of the schema has the keys that the reader takes",
           "[quantizers][json][schema]") {
   const Json definitions = read_json("../quantizers/quantizer.schema.json").at("definitions");
   const Object objects[] = {
-      {"declared",          "npu",  ""                          },
-      {"based",             "base", ""                          },
-      {"composition",       "list", ""                          },
-      {"row",               "npu",  "/patterns/0"               },
-      {"own_spec",          "npu",  "/specs/act"                },
-      {"fixed_spec",        "npu",  "/specs/prob"               },
-      {"derived_spec",      "npu",  "/specs/bias"               },
-      {"shared_spec",       "npu",  "/patterns/1/inputs/b"      },
-      {"all_same_spec",     "npu",  "/patterns/2/inputs/x"      },
-      {"tensor_constraint", "npu",  "/patterns/3/constraints/x" },
-      {"op_constraint",     "npu",  "/patterns/0/constraints/op"},
-      {"observer",          "npu",  "/specs/act/observer"       },
-      {"symmetric_options", "base", "/global"                   },
-      {"opaque_part",       "npu",  "/opaque/0"                 },
-      {"declared_options",  "npu",  "/global"                   },
+      {"declared", "npu", ""},
+      {"based", "base", ""},
+      {"composition", "list", ""},
+      {"row", "npu", "/patterns/0"},
+      {"own_spec", "npu", "/specs/act"},
+      {"fixed_spec", "npu", "/specs/prob"},
+      {"derived_spec", "npu", "/specs/bias"},
+      {"shared_spec", "npu", "/patterns/1/inputs/b"},
+      {"all_same_spec", "npu", "/patterns/2/inputs/x"},
+      {"tensor_constraint", "npu", "/patterns/3/constraints/x"},
+      {"op_constraint", "npu", "/patterns/0/constraints/op"},
+      {"observer", "npu", "/specs/act/observer"},
+      {"symmetric_options", "base", "/global"},
+      {"opaque_part", "npu", "/opaque/0"},
+      {"declared_options", "npu", "/global"},
   };
   for (const Object& object : objects) {
     CAPTURE(object.definition);
     CHECK(keys_of(definitions.at(object.definition).at("properties")) ==
           words_at(object.file, std::string(object.path) + "/no_such_key", 0));
   }
-  const Json with_choices = {
-      {"pattern",       "relu(x)"                              },
-      {"dtype_configs", Json::array({Json{{"no_such_key", 0}}})}
-  };
+  const Json with_choices = {{"pattern", "relu(x)"},
+                             {"dtype_configs", Json::array({Json{{"no_such_key", 0}}})}};
   CHECK(keys_of(definitions.at("dtype_config").at("properties")) ==
         words_at("npu", "/patterns/-", with_choices));
   const auto of_base = [](const char* base) {
@@ -110,10 +108,7 @@ TEST_CASE("every object of the schema has the keys that the reader takes",
   };
   CHECK(keys_of(definitions.at("x86_options").at("properties")) == of_base("x86"));
   CHECK(keys_of(definitions.at("embedding_options").at("properties")) == of_base("embedding"));
-  const Json affine = {
-      {"name",        "affine_min_max"},
-      {"no_such_key", 0               }
-  };
+  const Json affine = {{"name", "affine_min_max"}, {"no_such_key", 0}};
   CHECK(keys_of(definitions.at("affine_observer").at("properties")) ==
         words_at("npu", "/specs/act/observer", affine));
 }
@@ -130,12 +125,7 @@ TEST_CASE("every list of words in the schema is the reader's", "[quantizers][jso
   CHECK(words("derivation") == words_at("npu", "/specs/bias/derive", "x"));
   CHECK(words("base_name") == words_at("base", "/base", "x"));
   CHECK(words("owner") == words_at("npu", "/patterns/2/owner", "x"));
-  const auto affine = [](const char* key) {
-    return Json{
-        {"name", "affine_min_max"},
-        {key,    "x"             }
-    };
-  };
+  const auto affine = [](const char* key) { return Json{{"name", "affine_min_max"}, {key, "x"}}; };
   CHECK(words("granularity") == words_at("npu", "/specs/act/observer", affine("granularity")));
   CHECK(words("mapping_type") == words_at("npu", "/specs/act/observer", affine("mapping_type")));
   CHECK(words("zero_point_domain") ==

@@ -61,10 +61,9 @@ std::string message_of(const std::string& text) {
 // Lists that grow with what is registered stand by name in the table.
 std::string completed(std::string message) {
   const std::pair<std::string, std::vector<std::string>> lists[] = {
-      {"{observers}",   observer_names() },
+      {"{observers}", observer_names()},
       {"{derivations}", derive_fn_names()},
-      {"{bases}",       quantizer_names()}
-  };
+      {"{bases}", quantizer_names()}};
   for (const auto& [mark, names] : lists)
     if (const size_t at = message.find(mark); at != std::string::npos)
       message.replace(at, mark.size(), fmt::format("{}", fmt::join(names, ", ")));

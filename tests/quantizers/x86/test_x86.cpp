@@ -132,13 +132,7 @@ TEST_CASE("x86: modules that are called twice are quantized both times, a shared
     %d: f32[1,4,8,8] = aten.conv2d.default(%r, %w)
     %s: f32[1,4,8,8] = aten.relu.default(%d)
     return (%s))",
-                          quantizer,
-                          {
-                              {"c", conv},
-                              {"r", relu},
-                              {"d", conv},
-                              {"s", relu}
-  });
+                          quantizer, {{"c", conv}, {"r", relu}, {"d", conv}, {"s", relu}});
   CHECK(result.text ==
         "%c [conv_unary]: %x: ACT8U, %w: WEIGHT8\n%r [conv_unary]:\n%d [conv_unary]: %r: ACT8U, "
         "%w: WEIGHT8\n%s [conv_unary]:\n");

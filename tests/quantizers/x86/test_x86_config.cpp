@@ -21,7 +21,7 @@ const std::string kTwoOps =
     %l: f32[1,4,8,8] = aten.linear.default(%c, %v)
     return (%l))";
 const test::ModuleStacks kStacks = {
-    {"c", "0,,M;1,conv,torch.nn.modules.conv.Conv2d"                       },
+    {"c", "0,,M;1,conv,torch.nn.modules.conv.Conv2d"},
     {"l", "0,,M;1,block,my.Block;2,block.fc,torch.nn.modules.linear.Linear"},
 };
 const std::string kConv = "%c [conv]: %x: ACT8U, %w: WEIGHT8\n";
@@ -44,9 +44,9 @@ TEST_CASE("x86: null leaves a module, a type or an op float, with the reason",
   by_op.set_global(static_config())
       .set_function_type_qconfig("torch.nn.functional.linear", std::nullopt);
   const std::vector<std::pair<X86InductorQuantizer*, std::string>> cases = {
-      {&by_name, "excluded by module_name \"block\""          },
+      {&by_name, "excluded by module_name \"block\""},
       {&by_type, "excluded by module_type \"torch.nn.Linear\""},
-      {&by_op,   "excluded by op_type \"aten.linear\""        },
+      {&by_op, "excluded by op_type \"aten.linear\""},
   };
   for (const auto& [quantizer, reason] : cases) {
     const test::Annotated result = annotate_text(kTwoOps, *quantizer, kStacks);
@@ -71,9 +71,8 @@ TEST_CASE("x86: names with underscores are names of modules", "[quantizers][x86]
   const test::ModuleStacks stacks = {
       {"c",
        "0,,M;1,L['self'].my_block,my.Block;2,L['self'].my_block.sub_1,torch.nn.modules.conv."
-       "Conv2d"                                                   },
-      {"l", "0,,M;1,my_block_sub_1,torch.nn.modules.linear.Linear"}
-  };
+       "Conv2d"},
+      {"l", "0,,M;1,my_block_sub_1,torch.nn.modules.linear.Linear"}};
   CHECK(annotate_text(kTwoOps, quantizer, stacks).text == kConv);
 }
 
@@ -84,11 +83,7 @@ TEST_CASE("x86: a module's configuration reaches the matrix products within it",
   const test::Annotated result =
       annotate_text(R"(graph(%x: f32[2,4,4]):
     %m: f32[2,4,4] = aten.matmul.default(%x, %x) %n: f32[2,4,4] = aten.matmul.default(%m, %x) return (%n))",
-                    quantizer,
-                    {
-                        {"m", "0,,M;1,attention,my.Attention"},
-                        {"n", "0,,M"                         }
-  });
+                    quantizer, {{"m", "0,,M;1,attention,my.Attention"}, {"n", "0,,M"}});
   CHECK(result.text == "%m [matmul]: %x: ACT8U\n");
 }
 
@@ -182,16 +177,12 @@ TEST_CASE("x86 compat: a functional relu belongs to its convolution in strict ex
     %r: f32[1,4,8,8] = aten.relu.default(%c)
     %p: f32[1,4,4,4] = aten.max_pool2d.default(%r, [2, 2])
     return (%p))";
-  const test::ModuleStacks stacks = {
-      {"c", "0,,M;1,conv,torch.nn.modules.conv.Conv2d"},
-      {"r", "0,,M"                                    }
-  };
+  const test::ModuleStacks stacks = {{"c", "0,,M;1,conv,torch.nn.modules.conv.Conv2d"},
+                                     {"r", "0,,M"}};
   CHECK(annotate_compat(graph, stacks) == "%c [conv]: %x: ACT8U, %w: WEIGHT8\n");
   CHECK(annotate_compat(graph, stacks,
-                        {
-                            {"c", "conv2d,torch.nn.modules.conv.Conv2d"},
-                            {"r", "relu,torch.nn.functional.relu"      }
-  }) ==
+                        {{"c", "conv2d,torch.nn.modules.conv.Conv2d"},
+                         {"r", "relu,torch.nn.functional.relu"}}) ==
         "%c [conv_relu]: %x: ACT8U, %w: WEIGHT8\n%r [conv_relu]:\n%p [share]: %r: ACT8U => same as "
         "%r -> %p\n");
 }
@@ -226,11 +217,9 @@ TEST_CASE(
     %r: f32[1,4,8,8] = aten.relu.default(%n)
     return (%r))",
           quantizer,
-          {
-              {"c", "0,,M;1,conv,torch.nn.modules.conv.Conv2d"        },
-              {"n", "0,,M;1,bn,torch.nn.modules.batchnorm.BatchNorm2d"},
-              {"r", "0,,M;1,relu,torch.nn.modules.activation.ReLU"    }
-  })
+          {{"c", "0,,M;1,conv,torch.nn.modules.conv.Conv2d"},
+           {"n", "0,,M;1,bn,torch.nn.modules.batchnorm.BatchNorm2d"},
+           {"r", "0,,M;1,relu,torch.nn.modules.activation.ReLU"}})
           .text;
   const std::string activation =
       "uint8 0..255 per_tensor_affine fused_moving_avg_obs_fake_quantize";

@@ -252,8 +252,7 @@ TEST_CASE("a module name that is set to nothing stays float, the longest name wi
        "Linear"},
       {"m",
        "L__self__,,Net;L__self__body,body,Body;L__self__body_b,body.b,torch.nn.modules.linear."
-       "Linear"}
-  };
+       "Linear"}};
   const std::string graph =
       R"(graph(%x: f32[2,4], %w = param "w": f32[4,4], %v = param "v": f32[4,4]):
     %l: f32[2,4] = aten.linear.default(%x, %w)
@@ -275,8 +274,7 @@ TEST_CASE("a module type filter works for convolutions and with the short class 
   XNNPACKQuantizer quantizer;
   quantizer.set_module_type("torch.nn.Conv2d", per_tensor());
   const test::ModuleStacks stacks = {
-      {"c", "L__self__,,Net;L__self__conv,conv,torch.nn.modules.conv.Conv2d"}
-  };
+      {"c", "L__self__,,Net;L__self__conv,conv,torch.nn.modules.conv.Conv2d"}};
   CHECK(annotate_text(conv_then("return (%c)"), quantizer, stacks).text ==
         "%c [conv]: %x: ACT, %w: WEIGHT_T => ACT\n");
 }

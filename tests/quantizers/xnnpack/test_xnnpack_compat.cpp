@@ -34,10 +34,8 @@ TEST_CASE("compat: hardtanh shares the observer of the tensor before the clamp",
 TEST_CASE("compat: a module filter never takes convolutions", "[quantizers][compat]") {
   XNNPACKQuantizer quantizer(Compat::kTorchao);
   quantizer.set_global(per_tensor()).set_module_name("conv", per_tensor());
-  const test::Annotated result = annotate_text(conv_then("return (%c)"), quantizer,
-                                               {
-                                                   {"c", kConvStack}
-  });
+  const test::Annotated result =
+      annotate_text(conv_then("return (%c)"), quantizer, {{"c", kConvStack}});
   CHECK(result.text.empty());
   CHECK(reason_for(result.report, "c") ==
         "the filter of module_name \"conv\" excludes its weight %w (compat torchao)");
@@ -61,8 +59,7 @@ TEST_CASE("compat: a functional adaptive pool only shares, a module's pool is a 
       R"(graph(%x: f32[1,3,8,8]): %p: f32[1,3,1,1] = aten.adaptive_avg_pool2d.default(%x, [1, 1]) return (%p))";
   CHECK(annotate_text(graph, Compat::kTorchao).text.empty());
   const test::ModuleStacks module = {
-      {"p", "L__self__,,Net;L__self__pool,pool,torch.nn.modules.pooling.AdaptiveAvgPool2d"}
-  };
+      {"p", "L__self__,,Net;L__self__pool,pool,torch.nn.modules.pooling.AdaptiveAvgPool2d"}};
   CHECK(annotate_text(graph, Compat::kTorchao, module).text ==
         "%p [adaptive_avg_pool2d]: %x: ACT => same as %x -> %p\n");
   CHECK(annotate_text(graph).text == "%p [adaptive_avg_pool2d]: %x: ACT => same as %x -> %p\n");

@@ -36,9 +36,7 @@ struct Model {
     for (double error : errors) all += error;
     std::vector<TuneCandidate> result;
     for (size_t i = 0; i < errors.size(); ++i) {
-      const Json config = {
-          {"module_name", {{std::to_string(i), nullptr}}}
-      };
+      const Json config = {{"module_name", {{std::to_string(i), nullptr}}}};
       // a biased estimate is wrong for every other op
       result.push_back(
           {fmt::format("op {}", i), config, errors[i] / all * (i % 2 == 0 ? bias : 1), costs[i]});
@@ -57,10 +55,7 @@ TuneOutcome tune(Model& model, double most_error, size_t most_trials = 25, doubl
 }  // namespace
 
 TEST_CASE("nothing changes where the goal is met", "[tune]") {
-  Model model{
-      {1,   2,   3  },
-      {0.2, 0.3, 0.5}
-  };
+  Model model{{1, 2, 3}, {0.2, 0.3, 0.5}};
   const TuneOutcome outcome = tune(model, 6);
   CHECK(outcome.is_reached);
   CHECK(outcome.trials.size() == 1);
@@ -68,10 +63,7 @@ TEST_CASE("nothing changes where the goal is met", "[tune]") {
 }
 
 TEST_CASE("one bad op is found in two evaluations", "[tune]") {
-  Model model{
-      {1,   1,   100,  1   },
-      {0.3, 0.3, 0.05, 0.35}
-  };
+  Model model{{1, 1, 100, 1}, {0.3, 0.3, 0.05, 0.35}};
   const TuneOutcome outcome = tune(model, 4);
   CHECK(outcome.is_reached);
   CHECK(outcome.trials.size() == 2);
@@ -97,27 +89,18 @@ TEST_CASE("poor estimates cost evaluations, not the goal", "[tune]") {
 }
 
 TEST_CASE("what cannot be reached gives the nearest", "[tune]") {
-  Model model{
-      {5,   5  },
-      {0.5, 0.5}
-  };
+  Model model{{5, 5}, {0.5, 0.5}};
   const TuneOutcome outcome =
       search(kPlain, {model.candidates().front()}, {.most_error = 1}, 25,
              [&](const Json& config, const std::string&) { return model.make(config); });
   CHECK_FALSE(outcome.is_reached);
   CHECK(outcome.trials[outcome.best].error == 5);
-  Model other{
-      {5,   5  },
-      {0.5, 0.5}
-  };
+  Model other{{5, 5}, {0.5, 0.5}};
   CHECK(tune(other, 1, /*most_trials=*/1).trials.size() == 1);
 }
 
 TEST_CASE("a goal that the float program alone meets gives the nearest of the others", "[tune]") {
-  Model model{
-      {5,   3,   2  },
-      {0.5, 0.3, 0.2}
-  };
+  Model model{{5, 3, 2}, {0.5, 0.3, 0.2}};
   const auto make = [&](const Json& config, const std::string&) {
     Trial trial = model.make(config);
     trial.is_float = trial.float_share == 1;
@@ -131,10 +114,7 @@ TEST_CASE("a goal that the float program alone meets gives the nearest of the ot
 }
 
 TEST_CASE("latency is part of the goal", "[tune]") {
-  Model model{
-      {8,   1  },
-      {0.5, 0.1}
-  };
+  Model model{{8, 1}, {0.5, 0.1}};
   const auto make = [&](const Json& config, const std::string&) {
     Trial trial = model.make(config);
     trial.latency_ms = 1 + trial.float_share;
@@ -167,14 +147,12 @@ TEST_CASE("of two changes of one op the stronger holds", "[tune]") {
       candidate("in float", 2, 0.6, R"({"module_name": {"a": null}})"),
       candidate("in 8 bits", 1, 0.4, R"({"module_name": {"a": {"weight_bits": 8}}})")};
   std::vector<Json> configs;
-  const TuneOutcome outcome = search(
-      {
-          {.label = "mse", .config = Json::parse(R"({"global": {"act_observer": "mse"}})")}
-  },
-      candidates, {.most_error = 1}, 25, [&](const Json& config, const std::string&) {
-        configs.push_back(config);
-        return Trial{.error = 2};
-      });
+  const TuneOutcome outcome =
+      search({{.label = "mse", .config = Json::parse(R"({"global": {"act_observer": "mse"}})")}},
+             candidates, {.most_error = 1}, 25, [&](const Json& config, const std::string&) {
+               configs.push_back(config);
+               return Trial{.error = 2};
+             });
   CHECK_FALSE(outcome.is_reached);
   REQUIRE(configs.size() == 2);  // both together are the first alone
   CHECK(configs[1].at("module_name").dump() == R"({"a":null})");

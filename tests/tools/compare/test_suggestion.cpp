@@ -35,9 +35,7 @@ Json suggestion(const Graph& graph, const char* name) {
 
 TEST_CASE("an op that was split is one of the exported program", "[compare][suggestion]") {
   const Graph graph = split_norm();
-  const Json whole = {
-      {"module_name", {{"norm", nullptr}}}
-  };
+  const Json whole = {{"module_name", {{"norm", nullptr}}}};
   CHECK(suggestion(graph, "first") == whole);
   CHECK(suggestion(graph, "second") == whole);
 }

@@ -24,21 +24,14 @@ struct DLPackType {
 
 using Code = nb::dlpack::dtype_code;
 constexpr DLPackType kTypes[] = {
-    {DType::kUInt8,      Code::UInt   },
-    {DType::kInt8,       Code::Int    },
-    {DType::kUInt16,     Code::UInt   },
-    {DType::kInt16,      Code::Int    },
-    {DType::kUInt32,     Code::UInt   },
-    {DType::kInt32,      Code::Int    },
-    {DType::kUInt64,     Code::UInt   },
-    {DType::kInt64,      Code::Int    },
-    {DType::kFloat16,    Code::Float  },
-    {DType::kBFloat16,   Code::Bfloat },
-    {DType::kFloat32,    Code::Float  },
-    {DType::kFloat64,    Code::Float  },
-    {DType::kComplex64,  Code::Complex},
-    {DType::kComplex128, Code::Complex},
-    {DType::kBool,       Code::Bool   },
+    {DType::kUInt8, Code::UInt},        {DType::kInt8, Code::Int},
+    {DType::kUInt16, Code::UInt},       {DType::kInt16, Code::Int},
+    {DType::kUInt32, Code::UInt},       {DType::kInt32, Code::Int},
+    {DType::kUInt64, Code::UInt},       {DType::kInt64, Code::Int},
+    {DType::kFloat16, Code::Float},     {DType::kBFloat16, Code::Bfloat},
+    {DType::kFloat32, Code::Float},     {DType::kFloat64, Code::Float},
+    {DType::kComplex64, Code::Complex}, {DType::kComplex128, Code::Complex},
+    {DType::kBool, Code::Bool},
 };
 
 nb::dlpack::dtype to_dlpack(const DLPackType& type) {

@@ -49,24 +49,13 @@ TrainOptions train_options_of(const nb::dict& settings) {
   options.train = train;
   options.validation = validation;
   options.checkpoint = checkpoint;
-  options.loss = choice_of<Loss>(settings, "loss",
-                                 {
-                                     {"cross_entropy", Loss::kCrossEntropy},
-                                     {"mse",           Loss::kMse         },
-                                     {"distill",       Loss::kDistill     }
-  });
-  options.optimizer =
-      choice_of<OptimizerKind>(settings, "optimizer",
-                               {
-                                   {"sgd",   OptimizerKind::kSgd  },
-                                   {"adamw", OptimizerKind::kAdamW}
-  });
-  options.schedule =
-      choice_of<Schedule>(settings, "schedule",
-                          {
-                              {"constant", Schedule::kConstant},
-                              {"cosine",   Schedule::kCosine  }
-  });
+  options.loss = choice_of<Loss>(
+      settings, "loss",
+      {{"cross_entropy", Loss::kCrossEntropy}, {"mse", Loss::kMse}, {"distill", Loss::kDistill}});
+  options.optimizer = choice_of<OptimizerKind>(
+      settings, "optimizer", {{"sgd", OptimizerKind::kSgd}, {"adamw", OptimizerKind::kAdamW}});
+  options.schedule = choice_of<Schedule>(
+      settings, "schedule", {{"constant", Schedule::kConstant}, {"cosine", Schedule::kCosine}});
   take(settings, "lr", options.rate);
   take(settings, "momentum", options.momentum);
   take(settings, "weight_decay", options.weight_decay);
@@ -122,14 +111,9 @@ Outcome qat(const nb::dict& settings) {
 nlohmann::ordered_json json_of(const Tuned& tuned) {
   nlohmann::ordered_json trials = nlohmann::ordered_json::array();
   for (const Trial& trial : tuned.outcome.trials) trials.push_back(to_json(trial));
-  return {
-      {"trials",  std::move(trials)          },
-      {"best",    tuned.outcome.best         },
-      {"config",  tuned.config               },
-      {"reached", tuned.outcome.is_reached   },
-      {"batches", tuned.batches              },
-      {"trusted", tuned.estimate.is_trusted()}
-  };
+  return {{"trials", std::move(trials)}, {"best", tuned.outcome.best},
+          {"config", tuned.config},      {"reached", tuned.outcome.is_reached},
+          {"batches", tuned.batches},    {"trusted", tuned.estimate.is_trusted()}};
 }
 
 std::pair<GraphHandle, std::string> tune_program(const nb::dict& settings) {
