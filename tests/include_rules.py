@@ -36,7 +36,8 @@ ORDER = {
     "tools/python": ["runtime", "torch"],
     "backends/onednn": ["functions.h", "form", "clamp", "library", "packed", "saturation", "threads.h", "kernels", "bytes", "builder", "emit", ""],
     "backends/xnnpack": ["function_list.h", "functions.h", "memory", "library", "form", "window", "kernels", ""],
-    "tools": ["extension.h", "common", "processes", "page", "onnx", "compare", "quantize", "qat", "tune", "commands", "python", ""],
+    "tools": ["extension.h", "page", "onnx", "cli", "python", ""],
+    "tools/cli": ["common", "processes", "compare", "quantize", "qat", "tune", "commands", ""],
 }
 # octet_base, octet_program, the graph's own headers, and all that runs a program.
 TORCH_FREE = [

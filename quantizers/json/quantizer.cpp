@@ -32,7 +32,7 @@ constexpr std::array<const char*, 8> kComposeKeys = {
 constexpr std::array<const char*, 7> kConfigKeys = {
     "global", "op_type", "module_type", "module_name_regex", "module_name", "call_index", "opaque"};
 // What a --config file holds besides: "passes" and "effort" are for accuracy passes
-// (tools/quantize/pass_rows.h).
+// (tools/cli/quantize/pass_rows.h).
 constexpr std::array<const char*, 9> kConfigFileKeys = {
     "global", "op_type", "module_type", "module_name_regex", "module_name", "call_index",
     "opaque", "passes",  "effort"};

@@ -13,7 +13,7 @@ import torch
 from package_test import PackageTest
 
 BUILD = os.environ["OCTET_BUILD"]
-# Of a wheel, as in tools/wheel.sh. Nearly all of octet_runtime is oneDNN.
+# Of a wheel, as in tools/dev/wheel.sh. Nearly all of octet_runtime is oneDNN.
 MOST_BYTES = {"octet_runtime": 15 << 20, "octet": 8 << 20}
 # Which files of these libraries are in the process, after a run on each backend.
 SCRIPT = """

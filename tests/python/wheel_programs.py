@@ -1,4 +1,4 @@
-"""What tools/wheel_check.sh runs: wheel_programs.py COMMAND FOLDER writes a small model with data,
+"""What tools/dev/wheel_check.sh runs: wheel_programs.py COMMAND FOLDER writes a small model with data,
 and for each backend the program that the command makes of it and the result that it gives."""
 
 import os

@@ -1,4 +1,4 @@
-"""In an environment with a wheel (tools/wheel_check.sh): wheel_runs.py PACKAGE FOLDER runs the
+"""In an environment with a wheel (tools/dev/wheel_check.sh): wheel_runs.py PACKAGE FOLDER runs the
 programs of wheel_programs.py, whose results must have the same bits; of octet the whole way."""
 
 import importlib

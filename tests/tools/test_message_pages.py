@@ -28,7 +28,7 @@ SAYS = re.compile(r", want |, got |; the file is damaged|; lower the |; give |; 
 NO_MESSAGES = {
     "core/base/error.cpp": "bugs of Octet, which name the place",
     "lowering/program/packed_cache.cpp": "a warning: the file is written anew",
-    "tools/quantize/data_checks.cpp": "warnings about data",
+    "tools/cli/quantize/data_checks.cpp": "warnings about data",
 }
 
 

@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tools/common/messages.h"
+#include "tools/cli/common/messages.h"
 
 namespace octet {
 namespace {

@@ -16,7 +16,7 @@ from test_mpi import has_mpi, mpirun
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ["OCTET_BUILD"])
-PAGE = (ROOT / "tools/compare/README.md").read_text()
+PAGE = (ROOT / "tools/cli/compare/README.md").read_text()
 OTHERS = """
 #include <cmath>
 #include <stdexcept>

@@ -73,23 +73,23 @@ PLAN = {
         ".venv/bin/python tools/bench/race.py": NotRun("wants a Debian 13 root, and as above"),
         ".venv/bin/python -m pip install": NotRun("takes hours; test_zoo.py runs the short form"),
     },
-    "tools/compare/README.md": {
+    "tools/cli/compare/README.md": {
         "octet compare": Run("compare_and_tune"),
         "// top5.cpp": By("test_metric.py"),
     },
     "tools/python/README.md": {
         "python3 -m venv env": NotRun("installs packages"),
-        "tools/wheel.sh": NotRun("builds anew; test_package.py installs what is built"),
+        "tools/dev/wheel.sh": NotRun("builds anew; test_package.py installs what is built"),
         **dict.fromkeys(
             ["import octet, torch", "q.report.show()", "prepared =", "model =", "import numpy",
              "print(octet.inspect", "INT8 ="],
             By("../python/test_guide.py"),
         ),
     },
-    "tools/processes/README.md": {
+    "tools/cli/processes/README.md": {
         "mpirun -n 2 octet qat": Run("several_processes"),
         "# A hosts file": NotRun("wants several machines"),
-        ".venv/bin/python tools/processes/cost.py": Run("cost_of_machines"),
+        ".venv/bin/python tools/cli/processes/cost.py": Run("cost_of_machines"),
     },
     "tools/models/ZOO.md": {
         ".venv/bin/python tools/zoo/zoo.py": NotRun("takes hours; test_zoo.py runs the short form"),
@@ -104,7 +104,7 @@ PLAN = {
     },
     "tools/site/docs/start/install.md": {
         "tools/setup.sh": NotRun("installs packages and builds everything"),
-        "tools/wheel.sh": NotRun("builds anew; test_package.py installs what is built"),
+        "tools/dev/wheel.sh": NotRun("builds anew; test_package.py installs what is built"),
         "cmake --install": NotRun("test_install.py installs and builds against it"),
     },
     "tools/site/docs/errors/models_and_data.md": {
@@ -252,7 +252,7 @@ class Pages(CommandTest):
         words = shlex.split(self.only("cost_of_machines", "sh").replace("\\\n", " "))
         result = subprocess.run([sys.executable, ROOT / words[1], *words[2:]], check=True,
                                 capture_output=True, text=True)
-        page = (ROOT / "tools/processes/README.md").read_text()
+        page = (ROOT / "tools/cli/processes/README.md").read_text()
         self.assertIn("\n".join(result.stdout.splitlines()[2:]), page)
         wrong = subprocess.run([sys.executable, ROOT / words[1], "--seconds", "0", "--megabytes",
                                 "1"], capture_output=True, text=True)

@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=1 .venv/bin/python tools/bench/qat_step.py build/release/bin/octet [--rounds 5] [--epochs 5] [--steps 20]
 
-The residual network of tools/qat_table.py with three times the channels, batch 64 of 28x28 images. A step: forward, backward, optimizer. Each side is a process of its own, one
+The residual network of tools/models/qat_table.py with three times the channels, batch 64 of 28x28 images. A step: forward, backward, optimizer. Each side is a process of its own, one
 after the other in each round, and prints a line after each epoch; between two lines the system's clock of its processor time is read. The first epoch is not counted. Memory: the
 largest resident set after the first epoch, and what of that is the step's: the same with batch 2 taken off, which is the process, the network and the state of the optimizer.
 """

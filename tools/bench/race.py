@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Latency of int8 and float programs beside the peers: OpenVINO, ONNX Runtime, Inductor (compiled ahead of time), ExecuTorch and eager PyTorch, in one run,
-in turns. octet_xnnpack and octet_xnnpack13 are Octet on XNNPACK, beside ExecuTorch: the installed release, and Debian 13's in the root of tools/debian13.sh.
+in turns. octet_xnnpack and octet_xnnpack13 are Octet on XNNPACK, beside ExecuTorch: the installed release, and Debian 13's in the root of tools/dev/debian13.sh.
 
     race.py [--models a,b] [--peers x,y] [--variants float,int8,int8dyn] [--threads 1,2] [--rounds N] [--folder DIR] [--binaries DIR] [--stages setup,export,build,run,report]
 
@@ -192,7 +192,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     words = lambda text: text.split(",")
     parser.add_argument("--models", type=words, default=MODELS)
-    parser.add_argument("--peers", type=words, default=PEERS, help=f"of {', '.join(VARIANTS)}; octet_xnnpack13 after tools/debian13.sh")
+    parser.add_argument("--peers", type=words, default=PEERS, help=f"of {', '.join(VARIANTS)}; octet_xnnpack13 after tools/dev/debian13.sh")
     parser.add_argument("--variants", type=words, default=["float", "int8", "int8dyn"])
     parser.add_argument("--threads", type=words, default=["1", "2"])
     parser.add_argument("--rounds", type=int, default=10)

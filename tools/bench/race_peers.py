@@ -34,7 +34,7 @@ VARIANTS = {
 }
 TRANSFORMERS = {"minilm", "vit_small"}
 # What runs Octet's programs: (the quantizer, the backend, the command that measures the runtime, which the program's path follows). Of XNNPACK there are
-# the installed release, and Debian 13's in the root that tools/debian13.sh made.
+# the installed release, and Debian 13's in the root that tools/dev/debian13.sh made.
 OCTETS = {
     "octet": ("x86", "onednn", [os.path.join(BINARIES, "octet_runtime_bench")]),
     "octet_xnnpack": ("xnnpack", "xnnpack", [os.path.join(BINARIES, "octet_runtime_bench")]),

@@ -1,4 +1,4 @@
-# Cross-compiles the runtime for 64-bit ARM Linux with Debian's g++-aarch64-linux-gnu (tools/aarch64.sh makes the sysroot and uses this file).
+# Cross-compiles the runtime for 64-bit ARM Linux with Debian's g++-aarch64-linux-gnu (tools/dev/aarch64.sh makes the sysroot and uses this file).
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

@@ -1,7 +1,7 @@
 # octet::libtorch: LibTorch as torch's wheel has it, of any kind. Its own CMake package asks for a CUDA toolkit where it was built with CUDA, as PyPI's is,
 # although nothing of CUDA is used here. OCTET_LIBTORCH is its folder and OCTET_LIBTORCH_VERSION its version.
 # It is looked for beside Torch_DIR, in the folder OCTET_LIBTORCH_HINT, and where CMAKE_PREFIX_PATH says.
-set(OCTET_LIBTORCH_OLDEST 2.13)  # up to 2.15 tried (tools/torch_versions.sh)
+set(OCTET_LIBTORCH_OLDEST 2.13)  # up to 2.15 tried (tools/dev/torch_versions.sh)
 set(octet_torch_hints ${OCTET_LIBTORCH_HINT})
 if(Torch_DIR)
   list(PREPEND octet_torch_hints ${Torch_DIR}/../../..)

@@ -1,4 +1,4 @@
-# Debian packages, made by tools/packages.sh: liboctet-runtime1, liboctet-runtime-dev, octet, liboctet-dev. Each has one component of install.cmake.
+# Debian packages, made by tools/dev/packages.sh: liboctet-runtime1, liboctet-runtime-dev, octet, liboctet-dev. Each has one component of install.cmake.
 option(OCTET_PACKAGES "Install for packages: with the system's XNNPACK, which each Debian has another version of, and with licences" OFF)
 if(NOT OCTET_PACKAGES)
   return()

@@ -6,7 +6,7 @@ import os
 
 
 def built_beside() -> str:
-    """The version of torch in the folder OCTET_TORCH_SITE (tools/wheel.sh), else in the environment
+    """The version of torch in the folder OCTET_TORCH_SITE (tools/dev/wheel.sh), else in the environment
     that builds. Of torch only LibTorch matters, which is the same for every Python."""
     folder = os.environ.get("OCTET_TORCH_SITE")
     if folder is None:

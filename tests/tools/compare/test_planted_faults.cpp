@@ -6,7 +6,7 @@
 #include "core/base/report.h"
 #include "lowering/lower.h"
 #include "tests/tools/compare/planted.h"
-#include "tools/compare/report.h"
+#include "tools/cli/compare/report.h"
 
 namespace octet::test_planted_faults {
 using test::Fault;

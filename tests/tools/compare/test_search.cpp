@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "tools/tune/base_settings.h"
-#include "tools/tune/search.h"
+#include "tools/cli/tune/base_settings.h"
+#include "tools/cli/tune/search.h"
 
 namespace octet::test_search {
 using Json = nlohmann::ordered_json;

@@ -3,7 +3,7 @@
 
 #include "core/graph/origin.h"
 #include "core/text/text.h"
-#include "tools/compare/suggestion.h"
+#include "tools/cli/compare/suggestion.h"
 
 namespace octet::test_suggestion {
 namespace {

@@ -7,7 +7,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "tools/common/messages.h"
+#include "tools/cli/common/messages.h"
 
 namespace nb = nanobind;
 

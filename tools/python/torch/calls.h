@@ -15,7 +15,7 @@ struct Interrupted {
   std::exception_ptr error;
 };
 
-// The mutex of all flows: tools/common/messages.h has one bar and one place for messages.
+// The mutex of all flows: tools/cli/common/messages.h has one bar and one place for messages.
 std::mutex& flow_mutex();
 
 // Messages and interrupts of flows go to Python from now on.

@@ -17,13 +17,13 @@
 #include "annotate/observed/observer_state_file.h"
 #include "core/base/error.h"
 #include "core/pt2/tensor_file.h"
-#include "tools/common/messages.h"
+#include "tools/cli/common/messages.h"
 #include "tools/page/page.h"
 #include "tools/python/torch/calls.h"
 #include "tools/python/torch/graph.h"
 #include "tools/python/torch/settings.h"
-#include "tools/quantize/quantize.h"
-#include "tools/quantize/refusals.h"
+#include "tools/cli/quantize/quantize.h"
+#include "tools/cli/quantize/refusals.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

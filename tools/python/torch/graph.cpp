@@ -14,7 +14,7 @@
 #include "core/passes/verify.h"
 #include "core/pt2/reader.h"
 #include "core/pt2/writer.h"
-#include "tools/commands/inspect_graph.h"
+#include "tools/cli/commands/inspect_graph.h"
 #include "tools/python/torch/calls.h"
 
 namespace nb = nanobind;

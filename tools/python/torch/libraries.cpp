@@ -7,7 +7,7 @@
 #include <nanobind/stl/string.h>
 
 #include "core/ops/callable_ops.h"
-#include "tools/common/library.h"
+#include "tools/cli/common/library.h"
 #include "tools/python/torch/calls.h"
 #include "tools/python/torch/symbols.h"
 

@@ -15,7 +15,7 @@
 #include "core/base/error.h"
 #include "core/base/report.h"
 #include "lowering/lower.h"
-#include "tools/common/slow_products.h"
+#include "tools/cli/common/slow_products.h"
 #include "tools/python/runtime/model.h"
 #include "tools/python/torch/calls.h"
 #include "tools/python/torch/graph.h"

@@ -12,7 +12,7 @@
 
 #include "core/base/error.h"
 #include "tools/python/torch/graph.h"
-#include "tools/quantize/flow.h"
+#include "tools/cli/quantize/flow.h"
 
 namespace octet::python {
 

@@ -1,0 +1,194 @@
+// octet bench: latency of a program, with load time and peak memory.
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <exception>
+#include <thread>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "core/base/usable_cpus.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/pt2/tensor_file.h"
+#include "tools/cli/commands/command.h"
+#include "tools/cli/commands/kernel_table.h"
+#include "tools/cli/commands/runnable.h"
+#include "tools/cli/common/library.h"
+#include "tools/cli/common/messages.h"
+
+namespace octet {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// Runs until both `seconds` and 20 runs have passed, but no more than ten times as long or 2000
+// runs.
+std::vector<double> measure(Runnable& program, const std::vector<c10::IValue>& inputs,
+                            double seconds) {
+  constexpr int kWarmUps = 5, kLeastRuns = 20;
+  const double enough = 1e3 * seconds, most = 10 * enough;
+  for (int i = 0; i < kWarmUps; ++i) program.run(inputs);
+  std::vector<double> times;
+  const Clock::time_point start = Clock::now();
+  for (double total = 0; times.size() < 2000 && (times.empty() || total < most) &&
+                         (total < enough || times.size() < kLeastRuns);
+       total = milliseconds_since(start)) {
+    const Clock::time_point before = Clock::now();
+    program.run(inputs);
+    times.push_back(milliseconds_since(before));
+  }
+  std::sort(times.begin(), times.end());
+  return times;
+}
+
+// Runs per second of all programs together, each in a thread of its own, over `seconds`.
+double throughput(std::vector<std::unique_ptr<Runnable>>& programs,
+                  const std::vector<c10::IValue>& inputs, double seconds) {
+  std::atomic<size_t> runs{0};
+  std::atomic<bool> stops{false};
+  std::vector<std::exception_ptr> failures(programs.size());
+  const auto run = [&](size_t i) {
+    try {
+      for (; !stops; ++runs) programs[i]->run(inputs);
+    } catch (...) {
+      failures[i] = std::current_exception();
+    }
+  };
+  std::vector<std::thread> threads;
+  const Clock::time_point start = Clock::now();
+  std::exception_ptr no_thread;
+  try {
+    for (size_t i = 0; i < programs.size(); ++i) threads.emplace_back(run, i);
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  } catch (...) {  // there are threads already, which must end first
+    no_thread = std::current_exception();
+  }
+  stops = true;
+  for (std::thread& thread : threads) thread.join();
+  if (no_thread) std::rethrow_exception(no_thread);
+  const double elapsed = milliseconds_since(start) / 1e3;
+  for (const std::exception_ptr& failure : failures)
+    if (failure) std::rethrow_exception(failure);
+  return static_cast<double>(runs) / elapsed;
+}
+
+// "f32[1, 3, 224, 224], i64[1, 8]": what was given, or made up at the sizes of the exported
+// example.
+std::string sizes_of(const std::vector<c10::IValue>& inputs) {
+  std::vector<std::string> texts;
+  for (const c10::IValue& input : inputs)
+    if (input.isTensor() && input.toTensor().defined())
+      texts.push_back(describe(from_aten(input.toTensor())));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+double peak_rss_mb() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024.0;
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app) {
+  struct Options {
+    std::string file, inputs;
+    SessionOptions session = {.threads = 0};
+    int streams = 1;
+    double seconds = 1;
+    bool json = false, explain = false;
+    std::vector<std::string> libraries;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("bench", "Measure the latency of a .pt2 or .octet program");
+  command->add_option("file", options->file, "The program, .pt2 or .octet")->required();
+  command->add_option("--inputs", options->inputs,
+                      "torch.save of a tuple of inputs; made up when absent (integers are 0)");
+  command
+      ->add_option(
+          "--threads", options->session.threads,
+          "Threads; by default all CPUs that this process may use, shared among --streams, at "
+          "most OMP_NUM_THREADS")
+      ->check(CLI::Range(1, 1024));
+  command
+      ->add_option("--streams", options->streams,
+                   "Measure throughput: so many copies of the program run at the same time, each "
+                   "on --threads threads")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command->add_option("--seconds", options->seconds, "How long to measure")
+      ->check(CLI::Range(0.001, 3600.0))
+      ->capture_default_str();
+  command->add_flag("--json", options->json, "Print one JSON object");
+  command->add_flag("--explain", options->explain,
+                    "Print each call's kernel, layout, share of the time, and why it is slower "
+                    "than it could be (.octet)");
+  add_session_options(*command, options->session);
+  add_library_option(*command, options->libraries);
+  command->callback([options] {
+    load_libraries(options->libraries);
+    int& threads = options->session.threads;
+    if (threads == 0) threads = default_threads(options->streams);
+    const Clock::time_point start = Clock::now();
+    std::unique_ptr<Runnable> program = load_runnable(options->file, options->session);
+    const double load_ms = milliseconds_since(start);
+    const std::vector<c10::IValue> inputs =
+        options->inputs.empty() ? program->example_inputs() : read_inputs(options->inputs);
+    if (options->explain) {
+      const std::vector<KernelReport> kernels = program->explain(inputs);
+      if (options->json) return print_json(kernels_to_json(kernels) + "\n");
+      print_text(kernels_to_table(kernels));
+      const std::vector<double> times = measure(*program, inputs, std::min(options->seconds, 0.2));
+      log_line(fmt::format("median {:.3f} ms on {} thread{}; inputs {}", times[times.size() / 2],
+                           threads, threads == 1 ? "" : "s", sizes_of(inputs)));
+      return;
+    }
+    if (options->streams > 1) {
+      std::vector<std::unique_ptr<Runnable>> programs;
+      for (int i = 1; i < options->streams; ++i) programs.push_back(program->duplicate());
+      programs.push_back(std::move(program));
+      for (const std::unique_ptr<Runnable>& each : programs) each->run(inputs);
+      const double rate = throughput(programs, inputs, options->seconds);
+      const nlohmann::ordered_json result = {{"runs_per_second", rate},
+                                             {"streams", options->streams},
+                                             {"threads", threads},
+                                             {"peak_rss_mb", peak_rss_mb()}};
+      fmt::print(
+          "{}\n",
+          options->json
+              ? result.dump()
+              : fmt::format(
+                    "{:.1f} runs per second in {} streams of {} thread{}, peak memory {:.0f} MB",
+                    rate, options->streams, threads, threads == 1 ? "" : "s", peak_rss_mb()));
+      return;
+    }
+    const std::vector<double> times = measure(*program, inputs, options->seconds);
+    const double median = times[times.size() / 2];
+    const double p90 = times[std::min(times.size() - 1, times.size() * 9 / 10)];
+    if (options->json) {
+      const nlohmann::ordered_json result = {
+          {"median_ms", median}, {"p90_ms", p90},      {"runs", times.size()},
+          {"threads", threads},  {"load_ms", load_ms}, {"peak_rss_mb", peak_rss_mb()}};
+      fmt::print("{}\n", result.dump());
+    } else {
+      fmt::print(
+          "median {:.3f} ms, p90 {:.3f} ms over {} runs on {} thread{}; loaded in {:.1f} ms, peak "
+          "memory {:.0f} MB; inputs {}\n",
+          median, p90, times.size(), threads, threads == 1 ? "" : "s", load_ms, peak_rss_mb(),
+          sizes_of(inputs));
+    }
+  });
+}
+
+}  // namespace octet

@@ -1,0 +1,68 @@
+// octet calibrate: the observers' state after a part of the data, to be used by `octet quantize
+// --state`. Under mpirun each process takes a part of its own and process 0 writes the state of
+// all.
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "annotate/accuracy/accuracy_passes.h"
+#include "annotate/calibrate/shared_calibration.h"
+#include "annotate/observed/observer_state.h"
+#include "core/base/error.h"
+#include "tools/cli/commands/command.h"
+#include "tools/cli/common/messages.h"
+#include "tools/cli/processes/processes.h"
+#include "tools/cli/quantize/flow.h"
+#include "tools/cli/quantize/pass_rows.h"
+
+namespace octet {
+namespace {
+
+struct CalibrateCommandOptions {
+  QuantizeFlow flow;
+  std::string calibration, state;
+};
+
+void calibrate_command(const CalibrateCommandOptions& options) {
+  Processes processes;
+  std::optional<ObservedGraph> observed;
+  const auto calibrate_part = [&] {
+    if (processes.rank() == 0) check_writable(options.state);
+    Report report;
+    refuse_pass_rows(options.flow.config);
+    observed = prepare_model(read_model(options.flow), options.flow, report);
+    const DataPart part{.index = processes.rank(), .count = processes.count(), .before_batch = [&] {
+                          processes.check_others();
+                        }};
+    Progress progress(processes.rank() == 0
+                          ? std::vector<Progress::Stage>{{std::string(kCalibrateStage)}}
+                          : std::vector<Progress::Stage>{});
+    const size_t batches =
+        calibrate_from_file(*observed, options.calibration, options.flow.recorded, progress, part);
+    return processes.count() == 1 || batches == 0 ? std::string()
+                                                  : observer_state_to_json(*observed);
+  };
+  const std::vector<std::string> states = processes.gather(calibrate_part);
+  if (processes.rank() != 0) return;
+  if (processes.count() > 1) {
+    merge_parts(*observed, states);
+    log_line(fmt::format("calibrate: {} processes", processes.count()));
+  }
+  save_observer_state(*observed, options.state);
+}
+
+}  // namespace
+
+void add_calibrate_command(CLI::App& app) {
+  auto options = std::make_shared<CalibrateCommandOptions>();
+  CLI::App* command = app.add_subcommand("calibrate",
+                                         "Run sample data through the observers and save their "
+                                         "state; mpirun shares the data among processes");
+  add_flow_options(*command, options->flow);
+  add_training_mode_option(*command, options->flow);
+  command->add_option("--calibration", options->calibration, "torch.save of a list of input tuples")
+      ->required();
+  command->add_option("--state", options->state, "The JSON file to write")->required();
+  command->callback([options] { calibrate_command(*options); });
+}
+
+}  // namespace octet

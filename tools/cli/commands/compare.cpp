@@ -1,0 +1,202 @@
+// octet compare: two programs op by op, and where their difference comes from.
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "annotate/compare/compare.h"
+#include "annotate/compare/weights.h"
+#include "core/base/error.h"
+#include "core/pt2/reader.h"
+#include "core/pt2/tensor_file.h"
+#include "lowering/program/artifact.h"
+#include "tools/cli/commands/command.h"
+#include "tools/cli/common/library.h"
+#include "tools/cli/common/messages.h"
+#include "tools/cli/compare/border.h"
+#include "tools/cli/compare/metric_option.h"
+#include "tools/cli/compare/parts.h"
+#include "tools/cli/compare/report.h"
+#include "tools/cli/processes/processes.h"
+#include "tools/cli/qat/trained_program.h"
+#include "tools/cli/quantize/report_file.h"
+
+namespace octet {
+namespace {
+
+struct CompareCommand {
+  std::vector<std::string> files;
+  std::string inputs;
+  std::vector<std::string> outputs, libraries;
+  std::string metric;
+  size_t top = 20;
+  size_t batches = 0;  // 0: all
+};
+
+constexpr const char* kCompareStage = "compare";
+constexpr const char* kLoweredStage = "lowered";
+
+// The first batches, with progress; of several processes each takes every so-manieth.
+BatchSource batches_of(const CompareCommand& options, Progress& progress, Processes& processes,
+                       const char* stage) {
+  auto reader = std::make_shared<BatchReader>(options.inputs);
+  const size_t count =
+      options.batches == 0 ? reader->size() : std::min(options.batches, reader->size());
+  return [=, &progress, &processes,
+          next = processes.rank()]() mutable -> std::optional<std::vector<c10::IValue>> {
+    if (next < processes.count()) progress.begin(stage);
+    progress.advance(std::min(next, count), count);
+    if (next >= count) return std::nullopt;
+    processes.check_others();
+    return reader->at(std::exchange(next, next + processes.count()));
+  };
+}
+
+bool is_lowered(const std::string& file) { return has_suffix(file, ".octet"); }
+
+void check_files(const CompareCommand& options) {
+  // The second may be a checkpoint of training, which has any name.
+  for (const std::string& file : options.files)
+    if (!is_lowered(file) && !has_suffix(file, ".pt2") && &file != &options.files[1])
+      throw Error("compare", file,
+                  "is neither .pt2 nor .octet; give a program that torch.export.save, `octet "
+                  "quantize` or `octet lower` wrote");
+  if (options.files.size() == 3 && (is_lowered(options.files[0]) || is_lowered(options.files[1]) ||
+                                    !is_lowered(options.files[2])))
+    throw Error("compare", "the programs",
+                "want FLOAT.pt2 QUANTIZED.pt2 LOWERED.octet when there are three; put them in this "
+                "order");
+  if (options.files.size() == 2 && is_lowered(options.files[0]) && !is_lowered(options.files[1]))
+    throw Error("compare", "the programs",
+                "the first is lowered, the second is not; put the .pt2 first");
+  if (!options.metric.empty() && is_lowered(options.files[1]))
+    throw Error("compare", "--metric",
+                "is of two .pt2, one of the programs is lowered; compare FLOAT.pt2 QUANTIZED.pt2 "
+                "with it");
+  for (const std::string& path : options.outputs) check_writable(path);
+}
+
+// Graphs that the report points to live as long as it.
+struct Compared {
+  std::optional<Graph> reference, subject;
+  ComparisonReport report;
+};
+
+// A program, or what training has made so far of the first one.
+Graph read_subject(const CompareCommand& options) {
+  const std::string& file = options.files[1];
+  return has_suffix(file, ".pt2") ? read_pt2(file) : read_trained(file, options.files[0]);
+}
+
+void compare_graphs(Compared& compared, const BatchSource& data, const NamedMetric& metric,
+                    bool has_page) {
+  ComparisonReport& report = compared.report;
+  report.subject = &*compared.subject;
+  report.metric = metric.name;
+  report.comparison = shadow(*compared.reference, *compared.subject, data,
+                             {.metric = metric.measure, .histograms = has_page, .bodies = true});
+  report.weights = compare_weights(*compared.reference, *compared.subject);
+}
+
+// .pt2 and .pt2, with the lowered program of the second or without; .pt2 and what was lowered from
+// it; two lowered programs.
+void compare_files(Compared& compared, const CompareCommand& options, Processes& processes) {
+  const std::vector<std::string>& files = options.files;
+  std::vector<Progress::Stage> stages;
+  if (processes.rank() == 0) stages = {{kCompareStage, 3}, {kLoweredStage, 2}};
+  Progress progress(stages);
+  const BatchSource lowered_data = batches_of(options, progress, processes, kLoweredStage);
+  std::optional<LoweredComparison>& lowered = compared.report.lowered;
+  if (is_lowered(files[0])) {
+    lowered = compare_lowered(load_program(files[0]), load_program(files[1]), lowered_data);
+    return;
+  }
+  compared.reference = read_pt2(files[0]);
+  std::unique_ptr<Graph> as_it_was;  // the one that was lowered
+  if (!is_lowered(files[1])) {
+    give_float_border(*compared.reference);
+    compared.subject = read_subject(options);
+    if (is_lowered(files.back())) as_it_was = clone(*compared.subject);
+    give_float_border(*compared.subject);
+    compare_graphs(compared, batches_of(options, progress, processes, kCompareStage),
+                   read_metric(options.metric), !options.outputs.empty());
+  }
+  if (is_lowered(files.back()))
+    lowered = compare_lowered(as_it_was ? *as_it_was : *compared.reference,
+                              load_program(files.back()), lowered_data);
+}
+
+void write_comparison(const std::string& path, const nlohmann::ordered_json& json) {
+  if (has_suffix(path, ".csv"))
+    write_text_file(path, compare_csv(json));
+  else
+    write_page_file(path, json);
+}
+
+void check_batches(const CompareCommand& options, size_t processes) {
+  const size_t batches = BatchReader(options.inputs).size();
+  const size_t count = options.batches == 0 ? batches : std::min(options.batches, batches);
+  if (count < processes)
+    throw Error("compare", options.inputs,
+                fmt::format("{} batches for {} processes; start no more than there are batches",
+                            count, processes));
+}
+
+void compare(const CompareCommand& options) {
+  Processes processes;
+  Compared compared;
+  const std::vector<std::string> parts = processes.gather([&] {
+    check_files(options);
+    check_batches(options, processes.count());
+    load_libraries(options.libraries);
+    compare_files(compared, options, processes);
+    return processes.count() == 1 ? std::string() : pack_sums(compared.report);
+  });
+  if (processes.rank() != 0) return;
+  for (size_t i = 1; i < parts.size(); ++i) add_sums(compared.report, parts[i]);
+  compared.report.title = options.files.back();
+  compared.report.subtitle = "beside " + options.files.front();
+  const nlohmann::ordered_json json = compare_json(compared.report);
+  for (const std::string& path : options.outputs) write_comparison(path, json);
+  for (const std::string& line : compare_table(json, options.top)) print_text(line + "\n");
+}
+
+}  // namespace
+
+void add_compare_command(CLI::App& app) {
+  auto options = std::make_shared<CompareCommand>();
+  CLI::App* command = app.add_subcommand(
+      "compare",
+      "Tell op by op how far a quantized program is from its float program, and a lowered one from "
+      "both; mpirun shares the data among processes");
+  command
+      ->add_option("files", options->files,
+                   "FLOAT.pt2 QUANTIZED.pt2 [LOWERED.octet], PROGRAM.pt2 LOWERED.octet, two "
+                   ".octet of one model, or FLOAT.pt2 and a file of `octet qat --checkpoint`")
+      ->required()
+      ->expected(2, 3);
+  command->add_option("--inputs", options->inputs, "torch.save of a list of input tuples")
+      ->required();
+  command
+      ->add_option("--output", options->outputs,
+                   "Write it too: F.html for people (one page that needs no other file), F.json, "
+                   "F.csv, or F.model-explorer.json to be laid over the graph in Model Explorer; "
+                   "may be given several times")
+      ->allow_extra_args(false)
+      ->check([](const std::string& path) {
+        return has_suffix(path, ".json") || has_suffix(path, ".csv") || has_suffix(path, ".html")
+                   ? std::string()
+                   : "want a name that ends in .html, .json or .csv";
+      });
+  command->add_option("--top", options->top, "How many ops the table shows, worst first");
+  command->add_option("--batches", options->batches, "Take the first batches of the data alone")
+      ->check(CLI::Range(1, 1 << 30));
+  add_library_option(*command, options->libraries);
+  add_metric_option(*command, options->metric);
+  command->callback([options] { compare(*options); });
+}
+
+}  // namespace octet

@@ -1,0 +1,171 @@
+// octet doctor: what this machine has, which kernels run on it, and whether given programs do.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <iostream>
+#include <map>
+
+#include "backends/common/cpu.h"
+#include "backends/registry.h"
+#include "backends/runtime/session.h"
+#include "core/base/error.h"
+#include "core/pt2/reader.h"
+#include "lowering/program/artifact.h"
+#include "tools/cli/commands/command.h"
+#include "tools/cli/commands/machine.h"
+#include "tools/cli/common/library.h"
+#include "tools/cli/common/messages.h"
+
+namespace octet {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Which kernels multiply integers here, by backend.
+std::string kernels_of(const std::string& backend) {
+  if (backend == "reference") return "portable loops";
+#if defined(__x86_64__)
+  if (backend == "xnnpack") {
+    const char* own = may_use(Isa::kAvx512Vnni) ? "AVX512-VNNI"
+                      : may_use(Isa::kAvx2)     ? "AVX2"
+                                                : "plain";
+    return fmt::format("XNNPACK's for this CPU; int8 linear at run time: own, {} (release of 2022)",
+                       own);
+  }
+  if (may_use(Isa::kAvx512Vnni)) return "int8: oneDNN's and own for AVX512-VNNI";
+  if (may_use(Isa::kAvxVnni)) return "int8: own for AVX-VNNI, depthwise and matmul for AVX2";
+  if (may_use(Isa::kAvx512)) return "int8: own for AVX-512 without VNNI";
+  if (may_use(Isa::kAvx2)) return "int8: own for AVX2";
+  return "int8: oneDNN's where sums fit into 16 bits, else floats";
+#else
+  return backend == "xnnpack" ? "XNNPACK's for this CPU; int8 linear at run time: own" : "oneDNN's";
+#endif
+}
+
+Json backend_json(const std::string& name, std::vector<std::string>& problems) {
+  Json json = {{"name", name}};
+  try {
+    json["versions"] = make_backend(name)->versions();
+    json["kernels"] = kernels_of(name);
+  } catch (const Error& error) {
+    json["problem"] = error.what();
+    problems.push_back(error.what());
+  }
+  return json;
+}
+
+// How many ops run where.
+std::string describe_program(const std::string& path, std::vector<std::string>& warnings) {
+  Program program = load_program(path);
+  std::map<std::string, size_t> counts;
+  for (const Segment& segment : program.segments) counts[segment.backend] += segment.ops.size();
+  std::vector<std::string> parts;
+  for (const auto& [backend, count] : counts)
+    parts.push_back(fmt::format("{} op{} on {}", count, count == 1 ? "" : "s", backend));
+  const Session session(std::move(program));
+  warnings = session.warnings();
+  return fmt::format("runs: {}", fmt::join(parts, ", "));
+}
+
+Json file_json(const std::string& path, std::vector<std::string>& problems) {
+  Json json = {{"file", path}};
+  try {
+    std::vector<std::string> warnings;
+    if (has_suffix(path, ".octet")) {
+      json["result"] = describe_program(path, warnings);
+    } else {
+      json["result"] = fmt::format("is interpreted by LibTorch, {} nodes; lower it for speed",
+                                   read_pt2(path).nodes().size());
+    }
+    json["warnings"] = warnings;
+  } catch (const std::exception& error) {
+    json["problem"] = error.what();
+    problems.push_back(error.what());
+  }
+  return json;
+}
+
+void print(const Json& json) {
+  const auto line = [](const std::string& name, const std::string& text) {
+    print_text(fmt::format("{:<18}{}\n", name, text));
+  };
+  const Json& machine = json["machine"];
+  line("CPU", machine["cpu"].get<std::string>());
+  line("instruction sets",
+       fmt::format("{}",
+                   fmt::join(machine["instruction_sets"].get<std::vector<std::string>>(), ", ")));
+  if (const std::string limit = machine["isa_limit"].get<std::string>(); !limit.empty())
+    line("limited to", limit + " by ONEDNN_MAX_CPU_ISA");
+  line("CPUs to use", machine["cpus"].dump());
+  line("memory", fmt::format("{} MB, {} available", machine["memory_mb"].dump(),
+                             machine["available_mb"].dump()));
+  line("locale", machine["locale"].get<std::string>());
+  for (const Json& backend : json["backends"]) {
+    std::string text = backend.contains("problem")
+                           ? "does not work: " + backend["problem"].get<std::string>()
+                           : backend["kernels"].get<std::string>();
+    if (backend.contains("versions"))
+      for (const auto& [library, version] : backend["versions"].items())
+        text += fmt::format("; {} {}", library, version.get<std::string>());
+    line(backend["name"].get<std::string>(), text);
+  }
+  for (const Json& file : json["libraries"]) line("library", file.get<std::string>());
+  for (const Json& file : json["files"]) {
+    line("file", file["file"].get<std::string>() + ": " +
+                     file.value("result", "does not run: " + file.value("problem", "")));
+    if (file.contains("warnings"))
+      for (const Json& warning : file["warnings"])
+        line("", "warning: " + warning.get<std::string>());
+  }
+}
+
+}  // namespace
+
+void add_doctor_command(CLI::App& app) {
+  struct Options {
+    std::vector<std::string> files, libraries;
+    bool json = false;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("doctor",
+                                         "Tell what this machine has, which kernels run on it, and "
+                                         "whether programs do; exit 1 when something does not");
+  command->add_option("files", options->files, "Programs to try, .pt2 or .octet");
+  command->add_flag("--json", options->json, "As JSON");
+  add_library_option(*command, options->libraries);
+  command->callback([options] {
+    load_libraries(options->libraries);
+    std::vector<std::string> problems;
+    const Machine machine = examine_machine();
+    Json json;
+    json["machine"] = {{"cpu", machine.cpu},
+                       {"instruction_sets", machine.instruction_sets},
+                       {"isa_limit", machine.isa_limit},
+                       {"cpus", machine.cpus},
+                       {"memory_mb", machine.memory_mb},
+                       {"available_mb", machine.available_mb},
+                       {"locale", machine.locale}};
+    json["backends"] = Json::array();
+    for (const std::string& name : backend_names())
+      json["backends"].push_back(backend_json(name, problems));
+    json["files"] = Json::array();
+    for (const std::string& path : options->files)
+      json["files"].push_back(file_json(path, problems));
+    json["libraries"] = loaded_files({"libtorch_cpu", "libc10", "libdnnl", "libXNNPACK",
+                                      "libpthreadpool", "libcpuinfo", "libgomp"});
+    if (options->json) {
+      std::cout << json.dump(2, ' ', true, Json::error_handler_t::replace) << std::endl;
+    } else {
+      print(json);
+    }
+    if (problems.empty()) return;
+    const std::string more =
+        problems.size() == 1 ? "" : fmt::format(" (and {} more)", problems.size() - 1);
+    throw Error("doctor", "this machine",
+                fmt::format("not everything works: {}{}", problems.front(), more));
+  });
+}
+
+}  // namespace octet

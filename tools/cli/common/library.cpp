@@ -1,0 +1,117 @@
+#include "tools/cli/common/library.h"
+
+#include <dlfcn.h>
+
+#include <filesystem>
+#include <set>
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "core/base/error.h"
+#include "core/ops/callable_ops.h"
+#include "tools/extension.h"
+
+namespace octet {
+namespace {
+
+constexpr const char* kHowTo =
+    "write its registrations with OCTET_EXTENSION() of tools/extension.h";
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+// dlerror() without the path that it begins with.
+std::string loader_message(const std::string& path) {
+  const char* said = dlerror();
+  const std::string text = first_line(said == nullptr ? "no reason given" : said);
+  return text.starts_with(path + ": ") ? text.substr(path.size() + 2) : text;
+}
+
+// Ops that a library registers get known by its static objects. What these throw comes out of
+// dlopen, which is declared not to throw: the compiler would drop the handler of a direct call.
+void* open_library(const std::string& path, const std::string& shown) {
+  void* (*volatile open)(const char*, int) = dlopen;
+  try {
+    if (void* handle = open(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
+  } catch (const std::exception& error) {
+    throw Error("library", shown, fmt::format("cannot be loaded: {}", first_line(error.what())));
+  }
+  throw Error(
+      "library", shown,
+      fmt::format("cannot be loaded: {}; give a shared library that is built for this machine",
+                  loader_message(path)));
+}
+
+template <typename Function>
+Function* find_function(void* handle, const char* name) {
+  return reinterpret_cast<Function*>(dlsym(handle, name));
+}
+
+// False when the library has no entry point.
+bool call_entry_point(void* handle, const std::string& shown) {
+  void (*const enter)() = find_function<void()>(handle, "octet_register");
+  if (enter == nullptr) return false;
+  const char* (*const version)() = find_function<const char*()>(handle, "octet_extension_version");
+  if (version == nullptr)
+    throw Error("library", shown,
+                fmt::format("has octet_register but not octet_extension_version; {}", kHowTo));
+  if (version() != std::string(OCTET_EXTENSION_VERSION))
+    throw Error("library", shown,
+                fmt::format("is built for another Octet, got {}, want {}; build it again",
+                            first_line(version()), OCTET_EXTENSION_VERSION));
+  try {
+    enter();
+  } catch (const std::exception& error) {
+    throw Error("library", shown,
+                fmt::format("its octet_register says: {}", first_line(error.what())));
+  }
+  return true;
+}
+
+size_t op_count() { return c10::Dispatcher::singleton().getAllOpNames().size(); }
+
+void load_library(const std::string& shown) {
+  static std::set<void*> loaded;
+  std::error_code ignored;
+  if (!std::filesystem::exists(shown, ignored))
+    throw Error("library", shown, "there is no such file; check the path");
+  if (std::filesystem::is_directory(shown, ignored))
+    throw Error("library", shown, "is a folder; name the shared library in it");
+  // a bare name would be looked for in the system's folders
+  const std::string path = std::filesystem::absolute(shown).string();
+  const bool is_there = dlopen(path.c_str(), RTLD_NOLOAD | RTLD_NOW) != nullptr;
+  const size_t ops = op_count();
+  void* const handle = open_library(path, shown);
+  if (!loaded.insert(handle).second) return;
+  if (!call_entry_point(handle, shown) && !is_there && op_count() == ops)
+    throw Error("library", shown,
+                fmt::format("registers nothing, neither an op with TORCH_LIBRARY nor anything in "
+                            "octet_register; {}",
+                            kHowTo));
+}
+
+}  // namespace
+
+void add_library_option(CLI::App& command, std::vector<std::string>& paths) {
+  command
+      .add_option("--library", paths,
+                  "A shared library with custom ops, quantizers, observers or kernels of your own; "
+                  "may be given several times")
+      ->allow_extra_args(false);
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--allow-op",
+          [](const std::vector<std::string>& names) {
+            for (const std::string& name : names) allow_op(name);
+          },
+          "An op that the program may call although it does more than compute, like "
+          "aten.from_file: only for files that you trust; may be given several times")
+      ->allow_extra_args(false);
+}
+
+void load_libraries(const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) load_library(path);
+}
+
+}  // namespace octet

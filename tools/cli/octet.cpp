@@ -1,0 +1,85 @@
+// The `octet` command: the list of its subcommands, and how errors leave it.
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <new>
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
+
+#include "backends/torch/torch_backend.h"
+#include "core/base/error.h"
+#include "core/base/printable.h"
+#include "core/base/usable_cpus.h"
+#include "core/passes/pass.h"
+#include "tools/cli/commands/command.h"
+#include "tools/cli/common/messages.h"
+#include "tools/cli/common/output_names.h"
+#include "tools/cli/common/signals.h"
+#include "tools/cli/processes/processes.h"
+
+namespace {
+
+constexpr octet::AddCommand kCommands[] = {
+    octet::add_quantize_command, octet::add_calibrate_command, octet::add_qat_command,
+    octet::add_tune_command,     octet::add_fuse_command,      octet::add_lower_command,
+    octet::add_run_command,      octet::add_bench_command,     octet::add_compare_command,
+    octet::add_inspect_command,  octet::add_doctor_command,
+#ifdef OCTET_ONNX
+    octet::add_export_command,
+#endif
+};
+
+// LibTorch heeds OMP_NUM_THREADS and the affinity by itself, the quota of control groups not.
+void limit_threads() {
+  const int threads = octet::default_threads();
+  if (std::getenv("OMP_NUM_THREADS") == nullptr && threads < at::get_num_threads())
+    at::set_num_threads(threads);
+}
+
+int fail(const char* what) {
+  const std::string line = octet::printable_line(what);
+  std::cout.flush();
+  std::cerr << "octet: " << line << std::endl;
+  return 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::set_new_handler(octet::end_without_memory);
+  CLI::App app("Octet quantizes exported PyTorch programs and runs them on oneDNN and XNNPACK.",
+               "octet");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", std::string("octet 0.1.0"));
+  for (const octet::AddCommand add : kCommands) add(app);
+  app.footer(  // of this help alone: commands take over what stands before
+      "What errors mean: tools/site/docs/errors of the source tree; tutorials: tools/site/docs.");
+  for (CLI::App* command : app.get_subcommands({}))
+    command->add_flag_callback(
+        "--quiet", [] { octet::set_quiet(true); }, "Say nothing on stderr but warnings and errors");
+  app.parse_complete_callback([&app] {  // in front of the subcommand's callback
+    for (const CLI::App* command : app.get_subcommands()) octet::check_outputs(*command);
+  });
+  octet::clean_up_on_signals(!octet::is_one_of_several());
+  octet::register_torch_backend();
+  limit_threads();
+  try {
+    app.parse(argc, argv);  // runs the subcommand's callback
+    for (const std::string& name : octet::names_without_pass())
+      octet::log_warning(fmt::format("--print-after {}: no such pass ran, these did: {}", name,
+                                     fmt::join(octet::names_of_passes(), ", ")));
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);
+    return code == 0 ? 0 : 2;
+  } catch (const std::bad_alloc&) {  // of memory that does not come from operator new
+    octet::end_without_memory();
+  } catch (const octet::Error& error) {
+    return fail(error.what());
+  } catch (const std::exception& error) {
+    return fail(error.what());
+  }
+  return 0;
+}

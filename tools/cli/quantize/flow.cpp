@@ -1,0 +1,166 @@
+#include "tools/cli/quantize/flow.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
+
+#include "annotate/accuracy/accuracy_passes.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/calibrate/shared_calibration.h"
+#include "annotate/observed/observer_state.h"
+#include "annotate/prepare/prepare_qat.h"
+#include "core/base/error.h"
+#include "core/passes/verify.h"
+#include "core/pt2/reader.h"
+#include "core/pt2/tensor_file.h"
+#include "quantizers/registry.h"
+#include "tools/cli/common/library.h"
+#include "tools/cli/common/messages.h"
+#include "tools/cli/common/standard_streams.h"
+
+namespace octet {
+
+void add_flow_options(CLI::App& command, QuantizeFlow& flow) {
+  accept_standard_input(command.add_option("model", flow.model,
+                                           "The float .pt2 that torch.export.save wrote; -: stdin"))
+      ->required();
+  command
+      .add_option(
+          "--quantizer", flow.quantizer,
+          fmt::format("{}, one of a --library, or a JSON file", fmt::join(quantizer_names(), ", ")))
+      ->required();
+  command.add_option("--config", flow.config,
+                     "A JSON file with global, op_type, module_type, module_name_regex, "
+                     "module_name, call_index settings on top");
+  add_library_option(command, flow.libraries);
+  command
+      .add_option("--mode", flow.mode,
+                  "static; dynamic: activations get their scale at run time, one per row (with "
+                  "--compat torchao one per tensor); "
+                  "weight-only: activations stay float. The last two need no data")
+      ->check(CLI::IsMember({"static", "dynamic", "weight-only"}))
+      ->capture_default_str();
+  command.add_flag("--per-tensor", flow.per_tensor, "Weights per tensor instead of per channel");
+  command.add_option("--weight-bits", flow.weight_bits,
+                     "8, or 4: groups of 32 input channels with a scale each (see --group-size)");
+  command.add_option("--group-size", flow.group_size,
+                     "Input channels that share a weight scale; 0: one scale per output channel");
+  command.add_flag("--reduce-range", flow.reduce_range,
+                   "Activations in half of their range, 7 bits of 8: for runtimes whose int8 "
+                   "kernels saturate on CPUs without VNNI; Octet's do not");
+  command.add_option("--fold-bn", flow.fold_bn, "Fold batch norms into convolutions and linears")
+      ->check(CLI::IsMember({"auto", "off"}))
+      ->capture_default_str();
+  command.add_option("--recorded", flow.recorded,
+                     "What recorded opaque parts gave in PyTorch: torch.save of a list of tuples "
+                     "of tensors, one for each batch of --calibration");
+  command
+      .add_option_function<std::string>(
+          "--compat", [&flow](const std::string&) { flow.compat = Compat::kTorchao; },
+          "torchao: its choices to the letter, defects included")
+      ->check(CLI::IsMember({"torchao"}));
+}
+
+void add_training_mode_option(CLI::App& command, QuantizeFlow& flow) {
+  command
+      .add_option("--training-mode", flow.training_mode,
+                  "What becomes of a model that was exported in training mode, with dropouts and "
+                  "batch norms at work; ok: it is taken as it is")
+      ->check(CLI::IsMember({"error", "ok"}))
+      ->capture_default_str();
+}
+
+namespace {
+
+// Why the first op that stayed float did so.
+std::string first_reason(const Report& report) {
+  if (report.entries().empty()) return {};
+  const ReportEntry& entry = report.entries().front();
+  return fmt::format(" (%{}, {}: {})", entry.node, entry.target, entry.reason);
+}
+
+}  // namespace
+
+Graph read_model(const QuantizeFlow& flow) {
+  load_libraries(flow.libraries);
+  Graph graph = read_pt2(flow.model);
+  verify(graph);
+  return graph;
+}
+
+std::unique_ptr<Quantizer> quantizer_of(const QuantizeFlow& flow) {
+  QuantizerOptions quantizer_options;
+  quantizer_options.compat = flow.compat;
+  quantizer_options.config = flow.config;
+  quantizer_options.config_text = flow.settings;
+  if (flow.per_tensor) quantizer_options.is_per_channel = false;
+  if (flow.mode == "dynamic") quantizer_options.is_dynamic = true;
+  if (flow.mode == "weight-only") quantizer_options.is_weight_only = true;
+  quantizer_options.weight_bits = flow.weight_bits;
+  quantizer_options.group_size = flow.group_size;
+  if (flow.reduce_range) quantizer_options.reduce_range = true;
+  quantizer_options.is_qat = flow.is_training;
+  quantizer_options.learns_ranges = flow.learns_ranges;
+  return make_quantizer(flow.quantizer, quantizer_options);
+}
+
+ObservedGraph prepare_model(Graph graph, const QuantizeFlow& flow, Report& report) {
+  const std::unique_ptr<Quantizer> quantizer = quantizer_of(flow);
+  PrepareOptions options;
+  options.fold_bn =
+      flow.fold_bn == "off" ? PrepareOptions::FoldBn::kOff : PrepareOptions::FoldBn::kAuto;
+  options.compat = flow.compat;
+  if (flow.training_mode == "ok") options.training_mode = PrepareOptions::TrainingMode::kOk;
+  ObservedGraph observed = flow.is_training
+                               ? prepare_qat_pt2e(std::move(graph), *quantizer, report, options)
+                               : prepare_pt2e(std::move(graph), *quantizer, report, options);
+  if (!observer_nodes(observed.graph).empty()) return observed;
+  const std::string found =
+      fmt::format("quantizer \"{}\" finds nothing to quantize in {} ops{}", flow.quantizer,
+                  observed.graph.node_count(), first_reason(report));
+  if (!flow.is_compat())
+    throw NothingToQuantize("quantize", flow.model,
+                            found + "; choose another one or change its settings");
+  log_warning(fmt::format("{}: {}; the program stays float", flow.model, found));
+  return observed;
+}
+
+size_t calibrate_from_file(ObservedGraph& observed, const std::string& data,
+                           const std::string& recorded, Progress& progress, DataPart part) {
+  if (Peers* const peers = std::exchange(part.peers, nullptr)) {
+    part.index = peers->rank();
+    part.count = peers->count();
+    const size_t batches = calibrate_from_file(observed, data, recorded, progress, part);
+    merge_parts(observed, peers->share(batches > 0 ? observer_state_to_json(observed) : ""));
+    return batches;
+  }
+  const BatchReader reader(data);
+  std::optional<BatchReader> recorded_reader;
+  if (!recorded.empty()) recorded_reader.emplace(recorded);
+  if (recorded_reader && recorded_reader->size() != reader.size())
+    throw Error("calibrate", recorded,
+                fmt::format("got {} batches, want {} as in {}", recorded_reader->size(),
+                            reader.size(), data));
+  const size_t taken = reader.size() - std::min(part.held_out, reader.size());
+  const size_t first = taken * part.index / part.count;
+  const size_t end = taken * (part.index + 1) / part.count;
+  if (first == end) return 0;
+  progress.begin(kCalibrateStage);
+  CalibrateOptions options;
+  options.first_batch = first;
+  options.progress = [&](size_t done) { progress.advance(done, end - first); };
+  size_t next_recorded = first;
+  if (recorded_reader)
+    options.recorded = [&] { return std::optional(recorded_reader->at(next_recorded++)); };
+  size_t next = first;
+  const BatchSource batches = [&]() -> std::optional<std::vector<c10::IValue>> {
+    if (part.before_batch) part.before_batch();
+    return next == end ? std::nullopt : std::optional(reader.at(next++));
+  };
+  return calibrate(observed, batches, options);
+}
+
+}  // namespace octet

@@ -1,0 +1,191 @@
+#include "tools/cli/quantize/page_data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "annotate/graph/qdq_nodes.h"
+#include "tools/cli/common/graph_nodes.h"
+#include "tools/cli/quantize/products.h"
+#include "tools/cli/quantize/weight_ranges.h"
+
+namespace octet {
+namespace {
+
+using NodeJson = nlohmann::ordered_json;
+
+std::string spec_text(const NodeJson& tensor) {
+  std::string text = tensor.at("spec").at("text").get<std::string>();
+  if (tensor.at("spec").value("is_dynamic", false)) text += "; computed at run time";
+  return tensor.at("group").is_null()
+             ? text + "; not quantized"
+             : fmt::format("{}; group {}", text, tensor.at("group").get<size_t>());
+}
+
+class PageNodes {
+ public:
+  PageNodes(const Graph& graph, const SeenTensors& seen, const NodeJson& report)
+      : graph_(graph), seen_(seen) {
+    for (const NodeJson& op : report.at("quantized_ops")) quantized_[op.at("node")] = &op;
+    for (const NodeJson& op : report.at("float_ops")) floats_.try_emplace(op.at("node"), &op);
+    for (const Product& product : find_products(graph)) macs_[product.name] = product.macs;
+  }
+
+  NodeJson run() {
+    NodeJson nodes = graph_nodes(graph_);
+    std::set<std::string> shown;
+    for (NodeJson& json : nodes) {
+      const std::string name = json.at("name").get<std::string>();
+      shown.insert(name);
+      if (json.at("status") == "input")
+        put_output(*graph_.find_value(name), json);
+      else if (json.at("status") != "output")
+        put_op(*graph_.find_node(name), json);
+    }
+    add_others(shown, nodes);
+    return nodes;
+  }
+
+ private:
+  void put_op(const Node& node, NodeJson& json) const {
+    const std::vector<Value*> outputs = node.outputs();
+    if (!outputs.empty()) put_output(*outputs.front(), json);
+    put_status(node.name(), json);
+    if (const auto macs = macs_.find(node.name()); macs != macs_.end())
+      json["macs"] = static_cast<int64_t>(macs->second);
+    put_weight(node, json);
+  }
+
+  // Ops within bodies of control flow, which the report names and this graph has not; in front of
+  // the program's output.
+  void add_others(const std::set<std::string>& shown, NodeJson& nodes) const {
+    for (const auto& [name, op] : floats_) {
+      if (shown.contains(name)) continue;
+      NodeJson json = {{"name", name},
+                       {"target", op->at("target")},
+                       {"module", op->at("module")},
+                       {"inputs", NodeJson::array()}};
+      put_status(name, json);
+      nodes.insert(nodes.end() - 1, std::move(json));
+    }
+  }
+
+  void put_status(const std::string& name, NodeJson& json) const {
+    const auto op = quantized_.find(name);
+    if (op == quantized_.end()) {
+      const auto kept = floats_.find(name);
+      json["status"] = kept == floats_.end() ? "other" : "float";
+      if (kept != floats_.end()) json["reason"] = kept->second->at("reason");
+      return;
+    }
+    json["status"] = "quantized";
+    json["rule"] = op->second->at("rule");
+    json["tensors"] = NodeJson::array();
+    for (const NodeJson& input : op->second->at("inputs"))
+      json["tensors"].push_back({input.at("tensor"), spec_text(input)});
+    if (const NodeJson& output = op->second->at("output"); !output.is_null())
+      json["tensors"].push_back({output.at("tensor"), spec_text(output)});
+  }
+
+  // How a result is quantized.
+  void put_output(const Value& value, NodeJson& json) const {
+    NodeJson output;
+    for (const Node* user : value.users()) {
+      const std::optional<Quantization> quantization = find_quantization(user);
+      if (!quantization || !is_quantize(user) || quantization->is_per_channel) continue;
+      output["dtype"] = short_name_of(quantization->dtype);
+      if (quantization->has_numbers()) put_range(*quantization, output);
+      break;
+    }
+    const auto seen = seen_.activations.find(value.name());
+    if (output.is_null()) return;
+    if (seen != seen_.activations.end()) {
+      output.update(seen->second);
+      put_clipped(output);
+    }
+    json["output"] = std::move(output);
+  }
+
+  static void put_range(const Quantization& quantization, NodeJson& output) {
+    const double scale = quantization.scale_number();
+    const int64_t zero_point = *quantization.zero_point.find<int64_t>();
+    output["scale"] = scale;
+    output["zero_point"] = zero_point;
+    output["range"] = {scale * static_cast<double>(quantization.quant_min - zero_point),
+                       scale * static_cast<double>(quantization.quant_max - zero_point)};
+  }
+
+  // The share of the histogram that lies outside of the range, values being spread evenly within a
+  // bin. Half a step beyond the range still rounds into it.
+  static void put_clipped(NodeJson& output) {
+    if (!output.contains("histogram") || !output.contains("range")) return;
+    const NodeJson& histogram = output.at("histogram");
+    const double half_step = output.at("scale").get<double>() / 2;
+    const double low = output.at("range")[0].get<double>() - half_step,
+                 high = output.at("range")[1].get<double>() + half_step;
+    const double min = histogram.at("min"), max = histogram.at("max");
+    const NodeJson& counts = histogram.at("counts");
+    const double width = (max - min) / static_cast<double>(counts.size());
+    double all = 0, outside = 0;
+    for (size_t i = 0; i < counts.size(); ++i) {
+      const double begin = min + static_cast<double>(i) * width, end = begin + width;
+      const double inside =
+          std::clamp((std::min(end, high) - std::max(begin, low)) / width, 0., 1.);
+      all += counts[i].get<double>();
+      outside += counts[i].get<double>() * (1 - inside);
+    }
+    output["clipped_share"] = all == 0 ? 0 : outside / all;
+  }
+
+  void put_weight(const Node& node, NodeJson& json) const {
+    const auto seen = seen_.weights.find(node.name());
+    for (const Value* input : node.inputs()) {
+      if (!is_dequantized(input)) continue;
+      const NodeJson weight = weight_json(
+          graph_, *input->producer(), seen == seen_.weights.end() ? "" : seen->second.name,
+          seen == seen_.weights.end() ? Tensor() : seen->second.tensor);
+      if (weight.is_null()) continue;
+      json["weight"] = weight;
+      return;
+    }
+  }
+
+  const Graph& graph_;
+  const SeenTensors& seen_;
+  std::map<std::string, const NodeJson*> quantized_, floats_;  // of the report, by node
+  std::map<std::string, double> macs_;
+};
+
+}  // namespace
+
+NodeJson page_nodes(const Graph& quantized, const SeenTensors& seen, const NodeJson& report) {
+  return PageNodes(quantized, seen, report).run();
+}
+
+NodeJson page_data(const std::string& kind, const std::string& subtitle,
+                   const std::vector<std::pair<std::string, std::string>>& rows,
+                   const NodeJson& report, NodeJson nodes) {
+  NodeJson summary = NodeJson::array();
+  for (const auto& [name, text] : rows) summary.push_back({name, text});
+  const NodeJson& counts = report.at("summary");
+  summary.push_back(
+      {"ops",
+       fmt::format("{} quantized, {} float; {} groups of tensors with one scale",
+                   counts.at("quantized_ops").get<size_t>(), counts.at("float_ops").get<size_t>(),
+                   counts.at("groups").get<size_t>())});
+  NodeJson notes = report.at("notes");
+  for (const NodeJson& detail : report.at("details")) notes.push_back(detail);
+  return {
+      {"kind", kind},
+      {"title", std::filesystem::path(report.at("model").get<std::string>()).filename().string()},
+      {"subtitle", subtitle},
+      {"summary", summary},
+      {"notes", notes},
+      {"nodes", std::move(nodes)}};
+}
+
+}  // namespace octet

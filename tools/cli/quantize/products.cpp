@@ -1,0 +1,163 @@
+#include "tools/cli/quantize/products.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <optional>
+#include <unordered_set>
+
+#include "annotate/graph/constant_subgraph.h"
+#include "annotate/graph/control_flow.h"
+#include "annotate/graph/qdq_nodes.h"
+
+namespace octet {
+namespace {
+
+double product_of(std::span<const int64_t> sizes) {
+  double product = 1;
+  for (int64_t size : sizes) product *= static_cast<double>(size);
+  return product;
+}
+
+// The last name of "aten.conv2d.default": "conv2d".
+std::string base_of(const Node& node) {
+  const std::string& target = node.target();
+  if (!target.starts_with("aten.")) return {};
+  return target.substr(5, target.find('.', 5) - 5);
+}
+
+// Empty without metadata.
+std::vector<int64_t> shape_of(const Value* value) {
+  return value != nullptr && value->meta ? value->meta->shape() : std::vector<int64_t>{};
+}
+
+bool is_half(const Value* value) {
+  return value != nullptr && value->producer() != nullptr &&
+         value->producer()->is("quantized_decomposed.convert_element_type");
+}
+
+bool is_stored_small(const Value* value) { return is_dequantized(value) || is_half(value); }
+
+struct Operands {
+  const Value *x = nullptr, *w = nullptr;
+};
+
+// The two factors of a product; none for other ops.
+Operands operands_of(const Node& node) {
+  static const std::map<std::string, size_t> kFirst = {
+      {"conv1d", 0},
+      {"conv2d", 0},
+      {"conv3d", 0},
+      {"convolution", 0},
+      {"conv_transpose1d", 0},
+      {"conv_transpose2d", 0},
+      {"conv_transpose3d", 0},
+      {"linear", 0},
+      {"matmul", 0},
+      {"mm", 0},
+      {"bmm", 0},
+      {"addmm", 1},
+      {"baddbmm", 1},
+  };
+  const auto found = kFirst.find(base_of(node));
+  if (found == kFirst.end() || node.arguments().size() < found->second + 2) return {};
+  return {node.arguments()[found->second].value.value_or_null(),
+          node.arguments()[found->second + 1].value.value_or_null()};
+}
+
+double macs_of(const std::string& base, const Operands& operands, const Value* y) {
+  const std::vector<int64_t> in = shape_of(operands.x), weight = shape_of(operands.w),
+                             out = shape_of(y);
+  if (y == nullptr || !y->meta || in.empty() || weight.empty() || weight[0] == 0) return 0;
+  const double each = product_of(weight) / static_cast<double>(weight[0]);
+  if (base.starts_with("conv_transpose")) return product_of(in) * each;
+  if (base.starts_with("conv")) return product_of(out) * each;
+  return product_of(out) * static_cast<double>(in.back());
+}
+
+// Of a constant, or of what a constant is dequantized to; 0 for others.
+double weights_of(const Value* value, const std::unordered_set<const Value*>& constants) {
+  const bool is_stored = is_stored_small(value) && !value->producer()->inputs().empty() &&
+                         constants.contains(value->producer()->inputs().front());
+  return is_stored || constants.contains(value) ? product_of(shape_of(value)) : 0;
+}
+
+// 4 for -8 .. 7; 8 where the range is that of the dtype.
+int bits_of(const Value* value) {
+  if (is_half(value)) return 16;
+  if (!is_dequantized(value)) return 32;
+  const Argument *least = value->producer()->find_argument("quant_min"),
+                 *greatest = value->producer()->find_argument("quant_max");
+  const bool has_range = least != nullptr && least->find<int64_t>() != nullptr &&
+                         greatest != nullptr && greatest->find<int64_t>() != nullptr;
+  if (!has_range) return 8;
+  const int64_t steps = *greatest->find<int64_t>() - *least->find<int64_t>() + 1;
+  return std::bit_width(static_cast<uint64_t>(std::max<int64_t>(steps, 2) - 1));
+}
+
+std::optional<Product> product_of_two(const Node& node,
+                                      const std::unordered_set<const Value*>& constants) {
+  const Operands operands = operands_of(node);
+  if (operands.x == nullptr || operands.w == nullptr) return std::nullopt;
+  return Product{.macs = macs_of(base_of(node), operands, node.output_or_null()),
+                 .weights = weights_of(operands.w, constants),
+                 .weight_bits = bits_of(operands.w),
+                 .has_integer_inputs = is_dequantized(operands.x) && is_dequantized(operands.w),
+                 .has_integer_weights = is_stored_small(operands.w)};
+}
+
+// query [..., rows, depth], key [..., columns, depth], value [..., columns, width].
+std::optional<Product> attention(const Node& node) {
+  if (!node.is("aten.scaled_dot_product_attention")) return std::nullopt;
+  const std::vector<int64_t> query = shape_of(node.find_input("query")),
+                             value = shape_of(node.find_input("value"));
+  if (query.size() < 2 || value.size() < 2) return std::nullopt;
+  const double columns = static_cast<double>(value[value.size() - 2]);
+  const double depth = static_cast<double>(query.back()), width = static_cast<double>(value.back());
+  return Product{.macs = product_of(query) / depth * columns * (depth + width)};
+}
+
+// lstm, gru, rnn_tanh, rnn_relu: each step multiplies by all matrices of the parameters.
+std::optional<Product> recurrent(const Node& node) {
+  const std::string base = base_of(node);
+  if (base != "lstm" && base != "gru" && base != "rnn_tanh" && base != "rnn_relu")
+    return std::nullopt;
+  const Argument* params = node.find_argument("params");
+  const std::vector<Value*>* weights =
+      params == nullptr ? nullptr : params->find<std::vector<Value*>>();
+  const std::vector<int64_t> in = shape_of(node.find_input("input"));
+  if (weights == nullptr || in.empty()) return std::nullopt;
+  Product product{.has_integer_weights = true};
+  const double rows = product_of(in) / static_cast<double>(in.back());
+  for (const Value* weight : *weights) {
+    const std::vector<int64_t> shape = shape_of(weight);
+    if (shape.size() != 2) continue;
+    product.macs += rows * product_of(shape);
+    product.has_integer_weights &= is_stored_small(weight);
+  }
+  return product;
+}
+
+void add_products(const Graph& graph, const std::string& prefix, std::vector<Product>& products) {
+  const std::unordered_set<const Value*> constants = find_constant_values(graph);
+  for (const Node* node : graph.nodes()) {
+    std::optional<Product> product = product_of_two(*node, constants);
+    if (!product) product = attention(*node);
+    if (!product) product = recurrent(*node);
+    if (!product || !(product->macs > 0)) continue;
+    product->name = prefix + node->name();
+    products.push_back(std::move(*product));
+  }
+}
+
+}  // namespace
+
+std::vector<Product> find_products(const Graph& graph) {
+  std::vector<Product> products;
+  add_products(graph, "", products);
+  for (const Body& body : bodies_within(graph))
+    add_products(*body.graph, body.path + ".", products);
+  return products;
+}
+
+}  // namespace octet

@@ -1,0 +1,248 @@
+#include "tools/cli/quantize/quantize.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <sstream>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/convert/convert.h"
+#include "annotate/observed/annotation_json.h"
+#include "annotate/observed/observer_state.h"
+#include "core/base/error.h"
+#include "core/pt2/tensor_file.h"
+#include "tools/cli/common/messages.h"
+#include "tools/cli/processes/processes.h"
+#include "tools/cli/quantize/data_checks.h"
+#include "tools/cli/quantize/effort_plan.h"
+
+namespace octet {
+namespace {
+
+// "a.json,b.json" -> {"a.json", "b.json"}
+std::vector<std::filesystem::path> split_paths(const std::string& text) {
+  std::vector<std::filesystem::path> paths;
+  std::istringstream stream(text);
+  for (std::string path; std::getline(stream, path, ',');)
+    if (!path.empty()) paths.emplace_back(path);
+  if (paths.empty())
+    throw Error("quantize", "--state",
+                fmt::format("no file, got \"{}\", want S.json or A.json,B.json", text));
+  return paths;
+}
+
+// Of the calibration data: how many batches there are, and how many of the last ones no observer
+// sees.
+struct Batches {
+  size_t all = 0, held_out = 0;
+};
+
+size_t held_out_of(const QuantizeRequest& request, size_t batches) {
+  if (request.hold_out && *request.hold_out >= batches)
+    throw Error("quantize", "--hold-out",
+                fmt::format("is {}, want less than the {} batches of {}", *request.hold_out,
+                            batches, request.calibration));
+  if (request.hold_out) return *request.hold_out;
+  // torchao's choices are made of all data; recorded parts have a record for each batch.
+  const bool takes_all =
+      request.flow.is_compat() || !request.evaluate.empty() || !request.flow.recorded.empty();
+  return takes_all ? 0 : default_held_out(batches);
+}
+
+// Nothing without data.
+std::optional<Evaluation> evaluation_of(const QuantizeRequest& request, const Batches& batches) {
+  constexpr size_t kMost = 8;
+  if (!request.evaluate.empty())
+    return Evaluation{request.evaluate, 0, "all of " + request.evaluate, request.labels};
+  if (request.calibration.empty() || !request.flow.recorded.empty()) return std::nullopt;
+  const size_t count = batches.held_out > 0 ? batches.held_out : std::min(batches.all, kMost);
+  const std::string which =
+      count == batches.all
+          ? fmt::format("the {} calibration batches", count)
+          : fmt::format("the last {} of {} calibration batches", count, batches.all);
+  const char* how = batches.held_out > 0
+                        ? ", held out"
+                        : ", which calibrated too; --evaluate DATA.pt takes others";
+  return Evaluation{request.calibration, batches.all - count, which + how, request.labels};
+}
+
+// The stages of the work, with what they cost.
+std::vector<Progress::Stage> stages_of(const QuantizeRequest& request, const Batches& batches,
+                                       const std::optional<Evaluation>& evaluation,
+                                       const EffortPlan& plan) {
+  std::vector<Progress::Stage> stages;
+  const auto add_calibration = [&](const std::vector<AccuracyPass>& passes) {
+    for (const PlannedStage& stage : planned_stages(passes, batches.all - batches.held_out))
+      stages.push_back({std::string(stage.name), stage.cost});
+  };
+  const auto add_evaluation = [&] {
+    if (evaluation)
+      stages.push_back({kEvaluateStage,
+                        kEvaluateCost * static_cast<double>(BatchReader(evaluation->data).size() -
+                                                            evaluation->first)});
+  };
+  if (request.effort.is_asked_for()) {
+    add_calibration({});
+    add_evaluation();
+  }
+  if (batches.all > 0) add_calibration(plan.passes);
+  add_evaluation();
+  return stages;
+}
+
+void fill_observers(ObservedGraph& observed, const QuantizeRequest& request, const Batches& batches,
+                    const EffortPlan& plan, Progress& progress, Report& report) {
+  if (plan.has_passes()) {
+    calibrate_with_effort(observed, {request.calibration, batches.all - batches.held_out}, plan,
+                          request.effort, request.flow, progress, report, request.peers);
+    return;
+  }
+  if (!request.calibration.empty()) {
+    calibrate_from_file(observed, request.calibration, request.flow.recorded, progress,
+                        DataPart{.held_out = batches.held_out, .peers = request.peers});
+  } else if (!request.state.empty()) {
+    const StateFit fit = request.flow.config.empty() ? StateFit::kWhole : StateFit::kPart;
+    for (const std::string& note : load_observer_states(observed, split_paths(request.state), fit))
+      report.note(note);
+  } else {
+    observe_constants(observed);
+    if (needs_calibration(observed))
+      throw Error(
+          "quantize", request.flow.model,
+          "static quantization needs data, got none; give --calibration DATA.pt or --state S.json");
+  }
+}
+
+// --quantized-inputs and --quantized-outputs say which; a side without a list is whole with
+// --quantized-io and left alone without it.
+QuantizedIo quantize_border(Graph& graph, const QuantizeRequest& request, Report& report) {
+  QuantizedIoOptions wanted;
+  if (!request.quantized_io || !request.quantized_inputs.empty())
+    wanted.inputs = request.quantized_inputs;
+  if (!request.quantized_io || !request.quantized_outputs.empty())
+    wanted.outputs = request.quantized_outputs;
+  Report own;
+  QuantizedIo io = quantize_io(graph, wanted, own);
+  for (const std::string& note : own.notes()) report.note(note);
+  if (io.empty())
+    throw Error("quantize", request.flow.model,
+                fmt::format("--quantized-io: no input and no output of the program is quantized: "
+                            "{}; leave the option out",
+                            own.notes().empty() ? "none is a float tensor" : own.notes().front()));
+  store_quantized_io(graph, io);
+  return io;
+}
+
+// Counts the batches, and warns of what is odd about them.
+Batches look_at_data(const QuantizeRequest& request) {
+  if (request.calibration.empty()) return {};
+  const BatchReader data(request.calibration);
+  const Batches batches = {data.size(), held_out_of(request, data.size())};
+  for (const std::string& line : find_odd_data(data)) log_warning(line);
+  if (!request.evaluate.empty())
+    for (const std::string& line : find_distant_data(data, BatchReader(request.evaluate)))
+      log_warning(line);
+  return batches;
+}
+
+// What the same calibration gives without the accuracy passes.
+Graph quantize_plainly(const Graph& original, const QuantizeRequest& request,
+                       const Batches& batches, Progress& progress) {
+  Report ignored;
+  ObservedGraph observed = prepare_model(std::move(*clone(original)), request.flow, ignored);
+  calibrate_from_file(observed, request.calibration, "", progress,
+                      DataPart{.held_out = batches.held_out, .peers = request.peers});
+  return convert_pt2e(std::move(observed), {}, ignored);
+}
+
+// Outputs that cannot be compared are an error where the comparison is asked for, else a note.
+std::optional<Quality> measure(const Graph& original, const Graph& quantized,
+                               const QuantizeRequest& request, const Evaluation& evaluation,
+                               Progress& progress, Report& report) {
+  try {
+    return evaluate(original, quantized, evaluation, progress, request.peers);
+  } catch (const OtherFailed&) {
+    throw;
+  } catch (const std::exception& error) {
+    if (!request.evaluate.empty() || !request.labels.empty()) throw;
+    report.note(
+        fmt::format("the outputs were not compared with the float program's: {}", error.what()));
+    return std::nullopt;
+  }
+}
+
+void check_request(const QuantizeRequest& request) {
+  check_effort_options(request.effort, !request.calibration.empty(), request.flow.is_compat());
+  if (!request.labels.empty() && request.evaluate.empty() && request.calibration.empty())
+    throw Error("quantize", "--labels",
+                "goes with --evaluate or --calibration; give the data whose classes these are");
+  if (!request.flow.recorded.empty() &&
+      (request.calibration.empty() || request.effort.is_asked_for()))
+    throw Error(
+        "quantize", "--recorded",
+        "goes with --calibration and the default effort alone; leave out the other options");
+}
+
+// Ranges, weights and biases as the request wants them; what the same calibration gives without
+// accuracy passes goes to `measured`.
+ObservedGraph calibrated(const Graph& original, const QuantizeRequest& request,
+                         const Batches& batches, const std::optional<Evaluation>& evaluation,
+                         std::optional<Progress>& progress, Measured& measured, Report& report) {
+  ObservedGraph observed = prepare_model(std::move(*clone(original)), request.flow, report);
+  const EffortPlan plan =
+      plan_effort(observed, request.effort, request.flow, batches.all - batches.held_out);
+  progress.emplace(stages_of(request, batches, evaluation, plan));
+  if (evaluation && request.effort.is_asked_for()) {
+    Report ignored;
+    measured.before = measure(original, quantize_plainly(original, request, batches, *progress),
+                              request, *evaluation, *progress, ignored);
+  }
+  if (batches.all > 0 && !needs_calibration(observed))
+    log_warning(
+        "--calibration: nothing is observed in this mode; the data serves to compare outputs "
+        "alone");
+  fill_observers(observed, request, batches, plan, *progress, report);
+  return observed;
+}
+
+}  // namespace
+
+QuantizeResult quantize_model(const QuantizeRequest& request) {
+  check_request(request);
+  const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+  const Batches batches = look_at_data(request);
+  const std::optional<Evaluation> evaluation = evaluation_of(request, batches);
+  QuantizeResult result;
+  const Graph original = read_model(request.flow);
+  for (const std::string& line : find_quantized_ops(original)) log_warning(line);
+  std::optional<Progress> progress;
+  Measured measured;
+  ObservedGraph observed =
+      calibrated(original, request, batches, evaluation, progress, measured, result.report);
+  std::string annotations;  // before convert uses the observers up
+  if (request.wants_pages || request.annotated) annotations = annotations_to_json(observed);
+  if (request.annotated) request.annotated(annotations);
+  if (request.wants_pages) {
+    result.pages.emplace("quantize", request.flow);
+    result.pages->before_convert(observed, std::move(annotations));
+  }
+  ConvertOptions convert_options;
+  convert_options.compat = request.flow.compat;
+  convert_options.reference_representation = request.reference;
+  result.graph = convert_pt2e(std::move(observed), convert_options, result.report);
+  if (result.pages) result.pages->after_convert(result.graph, result.report);
+  if (request.drops_example_inputs) drop_example_inputs(result.graph);
+  result.weight = weigh(original, result.graph, result.report);
+  if (evaluation)
+    measured.now = measure(original, result.graph, request, *evaluation, *progress, result.report);
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  result.figures = quality_json(measured, result.weight, seconds);
+  if (request.has_quantized_io()) result.io = quantize_border(result.graph, request, result.report);
+  return result;
+}
+
+}  // namespace octet

@@ -1,0 +1,55 @@
+// The whole way from a float program to a quantized one, as `octet quantize` goes it: what to
+// calibrate and what to compare with, accuracy passes, figures. Writes no file.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "annotate/convert/quantized_io.h"
+#include "core/base/report.h"
+#include "core/graph/graph.h"
+#include "tools/cli/quantize/effort_options.h"
+#include "tools/cli/quantize/flow.h"
+#include "tools/cli/quantize/quality.h"
+#include "tools/cli/quantize/report_file.h"
+
+namespace octet {
+
+// Members have the meaning of the command's options of these names.
+struct QuantizeRequest {
+  QuantizeFlow flow;
+  EffortOptions effort;
+  std::string calibration, state, evaluate, labels;  // files; "": none
+  std::optional<size_t> hold_out;
+  bool reference = false;
+  bool quantized_io = false;
+  std::vector<size_t> quantized_inputs, quantized_outputs;
+  bool drops_example_inputs = false;
+  bool wants_pages = false;  // QuantizeResult::pages
+  // Is told what annotations_to_json says once observers know their ranges.
+  std::function<void(const std::string& annotations)> annotated = {};
+  Peers* peers = nullptr;  // those that do the same at the same time, each on a part of the data
+
+  bool has_quantized_io() const {
+    return quantized_io || !quantized_inputs.empty() || !quantized_outputs.empty();
+  }
+};
+
+struct QuantizeResult {
+  Graph graph;  // with quantize and dequantize ops
+  Report report;
+  Weight weight;
+  nlohmann::ordered_json figures;   // quality_json
+  QuantizedIo io;                   // with has_quantized_io()
+  std::optional<ReportFile> pages;  // looks at the request's flow, which must live as long
+};
+
+// Warnings and progress go where tools/cli/common/messages.h takes them. Throws Error, and
+// CLI::ValidationError for members that do not go together.
+QuantizeResult quantize_model(const QuantizeRequest& request);
+
+}  // namespace octet

@@ -1,0 +1,394 @@
+#include "tools/cli/tune/tuner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "annotate/accuracy/effort_memory.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/compare/sensitivity.h"
+#include "annotate/convert/convert.h"
+#include "backends/registry.h"
+#include "backends/runtime/session.h"
+#include "core/base/error.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/interpreter/interpreter.h"
+#include "core/pt2/tensor_file.h"
+#include "lowering/lower.h"
+#include "tools/cli/common/messages.h"
+#include "tools/cli/common/run_session.h"
+#include "tools/cli/compare/parts.h"
+#include "tools/cli/quantize/effort_checkpoint.h"
+#include "tools/cli/quantize/effort_plan.h"
+#include "tools/cli/tune/base_settings.h"
+#include "tools/cli/tune/candidates.h"
+#include "tools/cli/tune/goal.h"
+#include "tools/cli/tune/op_costs.h"
+#include "tools/cli/tune/trial_file.h"
+
+namespace octet {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kSensitivityStage = "sensitivity";
+// Batches that sensitivities and causes are found on.
+constexpr size_t kSensitivityBatches = 4;
+
+class Tuner {
+ public:
+  Tuner(const Graph& original, const TuneOptions& options, Peers* peers)
+      : original_(original),
+        options_(options),
+        flow_(options.flow),
+        base_(flow_),
+        peers_(peers),
+        data_(options.calibration),
+        held_out_(options.evaluate.empty() ? default_held_out(data_.size()) : 0),
+        progress_(stages()),
+        trials_(options.checkpoint, describe(), is_first()) {
+    check_batches();
+    if (options.has_effort) base_.allow_effort();
+    evaluation_ =
+        options.evaluate.empty()
+            ? Evaluation{options.calibration, held_out_ > 0 ? data_.size() - held_out_ : size_t{0},
+                         held_out_ > 0 ? fmt::format("the last {} of {} calibration batches, held "
+                                                     "out",
+                                                     held_out_, data_.size())
+                                       : fmt::format("the {} calibration batches, which calibrated "
+                                                     "too; --evaluate DATA.pt takes others",
+                                                     data_.size()),
+                         options.labels, options.metric.measure}
+            : Evaluation{options.evaluate, 0, "all of " + options.evaluate, options.labels,
+                         options.metric.measure};
+  }
+
+  Tuned run() {
+    Tuned tuned;
+    std::vector<TuneCandidate> candidates = find_candidates(tuned.estimate);
+    const TuneGoal goal{.most_error = outputs_goal().most_error(),
+                        .most_latency = options_.most_latency};
+    tuned.outcome = search(
+        bases(), candidates, goal, options_.most_trials,
+        [&](const Json& config, const std::string& label) { return make_trial(config, label); });
+    quantized(tuned.outcome.trials[tuned.outcome.best].config);
+    tuned.quantized = std::move(*quantized_);
+    tuned.batches = evaluation_.description;
+    tuned.config = merged(base_.whole(), tuned.outcome.trials[tuned.outcome.best].config);
+    return tuned;
+  }
+
+ private:
+  bool is_first() const { return peers_ == nullptr || peers_->rank() == 0; }
+
+  void check_batches() const {
+    const size_t batches = data_.size() - held_out_;
+    if (peers_ != nullptr && batches < peers_->count())
+      throw Error("tune", options_.calibration,
+                  fmt::format("{} batches to calibrate with for {} processes; start no more than "
+                              "there are batches",
+                              batches, peers_->count()));
+  }
+
+  std::vector<Progress::Stage> stages() const {
+    const double batches = static_cast<double>(data_.size());
+    std::vector<Progress::Stage> all = {{std::string(kCalibrateStage), batches},
+                                        {kSensitivityStage, 10.0}};
+    for (size_t i = 0; i < options_.most_trials; ++i) {
+      all.push_back({std::string(kCalibrateStage), batches});
+      all.push_back({kEvaluateStage, kEvaluateCost * std::max(1.0, batches / 8)});
+    }
+    return all;
+  }
+
+  std::string describe() const {
+    const EffortData data{options_.calibration, data_.size() - held_out_};
+    return fmt::format("{}{}; evaluated on {} {} {}; {} {}",
+                       describe_run(options_.flow, data, EffortOptions{}),
+                       options_.has_effort ? ", with effort" : "", options_.evaluate,
+                       options_.labels, options_.metric.name, options_.backend, options_.threads);
+  }
+
+  // Found with the first evaluation.
+  const OutputGoal& outputs_goal() {
+    if (goal_) return *goal_;
+    if (options_.least_sqnr_db) goal_ = OutputGoal::of_sqnr(*options_.least_sqnr_db);
+    if (options_.most_drop) goal_ = OutputGoal::of_drop(*options_.most_drop);
+    if (!options_.least_metric) return *goal_;
+    Interpreter original(original_);
+    const BatchOutputs program = [&](size_t batch, const std::vector<c10::IValue>& inputs) {
+      return float_outputs(original, batch, inputs);
+    };
+    const Quality best = evaluate(program, program, evaluation_, progress_, peers_);
+    goal_ = OutputGoal::of_metric(options_.metric.name, *options_.least_metric, *best.metric);
+    return *goal_;
+  }
+
+  // Kept until the next one: the first trial is of the program that the candidates were found on,
+  // and the last one often the best.
+  const Graph& quantized(const Json& config) {
+    if (!quantized_ || quantized_config_ != config) {
+      quantized_ = quantize(config);
+      quantized_config_ = config;
+    }
+    return *quantized_;
+  }
+
+  Graph quantize(const Json& config) {
+    QuantizeFlow flow = flow_;
+    const Json settings = merged(base_.config(), config);
+    flow.settings = settings.empty() ? std::string() : settings.dump();
+    Report report;
+    ObservedGraph observed = prepare_model(std::move(*clone(original_)), flow, report);
+    const size_t batches = data_.size() - held_out_;
+    const EffortOptions effort;
+    const EffortPlan plan = plan_effort(observed, effort, flow, batches);
+    if (plan.has_passes())
+      calibrate_with_effort(observed, {options_.calibration, batches}, plan, effort, flow,
+                            progress_, report, peers_, &memory_);
+    else
+      fill_observers(observed);
+    return convert_pt2e(std::move(observed), {.compat = flow.compat}, report);
+  }
+
+  // With what earlier trials have seen, as far as it is the same.
+  void fill_observers(ObservedGraph& observed) {
+    const std::string program = ObserverMemory::describe(observed);
+    if (!needs_calibration(observed))
+      return memory_.observers.fill(observed, program, "constants",
+                                    [](ObservedGraph& part) { observe_constants(part); });
+    memory_.observers.fill(observed, program, "data", [&](ObservedGraph& part) {
+      calibrate_from_file(part, options_.calibration, "", progress_,
+                          DataPart{.held_out = held_out_, .peers = peers_});
+    });
+  }
+
+  bool is_static() const { return options_.flow.mode == "static"; }
+
+  // Settings for the whole program that cost nothing.
+  std::vector<Trial> bases() const {
+    const auto observer = [&](const char* name) {
+      Json global = base_.global();
+      global["act_observer"] = name;
+      return Json{{"global", std::move(global)}};
+    };
+    if (!is_static()) return {{.label = "as it is"}};
+    return {
+        {.label = "as it is"},
+        {.label = "activations by mse", .config = observer("mse")},
+        {.label = "activations by min_max", .config = observer("min_max")},
+    };
+  }
+
+  // Of the first batches of all those of this process.
+  BatchSource own_batches(size_t all) const {
+    const size_t step = peers_ == nullptr ? 1 : peers_->count();
+    return [this, all, step, next = peers_ == nullptr ? size_t{0} : peers_->rank()]() mutable
+               -> std::optional<std::vector<c10::IValue>> {
+      return next >= all ? std::nullopt : std::optional(data_.at(std::exchange(next, next + step)));
+    };
+  }
+
+  // Of process 0 with the sums of all; the others' is theirs alone.
+  Comparison compare_on(const Graph& plain, size_t all, size_t count) {
+    ComparisonReport report{.subject = &plain};
+    if (count > 0)
+      report.comparison =
+          shadow(original_, plain, own_batches(all),
+                 {.progress = [&](size_t done) { progress_.advance(count + done, 2 * count); }});
+    if (peers_ == nullptr) return std::move(report.comparison);
+    const std::vector<std::string> parts = peers_->share(count > 0 ? pack_sums(report) : "");
+    for (size_t i = 1; is_first() && i < parts.size(); ++i)
+      if (!parts[i].empty()) add_sums(report, parts[i]);
+    return std::move(report.comparison);
+  }
+
+  // Process 0 finds them, so that all search among the same.
+  std::vector<TuneCandidate> shared(std::vector<TuneCandidate> candidates) const {
+    if (peers_ == nullptr) return candidates;
+    Json rows = Json::array();
+    for (const TuneCandidate& each : candidates)
+      rows.push_back({each.label, each.config, each.gain, each.cost, each.choice, each.strength});
+    const std::string text = is_first() ? rows.dump() : std::string();
+    candidates.clear();
+    for (const Json& row : Json::parse(peers_->share(text).front()))
+      candidates.push_back({row.at(0), row.at(1), row.at(2), row.at(3), row.at(4), row.at(5)});
+    return candidates;
+  }
+
+  std::vector<TuneCandidate> find_candidates(Estimate& estimate) {
+    const Graph& plain = quantized(Json::object());
+    progress_.begin(kSensitivityStage);
+    const size_t all = std::min(kSensitivityBatches, data_.size());
+    const size_t count = count_of_own(peers_, all);
+    const Sensitivities sensitivities = estimate_sensitivities(
+        original_, plain, own_batches(all),
+        {.progress = [&](size_t done) { progress_.advance(done, 2 * count); }, .peers = peers_});
+    const Comparison comparison = compare_on(plain, all, count);
+    estimate = {sensitivities.measured, sensitivities.estimated};
+    if (!is_first()) return shared({});
+    std::vector<OpCandidate> found =
+        octet::find_candidates(original_, plain, comparison, sensitivities, base_, is_static());
+    if (!options_.backend.empty() && trials_.costs().empty()) {
+      OpCosts costs(plain, options_.backend, options_.threads, data_.at(0));
+      measure_costs(found, original_, costs, [&](const Json& config) { return quantize(config); });
+    }
+    std::vector<TuneCandidate> candidates;
+    for (OpCandidate& each : found) candidates.push_back(std::move(each.candidate));
+    if (!options_.backend.empty()) keep_costs(candidates);
+    return shared(std::move(candidates));
+  }
+
+  // Those of the first run, when this one goes on with it.
+  void keep_costs(std::vector<TuneCandidate>& candidates) {
+    std::map<std::string, double> costs = trials_.costs();
+    for (TuneCandidate& candidate : candidates)
+      candidate.cost = costs.try_emplace(candidate.label, candidate.cost).first->second;
+    if (costs != trials_.costs()) trials_.keep_costs(std::move(costs));
+  }
+
+  Trial make_trial(const Json& config, const std::string& label) {
+    if (const std::optional<Trial> known = trials_.find(config)) return *known;
+    const Graph* made = nullptr;
+    try {
+      made = &quantized(config);
+    } catch (const NothingToQuantize&) {
+      return {.label = label, .config = config, .error = 0, .float_share = 1, .is_float = true};
+    }
+    std::optional<Session> session;
+    if (!options_.backend.empty()) {
+      Report report;
+      session.emplace(lower(*made, *make_support(options_.backend), {}, report), options_.threads);
+    }
+    const Quality quality = measure(*made, session);
+    const Weight weight = weigh(original_, *made, Report());
+    Trial trial{.label = label, .config = config};
+    trial.sqnr_db = quality.median_db;
+    trial.accuracy = quality.accuracy;
+    trial.metric = quality.metric;
+    trial.float_share = 1 - weight.int8_share;
+    if (!is_static()) trial.weight_bits = weight.weight_bits;
+    trial.error = outputs_goal().error_of(quality);
+    // while process 0 takes the time the others wait
+    if (session) trial.latency_ms = sum_over(peers_, is_first() ? latency_of(*session) : 0);
+    log_line(fmt::format("{}: {}", label, figures_of(trial, options_.metric.name)));
+    trials_.add(trial);
+    return trial;
+  }
+
+  // As the backend runs the program, where there is one.
+  Quality measure(const Graph& quantized, std::optional<Session>& session) {
+    Interpreter original(original_), interpreter(quantized);
+    const BatchOutputs float_program = [&](size_t batch, const std::vector<c10::IValue>& inputs) {
+      return float_outputs(original, batch, inputs);
+    };
+    const BatchOutputs program = [&](size_t, const std::vector<c10::IValue>& inputs) {
+      return session ? run_session(*session, inputs) : interpreter.run(inputs);
+    };
+    return evaluate(float_program, program, evaluation_, progress_, peers_);
+  }
+
+  // The same in all trials, so they are kept, where there are not too many.
+  std::vector<c10::IValue> float_outputs(Interpreter& original, size_t batch,
+                                         const std::vector<c10::IValue>& inputs) {
+    constexpr size_t kMostBytes = size_t{256} << 20;
+    if (const auto known = float_outputs_.find(batch); known != float_outputs_.end())
+      return known->second;
+    std::vector<c10::IValue> outputs = original.run(inputs);
+    for (const c10::IValue& output : outputs)
+      if (output.isTensor()) float_output_bytes_ += output.toTensor().nbytes();
+    if (float_output_bytes_ <= kMostBytes) float_outputs_.emplace(batch, outputs);
+    return outputs;
+  }
+
+  // The least of some runs on the first batch: others of the machine's work only add to it.
+  double latency_of(Session& session) const {
+    constexpr int kWarmUps = 3, kRuns = 15;
+    std::vector<Tensor> inputs;
+    for (const c10::IValue& value : data_.at(0))
+      inputs.push_back(value.isTensor() ? from_aten(value.toTensor().contiguous()) : Tensor());
+    double least = HUGE_VAL;
+    for (int i = 0; i < kWarmUps + kRuns; ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      session.run(inputs);
+      const double time =
+          std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+              .count();
+      if (i >= kWarmUps) least = std::min(least, time);
+    }
+    return least;
+  }
+
+  const Graph& original_;
+  const TuneOptions& options_;
+  QuantizeFlow flow_;  // without what base_ took
+  BaseSettings base_;
+  Peers* peers_;
+  BatchReader data_;
+  size_t held_out_;
+  Progress progress_;
+  TrialFile trials_;
+  Evaluation evaluation_;
+  std::optional<OutputGoal> goal_;
+  EffortMemory memory_;  // of all programs quantized here
+  std::unordered_map<size_t, std::vector<c10::IValue>> float_outputs_;  // by batch
+  size_t float_output_bytes_ = 0;
+  std::optional<Graph> quantized_;  // by quantized_config_
+  Json quantized_config_;
+};
+
+void check_goals(const TuneOptions& options) {
+  const int goals = (options.least_sqnr_db ? 1 : 0) + (options.most_drop ? 1 : 0) +
+                    (options.least_metric ? 1 : 0);
+  if (goals != 1)
+    throw Error("tune", "the goal",
+                "want one of --min-sqnr DB, --max-drop SHARE (with --labels) and --min-metric X "
+                "(with --metric)");
+  if (options.least_metric && !options.metric.is_there())
+    throw Error("tune", "--min-metric", "needs what it is the least of; give --metric LIB.so");
+  if (options.most_drop && options.labels.empty())
+    throw Error("tune", "--max-drop", "needs the class of each sample; give --labels L.pt");
+  for (const auto& [name, value] : {std::pair("--min-sqnr", options.least_sqnr_db),
+                                    std::pair("--min-metric", options.least_metric)})
+    if (value && !std::isfinite(*value))
+      throw Error("tune", name, fmt::format("is {}, want a finite number", *value));
+  if (options.most_drop && !(*options.most_drop >= 0 && *options.most_drop < 1))
+    throw Error("tune", "--max-drop",
+                fmt::format("is {}, want a share of the samples, at least 0 and below 1; give 0.01 "
+                            "for one of a hundred",
+                            *options.most_drop));
+  if (options.most_latency && !(*options.most_latency > 0))
+    throw Error("tune", "--max-latency",
+                fmt::format("is {}, want milliseconds above 0", *options.most_latency));
+  if (options.has_effort && (options.flow.is_compat() || !options.flow.recorded.empty()))
+    throw Error("tune", "--effort high",
+                "changes weights and ranges, which --compat torchao and --recorded fix; leave one "
+                "of them out");
+  if (options.most_latency && options.backend.empty())
+    throw Error("tune", "--max-latency", "needs the backend that is timed; give --backend B");
+}
+
+}  // namespace
+
+std::string figures_of(const Trial& trial, const std::string& metric) {
+  std::string text = fmt::format("{:.1f} dB", trial.sqnr_db);
+  if (trial.accuracy) text += fmt::format(", accuracy {:.2f} %", 100 * *trial.accuracy);
+  if (trial.metric) text += fmt::format(", {} {:.6g}", metric, *trial.metric);
+  text += trial.weight_bits ? fmt::format(", {:.2f} bits a weight", *trial.weight_bits)
+                            : fmt::format(", {:.1f} % of the multiply-accumulates in float",
+                                          100 * trial.float_share);
+  if (trial.latency_ms) text += fmt::format(", {:.3f} ms", *trial.latency_ms);
+  return text;
+}
+
+Tuned tune(const Graph& original, const TuneOptions& options, Peers* peers) {
+  check_goals(options);
+  return Tuner(original, options, peers).run();
+}
+
+}  // namespace octet

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Builds the runtime with XNNPACK for 64-bit ARM and runs its tests under emulation: tools/dev/aarch64.sh [folder with .octet files that also run here].
+# Downloads the arm64 packages of XNNPACK into build/aarch64/sysroot (they cannot be installed beside the machine's own). Each .octet file of the folder
+# that was lowered for XNNPACK runs on both machines, on the same inputs; outputs may differ by one step.
+set -euo pipefail
+programs=${1:+$(realpath "$1")}
+cd "$(dirname "$0")/../.."
+
+missing=()
+for package in g++-aarch64-linux-gnu qemu-user-static; do
+  dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+  root=()
+  [ "$(id -u)" -eq 0 ] || root=(sudo)
+  "${root[@]}" apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive "${root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fi
+
+# ---- the sysroot
+sysroot=$PWD/build/aarch64/sysroot
+if [ ! -f "$sysroot/complete" ]; then
+  echo "aarch64: downloading the arm64 packages" >&2
+  apt=$PWD/build/aarch64/apt
+  mkdir -p "$apt/lists/partial" "$apt/archives/partial" "$apt/packages" "$sysroot"
+  options=(-qq -o APT::Architecture=arm64 -o APT::Architectures::=arm64 -o "Dir::State::lists=$apt/lists" -o Dir::State::status=/dev/null
+    -o "Dir::Cache=$apt" -o APT::Sandbox::User=root)
+  apt-get "${options[@]}" update
+  (cd "$apt/packages" && apt-get "${options[@]}" download libxnnpack-dev libxnnpack0 libpthreadpool-dev libpthreadpool0 libcpuinfo0)
+  for package in "$apt"/packages/*.deb; do dpkg-deb -x "$package" "$sysroot"; done
+  touch "$sysroot/complete"
+fi
+
+# ---- build and test
+build=build/aarch64/build
+[ -f $build/build.ninja ] || cmake -S . -B $build -G Ninja -DCMAKE_TOOLCHAIN_FILE=tools/cmake/aarch64.cmake -DCMAKE_BUILD_TYPE=Release \
+  -DOCTET_TORCH=OFF -DOCTET_ONEDNN=OFF >/dev/null
+ninja -C $build test_backends run_lowered >$build/build.log || { tail -n 40 $build/build.log >&2; exit 1; }
+emulate=(qemu-aarch64-static -L /usr/aarch64-linux-gnu -E "LD_LIBRARY_PATH=$sysroot/usr/lib/aarch64-linux-gnu")
+"${emulate[@]}" $build/bin/test_backends '~[long]~[native]'
+
+# ---- the same programs here and there
+[ -z "$programs" ] || tools/dev/compare_programs.sh "$programs" build/aarch64/programs "${emulate[@]}" $build/bin/run_lowered

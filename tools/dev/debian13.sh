@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Builds the runtime against Debian 13's XNNPACK (November 2024) and runs its tests: tools/dev/debian13.sh [folder with .octet files that also run here].
+# Makes a Debian 13 root in build/debian13/root with debootstrap (its libraries want a newer libc than Debian 12 has, so the two are not mixed). Needs root
+# for chroot; its mounts are in a namespace of their own and end with each command. Each .octet file of the folder that was lowered for XNNPACK runs on
+# both systems, on the same inputs. `tools/dev/debian13.sh --in COMMAND...` runs a command inside, in the project's folder.
+set -euo pipefail
+programs=${1:-}
+[ "$programs" = --in ] || programs=${programs:+$(realpath "$programs")}
+cd "$(dirname "$0")/../.."
+root=$PWD/build/debian13/root
+build=build/debian13/build
+
+# The project is /octet inside.
+inside() {
+  OCTET_ROOT=$root unshare --mount --propagation private bash -euc '
+    mount --bind "$PWD" "$OCTET_ROOT/octet"
+    mount -t proc proc "$OCTET_ROOT/proc"
+    mount --rbind /dev "$OCTET_ROOT/dev"
+    exec chroot "$OCTET_ROOT" /usr/bin/env -C /octet "$@"' inside "$@"
+}
+
+[ "$(id -u)" -eq 0 ] || { echo "debian13: wants to be root, for chroot and mounts" >&2; exit 1; }
+if [ "$programs" = --in ]; then
+  [ -f "$root/complete" ] || { echo "debian13: there is no root yet; run tools/dev/debian13.sh first" >&2; exit 1; }
+  shift
+  inside "$@"
+  exit
+fi
+
+# ---- the root
+if [ ! -f "$root/complete" ]; then
+  if ! command -v debootstrap >/dev/null; then
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends debootstrap >/dev/null
+  fi
+  # The mirror and the proxy that apt uses here.
+  mirror=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Identifier: Packages' | awk -v release="$(. /etc/os-release && echo "$VERSION_CODENAME")" '$2 == release && !seen++ {print $1}')
+  [ -n "$mirror" ] || { echo "debian13: apt knows no mirror of this Debian; run apt-get update" >&2; exit 1; }
+  eval "$(apt-config shell http_proxy Acquire::http::Proxy https_proxy Acquire::https::Proxy)"
+  echo "debian13: making the root (this downloads about 200 MB once)" >&2
+  rm -rf "$root"
+  mkdir -p "$root"
+  http_proxy=${http_proxy:-} https_proxy=${https_proxy:-} debootstrap --variant=minbase \
+    --include=g++,cmake,ninja-build,libxnnpack-dev,libpthreadpool-dev,nlohmann-json3-dev,libfmt-dev,libxxhash-dev trixie "$root" "$mirror" >build/debian13/debootstrap.log ||
+    { tail -n 20 build/debian13/debootstrap.log >&2; exit 1; }
+  # The tests are written for Catch2's second version, which Debian 13 lacks; they are those of this machine.
+  mkdir -p "$root/octet"
+  dpkg -L catch2 | grep -E '^/usr/(include|lib)/' | while read -r file; do
+    [ -d "$file" ] || install -D -m 644 "$file" "$root/usr/local${file#/usr}"
+  done
+  touch "$root/complete"
+fi
+
+# ---- build and test
+[ -f $build/build.ninja ] || inside cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DOCTET_TORCH=OFF -DOCTET_ONEDNN=OFF -DOCTET_VENV=/none >/dev/null
+inside ninja -C $build test_backends run_lowered octet_runtime_bench >$build/build.log || { tail -n 40 $build/build.log >&2; exit 1; }
+inside $build/bin/test_backends '~[long]~[native]'
+
+# ---- the same programs here and there
+[ -z "$programs" ] || tools/dev/compare_programs.sh "$programs" build/debian13/programs tools/dev/debian13.sh --in $build/bin/run_lowered

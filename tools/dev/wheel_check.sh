@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Installs the wheels of tools/dev/wheel.sh into empty environments and runs programs there: the results
+# have the bits of the command's.
+# tools/dev/wheel_check.sh [--environment FOLDER] [--octet COMMAND] [--wheels FOLDER] PYTHON...
+#   --environment  the one with torch, in which the programs are made (.venv). A Python of the same
+#                  minor version runs the wheel of octet with this torch; another one, which cannot
+#                  import it, runs octet_runtime with numpy alone, and of octet, if there is a wheel
+#                  of it, the compiled module with this torch's LibTorch
+#   --octet        the command that lowers and runs them (build/release/bin/octet)
+#   --wheels       where the wheels are (build/wheels)
+# Environments and programs end up in build/wheel_check.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+environment=$PWD/.venv
+octet=$PWD/build/release/bin/octet
+wheels=build/wheels
+work=$PWD/build/wheel_check
+while [ $# -gt 0 ]; do
+  case $1 in
+    --environment) environment=$(realpath "$2"); shift 2 ;;
+    --octet) octet=$(realpath "$2"); shift 2 ;;
+    --wheels) wheels=$2; shift 2 ;;
+    -*)
+      echo "wheel_check: unknown option $1, want --environment or --wheels FOLDER, or" \
+        "--octet COMMAND" >&2
+      exit 2 ;;
+    *) break ;;
+  esac
+done
+log() { echo "wheel_check: $*" >&2; }
+[ $# -gt 0 ] || { log "no Python, want one or several, such as python3.12"; exit 2; }
+minor_of() { "$1" -c 'import sys; print(sys.version_info.minor)'; }
+
+mkdir -p "$work"
+"$environment/bin/python" -B tests/python/wheel_programs.py "$octet" "$work"
+site=$("$environment/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+
+for python in "$@"; do
+  minor=$(minor_of "$python")
+  folder=$work/env-3.$minor
+  rm -rf "$folder"
+  "$python" -m venv "$folder"
+  pip=("$folder/bin/python" -m pip install --quiet --disable-pip-version-check)
+  "${pip[@]}" numpy
+  "${pip[@]}" --no-index --find-links "$wheels" octet-runtime
+  log "Python 3.$minor: octet_runtime"
+  env -C "$work" "$folder/bin/python" -B "$PWD/tests/python/wheel_runs.py" octet_runtime "$work"
+  if ! "${pip[@]}" --no-index --no-deps --find-links "$wheels" octet 2>"$work/log"; then
+    log "Python 3.$minor: no wheel of octet: $(grep -m 1 ERROR "$work/log")"
+    continue
+  fi
+  if [ "$minor" != "$(minor_of "$environment/bin/python")" ]; then
+    log "Python 3.$minor: the module of octet, with LibTorch"
+    LD_LIBRARY_PATH=$site/torch/lib env -C "$work" "$folder/bin/python" -B \
+      "$PWD/tests/python/wheel_runs.py" octet._octet "$work"
+    continue
+  fi
+  # torch as it is elsewhere; what stands in the environment's own folder comes first.
+  echo "$site" >"$folder/lib/python3.$minor/site-packages/torch_elsewhere.pth"
+  log "Python 3.$minor: octet, with torch"
+  env -C "$work" "$folder/bin/python" -B "$PWD/tests/python/wheel_runs.py" octet "$work"
+done
