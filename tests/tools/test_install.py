@@ -122,7 +122,7 @@ class Install(CommandTest):
         with self.subTest("nothing names the clone"):
             self.check_prefix(pathlib.Path(self.path("prefix")))
         with self.subTest("the README's program"):
-            self.check_readme()
+            self.check_deploy_page()
         with self.subTest("its own tests pass"):
             self.assertIn("All tests passed", self.own_tests)
         net, x = self.exported_model()
@@ -152,11 +152,11 @@ class Install(CommandTest):
         loaded = re.findall(r"=> (\S+)", self.call("ldd", prefix / "bin/octet"))
         self.assertFalse([path for path in loaded if path.startswith(str(ROOT)) and not path.startswith(str(prefix))], loaded)
 
-    def check_readme(self):
-        """The README's program in C++ with its CMakeLists.txt, as they stand; it gives what the command gives."""
-        folder = pathlib.Path(self.path("readme"))
+    def check_deploy_page(self):
+        """The program in C++ of tools/site/docs/start/deploy.md with its CMakeLists.txt gives what the command gives."""
+        folder = pathlib.Path(self.path("deploy"))
         folder.mkdir()
-        blocks = dict(re.findall(r"^```(cpp|cmake)\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL))
+        blocks = dict(re.findall(r"^```(cpp|cmake)\n(.*?)^```$", (ROOT / "tools/site/docs/start/deploy.md").read_text(), re.MULTILINE | re.DOTALL))
         (folder / "app.cpp").write_text(blocks["cpp"])
         (folder / "CMakeLists.txt").write_text(blocks["cmake"])
         self.call("cmake", "-S", folder, "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={self.path('prefix')}", "-DCMAKE_BUILD_TYPE=Release",

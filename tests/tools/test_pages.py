@@ -46,11 +46,17 @@ class NotRun(NamedTuple):
 # page: how each block begins, and what becomes of it. Drawings (text) and JSON need no entry.
 PLAN = {
     "README.md": {
+        "tools/setup.sh": NotRun("installs packages and builds everything"),
+        "import octet": By("test_tutorials.py"),
         "tools/demo.sh": NotRun("installs packages and fetches weights; CI runs the second line"),
-        "import torch\nfrom torch import nn": By("test_readme.py"),
-        "# data.pt: torch.save": By("test_readme.py"),
-        "import torch\nimport torch.ao": By("test_readme.py"),
+    },
+    "tools/site/docs/start/command.md": {
+        "import torch\nfrom torch import nn": By("test_walkthrough.py"),
+        "# data.pt holds": By("test_walkthrough.py"),
+        "import torch\nimport torch.ao": By("test_walkthrough.py"),
         "# One scale per token": Run("other_ways_to_quantize"),
+    },
+    "tools/site/docs/start/deploy.md": {
         "#include <cstdio>": By("test_install.py"),
         "cmake_minimum_required": By("test_install.py"),
     },
