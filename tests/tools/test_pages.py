@@ -75,8 +75,12 @@ PLAN = {
         "octet qat": Run("training"),
         "records = []": Run("recorded_op"),
         "echo": Run("recorded_op"),
+    },
+    "tools/bench/README.md": {
         "cmake --preset release": NotRun("takes hours, fetches weights and installs what it races"),
         ".venv/bin/python tools/bench/race.py": NotRun("wants a Debian 13 root, and as above"),
+    },
+    "tools/zoo/README.md": {
         ".venv/bin/python -m pip install": NotRun("takes hours; test_zoo.py runs the short form"),
     },
     "tools/cli/compare/README.md": {
@@ -96,9 +100,6 @@ PLAN = {
         "mpirun -n 2 octet qat": Run("several_processes"),
         "# A hosts file": NotRun("wants several machines"),
         ".venv/bin/python tools/cli/processes/cost.py": Run("cost_of_machines"),
-    },
-    "tools/models/ZOO.md": {
-        ".venv/bin/python tools/zoo/zoo.py": NotRun("takes hours; test_zoo.py runs the short form"),
     },
     "tools/example_backend/README.md": {
         "cmake -S . -B build": By("test_install.py"),
@@ -429,19 +430,6 @@ class Accounts(unittest.TestCase):
                             form = '"{}"' if script.endswith(".py") else "{})"
                             for option in re.findall(r"(?<=\s)--[a-z][a-z-]*", call):
                                 self.assertIn(form.format(option), source)
-
-    def test_files_that_pages_name_exist(self):
-        """`folder/file` and `folder/file.h`, from the root or beside the page; `*` for any."""
-        for page, text in pages().items():
-            folders = [ROOT, (ROOT / page).parent]
-            for name in re.findall(r"`([\w.*-]+/[\w./*-]*)`", BLOCK.sub("", text)):
-                top = name.partition("/")[0]
-                places = [folder for folder in folders
-                          if top not in ("build", ".venv") and (folder / top).is_dir()]
-                with self.subTest(page=page, name=name):
-                    found = [path for folder in places for end in ("", ".*")
-                             for path in folder.glob(name.rstrip("/") + end)]
-                    self.assertTrue(found or not places)
 
     def test_links_between_pages_lead_somewhere(self):
         texts = pages()

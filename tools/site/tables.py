@@ -1,21 +1,25 @@
-"""Tables that the tree keeps as CSV. A page names a file in a comment of its own line,
+"""Tables that the tree keeps as data. A page names one in a comment on a separate line,
 
     <!-- table: results.csv -->  or  <!-- table: results.csv, by configuration -->
+    <!-- figures: load and memory -->
 
-and the site shows the table there. With `by`, each value of that column gets a heading and a table.
+and the site shows it there. With `by`, each value of that column gets a heading and a table.
+`figures` is a table with `cells` in the figures.json beside the page.
 """
 import csv
+import json
 import re
 
 from repository import ROOT
 
-MARK = re.compile(r"^<!-- table: (\S+?\.csv)(?:, by (\w+))? -->$", re.MULTILINE)
+TABLE = re.compile(r"^<!-- table: (\S+?\.csv)(?:, by (\w+))? -->$", re.MULTILINE)
+FIGURES = re.compile(r"^<!-- figures: (.+) -->$", re.MULTILINE)
 
 
 def markdown(columns, rows):
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n"
-                   for line in lines)
+    head, *lines = (f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n"
+                    for line in (columns, *rows))
+    return f"{head}|{'---|' * len(columns)}\n{''.join(lines)}"
 
 
 def shown(path, column):
@@ -34,4 +38,11 @@ def shown(path, column):
 
 def with_tables(text, page):
     """The text of a page with the tables that it names."""
-    return MARK.sub(lambda match: shown((ROOT / page).parent / match[1], match[2]), text)
+    folder = (ROOT / page).parent
+    text = TABLE.sub(lambda match: shown(folder / match[1], match[2]), text)
+    if not FIGURES.search(text):
+        return text
+    listed = json.loads((folder / "figures.json").read_text())["tables"]
+    known = {table["name"]: table for table in listed if "cells" in table}
+    return FIGURES.sub(lambda match: markdown(known[match[1]]["columns"], known[match[1]]["cells"]),
+                       text)

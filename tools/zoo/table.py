@@ -10,7 +10,7 @@ import steps
 from runner import read_result
 
 WRONG = 3.0  # dB that rounding in other places may cost
-LEFT_BEHIND = 0.5  # dB below torchao
+MARGIN = 0.5  # dB below torchao
 ALIKE = 0.02  # shares in int8 that differ by less are compared
 NOTHING = "finds nothing to quantize"
 
@@ -135,12 +135,12 @@ def figures(found):
               ("with LibTorch for the rest", share(sum(row.runs for row in done))),
               ("not what the q/dq graph gives", str(sum(row.is_wrong for row in done)))]
     if gains:
-        behind = sum(gain < -LEFT_BEHIND for gain in gains)
-        ahead = sum(gain > LEFT_BEHIND for gain in gains)
+        below = sum(gain < -MARGIN for gain in gains)
+        above = sum(gain > MARGIN for gain in gains)
         result += [("where torchao has as much in int8: dB above it, median",
                     f"{sorted(gains)[len(gains) // 2]:.1f}"),
-                   (f"there, more than {LEFT_BEHIND} dB above torchao", f"{ahead} of {len(gains)}"),
-                   (f"there, more than {LEFT_BEHIND} dB below torchao", f"{behind} of {len(gains)}")]
+                   (f"there, more than {MARGIN} dB above torchao", f"{above} of {len(gains)}"),
+                   (f"there, more than {MARGIN} dB below torchao", f"{below} of {len(gains)}")]
     less = [row for row in done if row.gain is not None and not row.is_like_peer]
     if less:
         result += [("torchao has another share in int8", f"{len(less)}")]
