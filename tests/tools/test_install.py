@@ -79,7 +79,7 @@ class Install(CommandTest):
             self.python_ops = self.path("plain/libmy_npu_ops.so")
 
     def block(self, number, **environment):
-        """Runs a block of the copied README in its folder, as it stands but for PREFIX; returns
+        """Runs a block of the copied README in its folder, unchanged except for PREFIX; returns
         what it prints."""
         readme = pathlib.Path(self.path("project/README.md")).read_text()
         text = re.findall(r"^```sh\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)[number]
@@ -274,7 +274,7 @@ class Install(CommandTest):
         self.assertRegex(line, r"the custom op my_npu\.swish\.default has no kernel in this process, .* \(--library\)$")
         line = self.fails("lower", self.path("q.pt2"), "--library", self.ops, "--backend", NAME, "--output", self.path("none.octet"))
         self.assertRegex(line, rf"backend: {NAME}: is not in this build, want one of onednn, xnnpack, reference, torch; .*\(--library, octet::register_backend\)$")
-        # The same ops again, from another file.
+        # Registers the ops again, from another file.
         shutil.copy(self.ops, self.path("copy.so"))
         line = self.fails("inspect", self.path("q.pt2"), "--library", self.ops, "--library", self.path("copy.so"))
         self.assertRegex(line, r"copy\.so: cannot be loaded: .*single TORCH_LIBRARY.*namespace my_npu")

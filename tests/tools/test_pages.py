@@ -1,7 +1,7 @@
-"""Every fenced block of every page is run here, run by another test, or has a reason why it is not.
+"""Runs the fenced blocks of all pages, or checks that another test does or that there is a reason.
 
-A block that PLAN does not know fails, and so does an entry of PLAN without a block. JSON is parsed,
-and quantizers' files are given to the command. Links between pages lead somewhere.
+A block that is not in PLAN fails, and so does an entry of PLAN without a block. JSON is parsed, and
+quantizers' files are given to the command. Links between pages must lead somewhere.
 """
 import json
 import os
@@ -39,7 +39,7 @@ class By(NamedTuple):
 
 
 class NotRun(NamedTuple):
-    """Not run as it stands; the scripts and options that it names exist."""
+    """Not run; the scripts and options that it names exist."""
     reason: str
 
 
@@ -116,7 +116,7 @@ PLAN = {
     },
     "tools/site/docs/errors/models_and_data.md": {
         "torch.export.save": NotRun("a line to adapt; README.md has a whole one, which runs"),
-        "torch.save": NotRun("likewise"),
+        "torch.save": NotRun("a line to adapt, as above"),
     },
     "tools/site/docs/tutorials/quantizer.md": {
         "#include": Run("cpp_compiles"),
@@ -160,7 +160,7 @@ def fate(block):
 
 
 def anchors(text):
-    """The anchors of a page's headings, as they are made from the words."""
+    """The anchors of a page's headings, made from their words."""
     words = re.findall(r"^#+ (.*)$", BLOCK.sub("", text), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in words}
 

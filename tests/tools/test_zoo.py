@@ -1,4 +1,4 @@
-"""The zoo's short form: a dozen tiny networks as they are exported go the whole way on both
+"""The zoo's short form: a dozen tiny networks are exported, quantized and run on both
 backends, and the tool's own promises."""
 import csv
 import os
