@@ -17,8 +17,8 @@ watched() {
     sleep 0.2
     [ $((SECONDS - shown)) -ge "$([ -t 2 ] && echo 1 || echo 10)" ] || continue
     shown=$SECONDS
-    step=$(tail -c 4096 "$log" | grep -ao '^\[[0-9]*/[0-9]*\]' | tail -n 1 || true)
-    step="$label: ${step:+$step }$((SECONDS - start)) s"
+    step=$(tail -c 4096 "$log" | grep -ao '^ *\[[0-9]*/[0-9]*\]' | tail -n 1 || true)
+    step="$label: ${step:+${step##* } }$((SECONDS - start)) s"
     if [ -t 2 ]; then printf '\r\033[K%s' "$step" >&2; else echo "$step" >&2; fi
   done
   [ ! -t 2 ] || printf '\r\033[K' >&2
