@@ -255,12 +255,19 @@ class Pages(CommandTest):
             self.assertTrue(os.path.exists(self.path(name)), name)
 
     def test_cost_of_machines(self):
-        """The page's table is what the tool prints."""
+        """The page states figures that the tool prints."""
         words = shlex.split(self.only("cost_of_machines", "sh").replace("\\\n", " "))
         result = subprocess.run([sys.executable, ROOT / words[1], *words[2:]], check=True,
                                 capture_output=True, text=True)
         page = (ROOT / "tools/cli/processes/README.md").read_text()
-        self.assertIn("\n".join(result.stdout.splitlines()[2:]), page)
+        rows = [[cell.strip() for cell in line.split("|")[1:-1]]
+                for line in result.stdout.splitlines()[2:]]
+        said = re.sub(r"\s+", " ", page)
+        for machines, text in ((2, "2 machines are {} times"), (4, "4 are {}"), (8, "8 are {}"),
+                               (16, "16 are {} times")):
+            row = next(row for row in rows if row[0] == str(machines))
+            self.assertIn(text.format(row[3]), said)
+        self.assertIn(f"64 machines reach {rows[-1][5]} of the ideal", said)
         wrong = subprocess.run([sys.executable, ROOT / words[1], "--seconds", "0", "--megabytes",
                                 "1"], capture_output=True, text=True)
         self.assertEqual(wrong.returncode, 2)
