@@ -1,5 +1,5 @@
-"""Every test that annotate/CONFORMANCE.md names exists.  conformance.py ROOT"""
-import pathlib, re, sys
+"""Checks that every test that tests/conformance.csv names exists.  conformance.py ROOT"""
+import csv, pathlib, re, sys
 
 GENERATED = ("rnd_xnnpack_", "rnd_rules_", "rnd_x86_")  # tests/oracle/cases_random.py
 
@@ -43,8 +43,9 @@ def main():
     root = pathlib.Path(sys.argv[1])
     tests, cases = known_tests(root), known_cases(root)
     files = {path.name for folder in ("tests", "tools") for path in (root / folder).rglob("*.py")}
-    rows = [line for line in (root / "annotate/CONFORMANCE.md").read_text().splitlines() if line.startswith("| ") and "state" not in line.split("|")[2]]
-    missing = [f"{row.split('|')[1].strip()}: {name}" for row in rows for name in missing_in(row.split("|")[-2], tests, cases, files)]
+    with open(root / "tests/conformance.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    missing = [f"{row['behaviour']}: {name}" for row in rows for name in missing_in(row["test"], tests, cases, files)]
     print(*missing, f"{len(rows)} rows, {len(missing)} tests are missing", sep="\n")
     return 1 if missing else 0
 

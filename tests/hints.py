@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Every option that a message, a page or a script names is one of the command.   hints.py ROOT OCTET
+"""Checks that every option that a message, a page or a script names exists.   hints.py ROOT OCTET
 
-1. `--name` in a message of the sources, and in a line of a page or script that calls octet, is an option of `octet`: of the subcommand that stands before it,
+1. `--name` in a message of the sources, and in a line of a page or script that calls octet, is an option of `octet`: of the subcommand before it,
    else of any. What follows the name of a script ("run tools/setup.sh --test") is for that script.
-2. What a message advises behind its semicolon in snake_case is a word of quantizer.schema.json.
-   Those of lowering/, backends/ and tools/ have none: they speak to callers of the command ("quantize with --reduce-range").
+2. What a message advises after its semicolon in snake_case is a word of quantizer.schema.json.
+   Messages of lowering/, backends/ and tools/ advise none: they speak to callers of the command ("quantize with --reduce-range").
 
 Prints one line per violation: file:line: what; exits with 1 when there is any.
 """
@@ -61,13 +61,13 @@ def wrong_options(text, options):
             continue
         command = commands[-1].group(1) if commands else None
         if match.group() not in (options.get(command, known) if command else known):
-            yield f"{match.group()} is no option of octet{' ' + command if command in options else ''}"
+            yield f"{match.group()} is not an option of octet{' ' + command if command in options else ''}"
 
 
 def check_sources(root, options, words):
     for path in sorted(path for folder in FOLDERS for path in (root / folder).rglob("*") if path.suffix in (".h", ".cpp")):
         name = path.relative_to(root).as_posix()
-        if name.startswith("tools/bench/"):  # programs with options of their own
+        if name.startswith("tools/bench/"):  # programs with other options
             continue
         for line, text in sentences(path):
             wrong = list(wrong_options(text, options))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks which files may include which.
 
-1. A folder includes itself and what stands below it: core <- annotate <- quantizers, core <- lowering <- backends. Tools and tests include all.
-   Within a folder the sub-folders have an order too (ORDER), and so have those of each backend: each includes itself and those in front of it.
+1. A folder includes itself and the folders below it: core <- annotate <- quantizers, core <- lowering <- backends. Tools and tests include all.
+   Within a folder the sub-folders have an order too (ORDER), and so have those of each backend: each includes itself and those before it.
 2. The torch-free world (TORCH_FREE below) reaches no header of ATen, torch, c10 or caffe2, however many files lie in between.
 3. The library knows no backend by name outside of backends/, and backends do not include each other.
 4. No source names a path of one machine.
@@ -53,7 +53,7 @@ ONLY_INCLUDED_BY = [
     (re.compile(r"^(xnnpack|pthreadpool|cpuinfo)\.h$"), "backends/xnnpack/functions.h"),
     (re.compile(r"^(onnx\.pb\.h|google/protobuf/.*)$"), "tools/onnx/file.cpp"),
 ]
-# A program of its own, without a line of the library.
+# A separate program, which uses nothing of the library.
 MAY_LINK = {"tools/bench/kernel_peak.cpp"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 # Absolute paths that name a person's or a machine's folder. System folders are fine.
@@ -82,7 +82,7 @@ class Tree:
                     self.includes[path.relative_to(root).as_posix()] = includes_of(path)
 
     def resolve(self, name, header):
-        """The project's own file behind a quoted include, or None."""
+        """The file of this tree that a quoted include names, or None."""
         beside = (pathlib.PurePosixPath(name).parent / header).as_posix()
         for candidate in (header, "tests/" + header, beside):
             if candidate in self.includes:

@@ -1,4 +1,4 @@
-"""Lines have at most 100 columns. Rows of a table, what stands between `clang-format off` and `on`,
+"""Checks that lines have at most 100 columns. Rows of a table, code between `clang-format off` and `on`,
 and text in raw strings (graphs, HTML) may be longer. So may rows of tables, links and quoted messages
 (blocks of text) on pages.
 Prints each line that is; exits 1 then."""

@@ -3,7 +3,7 @@
 
 1. Each header is in the tree and listed once.
 2. What a listed header includes of the tree is listed too, for runtime in its own two sections.
-3. What stands under "included by" is included by a listed header.
+3. Each header under "included by" is included by a listed header.
 4. The pages' blocks of C++ and the example of a backend include what is listed without "included by".
 With --installed FOLDER, the include/octet of a prefix: it has these headers and no others.
 

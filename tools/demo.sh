@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Sets everything up and runs the main job: EfficientNet-Lite0 with its ImageNet weights is exported, calibrated on photographs, quantized to
-# int8, lowered to oneDNN and XNNPACK, and classifies photographs that the calibration did not see. Ends with one table.
+# Sets everything up (tools/setup.sh) and quantizes EfficientNet-Lite0 with its ImageNet weights:
+# exports it, calibrates on photographs, lowers it to oneDNN and XNNPACK, classifies photographs that
+# the calibration did not see, and prints a table.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/setup.sh
@@ -26,5 +27,5 @@ for backend in onednn xnnpack; do
     $octet run $out/int8.$backend.octet --inputs "$input" --outputs "$out/$backend/$(basename "$input")" 2>>$remarks || { cat $remarks >&2; exit 1; }
   done
 done
-awk '!seen[$0]++' $remarks >&2  # each once, not for each photograph
+awk '!seen[$0]++' $remarks >&2  # prints each remark once, not once per photograph
 .venv/bin/python tools/models/demo_table.py $out

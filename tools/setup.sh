@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
-# Sets up everything on a Debian 12 machine: packages, a project-local virtual environment (.venv), and the release build.
-# Safe to run again: what is already there is left alone. Options: --no-build (packages and
-# environment only), --test (clang and its sanitizers for the fuzzers, qemu for other CPUs, Chromium
-# for the report page and the site, .venv-site which builds the site), --dev (formatter and linter
-# too), --runtime (packages for what runs programs alone; no LibTorch, no build).
+# Sets up a Debian 12 machine: installs packages, makes the virtual environment .venv (downloads
+# about 1 GB once) and builds build/release/bin/octet (about 16 minutes of CPU the first time).
+# Running it again only does what is missing. Options:
+#   --no-build  packages and environment only
+#   --test      also what the tests need: clang, qemu, Chromium, and .venv-site, which builds the site
+#   --dev       also the formatter and the linter
+#   --runtime   only what the runtime needs; no LibTorch, no build
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. tools/dev/progress.sh
 
 build=yes
 dev=no
@@ -31,19 +34,21 @@ missing=()
 for package in "${packages[@]}"; do
   dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
 done
-# A python3 or cmake that stands on the PATH without Debian's package is as good.
+# A python3 or cmake on the PATH that does not come from a Debian package works as well.
 if [ ${#missing[@]} -gt 0 ]; then
   root=()
   [ "$(id -u)" -eq 0 ] || root=(sudo)
   log "installing ${missing[*]}"
-  "${root[@]}" apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive "${root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  [ ${#root[@]} -eq 0 ] || sudo true  # asks for the password, if any, before the output goes to a log
+  watched "setup: apt-get update" build/setup.log "${root[@]}" apt-get update -qq
+  watched "setup: apt-get install" build/setup.log "${root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -qq --no-install-recommends "${missing[@]}"
 fi
 
 # ---- virtual environment. Each line of requirements is one pip call; a stamp keeps second runs fast.
 python=$(command -v python3)
 stamp=.venv/.octet-requirements
-wanted=$(cat tools/requirements*.txt | sha256sum)
+wanted=$(cat tools/dev/requirements*.txt | sha256sum)
 if [ $torch = no ]; then
   if ! ls .venv/lib/cmake/dnnl/dnnl-config.cmake >/dev/null 2>&1; then
     log "making the virtual environment .venv with oneDNN"
@@ -53,7 +58,7 @@ if [ $torch = no ]; then
 elif [ "$(cat $stamp 2>/dev/null)" != "$wanted" ]; then
   log "making the virtual environment .venv (this downloads about 1 GB once)"
   [ -x .venv/bin/python ] || "$python" -m venv .venv
-  pip=(.venv/bin/python -m pip install --quiet --disable-pip-version-check)
+  pip=(watched "setup: pip install" build/setup.log .venv/bin/python -m pip install --disable-pip-version-check)
   "${pip[@]}" -r tools/dev/requirements-build.txt      # torch first: the later ones must find this exact version
   "${pip[@]}" -r tools/dev/requirements-models.txt
   "${pip[@]}" --no-deps -r tools/dev/requirements-nodeps.txt
@@ -74,8 +79,8 @@ formatter=clang-format==19.1.7
 
 # ---- build
 if [ $build = yes ]; then
-  [ -f build/release/build.ninja ] || cmake --preset release >/dev/null
-  log "building the octet command (build/release; the first time takes several minutes)"
-  cmake --build --preset release --target octet >build/release/build.log || { tail -n 40 build/release/build.log >&2; exit 1; }
+  [ -f build/release/build.ninja ] || watched "setup: cmake" build/setup.log cmake --preset release
+  log "building the octet command in build/release (about 16 minutes of CPU the first time)"
+  watched "setup: build" build/release/build.log cmake --build --preset release --target octet
 fi
 log "ready: build/release/bin/octet, .venv"

@@ -1,18 +1,12 @@
 #!/usr/bin/env bash
-# Sets everything up and runs all tests, the long differential ones against torchao included.
-# Arguments go to ctest, e.g. -L core or -LE long.
+# Sets everything up, builds and runs all tests, including the long comparisons with torchao.
+# Arguments go to ctest, for example -L core or -LE long.
 #   tools/test.sh --backend onednn|xnnpack|reference [ctest arguments]
-# builds and runs one backend's tests alone, without LibTorch and the other backends: what that
-# backend's CI calls.
+# builds and runs the tests of one backend, without LibTorch and the other backends.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# run_logged LOG COMMAND...: the output goes to the file; its end is shown when the command fails.
-run_logged() {
-  local log=$1
-  shift
-  "$@" >"$log" || { tail -n 40 "$log" >&2; exit 1; }
-}
+. tools/dev/progress.sh
 
 if [ "${1:-}" = --backend ]; then
   backend=${2:-}
@@ -25,15 +19,14 @@ if [ "${1:-}" = --backend ]; then
   esac
   tools/setup.sh --runtime
   folder=build/test-$backend
-  mkdir -p "$folder"
   echo "test: building the tests of $backend" >&2
-  run_logged "$folder/configure.log" cmake -S . -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+  watched "test: cmake" "$folder/configure.log" cmake -S . -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release \
     -DOCTET_TORCH=OFF "${libraries[@]}"
-  run_logged "$folder/build.log" cmake --build "$folder" --target test_backends
+  watched "test: build" "$folder/build.log" cmake --build "$folder" --target test_backends
   exec ctest --test-dir "$folder" --output-on-failure -j "$(nproc)" -L "^$backend\$" "$@"
 fi
 
 tools/setup.sh --test
 echo "test: building the tests" >&2
-run_logged build/release/build.log cmake --build --preset release
+watched "test: build" build/release/build.log cmake --build --preset release
 ctest --preset release -j "$(nproc)" "$@"

@@ -5,7 +5,7 @@ import unittest
 
 from support import OCTET
 
-COLUMN = 30  # where the help text stands
+COLUMN = 30  # where the help text begins
 ENTRY = re.compile(r"^  (?=\S)(.*)$")
 
 
@@ -20,7 +20,7 @@ def entries(text):
     for line in text.splitlines():
         if ENTRY.match(line):
             found.append([line[2:].rstrip(), ""])
-            # A short one has its text in the same line, behind its name, type and default.
+            # A short one has its text in the same line, after its name, type and default.
             parts = re.fullmatch(r"  (\S+(?: \S+)*?)  +(\S.*)",
                                  line[:COLUMN] + "  " + line[COLUMN:])
             if len(line) > COLUMN and line[COLUMN - 1] == " " and parts:

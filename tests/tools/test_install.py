@@ -64,7 +64,7 @@ class Install(CommandTest):
         self.call("cmake", "--install", BUILD, "--prefix", self.path("before"))
         os.rename(self.path("before"), prefix)
         self.command = os.path.join(prefix, "bin", "octet")
-        self.call(os.path.join(TOOLS, "new_backend"), NAME, self.path("project"))
+        self.call(os.path.join(TOOLS, "dev", "new_backend"), NAME, self.path("project"))
         flags = flags_of_build()
         variables = {"CXX": "CMAKE_CXX_COMPILER", "CXXFLAGS": "CMAKE_CXX_FLAGS",
                      "LDFLAGS": "CMAKE_EXE_LINKER_FLAGS"}
@@ -79,7 +79,7 @@ class Install(CommandTest):
             self.python_ops = self.path("plain/libmy_npu_ops.so")
 
     def block(self, number, **environment):
-        """Runs a block of the copied README in its folder, as it stands but for PREFIX; returns
+        """Runs a block of the copied README in its folder, unchanged except for PREFIX; returns
         what it prints."""
         readme = pathlib.Path(self.path("project/README.md")).read_text()
         text = re.findall(r"^```sh\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)[number]
@@ -122,7 +122,7 @@ class Install(CommandTest):
         with self.subTest("nothing names the clone"):
             self.check_prefix(pathlib.Path(self.path("prefix")))
         with self.subTest("the README's program"):
-            self.check_readme()
+            self.check_deploy_page()
         with self.subTest("its own tests pass"):
             self.assertIn("All tests passed", self.own_tests)
         net, x = self.exported_model()
@@ -152,11 +152,11 @@ class Install(CommandTest):
         loaded = re.findall(r"=> (\S+)", self.call("ldd", prefix / "bin/octet"))
         self.assertFalse([path for path in loaded if path.startswith(str(ROOT)) and not path.startswith(str(prefix))], loaded)
 
-    def check_readme(self):
-        """The README's program in C++ with its CMakeLists.txt, as they stand; it gives what the command gives."""
-        folder = pathlib.Path(self.path("readme"))
+    def check_deploy_page(self):
+        """The program in C++ of tools/site/docs/start/deploy.md with its CMakeLists.txt gives what the command gives."""
+        folder = pathlib.Path(self.path("deploy"))
         folder.mkdir()
-        blocks = dict(re.findall(r"^```(cpp|cmake)\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL))
+        blocks = dict(re.findall(r"^```(cpp|cmake)\n(.*?)^```$", (ROOT / "tools/site/docs/start/deploy.md").read_text(), re.MULTILINE | re.DOTALL))
         (folder / "app.cpp").write_text(blocks["cpp"])
         (folder / "CMakeLists.txt").write_text(blocks["cmake"])
         self.call("cmake", "-S", folder, "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={self.path('prefix')}", "-DCMAKE_BUILD_TYPE=Release",
@@ -274,23 +274,23 @@ class Install(CommandTest):
         self.assertRegex(line, r"the custom op my_npu\.swish\.default has no kernel in this process, .* \(--library\)$")
         line = self.fails("lower", self.path("q.pt2"), "--library", self.ops, "--backend", NAME, "--output", self.path("none.octet"))
         self.assertRegex(line, rf"backend: {NAME}: is not in this build, want one of onednn, xnnpack, reference, torch; .*\(--library, octet::register_backend\)$")
-        # The same ops again, from another file.
+        # Registers the ops again, from another file.
         shutil.copy(self.ops, self.path("copy.so"))
         line = self.fails("inspect", self.path("q.pt2"), "--library", self.ops, "--library", self.path("copy.so"))
         self.assertRegex(line, r"copy\.so: cannot be loaded: .*single TORCH_LIBRARY.*namespace my_npu")
 
 
 class NewBackend(CommandTest):
-    """tools/new_backend itself."""
+    """tools/dev/new_backend."""
 
     def new_backend(self, *arguments):
-        return subprocess.run([os.path.join(TOOLS, "new_backend"), *arguments], capture_output=True, text=True)
+        return subprocess.run([os.path.join(TOOLS, "dev", "new_backend"), *arguments], capture_output=True, text=True)
 
     def test_names_and_folders_are_checked(self):
         for name in ("", "MyNpu", "2nd", "a-b"):
             result = self.new_backend(name, self.path("project"))
             self.assertEqual(result.returncode, 2)
-            self.assertIn(f'new_backend: "{name}" is no name', result.stderr)
+            self.assertIn(f'new_backend: "{name}" is not a valid name', result.stderr)
         self.assertEqual(self.new_backend("my_npu").returncode, 2)
         result = self.new_backend("my_npu", self.folder)
         self.assertEqual((result.returncode, result.stderr), (1, f"new_backend: {self.folder} exists already; name a new folder\n"))

@@ -43,7 +43,7 @@ def sources():
 
 
 def behind(text, at):
-    """What stands in the brackets that open at `at`."""
+    """The text in the brackets that open at `at`."""
     depth, place = 0, at
     pieces = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|[(){}\[\];]')
     for piece in pieces.finditer(text, at):
@@ -69,7 +69,7 @@ class Complete(unittest.TestCase):
         cls.all = "\n".join(entry.whole for entry in cls.entries)
 
     def missing(self, literal):
-        if re.sub(r"\\(.)", r"\1", literal) in self.all:  # what is no format may have braces
+        if re.sub(r"\\(.)", r"\1", literal) in self.all:  # a string that is not a format may have braces
             return []
         return [part for part in fixed_words(literal)
                 if re.sub(r"\s+", " ", part.strip()) not in self.all]
@@ -153,10 +153,10 @@ class Forms(unittest.TestCase):
             [[noreturn]] void fail(const std::string& where, const std::string& what) {
               throw Error("run", where, what + "; try again"); }
             void f() { const auto refuse = [&](const std::string& said) { fail("%x", said); };
-              refuse("is no number"); }
-            void g() { const std::string refuse = "not this"; fail("%y", "is no list"); }"""
-        self.assertEqual(messages_of(source), [("run", "%x", "is no number; try again"),
-                                               ("run", "%y", "is no list; try again")])
+              refuse("is not a number"); }
+            void g() { const std::string refuse = "not this"; fail("%y", "is not a list"); }"""
+        self.assertEqual(messages_of(source), [("run", "%x", "is not a number; try again"),
+                                               ("run", "%y", "is not a list; try again")])
 
     def test_methods_of_headers(self):
         header = ('struct Place { void want(const std::string& w) const { '

@@ -1,4 +1,4 @@
-"""--metric of compare and tune: a measure of one's own, from a library that the page shows."""
+"""--metric of compare and tune: a metric from the library that the page shows."""
 import json
 import math
 import os

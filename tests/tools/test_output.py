@@ -206,6 +206,22 @@ class Output(CommandTest):
         self.assertIn("on 1 thread;", out)
         self.assertGreaterEqual(cpus, 1)
 
+    def test_scripts_show_progress_and_the_end_of_a_log(self):
+        """tools/dev/progress.sh, as setup.sh and test.sh use it; on a terminal a line a second."""
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools/dev/progress.sh")
+        script = f'set -eu; . {source}; watched "x: build" {self.path("log")} sh -c "$1"; echo done'
+        master, slave = pty.openpty()
+        build = "for i in 1 2; do echo \"[$i/2] cc\"; sleep 1.5; done"
+        result = subprocess.run(["bash", "-c", script, "x", build], stdout=subprocess.PIPE, stderr=slave, text=True)
+        os.close(slave)
+        shown = os.read(master, 4096)
+        os.close(master)
+        self.assertEqual((result.returncode, result.stdout), (0, "done\n"))
+        self.assertRegex(shown, rb"\r\x1b\[Kx: build: \[1/2\] 1 s")
+        self.assertRegex(shown, rb"\[2/2\] [23] s.*\r\x1b\[K$")
+        result = subprocess.run(["bash", "-c", script, "x", "echo no such file; exit 3"], capture_output=True, text=True)
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (1, "", "no such file\n"))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,7 +1,7 @@
-"""Every fenced block of every page is run here, run by another test, or has a reason why it is not.
+"""Runs the fenced blocks of all pages, or checks that another test does or that there is a reason.
 
-A block that PLAN does not know fails, and so does an entry of PLAN without a block. JSON is parsed,
-and quantizers' files are given to the command. Links between pages lead somewhere.
+A block that is not in PLAN fails, and so does an entry of PLAN without a block. JSON is parsed, and
+quantizers' files are given to the command. Links between pages must lead somewhere.
 """
 import json
 import os
@@ -39,18 +39,24 @@ class By(NamedTuple):
 
 
 class NotRun(NamedTuple):
-    """Not run as it stands; the scripts and options that it names exist."""
+    """Not run; the scripts and options that it names exist."""
     reason: str
 
 
 # page: how each block begins, and what becomes of it. Drawings (text) and JSON need no entry.
 PLAN = {
     "README.md": {
+        "tools/setup.sh": NotRun("installs packages and builds everything"),
+        "import octet": By("test_tutorials.py"),
         "tools/demo.sh": NotRun("installs packages and fetches weights; CI runs the second line"),
-        "import torch\nfrom torch import nn": By("test_readme.py"),
-        "# data.pt: torch.save": By("test_readme.py"),
-        "import torch\nimport torch.ao": By("test_readme.py"),
+    },
+    "tools/site/docs/start/command.md": {
+        "import torch\nfrom torch import nn": By("test_walkthrough.py"),
+        "# data.pt holds": By("test_walkthrough.py"),
+        "import torch\nimport torch.ao": By("test_walkthrough.py"),
         "# One scale per token": Run("other_ways_to_quantize"),
+    },
+    "tools/site/docs/start/deploy.md": {
         "#include <cstdio>": By("test_install.py"),
         "cmake_minimum_required": By("test_install.py"),
     },
@@ -69,8 +75,12 @@ PLAN = {
         "octet qat": Run("training"),
         "records = []": Run("recorded_op"),
         "echo": Run("recorded_op"),
+    },
+    "tools/bench/README.md": {
         "cmake --preset release": NotRun("takes hours, fetches weights and installs what it races"),
         ".venv/bin/python tools/bench/race.py": NotRun("wants a Debian 13 root, and as above"),
+    },
+    "tools/zoo/README.md": {
         ".venv/bin/python -m pip install": NotRun("takes hours; test_zoo.py runs the short form"),
     },
     "tools/cli/compare/README.md": {
@@ -91,9 +101,6 @@ PLAN = {
         "# A hosts file": NotRun("wants several machines"),
         ".venv/bin/python tools/cli/processes/cost.py": Run("cost_of_machines"),
     },
-    "tools/models/ZOO.md": {
-        ".venv/bin/python tools/zoo/zoo.py": NotRun("takes hours; test_zoo.py runs the short form"),
-    },
     "tools/example_backend/README.md": {
         "cmake -S . -B build": By("test_install.py"),
         "octet quantize": By("test_install.py"),
@@ -109,7 +116,7 @@ PLAN = {
     },
     "tools/site/docs/errors/models_and_data.md": {
         "torch.export.save": NotRun("a line to adapt; README.md has a whole one, which runs"),
-        "torch.save": NotRun("likewise"),
+        "torch.save": NotRun("a line to adapt, as above"),
     },
     "tools/site/docs/tutorials/quantizer.md": {
         "#include": Run("cpp_compiles"),
@@ -153,7 +160,7 @@ def fate(block):
 
 
 def anchors(text):
-    """The anchors of a page's headings, as they are made from the words."""
+    """The anchors of a page's headings, made from their words."""
     words = re.findall(r"^#+ (.*)$", BLOCK.sub("", text), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in words}
 
@@ -248,12 +255,19 @@ class Pages(CommandTest):
             self.assertTrue(os.path.exists(self.path(name)), name)
 
     def test_cost_of_machines(self):
-        """The page's table is what the tool prints."""
+        """The page states figures that the tool prints."""
         words = shlex.split(self.only("cost_of_machines", "sh").replace("\\\n", " "))
         result = subprocess.run([sys.executable, ROOT / words[1], *words[2:]], check=True,
                                 capture_output=True, text=True)
         page = (ROOT / "tools/cli/processes/README.md").read_text()
-        self.assertIn("\n".join(result.stdout.splitlines()[2:]), page)
+        rows = [[cell.strip() for cell in line.split("|")[1:-1]]
+                for line in result.stdout.splitlines()[2:]]
+        said = re.sub(r"\s+", " ", page)
+        for machines, text in ((2, "2 machines are {} times"), (4, "4 are {}"), (8, "8 are {}"),
+                               (16, "16 are {} times")):
+            row = next(row for row in rows if row[0] == str(machines))
+            self.assertIn(text.format(row[3]), said)
+        self.assertIn(f"64 machines reach {rows[-1][5]} of the ideal", said)
         wrong = subprocess.run([sys.executable, ROOT / words[1], "--seconds", "0", "--megabytes",
                                 "1"], capture_output=True, text=True)
         self.assertEqual(wrong.returncode, 2)
@@ -423,19 +437,6 @@ class Accounts(unittest.TestCase):
                             form = '"{}"' if script.endswith(".py") else "{})"
                             for option in re.findall(r"(?<=\s)--[a-z][a-z-]*", call):
                                 self.assertIn(form.format(option), source)
-
-    def test_files_that_pages_name_exist(self):
-        """`folder/file` and `folder/file.h`, from the root or beside the page; `*` for any."""
-        for page, text in pages().items():
-            folders = [ROOT, (ROOT / page).parent]
-            for name in re.findall(r"`([\w.*-]+/[\w./*-]*)`", BLOCK.sub("", text)):
-                top = name.partition("/")[0]
-                places = [folder for folder in folders
-                          if top not in ("build", ".venv") and (folder / top).is_dir()]
-                with self.subTest(page=page, name=name):
-                    found = [path for folder in places for end in ("", ".*")
-                             for path in folder.glob(name.rstrip("/") + end)]
-                    self.assertTrue(found or not places)
 
     def test_links_between_pages_lead_somewhere(self):
         texts = pages()

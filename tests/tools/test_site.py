@@ -129,7 +129,7 @@ class Built(SiteTest):
         self.assertEqual([name for name in names if f">{name}<" not in headings], [])
 
     def test_search_has_every_message(self):
-        """Each under its anchor, with the words of what is wrong and of the way out."""
+        """Each under its anchor, with the words of what is wrong and of what to do."""
         index = json.loads((SITE / "search/search_index.json").read_text())
         docs = {doc["location"]: html.unescape(re.sub(r"<[^>]*>", "", f"{doc['title']} {doc['text']}"))
                 for doc in index["docs"]}
@@ -248,7 +248,7 @@ class Shown(SiteTest):
 
     def test_a_message_that_is_pasted_is_found(self):
         """As the command prints it, with numbers and names where the sources have holes. One of the
-        commonest words alone may be behind others."""
+        commonest words alone may come after others."""
         page = self.open(SITE / "index.html", DESKTOP)
         entries = [(place, entry) for (place, _), listed in sorted(messages.entries().items())
                    for entry in listed if len(set(re.findall(r"[a-z]{6,}", entry.text))) > 3]

@@ -35,7 +35,7 @@ def run(octet, folder, count, options):
     for line in process.stderr:
         if line.startswith("epoch ") and ": loss" in line:
             marks.append((time.monotonic(), [processor_time(rank) * 1e-9 for rank in ranks_of(process.pid, count)]))
-            if len(marks) == options.epochs - 1:  # behind the last one processes end
+            if len(marks) == options.epochs - 1:  # after the last one, processes end
                 break
     for line in process.stderr:
         sent = line.strip() if "in a step each gives" in line else sent

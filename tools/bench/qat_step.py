@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=1 .venv/bin/python tools/bench/qat_step.py build/release/bin/octet [--rounds 5] [--epochs 5] [--steps 20]
 
-The residual network of tools/models/qat_table.py with three times the channels, batch 64 of 28x28 images. A step: forward, backward, optimizer. Each side is a process of its own, one
+The residual network of tools/models/qat_table.py with three times the channels, batch 64 of 28x28 images. A step: forward, backward, optimizer. Each side is a separate process, one
 after the other in each round, and prints a line after each epoch; between two lines the system's clock of its processor time is read. The first epoch is not counted. Memory: the
 largest resident set after the first epoch, and what of that is the step's: the same with batch 2 taken off, which is the process, the network and the state of the optimizer.
 """
@@ -34,7 +34,7 @@ def batches(count, batch):
 
 
 def torchao_steps(folder, name, epochs):
-    """In a process of its own."""
+    """In a separate process."""
     from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
     from torchao.quantization.pt2e import move_exported_model_to_train
     from torchao.quantization.pt2e.quantize_pt2e import prepare_qat_pt2e
@@ -68,7 +68,7 @@ def resident_peak(pid):
 
 
 def measure(command, epochs):
-    """Processor seconds of each epoch behind the first, and the peak in MB since."""
+    """Processor seconds of each epoch after the first, and the peak in MB since."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     marks, peak, text = [], 0, []
     for line in process.stdout:

@@ -78,7 +78,7 @@ def build_octet(folder, out, quantizer, backend):
         subprocess.run([OCTET, *arguments], check=True, stdout=subprocess.DEVNULL)
     model = os.path.join(folder, "model.pt2")
     program = lambda variant: os.path.join(out, variant + ".pt2")
-    # The same data as the peers: OpenVINO's default smooths and corrects biases with it too.
+    # The peers get this data too: OpenVINO's default smooths and corrects biases with it.
     data = ["--calibration", os.path.join(folder, "calibration.pt"), "--effort", "high"]
     octet("quantize", model, "--quantizer", quantizer, *data, "--output", program("int8"))
     octet("fuse", model, "--output", program("float"))
@@ -276,7 +276,7 @@ class PeerWorker:
 
     def __init__(self, peer, variant, folder, out, threads):
         run = globals()["run_" + peer]
-        for name in MODULES.get(peer, []):  # Python's own loading of the library is no part of the program's load time
+        for name in MODULES.get(peer, []):  # Python's own loading of the library does not count as load time of the program
             importlib.import_module(name)
         if peer == "inductor" and not os.path.exists(package_of(variant, out, threads)):
             subprocess.run([sys.executable, os.path.abspath(__file__), "compile", variant, folder, str(threads)], check=True)  # its memory is not that of running

@@ -4,7 +4,7 @@
     tune_beside_nncf.py [--models A=GOAL,B=GOAL] [--folder build/tune] [--only octet|nncf] [--octet BINARY]
 
 The goal is a ratio at the outputs in dB, the median over the held-out inputs. Prints a table: ratio, latency, evaluations, seconds of the processor (user) of
-both. NNCF runs in an environment of its own (.venv-peers, tools/bench/requirements-peers.txt). NNCF stops at --trials evaluations.
+both. NNCF runs in a separate environment (.venv-peers, tools/bench/requirements-peers.txt). NNCF stops at --trials evaluations.
 """
 import argparse
 import json

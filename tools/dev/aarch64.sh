@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Builds the runtime with XNNPACK for 64-bit ARM and runs its tests under emulation: tools/dev/aarch64.sh [folder with .octet files that also run here].
-# Downloads the arm64 packages of XNNPACK into build/aarch64/sysroot (they cannot be installed beside the machine's own). Each .octet file of the folder
-# that was lowered for XNNPACK runs on both machines, on the same inputs; outputs may differ by one step.
+# tools/dev/aarch64.sh [FOLDER]: builds the runtime with XNNPACK for 64-bit ARM and runs its tests
+# under emulation. Unpacks the arm64 packages of XNNPACK into build/aarch64/sysroot, because Debian
+# cannot install them beside those of this machine. Runs each .octet file of FOLDER that was lowered
+# for XNNPACK on both machines with the same inputs; outputs may differ by one step.
 set -euo pipefail
 programs=${1:+$(realpath "$1")}
 cd "$(dirname "$0")/../.."

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Runs the .octet files of a folder on this machine and elsewhere, on the same inputs: tools/dev/compare_programs.sh FOLDER SCRATCH COMMAND...
-# COMMAND is run_lowered as it was built for the other place; it sees the files by the same paths, taken from the project's folder. SCRATCH takes the outputs.
-# OCTET_BINARIES names a folder with a run_lowered for this machine; without it one is built.
+# tools/dev/compare_programs.sh FOLDER SCRATCH COMMAND...: runs the .octet files of FOLDER on this
+# machine and elsewhere, with the same inputs. COMMAND is run_lowered built for the other machine; it
+# sees the files under the same paths, relative to the project's folder. SCRATCH gets the outputs.
+# OCTET_BINARIES names a folder with a run_lowered for this machine; without it, the script builds one.
 set -euo pipefail
 programs=$(realpath "$1")
 cd "$(dirname "$0")/../.."

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Builds the runtime against Debian 13's XNNPACK (November 2024) and runs its tests: tools/dev/debian13.sh [folder with .octet files that also run here].
-# Makes a Debian 13 root in build/debian13/root with debootstrap (its libraries want a newer libc than Debian 12 has, so the two are not mixed). Needs root
-# for chroot; its mounts are in a namespace of their own and end with each command. Each .octet file of the folder that was lowered for XNNPACK runs on
-# both systems, on the same inputs. `tools/dev/debian13.sh --in COMMAND...` runs a command inside, in the project's folder.
+# tools/dev/debian13.sh [FOLDER]: builds the runtime against Debian 13's XNNPACK (November 2024) and
+# runs its tests in a Debian 13 root, build/debian13/root, which debootstrap makes (needs root, for
+# chroot; mounts are in a namespace and end with each command). The libraries need a newer libc than
+# Debian 12 has. Runs each .octet file of FOLDER that was lowered for XNNPACK on both systems.
+#   --in COMMAND...  runs a command inside, where the project is /octet
 set -euo pipefail
 programs=${1:-}
 [ "$programs" = --in ] || programs=${programs:+$(realpath "$programs")}

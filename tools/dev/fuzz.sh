@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Runs the libFuzzer targets under the address and undefined-behaviour sanitizers: tools/dev/fuzz.sh [seconds for each target, 600]. Needs clang.
-# Starts from the seed programs, from what earlier runs kept in build/fuzz/corpus, and from .octet files in build/demo; for .pt2 from what
-# tests/core/make_models.py exports. The target of .pt2 needs LibTorch (tools/setup.sh) and is left out without it. A finding is left in build/fuzz/findings
-# and ends the script with an error.
+# tools/dev/fuzz.sh [SECONDS]: runs each libFuzzer target for that long (600) with the address and
+# undefined-behavior sanitizers. Needs clang. Starts with the seed programs, build/fuzz/corpus of
+# earlier runs, .octet files in build/demo, and .pt2 files from tests/core/make_models.py. Without
+# LibTorch (tools/setup.sh) it skips the .pt2 target. Findings go to build/fuzz/findings and make the
+# script fail.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 seconds=${1:-600}

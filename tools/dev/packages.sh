@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Makes Debian packages: liboctet-runtime1 and -dev (no LibTorch), octet and liboctet-dev (with it), and a list of what is inside (SPDX).
-# tools/dev/packages.sh [--check]
-#   --check   installs them in fresh roots of Debian 12 and 13 and uses them there: the command, and a program in C that finds the package. As root.
-# They end up in build/packages.
+# tools/dev/packages.sh [--check]: makes Debian packages in build/packages: liboctet-runtime1 and -dev
+# (no LibTorch), octet and liboctet-dev (with it), and a list of their contents (SPDX).
+#   --check   installs them in fresh roots of Debian 12 and 13 and runs the command and a C program
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 log() { echo "packages: $*" >&2; }

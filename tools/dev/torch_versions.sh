@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the command and the Python packages beside other versions of torch, and runs the packages' tests there.
-# tools/dev/torch_versions.sh VERSION...    such as 2.14.1 2.15.0: what pip finds under that number, so CUDA builds, too (5 GB each)
-# Environments and builds end up in build/torch. Ten minutes of building each.
+# tools/dev/torch_versions.sh VERSION...: builds the command and the Python packages beside other
+# versions of torch (for example 2.14.1 2.15.0) and runs the packages' tests. pip installs builds with
+# CUDA (5 GB each). Results are in build/torch; each version builds for ten minutes.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 log() { echo "torch_versions: $*" >&2; }

@@ -1,18 +1,14 @@
 #!/usr/bin/env bash
-# Makes wheels of the Python packages, octet_runtime-*.whl and octet-*.whl, each tagged for the
-# oldest Linux (manylinux) that has what it asks for.
-# tools/dev/wheel.sh [--environment FOLDER] [--python PYTHON]... [--runtime-only] [--build FOLDER]
-#                [--out FOLDER]
-#   --environment   the virtual environment whose LibTorch and oneDNN are taken (.venv)
-#   --python        for which CPython, a command or a path, such as python3.12; several times for
-#                   several. From 3.12 on one wheel serves all later ones. Default: that of the
-#                   environment. It needs no torch
-#   --runtime-only  octet_runtime alone, without LibTorch: the environment needs oneDNN alone
-#   --build         the CMake build folder (build/wheels/build, with --runtime-only
-#                   build/wheels/runtime); one that is there is built on: each further Python
-#                   compiles the modules alone
-#   --out           where the wheels go (build/wheels)
-# Each Python gets an environment with the tools that build wheels, build/wheels/tools-3.N.
+# tools/dev/wheel.sh [OPTION]...: builds wheels of the Python packages, octet_runtime-*.whl and
+# octet-*.whl, tagged for the oldest Linux (manylinux) that they support.
+#   --environment FOLDER  the virtual environment with LibTorch and oneDNN (.venv)
+#   --python PYTHON       the CPython to build for, a command or a path; repeat it for several.
+#                         Default: that of the environment. It needs no torch. From 3.12 on one wheel
+#                         serves all later versions
+#   --runtime-only        builds octet_runtime only, without LibTorch
+#   --build FOLDER        the CMake build folder (build/wheels/build, or build/wheels/runtime with
+#                         --runtime-only). If it exists, a further Python compiles only the modules
+#   --out FOLDER          where the wheels go (build/wheels)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -40,6 +36,7 @@ if [ -z "$build" ]; then
 fi
 [ ${#pythons[@]} -gt 0 ] || pythons=("$environment/bin/python")
 
+. tools/dev/progress.sh
 log() { echo "wheel: $*" >&2; }
 [ -x "$environment/bin/python" ] ||
   { log "no $environment/bin/python; run tools/setup.sh --no-build first"; exit 1; }
@@ -66,7 +63,7 @@ build_tools() {
 # imported first, and OpenMP with torch or octet_runtime. octet_runtime is whole.
 elsewhere="--exclude libtorch_cpu.so --exclude libc10.so --exclude libgomp.so.1"
 declare -A foreign=([.]=$elsewhere [tools/python]="")
-# PyPI takes no more than 100 MB; a limit of our own.
+# PyPI accepts 100 MB; keep wheels much smaller.
 most=$((15 * 1024 * 1024))
 
 for python in "${pythons[@]}"; do
@@ -78,7 +75,8 @@ for python in "${pythons[@]}"; do
     # another Python is forgotten.
     settings=(build-dir="$PWD/$build" cmake.define.OCTET_TORCH=$torch
       cmake.define.OCTET_VENV="$environment" "cmake.args=-U_Python_*;-Unanobind_DIR")
-    PATH=$tools/bin:$PATH OCTET_TORCH_SITE=$site "$tools/bin/python" -m pip wheel --quiet \
+    watched "wheel: build" build/wheels/build.log \
+      env PATH="$tools/bin:$PATH" OCTET_TORCH_SITE="$site" "$tools/bin/python" -m pip wheel -v \
       --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir "$raw" "$source" \
       "${settings[@]/#/--config-settings=}"
     # Nothing is put in; the wheel gets its tag, or auditwheel says what is in the way.

@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
-# Installs the wheels of tools/dev/wheel.sh into empty environments and runs programs there: the results
-# have the bits of the command's.
-# tools/dev/wheel_check.sh [--environment FOLDER] [--octet COMMAND] [--wheels FOLDER] PYTHON...
-#   --environment  the one with torch, in which the programs are made (.venv). A Python of the same
-#                  minor version runs the wheel of octet with this torch; another one, which cannot
-#                  import it, runs octet_runtime with numpy alone, and of octet, if there is a wheel
-#                  of it, the compiled module with this torch's LibTorch
-#   --octet        the command that lowers and runs them (build/release/bin/octet)
-#   --wheels       where the wheels are (build/wheels)
-# Environments and programs end up in build/wheel_check.
+# tools/dev/wheel_check.sh [OPTION]... PYTHON...: installs the wheels of tools/dev/wheel.sh into empty
+# environments and checks that programs give the same bits as with the command.
+#   --environment FOLDER  the environment with torch, in which the programs are made (.venv). A Python
+#                         of the same minor version runs the octet wheel with this torch; others run
+#                         octet_runtime with NumPy, and the compiled module of octet, if there is one,
+#                         with this torch's LibTorch
+#   --octet COMMAND       the command that lowers and runs them (build/release/bin/octet)
+#   --wheels FOLDER       where the wheels are (build/wheels)
+# Environments and programs are in build/wheel_check.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

@@ -63,7 +63,7 @@ def main():
     parser.add_argument("--size", type=int, default=224, help="of photographs")
     parser.add_argument("--dynamic", action="store_true", help="any batch from 1 to 64; of minilm also any length from 2 to 512")
     parser.add_argument("--final", action="store_true",
-                        help=f"evaluate on inputs that no setting was chosen with: crops behind the first {SEEN_CROPS}, other sentences (39 at most)")
+                        help=f"evaluate on inputs that no setting was chosen with: crops after the first {SEEN_CROPS}, other sentences (39 at most)")
     parser.add_argument("--strict", action="store_true", help="export with strict=True")
     options = parser.parse_args()
     torch.set_num_threads(1)

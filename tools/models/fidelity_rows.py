@@ -33,7 +33,7 @@ class OctetRow:
 
 
 class PeerRow:
-    """torchao's PT2E flow with a quantizer of its own or ExecuTorch's."""
+    """torchao's PT2E flow with torchao's own quantizer or ExecuTorch's."""
     family = None
 
     def __init__(self, title, make_quantizer, is_dynamic=False, is_for_sentences=False):

@@ -17,7 +17,7 @@ def efficientnet_lite0(_calibration):
 
 
 def _plain_convolution(old):
-    """The package pads before every convolution with an op of its own; where both sides are alike the convolution can do it."""
+    """The package pads before every convolution with a separate op; the convolution can pad itself if both sides are equal."""
     new = nn.Conv2d(old.in_channels, old.out_channels, old.kernel_size, tuple(old.stride), 0, old.dilation, old.groups, old.bias is not None)
     new.weight, new.bias = old.weight, old.bias
     left, right, top, bottom = getattr(old.static_padding, "padding", (0, 0, 0, 0))
@@ -45,7 +45,7 @@ def _plain_features(self, x):
 
 
 def efficientnet_lite0_plain(calibration):
-    """The same numbers from nn.Conv2d and one nn.ReLU6 for each use: torchao's X86InductorQuantizer knows modules by their class and sees few of the
+    """Computes the same numbers with nn.Conv2d and one nn.ReLU6 for each use: torchao's X86InductorQuantizer knows modules by their class and sees few of the
     package's own."""
     net = efficientnet_lite0(calibration)
     for module in list(net.modules()):
@@ -141,7 +141,7 @@ class MiniLM(nn.Module):
 
 
 class MiniLMAnyLength(MiniLM):
-    """The same for any number of sentences of up to `LONGEST` tokens."""
+    """As above, for any number of sentences of up to `LONGEST` tokens."""
     LONGEST = 512
 
     def __init__(self):

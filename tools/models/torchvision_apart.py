@@ -1,5 +1,5 @@
-"""torchvision's architectures. Its wheel on PyPI is built for CUDA and cannot be imported as it is beside a torch for CPUs, so tools/setup.sh puts it into a
-folder of its own, where nothing finds it by chance."""
+"""torchvision's architectures. Its wheel on PyPI is built for CUDA and cannot be imported unchanged beside a torch for CPUs, so tools/setup.sh puts it into a
+separate folder, where nothing finds it by chance."""
 import functools
 import os
 import sys

@@ -25,7 +25,7 @@ import catalog  # noqa: E402
 import steps  # noqa: E402
 from runner import model_folder, write_result  # noqa: E402
 
-# Of each kind of network some; --only takes others.
+# Some networks of each kind; --only selects others.
 MODELS = (
     "torchvision/resnet18", "torchvision/mobilenet_v2", "torchvision/mobilenet_v3_small",
     "torchvision/squeezenet1_1", "torchvision/shufflenet_v2_x0_5", "torchvision/mnasnet0_5",
@@ -136,7 +136,7 @@ def openvino_figures(path, pairs):
 
 
 def apart(step):
-    """What a step gives, in a process of its own: a crash is a result, too."""
+    """What a step gives, in a separate process: a crash is a result, too."""
     def work(sender):
         try:
             result = step()
@@ -220,7 +220,7 @@ def main():
     options = arguments()
     pattern = options.only or "^(" + "|".join(MODELS) + ")$"
     entries = [entry for entry in catalog.all_entries() if re.search(pattern, entry.name)]
-    lines = ["| model | quantized | integer products | graph | ONNX Runtime, as it is "
+    lines = ["| model | quantized | integer products | graph | ONNX Runtime, not optimized "
              "| optimized | OpenVINO |", "|---|---|---|---|---|---|---|"]
     near, count = dict.fromkeys(("plain", "optimized", "openvino"), 0), 0
     for entry in entries:
@@ -237,7 +237,7 @@ def main():
             count += 1
             for key in near:
                 near[key] += is_near(result, key)
-    print(f"of {count} programs near the graph, or as near to float as it is:",
+    print(f"of {count} programs near the graph, or as near to float as the graph:",
           ", ".join(f"{number} {key}" for key, number in near.items()))
     if options.table:
         with open(options.table, "w") as file:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the site into build/site; a link that leads nowhere fails. Arguments go to `mkdocs build`.
-# With --venv it makes the virtual environment .venv-site alone. The octet command (build/release, or $OCTET) must be there:
-# the reference of the command line is what its --help says.
+# tools/site/build.sh [OPTION]...: builds the site into build/site and fails on broken links. Options
+# go to `mkdocs build`. Needs the octet command (build/release, or $OCTET), whose --help becomes a
+# reference. With --venv it only makes the virtual environment .venv-site.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

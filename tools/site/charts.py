@@ -1,6 +1,6 @@
 """Charts of the figures that pages show: figures.json beside a page has its tables' numbers.
 
-Each chart stands behind its table (the last of its tables); docs/assets/charts.js draws it.
+Each chart follows its table (the last of its tables); docs/assets/charts.js draws it.
 """
 import html
 import json
@@ -9,7 +9,7 @@ import re
 
 from repository import ROOT, page_of
 
-FILES = ("tools/models/figures.json", "backends/onednn/figures.json",
+FILES = ("tools/models/figures.json", "annotate/figures.json", "backends/onednn/figures.json",
          "backends/xnnpack/figures.json")
 LIBRARIES = ("d3.min.js", "plot.min.js")  # of the report page
 VENDOR = ROOT / "tools/page/vendor"
@@ -26,6 +26,9 @@ def figures():
     found = {}
     for name in FILES:
         value = json.loads((ROOT / name).read_text())
+        for table in value["tables"]:
+            table.setdefault("rows", {row[0]: [numbers(cell) for cell in row[1:]]
+                                      for row in table.get("cells", ())})
         found[value["page"]] = value
     return found
 
@@ -59,7 +62,7 @@ def table_of(text, wanted, page):
 def bars(chart, of_page, shown):
     """What a chart shows: group (a row, or a whole table), bar, value and its text of each.
 
-    shown: the rows of each table as they stand on the page, by its name.
+    shown: the rows of each table as on the page, by its name.
     """
     made = []
 
@@ -93,9 +96,11 @@ def element(chart, of_page, shown):
 def with_charts(text, page):
     """A page's text with its charts, and the scripts that draw them."""
     of_page = figures().get(page.as_posix())
-    if of_page is None:
+    if of_page is None or not of_page["charts"]:
         return text
-    found = {table["name"]: table_of(text, table, page) for table in of_page["tables"]}
+    charted = {name for chart in of_page["charts"] for name in chart["tables"]}
+    found = {table["name"]: table_of(text, table, page) for table in of_page["tables"]
+             if table["name"] in charted}
     shown = {name: rows for name, (_, _, rows) in found.items()}
     inserted = sorted(((max(found[name][0] for name in chart["tables"]),
                         element(chart, of_page, shown))

@@ -12,6 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 import charts  # noqa: E402
 import reference  # noqa: E402
+import tables  # noqa: E402
 from repository import (DOCS, ROOT, links, markdown_pages, page_of, rewrite,  # noqa: E402
                         source_page, target_of)
 
@@ -31,7 +32,7 @@ def on_files(files, config):
     for page in markdown_pages() + own:
         text = (ROOT / page).read_text()
         if page not in own:
-            shown = with_charts(rewrite(text, page), page)
+            shown = with_charts(tables.with_tables(rewrite(text, page), page), page)
             files.append(File.generated(config, page_of(page), content=shown))
         for link in links(text):
             add_target(files, config, target_of(page, link)[0])
@@ -46,7 +47,7 @@ def with_charts(text, page):
 
 
 def add_target(files, config, path):
-    """A picture as it is, a source or a folder as a page; pages are there already."""
+    """Adds a picture unchanged, a source or a folder as a page; pages are there already."""
     if path is None or not (ROOT / path).exists() or path.suffix == ".md":
         return
     if DOCS in (ROOT / path).parents or (ROOT / path / "README.md").exists():

@@ -40,7 +40,7 @@ def page_of(path):
 
 
 def outside_fences(text, change):
-    """The text with `change` applied to what stands outside of fenced blocks."""
+    """The text with `change` applied outside of fenced blocks."""
     parts, at = [], 0
     for fence in FENCE.finditer(text):
         parts += [change(text[at:fence.start()]), fence.group()]

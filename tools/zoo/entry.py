@@ -6,7 +6,7 @@ import torch
 
 class Entry(NamedTuple):
     """One model. make() gives the network, unseeded; data() its (calibration, held out) inputs, two
-    lists of tuples of tensors with batch 1. Both are called in a process of their own."""
+    lists of tuples of tensors with batch 1. Both are called in a separate process."""
     name: str  # "source/model"
     make: Callable
     data: Callable

@@ -1,4 +1,4 @@
-"""Runs the parts of models that have no result yet, each in a process of its own, some at a time.
+"""Runs the parts of models that have no result yet, each in a separate process, some at a time.
 A result is a file WORK/source/model/part.json or WORK/source/model/configuration.part.json."""
 import json
 import multiprocessing

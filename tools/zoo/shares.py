@@ -35,7 +35,7 @@ class _Shares(torch.fx.Interpreter):
 
 
 def int8_share(module, inputs):
-    """Of a converted module, on these inputs."""
+    """The shares of a converted module, on these inputs."""
     shares = _Shares(module)
     shares.run(*inputs)
     return shares.int8 / shares.total if shares.total else 0

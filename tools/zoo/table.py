@@ -1,4 +1,5 @@
-"""The zoo's results as a page of Markdown, and in a few lines."""
+"""The zoo's results as CSV files, and in a few lines."""
+import csv
 import math
 import os
 import platform
@@ -9,7 +10,7 @@ import steps
 from runner import read_result
 
 WRONG = 3.0  # dB that rounding in other places may cost
-LEFT_BEHIND = 0.5  # dB below torchao
+MARGIN = 0.5  # dB below torchao
 ALIKE = 0.02  # shares in int8 that differ by less are compared
 NOTHING = "finds nothing to quantize"
 
@@ -134,12 +135,12 @@ def figures(found):
               ("with LibTorch for the rest", share(sum(row.runs for row in done))),
               ("not what the q/dq graph gives", str(sum(row.is_wrong for row in done)))]
     if gains:
-        behind = sum(gain < -LEFT_BEHIND for gain in gains)
-        ahead = sum(gain > LEFT_BEHIND for gain in gains)
+        below = sum(gain < -MARGIN for gain in gains)
+        above = sum(gain > MARGIN for gain in gains)
         result += [("where torchao has as much in int8: dB above it, median",
                     f"{sorted(gains)[len(gains) // 2]:.1f}"),
-                   (f"there, more than {LEFT_BEHIND} dB above torchao", f"{ahead} of {len(gains)}"),
-                   (f"there, more than {LEFT_BEHIND} dB below torchao", f"{behind} of {len(gains)}")]
+                   (f"there, more than {MARGIN} dB above torchao", f"{above} of {len(gains)}"),
+                   (f"there, more than {MARGIN} dB below torchao", f"{below} of {len(gains)}")]
     less = [row for row in done if row.gain is not None and not row.is_like_peer]
     if less:
         result += [("torchao has another share in int8", f"{len(less)}")]
@@ -157,7 +158,7 @@ def figures(found):
 def summary(work, entries):
     entries = [entry for entry in entries if read_result(work, entry.name, "export") is not None]
     exported = sum(is_exported(work, entry) for entry in entries)
-    yield f"{len(entries)} models, {exported} of them exported"
+    yield f"{len(entries)} models, {exported} of them exported; {cpu()}"
     for configuration in steps.CONFIGURATIONS:
         for title, text in figures(rows(work, entries, configuration)):
             yield f"{configuration}: {title}: {text}"
@@ -176,58 +177,43 @@ def failures(work, entries):
 def _overview(work, entries):
     columns = {name: dict(figures(rows(work, entries, name))) for name in steps.CONFIGURATIONS}
     titles = list(dict.fromkeys(title for column in columns.values() for title in column))
-    yield "| | " + " | ".join(columns) + " |"
-    yield "|---|" + "---|" * len(columns)
+    yield ["figure", *columns]
     for title in titles:
-        yield f"| {title} | " + " | ".join(c.get(title, "") for c in columns.values()) + " |"
+        yield [title, *(column.get(title, "") for column in columns.values())]
 
 
 def _race(found):
-    """Octet beside OpenVINO, of the models for which that was measured."""
-    raced = [row for row in found if row.openvino]
-    if not raced:
-        return
-    ratios = [row.openvino["octet_ms"] / row.openvino["openvino_ms"] for row in raced
-              if "failed" not in row.openvino]
-    yield from ("## Beside OpenVINO", "")
-    yield f"int8 of {steps.RACED}, one thread, in turns; OpenVINO's program by NNCF's defaults on"
-    yield (f"the same data. Octet takes at most OpenVINO's time on "
-           f"{sum(ratio <= 1 for ratio in ratios)} of {len(ratios)}.")
-    yield from ("", "| model | Octet, ms | OpenVINO, ms | Octet to OpenVINO | SQNR | OpenVINO's |",
-                "|---|---|---|---|---|---|")
-    for row in raced:
+    """Octet and OpenVINO on the same machine, in turns, for the models that were measured."""
+    yield ["model", "Octet, ms", "OpenVINO, ms", "Octet to OpenVINO", "SQNR", "OpenVINO's"]
+    for row in (row for row in found if row.openvino):
         if "failed" in row.openvino:
             cells = ["", "fails", "", decibels(row.octet), shortened(row.openvino["message"])]
         else:
             octet, other = row.openvino["octet_ms"], row.openvino["openvino_ms"]
             cells = [f"{octet:.2f}", f"{other:.2f}", f"{octet / other:.2f}", decibels(row.octet),
                      decibels(row.openvino)]
-        yield f"| {row.name} | " + " | ".join(cells) + " |"
-    yield ""
+        yield [row.name, *cells]
 
 
-def page(work, entries):
-    """The page, of the models that were tried."""
-    entries = [entry for entry in entries if read_result(work, entry.name, "export") is not None]
-    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "head.txt")) as file:
-        lines = [file.read().strip().replace("CPU", cpu(), 1), ""]
-    exported = sum(is_exported(work, entry) for entry in entries)
-    lines += [f"{len(entries)} models; {exported} of them export.", ""]
-    lines += [*_overview(work, entries), ""]
+def _results(work, entries):
+    yield ["configuration", "model", "int8", "lowered", "SQNR", "torchao's", "its int8",
+           "int8 time to float"]
     for configuration in steps.CONFIGURATIONS:
-        found = [row for row in rows(work, entries, configuration) if row.octet]
-        if not found:
-            continue
-        quantizer, mode = configuration.split("-")
-        lines += [f"## {quantizer}, {mode}, on {steps.BACKENDS[quantizer]}", "",
-                  "| model | int8 | lowered | SQNR | torchao's | its int8 | int8 time to float |",
-                  "|---|---|---|---|---|---|---|"]
-        lines += [f"| {row.name} | " + " | ".join(row.cells()) + " |" for row in found] + [""]
-    lines += list(_race(rows(work, entries, steps.RACED)))
-    missing = [entry for entry in entries if not is_exported(work, entry)]
-    reasons = [(entry.name, read_result(work, entry.name, "export")) for entry in missing]
-    if any(result for _, result in reasons):
-        lines += ["## What does not export", "", "| model | reason |", "|---|---|"]
-        lines += [f"| {name} | {shortened(result['message'])} |"
-                  for name, result in reasons if result]
-    return "\n".join(lines).rstrip() + "\n"
+        for row in rows(work, entries, configuration):
+            if row.octet:
+                yield [configuration, row.name, *row.cells()]
+    for entry in entries:
+        result = read_result(work, entry.name, "export")
+        if result and "failed" in result:
+            yield ["not exported", entry.name, "", shortened(result["message"]), "", "", "", ""]
+
+
+def write_tables(work, entries, folder):
+    """Writes overview.csv, results.csv and openvino.csv, which README.md shows on the site."""
+    entries = [entry for entry in entries if read_result(work, entry.name, "export") is not None]
+    os.makedirs(folder, exist_ok=True)
+    for name, lines in (("overview", _overview(work, entries)),
+                        ("results", _results(work, entries)),
+                        ("openvino", _race(rows(work, entries, steps.RACED)))):
+        with open(os.path.join(folder, f"{name}.csv"), "w", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(lines)

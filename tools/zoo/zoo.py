@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Many known networks through Octet: exported, quantized, lowered, run, and compared with float
-PyTorch and with torchao.   zoo.py --work DIR [--only REGEX] [--table FILE]
+PyTorch and with torchao.   zoo.py --work DIR [--only REGEX] [--tables FOLDER]
 
 What is in DIR already is not done again, so that a run can be stopped and continued. Weights are
-seeded; nothing is downloaded. The table is Markdown.
+seeded; nothing is downloaded.
 """
 import argparse
 import os
@@ -34,7 +34,7 @@ def arguments():
     parser.add_argument("--short", action="store_true", help="a dozen tiny models")
     parser.add_argument("--jobs", type=int, default=1, help="processes; times are taken by one")
     parser.add_argument("--keep", action="store_true", help="keep quantized and lowered programs")
-    parser.add_argument("--table", help="a Markdown file to write at the end")
+    parser.add_argument("--tables", help="a folder for the results as CSV")
     parser.add_argument("--list", action="store_true", help="print the names of the models")
     options = parser.parse_args()
     wanted = options.configurations or ",".join(steps.CONFIGURATIONS)
@@ -87,9 +87,8 @@ def main():
         print("\n".join(entry.name for entry in entries))
         return
     run(entries, options)
-    if options.table:
-        with open(options.table, "w") as file:
-            file.write(table.page(options.work, entries))
+    if options.tables:
+        table.write_tables(options.work, entries, options.tables)
     print("\n".join(table.summary(options.work, entries)))
 
 

@@ -95,7 +95,7 @@ def split(file, first, last, separator=","):
         if text in PAIRS and at in file.matching:
             at = file.matching[at] + 1
             continue
-        # A template's arguments: `<` behind a name, if its `>` comes before anything else ends.
+        # A template's arguments: `<` after a name, if its `>` comes before anything else ends.
         if text == "<" and file.tokens[at - 1].kind == "id" and closes(file, at, last):
             angles += 1
         elif text == ">" and angles:
@@ -121,7 +121,7 @@ def closes(file, at, last):
 
 
 def parameters(file, first, last):
-    """(names, types) of what stands between the parentheses of a definition."""
+    """(names, types) between the parentheses of a definition."""
     names, types = [], []
     for begin, end in split(file, first, last):
         given = next((at for at in range(begin, end) if file.tokens[at].text == "="), end)
@@ -133,7 +133,7 @@ def parameters(file, first, last):
 
 
 def body_after(file, at):
-    """The place of the brace that begins a function's body behind its parameters, or None."""
+    """The place of the brace that begins a function's body after its parameters, or None."""
     tokens = file.tokens
     while at < len(tokens):
         text = tokens[at].text

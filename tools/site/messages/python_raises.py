@@ -1,4 +1,4 @@
-"""What the Python packages raise: Errors of their own, and other exceptions with a text."""
+"""What the Python packages raise: their Errors, and other exceptions with a text."""
 import ast
 
 from repository import ROOT

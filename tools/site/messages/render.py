@@ -65,7 +65,7 @@ def is_name(reading):
 
 def filled(reading, arguments):
     """The readings where the parameters are replaced; `arguments`: the readings of each. A single
-    name stays a hole of a message that has words of its own."""
+    name stays a hole of a message that has other words."""
     says = sum(len(word) for part in reading if isinstance(part, str)
                for word in re.findall(r"[A-Za-z]{2,}", part)) > 10
     choices = []
@@ -120,7 +120,7 @@ class Renderer:
         self.sources = sources
 
     def readings(self, file, first, last, function, depth=0):
-        """Of tokens [first, last) of a file: a list of tuples of strings and Params."""
+        """The readings of tokens [first, last) of a file: a list of tuples of strings and Params."""
         tokens = file.tokens
         while last - first > 1 and tokens[first].text == "(" \
                 and file.matching.get(first) == last - 1:
@@ -141,7 +141,7 @@ class Renderer:
         return [(HOLE,)]
 
     def of_choice(self, file, first, last, function, depth):
-        """What is behind `?`: both sides of its colon."""
+        """What follows `?`: both sides of its colon."""
         at, depth_of = first, 0
         while at < last:
             text = file.tokens[at].text if file.tokens[at].kind == "op" else ""
@@ -224,7 +224,7 @@ class Renderer:
         return ways[:MOST_OF_ONE]
 
     def of_field(self, file, argument, function, depth):
-        """What an argument of format() says; what has no words of its own varies."""
+        """What an argument of format() says; what has no words varies."""
         found = self.readings(file, *argument, function, depth + 1)
         if len(found) > 1 and file.tokens[argument[1] - 1].text == ")" and \
                 len(cpp.split(file, *argument, "?")) == 1:

@@ -24,11 +24,11 @@ def help_text(*command):
                           text=True).stdout
 
 
-COLUMN = 30  # where CLI11 begins a description, on a line of its own when the term is longer
+COLUMN = 30  # where CLI11 begins a description, on a separate line when the term is longer
 
 
 def sections(text):
-    """(what stands before, {section: [(term, description)]}) of a help text."""
+    """(the text before, {section: [(term, description)]}) of a help text."""
     head, found, rows = [], {}, None
     for line in text.splitlines():
         title = re.fullmatch(r"([A-Z]\w+):", line)
@@ -47,7 +47,7 @@ def sections(text):
 
 
 def entry(term, text):
-    """An option or a positional under a heading of its own, which the search finds."""
+    """An option or a positional under a separate heading, which the search finds."""
     names, _, rest = term.partition(" ")
     remarks = []
     for pattern, said in ((r"\bREQUIRED\b", "required"), (r"Excludes: (.*)", "not with {}"),

@@ -29,11 +29,11 @@ STAGES = {
 }
 # page: title, what it holds, the folders whose refusals these are.
 REFUSALS = {
-    "stays_float": ("Why an op stays float", "Reasons in the report of `octet quantize`, or behind "
+    "stays_float": ("Why an op stays float", "Reasons in the report of `octet quantize`, or after "
                     "the name of what they are about in a message.",
                     ("annotate", "quantizers")),
     "not_lowered": ("Why a program is not lowered", "Reasons of `octet lower` and `octet export`, "
-                    "each behind the name of an op, or within a message about a damaged file.",
+                    "each after the name of an op, or within a message about a damaged file.",
                     ("lowering", "tools", "core")),
     "on_onednn": ("What oneDNN refuses", "Reasons in `octet lower --explain`: why an op does not "
                   "run on oneDNN.", ("backends/onednn", "backends/common")),
@@ -46,7 +46,7 @@ OPTIONS = ("options", "Options of the command", "What is said about a single opt
            "wrong with a command line (an unknown option, a value that is missing) names it too.")
 PYTHON = ("python", "In Python", "What the packages raise themselves. The errors of all other "
           "pages reach Python too, as `octet.Error`.")
-# Files whose errors get their stage from whoever calls them.
+# Files whose errors get their stage from their callers.
 ANY_STAGE = {"core": "files", "annotate": "quantizing", "tools": "training"}
 
 
@@ -66,14 +66,14 @@ class Entry:
 
     @property
     def anchor(self):
-        """Of this message alone: others that come or go do not change it."""
+        """The anchor depends on this message only, not on other messages."""
         words = re.findall(r"[a-z0-9]+", self.text.lower())[:7]
         mark = hashlib.sha1("\n".join((*self.place, self.text)).encode()).hexdigest()[:6]
         return "-".join([*words, mark])
 
 
 def outside_brackets(text):
-    """Text at the first `; ` outside of brackets: (what is wrong, the separator, the way out)."""
+    """Text at the first `; ` outside of brackets: (what is wrong, the separator, what to do)."""
     depth = 0
     for at, letter in enumerate(text):
         depth += (letter in "([{") - (letter in ")]}")
@@ -128,7 +128,7 @@ def explanations(entry, known):
 
 
 def entry_text(entry, known):
-    """A message under a heading of its own, which the search finds."""
+    """A message under a separate heading, which the search finds."""
     lead = f"`{entry.stage}: {entry.subject}`" if entry.stage and entry.subject else \
         f"`{entry.stage or entry.subject}`" if entry.stage or entry.subject else ""
     # Braces would begin the heading's attributes.
@@ -165,7 +165,7 @@ def pages():
     count = sum(map(len, found.values()))
     index = (f"# Every message\n\nThe {count} errors and refusals of this version, read out of the "
              f"sources. `{HOLE}` stands for what varies. Paste a message into the search: it finds "
-             "the entry, which has the way out, and a link where a "
+             "the entry, which says what to do, and a link where a "
              "[page about errors](../../errors/index.md) says more.\n\n| page | messages | |\n"
              "|---|---|---|\n")
     made = {}

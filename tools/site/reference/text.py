@@ -7,7 +7,7 @@ class Missing(Exception):
 
 
 def escaped(text):
-    """Text that Markdown leaves as it is. What stands between backticks is code already."""
+    """Escapes text for Markdown. Text between backticks is code already."""
     parts = re.split(r"(`[^`]+`)", text)
     return "".join(part if part.startswith("`") and len(part) > 1
                    else re.sub(r"([\\*_\[\]<>|#])", r"\\\1", part) for part in parts)

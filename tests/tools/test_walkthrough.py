@@ -1,4 +1,4 @@
-"""The README's way through: its blocks run as they stand, each in a process of its own, one after the other in one folder."""
+"""The blocks of tools/site/docs/start/command.md run unchanged, each in its own process, one after another in one folder."""
 import os
 import re
 import subprocess
@@ -10,23 +10,23 @@ import torch.ao.quantization.fx._decomposed  # noqa: F401 registers the q/dq ops
 
 from support import OCTET, CommandTest, last_scale, sqnr
 
-README = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "README.md")
+PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools/site/docs/start/command.md")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 IMPORT = re.compile(r"^import torch\.ao\S*", re.MULTILINE)  # what the last Python block imports for the q/dq ops
 
 
-def way_through():
-    """(language, text) of the README's blocks from its first Python block to its last, and the text of those behind them."""
-    with open(README, encoding="utf-8") as file:
+def walkthrough():
+    """(language, text) of the page's blocks from its first Python block to its last, and the text of the later ones."""
+    with open(PAGE, encoding="utf-8") as file:
         blocks = BLOCK.findall(file.read())
     python = [k for k, (language, _) in enumerate(blocks) if language == "python"]
     return blocks[python[0]:python[-1] + 1], [text for _, text in blocks[python[-1] + 1:]]
 
 
-class Readme(CommandTest):
+class Walkthrough(CommandTest):
     def setUp(self):
         super().setUp()
-        self.blocks, self.later = way_through()
+        self.blocks, self.later = walkthrough()
         self.assertEqual([language for language, _ in self.blocks], ["python", "sh", "python"])
 
     def block(self, language, text, succeeds=True):
@@ -68,7 +68,7 @@ class Readme(CommandTest):
         with torch.no_grad():
             self.assertTrue(torch.equal(torch.export.load(self.path("fixed8.pt2")).module()(x), quantized(x)))
 
-        # Only what is imported makes PyTorch read the quantized program; dynamic and 4-bit ones need the other import that the README names.
+        # Only what is imported makes PyTorch read the quantized program; dynamic and 4-bit ones need the other import that the page names.
         load = self.blocks[2][1]
         self.assertEqual(len(IMPORT.findall(load)), 1)
         self.assertIn("quantized_decomposed", self.block("python", IMPORT.sub("", load), succeeds=False)[1])
