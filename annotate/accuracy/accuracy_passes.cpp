@@ -7,19 +7,17 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/accuracy/adaround.h"
 #include "annotate/accuracy/bias_correction.h"
+#include "annotate/accuracy/channel_space.h"
 #include "annotate/accuracy/effort_memory.h"
-#include "annotate/accuracy/equalize.h"
-#include "annotate/accuracy/fresh_observers.h"
-#include "annotate/accuracy/gptq.h"
 #include "annotate/accuracy/held_out_check.h"
-#include "annotate/accuracy/pass_order.h"
 #include "annotate/accuracy/smooth.h"
+#include "annotate/accuracy/snapshot.h"
 #include "annotate/accuracy/stepwise_run.h"
 #include "annotate/accuracy/tune_ranges.h"
-#include "annotate/calibrate/shared_calibration.h"
-#include "annotate/graph/observe_op.h"
+#include "annotate/accuracy/weight_rounding.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
 
 namespace octet {

@@ -2,13 +2,14 @@
 // high` is. None changes which ops are int8.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "annotate/accuracy/pass_outcome.h"
+#include "annotate/accuracy/snapshot.h"
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/observed/observed_graph.h"
 #include "annotate/observed/peers.h"
@@ -88,5 +89,25 @@ std::vector<EffortStage> calibrate_with_passes(
     const std::vector<AccuracyPass>& passes, Report& report, const EffortProgress& progress = {},
     EffortJournal* journal = nullptr, const PassFilter& applies = {}, Peers* peers = nullptr,
     EffortMemory* memory = nullptr);
+
+// In which order the accuracy passes run.
+
+// Which passes run when; calibration stands behind `equalize`.
+struct PassOrder {
+  explicit PassOrder(std::vector<AccuracyPass> passes) {
+    std::sort(passes.begin(), passes.end());
+    for (const AccuracyPass pass : passes) {
+      if (pass == AccuracyPass::kEqualize)
+        equalize.push_back(pass);
+      else if (pass == AccuracyPass::kSmooth)
+        smooth.push_back(pass);
+      else if (pass == AccuracyPass::kRanges)
+        ranges.push_back(pass);
+      else
+        behind.push_back(pass);
+    }
+  }
+  std::vector<AccuracyPass> equalize, smooth, ranges, behind;
+};
 
 }  // namespace octet

@@ -1,4 +1,4 @@
-#include "annotate/accuracy/adaround.h"
+#include "annotate/accuracy/weight_rounding.h"
 
 #include <cmath>
 

@@ -5,7 +5,7 @@
 #include <ATen/ops/isfinite.h>
 #include <fmt/format.h>
 
-#include "annotate/accuracy/layer_statistics.h"
+#include "annotate/accuracy/layer_walk.h"
 #include "annotate/accuracy/padding_mask.h"
 #include "annotate/accuracy/stepwise_run.h"
 #include "annotate/accuracy/weight_grid.h"

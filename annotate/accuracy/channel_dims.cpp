@@ -1,10 +1,9 @@
 // Follows channels through reshapes by matching runs of dimensions with equal products.
-#include "annotate/accuracy/channel_dims.h"
-
 #include <algorithm>
 #include <array>
 #include <numeric>
 
+#include "annotate/accuracy/channel_space.h"
 #include "core/base/shape.h"
 
 namespace octet {
@@ -71,6 +70,15 @@ std::vector<int64_t> permutation_of(const Node& node, int64_t rank) {
   return order;
 }
 
+constexpr std::array<OpForm, 7> kOpForms = {
+    {{"aten.conv1d", "input", "weight", "bias", 0, 1, ChannelPosition::kSecond},
+     {"aten.conv2d", "input", "weight", "bias", 0, 1, ChannelPosition::kSecond},
+     {"aten.conv3d", "input", "weight", "bias", 0, 1, ChannelPosition::kSecond},
+     {"aten.linear", "input", "weight", "bias", 0, 1, ChannelPosition::kLast},
+     {"aten.addmm", "mat1", "mat2", "self", 1, 0, ChannelPosition::kLast},
+     {"aten.mm", "self", "mat2", "", 1, 0, ChannelPosition::kLast},
+     {"aten.layer_norm", "input", "weight", "bias", 0, -1, ChannelPosition::kLast}}};
+
 }  // namespace
 
 std::optional<ChannelDims> dims_after_reshape(const std::vector<int64_t>& from,
@@ -128,6 +136,12 @@ std::optional<ChannelDims> dims_through_layout(const Node& node, const ChannelDi
     result.push_back(at - order.begin());
   }
   return result;
+}
+
+const OpForm* find_op_form(const Node& node) {
+  const auto form = std::find_if(kOpForms.begin(), kOpForms.end(),
+                                 [&](const OpForm& row) { return node.is(row.op); });
+  return form == kOpForms.end() ? nullptr : form;
 }
 
 }  // namespace octet

@@ -7,9 +7,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "annotate/accuracy/channel_ops.h"
 #include "annotate/graph/constant_subgraph.h"
-#include "annotate/graph/observe_op.h"
+#include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
 #include "core/base/shape.h"
 #include "core/interpreter/aten_bridge.h"

@@ -1,4 +1,4 @@
-#include "annotate/accuracy/channel_statistics.h"
+#include "annotate/accuracy/smooth.h"
 
 #include <algorithm>
 #include <optional>
@@ -12,9 +12,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/accuracy/float_run.h"
 #include "annotate/accuracy/padding_mask.h"
-#include "annotate/graph/observe_op.h"
+#include "annotate/accuracy/stepwise_run.h"
+#include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
 #include "core/interpreter/interpreter.h"
 

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "annotate/accuracy/channel_statistics.h"
 #include "annotate/accuracy/held_out_check.h"
+#include "annotate/accuracy/smooth.h"
 #include "annotate/calibrate/observer_memory.h"
 
 namespace octet {

@@ -1,4 +1,4 @@
-#include "annotate/accuracy/gptq.h"
+#include "annotate/accuracy/weight_rounding.h"
 
 #include <algorithm>
 

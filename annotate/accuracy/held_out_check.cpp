@@ -6,10 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "annotate/accuracy/fake_quant_run.h"
-#include "annotate/accuracy/float_run.h"
-#include "annotate/accuracy/fresh_observers.h"
 #include "annotate/accuracy/padding_mask.h"
+#include "annotate/accuracy/snapshot.h"
+#include "annotate/accuracy/stepwise_run.h"
 #include "core/base/error.h"
 
 namespace octet {

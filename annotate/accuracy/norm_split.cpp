@@ -1,10 +1,10 @@
-#include "annotate/accuracy/norm_split.h"
+#include "annotate/accuracy/smooth.h"
 
 #include <algorithm>
 #include <map>
 
 #include "annotate/accuracy/matrix_layers.h"
-#include "annotate/graph/observe_op.h"
+#include "annotate/graph/qdq_nodes.h"
 #include "annotate/observers/data_free.h"
 
 namespace octet {

@@ -6,7 +6,6 @@
 #include <fmt/ranges.h>
 
 #include "annotate/accuracy/accuracy_passes.h"
-#include "annotate/accuracy/pass_order.h"
 #include "annotate/accuracy/tune_ranges.h"
 #include "core/base/error.h"
 

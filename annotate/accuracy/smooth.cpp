@@ -13,9 +13,8 @@
 #include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 
-#include "annotate/accuracy/channel_scaling.h"
-#include "annotate/accuracy/channel_statistics.h"
-#include "annotate/graph/observe_op.h"
+#include "annotate/accuracy/channel_space.h"
+#include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
 
 namespace octet {

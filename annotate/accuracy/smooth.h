@@ -1,3 +1,80 @@
+// What smoothing has to know of activations: each channel's range and energy over all data.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/maximum.h>
+
+#include "annotate/accuracy/channel_space.h"
+#include "annotate/calibrate/calibrate.h"
+#include "annotate/observed/observed_graph.h"
+#include "annotate/observed/peers.h"
+#include "core/base/report.h"
+
+namespace octet {
+
+// Per channel, over all data: double [channels].
+struct ChannelStatistics {
+  at::Tensor min, max, mean_square;
+  double batches = 0;
+
+  at::Tensor magnitude() const { return at::maximum(max.abs(), min.abs()); }
+};
+using StatisticsMap = std::unordered_map<const Value*, ChannelStatistics>;
+
+// Of one program and one set of data, kept for other preparations of it, by value and dimensions.
+using ChannelMemory = std::unordered_map<std::string, ChannelStatistics>;
+
+struct KnownStatistics {
+  ChannelMemory* memory = nullptr;  // null: nothing is kept
+  std::string program = {};         // which one, and which data
+  // values that the program did not have, with the names of those that they are equal to
+  std::unordered_map<const Value*, std::string> same = {};
+};
+
+// Of what the takers and clamps of the spaces read. Runs the float program over the data, batch by
+// batch, unless all is known. peers: those that have other batches, which count too; null: none.
+// Throws Error("smooth", ...) for NaN in the data, and without data.
+StatisticsMap collect_channel_statistics(const ObservedGraph& observed,
+                                         const std::vector<ChannelSpace>& spaces,
+                                         const BatchSource& data, const ProgressCallback& progress,
+                                         Peers* peers, const KnownStatistics& known);
+
+// Layer norms that other ops read beside quantized linears (a residual, as in BERT) are given a
+// copy of their own for the linears, so that smoothing can scale the copy's channels:
+//
+//   layer_norm -> observe -> linear             layer_norm -> add
+//             \-> add                   to      layer_norm' -> observe -> linear
+
+struct NormSplit {
+  // An observer node that linears read.
+  struct Point {
+    Node* point = nullptr;
+    Value* read_before = nullptr;  // what it read; for a new point, what the linears read
+    int group_before = -1;
+    bool is_new = false;         // the point that was there goes on serving the others
+    std::vector<Node*> readers;  // of a new point
+  };
+  Node* norm = nullptr;
+  Node* copy = nullptr;
+  std::vector<Point> points;
+};
+
+// The points stay in their groups. Dropouts that do nothing are looked through. Left alone: norms
+// whose every reader is such a linear or no reader is, points that derived qparams depend on, and
+// bodies of control flow. In graph order.
+std::vector<NormSplit> split_norms(ObservedGraph& observed);
+// Gives the points of the copy observers of their own, which have not seen data.
+void separate_observers(ObservedGraph& observed, const NormSplit& split);
+// All as it was, but for groups without point.
+void join_norm(ObservedGraph& observed, const NormSplit& split);
+
 // Moves the difficulty of quantizing from activations to weights (SmoothQuant, Xiao et al. 2022):
 // channels of an activation that share one scale are brought closer to each other by a factor each,
 // which the ops in front divide by and the ops behind multiply by.
@@ -9,22 +86,6 @@
 // two, so the float program gives the same bits, but for clamps: see SmoothOptions::clamps. A layer
 // norm that a residual reads too gets a scaled copy for its linears (norm_split.h), at the cost of
 // one more float op.
-#pragma once
-
-#include <functional>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "annotate/accuracy/channel_space.h"
-#include "annotate/accuracy/channel_statistics.h"
-#include "annotate/accuracy/norm_split.h"
-#include "annotate/calibrate/calibrate.h"
-#include "annotate/observed/observed_graph.h"
-#include "annotate/observed/peers.h"
-#include "core/base/report.h"
-
-namespace octet {
 
 struct SmoothOptions {
   std::vector<double> strengths = {0.25, 0.5, 0.75, 1.0};  // in [0, 1]

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "annotate/accuracy/layer_statistics.h"
+#include "annotate/accuracy/layer_walk.h"
 #include "annotate/accuracy/weight_grid.h"
 
 namespace octet {
@@ -80,5 +80,45 @@ std::vector<LayerRounding> round_weights(ObservedGraph& observed, const BatchSou
                                          const RoundingMethod& method,
                                          const RoundingOptions& options, const std::string& stage,
                                          Report& report);
+
+// Second-order rounding: the method of optimal brain surgeon for quantization (GPTQ). Columns are
+// rounded one after the other, those with the most energy first; what each column's rounding does
+// to the output is made up for by the columns that are still free, as the inverse Hessian says.
+// Then single weights move by a step as long as that lowers the error.
+
+struct SecondOrderOptions {
+  // rounded before the error reaches the other columns: speed only; >= 1
+  int64_t block_columns = 128;
+  int passes = 20;  // over all columns when single weights move; 0: none
+};
+
+// Deterministic. Throws Error("second-order rounding", option, ...) for bad options.
+RoundingMethod second_order_method(const SecondOrderOptions& options = {});
+
+// round_weights() by that method.
+std::vector<LayerRounding> round_second_order(ObservedGraph& observed, const BatchSource& data,
+                                              Report& report, const RoundingOptions& options = {},
+                                              const SecondOrderOptions& method = {});
+
+// Adaptive rounding (AdaRound): each weight goes to the grid point below or above it. Which one is
+// a number between 0 and 1 for each weight, found by gradient descent on the output's squared error
+// together with a penalty that drives the numbers to 0 or 1 and grows sharper with time.
+
+struct AdaptiveOptions {
+  int iterations = 1000;        // steps of gradient descent for each layer; >= 1
+  double learning_rate = 0.02;  // of Adam; > 0
+  // weight of the penalty; the mean error of the nearest rounding counts as 1; > 0
+  double regularization = 0.1;
+  double warm_up = 0.2;  // share of the iterations without penalty; in [0, 1)
+};
+
+// Deterministic: there is no random start and no sampling, as the error is known for all data at
+// once. Throws Error("adaptive rounding", option, ...) for bad options.
+RoundingMethod adaptive_method(const AdaptiveOptions& options = {});
+
+// round_weights() by that method.
+std::vector<LayerRounding> round_adaptive(ObservedGraph& observed, const BatchSource& data,
+                                          Report& report, const RoundingOptions& options = {},
+                                          const AdaptiveOptions& method = {});
 
 }  // namespace octet

@@ -63,4 +63,12 @@ IntegerRange resolve_quant_range(DType dtype, std::optional<int64_t> quant_min,
                                  std::optional<int64_t> quant_max, bool reduce_range,
                                  const std::string& subject);
 
+// Scales and zero points that code outside of this tree may have computed.
+
+// Throws Error("convert", subject, ...), which names `source` (who computed them), unless there are
+// as many zero points as scales, each scale is finite and above 0, each integral zero point within
+// `range` and each other one finite.
+void check_qparams(const QParams& qparams, IntegerRange range, const std::string& source,
+                   const std::string& subject = "");
+
 }  // namespace octet

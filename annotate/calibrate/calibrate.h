@@ -11,6 +11,7 @@
 #include <ATen/core/ivalue.h>
 
 #include "annotate/observed/observed_graph.h"
+#include "annotate/observed/peers.h"
 #include "core/base/report.h"
 #include "core/interpreter/interpreter.h"
 
@@ -52,5 +53,17 @@ bool needs_calibration(const ObservedGraph& observed);
 // the report says so of each op in it. Returns the number of such bodies. When nothing at all has
 // data nothing is removed.
 int leave_unseen_bodies_float(ObservedGraph& observed, Report& report);
+
+// Calibration by several processes, each on a run of the batches.
+
+// The states of all parts of the data in order, as if one process had seen them: observers merge as
+// Observer::merge says. "": of a part without data.
+void merge_parts(ObservedGraph& observed, const std::vector<std::string>& states);
+
+// Calibrates on the batches 0 .. total - 1 of `data` (all that it has), of which each process takes
+// a run of nearly equal length; each ends with the observers of all. peers may be null. progress:
+// batches of this process. Throws as calibrate().
+void calibrate_together(ObservedGraph& observed, const BatchSource& data, size_t total,
+                        Peers* peers, const ProgressCallback& progress = {});
 
 }  // namespace octet

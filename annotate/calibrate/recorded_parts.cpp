@@ -7,7 +7,7 @@
 
 #include "annotate/graph/control_flow.h"
 #include "core/base/error.h"
-#include "core/interpreter/python_ops.h"
+#include "core/interpreter/special_ops.h"
 #include "core/ops/op_lookup.h"
 #include "core/passes/verify.h"
 

@@ -1,4 +1,4 @@
-#include "annotate/compare/bodies.h"
+#include "annotate/compare/comparer.h"
 
 #include <algorithm>
 #include <array>
@@ -9,8 +9,8 @@
 #include "annotate/compare/twins.h"
 #include "annotate/graph/control_flow.h"
 #include "core/base/error.h"
-#include "core/interpreter/higher_order_ops.h"
 #include "core/interpreter/interpreter.h"
+#include "core/interpreter/special_ops.h"
 
 namespace octet {
 namespace {

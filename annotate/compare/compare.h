@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "annotate/calibrate/calibrate.h"
-#include "annotate/compare/error_stats.h"
 #include "annotate/compare/metric.h"
 #include "annotate/compare/shadow_graph.h"
 #include "annotate/compare/weights.h"

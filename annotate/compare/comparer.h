@@ -1,7 +1,10 @@
 // Two programs and the shadows of one of them, compared op by op while batches run through both.
 #pragma once
 
+#include <memory>
 #include <optional>
+#include <string>
+#include <unordered_map>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -45,6 +48,42 @@ class Comparer {
   std::vector<double> metrics_ = {};  // sums
   double metric_of_outputs_ = 0;
   std::vector<at::Tensor> factors_ = {};  // undefined: none
+};
+
+// The ops inside of bodies of control flow (cond, while_loop, scan, map): each body beside its twin
+// as a program of its own.
+//
+//   accumulated   both programs run whole: the n-th call of a body in a batch here and there
+//   isolated      the body's ops on the tensors that the reference's body has
+//
+// Both are summed over calls, iterations and batches.
+
+// One for all bodies of two programs; a condition of a while_loop, which stays float, and bodies
+// that do not match their twin are left out.
+class BodyComparer {
+ public:
+  // The options must outlive it.
+  BodyComparer(const Graph& reference, const Graph& subject, const CompareOptions& options,
+               Shadows shadows);
+  ~BodyComparer();
+
+  // Keeps what the reference's bodies give in this batch. Throws what an op throws.
+  void add(const std::vector<c10::IValue>& batch);
+  // Named "call/op", in a cond "call/body/op": "scan/linear", "cond/true_graph_0/linear". Ops of
+  // bodies that never ran have no data.
+  std::vector<OpComparison> take() &&;
+  // Those of the bodies, named likewise.
+  std::vector<WeightComparison> weights() const;
+
+ private:
+  struct Pair;
+  class Run;
+  void find_pairs(const Graph& reference, const Graph& subject, const std::string& prefix,
+                  const CompareOptions& options, Shadows shadows);
+
+  std::unique_ptr<Graph> reference_, subject_;  // with the bodies' constants inside
+  std::vector<std::unique_ptr<Pair>> pairs_;
+  std::unique_ptr<Run> reference_run_, subject_run_;
 };
 
 }  // namespace octet

@@ -12,7 +12,7 @@
 #include "annotate/graph/float_ops.h"
 #include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
-#include "core/graph/copy_node.h"
+#include "core/graph/graph.h"
 #include "core/ops/memory.h"
 
 namespace octet {

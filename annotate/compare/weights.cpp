@@ -12,7 +12,7 @@
 #include <ATen/Functions.h>
 
 #include "annotate/compare/twins.h"
-#include "core/graph/copy_node.h"
+#include "core/graph/graph.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
 #include "core/passes/fold_conv_bn.h"

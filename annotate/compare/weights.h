@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "annotate/compare/error_stats.h"
+#include "annotate/compare/metric.h"
 #include "core/graph/graph.h"
 
 namespace octet {

@@ -2,7 +2,7 @@
 // quantized.
 #pragma once
 
-#include "annotate/annotation/compat.h"
+#include "annotate/annotation/quant_spec.h"
 #include "annotate/observed/observed_graph.h"
 #include "core/base/report.h"
 #include "core/graph/graph.h"

@@ -1,10 +1,10 @@
-#include "annotate/convert/convert_affine.h"
+#include "annotate/convert/convert_steps.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "annotate/graph/observe_op.h"
+#include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"
 

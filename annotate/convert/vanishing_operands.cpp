@@ -1,4 +1,4 @@
-#include "annotate/convert/vanishing_operands.h"
+#include "annotate/convert/convert_steps.h"
 
 #include <algorithm>
 #include <array>

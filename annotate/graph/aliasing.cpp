@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "annotate/graph/observe_op.h"
+#include "annotate/graph/qdq_nodes.h"
 
 namespace octet {
 

@@ -5,11 +5,10 @@
 #include <unordered_map>
 
 #include "annotate/graph/aliasing.h"
-#include "annotate/graph/observe_op.h"
 #include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
-#include "core/graph/copy_node.h"
-#include "core/passes/remove_dead.h"
+#include "core/graph/graph.h"
+#include "core/passes/simplify.h"
 
 namespace octet {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "annotate/annotation/compat.h"
+#include "annotate/annotation/quant_spec.h"
 #include "core/base/report.h"
 #include "core/graph/graph.h"
 

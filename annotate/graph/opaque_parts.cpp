@@ -5,6 +5,8 @@
 #include <numeric>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -111,6 +113,24 @@ bool is_stored(const Graph& graph, const Value* value) {
          input->kind != InputKind::kConstant;
 }
 
+struct HooksRow {
+  std::string module_type;
+  OpaqueHooks hooks;
+};
+
+std::vector<HooksRow>& hooks_rows() {
+  static std::vector<HooksRow> rows;
+  return rows;
+}
+
+const HooksRow* find_hooks(const std::string& module_type) {
+  for (const HooksRow& row : hooks_rows())
+    if (is_module_type({{}, row.module_type}, module_type) ||
+        is_module_type({{}, module_type}, row.module_type))
+      return &row;
+  return nullptr;
+}
+
 }  // namespace
 
 std::string name_of(const OpaquePart& part) {
@@ -196,6 +216,28 @@ void refresh_island(const Graph& graph, const std::vector<Node*>& outside, Islan
   for (Node* node : graph.nodes())
     if (!others.contains(node)) island.nodes.push_back(node);
   refresh_border(graph, island);
+}
+
+void register_opaque_hooks(const std::string& module_type, OpaqueHooks hooks) {
+  const std::string subject = fmt::format("opaque hooks of \"{}\"", module_type);
+  if (module_type.empty())
+    throw Error("quantizer", subject, "the class is empty, want e.g. \"my.Lstm\"");
+  if (!hooks.float_to_observed && !hooks.observed_to_quantized)
+    throw Error("quantizer", subject, "got no hook, want at least one of the two");
+  if (const HooksRow* row = find_hooks(module_type))
+    throw Error("quantizer", subject,
+                fmt::format("the class has hooks already, as \"{}\"; register one pair for each",
+                            row->module_type));
+  hooks_rows().push_back({module_type, std::move(hooks)});
+}
+
+OpaquePart with_registered_hooks(OpaquePart part) {
+  if (part.module_type.empty() || part.float_to_observed || part.observed_to_quantized) return part;
+  if (const HooksRow* row = find_hooks(part.module_type)) {
+    part.float_to_observed = row->hooks.float_to_observed;
+    part.observed_to_quantized = row->hooks.observed_to_quantized;
+  }
+  return part;
 }
 
 }  // namespace octet

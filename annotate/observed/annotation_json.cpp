@@ -8,11 +8,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "annotate/annotation/annotation_text.h"
-#include "annotate/annotation/granularity.h"
+#include "annotate/annotation/annotation.h"
+#include "annotate/annotation/quant_spec.h"
 #include "annotate/annotation/sharing.h"
 #include "annotate/graph/control_flow.h"
-#include "annotate/graph/observe_op.h"
+#include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
 
 namespace octet {

@@ -6,11 +6,11 @@
 
 #include <fmt/format.h>
 
-#include "annotate/annotation/annotation_text.h"
+#include "annotate/annotation/annotation.h"
 #include "annotate/annotation/sharing.h"
 #include "annotate/graph/control_flow.h"
-#include "annotate/graph/observe_op.h"
-#include "annotate/observed/point_qparams.h"
+#include "annotate/graph/qdq_nodes.h"
+#include "annotate/observed/observed_graph.h"
 #include "core/base/error.h"
 
 namespace octet {

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "annotate/annotation/annotation.h"
-#include "annotate/graph/observe_op.h"
+#include "annotate/annotation/qparams.h"
 #include "annotate/graph/opaque_parts.h"
+#include "annotate/graph/qdq_nodes.h"
 #include "annotate/observers/observer.h"
 #include "core/graph/graph.h"
 
@@ -21,5 +23,16 @@ struct ObservedGraph {
   Annotations annotations;
   std::vector<Island> islands = {};  // the opaque parts, of the program and of its bodies
 };
+
+// Scale and zero point of an observer node, whoever wrote the observer.
+
+// What errors call the point: "%x -> %linear (observer group 3)" when one node reads it, else
+// "%x (observer group 3)".
+std::string subject_of_point(const Node& point);
+
+// What the observer of the point computes. Throws Error("convert", subject_of_point(point), ...) as
+// calculate_qparams() and check_qparams() do, and, of observers without blocks, unless there is one
+// scale, or one for each channel of the observed value.
+QParams qparams_at(const Node& point, const Observer& observer);
 
 }  // namespace octet

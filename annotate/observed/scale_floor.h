@@ -6,7 +6,7 @@
 // LayerScale, dead channels behind a folded batch norm and tokens that begin at zero are such.
 #pragma once
 
-#include "annotate/annotation/compat.h"
+#include "annotate/annotation/quant_spec.h"
 #include "annotate/annotation/sharing.h"
 #include "annotate/observed/observed_graph.h"
 #include "core/base/report.h"

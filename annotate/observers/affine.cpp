@@ -24,8 +24,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/annotation/check_qparams.h"
-#include "annotate/observers/mse_kernels.h"
+#include "annotate/annotation/qparams.h"
+#include "annotate/observers/kernels.h"
 #include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"
 

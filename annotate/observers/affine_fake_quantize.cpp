@@ -1,4 +1,4 @@
-#include "annotate/observers/affine_fake_quantize.h"
+#include "annotate/observers/affine.h"
 
 #include <algorithm>
 #include <numeric>

@@ -3,6 +3,7 @@
 // quantized range and 0 outside of it.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -142,5 +143,14 @@ void enable_observers(const std::vector<std::shared_ptr<Observer>>& observers, b
 void enable_fake_quants(const std::vector<std::shared_ptr<Observer>>& observers, bool enabled);
 // Of all of FusedMovingAvgObsFakeQuantize among them.
 void use_trained_qparams(const std::vector<std::shared_ptr<Observer>>& observers);
+
+// Fake quantization with one scale: the numbers of ATen's op, in vectors.
+
+// (clamp(round(x / scale) + zero_point, quant_min, quant_max) - zero_point) * scale, rounded half
+// to even; scale f32 [1], zero_point i32 [1]. The gradient of x is that of the result where the
+// rounded value is inside of the range, and 0 outside.
+at::Tensor fake_quantize_straight_through(const at::Tensor& x, const at::Tensor& scale,
+                                          const at::Tensor& zero_point, int64_t quant_min,
+                                          int64_t quant_max);
 
 }  // namespace octet

@@ -21,7 +21,7 @@
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
-#include "annotate/observers/histogram_kernels.h"
+#include "annotate/observers/kernels.h"
 #include "core/base/error.h"
 
 namespace octet {

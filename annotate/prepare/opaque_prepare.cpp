@@ -8,8 +8,7 @@
 #include <fmt/format.h>
 
 #include "annotate/graph/float_ops.h"
-#include "annotate/graph/opaque_hooks.h"
-#include "annotate/prepare/opaque_border.h"
+#include "annotate/graph/opaque_parts.h"
 #include "core/base/error.h"
 
 namespace octet {

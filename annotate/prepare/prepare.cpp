@@ -4,10 +4,8 @@
 
 #include "annotate/graph/control_flow.h"
 #include "annotate/observed/scale_floor.h"
-#include "annotate/prepare/group_observers.h"
 #include "annotate/prepare/observer_insertion.h"
 #include "annotate/prepare/opaque_prepare.h"
-#include "annotate/prepare/prepare_qat.h"
 #include "annotate/training/qat_conv_bn.h"
 #include "core/base/error.h"
 #include "core/graph/origin.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "annotate/annotation/annotation.h"
-#include "annotate/annotation/compat.h"
+#include "annotate/annotation/quant_spec.h"
 #include "annotate/annotation/quantizer.h"
 #include "annotate/annotation/sharing.h"
 #include "annotate/observed/observed_graph.h"
@@ -37,6 +37,17 @@ ObservedGraph prepare_pt2e(Graph graph, Quantizer& quantizer, Report& report,
 
 // The steps after annotation alone, for callers that annotated by other means.
 ObservedGraph insert_observers(Graph graph, Annotations annotations, Report& report,
+                               const PrepareOptions& options = {});
+
+// Prepares a program for training with fake quantization.
+
+// As prepare_pt2e, for quantizers whose specs ask for fake-quants
+// (annotate/observers/fake_quantize.h); specs with plain observers are allowed beside them. Batch
+// norms are not folded: behind convolutions they are trained in the folded form (qat_conv_bn.h),
+// unless options.fold_bn is kOff. Fixed scales are fake-quantized too. Bodies of control flow stay
+// float. Ops in training mode are what it expects. The result is trained through QatModel
+// (qat_model.h) and converted as always.
+ObservedGraph prepare_qat_pt2e(Graph graph, Quantizer& quantizer, Report& report,
                                const PrepareOptions& options = {});
 
 }  // namespace octet

@@ -1,4 +1,4 @@
-#include "annotate/reference/emitter.h"
+#include "annotate/reference/rules.h"
 
 #include <algorithm>
 #include <array>

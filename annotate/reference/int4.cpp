@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "annotate/graph/qdq_nodes.h"
-#include "annotate/reference/emitter.h"
 #include "annotate/reference/rules.h"
 
 namespace octet {

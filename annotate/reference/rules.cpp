@@ -4,7 +4,6 @@
 #include <array>
 
 #include "annotate/graph/qdq_nodes.h"
-#include "annotate/reference/emitter.h"
 #include "core/ops/op_schema.h"
 
 namespace octet {

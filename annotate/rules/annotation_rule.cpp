@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "annotate/graph/constant_subgraph.h"
-#include "annotate/rules/slot_elements.h"
 #include "core/base/error.h"
 
 namespace octet {

@@ -1,3 +1,51 @@
+// Conditions of a row said as data: what its tensors and its op must be for the row to take a
+// match, and what it asks of the result.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "annotate/annotation/annotation.h"
+#include "annotate/annotation/quant_limits.h"
+#include "core/base/report.h"
+#include "core/pattern/pattern.h"
+
+namespace octet {
+
+class ConstantValues;  // annotate/graph/constant_subgraph.h
+
+// Of each value that a slot binds, or of the pattern's result; empty fields ask nothing.
+struct TensorConstraint {
+  std::vector<DType> dtypes = {};  // in the float graph
+  std::optional<int> min_rank = {};
+  std::optional<int> max_rank = {};
+  bool one_user = false;     // no other op reads it, and it is no output of the graph
+  bool is_constant = false;  // a parameter, buffer or constant, or computed from those alone
+  QuantLimits limits = {};   // of its spec and scale: decide nothing here, see check_limits.h
+};
+
+struct RuleConstraints {
+  // absent optional slots meet everything
+  std::vector<std::pair<std::string, TensorConstraint>> slots = {};
+  std::optional<TensorConstraint> output = {};
+  // of each matched op that has the argument: one of these; empty: any
+  std::vector<int64_t> groups = {};
+
+  const TensorConstraint* find(std::string_view slot) const;
+};
+
+// Why the row does not take the match, in words that complete "stayed float: ..."; empty: it does.
+// What is not known (the rank of a value without meta) does not meet a constraint. `constants`: of
+// the graph that the match is in.
+std::string objection(const RuleConstraints& constraints, ConstantValues& constants,
+                      const Match& match);
+
 // Annotation as a table: which pattern of ops a backend takes, and what it asks of each tensor at
 // the pattern's border.
 //
@@ -6,21 +54,6 @@
 //   {"max_pool2d", "max_pool2d(x)",           {{"x", kInput}},                       same_as("x")}
 //   {"cat",        "cat(x...)",               {{"x", all_same(kInput)}},             same_as("x")}
 //   {"sigmoid",    "sigmoid(x)",              {{"x", kInput}},                       kFixed}
-#pragma once
-
-#include <functional>
-#include <span>
-#include <string>
-#include <utility>
-#include <variant>
-#include <vector>
-
-#include "annotate/annotation/annotation.h"
-#include "annotate/rules/rule_constraints.h"
-#include "core/base/report.h"
-#include "core/pattern/pattern.h"
-
-namespace octet {
 
 // ---- cells ----
 
@@ -138,5 +171,29 @@ int annotate_by_rules(Graph& graph, std::span<const AnnotationRule> rules,
 // producer's observer at both ends. `accepts` may be empty. Returns the number of nodes annotated.
 int propagate_sharing(Graph& graph, std::span<const std::string> ops,
                       const std::function<bool(const Node&)>& accepts, Annotations& annotations);
+
+// Elements of list slots: "x[1]" is the second value that the slot x of cat(x...) binds.
+
+struct AnnotationRule;
+
+struct SlotElement {
+  std::string slot;
+  size_t element = 0;  // from 0, at most 999
+};
+// "x[1]"; nothing for plain names and for what is written otherwise ("x[01]", "x[-1]").
+std::optional<SlotElement> parse_slot_element(std::string_view text);
+
+// Whether `slot` is a slot of the pattern, or an element of one of its list slots.
+bool is_slot_of(const Pattern& pattern, std::string_view slot);
+
+// Adds a binding for each element that the rule names, so that Match::find("x[1]") gives it. Why
+// the rule does not take the match after all: a list has no such element, or has its value twice;
+// "".
+std::string bind_elements(const AnnotationRule& rule, Match& match);
+
+// The values that the cell of `slot` is for: what the slot binds, of a list slot without the
+// elements that have cells of their own.
+std::vector<Value*> rest_of(const AnnotationRule& rule, const std::string& slot,
+                            const Match& match);
 
 }  // namespace octet

@@ -4,9 +4,9 @@
 #include <map>
 #include <optional>
 
-#include "annotate/graph/observe_op.h"
-#include "annotate/observed/observer_state_file.h"
-#include "annotate/observers/affine_fake_quantize.h"
+#include "annotate/graph/qdq_nodes.h"
+#include "annotate/observed/observer_state.h"
+#include "annotate/observers/affine.h"
 #include "annotate/observers/fake_quantize.h"
 #include "annotate/training/qat_conv_bn.h"
 #include "core/base/error.h"

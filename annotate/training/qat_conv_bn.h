@@ -12,7 +12,7 @@
 #include <string>
 
 #include "annotate/annotation/annotation.h"
-#include "annotate/annotation/compat.h"
+#include "annotate/annotation/quant_spec.h"
 #include "core/base/report.h"
 #include "core/graph/graph.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <unordered_set>
 
-#include "annotate/graph/observe_op.h"
+#include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
 #include "core/passes/fold_conv_bn.h"
 

@@ -1,4 +1,4 @@
-#include "core/interpreter/higher_order_ops.h"
+#include "core/interpreter/special_ops.h"
 
 #include <unordered_map>
 

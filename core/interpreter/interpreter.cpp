@@ -8,11 +8,9 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
-#include "core/interpreter/constants.h"
-#include "core/interpreter/higher_order_ops.h"
 #include "core/interpreter/inputs.h"
 #include "core/interpreter/ivalue_convert.h"
-#include "core/interpreter/python_ops.h"
+#include "core/interpreter/special_ops.h"
 #include "core/ops/callable_ops.h"
 
 namespace octet {

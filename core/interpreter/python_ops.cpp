@@ -1,4 +1,4 @@
-#include "core/interpreter/python_ops.h"
+#include "core/interpreter/special_ops.h"
 
 #include <algorithm>
 #include <cmath>

@@ -12,7 +12,7 @@
 #include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/composite_trace.h"
-#include "core/passes/remove_dead.h"
+#include "core/passes/simplify.h"
 
 namespace octet {
 namespace {

@@ -9,8 +9,8 @@
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ops/memory.h"
-#include "core/passes/put_number.h"
-#include "core/passes/remove_dead.h"
+#include "core/passes/scalars.h"
+#include "core/passes/simplify.h"
 
 namespace octet {
 namespace {
@@ -82,7 +82,7 @@ std::string symbol_of(const std::string& expression) {
   return is_symbol ? expression.substr(kStart.size(), end - kStart.size()) : "";
 }
 
-Argument number_of(const c10::IValue& value) {
+Argument number_argument(const c10::IValue& value) {
   if (value.isInt()) return value.toInt();
   if (value.isBool()) return value.toBool();
   return value.toDouble();
@@ -247,7 +247,7 @@ class Folding {
       return;
     }
     const std::vector<Node*> users = value->users();
-    put_number(*value, number_of(computed));
+    put_number(*value, number_argument(computed));
     for (Node* user : users) {
       const bool* holds = user->is("aten._assert_scalar") && !user->arguments().empty()
                               ? user->arguments()[0].value.find<bool>()

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -86,5 +88,16 @@ class ArchiveWriter {
 // LibTorch's multi-line exception text as one line: the first line, without the C++ backtrace and
 // source positions.
 std::string one_line(std::string_view text);
+
+// Of zip: the CRC-32 of its records. By LibTorch's header.
+uint32_t crc32(const void* bytes, size_t size);
+
+// How large a zip becomes, asked before any of it is unpacked.
+
+// Throws Error(stage, path, ...) when the members of the zip, as its directory states their sizes,
+// take more than 200 times the bytes of the file (and more than a MiB). torch stores members as
+// they are; what was compressed anew stays far below. Damage is left to the reader of the zip.
+void check_unpacked_size(std::span<const std::byte> zip, const std::string& stage,
+                         const std::string& path);
 
 }  // namespace octet

@@ -1,9 +1,8 @@
-#include "core/pt2/decode.h"
+#include "core/pt2/schema.h"
 
 #include <fmt/format.h>
 
 #include "core/base/error.h"
-#include "core/pt2/schema_enums.h"
 
 namespace octet {
 namespace {

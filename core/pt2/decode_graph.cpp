@@ -4,8 +4,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
-#include "core/pt2/decode.h"
-#include "core/pt2/schema_enums.h"
+#include "core/pt2/schema.h"
 
 namespace octet {
 namespace {

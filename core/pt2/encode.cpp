@@ -1,4 +1,4 @@
-#include "core/pt2/encode.h"
+#include "core/pt2/schema.h"
 
 #include <cmath>
 #include <limits>
@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
-#include "core/pt2/schema_enums.h"
 
 namespace octet {
 namespace {

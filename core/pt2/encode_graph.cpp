@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
-#include "core/pt2/encode.h"
-#include "core/pt2/schema_enums.h"
+#include "core/pt2/schema.h"
 
 namespace octet {
 namespace {

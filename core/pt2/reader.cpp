@@ -6,10 +6,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "core/base/bool_bytes.h"
 #include "core/base/error.h"
+#include "core/base/tensor.h"
 #include "core/pt2/archive.h"
-#include "core/pt2/decode.h"
+#include "core/pt2/schema.h"
 
 namespace octet {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/pt2/schema_enums.h"
+#include "core/pt2/schema.h"
 
 #include <algorithm>
 #include <array>

@@ -9,7 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/pt2/archive.h"
-#include "core/pt2/encode.h"
+#include "core/pt2/schema.h"
 
 namespace octet {
 namespace {

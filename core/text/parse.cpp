@@ -4,8 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/ops/op_schema.h"
-#include "core/ops/overloads.h"
-#include "core/text/argument_parser.h"
+#include "core/text/parser.h"
 #include "core/text/text.h"
 #include "core/text/words.h"
 

@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "acme_quantizer.h"
-#include "annotate/annotation/annotation_text.h"
+#include "annotate/annotation/annotation.h"
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/convert/convert.h"
 #include "annotate/observers/observer.h"

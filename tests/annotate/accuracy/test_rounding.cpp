@@ -7,9 +7,8 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
-#include "annotate/accuracy/adaround.h"
-#include "annotate/accuracy/gptq.h"
 #include "annotate/accuracy/rounding_cases.h"
+#include "annotate/accuracy/weight_rounding.h"
 #include "annotate/convert/convert.h"
 #include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"

@@ -3,7 +3,6 @@
 #include "annotate/convert/convert.h"
 #include "annotate/flow_helpers.h"
 #include "annotate/prepare/prepare.h"
-#include "annotate/prepare/prepare_qat.h"
 #include "core/base/error.h"
 #include "core/text/text.h"
 #include "support/rule_quantizer.h"

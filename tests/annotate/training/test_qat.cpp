@@ -7,7 +7,7 @@
 #include "annotate/convert/convert.h"
 #include "annotate/flow_helpers.h"
 #include "annotate/observers/fake_quantize.h"
-#include "annotate/prepare/prepare_qat.h"
+#include "annotate/prepare/prepare.h"
 #include "annotate/training/qat_conv_bn.h"
 #include "annotate/training/qat_model.h"
 #include "core/base/error.h"

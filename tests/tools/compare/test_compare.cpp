@@ -5,7 +5,7 @@
 
 #include <ATen/Functions.h>
 
-#include "annotate/accuracy/equalize.h"
+#include "annotate/accuracy/channel_space.h"
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/compare/compare.h"
 #include "annotate/compare/sensitivity.h"
