@@ -17,8 +17,8 @@
 namespace octet {
 namespace {
 
-// `value` of `user` (or of the observer node in front of it) gets new data: in place when
-// nobody else reads it.
+// Replaces the data of `value`, which `op` reads (directly or through an observer node): in place
+// when nobody else reads it.
 void replace_constant(Graph& graph, Node& op, Value* value, const at::Tensor& data) {
   const GraphInput& input = *graph.find_input(value);
   const std::string fqn = input.fqn;
@@ -48,7 +48,7 @@ at::Tensor data_of(const Graph& graph, const Value* value) {
   return to_aten(*graph.find_constant(value));
 }
 
-// The constants as they stand now: scaling one space may have replaced those of another.
+// Looks up the constants again, as scaling one space may have replaced those of another.
 Value* weight_of(const Node& op) {
   return through_observers(op.find_input(find_op_form(op)->weight));
 }
@@ -57,15 +57,14 @@ Value* find_bias_of(const Node& op) {
   return form.bias.empty() ? nullptr : through_observers(op.find_input(form.bias));
 }
 
-// What the values of the space are from now on, for those who compare them with the program as it
-// was.
+// Records the factors in the nodes' metadata, for comparisons with the original program.
 void note_factors(const ChannelSpace& space, const at::Tensor& factors) {
   const at::Tensor exponents = factors.log2().round().to(at::kInt).contiguous();
   for (const ChannelPlace& place : space.places) {
     Node* node = place.value->producer();
     if (node == nullptr || is_observer_node(node) || !place.value->meta) continue;
     const std::vector<int64_t> sizes = place.value->meta->shape();
-    // Channels count through the dimensions in the order of `dims`, factors through the value's.
+    // Channels are numbered in the order of `dims`, factors in the order of the value's dimensions.
     std::vector<int64_t> counted, order;
     for (int64_t dim : place.dims) counted.push_back(sizes[static_cast<size_t>(dim)]);
     std::vector<size_t> ascending(place.dims.size());
@@ -85,7 +84,7 @@ void note_factors(const ChannelSpace& space, const at::Tensor& factors) {
 
 constexpr int kMaxRounds = 64;
 
-// The largest magnitude with which each channel is made, and taken.
+// The largest magnitude of each channel in the makers' weights, and in the takers'.
 at::Tensor made_range(const Graph& graph, const ChannelSpace& space) {
   at::Tensor range = at::zeros({space.channels}, at::kDouble);
   for (const ScaledOp& maker : space.makers)

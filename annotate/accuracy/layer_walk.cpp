@@ -22,7 +22,8 @@
 namespace octet {
 namespace {
 
-// An image at a time: an unfolded convolution input is many times the input.
+// Splits a sample into single images: an unfolded convolution input is many times larger than the
+// input.
 std::vector<LayerSample> single_images(const MatrixLayer& layer, const LayerSample& sample) {
   const bool is_batched = layer.kind == MatrixLayer::Kind::kConvolution &&
                           sample.quantized_input.dim() == weight_of(layer).dim();
@@ -48,7 +49,7 @@ LayerStatistics zeros_of(const MatrixLayer& layer) {
   return zeros;
 }
 
-// Before the means are divided by the rows.
+// Call before dividing the means by the number of rows.
 void sum_over(Peers& peers, LayerStatistics& sums) {
   const at::Tensor numbers = at::zeros({2}, at::kDouble);
   double* pair = numbers.data_ptr<double>();
@@ -61,8 +62,8 @@ void sum_over(Peers& peers, LayerStatistics& sums) {
 
 }  // namespace
 
-// What the quantized program reads instead of a layer's weight and bias: plain constants, so that
-// they can change without being quantized anew.
+// The constants that the quantized program reads instead of a layer's weight and bias, so that
+// these can change without being quantized again.
 struct Standins {
   std::string op;      // name of the node
   std::string weight;  // fqn
@@ -83,7 +84,7 @@ Batches read_batches(const Graph& graph, const BatchSource& data, size_t max_byt
       break;
     }
     batches.push_back(std::move(*batch));
-    // Twice: the float and the quantized run hold about the same.
+    // Twice, because the float and the quantized run hold about the same.
     if (batches.size() == 1)
       fitting = std::max<size_t>(
           1, max_bytes / std::max<size_t>(1, 2 * peak_bytes(graph, batches.front())));
@@ -96,7 +97,7 @@ Value* weight_operand(Graph& graph, const MatrixLayer& layer) {
   return graph.find_node(layer.weight_point->name())->output();
 }
 
-// The program that convert would make, but for the weights and biases of the layers.
+// The program that convert would make, with replaceable weights and biases of the layers.
 Graph quantized_program(const ObservedGraph& observed, const std::vector<MatrixLayer>& layers,
                         std::vector<Standins>& standins) {
   std::unordered_map<const Value*, Value*> twins;
@@ -155,7 +156,7 @@ struct LayerWalk::State {
   StepwiseRun reference;
   StepwiseRun quantized;
   std::vector<LayerSample> samples;
-  std::vector<at::Tensor> masks;  // of rows, by batch
+  std::vector<at::Tensor> masks;  // which rows count, by batch
   size_t batch_count = 0;
   size_t next_layer = 0;
   bool left_out = false;

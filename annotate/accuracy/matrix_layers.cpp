@@ -30,12 +30,12 @@ constexpr std::array<LayerOperands, 9> kRows = {{
     {"aten.conv3d.padding", LayerKind::kConvolution, "input", "weight", "bias"},
 }};
 
-// addmm with factors is beta * bias + alpha * product.
+// With these factors addmm is beta * bias + alpha * product.
 bool has_factors(const Node& node) {
   return node.float_or("beta", 1) != 1 || node.float_or("alpha", 1) != 1;
 }
 
-// Whether nothing but one op reads the constant, be it through observer nodes.
+// Whether a single op reads the constant, directly or through observer nodes.
 bool has_one_reader(const Value* constant) {
   for (;; constant = constant->users().front()->output()) {
     if (!constant->has_one_user()) return false;
@@ -50,7 +50,7 @@ at::Tensor constant_tensor(const Graph& graph, const Value* value) {
   return Interpreter(part).run({}).at(0).toTensor();
 }
 
-// Whether a constant has one reader, and no other input of the graph stands for it.
+// Whether a constant has one reader and no other input of the graph has its fqn.
 bool is_own_constant(const Graph& graph, const GraphInput& constant) {
   const auto is_same = [&](const GraphInput& input) { return input.fqn == constant.fqn; };
   return constant.value->has_one_user() &&
@@ -115,7 +115,7 @@ class Finder {
     layers_.push_back(layer);
   }
 
-  // False when the op has a bias of another kind.
+  // False when the op has another kind of bias.
   bool find_bias(MatrixLayer& layer, const LayerOperands& row, int64_t channels) const {
     const Argument* argument = row.bias == nullptr ? nullptr : layer.op->find_argument(row.bias);
     if (argument == nullptr || argument->is_none()) return true;
@@ -137,12 +137,12 @@ class Finder {
   std::vector<MatrixLayer> layers_;
 };
 
-// Spatial facts of a convolution; one entry for each spatial dimension.
+// Spatial parameters of a convolution, one entry per spatial dimension.
 struct Window {
   std::vector<int64_t> kernel;
   std::vector<int64_t> stride;
   std::vector<int64_t> dilation;
-  // as constant_pad_nd wants them: before and after, last dimension first
+  // in the order of constant_pad_nd: before and after, last dimension first
   std::vector<int64_t> pads;
 };
 

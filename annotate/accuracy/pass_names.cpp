@@ -1,4 +1,4 @@
-// What the accuracy passes are called, and about what each costs.
+// Names and approximate costs of the accuracy passes.
 #include <algorithm>
 #include <array>
 
@@ -17,7 +17,7 @@ constexpr double kCalibrateCost = 4;
 struct PassRow {
   AccuracyPass pass;
   std::string_view name;
-  double cost;  // about, for each batch, in runs of the float program: PlannedStage
+  double cost;  // per batch, see PlannedStage
 };
 constexpr std::array<PassRow, 6> kPasses = {{{AccuracyPass::kEqualize, "equalize", 0.1},
                                              {AccuracyPass::kSmooth, "smooth", 4},

@@ -14,14 +14,13 @@ bool is_changed(const at::Tensor& before, const at::Tensor& now) {
 }
 
 [[noreturn]] void refuse(const PassOutcome& outcome) {
-  throw Error(
-      "quantize", outcome.pass,
-      "what is kept of this pass is another program's; remove the checkpoint to start anew");
+  throw Error("quantize", outcome.pass,
+              "the checkpoint belongs to another program; remove it to start anew");
 }
 
 }  // namespace
 
-std::vector<StateBeforePass::Layer> StateBeforePass::layers_of(const ObservedGraph& observed) {
+std::vector<LayerSnapshot::Layer> LayerSnapshot::layers_of(const ObservedGraph& observed) {
   Report ignored;
   std::vector<Layer> layers;
   for (const MatrixLayer& layer : find_matrix_layers(observed, "quantize", ignored))
@@ -29,10 +28,10 @@ std::vector<StateBeforePass::Layer> StateBeforePass::layers_of(const ObservedGra
   return layers;
 }
 
-StateBeforePass::StateBeforePass(const ObservedGraph& observed)
+LayerSnapshot::LayerSnapshot(const ObservedGraph& observed)
     : layers_(layers_of(observed)), observers_(observed.observers) {}
 
-PassOutcome StateBeforePass::difference(const ObservedGraph& observed) const {
+PassOutcome LayerSnapshot::difference(const ObservedGraph& observed) const {
   PassOutcome outcome;
   const std::vector<Layer> now = layers_of(observed);
   for (size_t i = 0; i < now.size(); ++i) {
@@ -47,6 +46,17 @@ PassOutcome StateBeforePass::difference(const ObservedGraph& observed) const {
     outcome.ranges.push_back({group, state.min.front(), state.max.front()});
   }
   return outcome;
+}
+
+void LayerSnapshot::restore(ObservedGraph& observed) const {
+  Report ignored;
+  std::vector<MatrixLayer> layers = find_matrix_layers(observed, "quantize", ignored);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    set_weight(layers.at(i), layers_[i].weight);
+    if (layers_[i].bias.defined()) set_bias(layers[i], layers_[i].bias);
+  }
+  for (size_t group = 0; group < observers_.size(); ++group)
+    replace_observer(observed, group, observers_[group]);
 }
 
 void apply(const PassOutcome& outcome, ObservedGraph& observed) {

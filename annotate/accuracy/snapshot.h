@@ -1,5 +1,5 @@
-// What a pass over weights, biases and ranges did to an observed graph, apart from the pass: enough
-// to do it again at once.
+// Records and restores what accuracy passes change in an observed graph: weights, biases and
+// observers.
 #pragma once
 
 #include <cstddef>
@@ -29,45 +29,44 @@ struct PassOutcome {
 
   std::string pass;
   std::vector<NewTensor> tensors;
-  std::vector<NewRange> ranges;  // of observers that the pass replaced
-  Report report;                 // what it said
+  std::vector<NewRange> ranges;  // ranges of the observers that the pass replaced
+  Report report;                 // what the pass reported
 };
 
-// Weights, biases and observers as they are, to be compared with what a pass makes of them.
-class StateBeforePass {
+// Weights and biases of the matrix layers and all observers, as they are at one moment.
+class LayerSnapshot {
  public:
-  explicit StateBeforePass(const ObservedGraph& observed);
-  // REQUIRES: since then nothing has changed but weights and biases of matrix layers, and observers
-  // of one range by others.
+  explicit LayerSnapshot(const ObservedGraph& observed);
+  // REQUIRES, for both: since then only weights and biases of matrix layers have changed, and
+  // observers have been replaced; for difference(), by observers with one range.
+  void restore(ObservedGraph& observed) const;
   PassOutcome difference(const ObservedGraph& observed) const;
 
  private:
   struct Layer {
-    at::Tensor weight, bias;  // undefined where the layer owns none
+    at::Tensor weight;
+    at::Tensor bias;  // undefined where the layer owns none
   };
   static std::vector<Layer> layers_of(const ObservedGraph& observed);
 
-  std::vector<Layer> layers_;
+  std::vector<Layer> layers_;  // in the order of find_matrix_layers()
   std::vector<std::shared_ptr<Observer>> observers_;
 };
 
-// REQUIRES: observed is as it was before the pass. Throws Error("quantize", pass, ...) where the
-// outcome is another graph's.
+// Makes the recorded changes again. REQUIRES: `observed` is as it was before the pass. Throws
+// Error("quantize", pass, ...) when the outcome belongs to another program.
 void apply(const PassOutcome& outcome, ObservedGraph& observed);
 
-// Other observers in the place of those of a prepared graph: for passes that change the graph or
-// its ranges behind calibration.
-
-// By group, of the same kinds and arguments; those with fixed qparams are the same ones, derived
-// ones follow the new ones.
+// New observers of the same kinds and arguments, by group. Observers with fixed qparams are kept;
+// derived ones follow the new observers.
 std::vector<std::shared_ptr<Observer>> fresh_observers(const ObservedGraph& observed);
 
-// Puts `observer` in the place of group's; derived observers follow it. Calls back for each of
-// those.
+// Replaces the observer of a group. Derived observers follow the new one, and `followed` is called
+// for each of them.
 void replace_observer(ObservedGraph& observed, size_t group,
                       const std::shared_ptr<Observer>& observer,
                       const std::function<void(size_t derived_group)>& followed = {});
-// A min_max observer of the same spec with this range.
+// A min_max observer of the same spec with the given range.
 std::shared_ptr<Observer> observer_with_range(const Observer& observer, float min, float max);
 
 }  // namespace octet

@@ -25,7 +25,7 @@ size_t bytes_of(const IValue& value) {
   return value.isTensor() && value.toTensor().defined() ? value.toTensor().nbytes() : 0;
 }
 
-// The last node that reads each value, by position in `nodes`.
+// For each value, the position in `nodes` of the last node that reads it.
 std::unordered_map<const Value*, size_t> last_uses(const std::vector<Node*>& nodes) {
   std::unordered_map<const Value*, size_t> last;
   for (size_t i = 0; i < nodes.size(); ++i)
@@ -84,8 +84,8 @@ size_t peak_bytes(const Graph& graph, const std::vector<IValue>& batch) {
   return peak;
 }
 
-// A part of the graph as a graph: its inputs are the graph's and then `taken`, its user outputs end
-// with `given`.
+// A part of the graph as a graph: its inputs are the graph's inputs, then `taken`; its user outputs
+// end with `given`.
 struct StepwiseRun::Segment {
   std::unique_ptr<Graph> graph;
   std::vector<const Value*> taken;

@@ -1,4 +1,5 @@
-// An observed graph run as the float program that it was: its observer nodes pass on what they get.
+// Runs observed graphs for accuracy passes: as the float program, step by step over many batches,
+// and with the rounding that convert will introduce.
 #pragma once
 
 #include <cstddef>
@@ -32,34 +33,33 @@ inline Interpreter float_interpreter(const Graph& graph, NodeHook after_node = {
                      {.after_node = std::move(after_node), .handlers = pass_through_observers()});
 }
 
-// Runs a graph a few nodes at a time over many batches at once: between two steps the graph's
-// constants may change, and what the nodes gave so far is kept, so that each node runs once per
-// batch.
+// Runs a graph a few nodes at a time over many batches at once. Between two steps the graph's
+// constants may change, and intermediate results are kept, so each node runs once per batch.
 
-// Refused when the graph writes to its inputs or constants, whose state would be that of another
+// Refused when the graph writes to its inputs or constants: their state would belong to another
 // step.
 Verdict can_run_stepwise(const Graph& graph);
-// The most bytes of tensors that are alive at a time while the batch runs, constants not counted.
-// Observer nodes hand on what they get.
+// The peak of bytes held by tensors while the batch runs, without constants. Observer nodes pass on
+// their input.
 size_t peak_bytes(const Graph& graph, const std::vector<c10::IValue>& batch);
 
 class StepwiseRun {
  public:
-  // REQUIRES: can_run_stepwise(graph). Observer nodes hand on what they get, unless `handlers`
-  // says otherwise.
+  // REQUIRES: can_run_stepwise(graph). Observer nodes pass on their input unless `handlers` says
+  // otherwise.
   StepwiseRun(Graph graph, std::vector<std::vector<c10::IValue>> batches,
               std::map<std::string, Handler> handlers = {});
   ~StepwiseRun();
 
   Graph& graph() { return graph_; }  // data of constants may change; nodes and values must stay
-  // Runs the nodes in front of `stop` that have not run yet, and `stop` itself when `inclusive`.
-  // Nodes are those of graph().
+  // Runs the nodes before `stop` that have not run yet, and `stop` itself when `inclusive`. `stop`
+  // is a node of graph().
   void run_to(const Node& stop, bool inclusive);
-  // The program's outputs for one batch, from where the last run_to() stopped. Nothing of it is
-  // kept: asked again, it runs again.
+  // The program's outputs for one batch, from where the last run_to() stopped. Nothing is kept: a
+  // second call runs the nodes again.
   std::vector<c10::IValue> run_rest(size_t batch);
   size_t batches() const { return batches_.size(); }
-  // A value that `stop` of the last run_to() reads or, when it was inclusive, gives.
+  // A value that the last `stop` reads or, when it was inclusive, produces.
   c10::IValue value(size_t batch, const Value& value) const;
 
  private:
@@ -80,24 +80,24 @@ class StepwiseRun {
   std::vector<std::unordered_map<const Value*, c10::IValue>> alive_;
 };
 
-// An observed graph run with the rounding that convert would put where its observer nodes are,
-// for searches that change scales between runs.
+// Runs an observed graph with the rounding that convert would put where its observer nodes are, for
+// searches that change scales between runs.
 
 class FakeQuantRun {
  public:
-  // REQUIRES: can_run_stepwise(observed.graph); observed is calibrated, outlives this and keeps its
-  // nodes and constants. Points whose spec is not a static integer one with one scale a tensor or
-  // channel hand on what they get, as do weights in bodies of control flow.
+  // REQUIRES: can_run_stepwise(observed.graph); `observed` is calibrated, outlives this and keeps
+  // its nodes and constants. Observer nodes pass on their input unless their spec is a static
+  // integer one with one scale per tensor or channel; so do weights in bodies of control flow.
   FakeQuantRun(const ObservedGraph& observed, std::vector<std::vector<c10::IValue>> batches);
   FakeQuantRun(const FakeQuantRun&) = delete;
   FakeQuantRun& operator=(const FakeQuantRun&) = delete;
 
   size_t batches() const { return run_.batches(); }
   std::vector<c10::IValue> run(size_t batch) { return run_.run_rest(batch); }
-  // What stands in front of the group's first point runs now, and no more: observers there must not
-  // change any more.
+  // Runs everything before the group's first observer node, once. The observers of those nodes must
+  // not change any more.
   void settle_before(int group);
-  // The group's scale and zero point are asked for anew.
+  // Call when the group's observer has changed.
   void refresh(int group) { rounding_.erase(group); }
 
  private:
@@ -109,15 +109,15 @@ class FakeQuantRun {
   at::Tensor round_constant(const Node& point, const at::Tensor& x);
 
   const ObservedGraph& observed_;
-  // all of whose points observe constants
+  // groups whose observer nodes all observe constants
   std::unordered_set<int> constant_groups_;
   std::unordered_map<std::string, at::Tensor> rounded_constants_;  // by point
   std::unordered_map<int, Rounding> rounding_;
   StepwiseRun run_;
 };
 
-// Squared error of float outputs relative to their energy, summed over the outputs: 0 when equal.
-// mask: of rows (padding_mask.h).
+// Squared error of float outputs relative to their energy, summed over the outputs; 0 when equal.
+// mask: which rows count (padding_mask.h).
 double relative_error(const std::vector<c10::IValue>& expected,
                       const std::vector<c10::IValue>& actual, const at::Tensor& mask = {});
 

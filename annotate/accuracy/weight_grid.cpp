@@ -16,7 +16,7 @@
 namespace octet {
 namespace {
 
-// One value for each block, spread over the weight.
+// Expands one value per block to the shape of the weight.
 at::Tensor spread_blocks(const at::Tensor& blocks, const BlockReduction& reduction,
                          const at::Tensor& weight) {
   std::vector<int64_t> kept = reduction.shape;

@@ -1,5 +1,5 @@
-// The values that a quantized weight can take: scale * (q - zero point) for the whole numbers q
-// from quant_min to quant_max, element by element.
+// The grid of values that a quantized weight can take, element by element: scale * (q - zero point)
+// for whole numbers q from quant_min to quant_max.
 #pragma once
 
 #include <optional>
@@ -13,19 +13,19 @@
 namespace octet {
 
 struct WeightGrid {
-  at::Tensor scale;       // f32 or f64 as the weight, of its shape
-  at::Tensor zero_point;  // likewise
+  at::Tensor scale;       // dtype (f32 or f64) and shape of the weight
+  at::Tensor zero_point;  // same dtype and shape
   int64_t quant_min = 0;
   int64_t quant_max = 0;
 
-  // q as f64: the nearest, half to even, clamped
+  // the nearest q, half to even, clamped, as f64
   at::Tensor nearest(const at::Tensor& weight) const;
-  // what dequantize gives, in the dtype of scale
+  // the dequantized value, in the dtype of `scale`
   at::Tensor values(const at::Tensor& q) const;
 };
 
-// Whether the weight's observer has such a grid: static, integers, one zero point that is an
-// integer, and weights of f32 or f64.
+// Whether the weight's observer defines such a grid: it is static, its dtype and zero points are
+// integers, and the weight is f32 or f64.
 Verdict has_weight_grid(const Observer& observer, const at::Tensor& weight);
 // REQUIRES: has_weight_grid(). Throws Error("convert", subject, ...) when the observer saw no data
 // or a tensor of another shape.

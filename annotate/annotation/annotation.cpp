@@ -7,13 +7,11 @@
 namespace octet {
 namespace {
 
-// Prints annotations.
-
 std::string range_text(const std::optional<int64_t>& min, const std::optional<int64_t>& max) {
   return min && max ? fmt::format(" {}..{}", *min, *max) : std::string();
 }
 
-// Of a value or a node.
+// The name of a value or a node.
 template <typename Named>
 std::string name_text(const Named* named, const std::string& prefix) {
   return named == nullptr ? "%?" : fmt::format("%{}{}", prefix, named->name());

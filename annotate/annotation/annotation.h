@@ -1,4 +1,5 @@
-// What a Quantizer says about a graph: for each node, the specs of its inputs and of its output.
+// The annotations that a Quantizer makes on a graph: for each node, the quantization specs of its
+// inputs and of its output; and their text form.
 #pragma once
 
 #include <optional>
@@ -14,16 +15,16 @@
 namespace octet {
 
 struct QuantizationAnnotation {
-  // Input value -> spec, in the order in which the quantizer gave them; a value without entry stays
-  // as it is.
+  // Input value -> spec, in the order in which the quantizer gave them. An input without an entry
+  // stays float.
   std::vector<std::pair<Value*, SpecVariant>> input_qspec_map;
   std::optional<SpecVariant> output_qspec;
   bool allow_implicit_sharing = true;
-  // claimed: later patterns leave the node alone even when no spec is set
+  // the node is claimed: later patterns skip it, even when no spec is set
   bool annotated = true;
-  std::string rule;                             // the pattern or config that made it, for reports
+  std::string rule;  // the pattern or config that made the annotation, for reports
   bool is_output_of_quantized_pattern = false;  // X86-style propagation
-  // What the backend asks of the specs above; see check_limits.h for who checks it when.
+  // What the backend requires of these specs; check_limits.h checks it.
   std::vector<std::pair<Value*, QuantLimits>> input_limits = {};
   std::optional<QuantLimits> output_limits = {};
 
@@ -31,7 +32,7 @@ struct QuantizationAnnotation {
   void set_input(Value* value, SpecVariant spec);  // replaces or appends
 };
 
-// The annotations of one graph. Nodes are visited in graph order by whoever reads them.
+// The annotations of one graph, by node.
 class Annotations {
  public:
   QuantizationAnnotation* find(const Node* node);
@@ -46,21 +47,19 @@ class Annotations {
   std::unordered_map<const Node*, QuantizationAnnotation> map_;
 };
 
-// Specs of one operator family; an absent one leaves that tensor float.
+// The specs of one operator family. A tensor whose spec is absent stays float.
 struct QuantizationConfig {
   std::optional<QuantizationSpec> input_activation;
   std::optional<QuantizationSpec> output_activation;
   std::optional<QuantizationSpec> weight;
   std::optional<QuantizationSpec> bias;
   bool is_qat = false;
-  // of backends that list several by name: which one; "": the one that they list first
+  // for backends that list several configs by name: which one; "": the first
   std::string dtype_config = {};
 };
 
-// Annotations as text, for tests and for people.
-
-// "%x -> %conv" or "%x"; "%?" where the pointer is null. `prefix` stands before each name: the path
-// of a body of control flow and a dot.
+// "%x -> %conv" or "%x"; "%?" for a null pointer. `prefix` is put before each name: the path of a
+// body of control flow, with a dot at the end.
 std::string to_text(const EdgeOrNode& key, const std::string& prefix = "");
 
 // "int8 -128..127 per_tensor_affine histogram", "int8 -8..7 SYMMETRIC per_group 32 affine_min_max",
@@ -68,7 +67,7 @@ std::string to_text(const EdgeOrNode& key, const std::string& prefix = "");
 // from %x -> %conv, %w -> %conv".
 std::string to_text(const SpecVariant& spec, const std::string& prefix = "");
 
-// One line per annotated node in graph order, its input specs in the quantizer's order:
+// One line per annotated node in graph order, with its input specs in the quantizer's order:
 //   %conv2d [conv]: %x: int8 ..., %w: int8 ... => int8 ...
 std::string to_text(const Graph& graph, const Annotations& annotations);
 

@@ -11,7 +11,7 @@
 namespace octet {
 namespace {
 
-// float -> int32 as x86 does it: what does not fit gives the least int32.
+// float -> int32 like x86: values that do not fit give the least int32.
 int32_t to_int32(float value) {
   if (!(value >= -2147483648.0f && value < 2147483648.0f))
     return std::numeric_limits<int32_t>::min();
@@ -40,7 +40,7 @@ int64_t symmetric_zero_point(const QParamsTarget& target) {
   return wanted >= target.quant_min && wanted <= target.quant_max ? wanted : middle;
 }
 
-// scale: what range `i` asks for. A range without any width keeps eps.
+// scale: the scale for range `i`. An empty range keeps eps.
 float least_scale(float scale, const QParamsTarget& target, size_t i) {
   const double steps = static_cast<double>(scale) / target.eps *
                        static_cast<double>(target.quant_max - target.quant_min);

@@ -50,7 +50,7 @@ void check_range(DType dtype, std::optional<int64_t> quant_min, std::optional<in
                                        name_of(dtype), *end, range.min, range.max));
 }
 
-// Ranges of float8 are those of its finite values: 448 (e4m3fn) and 57344 (e5m2).
+// The range of float8 is that of its finite values: 448 (e4m3fn) and 57344 (e5m2).
 void check_float8_range(DType dtype, std::optional<int64_t> quant_min,
                         std::optional<int64_t> quant_max, const std::string& subject) {
   if (dtype != DType::kFloat8E4M3FN && dtype != DType::kFloat8E5M2) return;
@@ -119,7 +119,7 @@ struct SpecChecker {
   }
   void operator()(const FixedQParamsQuantizationSpec& spec) const {
     check_range(spec.dtype, spec.quant_min, spec.quant_max, subject);
-    const float scale = static_cast<float>(spec.scale);  // which is what the program has
+    const float scale = static_cast<float>(spec.scale);  // as stored in the program
     if (!(scale > 0) || !std::isfinite(scale))
       refuse_spec(
           subject,
@@ -156,7 +156,7 @@ struct SpecChecker {
 
 using Kind = Granularity::Kind;
 
-// The dimension `axis` of a tensor of rank `rank`; negative ones count from the end.
+// The dimension `axis` counted from the front; negative ones count from the end.
 size_t dimension(int axis, size_t rank, const std::string& subject) {
   const int64_t index = wrap_dim(axis, rank);
   if (index < 0 || index >= static_cast<int64_t>(rank))

@@ -12,8 +12,8 @@
 namespace octet {
 namespace {
 
-// What two specs must agree in to share implicitly. A field that only one of them has makes them
-// differ.
+// The fields in which two specs must agree to share implicitly. A field that only one of them has
+// makes them differ.
 struct SharedFields {
   DType dtype;
   std::optional<bool> is_dynamic;
@@ -94,7 +94,7 @@ std::string describe_way(const SharingGroups& groups, const std::vector<size_t>&
   return fmt::format("{}", fmt::join(names, " as "));
 }
 
-// Follows shared specs to the ones that stand by themselves, each link once.
+// Follows shared specs to those that are not shared, each link once.
 class Followed {
  public:
   explicit Followed(const SharingGroups& groups)

@@ -69,8 +69,8 @@ class Calibration {
  private:
   size_t number() const { return first_batch_number_ + batches_; }
 
-  // Points on constants whose observer learns nothing from a second look. All points of the group
-  // must be on constants, or the observer idempotent.
+  // Finds observer nodes on constants whose observer learns nothing from a second look. All nodes
+  // of the group must be on constants, or the observer idempotent.
   void choose_once() {
     const std::unordered_set<const Value*> constants = all_constant_values(observed_.graph);
     std::map<int, int> points_of_group;
@@ -94,12 +94,12 @@ class Calibration {
     };
   }
 
-  // What the point hands on.
+  // The result of the observer node.
   at::Tensor observe(const Node& point, const at::Tensor& x) {
     Observer& observer = *observed_.observers[static_cast<size_t>(group_of(point))];
     if (!observer.refuses_nan() && has_nan(x)) refuse(point, explain_nan(*observed_value(point)));
     try {
-      return observer.forward(x.resolve_neg());  // observers read elements in memory
+      return observer.forward(x.resolve_neg());  // observers read memory directly
     } catch (const Error& error) {
       refuse(point, has_nan(x) ? explain_nan(*observed_value(point)) : error.without_stage());
     }
@@ -138,7 +138,8 @@ class Calibration {
   ObservedGraph& observed_;
   const size_t first_batch_number_;
   std::unordered_set<const Node*> once_;
-  std::unordered_map<const Node*, size_t> first_batch_;  // of those: the batch that ran them first
+  // the batch in which each of `once_` ran first
+  std::unordered_map<const Node*, size_t> first_batch_;
   size_t batches_ = 0;
 };
 
@@ -155,14 +156,14 @@ size_t calibrate_whole(ObservedGraph& observed, const BatchSource& next_batch,
   return calibration.batches();
 }
 
-// "%gate, %nms": what is to be recorded.
+// "%gate, %nms": the values to be recorded.
 std::string names_of(const std::vector<const Value*>& values) {
   std::string names;
   for (const Value* value : values) names += (names.empty() ? "%" : ", %") + value->name();
   return names;
 }
 
-// The batches with the recorded tensors behind them.
+// Each batch followed by its recorded tensors.
 BatchSource join(const BatchSource& batches, const BatchSource& recorded,
                  const std::vector<const Value*>& values, size_t first_batch) {
   size_t count = first_batch;
@@ -215,7 +216,8 @@ size_t calibrate(ObservedGraph& observed, const std::vector<std::vector<c10::IVa
 
 namespace {
 
-// The points of one graph whose observers have seen nothing, whatever their kind of data.
+// The observer nodes of one graph whose observers have seen nothing, whether they need activations
+// or constants.
 std::vector<Node*> points_without_data(const ObservedGraph& observed,
                                        const std::vector<Node*>& points) {
   std::vector<Node*> result;

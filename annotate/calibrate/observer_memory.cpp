@@ -27,7 +27,7 @@
 namespace octet {
 namespace {
 
-// The kinds whose copies know what they knew, and nothing of each other.
+// Kinds whose copies keep what was learned and do not depend on each other.
 using Kinds = std::tuple<MinMaxObserver, PerChannelMinMaxObserver, WholeZeroPointObserver,
                          HistogramObserver, PercentileObserver, MseObserver, PerChannelMseObserver,
                          PerChannelPercentileObserver, AffineObserver>;
@@ -58,13 +58,13 @@ std::shared_ptr<const Observer> copy_of(const Observer& observer) {
   return copy;
 }
 
-// REQUIRES: both are of one kind.
+// REQUIRES: both are of the same kind.
 void assign(Observer& to, const Observer& from) {
   for_kind(from,
            [&]<typename Kind>(Kind*) { static_cast<Kind&>(to) = static_cast<const Kind&>(from); });
 }
 
-// Whatever data there is.
+// Whether the observer learns nothing from any data.
 bool learns_nothing(const Observer& observer) {
   if (const auto* affine = dynamic_cast<const AffineObserver*>(&observer))
     return !affine->keeps_state();
@@ -75,7 +75,7 @@ bool learns_nothing(const Observer& observer) {
 bool is_random(const Node& node) {
   const std::optional<c10::OperatorHandle> op = find_operator(node.target());
   if (!op || !op->hasTag(at::Tag::nondeterministic_seeded)) return false;
-  // these only in training mode, which find_training_ops looks for
+  // only in training mode, which find_training_ops detects
   constexpr std::array<std::string_view, 6> kInTraining = {"dropout",   "attention", "aten.rrelu",
                                                            "aten.lstm", "aten.gru",  "aten.rnn"};
   return std::none_of(kInTraining.begin(), kInTraining.end(), [&](std::string_view name) {
@@ -83,7 +83,7 @@ bool is_random(const Node& node) {
   });
 }
 
-// Whether the next batch, or the next run, may see other numbers because of this one.
+// Whether a run can change the numbers that a later batch or run sees.
 bool changes_from_run_to_run(const Graph& graph) {
   const auto gives_more = [](const GraphOutput& output) {
     return output.kind != OutputKind::kUserOutput;
@@ -131,7 +131,7 @@ std::string text_of(const ObserverArgs& args) {
                             static_cast<int>(affine.zero_point_domain));
 }
 
-// What tells the observed values of one program apart.
+// Texts that identify the observed values of one program.
 class SiteTexts {
  public:
   SiteTexts(const ObservedGraph& observed, const ScaledValues& scaled)
@@ -141,7 +141,7 @@ class SiteTexts {
         writes_.emplace_back(node, memory_roots(written));
   }
 
-  // Constants with their bytes: scaling changes those of weights.
+  // Includes the bytes of constants, because scaling changes weights.
   std::string text_of(const Node& point) {
     const Value* value = observed_value(point);
     std::string text = value->name();
@@ -153,7 +153,7 @@ class SiteTexts {
   }
 
  private:
-  // How often the value's memory is written to in front of the point.
+  // How often the value's memory is written to before the observer node.
   size_t writes_before(const Node& point, const Value& value) const {
     const std::unordered_set<const Value*> roots = memory_roots({&value});
     return static_cast<size_t>(
@@ -193,10 +193,10 @@ class SiteTexts {
   std::unordered_map<const Value*, std::string> digests_;
 };
 
-// Looks at the nodes from the last to the first: what is needed behind one is known by then.
+// Visits the nodes from last to first, so that what later nodes need is known.
 class Needs {
  public:
-  // Whether observed values depend on the node; what it reads is needed then.
+  // Whether observed values depend on the node; if so, its inputs are needed.
   bool take(const Node& node) {
     if (!is_observer_node(&node) && !gives(node) && !changes(node)) return false;
     for (const Value* input : node.inputs()) {
@@ -213,7 +213,7 @@ class Needs {
                        [&](const Value* value) { return values_.contains(value); });
   }
 
-  // More than its results: memory that is read behind it, or something that cannot be known.
+  // Whether it changes more than its results: memory that is read later, or something unknown.
   bool changes(const Node& node) const {
     if (!has_side_effects(node)) return false;
     const std::vector<const Value*> written = written_values(node);

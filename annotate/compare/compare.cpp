@@ -19,7 +19,7 @@ namespace {
 using Values = std::vector<c10::IValue>;
 
 constexpr int64_t kBins = 64;
-// How far beyond a rounding's range a histogram reaches, in ranges.
+// How far a histogram reaches beyond the range of the rounding, in ranges.
 constexpr double kMargin = 0.25;
 
 OpComparison op_of(const ShadowRow& row) {
@@ -40,13 +40,13 @@ OpComparison op_of(const ShadowRow& row) {
   return op;
 }
 
-// factors: of the reference's values to the subject's, in whose terms the rounding is; undefined:
+// factors: from the reference's values to the subject's, in whose units the rounding is; undefined:
 // 1.
 void add_clipping(OpComparison& op, const at::Tensor& reference, const at::Tensor& factors,
                   int64_t seen) {
   const at::Tensor x = factors.defined() ? reference.div(factors) : reference;
   const double least = op.rounding->least(), greatest = op.rounding->greatest();
-  // Rounding takes what lies within half a step to the end of the range.
+  // Values within half a step beyond the range are rounded to its end.
   const double half = op.rounding->scale / 2;
   const at::Tensor is_beyond = x.lt(least - half).logical_or(x.gt(greatest + half));
   const int64_t clipped = is_beyond.count_nonzero().item<int64_t>();
@@ -73,7 +73,7 @@ void add_channels(OpComparison& op, const at::Tensor& reference) {
       (others.empty() ? reference.abs() : reference.abs().amax(others)).to(at::kFloat).contiguous();
   const float* first = peaks.const_data_ptr<float>();
   if (op.channel_peaks.empty()) op.channel_peaks.resize(static_cast<size_t>(peaks.numel()));
-  // Open sizes may differ from batch to batch.
+  // Symbolic sizes may differ from batch to batch.
   if (op.channel_peaks.size() != static_cast<size_t>(peaks.numel())) return;
   for (size_t i = 0; i < op.channel_peaks.size(); ++i)
     op.channel_peaks[i] = std::max(op.channel_peaks[i], first[i]);

@@ -10,14 +10,14 @@
 namespace octet {
 namespace {
 
-// Part of an error that makes it the cause.
+// The share of an error above which a part is its cause.
 constexpr double kMostOfIt = 0.5;
-// An op with less than this part of the accumulated error does little by itself.
+// An op with a smaller share of the accumulated error adds little itself.
 constexpr double kLittle = 0.1;
-// Channels that reach no farther, in steps, are lost in rounding; and how many make a cause.
+// Channels that span fewer steps are lost in rounding; and how many of them make a cause.
 constexpr double kFewSteps = 4;
 constexpr double kManyChannels = 0.1;
-// Weights whose worst channel is this much worse than all together.
+// Weights count when their worst channel is this much worse than all channels together.
 constexpr double kMuchWorseDb = 6;
 
 std::string percent(double share) {

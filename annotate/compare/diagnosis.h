@@ -1,4 +1,5 @@
-// Where the error of a quantized program comes from, and which kind it is.
+// Explains the error of each op of a quantized program: which kind of error dominates, in a
+// sentence with figures.
 #pragma once
 
 #include <string>
@@ -12,12 +13,12 @@ namespace octet {
 
 enum class Cause {
   kNone,            // equal, or nothing measured
-  kAccumulated,     // the op does little by itself; what comes in is wrong
-  kClipped,         // what lies outside of its output's range
-  kNarrowChannels,  // rounding, of channels that reach a few steps of the tensor's scale
+  kAccumulated,     // the op adds little itself; its inputs are wrong already
+  kClipped,         // clipping of its output
+  kNarrowChannels,  // rounding of channels that span only a few steps of the tensor's scale
   kRounding,        // rounding of its output
   kWeights,         // rounding of its weights
-  kOperation,       // what it computes: inputs rounded per run, another kernel, another op
+  kOperation,       // its computation: inputs rounded at run time, another kernel, another op
 };
 
 std::string_view name_of(Cause cause);  // "clipped"
@@ -27,11 +28,11 @@ struct Diagnosis {
   std::string explanation;  // one sentence with figures; empty for kNone
 };
 
-// weights: of the same op, or null.
+// weights: those of the same op, or null.
 Diagnosis diagnose(const OpComparison& op, const WeightComparison* weights);
 
-// Positions in `ops`, those first that add most by themselves: by isolated error relative to the
-// tensor, then by accumulated error.
+// Positions in `ops`, largest contribution first: by isolated error relative to the tensor, then by
+// accumulated error.
 std::vector<size_t> rank(const std::vector<OpComparison>& ops);
 
 }  // namespace octet

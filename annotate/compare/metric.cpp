@@ -19,7 +19,7 @@ namespace {
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
 
-// Blocks are of one size, whoever computes them: their sums do not depend on the threads.
+// Blocks have a fixed size, so sums do not depend on the number of threads.
 constexpr int64_t kBlock = 1 << 14;
 
 // Sums in lanes, which the compiler turns into vectors.
@@ -48,7 +48,7 @@ ErrorStats stats_of(const float* reference, const float* subject, int64_t count)
                  .product = product[lane],
                  .noise = noise[lane],
                  .largest = largest[lane]});
-  // NaN stays in a sum, and what is infinite makes one of it: element by element then.
+  // NaN and infinities leave NaN in a sum. Only then look at each element.
   if (std::isfinite(stats.signal + stats.energy)) return stats;
   stats = {.elements = count};
   for (int64_t i = 0; i < count; ++i) {

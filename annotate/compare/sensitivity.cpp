@@ -16,7 +16,7 @@ namespace {
 
 using Values = std::vector<c10::IValue>;
 
-// A row's tensor of one batch, and what the op makes of it by itself.
+// A row's tensor of one batch and the op's isolated result.
 struct Injected {
   size_t row = 0;
   at::Tensor at;
@@ -36,12 +36,12 @@ at::Tensor signed_sum(const std::vector<at::Tensor>& outputs, at::Generator& ran
   return sum;
 }
 
-// Of a batch of this process among those of all.
+// The position of this process's batch among those of all processes.
 uint64_t place_of(size_t batch, const SensitivityOptions& options) {
   return options.peers == nullptr ? batch : batch * options.peers->count() + options.peers->rank();
 }
 
-// Returns the number of all batches.
+// Returns the number of batches of all processes.
 size_t share_sums(Sensitivities& result, double& energy, double& noise, size_t batches,
                   Peers& peers) {
   std::vector<double> sums = {energy, noise, static_cast<double>(batches)};

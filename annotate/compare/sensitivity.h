@@ -1,4 +1,5 @@
-// How much of the program's output error each op's own error makes, from one pass over the data.
+// Estimates how much each op's own error contributes to the error of the program's outputs, from
+// one pass over the data.
 #pragma once
 
 #include <string>
@@ -13,29 +14,29 @@ namespace octet {
 
 struct OpSensitivity {
   std::string name;  // as OpComparison::name
-  // Expected squared error of the float outputs that the op's isolated error alone makes, relative
-  // to the outputs' energy, to first order: mean of (u J d)^2 over random signs u, with the
-  // outputs' Jacobian J at the op and its isolated error d. 0 for ops without shadow.
+  // Expected squared error of the float outputs due to the op's isolated error d alone, relative to
+  // the outputs' energy, to first order: the mean of (u J d)^2 over random signs u, with J the
+  // Jacobian of the outputs at the op. 0 for ops without a shadow.
   double output_error = 0;
 };
 
 struct Sensitivities {
   std::vector<OpSensitivity> ops;  // in the subject's order
-  // The error that was measured, and what the ops' errors add up to if they are independent. Within
-  // a factor of 2 or so the estimate can be trusted.
+  // The measured error, and the sum of the ops' errors, which assumes that they are independent.
+  // The estimate can be trusted when the two agree within a factor of about 2.
   double measured = 0, estimated = 0;
 };
 
 struct SensitivityOptions {
-  int probes = 4;  // random vectors a batch; more make the estimate steadier
+  int probes = 4;  // random vectors per batch; more give a less noisy estimate
   uint64_t seed = 0;
   ProgressCallback progress = {};
-  // others that run other batches: of all batches each process has every so-manieth, perhaps none;
-  // all get the same result; null: none
+  // processes that run other batches (round-robin, perhaps none); all get the same result; null:
+  // none
   Peers* peers = nullptr;
 };
 
-// Keeps the float tensors of one batch, for their gradients. Throws what shadow() throws.
+// Holds the float tensors of one batch for their gradients. Throws what shadow() throws.
 Sensitivities estimate_sensitivities(const Graph& reference, const Graph& subject,
                                      const BatchSource& data,
                                      const SensitivityOptions& options = {});

@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::string_view kNamespace = "quantized_decomposed.";
 
-// Replaces one observer node of a graph after the other by quantize and dequantize ops.
+// Replaces the observer nodes of a graph by quantize and dequantize ops.
 class Converter {
  public:
   Converter(ObservedGraph& observed, Graph& graph, const ConvertOptions& options, Report& report)
@@ -109,7 +109,7 @@ class Converter {
     return meta;
   }
 
-  // The keyword that brings back the dtype of models that are not f32.
+  // Adds the keyword that restores the dtype of models that are not f32.
   static void add_out_dtype(std::vector<NamedArgument>& arguments, const Value* input) {
     if (input->meta && input->meta->dtype != DType::kFloat32)
       arguments.push_back({"out_dtype", input->meta->dtype, ArgumentKind::kKeyword});
@@ -226,7 +226,7 @@ class Converter {
   Report& report_;
 };
 
-// One graph: the program or a body in it.
+// Converts one graph: the program or a body.
 void convert_graph(ObservedGraph& observed, Graph& graph, const ConvertOptions& options,
                    Report& report) {
   run_passes(
@@ -260,11 +260,11 @@ void convert_bodies(ObservedGraph& observed, const ConvertOptions& options, Repo
                    [&](Report& own) { convert_graph(observed, *body.graph, options, own); });
 }
 
-// Opaque parts with a hook of their own.
+// Runs the hooks of opaque parts.
 void convert_opaque_parts(ObservedGraph& observed) {
   for (Island& island : observed.islands) {
     if (!island.observed_to_quantized) continue;
-    // the hook may put another node in its place
+    // the hook may replace the node
     for (const Node* node : island.nodes) observed.annotations.erase(node);
     island.observed_to_quantized(observed, island);
   }

@@ -1,5 +1,5 @@
-// The clean-ups of convert: a dequantize per consumer, metadata on the new ops, constants stored
-// quantized.
+// Passes of convert after q/dq ops are inserted: one dequantize per consumer, metadata on the new
+// ops, constants and buffers stored quantized.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -35,7 +35,7 @@ std::vector<Node*> users_without_sizes(const Value& value) {
   return users;
 }
 
-// What convert inserts with a scale of its own.
+// Whether convert inserted the op with its own scale.
 bool is_inserted_quantize(const Node* node) {
   return is_quantize(node) ||
          (node != nullptr && node->target() == "torchao.quantize_affine.default");
@@ -93,8 +93,8 @@ std::vector<Write> find_writes(const Graph& graph, const GraphInput& input) {
   return writes;
 }
 
-// Fills `state` for a buffer that the program writes dequantized values to; the reason when it
-// cannot be stored quantized.
+// Fills `state` for a buffer that the program writes dequantized values to. Returns why it cannot
+// be stored quantized, or "".
 std::string check_state(State& state) {
   const Value* buffer = state.input->value;
   for (const Write& write : state.writes) {
@@ -126,7 +126,7 @@ std::string check_state(State& state) {
   return "";
 }
 
-// The quantized value that `read` gives is still used when the buffer holds the next one.
+// Whether the quantized value that `read` gives is still used after a write to the buffer.
 bool outlives_a_write(const Graph& graph, const Node& read, const State& state) {
   for (const Write& write : state.writes)
     for (const Node* user : read.output()->users())
@@ -217,7 +217,7 @@ void port_qdq_metadata(Graph& graph, const Annotations& annotations) {
 
 namespace {
 
-// Computes each op on constants that `is_wanted` now.
+// Computes each op on constants for which `is_wanted` holds.
 int fold_constants(Graph& graph, bool (*is_wanted)(const Node*)) {
   const std::unordered_set<const Value*> constants = find_constant_values(graph);
   int folds = 0;

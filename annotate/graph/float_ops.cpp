@@ -21,7 +21,7 @@ constexpr std::string_view kDequantizeOps[] = {
     "torchao.dequantize_affine",
 };
 
-// Ops that move, view or make data and compute nothing on it.
+// Ops that move, view or create data without computing.
 constexpr std::string_view kMovingOps[] = {
     "aten.view",
     "aten._unsafe_view",
@@ -129,7 +129,7 @@ class Formulas {
     return node.is("aten." + std::string(name)) || node.is("aten." + std::string(name) + "_");
   }
 
-  // What makes the value, behind changes of dtype and place.
+  // The producer of the value, before changes of dtype and device.
   static const Node* producer(const Value* value) {
     const Node* node = value == nullptr ? nullptr : value->producer();
     while (node != nullptr && (node->is("aten.to") || node->is("aten._to_copy")))
@@ -141,7 +141,7 @@ class Formulas {
     return node != nullptr && is(*node, name) ? node : nullptr;
   }
 
-  // The value without changes of dtype.
+  // The value before changes of dtype.
   static const Value* origin(const Value* value) {
     while (value != nullptr && value->producer() != nullptr &&
            (value->producer()->is("aten.to") || value->producer()->is("aten._to_copy")))
@@ -149,7 +149,7 @@ class Formulas {
     return value;
   }
 
-  // An operand that is a number: a literal, or a constant of one element.
+  // The operand as a number, when it is a literal or a constant of one element.
   std::optional<double> number(const Node& node, std::string_view name) const {
     const Value* value = node.find_input(name);
     if (value == nullptr) {
@@ -167,7 +167,7 @@ class Formulas {
     return found && std::fabs(*found - wanted) <= 1e-6 * std::fabs(wanted);
   }
 
-  // The other operand of value = operand op number; null when it is not that. The op is noted.
+  // The other operand when value = operand op number, and records the op; else null.
   const Value* other(const Value* value, std::string_view op, double wanted) {
     const Node* node = producer(value, op);
     if (node == nullptr) return nullptr;
@@ -193,7 +193,7 @@ class Formulas {
     return false;
   }
 
-  // x of tanh(...) or erf(...); null when it is none of the formulas.
+  // x of tanh(...) or erf(...); null for other formulas.
   const Value* function_operand(const Value* value) {
     const Node* error = producer(value, "erf");
     const Node* tangent = producer(value, "tanh");
@@ -228,7 +228,7 @@ class Formulas {
   }
 
   const Graph& graph_;
-  std::vector<const Node*> steps_;  // of what may become a formula
+  std::vector<const Node*> steps_;  // nodes of the current candidate
   std::unordered_set<const Node*> found_;
 };
 
@@ -244,9 +244,9 @@ bool computes_on_floats(const Node& node) {
 
 std::vector<const Node*> find_float_ops(const Graph& graph) {
   const std::unordered_set<const Value*> constants = find_constant_values(graph);
-  std::unordered_set<const Node*> quantized;  // so far; nodes come in order
-  // Dequantized, constant, made of nothing (zeros), or the result of a quantized op that this one
-  // alone takes (the convolution before a relu).
+  std::unordered_set<const Node*> quantized;  // found so far
+  // Dequantized, constant, created from nothing (zeros), or the result of a quantized op that only
+  // this one uses (the convolution before a relu).
   const auto fits = [&](const Value* input) {
     if (!is_float_tensor(input) || constants.contains(input) || comes_from_dequantize(input))
       return true;

@@ -1,4 +1,3 @@
-// Finds the nodes and the border of opaque parts.
 #include "annotate/graph/opaque_parts.h"
 
 #include <algorithm>
@@ -23,7 +22,7 @@ bool is_of_module(const OpaquePart& part) {
 }
 
 // The key in the node's nn_module_stack ("key,path,type;...") of the outermost frame that is the
-// part's module, or of its class: calls of one module have different keys. "" when there is none.
+// part's module, or of its class; "": none. Calls of one module have different keys.
 std::string key_of_call(const Node& node, const OpaquePart& part) {
   const std::vector<ModuleFrame> frames = module_stack(node);
   const auto is_it = [&](const ModuleFrame& frame) {
@@ -39,7 +38,7 @@ std::string key_of_call(const Node& node, const OpaquePart& part) {
   return stack.substr(begin, at - begin) + "#";
 }
 
-// Lists of modules are not called themselves, so no frame is theirs.
+// Lists of modules are not called, so they have no frame.
 bool is_in_list(const Node& node, const std::string& list) {
   const std::vector<ModuleFrame> frames = module_stack(node);
   return std::any_of(frames.begin(), frames.end(), [&](const ModuleFrame& frame) {
@@ -58,7 +57,7 @@ bool covers(const OpaquePart& part, const Node& node) {
 
 using Nodes = std::vector<Node*>;
 
-// The nodes of one part, those of each call together.
+// The nodes of one part, grouped by call.
 std::vector<Nodes> split_by_call(const Nodes& nodes, const OpaquePart& part) {
   std::vector<Nodes> result;
   std::unordered_map<std::string, size_t> index;
@@ -70,7 +69,7 @@ std::vector<Nodes> split_by_call(const Nodes& nodes, const OpaquePart& part) {
   return result;
 }
 
-// Those that read each other together.
+// The nodes grouped by who reads whom.
 std::vector<Nodes> split_by_connection(const Nodes& nodes) {
   std::vector<Nodes> groups;
   std::unordered_map<const Node*, size_t> group_of;

@@ -13,8 +13,7 @@ constexpr std::string_view kQdqNamespace = "quantized_decomposed.";
 constexpr std::array<std::string_view, 3> kPortedMetadata = {"nn_module_stack", "stack_trace",
                                                              "quantization_tag"};
 
-// "per_tensor.default" of "quantized_decomposed.quantize_per_tensor.default"; "" when `verb` is
-// another.
+// "per_tensor.default" for "quantized_decomposed.quantize_per_tensor.default"; "" for another verb.
 std::string_view kind_of(const Node* node, std::string_view verb) {
   if (node == nullptr) return {};
   std::string_view target = node->target();

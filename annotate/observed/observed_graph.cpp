@@ -11,7 +11,7 @@
 namespace octet {
 namespace {
 
-// Whoever computes, for messages.
+// Who computed the qparams, for messages.
 std::string source_of(const Observer& observer) {
   if (const DerivedObserver* derived = dynamic_cast<const DerivedObserver*>(&observer))
     return fmt::format("the derive function \"{}\"", derived->function());

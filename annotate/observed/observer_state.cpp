@@ -58,7 +58,7 @@ using Json = nlohmann::ordered_json;
   throw Error("state", source, message);
 }
 
-// Brings the groups of a file to the observers of a graph.
+// Loads the groups of a file into the observers of a graph.
 class Loader {
  public:
   Loader(ObservedGraph& observed, const std::string& text, const std::string& source, StateFit fit)
@@ -84,8 +84,8 @@ class Loader {
   }
 
  private:
-  // The best of the groups that observed all of `sites` with this kind of observer: these sites
-  // alone, of this dtype, not taken yet.
+  // The best group that observed all of `sites` with this kind of observer: preferably no other
+  // sites, this dtype, and not used yet.
   SavedGroup& find(const Sites& sites, const Observer& observer) {
     const std::string& kind = observer.args().choice.name;
     SavedGroup* best = nullptr;

@@ -11,7 +11,8 @@
 namespace octet {
 namespace {
 
-// The order of dimensions that puts those of the blocks first, and whether it changes anything.
+// The permutation that moves the dimensions of the blocks to the front, and whether it changes
+// anything.
 struct BlockOrder {
   std::vector<int64_t> order;
   std::vector<int64_t> back;
@@ -60,7 +61,7 @@ void AffineFakeQuantize::update_qparams() {
 }
 
 at::Tensor AffineFakeQuantize::round(const at::Tensor& x, double) {
-  if (!has_data()) return x;  // no number of blocks, so no scale
+  if (!has_data()) return x;  // number of blocks unknown, so no scale
   const BlockReduction blocks = block_reduction(affine_->block_size(x.sizes()), x.sizes());
   const int64_t count = product(blocks.scales);
   if (count != scale_.numel())

@@ -18,7 +18,8 @@ constexpr int kHistogramOctaves = 11;  // down to one of 2048 bins
 // weights have no far outliers; a range clipped too much is left after few values
 constexpr int kWeightOctaves = 4;
 
-// Of a weight's error. Random weights in even spread are above it, trained ones far below.
+// Ratio of errors below which clipping is worthwhile. Uniform random weights are above it, trained
+// ones far below.
 constexpr double kWorthwhile = 0.96;
 
 ValueRange full_range(std::span<const float> values) {
@@ -26,8 +27,8 @@ ValueRange full_range(std::span<const float> values) {
   return {*low, *high};
 }
 
-// A histogram whose outermost bins hold no more than their neighbours: what they hold beyond is
-// taken for values at the very ends, where clamps leave them.
+// A histogram whose outermost bins are limited to the counts of their neighbours; the rest is
+// treated as values exactly at the ends, where clamps leave them.
 struct EndsApart {
   std::vector<float> counts;
   float at_min = 0;
@@ -42,7 +43,7 @@ struct EndsApart {
   }
 };
 
-// What `range` is quantized to.
+// The values that quantization of `range` can represent.
 Lattice lattice_of(const ValueRange& range, const QParamsTarget& target,
                    const std::string& subject) {
   const QParams qparams = choose_qparams({&range.min, 1}, {&range.max, 1}, target, subject);
@@ -61,7 +62,7 @@ double checked_share(const ObserverChoice& choice) {
   return choice.percentile / 100.0;
 }
 
-// Which share of a histogram lies below a value.
+// The share of a histogram below a value.
 class Distribution {
  public:
   Distribution(std::span<const float> counts, double min, double max)
@@ -84,7 +85,7 @@ class Distribution {
   std::vector<double> sums_;
 };
 
-// Where a condition that holds from some value on begins to hold.
+// The first value from which on a monotone condition holds.
 double first_value(double low, double high, const std::function<bool(double)>& holds) {
   for (int i = 0; i < kHalvings; ++i) {
     const double middle = low + (high - low) / 2;

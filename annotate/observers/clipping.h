@@ -1,5 +1,5 @@
-// The range whose quantization has the least mean squared error over what was observed, as far as a
-// search by steps of 2^(1/64) finds it. Never a larger error than the full range has.
+// Observers that clip: they choose a narrower range than the values span, by the least mean squared
+// error (mse) or by a share of the values (percentile).
 #pragma once
 
 #include "annotate/observers/histogram.h"
@@ -7,8 +7,10 @@
 
 namespace octet {
 
-// Of a histogram over all batches: values are spread evenly within a bin, but for the heaps that
-// clamps leave at the ends. Nor has it a larger error than HistogramObserver's range.
+// The range with the least squared error, found by a search in steps of 2^(1/64) over a histogram
+// of all batches. Values count as spread evenly within a bin, except for the peaks that clamps
+// leave at the ends. The error is never larger than that of the full range or of
+// HistogramObserver's range.
 class MseObserver : public HistogramObserver {
  public:
   explicit MseObserver(ObserverArgs args) : HistogramObserver(std::move(args), "per_channel_mse") {}
@@ -17,9 +19,9 @@ class MseObserver : public HistogramObserver {
   Range choose_range() const override;
 };
 
-// Of all values of each channel: weights. The error is product_error, that of the layer's outputs.
-// Where all channels together gain next to nothing they keep their full ranges: another rounding of
-// the same precision.
+// The range with the least error for each channel of a weight. The error is product_error, that of
+// the layer's outputs. When all channels together gain next to nothing they keep their full ranges:
+// the result would only be a different rounding of the same precision.
 class PerChannelMseObserver : public PerChannelObserver {
  public:
   explicit PerChannelMseObserver(ObserverArgs args) : PerChannelObserver(std::move(args), "mse") {}
@@ -30,20 +32,19 @@ class PerChannelMseObserver : public PerChannelObserver {
   double error(std::span<const float> values, const ValueRange& range, double limit) const;
 };
 
-// Ranges that clip a given share of the values: ObserverChoice::percentile of them stay inside.
-// Symmetric schemes clip the largest magnitudes, affine ones as many values at either end.
-
-// From a histogram over all batches, values being spread evenly within a bin: exact to one bin.
+// ObserverChoice::percentile of the values stay inside the range. Symmetric schemes clip the
+// largest magnitudes, affine ones equally many values at either end. Uses a histogram over all
+// batches with values spread evenly within a bin: exact to one bin.
 class PercentileObserver : public HistogramObserver {
  public:
-  // Throws as HistogramObserver does, and for percentiles that are not above 0 and at most 100.
+  // Throws as HistogramObserver does, and for a percentile outside of (0, 100].
   explicit PercentileObserver(ObserverArgs args);
 
  private:
   Range choose_range() const override;
 };
 
-// From all values of each channel, interpolated between neighbours: weights.
+// The same choice from all values of each channel of a weight, interpolated between neighbours.
 class PerChannelPercentileObserver : public PerChannelObserver {
  public:
   explicit PerChannelPercentileObserver(ObserverArgs args);

@@ -146,7 +146,7 @@ at::Tensor FakeQuantize::forward_part(const at::Tensor& x, const at::Tensor& end
 at::Tensor FakeQuantize::round(const at::Tensor& x, double) {
   if (!is_per_channel(args_.qscheme))
     return fake_quantize_straight_through(x, scale_, zero_point_, quant_min_, quant_max_);
-  if (!has_data()) return x;  // no channel count, so no scale
+  if (!has_data()) return x;  // number of channels unknown, so no scale
   return at::fake_quantize_per_channel_affine(x, scale_, zero_point_, args_.ch_axis.value_or(0),
                                               quant_min_, quant_max_);
 }
@@ -233,8 +233,8 @@ at::Tensor FusedMovingAvgObsFakeQuantize::run_op(const at::Tensor& x, bool fake_
       is_per_channel(args_.qscheme), is_symmetric(args_.qscheme));
 }
 
-// The op takes the moving average of the two ends of x, and scale and zero point from that when it
-// rounds too; x itself is rounded in vectors.
+// The op updates the moving average from the two ends of x, and scale and zero point from that when
+// it also rounds; x itself is rounded in vectorized code.
 at::Tensor FusedMovingAvgObsFakeQuantize::run_per_tensor(const at::Tensor& x,
                                                          const at::Tensor& seen, bool fake_quant) {
   {
@@ -266,14 +266,14 @@ at::Tensor FusedMovingAvgObsFakeQuantize::run_per_channel(const at::Tensor& x,
 at::Tensor FusedMovingAvgObsFakeQuantize::run(const at::Tensor& x, const at::Tensor& seen,
                                               bool fake_quant) {
   if (seen.numel() == 0 || (!observer_enabled_ && !fake_quant)) return x;
-  // the op would take scale and zero point from an empty range
+  // the op would compute scale and zero point from an empty range
   if (!observer_enabled_ && !has_data()) return FakeQuantize::forward(x);
   ObserverState state = observer_->state();
   at::Tensor result;
   try {
     result = is_per_channel(args_.qscheme) ? run_per_channel(x, seen, fake_quant)
                                            : run_per_tensor(x, seen, fake_quant);
-  } catch (const c10::Error&) {  // it refuses NaN only after it has taken it into the range
+  } catch (const c10::Error&) {  // the op refuses NaN only after updating the range with it
     if (observer_enabled_) check_range();
     throw;
   }
@@ -309,7 +309,7 @@ void FusedMovingAvgObsFakeQuantize::update_qparams() {
   const bool per_channel = is_per_channel(args_.qscheme);
   min_ = per_channel ? tensor_of(state.min) : tensor_of(state.min).squeeze(0);
   max_ = per_channel ? tensor_of(state.max) : tensor_of(state.max).squeeze(0);
-  // The op takes scale and zero point from the range; an average of weight 0 leaves that as it is.
+  // The op computes scale and zero point from the range; an average of weight 0 does not change it.
   at::fused_moving_avg_obs_fake_quant(per_channel ? at::zeros({min_.numel(), 1}) : at::zeros({1}),
                                       flag(true), flag(true), min_, max_, scale_, zero_point_, 0,
                                       quant_min_, quant_max_, 0, per_channel,
@@ -344,7 +344,7 @@ std::shared_ptr<Observer> make_fake_quantize(const ObserverArgs& args) {
 
 std::shared_ptr<Observer> make_fused_fake_quantize(const ObserverArgs& args) {
   const bool is_averaged = split_observer_name(args.choice.name).inner.empty();
-  // the op knows axis 0 alone
+  // the op supports axis 0 only
   if (is_averaged && is_per_channel(args.qscheme) && args.ch_axis.value_or(0) != 0)
     return make_fake_quantize(args);
   return std::make_shared<FusedMovingAvgObsFakeQuantize>(

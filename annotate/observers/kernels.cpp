@@ -1,5 +1,5 @@
-// Compiled with -O3 and -ffp-contract=off (annotate/CMakeLists.txt): a fused multiply-add would undo
-// the rounding by addition below, and would change the bits that torchao gives.
+// Compiled with -O3 and -ffp-contract=off (annotate/CMakeLists.txt): a fused multiply-add would
+// undo the rounding by addition below, and would change the bits that torchao gives.
 #include "annotate/observers/kernels.h"
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 #include <limits>
 #include <vector>
 
-// Compiles a function once for each vector width; the program picks the widest that the CPU has when
-// it starts. Without contraction all of them give the same bits.
+// Compiles a function once for each vector width; the program picks the widest that the CPU has
+// when it starts. Without contraction all of them give the same bits.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define OCTET_VECTOR_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
@@ -24,8 +24,8 @@ namespace {
 constexpr float kRounder = 12582912.0f;
 
 constexpr size_t kBlock = 1024;
-// neighbours often fall into one bin (zeros behind a ReLU): four tables let the processor overlap
-// their additions
+// neighbours often fall into one bin (zeros after a ReLU): with four tables their additions can
+// overlap
 constexpr size_t kTables = 4;
 
 // density * integral of x^2 from begin to end.
@@ -61,8 +61,8 @@ void errors_of(std::span<const float> density, const ErrorRange& range, std::spa
   }
 }
 
-// How many boundaries are at most `value`, by halving as aten::bucketize does: it also defines the
-// answer for boundaries out of order, which rounding can make of a range of a few ulps.
+// How many boundaries are at most `value`, by bisection like aten::bucketize, which also defines
+// the result for boundaries out of order, as rounding may give for a range of a few ulps.
 size_t count_at_most(std::span<const float> boundaries, float value) {
   size_t start = 0;
   size_t end = boundaries.size();
@@ -76,7 +76,7 @@ size_t count_at_most(std::span<const float> boundaries, float value) {
   return start;
 }
 
-constexpr int kCoarse = 8;  // steps to the octave
+constexpr int kCoarse = 8;  // steps per octave
 constexpr int kFine = 64;
 constexpr int kRounds = 3;
 
@@ -96,7 +96,7 @@ inline double distance_integral(double x, double low, double high) {
 }
 
 constexpr size_t kLanes = 8;
-constexpr size_t kChunk = 512;  // values between two looks at the limit
+constexpr size_t kChunk = 512;  // values between two checks of the limit
 
 // The sum of term(i) for i < count, in lanes that the processor can add side by side.
 template <typename Term>
@@ -136,7 +136,7 @@ OCTET_VECTOR_CLONES Distances distances(const float* values, size_t count, doubl
   return result;
 }
 
-// mean_share: of the squared sum.
+// mean_share: weight of the squared sum.
 double error_of(std::span<const float> values, const Lattice& lattice, double mean_share,
                 double limit) {
   const double inverse = 1.0 / lattice.scale;
@@ -151,7 +151,7 @@ double error_of(std::span<const float> values, const Lattice& lattice, double me
   return (all.squares + mean_share * all.sum * all.sum) * unit;
 }
 
-// Scales one end, or both alike.
+// Which end to scale.
 enum class End { kLow, kHigh, kBoth };
 
 ValueRange scaled(const ValueRange& range, End end, float factor) {
@@ -166,8 +166,8 @@ class Search {
     if (std::isnan(least_)) least_ = std::numeric_limits<double>::infinity();
   }
 
-  // Tries `steps_down` smaller and `steps_up` larger ends, 2^(1/density) apart. Whether the best
-  // has changed.
+  // Tries `steps_down` smaller and `steps_up` larger ends, 2^(1/density) apart. Returns whether the
+  // best has changed.
   bool sweep(End end, int density, int steps_down, int steps_up) {
     const ValueRange start = best_;
     bool is_better = false;
@@ -201,8 +201,8 @@ OCTET_VECTOR_CLONES void round_to_grid(const float* __restrict from, int64_t cou
   const float scale = grid.scale;
   const float low = grid.low;
   const float high = grid.high;
-  // One step beyond the grid is enough to tell what lies outside of it. The comparisons send NaN to
-  // the low end.
+  // Clamping one step beyond the grid suffices to detect values outside of it. The comparisons send
+  // NaN to the low end.
   const float below = low - 1;
   const float above = high + 1;
   if (inside == nullptr) {
@@ -237,7 +237,7 @@ void count_into_bins(std::span<const float> values, float low, float high,
   const float scale = static_cast<float>(bins);
   const float range = high - low;
   const int32_t last = static_cast<int32_t>(bins) - 1;
-  // else clearing and adding them costs more than they save
+  // for fewer values, clearing and adding tables costs more than it saves
   const bool has_tables = values.size() > 2 * kTables * bins;
   thread_local std::vector<uint32_t> tables;
   if (has_tables) tables.assign(kTables * bins, 0);
@@ -268,7 +268,7 @@ void spread_counts(std::span<const float> counts, int rate, std::span<const floa
                    float half, std::span<const float> boundaries, std::span<float> out) {
   const bool sorted = std::is_sorted(boundaries.begin(), boundaries.end());
   const size_t last = out.size() - 1;
-  size_t below = 0;  // boundaries at most the point
+  size_t below = 0;  // number of boundaries at most the point
   for (size_t bin = 0; bin < counts.size(); ++bin) {
     const float part = counts[bin] / static_cast<float>(rate);
     if (part == 0.0f) continue;
@@ -327,7 +327,7 @@ ValueRange least_error_range(ValueRange full, const RangeSearch& search, const R
     state.sweep(End::kBoth, kFine, kFine / kCoarse, kFine / kCoarse);
     return state.best();
   }
-  // both ends are outliers: neither alone makes the scale much smaller
+  // both ends are outliers: moving one alone hardly reduces the scale
   state.sweep(End::kBoth, kCoarse, down, 0);
   bool is_better = true;
   for (int round = 0; round < kRounds && is_better; ++round) {

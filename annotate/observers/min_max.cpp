@@ -1,5 +1,4 @@
-// Compiled without contraction of multiplications and additions: the averages are torchao's to the
-// bit.
+// Compiled with -ffp-contract=off (annotate/CMakeLists.txt): the averages have torchao's bits.
 #include "annotate/observers/min_max.h"
 
 #include <algorithm>
@@ -127,7 +126,7 @@ MinMaxObserver::MinMaxObserver(ObserverArgs args, Averaging averaging)
 
 void MinMaxObserver::observe(const at::Tensor& x) {
   if (x.numel() == 0) return;
-  const auto [low, high] = at::aminmax(x.detach());  // of any float dtype: exact in float32
+  const auto [low, high] = at::aminmax(x.detach());  // for any float dtype: exact in float32
   const float ends[2] = {static_cast<float>(low.item<double>()),
                          static_cast<float>(high.item<double>())};
   range_.update({&ends[0], 1}, {&ends[1], 1});

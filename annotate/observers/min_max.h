@@ -1,5 +1,5 @@
-// Minimum and maximum over batches, one pair or one per channel: running, or averaged. What the
-// min-max observers have in common.
+// Observers of minimum and maximum: running or averaged, per tensor or per channel; and what
+// observers of constant weights per channel have in common.
 #pragma once
 
 #include <span>
@@ -15,20 +15,22 @@ enum class Averaging { kRunning, kMoving };  // min(old, new), or old + constant
 
 class RunningRange {
  public:
-  // constant: of kMoving, 0 < constant <= 1.
+  // constant: for kMoving, 0 < constant <= 1.
   RunningRange(Averaging averaging, double constant)
       : averaging_(averaging), constant_(static_cast<float>(constant)) {}
 
-  // Takes in one batch: as many values of each as there were before. Throws Error("calibrate", ...)
-  // on NaN and infinities, then with nothing taken in.
+  // Adds one batch, with as many values as before. Throws Error("calibrate", ...) on NaN and
+  // infinities, and then adds nothing.
   void update(std::span<const float> low, std::span<const float> high);
-  // Takes in the state of the range over the data that follows. kRunning: exact. kMoving: with n
-  // batches in `next`, whose first alone had the range f,
-  //   result = next + (1 - constant)^n * (this - f),
-  // which is what one pass gives but for rounding: within 2^-21 / constant of the largest
-  // magnitude. For n = 1 it is computed as update() does, to the bit. Throws Error("state",
-  // subject, ...) when the numbers of ranges differ, and for kMoving without `batches` and the
-  // first range.
+  // Merges the state of the range over the data that follows. kRunning: exact. kMoving: with n
+  // batches in `next`, the first of which had the range f,
+  //   result = next + (1 - constant)^n * (this - f)
+  // which is what a single pass gives, up to rounding: within 2^-21 / constant of the largest
+  // magnitude. Why: an average over the n batches starts from f instead of from `this`, and each
+  // batch shrinks that difference by (1 - constant). Example with constant 0.5: this = 4, next saw
+  // 2 and 6, so f = 2 and next = 4; result = 4 + 0.25 * (4 - 2) = 4.5, as in one pass: 4 -> 3 ->
+  // 4.5. For n = 1 it is computed as update() does, to the bit. Throws Error("state", subject, ...)
+  // when the numbers of ranges differ, and for kMoving without `batches` and the first range.
   void merge(const ObserverState& next, const std::string& subject);
 
   bool has_data() const { return !min_.empty(); }
@@ -44,12 +46,10 @@ class RunningRange {
   float constant_;
   std::vector<float> min_;
   std::vector<float> max_;
-  int64_t batches_ = 0;  // of kMoving, like the two below
+  int64_t batches_ = 0;  // for kMoving, like the two below
   std::vector<float> first_min_;
   std::vector<float> first_max_;
 };
-
-// Running and averaged minimum and maximum, of the whole tensor and per channel.
 
 // One range for the whole tensor. kMoving: ObserverChoice::averaging_constant.
 class MinMaxObserver : public Observer {
@@ -91,9 +91,9 @@ class PerChannelMinMaxObserver : public Observer {
   RunningRange range_;
 };
 
-// For per_channel_affine_float_qparams: the same with zero points that have no fraction.
-// quantize_per_channel adds the zero point to the rounded value and then cuts the fraction off,
-// which loses half a step on average.
+// For per_channel_affine_float_qparams: rounds zero points to whole numbers. quantize_per_channel
+// adds the zero point to the rounded value and then truncates, which with fractional zero points
+// loses half a step on average.
 class WholeZeroPointObserver : public PerChannelMinMaxObserver {
  public:
   explicit WholeZeroPointObserver(const ObserverArgs& args)
@@ -101,22 +101,20 @@ class WholeZeroPointObserver : public PerChannelMinMaxObserver {
   QParams calculate_qparams() const override;
 };
 
-// What per-channel observers of weights share: they look at all values of a channel at once, so
-// they take one constant tensor.
-
-// x as float32 [channels, values of a channel]. Throws Error("calibrate", "", ...) when the rank is
+// x as float32 [channels, values per channel]. Throws Error("calibrate", "", ...) when the rank is
 // too small for `axis`.
 at::Tensor channel_rows(const at::Tensor& x, int64_t axis);
 
-// One range for each index of dimension ch_axis (default 0), chosen from the channel's values.
+// Base class of observers that choose a range per channel (index of dimension ch_axis, default 0)
+// from all values of the channel. They therefore observe a single constant tensor, a weight.
 class PerChannelObserver : public Observer {
  public:
-  // alternative: the observer to name when the scheme is per tensor. Throws Error("prepare", ...)
-  // for per-tensor schemes, float zero points, dynamic quantization and dtypes that are not
-  // integers.
+  // alternative: the observer that the message suggests for per-tensor schemes. Throws
+  // Error("prepare", ...) for these, for float zero points, dynamic quantization and non-integer
+  // dtypes.
   PerChannelObserver(ObserverArgs args, const std::string& alternative);
   // Throws Error("calibrate", "", ...) for NaN, infinities, a rank too small for ch_axis, and for a
-  // second tensor of other ranges: activations.
+  // second tensor with other ranges, as activations have.
   void observe(const at::Tensor& x) override;
   QParams calculate_qparams() const override;
   bool has_data() const override { return !min_.empty(); }
@@ -128,10 +126,9 @@ class PerChannelObserver : public Observer {
   void merge(const Observer& next) override;
 
  private:
-  // Finite values, at least one; may be put into another order. Called from several threads at
-  // once.
+  // values: finite, at least one; may be reordered. Called from several threads at once.
   virtual ValueRange choose_range(std::span<float> values) const = 0;
-  // What is left of the choice in view of all channels: `values` holds one behind the other.
+  // Revises the choices in view of all channels; `values` holds the channels one after the other.
   virtual void settle(std::span<const float> values, std::span<ValueRange> chosen) const;
 
   std::vector<float> min_;

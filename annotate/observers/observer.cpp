@@ -22,7 +22,7 @@ struct ObserverKind {
   std::string name;
   ObserverScope scope;
   ObserverMaker make;
-  bool is_wrapper = false;  // takes an observer in parentheses behind its name
+  bool is_wrapper = false;  // takes an observer in parentheses after its name
 };
 
 template <typename Kind>
@@ -98,7 +98,7 @@ std::vector<QParams> qparams_of(const std::vector<std::shared_ptr<Observer>>& ob
   return result;
 }
 
-// Applies `combine` element by element; a vector of one element serves all channels.
+// Applies `combine` element by element; a vector of one element is broadcast.
 std::vector<float> combine_scales(const std::vector<QParams>& qparams,
                                   float (*combine)(float, float)) {
   size_t channels = 1;

@@ -18,8 +18,8 @@
 namespace octet {
 namespace {
 
-// One observer per group. Derived ones come last, as they hold others; a derived spec may refer to
-// another derived one.
+// Creates one observer per group. Derived ones come last, as they hold others; a derived spec may
+// refer to another derived one.
 class GroupObservers {
  public:
   GroupObservers(const SharingGroups& groups, Purpose purpose, Compat compat)
@@ -46,8 +46,8 @@ class GroupObservers {
     return observer = make_derived(group, std::get<DerivedQuantizationSpec>(spec));
   }
 
-  // torchao hands the channel axis to classes with PerChannel in their names alone: the observer in
-  // a fake-quant does not get it.
+  // torchao passes the channel axis only to classes with PerChannel in their names, so the observer
+  // in a fake-quant does not get it.
   std::shared_ptr<Observer> make_own(const QuantizationSpec& spec) const {
     ObserverArgs args = observer_args(spec);
     const bool is_per_channel =
@@ -91,7 +91,7 @@ class GroupObservers {
   std::unordered_set<int> in_work_;
 };
 
-// What each member of the groups has for an observer.
+// The observer of each member of the groups.
 using WantedObservers = std::unordered_map<EdgeOrNode, std::shared_ptr<Observer>, EdgeOrNodeHash>;
 
 // Lets one quantizer change the observers of its part; returns whether it did.
@@ -146,7 +146,7 @@ class Inserter {
     return member == nullptr || member->group < 0 ? -1 : first_group_ + member->group;
   }
 
-  // before: what stood in front of `node`.
+  // before: the node that preceded `node`.
   void observe_input(Node& node, Value* input, const Node* before) {
     Value* original = through_observers(input);
     const int group = find_group(Edge{original, &node});
@@ -154,7 +154,7 @@ class Inserter {
     if (!is_observable(*original, node)) return;
     const Node* producer = original->producer();
     const bool is_safe_early = allow_copy(*original, {&node}, producer);
-    // its output point already does it
+    // the value's output observer node already does it
     if (find_group(original) == group && original != input && is_safe_early) return;
     for (Node* user : input->users())
       if (is_observer_node(user) && group_of(*user) == group &&
@@ -174,7 +174,7 @@ class Inserter {
     return found == made_behind_.end() ? &point : found->second;
   }
 
-  // A point makes a copy of the value, when convert has replaced it.
+  // An observer node makes a copy of the value once convert has replaced it.
   bool allow_copy(const Value& value, const std::vector<const Node*>& readers,
                   const Node* from) const {
     return !writes_ || writes_->allow_copy(value, readers, from);
@@ -202,8 +202,8 @@ class Inserter {
     point->replace_input(point->output(), output);
   }
 
-  // A point behind `input`: after its producer, or, for graph inputs, before the first node, in the
-  // order of the inputs.
+  // Inserts an observer node after the producer of `input` or, for graph inputs, before the first
+  // node, in the order of the inputs.
   Node* insert_point(Value* input, int group) {
     if (input->producer() != nullptr)
       return add_point(input, group, graph_.find_next(*input->producer()));
@@ -228,8 +228,8 @@ class Inserter {
     return false;
   }
 
-  // Whether `value` is what an in-place op writes to and comes from buffers alone: a quantized copy
-  // would take the write.
+  // Whether an in-place op writes to `value` and it comes from buffers only: the write would go to
+  // a quantized copy.
   bool is_written_buffer(const Node& node, const Value* value) {
     const OpSchema* schema = find_op_schema(node.target());
     if (schema == nullptr || schema->arguments.empty() || !schema->arguments.front().is_write)
@@ -246,8 +246,8 @@ class Inserter {
     return it != origins_.end() && it->second == Origin::kBuffer;
   }
 
-  // Of every value that is there before observer nodes come in: user input wins over buffer,
-  // buffer over nothing.
+  // Finds the origin of every value that exists before observer nodes are inserted: user input
+  // takes precedence over buffer, buffer over nothing.
   void find_origins() {
     for (const GraphInput& input : graph_.inputs())
       origins_[input.value] = input.kind == InputKind::kUserInput ? Origin::kUserInput
@@ -268,11 +268,11 @@ class Inserter {
   std::optional<Writes> writes_;
   Node* first_node_ = nullptr;
   std::map<int, Node*> tops_;  // graph input's position -> its first point
-  // point -> the node behind which it reads, one that was there before; null: the graph's begin
+  // observer node -> the original node after which it reads; null: the start of the graph
   std::unordered_map<const Node*, const Node*> made_behind_;
-  std::unordered_set<const Node*> reported_;  // as sharing memory that is written
+  std::unordered_set<const Node*> reported_;  // values reported as sharing memory that is written
   enum class Origin { kOther, kBuffer, kUserInput };
-  std::unordered_map<const Value*, Origin> origins_;  // filled when first asked for
+  std::unordered_map<const Value*, Origin> origins_;  // filled at the first query
   int counter_ = 0;
 };
 

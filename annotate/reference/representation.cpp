@@ -14,7 +14,7 @@
 namespace octet {
 namespace {
 
-// Replaces the result of `root`; the nodes in front of it go when nothing else uses them.
+// Replaces the result of `root`; unused nodes before it are removed later.
 void replace(Graph& graph, Node& root, Value* value) { graph.replace_uses(root.output(), value); }
 
 int apply(Graph& graph, const ReferenceRule& rule, Compat compat) {
@@ -64,7 +64,7 @@ int apply_to_single_ops(Graph& graph, Compat compat, Report& report) {
 // Single quantize and dequantize ops as integer arithmetic:
 //   q:   clamp(int32(round(x / scale)) + zero_point, quant_min, quant_max)
 //   dq:  (float(clamp(x, quant_min, quant_max)) - zero_point) * scale
-// Both compute in float32, as the ops do; 16-bit floats are cast on the way in and out.
+// Both compute in float32, as the ops do; 16-bit floats are cast before and after.
 
 constexpr std::array<DType, 3> kQuantized = {DType::kInt8, DType::kUInt8, DType::kInt16};
 constexpr std::array<DType, 4> kDequantized = {DType::kInt8, DType::kUInt8, DType::kInt16,

@@ -50,7 +50,7 @@ bool is_other_norm(const Node& node) {
          node.find_input("running_mean") != nullptr;
 }
 
-// Maxima are negated, so that one exchange of minima serves both: [2 * n], minima first.
+// [2 * n], minima first, then negated maxima, so that one exchange of minima serves both.
 std::vector<float> ends_of(const Observer& observer, const at::Tensor& x) {
   at::Tensor low, high;
   if (observer.sees() == Sees::kEnds)
@@ -82,7 +82,8 @@ at::Tensor tensor_of_ends(const std::vector<float>& ends, bool is_per_channel, i
   return result.view(shape).transpose(0, axis);
 }
 
-// With n values a channel over all parts, xhat = (x - mean) * invstd, and sums over all parts:
+// Batch norm over all parts, with n values per channel, xhat = (x - mean) * invstd, and sums over
+// all parts:
 //   y = gamma * xhat + beta
 //   dx = gamma * invstd * (dy - (sum(dy) + xhat * sum(dy * xhat)) / n)
 
@@ -95,11 +96,12 @@ std::span<double> span_of(at::Tensor& numbers) {
 }
 
 struct Statistics {
-  at::Tensor mean, variance;  // [channels]; the variance is that of the values, not an estimate
-  double count = 0;           // values a channel
+  at::Tensor mean, variance;  // [channels]; the variance is the biased one
+  double count = 0;           // values per channel
 };
 
-// The parts' own means and variances, made one: the sums of squares are about 0, in doubles.
+// Combines the parts' means and variances; sums of squares around the mean, in doubles, avoid
+// cancellation.
 Statistics statistics_of(const at::Tensor& x, double eps, BatchParts& parts) {
   const at::NoGradGuard no_grad;
   const auto [mean, variance] = at::batch_norm_update_stats(x, {}, {}, eps);

@@ -31,7 +31,7 @@ bool is_callers(const GraphInput& input) {
   return input.kind == InputKind::kUserInput || input.kind == InputKind::kConstant;
 }
 
-// Names of one tensor have one key.
+// Names of the same tensor have the same key.
 using Place = std::tuple<const std::byte*, DType, std::vector<int64_t>, std::vector<int64_t>>;
 Place place_of(const Tensor& tensor) {
   return {tensor.raw(), tensor.dtype(), tensor.shape(), tensor.strides()};
@@ -91,8 +91,8 @@ void TrainableGraph::add_tensors(const Graph& graph) {
   }
 }
 
-// Parameters, buffers and constants become inputs behind the caller's; new values of buffers become
-// outputs behind the caller's.
+// Parameters, buffers and constants become inputs after the caller's; new values of buffers become
+// outputs after the caller's.
 void TrainableGraph::make_inputs() {
   Graph& program = *program_;
   std::vector<GraphInput> stored;

@@ -21,7 +21,8 @@
 namespace octet {
 namespace {
 
-// Microseconds of each period, as "50000 100000" or in two files; infinity without a limit.
+// CPU time per period, in CPUs: from cpu.max ("50000 100000") or two files; infinity without a
+// limit.
 double quota_of(const std::filesystem::path& group) {
   double allowed = 0, period = 0;
   std::ifstream both(group / "cpu.max");  // "max 100000" without a limit
@@ -32,8 +33,8 @@ double quota_of(const std::filesystem::path& group) {
   return allowed > 0 && period > 0 ? allowed / period : std::numeric_limits<double>::infinity();
 }
 
-// The least of a group's and of those above it. In a container the path may be that outside of it;
-// then the folders on the way are not there, and the mounted root is the container's own group.
+// The least quota of a group and those above it. In a container the path may be that of the host;
+// folders on the way then do not exist, and the mounted root is the container's own group.
 double quota_up_to(const std::filesystem::path& root, std::filesystem::path group) {
   double least = quota_of(root);
   for (; !group.empty(); group = group.parent_path())
@@ -89,13 +90,13 @@ int default_threads(int streams) {
   return count;
 }
 
-// Called between runs: it takes nothing from the heap.
+// Called between runs, so it does not allocate.
 CpuTime cpu_time() {
   CpuTime time;
 #if defined(__linux__)
   const int file = ::open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
   if (file < 0) return time;
-  char text[96];  // nanoseconds that it ran, nanoseconds that it waited, turns
+  char text[96];  // nanoseconds run, nanoseconds waited, time slices
   const ssize_t size = ::read(file, text, sizeof(text) - 1);
   ::close(file);
   if (size <= 0) return time;

@@ -21,7 +21,7 @@ std::shared_ptr<Storage> allocate(size_t bytes) {
   const size_t rounded = (std::max<size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
   void* block = std::aligned_alloc(kAlignment, rounded);
   if (block == nullptr) throw std::bad_alloc();
-  std::shared_ptr<void> owner(block, std::free);  // first: what follows takes memory and may throw
+  std::shared_ptr<void> owner(block, std::free);  // first, as the following allocations may throw
   std::memset(block, 0, rounded);
   auto storage = std::make_shared<Storage>();
   storage->data = static_cast<std::byte*>(block);
@@ -49,7 +49,7 @@ Tensor::Tensor(std::shared_ptr<Storage> storage, DType dtype, std::vector<int64_
     if (shape_[i] < 0)
       throw Error("tensor", "shape",
                   fmt::format("got [{}], want sizes of at least 0", fmt::join(shape_, ", ")));
-    if (shape_[i] == 0) return;  // no element, nothing can lie outside
+    if (shape_[i] == 0) return;  // no elements, so none can lie outside
     int64_t reach = 0;
     if (__builtin_mul_overflow(shape_[i] - 1, strides_[i], &reach) ||
         __builtin_add_overflow(reach < 0 ? first : last, reach, reach < 0 ? &first : &last))

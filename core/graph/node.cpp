@@ -1,4 +1,4 @@
-// Types, arguments, values and nodes; what owns them is in graph.cpp.
+// Types, arguments, values, nodes and deep copies; ownership is in graph.cpp.
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -6,8 +6,6 @@
 
 namespace octet {
 namespace {
-
-// Deep copies.
 
 // Copies nested subgraphs so that a clone shares no mutable part with its original.
 void clone_subgraphs(Argument& argument) {
@@ -267,7 +265,7 @@ std::vector<ModuleFrame> module_stack(const Node& node) {
   std::vector<ModuleFrame> frames;
   const auto found = node.metadata.find("nn_module_stack");
   if (found == node.metadata.end()) return frames;
-  // "key,path,type;key,path,type": the type may hold commas, the key and the path do not.
+  // "key,path,type;key,path,type": the type may contain commas, key and path do not.
   std::string_view rest = found->second;
   while (!rest.empty()) {
     const size_t end = rest.find(';');

@@ -1,4 +1,5 @@
-// What a program knows of a tensor before it runs. Free of torch.
+// Types of graphs: what is known of a tensor before a run (TensorMeta), and the arguments of nodes
+// (Argument). Free of torch.
 #pragma once
 
 #include <complex>
@@ -15,8 +16,8 @@
 
 namespace octet {
 
-// A size that is a number, or an expression of shape symbols as torch writes it (sympy's srepr)
-// with the value seen at export.
+// A size: a number, or an expression of shape symbols as torch writes it (sympy's srepr) with its
+// value at export.
 struct Dim {
   int64_t value = 0;  // when symbolic: the hint, or -1 when there is none
   std::string expr;   // "" when the size is a number
@@ -41,7 +42,7 @@ enum class Layout {
   kMkldnn,
   kStrided
 };
-// likewise
+// torch's serde numbering
 enum class MemoryFormat { kUnknown, kContiguous, kChannelsLast, kChannelsLast3d, kPreserve };
 
 struct TensorMeta {
@@ -54,13 +55,11 @@ struct TensorMeta {
   Layout layout = Layout::kStrided;
 
   bool is_static() const;              // no symbolic size
-  std::vector<int64_t> shape() const;  // sizes; a symbolic one gives its hint
+  std::vector<int64_t> shape() const;  // sizes; the hints of symbolic ones
   bool operator==(const TensorMeta&) const = default;
 };
 // Contiguous, on the CPU.
 TensorMeta make_meta(DType dtype, const std::vector<int64_t>& shape);
-
-// What a node is called with: a Value, a literal, or a list of them. Free of torch.
 
 class Graph;
 class Value;
@@ -108,8 +107,8 @@ struct ArgumentMap {
   std::map<std::string, std::shared_ptr<Argument>> items;
   bool operator==(const ArgumentMap&) const = default;
 };
-// Literals behind a symbolic tag in the file (as_sym_int holding a plain int), kept apart so that
-// writing gives the same file.
+// Literals with a symbolic tag in the file (as_sym_int holding a plain int), kept apart so that
+// writing reproduces the file.
 struct SymIntLiteral {
   int64_t value = 0;
   bool operator==(const SymIntLiteral&) const = default;
@@ -123,9 +122,8 @@ struct SymBoolLiteral {
   bool operator==(const SymBoolLiteral&) const = default;
 };
 
-// One alternative for each argument kind of torch's schema. `Value*` stands for as_tensor,
-// as_sym_int, as_sym_float, as_sym_bool and as_custom_obj, told apart by Value::kind(); it is never
-// null.
+// One alternative per argument kind of torch's schema. `Value*` is as_tensor, as_sym_int,
+// as_sym_float, as_sym_bool or as_custom_obj, distinguished by Value::kind(); it is never null.
 using ArgumentVariant =
     std::variant<None, Value*, std::vector<Value*>, OptionalTensor, OptionalTensors, NestedTensors,
                  int64_t, std::vector<int64_t>, std::vector<std::vector<int64_t>>, double,
@@ -150,17 +148,17 @@ struct Argument : ArgumentVariant {
   Value* value_or_null() const;
 };
 
-// Calls `visit` on each Value slot of the argument, nested ones included (not those inside
-// subgraphs). Slots that hold null are skipped.
+// Calls `visit` for each Value in the argument, including nested ones but not those inside
+// subgraphs. Null slots are skipped.
 void for_each_value(const Argument& argument, const std::function<void(Value*)>& visit);
-// The same with the right to change the slot. Does not maintain users; Node and Graph do when they
-// call it.
+// Replaces each Value in the argument. Does not maintain users; Node and Graph do when they call
+// it.
 void rewrite_values(Argument& argument, const std::function<Value*(Value*)>& replace);
 
 enum class ArgumentKind { kUnknown, kPositional, kKeyword };
 
 struct NamedArgument {
-  std::string name;  // of the op's schema: "input", "weight", "stride"
+  std::string name;  // as in the op's schema: "input", "weight", "stride"
   Argument value;
   ArgumentKind kind = ArgumentKind::kPositional;
 };

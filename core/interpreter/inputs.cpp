@@ -16,7 +16,7 @@ namespace {
 
 using c10::IValue;
 
-// "s77" of "Symbol('s77', positive=True, integer=True)"; "" for larger expressions.
+// "s77" for "Symbol('s77', positive=True, integer=True)"; "" for larger expressions.
 std::string symbol_name(const std::string& expr) {
   constexpr std::string_view kHead = "Symbol('";
   if (!expr.starts_with(kHead)) return "";

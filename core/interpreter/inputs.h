@@ -1,4 +1,5 @@
-// Whether a caller's inputs are the ones that a graph was exported for.
+// Checks a caller's inputs against those that a graph was exported for, and holds a graph's
+// constants while it runs.
 #pragma once
 
 #include <map>
@@ -15,27 +16,25 @@
 
 namespace octet {
 
-// The inputs that a caller gives: kUserInput and kConstant, in the graph's order.
+// The inputs that a caller passes: kUserInput and kConstant, in the graph's order.
 std::vector<const GraphInput*> caller_inputs(const Graph& graph);
 
-// Throws Error("run", ...) unless `inputs` has one value for each of caller_inputs(graph), equal to
-// the literal of each constant; with check_shapes also unless dtype, rank and sizes are the
-// exported ones, symbolic sizes within their range and equal where the symbol is.
+// Throws Error("run", ...) unless `inputs` has one value per caller_inputs(graph) and constants
+// equal their literals; with check_shapes also unless dtype, rank and sizes are the exported ones,
+// with symbolic sizes within their range and equal where the symbol is the same.
 void check_inputs(const Graph& graph, const std::vector<c10::IValue>& inputs, bool check_shapes);
 
-// The constants of a graph while it runs.
-
-// As torch tensors. What is written to is first replaced by a copy, storage by storage, so that
-// views, tied weights and the tensors already made from it see the write, and the graph's bytes do
-// not.
+// The constants of a graph as torch tensors. Before a write the storage is replaced by a copy, so
+// that views, tied weights and tensors made earlier see the write and the graph's bytes stay
+// unchanged.
 class Constants {
  public:
   explicit Constants(const Graph& graph);
 
-  const at::Tensor* find(const std::string& fqn) const;  // null when there is none
-  // To be called before anything writes into `tensor`.
+  const at::Tensor* find(const std::string& fqn) const;  // null when unknown
+  // Call before anything writes into `tensor`.
   void before_write(const at::Tensor& tensor);
-  // Takes back what was written.
+  // Reverts all writes.
   void reset();
 
  private:

@@ -1,4 +1,5 @@
-// The higher-order ops: those that call a subgraph or another op.
+// The ops that are not in the dispatcher: higher-order ops, which call a subgraph or another op,
+// and Python functions on numbers.
 #pragma once
 
 #include <functional>
@@ -12,11 +13,11 @@
 
 namespace octet {
 
-// Runs a subgraph on its inputs and gives its outputs.
+// Runs a subgraph on inputs and returns its outputs.
 using RunSubgraph =
     std::function<std::vector<c10::IValue>(const Graph& body, std::vector<c10::IValue> inputs)>;
-// arguments: the resolved node.arguments(), None where a Subgraph stands. Gives one result for each
-// of node.outputs().
+// arguments: the resolved node.arguments(), None for a Subgraph. Returns one value per
+// node.outputs().
 using HigherOrderOp = std::vector<c10::IValue> (*)(const Node& node,
                                                    const std::vector<c10::IValue>& arguments,
                                                    const RunSubgraph& run);
@@ -25,12 +26,10 @@ using HigherOrderOp = std::vector<c10::IValue> (*)(const Node& node,
 // wrap_with_autocast, out_dtype. Null for others.
 HigherOrderOp find_higher_order_op(std::string_view target);
 
-// The Python functions on numbers that torch.export writes into graphs beside the ATen ops:
-// _operator.add, math.trunc, torch.sym_max, ...
-
-// Takes ints, floats and bools in the order of the Python function, and gives what Python gives:
-// ints floor-divide towards minus infinity, int / int is a float. Throws Error("run", subject, ...)
-// on a wrong number or kind of arguments and on division by zero.
+// A Python function on numbers that torch.export writes into graphs (_operator.add, math.trunc,
+// torch.sym_max, ...). Takes ints, floats and bools in the order of the Python function and returns
+// what Python returns: int // int rounds towards minus infinity, int / int is a float. Throws
+// Error("run", subject, ...) for a wrong number or kind of arguments and on division by zero.
 using PythonOp = c10::IValue (*)(const std::vector<c10::IValue>& arguments,
                                  const std::string& subject);
 

@@ -72,7 +72,7 @@ bool is_symbol(const Value* value) {
          value->kind() == ValueKind::kSymBool;
 }
 
-// By kind only: enough to tell the overloads of one op apart.
+// Compares kinds only, which suffices to distinguish the overloads of one op.
 bool fits(std::string_view type, const Argument& argument) {
   const bool wants_tensor = type.starts_with("Tensor");
   const bool wants_list = type.find('[') != std::string_view::npos;
@@ -158,7 +158,7 @@ const OpSchema* find_op_schema(std::string_view target) {
   const std::lock_guard<std::mutex> lock(mutex);
   const auto cached = cache.find(target);
   if (cached != cache.end()) return cached->second.get();
-  // A miss is not remembered: a library may register the op later.
+  // A miss is not cached: a library may register the op later.
   const std::optional<c10::OperatorHandle> op = find_operator(target);
   if (!op) return nullptr;
   return cache.emplace(std::string(target), read_schema(op->schema())).first->second.get();
@@ -179,7 +179,7 @@ std::vector<std::string> overloads_of(std::string_view op) {
   const auto [first, last] = kAll.equal_range(std::string(op));
   for (auto it = first; it != last; ++it) found.push_back(it->second);
   std::sort(found.begin(), found.end());
-  // Those of another library's that it has registered itself, too.
+  // Another library's ops may be registered twice: by Octet and by the library.
   found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
 }

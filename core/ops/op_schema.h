@@ -1,5 +1,5 @@
-// What an op takes and gives, by its target: argument names, types and defaults. Read from the
-// LibTorch dispatcher's registry; this header needs no torch.
+// Looks up schemas of ops by target: argument names, types and defaults, and overloads. They come
+// from the LibTorch dispatcher, but this header needs no torch.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ struct SchemaArgument {
   bool kwarg_only = false;
   bool is_write = false;  // the op writes into it: self of an in-place op, out
   bool has_default = false;
-  // None when there is none; numbers stay ints and floats, ScalarType and the like are ints of c10
+  // None without a default; numbers stay ints and floats, ScalarType and the like are c10's ints
   Argument default_value;
 };
 
@@ -37,15 +37,12 @@ struct OpSchema {
 // "higher_order.cond"). The pointer stays valid; thread-safe.
 const OpSchema* find_op_schema(std::string_view target);
 
-// Finds the overload that a call without one means.
-
-// All overloads of "aten.max" that the dispatcher knows, sorted: {"aten.max.default",
-// "aten.max.dim", ...}.
+// All overloads of "aten.max" in the dispatcher, sorted: {"aten.max.default", "aten.max.dim", ...}.
 std::vector<std::string> overloads_of(std::string_view op);
 
-// Completes an op without overload: its ".default" when that fits, else the only overload that the
-// arguments fit (positional ones have an empty name), else ".default" when nothing fits. Returns ""
-// when it stays unclear; the candidates go to `candidates`.
+// Chooses the overload of an op written without one: ".default" when that fits, else the only
+// overload that the arguments fit (positional ones have an empty name), else ".default" when
+// nothing fits. Returns "" when it is ambiguous, with the candidates in `candidates`.
 std::string choose_overload(std::string_view op, const std::vector<NamedArgument>& arguments,
                             std::vector<std::string>* candidates);
 

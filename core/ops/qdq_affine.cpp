@@ -1,5 +1,5 @@
-// torchao's affine quantization: one scale and zero point for each block of block_size elements,
-// whatever its shape.
+// torchao's affine quantization, with one scale and zero point per block of block_size elements,
+// and the choose_qparams ops of torchao and quantized_decomposed.
 #include <cmath>
 #include <limits>
 
@@ -95,7 +95,7 @@ Range range_of(ScalarType dtype) {
   }
 }
 
-// The given range, the dtype's where it is absent. Throws when it leaves the dtype's.
+// The given range, by default the dtype's. Throws when it exceeds the dtype's.
 Range checked_range(ScalarType dtype, const std::optional<Scalar>& quant_min,
                     const std::optional<Scalar>& quant_max) {
   const Range bounds = range_of(dtype);
@@ -111,9 +111,8 @@ bool is_high_precision(ScalarType dtype) {
   return dtype == ScalarType::Float || dtype == ScalarType::Half || dtype == ScalarType::BFloat16;
 }
 
-// The views in which blocks are dimensions of their own: input [3, 3, 10, 10] and blocks [3, 3, 2,
-// 10] give values [3, 3, 5, 2, 10], parameters [1, 1, 5, 1, 1] and the reduced dimensions 0, 1, 3,
-// 4.
+// Shapes of views in which blocks are dimensions: input [3, 3, 10, 10] with blocks [3, 3, 2, 10]
+// gives values [3, 3, 5, 2, 10], parameters [1, 1, 5, 1, 1] and the reduced dimensions 0, 1, 3, 4.
 struct BlockView {
   std::vector<int64_t> values;
   std::vector<int64_t> parameters;
@@ -164,7 +163,7 @@ at::Tensor symmetric_scale(const at::Tensor& low, const at::Tensor& high, const 
   return at::where(from_low > from_high, from_low, from_high);
 }
 
-// `scale` repeated to the shape of the tensor where it does not broadcast to it already.
+// `scale` repeated to the shape of the tensor unless it broadcasts already.
 at::Tensor expand_scale(const at::Tensor& scale, at::IntArrayRef sizes) {
   if (scale.numel() == 1) return scale;
   const auto rank = std::min(sizes.size(), static_cast<size_t>(scale.dim()));
@@ -185,13 +184,13 @@ at::Tensor expand_scale(const at::Tensor& scale, at::IntArrayRef sizes) {
   return expanded;
 }
 
-// choose_qparams of quantized_decomposed: scale and zero point from the range of a tensor, whole or
-// row by row.
+// choose_qparams of quantized_decomposed: scale and zero point from the range of a tensor or of
+// each row.
 
 using c10::Scalar;
 
-// The range widened to hold 0; nothing when the tensor has no range, as torch's observers start
-// with.
+// The range widened to include 0; nothing when the tensor has no range, which torch's observers
+// start with.
 struct SeenRange {
   at::Tensor min;
   at::Tensor max;
@@ -360,7 +359,8 @@ QParamTensors choose_qparams_per_token_asymmetric(const at::Tensor& input, Scala
                 Scalar(static_cast<double>(std::numeric_limits<float>::epsilon())));
   const at::Tensor steps_low = low / scale;
   const at::Tensor steps_high = high / scale;
-  // The end of the range that the zero point would represent worse decides.
+  // Takes the zero point from the end of the range where the other one would cause the larger
+  // error.
   const at::Tensor error = (steps_low + kMin) + (steps_high + kMax);
   const at::Tensor zero_point =
       at::where(error > 0, at::rsub(steps_low, Scalar(kMin)), at::rsub(steps_high, Scalar(kMax)));

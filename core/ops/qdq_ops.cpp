@@ -10,8 +10,8 @@
 namespace octet {
 namespace {
 
-// Composite kernels: what they call differentiates itself, and fake_quant_per_channel brings its
-// own gradient.
+// Composite kernels: the ops that they call are differentiable, and fake_quant_per_channel defines
+// its gradient.
 void define_quantized_decomposed(torch::Library& library) {
   library.def(
       "quantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int "
@@ -93,8 +93,8 @@ void define_quantized_decomposed(torch::Library& library) {
               &qdq::convert_element_type);
 }
 
-// Composite kernels, as torchao's are: what they call makes shapes and dtypes. Default dtypes by
-// number: 6 is float32, 24 float8_e4m3fn.
+// Composite kernels, like torchao's: the ops that they call determine shapes and dtypes. Default
+// dtypes are numbers: 6 is float32, 24 float8_e4m3fn.
 void define_torchao(torch::Library& library) {
   library.def(
       "choose_qparams_affine(Tensor? input, str mapping_type, SymInt[] block_size, ScalarType "

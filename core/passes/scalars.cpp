@@ -20,7 +20,7 @@ bool is_known_not_float(const Node& node) {
   return result != nullptr && result->meta && !is_floating_point(result->meta->dtype);
 }
 
-// `from`: numbers below it are taken.
+// `from`: lower numbers are taken.
 std::string free_fqn(const Graph& graph, int& from) {
   for (;; ++from) {
     const std::string fqn = fmt::format("_tensor_constant_{}", from);
@@ -81,7 +81,7 @@ void put_number(Value& value, const Argument& number) {
   for (Node* user : users) {
     const std::vector<NamedArgument> arguments = user->arguments();
     for (const NamedArgument& argument : arguments) {
-      // set_argument goes by names
+      // set_argument needs a name
       const bool is_only =
           std::count_if(arguments.begin(), arguments.end(), [&](const NamedArgument& other) {
             return other.name == argument.name;

@@ -14,8 +14,7 @@
 namespace octet {
 namespace {
 
-// Python functions on numbers: the only targets outside of the dispatcher that are known to be
-// pure.
+// Python functions on numbers: the only targets outside of the dispatcher known to be pure.
 constexpr std::array<std::string_view, 4> kPurePrefixes = {"_operator.", "math.", "torch.sym_",
                                                            "torch.utils._sympy."};
 
@@ -78,7 +77,7 @@ Graph* find_body(const Node& node, const CallRow& row) {
 
 using ValueMap = std::unordered_map<const Value*, Value*>;
 
-// The operands for the body's inputs; false when they are not values one by one.
+// Maps the body's inputs to operands; false unless these are single values.
 bool bind_operands(const Node& node, const CallRow& row, const Graph& body, ValueMap& map) {
   const std::vector<GraphInput>& inputs = body.inputs();
   if (node.arguments().size() != row.first_operand + inputs.size()) return false;
@@ -124,8 +123,7 @@ bool is_zero_pad(const Node& node) {
   return is_constant && node.float_or("value", 0.0) == 0.0;
 }
 
-// Per spatial dimension, first dimension first; empty when the padding is not of the kind that a
-// convolution takes.
+// Padding per spatial dimension, first dimension first; empty when a convolution cannot have it.
 std::vector<int64_t> symmetric_padding(const Node& pad, size_t spatial) {
   const Argument* argument = pad.find_argument("pad");
   const std::vector<int64_t>* pads =
@@ -145,15 +143,15 @@ bool fold_into(Graph& graph, Node& conv, size_t spatial) {
   Node* pad = input == nullptr ? nullptr : input->producer();
   if (pad == nullptr || !is_zero_pad(*pad) || !input->has_one_user()) return false;
   Value* source = pad->find_input("self");
-  // Without a batch dimension the same list could reach the channels; the rank tells.
+  // Without a batch dimension the same list could pad the channels; the rank tells.
   if (source == nullptr || !source->meta || source->meta->sizes.size() < spatial + 1) return false;
   const std::vector<int64_t> extra = symmetric_padding(*pad, spatial);
   if (extra.empty()) return false;
   std::vector<int64_t> padding = conv.ints_or("padding", {0});
   padding.resize(spatial, padding.back());
   for (size_t i = 0; i < spatial; ++i) padding[i] += extra[i];
-  // By keyword when the call left it out: a positional argument behind a gap would be read as the
-  // one in the gap.
+  // By keyword when the call omits it: a positional argument after a gap would be taken for the one
+  // in the gap.
   conv.set_argument("padding", padding, ArgumentKind::kKeyword);
   conv.set_argument("input", source);
   absorb_before(conv, *pad);

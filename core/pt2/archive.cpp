@@ -20,8 +20,8 @@
 namespace octet {
 namespace {
 
-// Finds the directory as miniz, LibTorch's reader, does: by the last end-of-directory record in the
-// file.
+// The directory is found like in miniz, LibTorch's reader: by the last end-of-directory record in
+// the file.
 
 constexpr uint64_t kMostTimes = 200, kLeastLimit = uint64_t{1} << 20;
 constexpr size_t kEndSize = 22, kLocatorSize = 20, kEnd64Size = 56, kEntrySize = 46;
@@ -30,7 +30,7 @@ constexpr uint32_t kEndMark = 0x06054b50, kLocatorMark = 0x07064b50, kEnd64Mark 
 
 using Bytes = std::span<const std::byte>;
 
-// The little-endian number at a place that is there.
+// The little-endian number at `at`, which must be inside.
 template <typename Number>
 Number number_at(Bytes bytes, size_t at) {
   Number number = 0;
@@ -61,7 +61,7 @@ std::optional<size_t> find_directory(Bytes zip) {
   return number_at<uint32_t>(zip, *end + 16);
 }
 
-// What the entry says of its member, with the fields behind its name, which hold large sizes.
+// The member's size according to the entry, including the extra fields for large sizes.
 uint64_t stated_size(Bytes zip, size_t entry) {
   constexpr uint32_t kIsBehind = 0xffffffff;
   constexpr uint16_t kLargeSizes = 1;
@@ -102,8 +102,8 @@ namespace {
 using caffe2::serialize::PyTorchStreamReader;
 using caffe2::serialize::PyTorchStreamWriter;
 
-constexpr uint64_t kContainerVersion = 6;  // of torch's zip dialect, in .data/version
-constexpr size_t kLocalHeaderSize = 30;    // of a zip entry, before its name
+constexpr uint64_t kContainerVersion = 6;  // version of torch's archives, in .data/version
+constexpr size_t kLocalHeaderSize = 30;    // size of a zip entry's header before its name
 
 std::shared_ptr<ArchiveMapping> map_archive(const std::filesystem::path& path,
                                             const std::string& stage) {
@@ -121,7 +121,7 @@ std::shared_ptr<ArchiveMapping> map_archive(const std::filesystem::path& path,
   return std::make_shared<ArchiveMapping>(ArchiveMapping{file.data, file.size, file.owner});
 }
 
-// Reads beyond the end give zeros and a short count, which the zip reader takes for damage.
+// Reads beyond the end give zeros and a short count, which the zip reader reports as damage.
 class MappedAdapter : public caffe2::serialize::ReadAdapterInterface {
  public:
   explicit MappedAdapter(std::shared_ptr<ArchiveMapping> mapping) : mapping_(std::move(mapping)) {}
@@ -177,7 +177,7 @@ struct ArchiveReader::State {
     }
   }
 
-  // The bytes in the mapping, or null when the record is compressed, unaligned or not wholly there.
+  // The bytes in the mapping; null when the record is compressed, unaligned or incomplete.
   std::byte* find_in_place(const std::string& name, size_t size, size_t alignment) const {
     const size_t header = zip->getRecordHeaderOffset(name);
     const size_t offset = zip->getRecordOffset(name);
@@ -191,8 +191,8 @@ struct ArchiveReader::State {
                : nullptr;
   }
 
-  // The CRC-32 that the archive states for the record at `data`: in its header, or where that
-  // leaves it to one behind the record, there. Nothing without.
+  // The CRC-32 stored for the record at `data`: in its header or, if not there, after the record.
+  // Nothing without one.
   std::optional<uint32_t> find_checksum(const std::string& name, const std::byte* data,
                                         size_t size) const {
     constexpr uint16_t kIsBehind = 8;
@@ -208,7 +208,7 @@ struct ArchiveReader::State {
     }
     uint32_t checksum = 0;
     std::memcpy(&checksum, at, sizeof(checksum));
-    // torch writes 0 when it is told not to compute it.
+    // torch writes 0 when told not to compute it.
     return checksum == 0 ? std::nullopt : std::optional(checksum);
   }
 };
@@ -255,7 +255,7 @@ std::shared_ptr<Storage> ArchiveReader::map(const std::string& name, size_t alig
     result->size = state_->zip->getRecordSize(name);
     if (std::byte* bytes = state_->find_in_place(name, result->size, alignment)) {
       const std::optional<uint32_t> checksum = state_->find_checksum(name, bytes, result->size);
-      // Weights alone: data may be larger than memory.
+      // Checks weights only: data may be larger than memory.
       if (state_->stage == "pt2" && checksum && crc32(bytes, result->size) != *checksum)
         throw Error(state_->stage, state_->path,
                     fmt::format("record \"{}\" is damaged: its bytes have another checksum; copy "
@@ -299,8 +299,8 @@ struct ArchiveWriter::State {
 
 ArchiveWriter::ArchiveWriter(const std::filesystem::path& path, std::string stage)
     : state_(std::make_unique<State>(path, stage)) {
-  // The function reports every write as done: the zip writer's destructor would throw otherwise.
-  // commit() looks at the file instead.
+  // Reports every write as done, because the zip writer's destructor would throw otherwise.
+  // commit() checks the file instead.
   OutputFile& file = state_->file;
   state_->guarded([&] {
     state_->zip = std::make_unique<PyTorchStreamWriter>([&file](const void* bytes, size_t count) {

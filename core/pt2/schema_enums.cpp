@@ -37,7 +37,7 @@ constexpr std::array<std::pair<Schema, DType>, 21> kDTypes = {{
     {Schema::UINT64, DType::kUInt64},
 }};
 
-// Layout and MemoryFormat of core/graph/types.h count as the schema does.
+// Layout and MemoryFormat of core/graph/types.h have the schema's numbers.
 template <typename Enum, typename Other>
 constexpr bool are_equal(Enum ours, Other schema) {
   return static_cast<int>(ours) == static_cast<int>(schema);

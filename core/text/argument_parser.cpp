@@ -195,7 +195,7 @@ Argument ArgumentParser::parse_word_argument(const Graph& graph) {
   return parse_call_literal(word, graph);
 }
 
-// optional(%x), device("cpu"), ...; the word is taken.
+// optional(%x), device("cpu"), ...; `word` has been read.
 Argument ArgumentParser::parse_call_literal(const Token& word, const Graph& graph) {
   if (!is_symbol('('))
     throw text_error(word.line, fmt::format("unknown word '{}', want a literal", word.text));
@@ -231,7 +231,7 @@ Argument ArgumentParser::parse_call_literal(const Token& word, const Graph& grap
   return result;
 }
 
-// The kind follows from the entries; int and empty when there are none.
+// The entries determine the kind; int when empty.
 Argument ArgumentParser::parse_plain_list(const Graph& graph) {
   const Token& first = peek(1);
   if (first.kind == Token::Kind::kString)

@@ -1,4 +1,4 @@
-// Text -> Graph.
+// Parses the text form into a Graph.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -243,7 +243,7 @@ class Parser : private ArgumentParser {
       if (!chosen.empty()) target = chosen;
       schema = find_op_schema(target);
     }
-    if (schema == nullptr) return;  // not an op of the dispatcher: names are taken as they stand
+    if (schema == nullptr) return;  // not an op of the dispatcher: keeps names as written
     for (size_t i = 0; i < arguments.size(); ++i) {
       NamedArgument& argument = arguments[i];
       if (!argument.name.empty()) {

@@ -1,4 +1,5 @@
-// Words of the text form. Private to core/text_*.cpp.
+// The lower half of the parser of the text form (text.h): words, then numbers and types, then
+// arguments. Private to core/text.
 #pragma once
 
 #include <algorithm>
@@ -19,20 +20,17 @@ struct Token {
   // %x; aten.relu, None, f32; -1.5; "text"; one of ()[]{}=:,@
   enum class Kind { kName, kWord, kNumber, kString, kSymbol, kEnd };
   Kind kind = Kind::kEnd;
-  std::string text;  // of kName without the %, of kString unescaped
+  std::string text;  // kName: without the %; kString: unescaped
   int line = 1;
 };
 
-// White space and `#` comments only separate. Throws Error("text", "line 3", ...) on what is no
-// word; ends with one kEnd.
+// Splits text into words; white space and `#` comments only separate. Ends with one kEnd. Throws
+// Error("text", "line 3", ...) for anything that is not a word.
 std::vector<Token> split_words(std::string_view text);
 
 Error text_error(int line, const std::string& message);
 
-// Reads words, numbers and types of the text form: the lower half of its parser. Private to
-// core/text_*.cpp.
-
-// The kind and the facts of a Value, as its type gives them.
+// The kind and the facts of a Value according to its type.
 struct ParsedType {
   ValueKind kind = ValueKind::kTensor;
   std::optional<TensorMeta> meta;
@@ -43,7 +41,7 @@ struct ParsedType {
   std::string class_fqn;
 };
 
-// `where` names what is being read, for messages.
+// Reads words, numbers and types. `where` names the text in messages.
 class TextReader {
  public:
   explicit TextReader(std::string_view text) : tokens_(split_words(text)) {}
@@ -66,7 +64,7 @@ class TextReader {
   void expect_word(std::string_view word);
   std::string expect_string(const std::string& where);
   std::string expect_name(const std::string& where);
-  // Calls item() for each entry up to `close`, which it takes.
+  // Calls item() for each entry up to and including `close`.
   template <typename Item>
   void list(char close, const std::string& where, const Item& item) {
     if (take(close)) return;
@@ -105,9 +103,6 @@ class TextReader {
   std::vector<Token> tokens_;
   size_t position_ = 0;
 };
-
-// Reads the arguments of the text form: values, literals, lists, maps and subgraphs. Private to
-// core/text_*.cpp.
 
 class ArgumentParser : public TextReader {
  public:
