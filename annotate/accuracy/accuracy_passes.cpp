@@ -66,7 +66,7 @@ class EffortRun {
     if (ranges_changed_ == 0) return without.restore(observed_);
     run_chain(behind);
     const HeldOutGain gain{before, check.error(observed_)};
-    report_.note(fmt::format("ranges: with the passes behind {}", gain.description()));
+    report_.note(fmt::format("ranges: with the passes after it {}", gain.description()));
     if (!gain.is_enough()) without.restore(observed_);
   }
 

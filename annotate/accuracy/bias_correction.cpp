@@ -84,7 +84,7 @@ int correct_biases(ObservedGraph& observed, const BatchSource& data, Report& rep
   }
   const bool left_out = sum_over(options.peers, walk.left_data_out() ? 1 : 0) > 0;
   report.note(fmt::format("{}: {} of {} biases changed{}", kStage, changed, total,
-                          left_out ? "; memory did not do for all batches" : ""));
+                          left_out ? "; not enough memory for all batches" : ""));
   return changed;
 }
 

@@ -72,7 +72,7 @@ class Finder {
         if (const LayerOperands* row = find_operands(*node);
             row != nullptr && is_observed(*node, *row))
           report_.add({stage_, body.path + "." + node->name(), node->target(), "",
-                       "it is in a body of control flow; its weight stays as it is"});
+                       "it is in a body of control flow; its weight is not changed"});
     return std::move(layers_);
   }
 
@@ -103,15 +103,16 @@ class Finder {
     if (layer.input == nullptr || !constants_.contains(layer.weight)) return;
     layer.float_input = through_observers(layer.input);
     if (is_observer_node(layer.weight->producer()))
-      return refuse(node, "its weight is observed more than once; it stays as it is");
+      return refuse(node, "its weight is observed more than once; it is not changed");
     if (!layer.weight_point->output()->has_one_user())
-      return refuse(node, "its weight is used by several ops; it stays as it is");
+      return refuse(node, "its weight is used by several ops; it is not changed");
     if (has_factors(node))
-      return refuse(node, "the op has factors alpha or beta; its weight stays as it is");
+      return refuse(node, "the op has factors alpha or beta; its weight is not changed");
     const int64_t channels = weight_of(layer).size(layer.output_axis);
     if (!find_bias(layer, *row, channels))
-      return refuse(node,
-                    "its bias is no constant with one number a channel; its weight stays as it is");
+      return refuse(
+          node,
+          "its bias is not a constant with one number per channel; its weight is not changed");
     layers_.push_back(layer);
   }
 

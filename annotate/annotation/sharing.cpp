@@ -136,7 +136,7 @@ class Followed {
   [[noreturn]] void fail_on_circle(size_t again, std::vector<size_t> way) const {
     way.push_back(again);
     throw Error("prepare", to_text(groups_.members[way.front()].key),
-                fmt::format("shared specs go in a circle: {}; give one of them a spec of its own",
+                fmt::format("shared specs form a circle: {}; give one of them a spec of its own",
                             describe_way(groups_, way)));
   }
 

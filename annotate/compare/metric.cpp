@@ -86,7 +86,7 @@ const MetricRow* find_row(const std::string& name) {
 [[noreturn]] void refuse_tensors(const std::string& name, const at::Tensor& tensor,
                                  const std::string& said) {
   throw Error("metric", name,
-              fmt::format("of tensors of shape [{}] it says: {}; return NaN for tensors that it "
+              fmt::format("for tensors of shape [{}] it throws: {}; return NaN for tensors that it "
                           "cannot judge",
                           fmt::join(tensor.sizes(), ", "), said.substr(0, said.find('\n'))));
 }

@@ -63,7 +63,7 @@ Sensitivities estimate_sensitivities(const Graph& original, const Graph& subject
       make_shadow_graph(reference, subject, find_twins(reference, subject), {.gradients = true});
   const size_t outputs = add_float_outputs(shadow, reference, subject);
   if (outputs == 0)
-    throw Error("compare", "the programs", "give no float output, whose error could be estimated");
+    throw Error("compare", "the programs", "have no float output whose error could be estimated");
   Sensitivities result;
   for (const ShadowRow& row : shadow.rows) result.ops.push_back({row.twin.subject->name()});
   std::vector<Injected> injected;

@@ -331,7 +331,7 @@ size_t add_float_outputs(ShadowGraph& shadow, const Graph& reference, const Grap
   const std::vector<const Value*> wanted = float_outputs(reference), found = float_outputs(subject);
   if (wanted.size() != found.size())
     throw Error("compare", "the programs",
-                fmt::format("give {} and {} float outputs; give programs of the same model",
+                fmt::format("have {} and {} float outputs; give programs of the same model",
                             wanted.size(), found.size()));
   for (const std::vector<const Value*>* values : {&wanted, &found})
     for (const Value* value : *values)

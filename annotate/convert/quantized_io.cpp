@@ -168,7 +168,7 @@ std::vector<Candidate> choose(const char* what, std::vector<Candidate> all,
                   fmt::format("there is none, got index {}, want less than {}", index, all.size()));
     if (!all[index].is_float)
       throw Error(kIoStage, subject_of(what, all[index]),
-                  "is no float tensor, want one; leave its index out");
+                  "is not a float tensor, want one; leave its index out");
     if (!all[index].reason.empty())
       throw Error(kIoStage, subject_of(what, all[index]),
                   fmt::format("cannot be an integer: {}; leave its index out", all[index].reason));

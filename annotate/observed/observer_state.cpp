@@ -28,7 +28,7 @@ void check_numbers(const SavedGroup& group, const std::string& source) {
   const ObserverState& state = group.state;
   const std::string where = fmt::format("the group of [{}]", fmt::join(group.sites, ", "));
   if (state.min.size() != state.max.size())
-    refuse_file(source, fmt::format("{} has {} minima and {} maxima, want as many of both", where,
+    refuse_file(source, fmt::format("{} has {} minima and {} maxima, want equally many", where,
                                     state.min.size(), state.max.size()));
   if (state.first_min.size() != state.first_max.size() ||
       (!state.first_min.empty() && state.first_min.size() != state.min.size()))
@@ -158,9 +158,10 @@ class Loader {
   void check_all_used() const {
     for (const SavedGroup& group : saved_)
       if (!group.is_used && !group.state.min.empty())
-        refuse(source_, fmt::format("the state has a {} observer of [{}], which the graph has not; "
-                                    "calibrate with the same model and quantizer",
-                                    group.observer, fmt::join(group.sites, ", ")));
+        refuse(source_,
+               fmt::format("the state has a {} observer of [{}], which the graph does not have; "
+                           "calibrate with the same model and quantizer",
+                           group.observer, fmt::join(group.sites, ", ")));
   }
 
   ObservedGraph& observed_;

@@ -91,7 +91,7 @@ std::shared_ptr<Observer> make_affine_fake_quantize(const ObserverArgs& args) {
                             inner->args().choice.name));
   if (!affine->keeps_state())
     throw Error("prepare", args.choice.name,
-                "a fake-quant needs a scale, which affine_placeholder has not; leave it out");
+                "a fake-quant needs a scale, which affine_placeholder does not have; leave it out");
   return std::make_shared<AffineFakeQuantize>(args, affine);
 }
 

@@ -120,7 +120,7 @@ FakeQuantize::FakeQuantize(ObserverArgs args, std::shared_ptr<Observer> observer
       observer_(std::move(observer)) {
   if (has_no_scale(*observer_))
     throw Error("prepare", args_.choice.name,
-                fmt::format("a fake-quant needs a scale, which {} has not; use min_max",
+                fmt::format("a fake-quant needs a scale, which {} does not have; use min_max",
                             observer_->args().choice.name));
   scale_ = at::ones({1}, at::kFloat);
   zero_point_ = at::zeros(
@@ -203,9 +203,10 @@ FusedMovingAvgObsFakeQuantize::FusedMovingAvgObsFakeQuantize(ObserverArgs args,
     throw Error("prepare", args_.choice.name,
                 "this fake-quant has no float zero points; use fake_quantize");
   if (is_per_channel(args_.qscheme) && args_.ch_axis.value_or(0) != 0)
-    throw Error("prepare", args_.choice.name,
-                fmt::format("this fake-quant takes channel axis 0 only, got {}; use fake_quantize",
-                            *args_.ch_axis));
+    throw Error(
+        "prepare", args_.choice.name,
+        fmt::format("this fake-quant supports channel axis 0 only, got {}; use fake_quantize",
+                    *args_.ch_axis));
   reset_range();
 }
 

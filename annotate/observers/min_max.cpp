@@ -266,7 +266,7 @@ QParams PerChannelObserver::calculate_qparams() const {
 void PerChannelObserver::set_state(const ObserverState& state) {
   if (state.min.size() != state.max.size())
     throw Error("state", args_.choice.name,
-                fmt::format("got {} minima and {} maxima, want as many of both", state.min.size(),
+                fmt::format("got {} minima and {} maxima, want equally many", state.min.size(),
                             state.max.size()));
   min_ = state.min;
   max_ = state.max;

@@ -64,7 +64,7 @@ class GroupObservers {
   std::shared_ptr<Observer> make_derived(int group, const DerivedQuantizationSpec& spec) {
     if (!in_work_.insert(group).second)
       throw Error("prepare", subject(group),
-                  "derived specs go in a circle; derive from an observed edge or value");
+                  "derived specs form a circle; derive from an observed edge or value");
     std::vector<std::shared_ptr<Observer>> sources;
     for (const EdgeOrNode& source : spec.derived_from) {
       const SharingGroups::Member* member = groups_.find(source);
@@ -107,11 +107,10 @@ bool ask_for_observers(Quantizer& quantizer, const Graph& graph, ObserverMap map
   }
   for (const auto& [key, observer] : map) {
     if (!own.contains(key))
-      throw Error(
-          "prepare", to_text(key),
-          fmt::format(
-              "quantizer \"{}\" set an observer where no spec stands; annotate that edge or value",
-              quantizer.name()));
+      throw Error("prepare", to_text(key),
+                  fmt::format("quantizer \"{}\" set an observer in a place without a spec; "
+                              "annotate that edge or value",
+                              quantizer.name()));
     wanted[key] = observer;
   }
   return true;

@@ -29,7 +29,7 @@ void check_training_mode(const Graph& graph, Report& report, const PrepareOption
       ops.size() == 1 ? fmt::format("it ({}) is an op", first.target())
                       : fmt::format("it ({}) is the first of {} ops", first.target(), ops.size());
   if (options.training_mode == PrepareOptions::TrainingMode::kOk || is_torchao(options)) {
-    report.note(fmt::format("prepare: %{}: {} in training mode, which stay float and go on so",
+    report.note(fmt::format("prepare: %{}: {} in training mode; these stay float and in that mode",
                             first.name(), found));
     return;
   }

@@ -271,7 +271,7 @@ std::vector<c10::IValue> run_shared_batch_norm(const Node& node,
   if (statistics.count < 2)
     throw Error(
         "train", "%" + node.name(),
-        "a batch norm needs two values a channel to learn from, got 1; give larger batches");
+        "a batch norm needs two values per channel to learn from, got 1; give larger batches");
   {
     const at::NoGradGuard no_grad;
     update(mean, statistics.mean, momentum);

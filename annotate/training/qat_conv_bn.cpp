@@ -213,7 +213,7 @@ int fuse_conv_bn_qat(Graph& graph, Annotations& annotations, Report& report, Com
     if (row == nullptr) continue;
     const std::string reason = objection(graph, *conv, *bn, *row, compat);
     if (!reason.empty()) {
-      report.note(fmt::format("prepare: %{} is not trained as one with %{}: {}", bn->name(),
+      report.note(fmt::format("prepare: %{} is not trained together with %{}: {}", bn->name(),
                               conv->name(), reason));
       continue;
     }

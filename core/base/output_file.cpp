@@ -246,7 +246,7 @@ void check_no_input(const fs::path& path, const std::vector<std::string>& inputs
   for (const std::string& input : inputs)
     if (is_same_file(path, input))
       throw Error(stage, path.string(),
-                  "is a file that the program was made from, and would be lost; name another one");
+                  "is an input file and would be overwritten; name another one");
 }
 
 void check_writable(const fs::path& path, const std::string& stage) {
@@ -258,7 +258,7 @@ void check_writable(const fs::path& path, const std::string& stage) {
   const fs::file_status status = fs::status(path, failure);
   if (fs::is_directory(status)) refuse(": it is a folder; name a file");
   if (fs::exists(status) && !fs::is_regular_file(status)) {
-    if (::access(path.c_str(), W_OK) != 0) refuse(": it may only be read");
+    if (::access(path.c_str(), W_OK) != 0) refuse(": it is read-only");
     return;
   }
   if (!fs::is_directory(folder, failure) || ::access(folder.c_str(), W_OK | X_OK) != 0)

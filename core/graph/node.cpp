@@ -204,7 +204,7 @@ std::vector<int64_t> Node::ints_or(std::string_view name, std::vector<int64_t> f
     return {};
   throw Error("graph", name_ + " (" + target_ + ")",
               "argument \"" + std::string(name) +
-                  "\" is symbolic or no list, want ints; export with static values");
+                  "\" is symbolic or not a list, want ints; export with static values");
 }
 
 std::vector<Value*> Node::inputs() const {

@@ -113,8 +113,8 @@ std::shared_ptr<ArchiveMapping> map_archive(const std::filesystem::path& path,
   if (file.fault == MappedFile::Fault::kNoFile || file.fault == MappedFile::Fault::kEmpty)
     throw Error(stage, path.string(),
                 file.fault == MappedFile::Fault::kEmpty
-                    ? "is empty, want a zip archive that torch wrote"
-                    : "is no file, want a zip archive that torch wrote");
+                    ? "is empty, want a zip archive written by PyTorch"
+                    : "is not a regular file, want a zip archive written by PyTorch");
   if (file.fault == MappedFile::Fault::kNotMapped)
     throw Error(stage, path.string(),
                 fmt::format("cannot be mapped: {}", std::strerror(file.code)));
@@ -220,7 +220,8 @@ ArchiveReader::ArchiveReader(const std::filesystem::path& path, std::string stag
   state_->mapping = map_archive(path, state_->stage);
   if (state_->mapping->size < 4 || std::memcmp(state_->mapping->data, "PK\3\4", 4) != 0)
     throw Error(state_->stage, state_->path,
-                "is no archive that torch wrote: it does not begin as a zip; give what torch.save "
+                "is not an archive written by PyTorch: it does not begin like a zip file; give "
+                "what torch.save "
                 "or torch.export.save wrote");
   check_unpacked_size({state_->mapping->data, state_->mapping->size}, state_->stage, state_->path);
   try {
@@ -229,7 +230,7 @@ ArchiveReader::ArchiveReader(const std::filesystem::path& path, std::string stag
     state_->names = state_->zip->getAllRecords();
   } catch (const c10::Error& error) {
     throw Error(state_->stage, state_->path,
-                fmt::format("is no archive that torch wrote, or is damaged: {}",
+                fmt::format("is not an archive written by PyTorch, or is damaged: {}",
                             one_line(error.what_without_backtrace())));
   }
   state_->set = {state_->names.begin(), state_->names.end()};

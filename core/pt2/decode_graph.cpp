@@ -226,7 +226,7 @@ void decode_inputs(const schema::Graph& from, std::vector<InputRole> roles, Grap
     throw Error(
         "pt2", graph.source,
         fmt::format(
-            "the signature has {} inputs and the graph {}, want as many; the file is damaged",
+            "the signature has {} inputs and the graph {}, want equal numbers; the file is damaged",
             roles.size(), from.get_inputs().size()));
   const ValueTables tables(from, graph);
   for (size_t i = 0; i < roles.size(); ++i) {

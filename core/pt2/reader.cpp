@@ -155,7 +155,7 @@ void read_payloads(ArchiveReader& archive, const Payloads& payloads, Graph& grap
       throw Error("pt2", graph.source, where + ": has no tensor_meta; the file is damaged");
     if (graph.constants.contains(fqn))
       throw Error("pt2", graph.source,
-                  where + ": stands twice among weights and constants; the file is damaged");
+                  where + ": occurs twice among weights and constants; the file is damaged");
     const TensorMeta facts = decoded(payloads.config, graph.source, [&] {
       return decode_meta(*meta.get_tensor_meta(), graph, where);
     });
@@ -236,11 +236,10 @@ void decode_outputs(const schema::GraphModule& from, Graph& graph) {
   const std::vector<schema::OutputSpec>& specs = from.get_signature().get_output_specs();
   const std::vector<schema::Argument>& values = from.get_graph().get_outputs();
   if (specs.size() != values.size())
-    throw Error(
-        "pt2", graph.source,
-        fmt::format(
-            "the signature has {} outputs and the graph {}, want as many; the file is damaged",
-            specs.size(), values.size()));
+    throw Error("pt2", graph.source,
+                fmt::format("the signature has {} outputs and the graph {}, want equal numbers; "
+                            "the file is damaged",
+                            specs.size(), values.size()));
   for (size_t i = 0; i < specs.size(); ++i) {
     GraphOutput output = decode_output(specs[i]);
     output.value = decode_argument(values[i], graph, fmt::format("output {}", i));
