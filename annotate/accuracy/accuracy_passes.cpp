@@ -1,8 +1,6 @@
 #include "annotate/accuracy/accuracy_passes.h"
 
-#include <algorithm>
 #include <chrono>
-#include <memory>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,11 +10,9 @@
 #include "annotate/accuracy/effort_memory.h"
 #include "annotate/accuracy/held_out_check.h"
 #include "annotate/accuracy/smooth.h"
-#include "annotate/accuracy/snapshot.h"
 #include "annotate/accuracy/stepwise_run.h"
 #include "annotate/accuracy/tune_ranges.h"
 #include "annotate/accuracy/weight_rounding.h"
-#include "annotate/calibrate/calibrate.h"
 #include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
 
@@ -51,20 +47,20 @@ class EffortRun {
 
   // Runs the passes over weights and biases twice, with the ranges that calibration found and with
   // tuned ones, and keeps the better result.
-  void run_with_ranges(const std::vector<AccuracyPass>& behind) {
+  void run_with_ranges(const std::vector<AccuracyPass>& after) {
     if (!can_run_stepwise(observed_.graph)) {
       run(AccuracyPass::kRanges);
-      return run_chain(behind);
+      return run_chain(after);
     }
     const HeldOutData check(observed_.graph, held_out_data(), peers_);
     const LayerSnapshot start(observed_);
-    run_chain(behind);
+    run_chain(after);
     const double before = check.error(observed_);
     const LayerSnapshot without(observed_);
     start.restore(observed_);
     run(AccuracyPass::kRanges);
     if (ranges_changed_ == 0) return without.restore(observed_);
-    run_chain(behind);
+    run_chain(after);
     const HeldOutGain gain{before, check.error(observed_)};
     report_.note(fmt::format("ranges: with the passes after it {}", gain.description()));
     if (!gain.is_enough()) without.restore(observed_);
@@ -249,29 +245,20 @@ class EffortRun {
         });
       }
       case AccuracyPass::kRound:
-      case AccuracyPass::kAdaptive: {
-        RoundingOptions options;
-        options.peers = peers_;
-        options.applies = filter_of(pass);
-        options.progress = layer_done;
-        run_checked(pass, [&](const BatchSource& data, Report& report) {
-          options.reference = reference_.get();
-          pass == AccuracyPass::kRound ? round_second_order(observed_, data, report, options)
-                                       : round_adaptive(observed_, data, report, options);
+      case AccuracyPass::kAdaptive:
+      case AccuracyPass::kCorrectBias:
+        return run_checked(pass, [&](const BatchSource& data, Report& report) {
+          const WalkOptions walk = {.reference = reference_.get(),
+                                    .applies = filter_of(pass),
+                                    .peers = peers_,
+                                    .progress = layer_done};
+          if (pass == AccuracyPass::kRound)
+            round_second_order(observed_, data, report, {.walk = walk});
+          else if (pass == AccuracyPass::kAdaptive)
+            round_adaptive(observed_, data, report, {.walk = walk});
+          else
+            correct_biases(observed_, data, report, walk);
         });
-        return;
-      }
-      case AccuracyPass::kCorrectBias: {
-        BiasOptions options;
-        options.peers = peers_;
-        options.applies = filter_of(pass);
-        options.progress = layer_done;
-        run_checked(pass, [&](const BatchSource& data, Report& report) {
-          options.reference = reference_.get();
-          correct_biases(observed_, data, report, options);
-        });
-        return;
-      }
     }
   }
 
@@ -324,7 +311,7 @@ std::vector<EffortStage> calibrate_with_passes(ObservedGraph& observed, const Da
   run.run_chain(order.equalize);
   run.calibrate_now();
   run.run_chain(order.smooth);
-  order.ranges.empty() ? run.run_chain(order.behind) : run.run_with_ranges(order.behind);
+  order.ranges.empty() ? run.run_chain(order.after) : run.run_with_ranges(order.after);
   return run.take_stages();
 }
 

@@ -4,11 +4,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstddef>
-#include <functional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "annotate/accuracy/snapshot.h"
 #include "annotate/calibrate/calibrate.h"
@@ -99,7 +94,7 @@ std::vector<EffortStage> calibrate_with_passes(
     EffortJournal* journal = nullptr, const PassFilter& applies = {}, Peers* peers = nullptr,
     EffortMemory* memory = nullptr);
 
-// Groups passes by when they run: equalize, calibration, smooth, ranges, behind.
+// Groups passes by when they run: equalize, calibration, smooth, ranges, after.
 struct PassOrder {
   explicit PassOrder(std::vector<AccuracyPass> passes) {
     std::sort(passes.begin(), passes.end());
@@ -111,10 +106,10 @@ struct PassOrder {
       else if (pass == AccuracyPass::kRanges)
         ranges.push_back(pass);
       else
-        behind.push_back(pass);
+        after.push_back(pass);
     }
   }
-  std::vector<AccuracyPass> equalize, smooth, ranges, behind;
+  std::vector<AccuracyPass> equalize, smooth, ranges, after;
 };
 
 }  // namespace octet

@@ -4,24 +4,10 @@
 //   bias' = mean(float output) - mean(rounded weight * quantized input)
 #pragma once
 
-#include <functional>
-#include <string>
-#include <vector>
-
 #include "annotate/accuracy/layer_walk.h"
 #include "core/base/report.h"
 
 namespace octet {
-
-struct BiasOptions {
-  size_t max_bytes = WalkOptions().max_bytes;
-  // the float program when earlier passes have changed weights or biases; null: `observed` itself
-  const Graph* reference = nullptr;
-  NodeFilter applies = {};  // which layers
-  // processes that walk over other batches at the same time; sums include theirs; null: none
-  Peers* peers = nullptr;
-  std::function<void(size_t done, size_t total, const std::string& layer)> progress = {};
-};
 
 // Visits the layers in graph order; each sees the inputs that the corrected layers before it
 // produce. Layers without a bias of their own are skipped, as adding one would change the graph.
@@ -31,6 +17,6 @@ struct BiasOptions {
 // number of biases changed. A program that cannot be run stepwise is left unchanged, with a note
 // that says why. Throws Error("bias correction", ...) without data and for NaN in the data.
 int correct_biases(ObservedGraph& observed, const BatchSource& data, Report& report,
-                   const BiasOptions& options = {});
+                   const WalkOptions& options = {});
 
 }  // namespace octet

@@ -1,7 +1,6 @@
 // Follows channels through reshapes by matching runs of dimensions with equal products: [2, 12, 64]
 // -> [2, 3, 4, 64] has the runs 2 | 12 = 3 * 4 | 64.
 #include <algorithm>
-#include <array>
 #include <numeric>
 
 #include "annotate/accuracy/channel_space.h"

@@ -3,9 +3,6 @@
 #include "annotate/accuracy/channel_space.h"
 
 #include <algorithm>
-#include <array>
-#include <optional>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "annotate/graph/constant_subgraph.h"

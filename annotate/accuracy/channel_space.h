@@ -10,11 +10,6 @@
 // Used by equalize_layers() below and by smoothing (smooth.h).
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string_view>
-#include <vector>
-
 #include <ATen/core/Tensor.h>
 
 #include "core/graph/graph.h"

@@ -1,7 +1,6 @@
 #include "annotate/accuracy/smooth.h"
 
 #include <algorithm>
-#include <optional>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>

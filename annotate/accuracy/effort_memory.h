@@ -2,10 +2,6 @@
 // other settings and the same data gives the same bits in less time (`octet tune` does this).
 #pragma once
 
-#include <map>
-#include <memory>
-#include <string>
-
 #include "annotate/accuracy/held_out_check.h"
 #include "annotate/accuracy/smooth.h"
 #include "annotate/calibrate/observer_memory.h"

@@ -1,13 +1,11 @@
 #include "annotate/accuracy/held_out_check.h"
 
-#include <array>
 #include <cmath>
 #include <limits>
 
 #include <fmt/format.h>
 
 #include "annotate/accuracy/padding_mask.h"
-#include "annotate/accuracy/snapshot.h"
 #include "annotate/accuracy/stepwise_run.h"
 #include "core/base/error.h"
 

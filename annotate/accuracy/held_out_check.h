@@ -5,10 +5,6 @@
 // rows, which many models compute next. An error that all rows share shows up only in the mean.
 #pragma once
 
-#include <memory>
-#include <string>
-#include <vector>
-
 #include <ATen/core/Tensor.h>
 
 #include "annotate/accuracy/snapshot.h"

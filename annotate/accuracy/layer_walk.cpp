@@ -13,7 +13,6 @@
 
 #include "annotate/accuracy/padding_mask.h"
 #include "annotate/accuracy/stepwise_run.h"
-#include "annotate/accuracy/weight_grid.h"
 #include "annotate/convert/convert.h"
 #include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"

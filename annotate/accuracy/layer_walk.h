@@ -4,11 +4,6 @@
 // quantize and dequantize ops. Each op runs once per sample, however many layers there are.
 #pragma once
 
-#include <cstddef>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include <ATen/core/Tensor.h>
 
 #include "annotate/accuracy/matrix_layers.h"
@@ -29,6 +24,12 @@ struct WalkOptions {
   size_t max_bytes = size_t{2} << 30;
   // the float program when earlier passes have changed weights or biases; null: `observed` itself
   const Graph* reference = nullptr;
+  NodeFilter applies = {};  // for passes: which layers
+  // for passes: processes that walk over other batches at the same time; sums include theirs; null:
+  // none
+  Peers* peers = nullptr;
+  // for passes: called after each layer
+  std::function<void(size_t done, size_t total, const std::string& layer)> progress = {};
 };
 
 class LayerWalk {

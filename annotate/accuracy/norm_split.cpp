@@ -1,7 +1,6 @@
 #include "annotate/accuracy/smooth.h"
 
 #include <algorithm>
-#include <map>
 
 #include "annotate/accuracy/matrix_layers.h"
 #include "annotate/graph/qdq_nodes.h"

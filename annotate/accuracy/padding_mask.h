@@ -5,11 +5,6 @@
 //       layers' inputs [1, 128, K]: only rows where the mask is 1 count
 #pragma once
 
-#include <cstddef>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 

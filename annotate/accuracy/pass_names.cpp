@@ -1,6 +1,5 @@
 // Names and approximate costs of the accuracy passes.
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -78,9 +77,9 @@ std::vector<PlannedStage> planned_stages(const std::vector<AccuracyPass>& passes
   add(order.equalize);
   stages.push_back({kCalibrateStage, kCalibrateCost * static_cast<double>(batches)});
   add(order.smooth);
-  if (!order.ranges.empty()) add(order.behind);
+  if (!order.ranges.empty()) add(order.after);
   add(order.ranges);
-  add(order.behind);
+  add(order.after);
   return stages;
 }
 

@@ -4,16 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
-#include <unordered_map>
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/maximum.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 
-#include "annotate/accuracy/channel_space.h"
 #include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
 

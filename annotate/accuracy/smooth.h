@@ -14,13 +14,6 @@
 // 1: activations up to 8 and 1, weights up to 8 and 1, and 16 steps.
 #pragma once
 
-#include <cstddef>
-#include <functional>
-#include <optional>
-#include <string>
-#include <unordered_map>
-#include <vector>
-
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/maximum.h>
 

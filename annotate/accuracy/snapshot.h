@@ -2,12 +2,6 @@
 // observers.
 #pragma once
 
-#include <cstddef>
-#include <functional>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include <ATen/core/Tensor.h>
 
 #include "annotate/accuracy/matrix_layers.h"

@@ -1,19 +1,15 @@
 #include "annotate/accuracy/stepwise_run.h"
 
 #include <algorithm>
-#include <unordered_set>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/fake_quantize_per_tensor_affine.h>
 
+#include "annotate/accuracy/matrix_layers.h"
 #include "annotate/accuracy/padding_mask.h"
-#include "annotate/accuracy/weight_grid.h"
 #include "annotate/graph/aliasing.h"
 #include "annotate/graph/constant_subgraph.h"
-#include "annotate/graph/qdq_nodes.h"
-#include "annotate/observed/observed_graph.h"
 #include "core/base/error.h"
-#include "core/interpreter/interpreter.h"
 
 namespace octet {
 namespace {

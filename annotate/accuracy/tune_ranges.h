@@ -3,11 +3,6 @@
 // one tensor and everything in another.
 #pragma once
 
-#include <cstddef>
-#include <functional>
-#include <string>
-#include <vector>
-
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/observed/observed_graph.h"
 #include "annotate/observed/peers.h"

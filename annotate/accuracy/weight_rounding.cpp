@@ -82,7 +82,8 @@ class LayerRounder {
         options_(options),
         weight_(weight_of(layer_)),
         bias_(bias_of(layer_)),
-        data_(split_data(layer_, walk.samples(), options.held_out, bias_, stage, options.peers)),
+        data_(
+            split_data(layer_, walk.samples(), options.held_out, bias_, stage, options.walk.peers)),
         near_(values(matrices(grid_.nearest(weight_)))) {}
 
   LayerRounding run() {
@@ -209,12 +210,12 @@ std::vector<LayerRounding> round_weights(ObservedGraph& observed, const BatchSou
     report.note(fmt::format("{}: left out: {}", stage, verdict.reason()));
     return {};
   }
-  const std::vector<MatrixLayer> layers = find_layers(observed, stage, options.applies, report);
+  const std::vector<MatrixLayer> layers =
+      find_layers(observed, stage, options.walk.applies, report);
   std::vector<LayerRounding> results;
   if (layers.empty()) return results;
   note_padding_mask(observed.graph, stage, report);
-  LayerWalk walk(observed, layers, data, stage,
-                 {.max_bytes = options.max_bytes, .reference = options.reference});
+  LayerWalk walk(observed, layers, data, stage, options.walk);
   while (walk.next()) {
     const MatrixLayer& layer = walk.layer();
     const WeightGrid grid =
@@ -225,12 +226,12 @@ std::vector<LayerRounding> round_weights(ObservedGraph& observed, const BatchSou
                               result.layer, result.before_db, result.after_db,
                               description(result)));
     results.push_back(result);
-    if (options.progress) options.progress(results.size(), layers.size(), result.layer);
+    if (options.walk.progress) options.walk.progress(results.size(), layers.size(), result.layer);
   }
-  const double used = sum_over(options.peers, static_cast<double>(walk.batches()));
-  if (sum_over(options.peers, walk.left_data_out() ? 1 : 0) > 0)
+  const double used = sum_over(options.walk.peers, static_cast<double>(walk.batches()));
+  if (sum_over(options.walk.peers, walk.left_data_out() ? 1 : 0) > 0)
     report.note(fmt::format("{}: {} batches used, the others do not fit into {} MB", stage, used,
-                            options.max_bytes >> 20));
+                            options.walk.max_bytes >> 20));
   return results;
 }
 

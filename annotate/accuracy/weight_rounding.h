@@ -10,12 +10,8 @@
 // (AdaRound).
 #pragma once
 
-#include <functional>
-#include <string>
-#include <vector>
-
 #include "annotate/accuracy/layer_walk.h"
-#include "annotate/accuracy/weight_grid.h"
+#include "annotate/accuracy/matrix_layers.h"
 
 namespace octet {
 
@@ -53,14 +49,7 @@ struct RoundingOptions {
   // rounding to nearest are compared; in (0, 1)
   double held_out = 0.25;
   bool correct_bias = true;  // also try a new bias where a layer has one of its own
-  size_t max_bytes = WalkOptions().max_bytes;
-  // the float program when earlier passes have changed weights or biases; null: `observed` itself
-  const Graph* reference = nullptr;
-  NodeFilter applies = {};  // which layers
-  // processes that walk over other batches at the same time; sums include theirs; null: none
-  Peers* peers = nullptr;
-  // after each layer
-  std::function<void(size_t done, size_t total, const std::string& layer)> progress = {};
+  WalkOptions walk = {};
 };
 
 struct LayerRounding {
@@ -73,7 +62,7 @@ struct LayerRounding {
   bool changes_bias = false;
 };
 
-// Rounds the weights of all matrix layers that have a grid (weight_grid.h). Part of the data is
+// Rounds the weights of all matrix layers that have a grid (WeightGrid). Part of the data is
 // held out: the setting that is best on it wins and is fitted again with all data. A layer keeps
 // rounding to nearest, and its bias, when nothing is better on the held-out data.
 //

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "annotate/annotation/quant_spec.h"
-
 namespace octet {
 namespace {
 

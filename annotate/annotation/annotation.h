@@ -2,11 +2,7 @@
 // inputs and of its output; and their text form.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "annotate/annotation/quant_limits.h"
 #include "annotate/annotation/quant_spec.h"

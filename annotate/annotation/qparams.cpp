@@ -1,6 +1,5 @@
 #include "annotate/annotation/qparams.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 

@@ -3,11 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
 
 #include "annotate/annotation/quant_spec.h"
 #include "core/base/dtype.h"

@@ -2,11 +2,6 @@
 // follow PyTorch's DTypeWithConstraints; an absent field requires nothing.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "annotate/annotation/quant_spec.h"
 
 namespace octet {

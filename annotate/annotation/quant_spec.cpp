@@ -1,7 +1,6 @@
 #include "annotate/annotation/quant_spec.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include <fmt/format.h>

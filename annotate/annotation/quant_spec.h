@@ -2,16 +2,6 @@
 // torchao's quantization/pt2e/quantizer/quantizer.py.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <variant>
-#include <vector>
-
 #include "core/base/dtype.h"
 #include "core/graph/graph.h"
 

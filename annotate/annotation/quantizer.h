@@ -2,10 +2,7 @@
 // It edits the graph only in transform_for_annotation().
 #pragma once
 
-#include <memory>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "annotate/annotation/annotation.h"
 #include "core/base/report.h"

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/annotation/annotation.h"
 #include "core/base/error.h"
 
 namespace octet {

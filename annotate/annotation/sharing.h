@@ -6,11 +6,6 @@
 // order in which specs refer to each other.
 #pragma once
 
-#include <functional>
-#include <string>
-#include <unordered_map>
-#include <vector>
-
 #include "annotate/annotation/annotation.h"
 
 namespace octet {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
-#include <unordered_map>
 #include <unordered_set>
 
 #include <ATen/ops/isfinite.h>
@@ -16,7 +14,6 @@
 #include "annotate/graph/qdq_nodes.h"
 #include "annotate/observed/observer_state.h"
 #include "core/base/error.h"
-#include "core/interpreter/interpreter.h"
 
 namespace octet {
 namespace {

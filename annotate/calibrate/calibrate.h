@@ -1,13 +1,6 @@
 // Calibrates: runs sample data through an observed graph so that its observers see ranges.
 #pragma once
 
-#include <cstddef>
-#include <functional>
-#include <map>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include <ATen/core/ivalue.h>
 
 #include "annotate/observed/observed_graph.h"

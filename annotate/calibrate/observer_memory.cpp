@@ -1,9 +1,7 @@
 #include "annotate/calibrate/observer_memory.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
-#include <optional>
 #include <tuple>
 #include <typeinfo>
 

@@ -13,13 +13,7 @@
 //   nothing new     nothing runs
 #pragma once
 
-#include <functional>
-#include <map>
-#include <memory>
-#include <string>
-#include <unordered_map>
 #include <unordered_set>
-#include <vector>
 
 #include "annotate/observed/observed_graph.h"
 

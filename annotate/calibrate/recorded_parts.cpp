@@ -1,7 +1,6 @@
 #include "annotate/calibrate/recorded_parts.h"
 
 #include <algorithm>
-#include <unordered_map>
 
 #include <fmt/format.h>
 

@@ -4,8 +4,6 @@
 //   %x ─▶ conv2d ─▶ [ my_ns.gate ] ─▶ linear   becomes   %x ─▶ conv2d    %gate ─▶ linear
 #pragma once
 
-#include <vector>
-
 #include "annotate/observed/observed_graph.h"
 #include "core/graph/graph.h"
 

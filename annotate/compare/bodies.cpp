@@ -1,9 +1,6 @@
 #include "annotate/compare/comparer.h"
 
 #include <algorithm>
-#include <array>
-#include <functional>
-#include <string_view>
 #include <utility>
 
 #include "annotate/compare/twins.h"

@@ -8,12 +8,7 @@
 //                 are chosen at run time
 #pragma once
 
-#include <cstdint>
-#include <functional>
 #include <limits>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/compare/metric.h"

@@ -1,12 +1,6 @@
 // Compares two programs op by op while batches run through both; the implementation of compare.h.
 #pragma once
 
-#include <memory>
-#include <optional>
-#include <string>
-#include <unordered_map>
-#include <vector>
-
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 

@@ -1,13 +1,12 @@
-// Explains the error of each op of a quantized program: which kind of error dominates, in a
-// sentence with figures.
+// Explains the error of each op of a quantized program (which kind of error dominates, in a
+// sentence with figures), and estimates what each op contributes to the error of the outputs.
 #pragma once
 
-#include <string>
-#include <string_view>
-#include <vector>
-
+#include "annotate/calibrate/calibrate.h"
 #include "annotate/compare/compare.h"
 #include "annotate/compare/weights.h"
+#include "annotate/observed/peers.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 
@@ -34,5 +33,34 @@ Diagnosis diagnose(const OpComparison& op, const WeightComparison* weights);
 // Positions in `ops`, largest contribution first: by isolated error relative to the tensor, then by
 // accumulated error.
 std::vector<size_t> rank(const std::vector<OpComparison>& ops);
+
+struct OpSensitivity {
+  std::string name;  // as OpComparison::name
+  // Expected squared error of the float outputs due to the op's isolated error d alone, relative to
+  // the outputs' energy, to first order: the mean of (u J d)^2 over random signs u, with J the
+  // Jacobian of the outputs at the op. 0 for ops without a shadow.
+  double output_error = 0;
+};
+
+struct Sensitivities {
+  std::vector<OpSensitivity> ops;  // in the subject's order
+  // The measured error, and the sum of the ops' errors, which assumes that they are independent.
+  // The estimate can be trusted when the two agree within a factor of about 2.
+  double measured = 0, estimated = 0;
+};
+
+struct SensitivityOptions {
+  int probes = 4;  // random vectors per batch; more give a less noisy estimate
+  uint64_t seed = 0;
+  ProgressCallback progress = {};
+  // processes that run other batches (round-robin, perhaps none); all get the same result; null:
+  // none
+  Peers* peers = nullptr;
+};
+
+// Holds the float tensors of one batch for their gradients. Throws what shadow() throws.
+Sensitivities estimate_sensitivities(const Graph& reference, const Graph& subject,
+                                     const BatchSource& data,
+                                     const SensitivityOptions& options = {});
 
 }  // namespace octet

@@ -7,12 +7,6 @@
 //               what the reference gives
 #pragma once
 
-#include <memory>
-#include <optional>
-#include <string>
-#include <unordered_map>
-#include <vector>
-
 #include "annotate/compare/twins.h"
 #include "core/graph/graph.h"
 

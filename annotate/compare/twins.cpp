@@ -1,7 +1,6 @@
 #include "annotate/compare/twins.h"
 
 #include <algorithm>
-#include <optional>
 #include <unordered_set>
 
 #include <fmt/format.h>

@@ -2,10 +2,6 @@
 // that passes carry along (core/graph/origin.h), else by name and op.
 #pragma once
 
-#include <string>
-#include <unordered_map>
-#include <vector>
-
 #include "core/graph/graph.h"
 #include "core/graph/origin.h"
 

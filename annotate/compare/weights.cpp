@@ -1,18 +1,12 @@
 #include "annotate/compare/weights.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <functional>
-#include <optional>
-#include <string_view>
-#include <unordered_map>
 #include <unordered_set>
 
 #include <ATen/Functions.h>
 
 #include "annotate/compare/twins.h"
-#include "core/graph/graph.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
 #include "core/passes/fold_conv_bn.h"

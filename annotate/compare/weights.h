@@ -1,9 +1,6 @@
 // Compares the weights of a quantized program with those of the float program.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "annotate/compare/metric.h"
 #include "core/graph/graph.h"
 

@@ -10,7 +10,6 @@
 #include "annotate/graph/float_ops.h"
 #include "annotate/graph/qdq_nodes.h"
 #include "annotate/observed/check_limits.h"
-#include "annotate/observed/observed_graph.h"
 #include "annotate/observed/scale_floor.h"
 #include "annotate/observers/affine.h"
 #include "annotate/observers/data_free.h"

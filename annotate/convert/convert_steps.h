@@ -1,8 +1,6 @@
 // Steps of convert_pt2e (convert.h) that are long enough for their own sources.
 #pragma once
 
-#include <string>
-
 #include "annotate/observed/observed_graph.h"
 #include "annotate/observers/affine.h"
 #include "core/base/report.h"

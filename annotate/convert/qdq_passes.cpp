@@ -1,9 +1,6 @@
 // Passes of convert after q/dq ops are inserted: one dequantize per consumer, metadata on the new
 // ops, constants and buffers stored quantized.
 #include <algorithm>
-#include <array>
-#include <optional>
-#include <vector>
 
 #include <ATen/core/Tensor.h>
 #include <fmt/format.h>

@@ -1,7 +1,6 @@
 #include "annotate/convert/quantized_io.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <stdexcept>
 

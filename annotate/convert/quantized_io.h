@@ -6,11 +6,6 @@
 //     %d: f32[4] = dequantize_per_tensor(%q, ...)
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "core/base/report.h"
 #include "core/graph/graph.h"
 

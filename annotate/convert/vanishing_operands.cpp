@@ -1,7 +1,6 @@
 #include "annotate/convert/convert_steps.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <unordered_set>
 

@@ -2,9 +2,7 @@
 // memory: core/ops/memory.h.
 #pragma once
 
-#include <unordered_map>
 #include <unordered_set>
-#include <vector>
 
 #include "core/graph/graph.h"
 #include "core/ops/memory.h"

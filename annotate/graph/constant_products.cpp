@@ -1,8 +1,6 @@
 #include "annotate/graph/constant_products.h"
 
 #include <algorithm>
-#include <optional>
-#include <string>
 #include <unordered_set>
 #include <utility>
 

@@ -1,13 +1,10 @@
 #include "annotate/graph/constant_subgraph.h"
 
 #include <algorithm>
-#include <string_view>
-#include <unordered_map>
 
 #include "annotate/graph/aliasing.h"
 #include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
-#include "core/graph/graph.h"
 #include "core/passes/simplify.h"
 
 namespace octet {

@@ -2,9 +2,7 @@
 // computed before any input arrives.
 #pragma once
 
-#include <optional>
 #include <unordered_set>
-#include <vector>
 
 #include "core/graph/graph.h"
 

@@ -1,9 +1,6 @@
 #include "annotate/graph/control_flow.h"
 
 #include <algorithm>
-#include <array>
-#include <optional>
-#include <string_view>
 #include <unordered_set>
 
 #include <fmt/format.h>

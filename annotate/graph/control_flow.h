@@ -8,10 +8,6 @@
 //   [%y] = higher_order.cond(%p, graph "a" (%w = param "w", %x): ..., graph "b" (...): ..., [%x])
 #pragma once
 
-#include <functional>
-#include <string>
-#include <vector>
-
 #include "annotate/annotation/quant_spec.h"
 #include "core/base/report.h"
 #include "core/graph/graph.h"

@@ -2,10 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <unordered_set>
 
 #include "annotate/graph/constant_subgraph.h"
 #include "core/base/tensor.h"

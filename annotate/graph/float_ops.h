@@ -3,7 +3,6 @@
 #pragma once
 
 #include <unordered_set>
-#include <vector>
 
 #include "annotate/annotation/annotation.h"
 #include "core/base/report.h"

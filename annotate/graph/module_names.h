@@ -2,8 +2,6 @@
 // nn_module_stack) and ops.
 #pragma once
 
-#include <string>
-
 #include "core/graph/graph.h"
 
 namespace octet {

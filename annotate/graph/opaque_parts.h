@@ -11,15 +11,6 @@
 // inputs and outputs that have a spec there.
 #pragma once
 
-#include <cstddef>
-#include <functional>
-#include <map>
-#include <memory>
-#include <span>
-#include <string>
-#include <variant>
-#include <vector>
-
 #include "annotate/annotation/quant_spec.h"
 #include "core/graph/graph.h"
 

@@ -1,8 +1,5 @@
 #include "annotate/graph/qdq_nodes.h"
 
-#include <array>
-#include <string_view>
-
 #include "annotate/graph/control_flow.h"
 #include "core/base/error.h"
 

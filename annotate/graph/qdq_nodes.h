@@ -2,12 +2,6 @@
 // inserts observer nodes.
 #pragma once
 
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "core/graph/graph.h"
 
 namespace octet {

@@ -1,14 +1,10 @@
 #include "annotate/observed/annotation_json.h"
 
-#include <string>
-#include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "annotate/annotation/annotation.h"
 #include "annotate/annotation/quant_spec.h"
 #include "annotate/annotation/sharing.h"
 #include "annotate/graph/control_flow.h"

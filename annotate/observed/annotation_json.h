@@ -25,8 +25,6 @@
 // the body's path and a dot in front. One line per node and per group.
 #pragma once
 
-#include <string>
-
 #include "annotate/annotation/annotation.h"
 #include "annotate/observed/observed_graph.h"
 #include "core/graph/graph.h"

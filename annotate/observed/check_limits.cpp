@@ -1,33 +1,17 @@
 #include "annotate/observed/check_limits.h"
 
 #include <algorithm>
-#include <functional>
-#include <vector>
 
 #include <fmt/format.h>
 
-#include "annotate/annotation/annotation.h"
 #include "annotate/annotation/sharing.h"
 #include "annotate/graph/control_flow.h"
 #include "annotate/graph/qdq_nodes.h"
-#include "annotate/observed/observed_graph.h"
 #include "core/base/error.h"
 
 namespace octet {
 
 namespace {
-
-using LimitVisitor = std::function<void(const QuantLimits&, const EdgeOrNode&)>;
-
-void visit_limits(const Graph& graph, const Annotations& annotations, const LimitVisitor& visit) {
-  for (Node* node : graph.nodes()) {
-    const QuantizationAnnotation* annotation = annotations.find(node);
-    if (annotation == nullptr) continue;
-    for (const auto& [value, limits] : annotation->input_limits) visit(limits, Edge{value, node});
-    if (annotation->output_limits && node->output_or_null() != nullptr)
-      visit(*annotation->output_limits, node->output());
-  }
-}
 
 // The spec of an annotated edge or output; null: none.
 const SpecVariant* find_spec(const Annotations& annotations, const EdgeOrNode& key) {
@@ -89,6 +73,16 @@ bool has_scales(const Observer& observer) {
 }
 
 }  // namespace
+
+void visit_limits(const Graph& graph, const Annotations& annotations, const LimitVisitor& visit) {
+  for (Node* node : graph.nodes()) {
+    const QuantizationAnnotation* annotation = annotations.find(node);
+    if (annotation == nullptr) continue;
+    for (const auto& [value, limits] : annotation->input_limits) visit(limits, Edge{value, node});
+    if (annotation->output_limits && node->output_or_null() != nullptr)
+      visit(*annotation->output_limits, node->output());
+  }
+}
 
 void check_shared_specs(const Graph& graph, const Annotations& annotations,
                         const std::function<std::string(const QuantizationAnnotation&)>& place_of) {

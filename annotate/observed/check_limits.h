@@ -2,9 +2,6 @@
 // backend's limits (quant_limits.h).
 #pragma once
 
-#include <functional>
-#include <string>
-
 #include "annotate/annotation/annotation.h"
 #include "annotate/observed/observed_graph.h"
 
@@ -15,6 +12,10 @@ namespace octet {
 // the observer of %a -> %add, which has no spec; ...").
 void check_shared_specs(const Graph& graph, const Annotations& annotations,
                         const std::function<std::string(const QuantizationAnnotation&)>& place_of);
+
+// Calls `visit` for each tensor with limits.
+using LimitVisitor = std::function<void(const QuantLimits&, const EdgeOrNode&)>;
+void visit_limits(const Graph& graph, const Annotations& annotations, const LimitVisitor& visit);
 
 // Checks specs against the limits of their annotations, as far as specs tell; shared specs are
 // followed. For use in Quantizer::validate. Throws Error("quantizer", the limits' place, "%x ->

@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "annotate/annotation/annotation.h"
-#include "annotate/annotation/qparams.h"
-#include "annotate/graph/qdq_nodes.h"
 #include "annotate/observers/data_free.h"
 #include "core/base/error.h"
 

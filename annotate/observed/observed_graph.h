@@ -1,10 +1,6 @@
 // The result of prepare: a graph with observer nodes, which sees ranges while it runs.
 #pragma once
 
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "annotate/annotation/annotation.h"
 #include "annotate/annotation/qparams.h"
 #include "annotate/graph/opaque_parts.h"

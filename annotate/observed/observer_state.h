@@ -3,9 +3,6 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
-#include <string>
-#include <vector>
 
 #include "annotate/observed/observed_graph.h"
 

@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <optional>
-#include <unordered_map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "annotate/graph/control_flow.h"
+#include "annotate/observed/check_limits.h"
 #include "annotate/observers/data_free.h"
 #include "core/base/error.h"
 
@@ -171,19 +169,12 @@ void lower_scale_floors(const Graph& graph, const Annotations& annotations,
                         const SharingGroups& groups,
                         const std::vector<std::shared_ptr<Observer>>& observers) {
   std::unordered_map<int, float> finest;
-  const auto limit = [&](const QuantLimits& limits, const EdgeOrNode& key) {
+  visit_limits(graph, annotations, [&](const QuantLimits& limits, const EdgeOrNode& key) {
     const SharingGroups::Member* member = groups.find(key);
     if (member == nullptr || !limits.scale_min_lower_bound) return;
     float& least = finest.try_emplace(member->group, kFinestScale).first->second;
     least = std::max(least, static_cast<float>(*limits.scale_min_lower_bound));
-  };
-  for (Node* node : graph.nodes()) {
-    const QuantizationAnnotation* annotation = annotations.find(node);
-    if (annotation == nullptr) continue;
-    for (const auto& [value, limits] : annotation->input_limits) limit(limits, Edge{value, node});
-    if (annotation->output_limits && node->output_or_null() != nullptr)
-      limit(*annotation->output_limits, node->output());
-  }
+  });
   for (size_t group = 0; group < observers.size(); ++group) {
     const auto asked = finest.find(static_cast<int>(group));
     if (observers[group] != nullptr && has_floor(*observers[group]))

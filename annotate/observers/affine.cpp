@@ -1,7 +1,6 @@
 #include "annotate/observers/affine.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 

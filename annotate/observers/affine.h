@@ -4,7 +4,6 @@
 // its relatives, in the dtype of the observed tensor.
 #pragma once
 
-#include <memory>
 #include <utility>
 
 #include "annotate/annotation/quant_spec.h"

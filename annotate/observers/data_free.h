@@ -2,8 +2,6 @@
 // derived from other observers, and an observer that only records.
 #pragma once
 
-#include <vector>
-
 #include <ATen/core/Tensor.h>
 
 #include "annotate/observers/observer.h"

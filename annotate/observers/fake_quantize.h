@@ -3,11 +3,6 @@
 // quantized range and 0 outside.
 #pragma once
 
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include <ATen/core/Tensor.h>
 
 #include "annotate/observers/observer.h"

@@ -2,10 +2,7 @@
 // outside are clipped.
 #pragma once
 
-#include <memory>
 #include <mutex>
-#include <span>
-#include <string>
 
 #include <ATen/core/Tensor.h>
 

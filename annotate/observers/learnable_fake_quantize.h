@@ -13,9 +13,6 @@
 // 127, y = 63.5; dy/ds = 127, so a loss that wants y larger increases s.
 #pragma once
 
-#include <memory>
-#include <vector>
-
 #include "annotate/observers/fake_quantize.h"
 
 namespace octet {

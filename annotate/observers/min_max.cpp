@@ -111,8 +111,24 @@ void RunningRange::set_state(const ObserverState& state, const std::string& subj
   first_max_ = state.first_max;
 }
 
+RangeObserver::RangeObserver(ObserverArgs args, Averaging averaging)
+    : Observer(std::move(args)), range_(averaging, args_.choice.averaging_constant) {}
+
+QParams RangeObserver::calculate_qparams() const {
+  if (!has_data())
+    throw Error(
+        "convert", "",
+        "the observer saw no data, got 0 samples, want at least 1; calibrate before converting");
+  return choose_qparams(range_.min(), range_.max(), target(), args_.choice.name);
+}
+
+void RangeObserver::merge(const Observer& next) {
+  check_mergeable(next);
+  range_.merge(next.state(), args_.choice.name);
+}
+
 MinMaxObserver::MinMaxObserver(ObserverArgs args, Averaging averaging)
-    : Observer(std::move(args)), range_(averaging, args_.choice.averaging_constant) {
+    : RangeObserver(std::move(args), averaging) {
   if (is_per_channel(args_.qscheme))
     throw Error(
         "prepare", args_.choice.name,
@@ -132,28 +148,15 @@ void MinMaxObserver::observe(const at::Tensor& x) {
   range_.update({&ends[0], 1}, {&ends[1], 1});
 }
 
-QParams MinMaxObserver::calculate_qparams() const {
-  if (!has_data())
-    throw Error(
-        "convert", "",
-        "the observer saw no data, got 0 samples, want at least 1; calibrate before converting");
-  return choose_qparams(range_.min(), range_.max(), target(), args_.choice.name);
-}
-
 void MinMaxObserver::set_state(const ObserverState& state) {
   if (state.min.size() > 1)
     throw Error("state", args_.choice.name,
                 fmt::format("wrong number of ranges, got {}, want 1", state.min.size()));
-  range_.set_state(state, args_.choice.name);
-}
-
-void MinMaxObserver::merge(const Observer& next) {
-  check_mergeable(next);
-  range_.merge(next.state(), args_.choice.name);
+  RangeObserver::set_state(state);
 }
 
 PerChannelMinMaxObserver::PerChannelMinMaxObserver(ObserverArgs args, Averaging averaging)
-    : Observer(std::move(args)), range_(averaging, args_.choice.averaging_constant) {
+    : RangeObserver(std::move(args), averaging) {
   if (!is_per_channel(args_.qscheme))
     throw Error("prepare", args_.choice.name,
                 fmt::format("this observer works per channel, got qscheme {}; use min_max",
@@ -177,23 +180,10 @@ void PerChannelMinMaxObserver::observe(const at::Tensor& x) {
   range_.update({lows.const_data_ptr<float>(), count}, {highs.const_data_ptr<float>(), count});
 }
 
-QParams PerChannelMinMaxObserver::calculate_qparams() const {
-  if (!has_data())
-    throw Error(
-        "convert", "",
-        "the observer saw no data, got 0 samples, want at least 1; calibrate before converting");
-  return choose_qparams(range_.min(), range_.max(), target(), args_.choice.name);
-}
-
 QParams WholeZeroPointObserver::calculate_qparams() const {
   QParams result = PerChannelMinMaxObserver::calculate_qparams();
   for (float& zero_point : result.float_zero_point) zero_point = std::nearbyint(zero_point);
   return result;
-}
-
-void PerChannelMinMaxObserver::merge(const Observer& next) {
-  check_mergeable(next);
-  range_.merge(next.state(), args_.choice.name);
 }
 
 at::Tensor channel_rows(const at::Tensor& x, int64_t axis) {

@@ -2,10 +2,6 @@
 // observers of constant weights per channel have in common.
 #pragma once
 
-#include <span>
-#include <string>
-#include <vector>
-
 #include "annotate/observers/kernels.h"
 #include "annotate/observers/observer.h"
 
@@ -51,34 +47,10 @@ class RunningRange {
   std::vector<float> first_max_;
 };
 
-// One range for the whole tensor. kMoving: ObserverChoice::averaging_constant.
-class MinMaxObserver : public Observer {
+// What observers of a RunningRange have in common.
+class RangeObserver : public Observer {
  public:
-  // Throws Error("prepare", ...) for per-channel schemes.
-  MinMaxObserver(ObserverArgs args, Averaging averaging);
-  void observe(const at::Tensor& x) override;
   QParams calculate_qparams() const override;
-  Sees sees() const override { return Sees::kEnds; }
-  bool has_data() const override { return range_.has_data(); }
-  bool refuses_nan() const override { return true; }
-  ObserverState state() const override { return range_.state(); }
-  void set_state(const ObserverState& state) override;
-  void merge(const Observer& next) override;
-
- private:
-  RunningRange range_;
-};
-
-// One range for each index of dimension ch_axis (default 0).
-class PerChannelMinMaxObserver : public Observer {
- public:
-  // Throws Error("prepare", ...) for per-tensor schemes and dynamic quantization.
-  PerChannelMinMaxObserver(ObserverArgs args, Averaging averaging);
-  // Throws Error when the channel count differs from the one before or the rank is too small for
-  // ch_axis.
-  void observe(const at::Tensor& x) override;
-  QParams calculate_qparams() const override;
-  Sees sees() const override { return Sees::kChannelEnds; }
   bool has_data() const override { return range_.has_data(); }
   bool refuses_nan() const override { return true; }
   ObserverState state() const override { return range_.state(); }
@@ -87,8 +59,31 @@ class PerChannelMinMaxObserver : public Observer {
   }
   void merge(const Observer& next) override;
 
- private:
+ protected:
+  RangeObserver(ObserverArgs args, Averaging averaging);
+
   RunningRange range_;
+};
+
+// One range for the whole tensor. kMoving: ObserverChoice::averaging_constant.
+class MinMaxObserver : public RangeObserver {
+ public:
+  // Throws Error("prepare", ...) for per-channel schemes.
+  MinMaxObserver(ObserverArgs args, Averaging averaging);
+  void observe(const at::Tensor& x) override;
+  Sees sees() const override { return Sees::kEnds; }
+  void set_state(const ObserverState& state) override;
+};
+
+// One range for each index of dimension ch_axis (default 0).
+class PerChannelMinMaxObserver : public RangeObserver {
+ public:
+  // Throws Error("prepare", ...) for per-tensor schemes and dynamic quantization.
+  PerChannelMinMaxObserver(ObserverArgs args, Averaging averaging);
+  // Throws Error when the channel count differs from the one before or the rank is too small for
+  // ch_axis.
+  void observe(const at::Tensor& x) override;
+  Sees sees() const override { return Sees::kChannelEnds; }
 };
 
 // For per_channel_affine_float_qparams: rounds zero points to whole numbers. quantize_per_channel

@@ -4,12 +4,6 @@
 // observers and of derive functions.
 #pragma once
 
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include <ATen/core/Tensor.h>
 
 #include "annotate/annotation/qparams.h"

@@ -1,14 +1,10 @@
 #include "annotate/prepare/observer_insertion.h"
 
 #include <algorithm>
-#include <map>
-#include <optional>
-#include <unordered_map>
 #include <unordered_set>
 
 #include <fmt/format.h>
 
-#include "annotate/annotation/annotation.h"
 #include "annotate/graph/aliasing.h"
 #include "annotate/graph/qdq_nodes.h"
 #include "annotate/observers/fake_quantize.h"

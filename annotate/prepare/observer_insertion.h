@@ -1,9 +1,6 @@
 // Creates the observers of a graph, one per sharing group, and inserts the observer nodes.
 #pragma once
 
-#include <memory>
-#include <vector>
-
 #include "annotate/annotation/annotation.h"
 #include "annotate/annotation/quant_spec.h"
 #include "annotate/annotation/sharing.h"

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "annotate/graph/float_ops.h"
-#include "annotate/graph/opaque_parts.h"
 #include "core/base/error.h"
 
 namespace octet {

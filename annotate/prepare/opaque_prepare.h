@@ -2,10 +2,6 @@
 // one.
 #pragma once
 
-#include <functional>
-#include <unordered_map>
-#include <vector>
-
 #include "annotate/annotation/annotation.h"
 #include "annotate/annotation/quantizer.h"
 #include "annotate/annotation/sharing.h"

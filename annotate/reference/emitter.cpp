@@ -1,7 +1,6 @@
 #include "annotate/reference/rules.h"
 
 #include <algorithm>
-#include <array>
 
 #include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"

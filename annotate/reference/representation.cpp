@@ -1,14 +1,11 @@
 #include "annotate/reference/representation.h"
 
 #include <algorithm>
-#include <array>
-#include <map>
 #include <unordered_set>
 
 #include <fmt/format.h>
 
 #include "annotate/graph/qdq_nodes.h"
-#include "annotate/reference/rules.h"
 #include "core/passes/simplify.h"
 
 namespace octet {

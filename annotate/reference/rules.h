@@ -3,13 +3,6 @@
 // graph; torchao's arithmetic, for the patterns that it knows, truncates them.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "annotate/annotation/quant_spec.h"
 #include "core/graph/graph.h"
 #include "core/pattern/pattern.h"

@@ -8,14 +8,7 @@
 //   {"sigmoid",    "sigmoid(x)",              {{"x", kInput}},                       kFixed}
 #pragma once
 
-#include <functional>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <variant>
-#include <vector>
 
 #include "annotate/annotation/annotation.h"
 #include "annotate/annotation/quant_limits.h"

@@ -1,13 +1,10 @@
 #include "annotate/training/batch_parts.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
-#include <span>
 #include <tuple>
 #include <unordered_set>
-#include <vector>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/aminmax.h>

@@ -3,8 +3,6 @@
 #pragma once
 
 #include <set>
-#include <string>
-#include <vector>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>

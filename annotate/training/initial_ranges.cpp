@@ -1,8 +1,6 @@
 #include "annotate/training/initial_ranges.h"
 
 #include <algorithm>
-#include <map>
-#include <optional>
 
 #include "annotate/graph/qdq_nodes.h"
 #include "annotate/observed/observer_state.h"

@@ -1,9 +1,6 @@
 // Starts quantization-aware training with the ranges that calibrating the same model found.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "annotate/observed/observed_graph.h"
 
 namespace octet {

@@ -1,8 +1,6 @@
 #include "annotate/training/qat_conv_bn.h"
 
 #include <algorithm>
-#include <array>
-#include <string>
 #include <unordered_set>
 
 #include <fmt/format.h>

@@ -9,8 +9,6 @@
 // keeps its statistics. After training the pair is folded.
 #pragma once
 
-#include <string>
-
 #include "annotate/annotation/annotation.h"
 #include "annotate/annotation/quant_spec.h"
 #include "core/base/report.h"

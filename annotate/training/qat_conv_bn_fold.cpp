@@ -3,7 +3,6 @@
 #include "annotate/training/qat_conv_bn.h"
 
 #include <algorithm>
-#include <string>
 #include <unordered_set>
 
 #include "annotate/graph/qdq_nodes.h"

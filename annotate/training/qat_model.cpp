@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <set>
-#include <string_view>
 #include <tuple>
 #include <unordered_set>
 
@@ -12,7 +11,6 @@
 #include "annotate/graph/qdq_nodes.h"
 #include "annotate/observers/fake_quantize.h"
 #include "annotate/observers/learnable_fake_quantize.h"
-#include "annotate/training/batch_parts.h"
 #include "annotate/training/qat_conv_bn.h"
 #include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"

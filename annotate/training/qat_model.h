@@ -1,12 +1,6 @@
 // Runs graphs as functions that LibTorch's autograd and optimizers can train.
 #pragma once
 
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 

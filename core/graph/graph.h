@@ -8,6 +8,8 @@
 // The Graph owns everything; Node* and Value* stay valid until they are erased. Ops with several
 // results define several Values (there are no getitem nodes). Names are unique within a graph;
 // subgraphs (bodies of cond, while_loop, scan) are separate Graphs.
+//
+// Files that include this header do not repeat the standard headers of its interface.
 #pragma once
 
 #include <array>

@@ -2,9 +2,6 @@
 // and .pt2 files keep as metadata. `octet compare` finds each op's float twin by them.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "core/graph/graph.h"
 
 namespace octet {

@@ -3,11 +3,6 @@
 // (CompositeImplicitAutograd and similar dispatch keys).
 #pragma once
 
-#include <functional>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include <ATen/core/ivalue.h>
 
 #include "core/graph/graph.h"

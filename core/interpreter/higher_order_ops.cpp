@@ -1,7 +1,5 @@
 #include "core/interpreter/special_ops.h"
 
-#include <unordered_map>
-
 #include <ATen/autocast_mode.h>
 #include <ATen/native/TypeProperties.h>
 #include <ATen/ops/ones.h>

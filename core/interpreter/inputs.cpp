@@ -1,9 +1,7 @@
 #include "core/interpreter/inputs.h"
 
 #include <cstring>
-#include <map>
 
-#include <ATen/core/Tensor.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -2,12 +2,7 @@
 // constants while it runs.
 #pragma once
 
-#include <map>
-#include <memory>
-#include <string>
-#include <unordered_map>
 #include <unordered_set>
-#include <vector>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>

@@ -2,9 +2,6 @@
 // the types of the op's schema.
 #pragma once
 
-#include <string>
-#include <unordered_map>
-
 #include <ATen/core/function_schema.h>
 #include <ATen/core/ivalue.h>
 

@@ -2,11 +2,6 @@
 // and Python functions on numbers.
 #pragma once
 
-#include <functional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include <ATen/core/ivalue.h>
 
 #include "core/graph/graph.h"

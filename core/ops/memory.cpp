@@ -1,7 +1,6 @@
 #include "core/ops/memory.h"
 
 #include <algorithm>
-#include <string>
 
 #include "core/ops/op_lookup.h"
 #include "core/ops/op_schema.h"

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <unordered_set>
-#include <vector>
 
 #include "core/graph/graph.h"
 

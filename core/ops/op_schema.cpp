@@ -1,10 +1,7 @@
 #include "core/ops/op_schema.h"
 
 #include <algorithm>
-#include <map>
-#include <memory>
 #include <mutex>
-#include <optional>
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/jit_type.h>

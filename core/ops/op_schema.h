@@ -2,10 +2,6 @@
 // from the LibTorch dispatcher, but this header needs no torch.
 #pragma once
 
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "core/graph/graph.h"
 
 namespace octet {

@@ -1,8 +1,6 @@
 #include "core/passes/decompose.h"
 
 #include <algorithm>
-#include <optional>
-#include <unordered_map>
 #include <utility>
 
 #include <ATen/core/Tensor.h>

@@ -1,9 +1,6 @@
 // Replaces ops that later stages do not know by the ops that they are composed of.
 #pragma once
 
-#include <functional>
-#include <string>
-
 #include "core/graph/graph.h"
 
 namespace octet {

@@ -1,8 +1,6 @@
 #include "core/passes/fold_conv_bn.h"
 
 #include <algorithm>
-#include <array>
-#include <map>
 #include <set>
 #include <tuple>
 

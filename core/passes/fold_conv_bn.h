@@ -3,8 +3,6 @@
 //   k = gamma / sqrt(var + eps)     w' = w * k     b' = (b - mean) * k + beta
 #pragma once
 
-#include <functional>
-
 #include "core/graph/graph.h"
 
 namespace octet {

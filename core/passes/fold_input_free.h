@@ -2,10 +2,6 @@
 // arange, ones, cumsum, index, comparisons.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <string>
-
 #include "core/graph/graph.h"
 
 namespace octet {

@@ -2,13 +2,9 @@
 // --print-after NAME of `octet quantize` and `octet lower`.
 #pragma once
 
-#include <functional>
 #include <initializer_list>
-#include <string>
-#include <string_view>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "core/graph/graph.h"
 

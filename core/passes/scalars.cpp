@@ -1,7 +1,6 @@
 #include "core/passes/scalars.h"
 
 #include <algorithm>
-#include <optional>
 
 #include <fmt/format.h>
 

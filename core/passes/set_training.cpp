@@ -1,7 +1,6 @@
 #include "core/passes/set_training.h"
 
 #include <algorithm>
-#include <array>
 
 namespace octet {
 namespace {

@@ -1,8 +1,6 @@
 // Switches a program between training and evaluation mode, and tells which mode it is in.
 #pragma once
 
-#include <vector>
-
 #include "core/graph/graph.h"
 
 namespace octet {

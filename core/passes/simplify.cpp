@@ -1,11 +1,8 @@
 #include "core/passes/simplify.h"
 
 #include <algorithm>
-#include <array>
 #include <set>
-#include <unordered_map>
 
-#include "core/graph/graph.h"
 #include "core/graph/origin.h"
 #include "core/ops/memory.h"
 #include "core/ops/op_lookup.h"

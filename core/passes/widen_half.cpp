@@ -1,9 +1,6 @@
 #include "core/passes/widen_half.h"
 
 #include <algorithm>
-#include <array>
-#include <map>
-#include <string_view>
 #include <tuple>
 #include <utility>
 

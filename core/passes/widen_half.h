@@ -1,8 +1,6 @@
 // Rewrites programs of bfloat16 or float16 to compute in float32.
 #pragma once
 
-#include <memory>
-
 #include "core/graph/graph.h"
 
 namespace octet {

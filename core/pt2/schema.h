@@ -2,10 +2,6 @@
 // nodes, subgraphs.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <vector>
-
 #include <torch/csrc/utils/generated_serialization_types.h>
 #include <nlohmann/json.hpp>
 

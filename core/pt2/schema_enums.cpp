@@ -1,7 +1,6 @@
 #include "core/pt2/schema.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include <torch/csrc/utils/generated_serialization_types.h>

@@ -1,7 +1,6 @@
 #include "core/pt2/writer.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include <fmt/format.h>

@@ -29,9 +29,6 @@
 //              sym_bools[..] int_lists[] float_lists[..] nested[..].
 #pragma once
 
-#include <string>
-#include <string_view>
-
 #include "core/graph/graph.h"
 
 namespace octet {

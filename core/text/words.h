@@ -1,9 +1,6 @@
 // The words of the text form, one table each for printer and parser. Private to core/text.
 #pragma once
 
-#include <array>
-#include <optional>
-#include <string_view>
 #include <utility>
 
 #include "core/graph/graph.h"

@@ -88,7 +88,7 @@ TEST_CASE("weights and biases of other layers stay", "[annotate][filter]") {
   CHECK_FALSE(at::equal(operand(observed, "u", "bias"), other));
 
   RoundingOptions options;
-  options.applies = only("u");
+  options.walk.applies = only("u");
   const std::vector<LayerRounding> rounded =
       round_second_order(observed, test::source_of(data), report, options);
   CHECK(rounded.size() == 1);

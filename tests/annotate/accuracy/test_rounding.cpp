@@ -196,7 +196,7 @@ TEST_CASE("the report and the progress name each rounded layer", "[annotate][rou
   calibrate(observed, batches);
   std::string seen;
   RoundingOptions options;
-  options.progress = [&](size_t done, size_t total, const std::string& layer) {
+  options.walk.progress = [&](size_t done, size_t total, const std::string& layer) {
     seen += std::to_string(done) + "/" + std::to_string(total) + layer;
   };
   Report report;
