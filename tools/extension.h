@@ -26,8 +26,7 @@
 #include <torch/version.h>
 
 #include "annotate/compare/metric.h"
-#include "annotate/graph/opaque_hooks.h"
-#include "annotate/observers/derive_functions.h"
+#include "annotate/graph/opaque_parts.h"
 #include "annotate/observers/observer.h"
 #include "backends/registry.h"
 #include "lowering/program/custom_kernel.h"

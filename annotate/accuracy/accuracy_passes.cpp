@@ -1,25 +1,19 @@
 #include "annotate/accuracy/accuracy_passes.h"
 
-#include <algorithm>
 #include <chrono>
-#include <memory>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/accuracy/adaround.h"
 #include "annotate/accuracy/bias_correction.h"
+#include "annotate/accuracy/channel_space.h"
 #include "annotate/accuracy/effort_memory.h"
-#include "annotate/accuracy/equalize.h"
-#include "annotate/accuracy/fresh_observers.h"
-#include "annotate/accuracy/gptq.h"
 #include "annotate/accuracy/held_out_check.h"
-#include "annotate/accuracy/pass_order.h"
 #include "annotate/accuracy/smooth.h"
 #include "annotate/accuracy/stepwise_run.h"
 #include "annotate/accuracy/tune_ranges.h"
-#include "annotate/calibrate/shared_calibration.h"
-#include "annotate/graph/observe_op.h"
+#include "annotate/accuracy/weight_rounding.h"
+#include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
 
 namespace octet {
@@ -51,24 +45,24 @@ class EffortRun {
     timed(name_of(pass), [&] { run_untimed(pass); });
   }
 
-  // Passes over weights and biases, once with the ranges that calibration found and once with tuned
-  // ones: the better result stays.
-  void run_with_ranges(const std::vector<AccuracyPass>& behind) {
+  // Runs the passes over weights and biases twice, with the ranges that calibration found and with
+  // tuned ones, and keeps the better result.
+  void run_with_ranges(const std::vector<AccuracyPass>& after) {
     if (!can_run_stepwise(observed_.graph)) {
       run(AccuracyPass::kRanges);
-      return run_chain(behind);
+      return run_chain(after);
     }
     const HeldOutData check(observed_.graph, held_out_data(), peers_);
     const LayerSnapshot start(observed_);
-    run_chain(behind);
+    run_chain(after);
     const double before = check.error(observed_);
     const LayerSnapshot without(observed_);
     start.restore(observed_);
     run(AccuracyPass::kRanges);
     if (ranges_changed_ == 0) return without.restore(observed_);
-    run_chain(behind);
+    run_chain(after);
     const HeldOutGain gain{before, check.error(observed_)};
-    report_.note(fmt::format("ranges: with the passes behind {}", gain.description()));
+    report_.note(fmt::format("ranges: with the passes after it {}", gain.description()));
     if (!gain.is_enough()) without.restore(observed_);
   }
 
@@ -80,13 +74,13 @@ class EffortRun {
   std::vector<EffortStage> take_stages() { return std::move(stages_); }
 
  private:
-  // The batches that a pass may use, the others are for the check of its work.
+  // The batches that a pass may use; the others check its work.
   BatchSource usable_data() const {
     return own(BatchSource([source = open_(), left = batches_ - held_out_count()]() mutable {
       return left == 0 ? std::nullopt : (--left, source());
     }));
   }
-  // Of several processes each takes every so-manieth.
+  // With several processes, each takes its share round-robin.
   BatchSource own(BatchSource source) const {
     if (peers_ == nullptr) return source;
     return [source = std::move(source), skip = peers_->rank(),
@@ -100,7 +94,7 @@ class EffortRun {
   size_t own(size_t batches) const { return count_of_own(peers_, batches); }
   size_t held_out_count() const { return batches_ < 2 ? 0 : std::max<size_t>(1, batches_ / 4); }
 
-  // What is behind those, or the only batch.
+  // The batches after usable_data(), or the only one.
   BatchSource held_out_data() const {
     BatchSource source = open_();
     for (size_t i = 0; batches_ > 1 && i < batches_ - held_out_count(); ++i) source();
@@ -110,7 +104,7 @@ class EffortRun {
   void run_checked(AccuracyPass pass,
                    const std::function<void(const BatchSource&, Report&)>& work) {
     if (!can_run_stepwise(observed_.graph))
-      // which says why it does nothing
+      // `work` reports why it does nothing
       return run_or_repeat(pass, [&](Report& report) { work(own(open_()), report); });
     if (!reference_) reference_ = clone(observed_.graph);
     auto check = std::make_unique<HeldOutCheck>(observed_,
@@ -124,7 +118,7 @@ class EffortRun {
     if (!first_check_) first_check_ = std::move(check);
   }
 
-  // What the journal has of the pass, or else the work. REQUIRES: the work changes nothing but
+  // Applies the pass's outcome from the journal, or runs `work`. REQUIRES: `work` changes only
   // weights, biases and observers.
   void run_or_repeat(AccuracyPass pass, const std::function<void(Report&)>& work) {
     if (journal_ == nullptr) return work(report_);
@@ -135,13 +129,13 @@ class EffortRun {
         throw Error(
             "quantize", std::string(name_of(pass)),
             fmt::format(
-                "the run that is continued did {} here; remove the checkpoint to start anew",
+                "the interrupted run has {} at this point; remove the checkpoint to start anew",
                 outcome.pass));
       apply(outcome, observed_);
       ranges_changed_ = outcome.ranges.size();
       return append(outcome.report);
     }
-    const StateBeforePass before(observed_);
+    const LayerSnapshot before(observed_);
     Report report;
     work(report);
     append(report);
@@ -158,7 +152,7 @@ class EffortRun {
     for (const std::string& detail : report.details()) report_.detail(detail);
   }
 
-  // scaled: what smoothing has done to the program since calibration.
+  // scaled: how smoothing has changed the program since calibration.
   void fill_observers(const ScaledValues& scaled, const ProgressCallback& progress = {}) {
     const auto calibrate = [&](ObservedGraph& part) {
       calibrate_together(part, open_(), batches_, peers_, progress);
@@ -179,7 +173,7 @@ class EffortRun {
     return known;
   }
 
-  // Powers of two, so that nothing else has other bits than before.
+  // Smoothing scales by powers of two, so no other bits change.
   static ScaledValues scaled_values(const std::vector<SmoothedSpace>& smoothed) {
     ScaledValues scaled;
     for (const SmoothedSpace& chosen : smoothed)
@@ -251,29 +245,20 @@ class EffortRun {
         });
       }
       case AccuracyPass::kRound:
-      case AccuracyPass::kAdaptive: {
-        RoundingOptions options;
-        options.peers = peers_;
-        options.applies = filter_of(pass);
-        options.progress = layer_done;
-        run_checked(pass, [&](const BatchSource& data, Report& report) {
-          options.reference = reference_.get();
-          pass == AccuracyPass::kRound ? round_second_order(observed_, data, report, options)
-                                       : round_adaptive(observed_, data, report, options);
+      case AccuracyPass::kAdaptive:
+      case AccuracyPass::kCorrectBias:
+        return run_checked(pass, [&](const BatchSource& data, Report& report) {
+          const WalkOptions walk = {.reference = reference_.get(),
+                                    .applies = filter_of(pass),
+                                    .peers = peers_,
+                                    .progress = layer_done};
+          if (pass == AccuracyPass::kRound)
+            round_second_order(observed_, data, report, {.walk = walk});
+          else if (pass == AccuracyPass::kAdaptive)
+            round_adaptive(observed_, data, report, {.walk = walk});
+          else
+            correct_biases(observed_, data, report, walk);
         });
-        return;
-      }
-      case AccuracyPass::kCorrectBias: {
-        BiasOptions options;
-        options.peers = peers_;
-        options.applies = filter_of(pass);
-        options.progress = layer_done;
-        run_checked(pass, [&](const BatchSource& data, Report& report) {
-          options.reference = reference_.get();
-          correct_biases(observed_, data, report, options);
-        });
-        return;
-      }
     }
   }
 
@@ -302,8 +287,8 @@ class EffortRun {
   const PassFilter& applies_;
   Peers* peers_;
   EffortMemory* memory_;
-  std::string program_;  // of the memory, as it was calibrated first
-  size_t outcomes_ = 0;  // of the journal, that have been repeated or added
+  std::string program_;  // key in `memory_`: the program at its first calibration
+  size_t outcomes_ = 0;  // entries of the journal that were applied or added
   size_t ranges_changed_ = 0;
 };
 
@@ -326,7 +311,7 @@ std::vector<EffortStage> calibrate_with_passes(ObservedGraph& observed, const Da
   run.run_chain(order.equalize);
   run.calibrate_now();
   run.run_chain(order.smooth);
-  order.ranges.empty() ? run.run_chain(order.behind) : run.run_with_ranges(order.behind);
+  order.ranges.empty() ? run.run_chain(order.after) : run.run_with_ranges(order.after);
   return run.take_stages();
 }
 

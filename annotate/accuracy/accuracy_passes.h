@@ -1,14 +1,11 @@
-// The passes that spend calibration time on accuracy, their order, and which of them `--effort
-// high` is. None changes which ops are int8.
+// Runs calibration together with the passes that trade calibration time for accuracy: which passes
+// exist, the order in which they run, and which of them `--effort high` selects. None of them
+// changes which ops are int8.
 #pragma once
 
-#include <cstddef>
-#include <functional>
-#include <string>
-#include <string_view>
-#include <vector>
+#include <algorithm>
 
-#include "annotate/accuracy/pass_outcome.h"
+#include "annotate/accuracy/snapshot.h"
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/observed/observed_graph.h"
 #include "annotate/observed/peers.h"
@@ -18,33 +15,33 @@ namespace octet {
 
 struct EffortMemory;  // effort_memory.h
 
-// In the order in which they run; calibration stands between kEqualize and kSmooth.
+// Declared in the order in which they run. Calibration runs between kEqualize and kSmooth.
 enum class AccuracyPass {
-  kEqualize,     // equalize.h
+  kEqualize,     // equalize_layers(), channel_space.h
   kSmooth,       // smooth.h
   kRanges,       // tune_ranges.h
   kCorrectBias,  // bias_correction.h
-  kRound,        // gptq.h; it chooses biases anew
-  kAdaptive,     // adaround.h; likewise, and instead of kRound's work where it is better
+  kRound,        // round_second_order(), weight_rounding.h; also chooses new biases
+  kAdaptive,     // round_adaptive(); replaces the result of kRound where it is better
 };
 // "equalize", "smooth", "ranges", "correct-bias", "round", "adaptive"
 std::string_view name_of(AccuracyPass pass);
 std::vector<std::string> accuracy_pass_names();
-// Throws Error("quantize", subject, ...) for unknown names and for names that stand twice; naming
-// the known ones.
+// Throws Error("quantize", subject, ...) for an unknown or repeated name, and lists the known ones.
 std::vector<AccuracyPass> parse_accuracy_passes(const std::vector<std::string>& names,
                                                 const std::string& subject);
 
-// Whether a pass may change the layer, op or range of a node; empty: each pass all of them.
+// Whether a pass may change the layer, op or range of a node. Empty: every pass may change all of
+// them.
 using PassFilter = std::function<bool(AccuracyPass pass, const Node& node)>;
 
 // What `--effort high` runs: ACCURACY.md says what each adds.
 std::vector<AccuracyPass> high_effort_passes();
 
-// Opens the calibration data at its first batch: each pass reads it anew, batch by batch.
+// Opens the calibration data at its first batch. Each pass reads the data again, batch by batch.
 using DataOpener = std::function<BatchSource()>;
-// stage: "calibrate" or the name of a pass; done of total batches, ranges or layers. total 0: the
-// stage begins.
+// stage: "calibrate" or the name of a pass. done, total: batches, ranges or layers. total is 0 when
+// the stage begins.
 using EffortProgress = std::function<void(std::string_view stage, size_t done, size_t total)>;
 
 struct EffortStage {
@@ -52,9 +49,9 @@ struct EffortStage {
   double seconds = 0;
 };
 
-// The stages in the order in which they will run, with about what each costs, in runs of the float
-// program over a batch. Passes behind kRanges stand twice; the second time they are left out when
-// no range changes.
+// A stage that calibrate_with_passes() will run, with its approximate cost in runs of the float
+// program over one batch. The passes after kRanges are listed twice: they run before and after the
+// ranges change, and the second run is skipped when no range changed.
 struct PlannedStage {
   std::string_view name;
   double cost = 0;
@@ -62,31 +59,57 @@ struct PlannedStage {
 inline constexpr std::string_view kCalibrateStage = "calibrate";  // the only one without passes
 std::vector<PlannedStage> planned_stages(const std::vector<AccuracyPass>& passes, size_t batches);
 
-// What the passes over ranges, weights and biases have done so far, for a run that goes on where
-// another one was broken off. The short stages in front of them (equalize, calibrate, smooth) are
-// not in it: they run again.
+// What the passes over ranges, weights and biases have done so far, so that an interrupted run can
+// resume. The short stages before them (equalize, calibrate, smooth) are not recorded: they run
+// again.
 struct EffortJournal {
-  // of the passes in the order in which they ran, a name may stand twice
+  // in the order in which the passes ran; a name may occur twice
   std::vector<PassOutcome> outcomes;
   std::function<void(const EffortJournal& journal)> added = {};  // after each pass
 };
 
-// Calibrates, with the passes before and behind; kSmooth calibrates anew. A quarter of the batches
-// is held out from all passes: where they make the program's outputs on these not better by 0.3
-// dB, their work is undone, with a note. kRanges is judged by what the passes behind it make of it:
-// they run without it and with it. With a single batch that serves for all. REQUIRES: observed is
-// prepared and not calibrated. batches: how many the data has. Throws what the passes and
-// calibrate() throw. Returns the stages that ran with their time. Passes whose outcomes stand in
-// the journal are not run but done again: given the same graph, data and passes the result has the
-// same bits. What the others do is added. peers: processes that do the same with the same data at
-// the same time, each on a part of the batches; all end with the same program, that of one process
-// but for the order of sums and what merging observers costs (Observer::merge). Throws
-// Error("quantize", "data", ...) when the passes have fewer batches than there are processes. null:
-// none. memory: of earlier calls with the same data; the result has the same bits as without.
+// Calibrates and runs `passes` before and after calibration; kSmooth calibrates a second time.
+//
+// A quarter of the batches is held out from all passes. A pass that does not improve the program's
+// outputs on them by at least 0.3 dB is undone, with a note in the report. kRanges is judged
+// together with the passes after it, which run once without and once with the new ranges. Data of a
+// single batch is used for both purposes.
+//
+// REQUIRES: `observed` is prepared and not calibrated. batches: the number of batches of the data.
+// Returns the stages that ran, with their time. Throws what the passes and calibrate() throw.
+//
+// journal: passes whose outcomes it holds are applied from there instead of run; with the same
+// graph, data and passes the result has the same bits. Outcomes of the other passes are appended.
+//
+// peers: processes that make the same call at the same time, each with a part of the batches; null:
+// there are none. All end with the same program, which differs from that of a single process only
+// by the order of sums and by what merging observers costs (Observer::merge). Throws
+// Error("quantize", "data", ...) when the passes have fewer batches than there are processes.
+//
+// memory: results of earlier calls with the same data, to save time; the result has the same bits
+// as without.
 std::vector<EffortStage> calibrate_with_passes(
     ObservedGraph& observed, const DataOpener& open, size_t batches,
     const std::vector<AccuracyPass>& passes, Report& report, const EffortProgress& progress = {},
     EffortJournal* journal = nullptr, const PassFilter& applies = {}, Peers* peers = nullptr,
     EffortMemory* memory = nullptr);
+
+// Groups passes by when they run: equalize, calibration, smooth, ranges, after.
+struct PassOrder {
+  explicit PassOrder(std::vector<AccuracyPass> passes) {
+    std::sort(passes.begin(), passes.end());
+    for (const AccuracyPass pass : passes) {
+      if (pass == AccuracyPass::kEqualize)
+        equalize.push_back(pass);
+      else if (pass == AccuracyPass::kSmooth)
+        smooth.push_back(pass);
+      else if (pass == AccuracyPass::kRanges)
+        ranges.push_back(pass);
+      else
+        after.push_back(pass);
+    }
+  }
+  std::vector<AccuracyPass> equalize, smooth, ranges, after;
+};
 
 }  // namespace octet

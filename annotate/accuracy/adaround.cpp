@@ -1,4 +1,4 @@
-#include "annotate/accuracy/adaround.h"
+#include "annotate/accuracy/weight_rounding.h"
 
 #include <cmath>
 
@@ -18,10 +18,17 @@ namespace octet {
 namespace {
 
 constexpr const char* kAdaptiveStage = "adaptive rounding";
-// The sigmoid is stretched beyond 0 and 1 and cut off, so that it reaches both.
+
+// Each weight w has a grid point below it, b = floor(w / scale), and a variable v. It is rounded to
+// scale * (b + h), where h = clamp(sigmoid(v) * (kHigh - kLow) + kLow, 0, 1). The sigmoid is
+// stretched beyond [0, 1] so that h reaches both ends. Adam minimizes the squared error of the
+// layer's output plus regularization * sum(1 - |2 h - 1|^beta). With beta = 20 the penalty is about
+// 1 for all h but those next to 0 and 1, so h moves freely; as beta falls to 2 it pushes each h to
+// the nearer end. Example: w / scale = 3.4 starts with h = 0.4 and ends at 3 or 4, whichever suits
+// the other weights of the same output.
 constexpr double kLow = -0.1;
 constexpr double kHigh = 1.1;
-// The penalty of h is 1 - |2 h - 1|^beta.
+// beta of the penalty 1 - |2 h - 1|^beta, from the first to the last iteration
 constexpr double kFirstBeta = 20;
 constexpr double kLastBeta = 2;
 
@@ -58,7 +65,7 @@ class Descent {
     const at::Tensor share = at::clamp((steps - below_ - kLow) / (kHigh - kLow), 1e-4, 1 - 1e-4);
     variable_ = -at::log(1 / share - 1);
     const at::Tensor low = below_ + problem.zero_point;
-    // Both neighbours must be on the grid for a choice; else the weight is clamped.
+    // A weight has a choice only if both neighbours are on the grid; else it is clamped.
     is_free_ = ((low >= static_cast<double>(problem.quant_min)) &
                 (low + 1 <= static_cast<double>(problem.quant_max)))
                    .to(at::kDouble);
@@ -96,7 +103,7 @@ class Descent {
     return (q - problem_.zero_point) * problem_.scale;
   }
 
-  // The error that the nearest rounding adds, per weight.
+  // The error per weight of rounding to nearest.
   double error_unit() const {
     const at::Tensor step =
         (problem_.nearest - problem_.zero_point) * problem_.scale - problem_.weight;
@@ -112,8 +119,8 @@ class Descent {
 
   const RoundingProblem& problem_;
   const AdaptiveOptions& options_;
-  at::Tensor below_;     // grid step below the weight, without zero point
-  at::Tensor variable_;  // h is its stretched sigmoid
+  at::Tensor below_;     // b above
+  at::Tensor variable_;  // v above
   at::Tensor is_free_;   // 1 or 0
   double unit_ = 1;
 };

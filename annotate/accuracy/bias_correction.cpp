@@ -5,10 +5,9 @@
 #include <ATen/ops/isfinite.h>
 #include <fmt/format.h>
 
-#include "annotate/accuracy/layer_statistics.h"
+#include "annotate/accuracy/matrix_layers.h"
 #include "annotate/accuracy/padding_mask.h"
 #include "annotate/accuracy/stepwise_run.h"
-#include "annotate/accuracy/weight_grid.h"
 #include "core/base/error.h"
 
 namespace octet {
@@ -58,7 +57,7 @@ at::Tensor corrected_bias(const ObservedGraph& observed, const MatrixLayer& laye
 }  // namespace
 
 int correct_biases(ObservedGraph& observed, const BatchSource& data, Report& report,
-                   const BiasOptions& options) {
+                   const WalkOptions& options) {
   constexpr const char* kStage = "bias correction";
   if (const Verdict verdict = can_run_stepwise(observed.graph); !verdict) {
     report.note(fmt::format("{}: left out: {}", kStage, verdict.reason()));
@@ -72,8 +71,7 @@ int correct_biases(ObservedGraph& observed, const BatchSource& data, Report& rep
   const size_t total = layers.size();
   int changed = 0;
   note_padding_mask(observed.graph, kStage, report);
-  LayerWalk walk(observed, std::move(layers), data, kStage,
-                 {.max_bytes = options.max_bytes, .reference = options.reference});
+  LayerWalk walk(observed, std::move(layers), data, kStage, options);
   while (walk.next()) {
     const at::Tensor bias = corrected_bias(observed, walk.layer(), walk.samples(), options.peers);
     if (!at::equal(bias, bias_of(walk.layer()))) {
@@ -84,7 +82,7 @@ int correct_biases(ObservedGraph& observed, const BatchSource& data, Report& rep
   }
   const bool left_out = sum_over(options.peers, walk.left_data_out() ? 1 : 0) > 0;
   report.note(fmt::format("{}: {} of {} biases changed{}", kStage, changed, total,
-                          left_out ? "; memory did not do for all batches" : ""));
+                          left_out ? "; not enough memory for all batches" : ""));
   return changed;
 }
 

@@ -1,10 +1,9 @@
-// Follows channels through reshapes by matching runs of dimensions with equal products.
-#include "annotate/accuracy/channel_dims.h"
-
+// Follows channels through reshapes by matching runs of dimensions with equal products: [2, 12, 64]
+// -> [2, 3, 4, 64] has the runs 2 | 12 = 3 * 4 | 64.
 #include <algorithm>
-#include <array>
 #include <numeric>
 
+#include "annotate/accuracy/channel_space.h"
 #include "core/base/shape.h"
 
 namespace octet {
@@ -14,12 +13,12 @@ constexpr std::array<std::string_view, 8> kReshapes = {
     "aten.view",    "aten.reshape",   "aten.flatten",      "aten.unflatten",
     "aten.squeeze", "aten.unsqueeze", "aten._unsafe_view", "aten.view_copy"};
 
-// A run of dimensions on either side that hold the same elements: [first, last).
+// A run of dimensions of each side, [first, last), that hold the same elements.
 struct Run {
   size_t from_first, from_last, to_first, to_last;
 };
 
-// The shortest runs; dimensions of size 1 at the end go with the last run.
+// Splits the shapes into the shortest runs; trailing dimensions of size 1 belong to the last run.
 std::vector<Run> equal_runs(const std::vector<int64_t>& from, const std::vector<int64_t>& to) {
   std::vector<Run> runs;
   size_t i = 0;
@@ -71,12 +70,21 @@ std::vector<int64_t> permutation_of(const Node& node, int64_t rank) {
   return order;
 }
 
+constexpr std::array<OpForm, 7> kOpForms = {
+    {{"aten.conv1d", "input", "weight", "bias", 0, 1, ChannelPosition::kSecond},
+     {"aten.conv2d", "input", "weight", "bias", 0, 1, ChannelPosition::kSecond},
+     {"aten.conv3d", "input", "weight", "bias", 0, 1, ChannelPosition::kSecond},
+     {"aten.linear", "input", "weight", "bias", 0, 1, ChannelPosition::kLast},
+     {"aten.addmm", "mat1", "mat2", "self", 1, 0, ChannelPosition::kLast},
+     {"aten.mm", "self", "mat2", "", 1, 0, ChannelPosition::kLast},
+     {"aten.layer_norm", "input", "weight", "bias", 0, -1, ChannelPosition::kLast}}};
+
 }  // namespace
 
 std::optional<ChannelDims> dims_after_reshape(const std::vector<int64_t>& from,
                                               const std::vector<int64_t>& to,
                                               const ChannelDims& dims) {
-  ChannelDims rest;  // without those of size 1, which hold no channel number
+  ChannelDims rest;  // without those of size 1
   for (int64_t dim : dims)
     if (from.at(static_cast<size_t>(dim)) != 1) rest.push_back(dim);
   ChannelDims result;
@@ -113,7 +121,7 @@ std::optional<ChannelDims> dims_through_layout(const Node& node, const ChannelDi
                                             : dims_after_reshape(to, from, dims);
   }
   if (!node.is("aten.permute") && node.target() != "aten.transpose.int") return std::nullopt;
-  // of the output: whence
+  // for each dimension of the output, that of the input
   const std::vector<int64_t> order =
       permutation_of(node, static_cast<int64_t>(input->meta->sizes.size()));
   ChannelDims result;
@@ -128,6 +136,12 @@ std::optional<ChannelDims> dims_through_layout(const Node& node, const ChannelDi
     result.push_back(at - order.begin());
   }
   return result;
+}
+
+const OpForm* find_op_form(const Node& node) {
+  const auto form = std::find_if(kOpForms.begin(), kOpForms.end(),
+                                 [&](const OpForm& row) { return node.is(row.op); });
+  return form == kOpForms.end() ? nullptr : form;
 }
 
 }  // namespace octet

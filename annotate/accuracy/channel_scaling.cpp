@@ -1,12 +1,15 @@
-#include "annotate/accuracy/channel_scaling.h"
-
 #include <algorithm>
 #include <numeric>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/isfinite.h>
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
 
-#include "annotate/accuracy/channel_ops.h"
-#include "annotate/graph/observe_op.h"
+#include "annotate/accuracy/channel_space.h"
+#include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
 #include "core/graph/origin.h"
 #include "core/interpreter/aten_bridge.h"
@@ -14,8 +17,8 @@
 namespace octet {
 namespace {
 
-// `value` of `user` (or of the observer node in front of it) gets new data: in place when
-// nobody else reads it.
+// Replaces the data of `value`, which `op` reads (directly or through an observer node): in place
+// when nobody else reads it.
 void replace_constant(Graph& graph, Node& op, Value* value, const at::Tensor& data) {
   const GraphInput& input = *graph.find_input(value);
   const std::string fqn = input.fqn;
@@ -45,7 +48,7 @@ at::Tensor data_of(const Graph& graph, const Value* value) {
   return to_aten(*graph.find_constant(value));
 }
 
-// The constants as they stand now: scaling one space may have replaced those of another.
+// Looks up the constants again, as scaling one space may have replaced those of another.
 Value* weight_of(const Node& op) {
   return through_observers(op.find_input(find_op_form(op)->weight));
 }
@@ -54,15 +57,14 @@ Value* find_bias_of(const Node& op) {
   return form.bias.empty() ? nullptr : through_observers(op.find_input(form.bias));
 }
 
-// What the values of the space are from now on, for those who compare them with the program as it
-// was.
+// Records the factors in the nodes' metadata, for comparisons with the original program.
 void note_factors(const ChannelSpace& space, const at::Tensor& factors) {
   const at::Tensor exponents = factors.log2().round().to(at::kInt).contiguous();
   for (const ChannelPlace& place : space.places) {
     Node* node = place.value->producer();
     if (node == nullptr || is_observer_node(node) || !place.value->meta) continue;
     const std::vector<int64_t> sizes = place.value->meta->shape();
-    // Channels count through the dimensions in the order of `dims`, factors through the value's.
+    // Channels are numbered in the order of `dims`, factors in the order of the value's dimensions.
     std::vector<int64_t> counted, order;
     for (int64_t dim : place.dims) counted.push_back(sizes[static_cast<size_t>(dim)]);
     std::vector<size_t> ascending(place.dims.size());
@@ -78,6 +80,34 @@ void note_factors(const ChannelSpace& space, const at::Tensor& factors) {
     own.exponents.assign(moved.const_data_ptr<int>(), moved.const_data_ptr<int>() + moved.numel());
     multiply_channel_factors(*node, own);
   }
+}
+
+constexpr int kMaxRounds = 64;
+
+// The largest magnitude of each channel in the makers' weights, and in the takers'.
+at::Tensor made_range(const Graph& graph, const ChannelSpace& space) {
+  at::Tensor range = at::zeros({space.channels}, at::kDouble);
+  for (const ScaledOp& maker : space.makers)
+    range = at::maximum(range, maker_weight(graph, maker).abs().amax(1));
+  return range;
+}
+
+at::Tensor taken_range(const Graph& graph, const ChannelSpace& space) {
+  at::Tensor range = at::zeros({space.channels}, at::kDouble);
+  for (const ScaledOp& taker : space.takers)
+    range = at::maximum(range, taker_weight(graph, taker).abs().amax({1, 3}).reshape({-1}));
+  return range;
+}
+
+bool equalize_space(Graph& graph, const ChannelSpace& space) {
+  const at::Tensor made = made_range(graph, space);
+  const at::Tensor taken = taken_range(graph, space);
+  const at::Tensor is_used = (made > 0).logical_and(taken > 0);
+  const at::Tensor factors =
+      round_to_powers_of_two(at::where(is_used, (made / taken).sqrt(), at::ones_like(made)));
+  if (factors.eq(1.0).all().item<bool>()) return false;
+  scale_channels(graph, space, factors);
+  return true;
 }
 
 }  // namespace
@@ -134,6 +164,22 @@ Value* weight_operand(const ScaledOp& scaled) {
 
 at::Tensor round_to_powers_of_two(const at::Tensor& factors) {
   return factors.to(at::kDouble).log2().round().exp2();
+}
+
+int equalize_layers(Graph& graph, const NodeFilter& applies) {
+  std::vector<ChannelSpace> spaces = find_channel_spaces(graph);
+  std::erase_if(spaces, [&](const ChannelSpace& space) {
+    return !all_ops_are(space, applies) ||
+           std::any_of(space.makers.begin(), space.makers.end(),
+                       [](const ScaledOp& maker) { return maker.op->is("aten.layer_norm"); });
+  });
+  int changes = 0;
+  for (int round = 0; round < kMaxRounds; ++round) {
+    const int before = changes;
+    for (const ChannelSpace& space : spaces) changes += equalize_space(graph, space) ? 1 : 0;
+    if (changes == before) break;
+  }
+  return changes;
 }
 
 }  // namespace octet

@@ -1,15 +1,12 @@
-// Floods from the output of each op that can be scaled to all that must be scaled with it.
+// Starts at the output of each op that can be scaled and spreads to everything that must be scaled
+// with it.
 #include "annotate/accuracy/channel_space.h"
 
 #include <algorithm>
-#include <array>
-#include <optional>
-#include <unordered_map>
 #include <unordered_set>
 
-#include "annotate/accuracy/channel_ops.h"
 #include "annotate/graph/constant_subgraph.h"
-#include "annotate/graph/observe_op.h"
+#include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
 #include "core/base/shape.h"
 #include "core/interpreter/aten_bridge.h"
@@ -107,7 +104,7 @@ class Flood {
       if (is_open_) take(*user, place);
   }
 
-  // The node whose output the place is.
+  // Adds the node whose output the place is.
   void make(Node& node, const ChannelPlace& place) {
     const OpForm* form = find_op_form(node);
     if (form != nullptr) return add_maker(node, *form, place);
@@ -165,7 +162,7 @@ class Flood {
         {.op = &node, .axis = form.input_axis, .groups = groups, .input = place.value});
   }
 
-  // A convolution of one image without batch dimension has its channels elsewhere.
+  // A convolution of a single image without batch dimension has its channels in another dimension.
   bool has_fewer_dims(const Node& node, const OpForm& form) const {
     if (form.position != ChannelPosition::kSecond) return false;
     const Value* input = node.find_input(form.input);
@@ -177,7 +174,7 @@ class Flood {
                        .size());
   }
 
-  // The other values of a node that hands factors on.
+  // Adds the other values of a node that passes factors on.
   void spread(Node& node, const ChannelPlace& place, Direction direction) {
     Value* output = node.output_or_null();
     if (output == nullptr) return fail();
@@ -244,7 +241,7 @@ class Flood {
     both(node.find_input("self"), node.output(), place.dims);
   }
 
-  // Over dimensions behind the channels.
+  // A mean over dimensions after the channels.
   void spread_mean(Node& node, const ChannelPlace& place) {
     Value* input = node.find_input("self");
     const std::vector<int64_t> reduced = node.ints_or("dim", {});
@@ -254,7 +251,7 @@ class Flood {
     both(input, node.output(), place.dims);
   }
 
-  // Sums over positions (the dimension before the last) of the argument's rows.
+  // Attention sums rows of the argument over positions (the second to last dimension).
   void spread_attention(Node& node, std::string_view argument, const ChannelPlace& place) {
     Value* rows = node.find_input(argument);
     const int64_t rank = rank_of(*place.value);
@@ -263,7 +260,7 @@ class Flood {
       return fail();
     for (const NamedArgument& other : node.arguments())
       if (other.name != argument && other.value.value_or_null() == rows) return fail();
-    // it is multiplied with, not a row
+    // it is a factor, not a row
     if (place.value != rows && place.value != node.output()) return fail();
     both(rows, node.output(), place.dims);
   }

@@ -1,36 +1,67 @@
-// Sets of values whose channels can be given a factor each without changing what the program
-// computes: the ops that make the channels divide their weights by it, the ops that take them
-// multiply, and what stands between hands positive factors on.
+// Finds sets of values whose channels can each be scaled by a factor without changing what the
+// program computes, and scales them: the weights of the ops that produce the channels are divided
+// by the factors, the weights of the ops that consume them are multiplied, and the ops in between
+// commute with positive scaling.
 //
 //   conv2d -> relu -> conv2d              linear (values) -> attention -> linear
 //   conv2d -> add -> conv2d               layer_norm -> linear, linear, linear
 //             ^- conv2d
+//
+// Used by equalize_layers() below and by smoothing (smooth.h).
 #pragma once
 
-#include <cstdint>
-#include <vector>
+#include <ATen/core/Tensor.h>
 
-#include "annotate/accuracy/channel_dims.h"
 #include "core/graph/graph.h"
 
 namespace octet {
 
-// A convolution (1-d to 3-d), linear, addmm, mm or, as a maker, layer_norm with constant weights.
-struct ScaledOp {
-  Node* op = nullptr;
-  int64_t axis = 0;        // of the weight: its channels of this space
-  int64_t groups = 1;      // of takers: convolution groups
-  Value* input = nullptr;  // of takers: what they read
+// The dimensions of a tensor that hold the channels, outermost first: {1} for NCHW; {1, 3} for
+// [batch, head, position, channel of head], where channel = head * size + channel of head.
+using ChannelDims = std::vector<int64_t>;
+
+// The dimensions of the shape `to` that hold, after a reshape from the shape `from`, the channels
+// that `dims` hold before. Nothing when the reshape mixes channels with other dimensions.
+std::optional<ChannelDims> dims_after_reshape(const std::vector<int64_t>& from,
+                                              const std::vector<int64_t>& to,
+                                              const ChannelDims& dims);
+
+// Follows channels through a layout op (view, reshape, flatten, unflatten, squeeze, unsqueeze,
+// transpose, permute), from its input to its output or back. Nothing for other ops, for reshapes
+// with symbolic sizes, and when channels are mixed with other dimensions.
+enum class Direction { kForward, kBackward };
+std::optional<ChannelDims> dims_through_layout(const Node& node, const ChannelDims& dims,
+                                               Direction direction);
+
+enum class ChannelPosition { kSecond, kLast };
+
+struct OpForm {
+  std::string_view op;
+  std::string_view input, weight, bias;
+  int64_t output_axis;  // of the weight
+  int64_t input_axis;   // of the weight; -1: it takes no channels
+  ChannelPosition position;
 };
 
-// A value of the space.
+const OpForm* find_op_form(const Node& node);  // null for other ops
+
+// An op whose weights absorb the factors: a convolution (1-d to 3-d), linear, addmm or mm with
+// constant weights; as a maker also layer_norm.
+struct ScaledOp {
+  Node* op = nullptr;
+  int64_t axis = 0;        // dimension of the weight that holds the channels of this space
+  int64_t groups = 1;      // takers: convolution groups
+  Value* input = nullptr;  // takers: what they read
+};
+
+// A value of the space and the dimensions that hold its channels.
 struct ChannelPlace {
   Value* value = nullptr;
   ChannelDims dims;
 };
 
-// A clamp at 0 and at `limit` within the space: the factors must keep the values below the limit
-// (see ClampChoice).
+// A clamp from 0 to `limit` within the space: the factors must keep the values below the limit (see
+// ClampChoice).
 struct ChannelClamp {
   Value* input = nullptr;
   double limit = 0;
@@ -43,21 +74,52 @@ struct ChannelSpace {
   std::vector<ChannelPlace> places;
   std::vector<ChannelClamp> clamps;
 
-  const ChannelDims& dims_of(const Value* value) const;  // of one of the places
+  const ChannelDims& dims_of(const Value* value) const;  // of one of `places`
 };
 
-// kRefuse: a clamp (relu6, hardtanh, clamp) ends the space, so that any positive factors keep the
-// program's meaning exactly. kAllow: clamps from 0 are part of the space; the meaning stays for
-// values that neither the old nor the new clamp cuts.
+// kRefuse: a clamp (relu6, hardtanh, clamp) ends the space, so any positive factors preserve the
+// program exactly. kAllow: clamps from 0 belong to the space; the program is preserved for values
+// that neither the old nor the new clamp cuts.
 enum class ClampChoice { kRefuse, kAllow };
 
-// In graph order of the first maker. Observer nodes are looked through. A value that anything
-// else reads or makes (a program output, a user input, an op that is not linear in it) has no
-// space. Bodies of control flow are left alone.
+// Ordered by their first maker. Observer nodes are skipped over. A value that is also read or
+// produced by anything else (a program output, a user input, an op that is not linear in it)
+// belongs to no space. Bodies of control flow are not searched.
 std::vector<ChannelSpace> find_channel_spaces(Graph& graph,
                                               ClampChoice clamps = ClampChoice::kRefuse);
 
-// Whether the filter chooses every maker and taker.
+// Whether the filter accepts every maker and taker.
 bool all_ops_are(const ChannelSpace& space, const NodeFilter& filter);
+
+// Divides the outputs of the makers by factors[channel] and multiplies the takers' weights by them.
+// factors: float [channels], finite and > 0. Weights with other users are copied first. REQUIRES:
+// the observers of the weights have not seen data.
+void scale_channels(Graph& graph, const ChannelSpace& space, const at::Tensor& factors);
+
+// The weight of a taker by input channel, double [groups, out / groups, in / groups, kernel
+// positions]; of a maker, double [channels, rest].
+at::Tensor taker_weight(const Graph& graph, const ScaledOp& taker);
+at::Tensor maker_weight(const Graph& graph, const ScaledOp& maker);
+// What the op reads as its weight; an observer node may be in between.
+Value* weight_operand(const ScaledOp& scaled);
+
+// The nearest power of two of each factor, by ratio. Scaling by powers of two and back changes no
+// bit of a float.
+at::Tensor round_to_powers_of_two(const at::Tensor& factors);
+
+// Cross-layer equalization (Nagel et al. 2019, "Data-Free Quantization Through Weight Equalization
+// and Bias Correction"): scales channels so that the weights that produce a channel and those that
+// consume it have equal ranges. Needs no data. Factors are powers of two, so the float program
+// gives the same bits.
+//
+//   conv2d -> relu -> conv2d       |row of the first| = |column of the second|, within a factor of
+//                                  sqrt(2)
+//
+// For folded float graphs and for observed graphs that are not calibrated yet. Layer norms are
+// skipped; clamps (relu6, hardtanh) end a chain. Repeats until nothing changes, as depthwise
+// convolutions belong to two chains, at most 64 times. Returns the number of changes to spaces; a
+// second call returns 0.
+
+int equalize_layers(Graph& graph, const NodeFilter& applies = {});
 
 }  // namespace octet

@@ -1,7 +1,6 @@
-#include "annotate/accuracy/channel_statistics.h"
+#include "annotate/accuracy/smooth.h"
 
 #include <algorithm>
-#include <optional>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
@@ -12,9 +11,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/accuracy/float_run.h"
 #include "annotate/accuracy/padding_mask.h"
-#include "annotate/graph/observe_op.h"
+#include "annotate/accuracy/stepwise_run.h"
+#include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
 #include "core/interpreter/interpreter.h"
 
@@ -44,10 +43,11 @@ void add_batch(ChannelStatistics& known, const at::Tensor& rows) {
   known.batches += 1;
 }
 
-// Of what an observer node hands on, where it is one's.
+// The name of the value before observer nodes.
 std::string name_of(const Value* value) { return through_observers(value)->name(); }
 
-// Of all processes, in the order of the spaces. Minima and maxima are float32 numbers.
+// Merges the statistics of all processes, in the order of the spaces. Minima and maxima are float32
+// numbers.
 void share_statistics(StatisticsMap& statistics, const std::vector<ChannelSpace>& spaces,
                       Peers& peers) {
   std::vector<ChannelStatistics*> all;
@@ -84,12 +84,12 @@ void share_statistics(StatisticsMap& statistics, const std::vector<ChannelSpace>
 
 using Wanted = std::unordered_map<const Value*, const ChannelDims*>;
 
-// By value, over all batches that this process has.
+// Statistics by value over all batches of this process.
 StatisticsMap run_over(const ObservedGraph& observed, const Wanted& wanted, const BatchSource& data,
                        const ProgressCallback& progress) {
   StatisticsMap statistics;
   const std::optional<size_t> mask_input = find_padding_mask(observed.graph);
-  at::Tensor mask;  // of the batch
+  at::Tensor mask;  // mask of the current batch
   const NodeHook hook = [&](const Node& node, const std::vector<c10::IValue>& results) {
     const std::vector<Value*> outputs = node.outputs();
     for (size_t i = 0; i < outputs.size(); ++i) {

@@ -1,4 +1,4 @@
-#include "annotate/accuracy/gptq.h"
+#include "annotate/accuracy/weight_rounding.h"
 
 #include <algorithm>
 
@@ -20,7 +20,8 @@ namespace {
 constexpr const char* kSecondOrderStage = "second-order rounding";
 constexpr int kMaxTries = 16;
 
-// Lower Cholesky factor; the diagonal grows tenfold with each try that fails for lack of precision.
+// The lower Cholesky factor. When it fails for lack of precision, retries with a ten times larger
+// addition to the diagonal.
 at::Tensor factor_of(const at::Tensor& matrix) {
   const double mean = matrix.diagonal().mean().item<double>();
   at::Tensor sum = matrix;
@@ -35,7 +36,15 @@ at::Tensor factor_of(const at::Tensor& matrix) {
   return {};
 }
 
-// One group: all tensors [R, K], the Hessian [K, K].
+// Rounds one group: all tensors are [R, K], the Hessian is [K, K].
+//
+// Rounding column j from v to q leaves an error e = v - q in the output that the free columns f can
+// partly undo. The least squares solution is V_f -= e * Hinv[j, f] / Hinv[j, j], with Hinv the
+// inverse of the Hessian of j and the free columns. The rows of these inverses that are needed are
+// those of the upper Cholesky factor of the whole inverse, so one factorization serves all columns.
+// Example with two nearly equal inputs, H = [[1, 0.99], [0.99, 1]], and weights (0.4, 0.4):
+// rounding the first to 0 moves the second to 0.4 + 0.99 * 0.4 = 0.8, which rounds to 1. Rounding
+// both to nearest would give (0, 0).
 class GroupRounder {
  public:
   GroupRounder(const RoundingProblem& problem, int64_t group, const SecondOrderOptions& options)

@@ -1,24 +1,20 @@
 #include "annotate/accuracy/held_out_check.h"
 
-#include <array>
 #include <cmath>
 #include <limits>
 
 #include <fmt/format.h>
 
-#include "annotate/accuracy/fake_quant_run.h"
-#include "annotate/accuracy/float_run.h"
-#include "annotate/accuracy/fresh_observers.h"
 #include "annotate/accuracy/padding_mask.h"
+#include "annotate/accuracy/stepwise_run.h"
 #include "core/base/error.h"
 
 namespace octet {
-
 namespace {
 
-constexpr double kLeastGainDb = 0.3;  // less is taken for chance: a few batches decide
+constexpr double kLeastGainDb = 0.3;  // smaller gains may be chance, as only a few batches decide
 
-// Of outputs that have a row for each token: their mean. Others as they are.
+// The mean over rows for outputs with a row per token; other outputs unchanged.
 std::vector<c10::IValue> row_means(const std::vector<c10::IValue>& outputs,
                                    const at::Tensor& mask) {
   std::vector<c10::IValue> means;
@@ -68,24 +64,6 @@ std::string HeldOutGain::description() const {
   };
   return fmt::format("{:.2f} -> {:.2f} dB on calibration data held out{}", decibels(before),
                      decibels(after), is_enough() ? "" : ", undone");
-}
-
-LayerSnapshot::LayerSnapshot(const ObservedGraph& observed) : observers_(observed.observers) {
-  Report ignored;
-  for (const MatrixLayer& layer : find_matrix_layers(observed, "quantize", ignored))
-    kept_.push_back(
-        {weight_of(layer).clone(), layer.owns_bias ? bias_of(layer).clone() : at::Tensor()});
-}
-
-void LayerSnapshot::restore(ObservedGraph& observed) const {
-  Report ignored;
-  std::vector<MatrixLayer> layers = find_matrix_layers(observed, "quantize", ignored);
-  for (size_t i = 0; i < kept_.size(); ++i) {
-    set_weight(layers.at(i), kept_[i].weight);
-    if (kept_[i].bias.defined()) set_bias(layers.at(i), kept_[i].bias);
-  }
-  for (size_t group = 0; group < observers_.size(); ++group)
-    replace_observer(observed, group, observers_[group]);
 }
 
 HeldOutCheck::HeldOutCheck(ObservedGraph& observed, HeldOutData data)

@@ -1,30 +1,27 @@
-// Whether a pass over weights and biases made the program's outputs better on data that the pass
-// did not see; if not by 0.3 dB, all is as it was before. Outputs with a row for each token
-// (padding_mask.h) count twice: row by row, and their mean, as which many are used; errors that all
-// rows share show only there.
+// Checks on held-out data whether a pass over weights, biases or ranges improved the program's
+// outputs, and undoes the pass unless it gained 0.3 dB.
+//
+// Outputs with a row per token (padding_mask.h) are judged twice: row by row, and by the mean over
+// rows, which many models compute next. An error that all rows share shows up only in the mean.
 #pragma once
-
-#include <memory>
-#include <string>
-#include <vector>
 
 #include <ATen/core/Tensor.h>
 
-#include "annotate/accuracy/matrix_layers.h"
+#include "annotate/accuracy/snapshot.h"
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/observed/peers.h"
 
 namespace octet {
 
-// How far a quantized program's outputs are from those of the float program.
+// Measures how far a quantized program's outputs are from those of the float program.
 class HeldOutData {
  public:
-  // Keeps all batches of `data`, with the outputs of `reference`, the float program. Throws
-  // Error("quantize", "data", ...) without data. peers: those that have other batches, whose errors
-  // count too; must outlive this; null: none.
+  // Keeps all batches of `data` and the outputs of the float program `reference` for them. peers:
+  // processes with other batches, whose errors are included; must outlive this; null: none. Throws
+  // Error("quantize", "data", ...) without data.
   HeldOutData(const Graph& reference, const BatchSource& data, Peers* peers = nullptr);
-  // Squared, relative to the outputs' energy. REQUIRES: can_run_stepwise(observed.graph); observed
-  // is calibrated.
+  // The squared error relative to the outputs' energy. REQUIRES: can_run_stepwise(observed.graph)
+  // and `observed` is calibrated.
   double error(const ObservedGraph& observed) const;
 
  private:
@@ -34,36 +31,21 @@ class HeldOutData {
   Peers* peers_;
 };
 
-// "A -> B dB on calibration data held out"; and whether that is a gain worth keeping.
+// The errors before and after a pass, and whether the difference is worth keeping.
 struct HeldOutGain {
   double before = 0;  // errors
   double after = 0;
 
   bool is_enough() const;
-  std::string description() const;  // with ", undone" when it is not enough
-};
-
-// Weights and biases of the matrix layers, and all observers, as they are at one time.
-class LayerSnapshot {
- public:
-  explicit LayerSnapshot(const ObservedGraph& observed);
-  // REQUIRES: nothing else has changed since.
-  void restore(ObservedGraph& observed) const;
-
- private:
-  struct Kept {
-    at::Tensor weight;
-    at::Tensor bias;  // undefined where the layer owns none
-  };
-  std::vector<Kept> kept_;  // by layer, in the order of find_matrix_layers()
-  std::vector<std::shared_ptr<Observer>> observers_;
+  // "A -> B dB on calibration data held out", with ", undone" when it is not enough
+  std::string description() const;
 };
 
 class HeldOutCheck {
  public:
-  // Before the pass. REQUIRES: as HeldOutData::error(); observed outlives this.
+  // Call before the pass. REQUIRES: as for HeldOutData::error(); `observed` outlives this.
   HeldOutCheck(ObservedGraph& observed, HeldOutData data);
-  // After it. REQUIRES: the pass changed nothing but weights, biases and observers.
+  // Call after the pass. REQUIRES: the pass changed only weights, biases and observers.
   HeldOutGain keep_or_undo();
   void undo() { snapshot_.restore(observed_); }
 

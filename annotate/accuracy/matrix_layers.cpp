@@ -1,14 +1,19 @@
 #include "annotate/accuracy/matrix_layers.h"
 
 #include <algorithm>
-#include <array>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/clamp.h>
 #include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/round.h>
+#include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
 #include "annotate/graph/constant_subgraph.h"
 #include "annotate/graph/control_flow.h"
-#include "annotate/graph/observe_op.h"
+#include "annotate/graph/qdq_nodes.h"
+#include "annotate/observers/affine.h"
 #include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
@@ -30,12 +35,12 @@ constexpr std::array<LayerOperands, 9> kRows = {{
     {"aten.conv3d.padding", LayerKind::kConvolution, "input", "weight", "bias"},
 }};
 
-// addmm with factors is beta * bias + alpha * product.
+// With these factors addmm is beta * bias + alpha * product.
 bool has_factors(const Node& node) {
   return node.float_or("beta", 1) != 1 || node.float_or("alpha", 1) != 1;
 }
 
-// Whether nothing but one op reads the constant, be it through observer nodes.
+// Whether a single op reads the constant, directly or through observer nodes.
 bool has_one_reader(const Value* constant) {
   for (;; constant = constant->users().front()->output()) {
     if (!constant->has_one_user()) return false;
@@ -50,7 +55,7 @@ at::Tensor constant_tensor(const Graph& graph, const Value* value) {
   return Interpreter(part).run({}).at(0).toTensor();
 }
 
-// Whether a constant has one reader, and no other input of the graph stands for it.
+// Whether a constant has one reader and no other input of the graph has its fqn.
 bool is_own_constant(const Graph& graph, const GraphInput& constant) {
   const auto is_same = [&](const GraphInput& input) { return input.fqn == constant.fqn; };
   return constant.value->has_one_user() &&
@@ -72,7 +77,7 @@ class Finder {
         if (const LayerOperands* row = find_operands(*node);
             row != nullptr && is_observed(*node, *row))
           report_.add({stage_, body.path + "." + node->name(), node->target(), "",
-                       "it is in a body of control flow; its weight stays as it is"});
+                       "it is in a body of control flow; its weight is not changed"});
     return std::move(layers_);
   }
 
@@ -103,19 +108,20 @@ class Finder {
     if (layer.input == nullptr || !constants_.contains(layer.weight)) return;
     layer.float_input = through_observers(layer.input);
     if (is_observer_node(layer.weight->producer()))
-      return refuse(node, "its weight is observed more than once; it stays as it is");
+      return refuse(node, "its weight is observed more than once; it is not changed");
     if (!layer.weight_point->output()->has_one_user())
-      return refuse(node, "its weight is used by several ops; it stays as it is");
+      return refuse(node, "its weight is used by several ops; it is not changed");
     if (has_factors(node))
-      return refuse(node, "the op has factors alpha or beta; its weight stays as it is");
+      return refuse(node, "the op has factors alpha or beta; its weight is not changed");
     const int64_t channels = weight_of(layer).size(layer.output_axis);
     if (!find_bias(layer, *row, channels))
-      return refuse(node,
-                    "its bias is no constant with one number a channel; its weight stays as it is");
+      return refuse(
+          node,
+          "its bias is not a constant with one number per channel; its weight is not changed");
     layers_.push_back(layer);
   }
 
-  // False when the op has a bias of another kind.
+  // False when the op has another kind of bias.
   bool find_bias(MatrixLayer& layer, const LayerOperands& row, int64_t channels) const {
     const Argument* argument = row.bias == nullptr ? nullptr : layer.op->find_argument(row.bias);
     if (argument == nullptr || argument->is_none()) return true;
@@ -137,12 +143,12 @@ class Finder {
   std::vector<MatrixLayer> layers_;
 };
 
-// Spatial facts of a convolution; one entry for each spatial dimension.
+// Spatial parameters of a convolution, one entry per spatial dimension.
 struct Window {
   std::vector<int64_t> kernel;
   std::vector<int64_t> stride;
   std::vector<int64_t> dilation;
-  // as constant_pad_nd wants them: before and after, last dimension first
+  // in the order of constant_pad_nd: before and after, last dimension first
   std::vector<int64_t> pads;
 };
 
@@ -188,6 +194,34 @@ at::Tensor unfold(const at::Tensor& padded, const Window& window) {
     strides.push_back(padded.stride(static_cast<int64_t>(d) + 2) * window.dilation[d]);
   }
   return padded.as_strided(sizes, strides);
+}
+
+// Expands one value per block to the shape of the weight.
+at::Tensor spread_blocks(const at::Tensor& blocks, const BlockReduction& reduction,
+                         const at::Tensor& weight) {
+  std::vector<int64_t> kept = reduction.shape;
+  for (const int64_t dim : reduction.dims) kept[static_cast<size_t>(dim)] = 1;
+  return blocks.to(weight.scalar_type())
+      .reshape(kept)
+      .expand(reduction.shape)
+      .reshape(weight.sizes());
+}
+
+WeightGrid affine_grid(const AffineObserver& observer, const at::Tensor& weight,
+                       const std::string& subject) {
+  const std::vector<int64_t> block =
+      block_size_of(observer.options().granularity, weight.sizes(), subject);
+  const BlockReduction reduction = block_reduction(block, weight.sizes());
+  const auto [scale, zero_point] =
+      observer.qparam_tensors(weight.sizes(), from_scalar_type(weight.scalar_type()), subject);
+  return {spread_blocks(scale, reduction, weight), spread_blocks(zero_point, reduction, weight),
+          observer.quant_min(), observer.quant_max()};
+}
+
+at::Tensor spread_channels(const at::Tensor& values, int axis, const at::Tensor& weight) {
+  std::vector<int64_t> shape(static_cast<size_t>(weight.dim()), 1);
+  if (axis >= 0) shape[static_cast<size_t>(axis)] = weight.size(axis);
+  return values.to(weight.scalar_type()).reshape(shape).expand(weight.sizes());
 }
 
 }  // namespace
@@ -274,6 +308,48 @@ at::Tensor output_rows(const MatrixLayer& layer, const at::Tensor& output) {
   return batched.reshape({batched.size(0), layer.groups, channels / layer.groups, -1})
       .permute({1, 0, 3, 2})
       .reshape({layer.groups, -1, channels / layer.groups});
+}
+
+at::Tensor WeightGrid::nearest(const at::Tensor& weight) const {
+  const at::Tensor q =
+      at::round(weight.to(at::kDouble) / scale.to(at::kDouble)) + zero_point.to(at::kDouble);
+  return at::clamp(q, static_cast<double>(quant_min), static_cast<double>(quant_max));
+}
+
+at::Tensor WeightGrid::values(const at::Tensor& q) const {
+  return (q.to(scale.scalar_type()) - zero_point) * scale;
+}
+
+Verdict has_weight_grid(const Observer& observer, const at::Tensor& weight) {
+  const ObserverArgs& args = observer.args();
+  if (weight.scalar_type() != at::kFloat && weight.scalar_type() != at::kDouble)
+    return Verdict::refuse(fmt::format("its weight is {}, want float32 or float64",
+                                       name_of(from_scalar_type(weight.scalar_type()))));
+  if (args.is_dynamic) return Verdict::refuse("its weight gets its scale at run time");
+  if (!is_integer(args.dtype) || size_of(args.dtype) > 4)
+    return Verdict::refuse(
+        fmt::format("its weight becomes {}, want an integer", name_of(args.dtype)));
+  if (args.qscheme == QScheme::kPerChannelAffineFloatQParams)
+    return Verdict::refuse("its weight has zero points that are not integers");
+  return Verdict::accept();
+}
+
+WeightGrid weight_grid(const Observer& observer, const at::Tensor& weight,
+                       const std::string& subject) {
+  if (!observer.has_data())
+    throw Error("convert", subject, "the observer of the weight saw no data; calibrate first");
+  if (const AffineObserver* affine = dynamic_cast<const AffineObserver*>(&observer))
+    return affine_grid(*affine, weight, subject);
+  const QParams qparams = observer.calculate_qparams();
+  const int64_t channels =
+      qparams.axis >= 0 && qparams.axis < weight.dim() ? weight.size(qparams.axis) : 1;
+  if (qparams.axis >= weight.dim() || static_cast<int64_t>(qparams.scale.size()) != channels)
+    throw Error("convert", subject,
+                fmt::format("the weight's observer saw {} channels, want {}; calibrate again",
+                            qparams.scale.size(), channels));
+  return {spread_channels(at::tensor(qparams.scale), qparams.axis, weight),
+          spread_channels(at::tensor(qparams.zero_point), qparams.axis, weight),
+          observer.quant_min(), observer.quant_max()};
 }
 
 }  // namespace octet

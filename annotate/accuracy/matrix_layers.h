@@ -1,16 +1,13 @@
-// The layers of an observed graph that multiply by a constant, quantized weight: what passes over
-// weights and biases work on.
+// Finds the layers of an observed graph that multiply by a constant, quantized weight. Passes that
+// change weights and biases work on these layers.
 //
 //   x -> observe -> linear(x', w', b) -> y          w -> observe -> w'
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include <ATen/core/Tensor.h>
 
 #include "annotate/observed/observed_graph.h"
+#include "annotate/observers/observer.h"
 #include "core/base/report.h"
 
 namespace octet {
@@ -24,22 +21,22 @@ struct MatrixLayer {
   Kind kind = Kind::kLinear;
   Node* op = nullptr;
   Node* weight_point = nullptr;  // the observer node in front of the op's weight
-  // what the point observes: a parameter or buffer, or a pure op on some
+  // what the point observes: a parameter or buffer, or the result of a pure op on some
   Value* weight = nullptr;
-  int weight_group = -1;         // of the weight's observer, index into ObservedGraph::observers
-  int output_axis = 0;           // of the weight: the dimension of output channels
-  int64_t groups = 1;            // of convolutions
-  Value* input = nullptr;        // as the op reads it: behind its observer node when it has one
-  Value* float_input = nullptr;  // in front of that
-  // [out], constant, in front of its observer nodes; null: the op has none
+  int weight_group = -1;   // group of the weight's observer: index into ObservedGraph::observers
+  int output_axis = 0;     // the weight's dimension of output channels
+  int64_t groups = 1;      // of a convolution
+  Value* input = nullptr;  // what the op reads: the result of the observer node, if there is one
+  Value* float_input = nullptr;  // the value that is observed
+  // [out], constant, before its observer nodes; null: the op has none
   Value* bias = nullptr;
-  // the bias is a parameter or buffer that this op alone uses: set_bias() may be called
+  // the bias is a parameter or buffer without other users, so set_bias() may be called
   bool owns_bias = false;
 
   const std::string& name() const { return op->name(); }
 };
 
-// Where the operands of an op that multiplies by a weight stand among its arguments.
+// Names of the arguments of an op that multiplies by a weight.
 struct LayerOperands {
   const char* target;
   MatrixLayer::Kind kind;
@@ -49,33 +46,54 @@ struct LayerOperands {
 };
 const LayerOperands* find_operands(const Node& node);  // null: another op
 
-// In graph order. Not among them, each with an entry in the report under `stage`: weights that are
-// used elsewhere too (behind their point), weights behind more than one point, biases that are no
-// constant [out], and layers within bodies of control flow. Ops without an observed constant weight
-// are not mentioned.
+// In graph order. Left out, each with an entry in the report under `stage`: weights with other
+// users, weights behind more than one observer node, biases that are not a constant of shape [out],
+// and layers within bodies of control flow. Ops without an observed constant weight are not
+// mentioned.
 std::vector<MatrixLayer> find_matrix_layers(const ObservedGraph& observed, const std::string& stage,
                                             Report& report);
 
-// The weight as it stands now. A constant's own bytes: clone before writing.
+// The current weight. Shares the constant's memory: clone before writing.
 at::Tensor weight_of(const MatrixLayer& layer);
-// A new weight of the same shape and dtype; what else reads the old one still does. The weight's
-// observer keeps its state.
+// Replaces the weight by one of the same shape and dtype. Other users keep the old one. The
+// weight's observer keeps its state.
 void set_weight(MatrixLayer& layer, const at::Tensor& weight);
 
-// The bias, undefined when there is none; and a new one of the same shape and dtype. REQUIRES:
-// owns_bias.
+// Reads the bias (undefined: there is none), or replaces it by one of the same shape and dtype.
+// set_bias() REQUIRES: owns_bias.
 at::Tensor bias_of(const MatrixLayer& layer);
 void set_bias(MatrixLayer& layer, const at::Tensor& bias);
 
-// The weight as a matrix for each group: [groups, out / groups, columns]. Columns: input channels
-// of the group by kernel positions, row-major. And back.
+// Converts a weight to one matrix per group, [groups, out / groups, columns], and back. Columns:
+// input channels of the group times kernel positions, row-major.
 at::Tensor to_matrices(const MatrixLayer& layer, const at::Tensor& weight);
 at::Tensor from_matrices(const MatrixLayer& layer, const at::Tensor& matrices);
 
-// What each output position multiplies with those matrices, as rows: [groups, rows, columns] of an
-// input that the op takes (convolutions unfold it). And the op's outputs in the same order of rows:
-// [groups, rows, out / groups].
+// The rows that those matrices multiply, [groups, rows, columns] (convolutions unfold their input),
+// and the op's outputs in the same order of rows, [groups, rows, out / groups].
 at::Tensor input_rows(const MatrixLayer& layer, const at::Tensor& input);
 at::Tensor output_rows(const MatrixLayer& layer, const at::Tensor& output);
+
+// The grid of values that a quantized weight can take, element by element: scale * (q - zero point)
+// for whole numbers q from quant_min to quant_max.
+struct WeightGrid {
+  at::Tensor scale;       // dtype (f32 or f64) and shape of the weight
+  at::Tensor zero_point;  // same dtype and shape
+  int64_t quant_min = 0;
+  int64_t quant_max = 0;
+
+  // the nearest q, half to even, clamped, as f64
+  at::Tensor nearest(const at::Tensor& weight) const;
+  // the dequantized value, in the dtype of `scale`
+  at::Tensor values(const at::Tensor& q) const;
+};
+
+// Whether the weight's observer defines such a grid: it is static, its dtype and zero points are
+// integers, and the weight is f32 or f64.
+Verdict has_weight_grid(const Observer& observer, const at::Tensor& weight);
+// REQUIRES: has_weight_grid(). Throws Error("convert", subject, ...) when the observer saw no data
+// or a tensor of another shape.
+WeightGrid weight_grid(const Observer& observer, const at::Tensor& weight,
+                       const std::string& subject);
 
 }  // namespace octet

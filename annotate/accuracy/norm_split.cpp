@@ -1,17 +1,16 @@
-#include "annotate/accuracy/norm_split.h"
+#include "annotate/accuracy/smooth.h"
 
 #include <algorithm>
-#include <map>
 
 #include "annotate/accuracy/matrix_layers.h"
-#include "annotate/graph/observe_op.h"
+#include "annotate/graph/qdq_nodes.h"
 #include "annotate/observers/data_free.h"
 
 namespace octet {
 namespace {
 
-// Whether the node is a linear that multiplies `input` with a quantized weight, and reads it
-// nowhere else.
+// Whether the node is a linear that multiplies `input` by a quantized weight and does not read it
+// otherwise.
 bool is_linear_of(const Node& node, const Value* input) {
   const LayerOperands* operands = find_operands(node);
   if (operands == nullptr || operands->kind == MatrixLayer::Kind::kConvolution ||
@@ -32,7 +31,7 @@ bool derives_from(const ObservedGraph& observed, int group) {
                      });
 }
 
-// What reads one norm.
+// The readers of one norm.
 class Readers {
  public:
   Readers(const ObservedGraph& observed, Value* output) : observed_(observed) { look(output); }
@@ -123,7 +122,7 @@ std::vector<NormSplit> split_norms(ObservedGraph& observed) {
 }
 
 void separate_observers(ObservedGraph& observed, const NormSplit& split) {
-  std::map<int, int64_t> groups;  // by the one before
+  std::map<int, int64_t> groups;  // by the group before the split
   for (const NormSplit::Point& point : split.points) {
     const auto [known, is_new] =
         groups.emplace(point.group_before, static_cast<int64_t>(observed.observers.size()));

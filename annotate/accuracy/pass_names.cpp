@@ -1,12 +1,10 @@
-// What the accuracy passes are called, and about what each costs.
+// Names and approximate costs of the accuracy passes.
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "annotate/accuracy/accuracy_passes.h"
-#include "annotate/accuracy/pass_order.h"
 #include "annotate/accuracy/tune_ranges.h"
 #include "core/base/error.h"
 
@@ -18,7 +16,7 @@ constexpr double kCalibrateCost = 4;
 struct PassRow {
   AccuracyPass pass;
   std::string_view name;
-  double cost;  // about, for each batch, in runs of the float program: PlannedStage
+  double cost;  // per batch, see PlannedStage
 };
 constexpr std::array<PassRow, 6> kPasses = {{{AccuracyPass::kEqualize, "equalize", 0.1},
                                              {AccuracyPass::kSmooth, "smooth", 4},
@@ -79,9 +77,9 @@ std::vector<PlannedStage> planned_stages(const std::vector<AccuracyPass>& passes
   add(order.equalize);
   stages.push_back({kCalibrateStage, kCalibrateCost * static_cast<double>(batches)});
   add(order.smooth);
-  if (!order.ranges.empty()) add(order.behind);
+  if (!order.ranges.empty()) add(order.after);
   add(order.ranges);
-  add(order.behind);
+  add(order.after);
   return stages;
 }
 

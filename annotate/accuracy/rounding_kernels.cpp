@@ -45,8 +45,8 @@ int64_t descend(const GridRows& grid, const double* hessian, int passes, double*
         const double best =
             on_grid(value - g[j] / h[j], scale, grid.zero_point[row + j], grid.low, grid.high);
         const double step = scale * (best - q[row + j]);
-        // The objective changes by step * (2 g + step * h): a step that only rounding noise makes
-        // is none.
+        // The objective changes by step * (2 g + step * h). Steps that gain no more than rounding
+        // noise are skipped.
         if (step == 0 || step * (2 * g[j] + step * h[j]) >= -1e-12 * step * step * h[j]) continue;
         q[row + j] = best;
         for (int64_t k = 0; k < grid.columns; ++k) g[k] += step * h[k];

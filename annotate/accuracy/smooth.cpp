@@ -1,21 +1,16 @@
-// Channel statistics of one float pass, then a choice for each set of channels by the noise that
-// rounding is expected to make.
+// Collects channel statistics in one float run, then chooses factors for each space by the error
+// that rounding is expected to cause.
 #include "annotate/accuracy/smooth.h"
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
-#include <unordered_map>
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/maximum.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 
-#include "annotate/accuracy/channel_scaling.h"
-#include "annotate/accuracy/channel_statistics.h"
-#include "annotate/graph/observe_op.h"
+#include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
 
 namespace octet {
@@ -23,7 +18,7 @@ namespace {
 
 constexpr double kActivationSteps = 255.0;
 constexpr double kWeightSteps = 127.0;
-constexpr double kAtLimit = 0.999;  // of a clamp: values from here on may have been cut
+constexpr double kAtLimit = 0.999;  // share of a clamp's limit; larger values may have been cut
 
 const Observer* find_operand_observer(const ObservedGraph& observed, const Value* operand) {
   const Node* point = operand == nullptr ? nullptr : operand->producer();
@@ -40,8 +35,8 @@ struct TakerNoise {
   bool is_input_quantized = false;
   bool is_weight_quantized = false;
   bool is_weight_per_channel = false;
-  at::Tensor energy;     // of the weight by input channel [channels]
-  at::Tensor magnitude;  // of the weight [groups, out / groups, in / groups]
+  at::Tensor energy;     // weight's energy by input channel [channels]
+  at::Tensor magnitude;  // weight's magnitude [groups, out / groups, in / groups]
   double kernel = 1;
   const ChannelStatistics* input = nullptr;
 
@@ -74,7 +69,7 @@ class SpaceChoice {
     for (const ScaledOp& taker : space.takers) add_taker(observed, taker);
   }
 
-  // Nothing when no strength gains enough. `chosen`: what it is.
+  // Nothing when no strength gains enough. Fills in the result in `chosen`.
   std::optional<at::Tensor> choose(SmoothedSpace& chosen) const {
     const double before = expect(at::ones_like(activation_));
     if (!(before > 0)) return std::nullopt;
@@ -125,15 +120,15 @@ class SpaceChoice {
         activation_.clamp_min(1e-30).pow(strength) / weight_.clamp_min(1e-30).pow(1 - strength);
     at::Tensor factors = at::where(is_used, raw, at::ones_like(raw));
     if (!is_used.any().item<bool>()) return at::ones_like(raw);
-    // Centred, so that the activation as a whole stays where it is.
+    // Centred, so that the magnitude of the activation as a whole stays the same.
     const double middle = raw.masked_select(is_used).log().mean().item<double>();
     factors = at::where(is_used, raw / std::exp(middle), at::ones_like(raw));
     if (space_.clamps.empty()) return round_to_powers_of_two(factors);
     return keep_below_clamps(factors);
   }
 
-  // Nothing shrinks, so that no value that was cut off passes; nothing grows beyond limit /
-  // headroom; what reaches the limit stays.
+  // No channel shrinks, so that no value that was cut off passes the clamp; none grows beyond limit
+  // / headroom; channels that reach the limit keep their factor.
   at::Tensor keep_below_clamps(const at::Tensor& wanted) const {
     at::Tensor least = at::zeros_like(wanted);
     at::Tensor is_cut = at::zeros_like(wanted).to(at::kBool);
@@ -142,8 +137,8 @@ class SpaceChoice {
       least = at::maximum(least, reach.clamp_min(0) * (options_.headroom / clamp.limit));
       is_cut = is_cut.logical_or(reach >= kAtLimit * clamp.limit);
     }
-    // Relative to the largest factor that a channel at the limit wants; without such channels, to
-    // the largest of all.
+    // Relative to the largest factor of a channel at the limit; without such channels, to the
+    // largest of all.
     const at::Tensor reference =
         is_cut.any().item<bool>() ? wanted.masked_select(is_cut).max() : wanted.max();
     const at::Tensor factors =
@@ -157,7 +152,7 @@ class SpaceChoice {
   const SmoothOptions& options_;
   std::vector<TakerNoise> takers_;
   at::Tensor weight_;      // largest magnitude by channel
-  at::Tensor activation_;  // likewise
+  at::Tensor activation_;  // the same for the activation
 };
 
 using Splits = std::vector<NormSplit>;
@@ -174,7 +169,7 @@ NormSplit take(Splits& splits, Splits::iterator split) {
   return taken;
 }
 
-// A copy of a layer norm has what the norm has.
+// A copy of a layer norm has the same statistics as the norm.
 StatisticsMap statistics_of(const ObservedGraph& observed, const std::vector<ChannelSpace>& spaces,
                             const Splits& splits, const BatchSource& data,
                             const SmoothOptions& options) {
@@ -225,8 +220,8 @@ std::vector<SmoothedSpace> smooth_activations(ObservedGraph& observed, const Bat
   const size_t tried = spaces.size();
   if (!spaces.empty()) {
     const StatisticsMap statistics = statistics_of(observed, spaces, splits, data, options);
-    // Chosen for all before any is scaled: an op may take one set and make another, which the
-    // statistics do not follow.
+    // All are chosen before any is scaled, because an op may take one space and make another, and
+    // the statistics are not updated.
     for (ChannelSpace& space : spaces) {
       SmoothedSpace chosen;
       std::optional<at::Tensor> factors =

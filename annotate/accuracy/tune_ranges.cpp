@@ -6,23 +6,22 @@
 
 #include <fmt/format.h>
 
-#include "annotate/accuracy/fake_quant_run.h"
-#include "annotate/accuracy/float_run.h"
-#include "annotate/accuracy/fresh_observers.h"
 #include "annotate/accuracy/padding_mask.h"
+#include "annotate/accuracy/snapshot.h"
+#include "annotate/accuracy/stepwise_run.h"
 #include "annotate/graph/constant_subgraph.h"
-#include "annotate/graph/observe_op.h"
+#include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
 
 namespace octet {
 namespace {
 
-constexpr double kLeastGain = 1e-3;  // of the error: less is taken for chance
+constexpr double kLeastGain = 1e-3;  // share of the error; smaller gains may be chance
 
 struct Samples {
   std::vector<std::vector<c10::IValue>> batches;
   std::vector<std::vector<c10::IValue>> outputs;  // of the float program
-  std::vector<at::Tensor> masks;                  // of their rows
+  std::vector<at::Tensor> masks;                  // which rows count
 };
 
 struct Bounds {
@@ -34,7 +33,7 @@ double to_db(double error) {
   return error > 0 ? -10 * std::log10(error) : std::numeric_limits<double>::infinity();
 }
 
-// Per tensor, static, and with a range of its own that min_max can hold.
+// Whether the spec is static, per tensor, and has a range that min_max can hold.
 bool is_tunable(const Observer& observer) {
   const ObserverArgs& args = observer.args();
   if (args.is_dynamic || is_per_channel(args.qscheme) || args.choice.affine ||
@@ -73,7 +72,7 @@ class RangeSearch {
  private:
   double mean_db() const { return to_db(least_ / total_); }
 
-  // Of activations, in the order in which the program comes to them.
+  // Groups of activations, in program order.
   std::vector<int> groups_to_tune() const {
     const std::unordered_set<const Value*> constants = find_constant_values(observed_.graph);
     std::vector<int> groups;
@@ -99,7 +98,7 @@ class RangeSearch {
     return *observed_.observers[static_cast<size_t>(group)];
   }
 
-  // Gives up when it is above `limit`.
+  // Stops early, with infinity, when the sum exceeds `limit`.
   double error(double limit) {
     double sum = 0;
     for (size_t batch = 0; batch < expected_.size(); ++batch) {
@@ -166,7 +165,7 @@ class RangeSearch {
   const RangeOptions& options_;
   FakeQuantRun run_;
   double total_;      // batches
-  double least_ = 0;  // the error with the ranges as they are
+  double least_ = 0;  // the error with the current ranges
 };
 
 Samples read_samples(const ObservedGraph& observed, const BatchSource& data, size_t total,

@@ -16,19 +16,19 @@
 namespace octet {
 namespace {
 
-constexpr double kBestDb = 200;  // what an error of nothing counts as
+constexpr double kBestDb = 200;  // decibels of an error of 0
 
 double decibels(double energy, double error) {
   if (energy <= 0 || error <= 0) return error <= 0 ? kBestDb : -kBestDb;
   return std::clamp(10 * std::log10(energy / error), -kBestDb, kBestDb);
 }
 
-// Of the mean energy of inputs, means included: below it a variance is noise of the sums, which are
+// Share of the mean energy of the inputs (means included) below which a variance is noise of sums
 // of float32 data.
 constexpr double kLeastRidge = 1e-6;
 
-// Added to the Hessian's diagonal in each group [G, 1, 1]; where there is no data at all, 1.
-// energy: mean square of the inputs [G].
+// What is added to the Hessian's diagonal in each group [G, 1, 1]; 1 without any data. energy: mean
+// square of the inputs [G].
 at::Tensor ridge_of(const at::Tensor& hessian, const at::Tensor& energy, double damping) {
   const at::Tensor mean = hessian.diagonal(0, 1, 2).mean(1);
   const at::Tensor ridge = at::maximum(mean * damping, energy * kLeastRidge);
@@ -40,9 +40,8 @@ struct SplitData {
   LayerStatistics check;
 };
 
-// The last ones of `samples` by number, or of the only one by its first dimension; where there is
-// only one row, it serves both. With peers the last ones of all samples, of which each process has
-// every so-manieth.
+// Holds out the last samples or, of a single sample, the last part of its first dimension; a single
+// row serves both purposes. With peers, the last of all samples, which are distributed round-robin.
 SplitData split_data(const MatrixLayer& layer, const std::vector<LayerSample>& samples,
                      double held_out, const at::Tensor& bias, const std::string& stage,
                      Peers* peers) {
@@ -83,7 +82,8 @@ class LayerRounder {
         options_(options),
         weight_(weight_of(layer_)),
         bias_(bias_of(layer_)),
-        data_(split_data(layer_, walk.samples(), options.held_out, bias_, stage, options.peers)),
+        data_(
+            split_data(layer_, walk.samples(), options.held_out, bias_, stage, options.walk.peers)),
         near_(values(matrices(grid_.nearest(weight_)))) {}
 
   LayerRounding run() {
@@ -116,7 +116,7 @@ class LayerRounder {
     return to_matrices(layer_, of_weight).to(at::kDouble).contiguous();
   }
 
-  // In the weight's own precision, as dequantize gives them.
+  // In the weight's precision, like dequantize.
   at::Tensor values(const at::Tensor& q) const {
     return matrices(grid_.values(from_matrices(layer_, q)));
   }
@@ -156,12 +156,12 @@ class LayerRounder {
   const RoundingMethod& method_;
   const RoundingOptions& options_;
   const at::Tensor weight_;
-  const at::Tensor bias_;  // undefined when there is none
+  const at::Tensor bias_;  // undefined without a bias
   const SplitData data_;
   const at::Tensor near_;
 };
 
-// The layers whose weights have a grid; an entry for each other one.
+// The layers whose weights have a grid; reports the others.
 std::vector<MatrixLayer> find_layers(const ObservedGraph& observed, const std::string& stage,
                                      const NodeFilter& applies, Report& report) {
   std::vector<MatrixLayer> layers = find_matrix_layers(observed, stage, report);
@@ -210,12 +210,12 @@ std::vector<LayerRounding> round_weights(ObservedGraph& observed, const BatchSou
     report.note(fmt::format("{}: left out: {}", stage, verdict.reason()));
     return {};
   }
-  const std::vector<MatrixLayer> layers = find_layers(observed, stage, options.applies, report);
+  const std::vector<MatrixLayer> layers =
+      find_layers(observed, stage, options.walk.applies, report);
   std::vector<LayerRounding> results;
   if (layers.empty()) return results;
   note_padding_mask(observed.graph, stage, report);
-  LayerWalk walk(observed, layers, data, stage,
-                 {.max_bytes = options.max_bytes, .reference = options.reference});
+  LayerWalk walk(observed, layers, data, stage, options.walk);
   while (walk.next()) {
     const MatrixLayer& layer = walk.layer();
     const WeightGrid grid =
@@ -226,12 +226,12 @@ std::vector<LayerRounding> round_weights(ObservedGraph& observed, const BatchSou
                               result.layer, result.before_db, result.after_db,
                               description(result)));
     results.push_back(result);
-    if (options.progress) options.progress(results.size(), layers.size(), result.layer);
+    if (options.walk.progress) options.walk.progress(results.size(), layers.size(), result.layer);
   }
-  const double used = sum_over(options.peers, static_cast<double>(walk.batches()));
-  if (sum_over(options.peers, walk.left_data_out() ? 1 : 0) > 0)
+  const double used = sum_over(options.walk.peers, static_cast<double>(walk.batches()));
+  if (sum_over(options.walk.peers, walk.left_data_out() ? 1 : 0) > 0)
     report.note(fmt::format("{}: {} batches used, the others do not fit into {} MB", stage, used,
-                            options.max_bytes >> 20));
+                            options.walk.max_bytes >> 20));
   return results;
 }
 

@@ -1,6 +1,50 @@
 #include "annotate/annotation/annotation.h"
 
+#include <fmt/format.h>
+
 namespace octet {
+namespace {
+
+std::string range_text(const std::optional<int64_t>& min, const std::optional<int64_t>& max) {
+  return min && max ? fmt::format(" {}..{}", *min, *max) : std::string();
+}
+
+// The name of a value or a node.
+template <typename Named>
+std::string name_text(const Named* named, const std::string& prefix) {
+  return named == nullptr ? "%?" : fmt::format("%{}{}", prefix, named->name());
+}
+
+struct SpecPrinter {
+  const std::string& prefix;
+
+  std::string operator()(const QuantizationSpec& spec) const {
+    std::string text(name_of(spec.dtype));
+    text += range_text(spec.quant_min, spec.quant_max);
+    if (spec.qscheme) text += fmt::format(" {}", name_of(*spec.qscheme));
+    if (spec.ch_axis && spec.qscheme && is_per_channel(*spec.qscheme))
+      text += fmt::format(" axis {}", *spec.ch_axis);
+    if (spec.is_dynamic) text += " dynamic";
+    if (const std::optional<AffineOptions>& affine = spec.observer_or_fake_quant_ctr.affine)
+      text += fmt::format(" {} {}", name_of(affine->mapping_type), to_text(affine->granularity));
+    return text + " " + spec.observer_or_fake_quant_ctr.name;
+  }
+  std::string operator()(const SharedQuantizationSpec& spec) const {
+    return "same as " + to_text(spec.edge_or_node, prefix);
+  }
+  std::string operator()(const FixedQParamsQuantizationSpec& spec) const {
+    return fmt::format("fixed {}, {} {}{}", spec.scale, spec.zero_point, name_of(spec.dtype),
+                       range_text(spec.quant_min, spec.quant_max));
+  }
+  std::string operator()(const DerivedQuantizationSpec& spec) const {
+    std::string text = fmt::format("derived ({}) from ", spec.derive_name);
+    for (size_t i = 0; i < spec.derived_from.size(); ++i)
+      text += (i ? ", " : "") + to_text(spec.derived_from[i], prefix);
+    return text;
+  }
+};
+
+}  // namespace
 
 const SpecVariant* QuantizationAnnotation::find_input(const Value* value) const {
   for (const auto& [input, spec] : input_qspec_map)
@@ -30,6 +74,33 @@ const QuantizationAnnotation* Annotations::find(const Node* node) const {
 bool Annotations::is_annotated(const Node* node) const {
   const QuantizationAnnotation* annotation = find(node);
   return annotation != nullptr && annotation->annotated;
+}
+
+std::string to_text(const EdgeOrNode& key, const std::string& prefix) {
+  if (const Edge* edge = std::get_if<Edge>(&key))
+    return name_text(edge->value, prefix) + " -> " + name_text(edge->user, prefix);
+  return name_text(std::get<Value*>(key), prefix);
+}
+
+std::string to_text(const SpecVariant& spec, const std::string& prefix) {
+  return std::visit(SpecPrinter{prefix}, spec);
+}
+
+std::string to_text(const Graph& graph, const Annotations& annotations) {
+  std::string text;
+  for (const Node* node : graph.nodes()) {
+    const QuantizationAnnotation* annotation = annotations.find(node);
+    if (!annotation) continue;
+    text += fmt::format("%{} [{}]:", node->name(), annotation->rule);
+    const char* separator = " ";
+    for (const auto& [value, spec] : annotation->input_qspec_map) {
+      text += fmt::format("{}%{}: {}", separator, value->name(), to_text(spec));
+      separator = ", ";
+    }
+    if (annotation->output_qspec) text += " => " + to_text(*annotation->output_qspec);
+    text += "\n";
+  }
+  return text;
 }
 
 }  // namespace octet

@@ -1,28 +1,26 @@
-// What a Quantizer says about a graph: for each node, the specs of its inputs and of its output.
+// The annotations that a Quantizer makes on a graph: for each node, the quantization specs of its
+// inputs and of its output; and their text form.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "annotate/annotation/quant_limits.h"
 #include "annotate/annotation/quant_spec.h"
+#include "core/graph/graph.h"
 
 namespace octet {
 
 struct QuantizationAnnotation {
-  // Input value -> spec, in the order in which the quantizer gave them; a value without entry stays
-  // as it is.
+  // Input value -> spec, in the order in which the quantizer gave them. An input without an entry
+  // stays float.
   std::vector<std::pair<Value*, SpecVariant>> input_qspec_map;
   std::optional<SpecVariant> output_qspec;
   bool allow_implicit_sharing = true;
-  // claimed: later patterns leave the node alone even when no spec is set
+  // the node is claimed: later patterns skip it, even when no spec is set
   bool annotated = true;
-  std::string rule;                             // the pattern or config that made it, for reports
+  std::string rule;  // the pattern or config that made the annotation, for reports
   bool is_output_of_quantized_pattern = false;  // X86-style propagation
-  // What the backend asks of the specs above; see check_limits.h for who checks it when.
+  // What the backend requires of these specs; check_limits.h checks it.
   std::vector<std::pair<Value*, QuantLimits>> input_limits = {};
   std::optional<QuantLimits> output_limits = {};
 
@@ -30,7 +28,7 @@ struct QuantizationAnnotation {
   void set_input(Value* value, SpecVariant spec);  // replaces or appends
 };
 
-// The annotations of one graph. Nodes are visited in graph order by whoever reads them.
+// The annotations of one graph, by node.
 class Annotations {
  public:
   QuantizationAnnotation* find(const Node* node);
@@ -45,15 +43,28 @@ class Annotations {
   std::unordered_map<const Node*, QuantizationAnnotation> map_;
 };
 
-// Specs of one operator family; an absent one leaves that tensor float.
+// The specs of one operator family. A tensor whose spec is absent stays float.
 struct QuantizationConfig {
   std::optional<QuantizationSpec> input_activation;
   std::optional<QuantizationSpec> output_activation;
   std::optional<QuantizationSpec> weight;
   std::optional<QuantizationSpec> bias;
   bool is_qat = false;
-  // of backends that list several by name: which one; "": the one that they list first
+  // for backends that list several configs by name: which one; "": the first
   std::string dtype_config = {};
 };
+
+// "%x -> %conv" or "%x"; "%?" for a null pointer. `prefix` is put before each name: the path of a
+// body of control flow, with a dot at the end.
+std::string to_text(const EdgeOrNode& key, const std::string& prefix = "");
+
+// "int8 -128..127 per_tensor_affine histogram", "int8 -8..7 SYMMETRIC per_group 32 affine_min_max",
+// "same as %x -> %conv", "same as %x", "fixed 0.00390625, 0 uint8", "derived (product_of_scales)
+// from %x -> %conv, %w -> %conv".
+std::string to_text(const SpecVariant& spec, const std::string& prefix = "");
+
+// One line per annotated node in graph order, with its input specs in the quantizer's order:
+//   %conv2d [conv]: %x: int8 ..., %w: int8 ... => int8 ...
+std::string to_text(const Graph& graph, const Annotations& annotations);
 
 }  // namespace octet

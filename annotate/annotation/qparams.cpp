@@ -1,6 +1,5 @@
 #include "annotate/annotation/qparams.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -11,7 +10,7 @@
 namespace octet {
 namespace {
 
-// float -> int32 as x86 does it: what does not fit gives the least int32.
+// float -> int32 like x86: values that do not fit give the least int32.
 int32_t to_int32(float value) {
   if (!(value >= -2147483648.0f && value < 2147483648.0f))
     return std::numeric_limits<int32_t>::min();
@@ -40,7 +39,7 @@ int64_t symmetric_zero_point(const QParamsTarget& target) {
   return wanted >= target.quant_min && wanted <= target.quant_max ? wanted : middle;
 }
 
-// scale: what range `i` asks for. A range without any width keeps eps.
+// scale: the scale for range `i`. An empty range keeps eps.
 float least_scale(float scale, const QParamsTarget& target, size_t i) {
   const double steps = static_cast<double>(scale) / target.eps *
                        static_cast<double>(target.quant_max - target.quant_min);
@@ -110,6 +109,35 @@ IntegerRange resolve_quant_range(DType dtype, std::optional<int64_t> quant_min,
   if (!reduce_range) return {*quant_min, *quant_max};
   const auto floor_half = [](int64_t x) { return x >= 0 ? x / 2 : -((-x + 1) / 2); };
   return {floor_half(*quant_min), floor_half(*quant_max)};
+}
+
+void check_qparams(const QParams& qparams, IntegerRange range, const std::string& source,
+                   const std::string& subject) {
+  const size_t count = qparams.scale.size();
+  const bool is_integral = qparams.float_zero_point.empty();
+  const size_t points = is_integral ? qparams.zero_point.size() : qparams.float_zero_point.size();
+  if (count == 0 || points != count)
+    throw Error("convert", subject,
+                fmt::format("{} gave {} scales and {} zero points, want one of each per tensor or "
+                            "channel; correct it",
+                            source, count, points));
+  const auto refuse = [&](const std::string& message) { throw Error("convert", subject, message); };
+  for (size_t i = 0; i < count; ++i) {
+    const float scale = qparams.scale[i];
+    if (!std::isfinite(scale) || scale <= 0)
+      refuse(
+          fmt::format("{} gave the scale {} at index {}, want a finite number above 0; correct "
+                      "it",
+                      source, scale, i));
+    if (!is_integral && !std::isfinite(qparams.float_zero_point[i]))
+      refuse(fmt::format("{} gave the zero point {} at index {}, want a finite number; correct it",
+                         source, qparams.float_zero_point[i], i));
+    if (is_integral && (qparams.zero_point[i] < range.min || qparams.zero_point[i] > range.max))
+      refuse(
+          fmt::format("{} gave the zero point {} at index {}, want one within {} to {}; correct "
+                      "it",
+                      source, qparams.zero_point[i], i, range.min, range.max));
+  }
 }
 
 }  // namespace octet

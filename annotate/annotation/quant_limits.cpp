@@ -11,7 +11,7 @@ namespace octet {
 
 namespace {
 
-// What all kinds of specs have but shared ones.
+// The fields that all kinds of specs except shared ones have.
 struct Target {
   DType dtype = DType::kInt8;
   std::optional<int64_t> quant_min;

@@ -6,14 +6,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/annotation/annotation_text.h"
 #include "core/base/error.h"
 
 namespace octet {
 namespace {
 
-// What two specs must agree in to share implicitly. A field that only one of them has makes them
-// differ.
+// The fields in which two specs must agree to share implicitly. A field that only one of them has
+// makes them differ.
 struct SharedFields {
   DType dtype;
   std::optional<bool> is_dynamic;
@@ -94,7 +93,7 @@ std::string describe_way(const SharingGroups& groups, const std::vector<size_t>&
   return fmt::format("{}", fmt::join(names, " as "));
 }
 
-// Follows shared specs to the ones that stand by themselves, each link once.
+// Follows shared specs to those that are not shared, each link once.
 class Followed {
  public:
   explicit Followed(const SharingGroups& groups)
@@ -136,7 +135,7 @@ class Followed {
   [[noreturn]] void fail_on_circle(size_t again, std::vector<size_t> way) const {
     way.push_back(again);
     throw Error("prepare", to_text(groups_.members[way.front()].key),
-                fmt::format("shared specs go in a circle: {}; give one of them a spec of its own",
+                fmt::format("shared specs form a circle: {}; give one of them a spec of its own",
                             describe_way(groups_, way)));
   }
 

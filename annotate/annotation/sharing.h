@@ -1,15 +1,10 @@
-// Which edges and values share one observer. Works on specs alone; does not look at data.
+// Finds which edges and values share an observer. Looks at specs only, not at data.
 //
-// Two things join edges: a SharedQuantizationSpec, and implicit sharing: an annotated edge joins
-// the other annotated edges of the same value and the value's own output spec when their final
-// specs agree in everything but the observer, because these are the same tensor. The outcome does
-// not depend on the order in which specs refer to each other.
+// Edges are joined by a SharedQuantizationSpec, and implicitly: an annotated edge joins the other
+// annotated edges of the same value and the value's output spec when their final specs agree in
+// everything but the observer, because they are the same tensor. The result does not depend on the
+// order in which specs refer to each other.
 #pragma once
-
-#include <functional>
-#include <string>
-#include <unordered_map>
-#include <vector>
 
 #include "annotate/annotation/annotation.h"
 
@@ -19,8 +14,8 @@ struct EdgeOrNodeHash {
   size_t operator()(const EdgeOrNode& key) const;
 };
 
-// Every annotated edge and output in graph order: for each annotated node its input edges as the
-// quantizer gave them, then its output.
+// Every annotated edge and output, in graph order; for each node first its input edges in the
+// quantizer's order, then its output.
 struct SharingGroups {
   struct Member {
     EdgeOrNode key;
@@ -31,23 +26,23 @@ struct SharingGroups {
   std::vector<Member> members;
   std::unordered_map<EdgeOrNode, size_t, EdgeOrNodeHash> index;  // into members
   int group_count = 0;
-  std::vector<size_t> first_own;  // by group: its first member that has a spec of its own
+  std::vector<size_t> first_own;  // by group: its first member whose spec is not a shared one
 
   const Member* find(const EdgeOrNode& key) const;
-  // The spec that `member` ends at when its SharedQuantizationSpecs are followed.
+  // The spec that `member` reaches by following SharedQuantizationSpecs.
   const SpecVariant& final_spec(const Member& member) const;
-  // The spec from which the group's observer is made: of its first member that has one of its own.
+  // The spec of the group's observer: that of its first member whose spec is not a shared one.
   const SpecVariant& spec_of_group(int group) const;
 };
 
 enum class ImplicitSharing { kOn, kOff };
-// The part of the program that an edge or value belongs to, 0: none. Nothing is shared implicitly
-// between two parts.
+// The part of the program that an edge or value belongs to; 0: none. Nothing is shared implicitly
+// across parts.
 using PartOf = std::function<int(const EdgeOrNode&)>;
 
-// Throws Error("prepare", ...) with the whole chain when a SharedQuantizationSpec names an edge or
-// value that has no spec, when specs refer to each other in a circle, and as check_spec does. All
-// members of a group end at specs that agree in dtype, range and scheme.
+// Throws Error("prepare", ...) with the whole chain when a SharedQuantizationSpec refers to an edge
+// or value without a spec or when specs refer to each other in a circle, and as check_spec does.
+// All members of a group have final specs that agree in dtype, range and scheme.
 SharingGroups find_sharing_groups(const Graph& graph, const Annotations& annotations,
                                   ImplicitSharing implicit = ImplicitSharing::kOn,
                                   const PartOf& part_of = {});

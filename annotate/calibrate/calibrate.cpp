@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
-#include <unordered_map>
 #include <unordered_set>
 
 #include <ATen/ops/isfinite.h>
@@ -13,9 +11,9 @@
 #include "annotate/calibrate/recorded_parts.h"
 #include "annotate/graph/constant_subgraph.h"
 #include "annotate/graph/control_flow.h"
-#include "annotate/graph/observe_op.h"
+#include "annotate/graph/qdq_nodes.h"
+#include "annotate/observed/observer_state.h"
 #include "core/base/error.h"
-#include "core/interpreter/interpreter.h"
 
 namespace octet {
 namespace {
@@ -68,8 +66,8 @@ class Calibration {
  private:
   size_t number() const { return first_batch_number_ + batches_; }
 
-  // Points on constants whose observer learns nothing from a second look. All points of the group
-  // must be on constants, or the observer idempotent.
+  // Finds observer nodes on constants whose observer learns nothing from a second look. All nodes
+  // of the group must be on constants, or the observer idempotent.
   void choose_once() {
     const std::unordered_set<const Value*> constants = all_constant_values(observed_.graph);
     std::map<int, int> points_of_group;
@@ -93,12 +91,12 @@ class Calibration {
     };
   }
 
-  // What the point hands on.
+  // The result of the observer node.
   at::Tensor observe(const Node& point, const at::Tensor& x) {
     Observer& observer = *observed_.observers[static_cast<size_t>(group_of(point))];
     if (!observer.refuses_nan() && has_nan(x)) refuse(point, explain_nan(*observed_value(point)));
     try {
-      return observer.forward(x.resolve_neg());  // observers read elements in memory
+      return observer.forward(x.resolve_neg());  // observers read memory directly
     } catch (const Error& error) {
       refuse(point, has_nan(x) ? explain_nan(*observed_value(point)) : error.without_stage());
     }
@@ -137,7 +135,8 @@ class Calibration {
   ObservedGraph& observed_;
   const size_t first_batch_number_;
   std::unordered_set<const Node*> once_;
-  std::unordered_map<const Node*, size_t> first_batch_;  // of those: the batch that ran them first
+  // the batch in which each of `once_` ran first
+  std::unordered_map<const Node*, size_t> first_batch_;
   size_t batches_ = 0;
 };
 
@@ -154,14 +153,14 @@ size_t calibrate_whole(ObservedGraph& observed, const BatchSource& next_batch,
   return calibration.batches();
 }
 
-// "%gate, %nms": what is to be recorded.
+// "%gate, %nms": the values to be recorded.
 std::string names_of(const std::vector<const Value*>& values) {
   std::string names;
   for (const Value* value : values) names += (names.empty() ? "%" : ", %") + value->name();
   return names;
 }
 
-// The batches with the recorded tensors behind them.
+// Each batch followed by its recorded tensors.
 BatchSource join(const BatchSource& batches, const BatchSource& recorded,
                  const std::vector<const Value*>& values, size_t first_batch) {
   size_t count = first_batch;
@@ -214,7 +213,8 @@ size_t calibrate(ObservedGraph& observed, const std::vector<std::vector<c10::IVa
 
 namespace {
 
-// The points of one graph whose observers have seen nothing, whatever their kind of data.
+// The observer nodes of one graph whose observers have seen nothing, whether they need activations
+// or constants.
 std::vector<Node*> points_without_data(const ObservedGraph& observed,
                                        const std::vector<Node*>& points) {
   std::vector<Node*> result;
@@ -281,6 +281,38 @@ int leave_unseen_bodies_float(ObservedGraph& observed, Report& report) {
     ++count;
   }
   return count;
+}
+
+void merge_parts(ObservedGraph& observed, const std::vector<std::string>& states) {
+  bool is_first = true;
+  for (size_t i = 0; i < states.size(); ++i) {
+    if (states[i].empty()) continue;
+    const std::string source = fmt::format("process {}", i);
+    if (is_first)
+      observer_state_from_json(observed, states[i], source);
+    else
+      merge_observer_state_from_json(observed, states[i], source);
+    is_first = false;
+  }
+}
+
+void calibrate_together(ObservedGraph& observed, const BatchSource& data, size_t total,
+                        Peers* peers, const ProgressCallback& progress) {
+  if (peers == nullptr) {
+    calibrate(observed, data, progress);
+    return;
+  }
+  const size_t first = total * peers->rank() / peers->count();
+  const size_t end = total * (peers->rank() + 1) / peers->count();
+  for (size_t i = 0; i < first; ++i) data();
+  size_t next = first;
+  const BatchSource part = [&]() -> std::optional<std::vector<c10::IValue>> {
+    return next++ < end ? data() : std::nullopt;
+  };
+  if (first < end)
+    calibrate(observed, part,
+              {.progress = progress, .handlers = {}, .recorded = {}, .first_batch = first});
+  merge_parts(observed, peers->share(first < end ? observer_state_to_json(observed) : ""));
 }
 
 }  // namespace octet

@@ -1,34 +1,31 @@
 #include "annotate/calibrate/observer_memory.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
-#include <optional>
 #include <tuple>
 #include <typeinfo>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/calibrate/part_of_program.h"
 #include "annotate/graph/constant_subgraph.h"
 #include "annotate/graph/control_flow.h"
-#include "annotate/graph/observe_op.h"
+#include "annotate/graph/qdq_nodes.h"
 #include "annotate/observers/affine.h"
+#include "annotate/observers/clipping.h"
 #include "annotate/observers/data_free.h"
 #include "annotate/observers/min_max.h"
-#include "annotate/observers/mse.h"
-#include "annotate/observers/percentile.h"
 #include "core/base/digest.h"
 #include "core/ops/memory.h"
 #include "core/ops/op_lookup.h"
 #include "core/passes/set_training.h"
+#include "core/passes/simplify.h"
 #include "core/text/text.h"
 
 namespace octet {
 namespace {
 
-// The kinds whose copies know what they knew, and nothing of each other.
+// Kinds whose copies keep what was learned and do not depend on each other.
 using Kinds = std::tuple<MinMaxObserver, PerChannelMinMaxObserver, WholeZeroPointObserver,
                          HistogramObserver, PercentileObserver, MseObserver, PerChannelMseObserver,
                          PerChannelPercentileObserver, AffineObserver>;
@@ -59,13 +56,13 @@ std::shared_ptr<const Observer> copy_of(const Observer& observer) {
   return copy;
 }
 
-// REQUIRES: both are of one kind.
+// REQUIRES: both are of the same kind.
 void assign(Observer& to, const Observer& from) {
   for_kind(from,
            [&]<typename Kind>(Kind*) { static_cast<Kind&>(to) = static_cast<const Kind&>(from); });
 }
 
-// Whatever data there is.
+// Whether the observer learns nothing from any data.
 bool learns_nothing(const Observer& observer) {
   if (const auto* affine = dynamic_cast<const AffineObserver*>(&observer))
     return !affine->keeps_state();
@@ -76,7 +73,7 @@ bool learns_nothing(const Observer& observer) {
 bool is_random(const Node& node) {
   const std::optional<c10::OperatorHandle> op = find_operator(node.target());
   if (!op || !op->hasTag(at::Tag::nondeterministic_seeded)) return false;
-  // these only in training mode, which find_training_ops looks for
+  // only in training mode, which find_training_ops detects
   constexpr std::array<std::string_view, 6> kInTraining = {"dropout",   "attention", "aten.rrelu",
                                                            "aten.lstm", "aten.gru",  "aten.rnn"};
   return std::none_of(kInTraining.begin(), kInTraining.end(), [&](std::string_view name) {
@@ -84,7 +81,7 @@ bool is_random(const Node& node) {
   });
 }
 
-// Whether the next batch, or the next run, may see other numbers because of this one.
+// Whether a run can change the numbers that a later batch or run sees.
 bool changes_from_run_to_run(const Graph& graph) {
   const auto gives_more = [](const GraphOutput& output) {
     return output.kind != OutputKind::kUserOutput;
@@ -132,7 +129,7 @@ std::string text_of(const ObserverArgs& args) {
                             static_cast<int>(affine.zero_point_domain));
 }
 
-// What tells the observed values of one program apart.
+// Texts that identify the observed values of one program.
 class SiteTexts {
  public:
   SiteTexts(const ObservedGraph& observed, const ScaledValues& scaled)
@@ -142,7 +139,7 @@ class SiteTexts {
         writes_.emplace_back(node, memory_roots(written));
   }
 
-  // Constants with their bytes: scaling changes those of weights.
+  // Includes the bytes of constants, because scaling changes weights.
   std::string text_of(const Node& point) {
     const Value* value = observed_value(point);
     std::string text = value->name();
@@ -154,7 +151,7 @@ class SiteTexts {
   }
 
  private:
-  // How often the value's memory is written to in front of the point.
+  // How often the value's memory is written to before the observer node.
   size_t writes_before(const Node& point, const Value& value) const {
     const std::unordered_set<const Value*> roots = memory_roots({&value});
     return static_cast<size_t>(
@@ -192,6 +189,39 @@ class SiteTexts {
   std::unordered_set<const Value*> constants_;
   std::vector<std::pair<const Node*, std::unordered_set<const Value*>>> writes_;
   std::unordered_map<const Value*, std::string> digests_;
+};
+
+// Visits the nodes from last to first, so that what later nodes need is known.
+class Needs {
+ public:
+  // Whether observed values depend on the node; if so, its inputs are needed.
+  bool take(const Node& node) {
+    if (!is_observer_node(&node) && !gives(node) && !changes(node)) return false;
+    for (const Value* input : node.inputs()) {
+      values_.insert(input);
+      memory_.merge(memory_roots({input}));
+    }
+    return true;
+  }
+
+ private:
+  bool gives(const Node& node) const {
+    const std::vector<Value*> outputs = node.outputs();
+    return std::any_of(outputs.begin(), outputs.end(),
+                       [&](const Value* value) { return values_.contains(value); });
+  }
+
+  // Whether it changes more than its results: memory that is read later, or something unknown.
+  bool changes(const Node& node) const {
+    if (!has_side_effects(node)) return false;
+    const std::vector<const Value*> written = written_values(node);
+    if (written.empty()) return true;
+    const std::unordered_set<const Value*> roots = memory_roots(written);
+    return std::any_of(roots.begin(), roots.end(),
+                       [&](const Value* root) { return memory_.contains(root); });
+  }
+
+  std::unordered_set<const Value*> values_, memory_;
 };
 
 }  // namespace
@@ -254,6 +284,29 @@ void ObserverMemory::fill(ObservedGraph& observed, const std::string& program,
   }
   for (const int group : open)
     known_.emplace(keys.at(group), copy_of(*observed.observers[static_cast<size_t>(group)]));
+}
+
+ObservedGraph part_for_groups(const ObservedGraph& observed,
+                              const std::unordered_set<int>& groups) {
+  std::unique_ptr<Graph> graph = clone(observed.graph);
+  for (size_t i = 0; i < graph->outputs().size(); ++i) graph->set_output(i, None{});
+  for (Node* point : observer_nodes(*graph)) {
+    if (groups.contains(group_of(*point))) continue;
+    graph->replace_uses(point->output(), point->find_input("input"));
+    graph->erase(*point);
+  }
+  const std::vector<Node*> nodes = graph->nodes();
+  Needs needs;
+  for (auto node = nodes.rbegin(); node != nodes.rend(); ++node)
+    if (!needs.take(**node)) graph->erase(**node);
+  ObservedGraph part{std::move(*graph), observed.observers, {}};
+  for (size_t group = 0; group < part.observers.size(); ++group)
+    if (!groups.contains(static_cast<int>(group))) {
+      ObserverArgs nothing;
+      nothing.choice.name = "noop";
+      part.observers[group] = make_observer(nothing);
+    }
+  return part;
 }
 
 }  // namespace octet

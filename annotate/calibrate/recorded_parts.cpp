@@ -1,13 +1,12 @@
 #include "annotate/calibrate/recorded_parts.h"
 
 #include <algorithm>
-#include <unordered_map>
 
 #include <fmt/format.h>
 
 #include "annotate/graph/control_flow.h"
 #include "core/base/error.h"
-#include "core/interpreter/python_ops.h"
+#include "core/interpreter/special_ops.h"
 #include "core/ops/op_lookup.h"
 #include "core/passes/verify.h"
 

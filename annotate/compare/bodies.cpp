@@ -1,16 +1,13 @@
-#include "annotate/compare/bodies.h"
+#include "annotate/compare/comparer.h"
 
 #include <algorithm>
-#include <array>
-#include <functional>
-#include <string_view>
 #include <utility>
 
 #include "annotate/compare/twins.h"
 #include "annotate/graph/control_flow.h"
 #include "core/base/error.h"
-#include "core/interpreter/higher_order_ops.h"
 #include "core/interpreter/interpreter.h"
+#include "core/interpreter/special_ops.h"
 
 namespace octet {
 namespace {
@@ -20,7 +17,7 @@ using Values = std::vector<c10::IValue>;
 // A call whose bodies are compared.
 struct CallRow {
   std::string_view target;
-  std::array<int, 2> bodies;  // which arguments; -1: none
+  std::array<int, 2> bodies;  // argument positions; -1: none
 };
 constexpr std::array<CallRow, 4> kCalls = {{
     {"higher_order.cond", {1, 2}},
@@ -41,7 +38,7 @@ const Subgraph* inner_of(const Node& node, int argument) {
   return body != nullptr && body->graph != nullptr ? body : nullptr;
 }
 
-// The reference's call that this one stands for; null for none.
+// The reference's counterpart of this call; null: none.
 const Node* twin_of(const Node& call, const Twins& twins) {
   for (const Value* output : call.outputs()) {
     const Twin* twin = twins.find(output);
@@ -51,7 +48,7 @@ const Node* twin_of(const Node& call, const Twins& twins) {
   return nullptr;
 }
 
-// Results of a call as Handler wants them: None and literals of the bodies are no values.
+// Results of a call in the form of a Handler: None and literals of the bodies are not values.
 Values of_outputs(const Node& node, Values flat) {
   Values results;
   size_t next = 0;
@@ -67,7 +64,7 @@ Values of_outputs(const Node& node, Values flat) {
 
 }  // namespace
 
-// A body and its twin, with a row for each of the comparer's.
+// A body and its twin, with one row per row of the comparer.
 struct BodyComparer::Pair {
   Pair(const Graph& reference, const Graph& subject, const CompareOptions& options, Shadows shadows,
        std::string prefix)
@@ -121,7 +118,7 @@ struct BodyComparer::Pair {
   std::vector<ErrorStats> accumulated;
 };
 
-// A program whose bodies run under the eyes of who wants to know what they take and give.
+// Runs a program and records the inputs and outputs of its bodies.
 class BodyComparer::Run {
  public:
   using Entered = std::function<void(const Graph& body, const Values& inputs)>;
@@ -228,7 +225,7 @@ void BodyComparer::find_pairs(const Graph& reference, const Graph& subject,
             std::make_unique<Pair>(*other->graph, *body->graph, options, shadows, path));
         find_pairs(*other->graph, *body->graph, path, options, shadows);
       } catch (const Error&) {
-        continue;  // bodies that do not match stay one op with their call
+        continue;  // bodies that do not match are compared as one op, with their call
       }
     }
   }
@@ -258,7 +255,7 @@ std::vector<OpComparison> BodyComparer::take() && {
     for (size_t i = 0; i < inner.size(); ++i) {
       inner[i].name = pair->prefix + inner[i].name;
       inner[i].accumulated = pair->accumulated[i];
-      inner[i].metric.reset();  // it is of accumulated errors
+      inner[i].metric.reset();  // the metric applies to accumulated errors only
       ops.push_back(std::move(inner[i]));
     }
   }

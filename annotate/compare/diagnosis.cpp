@@ -4,20 +4,29 @@
 #include <cmath>
 #include <numeric>
 #include <tuple>
+#include <utility>
 
+#include <ATen/Functions.h>
+#include <c10/core/GradMode.h>
 #include <fmt/format.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "annotate/compare/twins.h"
+#include "core/base/error.h"
+#include "core/interpreter/interpreter.h"
+#include "core/passes/widen_half.h"
 
 namespace octet {
 namespace {
 
-// Part of an error that makes it the cause.
+// The share of an error above which a part is its cause.
 constexpr double kMostOfIt = 0.5;
-// An op with less than this part of the accumulated error does little by itself.
+// An op with a smaller share of the accumulated error adds little itself.
 constexpr double kLittle = 0.1;
-// Channels that reach no farther, in steps, are lost in rounding; and how many make a cause.
+// Channels that span fewer steps are lost in rounding; and how many of them make a cause.
 constexpr double kFewSteps = 4;
 constexpr double kManyChannels = 0.1;
-// Weights whose worst channel is this much worse than all together.
+// Weights count when their worst channel is this much worse than all channels together.
 constexpr double kMuchWorseDb = 6;
 
 std::string percent(double share) {
@@ -56,6 +65,45 @@ Diagnosis rounded(const OpComparison& op) {
             fmt::format("{} of {} channels reach less than {:.0f} steps of {:.3g}, which all share",
                         narrow, op.channel_peaks.size(), kFewSteps, step)};
   return {Cause::kRounding, fmt::format("its output is rounded to steps of {:.3g}", step)};
+}
+
+using Values = std::vector<c10::IValue>;
+
+// A row's tensor of one batch and the op's isolated result.
+struct Injected {
+  size_t row = 0;
+  at::Tensor at;
+  at::Tensor error;
+};
+
+// The sum of all elements with random signs.
+at::Tensor signed_sum(const std::vector<at::Tensor>& outputs, at::Generator& random) {
+  at::Tensor sum = at::zeros({}, at::kFloat);
+  for (const at::Tensor& output : outputs) {
+    const at::Tensor signs = at::empty_like(output, at::MemoryFormat::Contiguous)
+                                 .bernoulli_(0.5, random)
+                                 .mul_(2)
+                                 .sub_(1);
+    sum = sum.add(output.mul(signs).sum());
+  }
+  return sum;
+}
+
+// The position of this process's batch among those of all processes.
+uint64_t place_of(size_t batch, const SensitivityOptions& options) {
+  return options.peers == nullptr ? batch : batch * options.peers->count() + options.peers->rank();
+}
+
+// Returns the number of batches of all processes.
+size_t share_sums(Sensitivities& result, double& energy, double& noise, size_t batches,
+                  Peers& peers) {
+  std::vector<double> sums = {energy, noise, static_cast<double>(batches)};
+  for (const OpSensitivity& op : result.ops) sums.push_back(op.output_error);
+  peers.sum(sums);
+  energy = sums[0];
+  noise = sums[1];
+  for (size_t i = 0; i < result.ops.size(); ++i) result.ops[i].output_error = sums[i + 3];
+  return static_cast<size_t>(sums[2]);
 }
 
 }  // namespace
@@ -107,6 +155,73 @@ std::vector<size_t> rank(const std::vector<OpComparison>& ops) {
            std::tuple(ops[b].isolated.relative(), ops[b].accumulated.relative());
   });
   return order;
+}
+
+Sensitivities estimate_sensitivities(const Graph& original, const Graph& subject,
+                                     const BatchSource& data, const SensitivityOptions& options) {
+  const InFloat32 wide(original);
+  const Graph& reference = wide.graph();
+  ShadowGraph shadow =
+      make_shadow_graph(reference, subject, find_twins(reference, subject), {.gradients = true});
+  const size_t outputs = add_float_outputs(shadow, reference, subject);
+  if (outputs == 0)
+    throw Error("compare", "the programs", "have no float output whose error could be estimated");
+  Sensitivities result;
+  for (const ShadowRow& row : shadow.rows) result.ops.push_back({row.twin.subject->name()});
+  std::vector<Injected> injected;
+  const Handler take = [&](const Node&, const Values& arguments) {
+    const at::Tensor& reference_tensor = arguments.at(1).toTensor();
+    if (arguments.at(3).isNone() || !reference_tensor.is_floating_point()) return Values{};
+    at::Tensor at = reference_tensor;
+    if (!at.requires_grad()) at.requires_grad_();
+    injected.push_back({static_cast<size_t>(arguments.at(0).toInt()), at,
+                        arguments.at(3).toTensor().detach().sub(at.detach())});
+    return Values{};
+  };
+  Interpreter interpreter(
+      shadow.graph,
+      {.after_node = {}, .handlers = {{kCompareTarget, take}}, .record_gradients = true});
+  const c10::AutoGradMode grad_mode(true);
+  double energy = 0, noise = 0;
+  size_t batches = 0;
+  for (std::optional<Values> batch; (batch = data()); ++batches) {
+    injected.clear();
+    at::Generator random =
+        at::detail::createCPUGenerator(options.seed + place_of(batches, options));
+    const Values values = interpreter.run(*batch);
+    std::vector<at::Tensor> wanted;
+    for (size_t i = 0; i < outputs; ++i) {
+      wanted.push_back(values[i].toTensor());
+      const ErrorStats stats =
+          compare_tensors(wanted.back().detach(), values[outputs + i].toTensor());
+      energy += stats.signal;
+      noise += stats.noise;
+    }
+    std::vector<at::Tensor> places;
+    for (const Injected& each : injected) places.push_back(each.at);
+    for (int probe = 0; probe < options.probes; ++probe) {
+      const std::vector<at::Tensor> gradients =
+          torch::autograd::grad({signed_sum(wanted, random)}, places, {},
+                                /*retain_graph=*/true, /*create_graph=*/false,
+                                /*allow_unused=*/true);
+      for (size_t i = 0; i < gradients.size(); ++i) {
+        if (!gradients[i].defined()) continue;
+        const double effect = gradients[i].mul(injected[i].error).sum(at::kDouble).item<double>();
+        result.ops[injected[i].row].output_error += effect * effect / options.probes;
+      }
+    }
+    if (options.progress) options.progress(batches + 1);
+  }
+  if (options.peers != nullptr)
+    batches = share_sums(result, energy, noise, batches, *options.peers);
+  if (batches == 0)
+    throw Error("compare", "the data", "holds no batch; give at least one set of inputs");
+  for (OpSensitivity& op : result.ops) {
+    op.output_error = energy > 0 ? op.output_error / energy : 0;
+    result.estimated += op.output_error;
+  }
+  result.measured = energy > 0 ? noise / energy : 0;
+  return result;
 }
 
 }  // namespace octet

@@ -1,7 +1,8 @@
-// Metrics of one's own: by what `octet compare` and `octet tune` judge tensors beside the ratio of
-// signal to noise.
+// Measures the error of a tensor against a reference: squared errors summed over batches, and
+// metrics that programs register.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -10,20 +11,48 @@
 
 namespace octet {
 
-// Of the reference's tensor and the subject's, both float, of one shape and of one batch. Larger is
-// nearer; what tune compares with a limit is the mean over batches. NaN: says nothing about such
-// tensors. It may throw, which ends the comparison.
+// Sums over elements in double precision, independent of the number of threads.
+struct ErrorStats {
+  double signal = 0;   // squares of the reference
+  double energy = 0;   // squares of the subject
+  double product = 0;  // reference times subject
+  double noise = 0;    // squares of the difference
+  double largest = 0;  // largest absolute difference
+  int64_t elements = 0;
+  // elements where one is NaN or infinite and the other is not the same; not in the sums
+  int64_t strange = 0;
+
+  bool has_data() const { return elements > 0; }
+  // 10 log10(signal / noise). Infinite when equal, minus infinity where elements are strange, NaN
+  // without data.
+  double sqnr_db() const;
+  double mse() const;     // NaN without data
+  double cosine() const;  // 1 for two tensors of zeros, NaN without data
+  // noise / signal, which can be summed over ops; infinite where elements are strange or signal is
+  // 0
+  double relative() const;
+  void merge(const ErrorStats& other);
+};
+
+// For any real dtypes, broadcast to a common shape. Throws Error("compare", ...) when that is
+// impossible.
+ErrorStats compare_tensors(const at::Tensor& reference, const at::Tensor& subject);
+
+// A custom metric, by which `octet compare` and `octet tune` judge tensors in addition to the
+// signal-to-noise ratio. Gets float tensors of one shape, from one batch. Larger is closer; tune
+// compares the mean over batches with a limit. NaN: the metric does not apply to such tensors. It
+// may throw, which ends the comparison.
 using Metric = std::function<double(const at::Tensor& reference, const at::Tensor& subject)>;
 
-// Makes a metric known by name. Throws Error("metric", ...) when the name is empty, no word or
-// taken, or when there is no function. Not while other threads compare.
+// Registers a metric. Throws Error("metric", ...) when the name is empty, not a word or taken, or
+// when the function is empty. Not thread-safe with running comparisons.
 void register_metric(const std::string& name, Metric metric);
 
-// In the order in which they were registered.
+// In the order of registration.
 std::vector<std::string> metric_names();
 
-// The metric of that name; what it throws comes out as Error("metric", name, ...) with the shape of
-// the tensors. Throws Error("metric", name, ...) when there is none.
+// The metric of that name. What it throws is rethrown as Error("metric", name, ...) with the shape
+// of the tensors. Throws Error("metric", name, ...) when there is none.
 Metric find_metric(const std::string& name);
 
 }  // namespace octet

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -12,7 +11,6 @@
 #include "annotate/graph/float_ops.h"
 #include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
-#include "core/graph/copy_node.h"
 #include "core/ops/memory.h"
 
 namespace octet {
@@ -20,7 +18,7 @@ namespace {
 
 using ValueMap = std::unordered_map<const Value*, Value*>;
 
-// More ops than this between two twins are no op's own: the row gets no shadow.
+// A row with more ops than this between two twins gets no shadow.
 constexpr size_t kMostShadowOps = 200;
 
 bool is_float_value(const Value& value) {
@@ -35,7 +33,7 @@ bool have_same_parameters(const Quantization& a, const Quantization& b) {
          a.quant_min == b.quant_min && a.quant_max == b.quant_max;
 }
 
-// quantize(value) with numbers, whoever else reads the value.
+// The quantize ops of the value that have literal parameters.
 std::vector<const Node*> roundings_of(const Value& value) {
   std::vector<const Node*> nodes;
   for (const Node* user : value.users()) {
@@ -47,7 +45,7 @@ std::vector<const Node*> roundings_of(const Value& value) {
   return nodes;
 }
 
-// Its dequantize twins with the same parameters.
+// Its dequantize ops with the same parameters.
 std::vector<const Node*> dequantizes_of(const Node& quantize) {
   std::vector<const Node*> nodes;
   const std::optional<Quantization> own = find_quantization(&quantize);
@@ -121,7 +119,8 @@ class Builder {
   }
 
  private:
-  // Which value of the subject is compared for each twin, and from which on others may start.
+  // Finds which value of the subject is compared for each twin, and from where other shadows may
+  // start.
   void find_rows(const Twins& twins) {
     for (const Twin& twin : twins.pairs) {
       if (!is_float_value(*twin.subject)) continue;
@@ -176,7 +175,7 @@ class Builder {
     }
   }
 
-  // The reference's nodes in front of `end`.
+  // Copies the reference's nodes before `end`.
   void copy_reference_until(size_t end) {
     for (; copied_ < end; ++copied_) copy_node(*reference_nodes_[copied_], graph_, reference_map_);
   }
@@ -186,7 +185,7 @@ class Builder {
     const Node* original = row.twin.reference->producer();
     const size_t position = original == nullptr ? 0 : position_.at(original);
     Argument isolated, before;
-    // In front of the original op, which may write over what it reads.
+    // Before the original op, which may overwrite what it reads.
     if (original != nullptr) copy_reference_until(position);
     if (options_.shadows) {
       Shadow shadow{.own = row.twin.reference};
@@ -212,8 +211,8 @@ class Builder {
     if (options_.gradients) compared = insert_copy("aten.clone.default", compared);
   }
 
-  // What stands at the begin of the graph and is used at its end, as a dequantized weight, would
-  // take memory all the time.
+  // Copies constants where they are used: a dequantized weight at the start of the graph would take
+  // memory all the time.
   Value* in_subject(const Value* value) {
     if (!subject_map_.contains(value)) copy_of_subject(*value->producer());
     return subject_map_.at(value);
@@ -225,13 +224,14 @@ class Builder {
   }
 
   struct Shadow {
-    const Value* own = nullptr;  // the reference's value, from which it does not start
+    // the reference's value of the same twin, which must not be its start
+    const Value* own = nullptr;
     ValueMap map = {};
     size_t ops = 0;
   };
 
   // The value as the subject computes it from the reference's values. REQUIRES: the reference is
-  // copied as far as these.
+  // copied up to these.
   Value* shadow_of(const Value* value, Shadow& shadow, bool& reaches) {
     if (!reaches) return nullptr;
     const auto known = shadow.map.find(value);
@@ -279,8 +279,8 @@ class Builder {
         ->output();
   }
 
-  // Whether it is the same in each run, wherever it stands: it reads constants alone, and nobody
-  // writes over what it gives.
+  // Whether the node gives the same in each run and at any position: it reads only constants, and
+  // nobody overwrites its result.
   bool depends_on_constants(const Node& node) const {
     const std::vector<Value*> inputs = node.inputs(), outputs = node.outputs();
     return std::all_of(inputs.begin(), inputs.end(),
@@ -305,13 +305,14 @@ class Builder {
   const Graph& subject_;
   ShadowOptions options_;
   std::vector<Node*> reference_nodes_;
-  std::unordered_set<const Value*> overwritten_;  // of the subject
+  std::unordered_set<const Value*> overwritten_;  // values of the subject that are overwritten
   std::unordered_map<const Node*, size_t> position_;
   size_t copied_ = 0;
   Graph graph_;
-  std::vector<Value*> callers_;  // the inputs that both programs take
+  std::vector<Value*> callers_;  // inputs of both programs
   ValueMap reference_map_, subject_map_;
-  std::unordered_set<const Value*> constant_;  // of the subject: the same in each run
+  // values of the subject that are the same in each run
+  std::unordered_set<const Value*> constant_;
   std::unordered_map<const Value*, const Twin*> starts_;
   std::vector<ShadowRow> rows_;
   std::unordered_map<const Value*, size_t> row_of_;
@@ -328,7 +329,7 @@ size_t add_float_outputs(ShadowGraph& shadow, const Graph& reference, const Grap
   const std::vector<const Value*> wanted = float_outputs(reference), found = float_outputs(subject);
   if (wanted.size() != found.size())
     throw Error("compare", "the programs",
-                fmt::format("give {} and {} float outputs; give programs of the same model",
+                fmt::format("have {} and {} float outputs; give programs of the same model",
                             wanted.size(), found.size()));
   for (const std::vector<const Value*>* values : {&wanted, &found})
     for (const Value* value : *values)

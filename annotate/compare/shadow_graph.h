@@ -1,5 +1,5 @@
-// Two programs and the shadows of one of them as a single graph, so that one run gives both and
-// compares each op while its tensors are alive:
+// Builds a single graph of two programs and the shadows of one of them, so that one run computes
+// both and compares each op while its tensors are alive:
 //
 //   reference   x -> conv2d -> relu -> conv2d_1 ...
 //   subject     x -> q/dq -> conv2d' -> relu' -> q/dq -> conv2d_1' ...
@@ -7,22 +7,16 @@
 //               what the reference gives
 #pragma once
 
-#include <memory>
-#include <optional>
-#include <string>
-#include <unordered_map>
-#include <vector>
-
 #include "annotate/compare/twins.h"
 #include "core/graph/graph.h"
 
 namespace octet {
 
-// A node that hands its tensors to whoever runs the graph: (row, reference, subject, isolated,
-// before), where the last two may be None. It gives nothing.
+// A node that passes (row, reference, subject, isolated, before) to whoever runs the graph; the
+// last two may be None. It has no results.
 inline constexpr const char* kCompareTarget = "octet.compare";
 
-// How a value is rounded right behind the op that makes it: per tensor, with literals.
+// The rounding of a value right after the op that produces it: per tensor, with literals.
 struct OutputRounding {
   double scale = 1;
   int64_t zero_point = 0;
@@ -33,36 +27,36 @@ struct OutputRounding {
   double greatest() const { return (static_cast<double>(quant_max - zero_point)) * scale; }
 };
 
-// What is compared: a float value of the subject, behind its quantize and dequantize where nobody
-// reads it without.
+// A comparison: a float value of the subject, taken after its quantize and dequantize unless
+// something reads it without them.
 struct ShadowRow {
   Twin twin = {};                   // of the two programs given
-  const Value* compared = nullptr;  // of the subject: the twin's, or that value dequantized
-  std::optional<OutputRounding> rounding = {};  // where it is dequantized
+  const Value* compared = nullptr;  // the subject's value: the twin's, or that dequantized
+  std::optional<OutputRounding> rounding = {};  // when it is dequantized
   bool has_shadow = false;
 };
 
 struct ShadowGraph {
-  Graph graph;  // its user inputs are the programs'
+  Graph graph;  // has the user inputs of the programs
   std::vector<ShadowRow> rows;
-  // each value of the two programs in `graph`
+  // copies in `graph` of each value of the two programs
   std::unordered_map<const Value*, Value*> copies;
 };
 
 struct ShadowOptions {
-  bool shadows = true;  // false: the two programs alone
-  // Later ops of the reference read a copy of what was compared, so that ops in place leave it and
-  // gradients reach it; shadows read it without.
+  bool shadows = true;  // false: the two programs only
+  // Later ops of the reference read a copy of what was compared, so that in-place ops do not change
+  // it and gradients reach it. Shadows read the original.
   bool gradients = false;
 };
 
-// Rows in the subject's order, views and copies without rounding left out. Both programs must
-// outlive what is returned. Constants are shared with them. Throws what find_twins() throws.
+// Rows are in the subject's order; views and copies without rounding are left out. The graph shares
+// the constants of both programs, which must outlive it. Throws what find_twins() throws.
 ShadowGraph make_shadow_graph(const Graph& reference, const Graph& subject, const Twins& twins,
                               const ShadowOptions& options = {});
 
-// The reference's float outputs and behind them the subject's become outputs of the common graph.
-// Returns how many each has. Throws Error("compare", ...) when these are not as many.
+// Makes the reference's float outputs, then the subject's, outputs of the graph. Returns how many
+// each program has. Throws Error("compare", ...) when the numbers differ.
 size_t add_float_outputs(ShadowGraph& shadow, const Graph& reference, const Graph& subject);
 
 }  // namespace octet

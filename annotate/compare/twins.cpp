@@ -1,7 +1,6 @@
 #include "annotate/compare/twins.h"
 
 #include <algorithm>
-#include <optional>
 #include <unordered_set>
 
 #include <fmt/format.h>
@@ -33,7 +32,7 @@ bool have_same_shape(const Value& a, const Value& b) {
   return !a.meta || !b.meta || a.meta->sizes.size() == b.meta->sizes.size();
 }
 
-// An op that was in the program before it was quantized.
+// Whether the op was in the program before it was quantized.
 bool is_own_op(const Node& node) {
   return !is_quantize(&node) && !is_any_dequantize(&node) && computes_on_floats(node);
 }
@@ -54,8 +53,8 @@ class Matcher {
     }
   }
 
-  // The nodes of the reference that `node` stands for, the last one with its value; empty when
-  // there are none. What was folded in the reference already is not among them.
+  // The nodes of the reference that `node` replaces, the last one with its value; empty: none.
+  // Nodes already folded in the reference are not included.
   std::vector<const Node*> members_of(const Node& node) const {
     std::vector<const Node*> members;
     const std::vector<std::string> names = origins_of(node);
@@ -67,7 +66,7 @@ class Matcher {
     if (node.metadata.contains(kOriginKey) || members.back()->metadata.contains(kOriginKey))
       return members;
     if (base_op(node.target()) != base_op(members.front()->target())) return {};
-    // A batch norm that was folded by who leaves no handles.
+    // A batch norm folded by a tool that leaves no handles.
     for (const Node* norm = next_folded(*members.back()); norm != nullptr;
          norm = next_folded(*norm))
       members.push_back(norm);
@@ -82,8 +81,8 @@ class Matcher {
     return is_batch_norm(*user) && !names_.contains(last_origin(*user)) ? user : nullptr;
   }
 
-  std::unordered_map<std::string, const Node*> originals_;  // of the reference, by last origin
-  std::unordered_set<std::string> names_;  // of the subject, and what its nodes stand for
+  std::unordered_map<std::string, const Node*> originals_;  // the reference's nodes by last origin
+  std::unordered_set<std::string> names_;  // names of the subject's nodes and of their origins
 };
 
 // subject = reference / factors, when both differ from the exported program. Nothing when their
@@ -136,7 +135,7 @@ bool has_quantized_ops(const Graph& graph) {
   });
 }
 
-// The other way round, each op would be blamed for what it does not do.
+// With the programs swapped, each op would be blamed for errors of others.
 void check_order(const Graph& reference, const Graph& subject) {
   if (has_quantized_ops(reference) && !has_quantized_ops(subject))
     throw Error("compare", "the programs",

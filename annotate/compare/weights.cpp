@@ -1,18 +1,12 @@
 #include "annotate/compare/weights.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <functional>
-#include <optional>
-#include <string_view>
-#include <unordered_map>
 #include <unordered_set>
 
 #include <ATen/Functions.h>
 
 #include "annotate/compare/twins.h"
-#include "core/graph/copy_node.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
 #include "core/passes/fold_conv_bn.h"
@@ -23,7 +17,7 @@ namespace {
 
 struct WeightRow {
   std::string_view op, input, weight;
-  int64_t output_axis, input_axis;  // of the weight; -1: no channels come in
+  int64_t output_axis, input_axis;  // dimensions of the weight; -1: no input channels
 };
 constexpr std::array<WeightRow, 11> kWeights = {
     {{"aten.conv1d", "input", "weight", 0, 1},
@@ -44,7 +38,7 @@ const WeightRow* find_row(const Node& node) {
   return nullptr;
 }
 
-// A value that depends on constants alone; undefined when it depends on more.
+// Computes a value that depends on constants only; undefined otherwise.
 at::Tensor evaluate(const Graph& graph, const Value* value) {
   if (const Tensor* constant = graph.find_constant(value)) return to_aten(*constant);
   Graph part;
@@ -76,8 +70,8 @@ at::Tensor numbers_of(const ChannelFactors& factors) {
   return numbers;
 }
 
-// The weight of the float program as equalization and smoothing left it. Makers divide by their
-// factors, takers multiply.
+// The float program's weight after equalization and smoothing: makers divide by their factors,
+// takers multiply.
 at::Tensor scaled(at::Tensor weight, const Node& node, const WeightRow& row, const Twins& twins) {
   const ChannelFactors own = channel_factors_of(node);
   const auto along = [&](const at::Tensor& factors, int64_t axis) {
@@ -112,8 +106,7 @@ at::Tensor scaled(at::Tensor weight, const Node& node, const WeightRow& row, con
   return weight;
 }
 
-// Whether what quantization stores stands behind the value. REQUIRES: it depends on constants
-// alone.
+// Whether the value is computed from stored quantized data. REQUIRES: it depends on constants only.
 bool is_stored_quantized(const Value& value) {
   const Node* node = value.producer();
   if (node == nullptr) return false;

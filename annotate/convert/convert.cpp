@@ -5,23 +5,20 @@
 #include <fmt/format.h>
 
 #include "annotate/calibrate/calibrate.h"
-#include "annotate/convert/convert_affine.h"
-#include "annotate/convert/float_report.h"
-#include "annotate/convert/mutable_buffers.h"
-#include "annotate/convert/vanishing_operands.h"
+#include "annotate/convert/convert_steps.h"
 #include "annotate/graph/control_flow.h"
-#include "annotate/graph/observe_op.h"
+#include "annotate/graph/float_ops.h"
+#include "annotate/graph/qdq_nodes.h"
 #include "annotate/observed/check_limits.h"
-#include "annotate/observed/point_qparams.h"
 #include "annotate/observed/scale_floor.h"
-#include "annotate/observers/affine_fake_quantize.h"
+#include "annotate/observers/affine.h"
 #include "annotate/observers/data_free.h"
 #include "annotate/observers/fake_quantize.h"
 #include "annotate/reference/representation.h"
 #include "annotate/training/qat_conv_bn.h"
 #include "core/base/error.h"
 #include "core/passes/pass.h"
-#include "core/passes/remove_dead.h"
+#include "core/passes/simplify.h"
 #include "core/passes/verify.h"
 
 namespace octet {
@@ -29,7 +26,7 @@ namespace {
 
 constexpr std::string_view kNamespace = "quantized_decomposed.";
 
-// Replaces one observer node of a graph after the other by quantize and dequantize ops.
+// Replaces the observer nodes of a graph by quantize and dequantize ops.
 class Converter {
  public:
   Converter(ObservedGraph& observed, Graph& graph, const ConvertOptions& options, Report& report)
@@ -111,7 +108,7 @@ class Converter {
     return meta;
   }
 
-  // The keyword that brings back the dtype of models that are not f32.
+  // Adds the keyword that restores the dtype of models that are not f32.
   static void add_out_dtype(std::vector<NamedArgument>& arguments, const Value* input) {
     if (input->meta && input->meta->dtype != DType::kFloat32)
       arguments.push_back({"out_dtype", input->meta->dtype, ArgumentKind::kKeyword});
@@ -228,7 +225,7 @@ class Converter {
   Report& report_;
 };
 
-// One graph: the program or a body in it.
+// Converts one graph: the program or a body.
 void convert_graph(ObservedGraph& observed, Graph& graph, const ConvertOptions& options,
                    Report& report) {
   run_passes(
@@ -262,11 +259,11 @@ void convert_bodies(ObservedGraph& observed, const ConvertOptions& options, Repo
                    [&](Report& own) { convert_graph(observed, *body.graph, options, own); });
 }
 
-// Opaque parts with a hook of their own.
+// Runs the hooks of opaque parts.
 void convert_opaque_parts(ObservedGraph& observed) {
   for (Island& island : observed.islands) {
     if (!island.observed_to_quantized) continue;
-    // the hook may put another node in its place
+    // the hook may replace the node
     for (const Node* node : island.nodes) observed.annotations.erase(node);
     island.observed_to_quantized(observed, island);
   }

@@ -1,10 +1,10 @@
-#include "annotate/convert/convert_affine.h"
+#include "annotate/convert/convert_steps.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "annotate/graph/observe_op.h"
+#include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"
 
@@ -59,7 +59,7 @@ class AffineEmitter {
     return *input.meta;
   }
 
-  // One stored scale per block fits one shape only when sizes vary: that of the calibration.
+  // With varying sizes, one stored scale per block fits a single shape: that of calibration.
   void fix_shape() {
     if (std::find(shape_.begin(), shape_.end(), -1) == shape_.end()) return;
     if (!observer_.observed_shape())
@@ -100,8 +100,8 @@ class AffineEmitter {
     return {scale, zero_point};
   }
 
-  // Sizes that are known at run time only belong to dimensions with one element per block, which
-  // the scales keep.
+  // Sizes known only at run time are allowed for dimensions with one element per block, which the
+  // scales keep.
   TensorMeta scale_meta(DType dtype) const {
     const std::vector<int64_t> hints = meta_.shape();
     TensorMeta result = make_meta(dtype, block_reduction(block_, hints).scales);
@@ -157,8 +157,7 @@ Value* add_numbered_constant(Graph& graph, const std::string& prefix, Tensor ten
   const auto is_taken = [&](int number) {
     return graph.constants.contains(prefix + std::to_string(number));
   };
-  // Numbers are given out without gaps, so the first free one lies behind a taken one and can be
-  // searched for by halves.
+  // Numbers have no gaps, so the first free one can be found by bisection.
   int low = -1;  // taken, or before all
   int high = 0;
   for (; is_taken(high); high = 2 * high + 1) low = high;

@@ -1,7 +1,6 @@
 #include "annotate/convert/quantized_io.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <stdexcept>
 
@@ -20,22 +19,22 @@ namespace {
 constexpr const char* kIoStage = "quantized-io";
 constexpr const char* kRecord = "extra/quantized_io.json";
 
-// What is known of one input or output before anything is edited.
+// What is known about an input or output before anything is edited.
 struct Candidate {
   size_t index = 0;
-  std::string name;  // of the Value, "" for literals
-  // a float tensor: what is not is none of our business unless it is listed
+  std::string name;  // name of the Value, "" for literals
+  // a float tensor; others are ignored unless listed
   bool is_float = false;
-  std::string reason;         // why it stays as it is; "" when it can become an integer
-  Quantization quantization;  // when it can
-  size_t output = 0;          // of outputs: index in Graph::outputs()
+  std::string reason;         // why it cannot become an integer; "": it can
+  Quantization quantization;  // set when it can
+  size_t output = 0;          // for outputs: index in Graph::outputs()
 };
 
 std::string describe(const Node& node) {
   return fmt::format("%{} ({})", node.name(), node.target());
 }
 
-// Why the parameters of a quantize or dequantize op are no numbers for a whole tensor; "" when they
+// Why the parameters of a quantize or dequantize op are not numbers for the whole tensor; "": they
 // are.
 std::string fault_of_parameters(const Node& node, const std::optional<Quantization>& quantization) {
   if (quantization && quantization->is_per_channel)
@@ -55,8 +54,8 @@ bool may_be_float_tensor(const Value& value) {
          (!value.meta || is_floating_point(value.meta->dtype));
 }
 
-// The name of what an output updates with the value, or of the input that the program updates; ""
-// when there is none.
+// The name of what an output updates with the value, or of the input that the program updates; "":
+// none.
 std::string update_target(const Graph& graph, const Value& value) {
   for (const GraphOutput& output : graph.outputs()) {
     if (output.kind == OutputKind::kUserInputMutation && output.target == value.name())
@@ -67,7 +66,7 @@ std::string update_target(const Graph& graph, const Value& value) {
   return "";
 }
 
-// The op that writes into the memory of `value` or of a view of it; null when none does.
+// The op that writes to the memory of `value` or of a view of it; null: none.
 const Node* find_writer(const Graph& graph, const Value& value) {
   for (const Node* node : graph.nodes()) {
     const std::vector<const Value*> written = written_values(*node);
@@ -158,7 +157,7 @@ std::string subject_of(const char* what, const Candidate& candidate) {
                                 : fmt::format("{} {} (%{})", what, candidate.index, candidate.name);
 }
 
-// Those that can be and are asked for.
+// The candidates that qualify and are wanted.
 std::vector<Candidate> choose(const char* what, std::vector<Candidate> all,
                               const std::optional<std::vector<size_t>>& listed, Report& report) {
   std::set<size_t> wanted;
@@ -168,7 +167,7 @@ std::vector<Candidate> choose(const char* what, std::vector<Candidate> all,
                   fmt::format("there is none, got index {}, want less than {}", index, all.size()));
     if (!all[index].is_float)
       throw Error(kIoStage, subject_of(what, all[index]),
-                  "is no float tensor, want one; leave its index out");
+                  "is not a float tensor, want one; leave its index out");
     if (!all[index].reason.empty())
       throw Error(kIoStage, subject_of(what, all[index]),
                   fmt::format("cannot be an integer: {}; leave its index out", all[index].reason));
@@ -287,7 +286,7 @@ QuantizedIo quantize_io(Graph& graph, const QuantizedIoOptions& options, Report&
   const std::vector<Candidate> outputs =
       choose("output", candidate_outputs(graph), options.outputs, report);
   QuantizedIo io;
-  // Outputs first: their integers may be results of the quantize ops that go.
+  // Outputs first, because their integers may be results of quantize ops that are removed.
   for (const Candidate& output : outputs)
     return_integer(graph, output.output, output.quantization.input);
   for (const Candidate& input : inputs) {
@@ -307,7 +306,7 @@ std::string to_json_text(const QuantizedIo& io) {
 }
 
 void store_quantized_io(Graph& graph, const QuantizedIo& io) {
-  // A copy: clones of a graph share it.
+  // A copy, because clones of a graph share it.
   const std::shared_ptr<ArchiveExtras> extras =
       graph.extras == nullptr ? std::make_shared<ArchiveExtras>()
                               : std::make_shared<ArchiveExtras>(*graph.extras);

@@ -1,7 +1,6 @@
-#include "annotate/convert/vanishing_operands.h"
+#include "annotate/convert/convert_steps.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <unordered_set>
 
@@ -20,14 +19,14 @@ constexpr std::array<std::string_view, 7> kRepeats = {
     "aten.expand", "aten.view",  "aten.reshape",   "aten.unsqueeze",
     "aten.repeat", "aten.clone", "aten.contiguous"};
 constexpr int kFarBack = 16;
-constexpr double kMask = 3.4028235e15;  // beyond are no numbers but masks
+constexpr double kMask = 3.4028235e15;  // larger numbers are masks
 
 template <size_t count>
 bool is_any_of(const Node& node, const std::array<std::string_view, count>& ops) {
   return std::any_of(ops.begin(), ops.end(), [&](std::string_view op) { return node.is(op); });
 }
 
-// The largest magnitude of a float32 constant, looked for through what repeats its elements.
+// The largest magnitude of a float32 constant, also through ops that repeat its elements.
 std::optional<double> constant_reach(const Graph& graph, const Value* value) {
   for (int i = 0; i < kFarBack; ++i) {
     value = through_observers(value);
@@ -64,7 +63,7 @@ class FloatSums {
     return *observed_.observers.at(static_cast<size_t>(group_of(point)));
   }
 
-  // The observer node of what the op gives, or a relu that belongs to it; null.
+  // The observer node of the op's result, or of a relu fused with it; null: none.
   static Node* result_point(const Node& op) {
     const Value* value = op.output_or_null();
     for (int i = 0; i < 2 && value != nullptr; ++i) {
@@ -77,7 +76,7 @@ class FloatSums {
     return nullptr;
   }
 
-  // Steps of the result; nothing when they are not to be known, or trained.
+  // The result's scale; nothing when it is unknown or trained.
   std::optional<double> result_scale(const Node& point) const {
     const Observer& observer = observer_of(point);
     if (observer.args().is_dynamic || !is_integer(observer.args().dtype) || !observer.has_data() ||
@@ -86,7 +85,7 @@ class FloatSums {
     try {
       const std::vector<float> scales = observer.calculate_qparams().scale;
       return scales.size() == 1 ? std::optional(double{scales[0]}) : std::nullopt;
-    } catch (const Error&) {  // convert says it with the value's name
+    } catch (const Error&) {  // convert reports it with the value's name
       return std::nullopt;
     }
   }
@@ -98,7 +97,7 @@ class FloatSums {
     return observed_reach(*point);
   }
 
-  // The largest magnitude that the point has seen.
+  // The largest magnitude that the observer has seen.
   std::optional<double> observed_reach(const Node& point) const {
     const ObserverState state = observer_of(point).state();
     if (state.min.size() != 1 || state.max.size() != 1) return std::nullopt;
@@ -145,14 +144,14 @@ class FloatSums {
       else
         quantized_users.push_back(user);
     }
-    // outputs of the program too
+    // also for program outputs
     graph_.replace_uses(point.output(), observed_value(point));
     for (Node* user : quantized_users) user->replace_input(observed_value(point), point.output());
     loose_points_.insert(&point);
     observed_.annotations.erase(&op);
   }
 
-  // The op reads what the point observes.
+  // Makes the op read the value before the observer node.
   void bypass(Node& op, Node& point) {
     op.replace_input(point.output(), observed_value(point));
     loose_points_.insert(&point);

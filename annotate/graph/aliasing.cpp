@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "annotate/graph/observe_op.h"
+#include "annotate/graph/qdq_nodes.h"
 
 namespace octet {
 
@@ -26,7 +26,7 @@ Writes::Writes(const Graph& graph) : graph_(graph) {
   find_uses();
 }
 
-// In graph order, so that the roots of what a node takes are known.
+// In graph order, so that the roots of a node's inputs are known.
 void Writes::find_roots() {
   for (const Node* node : graph_.nodes()) {
     order_[node] = order_.size();
@@ -57,7 +57,7 @@ void Writes::add_use(const Use& use) {
     if (const auto found = uses_.find(root); found != uses_.end()) found->second.push_back(use);
 }
 
-// Nodes that came later, observer nodes, hand their input on.
+// Nodes added later are observer nodes, which pass on their input.
 std::vector<const Value*> Writes::roots_of(const Value& value) const {
   const Value* known = through_observers(&value);
   const auto found = roots_.find(known);
@@ -78,7 +78,7 @@ bool Writes::allow_copy_of(const Value* root, const Value& value,
                            const std::vector<const Node*>& readers, size_t start) const {
   struct Memory {
     std::unordered_set<const Value*> values;
-    const Node* writer = nullptr;  // the first one since the copy
+    const Node* writer = nullptr;  // first writer since the copy
   };
   Memory original{{root}}, copy;
   for (const Use& use : uses_.at(root)) {

@@ -1,33 +1,32 @@
-// Who writes to the memory of a value, and where; core/ops/memory.h has who shares it.
+// Tells which nodes write to the memory of a value and who sees the writes. Which values share
+// memory: core/ops/memory.h.
 #pragma once
 
-#include <unordered_map>
 #include <unordered_set>
-#include <vector>
 
 #include "core/graph/graph.h"
 #include "core/ops/memory.h"
 
 namespace octet {
 
-// Values whose memory a node of the graph writes to, parameters and buffers among them: their
-// content depends on when one looks.
+// Values whose memory a node of the graph writes to, parameters and buffers included. Their content
+// depends on when they are read.
 std::unordered_set<const Value*> overwritten_values(const Graph& graph);
 
-// The in-place writes of a graph, as it was when this was made, and who sees them.
+// The in-place writes of a graph, as of construction, and who sees them.
 class Writes {
  public:
   explicit Writes(const Graph& graph);
-  // Whether `readers` may read a copy of `value`, made right behind `from` (null: at the graph's
-  // begin), and all others go on to read `value`: nobody reads one of the two memories after a
-  // write to the other. A null reader stands for the graph's outputs. Parameters and buffers are
-  // read at the graph's end; user inputs are not, as nobody reads an argument that a program
-  // overwrites. Copies that are allowed one by one are allowed together.
+  // Whether `readers` may read a copy of `value` made right after `from` (null: at the start of the
+  // graph) while all others read `value`. That holds when nobody reads one of the two memories
+  // after a write to the other. A null reader is the graph's outputs. Parameters and buffers count
+  // as read at the end of the graph; user inputs do not, as nobody reads an argument that a program
+  // overwrites. Copies that are each allowed are also allowed together.
   bool allow_copy(const Value& value, const std::vector<const Node*>& readers,
                   const Node* from) const;
 
  private:
-  // What one node, or the end of the graph (null), does to a value of memory that is written.
+  // What one node, or the end of the graph (null), does to a value whose memory is written.
   struct Use {
     const Node* node;
     const Value* value;
@@ -43,9 +42,9 @@ class Writes {
 
   const Graph& graph_;
   std::unordered_map<const Node*, size_t> order_;
-  // of results that are no new tensors
+  // for results that are not new tensors
   std::unordered_map<const Value*, std::vector<const Value*>> roots_;
-  // by memory root, of written memory alone, in graph order
+  // by memory root, for written memory only, in graph order
   std::unordered_map<const Value*, std::vector<Use>> uses_;
 };
 

@@ -1,8 +1,6 @@
 #include "annotate/graph/constant_products.h"
 
 #include <algorithm>
-#include <optional>
-#include <string>
 #include <unordered_set>
 #include <utility>
 
@@ -28,7 +26,7 @@ Shape permuted(const Shape& shape, const Shape& dims) {
   return result;
 }
 
-// The op gives a matrix the other way round; the matrix that it takes.
+// The matrix before an op that transposes it; null for other ops.
 Value* find_transposed(const Value& value) {
   const Node* node = value.producer();
   if (node == nullptr) return nullptr;
@@ -41,7 +39,7 @@ Value* find_transposed(const Value& value) {
   return swaps ? matrix : nullptr;
 }
 
-// Puts nodes in front of the one that is replaced.
+// Inserts nodes before the one that is replaced.
 class Steps {
  public:
   Steps(Graph& graph, Node& node) : graph_(graph), node_(node) {}
@@ -66,7 +64,7 @@ class Steps {
   Node& node_;
 };
 
-// The node gives the same value by another op.
+// Changes the node to compute the same value with another op.
 void become(Node& node, const char* op, std::vector<NamedArgument> arguments) {
   const std::vector<NamedArgument> before = node.arguments();
   for (const NamedArgument& argument : before) node.erase_argument(argument.name);
@@ -101,7 +99,7 @@ bool has_twins(std::string labels) {
   return std::adjacent_find(labels.begin(), labels.end()) != labels.end();
 }
 
-// Of two operands; `is_second`: the weight is the second one.
+// Parses an equation of two operands. `is_second`: the weight is the second one.
 std::optional<Equation> parse(std::string text, bool is_second) {
   text.erase(std::remove(text.begin(), text.end(), ' '), text.end());
   const size_t comma = text.find(','), arrow = text.find("->");
@@ -111,7 +109,7 @@ std::optional<Equation> parse(std::string text, bool is_second) {
   if (!is_second) std::swap(equation.x, equation.weight);
   for (const std::string& labels : {equation.x, equation.weight, equation.result})
     if (has_twins(labels)) return {};
-  const auto stands_once = [&](char label) {  // in the result or in the other operand
+  const auto stands_once = [&](char label) {  // once in the result or in the other operand
     const bool is_common = has(equation.x, label) && has(equation.weight, label);
     return is_common != has(equation.result, label);
   };

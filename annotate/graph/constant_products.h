@@ -1,4 +1,4 @@
-// Products with a constant matrix are linear layers, however the model writes them:
+// Rewrites products with a constant matrix as linear layers:
 //   matmul(x, t(w))                      ->  linear(x, w)
 //   matmul(x, w)                         ->  linear(x, t(w))
 //   einsum("ibh,hnd->ibnd", [x, w])      ->  unflatten(linear(x, reshape(permute(w))), n, d)
@@ -9,10 +9,10 @@
 
 namespace octet {
 
-// So they get what linear layers get: a scale per output channel, groups of weights, and all passes
-// that know linear layers. The nodes keep their names and handles. Left alone: products of two
-// constants; einsum with "...", with labels that stand twice in an operand or are batches of both,
-// and of inputs whose shapes are not known. Returns the number of products replaced.
+// They then get what linear layers get: a scale per output channel, groups of weights, and all
+// passes that know linear layers. The nodes keep their names and handles. Left unchanged: products
+// of two constants; einsum with "...", with labels repeated in an operand or batched in both; and
+// products whose input shape is unknown. Returns the number of products replaced.
 int constant_products_to_linear(Graph& graph);
 
 }  // namespace octet

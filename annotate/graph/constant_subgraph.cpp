@@ -1,26 +1,22 @@
 #include "annotate/graph/constant_subgraph.h"
 
 #include <algorithm>
-#include <string_view>
-#include <unordered_map>
 
 #include "annotate/graph/aliasing.h"
-#include "annotate/graph/observe_op.h"
 #include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
-#include "core/graph/copy_node.h"
-#include "core/passes/remove_dead.h"
+#include "core/passes/simplify.h"
 
 namespace octet {
 namespace {
 
-// Computes a float tensor from the one that is stored.
+// Whether the op computes a float tensor from a stored one.
 bool is_decoding(const Node& node) {
   return is_any_dequantize(&node) ||
          node.target() == "quantized_decomposed.convert_element_type.no_fuse";
 }
 
-// The op cuts the tensor out of autograd's record in place and leaves its data alone.
+// Whether the op detaches the tensor from autograd in place and keeps its data.
 bool is_detach(const Node& node) { return node.target() == "aten.detach_.default"; }
 
 bool is_pure(const Node& node) {
@@ -61,7 +57,7 @@ Needed collect_needed(const std::vector<const Value*>& wanted) {
   return needed;
 }
 
-// Ops that take no value count when `of_nothing`.
+// `of_nothing`: ops without inputs count too.
 std::unordered_set<const Value*> find_computable(const Graph& graph, bool of_nothing) {
   std::unordered_set<const Value*> constants;
   const std::unordered_set<const Value*> written = written_constants(graph);

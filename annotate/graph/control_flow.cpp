@@ -1,9 +1,6 @@
 #include "annotate/graph/control_flow.h"
 
 #include <algorithm>
-#include <array>
-#include <optional>
-#include <string_view>
 #include <unordered_set>
 
 #include <fmt/format.h>
@@ -14,14 +11,15 @@
 namespace octet {
 namespace {
 
-// A call whose last argument lists loop-invariant operands: the last inputs of each of its bodies.
+// A call whose last argument lists loop-invariant operands, which are the last inputs of each of
+// its bodies.
 struct CallForm {
   std::string_view target;
   size_t first_body;    // which argument
-  size_t body_count;    // bodies stand side by side
-  size_t first_scope;   // the first one that computes (the condition of a loop does not)
+  size_t body_count;    // number of consecutive bodies
+  size_t first_scope;   // first body that computes (the condition of a loop does not)
   size_t operands;      // which argument
-  bool peer_quantizes;  // torchao does
+  bool peer_quantizes;  // torchao quantizes it
 };
 constexpr std::array<CallForm, 4> kForms = {{
     {"higher_order.cond", 1, 2, 1, 3, false},
@@ -52,7 +50,7 @@ std::vector<Graph*> bodies_of(const Node& node, const CallForm& form) {
   return bodies;
 }
 
-// Null when the operands are anything else than plain values.
+// Null unless the operands are plain values.
 std::optional<std::vector<Value*>> find_operands(const Node& node, const CallForm& form) {
   const Argument& argument = node.arguments()[form.operands].value;
   if (const std::vector<Value*>* values = argument.find<std::vector<Value*>>()) return *values;
@@ -70,7 +68,7 @@ bool can_edit(const Node& node, const CallForm& form) {
 }
 
 void set_operands(Node& node, const CallForm& form, std::vector<Value*> operands) {
-  // of equal names (none) the last one is set
+  // arguments without names: sets the last one
   node.set_argument(node.arguments().back().name, std::move(operands));
   OCTET_ASSERT(
       node.arguments().size() == form.operands + 1 && find_body(node, form.first_body) != nullptr,
@@ -82,7 +80,7 @@ bool is_condition(const Node& node, size_t argument) {
   return form != nullptr && argument < form->first_scope;
 }
 
-// Why a body is left float; "" when it is quantized.
+// Why a body stays float; "": it is quantized.
 std::string objection(const Node& node, size_t argument, Compat compat) {
   const CallForm* form = find_form(node);
   if (form == nullptr) return fmt::format("bodies of {} are not quantized", node.target());
@@ -118,8 +116,7 @@ bool is_same(const Tensor& a, const Tensor& b) {
          a.shape() == b.shape() && a.strides() == b.strides();
 }
 
-// The constant `outer` becomes a constant of `body` in the place of `input`, under that input's
-// name.
+// Replaces `input` of `body` by the constant `outer`, under that input's name.
 void move_in(const Graph& graph, const Value* outer, Graph& body, Value* input) {
   const GraphInput& from = *graph.find_input(outer);
   const std::string name = input->name();
@@ -138,7 +135,7 @@ int move_in(Graph& graph, Node& node, const CallForm& form,
             const std::unordered_set<const Value*>& constants) {
   const std::vector<Value*> operands = *find_operands(node, form);
   const std::vector<Graph*> bodies = bodies_of(node, form);
-  std::vector<std::vector<GraphInput>> inputs;  // of each body, before any move
+  std::vector<std::vector<GraphInput>> inputs;  // inputs of each body before any move
   for (const Graph* body : bodies) inputs.push_back(body->inputs());
   std::vector<Value*> kept;
   for (size_t k = 0; k < operands.size(); ++k) {
@@ -155,8 +152,7 @@ int move_in(Graph& graph, Node& node, const CallForm& form,
   return static_cast<int>(moved);
 }
 
-// A constant that some bodies of a call have, and its input in each of them (null where it is not
-// used).
+// A constant that some bodies of a call have, with its input in each of them (null: not used).
 struct Lifted {
   GraphInput input;
   Constant constant;
@@ -189,7 +185,7 @@ std::vector<Lifted> lifted_constants(const std::vector<Graph*>& bodies) {
   return result;
 }
 
-// The graph's input with that tensor, made when there is none.
+// The graph's input with that tensor; creates it when there is none.
 Value* outer_constant(Graph& graph, const Lifted& lifted) {
   for (const GraphInput& input : graph.inputs())
     if (is_stored(input) && input.kind == lifted.input.kind &&

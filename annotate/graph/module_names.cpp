@@ -1,7 +1,5 @@
 #include "annotate/graph/module_names.h"
 
-#include <string_view>
-
 namespace octet {
 namespace {
 

@@ -1,14 +1,12 @@
-// How settings name nodes: by the module around them, its class, their op. Names and classes are
-// those of nn_module_stack.
+// Matches nodes against the names used in settings: module paths, module classes (as in
+// nn_module_stack) and ops.
 #pragma once
-
-#include <string>
 
 #include "core/graph/graph.h"
 
 namespace octet {
 
-// The path without the "L['self']." that older exports put before it.
+// The path without the "L['self']." prefix of older exports.
 std::string module_path(const ModuleFrame& frame);
 // True when the frame's type is `wanted`; "torch.nn.Linear" also means
 // "torch.nn.modules.linear.Linear".

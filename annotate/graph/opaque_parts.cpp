@@ -1,10 +1,9 @@
-// Finds the nodes and the border of opaque parts.
 #include "annotate/graph/opaque_parts.h"
 
 #include <algorithm>
 #include <numeric>
-#include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -21,7 +20,7 @@ bool is_of_module(const OpaquePart& part) {
 }
 
 // The key in the node's nn_module_stack ("key,path,type;...") of the outermost frame that is the
-// part's module, or of its class: calls of one module have different keys. "" when there is none.
+// part's module, or of its class; "": none. Calls of one module have different keys.
 std::string key_of_call(const Node& node, const OpaquePart& part) {
   const std::vector<ModuleFrame> frames = module_stack(node);
   const auto is_it = [&](const ModuleFrame& frame) {
@@ -37,7 +36,7 @@ std::string key_of_call(const Node& node, const OpaquePart& part) {
   return stack.substr(begin, at - begin) + "#";
 }
 
-// Lists of modules are not called themselves, so no frame is theirs.
+// Lists of modules are not called, so they have no frame.
 bool is_in_list(const Node& node, const std::string& list) {
   const std::vector<ModuleFrame> frames = module_stack(node);
   return std::any_of(frames.begin(), frames.end(), [&](const ModuleFrame& frame) {
@@ -56,7 +55,7 @@ bool covers(const OpaquePart& part, const Node& node) {
 
 using Nodes = std::vector<Node*>;
 
-// The nodes of one part, those of each call together.
+// The nodes of one part, grouped by call.
 std::vector<Nodes> split_by_call(const Nodes& nodes, const OpaquePart& part) {
   std::vector<Nodes> result;
   std::unordered_map<std::string, size_t> index;
@@ -68,7 +67,7 @@ std::vector<Nodes> split_by_call(const Nodes& nodes, const OpaquePart& part) {
   return result;
 }
 
-// Those that read each other together.
+// The nodes grouped by who reads whom.
 std::vector<Nodes> split_by_connection(const Nodes& nodes) {
   std::vector<Nodes> groups;
   std::unordered_map<const Node*, size_t> group_of;
@@ -109,6 +108,24 @@ bool is_stored(const Graph& graph, const Value* value) {
   const GraphInput* input = value->producer() == nullptr ? graph.find_input(value) : nullptr;
   return input != nullptr && input->kind != InputKind::kUserInput &&
          input->kind != InputKind::kConstant;
+}
+
+struct HooksRow {
+  std::string module_type;
+  OpaqueHooks hooks;
+};
+
+std::vector<HooksRow>& hooks_rows() {
+  static std::vector<HooksRow> rows;
+  return rows;
+}
+
+const HooksRow* find_hooks(const std::string& module_type) {
+  for (const HooksRow& row : hooks_rows())
+    if (is_module_type({{}, row.module_type}, module_type) ||
+        is_module_type({{}, module_type}, row.module_type))
+      return &row;
+  return nullptr;
 }
 
 }  // namespace
@@ -196,6 +213,28 @@ void refresh_island(const Graph& graph, const std::vector<Node*>& outside, Islan
   for (Node* node : graph.nodes())
     if (!others.contains(node)) island.nodes.push_back(node);
   refresh_border(graph, island);
+}
+
+void register_opaque_hooks(const std::string& module_type, OpaqueHooks hooks) {
+  const std::string subject = fmt::format("opaque hooks of \"{}\"", module_type);
+  if (module_type.empty())
+    throw Error("quantizer", subject, "the class is empty, want e.g. \"my.Lstm\"");
+  if (!hooks.float_to_observed && !hooks.observed_to_quantized)
+    throw Error("quantizer", subject, "got no hook, want at least one of the two");
+  if (const HooksRow* row = find_hooks(module_type))
+    throw Error("quantizer", subject,
+                fmt::format("the class has hooks already, as \"{}\"; register one pair for each",
+                            row->module_type));
+  hooks_rows().push_back({module_type, std::move(hooks)});
+}
+
+OpaquePart with_registered_hooks(OpaquePart part) {
+  if (part.module_type.empty() || part.float_to_observed || part.observed_to_quantized) return part;
+  if (const HooksRow* row = find_hooks(part.module_type)) {
+    part.float_to_observed = row->hooks.float_to_observed;
+    part.observed_to_quantized = row->hooks.observed_to_quantized;
+  }
+  return part;
 }
 
 }  // namespace octet

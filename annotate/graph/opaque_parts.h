@@ -1,24 +1,15 @@
-// Opaque parts: modules, classes of modules, custom ops and groups of ops that a program keeps
-// whole. What stands for one in a graph is an island:
+// Finds opaque parts: modules, classes of modules, custom ops and groups of ops that a program
+// keeps whole. Each occurrence of one in a graph is an island:
 //
 //   %x ──▶ [ %a = conv2d(%x, %w) ─▶ %b = relu(%a) ─▶ %c = my_ns.nms.default(%b) ] ──▶ %c
 //
 // with input 0: %x, output 0: %c.
 //
-// No pass, no pattern and no shared observer reaches over its border: while the quantizer works the
-// ops inside go by other names and are claimed. Inside nothing is annotated, or the part's own
-// quantizer works as if the island were the program. At the border tensors stay float, but for
+// No pass, no pattern and no shared observer crosses its border: while the quantizer works, the ops
+// inside have other names and are claimed. Inside, nothing is annotated, or the part's own
+// quantizer works as if the island were the program. At the border tensors stay float, except
 // inputs and outputs that have a spec there.
 #pragma once
-
-#include <cstddef>
-#include <functional>
-#include <map>
-#include <memory>
-#include <span>
-#include <string>
-#include <variant>
-#include <vector>
 
 #include "annotate/annotation/quant_spec.h"
 #include "core/graph/graph.h"
@@ -28,21 +19,21 @@ namespace octet {
 class Quantizer;
 struct ObservedGraph;
 
-// One place of a part in a graph.
+// One occurrence of a part in a graph.
 struct Island {
-  std::string name;          // of the part: "module \"head\""
-  size_t part = 0;           // index into the parts that it was found with
+  std::string name;          // the part: "module \"head\""
+  size_t part = 0;           // index into the parts given to find_islands()
   std::vector<Node*> nodes;  // in graph order; never empty
-  // tensors that it reads from elsewhere, constants excepted, in the order of first use
+  // tensors that it reads from outside, without constants, in the order of first use
   std::vector<Value*> inputs;
-  // tensors that it makes and that are read elsewhere or returned, in graph order
+  // tensors that it produces and that are read outside or returned, in graph order
   std::vector<Value*> outputs;
   bool is_recorded = false;
   bool has_quantizer = false;
   std::function<void(ObservedGraph& observed, Island& island)> observed_to_quantized = {};
 };
 
-// Shares the observer of an input of the island, which has a spec at the border too.
+// Shares the observer of an input of the island, which must have a spec at the border too.
 struct SameAsInput {
   size_t index = 0;
   bool operator==(const SameAsInput&) const = default;
@@ -50,33 +41,32 @@ struct SameAsInput {
 using BorderSpec = std::variant<QuantizationSpec, FixedQParamsQuantizationSpec, SameAsInput>;
 
 struct OpaquePart {
-  // Which ops: exactly one of the four is set.
-  std::string module = {};  // a module's path; each call of the module is an island
-  // "my.Decoder", "torch.nn.LSTM": all modules of the class, each call of each an island; one
-  // within another belongs to the outer one
+  // Selects ops: exactly one of the four is set.
+  std::string module = {};  // path of a module; each call of it is an island
+  // "my.Decoder", "torch.nn.LSTM": all modules of the class; each call is an island, and one within
+  // another belongs to the outer one
   std::string module_type = {};
   // "my_ns.nms.default", "aten.linear" (all overloads), "linear"; each call of the op is an island
   std::string op = {};
-  // likewise; calls of these ops that read each other are one island
+  // several ops; calls of them that read each other form one island
   std::vector<std::string> ops = {};
 
   std::string place = {};  // where it is written, for messages: "npu.json: /opaque/0"; may be empty
 
   std::shared_ptr<Quantizer> quantizer = {};  // null: nothing inside is quantized
-  // By index of the island's input or output. An input without entry is handed in as float, an
-  // output without entry is handed on as float.
+  // By index of the island's input or output. Those without an entry stay float.
   std::map<size_t, BorderSpec> quantized_inputs = {}, quantized_outputs = {};
-  // Calibration does not run it; recorded tensors stand for its outputs (recorded_parts.h). Not
+  // Calibration does not run it; recorded tensors replace its outputs (recorded_parts.h). Not
   // together with a quantizer.
   bool is_recorded = false;
 
-  // A pair of hooks for layers that observe and quantize themselves. The first one runs in
-  // prepare_pt2e before anything is annotated, the second one in convert_pt2e before observer
-  // nodes become q/dq ops. Each may replace the island's nodes by others: add nodes to the graph,
-  // replace the uses of the outputs, erase the old nodes. What it adds is in the island afterwards.
-  // The inputs and outputs keep their number and order, by which border specs find them.
-  // calibrate() is told how to run custom nodes (CalibrateOptions::handlers). A part by module_type
-  // without hooks has those that are registered for the class (opaque_hooks.h).
+  // Hooks for layers that observe and quantize themselves. The first one runs in prepare_pt2e
+  // before annotation, the second one in convert_pt2e before observer nodes become q/dq ops. Each
+  // may replace the island's nodes: add nodes to the graph, replace the uses of the outputs, erase
+  // the old nodes. Added nodes belong to the island afterwards. Inputs and outputs keep their
+  // number and order, by which border specs find them. Pass CalibrateOptions::handlers to
+  // calibrate() for nodes that LibTorch cannot run. A part by module_type without hooks uses those
+  // registered for the class (register_opaque_hooks).
   std::function<void(Graph& graph, Island& island)> float_to_observed = {};
   std::function<void(ObservedGraph& observed, Island& island)> observed_to_quantized = {};
 };
@@ -90,12 +80,31 @@ std::string name_of(const OpaquePart& part);
 void check_opaque_part(const OpaquePart& part);
 
 // The islands of one graph, by part and then in graph order. A node belongs to the first part that
-// covers it. Does not look into bodies of control flow.
+// covers it. Does not search bodies of control flow.
 std::vector<Island> find_islands(const Graph& graph, std::span<const OpaquePart> parts);
 
-// Finds inputs and outputs anew after the graph has changed around the nodes.
+// Recomputes inputs and outputs after the graph has changed around the nodes.
 void refresh_border(const Graph& graph, Island& island);
-// Finds the nodes too: those of the graph that are not among `outside`.
+// Also recomputes the nodes: those of the graph that are not among `outside`.
 void refresh_island(const Graph& graph, const std::vector<Node*>& outside, Island& island);
+
+// The hooks of an OpaquePart; either may be absent.
+struct OpaqueHooks {
+  std::function<void(Graph& graph, Island& island)> float_to_observed = {};
+  std::function<void(ObservedGraph& observed, Island& island)> observed_to_quantized = {};
+};
+
+// Registers hooks for a class of modules, which files then refer to by name:
+//
+//   register_opaque_hooks("my.Lstm", {observe_lstm, quantize_lstm});
+//   "opaque": [{"module_type": "my.Lstm"}]
+//
+// They apply to opaque parts with this module_type and no hooks of their own. "torch.nn.LSTM" and
+// "torch.nn.modules.rnn.LSTM" are one class. Throws Error("quantizer", ...) when the class is empty
+// or already has hooks, and when both hooks are absent. Not thread-safe with running prepare_pt2e.
+void register_opaque_hooks(const std::string& module_type, OpaqueHooks hooks);
+
+// The part, with the hooks registered for its class when it has none.
+OpaquePart with_registered_hooks(OpaquePart part);
 
 }  // namespace octet

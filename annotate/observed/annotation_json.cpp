@@ -1,18 +1,14 @@
 #include "annotate/observed/annotation_json.h"
 
-#include <string>
-#include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "annotate/annotation/annotation_text.h"
-#include "annotate/annotation/granularity.h"
+#include "annotate/annotation/quant_spec.h"
 #include "annotate/annotation/sharing.h"
 #include "annotate/graph/control_flow.h"
-#include "annotate/graph/observe_op.h"
+#include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
 
 namespace octet {
@@ -86,8 +82,8 @@ Json observer_json(const ObserverChoice& choice) {
   return observer;
 }
 
-// Fills in one kind's fields. `prefix` stands before the names of values and nodes: the path of a
-// body, or nothing.
+// Fills in the fields of one kind of spec. `prefix`: put before names, the path of a body or
+// nothing.
 class SpecFields {
  public:
   SpecFields(const std::string& prefix, Json& json) : prefix_(prefix), json_(json) {}
@@ -138,7 +134,7 @@ class SpecFields {
 
 Json spec_json(const SpecVariant& spec, const std::string& prefix) {
   Json json;
-  json["kind"] = "";  // first in order; each kind sets it
+  json["kind"] = "";  // keeps it first; each kind sets it
   json["text"] = to_text(spec, prefix);
   std::visit(SpecFields(prefix, json), spec);
   return json;
@@ -165,7 +161,7 @@ Json qparams_json(const Observer& observer) {
 
 using GroupOfKey = std::unordered_map<EdgeOrNode, int, EdgeOrNodeHash>;
 
-// The group of the observer node that a node reads `value` through; -1 when there is none.
+// The group of the observer node through which a node reads `value`; -1: none.
 int observed_group(const Node& node, const Value* value) {
   for (const Value* input : node.inputs()) {
     const Node* point = input->producer();
@@ -174,14 +170,14 @@ int observed_group(const Node& node, const Value* value) {
   return -1;
 }
 
-// The group of the observer node right behind a value; -1 when there is none.
+// The group of the observer node right after a value; -1: none.
 int observed_group(const Value& output) {
   for (const Node* user : output.users())
     if (is_observer_node(user)) return group_of(*user);
   return -1;
 }
 
-// Walks the program and the bodies in it, and writes down nodes and groups.
+// Visits the program and its bodies and writes nodes and groups.
 class Dump {
  public:
   Dump(const Annotations& annotations, const ObservedGraph* observed)
@@ -201,9 +197,9 @@ class Dump {
  private:
   struct Group {
     std::vector<std::string> members;
-    // of the first member that has one of its own, else the one that the first member ends at
+    // that of the first member with an unshared spec, else the final spec of the first member
     Json spec;
-    bool has_own = false;  // whether it is the former
+    bool has_own = false;  // whether it is unshared
   };
 
   static void put_lines(const char* key, const std::vector<Json>& items, std::string& text) {
@@ -271,8 +267,8 @@ class Dump {
             {"group", group >= 0 ? Json(group) : Json(nullptr)}};
   }
 
-  // The spec that a shared one ends at. Circles and loose ends were refused when the groups were
-  // found.
+  // The final spec of a shared one. Circles and dangling references were refused when the groups
+  // were found.
   const SpecVariant& end_of(const SpecVariant& spec) const {
     const SpecVariant* end = &spec;
     while (const SharedQuantizationSpec* shared = std::get_if<SharedQuantizationSpec>(end)) {
@@ -307,7 +303,7 @@ class Dump {
   }
 
   const Annotations& annotations_;
-  const ObservedGraph* observed_;  // null: annotations alone
+  const ObservedGraph* observed_;  // null: only annotations
   std::vector<Json> nodes_;
   std::vector<Group> groups_;
   int declared_count_ = 0;

@@ -1,35 +1,19 @@
 #include "annotate/observed/check_limits.h"
 
 #include <algorithm>
-#include <functional>
-#include <vector>
 
 #include <fmt/format.h>
 
-#include "annotate/annotation/annotation_text.h"
 #include "annotate/annotation/sharing.h"
 #include "annotate/graph/control_flow.h"
-#include "annotate/graph/observe_op.h"
-#include "annotate/observed/point_qparams.h"
+#include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
 
 namespace octet {
 
 namespace {
 
-using LimitVisitor = std::function<void(const QuantLimits&, const EdgeOrNode&)>;
-
-void visit_limits(const Graph& graph, const Annotations& annotations, const LimitVisitor& visit) {
-  for (Node* node : graph.nodes()) {
-    const QuantizationAnnotation* annotation = annotations.find(node);
-    if (annotation == nullptr) continue;
-    for (const auto& [value, limits] : annotation->input_limits) visit(limits, Edge{value, node});
-    if (annotation->output_limits && node->output_or_null() != nullptr)
-      visit(*annotation->output_limits, node->output());
-  }
-}
-
-// The spec of an annotated edge or output; null when there is none.
+// The spec of an annotated edge or output; null: none.
 const SpecVariant* find_spec(const Annotations& annotations, const EdgeOrNode& key) {
   const Edge* edge = std::get_if<Edge>(&key);
   const Node* node = edge != nullptr ? edge->user : std::get<Value*>(key)->producer();
@@ -41,8 +25,7 @@ const SpecVariant* find_spec(const Annotations& annotations, const EdgeOrNode& k
              : nullptr;
 }
 
-// Follows a shared spec to its end. Throws when there is none, or the way leads back to where it
-// began.
+// Follows a shared spec to its end. Throws when there is none, or when it leads back to the start.
 void follow(const Annotations& annotations, const EdgeOrNode& start, const SpecVariant& spec,
             const std::string& place) {
   std::string way = to_text(start);
@@ -56,7 +39,7 @@ void follow(const Annotations& annotations, const EdgeOrNode& start, const SpecV
           fmt::format(
               "{} shares its own observer, by way of {}; give one of them a spec of its own",
               to_text(start), way));
-    // a circle that others stand in
+    // a circle that does not include `start`
     if (std::find(seen.begin(), seen.end(), next) != seen.end()) return;
     at = find_spec(annotations, next);
     if (at == nullptr)
@@ -69,7 +52,7 @@ void follow(const Annotations& annotations, const EdgeOrNode& start, const SpecV
   }
 }
 
-// The point that an annotated edge reads through, or that reads the value; null when there is none.
+// The observer node through which an annotated edge reads, or that observes the value; null: none.
 const Node* find_point(const EdgeOrNode& key) {
   const auto is_point_on = [](const Node* node, const Value* value) {
     return is_observer_node(node) && observed_value(*node) == value;
@@ -84,12 +67,22 @@ const Node* find_point(const EdgeOrNode& key) {
   return nullptr;
 }
 
-// Whether convert asks the observer for scales: not for those found at run time, nor for floats.
+// Whether convert asks the observer for scales; not for dynamic or float ones.
 bool has_scales(const Observer& observer) {
   return observer.has_data() && !observer.args().is_dynamic && is_integer(observer.args().dtype);
 }
 
 }  // namespace
+
+void visit_limits(const Graph& graph, const Annotations& annotations, const LimitVisitor& visit) {
+  for (Node* node : graph.nodes()) {
+    const QuantizationAnnotation* annotation = annotations.find(node);
+    if (annotation == nullptr) continue;
+    for (const auto& [value, limits] : annotation->input_limits) visit(limits, Edge{value, node});
+    if (annotation->output_limits && node->output_or_null() != nullptr)
+      visit(*annotation->output_limits, node->output());
+  }
+}
 
 void check_shared_specs(const Graph& graph, const Annotations& annotations,
                         const std::function<std::string(const QuantizationAnnotation&)>& place_of) {

@@ -1,5 +1,5 @@
-// Processes that each have a part of the data: what work on it needs of the others. Whoever starts
-// them implements it; null stands for one process everywhere.
+// The interface through which processes that each work on a part of the data exchange sums and
+// texts. Whoever starts the processes implements it; a null pointer means a single process.
 #pragma once
 
 #include <cstddef>
@@ -16,19 +16,20 @@ class Peers {
   virtual ~Peers() = default;
   virtual size_t rank() const = 0;  // of this process, from 0
   virtual size_t count() const = 0;
-  // Each number becomes that of all processes together, with the same bits in each. All call these
-  // in the same order with as many numbers. What they throw is to be let through.
+  // Replaces each number by the result over all processes, with the same bits in each. All
+  // processes make these calls in the same order with the same number of numbers. Let exceptions
+  // from them pass.
   virtual void sum(std::span<double> numbers) = 0;
   virtual void min(std::span<float> numbers) = 0;
-  // The texts of all, in order of rank, in every process.
+  // Returns the texts of all processes, by rank, in every process.
   virtual std::vector<std::string> share(const std::string& text) = 0;
 };
 
 // The sum over all processes.
 double sum_over(Peers* peers, double number);
-// The same of all numbers of the tensors, in one exchange: f64, changed in place.
+// Sums all numbers of the tensors (f64) in place, in one exchange.
 void sum_over(Peers* peers, const std::vector<at::Tensor>& tensors);
-// Of the batches 0 .. total - 1, where each process takes every so-manieth: how many this one has.
+// Number of the batches 0 .. total - 1 that this process gets (round-robin).
 size_t count_of_own(const Peers* peers, size_t total);
 
 }  // namespace octet

@@ -2,21 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <optional>
-#include <unordered_map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "annotate/graph/control_flow.h"
+#include "annotate/observed/check_limits.h"
 #include "annotate/observers/data_free.h"
 #include "core/base/error.h"
 
 namespace octet {
 namespace {
 
-// Whether the spec has a least scale that decides at calibration.
+// Whether the spec has a least scale that applies at calibration.
 bool has_floor(const Observer& observer) {
   return !observer.args().is_dynamic && is_integer(observer.args().dtype) &&
          dynamic_cast<const FixedQParamsObserver*>(&observer) == nullptr &&
@@ -27,7 +25,7 @@ bool has_static_scales(const Observer& observer) {
   return has_floor(observer) && observer.has_data() && observer.keeps_state();
 }
 
-// Empty for ranges that have no scale; convert says so with the value's name.
+// Empty for ranges without a scale, which convert reports with the value's name.
 std::vector<float> scales_of(const Observer& observer) {
   try {
     return observer.calculate_qparams().scale;
@@ -43,7 +41,7 @@ const Observer* observer_behind(const ObservedGraph& observed, const Value* valu
              : nullptr;
 }
 
-// Where the factors and the bias of an op with int32 sums are.
+// The arguments of an op with int32 sums.
 struct ProductArguments {
   std::string_view op, x, w, bias;
 };
@@ -59,7 +57,7 @@ constexpr ProductArguments kProducts[] = {
     {"aten.addmm", "mat1", "mat2", "self"},
 };
 
-// |bias| of each channel; empty when it is no float32 constant.
+// |bias| of each channel; empty unless it is a float32 constant.
 std::vector<float> magnitudes(const Graph& graph, const Value* bias) {
   const Tensor* tensor = bias == nullptr ? nullptr : graph.find_constant(through_observers(bias));
   if (tensor == nullptr || !tensor->defined() || tensor->dtype() != DType::kFloat32) return {};
@@ -78,8 +76,8 @@ class BiasFloors {
   }
 
   const std::map<const Observer*, std::vector<float>>& all() const { return least_; }
-  // Whether it is what the channel has: all that the weights add to the bias is then lost in the
-  // bias's own rounding.
+  // Whether the bias determines the channel's output: everything that the weights add is lost in
+  // the rounding of the bias.
   bool decides(const Observer& observer, size_t channel, float scale) const {
     const auto found = least_.find(&observer);
     return found != least_.end() && scale <= found->second.at(channel);
@@ -117,7 +115,7 @@ class BiasFloors {
   std::map<const Observer*, std::vector<float>> least_;
 };
 
-// Returns how many channels got a coarser scale.
+// Returns the number of channels that got a coarser scale.
 int raise_scales(Observer& observer, std::vector<float> least) {
   const std::vector<float> before = scales_of(observer);
   const double eps = observer.args().choice.eps.value_or(kFloatEps);
@@ -133,11 +131,11 @@ int raise_scales(Observer& observer, std::vector<float> least) {
   return coarser;
 }
 
-// Of a range, where half of the integers is as good as all: with 16, as with 4 bits, rounding is
-// felt (some 24 dB).
+// Ranges with fewer steps are reported, at most half of the integers: with 16 steps, as in 4 bits,
+// rounding is noticeable (some 24 dB).
 constexpr double kFewSteps = 16;
 
-// What is to be told of one observer.
+// What to report about one observer.
 struct Below {
   size_t finer = 0;   // channels with a scale below eps
   size_t zeroed = 0;  // channels whose range is less than kFewSteps of their scale
@@ -145,7 +143,7 @@ struct Below {
   double eps = 0;
 };
 
-// biases: null where none was heeded.
+// biases: null when biases were not considered.
 Below below_floor(const Observer& observer, const BiasFloors* biases) {
   const std::vector<float> scales = scales_of(observer);
   const ObserverState state = observer.state();
@@ -171,19 +169,12 @@ void lower_scale_floors(const Graph& graph, const Annotations& annotations,
                         const SharingGroups& groups,
                         const std::vector<std::shared_ptr<Observer>>& observers) {
   std::unordered_map<int, float> finest;
-  const auto limit = [&](const QuantLimits& limits, const EdgeOrNode& key) {
+  visit_limits(graph, annotations, [&](const QuantLimits& limits, const EdgeOrNode& key) {
     const SharingGroups::Member* member = groups.find(key);
     if (member == nullptr || !limits.scale_min_lower_bound) return;
     float& least = finest.try_emplace(member->group, kFinestScale).first->second;
     least = std::max(least, static_cast<float>(*limits.scale_min_lower_bound));
-  };
-  for (Node* node : graph.nodes()) {
-    const QuantizationAnnotation* annotation = annotations.find(node);
-    if (annotation == nullptr) continue;
-    for (const auto& [value, limits] : annotation->input_limits) limit(limits, Edge{value, node});
-    if (annotation->output_limits && node->output_or_null() != nullptr)
-      limit(*annotation->output_limits, node->output());
-  }
+  });
   for (size_t group = 0; group < observers.size(); ++group) {
     const auto asked = finest.find(static_cast<int>(group));
     if (observers[group] != nullptr && has_floor(*observers[group]))

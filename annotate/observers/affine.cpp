@@ -1,7 +1,6 @@
 #include "annotate/observers/affine.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 
@@ -24,8 +23,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/annotation/check_qparams.h"
-#include "annotate/observers/mse_kernels.h"
+#include "annotate/annotation/qparams.h"
+#include "annotate/observers/kernels.h"
 #include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"
 
@@ -42,7 +41,7 @@ constexpr int kSearchedOctaves = 2;  // how far a block's range may be clipped
 constexpr const char* kNoData =
     "the observer saw no data, got 0 samples, want at least 1; calibrate before converting";
 
-// The affine ops know the range of float8; uint16 they lack.
+// The affine ops define the range of float8; they lack uint16.
 IntegerRange affine_range(const ObserverArgs& args) {
   if (std::find(kDTypes.begin(), kDTypes.end(), args.dtype) == kDTypes.end())
     throw Error("prepare", args.choice.name,
@@ -225,7 +224,7 @@ std::pair<at::Tensor, at::Tensor> AffineObserver::search_ranges(
   return {low.to(view.scalar_type()), high.to(view.scalar_type())};
 }
 
-// float16 scales have no room below eps.
+// float16 cannot represent scales below eps.
 bool AffineObserver::takes_finer_scales() const {
   return !args_.finest_scales.empty() &&
          options().scale_dtype.value_or(DType::kFloat32) == DType::kFloat32;

@@ -1,4 +1,4 @@
-#include "annotate/observers/affine_fake_quantize.h"
+#include "annotate/observers/affine.h"
 
 #include <algorithm>
 #include <numeric>
@@ -11,7 +11,8 @@
 namespace octet {
 namespace {
 
-// The order of dimensions that puts those of the blocks first, and whether it changes anything.
+// The permutation that moves the dimensions of the blocks to the front, and whether it changes
+// anything.
 struct BlockOrder {
   std::vector<int64_t> order;
   std::vector<int64_t> back;
@@ -60,7 +61,7 @@ void AffineFakeQuantize::update_qparams() {
 }
 
 at::Tensor AffineFakeQuantize::round(const at::Tensor& x, double) {
-  if (!has_data()) return x;  // no number of blocks, so no scale
+  if (!has_data()) return x;  // number of blocks unknown, so no scale
   const BlockReduction blocks = block_reduction(affine_->block_size(x.sizes()), x.sizes());
   const int64_t count = product(blocks.scales);
   if (count != scale_.numel())
@@ -90,7 +91,7 @@ std::shared_ptr<Observer> make_affine_fake_quantize(const ObserverArgs& args) {
                             inner->args().choice.name));
   if (!affine->keeps_state())
     throw Error("prepare", args.choice.name,
-                "a fake-quant needs a scale, which affine_placeholder has not; leave it out");
+                "a fake-quant needs a scale, which affine_placeholder does not have; leave it out");
   return std::make_shared<AffineFakeQuantize>(args, affine);
 }
 

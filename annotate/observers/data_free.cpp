@@ -4,13 +4,13 @@
 
 #include <fmt/format.h>
 
-#include "annotate/annotation/check_qparams.h"
+#include "annotate/annotation/qparams.h"
 #include "core/base/error.h"
 
 namespace octet {
 namespace {
 
-// Placeholders take any dtype, floats too, for which there is no range.
+// Placeholders accept any dtype, including floats, which have no range.
 IntegerRange placeholder_range(const ObserverArgs& args) {
   if (!is_integer(args.dtype) && !args.quant_min) return {0, 0};
   return resolve_quant_range(args.dtype, args.quant_min, args.quant_max, args.reduce_range,
@@ -44,7 +44,7 @@ ObserverArgs args_of(const DerivedQuantizationSpec& spec) {
 }  // namespace
 
 PlaceholderObserver::PlaceholderObserver(ObserverArgs args)
-    : Observer(args, placeholder_range(args)) {}
+    : DataFreeObserver(args, placeholder_range(args)) {}
 
 QParams PlaceholderObserver::calculate_qparams() const {
   throw Error("convert", args_.choice.name,
@@ -54,7 +54,7 @@ QParams PlaceholderObserver::calculate_qparams() const {
 
 double PlaceholderObserver::min_scale() const { return args_.choice.eps.value_or(kFloatEps); }
 
-NoopObserver::NoopObserver(ObserverArgs args) : Observer(args, placeholder_range(args)) {
+NoopObserver::NoopObserver(ObserverArgs args) : DataFreeObserver(args, placeholder_range(args)) {
   if (args_.is_dynamic)
     throw Error("prepare", args_.choice.name,
                 "this observer cannot serve dynamic quantization; use placeholder");
@@ -66,8 +66,8 @@ QParams NoopObserver::calculate_qparams() const {
 }
 
 FixedQParamsObserver::FixedQParamsObserver(const FixedQParamsQuantizationSpec& spec)
-    : Observer(args_of(spec),
-               resolve_quant_range(spec.dtype, spec.quant_min, spec.quant_max, false, "fixed")),
+    : DataFreeObserver(args_of(spec), resolve_quant_range(spec.dtype, spec.quant_min,
+                                                          spec.quant_max, false, "fixed")),
       scale_(spec.scale),
       zero_point_(spec.zero_point) {}
 
@@ -81,8 +81,8 @@ QParams FixedQParamsObserver::calculate_qparams() const {
 
 DerivedObserver::DerivedObserver(const DerivedQuantizationSpec& spec,
                                  std::vector<std::shared_ptr<Observer>> sources)
-    : Observer(args_of(spec),
-               resolve_quant_range(spec.dtype, spec.quant_min, spec.quant_max, false, "derived")),
+    : DataFreeObserver(args_of(spec), resolve_quant_range(spec.dtype, spec.quant_min,
+                                                          spec.quant_max, false, "derived")),
       derive_name_(spec.derive_name),
       derive_(spec.derive_qparams_fn),
       sources_(std::move(sources)) {}
@@ -117,6 +117,23 @@ bool DerivedObserver::replace_source(const std::shared_ptr<Observer>& before,
 bool DerivedObserver::has_data() const {
   return std::all_of(sources_.begin(), sources_.end(),
                      [](const std::shared_ptr<Observer>& source) { return source->has_data(); });
+}
+
+RecordingObserver::RecordingObserver(ObserverArgs args) : Observer(args, IntegerRange{0, 0}) {
+  if (args_.is_dynamic)
+    throw Error("prepare", args_.choice.name,
+                "this observer cannot serve dynamic quantization; use placeholder");
+}
+
+QParams RecordingObserver::calculate_qparams() const {
+  throw Error("convert", args_.choice.name,
+              "a recording observer has no scale; read its tensors, or choose min_max");
+}
+
+void RecordingObserver::merge(const Observer& other) {
+  check_mergeable(other);
+  const std::vector<at::Tensor> theirs = dynamic_cast<const RecordingObserver&>(other).tensors_;
+  tensors_.insert(tensors_.end(), theirs.begin(), theirs.end());
 }
 
 }  // namespace octet

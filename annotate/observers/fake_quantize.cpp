@@ -2,11 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/aminmax.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/fake_quantize_per_channel_affine.h>
+#include <ATen/ops/fake_quantize_per_tensor_affine.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/fused_moving_avg_obs_fake_quant.h>
 #include <ATen/ops/isfinite.h>
@@ -16,12 +21,12 @@
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
+#include <torch/csrc/autograd/custom_function.h>
 
-#include "annotate/annotation/check_qparams.h"
+#include "annotate/annotation/qparams.h"
 #include "annotate/observers/data_free.h"
+#include "annotate/observers/kernels.h"
 #include "annotate/observers/min_max.h"
-#include "annotate/observers/recording.h"
-#include "annotate/observers/straight_through.h"
 #include "core/base/error.h"
 
 namespace octet {
@@ -57,6 +62,50 @@ const Observer& same_inner(const Observer& other) {
   return dynamic_cast<const FakeQuantize&>(other).observer();
 }
 
+constexpr int64_t kGradientGrain = 1 << 15;  // elements that are worth a thread
+
+at::Tensor rounded(const at::Tensor& given, const FloatGrid& grid, const at::Tensor& inside) {
+  const at::Tensor x = given.resolve_neg();
+  at::Tensor result = at::empty_like(x);
+  const float* from = x.const_data_ptr<float>();
+  float* to = result.mutable_data_ptr<float>();
+  uint8_t* marks = inside.defined() ? inside.mutable_data_ptr<uint8_t>() : nullptr;
+  at::parallel_for(0, x.numel(), kGradientGrain, [=](int64_t begin, int64_t end) {
+    round_to_grid(from + begin, end - begin, grid, to + begin,
+                  marks == nullptr ? nullptr : marks + begin);
+  });
+  return result;
+}
+
+class StraightThrough : public torch::autograd::Function<StraightThrough> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
+                            double scale, double low, double high) {
+    const FloatGrid grid = {static_cast<float>(scale), static_cast<float>(low),
+                            static_cast<float>(high)};
+    const at::Tensor inside = at::empty_like(x, at::kByte);
+    context->save_for_backward({inside});
+    return rounded(x, grid, inside);
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    const at::Tensor inside = context->get_saved_variables()[0];
+    const at::Tensor& gradient = gradients[0];
+    if (c10::GradMode::is_enabled() || gradient.strides() != inside.strides() ||
+        gradient.scalar_type() != at::kFloat)
+      return {gradient * inside, {}, {}, {}};
+    at::Tensor result = at::empty_like(gradient);
+    const float* from = gradient.const_data_ptr<float>();
+    const uint8_t* marks = inside.const_data_ptr<uint8_t>();
+    float* to = result.mutable_data_ptr<float>();
+    at::parallel_for(0, gradient.numel(), kGradientGrain, [=](int64_t begin, int64_t end) {
+      keep_inside(from + begin, marks + begin, end - begin, to + begin);
+    });
+    return {result, {}, {}, {}};
+  }
+};
+
 }  // namespace
 
 FakeQuantize::FakeQuantize(ObserverArgs args, std::shared_ptr<Observer> observer)
@@ -71,7 +120,7 @@ FakeQuantize::FakeQuantize(ObserverArgs args, std::shared_ptr<Observer> observer
       observer_(std::move(observer)) {
   if (has_no_scale(*observer_))
     throw Error("prepare", args_.choice.name,
-                fmt::format("a fake-quant needs a scale, which {} has not; use min_max",
+                fmt::format("a fake-quant needs a scale, which {} does not have; use min_max",
                             observer_->args().choice.name));
   scale_ = at::ones({1}, at::kFloat);
   zero_point_ = at::zeros(
@@ -97,7 +146,7 @@ at::Tensor FakeQuantize::forward_part(const at::Tensor& x, const at::Tensor& end
 at::Tensor FakeQuantize::round(const at::Tensor& x, double) {
   if (!is_per_channel(args_.qscheme))
     return fake_quantize_straight_through(x, scale_, zero_point_, quant_min_, quant_max_);
-  if (!has_data()) return x;  // no channel count, so no scale
+  if (!has_data()) return x;  // number of channels unknown, so no scale
   return at::fake_quantize_per_channel_affine(x, scale_, zero_point_, args_.ch_axis.value_or(0),
                                               quant_min_, quant_max_);
 }
@@ -154,9 +203,10 @@ FusedMovingAvgObsFakeQuantize::FusedMovingAvgObsFakeQuantize(ObserverArgs args,
     throw Error("prepare", args_.choice.name,
                 "this fake-quant has no float zero points; use fake_quantize");
   if (is_per_channel(args_.qscheme) && args_.ch_axis.value_or(0) != 0)
-    throw Error("prepare", args_.choice.name,
-                fmt::format("this fake-quant takes channel axis 0 only, got {}; use fake_quantize",
-                            *args_.ch_axis));
+    throw Error(
+        "prepare", args_.choice.name,
+        fmt::format("this fake-quant supports channel axis 0 only, got {}; use fake_quantize",
+                    *args_.ch_axis));
   reset_range();
 }
 
@@ -184,8 +234,8 @@ at::Tensor FusedMovingAvgObsFakeQuantize::run_op(const at::Tensor& x, bool fake_
       is_per_channel(args_.qscheme), is_symmetric(args_.qscheme));
 }
 
-// The op takes the moving average of the two ends of x, and scale and zero point from that when it
-// rounds too; x itself is rounded in vectors.
+// The op updates the moving average from the two ends of x, and scale and zero point from that when
+// it also rounds; x itself is rounded in vectorized code.
 at::Tensor FusedMovingAvgObsFakeQuantize::run_per_tensor(const at::Tensor& x,
                                                          const at::Tensor& seen, bool fake_quant) {
   {
@@ -217,14 +267,14 @@ at::Tensor FusedMovingAvgObsFakeQuantize::run_per_channel(const at::Tensor& x,
 at::Tensor FusedMovingAvgObsFakeQuantize::run(const at::Tensor& x, const at::Tensor& seen,
                                               bool fake_quant) {
   if (seen.numel() == 0 || (!observer_enabled_ && !fake_quant)) return x;
-  // the op would take scale and zero point from an empty range
+  // the op would compute scale and zero point from an empty range
   if (!observer_enabled_ && !has_data()) return FakeQuantize::forward(x);
   ObserverState state = observer_->state();
   at::Tensor result;
   try {
     result = is_per_channel(args_.qscheme) ? run_per_channel(x, seen, fake_quant)
                                            : run_per_tensor(x, seen, fake_quant);
-  } catch (const c10::Error&) {  // it refuses NaN only after it has taken it into the range
+  } catch (const c10::Error&) {  // the op refuses NaN only after updating the range with it
     if (observer_enabled_) check_range();
     throw;
   }
@@ -260,7 +310,7 @@ void FusedMovingAvgObsFakeQuantize::update_qparams() {
   const bool per_channel = is_per_channel(args_.qscheme);
   min_ = per_channel ? tensor_of(state.min) : tensor_of(state.min).squeeze(0);
   max_ = per_channel ? tensor_of(state.max) : tensor_of(state.max).squeeze(0);
-  // The op takes scale and zero point from the range; an average of weight 0 leaves that as it is.
+  // The op computes scale and zero point from the range; an average of weight 0 does not change it.
   at::fused_moving_avg_obs_fake_quant(per_channel ? at::zeros({min_.numel(), 1}) : at::zeros({1}),
                                       flag(true), flag(true), min_, max_, scale_, zero_point_, 0,
                                       quant_min_, quant_max_, 0, per_channel,
@@ -295,7 +345,7 @@ std::shared_ptr<Observer> make_fake_quantize(const ObserverArgs& args) {
 
 std::shared_ptr<Observer> make_fused_fake_quantize(const ObserverArgs& args) {
   const bool is_averaged = split_observer_name(args.choice.name).inner.empty();
-  // the op knows axis 0 alone
+  // the op supports axis 0 only
   if (is_averaged && is_per_channel(args.qscheme) && args.ch_axis.value_or(0) != 0)
     return make_fake_quantize(args);
   return std::make_shared<FusedMovingAvgObsFakeQuantize>(
@@ -319,6 +369,21 @@ void use_trained_qparams(const std::vector<std::shared_ptr<Observer>>& observers
     if (FusedMovingAvgObsFakeQuantize* fused =
             dynamic_cast<FusedMovingAvgObsFakeQuantize*>(observer.get()))
       fused->use_trained_qparams();
+}
+
+at::Tensor fake_quantize_straight_through(const at::Tensor& x, const at::Tensor& scale,
+                                          const at::Tensor& zero_point, int64_t quant_min,
+                                          int64_t quant_max) {
+  const int64_t offset = zero_point.item<int64_t>();
+  const int64_t low = quant_min - offset;
+  const int64_t high = quant_max - offset;
+  const bool fits = x.scalar_type() == at::kFloat && x.is_non_overlapping_and_dense() &&
+                    std::abs(low) <= kGridLimit && std::abs(high) <= kGridLimit;
+  if (!fits) return at::fake_quantize_per_tensor_affine(x, scale, zero_point, quant_min, quant_max);
+  const float step = scale.item<float>();
+  if (c10::GradMode::is_enabled() && x.requires_grad())
+    return StraightThrough::apply(x, step, low, high);
+  return rounded(x, {step, static_cast<float>(low), static_cast<float>(high)}, {});
 }
 
 }  // namespace octet

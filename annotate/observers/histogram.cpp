@@ -1,6 +1,5 @@
 // Float order follows torchao's HistogramObserver exactly: f32 where it computes on tensors, f64
-// where it computes on Python numbers. This file is compiled without contraction of multiplications
-// and additions.
+// where it computes on Python numbers. Compiled with -ffp-contract=off (annotate/CMakeLists.txt).
 #include "annotate/observers/histogram.h"
 
 #include <algorithm>
@@ -21,14 +20,14 @@
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
-#include "annotate/observers/histogram_kernels.h"
+#include "annotate/observers/kernels.h"
 #include "core/base/error.h"
 
 namespace octet {
 namespace {
 
 constexpr int kUpsampleRate = 16;
-// share of the values that one step of the search gives up
+// share of the values that one step of the search drops
 constexpr double kStep = 1e-5;
 constexpr int64_t kGrain = int64_t{1} << 16;  // values that are worth a thread
 
@@ -80,7 +79,7 @@ void HistogramObserver::set(at::Tensor histogram, float min, float max) {
   cache_ = std::make_shared<Cache>();
 }
 
-// Adds what aten::histc gives, several times as fast and on all threads: the order of integer
+// Adds what aten::histc returns, several times as fast and on all threads; the order of integer
 // additions does not matter.
 void HistogramObserver::add_counts(const at::Tensor& x, float low, float high,
                                    at::Tensor& histogram) const {
@@ -109,7 +108,7 @@ void HistogramObserver::add_counts(const at::Tensor& x, float low, float high,
   for (size_t i = 0; i < bins; ++i) sums[i] += static_cast<float>(counts[i]);
 }
 
-// The histogram over a range that holds its own.
+// The histogram over a range that contains its own.
 at::Tensor HistogramObserver::over(float new_min, float new_max) const {
   if (new_min == min_ && new_max == max_) return histogram_.clone();
   if (min_ == max_)

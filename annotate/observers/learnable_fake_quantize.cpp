@@ -16,7 +16,7 @@
 namespace octet {
 namespace {
 
-// The tensor stays the one that the optimizer knows.
+// Keeps the tensor object that the optimizer has.
 void overwrite(const at::Tensor& kept, const at::Tensor& values) {
   const at::NoGradGuard no_grad;
   if (kept.sizes() == values.sizes())
@@ -68,15 +68,15 @@ at::Tensor LearnableFakeQuantize::round(const at::Tensor& x, double share) {
     const at::NoGradGuard no_grad;
     scale_.clamp_min_(eps());
   }
-  // Backward wants the scale of now. While it is learned nobody else writes to it; an observer
-  // does, at each point of its group.
+  // Backward needs the current scale. While it is learned nobody else writes to it; an observer
+  // writes to it at each node of its group.
   const at::Tensor scale = is_learning_ ? scale_ : scale_.detach().clone();
   const double elements =
       static_cast<double>(x.numel()) / (share * static_cast<double>(scale_.numel()));
   const double factor =
       scaling_ == GradScaling::kOff ? 1 : 1 / std::sqrt(elements * static_cast<double>(quant_max_));
-  // The ops round zero points up from .5 by cutting off behind the point, which is wrong below 0:
-  // so the range is moved to begin at 0.
+  // The ops round zero points up from .5 by truncating, which is wrong below 0, so the range is
+  // shifted to begin at 0.
   const at::Tensor zero_point = zero_point_ - c10::Scalar(quant_min_);
   if (!is_per_channel(args_.qscheme))
     return at::_fake_quantize_learnable_per_tensor_affine(x, scale, zero_point, 0,

@@ -1,19 +1,116 @@
 #include "annotate/prepare/observer_insertion.h"
 
 #include <algorithm>
-#include <map>
-#include <optional>
-#include <unordered_map>
 #include <unordered_set>
 
 #include <fmt/format.h>
 
 #include "annotate/graph/aliasing.h"
-#include "annotate/graph/observe_op.h"
+#include "annotate/graph/qdq_nodes.h"
+#include "annotate/observers/fake_quantize.h"
+#include "core/base/error.h"
 #include "core/ops/op_schema.h"
 
 namespace octet {
 namespace {
+
+// Creates one observer per group. Derived ones come last, as they hold others; a derived spec may
+// refer to another derived one.
+class GroupObservers {
+ public:
+  GroupObservers(const SharingGroups& groups, Purpose purpose, Compat compat)
+      : groups_(groups),
+        purpose_(purpose),
+        compat_(compat),
+        made_(static_cast<size_t>(groups.group_count)) {}
+
+  std::vector<std::shared_ptr<Observer>> make_all() {
+    for (int group = 0; group < groups_.group_count; ++group) make(group);
+    return std::move(made_);
+  }
+
+ private:
+  std::shared_ptr<Observer> make(int group) {
+    std::shared_ptr<Observer>& observer = made_[static_cast<size_t>(group)];
+    if (observer != nullptr) return observer;
+    const SpecVariant& spec = groups_.spec_of_group(group);
+    if (const QuantizationSpec* own = std::get_if<QuantizationSpec>(&spec))
+      return observer = make_own(*own);
+    if (const FixedQParamsQuantizationSpec* fixed =
+            std::get_if<FixedQParamsQuantizationSpec>(&spec))
+      return observer = make_fixed(*fixed);
+    return observer = make_derived(group, std::get<DerivedQuantizationSpec>(spec));
+  }
+
+  // torchao passes the channel axis only to classes with PerChannel in their names, so the observer
+  // in a fake-quant does not get it.
+  std::shared_ptr<Observer> make_own(const QuantizationSpec& spec) const {
+    ObserverArgs args = observer_args(spec);
+    const bool is_per_channel =
+        split_observer_name(args.choice.name).outer.find("per_channel") != std::string::npos;
+    if (compat_ == Compat::kTorchao && !is_per_channel && args.ch_axis) args.ch_axis = 0;
+    return make_observer(args);
+  }
+
+  std::shared_ptr<Observer> make_fixed(const FixedQParamsQuantizationSpec& spec) const {
+    if (purpose_ == Purpose::kTraining) return std::make_shared<FixedQParamsFakeQuantize>(spec);
+    return make_observer(spec);
+  }
+
+  std::shared_ptr<Observer> make_derived(int group, const DerivedQuantizationSpec& spec) {
+    if (!in_work_.insert(group).second)
+      throw Error("prepare", subject(group),
+                  "derived specs form a circle; derive from an observed edge or value");
+    std::vector<std::shared_ptr<Observer>> sources;
+    for (const EdgeOrNode& source : spec.derived_from) {
+      const SharingGroups::Member* member = groups_.find(source);
+      if (member == nullptr)
+        throw Error("prepare", subject(group),
+                    fmt::format("derives from ({}), which has no spec; annotate that edge or value",
+                                to_text(source)));
+      sources.push_back(make(member->group));
+    }
+    in_work_.erase(group);
+    return make_observer(spec, std::move(sources));
+  }
+
+  std::string subject(int group) const {
+    for (const SharingGroups::Member& member : groups_.members)
+      if (member.group == group) return to_text(member.key);
+    return "";
+  }
+
+  const SharingGroups& groups_;
+  Purpose purpose_;
+  Compat compat_;
+  std::vector<std::shared_ptr<Observer>> made_;
+  std::unordered_set<int> in_work_;
+};
+
+// The observer of each member of the groups.
+using WantedObservers = std::unordered_map<EdgeOrNode, std::shared_ptr<Observer>, EdgeOrNodeHash>;
+
+// Lets one quantizer change the observers of its part; returns whether it did.
+bool ask_for_observers(Quantizer& quantizer, const Graph& graph, ObserverMap map,
+                       WantedObservers& wanted) {
+  const ObserverMap before = map;
+  quantizer.prepare_obs_or_fq_callback(graph, map);
+  if (map == before) return false;
+  std::unordered_set<EdgeOrNode, EdgeOrNodeHash> own;
+  for (const auto& [key, observer] : before) {
+    own.insert(key);
+    wanted[key] = nullptr;
+  }
+  for (const auto& [key, observer] : map) {
+    if (!own.contains(key))
+      throw Error("prepare", to_text(key),
+                  fmt::format("quantizer \"{}\" set an observer in a place without a spec; "
+                              "annotate that edge or value",
+                              quantizer.name()));
+    wanted[key] = observer;
+  }
+  return true;
+}
 
 class Inserter {
  public:
@@ -44,7 +141,7 @@ class Inserter {
     return member == nullptr || member->group < 0 ? -1 : first_group_ + member->group;
   }
 
-  // before: what stood in front of `node`.
+  // before: the node that preceded `node`.
   void observe_input(Node& node, Value* input, const Node* before) {
     Value* original = through_observers(input);
     const int group = find_group(Edge{original, &node});
@@ -52,7 +149,7 @@ class Inserter {
     if (!is_observable(*original, node)) return;
     const Node* producer = original->producer();
     const bool is_safe_early = allow_copy(*original, {&node}, producer);
-    // its output point already does it
+    // the value's output observer node already does it
     if (find_group(original) == group && original != input && is_safe_early) return;
     for (Node* user : input->users())
       if (is_observer_node(user) && group_of(*user) == group &&
@@ -72,7 +169,7 @@ class Inserter {
     return found == made_behind_.end() ? &point : found->second;
   }
 
-  // A point makes a copy of the value, when convert has replaced it.
+  // An observer node makes a copy of the value once convert has replaced it.
   bool allow_copy(const Value& value, const std::vector<const Node*>& readers,
                   const Node* from) const {
     return !writes_ || writes_->allow_copy(value, readers, from);
@@ -100,8 +197,8 @@ class Inserter {
     point->replace_input(point->output(), output);
   }
 
-  // A point behind `input`: after its producer, or, for graph inputs, before the first node, in the
-  // order of the inputs.
+  // Inserts an observer node after the producer of `input` or, for graph inputs, before the first
+  // node, in the order of the inputs.
   Node* insert_point(Value* input, int group) {
     if (input->producer() != nullptr)
       return add_point(input, group, graph_.find_next(*input->producer()));
@@ -126,8 +223,8 @@ class Inserter {
     return false;
   }
 
-  // Whether `value` is what an in-place op writes to and comes from buffers alone: a quantized copy
-  // would take the write.
+  // Whether an in-place op writes to `value` and it comes from buffers only: the write would go to
+  // a quantized copy.
   bool is_written_buffer(const Node& node, const Value* value) {
     const OpSchema* schema = find_op_schema(node.target());
     if (schema == nullptr || schema->arguments.empty() || !schema->arguments.front().is_write)
@@ -144,8 +241,8 @@ class Inserter {
     return it != origins_.end() && it->second == Origin::kBuffer;
   }
 
-  // Of every value that is there before observer nodes come in: user input wins over buffer,
-  // buffer over nothing.
+  // Finds the origin of every value that exists before observer nodes are inserted: user input
+  // takes precedence over buffer, buffer over nothing.
   void find_origins() {
     for (const GraphInput& input : graph_.inputs())
       origins_[input.value] = input.kind == InputKind::kUserInput ? Origin::kUserInput
@@ -166,15 +263,45 @@ class Inserter {
   std::optional<Writes> writes_;
   Node* first_node_ = nullptr;
   std::map<int, Node*> tops_;  // graph input's position -> its first point
-  // point -> the node behind which it reads, one that was there before; null: the graph's begin
+  // observer node -> the original node after which it reads; null: the start of the graph
   std::unordered_map<const Node*, const Node*> made_behind_;
-  std::unordered_set<const Node*> reported_;  // as sharing memory that is written
+  std::unordered_set<const Node*> reported_;  // values reported as sharing memory that is written
   enum class Origin { kOther, kBuffer, kUserInput };
-  std::unordered_map<const Value*, Origin> origins_;  // filled when first asked for
+  std::unordered_map<const Value*, Origin> origins_;  // filled at the first query
   int counter_ = 0;
 };
 
 }  // namespace
+
+std::vector<std::shared_ptr<Observer>> make_group_observers(const SharingGroups& groups,
+                                                            Purpose purpose, Compat compat) {
+  return GroupObservers(groups, purpose, compat).make_all();
+}
+
+void ask_for_observers(const OpaquePrepare& quantizers, const Graph& graph, SharingGroups& groups,
+                       std::vector<std::shared_ptr<Observer>>& observers) {
+  std::map<int, ObserverMap> maps = {{0, {}}};
+  WantedObservers wanted;
+  for (const SharingGroups::Member& member : groups.members) {
+    wanted[member.key] = observers.at(static_cast<size_t>(member.group));
+    maps[quantizers.part_of(member.key)].emplace_back(member.key, wanted[member.key]);
+  }
+  bool is_changed = false;
+  for (auto& [part, map] : maps)
+    is_changed |= ask_for_observers(quantizers.quantizer_of(part), graph, std::move(map), wanted);
+  if (!is_changed) return;
+  observers.clear();
+  std::unordered_map<const Observer*, int> numbers;
+  for (SharingGroups::Member& member : groups.members) {
+    const std::shared_ptr<Observer> observer = wanted[member.key];
+    member.group = -1;
+    if (observer == nullptr) continue;
+    const auto [number, is_new] =
+        numbers.try_emplace(observer.get(), static_cast<int>(observers.size()));
+    if (is_new) observers.push_back(observer);
+    member.group = number->second;
+  }
+}
 
 void insert_observer_nodes(Graph& graph, const Annotations& annotations,
                            const SharingGroups& groups, size_t first_group, Report& report,

@@ -1,4 +1,4 @@
-#include "annotate/prepare/opaque_border.h"
+#include "annotate/prepare/opaque_prepare.h"
 
 #include <algorithm>
 

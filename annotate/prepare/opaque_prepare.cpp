@@ -1,4 +1,3 @@
-// Hides, claims, lets work, and puts together.
 #include "annotate/prepare/opaque_prepare.h"
 
 #include <algorithm>
@@ -8,8 +7,6 @@
 #include <fmt/format.h>
 
 #include "annotate/graph/float_ops.h"
-#include "annotate/graph/opaque_hooks.h"
-#include "annotate/prepare/opaque_border.h"
 #include "core/base/error.h"
 
 namespace octet {
@@ -27,8 +24,8 @@ std::string rule_of(const Island& island) { return fmt::format("opaque part {}",
                           quantizer, deed));
 }
 
-// While it lives these nodes go by names that no pass and no pattern knows; dead ones are kept, as
-// nothing is known about their effects.
+// While this exists, the nodes have names that no pass and no pattern knows. Dead ones are kept, as
+// their effects are unknown.
 class HiddenNodes {
  public:
   HiddenNodes(Graph& graph, const std::vector<Node*>& nodes) : graph_(graph) {
@@ -37,7 +34,7 @@ class HiddenNodes {
       names_.emplace_back(node, node->name());
     }
   }
-  // Throws Error when one of them is gone.
+  // Throws Error when one of them has been erased.
   void check_presence(const std::string& quantizer) const {
     for (const auto& [node, name] : names_)
       if (graph_.find_node(name) != node) refuse_deed(name, quantizer, "has removed");
@@ -55,7 +52,7 @@ class HiddenNodes {
   std::vector<std::pair<const Node*, std::string>> names_;
 };
 
-// Annotations that keep a quantizer away from nodes, and the proof that it did keep away.
+// Annotations that keep a quantizer away from nodes, and a check that it did not touch them.
 class Claims {
  public:
   void add(Annotations& annotations, Node* node, const std::string& rule) {
@@ -72,7 +69,7 @@ class Claims {
     }
   }
 
-  // Remembers what stands there, border specs included.
+  // Remembers the annotations, including border specs.
   void seal(const Annotations& annotations) {
     for (const Node* node : claimed_) {
       const QuantizationAnnotation& annotation = *annotations.find(node);
@@ -99,7 +96,8 @@ std::string innermost_path(const Node& node) {
   return frames.empty() ? std::string() : frames.back().path;
 }
 
-// Whether the border specs cover all that the node reads and gives, so that it can run on integers.
+// Whether the border specs cover all inputs and outputs of the node, so that it can run on
+// integers.
 bool is_quantized_all_around(const Node& node, const Annotations& annotations) {
   const QuantizationAnnotation* annotation = annotations.find(&node);
   if (annotation == nullptr || !annotation->output_qspec) return false;
@@ -189,8 +187,8 @@ std::vector<Island> OpaquePrepare::find_and_swap(Graph& graph) const {
   return islands;
 }
 
-// All of the program is in shape before anything is annotated: who folds a batch norm replaces the
-// values at the border.
+// The whole program is transformed before anything is annotated, because folding a batch norm
+// replaces values at the border.
 void OpaquePrepare::transform(Graph& graph, std::vector<Island>& islands) const {
   std::vector<Node*> inside;
   for (const Island& island : islands)

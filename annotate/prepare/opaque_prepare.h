@@ -1,9 +1,6 @@
-// How prepare works around opaque parts: hidden from the quantizer, then seen to one by one.
+// Prepares programs with opaque parts: hides the parts from the quantizer, then handles them one by
+// one.
 #pragma once
-
-#include <functional>
-#include <unordered_map>
-#include <vector>
 
 #include "annotate/annotation/annotation.h"
 #include "annotate/annotation/quantizer.h"
@@ -30,23 +27,23 @@ class OpaquePrepare {
     }
   };
 
-  // Around the parts of `quantizer`, which may have none. All must outlive this.
+  // For the parts of `quantizer`, if any. All arguments must outlive this.
   OpaquePrepare(Quantizer& quantizer, Work work);
 
-  // Throws Error as the check_model of the quantizers does, the parts' own included, and when a
-  // part contradicts itself or its module is not in the program. A file about a backend serves many
-  // programs, so an op may be absent; a note says so.
+  // Throws Error as check_model of the quantizers does, including those of parts, and when a part
+  // contradicts itself or its module is not in the program. An op may be absent, with a note,
+  // because a backend's file serves many programs.
   void check(const Graph& program, Report& report) const;
 
-  // The work on the program itself; then on a body of control flow. Parts are hidden: their ops are
-  // named "octet.opaque.aten.relu.default" and claimed. Then parts with a quantizer of their own
-  // get the same, all else being hidden. Throws Error("quantizer", ...) when a quantizer touches
-  // what is hidden from it, and for border specs that do not fit.
+  // Does the work on the program, then call it for each body of control flow. Parts are hidden:
+  // their ops are named "octet.opaque.aten.relu.default" and claimed. Then each part with its own
+  // quantizer gets the same work, with everything else hidden. Throws Error("quantizer", ...) when
+  // a quantizer touches what is hidden from it, and for border specs that do not fit.
   void annotate(Graph& graph, Annotations& annotations, Report& report);
   void annotate_body(const Body& body, Annotations& annotations, Report& report);
 
-  // The number of the island whose quantizer has the say about an edge or value; 0: the outer
-  // quantizer, which has it at the borders too.
+  // The number of the island whose quantizer decides about an edge or value. 0: the outer
+  // quantizer, which also decides about borders.
   int part_of(const EdgeOrNode& key) const;
   bool has_quantized_parts() const { return !part_of_node_.empty(); }
   Quantizer& quantizer_of(int part) const;
@@ -69,13 +66,25 @@ class OpaquePrepare {
 
   Quantizer& quantizer_;
   bool has_parts_;
-  std::vector<OpaquePart> parts_;  // with the hooks that are registered for their classes
+  std::vector<OpaquePart> parts_;  // with the hooks registered for their classes
   Work work_;
   std::vector<Island> islands_;
   std::unordered_map<const Node*, size_t> island_of_node_;
-  std::unordered_map<const Node*, int> part_of_node_;  // of islands with a quantizer
+  std::unordered_map<const Node*, int> part_of_node_;  // for islands with a quantizer
   std::unordered_map<EdgeOrNode, bool, EdgeOrNodeHash> border_;
   std::unordered_map<const Graph*, Owner> owner_of_body_;  // bodies of calls that are in an island
 };
+
+// The edges and values that the part's quantized_inputs and quantized_outputs refer to, with their
+// specs. For an input these are the edges into all ops that read it, which share an observer.
+// Throws Error("quantizer", name_of(part), ...) for an index that the island lacks, a tensor that
+// is not float32, an output of an op with several results, and a SameAsInput whose input has no
+// spec.
+std::vector<std::pair<EdgeOrNode, SpecVariant>> border_specs(const OpaquePart& part,
+                                                             const Island& island);
+
+// Writes these specs into the annotations of the island's nodes.
+void place_border_specs(const std::vector<std::pair<EdgeOrNode, SpecVariant>>& specs,
+                        Annotations& annotations);
 
 }  // namespace octet

@@ -4,10 +4,8 @@
 
 #include "annotate/graph/control_flow.h"
 #include "annotate/observed/scale_floor.h"
-#include "annotate/prepare/group_observers.h"
 #include "annotate/prepare/observer_insertion.h"
 #include "annotate/prepare/opaque_prepare.h"
-#include "annotate/prepare/prepare_qat.h"
 #include "annotate/training/qat_conv_bn.h"
 #include "core/base/error.h"
 #include "core/graph/origin.h"
@@ -31,7 +29,7 @@ void check_training_mode(const Graph& graph, Report& report, const PrepareOption
       ops.size() == 1 ? fmt::format("it ({}) is an op", first.target())
                       : fmt::format("it ({}) is the first of {} ops", first.target(), ops.size());
   if (options.training_mode == PrepareOptions::TrainingMode::kOk || is_torchao(options)) {
-    report.note(fmt::format("prepare: %{}: {} in training mode, which stay float and go on so",
+    report.note(fmt::format("prepare: %{}: {} in training mode; these stay float and in that mode",
                             first.name(), found));
     return;
   }
@@ -42,7 +40,7 @@ void check_training_mode(const Graph& graph, Report& report, const PrepareOption
                           found));
 }
 
-// What happens to a graph, or to the part of it that a quantizer sees, before annotation.
+// Transforms a graph, or the part of it that a quantizer sees, before annotation.
 void transform(Graph& graph, Quantizer& quantizer, bool folds_bn, const PrepareOptions& options) {
   run_passes(
       "prepare", graph,
@@ -64,13 +62,13 @@ OpaquePrepare::Work work_with(bool folds_bn, const PrepareOptions& options) {
           }};
 }
 
-// Constants and modules of their own.
+// Gives bodies their constants and modules.
 void give_bodies_their_own(Graph& graph) {
   move_constants_into_bodies(graph);
   for (const Body& body : bodies_within(graph)) inherit_module(body);
 }
 
-// torchao quantizes nothing of such programs.
+// torchao quantizes nothing in such programs.
 bool widens(const Graph& graph, const PrepareOptions& options) {
   return !is_torchao(options) && computes_in_half(graph);
 }
@@ -96,7 +94,7 @@ void annotate_program(ObservedGraph& observed, OpaquePrepare& quantizers, Report
   verify(observed.graph);
 }
 
-// The program alone.
+// Only the program, without bodies.
 void annotate_for_training(ObservedGraph& observed, OpaquePrepare& quantizers, Report& report) {
   quantizers.check(observed.graph, report);
   quantizers.annotate(observed.graph, observed.annotations, report);
@@ -107,7 +105,7 @@ void annotate_for_training(ObservedGraph& observed, OpaquePrepare& quantizers, R
                     body.path, body.call->name()));
 }
 
-// One graph: the program or a body in it. `quantizers` may be null.
+// Inserts observer nodes into one graph: the program or a body. `quantizers` may be null.
 void observe_graph(Graph& graph, ObservedGraph& observed, const OpaquePrepare* quantizers,
                    Report& report, const PrepareOptions& options,
                    Purpose purpose = Purpose::kCalibration) {

@@ -1,7 +1,6 @@
-#include "annotate/reference/emitter.h"
+#include "annotate/reference/rules.h"
 
 #include <algorithm>
-#include <array>
 
 #include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
@@ -10,7 +9,7 @@
 namespace octet {
 namespace {
 
-// What arithmetic on two of these gives is the one that stands later.
+// Arithmetic on two of these gives the later one.
 constexpr std::array<DType, 7> kPromotion = {DType::kUInt8,  DType::kInt8,  DType::kInt16,
                                              DType::kInt32,  DType::kInt64, DType::kFloat32,
                                              DType::kFloat64};

@@ -1,9 +1,8 @@
-// linear over activations quantized per token at run time, as integer sums: int4 weights in groups,
+// Linear with activations quantized per token at run time, as integer sums: int4 weights in groups,
 // int8 weights as one group.
 #include <algorithm>
 
 #include "annotate/graph/qdq_nodes.h"
-#include "annotate/reference/emitter.h"
 #include "annotate/reference/rules.h"
 
 namespace octet {
@@ -34,7 +33,7 @@ bool is_per_token(const std::vector<int64_t>& block_size, int64_t columns) {
                      [](int64_t size) { return size == 1; });
 }
 
-// The sizes of the result for a reshape: at most one that is known at run time only. Empty when
+// The sizes of a reshape to the result, with at most one that is known only at run time. Empty when
 // there are more.
 std::vector<int64_t> reshape_sizes(const TensorMeta& meta) {
   std::vector<int64_t> sizes = meta.shape();
@@ -88,7 +87,7 @@ class GroupwiseSum {
                       make_meta(DType::kFloat32, {rows_, outputs_}));
   }
 
-  // One value a token, as a column.
+  // One value per token, as a column.
   Value* column(Value* value) { return reshape(value, {-1, 1}, {rows_, 1}); }
 
   Value* reshape(Value* value, const std::vector<int64_t>& sizes,
@@ -102,7 +101,7 @@ class GroupwiseSum {
   int64_t rows_, columns_, outputs_, group_;
 };
 
-// int8 activations with one scale and zero point a token, chosen at run time.
+// int8 activations with one scale and zero point per token, chosen at run time.
 bool is_token_operand(const Node& quantize, const AffineOperand& x, int64_t columns) {
   if (!has_range(quantize, "output_dtype", -128, 127) || x.scale == nullptr ||
       x.zero_point == nullptr)

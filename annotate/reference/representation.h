@@ -1,5 +1,5 @@
-// The integer reference representation: q/dq arithmetic written out in integer ops, as a hardware
-// engineer wants to read it.
+// Writes q/dq graphs as integer arithmetic, the reference representation that hardware engineers
+// read (torchao's use_reference_representation).
 #pragma once
 
 #include "annotate/reference/rules.h"
@@ -8,16 +8,16 @@
 
 namespace octet {
 
-// Rewrites, largest pattern first, what stands in compute_reference_rules(), then each quantize and
-// dequantize that is left:
+// Applies compute_reference_rules(), largest patterns first, then rewrites each remaining quantize
+// and dequantize:
 //   linear, conv, dynamic linear   out_dtype(op, int32, x - zero_point, w - zero_point), bias in
-//       steps of scale(x) * scale(w), one multiplier; transposed and dilated convolutions add up
-//       the integers as float64
-//   add, add+relu, max_pool2d      int32 arithmetic and a multiplier an input
-// kNone gives what the q/dq graph gives but for ties and float noise; kTorchao what
-// convert_pt2e(use_reference_representation=True) gives. choose_qparams and the types without
-// integer form (uint16, float8; in kTorchao all but int8) stay as they are and are noted in the
-// report. Returns the number of rewrites.
+//                                  steps of scale(x) * scale(w), one multiplier; transposed and
+//                                  dilated convolutions sum the integers as float64
+//   add, add+relu, max_pool2d      int32 arithmetic and one multiplier per input
+// kNone gives the results of the q/dq graph except for ties and float noise; kTorchao those of
+// convert_pt2e(use_reference_representation=True). choose_qparams and dtypes without an integer
+// form (uint16, float8; in kTorchao all but int8) stay as they are, with a note. Returns the number
+// of rewrites.
 int to_reference_representation(Graph& graph, Compat compat, Report& report);
 
 }  // namespace octet

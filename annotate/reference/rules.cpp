@@ -1,22 +1,20 @@
 #include "annotate/reference/rules.h"
 
 #include <algorithm>
-#include <array>
 
 #include "annotate/graph/qdq_nodes.h"
-#include "annotate/reference/emitter.h"
 #include "core/ops/op_schema.h"
 
 namespace octet {
 namespace {
 
-// The ops that out_dtype takes; the others compute on int32 operands.
+// The ops that out_dtype supports; the others compute on int32 operands.
 constexpr std::array<std::string_view, 3> kOutDtypeOps = {
     "aten.linear.default", "aten.conv2d.default", "aten.convolution.default"};
 
 bool is_8_bit(const Quantization& q) { return q.dtype == DType::kInt8 || q.dtype == DType::kUInt8; }
 
-// A static per-tensor 8-bit tensor; int8 alone in torchao's form.
+// A static per-tensor 8-bit tensor; in torchao's form only int8.
 bool is_static_tensor(const std::optional<Quantization>& q, Compat compat) {
   return q && q->has_numbers() && !q->out_dtype &&
          (compat == Compat::kTorchao ? q->dtype == DType::kInt8 : is_8_bit(*q));
@@ -38,7 +36,7 @@ Value* widen(Emitter& emit, Value* value, const Quantization& q) {
   return q.is_per_channel ? wide : emit.binary("sub", wide, q.zero_point);
 }
 
-// The op's literals after the bias, by position, as far as the call or its schema gives them.
+// The op's literals after the bias, by position, as far as the call or its schema has them.
 std::vector<Argument> literals_after_bias(const Node& node) {
   std::vector<Argument> literals;
   const OpSchema* schema = find_op_schema(node.target());
@@ -63,7 +61,7 @@ bool has_integer_kernel(const Node& op) {
          std::all_of(dilation.begin(), dilation.end(), [](int64_t step) { return step == 1; });
 }
 
-// The op on other operands, without bias.
+// The op with other operands and no bias.
 Value* call_with(Emitter& emit, const Node& op, Value* input, Value* weight, DType dtype) {
   std::vector<NamedArgument> arguments = op.arguments();
   for (NamedArgument& argument : arguments) {
@@ -76,8 +74,8 @@ Value* call_with(Emitter& emit, const Node& op, Value* input, Value* weight, DTy
   return emit.call(op.target(), std::move(arguments), std::move(meta));
 }
 
-// Sum of the products, in int32 and without bias. Where there is no integer kernel the integers are
-// added up as float64, which holds all of them exactly.
+// The sum of products in int32 without bias. Without an integer kernel the integers are summed as
+// float64, which represents all of them exactly.
 Value* accumulate(Emitter& emit, const Node& op, Value* input, Value* weight, Compat compat) {
   const Value* output = op.output();
   if (compat == Compat::kNone && !has_integer_kernel(op))
@@ -90,7 +88,7 @@ Value* accumulate(Emitter& emit, const Node& op, Value* input, Value* weight, Co
   return call_with(emit, op, input, weight, DType::kInt32);
 }
 
-// op(left, right) as int32: cut off in torchao's form, else rounded.
+// op(left, right) as int32: truncated in torchao's form, else rounded.
 Value* to_int32(Emitter& emit, const std::string& op, Value* left, const Argument& right,
                 Compat compat) {
   if (compat == Compat::kTorchao)
@@ -129,7 +127,7 @@ Node* producer_of(const Node& node, std::string_view argument) {
   return value == nullptr ? nullptr : value->producer();
 }
 
-// The compute op right behind the dequantize of `x`.
+// The compute op right after the dequantize of `x`.
 Node& compute_op(const Match& match) { return *match.consumer("x")->output()->users().front(); }
 
 struct Operands {
@@ -145,8 +143,8 @@ Operands find_operands(const Match& match) {
   return result;
 }
 
-// q(op(dq(x), dq(w), b?)): linear and convolutions, transposed ones too. With groups the weight of
-// a transposed one has scales for the channels of one group, not for each channel: then per tensor.
+// q(op(dq(x), dq(w), b?)): linear and convolutions, also transposed ones. A transposed weight with
+// groups has scales for the channels of one group, so it must be quantized per tensor.
 Value* build_sum_of_products(Graph& graph, const Match& match, Compat compat) {
   const std::optional<Quantization> out = find_quantization(match.root);
   const Operands in = find_operands(match);
@@ -204,8 +202,8 @@ Value* build_dynamic_linear(Graph& graph, const Match& match, Compat compat) {
   return compat == Compat::kTorchao ? sum : emit.cast(sum, DType::kFloat32);
 }
 
-// One addend in steps of the sum. torchao's add rounds each addend and its add_relu cuts each off;
-// Octet rounds their sum. alpha: what the add multiplies the addend by.
+// One addend in steps of the sum. torchao's add rounds each addend and its add_relu truncates each;
+// Octet rounds their sum. alpha: factor of the addend.
 Value* rescaled(Emitter& emit, const Quantization& in, double alpha, const Quantization& out,
                 bool is_cut_off, Compat compat) {
   Value* wide = emit.binary("sub", emit.cast(in.input, DType::kInt32), in.zero_point);

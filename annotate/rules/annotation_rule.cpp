@@ -1,4 +1,3 @@
-// The mechanism behind the tables of annotation_rule.h.
 #include "annotate/rules/annotation_rule.h"
 
 #include <algorithm>
@@ -6,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "annotate/graph/constant_subgraph.h"
-#include "annotate/rules/slot_elements.h"
 #include "core/base/error.h"
 
 namespace octet {
@@ -53,7 +51,7 @@ Edge edge_of(const RuleMatch& at, const std::string& slot) {
   return Edge{value, at.match.consumer(slot)};
 }
 
-// The spec of one edge (value given) or of the pattern's output (value null); nothing: leave it
+// The spec of one edge (`value` given) or of the pattern's output (`value` null); nothing: stays
 // float.
 std::optional<SpecVariant> resolve(const SlotSpec& cell, const RuleMatch& at, Value* value) {
   if (const ByRole* role = std::get_if<ByRole>(&cell)) return by_role(at.config, *role);
@@ -101,7 +99,7 @@ Edge annotate_all_same(const AnnotationRule& rule, const AllSame& cell, const st
   return edge;
 }
 
-// x + x with the second the same as the first: it is the first.
+// x + x where the second shares with the first: they are the same edge.
 bool is_itself(const SpecVariant& spec, const Value* value, const Node* consumer) {
   const SharedQuantizationSpec* shared = std::get_if<SharedQuantizationSpec>(&spec);
   const Edge* edge = shared ? std::get_if<Edge>(&shared->edge_or_node) : nullptr;
@@ -126,7 +124,7 @@ QuantLimits limits_of(const AnnotationRule& rule, const TensorConstraint& constr
   return limits;
 }
 
-// What the row asks of the specs that its annotations have.
+// Copies the row's limits to the annotations.
 void write_limits(const AnnotationRule& rule, const RuleMatch& at,
                   std::map<Node*, QuantizationAnnotation>& fresh) {
   for (const auto& [slot, constraint] : rule.constraints.slots) {
@@ -174,7 +172,7 @@ void write_annotation(const AnnotationRule& rule, const RuleMatch& at, Annotatio
       for (const Value* value : at.match.find_all(slot)) take(value, annotations, state);
 }
 
-// Empty when nothing speaks against annotating the match.
+// Why the match is not annotated; empty: it is.
 std::string objection(const AnnotationRule& rule, const RuleMatch& at, const RuleState& state,
                       ConstantValues& constants) {
   for (const std::string& slot : rule.owned)

@@ -1,5 +1,5 @@
-// Annotation as a table: which pattern of ops a backend takes, and what it asks of each tensor at
-// the pattern's border.
+// Annotates a graph by tables: each row has a pattern of ops, the specs of the tensors at the
+// pattern's border, and conditions.
 //
 //    name           pattern                    inputs                                 output
 //   {"conv_relu",  "relu(conv2d(x, w, b?))",  {{"x", kInput}, {"w", kW}, {"b", kB}}, kOutput}
@@ -8,19 +8,43 @@
 //   {"sigmoid",    "sigmoid(x)",              {{"x", kInput}},                       kFixed}
 #pragma once
 
-#include <functional>
-#include <span>
-#include <string>
 #include <utility>
-#include <variant>
-#include <vector>
 
 #include "annotate/annotation/annotation.h"
-#include "annotate/rules/rule_constraints.h"
+#include "annotate/annotation/quant_limits.h"
 #include "core/base/report.h"
 #include "core/pattern/pattern.h"
 
 namespace octet {
+
+class ConstantValues;  // annotate/graph/constant_subgraph.h
+
+// What each value that a slot binds, or the pattern's result, must be. Empty fields require
+// nothing.
+struct TensorConstraint {
+  std::vector<DType> dtypes = {};  // dtype in the float graph
+  std::optional<int> min_rank = {};
+  std::optional<int> max_rank = {};
+  bool one_user = false;     // no other op reads it, and it is not an output
+  bool is_constant = false;  // a parameter, buffer or constant, or computed from those alone
+  QuantLimits limits = {};   // for its spec and scale; checked later, see check_limits.h
+};
+
+struct RuleConstraints {
+  // absent optional slots satisfy every constraint
+  std::vector<std::pair<std::string, TensorConstraint>> slots = {};
+  std::optional<TensorConstraint> output = {};
+  // for each matched op with this argument: its value must be one of these; empty: any
+  std::vector<int64_t> groups = {};
+
+  const TensorConstraint* find(std::string_view slot) const;
+};
+
+// Why the match violates the constraints, completing "stayed float: ..."; empty: it does not.
+// Unknown facts (the rank of a value without meta) violate a constraint. `constants`: of the
+// match's graph.
+std::string objection(const RuleConstraints& constraints, ConstantValues& constants,
+                      const Match& match);
 
 // ---- cells ----
 
@@ -32,11 +56,11 @@ enum class Role { kInput, kOutput, kWeight, kBias };
 // none.
 struct ByRole {
   Role role = Role::kInput;
-  // of per-channel specs, instead of the config's (1 for transposed convolutions)
+  // for per-channel specs, overrides the config (1 for transposed convolutions)
   std::optional<int> ch_axis;
 };
 
-// Shares the observer of the edge from the slot's value into the op that takes it, or of the value
+// Shares the observer of the edge from the slot's value to the op that reads it, or of the value
 // itself.
 struct SameAs {
   enum class Half { kEdge, kValue };
@@ -44,25 +68,25 @@ struct SameAs {
   Half half = Half::kEdge;
 };
 
-// Shares the observer of the value's producer when that has an output spec already, else the spec
-// of the role, or this one.
+// Shares the observer of the value's producer when that already has an output spec; else uses the
+// spec of the role, or this one.
 struct LikeProducer {
   Role otherwise = Role::kInput;
   std::optional<QuantizationSpec> spec = {};
 };
 
-// Of a list slot: one value, the owner, gets the spec (of the role, or this one), the others share
-// its observer.
+// For a list slot: one value, the owner, gets the spec (of the role, or this one), and the others
+// share its observer.
 struct AllSame {
   Role role = Role::kInput;
   std::optional<QuantizationSpec> spec = {};
 };
 
-// Scale and zero point are computed from the observers of other slots' edges; float when one of
-// those is not bound.
+// Scale and zero point are computed from the observers of other slots' edges. Float when one of
+// those is unbound.
 struct DerivedFrom {
   std::vector<std::string> slots;
-  DerivedQuantizationSpec spec;  // all but derived_from
+  DerivedQuantizationSpec spec;  // without derived_from
 };
 
 using SlotSpec = std::variant<LeaveFloat, ByRole, QuantizationSpec, FixedQParamsQuantizationSpec,
@@ -80,13 +104,13 @@ SlotSpec fixed(double scale, int64_t zero_point, DType dtype = DType::kInt8);
 
 // ---- rows ----
 
-// One match on its way to an annotation.
+// A match that is being annotated.
 struct RuleMatch {
   const Match& match;
   const Graph& graph;
   const QuantizationConfig& config;
   const Annotations& annotations;
-  // The op that the pattern is about: the innermost one (the convolution of relu(conv2d(x, w))).
+  // The op that the pattern is about: the innermost one (the convolution in relu(conv2d(x, w))).
   Node& anchor() const { return *match.nodes.back(); }
 };
 
@@ -95,48 +119,72 @@ using RuleCheck = Verdict (*)(const RuleMatch&);
 struct AnnotationRule {
   std::string name;
   std::string pattern;
-  // In the order in which the annotation gets them. "x[1]" is one element of the list slot x
-  // (slot_elements.h), and "x" then those that have no cell of their own; the same in other cells
-  // and in constraints.
+  // In the order of the annotation. "x[1]" is one element of the list slot x (see SlotElement), and
+  // "x" then means the elements without a cell of their own. Other cells and constraints use the
+  // same names.
   std::vector<std::pair<std::string, SlotSpec>> inputs;
   SlotSpec output;
-  std::vector<RuleCheck> checks = {};  // asked in order; the first refusal counts
-  // Slots whose values belong to the pattern: it takes no value that another match has, and marks
-  // them as taken.
+  std::vector<RuleCheck> checks = {};  // called in order; the first refusal counts
+  // Slots whose values belong to the pattern: the match is refused when another match has taken
+  // one, and takes them.
   std::vector<std::string> owned = {};
-  // Slots that it marks as taken without looking.
+  // Slots that are marked as taken without that check.
   std::vector<std::string> marked = {};
-  // Which value of an all_same slot owns the observer; the first one when absent.
+  // Which value of an all_same slot owns the observer; absent: the first.
   Value* (*choose_owner)(const RuleMatch&, const std::vector<Value*>& values) = nullptr;
-  bool allow_implicit_sharing = true;  // see sharing.h; of every node of the match
-  RuleConstraints constraints = {};    // conditions as data; asked after the checks
+  bool allow_implicit_sharing = true;  // see sharing.h; for every node of the match
+  RuleConstraints constraints = {};    // conditions as data; checked after `checks`
 };
 
-// The config for a match; or none, with the reason in words that complete "stayed float: ...".
+// The config for a match; or none, with a reason that completes "stayed float: ...".
 struct ConfigChoice {
   const QuantizationConfig* config = nullptr;
   std::string reason;
 };
 using ConfigOf = std::function<ConfigChoice(const AnnotationRule&, const Match&)>;
 
-// What annotate_by_rules keeps between calls on the same graph.
+// What annotate_by_rules remembers between calls on the same graph.
 struct RuleState {
-  std::unordered_map<const Node*, std::string> refusals;  // per anchor: the last reason
+  std::unordered_map<const Node*, std::string> refusals;  // by anchor: the last reason
   // graph inputs (weights, biases) that belong to a pattern
   std::unordered_map<const Value*, bool> taken;
 };
 
-// Rule by rule, node by node in graph order: a match none of whose nodes is annotated yet, that
-// config_of and all checks accept, is annotated. Inner nodes of a pattern are marked as annotated.
-// Returns the number of matches annotated. Limits among the constraints go into the annotation
-// (check_limits.h). Throws Error("annotate", rule, ...) when a row names a slot that its pattern
-// lacks. A list that is too short for an element that the row names is a refusal.
+// Annotates, rule by rule and node by node in graph order, each match with no annotated node that
+// config_of and all checks accept. Inner nodes of a pattern are marked as annotated. Limits among
+// the constraints go into the annotation (check_limits.h). Returns the number of matches annotated.
+// Throws Error("annotate", rule, ...) when a row names a slot that its pattern lacks. A list too
+// short for an element that the row names is a refusal.
 int annotate_by_rules(Graph& graph, std::span<const AnnotationRule> rules,
                       const ConfigOf& config_of, Annotations& annotations, RuleState& state);
 
-// Nodes of `ops` (as for Node::is) whose first input has a producer with an output spec share that
-// producer's observer at both ends. `accepts` may be empty. Returns the number of nodes annotated.
+// Lets nodes of `ops` (named as for Node::is) share the observer of the producer of their first
+// input, at input and output, when that producer has an output spec. `accepts` may be empty.
+// Returns the number of nodes annotated.
 int propagate_sharing(Graph& graph, std::span<const std::string> ops,
                       const std::function<bool(const Node&)>& accepts, Annotations& annotations);
+
+struct AnnotationRule;
+
+struct SlotElement {
+  std::string slot;
+  size_t element = 0;  // from 0, at most 999
+};
+// Parses "x[1]", the second value that the list slot x of cat(x...) binds. Nothing for plain names
+// and other spellings ("x[01]", "x[-1]").
+std::optional<SlotElement> parse_slot_element(std::string_view text);
+
+// Whether `slot` is a slot of the pattern, or an element of one of its list slots.
+bool is_slot_of(const Pattern& pattern, std::string_view slot);
+
+// Adds a binding for each element that the rule names, so that Match::find("x[1]") finds it.
+// Returns why the rule does not apply after all (a list has no such element, or contains its value
+// twice), or "".
+std::string bind_elements(const AnnotationRule& rule, Match& match);
+
+// The values that the cell of `slot` applies to: what the slot binds, without elements that have
+// cells of their own.
+std::vector<Value*> rest_of(const AnnotationRule& rule, const std::string& slot,
+                            const Match& match);
 
 }  // namespace octet

@@ -1,15 +1,14 @@
-#include "annotate/rules/rule_constraints.h"
-
 #include <algorithm>
+#include <charconv>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "annotate/graph/constant_subgraph.h"
+#include "annotate/rules/annotation_rule.h"
 #include "core/ops/op_schema.h"
 
 namespace octet {
-
 namespace {
 
 std::string dtype_objection(const std::vector<DType>& wanted, const Value& value) {
@@ -61,6 +60,27 @@ std::string groups_objection(const std::vector<int64_t>& wanted, const Match& ma
   return {};
 }
 
+constexpr size_t kMostDigits = 3;
+
+// All slots that the rule names anywhere.
+std::vector<std::string> named_slots(const AnnotationRule& rule) {
+  std::vector<std::string> slots;
+  const auto add_sources = [&](const SlotSpec& cell) {
+    if (const DerivedFrom* derived = std::get_if<DerivedFrom>(&cell))
+      slots.insert(slots.end(), derived->slots.begin(), derived->slots.end());
+    if (const SameAs* same = std::get_if<SameAs>(&cell)) slots.push_back(same->slot);
+  };
+  for (const auto& [slot, cell] : rule.inputs) {
+    slots.push_back(slot);
+    add_sources(cell);
+  }
+  add_sources(rule.output);
+  for (const auto& [slot, constraint] : rule.constraints.slots) slots.push_back(slot);
+  slots.insert(slots.end(), rule.owned.begin(), rule.owned.end());
+  slots.insert(slots.end(), rule.marked.begin(), rule.marked.end());
+  return slots;
+}
+
 }  // namespace
 
 const TensorConstraint* RuleConstraints::find(std::string_view slot) const {
@@ -82,6 +102,58 @@ std::string objection(const RuleConstraints& constraints, ConstantValues& consta
         !reason.empty())
       return fmt::format("output %{} {} (constraint of the output)", output->name(), reason);
   return groups_objection(constraints.groups, match);
+}
+
+std::optional<SlotElement> parse_slot_element(std::string_view text) {
+  const size_t open = text.find('[');
+  if (open == 0 || open == std::string_view::npos || !text.ends_with(']')) return std::nullopt;
+  const std::string_view digits = text.substr(open + 1, text.size() - open - 2);
+  const bool is_plain = !digits.empty() && digits.size() <= kMostDigits &&
+                        (digits == "0" || digits.front() != '0') &&
+                        digits.find_first_not_of("0123456789") == std::string_view::npos;
+  if (!is_plain) return std::nullopt;
+  SlotElement result{std::string(text.substr(0, open))};
+  std::from_chars(digits.data(), digits.data() + digits.size(), result.element);
+  return result;
+}
+
+bool is_slot_of(const Pattern& pattern, std::string_view slot) {
+  if (pattern.find_variable(slot) != nullptr) return true;
+  const std::optional<SlotElement> element = parse_slot_element(slot);
+  const PatternVariable* list = element ? pattern.find_variable(element->slot) : nullptr;
+  return list != nullptr && list->is_list;
+}
+
+std::string bind_elements(const AnnotationRule& rule, Match& match) {
+  for (const std::string& name : named_slots(rule)) {
+    const std::optional<SlotElement> element = parse_slot_element(name);
+    if (!element) continue;
+    const std::vector<Value*>& values = match.find_all(element->slot);
+    if (element->element >= values.size())
+      return fmt::format("row {} names {}, and {} has {} element{}", rule.name, name, element->slot,
+                         values.size(), values.size() == 1 ? "" : "s");
+    Value* value = values[element->element];
+    // an edge is a value and its user: the same value cannot have two specs
+    if (std::count(values.begin(), values.end(), value) > 1)
+      return fmt::format("row {} names {}, whose value %{} is in the list twice", rule.name, name,
+                         value->name());
+    match.bindings[name] = {value};
+    match.consumers[name] = match.consumer(element->slot);
+  }
+  return {};
+}
+
+std::vector<Value*> rest_of(const AnnotationRule& rule, const std::string& slot,
+                            const Match& match) {
+  const std::vector<Value*>& all = match.find_all(slot);
+  std::vector<Value*> rest;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const std::string own = fmt::format("{}[{}]", slot, i);
+    const bool has_own = std::any_of(rule.inputs.begin(), rule.inputs.end(),
+                                     [&](const auto& cell) { return cell.first == own; });
+    if (!has_own) rest.push_back(all[i]);
+  }
+  return rest;
 }
 
 }  // namespace octet

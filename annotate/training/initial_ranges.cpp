@@ -1,12 +1,10 @@
 #include "annotate/training/initial_ranges.h"
 
 #include <algorithm>
-#include <map>
-#include <optional>
 
-#include "annotate/graph/observe_op.h"
-#include "annotate/observed/observer_state_file.h"
-#include "annotate/observers/affine_fake_quantize.h"
+#include "annotate/graph/qdq_nodes.h"
+#include "annotate/observed/observer_state.h"
+#include "annotate/observers/affine.h"
 #include "annotate/observers/fake_quantize.h"
 #include "annotate/training/qat_conv_bn.h"
 #include "core/base/error.h"
@@ -14,7 +12,7 @@
 namespace octet {
 namespace {
 
-// Per group, what a calibration calls the observed values.
+// By group, the names that a calibration gives the observed values.
 std::map<size_t, Sites> calibrated_sites(const ObservedGraph& training) {
   std::map<size_t, Sites> sites;
   for (const Node* point : observer_nodes(training.graph))
@@ -23,7 +21,7 @@ std::map<size_t, Sites> calibrated_sites(const ObservedGraph& training) {
   return sites;
 }
 
-// How many scales the group's observer has; nothing when that is not known yet.
+// Number of scales of the group's observer; nothing when unknown.
 std::optional<size_t> scale_count(const ObservedGraph& training, size_t group) {
   const ObserverArgs& args = training.observers[group]->args();
   if (!is_per_channel(args.qscheme)) return 1;
@@ -38,8 +36,8 @@ std::optional<size_t> scale_count(const ObservedGraph& training, size_t group) {
   return std::nullopt;
 }
 
-// What the saved observer makes of its state for a tensor that is quantized as `wanted` says;
-// nothing when that is no such scale.
+// The qparams that the saved observer computes for a tensor that is quantized like `wanted`;
+// nothing when they have another form.
 std::optional<QParams> qparams_of(const SavedGroup& saved, const ObserverArgs& wanted) {
   ObserverArgs args = wanted;
   args.choice.name = saved.observer;
@@ -51,7 +49,7 @@ std::optional<QParams> qparams_of(const SavedGroup& saved, const ObserverArgs& w
     if (!observer->has_data()) return std::nullopt;
     return observer->calculate_qparams();
   } catch (const Error&) {
-    return std::nullopt;  // of another form: said as one that follows the data
+    return std::nullopt;  // another form: reported as one that takes its range from the data
   }
 }
 

@@ -1,8 +1,6 @@
 #include "annotate/training/qat_conv_bn.h"
 
 #include <algorithm>
-#include <array>
-#include <string>
 #include <unordered_set>
 
 #include <fmt/format.h>
@@ -37,7 +35,7 @@ const Row* find_row(const Node& node, Compat compat) {
   return nullptr;
 }
 
-// What keeps a batch norm behind a convolution from being trained with it; "" when nothing does.
+// Why a batch norm after a convolution cannot be trained with it; "": it can.
 std::string objection(const Graph& graph, const Node& conv, const Node& bn, const Row& row,
                       Compat compat) {
   if (!bn.find_input("input")->has_one_user())
@@ -119,7 +117,7 @@ class Fusion {
     return add(before, "aten.mul.Tensor", {{"self", value}, {"other", factor}}, value);
   }
 
-  // In front of the first op that reads the batch norm.
+  // Moves the ops before the first op that reads the batch norm.
   void place_as_torchao(Node& conv, Node& bn) {
     Node* place = nullptr;
     for (Node* user : bn.output()->users())
@@ -161,7 +159,7 @@ class Fusion {
     return result;
   }
 
-  // A new op before `before`, with a result like `like`.
+  // Adds an op before `before`, with a result like `like`.
   Value* add(Node& before, const std::string& target, std::vector<NamedArgument> arguments,
              const Value* like) {
     const size_t begin = target.find('.') + 1;
@@ -172,7 +170,7 @@ class Fusion {
     return node->output();
   }
 
-  // Specs of the edge from `from` into `conv` are now those of the edge from `to`.
+  // Moves specs of the edge from `from` into `conv` to the edge from `to`.
   void move_spec(Node& conv, Value* from, Value* to) {
     if (QuantizationAnnotation* own = annotations_.find(&conv)) {
       for (auto& [value, spec] : own->input_qspec_map)
@@ -213,7 +211,7 @@ int fuse_conv_bn_qat(Graph& graph, Annotations& annotations, Report& report, Com
     if (row == nullptr) continue;
     const std::string reason = objection(graph, *conv, *bn, *row, compat);
     if (!reason.empty()) {
-      report.note(fmt::format("prepare: %{} is not trained as one with %{}: {}", bn->name(),
+      report.note(fmt::format("prepare: %{} is not trained together with %{}: {}", bn->name(),
                               conv->name(), reason));
       continue;
     }

@@ -1,12 +1,11 @@
-// The form that qat_conv_bn.cpp makes is found again here: for a run with fewer passes, and for the
-// way back.
+// Recognizes the form that qat_conv_bn.cpp makes, to run it with fewer passes and to fold it at
+// convert.
 #include "annotate/training/qat_conv_bn.h"
 
 #include <algorithm>
-#include <string>
 #include <unordered_set>
 
-#include "annotate/graph/observe_op.h"
+#include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
 #include "core/passes/fold_conv_bn.h"
 
@@ -18,7 +17,7 @@ Node* producer_of(const Value* value, std::string_view target) {
   return node != nullptr && node->target() == target ? node : nullptr;
 }
 
-// A pair as fuse() left it, observer nodes among it.
+// A pair as left by fuse(), with observer nodes.
 struct FusedPair {
   Node* conv = nullptr;
   Node* bn = nullptr;
@@ -26,28 +25,27 @@ struct FusedPair {
   Value* bias = nullptr;  // may be null
 };
 
-// What a broadcast factor or addend was before it got its shape; null when `value` is none.
+// A broadcast factor or addend before its reshape; null for other values.
 Value* before_reshape(const Value* value) {
   const Node* reshape = producer_of(value, "aten.reshape.default");
   return reshape == nullptr ? nullptr : reshape->find_input("self");
 }
 
-// The product of weight and scale that a convolution takes, in its shape; null when `value` is
-// none.
+// The product of weight and scale that a convolution reads, before its reshape; null: none.
 const Node* find_product(const Value* value) {
   if (const Node* reshape = producer_of(value, "aten.reshape.default"))
     value = reshape->find_input("self");
   return producer_of(value, "aten.mul.Tensor");
 }
 
-// The weight behind the shape that groups give it.
+// The weight before the reshape for groups.
 Value* scaled_weight(const Node& product) {
   Value* weight = product.find_input("self");
   const Node* reshape = producer_of(weight, "aten.reshape.default");
   return reshape == nullptr ? weight : reshape->find_input("self");
 }
 
-// The scale may be anything: it cancels out.
+// The scale can be any value, as it cancels out.
 std::optional<FusedPair> find_fused_pair(Node& bn) {
   FusedPair pair{.bn = &bn};
   const Value* value = bn.find_input("input");
@@ -86,7 +84,7 @@ std::vector<Point> points_on(const Value* value) {
   return points;
 }
 
-// Erases the producer when nobody reads it, and what it alone read.
+// Erases an unread producer and what only it reads.
 void erase_unread(Graph& graph, Value* value) {
   Node* node = value == nullptr ? nullptr : value->producer();
   if (node == nullptr || !value->is_unused()) return;
@@ -110,8 +108,7 @@ void observe_again(Graph& graph, Node& conv, const std::string& argument,
   }
 }
 
-// The counter of batches that torch keeps beside the statistics. torchao leaves it where the batch
-// norm is not of two dimensions.
+// Erases torch's counter of batches. torchao keeps it unless the batch norm is 2-d.
 void erase_counter(Graph& graph, const Node& bn, Compat compat) {
   constexpr std::string_view kMean = "running_mean";
   std::string fqn = graph.find_input(bn.find_input("running_mean"))->fqn;
@@ -155,7 +152,7 @@ int move_scale_to_weight(Graph& graph) {
     const Node* product = producer_of(through_observers(weight), "aten.mul.Tensor");
     // groups reshape it
     if (product == nullptr) continue;
-    // torchao's: ours minds a gamma of 0
+    // torchao's form: ours handles a gamma of 0
     if (producer_of(before_reshape(product->find_input("other")), "aten.div.Tensor") != nullptr)
       continue;
     Value* quotient = conv.output()->users().front()->output();

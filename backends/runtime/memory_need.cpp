@@ -155,7 +155,7 @@ size_t peak_bytes(const Program& program) {
   // An output that is an input or a constant is copied into separate memory.
   for (int index : program.results())
     bytes = saturating_add(bytes, bytes_of(program.tensor(index)));
-  for (int index : program.inputs)  // Session may copy them (core/base/bool_bytes.h)
+  for (int index : program.inputs)  // Session may copy them (core/base/tensor.h)
     if (index >= 0 && program.tensor(index).dtype == DType::kBool)
       bytes = saturating_add(bytes, bytes_of(program.tensor(index)));
   return bytes;

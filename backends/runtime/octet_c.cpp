@@ -12,9 +12,9 @@
 
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
+#include "core/base/cpus.h"
 #include "core/base/error.h"
 #include "core/base/printable.h"
-#include "core/base/usable_cpus.h"
 #include "lowering/program/artifact.h"
 #include "lowering/program/symbols.h"
 

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "core/base/cpu_time.h"
+#include "core/base/cpus.h"
 
 namespace octet {
 

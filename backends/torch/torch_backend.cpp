@@ -10,8 +10,8 @@
 #include <torch/version.h>
 
 #include "backends/registry.h"
-#include "core/base/bool_bytes.h"
 #include "core/base/error.h"
+#include "core/base/tensor.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
 #include "core/text/text.h"

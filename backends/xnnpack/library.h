@@ -7,7 +7,7 @@
 #include <string>
 
 #include "backends/xnnpack/functions.h"
-#include "core/base/cpu_time.h"
+#include "core/base/cpus.h"
 
 namespace octet::xnnpack {
 

@@ -1,5 +1,4 @@
-// A number of 128 bits for bytes, to tell programs and their weights apart within one process: no
-// protection against those who look for two with the same one.
+// A 128-bit hash that tells programs and their weights apart within one process. Not cryptographic.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +13,7 @@ namespace octet {
 
 class Digest {
  public:
-  // The length counts too, so "ab", "c" differs from "a", "bc".
+  // Includes the length, so "ab", "c" differs from "a", "bc".
   void add(std::span<const std::byte> bytes) {
     mix(bytes.size());
     size_t i = 0;
@@ -32,7 +31,7 @@ class Digest {
   std::string text() const { return fmt::format("{:016x}{:016x}", spread(a_), spread(b_)); }
 
  private:
-  // Two sums that mix apart: one before, one behind the multiplication.
+  // Two sums mixed in different ways: one multiplies after adding the word, one before.
   void mix(uint64_t word) {
     a_ = (a_ ^ word) * 0x9E3779B97F4A7C15u;
     a_ ^= a_ >> 32;

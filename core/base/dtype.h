@@ -1,4 +1,4 @@
-// Element types of tensors. Free of torch: shared by the program world and the runtime world.
+// Element types of tensors. Free of torch, as the runtime uses it too.
 #pragma once
 
 #include <cstddef>
@@ -44,7 +44,7 @@ std::string_view short_name_of(DType dtype);
 std::optional<DType> find_dtype_by_short_name(std::string_view short_name);
 
 bool is_floating_point(DType dtype);  // real floats only
-bool is_integer(DType dtype);         // without bool
+bool is_integer(DType dtype);         // excludes bool
 
 // Inclusive range of an integer dtype up to 32 bits. Requires is_integer(dtype) and at most 32
 // bits.

@@ -7,8 +7,8 @@
 namespace octet {
 namespace {
 
-// What messages quote may be of any length and hold any bytes: they stay short, printable and on
-// one line.
+// Quoted text may have any length and contain any bytes: keeps messages short, printable and on one
+// line.
 constexpr size_t kLongestSubject = 300, kLongestMessage = 4000;
 
 std::string one_line(std::string text, size_t most) {

@@ -1,4 +1,5 @@
-// float16 and bfloat16 by their bits, rounded half to even. Free of torch.
+// Conversions between float and the bits of float16 and bfloat16, rounding half to even. Free of
+// torch.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,3 @@
-// See the header.
 #include "core/base/mapped_file.h"
 
 #include <fcntl.h>

@@ -34,7 +34,7 @@ struct Slot {
 };
 std::array<Slot, 16> slots;
 
-// -1 when there is no room: the file then stays if the process is killed.
+// -1 when there is no room: the file then remains when the process is killed.
 int register_unfinished(const fs::path& path) {
   const std::string text = fs::absolute(path).string();
   if (text.size() >= PATH_MAX) return -1;
@@ -52,8 +52,8 @@ void unregister(int slot) {
   if (slot >= 0) slots[static_cast<size_t>(slot)].state = 0;
 }
 
-// The file behind a chain of links, which may not be there yet. A circle of links stays what it is,
-// and opening it says so.
+// The target of a chain of links, which may not exist yet. A circle of links is returned as it is,
+// and opening it fails.
 fs::path behind_links(fs::path path) {
   std::error_code failure;
   for (int i = 0; i < 40 && fs::is_symlink(path, failure); ++i) {
@@ -68,7 +68,7 @@ fs::path folder_of(const fs::path& file) {
   return file.parent_path().empty() ? "." : file.parent_path();
 }
 
-// Then a rename in it outlasts a loss of power, on file systems that can tell.
+// Makes a rename in the folder survive a power loss, on file systems that support it.
 void sync_folder(const fs::path& folder) {
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return;
@@ -76,7 +76,7 @@ void sync_folder(const fs::path& folder) {
   ::close(descriptor);
 }
 
-// The umask, which no function tells without setting it, for all threads.
+// The umask, which cannot be read without setting it for all threads.
 mode_t mask_of_new_files() {
   constexpr std::string_view kName = "Umask:";
   std::ifstream status("/proc/self/status");
@@ -98,7 +98,7 @@ bool is_temporary_of(std::string_view name, std::string_view file) {
   return true;
 }
 
-// Writers hold a lock, so a file without one has no writer. Those of other users stay.
+// Writers hold a lock, so an unlocked file has no writer. Keeps files of other users.
 void remove_left_behind(const fs::path& target) {
   std::error_code failure;
   const std::string file = target.filename().string();
@@ -127,7 +127,7 @@ OutputFile::OutputFile(const fs::path& path, std::string stage)
   if (is_there && S_ISDIR(status.st_mode))
     throw Error(stage_, path_.string(), "cannot be written: it is a folder; name a file");
   if (is_there && !S_ISREG(status.st_mode)) {
-    // Not behind its links: those of /dev/stdout end in no name that can be opened.
+    // Does not follow links first: those of /dev/stdout lead to names that cannot be opened.
     special_ = ::open(path_.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
     if (special_ < 0) fail(errno);
     return;
@@ -150,16 +150,16 @@ OutputFile::Temporary::Temporary(const fs::path& target, const struct stat* befo
   }
 }
 
-// True when another name is to be tried.
+// True when another name should be tried.
 bool OutputFile::Temporary::make(const fs::path& target, int& fault) {
   drop();
   path_ = target;
   path_ += fmt::format(".{}.{}{}", ::getpid(), std::random_device()(), kSuffix);
-  slot_ = register_unfinished(path_);  // before the file is there: a signal may come at any time
+  slot_ = register_unfinished(path_);  // before the file exists: a signal may arrive at any time
   file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   fault = file_ < 0 ? errno : 0;
   if (file_ < 0) return fault == EEXIST;
-  // Who looks for files that were left behind may have found it before it was locked.
+  // Another process that looks for left-behind files may have found it before it was locked.
   struct stat status{};
   return ::flock(file_, LOCK_EX) == 0 && ::fstat(file_, &status) == 0 && status.st_nlink == 0;
 }
@@ -172,12 +172,12 @@ void OutputFile::Temporary::drop() {
   file_ = slot_ = -1;
 }
 
-// As long as it is not complete, nobody else reads it. When the old owner cannot be kept, the bits
-// that give its rights to others go.
+// Until it is complete nobody else may read it. If the old owner cannot be kept, permission bits
+// that would give its rights to others are cleared.
 int OutputFile::Temporary::complete() const {
   const bool has_owner = !owner_ || ::fchown(file_, owner_->first, owner_->second) == 0;
   if (::fchmod(file_, final_mode_ & (has_owner ? 07777u : 0777u)) != 0) return errno;
-  // Some kinds of files cannot be told to reach the disk.
+  // Some kinds of files do not support fsync.
   return ::fsync(file_) == 0 || errno == EINVAL || errno == ENOTSUP ? 0 : errno;
 }
 
@@ -223,7 +223,7 @@ void OutputFile::commit() {
     return;
   }
   if (::rename(temporary_->path().c_str(), target_.c_str()) != 0) fail(errno);
-  temporary_.reset();  // of which nothing is left but the name
+  temporary_.reset();  // the temporary file is gone after the rename
   sync_folder(folder_of(target_));
 }
 
@@ -246,7 +246,7 @@ void check_no_input(const fs::path& path, const std::vector<std::string>& inputs
   for (const std::string& input : inputs)
     if (is_same_file(path, input))
       throw Error(stage, path.string(),
-                  "is a file that the program was made from, and would be lost; name another one");
+                  "is an input file and would be overwritten; name another one");
 }
 
 void check_writable(const fs::path& path, const std::string& stage) {
@@ -258,7 +258,7 @@ void check_writable(const fs::path& path, const std::string& stage) {
   const fs::file_status status = fs::status(path, failure);
   if (fs::is_directory(status)) refuse(": it is a folder; name a file");
   if (fs::exists(status) && !fs::is_regular_file(status)) {
-    if (::access(path.c_str(), W_OK) != 0) refuse(": it may only be read");
+    if (::access(path.c_str(), W_OK) != 0) refuse(": it is read-only");
     return;
   }
   if (!fs::is_directory(folder, failure) || ::access(folder.c_str(), W_OK | X_OK) != 0)

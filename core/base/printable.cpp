@@ -9,7 +9,7 @@ namespace {
 
 struct Character {
   uint32_t code = 0;
-  size_t bytes = 0;  // 0: no UTF-8
+  size_t bytes = 0;  // 0: invalid UTF-8
 };
 
 // The first character of a text that is not empty.

@@ -1,4 +1,4 @@
-// Text from files that anyone may have made, for a terminal. Free of torch.
+// Escapes text from untrusted files for printing on a terminal. Free of torch.
 #pragma once
 
 #include <string>
@@ -6,15 +6,15 @@
 
 namespace octet {
 
-// The text without what a terminal would obey or show as something else: control characters but
-// line feed and tab, marks that change the direction of writing, and bytes that are no UTF-8 stand
-// as \x1b, \u{202e}.
+// Escapes, as \x1b or \u{202e}, whatever a terminal would obey or show as something else: control
+// characters except line feed and tab, marks that change the direction of writing, and invalid
+// UTF-8.
 std::string printable(std::string_view text);
-// The same with line feeds as \n, for what is to stay one line.
+// printable(text) with line feeds as \n, for output that must stay on one line.
 std::string printable_line(std::string_view text);
 
-// printable_line(text), shortened to about `most` bytes: its first and its last bytes, and between
-// them the number of those left out.
+// printable_line(text), shortened to about `most` bytes: the first and last bytes, with the number
+// of omitted ones in between.
 std::string short_line(std::string_view text, size_t most);
 
 }  // namespace octet

@@ -1,5 +1,5 @@
-// Why something was or was not done. A refusal is a value, not an exception: it reaches the user
-// through the Report.
+// Reports why something was or was not done. A refusal is a value, not an exception, and reaches
+// the user through the Report.
 #pragma once
 
 #include <string>
@@ -30,9 +30,8 @@ struct ReportEntry {
   std::string reason;
 };
 
-// What happened to a program on its way: each compute op that stayed float or runs elsewhere, with
-// the reason; and notes: those for everybody, and details (of single layers), which are too many
-// for a terminal.
+// Collects what happened to a program: each compute op that stayed float or runs elsewhere, with
+// the reason; notes for the user; and details of single layers, which are too many for a terminal.
 class Report {
  public:
   void add(ReportEntry entry) { entries_.push_back(std::move(entry)); }

@@ -17,7 +17,7 @@ inline int64_t product(std::span<const int64_t> shape) {
   return result;
 }
 
-// Row-major strides of `shape`, in elements, put into `strides`, which has as many dimensions.
+// Writes the row-major strides of `shape`, in elements, to `strides`, which has as many dimensions.
 inline void write_contiguous_strides(std::span<const int64_t> shape, std::span<int64_t> strides) {
   int64_t step = 1;
   for (size_t d = shape.size(); d-- > 0;) {
@@ -31,12 +31,12 @@ inline std::vector<int64_t> contiguous_strides(std::span<const int64_t> shape) {
   return strides;
 }
 
-// A dimension's number counted from the front; negative ones count from the end. Checks nothing.
+// The dimension counted from the front; negative numbers count from the end. Not checked.
 template <std::integral Rank>
 constexpr int64_t wrap_dim(int64_t dim, Rank rank) {
   return dim < 0 ? dim + static_cast<int64_t>(rank) : dim;
 }
-// The same; nullopt where the tensor has no such dimension.
+// As above; nullopt when the tensor has no such dimension.
 inline std::optional<size_t> find_dim(int64_t dim, size_t rank) {
   const int64_t index = wrap_dim(dim, rank);
   if (index < 0 || index >= static_cast<int64_t>(rank)) return std::nullopt;

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <new>
+#include <numeric>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -19,7 +21,7 @@ std::shared_ptr<Storage> allocate(size_t bytes) {
   const size_t rounded = (std::max<size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
   void* block = std::aligned_alloc(kAlignment, rounded);
   if (block == nullptr) throw std::bad_alloc();
-  std::shared_ptr<void> owner(block, std::free);  // first: what follows takes memory and may throw
+  std::shared_ptr<void> owner(block, std::free);  // first, as the following allocations may throw
   std::memset(block, 0, rounded);
   auto storage = std::make_shared<Storage>();
   storage->data = static_cast<std::byte*>(block);
@@ -47,7 +49,7 @@ Tensor::Tensor(std::shared_ptr<Storage> storage, DType dtype, std::vector<int64_
     if (shape_[i] < 0)
       throw Error("tensor", "shape",
                   fmt::format("got [{}], want sizes of at least 0", fmt::join(shape_, ", ")));
-    if (shape_[i] == 0) return;  // no element, nothing can lie outside
+    if (shape_[i] == 0) return;  // no elements, so none can lie outside
     int64_t reach = 0;
     if (__builtin_mul_overflow(shape_[i] - 1, strides_[i], &reach) ||
         __builtin_add_overflow(reach < 0 ? first : last, reach, reach < 0 ? &first : &last))
@@ -112,6 +114,27 @@ Tensor Tensor::clone() const {
 std::string describe(const Tensor& tensor) {
   if (!tensor.defined()) return "undefined";
   return fmt::format("{}[{}]", short_name_of(tensor.dtype()), fmt::join(tensor.shape(), ", "));
+}
+
+bool are_bools(std::span<const std::byte> bytes) {
+  const std::byte bits =
+      std::accumulate(bytes.begin(), bytes.end(), std::byte{0}, std::bit_or<std::byte>());
+  return bits <= std::byte{1};
+}
+
+void copy_as_bools(std::span<const std::byte> from, std::byte* to) {
+  std::transform(from.begin(), from.end(), to,
+                 [](std::byte byte) { return byte == std::byte{0} ? byte : std::byte{1}; });
+}
+
+Tensor with_true_bools(const Tensor& given) {
+  if (!given.defined() || given.dtype() != DType::kBool || given.numel() == 0) return given;
+  const Tensor tensor = given.contiguous();
+  const std::span<const std::byte> bytes(tensor.raw(), tensor.nbytes());
+  if (are_bools(bytes)) return given;
+  Tensor copy = Tensor::zeros(DType::kBool, tensor.shape());
+  copy_as_bools(bytes, copy.raw());
+  return copy;
 }
 
 }  // namespace octet

@@ -1,4 +1,4 @@
-// A strided view of shared bytes: weights, constants, inputs and outputs. Free of torch
+// Tensors: strided views of shared bytes, for weights, constants, inputs and outputs. Free of torch
 // (core/interpreter/aten_bridge.h converts, without copying).
 #pragma once
 
@@ -46,7 +46,7 @@ class Tensor {
   int64_t offset() const { return offset_; }
   const std::shared_ptr<Storage>& storage() const { return storage_; }
   int64_t numel() const;
-  // of the elements, not of the storage
+  // size of the elements, not of the storage
   size_t nbytes() const { return static_cast<size_t>(numel()) * size_of(dtype_); }
   // strides of size-1 dimensions do not matter
   bool is_contiguous() const;
@@ -81,5 +81,14 @@ Tensor Tensor::from(DType dtype, std::vector<int64_t> shape, std::span<const T> 
   for (size_t i = 0; i < values.size(); ++i) out[i] = values[i];
   return result;
 }
+
+// Bools from outside: `true` is the byte 1, and reading a `bool` from a byte other than 0 and 1 is
+// undefined behavior, so other bytes are replaced by 1 on input. are_bools(): whether each byte is
+// 0 or 1.
+bool are_bools(std::span<const std::byte> bytes);
+// Copies `from` to `to`, of the same size, with 1 for each nonzero byte. They may be the same.
+void copy_as_bools(std::span<const std::byte> from, std::byte* to);
+// A copy when the tensor is of bools with other bytes, else the tensor itself.
+Tensor with_true_bools(const Tensor& given);
 
 }  // namespace octet

@@ -1,4 +1,4 @@
-// Ownership and edits: names, users and order stay right.
+// Ownership and edits of graphs; keeps names, users and order consistent.
 #include "core/graph/graph.h"
 
 #include <algorithm>
@@ -82,7 +82,7 @@ Node* Graph::find_node(std::string_view name) const {
 
 const GraphInput* Graph::find_input(const Value* value) const {
   if (value == nullptr || value->producer_ != nullptr || value->graph_ != this) return nullptr;
-  // kept right by all that add or erase inputs
+  // maintained by everything that adds or erases inputs
   const size_t position = static_cast<size_t>(value->index_);
   return position < inputs_.size() && inputs_[position].value == value ? &inputs_[position]
                                                                        : nullptr;
@@ -170,8 +170,8 @@ Value* Graph::add_constant(const std::string& fqn, Tensor tensor, InputKind kind
   return value;
 }
 
-// Before the first input of a later rank. Inputs in order are the rule; then those of later ranks
-// are the tail, which is short.
+// Before the first input of a later rank. Inputs are usually in order, and the inputs of later
+// ranks are then a short tail.
 size_t Graph::place_of_new(InputKind kind) const {
   const auto is_later = [&](const GraphInput& other) {
     return rank_of(other.kind) > rank_of(kind);
@@ -189,7 +189,7 @@ size_t Graph::place_of_new(InputKind kind) const {
 Node* Graph::add_node(std::string target, std::vector<NamedArgument> arguments, std::string name,
                       Node* before) {
   auto node = std::make_unique<Node>();
-  // A node and its own result may share a name, so only node names count here.
+  // A node and its result may share a name, so only node names count here.
   const std::string unique = first_free(name, node_hints_, [&](const std::string& candidate) {
     return node_names_.contains(candidate);
   });

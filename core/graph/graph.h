@@ -1,5 +1,4 @@
-// The program as it is edited: Nodes (calls of ATen or custom ops) that define and use Values. Free
-// of torch.
+// The graph of a program: Nodes (calls of ATen or custom ops) define and use Values. Free of torch.
 //
 //   graph(%x: f32[1,3,8,8], %w = param "conv.weight": f32[4,3,3,3]):
 //     %conv2d: f32[1,4,6,6] = aten.conv2d.default(%x, %w)
@@ -7,8 +6,10 @@
 //     return (%conv2d)
 //
 // The Graph owns everything; Node* and Value* stay valid until they are erased. Ops with several
-// results define several Values (there are no getitem nodes). Names are unique within one graph;
-// subgraphs (bodies of cond, while_loop, scan) are Graphs of their own.
+// results define several Values (there are no getitem nodes). Names are unique within a graph;
+// subgraphs (bodies of cond, while_loop, scan) are separate Graphs.
+//
+// Files that include this header do not repeat the standard headers of its interface.
 #pragma once
 
 #include <array>
@@ -25,7 +26,6 @@
 
 #include "core/base/dtype.h"
 #include "core/base/tensor.h"
-#include "core/graph/argument.h"
 #include "core/graph/types.h"
 
 namespace octet {
@@ -48,20 +48,20 @@ class Value {
   int index() const { return index_; }
   Graph& graph() const { return *graph_; }
 
-  // Every use, once per node that uses it (a node that uses it twice stands once), in the order of
-  // the graph's edits. Uses by graph outputs are not among them: see is_output().
+  // The nodes that use the value, each once, in the order of the graph's edits. Uses by graph
+  // outputs do not count: see is_output().
   const std::vector<Node*>& users() const { return users_; }
   bool is_output() const;
   bool has_one_user() const { return users_.size() == 1 && !is_output(); }
   bool is_unused() const { return users_.empty() && !is_output(); }
 
-  std::optional<TensorMeta> meta;  // of tensors; may be absent in graphs built by hand
-  // of SymInt/SymFloat/SymBool: torch's expression, "" when unknown
+  std::optional<TensorMeta> meta;  // for tensors; may be absent in graphs built by hand
+  // for SymInt/SymFloat/SymBool: torch's expression, "" when unknown
   std::string symbol;
-  int64_t symbol_hint = -1;      // of SymInt/SymBool
-  double symbol_hint_float = 0;  // of SymFloat
+  int64_t symbol_hint = -1;      // for SymInt/SymBool
+  double symbol_hint_float = 0;  // for SymFloat
   bool has_symbol_hint = false;
-  std::string class_fqn;  // of custom objects
+  std::string class_fqn;  // for custom objects
 
  private:
   friend class Graph;
@@ -76,8 +76,8 @@ class Value {
 
 // ---- nodes ----
 
-// What one result slot of an op defines: one value, a list of values (Tensor[]), or nothing (None,
-// or a literal that torch recorded).
+// A result slot of an op: one value, a list of values (Tensor[]), or nothing (None, or a literal
+// that torch recorded).
 struct ResultSlot {
   // kSingle covers tensors and symbols; kLiteral: see `literal`
   enum class Kind { kSingle, kList, kOptionalList, kLiteral };
@@ -98,10 +98,10 @@ class Node {
   bool is(std::string_view op) const;
 
   const std::vector<NamedArgument>& arguments() const { return arguments_; }
-  const Argument* find_argument(std::string_view name) const;  // null when the call left it out
+  const Argument* find_argument(std::string_view name) const;  // null when the call omits it
   // the Value of that argument, null when absent, None or not a Value
   Value* find_input(std::string_view name) const;
-  // Literals by name, with what the op's schema gives when the call left the argument out.
+  // Literals by name; `fallback` is the schema's default, for calls that omit the argument.
   int64_t int_or(std::string_view name, int64_t fallback) const;
   double float_or(std::string_view name, double fallback) const;  // an int literal is converted
   bool bool_or(std::string_view name, bool fallback) const;
@@ -124,7 +124,7 @@ class Node {
 
   Graph& graph() const { return *graph_; }
 
-  // "nn_module_stack", "torch_fn", "stack_trace", "source_fn_stack", ... as the file has them.
+  // "nn_module_stack", "torch_fn", "stack_trace", "source_fn_stack", ... as in the file.
   std::map<std::string, std::string> metadata;
   std::optional<bool> is_hop_single_tensor_return;
 
@@ -145,10 +145,10 @@ struct ModuleFrame {
 };
 std::vector<ModuleFrame> module_stack(const Node& node);
 
-// A node as errors name it: "%conv2d (aten.conv2d.default)".
+// The name of a node in errors: "%conv2d (aten.conv2d.default)".
 std::string subject_of(const Node& node);
 
-// Chooses nodes; an empty one chooses all.
+// Selects nodes; an empty filter selects all.
 using NodeFilter = std::function<bool(const Node&)>;
 
 // ---- graphs ----
@@ -166,10 +166,10 @@ enum class InputKind {
 struct GraphInput {
   Value* value = nullptr;
   InputKind kind = InputKind::kUserInput;
-  // of parameter, buffer, tensor constant, custom object: the key in Graph::constants
+  // for a parameter, buffer, tensor constant or custom object: the key in Graph::constants
   std::string fqn;
-  bool persistent = true;  // of buffers
-  // of kConstant (and of user inputs that are not values): the literal of the example call
+  bool persistent = true;  // for buffers
+  // for kConstant (and user inputs that are not values): the literal of the example call
   Argument constant;
 };
 
@@ -202,8 +202,8 @@ struct RangeConstraint {
   bool operator==(const RangeConstraint&) const = default;
 };
 
-// Parts of the archive that no pass reads and that the writer puts back unchanged. pt2_reader fills
-// it, pt2_writer reads it.
+// Parts of the archive that no pass reads and that the writer writes back unchanged. Filled by
+// core/pt2/reader.cpp.
 struct ArchiveExtras;
 
 class Graph {
@@ -215,32 +215,31 @@ class Graph {
   Graph(const Graph&) = delete;
 
   // --- reading
-  std::vector<Node*> nodes() const;  // a snapshot in order: safe to edit the graph while walking it
+  std::vector<Node*> nodes() const;  // a snapshot in order: safe against edits while iterating
   size_t node_count() const { return nodes_.size(); }
-  std::vector<Node*> nodes_of(std::string_view op) const;  // those for which is(op)
+  std::vector<Node*> nodes_of(std::string_view op) const;  // nodes for which is(op)
   const std::vector<GraphInput>& inputs() const { return inputs_; }
   const std::vector<GraphOutput>& outputs() const { return outputs_; }
   std::vector<Value*> user_inputs() const;  // Values of kUserInput, in order
   Value* find_value(std::string_view name) const;
   Node* find_node(std::string_view name) const;
-  const GraphInput* find_input(const Value* value) const;  // null when `value` is no graph input
+  const GraphInput* find_input(const Value* value) const;  // null when `value` is not a graph input
   // The tensor behind a parameter, buffer or constant input; null for anything else.
   const Tensor* find_constant(const Value* value) const;
   bool is_before(const Node& a, const Node& b) const;  // by position; amortised O(1) between edits
-  Node* find_next(const Node& node) const;             // the one behind it, null for the last
+  Node* find_next(const Node& node) const;             // the next node, null for the last
 
-  // --- building and editing. All keep users and names right.
-  // a user input
+  // --- building and editing. All keep users and names consistent. a user input
   Value* add_input(std::string name, ValueKind kind = ValueKind::kTensor,
                    std::optional<TensorMeta> meta = std::nullopt);
-  // any other, in the given order
+  // any other input, in the given order
   Value* add_input(GraphInput input, std::string name, ValueKind kind,
                    std::optional<TensorMeta> meta);
-  // A new parameter, buffer or constant under a fresh fqn made from `fqn` (and a fresh value name),
-  // placed before the user inputs.
+  // Adds a parameter, buffer or constant under an unused fqn made from `fqn` (and an unused value
+  // name), before the user inputs.
   Value* add_constant(const std::string& fqn, Tensor tensor, InputKind kind = InputKind::kBuffer);
-  // Creates a node before `before` (at the end when null) with no results yet. The name is made
-  // unique; arguments' users are updated.
+  // Creates a node without results before `before` (at the end when null). The name is made unique;
+  // the users of its arguments are updated.
   Node* add_node(std::string target, std::vector<NamedArgument> arguments, std::string name,
                  Node* before = nullptr);
   // kSingle slot
@@ -252,7 +251,7 @@ class Graph {
   void add_literal_result(Node& node, Argument literal);
   void add_optional_list_result(Node& node, const std::vector<std::optional<std::string>>& names,
                                 std::vector<std::optional<TensorMeta>> metas);
-  // One node with one tensor result named like the node: what most passes need.
+  // A node with one tensor result of the same name: what most passes need.
   Node* insert(std::string target, std::vector<NamedArgument> arguments, std::string name,
                std::optional<TensorMeta> meta, Node* before);
   void add_output(GraphOutput output);
@@ -265,9 +264,9 @@ class Graph {
   void erase(Node& node);
   // must be unused; drops the constant too when no other input names its fqn
   void erase_input(Value& value);
-  void erase_inputs(const std::vector<Value*>& values);  // the same for many, in one pass
+  void erase_inputs(const std::vector<Value*>& values);  // erases many in one pass
   std::string fresh_name(std::string_view base) const;   // base, base_1, base_2, ...
-  // and its value when it has the node's name
+  // also renames its value when it has the node's name
   void rename(Node& node, std::string name);
   void rename(Value& value, std::string name);
 
@@ -279,7 +278,7 @@ class Graph {
   std::shared_ptr<ArchiveExtras> extras;
   // the file it was read from, for messages
   std::string source;
-  bool is_single_tensor_return = false;  // of subgraphs, as the file has it
+  bool is_single_tensor_return = false;  // for subgraphs, from the file
 
  private:
   Value* make_value(std::string name, ValueKind kind, std::optional<TensorMeta> meta,
@@ -291,8 +290,8 @@ class Graph {
   friend class Node;
   friend class Value;
 
-  // base -> the least suffix that may be free (0: the base itself), so that the n-th fresh name of
-  // a base is found without n look-ups.
+  // base -> the least suffix that may be free (0: the base itself), so that the n-th new name of a
+  // base is found without n lookups.
   using SuffixHints = std::unordered_map<std::string, int>;
   template <typename IsTaken>
   static std::string first_free(const std::string& base, SuffixHints& hints,
@@ -305,19 +304,29 @@ class Graph {
   std::unordered_map<std::string, std::unique_ptr<Value>> values_;
   std::unordered_map<std::string, Node*> node_names_;
   std::vector<GraphInput> inputs_;
-  // how many inputs there are of each place in torch's signature order
+  // number of inputs of each rank in torch's signature order
   std::array<size_t, 5> input_ranks_{};
   std::vector<GraphOutput> outputs_;
   std::unordered_map<const Value*, int> output_uses_;
   mutable std::unordered_map<const Node*, size_t> order_;  // cache for is_before, empty when stale
-  // for names that neither a node nor a value has
+  // for names that must differ from those of nodes and values
   mutable SuffixHints fresh_hints_;
-  SuffixHints node_hints_;  // for names that no node has
+  SuffixHints node_hints_;  // for names that must differ from those of nodes
 };
 
 // A deep copy with equal names; constants share their storage. `mapping`, when given, receives old
 // value -> new value.
 std::unique_ptr<Graph> clone(const Graph& graph,
                              std::unordered_map<const Value*, Value*>* mapping = nullptr);
+
+// Copies `node`, nested subgraphs included, into `graph` before `before` (at its end when null).
+// `map` gives the values of `graph` for those that the node reads, and receives its results. Names
+// are kept where they are free.
+Node* copy_node(const Node& node, Graph& graph, std::unordered_map<const Value*, Value*>& map,
+                Node* before = nullptr);
+
+// Copies facts other than kind and meta from one value to another: the symbol with its hint, and
+// the class of an opaque object. Returns `to`.
+Value* clone_value_facts(const Value& from, Value* to);
 
 }  // namespace octet

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -27,7 +26,7 @@ std::vector<std::string> split(std::string_view text, char separator) {
   return parts;
 }
 
-// False when it is no list of integers, which only a file from elsewhere can have.
+// False unless it is a list of integers; only files from elsewhere have others.
 template <class Integer>
 bool parse_integers(std::string_view text, std::vector<Integer>& integers) {
   for (const std::string& part : split(text, ',')) {

@@ -1,44 +1,41 @@
-// Which nodes of the exported program a node stands for: handles that passes hand on, that a .pt2
-// file keeps as metadata, and by which `octet compare` finds each op's float twin.
+// Records which nodes of the exported program a node replaces, in handles that passes carry along
+// and .pt2 files keep as metadata. `octet compare` finds each op's float twin by them.
 #pragma once
-
-#include <string>
-#include <vector>
 
 #include "core/graph/graph.h"
 
 namespace octet {
 
-// The key in Node::metadata. PyTorch's reader of .pt2 files passes over keys that it does not know.
+// The key in Node::metadata. PyTorch's reader of .pt2 files ignores unknown keys.
 inline constexpr const char* kOriginKey = "octet_origin";
-// The same, for the factors of channel_factors_of().
+// The key of channel_factors_of().
 inline constexpr const char* kChannelFactorsKey = "octet_channel_factors";
 
-// Each node that has no origin yet becomes its own. Bodies of control flow are left alone.
+// Makes each node without an origin its own origin. Bodies of control flow are skipped.
 void set_origins(Graph& graph);
 
-// In the order of the program; the last one is the node whose value this one gives. Without handle
-// the node's own name; empty for a node that gives no value of the exported program.
+// The names in program order; the last one is the node whose value this node gives. Without a
+// handle the node's own name; empty for a node that gives no value of the exported program.
 std::vector<std::string> origins_of(const Node& node);
 
-// `behind` is folded into `node`, which from now on gives the other's value.
+// Call when `behind` is folded into `node`, which then gives the value of `behind`.
 void absorb_behind(Node& node, const Node& behind);
-// `before` is folded into `node`, whose value stays what it was.
+// Call when `before` is folded into `node`, whose value stays the same.
 void absorb_before(Node& node, const Node& before);
-// The node's value is none of the exported program's any more.
+// Call when the node's value no longer is a value of the exported program.
 void forget_origin(Node& node);
 
-// Factors by which a value differs from its twin's: value = twin / factors. All are powers of two,
-// as equalization and smoothing choose them, of a shape that is broadcast to the value's.
+// Factors by which a value differs from its twin: value = twin / factors. They are powers of two,
+// as equalization and smoothing choose them, and broadcast to the value's shape.
 struct ChannelFactors {
-  std::vector<int64_t> shape;       // as many dimensions as the value; 1 where it does not vary
+  std::vector<int64_t> shape;       // as many dimensions as the value; 1 where constant
   std::vector<int> exponents = {};  // row-major; factor = 2^exponent
   bool operator==(const ChannelFactors&) const = default;
 };
 
-// Those that the node's metadata keep; empty shape: none.
+// The factors in the node's metadata; empty shape: none.
 ChannelFactors channel_factors_of(const Node& node);
-// On top of those that it has. Factors of 1 leave nothing behind.
+// Multiplies the node's factors. Does not store factors of 1.
 void multiply_channel_factors(Node& node, const ChannelFactors& factors);
 
 }  // namespace octet

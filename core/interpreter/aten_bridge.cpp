@@ -1,7 +1,5 @@
 #include "core/interpreter/aten_bridge.h"
 
-#include <array>
-
 #include <c10/core/DispatchKeySet.h>
 #include <c10/core/Storage.h>
 #include <c10/core/TensorImpl.h>

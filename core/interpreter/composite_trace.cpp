@@ -1,5 +1,5 @@
-// A fallback for a dispatch key that nothing else uses (TESTING_ONLY_GenericMode) sees each call
-// that a thread makes while the key is on.
+// Records calls with a fallback for a dispatch key that nothing else uses
+// (TESTING_ONLY_GenericMode): it sees each call that a thread makes while the key is enabled.
 #include "core/interpreter/composite_trace.h"
 
 #include <exception>
@@ -76,8 +76,7 @@ c10::IValue moved(const c10::IValue& value, c10::Device device) {
   return list;
 }
 
-// An op that is not defined on the device "meta" runs on zeros, for the shapes and dtypes of its
-// results alone.
+// An op without a kernel for "meta" runs on zeros, only for the shapes and dtypes of its results.
 void run_on_zeros(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
   const torch::jit::Stack given = stack;
   for (c10::IValue& value : stack) value = moved(value, at::kCPU);

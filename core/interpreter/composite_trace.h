@@ -1,12 +1,7 @@
-// The ops that an op of LibTorch is composed of, found by its own C++ kernel: many have one that
-// calls other ops alone (CompositeImplicitAutograd and its kin in the dispatcher). It runs on
-// tensors without data, and what it calls is written down.
+// Finds the ops that a LibTorch op is composed of, by running its C++ kernel on tensors without
+// data and recording what it calls. Many ops have a kernel that only calls other ops
+// (CompositeImplicitAutograd and similar dispatch keys).
 #pragma once
-
-#include <functional>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include <ATen/core/ivalue.h>
 
@@ -18,25 +13,27 @@ struct FunctionSchema;
 
 namespace octet {
 
-// Tensors are on the device "meta" and stand for values: the same tensor is the same value.
+// A recorded call. Tensors are on the device "meta" and represent values: the same tensor is the
+// same value.
 struct TracedCall {
-  // "aten.sub.Tensor"; "aten.squeeze.dim" stands for squeeze_ too, which changes the tensor's shape
+  // "aten.sub.Tensor"; squeeze_, which changes the tensor's shape, is recorded as
+  // "aten.squeeze.dim"
   std::string target;
   const c10::FunctionSchema* schema = nullptr;
-  std::vector<c10::IValue> arguments;  // one for each of the schema's
+  std::vector<c10::IValue> arguments;  // one per schema argument
   std::vector<c10::IValue> results;
-  std::vector<TensorMeta> metas;  // of the results' tensors, those in lists one by one
+  std::vector<TensorMeta> metas;  // of the result tensors; lists are flattened
 };
 
 struct CompositeTrace {
-  std::vector<c10::IValue> inputs;   // one for each of the values asked for
+  std::vector<c10::IValue> inputs;   // one per requested value
   std::vector<TracedCall> calls;     // in order
-  std::vector<c10::IValue> results;  // one for each result of the op
+  std::vector<c10::IValue> results;  // one per result of the op
 };
 
-// What `node` is composed of, down to ops for which `is_known` holds. `inputs`: the tensors that it
-// reads, each with a meta of fixed sizes. Nothing when it is no such op, or when the kernel comes
-// upon an op that is neither known nor composed, or wants to see data.
+// The ops that `node` is composed of, down to ops for which `is_known` holds. `inputs`: the tensors
+// that it reads, each with a meta of fixed sizes. Nothing for other ops, and when the kernel calls
+// an op that is neither known nor composed, or needs data.
 std::optional<CompositeTrace> trace_composite(
     const Node& node, const std::vector<Value*>& inputs,
     const std::function<bool(const std::string& target)>& is_known);

@@ -1,6 +1,4 @@
-#include "core/interpreter/higher_order_ops.h"
-
-#include <unordered_map>
+#include "core/interpreter/special_ops.h"
 
 #include <ATen/autocast_mode.h>
 #include <ATen/native/TypeProperties.h>
@@ -31,7 +29,7 @@ const Graph& body_at(const Node& node, size_t index) {
   return *body->graph;
 }
 
-// The operands in one argument: a list's items, or the value alone.
+// The operands in one argument: the items of a list, or the value itself.
 Values operands_at(const Values& arguments, size_t index) {
   if (index >= arguments.size() || arguments[index].isNone()) return {};
   if (!arguments[index].isList()) return {arguments[index]};
@@ -116,7 +114,7 @@ Values stacked(const Node& node, const std::vector<Values>& rows) {
 }
 
 // scan(combine, init, xs, additional): (carried, y) = combine(carried, x, additional) for each row
-// x; gives carried and the stacked ys.
+// x; returns carried and the stacked ys.
 Values scan(const Node& node, const Values& arguments, const RunSubgraph& run) {
   const Graph& combine = body_at(node, 0);
   Values carried = operands_at(arguments, 1);
@@ -163,7 +161,7 @@ Values wrap_with_set_grad_enabled(const Node& node, const Values& arguments,
   return run(body_at(node, 1), tail(arguments, 2));
 }
 
-// Sets torch's autocast mode of the CPU while it lives.
+// Sets torch's CPU autocast mode while it exists.
 class AutocastScope {
  public:
   AutocastScope(bool enabled, at::ScalarType dtype)
@@ -210,8 +208,8 @@ at::ScalarType promoted_with(at::ScalarType result, const Values& operands) {
       at::native::update_result_type_state(at::ones({1}, result), state));
 }
 
-// out_dtype(op, dtype, *operands): the op in a type that holds operands and dtype, its result
-// converted to dtype
+// out_dtype(op, dtype, *operands): runs the op in a type that holds operands and dtype, and
+// converts its result to dtype
 Values out_dtype(const Node& node, const Values& arguments, const RunSubgraph&) {
   constexpr std::string_view kPrefix = "torch.ops.";
   if (arguments.size() < 2 || !arguments[0].isString() || !arguments[1].isInt())

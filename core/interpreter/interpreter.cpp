@@ -8,18 +8,16 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
-#include "core/interpreter/constants.h"
-#include "core/interpreter/higher_order_ops.h"
 #include "core/interpreter/inputs.h"
 #include "core/interpreter/ivalue_convert.h"
-#include "core/interpreter/python_ops.h"
+#include "core/interpreter/special_ops.h"
 #include "core/ops/callable_ops.h"
 
 namespace octet {
-// Members of Interpreter::State, which is no local type of this file.
+// Types of the members of Interpreter::State, which is not local to this file.
 namespace interpreter {
 
-// One argument of a dispatcher op: the schema's row and where its value comes from.
+// An argument of a dispatcher op: its place in the schema and where its value comes from.
 struct Operand {
   const c10::Argument* wanted = nullptr;
   const Argument* given = nullptr;  // resolved in each run; null when `ready` holds the value
@@ -27,7 +25,7 @@ struct Operand {
   bool is_write = false;
 };
 
-// A node made ready to run.
+// A node prepared to run.
 struct Step {
   const Node* node = nullptr;
   const Handler* handler = nullptr;
@@ -55,7 +53,7 @@ using Values = std::vector<IValue>;
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// batch_norm and instance_norm update their running statistics without saying so in their schema.
+// batch_norm and instance_norm update their running statistics, which their schemas do not declare.
 bool updates_statistics(const Node& node) {
   for (const char* flag : {"training", "train", "use_input_stats"}) {
     const Argument* argument = node.find_argument(flag);
@@ -101,10 +99,10 @@ Step make_dispatcher_step(const Node& node, const c10::OperatorHandle& op) {
   return step;
 }
 
-// What an op left on the stack, as one value for each of node.outputs().
+// The results that an op left on the stack, one per node.outputs().
 Values match_results(const Node& node, Values stack) {
   const std::vector<ResultSlot>& slots = node.results();
-  // An op with several results whose node lists them in one slot, as higher-order ops do.
+  // An op with several results that its node lists in one slot, like higher-order ops.
   if (slots.size() == 1 && slots[0].kind == ResultSlot::Kind::kList && stack.size() != 1) {
     c10::impl::GenericList list(c10::AnyType::get());
     for (IValue& value : stack) list.push_back(std::move(value));
@@ -138,7 +136,7 @@ Values match_results(const Node& node, Values stack) {
   return results;
 }
 
-// The flattened results of a higher-order op, None where a slot holds no value.
+// The flattened results of a higher-order op, None for a slot without a value.
 Values match_flat_results(const Node& node, Values flat) {
   size_t wanted = 0;
   for (const ResultSlot& slot : node.results())
@@ -170,7 +168,7 @@ struct Interpreter::State {
   const Graph& graph;
   InterpreterOptions options;
   Constants constants;
-  // of subgraphs that have some: while a program is being quantized
+  // of subgraphs with constants, as during quantization
   std::map<const Graph*, Constants> body_constants;
   std::unordered_map<const Graph*, interpreter::Block> blocks;
 

@@ -1,12 +1,6 @@
-// Runs a Graph node by node over the LibTorch dispatcher. This is the numeric meaning of a graph:
-// what PyTorch's own graph module computes.
+// Runs a Graph node by node with the LibTorch dispatcher. This defines what a graph computes: the
+// same as PyTorch's graph module.
 #pragma once
-
-#include <functional>
-#include <map>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
@@ -15,44 +9,43 @@
 
 namespace octet {
 
-// Called after each node, those of subgraphs included. results: one for each of node.outputs(), in
-// that order.
+// Called after each node, including those of subgraphs. results: one per node.outputs(), in order.
 using NodeHook = std::function<void(const Node& node, const std::vector<c10::IValue>& results)>;
-// Runs a node. arguments: one for each of node.arguments(), in that order (literals as they stand:
-// a DType is c10's number). Returns one for each of node.outputs().
+// Runs a node. arguments: one per node.arguments(), in order, with literals unchanged (a DType is
+// c10's number). Returns one value per node.outputs().
 using Handler = std::function<std::vector<c10::IValue>(const Node& node,
                                                        const std::vector<c10::IValue>& arguments)>;
 
 struct InterpreterOptions {
   NodeHook after_node;
-  std::map<std::string, Handler> handlers;  // by target; asked before the dispatcher
-  // dtypes, shapes and literals of the user inputs against the graph's
+  std::map<std::string, Handler> handlers;  // by target; take precedence over the dispatcher
+  // check dtypes, shapes and literals of user inputs against the graph
   bool check_inputs = true;
-  // for inputs that require them, unless the caller has switched them off
+  // for inputs that require them, unless gradients are disabled globally
   bool record_gradients = false;
 };
 
 class Interpreter {
  public:
-  // `graph` must outlive the Interpreter and stay unedited. Throws Error("run", ...) when a node's
-  // op is unknown.
+  // `graph` must outlive the Interpreter and not be edited. Throws Error("run", ...) for unknown
+  // ops.
   explicit Interpreter(const Graph& graph, InterpreterOptions options = {});
   ~Interpreter();
   Interpreter(Interpreter&&) noexcept;
 
-  // user_inputs: flattened, one for each kUserInput and kConstant of graph.inputs(), in that order;
-  // None and literals included. Returns the user outputs, flattened. Values are freed after their
-  // last use. Runs without autograd but for record_gradients.
+  // user_inputs: flattened, one per kUserInput and kConstant of graph.inputs(), in order, including
+  // None and literals. Returns the user outputs, flattened. Values are freed after their last use.
+  // Runs without autograd unless record_gradients is set.
   //
-  // Writes behave as in torch.export's module: what the graph writes into a user input reaches the
-  // caller's tensor; what it writes into a buffer, parameter or constant is kept for the next run,
-  // in a copy that this Interpreter owns (the Graph's constants never change). Throws Error("run",
-  // ...) for unfit inputs and for what an op itself refuses.
+  // Writes behave as in torch.export's module: a write to a user input changes the caller's tensor;
+  // a write to a buffer, parameter or constant is kept for the next run in a copy owned by this
+  // Interpreter (the Graph's constants never change). Throws Error("run", ...) for inputs that do
+  // not fit and for what an op refuses.
   std::vector<c10::IValue> run(const std::vector<c10::IValue>& user_inputs);
 
-  // Forgets what earlier runs wrote into constants.
+  // Reverts what earlier runs wrote to constants.
   void reset();
-  // The present content of a parameter, buffer or constant: a view, not a copy. Throws Error for an
+  // The current content of a parameter, buffer or constant: a view, not a copy. Throws Error for an
   // unknown fqn.
   at::Tensor constant(const std::string& fqn) const;
 

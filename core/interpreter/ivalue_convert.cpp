@@ -107,7 +107,7 @@ struct Resolver {
   }
 };
 
-// A number that, like a Python scalar, gives way to the dtype of the tensors it meets.
+// A tensor that, like a Python scalar, does not determine the dtype of a result.
 at::Tensor wrapped_number(const c10::Scalar& number) {
   at::Tensor tensor = c10::scalar_to_tensor(number);
   tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
@@ -181,7 +181,7 @@ class Coercion {
   }
 
   IValue convert_list(const IValue& value, const c10::TypePtr& element) const {
-    // Symbols are plain ints at run time, and what c10 numbers is an int.
+    // Symbols are plain ints at run time, and so is whatever c10 represents as a number.
     const TypeKind kind = element->kind();
     const bool is_int = kind == TypeKind::SymIntType || kind == TypeKind::ScalarTypeType ||
                         kind == TypeKind::LayoutType || kind == TypeKind::MemoryFormatType;

@@ -1,9 +1,6 @@
-// Arguments of nodes as the dispatcher takes them: first by what they hold, then as the op's schema
-// wants it.
+// Converts the arguments of nodes to IValues for the dispatcher: first by their content, then to
+// the types of the op's schema.
 #pragma once
-
-#include <string>
-#include <unordered_map>
 
 #include <ATen/core/function_schema.h>
 #include <ATen/core/ivalue.h>
@@ -12,26 +9,26 @@
 
 namespace octet {
 
-// The values that exist at one point of a run.
+// The values that are alive at one point of a run.
 using Frame = std::unordered_map<const Value*, c10::IValue>;
 
-// The argument with its values looked up in `frame`. Lists become generic lists, a DType, Layout or
-// MemoryFormat its c10 number, a Subgraph None. Throws InternalError when a value is not there.
+// Resolves an argument, taking values from `frame`. Lists become generic lists; a DType, Layout or
+// MemoryFormat becomes its c10 number; a Subgraph becomes None. Throws InternalError for a missing
+// value.
 c10::IValue resolve(const Argument& argument, const Frame& frame);
 
-// True when the argument holds a Value, so that it must be resolved anew in each run.
+// Whether the argument contains a Value, so that it must be resolved in each run.
 bool holds_values(const Argument& argument);
 
-// `value` as `wanted` has it, with the conversions that Python makes: an int for a float, a number
-// for a Tensor (then it takes no part in type promotion), one int for int[2], a one-element tensor
-// for a number. Throws Error("run", subject, ...) when it does not fit.
+// Converts `value` to the type of `wanted` as Python does: an int to a float, a number to a Tensor
+// (which then does not take part in type promotion), one int to int[2], a one-element tensor to a
+// number. Throws Error("run", subject, ...) when that is impossible.
 c10::IValue coerce(c10::IValue value, const c10::Argument& wanted, const std::string& subject);
 
 // "f32[2, 3]", "int", "None", ...: for messages.
 std::string describe(const c10::IValue& value);
 
-// The number as bool, as Python's truth of it; a tensor must have one element. Throws Error
-// otherwise.
+// The truth value of a number, as in Python. Throws Error for a tensor unless it has one element.
 bool to_bool(const c10::IValue& value, const std::string& subject);
 
 }  // namespace octet

@@ -1,9 +1,8 @@
-#include "core/interpreter/python_ops.h"
+#include "core/interpreter/special_ops.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -70,7 +69,7 @@ void check_divisor(const Number& divisor, const std::string& subject) {
     fail(subject, "division by zero; the input's shape or value does not fit the program");
 }
 
-// Integer arithmetic with a check, float arithmetic as it comes.
+// Integer arithmetic with an overflow check, or float arithmetic.
 template <typename Overflows, typename Real>
 IValue arithmetic(const Arguments& arguments, const std::string& subject, Overflows overflows,
                   Real real) {

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kComputing[] = {"aten", "prims", "quantized_decomposed"};
 
-// Filled by PyTorch itself: what torch.export writes calls none of them.
+// Namespaces of PyTorch itself that torch.export never writes.
 constexpr std::string_view kPyTorchsOwn[] = {
     "_c10d_functional",
     "_c10d_functional_autograd",
@@ -131,7 +131,7 @@ const char* refusal_by_schema(const c10::FunctionSchema& schema) {
   return nullptr;
 }
 
-// Of a custom op.
+// Why a custom op is refused, by its schema.
 const char* refusal_by_effect(const c10::FunctionSchema& schema) {
   if (schema.returns().empty() && !schema.is_mutable())
     return "it gives nothing and writes into no tensor, so it does something else than compute";

@@ -1,7 +1,6 @@
 #include "core/ops/memory.h"
 
 #include <algorithm>
-#include <string>
 
 #include "core/ops/op_lookup.h"
 #include "core/ops/op_schema.h"
@@ -14,7 +13,7 @@ bool has_data(const GraphInput& input) {
          input.kind == InputKind::kTensorConstant;
 }
 
-// Ops that may give their input, or a view of it, which their schemas do not say.
+// Ops that may return their input or a view of it, which their schemas do not declare.
 constexpr const char* kUnsaidViews[] = {
     "aten.dropout",       "aten.feature_dropout",
     "aten.alpha_dropout", "aten.feature_alpha_dropout",
@@ -25,14 +24,15 @@ constexpr const char* kUnsaidViews[] = {
     "aten.meshgrid",      "aten.broadcast_tensors",
 };
 
-// aten.to and aten.type_as between dtypes, the first of which its schema calls a view.
+// aten.to and aten.type_as between dtypes; the schema of the first one declares a view.
 bool is_cast(const Node& node) {
   const Value *input = node.find_input("self"), *output = node.output_or_null();
   return (node.is("aten.to") || node.is("aten.type_as")) && input != nullptr && output != nullptr &&
          input->meta && output->meta && input->meta->dtype != output->meta->dtype;
 }
 
-// Ops that write to their running statistics when this flag is on, which their schemas do not say.
+// Ops that write to their running statistics when this flag is on, which their schemas do not
+// declare.
 struct StatisticsRow {
   const char* op;
   const char* flag;

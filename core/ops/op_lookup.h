@@ -1,4 +1,4 @@
-// The dispatcher's handle of an op, by a node's target.
+// Finds the dispatcher's operator for the target of a node.
 #pragma once
 
 #include <optional>
@@ -9,16 +9,16 @@
 
 namespace octet {
 
-// "aten.conv2d.default" -> the operator aten::conv2d. Registers quantized_decomposed and torchao's
-// ops first. Nothing when no loaded library registers it.
+// "aten.conv2d.default" -> the operator aten::conv2d. Registers the ops of quantized_decomposed and
+// torchao first. Nothing when no loaded library registers it.
 std::optional<c10::OperatorHandle> find_operator(std::string_view target);
 
-// Octet's kernels of other libraries' ops stand in namespaces of its own, octet_torchao for
-// torchao: a process with Python in it may have those libraries too, and an op is defined once.
-// find_operator() looks there first.
+// Octet registers its kernels for other libraries' ops in separate namespaces, because a process
+// with Python may load those libraries too and an op can only be defined once. find_operator()
+// looks there first.
 inline constexpr const char* kOwnQuantizedDecomposed = "octet_quantized_decomposed";
 inline constexpr const char* kOwnTorchao = "octet_torchao";
-// "octet_torchao::quantize_affine" -> "torchao::quantize_affine"; other names as they are.
+// "octet_torchao::quantize_affine" -> "torchao::quantize_affine"; other names are unchanged.
 std::string without_own_namespace(std::string name);
 
 }  // namespace octet

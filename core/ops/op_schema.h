@@ -1,10 +1,6 @@
-// What an op takes and gives, by its target: argument names, types and defaults. Read from the
-// LibTorch dispatcher's registry; this header needs no torch.
+// Looks up schemas of ops by target: argument names, types and defaults, and overloads. They come
+// from the LibTorch dispatcher, but this header needs no torch.
 #pragma once
-
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "core/graph/graph.h"
 
@@ -18,7 +14,7 @@ struct SchemaArgument {
   bool kwarg_only = false;
   bool is_write = false;  // the op writes into it: self of an in-place op, out
   bool has_default = false;
-  // None when there is none; numbers stay ints and floats, ScalarType and the like are ints of c10
+  // None without a default; numbers stay ints and floats, ScalarType and the like are c10's ints
   Argument default_value;
 };
 
@@ -36,5 +32,14 @@ struct OpSchema {
 // library registers the op, and for targets that are not dispatcher ops ("_operator.add",
 // "higher_order.cond"). The pointer stays valid; thread-safe.
 const OpSchema* find_op_schema(std::string_view target);
+
+// All overloads of "aten.max" in the dispatcher, sorted: {"aten.max.default", "aten.max.dim", ...}.
+std::vector<std::string> overloads_of(std::string_view op);
+
+// Chooses the overload of an op written without one: ".default" when that fits, else the only
+// overload that the arguments fit (positional ones have an empty name), else ".default" when
+// nothing fits. Returns "" when it is ambiguous, with the candidates in `candidates`.
+std::string choose_overload(std::string_view op, const std::vector<NamedArgument>& arguments,
+                            std::vector<std::string>* candidates);
 
 }  // namespace octet

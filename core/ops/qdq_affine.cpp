@@ -1,12 +1,15 @@
-// torchao's affine quantization: one scale and zero point for each block of block_size elements,
-// whatever its shape.
+// torchao's affine quantization, with one scale and zero point per block of block_size elements,
+// and the choose_qparams ops of torchao and quantized_decomposed.
 #include <cmath>
 #include <limits>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/abs.h>
 #include <ATen/ops/amax.h>
 #include <ATen/ops/amin.h>
+#include <ATen/ops/aminmax.h>
 #include <ATen/ops/clamp.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
@@ -92,7 +95,7 @@ Range range_of(ScalarType dtype) {
   }
 }
 
-// The given range, the dtype's where it is absent. Throws when it leaves the dtype's.
+// The given range, by default the dtype's. Throws when it exceeds the dtype's.
 Range checked_range(ScalarType dtype, const std::optional<Scalar>& quant_min,
                     const std::optional<Scalar>& quant_max) {
   const Range bounds = range_of(dtype);
@@ -108,9 +111,8 @@ bool is_high_precision(ScalarType dtype) {
   return dtype == ScalarType::Float || dtype == ScalarType::Half || dtype == ScalarType::BFloat16;
 }
 
-// The views in which blocks are dimensions of their own: input [3, 3, 10, 10] and blocks [3, 3, 2,
-// 10] give values [3, 3, 5, 2, 10], parameters [1, 1, 5, 1, 1] and the reduced dimensions 0, 1, 3,
-// 4.
+// Shapes of views in which blocks are dimensions: input [3, 3, 10, 10] with blocks [3, 3, 2, 10]
+// gives values [3, 3, 5, 2, 10], parameters [1, 1, 5, 1, 1] and the reduced dimensions 0, 1, 3, 4.
 struct BlockView {
   std::vector<int64_t> values;
   std::vector<int64_t> parameters;
@@ -161,7 +163,7 @@ at::Tensor symmetric_scale(const at::Tensor& low, const at::Tensor& high, const 
   return at::where(from_low > from_high, from_low, from_high);
 }
 
-// `scale` repeated to the shape of the tensor where it does not broadcast to it already.
+// `scale` repeated to the shape of the tensor unless it broadcasts already.
 at::Tensor expand_scale(const at::Tensor& scale, at::IntArrayRef sizes) {
   if (scale.numel() == 1) return scale;
   const auto rank = std::min(sizes.size(), static_cast<size_t>(scale.dim()));
@@ -180,6 +182,46 @@ at::Tensor expand_scale(const at::Tensor& scale, at::IntArrayRef sizes) {
       expanded = at::repeat_interleave(expanded, sizes[d] / blocks, static_cast<int64_t>(d));
   }
   return expanded;
+}
+
+// choose_qparams of quantized_decomposed: scale and zero point from the range of a tensor or of
+// each row.
+
+using c10::Scalar;
+
+// The range widened to include 0; nothing when the tensor has no range, which torch's observers
+// start with.
+struct SeenRange {
+  at::Tensor min;
+  at::Tensor max;
+};
+
+std::optional<SeenRange> find_range(const at::Tensor& input, int64_t quant_min, int64_t quant_max,
+                                    ScalarType dtype) {
+  const ScalarType type = input.scalar_type();
+  TORCH_CHECK(type == ScalarType::Float || type == ScalarType::Half || type == ScalarType::BFloat16,
+              "expecting input to have dtype Float, Half or BFloat16, but got dtype: ", type);
+  TORCH_CHECK(is_quantized_type(dtype), "unsupported dtype: ", dtype);
+  TORCH_CHECK(quant_min <= 0 && 0 <= quant_max, "the quantization range must include 0, got [",
+              quant_min, ", ", quant_max, "]");
+  TORCH_CHECK(quant_min < quant_max, "quant_min must be less than quant_max, got [", quant_min,
+              ", ", quant_max, "]");
+  const auto [min, max] = at::aminmax(input);
+  const double low = min.item().toDouble();
+  const double high = max.item().toDouble();
+  if (low == std::numeric_limits<double>::infinity() &&
+      high == -std::numeric_limits<double>::infinity())
+    return std::nullopt;
+  TORCH_CHECK(!(low > high), "min ", low, " should be less than max ", high);
+  return SeenRange{at::minimum(min, at::zeros_like(min)), at::maximum(max, at::zeros_like(max))};
+}
+
+QParamTensors no_range() {
+  return {at::full({1}, 1.0, ScalarType::Float), at::full({1}, 0, ScalarType::Long)};
+}
+
+at::Tensor at_least(const at::Tensor& scale, double eps) {
+  return at::maximum(scale, at::full({1}, Scalar(eps), ScalarType::Float));
 }
 
 }  // namespace
@@ -272,6 +314,58 @@ at::Tensor quantize_affine_float8(const at::Tensor& tensor, const at::Tensor& sc
 at::Tensor dequantize_affine_float8(const at::Tensor& tensor, const at::Tensor& scale,
                                     ScalarType output_dtype) {
   return (tensor.to(ScalarType::Float) * expand_scale(scale, tensor.sizes())).to(output_dtype);
+}
+
+QParamTensors choose_qparams(const at::Tensor& input, int64_t quant_min, int64_t quant_max,
+                             double eps, ScalarType dtype) {
+  const std::optional<SeenRange> range = find_range(input, quant_min, quant_max, dtype);
+  if (!range) return no_range();
+  const at::Tensor scale =
+      at_least((range->max - range->min) / static_cast<double>(quant_max - quant_min), eps);
+  const at::Tensor steps = at::round(range->min / scale).to(ScalarType::Int);
+  const at::Tensor zero_point =
+      at::clamp(at::rsub(steps, Scalar(quant_min)), Scalar(quant_min), Scalar(quant_max));
+  return {scale.to(ScalarType::Double), zero_point.to(ScalarType::Long)};
+}
+
+QParamTensors choose_qparams_symmetric(const at::Tensor& input, int64_t quant_min,
+                                       int64_t quant_max, double eps, ScalarType dtype) {
+  const std::optional<SeenRange> range = find_range(input, quant_min, quant_max, dtype);
+  if (!range) return no_range();
+  const at::Tensor reach = at::maximum(-range->min, range->max);
+  const at::Tensor scale = at_least(reach / (static_cast<double>(quant_max - quant_min) / 2), eps);
+  return {scale.to(ScalarType::Double),
+          at::full({1}, dtype == ScalarType::Byte ? 128 : 0, ScalarType::Long)};
+}
+
+QParamTensors choose_qparams_per_token(const at::Tensor& input, ScalarType dtype) {
+  TORCH_CHECK(dtype == ScalarType::Char, "unsupported dtype in choose_qparams_per_token: ", dtype);
+  at::Tensor scales = at::amax(at::abs(input), {-1}, /*keepdim=*/true);
+  // f16 would overflow
+  if (scales.scalar_type() == ScalarType::Half) scales = scales.to(ScalarType::Float);
+  scales = at::clamp(scales, Scalar(1e-5)).div(127);
+  return {scales, at::zeros_like(scales)};
+}
+
+QParamTensors choose_qparams_per_token_asymmetric(const at::Tensor& input, ScalarType) {
+  constexpr int64_t kMin = -128;
+  constexpr int64_t kMax = 127;
+  const at::Tensor lowest = at::amin(input, {-1}, true);
+  const at::Tensor highest = at::amax(input, {-1}, true);
+  const at::Tensor low = at::minimum(lowest, at::zeros_like(lowest));
+  const at::Tensor high = at::maximum(highest, at::zeros_like(highest));
+  const at::Tensor scale =
+      at::clamp((high - low) / static_cast<double>(kMax - kMin),
+                Scalar(static_cast<double>(std::numeric_limits<float>::epsilon())));
+  const at::Tensor steps_low = low / scale;
+  const at::Tensor steps_high = high / scale;
+  // Takes the zero point from the end of the range where the other one would cause the larger
+  // error.
+  const at::Tensor error = (steps_low + kMin) + (steps_high + kMax);
+  const at::Tensor zero_point =
+      at::where(error > 0, at::rsub(steps_low, Scalar(kMin)), at::rsub(steps_high, Scalar(kMax)));
+  return {scale.to(ScalarType::Double),
+          at::clamp(zero_point, Scalar(kMin), Scalar(kMax)).round().to(ScalarType::Long)};
 }
 
 }  // namespace octet::qdq

@@ -1,8 +1,8 @@
-// The functions behind quantized_decomposed's and torchao's ops, by op family. Each computes what
-// the Python of the same name computes, bit by bit: quantization multiplies by the reciprocal of
+// The kernels of quantized_decomposed's and torchao's ops, by op family. Each computes, bit by bit,
+// what the Python function of the same name computes: quantization multiplies by the reciprocal of
 // the scale and rounds half to even; per tensor, per channel and affine add the zero point after
-// the rounding, per token and per channel group before. Wrong dtypes and ranges throw c10::Error,
-// as every LibTorch op does.
+// rounding, per token and per channel group before. Wrong dtypes and ranges throw c10::Error, like
+// in every LibTorch op.
 #pragma once
 
 #include <tuple>
@@ -15,11 +15,11 @@ namespace octet::qdq {
 using at::ScalarType;
 using OptionalType = std::optional<ScalarType>;
 
-// u8, i8, u16, i16, i32, f8e4m3fn and f8e5m2 are what values are quantized to. Throws for others,
-// and when the range leaves the dtype's.
+// Throws unless values can be quantized to the dtype (u8, i8, u16, i16, i32, f8e4m3fn, f8e5m2) and
+// the range fits it.
 void check_bounds(int64_t quant_min, int64_t quant_max, ScalarType dtype);
 bool is_quantized_type(ScalarType dtype);
-// f16 and bf16 as f32; throws for anything but f32.
+// Converts f16 and bf16 to f32; throws for dtypes other than f16, bf16 and f32.
 at::Tensor to_float32(const at::Tensor& input);
 
 // qdq_per_tensor.cpp
@@ -44,7 +44,7 @@ at::Tensor dequantize_per_tensor_tensor2(const at::Tensor& input, const at::Tens
                                          OptionalType out_dtype);
 at::Tensor convert_element_type(const at::Tensor& input, ScalarType dtype);
 
-// qdq_choose_qparams.cpp: (scale, zero point)
+// qdq_affine.cpp: (scale, zero point)
 using QParamTensors = std::tuple<at::Tensor, at::Tensor>;
 QParamTensors choose_qparams(const at::Tensor& input, int64_t quant_min, int64_t quant_max,
                              double eps, ScalarType dtype);
@@ -78,8 +78,8 @@ at::Tensor dequantize_per_token(const at::Tensor& input, const at::Tensor& scale
                                 const at::Tensor& zero_points, int64_t quant_min, int64_t quant_max,
                                 ScalarType dtype, ScalarType output_dtype);
 
-// qdq_affine.cpp. block_size: one entry a dimension; the elements of a block share a scale and a
-// zero point, and blocks are counted row-major. An absent range is the dtype's; dtypes: u8, i8,
+// qdq_affine.cpp. block_size: one entry per dimension; the elements of a block share a scale and a
+// zero point, and blocks are counted row-major. The default range is the dtype's; dtypes: u8, i8,
 // i16, i32, float8, i1-i7 (ranges only) and u1-u7 (stored as u8). mapping_type: SYMMETRIC,
 // ASYMMETRIC or SYMMETRIC_NO_CLIPPING_ERR.
 QParamTensors choose_qparams_affine(const std::optional<at::Tensor>& input,
@@ -97,7 +97,7 @@ at::Tensor dequantize_affine(const at::Tensor& input, c10::SymIntArrayRef block_
                              const at::Tensor& scale, const std::optional<at::Tensor>& zero_point,
                              ScalarType input_dtype, const std::optional<at::Scalar>& quant_min,
                              const std::optional<at::Scalar>& quant_max, ScalarType output_dtype);
-// A float8 tensor = tensor / scale, saturated; the scale is broadcast or repeated to the tensor's
+// Returns tensor / scale as float8, saturated. The scale is broadcast or repeated to the tensor's
 // shape.
 at::Tensor quantize_affine_float8(const at::Tensor& tensor, const at::Tensor& scale,
                                   ScalarType float8_dtype);

@@ -50,7 +50,7 @@ at::Tensor along_axis(const at::Tensor& values, int64_t rank, int64_t axis) {
   return result;
 }
 
-// The group size that fits `input`, one group a row when a single scale per row was given.
+// The group size for `input`; one group per row when a single scale per row is given.
 int64_t check_groups(const at::Tensor& input, const at::Tensor& scales, int64_t group_size) {
   TORCH_CHECK(group_size > 1, "group_size must be > 1, got ", group_size);
   TORCH_CHECK(input.dim() == 2, "input must be 2-dimensional, got ", input.dim(), " dimensions");

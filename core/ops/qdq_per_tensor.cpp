@@ -11,7 +11,7 @@
 
 #include "core/ops/qdq_kernels.h"
 
-// One clone a vector width, chosen when the program starts.
+// One clone per vector width, chosen when the program starts.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define OCTET_VECTOR_CLONES \
   __attribute__((optimize("O3"), target_clones("avx512f", "avx2", "default")))
@@ -44,8 +44,8 @@ const Bounds* find_bounds(ScalarType dtype) {
   return found == std::end(kBounds) ? nullptr : &*found;
 }
 
-// Integers up to 16 bits and this small a zero point: every value beyond kHuge steps is clamped
-// anyway, so that clamping first changes nothing, and below it adding and taking away kRounder
+// With integers up to 16 bits and so small a zero point, every value beyond kHuge steps is clamped
+// anyway. So clamping to kHuge first changes nothing, and below it adding and subtracting kRounder
 // rounds half to even.
 constexpr float kHuge = 4194304.0F;      // 2^22
 constexpr float kRounder = 12582912.0F;  // 1.5 * 2^23
@@ -72,7 +72,7 @@ OCTET_VECTOR_CLONES void dequantize_run(const T* in, float* out, int64_t n, floa
   for (int64_t i = 0; i < n; ++i) out[i] = (static_cast<float>(in[i]) - zero_point) * scale;
 }
 
-constexpr int64_t kGrain = 32768;  // elements a thread takes at least
+constexpr int64_t kGrain = 32768;  // least number of elements per thread
 
 template <typename T>
 at::Tensor quantize_linear(const at::Tensor& input, at::Tensor output, float inverse,
@@ -96,7 +96,7 @@ at::Tensor dequantize_linear(const at::Tensor& input, at::Tensor output, float s
   return output;
 }
 
-// run() of a number of the integer type; an undefined tensor for the other types.
+// Calls run() with a number of the integer type; an undefined tensor for other types.
 template <typename Run>
 at::Tensor with_integer_type(ScalarType dtype, const Run& run) {
   switch (dtype) {
@@ -113,7 +113,7 @@ at::Tensor with_integer_type(ScalarType dtype, const Run& run) {
   }
 }
 
-// An output of the same layout as `input`, when one pass over the memory meets each element once;
+// An output with the layout of `input`, when one pass over its memory visits each element once;
 // undefined otherwise.
 at::Tensor dense_output(const at::Tensor& input, ScalarType dtype) {
   if (!input.is_non_overlapping_and_dense()) return at::Tensor();

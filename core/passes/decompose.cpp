@@ -1,8 +1,6 @@
 #include "core/passes/decompose.h"
 
 #include <algorithm>
-#include <optional>
-#include <unordered_map>
 #include <utility>
 
 #include <ATen/core/Tensor.h>
@@ -12,7 +10,7 @@
 #include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/composite_trace.h"
-#include "core/passes/remove_dead.h"
+#include "core/passes/simplify.h"
 
 namespace octet {
 namespace {
@@ -20,7 +18,7 @@ namespace {
 using c10::IValue;
 using c10::TypeKind;
 
-// A trace that has something which no argument of a node can be.
+// A trace with something that cannot be an argument of a node.
 struct Unfit {};
 
 bool is_plain(const Value* value) {
@@ -37,7 +35,7 @@ bool can_be_replaced(const Node& node) {
          std::all_of(results.begin(), results.end(), is_plain);
 }
 
-// Puts the calls of one trace in front of a node.
+// Inserts the calls of a trace before a node.
 class Replacement {
  public:
   Replacement(Graph& graph, Node& node, const std::vector<Value*>& inputs,
@@ -71,7 +69,7 @@ class Replacement {
  private:
   static const void* impl_of(const IValue& value) { return value.toTensor().unsafeGetTensorImpl(); }
 
-  // One for each of the node's values.
+  // One per value of the node.
   std::vector<IValue> flat_results() const {
     std::vector<IValue> flat;
     for (const IValue& result : trace_.results) {
@@ -99,7 +97,7 @@ class Replacement {
     const auto known = values_.find(tensor.unsafeGetTensorImpl());
     if (known != values_.end()) return known->second;
     if (!tensor.device().is_cpu()) throw Unfit();
-    // a number that the kernel made a tensor of
+    // a number that the kernel turned into a tensor
     return values_[tensor.unsafeGetTensorImpl()] =
                graph_.add_constant(node_.name() + "_number", from_aten(tensor.contiguous()),
                                    InputKind::kTensorConstant);
@@ -146,7 +144,7 @@ class Replacement {
       return value.toTensor().defined() ? Argument(value_of(value.toTensor())) : Argument(None{});
     if (type.kind() == TypeKind::ListType)
       return list_argument(value, *type.expectRef<c10::ListType>().getElementType());
-    if (value.isDevice()) return Device{};  // the traced tensors' is "meta"
+    if (value.isDevice()) return Device{};  // traced tensors are on "meta"
     if (value.isString()) return value.toStringRef();
     if (value.isDouble()) return value.toDouble();
     if (value.isBool()) return value.toBool();

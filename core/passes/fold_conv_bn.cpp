@@ -1,8 +1,6 @@
 #include "core/passes/fold_conv_bn.h"
 
 #include <algorithm>
-#include <array>
-#include <map>
 #include <set>
 #include <tuple>
 
@@ -33,7 +31,7 @@ constexpr std::array<Foldable, 7> kFoldable = {{{"aten.conv1d", Form::kConv},
                                                 {"aten.conv_transpose3d", Form::kTransposed},
                                                 {"aten.linear", Form::kLinear}}};
 
-// What a fold depends on: calls that agree in all of it (a module called twice) share the folded
+// The parameters of a fold. Calls with the same ones (a module called twice) share the folded
 // tensors.
 struct Parameters {
   Form form = Form::kConv;
@@ -59,7 +57,7 @@ struct Folded {
   at::Tensor bias;
 };
 
-// The value holds the same tensor in each run: data of the program that nobody writes to.
+// Whether the value is the same tensor in each run: data of the program that nobody writes to.
 bool is_constant(const Graph& graph, const Value* value) {
   const GraphInput* input = value->producer() == nullptr ? graph.find_input(value) : nullptr;
   const Tensor* tensor = graph.find_constant(value);
@@ -92,8 +90,8 @@ int64_t rank_of(const Value* value) {
   return value != nullptr && value->meta ? static_cast<int64_t>(value->meta->sizes.size()) : -1;
 }
 
-// Where dimension `dim` of a layout op's input is in its output; -1 when the op is none or mixes
-// that dimension with others.
+// Where a layout op moves dimension `dim` of its input; -1 for other ops and when it is mixed with
+// others.
 int64_t moved_dimension(const Node& node, int64_t dim) {
   const Value* input = node.find_input("self");
   const int64_t rank = rank_of(input);
@@ -118,7 +116,7 @@ int64_t moved_dimension(const Node& node, int64_t dim) {
 }
 
 // The convolution or linear whose output channels are dimension 1 of `value`. Between a linear and
-// its batch norm may stand layout ops, as in bn(linear(x).transpose(1, 2)); Not so in torchao's
+// its batch norm there may be layout ops, as in bn(linear(x).transpose(1, 2)), but not in torchao's
 // form.
 Node* find_channel_op(Value* value, const FoldOptions& options) {
   std::vector<const Node*> layout_ops;
@@ -144,8 +142,8 @@ Node* find_channel_op(Value* value, const FoldOptions& options) {
   }
 }
 
-// Batch norm works on dimension 1: that must be the output channels. Behind layout ops
-// find_channel_op has made sure of it.
+// Batch norm works on dimension 1, which must be the output channels. With layout ops,
+// find_channel_op has checked that.
 bool channels_are_second(const Node& conv, const Node& bn, Form form, const Tensor& weight) {
   if (bn.find_input("input") != conv.output()) return true;
   if (form != Form::kLinear) return is_rank(conv.output(), weight.shape().size());
@@ -191,8 +189,8 @@ bool find_candidate(const Graph& graph, Node* bn, const FoldOptions& options,
   return true;
 }
 
-// Per output channel along the weight's dimension that holds it. A transposed weight is [in, out /
-// groups, ...]: its input channels carry the groups.
+// Scales a weight along its dimension of output channels. A transposed weight is [in, out / groups,
+// ...], where groups are part of the input channels.
 at::Tensor scale_weight(const at::Tensor& weight, const at::Tensor& scale,
                         const Parameters& parameters) {
   if (parameters.form == Form::kLinear)
@@ -217,7 +215,7 @@ at::Tensor scale_weight(const at::Tensor& weight, const at::Tensor& scale,
       .to(weight.scalar_type());
 }
 
-// The order of operations is torch's, so that the result agrees with it to the last bit.
+// The order of operations is torch's, so the result has torch's bits.
 Folded fold(const Graph& graph, const Parameters& parameters) {
   const c10::AutoGradMode no_grad(false);
   const auto data = [&](const Value* value) {
@@ -249,7 +247,7 @@ bool is_used_elsewhere(const Value* value, const std::vector<Candidate>& group) 
          });
 }
 
-// The old value with new data when only the group uses it, else a new constant.
+// Stores new data in the old value when only the group uses it, else in a new constant.
 Value* store(Graph& graph, Value* old, const at::Tensor& data, const std::vector<Candidate>& group,
              const FoldOptions& options) {
   const std::string fqn = graph.find_input(old)->fqn;
@@ -268,7 +266,7 @@ void erase_if_unused(Graph& graph, Value* value) {
   if (value != nullptr && value->is_unused()) graph.erase_input(*value);
 }
 
-// The statistics' buffers, and the counter that torch keeps beside them.
+// Drops the buffers of statistics, and torch's counter next to them.
 void drop_dead_inputs(Graph& graph, const std::vector<std::string>& names) {
   constexpr std::string_view kMean = "running_mean";
   for (const std::string& name : names) {
@@ -298,7 +296,8 @@ Value* store_bias(Graph& graph, const Parameters& parameters, at::Tensor data,
                             InputKind::kParameter);
 }
 
-// The batch norm's value is that of the convolution, or of the last layout op behind it.
+// Records that the batch norm's value is now given by the convolution, or by the last layout op
+// after it.
 void note_fold(const Candidate& candidate) {
   Node* last = candidate.bn->find_input("input")->producer();
   for (Node* node = last; node != candidate.conv;) {
@@ -326,7 +325,7 @@ void fold_group(Graph& graph, const std::vector<Candidate>& group, const FoldOpt
   }
 }
 
-// `folded`: the weights of the rounds before.
+// `folded`: weights folded in earlier rounds.
 int fold_once(Graph& graph, const FoldOptions& options, std::set<const Value*>& folded) {
   std::vector<std::vector<Candidate>> groups;
   std::map<Parameters, size_t> group_of;
@@ -335,7 +334,8 @@ int fold_once(Graph& graph, const FoldOptions& options, std::set<const Value*>& 
     Candidate candidate;
     if (options.only && !options.only(*node)) continue;
     if (!is_inference_bn(*node) || !find_candidate(graph, node, options, candidate)) continue;
-    if (!taken.emplace(candidate.conv, node).second) continue;  // one batch norm a convolution
+    // one batch norm per convolution and round
+    if (!taken.emplace(candidate.conv, node).second) continue;
     const Parameters key = options.check_users ? candidate.parameters
                                                : Parameters{.weight = candidate.parameters.weight};
     const auto [entry, is_new] = group_of.emplace(key, groups.size());
@@ -365,7 +365,7 @@ int fold_once(Graph& graph, const FoldOptions& options, std::set<const Value*>& 
 int fold_conv_bn(Graph& graph, const FoldOptions& options) {
   int folds = 0;
   std::set<const Value*> folded;
-  // a batch norm behind a batch norm takes a second round
+  // a batch norm after a batch norm needs a second round
   while (const int more = fold_once(graph, options, folded)) folds += more;
   return folds;
 }

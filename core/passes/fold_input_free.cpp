@@ -1,4 +1,4 @@
-// The nodes are copied into a graph of their own, which the interpreter runs.
+// Copies the nodes into a separate graph and runs it with the interpreter.
 #include "core/passes/fold_input_free.h"
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ops/memory.h"
-#include "core/passes/put_number.h"
-#include "core/passes/remove_dead.h"
+#include "core/passes/scalars.h"
+#include "core/passes/simplify.h"
 
 namespace octet {
 namespace {
@@ -21,20 +21,20 @@ bool is_quantization(const Node& node) {
                      [&](const char* prefix) { return node.target().starts_with(prefix); });
 }
 
-// Of integers with the scales of a tensor, a channel or a block. (Those of rows only computed
-// activations have.)
+// Whether the op dequantizes integers with scales per tensor, channel or block. (Scales per row are
+// only for computed activations.)
 bool is_dequantization(const Node& node) {
   return is_quantization(node) && node.target().find("dequantize") != std::string::npos &&
          !node.is("quantized_decomposed.dequantize_per_token");
 }
 
-// Quantizes, dequantizes, or chooses the scale for that.
+// Whether the op quantizes, dequantizes, or chooses a scale for that.
 bool is_conversion(const Node& node) {
   return is_quantization(node) && (node.target().find("quantize_") != std::string::npos ||
                                    node.target().find("choose_qparams") != std::string::npos);
 }
 
-// Gives its input's elements, in another shape or order.
+// Whether the op only rearranges the elements of its input.
 bool only_moves(const Node& node) {
   static const char* const kCopies[] = {"aten.clone", "aten.contiguous", "aten.cat", "aten.stack",
                                         "aten.reshape"};
@@ -48,7 +48,7 @@ bool is_number(const Value& value) {
          value.kind() == ValueKind::kSymBool;
 }
 
-// Plain tensors. with_sizes: also numbers, and tensors whose shapes are not known yet.
+// Whether the results are plain tensors; with_sizes: also numbers, and tensors of unknown shapes.
 bool gives_tensors(const Node& node, bool with_sizes) {
   const auto is_known = [&](const Value* value) {
     if (value == nullptr) return false;
@@ -64,7 +64,7 @@ bool gives_tensors(const Node& node, bool with_sizes) {
          });
 }
 
-// An op of ATen, or Python's arithmetic of numbers.
+// Whether it is an ATen op or a Python function on numbers.
 bool can_be_folded(const Node& node, bool with_sizes) {
   const std::vector<Value*> results = node.outputs();
   const bool is_known = node.target().starts_with("aten.") ||
@@ -73,7 +73,7 @@ bool can_be_folded(const Node& node, bool with_sizes) {
          (!has_side_effects(node) || is_in_place(node)) && gives_tensors(node, with_sizes);
 }
 
-// The name in "Symbol('u0', integer=True)"; "" when the expression is anything else.
+// The name in "Symbol('u0', integer=True)"; "" for other expressions.
 std::string symbol_of(const std::string& expression) {
   constexpr std::string_view kStart = "Symbol('";
   const size_t end = expression.find('\'', kStart.size());
@@ -82,7 +82,7 @@ std::string symbol_of(const std::string& expression) {
   return is_symbol ? expression.substr(kStart.size(), end - kStart.size()) : "";
 }
 
-Argument number_of(const c10::IValue& value) {
+Argument number_argument(const c10::IValue& value) {
   if (value.isInt()) return value.toInt();
   if (value.isBool()) return value.toBool();
   return value.toDouble();
@@ -127,7 +127,7 @@ class Folding {
     }
     int count = 0;
     for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
-      if (!nobody_reads(**node)) continue;  // a number in a place that takes no literals
+      if (!nobody_reads(**node)) continue;  // a number in a place that allows no literals
       graph_.erase(**node);
       ++count;
     }
@@ -171,7 +171,8 @@ class Folding {
     }
   }
 
-  // What a value may share memory with, back to what is not folded or has memory of its own.
+  // The values that a value may share memory with, back to those that are not folded or own their
+  // memory.
   std::vector<const Value*> memory_of(const Value* value) const {
     std::vector<const Value*> chain = {value};
     while (folded_.contains(value)) {
@@ -188,7 +189,7 @@ class Folding {
     return !results.empty() && folded_.contains(results.front());
   }
 
-  // Reads memory of `root` that the fold holds, before the writer runs.
+  // Whether memory of `root` that the fold holds is read before the writer runs.
   bool is_read_before(const Node& writer, const Value* root) const {
     return std::any_of(folded_.begin(), folded_.end(), [&](const Value* value) {
       return memory_of(value).back() == root &&
@@ -198,8 +199,8 @@ class Folding {
     });
   }
 
-  // Values that something outside of the fold writes to, and those of which somebody outside reads
-  // what they were before a write, stay out of it. True when there were any.
+  // Excludes values that something outside of the fold writes to, or whose content before a write
+  // is read outside. Returns whether there were any.
   bool ban_written() {
     const size_t before = banned_.size();
     for (const Node* node : graph_.nodes()) {
@@ -212,7 +213,8 @@ class Folding {
     return banned_.size() != before;
   }
 
-  // Integers that others read as reals stay integers. True when there were any.
+  // Excludes integers that others read dequantized, so that they stay integers. Returns whether
+  // there were any.
   bool ban_dequantized() {
     const size_t before = banned_.size();
     for (const Value* value : read_by_others())
@@ -220,7 +222,7 @@ class Folding {
     return banned_.size() != before;
   }
 
-  // What makes a symbol known.
+  // Whether the value has a symbol.
   bool has_symbol(const Value& value) const {
     if (symbols_ == nullptr) return false;
     return value.kind() == ValueKind::kTensor ? !value.meta->is_static()
@@ -247,7 +249,7 @@ class Folding {
       return;
     }
     const std::vector<Node*> users = value->users();
-    put_number(*value, number_of(computed));
+    put_number(*value, number_argument(computed));
     for (Node* user : users) {
       const bool* holds = user->is("aten._assert_scalar") && !user->arguments().empty()
                               ? user->arguments()[0].value.find<bool>()
@@ -302,7 +304,8 @@ class Folding {
     return Interpreter(part).run({});
   }
 
-  // A constant of 16 or 8 bits stays one, and a row that is repeated stays a row.
+  // Whether folding needs much more memory: constants of 16 or 8 bits and rows that are repeated
+  // stay as they are.
   bool grows(const Node& node, const std::vector<Value*>& values) const {
     constexpr int64_t kSmall = 1 << 16;
     int64_t before = 0, after = 0;
@@ -321,7 +324,7 @@ class Folding {
   std::vector<Node*> nodes_;
   std::set<const Value*> folded_;
   std::set<const Value*>
-      dequantized_;  // of those folded, which are integers as reals, moved or not
+      dequantized_;  // folded values that are dequantized integers, rearranged or not
   std::set<const Value*> banned_;
 };
 

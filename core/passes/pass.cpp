@@ -16,7 +16,7 @@
 namespace octet {
 namespace {
 
-std::mutex mutex;  // of both
+std::mutex mutex;  // for both
 std::vector<std::string> wanted, ran;
 
 bool holds(const std::vector<std::string>& names, std::string_view name) {

@@ -1,14 +1,10 @@
-// Runs the passes of a stage in order, and shows what they do: OCTET_DEBUG=passes, and
+// Runs the passes of a stage in order and prints what they do, for OCTET_DEBUG=passes and for
 // --print-after NAME of `octet quantize` and `octet lower`.
 #pragma once
 
-#include <functional>
 #include <initializer_list>
-#include <string>
-#include <string_view>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "core/graph/graph.h"
 
@@ -16,7 +12,7 @@ namespace octet {
 
 // One named step: {"fuse", [&] { return fuse(program); }, options.fuse}.
 struct Pass {
-  // work: returns the number of its changes, or nothing. is_on: false leaves it out.
+  // work: returns the number of its changes, or nothing. is_on: false skips the pass.
   template <class Work>
   Pass(std::string_view name, Work work, bool is_on = true)
       : name(name), is_on(is_on), run([work = std::move(work)]() -> int {
@@ -31,32 +27,32 @@ struct Pass {
   std::function<int()> run;
 };
 
-// What the passes change, where it is no graph.
+// What the passes change, when it is not a graph.
 struct PassSubject {
-  std::function<std::string()> print;  // it as text
-  std::function<void()> verify;        // throws when it is not sound
+  std::function<std::string()> print;  // the subject as text
+  std::function<void()> verify;        // throws when it is invalid
 };
 
 using LogSink = std::function<void(const std::string& line)>;
 
-// Runs the passes in order; `stage` is prepare, convert or lower. A pass that is watched gives a
-// line "convert: insert_qdq" and the program's text on stderr:
-//   OCTET_DEBUG=passes   watches all, and verifies the program after each; a text that the pass
-//                        before left already is "(unchanged)"
+// Runs the passes in order; `stage` is prepare, convert or lower. A watched pass prints a line
+// "convert: insert_qdq" and the program's text to stderr:
+//   OCTET_DEBUG=passes   watches all passes and verifies the program after each; a text equal to
+//                        that after the previous pass is printed as "(unchanged)"
 //   print_after(NAME)    watches the passes of that name
-// Throws what they throw; Error("verify", "after NAME", ...) for a program that is not sound.
+// Throws what they throw, and Error("verify", "after NAME", ...) for an invalid program.
 void run_passes(std::string_view stage, const PassSubject& subject,
                 std::initializer_list<Pass> passes);
 void run_passes(std::string_view stage, const Graph& graph, std::initializer_list<Pass> passes);
 
-// The same; verifies after each pass, and each gives a line to `log`: "fold_conv_bn: 3 changes, 41
+// Also verifies after each pass and writes a line per pass to `log`: "fold_conv_bn: 3 changes, 41
 // -> 38 nodes (0.4 ms)" or "fold_conv_bn: (unchanged) (0.1 ms)". Returns the number of changes.
 int run_passes(std::string_view stage, const Graph& graph, const LogSink& log,
                std::initializer_list<Pass> passes);
 
-// From now on, in the whole process.
+// Watches passes of this name, from now on in the whole process.
 void print_after(const std::string& name);
-// Names given to print_after() that no pass had so far, and the names of those that ran.
+// Names given to print_after() that no pass has had so far, and the names of the passes that ran.
 std::vector<std::string> names_without_pass();
 std::vector<std::string> names_of_passes();
 

@@ -1,7 +1,6 @@
 #include "core/passes/set_training.h"
 
 #include <algorithm>
-#include <array>
 
 namespace octet {
 namespace {
@@ -9,8 +8,8 @@ namespace {
 struct TrainingFlag {
   std::string_view op;
   std::string_view argument;
-  // without which the flag changes nothing that evaluation has: a tensor, or a probability that is
-  // not 0; empty: nothing
+  // argument without which the flag has no effect: a tensor, or a probability other than 0; empty:
+  // none
   std::string_view statistics = {};
   std::string_view probability = {};
   bool can_be_set = true;
@@ -29,7 +28,7 @@ constexpr std::array<TrainingFlag, 15> kFlags = {{
     {"aten.gru", "train", {}, "dropout"},
     {"aten.rnn_tanh", "train", {}, "dropout"},
     {"aten.rnn_relu", "train", {}, "dropout"},
-    // of decomposed programs, whose backward ops torch chose by the mode
+    // in decomposed programs, whose backward ops torch chose by the mode
     {"aten.native_batch_norm", "training", kMean, {}, false},
     {"aten._native_batch_norm_legit", "training", kMean, {}, false},
     {"aten._native_batch_norm_legit_functional", "training", kMean, {}, false},
@@ -37,7 +36,7 @@ constexpr std::array<TrainingFlag, 15> kFlags = {{
     {"aten.rrelu", "training", {}, {}, false},
 }};
 
-// Ops that are of training alone.
+// Ops that only occur in training.
 constexpr std::array<std::string_view, 2> kTrainingOps = {
     "aten._batch_norm_with_update", "aten._batch_norm_with_update_functional"};
 
@@ -47,7 +46,7 @@ const TrainingFlag* find_flag(const Node& node) {
   return flag == kFlags.end() ? nullptr : &*flag;
 }
 
-// Whether the op has statistics to take instead of the batch's.
+// Whether the op has statistics to use instead of the batch's.
 bool has_other_mode(const Node& node, const TrainingFlag& flag) {
   return flag.statistics.empty() || node.find_input(flag.statistics) != nullptr;
 }

@@ -1,7 +1,5 @@
-// Switches a program between training and evaluation, and tells which of the two it is.
+// Switches a program between training and evaluation mode, and tells which mode it is in.
 #pragma once
-
-#include <vector>
 
 #include "core/graph/graph.h"
 
@@ -10,14 +8,14 @@ namespace octet {
 enum class Mode { kTraining, kEvaluation };
 
 // Sets the training flag of batch norms, instance norms, dropouts and recurrent ops, subgraphs
-// included, and touches no other literal (eps, momentum and p stay what the model says; torchao's
-// move_exported_model_to_eval resets them). Norms without running statistics have no other mode and
+// included. Changes no other literal: eps, momentum and p stay the model's, while torchao's
+// move_exported_model_to_eval resets them. Norms without running statistics have a single mode and
 // keep their flag. Returns the number of flags changed.
 int set_training(Graph& graph, Mode mode);
 
-// Ops that compute something else in evaluation, subgraphs included: norms that update running
-// statistics, dropouts (those within attention and recurrent ops too) and rrelu with their flag on.
-// Not among them: norms without running statistics, and dropouts with p = 0.
+// Ops that would compute something else in evaluation mode, subgraphs included: norms that update
+// running statistics, dropouts (also within attention and recurrent ops) and rrelu with their flag
+// on. Norms without running statistics and dropouts with p = 0 do not count.
 std::vector<const Node*> find_training_ops(const Graph& graph);
 
 }  // namespace octet

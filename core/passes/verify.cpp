@@ -84,7 +84,7 @@ class Verifier {
     nodes_.insert(&node);
   }
 
-  // Values are defined, subgraphs are sound.
+  // Checks that values are defined and subgraphs valid.
   void check_argument(const Argument& argument, const std::string& subject) {
     for_each_value(argument, [&](Value* value) {
       if (!defined_.contains(value))

@@ -1,9 +1,6 @@
 #include "core/passes/widen_half.h"
 
 #include <algorithm>
-#include <array>
-#include <map>
-#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -51,7 +48,7 @@ int widen(Value& value) {
   return 1;
 }
 
-// Values, dtypes in calls, and bodies.
+// Widens values, dtype arguments, and bodies.
 int widen_values(Graph& graph) {
   widen_constants(graph);
   int changes = 0;
@@ -124,7 +121,7 @@ int widen_half(Graph& graph) {
     Value* value = graph.outputs()[index].value.value_or_null();
     if (const GraphInput* input = graph.find_input(value);
         input != nullptr && input->kind == InputKind::kUserInput)
-      continue;  // goes through as it came
+      continue;  // passed through unchanged
     Value*& given = narrow[value];
     if (given == nullptr) given = converted(graph, *value, dtype, nullptr);
     graph.set_output(index, given);

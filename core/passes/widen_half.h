@@ -1,23 +1,20 @@
-// Programs of bfloat16 or float16, computed in float32.
+// Rewrites programs of bfloat16 or float16 to compute in float32.
 #pragma once
-
-#include <memory>
 
 #include "core/graph/graph.h"
 
 namespace octet {
 
-// Whether an op of the program, bodies included, computes in bfloat16 or float16: more than a
-// conversion of a tensor, as of a stored weight.
+// Whether an op of the program, bodies included, computes in bfloat16 or float16. Merely converting
+// a tensor, such as a stored weight, does not count.
 bool computes_in_half(const Graph& graph);
 
-// Every bfloat16 and float16 tensor becomes float32: parameters, buffers and constants (exactly),
-// results, and the dtypes that ops are called with; in bodies, too. The program is called as
-// before: its half inputs are converted by `aten.to.dtype` where they come in, its half outputs
-// where they go out. Returns how many values were widened.
+// Widens every bfloat16 and float16 tensor to float32: parameters, buffers and constants (exactly),
+// results, and dtype arguments, in bodies too. The program's interface stays the same: half inputs
+// and outputs are converted by `aten.to.dtype` at the border. Returns the number of values widened.
 int widen_half(Graph& graph);
 
-// A graph as it is, or a widened copy of one that computes in half precision.
+// The graph itself, or a widened copy when it computes in half precision.
 class InFloat32 {
  public:
   explicit InFloat32(const Graph& graph);

@@ -1,10 +1,14 @@
 #include "core/pt2/archive.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <set>
 
 #include <c10/util/Exception.h>
+#include <caffe2/serialize/crc_alt.h>  // defines functions: for this file alone
 #include <caffe2/serialize/inline_container.h>
 #include <caffe2/serialize/read_adapter_interface.h>
 #include <fmt/format.h>
@@ -12,10 +16,79 @@
 #include "core/base/error.h"
 #include "core/base/mapped_file.h"
 #include "core/base/output_file.h"
-#include "core/pt2/crc32.h"
-#include "core/pt2/unpacked_size.h"
 
 namespace octet {
+namespace {
+
+// The directory is found like in miniz, LibTorch's reader: by the last end-of-directory record in
+// the file.
+
+constexpr uint64_t kMostTimes = 200, kLeastLimit = uint64_t{1} << 20;
+constexpr size_t kEndSize = 22, kLocatorSize = 20, kEnd64Size = 56, kEntrySize = 46;
+constexpr uint32_t kEndMark = 0x06054b50, kLocatorMark = 0x07064b50, kEnd64Mark = 0x06064b50,
+                   kEntryMark = 0x02014b50;
+
+using Bytes = std::span<const std::byte>;
+
+// The little-endian number at `at`, which must be inside.
+template <typename Number>
+Number number_at(Bytes bytes, size_t at) {
+  Number number = 0;
+  std::memcpy(&number, bytes.data() + at, sizeof(number));
+  return number;
+}
+
+bool is_at(Bytes bytes, size_t at, size_t size, uint32_t mark) {
+  return at <= bytes.size() && bytes.size() - at >= size && number_at<uint32_t>(bytes, at) == mark;
+}
+
+std::optional<size_t> find_end(Bytes zip) {
+  if (zip.size() < kEndSize) return std::nullopt;
+  const size_t furthest = zip.size() - std::min(zip.size(), kEndSize + 0xffff);
+  for (size_t at = zip.size() - kEndSize + 1; at-- > furthest;)
+    if (is_at(zip, at, kEndSize, kEndMark)) return at;
+  return std::nullopt;
+}
+
+// Where the first entry of the directory is.
+std::optional<size_t> find_directory(Bytes zip) {
+  const std::optional<size_t> end = find_end(zip);
+  if (!end) return std::nullopt;
+  if (*end >= kLocatorSize && is_at(zip, *end - kLocatorSize, kLocatorSize, kLocatorMark)) {
+    const uint64_t end64 = number_at<uint64_t>(zip, *end - kLocatorSize + 8);
+    if (is_at(zip, end64, kEnd64Size, kEnd64Mark)) return number_at<uint64_t>(zip, end64 + 48);
+  }
+  return number_at<uint32_t>(zip, *end + 16);
+}
+
+// The member's size according to the entry, including the extra fields for large sizes.
+uint64_t stated_size(Bytes zip, size_t entry) {
+  constexpr uint32_t kIsBehind = 0xffffffff;
+  constexpr uint16_t kLargeSizes = 1;
+  const uint32_t size = number_at<uint32_t>(zip, entry + 24);
+  if (size != kIsBehind) return size;
+  size_t at = entry + kEntrySize + number_at<uint16_t>(zip, entry + 28);
+  const size_t end = std::min(zip.size(), at + number_at<uint16_t>(zip, entry + 30));
+  while (at < end && end - at >= 4) {
+    const size_t bytes = number_at<uint16_t>(zip, at + 2);
+    if (number_at<uint16_t>(zip, at) == kLargeSizes && bytes >= 8 && end - at >= 12)
+      return number_at<uint64_t>(zip, at + 4);
+    at += 4 + bytes;
+  }
+  return size;
+}
+
+uint64_t unpacked_size(Bytes zip) {
+  uint64_t total = 0;
+  for (size_t at = find_directory(zip).value_or(zip.size()); is_at(zip, at, kEntrySize, kEntryMark);
+       at += kEntrySize + number_at<uint16_t>(zip, at + 28) + number_at<uint16_t>(zip, at + 30) +
+             number_at<uint16_t>(zip, at + 32))
+    if (__builtin_add_overflow(total, stated_size(zip, at), &total))
+      return std::numeric_limits<uint64_t>::max();
+  return total;
+}
+
+}  // namespace
 
 // A whole file, copy-on-write.
 struct ArchiveMapping {
@@ -29,8 +102,8 @@ namespace {
 using caffe2::serialize::PyTorchStreamReader;
 using caffe2::serialize::PyTorchStreamWriter;
 
-constexpr uint64_t kContainerVersion = 6;  // of torch's zip dialect, in .data/version
-constexpr size_t kLocalHeaderSize = 30;    // of a zip entry, before its name
+constexpr uint64_t kContainerVersion = 6;  // version of torch's archives, in .data/version
+constexpr size_t kLocalHeaderSize = 30;    // size of a zip entry's header before its name
 
 std::shared_ptr<ArchiveMapping> map_archive(const std::filesystem::path& path,
                                             const std::string& stage) {
@@ -40,15 +113,15 @@ std::shared_ptr<ArchiveMapping> map_archive(const std::filesystem::path& path,
   if (file.fault == MappedFile::Fault::kNoFile || file.fault == MappedFile::Fault::kEmpty)
     throw Error(stage, path.string(),
                 file.fault == MappedFile::Fault::kEmpty
-                    ? "is empty, want a zip archive that torch wrote"
-                    : "is no file, want a zip archive that torch wrote");
+                    ? "is empty, want a zip archive written by PyTorch"
+                    : "is not a regular file, want a zip archive written by PyTorch");
   if (file.fault == MappedFile::Fault::kNotMapped)
     throw Error(stage, path.string(),
                 fmt::format("cannot be mapped: {}", std::strerror(file.code)));
   return std::make_shared<ArchiveMapping>(ArchiveMapping{file.data, file.size, file.owner});
 }
 
-// Reads beyond the end give zeros and a short count, which the zip reader takes for damage.
+// Reads beyond the end give zeros and a short count, which the zip reader reports as damage.
 class MappedAdapter : public caffe2::serialize::ReadAdapterInterface {
  public:
   explicit MappedAdapter(std::shared_ptr<ArchiveMapping> mapping) : mapping_(std::move(mapping)) {}
@@ -104,7 +177,7 @@ struct ArchiveReader::State {
     }
   }
 
-  // The bytes in the mapping, or null when the record is compressed, unaligned or not wholly there.
+  // The bytes in the mapping; null when the record is compressed, unaligned or incomplete.
   std::byte* find_in_place(const std::string& name, size_t size, size_t alignment) const {
     const size_t header = zip->getRecordHeaderOffset(name);
     const size_t offset = zip->getRecordOffset(name);
@@ -118,8 +191,8 @@ struct ArchiveReader::State {
                : nullptr;
   }
 
-  // The CRC-32 that the archive states for the record at `data`: in its header, or where that
-  // leaves it to one behind the record, there. Nothing without.
+  // The CRC-32 stored for the record at `data`: in its header or, if not there, after the record.
+  // Nothing without one.
   std::optional<uint32_t> find_checksum(const std::string& name, const std::byte* data,
                                         size_t size) const {
     constexpr uint16_t kIsBehind = 8;
@@ -135,7 +208,7 @@ struct ArchiveReader::State {
     }
     uint32_t checksum = 0;
     std::memcpy(&checksum, at, sizeof(checksum));
-    // torch writes 0 when it is told not to compute it.
+    // torch writes 0 when told not to compute it.
     return checksum == 0 ? std::nullopt : std::optional(checksum);
   }
 };
@@ -147,7 +220,8 @@ ArchiveReader::ArchiveReader(const std::filesystem::path& path, std::string stag
   state_->mapping = map_archive(path, state_->stage);
   if (state_->mapping->size < 4 || std::memcmp(state_->mapping->data, "PK\3\4", 4) != 0)
     throw Error(state_->stage, state_->path,
-                "is no archive that torch wrote: it does not begin as a zip; give what torch.save "
+                "is not an archive written by PyTorch: it does not begin like a zip file; give "
+                "what torch.save "
                 "or torch.export.save wrote");
   check_unpacked_size({state_->mapping->data, state_->mapping->size}, state_->stage, state_->path);
   try {
@@ -156,7 +230,7 @@ ArchiveReader::ArchiveReader(const std::filesystem::path& path, std::string stag
     state_->names = state_->zip->getAllRecords();
   } catch (const c10::Error& error) {
     throw Error(state_->stage, state_->path,
-                fmt::format("is no archive that torch wrote, or is damaged: {}",
+                fmt::format("is not an archive written by PyTorch, or is damaged: {}",
                             one_line(error.what_without_backtrace())));
   }
   state_->set = {state_->names.begin(), state_->names.end()};
@@ -182,7 +256,7 @@ std::shared_ptr<Storage> ArchiveReader::map(const std::string& name, size_t alig
     result->size = state_->zip->getRecordSize(name);
     if (std::byte* bytes = state_->find_in_place(name, result->size, alignment)) {
       const std::optional<uint32_t> checksum = state_->find_checksum(name, bytes, result->size);
-      // Weights alone: data may be larger than memory.
+      // Checks weights only: data may be larger than memory.
       if (state_->stage == "pt2" && checksum && crc32(bytes, result->size) != *checksum)
         throw Error(state_->stage, state_->path,
                     fmt::format("record \"{}\" is damaged: its bytes have another checksum; copy "
@@ -226,8 +300,8 @@ struct ArchiveWriter::State {
 
 ArchiveWriter::ArchiveWriter(const std::filesystem::path& path, std::string stage)
     : state_(std::make_unique<State>(path, stage)) {
-  // The function reports every write as done: the zip writer's destructor would throw otherwise.
-  // commit() looks at the file instead.
+  // Reports every write as done, because the zip writer's destructor would throw otherwise.
+  // commit() checks the file instead.
   OutputFile& file = state_->file;
   state_->guarded([&] {
     state_->zip = std::make_unique<PyTorchStreamWriter>([&file](const void* bytes, size_t count) {
@@ -251,6 +325,18 @@ bool ArchiveWriter::has(const std::string& name) const {
 void ArchiveWriter::commit() {
   state_->guarded([&] { state_->zip->writeEndOfFile(); });
   state_->file.commit();
+}
+
+uint32_t crc32(const void* bytes, size_t size) { return ::crc32_fast(bytes, size); }
+
+void check_unpacked_size(Bytes zip, const std::string& stage, const std::string& path) {
+  const uint64_t size = unpacked_size(zip),
+                 most = std::max<uint64_t>(kLeastLimit, kMostTimes * zip.size());
+  if (size > most)
+    throw Error(stage, path,
+                fmt::format("its members take {} bytes when they are unpacked, want at most {}, {} "
+                            "times the file; save it again with torch, which does not compress",
+                            size, most, kMostTimes));
 }
 
 }  // namespace octet

@@ -1,9 +1,8 @@
-#include "core/pt2/decode.h"
+#include "core/pt2/schema.h"
 
 #include <fmt/format.h>
 
 #include "core/base/error.h"
-#include "core/pt2/schema_enums.h"
 
 namespace octet {
 namespace {
@@ -98,7 +97,7 @@ std::vector<double> plain(const std::vector<schema::F64>& from) {
   return result;
 }
 
-// ---- symbols: a name, or a number behind a symbolic tag
+// ---- symbols: a name, or a number with a symbolic tag
 
 using SymIntItem = std::variant<int64_t, Value*>;
 using SymFloatItem = std::variant<double, Value*>;
@@ -176,7 +175,7 @@ Argument decode_memory_format(schema::MemoryFormat from, const Graph& graph,
                "memory format");
 }
 
-// The kinds that name no value.
+// Kinds that do not refer to values.
 Argument decode_literal(const schema::Argument& from, const Graph& graph,
                         const std::string& where) {
   using Tag = schema::Argument::Tag;

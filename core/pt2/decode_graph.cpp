@@ -1,11 +1,9 @@
-// decode_inputs, decode_nodes, decode_subgraph: the graph's inputs and nodes, with what the value
-// tables say of them.
+// Decodes a graph's inputs, nodes and subgraphs, with the facts in the value tables.
 
 #include <fmt/format.h>
 
 #include "core/base/error.h"
-#include "core/pt2/decode.h"
-#include "core/pt2/schema_enums.h"
+#include "core/pt2/schema.h"
 
 namespace octet {
 namespace {
@@ -24,7 +22,7 @@ class ValueTables {
     if (found == from_.get_tensor_values().end()) return std::nullopt;
     return decode_meta(found->second, graph_, "%" + name);
   }
-  // Throws when the name is taken: names are defined once.
+  // Throws when the name is defined already.
   const std::string& fresh(const std::string& name, const std::string& where) const {
     if (name.empty())
       throw Error("pt2", graph_.source,
@@ -92,7 +90,7 @@ class ValueTables {
   Graph& graph_;
 };
 
-// Name and kind of the value that an argument defines as an input or a single result; nothing for
+// Name and kind of the value that an argument defines, as an input or a single result; nothing for
 // literals.
 std::optional<std::pair<std::string, ValueKind>> defined_value(const schema::Argument& from) {
   switch (from.tag()) {
@@ -203,7 +201,7 @@ void decode_node(const schema::Node& from, size_t index, Graph& graph, const Val
                          decode_argument(argument.get_arg(), graph, slot, items),
                          decode_kind(argument.get_kind(), graph, slot)});
   }
-  // Files of before schema 8.8 do not name their nodes: the first result's name serves.
+  // Files before schema 8.8 do not name their nodes: uses the first result's name.
   const std::optional<std::pair<std::string, ValueKind>> first =
       from.get_outputs().empty() ? std::nullopt : defined_value(from.get_outputs().front());
   const std::string name = from.get_name() ? *from.get_name()
@@ -228,7 +226,7 @@ void decode_inputs(const schema::Graph& from, std::vector<InputRole> roles, Grap
     throw Error(
         "pt2", graph.source,
         fmt::format(
-            "the signature has {} inputs and the graph {}, want as many; the file is damaged",
+            "the signature has {} inputs and the graph {}, want equal numbers; the file is damaged",
             roles.size(), from.get_inputs().size()));
   const ValueTables tables(from, graph);
   for (size_t i = 0; i < roles.size(); ++i) {

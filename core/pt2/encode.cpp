@@ -1,4 +1,4 @@
-#include "core/pt2/encode.h"
+#include "core/pt2/schema.h"
 
 #include <cmath>
 #include <limits>
@@ -6,13 +6,11 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
-#include "core/pt2/schema_enums.h"
 
 namespace octet {
 namespace {
 
-// Stands for -inf until restore_minus_infinity(). No program computes with this number; one that
-// does is refused.
+// Replaces -inf until restore_minus_infinity(). A program that contains this number is refused.
 constexpr double kMinusInfinity = -1.0715086071862673e-299;
 
 schema::F64 encode_float(double from, const std::string& subject) {
@@ -70,7 +68,7 @@ schema::Device encode_device(const Device& from) {
   return result;
 }
 
-// Turns each alternative of Argument into the schema's; the overloads are the table.
+// Converts each alternative of Argument into the schema's; the overloads are the table.
 class Encoder {
  public:
   explicit Encoder(const std::string& subject) : subject_(subject) {}

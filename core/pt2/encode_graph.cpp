@@ -1,10 +1,9 @@
-// encode_graph: inputs, nodes, outputs and the tables of what the values are.
+// Encodes a graph's inputs, nodes, outputs and value tables.
 
 #include <fmt/format.h>
 
 #include "core/base/error.h"
-#include "core/pt2/encode.h"
-#include "core/pt2/schema_enums.h"
+#include "core/pt2/schema.h"
 
 namespace octet {
 namespace {
@@ -27,7 +26,7 @@ schema::SymExprHint encode_hint(const Value& value) {
   return hint;
 }
 
-// What the tables say of each value, filled while the graph is walked.
+// The value tables, filled while the graph is visited.
 struct Tables {
   std::unordered_map<std::string, schema::TensorMeta> tensors;
   std::unordered_map<std::string, schema::SymInt> sym_ints;

@@ -6,10 +6,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "core/base/bool_bytes.h"
 #include "core/base/error.h"
+#include "core/base/tensor.h"
 #include "core/pt2/archive.h"
-#include "core/pt2/decode.h"
+#include "core/pt2/schema.h"
 
 namespace octet {
 namespace {
@@ -17,11 +17,11 @@ namespace {
 using nlohmann::json;
 
 constexpr int kSchemaMajor = 8;
-constexpr int kMaxNesting = 400;  // of the JSON text; a subgraph takes 7 levels
+constexpr int kMaxNesting = 400;  // of the JSON; a subgraph takes 7 levels
 constexpr std::string_view kWeightsFolder = "data/weights/";
 constexpr std::string_view kConstantsFolder = "data/constants/";
 
-// Parses text whose nesting is bounded, as the conversions that follow recurse.
+// Parses text with bounded nesting, as the conversions that follow are recursive.
 json parse_json(const std::string& text, const std::string& record, const std::string& source) {
   int depth = 0;
   bool is_string = false;
@@ -48,7 +48,7 @@ json parse_json(const std::string& text, const std::string& record, const std::s
   }
 }
 
-// Converts to a schema type; what the schema's code throws becomes an Error.
+// Converts to a schema type; exceptions of the schema's code become Errors.
 template <typename T>
 T to_schema(const json& from, const std::string& record, const std::string& source) {
   try {
@@ -62,8 +62,8 @@ T to_schema(const json& from, const std::string& record, const std::string& sour
   }
 }
 
-// Runs a decoder. The schema's getters throw bad_variant_access when the JSON had no alternative
-// that they know.
+// Runs a decoder. The schema's getters throw bad_variant_access for unknown alternatives in the
+// JSON.
 template <typename Function>
 auto decoded(const std::string& record, const std::string& source, const Function& decode) {
   try {
@@ -74,7 +74,7 @@ auto decoded(const std::string& record, const std::string& source, const Functio
   }
 }
 
-// "model" of models/model.json.
+// "model" for models/model.json.
 std::string find_model_name(const ArchiveReader& archive, const std::string& source) {
   std::vector<std::string> names;
   for (const std::string& name : archive.names())
@@ -129,7 +129,7 @@ struct Payloads {
 
 void read_payloads(ArchiveReader& archive, const Payloads& payloads, Graph& graph) {
   const std::string text = archive.read(payloads.config);
-  // Keys in the order of the file, which torch gives the state dict.
+  // Keys in the order of the file, which torch uses for the state dict.
   parse_json(text, payloads.config, graph.source);
   const nlohmann::ordered_json ordered = nlohmann::ordered_json::parse(text);
   if (!ordered.is_object() || !ordered.contains("config") || !ordered["config"].is_object())
@@ -155,7 +155,7 @@ void read_payloads(ArchiveReader& archive, const Payloads& payloads, Graph& grap
       throw Error("pt2", graph.source, where + ": has no tensor_meta; the file is damaged");
     if (graph.constants.contains(fqn))
       throw Error("pt2", graph.source,
-                  where + ": stands twice among weights and constants; the file is damaged");
+                  where + ": occurs twice among weights and constants; the file is damaged");
     const TensorMeta facts = decoded(payloads.config, graph.source, [&] {
       return decode_meta(*meta.get_tensor_meta(), graph, where);
     });
@@ -236,11 +236,10 @@ void decode_outputs(const schema::GraphModule& from, Graph& graph) {
   const std::vector<schema::OutputSpec>& specs = from.get_signature().get_output_specs();
   const std::vector<schema::Argument>& values = from.get_graph().get_outputs();
   if (specs.size() != values.size())
-    throw Error(
-        "pt2", graph.source,
-        fmt::format(
-            "the signature has {} outputs and the graph {}, want as many; the file is damaged",
-            specs.size(), values.size()));
+    throw Error("pt2", graph.source,
+                fmt::format("the signature has {} outputs and the graph {}, want equal numbers; "
+                            "the file is damaged",
+                            specs.size(), values.size()));
   for (size_t i = 0; i < specs.size(); ++i) {
     GraphOutput output = decode_output(specs[i]);
     output.value = decode_argument(values[i], graph, fmt::format("output {}", i));
@@ -274,7 +273,7 @@ void decode_program(const schema::ExportedProgram& program, Graph& graph) {
   decode_outputs(module, graph);
 }
 
-// The program's JSON, and what of it stays for the writer.
+// Reads the program's JSON and keeps the rest of it for the writer.
 void read_program(const ArchiveReader& archive, Graph& graph) {
   const std::string record = "models/" + graph.extras->model_name + ".json";
   json text = parse_json(archive.read(record), record, graph.source);
@@ -299,7 +298,7 @@ void read_program(const ArchiveReader& archive, Graph& graph) {
   graph.extras->program_json = text.dump();
 }
 
-// What the writer makes anew; everything else is kept as bytes.
+// Whether the writer creates the record; all others are kept as bytes.
 bool is_made_anew(const std::string& name) {
   return name.starts_with("models/") || name.starts_with(kWeightsFolder) ||
          name.starts_with(kConstantsFolder) || name.starts_with(".data/") || name == "byteorder";

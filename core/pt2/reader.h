@@ -7,10 +7,10 @@
 
 namespace octet {
 
-// The program of the archive with its weights (views of the mapped file), signature, shape symbols
-// and everything that the writer must put back (Graph::extras). Throws Error, one line with the
-// file's name, when the file is missing, damaged or of another schema version, names a value before
-// its definition or twice, or holds payloads that are no dense CPU tensors.
+// Reads the program with its weights (views of the mapped file), signature, shape symbols and
+// everything that the writer must write back (Graph::extras). Throws Error, one line with the
+// file's name, when the file is missing, damaged or of another schema version, uses a value before
+// its definition or defines it twice, or has payloads that are not dense CPU tensors.
 Graph read_pt2(const std::filesystem::path& path);
 
 }  // namespace octet

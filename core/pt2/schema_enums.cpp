@@ -1,7 +1,6 @@
-#include "core/pt2/schema_enums.h"
+#include "core/pt2/schema.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include <torch/csrc/utils/generated_serialization_types.h>
@@ -37,7 +36,7 @@ constexpr std::array<std::pair<Schema, DType>, 21> kDTypes = {{
     {Schema::UINT64, DType::kUInt64},
 }};
 
-// Layout and MemoryFormat of core/graph/types.h count as the schema does.
+// Layout and MemoryFormat of core/graph/types.h have the schema's numbers.
 template <typename Enum, typename Other>
 constexpr bool are_equal(Enum ours, Other schema) {
   return static_cast<int>(ours) == static_cast<int>(schema);

@@ -19,10 +19,10 @@ constexpr const char* kStage = "inputs";
 constexpr std::string_view kExpected =
     "want a torch.save file of a tuple or list of tensors, ints, floats, bools, strings and None";
 
-// Storages handed to LibTorch, by address: what of each is really there.
+// Storages given to LibTorch, by address, with the number of bytes that exist.
 using StorageSizes = std::map<const void*, size_t>;
 
-// LibTorch's reader knows few types, and takes others (an OrderedDict, say) for faults of its own.
+// LibTorch's reader knows few types and reports others (such as an OrderedDict) as internal errors.
 std::string unreadable(const std::string& why) {
   if (why.find("report a bug") != std::string::npos)
     return fmt::format("holds a Python object that is none of these; {}", kExpected);
@@ -61,7 +61,7 @@ c10::IValue unpickle(const std::filesystem::path& path, StorageSizes& sizes) {
   }
 }
 
-// LibTorch trusts the sizes in the pickle; a tensor must lie inside of what the file holds.
+// LibTorch trusts the sizes in the pickle, so checks that each tensor lies within the file's data.
 void check_tensor(const at::Tensor& tensor, const StorageSizes& sizes,
                   const std::filesystem::path& path) {
   if (!tensor.defined()) return;
@@ -180,7 +180,7 @@ c10::IValue tuple_of(const std::vector<c10::IValue>& values) {
       items.push_back(value.isTensor() ? c10::IValue() : value);
       continue;
     }
-    // A view would drag its whole storage into the file.
+    // A view would write its whole storage to the file.
     const at::Tensor tensor = value.toTensor().detach().resolve_conj().resolve_neg().contiguous();
     const bool is_whole =
         tensor.storage_offset() == 0 && tensor.nbytes() == tensor.storage().nbytes();

@@ -1,7 +1,6 @@
 #include "core/pt2/writer.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include <fmt/format.h>
@@ -9,7 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/pt2/archive.h"
-#include "core/pt2/encode.h"
+#include "core/pt2/schema.h"
 
 namespace octet {
 namespace {
@@ -25,7 +24,7 @@ schema::TensorArgument tensor_argument(const Value& value) {
 }
 
 // T: a spec with arg and one name, which `set_name` sets. (Its setters are templates since torch
-// 2.13, so no pointer to a member serves all versions.)
+// 2.13, so no pointer to a member works with all versions.)
 template <typename T, typename Arg, typename SetName>
 T spec_of(Arg arg, SetName set_name) {
   T result;
@@ -169,7 +168,7 @@ json tuple_spec(size_t count) {
           {"children_spec", json(std::vector<json>(count, leaf))}};
 }
 
-// Of a graph that came from no archive: positional arguments, a tuple of outputs.
+// For a graph that was not read from an archive: positional arguments, a tuple of outputs.
 json make_program(const Graph& graph) {
   const auto is_argument = [](const GraphInput& input) {
     return input.kind == InputKind::kUserInput || input.kind == InputKind::kConstant;
@@ -229,15 +228,15 @@ json encode_program(const Graph& graph, const ArchiveExtras& extras, const std::
 
 // ---- tensors
 
-// Which of the two tables each constant belongs to, in the order to write: first as the file had
-// them, then as the inputs stand.
+// Which of the two tables each constant belongs to, in the order to write: first in the order of
+// the file, then in the order of inputs.
 struct PayloadOrder {
   std::vector<std::string> weights;    // state dict: parameters, persistent buffers
   std::vector<std::string> constants;  // the rest
 };
 
 PayloadOrder order_payloads(const Graph& graph, const ArchiveExtras& extras) {
-  // by fqn; the signature decides, then where the file had it
+  // by fqn; from the signature, else from the file
   std::map<std::string, bool> is_weight;
   for (const std::string& fqn : extras.weight_order) is_weight[fqn] = true;
   for (const std::string& fqn : extras.constant_order) is_weight[fqn] = false;
@@ -268,7 +267,7 @@ TensorMeta meta_of(const Constant& constant) {
   return meta;
 }
 
-// One record for each distinct storage and dtype (the loader makes one flat tensor of a record),
+// Writes one record per distinct storage and dtype (the loader makes one flat tensor of a record),
 // named prefix0, prefix1, ...; returns the table.
 nlohmann::ordered_json write_tensors(const Graph& graph, const std::vector<std::string>& fqns,
                                      const std::string& prefix, ArchiveWriter& archive,

@@ -1,11 +1,10 @@
-// Text -> Graph.
+// Parses the text form into a Graph.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "core/base/error.h"
 #include "core/ops/op_schema.h"
-#include "core/ops/overloads.h"
-#include "core/text/argument_parser.h"
+#include "core/text/parser.h"
 #include "core/text/text.h"
 #include "core/text/words.h"
 
@@ -244,7 +243,7 @@ class Parser : private ArgumentParser {
       if (!chosen.empty()) target = chosen;
       schema = find_op_schema(target);
     }
-    if (schema == nullptr) return;  // not an op of the dispatcher: names are taken as they stand
+    if (schema == nullptr) return;  // not an op of the dispatcher: keeps names as written
     for (size_t i = 0; i < arguments.size(); ++i) {
       NamedArgument& argument = arguments[i];
       if (!argument.name.empty()) {

@@ -1,4 +1,4 @@
-// Graph -> text.
+// Prints a Graph as text.
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -201,8 +201,8 @@ class Printer {
     return {};
   }
 
-  // Without the name while the argument is the next one of the schema; arguments that torch leaves
-  // unnamed stay so.
+  // Omits the name of an argument that is the next one of the schema; arguments without a name in
+  // torch keep none.
   std::string arguments_text(const Node& node, const std::string& indent) const {
     const OpSchema* schema = find_op_schema(node.target());
     std::string out;

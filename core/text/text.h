@@ -29,28 +29,25 @@
 //              sym_bools[..] int_lists[] float_lists[..] nested[..].
 #pragma once
 
-#include <string>
-#include <string_view>
-
 #include "core/graph/graph.h"
 
 namespace octet {
 
 struct TextOptions {
-  // false: results and inputs without their types, for short expectations in tests
+  // false: omit the types of results and inputs, for short expectations in tests
   bool types = true;
 };
 
-// Printing a graph, parsing the text and printing again gives the same text. Metadata of nodes and
-// data of constants are not in it.
+// Printing, parsing and printing again gives the same text. Metadata of nodes and data of constants
+// are not included.
 std::string to_text(const Graph& graph, const TextOptions& options = {});
 
-// One node as it stands in the text of its graph, without indentation.
+// One node as in the text of its graph, without indentation.
 std::string to_text(const Node& node);
 
 // Parameters, buffers and tensor constants get zero-filled tensors of their type. A result without
-// a type has no meta. An op may leave out its overload: "default" is taken when the arguments fit
-// it, else the only one that they fit. Throws Error("text", "line 3", ...).
+// a type has no meta. An op may omit its overload: "default" is used when the arguments fit it,
+// else the only one that they fit. Throws Error("text", "line 3", ...).
 Graph parse_graph(std::string_view text);
 
 }  // namespace octet

@@ -1,4 +1,4 @@
-#include "core/text/types.h"
+#include "core/text/parser.h"
 
 #include <charconv>
 

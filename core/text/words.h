@@ -1,9 +1,6 @@
-// The words of the text form, one table each for printer and parser. Private to core/text_*.cpp.
+// The words of the text form, one table each for printer and parser. Private to core/text.
 #pragma once
 
-#include <array>
-#include <optional>
-#include <string_view>
 #include <utility>
 
 #include "core/graph/graph.h"
@@ -41,7 +38,7 @@ constexpr std::string_view kLocalBuffer = "local_buffer";
 struct OutputWord {
   OutputKind kind;
   std::string_view word;
-  bool has_target;  // "fqn" = stands before the value
+  bool has_target;  // "fqn" = comes before the value
 };
 constexpr std::array<OutputWord, 7> kOutputs = {
     {{OutputKind::kBufferMutation, "mutate", true},
@@ -67,7 +64,7 @@ std::optional<typename Table::value_type::first_type> find_by_word(const Table& 
   return std::nullopt;
 }
 
-// The name of a node whose text gives none: that of its only result, else its op's without
+// The name of a node without one in the text: that of its only result, else its op's without
 // namespace and overload.
 inline std::string_view default_node_name(std::string_view target, const Value* only_result) {
   if (only_result != nullptr) return only_result->name();

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
-#include "core/passes/inline_bodies.h"
+#include "core/passes/simplify.h"
 #include "lowering/import/graph.h"
 #include "lowering/import/importer.h"
 #include "lowering/import/known_sizes.h"

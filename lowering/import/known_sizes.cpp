@@ -9,7 +9,7 @@
 #include "core/base/shape.h"
 #include "core/ops/memory.h"
 #include "core/passes/fold_input_free.h"
-#include "core/passes/put_number.h"
+#include "core/passes/scalars.h"
 #include "lowering/import/importer.h"
 #include "lowering/import/size.h"
 

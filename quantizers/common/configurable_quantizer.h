@@ -23,7 +23,7 @@
 #include <string>
 #include <vector>
 
-#include "annotate/annotation/compat.h"
+#include "annotate/annotation/quant_spec.h"
 #include "annotate/annotation/quantizer.h"
 #include "annotate/rules/annotation_rule.h"
 #include "quantizers/common/module_filter.h"

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "annotate/convert/float_report.h"
 #include "annotate/graph/constant_subgraph.h"
 #include "annotate/graph/float_ops.h"
 #include "quantizers/common/weight_only.h"

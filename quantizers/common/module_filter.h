@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "annotate/annotation/annotation.h"
-#include "annotate/annotation/compat.h"
+#include "annotate/annotation/quant_spec.h"
 #include "annotate/graph/module_names.h"
 #include "core/graph/graph.h"
 #include "quantizers/common/module_regex.h"

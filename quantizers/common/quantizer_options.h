@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "annotate/annotation/compat.h"
+#include "annotate/annotation/quant_spec.h"
 
 namespace octet {
 

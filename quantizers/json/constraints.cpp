@@ -8,9 +8,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/rules/slot_elements.h"
+#include "annotate/rules/annotation_rule.h"
 #include "core/ops/op_schema.h"
-#include "core/ops/overloads.h"
 #include "quantizers/json/specs.h"
 
 namespace octet {

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/annotation/granularity.h"
+#include "annotate/annotation/quant_spec.h"
 #include "annotate/graph/control_flow.h"
 #include "annotate/observed/check_limits.h"
 #include "core/base/error.h"

@@ -8,10 +8,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/rules/slot_elements.h"
+#include "annotate/rules/annotation_rule.h"
 #include "core/base/error.h"
 #include "core/ops/op_schema.h"
-#include "core/ops/overloads.h"
 #include "quantizers/json/constraints.h"
 #include "quantizers/json/specs.h"
 #include "quantizers/xnnpack/checks.h"

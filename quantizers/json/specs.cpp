@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/observers/derive_functions.h"
 #include "annotate/observers/fake_quantize.h"
 #include "annotate/observers/observer.h"
 #include "core/base/error.h"

@@ -7,10 +7,9 @@
 
 #include "annotate/graph/constant_products.h"
 #include "annotate/graph/constant_subgraph.h"
-#include "annotate/graph/formulas.h"
-#include "core/passes/fold_pad.h"
-#include "core/passes/remove_dead.h"
-#include "core/passes/scalars_to_constants.h"
+#include "annotate/graph/float_ops.h"
+#include "core/passes/scalars.h"
+#include "core/passes/simplify.h"
 #include "quantizers/common/float_report.h"
 #include "quantizers/common/recurrent_rules.h"
 #include "quantizers/common/weight_only.h"

@@ -8,8 +8,8 @@
 
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/convert/convert.h"
-#include "annotate/convert/float_report.h"
 #include "annotate/flow_helpers.h"
+#include "annotate/graph/float_ops.h"
 #include "annotate/prepare/prepare.h"
 #include "core/base/error.h"
 #include "core/interpreter/interpreter.h"

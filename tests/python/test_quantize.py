@@ -117,12 +117,12 @@ class Quantize(PackageTest):
                  octet.lower(self.path("model.pt2"), "onednn").save, lambda path: octet.export_onnx(self.path("model.pt2"), path))
         for save in saves:
             for name in ("model.pt2", "hard.pt2", "link.pt2"):
-                with self.assertRaisesRegex(octet.Error, f"{name}: is a file that the program was made from, and would be lost; name another one"):
+                with self.assertRaisesRegex(octet.Error, f"{name}: is an input file and would be overwritten; name another one"):
                     save(self.path(name))
         with self.assertRaisesRegex(octet.Error, "output: .*c.json: is a file that the program was made from"):
             q.report.save(self.path("c.json"))
         for name in ("calibration.pt", "c.json"):
-            with self.assertRaisesRegex(octet.Error, "would be lost"):
+            with self.assertRaisesRegex(octet.Error, "would be overwritten"):
                 q.save(self.path(name))
         self.assertEqual({name: self.bytes_of(name) for name in os.listdir(self.folder)}, before)
         q.save(self.path("q.pt2"))

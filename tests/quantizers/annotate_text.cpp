@@ -1,7 +1,7 @@
 // Text in, text out.
 #include "quantizers/annotate_text.h"
 
-#include "annotate/annotation/annotation_text.h"
+#include "annotate/annotation/annotation.h"
 #include "core/text/text.h"
 #include "quantizers/registry.h"
 #include "support/error_message.h"

@@ -7,11 +7,11 @@
 
 #include <fmt/format.h>
 
-#include "annotate/annotation/annotation_text.h"
+#include "annotate/annotation/annotation.h"
 #include "annotate/annotation/sharing.h"
 #include "core/base/error.h"
 #include "core/passes/fold_conv_bn.h"
-#include "core/passes/remove_dead.h"
+#include "core/passes/simplify.h"
 #include "core/pt2/reader.h"
 #include "core/text/text.h"
 #include "quantizers/golden/golden_quantizer.h"

@@ -13,7 +13,7 @@
 #include "annotate/convert/convert.h"
 #include "annotate/observed/observer_state.h"
 #include "annotate/observers/fake_quantize.h"
-#include "annotate/prepare/prepare_qat.h"
+#include "annotate/prepare/prepare.h"
 #include "annotate/training/initial_ranges.h"
 #include "annotate/training/qat_model.h"
 #include "core/base/error.h"

@@ -2,7 +2,7 @@
 // convolutions.
 #include <catch2/catch.hpp>
 
-#include "annotate/prepare/prepare_qat.h"
+#include "annotate/prepare/prepare.h"
 #include "core/base/error.h"
 #include "core/text/text.h"
 #include "quantizers/annotate_text.h"

@@ -9,7 +9,7 @@
 
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/convert/convert.h"
-#include "annotate/prepare/prepare_qat.h"
+#include "annotate/prepare/prepare.h"
 #include "annotate/training/qat_model.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"

@@ -4,7 +4,7 @@
 #include <cctype>
 #include <map>
 
-#include "annotate/annotation/granularity.h"
+#include "annotate/annotation/quant_spec.h"
 #include "annotate/observers/observer.h"
 #include "core/base/error.h"
 

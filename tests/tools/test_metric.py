@@ -176,7 +176,7 @@ class Metrics(CommandTest):
         self.assertIn("want one of --min-sqnr", wanted("--metric", "minus", "--min-metric", "-1", "--min-sqnr", "20"))
         self.assertEqual(self.fails(*base, "--metric", "none", "--min-metric", "1"), "octet: metric: none: no metric is registered; give the --library that has it")
         self.assertIn("metric: none: unknown, want one of angry, silent, odd, minus, ratio", wanted("--metric", "none", "--min-metric", "1"))
-        self.assertIn("metric: angry: of tensors of shape [16, 40] it says: wants; return NaN", wanted("--metric", "angry", "--min-metric", "1"))
+        self.assertIn("metric: angry: for tensors of shape [16, 40] it throws: wants; return NaN", wanted("--metric", "angry", "--min-metric", "1"))
         self.assertIn("something that is no std::exception was thrown", wanted("--metric", "odd", "--min-metric", "1"))
         self.assertIn("tune: silent: gives nan for the float program's outputs beside themselves", wanted("--metric", "silent", "--min-metric", "1"))
         self.assertIn("tune: --min-metric 1: is more than minus gives for the float program beside itself, 0; ask for less", wanted("--metric", "minus", "--min-metric", "1"))
@@ -190,7 +190,7 @@ class Metrics(CommandTest):
         self.assertFalse(os.path.exists(self.path("t.pt2")))
         self.quantize()
         files = [self.path("model.pt2"), self.path("q.pt2"), "--inputs", self.path("data.pt"), "--output", self.path("c.json")]
-        self.assertIn("metric: angry: of tensors of shape", self.fails("compare", *files, *self.others(), "--metric", "angry"))
+        self.assertIn("metric: angry: for tensors of shape", self.fails("compare", *files, *self.others(), "--metric", "angry"))
         self.octet("lower", self.path("q.pt2"), "--backend", "xnnpack", "--output", self.path("q.octet"))
         files[1] = self.path("q.octet")
         self.assertIn("compare: --metric: is of two .pt2", self.fails("compare", *files, "--metric", self.top5()))

@@ -64,7 +64,7 @@ class Misuse(CommandTest):
                 self.assertRegex(self.fails(command[0], training, "--quantizer", "xnnpack", *command[1:]), said)
         self.assertFalse(os.path.exists(self.path("no.pt2")))
         self.assertFalse(os.path.exists(self.path("s.json")))
-        self.assertRegex(self.quantize("--training-mode", "ok", model="training.pt2", calibration="data.pt"), "note: prepare: %batch_norm: .* first of 2 ops in training mode, which stay float")
+        self.assertRegex(self.quantize("--training-mode", "ok", model="training.pt2", calibration="data.pt"), "note: prepare: %batch_norm: .* first of 2 ops in training mode; these stay float")
         self.export(Net(), x, name="evaluation.pt2")
         self.assertNotIn("training mode", self.quantize(model="evaluation.pt2", calibration="data.pt"))
 

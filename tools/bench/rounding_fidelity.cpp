@@ -16,9 +16,8 @@
 #include <CLI/CLI.hpp>
 
 #include "annotate/accuracy/accuracy_passes.h"
-#include "annotate/accuracy/adaround.h"
-#include "annotate/accuracy/gptq.h"
 #include "annotate/accuracy/padding_mask.h"
+#include "annotate/accuracy/weight_rounding.h"
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/convert/convert.h"
 #include "annotate/prepare/prepare.h"

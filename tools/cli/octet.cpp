@@ -10,9 +10,9 @@
 #include <CLI/CLI.hpp>
 
 #include "backends/torch/torch_backend.h"
+#include "core/base/cpus.h"
 #include "core/base/error.h"
 #include "core/base/printable.h"
-#include "core/base/usable_cpus.h"
 #include "core/passes/pass.h"
 #include "tools/cli/commands/command.h"
 #include "tools/cli/common/messages.h"

@@ -6,7 +6,7 @@
 #include "acme_kernels.h"
 #include "acme_observer.h"
 #include "acme_plain_quantizer.h"
-#include "annotate/observers/derive_functions.h"
+#include "annotate/observers/observer.h"
 #include "quantizers/json/declared_quantizer.h"
 
 namespace acme {

@@ -7,17 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "acme_quantizer.h"
-#include "annotate/annotation/annotation_text.h"
-#include "annotate/calibrate/calibrate.h"
-#include "annotate/convert/convert.h"
-#include "annotate/observers/observer.h"
-#include "annotate/prepare/prepare.h"
-#include "backends/registry.h"
-#include "backends/runtime/session.h"
-#include "core/interpreter/aten_bridge.h"
-#include "core/interpreter/interpreter.h"
-#include "core/text/text.h"
-#include "lowering/lower.h"
+#include "octet/octet.hpp"
 
 using namespace octet;
 

@@ -5,9 +5,8 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
-#include "core/passes/inline_bodies.h"
 #include "core/passes/pass.h"
-#include "core/passes/remove_dead.h"
+#include "core/passes/simplify.h"
 #include "lowering/import/known_sizes.h"
 #include "tools/onnx/exporter.h"
 

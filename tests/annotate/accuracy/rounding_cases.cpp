@@ -5,7 +5,7 @@
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/randn.h>
 
-#include "annotate/accuracy/float_run.h"
+#include "annotate/accuracy/stepwise_run.h"
 #include "annotate/flow_helpers.h"
 #include "core/interpreter/interpreter.h"
 #include "core/text/text.h"

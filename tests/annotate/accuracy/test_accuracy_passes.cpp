@@ -12,9 +12,9 @@
 
 #include "annotate/accuracy/accuracy_passes.h"
 #include "annotate/accuracy/bias_correction.h"
-#include "annotate/accuracy/float_run.h"
 #include "annotate/accuracy/rounding_cases.h"
 #include "annotate/accuracy/smooth.h"
+#include "annotate/accuracy/stepwise_run.h"
 #include "annotate/accuracy/tune_ranges.h"
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/convert/convert.h"

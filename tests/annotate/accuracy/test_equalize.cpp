@@ -3,8 +3,7 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/tensor.h>
 
-#include "annotate/accuracy/channel_scaling.h"
-#include "annotate/accuracy/equalize.h"
+#include "annotate/accuracy/channel_space.h"
 #include "annotate/flow_helpers.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"

@@ -7,8 +7,8 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
 
-#include "annotate/accuracy/gptq.h"
 #include "annotate/accuracy/rounding_cases.h"
+#include "annotate/accuracy/weight_rounding.h"
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/convert/convert.h"
 #include "core/base/error.h"

@@ -107,14 +107,14 @@ TEST_CASE("weights that cannot be changed alone are left out with a reason",
   CHECK(refusal_of(R"(graph(%w = param "w": f32[8,8], %x: f32[5,8]):
     %a: f32[5,8] = aten.linear.default(%x, %w)
     %b: f32[5,8] = aten.linear.default(%a, %w)
-    return (%b))") == "its weight is used by several ops; it stays as it is");
+    return (%b))") == "its weight is used by several ops; it is not changed");
   CHECK(refusal_of(R"(graph(%w = param "w": f32[8,4], %x: f32[5,8], %r: f32[5,4]):
     %y: f32[5,4] = aten.addmm.default(%r, %x, %w)
     return (%y))") ==
-        "its bias is no constant with one number a channel; its weight stays as it is");
+        "its bias is not a constant with one number per channel; its weight is not changed");
   CHECK(refusal_of(R"(graph(%b = param "b": f32[4], %w = param "w": f32[8,4], %x: f32[5,8]):
     %y: f32[5,4] = aten.addmm.default(%b, %x, %w, alpha=2.0)
-    return (%y))") == "the op has factors alpha or beta; its weight stays as it is");
+    return (%y))") == "the op has factors alpha or beta; its weight is not changed");
 }
 
 TEST_CASE(

@@ -7,11 +7,10 @@
 #include <ATen/ops/equal.h>
 
 #include "annotate/accuracy/accuracy_passes.h"
-#include "annotate/accuracy/float_run.h"
-#include "annotate/accuracy/fresh_observers.h"
-#include "annotate/accuracy/norm_split.h"
 #include "annotate/accuracy/rounding_cases.h"
 #include "annotate/accuracy/smooth.h"
+#include "annotate/accuracy/snapshot.h"
+#include "annotate/accuracy/stepwise_run.h"
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/convert/convert.h"
 #include "annotate/flow_helpers.h"

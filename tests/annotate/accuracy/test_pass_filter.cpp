@@ -3,11 +3,11 @@
 
 #include "annotate/accuracy/accuracy_passes.h"
 #include "annotate/accuracy/bias_correction.h"
-#include "annotate/accuracy/equalize.h"
-#include "annotate/accuracy/gptq.h"
+#include "annotate/accuracy/channel_space.h"
 #include "annotate/accuracy/rounding_cases.h"
 #include "annotate/accuracy/smooth.h"
 #include "annotate/accuracy/tune_ranges.h"
+#include "annotate/accuracy/weight_rounding.h"
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/flow_helpers.h"
 #include "core/interpreter/aten_bridge.h"
@@ -88,7 +88,7 @@ TEST_CASE("weights and biases of other layers stay", "[annotate][filter]") {
   CHECK_FALSE(at::equal(operand(observed, "u", "bias"), other));
 
   RoundingOptions options;
-  options.applies = only("u");
+  options.walk.applies = only("u");
   const std::vector<LayerRounding> rounded =
       round_second_order(observed, test::source_of(data), report, options);
   CHECK(rounded.size() == 1);

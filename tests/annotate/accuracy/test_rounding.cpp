@@ -7,9 +7,8 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
-#include "annotate/accuracy/adaround.h"
-#include "annotate/accuracy/gptq.h"
 #include "annotate/accuracy/rounding_cases.h"
+#include "annotate/accuracy/weight_rounding.h"
 #include "annotate/convert/convert.h"
 #include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"
@@ -197,7 +196,7 @@ TEST_CASE("the report and the progress name each rounded layer", "[annotate][rou
   calibrate(observed, batches);
   std::string seen;
   RoundingOptions options;
-  options.progress = [&](size_t done, size_t total, const std::string& layer) {
+  options.walk.progress = [&](size_t done, size_t total, const std::string& layer) {
     seen += std::to_string(done) + "/" + std::to_string(total) + layer;
   };
   Report report;

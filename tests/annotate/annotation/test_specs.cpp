@@ -268,7 +268,7 @@ TEST_CASE("specs: a callback cannot observe where no spec stands", "[annotate][s
     map.emplace_back(EdgeOrNode(edge.user->output()), map[0].second);
   };
   CHECK_THROWS_WITH(groups_after(add),
-                    "prepare: %a: quantizer \"rules\" set an observer where no spec stands; "
+                    "prepare: %a: quantizer \"rules\" set an observer in a place without a spec; "
                     "annotate that edge or value");
 }
 

@@ -5,9 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "annotate/calibrate/calibrate.h"
-#include "annotate/calibrate/part_of_program.h"
 #include "annotate/flow_helpers.h"
-#include "annotate/graph/observe_op.h"
+#include "annotate/graph/qdq_nodes.h"
 #include "annotate/observed/observer_state.h"
 #include "annotate/prepare/prepare.h"
 #include "core/interpreter/aten_bridge.h"

@@ -1,5 +1,5 @@
 // Programs that write: in-place ops, and buffers that carry state from run to run.
-#include "annotate/convert/mutable_buffers.h"
+#include "annotate/convert/convert_steps.h"
 #include "annotate/flow_helpers.h"
 #include "annotate/prepare/prepare.h"
 #include "core/base/error.h"

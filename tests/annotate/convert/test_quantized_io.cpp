@@ -210,7 +210,7 @@ TEST_CASE("quantized io: a listed index that cannot be is an error and leaves th
              Equals("quantized-io: input 2: there is none, got index 2, want less than 2"));
   CHECK_THAT(
       error_of(text, {.inputs = {{1}}, .outputs = {}}),
-      Equals("quantized-io: input 1 (%i): is no float tensor, want one; leave its index out"));
+      Equals("quantized-io: input 1 (%i): is not a float tensor, want one; leave its index out"));
   CHECK_THAT(error_of(text, {.inputs = {{0}}, .outputs = {{0}}}),
              Equals("quantized-io: output 0 (%r): cannot be an integer: %r (aten.relu.default) "
                     "makes it in float; leave its index out"));

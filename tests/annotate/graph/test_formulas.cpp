@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "annotate/graph/formulas.h"
+#include "annotate/graph/float_ops.h"
 #include "core/text/text.h"
 
 namespace octet::test_formulas {

@@ -1,6 +1,6 @@
 // Scales and zero points that observers and derive functions of others compute are checked before
 // the program has them.
-#include "annotate/observed/point_qparams.h"
+#include "annotate/observed/observed_graph.h"
 
 #include <limits>
 

@@ -15,7 +15,7 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
-#include "annotate/observers/mse_kernels.h"
+#include "annotate/observers/kernels.h"
 #include "annotate/observers/observer_cases.h"
 #include "core/base/error.h"
 #include "support/error_message.h"

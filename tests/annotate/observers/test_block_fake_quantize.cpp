@@ -4,7 +4,7 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/stack.h>
 
-#include "annotate/observers/affine_fake_quantize.h"
+#include "annotate/observers/affine.h"
 #include "core/base/error.h"
 
 // After torch, which has a macro CHECK of its own.

@@ -117,7 +117,7 @@ TEST_CASE("fake-quants: NaN and unfit insides are refused", "[annotate][fake_qua
                       Catch::Contains("NaN"));
   CHECK_THROWS_WITH(make_observer(named("fake_quantize(placeholder)")),
                     "prepare: fake_quantize(placeholder): a fake-quant needs a scale, which "
-                    "placeholder has not; use min_max");
+                    "placeholder does not have; use min_max");
   CHECK_THROWS_WITH(make_observer(named("fused_moving_avg_obs_fake_quantize(min_max)")),
                     "prepare: fused_moving_avg_obs_fake_quantize(min_max): this fake-quant works "
                     "with moving averages, got min_max; use "

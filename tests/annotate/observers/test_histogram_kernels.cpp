@@ -16,7 +16,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "annotate/observers/histogram.h"
-#include "annotate/observers/histogram_kernels.h"
+#include "annotate/observers/kernels.h"
 #include "annotate/observers/observer_cases.h"
 
 // After torch, which has a macro CHECK of its own.

@@ -15,10 +15,10 @@
 #include <torch/optim/sgd.h>
 
 #include "annotate/flow_helpers.h"
-#include "annotate/observers/affine_fake_quantize.h"
+#include "annotate/observers/affine.h"
 #include "annotate/observers/learnable_fake_quantize.h"
 #include "annotate/observers/observer_cases.h"
-#include "annotate/prepare/prepare_qat.h"
+#include "annotate/prepare/prepare.h"
 #include "annotate/training/qat_model.h"
 #include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"

@@ -11,7 +11,6 @@
 #include "annotate/observers/data_free.h"
 #include "annotate/observers/fake_quantize.h"
 #include "annotate/observers/observer_cases.h"
-#include "annotate/observers/recording.h"
 #include "core/base/error.h"
 
 // After torch, which has a macro CHECK of its own.

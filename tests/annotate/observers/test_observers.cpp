@@ -8,7 +8,6 @@
 #include "annotate/observers/data_free.h"
 #include "annotate/observers/histogram.h"
 #include "annotate/observers/observer_cases.h"
-#include "annotate/observers/recording.h"
 #include "core/base/error.h"
 
 // After torch, which has a macro CHECK of its own.

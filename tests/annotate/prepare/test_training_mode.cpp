@@ -3,7 +3,6 @@
 #include "annotate/convert/convert.h"
 #include "annotate/flow_helpers.h"
 #include "annotate/prepare/prepare.h"
-#include "annotate/prepare/prepare_qat.h"
 #include "core/base/error.h"
 #include "core/text/text.h"
 #include "support/rule_quantizer.h"
@@ -72,8 +71,8 @@ TEST_CASE("prepare: training mode can be allowed, and torchao allows it", "[anno
     CHECK(observed.graph.find_node("a")->bool_or("train", false));
     REQUIRE(report.notes().size() == 1);
     CHECK(report.notes()[0] ==
-          "prepare: %a: it (aten.dropout.default) is the first of 2 ops in training mode, which "
-          "stay float and go on so");
+          "prepare: %a: it (aten.dropout.default) is the first of 2 ops in training mode; these "
+          "stay float and in that mode");
   }
 }
 

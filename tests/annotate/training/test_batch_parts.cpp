@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "annotate/flow_helpers.h"
-#include "annotate/prepare/prepare_qat.h"
+#include "annotate/prepare/prepare.h"
 #include "annotate/training/qat_model.h"
 #include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"

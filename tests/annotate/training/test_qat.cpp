@@ -7,7 +7,7 @@
 #include "annotate/convert/convert.h"
 #include "annotate/flow_helpers.h"
 #include "annotate/observers/fake_quantize.h"
-#include "annotate/prepare/prepare_qat.h"
+#include "annotate/prepare/prepare.h"
 #include "annotate/training/qat_conv_bn.h"
 #include "annotate/training/qat_model.h"
 #include "core/base/error.h"
@@ -201,7 +201,7 @@ TEST_CASE("qat: what cannot be trained as one is said, with the reason", "[annot
     %y: f32[2,4,5,5] = aten.batch_norm.default(%c, None, None, %m, %v, True, 0.1, 1e-05, False)
     return (%y))",
           "aten.conv_transpose2d.input", true) ==
-      "prepare: %y is not trained as one with %c: the batch norm has no gamma and beta (compat "
+      "prepare: %y is not trained together with %c: the batch norm has no gamma and beta (compat "
       "torchao)");
   CHECK(
       note_of(
@@ -210,7 +210,7 @@ TEST_CASE("qat: what cannot be trained as one is said, with the reason", "[annot
     %y: f32[2,4,5,5] = aten.batch_norm.default(%c, None, None, %m, %v, True, 0.1, 1e-05, False)
     return (%y, %c))",
           "aten.conv2d.default") ==
-      "prepare: %y is not trained as one with %c: others read %c too");
+      "prepare: %y is not trained together with %c: others read %c too");
 }
 
 TEST_CASE(

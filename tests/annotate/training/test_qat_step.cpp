@@ -6,9 +6,9 @@
 #include <ATen/ATen.h>
 
 #include "annotate/flow_helpers.h"
-#include "annotate/observers/straight_through.h"
+#include "annotate/observers/fake_quantize.h"
 #include "annotate/training/qat_conv_bn.h"
-#include "annotate/training/trainable_graph.h"
+#include "annotate/training/qat_model.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/text/text.h"
 

@@ -110,7 +110,7 @@ TEST_CASE("an output that is an input is known, through links", "[core][output]"
   for (const char* name : {"a", "link", "hard"}) {
     CHECK(is_same_file(scratch / name, scratch / "a"));
     CHECK_THROWS_WITH(check_no_input(scratch / name, {(scratch / "a").string()}, "test"),
-                      Catch::EndsWith("and would be lost; name another one"));
+                      Catch::EndsWith("and would be overwritten; name another one"));
   }
   CHECK_FALSE(is_same_file(scratch / "a", scratch / "other"));
   CHECK_FALSE(is_same_file(scratch / "a", scratch / "none"));

@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "core/base/usable_cpus.h"
+#include "core/base/cpus.h"
 
 namespace octet::test_usable_cpus {
 namespace {

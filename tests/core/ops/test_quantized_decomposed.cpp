@@ -14,7 +14,7 @@
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/ivalue_convert.h"
 #include "core/ops/op_lookup.h"
-#include "core/ops/quantized_decomposed.h"
+#include "core/ops/qdq_ops.h"
 #include "core/pt2/tensor_file.h"
 
 // After the torch headers, which define a CHECK of their own.

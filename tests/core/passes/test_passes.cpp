@@ -1,10 +1,9 @@
 // The small passes: scalars to constants, removal of dead code.
 #include <catch2/catch.hpp>
 
-#include "core/passes/inline_bodies.h"
-#include "core/passes/remove_dead.h"
-#include "core/passes/scalars_to_constants.h"
+#include "core/passes/scalars.h"
 #include "core/passes/set_training.h"
+#include "core/passes/simplify.h"
 #include "core/passes/verify.h"
 #include "support/graph_matchers.h"
 

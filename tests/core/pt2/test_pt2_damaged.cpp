@@ -58,13 +58,15 @@ TEST_CASE("a missing file, a folder and an empty file are errors", "[core][pt2][
         "pt2: " + missing + ": cannot be read: No such file or directory");
   std::filesystem::create_directories(scratch / "folder.pt2");
   CHECK_THAT(reading_error(scratch / "folder.pt2"),
-             Catch::Contains("is no file, want a zip archive that torch wrote"));
-  CHECK_THAT(error_of_bytes(""), Catch::Contains("is empty, want a zip archive that torch wrote"));
+             Catch::Contains("is not a regular file, want a zip archive written by PyTorch"));
+  CHECK_THAT(error_of_bytes(""),
+             Catch::Contains("is empty, want a zip archive written by PyTorch"));
 }
 
 TEST_CASE("a file that is no zip is an error", "[core][pt2][damaged]") {
-  CHECK_THAT(error_of_bytes(std::string(5000, 'x')),
-             Catch::Contains("is no archive that torch wrote: it does not begin as a zip"));
+  CHECK_THAT(
+      error_of_bytes(std::string(5000, 'x')),
+      Catch::Contains("is not an archive written by PyTorch: it does not begin like a zip file"));
 }
 
 TEST_CASE("a truncated file is an error at every length", "[core][pt2][damaged]") {

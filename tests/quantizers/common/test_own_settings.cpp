@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <fstream>
 
-#include "annotate/annotation/annotation_text.h"
+#include "annotate/annotation/annotation.h"
 #include "annotate/prepare/prepare.h"
 #include "core/base/error.h"
 #include "core/text/text.h"

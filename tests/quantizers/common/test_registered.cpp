@@ -2,8 +2,7 @@
 // their names.
 #include <catch2/catch.hpp>
 
-#include "annotate/annotation/annotation_text.h"
-#include "annotate/observers/derive_functions.h"
+#include "annotate/annotation/annotation.h"
 #include "annotate/observers/observer.h"
 #include "core/base/error.h"
 #include "core/text/text.h"

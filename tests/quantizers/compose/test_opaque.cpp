@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/annotation/annotation_text.h"
+#include "annotate/annotation/annotation.h"
 #include "annotate/graph/opaque_parts.h"
 #include "annotate/prepare/prepare.h"
 #include "core/base/error.h"

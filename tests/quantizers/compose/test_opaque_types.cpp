@@ -4,7 +4,7 @@
 
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/convert/convert.h"
-#include "annotate/graph/opaque_hooks.h"
+#include "annotate/graph/opaque_parts.h"
 #include "annotate/prepare/prepare.h"
 #include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "annotate/annotation/compat.h"
+#include "annotate/annotation/quant_spec.h"
 #include "annotate/annotation/quantizer.h"
 
 namespace octet::test {

@@ -13,10 +13,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "annotate/annotation/annotation_text.h"
+#include "annotate/annotation/annotation.h"
 #include "annotate/annotation/sharing.h"
 #include "core/passes/fold_conv_bn.h"
-#include "core/passes/remove_dead.h"
+#include "core/passes/simplify.h"
 #include "core/pt2/reader.h"
 #include "quantizers/golden/golden_quantizer.h"
 #include "quantizers/json/declared_rules.h"

@@ -12,7 +12,7 @@
 
 #include "annotate/convert/convert.h"
 #include "annotate/observers/fake_quantize.h"
-#include "annotate/prepare/prepare_qat.h"
+#include "annotate/prepare/prepare.h"
 #include "annotate/training/qat_model.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/pt2/reader.h"

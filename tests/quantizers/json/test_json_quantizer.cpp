@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "annotate/annotation/annotation_text.h"
+#include "annotate/annotation/annotation.h"
 #include "core/text/text.h"
 #include "quantizers/registry.h"
 #include "quantizers/xnnpack/config.h"

@@ -9,7 +9,6 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "annotate/observers/derive_functions.h"
 #include "annotate/observers/observer.h"
 #include "annotate/prepare/prepare.h"
 #include "core/text/text.h"

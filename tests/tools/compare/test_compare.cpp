@@ -5,10 +5,10 @@
 
 #include <ATen/Functions.h>
 
-#include "annotate/accuracy/equalize.h"
+#include "annotate/accuracy/channel_space.h"
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/compare/compare.h"
-#include "annotate/compare/sensitivity.h"
+#include "annotate/compare/diagnosis.h"
 #include "annotate/compare/weights.h"
 #include "annotate/convert/convert.h"
 #include "annotate/prepare/prepare.h"

@@ -13,7 +13,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "core/base/usable_cpus.h"
+#include "core/base/cpus.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/pt2/tensor_file.h"
 #include "tools/cli/commands/command.h"

@@ -5,7 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "annotate/accuracy/accuracy_passes.h"
-#include "annotate/calibrate/shared_calibration.h"
+#include "annotate/calibrate/calibrate.h"
 #include "annotate/observed/observer_state.h"
 #include "core/base/error.h"
 #include "tools/cli/commands/command.h"

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/convert/float_report.h"
 #include "annotate/convert/quantized_io.h"
 #include "annotate/graph/float_ops.h"
 #include "annotate/graph/qdq_nodes.h"

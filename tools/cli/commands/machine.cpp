@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "backends/common/cpu.h"
-#include "core/base/usable_cpus.h"
+#include "core/base/cpus.h"
 
 namespace octet {
 namespace {

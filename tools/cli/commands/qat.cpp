@@ -12,7 +12,7 @@
 
 #include "annotate/convert/convert.h"
 #include "annotate/observed/annotation_json.h"
-#include "annotate/observed/observer_state_file.h"
+#include "annotate/observed/observer_state.h"
 #include "annotate/training/initial_ranges.h"
 #include "annotate/training/qat_model.h"
 #include "core/base/error.h"

@@ -2,7 +2,7 @@
 // through its backends.
 #include <CLI/CLI.hpp>
 
-#include "core/base/usable_cpus.h"
+#include "core/base/cpus.h"
 #include "core/pt2/tensor_file.h"
 #include "tools/cli/commands/command.h"
 #include "tools/cli/commands/runnable.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "annotate/calibrate/calibrate.h"
-#include "annotate/compare/error_stats.h"
+#include "annotate/compare/metric.h"
 #include "core/graph/graph.h"
 #include "lowering/program/program.h"
 

@@ -14,8 +14,8 @@
 #include "annotate/observed/observer_state.h"
 #include "annotate/observers/fake_quantize.h"
 #include "core/base/error.h"
+#include "core/pt2/archive.h"
 #include "core/pt2/tensor_file.h"
-#include "core/pt2/unpacked_size.h"
 #include "tools/cli/common/text_tensor.h"
 #include "tools/cli/qat/train.h"
 

@@ -9,7 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "annotate/calibrate/calibrate.h"
-#include "annotate/graph/observe_op.h"
+#include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
 #include "core/pt2/tensor_file.h"
 #include "tools/cli/common/messages.h"

@@ -9,9 +9,8 @@
 
 #include "annotate/accuracy/accuracy_passes.h"
 #include "annotate/calibrate/calibrate.h"
-#include "annotate/calibrate/shared_calibration.h"
 #include "annotate/observed/observer_state.h"
-#include "annotate/prepare/prepare_qat.h"
+#include "annotate/prepare/prepare.h"
 #include "core/base/error.h"
 #include "core/passes/verify.h"
 #include "core/pt2/reader.h"

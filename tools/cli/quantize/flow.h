@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "annotate/annotation/compat.h"
+#include "annotate/annotation/quant_spec.h"
 #include "annotate/annotation/quantizer.h"
 #include "annotate/observed/observed_graph.h"
 #include "annotate/observed/peers.h"

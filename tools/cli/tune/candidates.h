@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "annotate/compare/compare.h"
-#include "annotate/compare/sensitivity.h"
+#include "annotate/compare/diagnosis.h"
 #include "core/graph/graph.h"
 #include "tools/cli/tune/base_settings.h"
 #include "tools/cli/tune/op_costs.h"

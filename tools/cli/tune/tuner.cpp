@@ -11,7 +11,7 @@
 
 #include "annotate/accuracy/effort_memory.h"
 #include "annotate/calibrate/calibrate.h"
-#include "annotate/compare/sensitivity.h"
+#include "annotate/compare/diagnosis.h"
 #include "annotate/convert/convert.h"
 #include "backends/registry.h"
 #include "backends/runtime/session.h"

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "core/base/usable_cpus.h"
+#include "core/base/cpus.h"
 #include "lowering/program/artifact.h"
 
 namespace nb = nanobind;

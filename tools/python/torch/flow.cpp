@@ -14,16 +14,16 @@
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/convert/convert.h"
 #include "annotate/observed/annotation_json.h"
-#include "annotate/observed/observer_state_file.h"
+#include "annotate/observed/observer_state.h"
 #include "core/base/error.h"
 #include "core/pt2/tensor_file.h"
 #include "tools/cli/common/messages.h"
+#include "tools/cli/quantize/quantize.h"
+#include "tools/cli/quantize/refusals.h"
 #include "tools/page/page.h"
 #include "tools/python/torch/calls.h"
 #include "tools/python/torch/graph.h"
 #include "tools/python/torch/settings.h"
-#include "tools/cli/quantize/quantize.h"
-#include "tools/cli/quantize/refusals.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -17,7 +17,7 @@
 #include "annotate/annotation/quantizer.h"
 #include "annotate/observers/observer.h"
 #include "core/base/error.h"
-#include "core/passes/scalars_to_constants.h"
+#include "core/passes/scalars.h"
 #include "quantizers/registry.h"
 #include "tools/python/torch/graph_view.h"
 #include "tools/python/torch/python_observer.h"

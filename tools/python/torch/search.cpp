@@ -10,11 +10,9 @@
 
 #include "annotate/convert/convert.h"
 #include "annotate/observed/annotation_json.h"
-#include "annotate/observed/observer_state_file.h"
+#include "annotate/observed/observer_state.h"
 #include "annotate/training/initial_ranges.h"
 #include "tools/cli/processes/processes.h"
-#include "tools/python/torch/calls.h"
-#include "tools/python/torch/settings.h"
 #include "tools/cli/qat/shared_step.h"
 #include "tools/cli/qat/train.h"
 #include "tools/cli/quantize/flow_text.h"
@@ -22,6 +20,8 @@
 #include "tools/cli/quantize/report_file.h"
 #include "tools/cli/tune/trial_file.h"
 #include "tools/cli/tune/tuner.h"
+#include "tools/python/torch/calls.h"
+#include "tools/python/torch/settings.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
