@@ -13,10 +13,10 @@
 
 namespace octet::onednn {
 
-// How the bytes were made of the constant's: in oneDNN's layouts, or by an own kernel in its order
-// for all that `own` names.
+// How the bytes were made from the constant's: in oneDNN's layouts, or in the order of the custom
+// kernel that `custom` names.
 struct PackedForm {
-  std::string own;
+  std::string custom;
   dnnl::memory::desc plain;
   dnnl::memory::desc packed;
   size_t bytes;  // of the packed ones

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backends/onednn/builder/segment_builder.h"
-#include "backends/onednn/clamp.h"
+#include "backends/onednn/form.h"
 
 namespace octet::onednn {
 

@@ -1,13 +1,12 @@
 // For each output row, the input rows under it are copied to the first-level cache with their
 // padding; then some pixels times some channels are summed in registers.
-#include "backends/onednn/kernels/direct_conv.h"
+#include "backends/onednn/kernels/vnni_conv.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 #include <vector>
 
-#include "backends/onednn/kernels/isa.h"
 #include "core/base/error.h"
 
 namespace octet::onednn {

@@ -1,12 +1,12 @@
 // See byte_conv.h. The windows of some pixels of y become rows, which the loops of row_kernels.h
 // multiply.
-#include "backends/xnnpack/kernels/byte_conv_method.h"
+#include "backends/xnnpack/kernels/byte_conv.h"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 
-#include "backends/common/vectorised.h"
+#include "backends/kernels/isa.h"
 #include "backends/xnnpack/form.h"
 #include "backends/xnnpack/kernels/byte_rows.h"
 #include "backends/xnnpack/kernels/parts.h"

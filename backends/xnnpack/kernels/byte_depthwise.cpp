@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/common/byte_rounding.h"
-#include "backends/common/vectorised.h"
-#include "backends/xnnpack/kernels/byte_conv_method.h"
+#include "backends/kernels/isa.h"
+#include "backends/kernels/vector_math.h"
+#include "backends/xnnpack/kernels/byte_conv.h"
 #include "backends/xnnpack/kernels/parts.h"
 
 namespace octet::xnnpack {
@@ -123,7 +123,7 @@ void DepthwiseConv::convert_row(const PixelBytes& x, int64_t image, int64_t iy, 
 
 // y: of the row's first pixel.
 void DepthwiseConv::run_row(const Reach& reach, float factor, float* reals, std::byte* y) const {
-  const ByteOutput output = byte_output(1, terms.scales.y_zero.value_or(0));
+  const ByteOutput output = byte_output({1, terms.scales.y_zero.value_or(0)});
   run_vectorised([=, this, pixels = terms.out_width, out = terms.channels, low = terms.scales.low,
                   high = terms.scales.high, scales = scale.data(), biases = bias.data(),
                   lanes = channels,

@@ -3,8 +3,7 @@
 
 #include <algorithm>
 
-#include "backends/common/cpu.h"
-#include "backends/common/vectorised.h"
+#include "backends/kernels/isa.h"
 #include "backends/xnnpack/kernels/byte_rows.h"
 #include "backends/xnnpack/kernels/parts.h"
 

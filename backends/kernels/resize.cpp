@@ -1,0 +1,136 @@
+// For each row of the output, adds up the rows of the input that it reads, then the pixels of that
+// sum.
+#include "backends/kernels/resize.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "backends/kernels/isa.h"
+
+namespace octet {
+namespace {
+
+constexpr int64_t kMostParts = 32;  // each with a row of its own in the scratch memory
+
+int64_t output_rows(const ImageResize& r) { return r.outer * r.axes[0].out() * r.axes[1].out(); }
+int64_t part_size(const ImageResize& r) {
+  return std::max<int64_t>((output_rows(r) + kMostParts - 1) / kMostParts, 1);
+}
+// The summed input row, and the output row before it is rounded.
+int64_t part_floats(const ImageResize& r) { return (r.axes[2].in + r.axes[2].out()) * r.inner; }
+
+template <typename X>
+[[gnu::always_inline]] inline void add_weighted(const X* x, float* sum, int64_t count, float weight,
+                                                uint8_t flip) {
+  const X* __restrict from = x;
+  float* __restrict to = sum;
+  for (int64_t i = 0; i < count; ++i)
+    to[i] += weight * static_cast<float>(number_of(from[i], flip));
+}
+
+[[gnu::always_inline]] inline void add_rows(const ImageResize& r, const auto* x, int64_t row,
+                                            float* sum) {
+  const auto& [z, y, width] = r.axes;
+  const uint8_t flip = r.from ? r.from->flip : 0;
+  const int64_t size = width.in * r.inner, oy = row % y.out(), oz = row / y.out() % z.out(),
+                outer = row / y.out() / z.out();
+  std::fill_n(sum, size, 0.0f);
+  for (int64_t i = z.first[static_cast<size_t>(oz)]; i < z.first[static_cast<size_t>(oz) + 1]; ++i)
+    for (int64_t k = y.first[static_cast<size_t>(oy)]; k < y.first[static_cast<size_t>(oy) + 1];
+         ++k) {
+      const ResizeAxis::Tap &a = z.taps[static_cast<size_t>(i)],
+                            &b = y.taps[static_cast<size_t>(k)];
+      add_weighted(x + ((outer * z.in + a.at) * y.in + b.at) * size, sum, size, a.weight * b.weight,
+                   flip);
+    }
+}
+
+// What a sum of an input row becomes: (sum - zero) * scale.
+struct Reals {
+  float zero, scale;
+  [[gnu::always_inline]] float of(float sum) const { return (sum - zero) * scale; }
+};
+
+// Of pixels from an input row.
+[[gnu::always_inline]] inline void add_pixels(const ImageResize& r, const float* sum, float* reals,
+                                              Reals finish) {
+  const ResizeAxis& width = r.axes[2];
+  const int64_t inner = r.inner, out = width.out();
+  const ResizeAxis::Tap* const taps = width.taps.data();
+  const int64_t* const first = width.first.data();
+  for (int64_t o = 0; o < out; ++o) {
+    float* __restrict to = reals + o * inner;
+    const ResizeAxis::Tap* const tap = taps + first[o];
+    const int64_t count = first[o + 1] - first[o];
+    if (inner == 1) {
+      float value = 0;
+      for (int64_t i = 0; i < count; ++i) value += tap[i].weight * sum[tap[i].at];
+      *to = finish.of(value);
+    } else if (count == 2) {
+      const float* __restrict a = sum + tap[0].at * inner, * __restrict b = sum + tap[1].at * inner;
+      const float of_a = tap[0].weight, of_b = tap[1].weight;
+      for (int64_t c = 0; c < inner; ++c) to[c] = finish.of(of_a * a[c] + of_b * b[c]);
+    } else {
+      std::fill_n(to, inner, 0.0f);
+      for (int64_t i = 0; i < count; ++i)
+        add_weighted(sum + tap[i].at * inner, to, inner, tap[i].weight, 0);
+      for (int64_t c = 0; c < inner; ++c) to[c] = finish.of(to[c]);
+    }
+  }
+}
+
+template <typename X, typename Y>
+void resize_rows(const ImageResize& r, const X* x, Y* y, float* scratch, const Parallel& parallel) {
+  const int64_t size = part_size(r), out_size = r.axes[2].out() * r.inner;
+  const Reals finish =
+      r.from ? Reals{static_cast<float>(r.from->zero_point), r.from->scale} : Reals{0, 1};
+  const ByteOutput output = r.to ? byte_output(*r.to) : ByteOutput{};
+  parallel((output_rows(r) + size - 1) / size, size * out_size, [&](int64_t first, int64_t last) {
+    for (int64_t part = first; part < last; ++part) {
+      float* const sum = scratch + part * part_floats(r);
+      float* const pixels = sum + r.axes[2].in * r.inner;
+      const int64_t end = std::min((part + 1) * size, output_rows(r));
+      // by value: stores of floats could change what is read through references
+      run_vectorised([=, &r]() __attribute__((always_inline)) {
+        for (int64_t row = part * size; row < end; ++row) {
+          Y* const to = y + row * out_size;
+          add_rows(r, x, row, sum);
+          if constexpr (std::is_same_v<Y, float>) {
+            add_pixels(r, sum, to, finish);
+          } else {
+            add_pixels(r, sum, pixels, finish);
+            round_to_bytes(pixels, to, out_size, output);
+          }
+        }
+      });
+    }
+  });
+}
+
+}  // namespace
+
+ResizeAxis resize_axis(Resize resize, bool aligns, double scale, int64_t in, int64_t out) {
+  ResizeAxis axis = {in, {}, {0}};
+  std::vector<SampleTap> taps;
+  for (int64_t o = 0; o < out; ++o) {
+    add_taps(taps, resize, aligns, scale, o, in);
+    axis.first.push_back(std::ssize(taps));
+  }
+  for (const SampleTap& tap : taps) axis.taps.push_back({tap.at, static_cast<float>(tap.weight)});
+  return axis;
+}
+
+size_t ImageResize::scratch_bytes() const {
+  return static_cast<size_t>(std::min(kMostParts, output_rows(*this)) * part_floats(*this)) *
+         sizeof(float);
+}
+
+void ImageResize::run(std::span<const std::byte* const> inputs, std::byte* output,
+                      std::byte* scratch, const Parallel& parallel) const {
+  with_elements(from.has_value(), to.has_value(), [&]<typename X, typename Y>(X, Y) {
+    resize_rows(*this, reinterpret_cast<const X*>(inputs[0]), reinterpret_cast<Y*>(output),
+                reinterpret_cast<float*>(scratch), parallel);
+  });
+}
+
+}  // namespace octet
