@@ -66,7 +66,8 @@ struct Projection {
 constexpr int64_t kAtOnce = kRecurrentDepth;
 
 // The weights of depth `s` of kAtOnce and one gate; a whole element of `from` has those of one
-// depth, or of all kAtOnce. `to` is no result, as vectors are passed otherwise on other CPUs.
+// depth, or of all kAtOnce. Writes to `to` because a
+// vector as a result would be passed differently on other CPUs.
 template <int64_t kGates, int64_t kLanes, typename Floats>
 [[gnu::always_inline]] inline void load(const float* from, int64_t gate, int64_t s, Floats& to) {
   to = *reinterpret_cast<const typename VectorOf<kLanes>::Floats*>(from +

@@ -49,7 +49,7 @@ int32_t start_of_bytes(Reduction::Kind kind) {
   return kind == Reduction::Kind::kMax ? -128 : kind == Reduction::Kind::kMin ? 127 : 0;
 }
 
-// Of neighbouring elements.
+// Reduces neighbouring elements.
 template <typename T, typename X, typename Combine>
 [[gnu::always_inline]] inline T reduce_row(const X* x, int64_t size, T start, uint8_t flip,
                                            const Combine& combine) {
@@ -64,7 +64,7 @@ template <typename T, typename X, typename Combine>
   return result;
 }
 
-// Of some neighbouring columns, each with `inner` elements from one of its own to the next.
+// Reduces some neighbouring columns, whose elements are `inner` apart.
 template <typename T, typename X, typename Combine>
 [[gnu::always_inline]] inline void reduce_columns(const X* x, int64_t size, int64_t inner,
                                                   int64_t count, T start, uint8_t flip,
@@ -75,7 +75,7 @@ template <typename T, typename X, typename Combine>
       results[k] = combine(results[k], number_of(x[i * inner + k], flip));
 }
 
-// What a reduced number stands for: (number - shift) * factor, in steps of y where that is bytes.
+// Makes a reduced number real: (number - shift) * factor, in steps of y where that is bytes.
 struct Meaning {
   float factor;
   float shift;

@@ -51,7 +51,7 @@ struct Reals {
   [[gnu::always_inline]] float of(float sum) const { return (sum - zero) * scale; }
 };
 
-// Of pixels from an input row.
+// Adds up the pixels of an input row.
 [[gnu::always_inline]] inline void add_pixels(const ImageResize& r, const float* sum, float* reals,
                                               Reals finish) {
   const ResizeAxis& width = r.axes[2];

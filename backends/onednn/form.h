@@ -61,7 +61,7 @@ struct Stored {
   }
 };
 
-// The same elements with more dimensions, of size 1, in front.
+// Adds dimensions of size 1 in front.
 Stored with_rank(Stored stored, size_t rank);
 
 Dims row_major(const Dims& shape);

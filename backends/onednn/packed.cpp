@@ -82,7 +82,7 @@ std::optional<std::string> describe(const dnnl::memory::desc& layout) {
       fmt::join(layout.get_inner_idxs(), ","), layout.get_size());
 }
 
-// The same for the same contents in each process.
+// Equal contents have equal keys, in every process.
 std::optional<std::string> key_of(const PackedCache& kept, const std::vector<Tensor>& sources,
                                   const PackedForm& form) {
   const std::optional<std::string> plain = describe(form.plain), packed = describe(form.packed);

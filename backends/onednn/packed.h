@@ -31,7 +31,7 @@ struct PackedForm {
 std::shared_ptr<std::byte> find_or_pack(const Tensor& constant, const PackedForm& form,
                                         const std::function<PackedBlock()>& pack,
                                         const PackedCache::Fits& fits = {});
-// The same of an expanded constant: with the same integers, scales and zero points.
+// As above, for an expanded constant with equal integers, scales and zero points.
 std::shared_ptr<std::byte> find_or_pack(const StoredConstant& stored, const PackedForm& form,
                                         const std::function<PackedBlock()>& pack);
 

@@ -49,7 +49,7 @@ Verdict check_byte_operands(const Program& program, const ProgramOp& op) {
                                                              range.min, range.max));
 }
 
-// Of an op that check_byte_operands accepts.
+// The scales of an op that check_byte_operands accepts.
 ByteScales byte_scales(const Program& program, const ProgramOp& op) {
   const ProgramTensor& x = program.input(op, 0);
   const ProgramTensor& w = program.input(op, 1);

@@ -317,7 +317,8 @@ constexpr CustomOrders kChannelsLast = {Order::kChannelsLast, Order::kChannelsLa
 constexpr CustomOrders kPlain = {Order::kRowMajor, Order::kRowMajor};
 constexpr CustomOrders kAgree = {{}, {}, true};
 
-// Of several rows of a kind the first that takes the op counts; the last says why none does.
+// Where a kind has several rows, the first that accepts the op counts; the last gives the reason
+// when none does.
 constexpr CustomOp kCustomOps[] = {
     {"permute", check_custom_permute, copied<permute_copies>, kAny},
     {"slice", check_custom_slice, copied<slice_copies>, kAny},

@@ -61,7 +61,7 @@ MakeSteps custom_steps;
 // ---- the rows of custom_ops.cpp. Checks come after check_activations; steps are of accepted ops.
 
 inline bool has_floats(const ProgramTensor& tensor) { return tensor.dtype == DType::kFloat32; }
-// Of an activation; nothing: it has floats.
+// The scale of an activation; nothing where it has floats.
 std::optional<ByteScale> byte_scale_of(const ProgramTensor& tensor);
 
 using CheckOp = Verdict(const Program& program, const ProgramOp& op);

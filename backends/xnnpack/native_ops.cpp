@@ -62,7 +62,7 @@ std::vector<Forms> reshape_forms(const Program& program, const ProgramOp& op) {
   return {kPlain, from_rows};
 }
 
-// Moving channels behind or before the pixels is the same bytes under another name.
+// Moving channels after or before the pixels moves no bytes: only the form changes.
 std::vector<Forms> permute_forms(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t> dims = op.integers("dims");
   const int64_t rank = static_cast<int64_t>(program.input(op, 0).shape.size());

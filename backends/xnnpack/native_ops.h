@@ -31,7 +31,7 @@ const NativeOp* find_native_op(std::string_view kind);
 // point.
 Verdict check_activations(const Program& program, const ProgramOp& op);
 
-// Of an op whose activations check_activations accepts.
+// Checks the shapes of an op whose activations check_activations accepts.
 Verdict check_shapes(const Program& program, const ProgramOp& op);
 // All checks of an op that XNNPACK does, but the proof: its kind, activations, shapes, and its
 // row's own check.

@@ -123,7 +123,7 @@ Verdict check_pool_shape(const Program& program, const ProgramOp& op) {
     const int64_t size = in[want.size()] + axis.pad_before + axis.pad_behind,
                   reach = axis.dilation * (axis.kernel - 1) + 1;
     want.push_back(size < reach ? 0 : (size - reach) / axis.stride + 1);
-    // Windows that start behind the input would be all padding.
+    // Windows that start after the input would be all padding.
     if ((want.back() - 1) * axis.stride >= in[want.size() - 1] + axis.pad_before)
       return Verdict::refuse("a window lies outside of the input");
   }

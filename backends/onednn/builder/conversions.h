@@ -10,10 +10,10 @@
 
 namespace octet::onednn {
 
-// The same reals in another order and quantization: itself, or through a reorder (made once).
+// The tensor in another order and quantization: itself, or through a reorder (made once).
 Stored convert(SegmentBuilder& builder, const Stored& from, const QuantParams& quant_params,
                const Dims& strides);
-// Of any order without gaps.
+// In any order without gaps.
 Stored to_dense(SegmentBuilder& builder, const Stored& from, const QuantParams& quant_params);
 Stored to_real(SegmentBuilder& builder, int index, const Dims& strides);  // f32
 
@@ -28,13 +28,13 @@ void finish_outputs(SegmentBuilder& builder);
 void add_table(SegmentBuilder& builder, const Stored& from, const Stored& to,
                const std::function<double(double)>& function);
 
-// The same reals with another type or scale and the same order. from: dense.
+// Changes type or scale and keeps the order. from: dense.
 void add_requantize(SegmentBuilder& builder, const Stored& from, const Stored& to);
 // Floats to integers in `range`, which is part of the type's.
 void add_quantize(SegmentBuilder& builder, const Stored& from, const Stored& to,
                   const StepRange& range);
 
-// The same elements in another order; types agree. Strides of 0 repeat. By oneDNN's reorder where
+// Copies elements to another order; types agree. Strides of 0 repeat. By oneDNN's reorder where
 // it has a fast one.
 void add_copy(SegmentBuilder& builder, const Stored& from, const Stored& to);
 

@@ -38,7 +38,7 @@ struct TensorState {
   std::shared_ptr<const DynamicRows> dynamic;
 };
 
-// The same reals in two forms.
+// A tensor in two forms.
 struct Conversion {
   Stored from;
   Stored to;
@@ -67,7 +67,7 @@ class SegmentBuilder : public Buffers, public StepList {
   // they are kept.
   const Stored* find_integers(int index) const { return address_of(state(index).integers); }
   void define_integers(int index, const Stored& kept) { state(index).integers = kept; }
-  // The integers behind a float tensor that was quantized at run time; null when there are none.
+  // The integers of a float tensor that was quantized at run time; null when there are none.
   const DynamicRows* find_dynamic(int index) const { return state(index).dynamic.get(); }
   void define_dynamic(int index, std::shared_ptr<const DynamicRows> rows) {
     state(index).dynamic = std::move(rows);

@@ -55,7 +55,7 @@ enum class Sums { kOfOneDnn, kExact };
 Arithmetic plan_arithmetic(SegmentBuilder& builder, const ProgramOp& op, int64_t channels,
                            bool fold_zero_point, Sums sums = Sums::kOfOneDnn);
 
-// The same arithmetic in steps of r, less its zero point, so that r's bytes can be added. channels:
+// `plan` in steps of r, less its zero point, so that r's bytes can be added. channels:
 // of the output.
 Arithmetic in_steps_of(const QuantParams& r, Arithmetic plan, int64_t channels);
 

@@ -21,11 +21,12 @@ struct Geometry {
   bool is_padded = false;
 };
 
-// Of a convolution or (transposed) a transposed one with these shapes of input, weight and output.
+// The geometry of a convolution, or of a transposed one, with these shapes of input, weight and
+// output.
 Geometry conv_geometry(const ProgramOp& op, const Dims& x, const Dims& w, const Dims& y,
                        bool transposed);
 
-// dims[first...], at most three, behind as many `missing` as make three.
+// dims[first...], at most three, preceded by `missing` up to three.
 std::array<int64_t, 3> spatial(const Dims& dims, size_t first, int64_t missing);
 
 // The arithmetic of `plan` as scales of bytes, into steps of `written`; nullopt when a sum might

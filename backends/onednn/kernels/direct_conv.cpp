@@ -48,7 +48,7 @@ void pack_block(const Plan& plan, const ChannelBlock& block, const int8_t* weigh
                 std::byte* all) {
   const ByteWindowShape& s = plan.shape;
   const int64_t lanes = block.vectors * kLanes, kernel = s.kernel_h * s.kernel_w;
-  // of the output that stands in a lane: its first weight; -1: there is none
+  // of the output in a lane: its first weight; -1: there is none
   std::vector<int64_t> first(static_cast<size_t>(lanes), -1);
   for (int64_t lane = 0; lane < lanes; ++lane) {
     const int64_t output = channel_of_lane(block.vectors, lane / kLanes, lane % kLanes);
@@ -68,7 +68,8 @@ void pack_block(const Plan& plan, const ChannelBlock& block, const int8_t* weigh
       }
 }
 
-// Of a 1x1 convolution several rows are one, so that weights that were read serve for more pixels.
+// Joins several rows of a 1x1 convolution to one, so that weights that were read serve for more
+// pixels.
 ByteWindowShape with_long_rows(ByteWindowShape shape) {
   constexpr int64_t kPixels = 112;
   if (!is_pointwise(shape)) return shape;

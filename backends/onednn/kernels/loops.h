@@ -30,7 +30,7 @@ Loop dequantize_loop(int64_t count, const QuantParams& from);
 // u8 to s8 or back, with the zero point shifted by as much: the same reals.
 Loop shift_loop(int64_t count);
 
-// The same elements in another order; types agree. Strides of 0 repeat.
+// Copies elements to another order; types agree. Strides of 0 repeat.
 Loop copy_loop(const Stored& from, const Stored& to);
 // Whether copy_loop is faster than oneDNN's reorder: for long runs, and where elements repeat.
 bool is_custom_copy(const Stored& from, const Stored& to);

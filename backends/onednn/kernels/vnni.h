@@ -47,7 +47,7 @@ struct ChannelBlock {
   int64_t constants;  // vectors before this block's scales and biases
 };
 
-// The channel, counted from its block, that stands in a 32-bit lane: the order in which unpacking
+// The channel, counted from its block, in a 32-bit lane: the order in which unpacking
 // bytes in vectors of as many channels leaves them, and from which packing restores it.
 inline int64_t channel_of_lane(int vectors, int64_t vector, int64_t lane) {
   const int64_t quarter = lane / 4, place = vector * 4 + quarter;  // of 16 bytes

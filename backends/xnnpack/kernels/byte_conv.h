@@ -60,7 +60,7 @@ class ByteConvMethod {
   virtual void run(PixelBytes x, std::byte* to, std::byte* scratch, pthreadpool_t pool) const = 0;
 };
 
-// Of as many groups as channels and as outputs, where sums in float are exact; else null.
+// For as many groups as channels and outputs, where sums in float are exact; else null.
 std::shared_ptr<const ByteConvMethod> find_depthwise(const ByteConvTerms& terms,
                                                      pthreadpool_t pool);
 

@@ -1,4 +1,4 @@
-// See the header. The loops are those of row_kernels.h.
+// The loops are those of row_kernels.h.
 #include "backends/xnnpack/kernels/byte_linear.h"
 
 #include <algorithm>

@@ -81,7 +81,7 @@ int64_t panels_of(const MatrixBatch& batch) {
 
 int64_t panel_floats(const MatrixBatch& batch) { return batch.depth * panel_width(); }
 
-// One panel: [depth, width], zeros behind the last column.
+// One panel: [depth, width], zeros after the last column.
 void pack_panel(const MatrixBatch& batch, const float* b, int64_t panel, float* to) {
   const int64_t width = panel_width(), first = panel * width,
                 columns = batch.columns - first < width ? batch.columns - first : width;

@@ -1,4 +1,4 @@
-// See the header. A kernel sums the products of some rows with some blocks in registers; what
+// A kernel sums the products of some rows with some blocks in registers; what
 // follows is the same for all. Loops over sums are unrolled by command: sums are registers only
 // where no loop indexes them.
 #include "backends/xnnpack/kernels/row_kernels.h"

@@ -22,7 +22,7 @@ struct RowParameters {
   float scale;
 };
 
-// Of the floats of a block, or of a part of it.
+// The least and greatest float of a block, or of a part of it.
 struct RowRange {
   float low;
   float high;

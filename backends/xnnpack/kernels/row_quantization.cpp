@@ -16,7 +16,7 @@ struct Call {
 
   RowParameters* parameters() const { return reinterpret_cast<RowParameters*>(to); }
   RowRange* ranges() const { return reinterpret_cast<RowRange*>(to + layout.ranges()); }
-  // Of neighbouring rows.
+  // The range of neighbouring rows.
   RowRange find_range(int64_t first, int64_t rows) const {
     RowRange range;
     octet::find_range(from + first * layout.width, rows * layout.width, &range.low, &range.high);
@@ -54,7 +54,7 @@ struct Call {
   }
 
  private:
-  // Rows to a multiple of four bytes each, with what lies behind them.
+  // Copies rows to a multiple of four bytes each, with the bytes that follow them.
   static void spread(const uint8_t* bytes, int64_t width, int64_t rows, uint8_t* to,
                      int64_t stride) {
     for (int64_t i = 0; i < rows; ++i, bytes += width)
