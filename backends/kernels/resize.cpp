@@ -19,30 +19,56 @@ int64_t part_size(const ImageResize& r) {
 // The summed input row, and the output row before it is rounded.
 int64_t part_floats(const ImageResize& r) { return (r.axes[2].in + r.axes[2].out()) * r.inner; }
 
+// to = a * of_a, to = a * of_a + b * of_b, or to += a * of_a.
 template <typename X>
-[[gnu::always_inline]] inline void add_weighted(const X* x, float* sum, int64_t count, float weight,
+[[gnu::always_inline]] inline void set_weighted(const X* a, float of_a, float* sum, int64_t count,
                                                 uint8_t flip) {
-  const X* __restrict from = x;
+  float* __restrict to = sum;
+  for (int64_t i = 0; i < count; ++i) to[i] = of_a * static_cast<float>(number_of(a[i], flip));
+}
+template <typename X>
+[[gnu::always_inline]] inline void set_weighted(const X* a, float of_a, const X* b, float of_b,
+                                                float* sum, int64_t count, uint8_t flip) {
   float* __restrict to = sum;
   for (int64_t i = 0; i < count; ++i)
-    to[i] += weight * static_cast<float>(number_of(from[i], flip));
+    to[i] = of_a * static_cast<float>(number_of(a[i], flip)) +
+            of_b * static_cast<float>(number_of(b[i], flip));
+}
+template <typename X>
+[[gnu::always_inline]] inline void add_weighted(const X* a, float of_a, float* sum, int64_t count,
+                                                uint8_t flip) {
+  float* __restrict to = sum;
+  for (int64_t i = 0; i < count; ++i) to[i] += of_a * static_cast<float>(number_of(a[i], flip));
 }
 
-[[gnu::always_inline]] inline void add_rows(const ImageResize& r, const auto* x, int64_t row,
+template <typename X>
+[[gnu::always_inline]] inline void add_rows(const ImageResize& r, const X* x, int64_t row,
                                             float* sum) {
-  const auto& [z, y, width] = r.axes;
+  const ResizeAxis &z = r.axes[0], &y = r.axes[1];
   const uint8_t flip = r.from ? r.from->flip : 0;
-  const int64_t size = width.in * r.inner, oy = row % y.out(), oz = row / y.out() % z.out(),
+  const int64_t size = r.axes[2].in * r.inner, oy = row % y.out(), oz = row / y.out() % z.out(),
                 outer = row / y.out() / z.out();
-  std::fill_n(sum, size, 0.0f);
+  const X* first = nullptr;  // waits for the second
+  float of_first = 0;
+  int64_t seen = 0;
   for (int64_t i = z.first[static_cast<size_t>(oz)]; i < z.first[static_cast<size_t>(oz) + 1]; ++i)
     for (int64_t k = y.first[static_cast<size_t>(oy)]; k < y.first[static_cast<size_t>(oy) + 1];
-         ++k) {
+         ++k, ++seen) {
       const ResizeAxis::Tap &a = z.taps[static_cast<size_t>(i)],
                             &b = y.taps[static_cast<size_t>(k)];
-      add_weighted(x + ((outer * z.in + a.at) * y.in + b.at) * size, sum, size, a.weight * b.weight,
-                   flip);
+      const X* const from = x + ((outer * z.in + a.at) * y.in + b.at) * size;
+      const float weight = a.weight * b.weight;
+      if (seen == 0) {
+        first = from;
+        of_first = weight;
+      } else if (seen == 1) {
+        set_weighted(first, of_first, from, weight, sum, size, flip);
+      } else {
+        add_weighted(from, weight, sum, size, flip);
+      }
     }
+  if (seen == 0) std::fill_n(sum, size, 0.0f);
+  if (seen == 1) set_weighted(first, of_first, sum, size, flip);
 }
 
 // What a sum of an input row becomes: (sum - zero) * scale.
@@ -66,6 +92,10 @@ struct Reals {
       float value = 0;
       for (int64_t i = 0; i < count; ++i) value += tap[i].weight * sum[tap[i].at];
       *to = finish.of(value);
+    } else if (count == 1) {
+      const float* __restrict a = sum + tap[0].at * inner;
+      const float of_a = tap[0].weight;
+      for (int64_t c = 0; c < inner; ++c) to[c] = finish.of(of_a * a[c]);
     } else if (count == 2) {
       const float* __restrict a = sum + tap[0].at * inner, * __restrict b = sum + tap[1].at * inner;
       const float of_a = tap[0].weight, of_b = tap[1].weight;
@@ -73,7 +103,7 @@ struct Reals {
     } else {
       std::fill_n(to, inner, 0.0f);
       for (int64_t i = 0; i < count; ++i)
-        add_weighted(sum + tap[i].at * inner, to, inner, tap[i].weight, 0);
+        add_weighted(sum + tap[i].at * inner, tap[i].weight, to, inner, 0);
       for (int64_t c = 0; c < inner; ++c) to[c] = finish.of(to[c]);
     }
   }
