@@ -33,7 +33,7 @@ void emit_softmax(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored x = to_real(builder, op.inputs[0], order);
   const Stored y = builder.allocate(shape, {}, order);
   const bool is_masked = op.flag("masked");
-  if (is_masked || may_use(Isa::kAvx512)) {  // below AVX-512, oneDNN's kernel is as fast
+  if (is_masked || may_use(Isa::kAvx512)) {  // else by oneDNN
     add_kernel(builder, "softmax", FloatSoftmax{x.numel() / shape[axis], shape[axis], 1, is_masked},
                {x.place}, y.place);
     builder.allow_in_place();
