@@ -1,5 +1,5 @@
-// Each inner loop of the custom row product that this CPU has, against the sums in 64 bits. (Releases
-// of XNNPACK that have the product do without.)
+// Each inner loop of the custom row product that this CPU has, against the sums in 64 bits.
+// (Releases of XNNPACK that have the product do without.)
 #include <catch2/catch.hpp>
 
 #include "backends/xnnpack/kernels/row_kernels.h"
