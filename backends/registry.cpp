@@ -12,11 +12,9 @@
 #include "core/base/error.h"
 #ifdef OCTET_WITH_ONEDNN
 #include "backends/onednn/backend.h"
-#include "backends/onednn/support.h"
 #endif
 #ifdef OCTET_WITH_XNNPACK
 #include "backends/xnnpack/backend.h"
-#include "backends/xnnpack/support.h"
 #endif
 
 namespace octet {

@@ -32,9 +32,9 @@ ORDER = {
     "annotate": ["annotation", "graph", "observers", "rules", "observed", "reference", "training", "calibrate", "prepare", "convert", "accuracy", "compare"],
     "quantizers": ["common", "xnnpack", "x86", "embedding", "compose", "json", ""],
     "lowering": ["program", "import", "fuse", ""],
-    "backends": ["common", "reference", "onednn", "xnnpack", "registry", "runtime", "torch"],
+    "backends": ["common", "kernels", "reference", "onednn", "xnnpack", "registry", "runtime", "torch"],
     "tools/python": ["runtime", "torch"],
-    "backends/onednn": ["functions.h", "form", "clamp", "library", "packed", "saturation", "threads.h", "kernels", "bytes", "builder", "emit", ""],
+    "backends/onednn": ["functions.h", "form", "library", "packed", "saturation", "kernels", "bytes", "builder", "emit", ""],
     "backends/xnnpack": ["function_list.h", "functions.h", "memory", "library", "form", "window", "kernels", ""],
     "tools": ["extension.h", "page", "onnx", "cli", "python", ""],
     "tools/cli": ["common", "processes", "compare", "quantize", "qat", "tune", "commands", ""],
@@ -162,7 +162,7 @@ def check_torch_free(tree):
 
 def check_backends(tree):
     """Only backends/registry and the runtime's session may see several backends."""
-    shared = {"common", "runtime", "registry.h", "registry.cpp"}
+    shared = {"common", "kernels", "runtime", "registry.h", "registry.cpp"}
     for name, includes in tree.includes.items():
         parts = name.split("/")
         if parts[0] != "backends" or parts[1] in shared or len(parts) < 3:

@@ -22,7 +22,7 @@ class IsolatedLibrary {
   // none.
   void* function(const char* name) const;
 
-  // The same of several.
+  // As above, for several libraries.
   template <size_t count>
   std::array<void*, count> functions(const char* const (&names)[count]) const {
     std::array<void*, count> addresses;

@@ -1,4 +1,4 @@
-// A map behind a lock.
+// A map with a lock.
 #include "backends/common/proof_cache.h"
 
 #include <variant>

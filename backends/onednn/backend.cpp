@@ -1,12 +1,16 @@
 // Compiling a segment: steps first, then addresses.
 #include "backends/onednn/backend.h"
 
-#include <fmt/format.h>
+#include <algorithm>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "backends/onednn/builder/conversions.h"
+#include "backends/onednn/kernels/loop.h"
 #include "backends/onednn/library.h"
 #include "backends/onednn/ops.h"
 #include "backends/onednn/plan.h"
-#include "backends/onednn/threads.h"
 #include "core/base/error.h"
 
 namespace octet {
@@ -48,6 +52,83 @@ std::unique_ptr<CompiledSegment> OneDnnBackend::compile(const Program& program,
   } catch (const dnnl::error& error) {
     throw refused(describe_segment(program, segment), error.what());
   }
+}
+
+// ---- acceptance: the row's check, then a plan of the op by itself
+
+namespace {
+
+// Dtype, shape, and how the tensor is quantized. Of constants not by which scales, but by how many
+// and whether there are zero points.
+std::string describe_tensor(const ProgramTensor& t) {
+  std::string text = fmt::format("{}{}{}", name_of(t.dtype), t.shape, t.is_constant() ? "c" : "");
+  if (!t.qparams) return text;
+  bool is_symmetric = true;
+  for (int32_t zero_point : t.qparams->zero_point) is_symmetric = is_symmetric && zero_point == 0;
+  text += fmt::format("q{}x{}", t.qparams->axis, t.qparams->scale.size());
+  if (t.qparams->is_per_tensor() && !t.is_constant())
+    text += fmt::format(":{}:{}", t.qparams->scale[0], t.qparams->zero_point[0]);
+  return text + (is_symmetric ? "s" : "a");
+}
+
+Verdict check_tensors(const Program& program, const ProgramOp& op) {
+  for (const std::vector<int>* list : {&op.inputs, &op.outputs}) {
+    for (int index : *list) {
+      if (index < 0) continue;
+      const ProgramTensor& t = program.tensor(index);
+      if (t.numel() == 0) return Verdict::refuse(fmt::format("{} has no elements", t.name));
+      if (t.shape.size() > 6)
+        return Verdict::refuse(
+            fmt::format("{} has rank {}, want at most 6", t.name, t.shape.size()));
+    }
+  }
+  if (op.outputs.size() != 1 && op.kind != "recurrent")
+    return Verdict::refuse(fmt::format("it has {} outputs, want 1", op.outputs.size()));
+  if (op.inputs.empty() || op.inputs[0] < 0) return Verdict::refuse("it has no input");
+  return Verdict::accept();
+}
+
+// The op's inputs and outputs as those of a segment of its own.
+Segment segment_of(const Program& program, const ProgramOp& op) {
+  Segment segment;
+  segment.backend = "onednn";
+  for (int index : op.inputs) {
+    if (index < 0 || program.tensor(index).is_constant()) continue;
+    if (std::find(segment.inputs.begin(), segment.inputs.end(), index) == segment.inputs.end())
+      segment.inputs.push_back(index);
+  }
+  segment.outputs = op.outputs;
+  return segment;
+}
+
+Verdict prove(const Program& program, const ProgramOp& op, const onednn::OneDnnOp& row) {
+  try {
+    const Segment segment = segment_of(program, op);
+    onednn::SegmentBuilder builder(program, segment, onednn::SegmentBuilder::Purpose::kProve);
+    row.emit(builder, op);
+    finish_outputs(builder);
+    return Verdict::accept();
+  } catch (const onednn::Refusal& refusal) {
+    return Verdict::refuse(refusal.reason);
+  } catch (const dnnl::error& error) {
+    return Verdict::refuse(
+        fmt::format("oneDNN has no kernel for these types and shapes ({})", error.what()));
+  }
+}
+
+}  // namespace
+
+std::map<std::string, std::string> OneDnnSupport::versions() const {
+  return onednn::library_versions();
+}
+
+Verdict OneDnnSupport::accepts(const Program& program, const ProgramOp& op) const {
+  const onednn::OneDnnOp* row = onednn::find_onednn_op(op.kind);
+  if (row == nullptr) return Verdict::refuse(fmt::format("oneDNN has no {}", op.kind));
+  if (Verdict tensors = check_tensors(program, op); !tensors) return tensors;
+  if (Verdict checked = row->check(program, op); !checked) return checked;
+  return proofs_.find_or_prove(op_signature(program, op, describe_tensor),
+                               [&] { return prove(program, op, *row); });
 }
 
 }  // namespace octet

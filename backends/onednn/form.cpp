@@ -2,6 +2,7 @@
 #include "backends/onednn/form.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <new>
 #include <numeric>
@@ -111,6 +112,31 @@ Dims dense_like(const Dims& shape, const Dims& like) {
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return like[a] > like[b]; });
   return strides_in_order(shape, order);
+}
+
+// Rounds half to even.
+int quantize_one(double real, const QuantParams& quant_params) {
+  const double steps = std::nearbyint(real / quant_params.scale) + quant_params.zero_point;
+  if (std::isnan(steps)) return quant_params.lowest();
+  return static_cast<int>(std::clamp<double>(steps, quant_params.lowest(), quant_params.highest()));
+}
+
+StepRange clamp_in_steps(const QuantParams& quant_params, const Clamp& clamp) {
+  StepRange range{quant_params.lowest(), quant_params.highest()};
+  if (clamp.min) range.low = quantize_one(*clamp.min, quant_params);
+  if (clamp.max) range.high = quantize_one(*clamp.max, quant_params);
+  return range;
+}
+
+std::optional<ByteScale> byte_scale_of(const QuantParams& q) {
+  if (!q.is_integer()) return std::nullopt;
+  return q.type == ElementType::u8 ? ByteScale{q.scale, q.zero_point - 128, 128}
+                                   : ByteScale{q.scale, q.zero_point, 0};
+}
+
+ByteOutput byte_output_of(const QuantParams& y, const StepRange& range) {
+  const int shift = y.type == ElementType::u8 ? 128 : 0;
+  return byte_output(*byte_scale_of(y), range.low - shift, range.high - shift);
 }
 
 }  // namespace octet::onednn

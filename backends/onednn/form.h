@@ -1,14 +1,16 @@
 // How a tensor is kept inside a segment: where, of which type, in which order, with which scale and
-// zero point. It may differ from what the Program declares (channels-last, u8 for s8), but stands
-// for the same reals.
+// zero point. This may differ from what the Program declares (channels-last, u8 for s8); the reals
+// are the same.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "backends/kernels/vector_math.h"
 #include "backends/onednn/functions.h"
 #include "core/base/dtype.h"
 
@@ -59,7 +61,7 @@ struct Stored {
   }
 };
 
-// The same elements with more dimensions, of size 1, in front.
+// Adds dimensions of size 1 in front.
 Stored with_rank(Stored stored, size_t rank);
 
 Dims row_major(const Dims& shape);
@@ -75,6 +77,40 @@ Dims dense_like(const Dims& shape, const Dims& like);
 
 // "u8 nhwc", "f32 rows", "f32 strided": element type, and the order when it has a name.
 std::string to_text(const Stored& stored);
+
+// ---- real numbers in the integer steps of a quantized tensor
+
+// The clamp of an op's output in real units; a missing bound is unbounded.
+struct Clamp {
+  std::optional<double> min;
+  std::optional<double> max;
+  bool is_needed() const { return min || max; }
+};
+
+// The clamp in integers: [lowest, highest] of the type, narrowed. Requires an integer type.
+struct StepRange {
+  int low;
+  int high;
+};
+StepRange clamp_in_steps(const QuantParams& quant_params, const Clamp& clamp);
+// round_half_even(real / scale) + zero point, clamped to the type.
+int quantize_one(double real, const QuantParams& quant_params);
+// What the kernels of backends/kernels read and write: the scale of bytes, nothing for floats.
+std::optional<ByteScale> byte_scale_of(const QuantParams& quant_params);
+// How they write y; `range`: part of the type's.
+ByteOutput byte_output_of(const QuantParams& y, const StepRange& range);
+
+// What turns sums of products of bytes into bytes: low <= round(sum * scale + bias) <= high, all in
+// steps of the output as u8, its zero point in `bias`.
+struct ByteScales {
+  std::vector<float> scale;  // one per channel
+  std::vector<float> bias;   // one per channel
+  uint8_t padding = 0;       // the byte that pads the input: its zero point
+  uint8_t low = 0, high = 255;
+  bool is_signed = false;  // the output is s8: 128 is taken off in the end
+  // the scale of a tensor that is added; its zero point is in `bias`
+  float residual = 0;
+};
 
 // The op cannot run here; the reason reaches the user through the Verdict.
 struct Refusal {

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "backends/common/recurrent_layer.h"
+#include "backends/kernels/recurrent_layer.h"
 #include "backends/onednn/builder/conversions.h"
-#include "backends/onednn/emit/ops.h"
+#include "backends/onednn/emit/emitters.h"
 #include "core/base/error.h"
 
 namespace octet::onednn {
@@ -101,7 +101,7 @@ Verdict check_upsample(const Program& program, const ProgramOp& op) {
   return Verdict::accept();
 }
 
-const OpRow kOps[] = {
+const OneDnnOp kOps[] = {
     {"conv", check_conv, emit_conv},
     {"conv_transpose", check_conv, emit_conv_transpose},
     {"linear", check_linear, emit_linear},
@@ -143,8 +143,8 @@ const OpRow kOps[] = {
 
 }  // namespace
 
-const OpRow* find_op_row(const std::string& kind) {
-  for (const OpRow& row : kOps)
+const OneDnnOp* find_onednn_op(const std::string& kind) {
+  for (const OneDnnOp& row : kOps)
     if (row.kind == kind) return &row;
   return nullptr;
 }
@@ -153,7 +153,7 @@ namespace {
 
 void emit_op(SegmentBuilder& builder, const ProgramOp& op) {
   if (builder.is_absorbed(op)) return;
-  const OpRow* row = find_op_row(op.kind);
+  const OneDnnOp* row = find_onednn_op(op.kind);
   if (row == nullptr) throw OpRefusal{op.name, fmt::format("there is no {} here", op.kind)};
   // what the program says of itself may not be what was lowered
   if (Verdict verdict = row->check(builder.program(), op); !verdict)

@@ -8,7 +8,7 @@
 
 namespace octet::onednn {
 
-struct OpRow {
+struct OneDnnOp {
   const char* kind;
   // cheap, with the reason in the user's words
   Verdict (*check)(const Program& program, const ProgramOp& op);
@@ -17,7 +17,7 @@ struct OpRow {
 };
 
 // Null for an unknown kind.
-const OpRow* find_op_row(const std::string& kind);
+const OneDnnOp* find_onednn_op(const std::string& kind);
 
 // What keeps one op of a segment from becoming steps.
 struct OpRefusal {

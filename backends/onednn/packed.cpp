@@ -82,12 +82,12 @@ std::optional<std::string> describe(const dnnl::memory::desc& layout) {
       fmt::join(layout.get_inner_idxs(), ","), layout.get_size());
 }
 
-// The same for the same contents in each process.
+// Equal contents have equal keys, in every process.
 std::optional<std::string> key_of(const PackedCache& kept, const std::vector<Tensor>& sources,
                                   const PackedForm& form) {
   const std::optional<std::string> plain = describe(form.plain), packed = describe(form.packed);
   if (!plain || !packed) return std::nullopt;
-  std::string key = fmt::format("{}; {} to {}", form.own, *plain, *packed);
+  std::string key = fmt::format("{}; {} to {}", form.custom, *plain, *packed);
   for (const Tensor& source : sources) {
     if (!source.defined()) continue;
     key += fmt::format("; {}[{}] {}", short_name_of(source.dtype()), fmt::join(source.shape(), ","),
@@ -149,7 +149,7 @@ std::shared_ptr<std::byte> find_or_pack(const Tensor& constant, const PackedForm
 std::shared_ptr<std::byte> find_or_pack(const StoredConstant& stored, const PackedForm& form,
                                         const Pack& pack) {
   PackedForm in_memory = form;
-  in_memory.own +=
+  in_memory.custom +=
       fmt::format("expanded by {}, {}", address_of(stored.scale), address_of(stored.zero_point));
   return find_or_pack(std::vector<Tensor>{stored.values, stored.scale, stored.zero_point}, form,
                       in_memory, pack, {});

@@ -13,10 +13,10 @@
 
 namespace octet::onednn {
 
-// How the bytes were made of the constant's: in oneDNN's layouts, or by an own kernel in its order
-// for all that `own` names.
+// How the bytes were made from the constant's: in oneDNN's layouts, or in the order of the custom
+// kernel that `custom` names.
 struct PackedForm {
-  std::string own;
+  std::string custom;
   dnnl::memory::desc plain;
   dnnl::memory::desc packed;
   size_t bytes;  // of the packed ones
@@ -31,7 +31,7 @@ struct PackedForm {
 std::shared_ptr<std::byte> find_or_pack(const Tensor& constant, const PackedForm& form,
                                         const std::function<PackedBlock()>& pack,
                                         const PackedCache::Fits& fits = {});
-// The same of an expanded constant: with the same integers, scales and zero points.
+// As above, for an expanded constant with equal integers, scales and zero points.
 std::shared_ptr<std::byte> find_or_pack(const StoredConstant& stored, const PackedForm& form,
                                         const std::function<PackedBlock()>& pack);
 

@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
+#include "backends/onednn/kernels/loop.h"
 #include "backends/onednn/library.h"
 #include "backends/onednn/saturation.h"
-#include "backends/onednn/threads.h"
 #include "core/base/error.h"
 #include "lowering/program/arena_plan.h"
 

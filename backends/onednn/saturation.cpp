@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "backends/onednn/clamp.h"
+#include "backends/onednn/form.h"
 #include "backends/onednn/functions.h"
 
 namespace octet::onednn {

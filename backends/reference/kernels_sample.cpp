@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/common/resize_taps.h"
+#include "backends/kernels/resize.h"
 #include "backends/reference/elements.h"
 
 namespace octet::reference {

@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/common/cpu.h"
+#include "backends/kernels/isa.h"
 #include "backends/reference/scratch.h"
 #include "backends/registry.h"
 #include "backends/runtime/check_program.h"

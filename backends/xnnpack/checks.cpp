@@ -7,7 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "backends/xnnpack/filter.h"
-#include "backends/xnnpack/ops.h"
+#include "backends/xnnpack/native_ops.h"
 #include "backends/xnnpack/window.h"
 #include "core/base/shape.h"
 

@@ -8,7 +8,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "backends/xnnpack/fallback_ops.h"
+#include "backends/xnnpack/custom_ops.h"
+#include "backends/xnnpack/kernels/parts.h"
 #include "backends/xnnpack/memory.h"
 #include "backends/xnnpack/stage.h"
 #include "core/base/error.h"
@@ -18,7 +19,7 @@
 namespace octet::xnnpack {
 namespace {
 
-// A copy whose one or both ends lie in our own buffers.
+// A copy with one or both ends in the buffers of this segment.
 struct BorderCopy {
   size_t border;  // index into the segment's inputs or outputs
   Shuffle shuffle;
@@ -27,7 +28,7 @@ struct BorderCopy {
 
 // Between runtimes.
 struct HostCall {
-  std::variant<Shuffle, OwnKernel> how;
+  std::variant<Shuffle, CustomKernel> how;
   std::vector<const std::byte*> from;
   std::vector<std::byte*> to;
 };
@@ -37,28 +38,25 @@ struct HostMemory {
   pthreadpool_t pool;
 };
 
-template <typename How>
-void run_own(const How& how, const HostCall& call, const HostMemory& memory) {
+void run_kernel(const SharedRecurrentLayer& layer, const HostCall& call, const HostMemory& memory) {
+  layer->run(call.from, call.to, memory.scratch, parallel_on(memory.pool));
+}
+
+// The kernels of backends/kernels get a Parallel, those of this backend the pool itself.
+template <typename Kernel>
+void run_kernel(const Kernel& kernel, const HostCall& call, const HostMemory& memory) {
   std::byte* const to = call.to[0];
-  if constexpr (requires { how.run(call.from, call.to, memory.scratch, memory.pool); }) {
-    how.run(call.from, call.to, memory.scratch, memory.pool);
-  } else if constexpr (requires { how.run(call.from, to, memory.scratch, memory.pool); }) {
-    how.run(call.from, to, memory.scratch, memory.pool);
-  } else if constexpr (requires { how.scratch_bytes(); }) {
-    xnnpack::run(how, call.from, to, memory.scratch, memory.pool);
-  } else if constexpr (requires { how.run(call.from[0], to, memory.pool); }) {
-    how.run(call.from[0], to, memory.pool);
-  } else if constexpr (requires { xnnpack::run(how, call.from[0], to, memory.pool); }) {
-    xnnpack::run(how, call.from[0], to, memory.pool);
-  } else {
-    xnnpack::run(how, call.from[0], to);
-  }
+  if constexpr (requires { kernel.run(call.from, to, memory.scratch, parallel_on(memory.pool)); })
+    kernel.run(call.from, to, memory.scratch, parallel_on(memory.pool));
+  else
+    kernel.run(call.from, to, memory.scratch, memory.pool);
 }
 
 void run_host(const HostCall& call, const HostMemory& memory) {
   if (const Shuffle* shuffle = std::get_if<Shuffle>(&call.how))
     return xnnpack::run(*shuffle, call.from[0], call.to[0]);
-  std::visit([&](const auto& how) { run_own(how, call, memory); }, std::get<OwnKernel>(call.how));
+  std::visit([&](const auto& kernel) { run_kernel(kernel, call, memory); },
+             std::get<CustomKernel>(call.how));
 }
 
 constexpr size_t kCacheLine = 64;
@@ -68,7 +66,9 @@ std::byte* aligned(std::byte* address) {
   return address + (kCacheLine - at % kCacheLine) % kCacheLine;
 }
 
-size_t scratch_of(const OwnKernel& kernel) {
+size_t scratch_of(const CustomKernel& kernel) {
+  if (const SharedRecurrentLayer* layer = std::get_if<SharedRecurrentLayer>(&kernel))
+    return (*layer)->scratch_bytes();
   return std::visit(
       [](const auto& how) -> size_t {
         if constexpr (requires { how.scratch_bytes(); }) return how.scratch_bytes();
@@ -120,9 +120,9 @@ class XNNPACKSegment : public CompiledSegment {
                               buffer(program, key)});
       }
     }
-    report({}, "copy of the inputs", "own", "rows -> any order");
+    report({}, "copy of the inputs", "custom", "rows -> any order");
     for (const Stage& stage : plan.stages) add(program, stage);
-    report({}, "copy of the outputs", "own", "any order -> rows");
+    report({}, "copy of the outputs", "custom", "any order -> rows");
     scratch_ = Tensor::zeros(DType::kUInt8, {static_cast<int64_t>(scratch_bytes_ + kCacheLine)});
     for (size_t i = 0; i < outputs.size(); ++i) {
       const BufferKey& key = plan.exports[i];
@@ -204,18 +204,19 @@ class XNNPACKSegment : public CompiledSegment {
       const Shuffle shuffle =
           shuffle_of(program, step.from[0].tensor, step.from[0].order, step.to.order, false);
       calls.push_back({shuffle, {buffer(program, step.from[0])}, to});
-      report({}, "change of order", "own",
+      report({}, "change of order", "custom",
              layout_of(program, {step.from[0].tensor}, step.to.tensor));
       return;
     }
     std::vector<Order> orders;
     for (const BufferKey& key : step.from) orders.push_back(key.order);
-    for (const OwnStep& own : own_steps(program, *step.op, orders, step.to.order, pool_.get())) {
+    for (const CustomStep& custom :
+         custom_steps(program, *step.op, orders, step.to.order, pool_.get())) {
       std::vector<const std::byte*> from;
-      for (const size_t input : own.inputs) from.push_back(buffer(program, step.from[input]));
-      scratch_bytes_ = std::max(scratch_bytes_, scratch_of(own.how));
-      calls.push_back({own.how, std::move(from), to});
-      report({step.op->name}, step.op->kind, "own",
+      for (const size_t input : custom.inputs) from.push_back(buffer(program, step.from[input]));
+      scratch_bytes_ = std::max(scratch_bytes_, scratch_of(custom.kernel));
+      calls.push_back({custom.kernel, std::move(from), to});
+      report({step.op->name}, step.op->kind, "custom",
              layout_of(program, step.op->inputs, step.op->outputs[0]));
     }
     if (step.op->kind == "linear" || step.op->kind == "conv" || step.op->kind == "recurrent")
@@ -235,7 +236,7 @@ class XNNPACKSegment : public CompiledSegment {
     reports_.push_back({std::move(ops), std::move(what), std::move(kernel), std::move(layout), {}});
   }
 
-  // XNNPACK has packed copies of its own by now.
+  // XNNPACK, or the custom kernel, has packed copies by now.
   static void release_weights(const Program& program, const ProgramOp& op) {
     for (int index : op.inputs) {
       if (index < 0 || !program.tensor(index).is_constant()) continue;

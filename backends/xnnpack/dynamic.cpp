@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "backends/xnnpack/ops.h"
-#include "backends/xnnpack/own_kernels.h"
+#include "backends/xnnpack/custom_ops.h"
+#include "backends/xnnpack/native_ops.h"
 #include "backends/xnnpack/stage.h"
 #include "lowering/program/stored_constant.h"
 
@@ -180,23 +180,23 @@ Verdict check_row_product(const Program& program, const ProgramOp& op) {
              : Verdict::refuse("its input is not quantized at run time");
 }
 
-std::vector<OwnStep> row_quantize_steps(const Program& program, const ProgramOp& op,
-                                        std::span<const Order>, Order, pthreadpool_t) {
+std::vector<CustomStep> row_quantize_steps(const Program& program, const ProgramOp& op,
+                                           std::span<const Order>, Order, pthreadpool_t) {
   return {{{0}, row_quantization(program, op)}};
 }
 
-std::vector<OwnStep> pixel_quantize_steps(const Program& program, const ProgramOp& op,
-                                          std::span<const Order>, Order, pthreadpool_t) {
+std::vector<CustomStep> pixel_quantize_steps(const Program& program, const ProgramOp& op,
+                                             std::span<const Order>, Order, pthreadpool_t) {
   return {{{0}, RowQuantization{dynamic_mapping(op), *find_pixel_blocks(program, op)}}};
 }
 
-std::vector<OwnStep> fake_quantize_steps(const Program& program, const ProgramOp& op,
-                                         std::span<const Order>, Order, pthreadpool_t) {
+std::vector<CustomStep> fake_quantize_steps(const Program& program, const ProgramOp& op,
+                                            std::span<const Order>, Order, pthreadpool_t) {
   return {{{0}, RowFakeQuantization{row_quantization(program, op)}}};
 }
 
-std::vector<OwnStep> row_linear_steps(const Program& program, const ProgramOp& op,
-                                      std::span<const Order>, Order, pthreadpool_t pool) {
+std::vector<CustomStep> row_linear_steps(const Program& program, const ProgramOp& op,
+                                         std::span<const Order>, Order, pthreadpool_t pool) {
   const ProgramTensor& x = program.input(op, 0);
   return {{{0}, RowProduct(row_product_terms(program, op), x.numel() / x.shape.back(), pool)}};
 }

@@ -14,14 +14,15 @@ Verdict check_fake_quantize(const Program& program, const ProgramOp& op);
 Verdict check_whole_quantize(const Program& program, const ProgramOp& op);
 // Accept one of these when all that read it in the program are linears, or convolutions, that can
 // multiply integers; after check_activations. (Then its floats are never needed.) The reason of a
-// refusal names the op that stands in the way. Convolutions want a scale per tensor or per image.
+// refusal names the op that prevents it. Convolutions want a scale per tensor or per image.
 Verdict check_row_quantize(const Program& program, const ProgramOp& op);
 Verdict check_pixel_quantize(const Program& program, const ProgramOp& op);
 // The accepted fake_quantize_dynamic, of the same segment, whose integers a linear or convolution
 // multiplies; null for other ops, which read floats.
 const ProgramOp* find_row_quantize(const Program& program, const ProgramOp& op);
 
-// Of an accepted fake_quantize_dynamic; of a linear or convolution that multiplies integers.
+// What the kernels need: of an accepted fake_quantize_dynamic; of a linear or convolution that
+// multiplies integers.
 RowQuantization row_quantization(const Program& program, const ProgramOp& op);
 RowProductTerms row_product_terms(const Program& program, const ProgramOp& op);
 

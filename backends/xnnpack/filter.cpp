@@ -25,7 +25,7 @@ FilterShape shape_of(const ProgramTensor& w) {
   return {w.shape[0], w.shape[1], rank == 4 ? w.shape[2] : 1, rank > 2 ? w.shape.back() : 1};
 }
 
-// The copies that bring the filter into the layout, one behind the other.
+// The copies that bring the filter into the layout, one after the other.
 void permute(const std::byte* from, std::byte* to, const FilterShape& f, FilterLayout layout,
              int64_t groups, DType dtype) {
   Shuffle shuffle{.element_size = size_of(dtype), .flip = dtype == DType::kUInt8};

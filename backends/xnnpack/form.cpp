@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstring>
 
-#include "backends/common/vectorised.h"
+#include "backends/kernels/isa.h"
 #include "backends/xnnpack/functions.h"
 #include "core/base/error.h"
 #include "lowering/program/stored_constant.h"

@@ -16,7 +16,7 @@ enum class Order {
   kRowMajor,
   kChannelsLast,
   kBytes,       // row-major, quantized to bytes at run time: RowLayout
-  kPixelBytes,  // likewise, channels last: a row of RowLayout for each pixel
+  kPixelBytes,  // as kBytes, channels last: a row of RowLayout for each pixel
 };
 
 enum class Form {
@@ -50,7 +50,7 @@ struct Shuffle {
 Shuffle shuffle_between(const ProgramTensor& tensor, Order from, Order to, bool flip);
 void run(const Shuffle& shuffle, const std::byte* from, std::byte* to);
 
-// A copy of a constant in the memory order and dtype (u8 becomes s8) of `form`, with room behind it
+// A copy of a constant in the memory order and dtype (u8 becomes s8) of `form`, with room after it
 // for kernels that read past the end. A rank below `rank` is filled up with leading ones first.
 std::vector<std::byte> constant_bytes(const ProgramTensor& tensor, Form form, size_t rank);
 // Shape with leading ones up to `rank`.

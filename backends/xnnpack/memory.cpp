@@ -1,4 +1,4 @@
-// See the header. An area is a mapping of kAreaSize bytes or of one larger block; blocks are cut
+// An area is a mapping of kAreaSize bytes or of one larger block; blocks are cut
 // from its front and never used twice. A block that is freed gives its whole pages back at once, an
 // area goes when its last block does.
 #include "backends/xnnpack/memory.h"
@@ -111,7 +111,7 @@ class Areas {
   std::map<uintptr_t, Block> blocks_;
 };
 
-// What stands in for memory that there is not, so that XNNPACK, which reads what some of its small
+// Replaces memory that could not be allocated, so that XNNPACK, which reads what some of its small
 // allocations did not get, reaches the end of the call; that counts as failed then.
 class Reserve {
  public:

@@ -4,7 +4,7 @@
 #include <map>
 #include <optional>
 
-#include "backends/xnnpack/fallback_ops.h"
+#include "backends/xnnpack/custom_ops.h"
 #include "core/base/error.h"
 
 namespace octet::xnnpack {
@@ -13,7 +13,7 @@ namespace {
 // the "stage" of what lies in a buffer before the stage of its reader: segment inputs, converted
 // tensors
 constexpr int kBorder = -1;
-constexpr int kOwn = -2;  // likewise, of what an op of our own made
+constexpr int kCustom = -2;  // in place of a stage: a custom kernel made it
 
 // What a form costs where it is not there yet, relative to each other.
 constexpr int kReshapeCost = 1;  // a copy inside the stage
@@ -58,7 +58,7 @@ class Planner {
       OCTET_ASSERT(made != nullptr && made->stage != kBorder,
                    "a segment output is made in the segment");
       plan_.exports.push_back(key_of(index, made->form));
-      if (made->stage != kOwn)
+      if (made->stage != kCustom)
         plan_.stages[static_cast<size_t>(made->stage)].writes.insert(plan_.exports.back());
     }
     return std::move(plan_);
@@ -66,7 +66,7 @@ class Planner {
 
  private:
   void add_native(const ProgramOp& op) {
-    const OpRow* row = find_op_row(op.kind);
+    const NativeOp* row = find_native_op(op.kind);
     const std::vector<Forms> candidates = row->forms(program_, op);
     OCTET_ASSERT(!candidates.empty(), "an accepted op has a form");
     const Forms* best = &candidates[0];
@@ -86,8 +86,8 @@ class Planner {
   // A permutation that is only another name for the same bytes needs them channels-last, or makes
   // them so. Where neither is at hand or wanted, one copy costs less than two changes of order.
   bool is_copied(const ProgramOp& op) const {
-    if (op.kind != "permute" || !check_own(program_, op)) return false;
-    const std::vector<Forms> candidates = find_op_row(op.kind)->forms(program_, op);
+    if (op.kind != "permute" || !check_custom(program_, op)) return false;
+    const std::vector<Forms> candidates = find_native_op(op.kind)->forms(program_, op);
     return std::none_of(candidates.begin(), candidates.end(), [&](const Forms& forms) {
       return forms.in == Form::kChannelsLast
                  ? in_order(op.inputs[0], forms.in) != nullptr
@@ -98,7 +98,7 @@ class Planner {
   // Reads its inputs in any order, and writes the order that the segment's other ops want, unless
   // it insists on orders.
   void add_own(const ProgramOp& op) {
-    const OwnOrders orders = own_orders(program_, op);
+    const CustomOrders orders = custom_orders(program_, op);
     const bool waits = std::any_of(op.inputs.begin(), op.inputs.end(), [&](int index) {
       const Occurrence* made = is_activation(index) ? any_of(index) : nullptr;
       return made != nullptr && made->stage == current();
@@ -126,13 +126,13 @@ class Planner {
                                               : preferred_form(output);
     step.to = key_of(output, form);
     if (orders.to && is_quantized(*orders.to)) {
-      step.to.order = *orders.to;  // read by own ops only
+      step.to.order = *orders.to;  // only custom kernels read it
     } else {
-      occurrences_[output].push_back({form, kOwn});
+      occurrences_[output].push_back({form, kCustom});
     }
     for (size_t i = 1; i < op.outputs.size(); ++i) {
       step.further.push_back(key_of(op.outputs[i], Form::kPlain));
-      occurrences_[op.outputs[i]].push_back({Form::kPlain, kOwn});
+      occurrences_[op.outputs[i]].push_back({Form::kPlain, kCustom});
     }
     plan_.stages.back().before.push_back(std::move(step));
   }
@@ -150,10 +150,10 @@ class Planner {
     return std::all_of(found->second.begin(), found->second.end(), [&](const ProgramOp* reader) {
       if (reader->kind == "permute") return true;  // is_copied
       if (!is_native(program_, *reader)) {
-        const std::optional<Order> from = own_orders(program_, *reader).from;
+        const std::optional<Order> from = custom_orders(program_, *reader).from;
         return from && form_of(*from) == Form::kPlain;
       }
-      const std::vector<Forms> forms = find_op_row(reader->kind)->forms(program_, *reader);
+      const std::vector<Forms> forms = find_native_op(reader->kind)->forms(program_, *reader);
       return std::none_of(forms.begin(), forms.end(),
                           [](const Forms& f) { return f.in == Form::kChannelsLast; });
     });
@@ -162,10 +162,10 @@ class Planner {
   // Whether it takes its inputs channels-last only.
   bool is_spatial(const ProgramOp& op) const {
     if (!is_native(program_, op)) {
-      const std::optional<Order> from = own_orders(program_, op).from;
+      const std::optional<Order> from = custom_orders(program_, op).from;
       return from && form_of(*from) == Form::kChannelsLast;
     }
-    const std::vector<Forms> forms = find_op_row(op.kind)->forms(program_, op);
+    const std::vector<Forms> forms = find_native_op(op.kind)->forms(program_, op);
     return std::all_of(forms.begin(), forms.end(),
                        [](const Forms& f) { return f.in == Form::kChannelsLast; });
   }

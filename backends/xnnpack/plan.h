@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/xnnpack/ops.h"
+#include "backends/xnnpack/native_ops.h"
 
 namespace octet::xnnpack {
 
@@ -21,12 +21,12 @@ struct BufferKey {
 
 struct PlannedOp {
   const ProgramOp* op;
-  const OpRow* row;
+  const NativeOp* row;
   Forms forms;
 };
 
-// What is done between runtimes: a copy into the other memory order, or an op of our own
-// (fallback_ops.h).
+// What is done between runtimes: a copy into the other memory order, or an op by custom kernels
+// (custom_ops.h).
 struct HostStep {
   const ProgramOp* op;          // null: the copy
   std::vector<BufferKey> from;  // the op's inputs; constants in row-major order, absent ones as -1

@@ -5,11 +5,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "backends/xnnpack/custom_ops.h"
 #include "backends/xnnpack/dynamic.h"
-#include "backends/xnnpack/fallback_ops.h"
 #include "backends/xnnpack/filter.h"
-#include "backends/xnnpack/ops.h"
-#include "backends/xnnpack/own_kernels.h"
+#include "backends/xnnpack/native_ops.h"
 #include "backends/xnnpack/window.h"
 #include "core/base/shape.h"
 
@@ -124,7 +123,7 @@ Verdict check_pool_shape(const Program& program, const ProgramOp& op) {
     const int64_t size = in[want.size()] + axis.pad_before + axis.pad_behind,
                   reach = axis.dilation * (axis.kernel - 1) + 1;
     want.push_back(size < reach ? 0 : (size - reach) / axis.stride + 1);
-    // Windows that start behind the input would be all padding.
+    // Windows that start after the input would be all padding.
     if ((want.back() - 1) * axis.stride >= in[want.size() - 1] + axis.pad_before)
       return Verdict::refuse("a window lies outside of the input");
   }
@@ -222,7 +221,7 @@ Verdict check_shapes(const Program& program, const ProgramOp& op) {
 }
 
 Verdict check_native(const Program& program, const ProgramOp& op) {
-  const OpRow* row = find_op_row(op.kind);
+  const NativeOp* row = find_native_op(op.kind);
   if (row == nullptr) return Verdict::refuse(fmt::format("XNNPACK has no {}", op.kind));
   for (Verdict (*check)(const Program&, const ProgramOp&) :
        {check_activations, check_shapes, row->check}) {
@@ -245,24 +244,24 @@ bool is_done_by_channel(const Program& program, const ProgramOp& op) {
 #endif
 }
 
-// Whether our own kernel, where the CPU has instructions that XNNPACK's lack, gains more in
-// products than packing costs for each pixel. XNNPACK keeps groups apart in other ways.
-bool gains_by_own_conv(const Program& program, const ProgramOp& op) {
+// Whether the custom kernel, which uses instructions that XNNPACK lacks, gains more in products
+// than packing costs for each pixel. XNNPACK keeps groups apart in other ways.
+bool gains_by_custom_conv(const Program& program, const ProgramOp& op) {
   constexpr int64_t kLeastProducts = 1 << 10;  // of a pixel
   constexpr int64_t kChannels = 8;             // XNNPACK fills them up to so many
   const ProgramTensor& w = program.input(op, 1);
   return op.integer("groups", 1) == 1 && (w.numel() > kLeastProducts || w.shape[1] < kChannels);
 }
 
-// Linears and convolutions on bytes that our own kernels do though XNNPACK has the op: where that
-// is faster, and what only fails when XNNPACK makes it.
-bool prefers_own(const Program& program, const ProgramOp& op) {
+// Linears and convolutions on bytes that a custom kernel does though XNNPACK has the op: where that
+// is faster, and where XNNPACK only fails when it makes the op.
+bool prefers_custom(const Program& program, const ProgramOp& op) {
   const bool is_conv = op.kind == "conv";
   if ((op.kind != "linear" && !is_conv) || !check_activations(program, op) ||
       !(is_conv ? check_byte_conv : check_byte_linear)(program, op))
     return false;
   const bool writes_bytes = program.output(op).qparams.has_value();
-  return (prefers_byte_linear() && (!is_conv || gains_by_own_conv(program, op))) ||
+  return (prefers_byte_linear() && (!is_conv || gains_by_custom_conv(program, op))) ||
          (is_conv && is_done_by_channel(program, op)) ||
          (writes_bytes && !takes_requantization_scales(program, op));
 }
@@ -270,14 +269,14 @@ bool prefers_own(const Program& program, const ProgramOp& op) {
 }  // namespace
 
 bool is_native(const Program& program, const ProgramOp& op) {
-  return !prefers_own(program, op) && find_row_quantize(program, op) == nullptr &&
+  return !prefers_custom(program, op) && find_row_quantize(program, op) == nullptr &&
          static_cast<bool>(check_native(program, op));
 }
 
 Verdict check_op(const Program& program, const ProgramOp& op) {
-  if (find_op_row(op.kind) == nullptr) return check_own(program, op);
+  if (find_native_op(op.kind) == nullptr) return check_custom(program, op);
   Verdict verdict = check_native(program, op);
-  return verdict || !check_own(program, op) ? verdict : Verdict::accept();
+  return verdict || !check_custom(program, op) ? verdict : Verdict::accept();
 }
 
 }  // namespace octet::xnnpack

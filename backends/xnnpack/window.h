@@ -23,7 +23,7 @@ struct Window {
 // kernel: spatial sizes, 1 or 2 of them. Reads stride (default: 1; the kernel for poolings),
 // padding, dilation and output_padding.
 Window window_of(const ProgramOp& op, const std::vector<int64_t>& kernel);
-// The same for a pooling; grows bottom and right padding so that the output gets the size that
+// As window_of, for a pooling; grows bottom and right padding so that the output gets the size that
 // ceil_mode gave it. in, out: logical shapes of rank 3 or 4.
 Window pooling_window_of(const ProgramOp& op, const std::vector<int64_t>& in,
                          const std::vector<int64_t>& out);

@@ -35,7 +35,7 @@ struct KernelReport {
   // it
   std::vector<std::string> ops;
   std::string what;    // "convolution", "reorder"
-  std::string kernel;  // the library's name of the implementation, or "own"
+  std::string kernel;  // the library's name of the implementation, or "custom"
   // type and order of what the op reads and writes: "u8 nhwc -> u8 nhwc"
   std::string layout;
   std::string post_ops;  // what it does besides: "add u8, relu"; empty for nothing

@@ -40,7 +40,7 @@ class Buffers {
   // buffer: true. False when the elements would lie in another order, or the buffer is not the
   // tensor's alone.
   bool place_inside(const Stored& made, const Stored& part);
-  // The same in the output at `position`, for a tensor that fills its buffer.
+  // As place_inside, in the output at `position`, for a tensor that fills its buffer.
   bool place_in_output(const Stored& made, int position);
   // Where the elements are, when the buffer is part of another one.
   Place resolve(Place place) const;

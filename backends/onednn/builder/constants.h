@@ -21,7 +21,7 @@ Place add_packed(SegmentBuilder& builder, const dnnl::memory::desc& plain, const
                  const dnnl::memory::desc& packed);
 Place add_packed(SegmentBuilder& builder, const dnnl::memory::desc& plain,
                  const ProgramTensor& constant, const dnnl::memory::desc& packed);
-// The same of values that were computed: not shared.
+// As above, for values that were computed: not shared.
 Place add_packed(SegmentBuilder& builder, const dnnl::memory::desc& plain,
                  const std::vector<float>& values, const dnnl::memory::desc& packed);
 

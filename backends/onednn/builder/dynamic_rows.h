@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "backends/onednn/builder/segment_builder.h"
-#include "backends/onednn/clamp.h"
 #include "backends/onednn/kernels/rows.h"
 #include "lowering/program/dynamic_range.h"
 

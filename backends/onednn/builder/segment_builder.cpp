@@ -1,15 +1,49 @@
 // Reads inputs and constants, and answers how tensors are to be kept.
 #include "backends/onednn/builder/segment_builder.h"
 
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
 #include <fmt/format.h>
 
 #include "core/base/error.h"
 #include "lowering/program/stored_constant.h"
 
 namespace octet::onednn {
+namespace {
+
+const std::string_view kChannelsLastOps[] = {"conv", "conv_transpose", "max_pool", "avg_pool",
+                                             "adaptive_avg_pool"};
+
+bool works_channels_last(const ProgramOp& op) {
+  return std::find(std::begin(kChannelsLastOps), std::end(kChannelsLastOps), op.kind) !=
+         std::end(kChannelsLastOps);
+}
+
+// Who reads each tensor in the segment. Nothing is kept yet.
+std::map<int, TensorState> tensor_states(const Program& program, const Segment& segment) {
+  std::map<int, TensorState> states;
+  for (int op_index : segment.ops) {
+    const ProgramOp& op = program.op(op_index);
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      if (op.inputs[i] < 0) continue;
+      TensorState& input = states[op.inputs[i]];
+      const bool is_second_factor = op.kind == "matmul" && i == 1;
+      input.is_second_factor = is_second_factor && (!input.is_read || input.is_second_factor);
+      input.only_reader = input.is_read ? nullptr : &op;
+      input.is_read = true;
+      if (i == 0 && works_channels_last(op)) input.is_read_channels_last = true;
+    }
+  }
+  for (int index : segment.outputs) states[index].only_reader = nullptr;
+  return states;
+}
+
+}  // namespace
 
 SegmentBuilder::SegmentBuilder(const Program& program, const Segment& segment, Purpose purpose)
-    : Steps(purpose),
+    : StepList(purpose),
       program_(program),
       segment_(segment),
       states_(tensor_states(program, segment)),
@@ -29,7 +63,7 @@ void SegmentBuilder::end_op() {
   };
   const std::string layout =
       fmt::format("{} -> {}", form(op.inputs[0]), form(current_ops().back()->outputs[0]));
-  Steps::end_op(layout);
+  StepList::end_op(layout);
 }
 
 Stored SegmentBuilder::load_constant(int index) {

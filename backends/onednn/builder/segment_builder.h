@@ -3,26 +3,48 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "backends/onednn/builder/buffers.h"
 #include "backends/onednn/builder/steps.h"
-#include "backends/onednn/builder/tensor_state.h"
 #include "backends/onednn/form.h"
 #include "backends/onednn/saturation.h"
 #include "lowering/program/program.h"
 
 namespace octet::onednn {
 
-// The same reals in two forms.
+struct DynamicRows;  // backends/onednn/builder/dynamic_rows.h
+
+// What a segment under construction knows of one tensor of the Program: who reads it, and how it is
+// kept.
+struct TensorState {
+  // The only op of the segment that reads it; null when there are others, or when the tensor leaves
+  // the segment.
+  const ProgramOp* only_reader = nullptr;
+  bool is_read = false;                // by ops of the segment
+  bool is_read_channels_last = false;  // by one that works channels-last
+  bool is_second_factor = false;       // read only as the second input of matmul
+
+  std::optional<Stored> kept;  // as it is kept now
+  // makes it in the usual form when the first op asks for that
+  std::function<Stored()> late;
+  // the integers that a float tensor was dequantized from
+  std::optional<Stored> integers;
+  // the integers of a float tensor that was quantized at run time
+  std::shared_ptr<const DynamicRows> dynamic;
+};
+
+// A tensor in two forms.
 struct Conversion {
   Stored from;
   Stored to;
 };
 
-class SegmentBuilder : public Buffers, public Steps {
+class SegmentBuilder : public Buffers, public StepList {
  public:
   SegmentBuilder(const Program& program, const Segment& segment, Purpose purpose);
 
@@ -45,7 +67,7 @@ class SegmentBuilder : public Buffers, public Steps {
   // they are kept.
   const Stored* find_integers(int index) const { return address_of(state(index).integers); }
   void define_integers(int index, const Stored& kept) { state(index).integers = kept; }
-  // The integers behind a float tensor that was quantized at run time; null when there are none.
+  // The integers of a float tensor that was quantized at run time; null when there are none.
   const DynamicRows* find_dynamic(int index) const { return state(index).dynamic.get(); }
   void define_dynamic(int index, std::shared_ptr<const DynamicRows> rows) {
     state(index).dynamic = std::move(rows);

@@ -17,27 +17,27 @@ void refuse_reference_kernel(const char* what, const char* implementation) {
     throw Refusal{fmt::format("this {} only has oneDNN's slow reference kernel ({})", what, name)};
 }
 
-void Steps::add_loop(const char* what, Loop loop, std::vector<Place> arguments,
-                     const char* kernel) {
+void StepList::add_loop(const char* what, Loop loop, std::vector<Place> arguments,
+                        const char* kernel) {
   Step step;
   step.what = what;
-  if (kernel != nullptr) step.kernel = fmt::format("own {}", kernel);
+  if (kernel != nullptr) step.kernel = fmt::format("custom {}", kernel);
   step.loop = std::move(loop);
   for (const Place& place : arguments) step.arguments.push_back({0, {}, place});
   steps_.push_back(std::move(step));
 }
 
-void Steps::begin_op(const ProgramOp& op) {
+void StepList::begin_op(const ProgramOp& op) {
   doing_ = {&op};
   first_step_ = steps_.size();
 }
 
-void Steps::absorb(const ProgramOp& op) {
+void StepList::absorb(const ProgramOp& op) {
   absorbed_.insert(&op);
   doing_.push_back(&op);
 }
 
-void Steps::end_op(const std::string& layout) {
+void StepList::end_op(const std::string& layout) {
   for (size_t i = first_step_; i < steps_.size(); ++i) {
     steps_[i].ops = doing_;
     steps_[i].layout = layout;
@@ -45,7 +45,7 @@ void Steps::end_op(const std::string& layout) {
   first_step_ = steps_.size();
 }
 
-std::string Steps::describe(const dnnl::post_ops& post_ops) {
+std::string StepList::describe(const dnnl::post_ops& post_ops) {
   std::string text;
   for (int i = 0; i < post_ops.len(); ++i) {
     std::string one = "sum";

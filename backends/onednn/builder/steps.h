@@ -1,4 +1,4 @@
-// The steps of a segment: oneDNN primitives and own loops, with the places of their arguments.
+// The steps of a segment: oneDNN primitives and custom kernels, with the places of their arguments.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct Argument {
 
 struct Step {
   const char* what = "";
-  std::string kernel = "own";  // oneDNN's name of the implementation
+  std::string kernel = "custom";  // oneDNN's name of the implementation
   std::string post_ops;
   std::string layout;
   std::vector<const ProgramOp*> ops;
@@ -42,12 +42,12 @@ dnnl::primitive_attr new_attributes();
 // Throws Refusal when the descriptor is that of one of oneDNN's slow reference kernels.
 void refuse_reference_kernel(const char* what, const char* implementation);
 
-class Steps {
+class StepList {
  public:
   // Proving stops at primitive descriptors: nothing is generated, packed or run.
   enum class Purpose { kRun, kProve };
 
-  explicit Steps(Purpose purpose) : purpose_(purpose) {}
+  explicit StepList(Purpose purpose) : purpose_(purpose) {}
   Purpose purpose() const { return purpose_; }
 
   // Adds the scratchpad argument itself. The descriptor must have a user scratchpad.
@@ -64,7 +64,7 @@ class Steps {
       step.arguments.push_back({DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc(), kScratchpad});
     steps_.push_back(std::move(step));
   }
-  // kernel: its name for `kernels()`, after "own".
+  // kernel: its name for `kernels()`, after "custom".
   void add_loop(const char* what, Loop loop, std::vector<Place> arguments,
                 const char* kernel = nullptr);
   // The step that was added last may write over its source.

@@ -1,7 +1,4 @@
-// A pair of weights w0, w1 of one channel gives x0 * w0 + x1 * w1: at most what its positive ones
-// give with the greatest x, at least what its negative ones do. Steps share a bin when those sums
-// stay within 16 bits for each pair of each channel. A pair that alone is too large gives what is
-// too much to a second step.
+// Each bin begins with the largest step that is left, and takes the largest ones that still fit.
 #include "backends/onednn/bytes/bins.h"
 
 #include <algorithm>

@@ -10,9 +10,10 @@
 #include <numeric>
 #include <utility>
 
+#include "backends/kernels/isa.h"
 #include "backends/onednn/bytes/excess.h"
 #include "backends/onednn/bytes/pack.h"
-#include "backends/onednn/kernels/isa.h"
+#include "backends/onednn/kernels/loop.h"
 #include "backends/onednn/kernels/vnni.h"
 
 namespace octet::onednn {

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "backends/onednn/bytes/conv_shape.h"
-#include "backends/onednn/bytes/output.h"
+#include "backends/onednn/form.h"
 #include "backends/onednn/kernels/loop.h"
 #include "core/base/tensor.h"
 
@@ -19,5 +19,29 @@ bool has_byte_conv(const ByteConvShape& shape);
 // has_byte_conv(shape). For as many threads as OpenMP has now.
 ScratchLoop byte_conv_loop(const ByteConvShape& shape, const Tensor& weights,
                            const ByteConvOutput& output, ByteRange range);
+
+// ---- depthwise convolutions, exact as well
+
+// Whether the shape is one channel in and one out for each group, in at most two dimensions, and
+// this CPU has tiles but no better kernels.
+bool has_byte_depthwise(const ByteConvShape& shape);
+
+// Arguments: x, y, scratch memory. Requires has_byte_depthwise(shape). output: kBytes or kReals.
+// For as many threads as OpenMP has now.
+ScratchLoop byte_depthwise_loop(const ByteConvShape& shape, const Tensor& weights,
+                                const ByteConvOutput& output);
+
+// ---- products of two activations, as in attention. Both lose their zero points when they are
+// widened to words, so the sums are exact and need no correction.
+
+// Whether this CPU has tiles but no better kernels, and sums over `depth` products fit into 32
+// bits.
+bool has_byte_matmul(int64_t depth);
+
+// a: [batch..., M, K], b: [batch..., K, N], u8 or s8, in any strides (0 repeats), of y's rank; y:
+// row-major, as `output` says, whose scales are one for all columns. Arguments: a, b, y, scratch
+// memory. Requires has_byte_matmul(K). For as many threads as OpenMP has now.
+ScratchLoop byte_matmul_loop(const Stored& a, const Stored& b, const Stored& y,
+                             const ByteConvOutput& output);
 
 }  // namespace octet::onednn

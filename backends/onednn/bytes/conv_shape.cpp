@@ -1,5 +1,7 @@
-// Shapes of linear layers and 1x1 convolutions.
+// Shapes of linear layers and 1x1 convolutions; tiles for outputs.
 #include "backends/onednn/bytes/conv_shape.h"
+
+#include <numeric>
 
 namespace octet::onednn {
 
@@ -23,6 +25,30 @@ ByteConvShape with_long_rows(ByteConvShape s) {
   s.out_size = s.size;
   s.batch = 1;
   return s;
+}
+
+Tile tile_for(const ByteConvOutput& output) {
+  Tile tile{};
+  tile.residual_scale = output.scales.residual;
+  tile.low = output.low;
+  tile.high = output.high;
+  tile.is_fused = output.is_fused;
+  tile.zero_point = output.zero_point;
+  tile.least = output.scales.low;
+  tile.most = output.scales.high;
+  tile.flip = output.scales.is_signed ? 128 : 0;
+  return tile;
+}
+
+std::vector<int32_t> zero_point_start(int zero_point, const Tensor& weights) {
+  const Tensor data = weights.contiguous();
+  const int64_t outputs = data.shape()[0], count = data.numel() / outputs;
+  std::vector<int32_t> start;
+  for (int64_t o = 0; o < outputs; ++o) {
+    const int8_t* values = data.data<int8_t>() + o * count;
+    start.push_back(-zero_point * std::accumulate(values, values + count, 0));
+  }
+  return start;
 }
 
 }  // namespace octet::onednn

@@ -1,7 +1,7 @@
 // Input rows are interleaved in pairs, so that one multiplication sums two kernel rows of each
 // channel. A pair serves all output rows of a band that read it, with weights that are 0 for rows
 // that they do not read.
-#include "backends/onednn/bytes/depthwise.h"
+#include "backends/onednn/bytes/conv.h"
 
 #include <algorithm>
 #include <array>
@@ -11,8 +11,9 @@
 
 #include <fmt/format.h>
 
+#include "backends/kernels/isa.h"
 #include "backends/onednn/form.h"
-#include "backends/onednn/kernels/isa.h"
+#include "backends/onednn/kernels/loop.h"
 #include "backends/onednn/packed.h"
 
 namespace octet::onednn {

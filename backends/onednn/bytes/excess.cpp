@@ -17,7 +17,7 @@ int64_t reader(int64_t input, int64_t tap, int64_t dilation, int64_t stride, int
   return position < count && position * stride == at ? position : -1;
 }
 
-// Appends what `rest` is to each sum that reads the word; false when there is no room. count: of
+// Appends what `rest` adds to each sum that reads the word; false when there is no room. count: of
 // the list, kept.
 bool append(const ByteConvShape& s, const BandInput& band, const Word& word,
             const std::array<uint8_t, 4>& rest, const ExcessMemory& memory, int64_t& count) {

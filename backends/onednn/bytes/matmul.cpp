@@ -1,13 +1,14 @@
 // For each matrix of the batch, b is packed into blocks of columns; then chunks of a's rows are
 // widened and multiplied with each block.
-#include "backends/onednn/bytes/matmul.h"
+#include "backends/onednn/bytes/conv.h"
 
 #include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
 
-#include "backends/onednn/kernels/isa.h"
+#include "backends/kernels/isa.h"
+#include "backends/onednn/kernels/loop.h"
 #include "core/base/error.h"
 #include "core/base/tensor.h"
 

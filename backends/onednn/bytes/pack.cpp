@@ -37,7 +37,7 @@ constexpr int kMostUsual = 75;          // pairs of such bytes are far below kMo
 constexpr int64_t kLeastReaders = 128;  // of a word of x: fewer do not pay for looking at it
 constexpr double kMostBinCost = 0.97;   // of kWords: else its scratch memory is the better bargain
 
-// Of one segment.
+// One segment's part.
 int64_t steps_of(const ByteConvShape& s, int step_elements) {
   int64_t steps = 0;
   for (const Run& run : runs_of(s, 0)) steps += (run.elements + step_elements - 1) / step_elements;
@@ -79,7 +79,7 @@ std::vector<int8_t> in_steps(const ByteConvShape& s, const int8_t* weights, int6
   return packed;
 }
 
-// What the block begins with; behind it stand first, bins, order and at, one piece after the other,
+// What the block begins with; then come first, bins, order and at, one piece after the other,
 // then at a multiple of kVector the weights.
 struct Front {
   int64_t is_binned;
@@ -131,7 +131,7 @@ PackedBlock pack_plain(const ByteConvShape& s, const int8_t* weights, const Tile
   return {block, static_cast<size_t>(bytes)};
 }
 
-// Where in `order`, which has each step once, every step stands.
+// The place of every step in `order`, which has each step once.
 std::vector<int32_t> places_of(const std::vector<int32_t>& order) {
   std::vector<int32_t> at(order.size());
   for (size_t i = 0; i < order.size(); ++i)

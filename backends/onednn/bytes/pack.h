@@ -25,7 +25,7 @@ struct PackedTiles {
   std::span<const std::array<int32_t, kMostBin>> bins;  // kPairs
   // steps, counted from the segment's first; kPairs
   std::vector<std::span<const int32_t>> order;
-  // with bin_tiles: where in `order` each step stands
+  // with bin_tiles: the place of each step in `order`
   std::vector<std::span<const int32_t>> at;
   std::shared_ptr<std::byte> block;
 };
@@ -38,7 +38,7 @@ struct Run {
   int64_t elements = 0;
 };
 
-// Of one segment, in the order of its steps: each run begins a step of its own.
+// The runs of one segment in the order of its steps; each run begins a new step.
 std::vector<Run> runs_of(const ByteConvShape& shape, int64_t segment);
 
 // Blocks of outputs of a group, and the channels of one of them.

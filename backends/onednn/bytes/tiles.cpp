@@ -1,7 +1,35 @@
-// Which tiles this CPU runs.
+// Compiles tiles.inc for each instruction set, and picks the tiles that this CPU runs.
 #include "backends/onednn/bytes/tiles.h"
 
-#include "backends/common/cpu.h"
+#include "backends/kernels/isa.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#include <cstring>
+
+#define TILES tiles_avx2
+#define TILES_NAME "AVX2"
+#define TILES_TARGET "avx2,fma"
+#define TILES_WIDE 0
+#define TILES_QUADS 0
+#include "backends/onednn/bytes/tiles.inc"
+
+#define TILES tiles_avx512
+#define TILES_NAME "AVX-512"
+#define TILES_TARGET "avx512f,avx512bw,avx512dq,avx512vl"
+#define TILES_WIDE 1
+#define TILES_QUADS 0
+#include "backends/onednn/bytes/tiles.inc"
+
+#define TILES tiles_avxvnni
+#define TILES_NAME "AVX-VNNI"
+#define TILES_TARGET "avx2,fma,avxvnni"
+#define TILES_WIDE 0
+#define TILES_QUADS 1
+#define TILES_DOT(sum, x, w) _mm256_dpbusd_avx_epi32(sum, x, w)
+#include "backends/onednn/bytes/tiles.inc"
+#endif
 
 namespace octet::onednn {
 
@@ -21,20 +49,6 @@ void TileKernels::run(Tile& tile, TileOutput output, int block_lanes, int64_t pi
 }
 
 #if defined(__x86_64__)
-namespace tiles_avx2 {
-extern const TileKernels kWords;
-extern const BinTiles kBins;
-extern const DepthwiseTiles kDepthwise;
-}  // namespace tiles_avx2
-namespace tiles_avx512 {
-extern const TileKernels kWords;
-extern const BinTiles kBins;
-extern const DepthwiseTiles kDepthwise;
-}  // namespace tiles_avx512
-namespace tiles_avxvnni {
-extern const TileKernels kQuads;
-}
-
 const TileKernels* find_word_kernels() {
   if (may_use(Isa::kAvx512)) return &tiles_avx512::kWords;
   return may_use(Isa::kAvx2) ? &tiles_avx2::kWords : nullptr;

@@ -1,15 +1,23 @@
-// Sums of products of bytes (u8 x s8), exact in 32 bits on every x86 CPU with AVX2: tiles of some
-// pixels times one block of output channels, in registers. "Pixel" is what one row of a matrix
-// product reads: a pixel of an image, or a row of x. A step is one 32-bit word of x, which a
-// multiplication takes from each pixel; the packed weights have a vector for each step and each
-// vector of channels.
+// Sums of products of bytes (u8 x s8), exact in 32 bits on every x86 CPU with AVX2. A tile is some
+// pixels times one block of output channels, whose sums stay in registers. "Pixel" is what one row
+// of a matrix product reads: a pixel of an image, or a row of x. A step is one 32-bit word of x;
+// the packed weights have a vector for each step and each vector of channels:
+//
+//                    weights of a step    w[c0] w[c1] w[c2] ...    one block of channels
+//   word of pixel 0, in all lanes    x    sums of pixel 0
+//   word of pixel 1, in all lanes    x    sums of pixel 1          registers of the tile
+//   ...
+//
+// A tile runs over all steps before it writes its sums, so the weights of a step are loaded once
+// for all its pixels (the usual blocking of matrix products: Goto and van de Geijn, "Anatomy of
+// High-Performance Matrix Multiplication", 2008).
 //
 // One skeleton (tiles.inc), compiled for each instruction set and way to multiply:
 //   kWords   vpmaddwd: two products of 16 bits. x is widened to u16 before, weights when they are
 //            packed. Exact for all weights.
-//   kPairs   vpmaddubsw: pairs of products added in 16 bits. Steps stand in bins, whose products
-//            together fit into 16 bits whatever x is, so that only the
-//            sum of a bin is widened (bins.h). Faster than kWords where the bins are full.
+//   kPairs   vpmaddubsw: pairs of products added in 16 bits. Steps are grouped in bins, whose
+//            products together fit into 16 bits whatever x is, so that only the sum of a bin is
+//            widened (bins.h). Faster than kWords where the bins are full.
 //   kWide    vpmaddwd on the weights of kPairs, widened here: for bytes that are too large for
 //            these bins. Any order of steps, no bins.
 //   kQuads   vpdpbusd (VNNI): four products added in 32 bits.
@@ -28,10 +36,10 @@ enum class Multiply { kWords, kPairs, kWide, kQuads, kChannels };
 // What becomes of the sums. Fused or step by step: the former is how our kernels for AVX512-VNNI
 // round, the latter how oneDNN's do, and results are to be the same bits as theirs.
 enum class TileOutput {
-  // round(sum * scale + bias), clamped, as u8 or s8. Step by step, the zero point is no part of the
-  // bias and is added after it.
+  // round(sum * scale + bias), clamped, as u8 or s8. Step by step, the bias does not contain
+  // the zero point, which is added after it.
   kBytes,
-  // The same with a residual, u8, added before rounding. Fused: residual * residual_scale. Step by
+  // kBytes with a residual, u8, added before rounding. Fused: residual * residual_scale. Step by
   // step: (sum * scale + bias + residual) * residual_scale.
   kSum,
   kReals,  // min(max(sum * scale + bias, low), high) as f32, step by step
@@ -111,7 +119,7 @@ struct TileKernels {
     int64_t width;
   };
   std::array<Run, 2> split(int64_t pixels) const;
-  // Runs `pixels` pixels from the first one on, and moves the tile behind them.
+  // Runs `pixels` pixels from the first one on, and moves the tile past them.
   void run(Tile& tile, TileOutput output, int block_lanes, int64_t pixels) const;
 };
 
@@ -145,7 +153,7 @@ struct BinTiles {
   // Takes what is above kMostPair from `words` words of x; returns how many it changed, or ~that
   // when it stopped since they would be more than `most`.
   int64_t (*take_excess)(std::byte* x, int64_t words, Taken* to, int64_t most);
-  // sums: [pixels, lanes]. at: where among the weights each step stands.
+  // sums: [pixels, lanes]. at: the place of each step among the weights.
   void (*add_excess)(const Excess* excess, int64_t count, const std::byte* weights,
                      const int32_t* at, int32_t* sums);
 };
@@ -160,7 +168,7 @@ struct DepthwiseTiles {
 // them needless. Null without AVX2.
 const TileKernels* find_tile_kernels();
 const BinTiles* find_bin_tiles();
-// Those of kWords.
+// The kernels of kWords.
 const TileKernels* find_word_kernels();
 const DepthwiseTiles* find_depthwise_tiles();
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backends/onednn/builder/segment_builder.h"
-#include "backends/onednn/clamp.h"
+#include "backends/onednn/form.h"
 
 namespace octet::onednn {
 
@@ -55,7 +55,7 @@ enum class Sums { kOfOneDnn, kExact };
 Arithmetic plan_arithmetic(SegmentBuilder& builder, const ProgramOp& op, int64_t channels,
                            bool fold_zero_point, Sums sums = Sums::kOfOneDnn);
 
-// The same arithmetic in steps of r, less its zero point, so that r's bytes can be added. channels:
+// `plan` in steps of r, less its zero point, so that r's bytes can be added. channels:
 // of the output.
 Arithmetic in_steps_of(const QuantParams& r, Arithmetic plan, int64_t channels);
 

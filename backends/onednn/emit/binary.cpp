@@ -4,9 +4,8 @@
 
 #include "backends/onednn/builder/constants.h"
 #include "backends/onednn/builder/conversions.h"
-#include "backends/onednn/builder/loops.h"
 #include "backends/onednn/emit/arithmetic.h"
-#include "backends/onednn/emit/ops.h"
+#include "backends/onednn/emit/emitters.h"
 #include "backends/onednn/library.h"
 
 namespace octet::onednn {

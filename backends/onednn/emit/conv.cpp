@@ -6,15 +6,12 @@
 #include <fmt/format.h>
 
 #include "backends/onednn/builder/conversions.h"
-#include "backends/onednn/bytes/depthwise.h"
+#include "backends/onednn/bytes/conv.h"
 #include "backends/onednn/emit/arithmetic.h"
 #include "backends/onednn/emit/byte_conv.h"
-#include "backends/onednn/emit/byte_output.h"
-#include "backends/onednn/emit/conv_geometry.h"
-#include "backends/onednn/emit/ops.h"
+#include "backends/onednn/emit/emitters.h"
 #include "backends/onednn/emit/post_ops.h"
-#include "backends/onednn/kernels/depthwise.h"
-#include "backends/onednn/kernels/direct_conv.h"
+#include "backends/onednn/kernels/vnni_conv.h"
 #include "backends/onednn/library.h"
 #include "core/base/error.h"
 
@@ -140,8 +137,8 @@ void emit_convolution(SegmentBuilder& builder, const ProgramOp& op, Algorithm al
     try {
       planned = plan_convolution(&*residual, {});
       followers = residual->followers;
-    } catch (const dnnl::error&) {
-    } catch (const Refusal&) {
+    } catch (const dnnl::error&) {  // oneDNN has no kernel that adds these integers
+    } catch (const Refusal&) {      // or only its slow reference kernel: added in floats below
     }
   }
   if (!planned) {
@@ -187,9 +184,10 @@ ByteWindowShape window_shape(const Dims& x, const Dims& w, const Dims& y, const 
           g.padding_begin[1]};
 }
 
-// By one of the own kernels, which take bytes, undilated kernels in two dimensions, and either one
-// channel a group or few channels in all; false when it is something else.
-bool emit_by_own_kernel(SegmentBuilder& builder, const ProgramOp& op) {
+// By one of the custom kernels for AVX512-VNNI, which take bytes, undilated kernels in two
+// dimensions, and either one channel a group or few channels in all; false when it is something
+// else.
+bool emit_by_vnni_kernel(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& x = builder.tensor(op.inputs[0]).shape;
   const Dims& w = builder.tensor(op.inputs[1]).shape;
   const Dims& y = builder.tensor(op.outputs[0]).shape;
@@ -232,7 +230,7 @@ bool emit_by_own_kernel(SegmentBuilder& builder, const ProgramOp& op) {
   return true;
 }
 
-// Whether emit_by_own_kernel takes the op on a CPU with AVX512-VNNI. The op's arithmetic is on
+// Whether emit_by_vnni_kernel takes the op on a CPU with AVX512-VNNI. The op's arithmetic is on
 // integers.
 bool is_fused_with_vnni(SegmentBuilder& builder, const ProgramOp& op, const Geometry& g) {
   const Dims& x = builder.tensor(op.inputs[0]).shape;
@@ -269,7 +267,7 @@ bool emit_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
   const bool is_depthwise = has_byte_depthwise(shape);
   if (!is_depthwise && !has_byte_conv(shape)) return false;
 
-  // As on AVX512-VNNI: fused where a kernel of ours runs there, else as oneDNN rounds.
+  // As on AVX512-VNNI: fused where a custom kernel runs there, else as oneDNN rounds.
   const bool is_fused = is_fused_with_vnni(builder, op, g);
   const bool folds = is_fused || !g.is_padded;
   const Arithmetic plan = plan_arithmetic(builder, op, outputs, folds, Sums::kExact);
@@ -308,7 +306,7 @@ bool emit_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
 }  // namespace
 
 void emit_conv(SegmentBuilder& builder, const ProgramOp& op) {
-  if (emit_by_own_kernel(builder, op) || emit_by_byte_tiles(builder, op)) return;
+  if (emit_by_vnni_kernel(builder, op) || emit_by_byte_tiles(builder, op)) return;
   emit_convolution<dnnl::convolution_forward>(builder, op, dnnl::algorithm::convolution_direct,
                                               false);
 }

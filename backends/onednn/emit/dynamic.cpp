@@ -1,20 +1,20 @@
 // Activations quantized at run time, per token or per tensor, and the linear ops that read them.
 //
-//   fake_quantize_dynamic -> linear(x, w, b)     one own loop (range, u8), a u8 x s8 product into
-//       s32, one own loop that makes it real
+//   fake_quantize_dynamic -> linear(x, w, b)     a custom loop (range, u8), a u8 x s8 product into
+//       s32, a custom loop that makes it real
 //   ... -> silu, gelu -> add(residual), mul(gate)    done by that loop
 //
 // Ops that cannot use the integers read floats, made from them when the first such op comes.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "backends/common/dynamic_rows.h"
+#include "backends/kernels/dynamic_rows.h"
 #include "backends/onednn/builder/constants.h"
 #include "backends/onednn/builder/conversions.h"
 #include "backends/onednn/builder/dynamic_rows.h"
 #include "backends/onednn/emit/arithmetic.h"
 #include "backends/onednn/emit/byte_conv.h"
-#include "backends/onednn/emit/ops.h"
+#include "backends/onednn/emit/emitters.h"
 #include "backends/onednn/emit/post_ops.h"
 #include "backends/onednn/library.h"
 

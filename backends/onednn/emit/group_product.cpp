@@ -1,6 +1,6 @@
 // linear on activations quantized at run time, whose integer weights have scales for groups within
-// a row: an own loop of u8 x s8 products, which oneDNN lacks. The sum of a group becomes a float as
-// soon as it is complete.
+// a row: a custom loop of u8 x s8 products, which oneDNN lacks. The sum of a group becomes a float
+// as soon as it is complete.
 //
 //   y[m, n] = scale[m] * (sum over groups g of w_scale[n, g] * sum[m, n, g] - zero_point[m] *
 //       shift[n]) + bias[n]
@@ -8,12 +8,13 @@
 #include <algorithm>
 #include <limits>
 
+#include "backends/kernels/isa.h"
 #include "backends/onednn/builder/constants.h"
 #include "backends/onednn/builder/dynamic_rows.h"
 #include "backends/onednn/emit/arithmetic.h"
 #include "backends/onednn/emit/byte_conv.h"
-#include "backends/onednn/emit/ops.h"
-#include "backends/onednn/kernels/isa.h"
+#include "backends/onednn/emit/emitters.h"
+#include "backends/onednn/kernels/loop.h"
 #include "backends/onednn/kernels/vnni.h"
 
 namespace octet::onednn {

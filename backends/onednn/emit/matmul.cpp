@@ -5,11 +5,10 @@
 #include <fmt/format.h>
 
 #include "backends/onednn/builder/conversions.h"
-#include "backends/onednn/bytes/matmul.h"
+#include "backends/onednn/bytes/conv.h"
 #include "backends/onednn/emit/arithmetic.h"
 #include "backends/onednn/emit/byte_conv.h"
-#include "backends/onednn/emit/byte_output.h"
-#include "backends/onednn/emit/ops.h"
+#include "backends/onednn/emit/emitters.h"
 #include "backends/onednn/emit/post_ops.h"
 #include "backends/onednn/library.h"
 #include "core/base/error.h"

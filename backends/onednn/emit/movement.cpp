@@ -4,8 +4,7 @@
 #include <fmt/format.h>
 
 #include "backends/onednn/builder/conversions.h"
-#include "backends/onednn/builder/loops.h"
-#include "backends/onednn/emit/ops.h"
+#include "backends/onednn/emit/emitters.h"
 #include "core/base/error.h"
 #include "core/base/shape.h"
 

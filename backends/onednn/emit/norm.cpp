@@ -1,35 +1,25 @@
-// softmax, layer_norm, rms_norm, batch_norm: float kernels; integers on either side are converted.
+// softmax, layer_norm and batch_norm in floats; where an op reads or gives integers, a conversion
+// is added.
 #include <cmath>
 
 #include <fmt/format.h>
 
+#include "backends/kernels/isa.h"
+#include "backends/kernels/softmax.h"
 #include "backends/onednn/builder/constants.h"
 #include "backends/onednn/builder/conversions.h"
 #include "backends/onednn/emit/arithmetic.h"
-#include "backends/onednn/emit/ops.h"
-#include "backends/onednn/emit/post_ops.h"
-#include "backends/onednn/kernels/rms_norm.h"
-#include "backends/onednn/kernels/softmax.h"
+#include "backends/onednn/emit/emitters.h"
 #include "backends/onednn/library.h"
 #include "core/base/error.h"
 #include "core/base/shape.h"
 
 namespace octet::onednn {
-namespace {
-
-// Of a tensor without dimensions: 1, where the number is finite.
-void softmax_of_scalar(std::byte* const* arguments) {
-  const float x = *reinterpret_cast<const float*>(arguments[0]);
-  *reinterpret_cast<float*>(arguments[1]) = x - x + 1;
-}
-
-}  // namespace
-
 void emit_softmax(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& shape = builder.tensor(op.inputs[0]).shape;
   if (shape.empty()) {
     const Stored x = to_real(builder, op.inputs[0], {}), y = builder.allocate({}, {}, {});
-    builder.add_loop("softmax", softmax_of_scalar, {x.place, y.place});
+    add_kernel(builder, "softmax", FloatSoftmax{}, {x.place}, y.place);
     define_real(builder, op.outputs[0], y);
     return;
   }
@@ -43,12 +33,9 @@ void emit_softmax(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored x = to_real(builder, op.inputs[0], order);
   const Stored y = builder.allocate(shape, {}, order);
   const bool is_masked = op.flag("masked");
-  if (is_masked || has_softmax_kernel()) {
-    const int64_t rows = x.numel() / shape[axis];
-    builder.add_loop(
-        "softmax",
-        is_masked ? masked_softmax_loop(rows, shape[axis]) : softmax_loop(rows, shape[axis]),
-        {x.place, y.place});
+  if (is_masked || may_use(Isa::kAvx512)) {  // else by oneDNN
+    add_kernel(builder, "softmax", FloatSoftmax{x.numel() / shape[axis], shape[axis], 1, is_masked},
+               {x.place}, y.place);
     builder.allow_in_place();
     define_real(builder, op.outputs[0], y);
     return;
@@ -89,24 +76,7 @@ void emit_layer_norm(SegmentBuilder& builder, const ProgramOp& op) {
   define_real(builder, op.outputs[0], {y.place, {}, xt.shape, row_major(xt.shape)});
 }
 
-// Written as bytes at once where only a quantization reads it.
-void emit_rms_norm(SegmentBuilder& builder, const ProgramOp& op) {
-  const Dims& shape = builder.tensor(op.inputs[0]).shape;
-  const int64_t width = product({shape.end() - op.integer("normalized_dims", 1), shape.end()});
-  const Stored x = to_real(builder, op.inputs[0], row_major(shape));
-  const Stored weight = builder.add_floats(parameter(builder, op, 1, width, 1.0f));
-  const std::vector<Follower> all = find_followers(builder, op);
-  const bool is_quantized = !all.empty() && all.front().kind == Follower::Kind::kQuantize;
-  const int output = absorb_followers(builder, op, {all.data(), is_quantized ? 1U : 0U});
-  const Stored y = builder.allocate(shape, builder.output_quant_params(output), row_major(shape));
-  builder.add_loop("rms_norm",
-                   rms_norm_loop(x.numel() / width, width, op.real("eps", 1e-5), y.quant_params),
-                   {x.place, weight.place, y.place});
-  if (!y.quant_params.is_integer()) builder.allow_in_place();
-  builder.define(output, y);
-}
-
-// y = x * k + s per channel: one multiplication with an addition behind it.
+// y = x * k + s per channel: one multiplication followed by an addition.
 void emit_batch_norm(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& shape = builder.tensor(op.inputs[0]).shape;
   const int64_t channels = shape[1];

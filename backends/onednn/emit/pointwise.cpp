@@ -1,19 +1,16 @@
-// Elementwise ops: tables and own loops on integers, oneDNN on floats.
+// Elementwise ops: tables and custom loops on integers, oneDNN on floats.
 #include <algorithm>
 #include <cmath>
 #include <map>
 
 #include <fmt/format.h>
 
-#include "backends/common/float_loops.h"
+#include "backends/kernels/float_loops.h"
 #include "backends/onednn/builder/conversions.h"
-#include "backends/onednn/builder/loops.h"
 #include "backends/onednn/emit/arithmetic.h"
-#include "backends/onednn/emit/ops.h"
-#include "backends/onednn/kernels/byte_loops.h"
-#include "backends/onednn/kernels/isa.h"
-#include "backends/onednn/kernels/planar_to_nhwc.h"
-#include "backends/onednn/kernels/real_loops.h"
+#include "backends/onednn/emit/emitters.h"
+#include "backends/onednn/kernels/loop.h"
+#include "backends/onednn/kernels/loops.h"
 #include "backends/onednn/library.h"
 #include "core/base/error.h"
 
@@ -23,11 +20,11 @@ namespace {
 struct UnaryRow {
   const char* fn;
   dnnl::algorithm algorithm;
-  float alpha;  // of eltwise; NaN: the op's own
+  float alpha;  // of eltwise; NaN: the op's
   float beta;
 };
 
-const float kOwn = std::nanf("");
+const float kOfOp = std::nanf("");
 
 const UnaryRow kUnaries[] = {
     {"sigmoid", dnnl::algorithm::eltwise_logistic, 0, 0},
@@ -37,8 +34,8 @@ const UnaryRow kUnaries[] = {
     {"silu", dnnl::algorithm::eltwise_swish, 1, 0},
     {"gelu", dnnl::algorithm::eltwise_gelu_erf, 0, 0},
     {"gelu_tanh", dnnl::algorithm::eltwise_gelu_tanh, 0, 0},
-    {"leaky_relu", dnnl::algorithm::eltwise_relu, kOwn, 0},
-    {"elu", dnnl::algorithm::eltwise_elu, kOwn, 0},
+    {"leaky_relu", dnnl::algorithm::eltwise_relu, kOfOp, 0},
+    {"elu", dnnl::algorithm::eltwise_elu, kOfOp, 0},
     {"exp", dnnl::algorithm::eltwise_exp, 0, 0},
     {"mish", dnnl::algorithm::eltwise_mish, 0, 0},
     {"neg", dnnl::algorithm::eltwise_linear, -1, 0},
@@ -106,7 +103,7 @@ Dims operand_strides(const Dims& shape, const Dims& like) {
 
 // What oneDNN would want copied first: both repeat, or one has gaps; and what it has no fast kernel
 // for, as where an operand repeats in a permuted order.
-bool is_for_own_loop(const Stored& a, const Stored& b, const Dims& shape, const Dims& order) {
+bool is_for_custom_loop(const Stored& a, const Stored& b, const Dims& shape, const Dims& order) {
   const auto has_gaps = [&](const Stored& x) {
     return x.shape == shape && !x.quant_params.is_integer() && !is_dense(x.shape, x.strides);
   };
@@ -123,8 +120,8 @@ bool is_for_own_loop(const Stored& a, const Stored& b, const Dims& shape, const 
   return std::string_view(desc.impl_info_str()).starts_with("ref");
 }
 
-void emit_own_elementwise(SegmentBuilder& builder, const ProgramOp& op, const Dims& shape,
-                          const Dims& order) {
+void emit_custom_elementwise(SegmentBuilder& builder, const ProgramOp& op, const Dims& shape,
+                             const Dims& order) {
   const auto operand = [&](size_t i) {
     const Stored x = builder.read(op.inputs[i]);
     return broadcast(x.quant_params.is_integer() ? to_dense(builder, x, {}) : x, shape);
@@ -134,7 +131,7 @@ void emit_own_elementwise(SegmentBuilder& builder, const ProgramOp& op, const Di
   const bool is_product = op.kind == "mul";
   const double alpha = op.real("alpha", 1.0) * (op.kind == "sub" ? -1 : 1);
   builder.add_loop(is_product ? "multiplication" : "addition",
-                   real_loop(is_product ? RealFunction::kProduct : RealFunction::kSum, a, 1.0f, b,
+                   real_loop(is_product ? Elementwise::kMul : Elementwise::kAdd, a, 1.0f, b,
                              static_cast<float>(alpha), y, clamp_of(op)),
                    {a.place, b.place, y.place});
   define_real(builder, op.outputs[0], y);
@@ -142,8 +139,8 @@ void emit_own_elementwise(SegmentBuilder& builder, const ProgramOp& op, const Di
 
 void emit_real_elementwise(SegmentBuilder& builder, const ProgramOp& op, const Dims& shape,
                            const Dims& order) {
-  if (is_for_own_loop(builder.read(op.inputs[0]), builder.read(op.inputs[1]), shape, order))
-    return emit_own_elementwise(builder, op, shape, order);
+  if (is_for_custom_loop(builder.read(op.inputs[0]), builder.read(op.inputs[1]), shape, order))
+    return emit_custom_elementwise(builder, op, shape, order);
   Stored a = convert(builder, builder.read(op.inputs[0]), {},
                      operand_strides(builder.tensor(op.inputs[0]).shape, order));
   Stored b = convert(builder, builder.read(op.inputs[1]), {},
@@ -247,14 +244,8 @@ void emit_unary(SegmentBuilder& builder, const ProgramOp& op) {
         eltwise ? eltwise->beta : 0);
   const Stored dense = to_dense(builder, x, {});
   const Stored y = builder.allocate(x.shape, {}, dense.strides);
-  builder.add_loop("elementwise function",
-                   [f = *function, count = product(x.shape)](std::byte* const* arguments) {
-                     for_chunks(count, [&](int64_t first, int64_t last) {
-                       f(reinterpret_cast<const float*>(arguments[0]) + first,
-                         reinterpret_cast<float*>(arguments[1]) + first, last - first);
-                     });
-                   },
-                   {dense.place, y.place});
+  add_kernel(builder, "elementwise function", FloatMap{product(x.shape), *function}, {dense.place},
+             y.place);
   define_real(builder, op.outputs[0], y);
 }
 

@@ -1,4 +1,4 @@
-// Pooling and means. Maxima are oneDNN's; averages are own loops, which take any zero points and
+// Pooling and means. Maxima are oneDNN's; averages are custom loops, which take any zero points and
 // change the scale on the way out.
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 
 #include "backends/onednn/builder/conversions.h"
 #include "backends/onednn/emit/arithmetic.h"
-#include "backends/onednn/emit/ops.h"
+#include "backends/onednn/emit/emitters.h"
 #include "backends/onednn/kernels/pool.h"
 #include "backends/onednn/library.h"
 #include "core/base/error.h"

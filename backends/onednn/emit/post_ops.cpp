@@ -21,7 +21,7 @@ std::optional<Stored> find_operand(const SegmentBuilder& builder, int operand, c
   if (product(dims) == product(shape)) {
     dims = shape;
   } else {
-    // Leading dimensions of 1 come and go; the rest stands where it is.
+    // Leading dimensions of 1 come and go; the rest stays in place.
     while (dims.size() > shape.size() && dims.front() == 1) dims.erase(dims.begin());
     while (dims.size() < shape.size()) dims.insert(dims.begin(), 1);
     if (dims.size() != shape.size()) return std::nullopt;

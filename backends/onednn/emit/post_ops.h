@@ -20,8 +20,8 @@ struct Follower {
   int other = -1;  // kAdd, kMul: the tensor that does not come from the product
 };
 
-// The ops behind `op`, each the only reader of the one before, as far as a product can do them; a
-// kQuantize stands last. Empty unless op's output is f32.
+// The ops that follow `op`, each the only reader of the one before, as far as a product can do
+// them; a kQuantize comes last. Empty unless op's output is f32.
 std::vector<Follower> find_followers(const SegmentBuilder& builder, const ProgramOp& op);
 
 // Appends the followers to the attributes' post-ops, with the arguments that they need. `shape` and

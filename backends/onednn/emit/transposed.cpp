@@ -7,9 +7,7 @@
 #include "backends/onednn/builder/conversions.h"
 #include "backends/onednn/emit/arithmetic.h"
 #include "backends/onednn/emit/byte_conv.h"
-#include "backends/onednn/emit/byte_output.h"
-#include "backends/onednn/emit/conv_geometry.h"
-#include "backends/onednn/emit/ops.h"
+#include "backends/onednn/emit/emitters.h"
 
 namespace octet::onednn {
 namespace {

@@ -3,7 +3,7 @@
 // rows. The second multiplies columns with kernel columns that are laid out the same way. A group
 // of rows serves several output rows: each has kernel vectors of its own, with zeros for the rows
 // that it does not read.
-#include "backends/onednn/kernels/depthwise.h"
+#include "backends/onednn/kernels/vnni_conv.h"
 
 #include <algorithm>
 #include <array>
@@ -11,7 +11,6 @@
 
 #include <fmt/format.h>
 
-#include "backends/onednn/kernels/isa.h"
 #include "core/base/error.h"
 
 namespace octet::onednn {

@@ -1,13 +1,12 @@
 // For each output row, the input rows under it are copied to the first-level cache with their
 // padding; then some pixels times some channels are summed in registers.
-#include "backends/onednn/kernels/direct_conv.h"
+#include "backends/onednn/kernels/vnni_conv.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 #include <vector>
 
-#include "backends/onednn/kernels/isa.h"
 #include "core/base/error.h"
 
 namespace octet::onednn {
@@ -49,7 +48,7 @@ void pack_block(const Plan& plan, const ChannelBlock& block, const int8_t* weigh
                 std::byte* all) {
   const ByteWindowShape& s = plan.shape;
   const int64_t lanes = block.vectors * kLanes, kernel = s.kernel_h * s.kernel_w;
-  // of the output that stands in a lane: its first weight; -1: there is none
+  // of the output in a lane: its first weight; -1: there is none
   std::vector<int64_t> first(static_cast<size_t>(lanes), -1);
   for (int64_t lane = 0; lane < lanes; ++lane) {
     const int64_t output = channel_of_lane(block.vectors, lane / kLanes, lane % kLanes);
@@ -69,7 +68,8 @@ void pack_block(const Plan& plan, const ChannelBlock& block, const int8_t* weigh
       }
 }
 
-// Of a 1x1 convolution several rows are one, so that weights that were read serve for more pixels.
+// Joins several rows of a 1x1 convolution to one, so that weights that were read serve for more
+// pixels.
 ByteWindowShape with_long_rows(ByteWindowShape shape) {
   constexpr int64_t kPixels = 112;
   if (!is_pointwise(shape)) return shape;

@@ -4,7 +4,6 @@
 
 #include <vector>
 
-#include "backends/onednn/clamp.h"
 #include "backends/onednn/form.h"
 #include "backends/onednn/kernels/loop.h"
 
@@ -22,7 +21,7 @@ struct Window {
 Loop average_loop(const Stored& x, const Stored& y, const std::vector<Window> (&windows)[3],
                   int64_t divisor, const Clamp& clamp);
 
-// Maxima over the same kind of windows; x and y: u8 with one scale and zero point.
+// Maxima over such windows; x and y: u8 with one scale and zero point.
 Loop maximum_loop(const Stored& x, const Stored& y, const std::vector<Window> (&windows)[3]);
 
 }  // namespace octet::onednn

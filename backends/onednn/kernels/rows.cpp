@@ -1,21 +1,12 @@
-// The loops, cut into parts for the threads.
+// Quantizes, dequantizes and scales rows.
 #include "backends/onednn/kernels/rows.h"
 
 #include <limits>
 
-#include "backends/common/dynamic_rows.h"
-#include "backends/common/float_functions.h"
-#include "backends/onednn/kernels/isa.h"
+#include "backends/kernels/dynamic_rows.h"
 
 namespace octet::onednn {
 namespace {
-
-// They take what they need by value: through references, a store to bytes could change it.
-
-[[gnu::always_inline]] inline void dequantize_elements(const uint8_t* x, float* __restrict y,
-                                                       int64_t count, float scale, int zero_point) {
-  for (int64_t i = 0; i < count; ++i) y[i] = static_cast<float>(x[i] - zero_point) * scale;
-}
 
 struct RowTerms {
   float scale;
@@ -40,14 +31,9 @@ struct RowTerms {
   if (function == RowFunction::kSilu) {
     for (int64_t i = 0; i < count; ++i) y[i] = y[i] / (1.0f + exponential(-y[i]));
   } else if (function == RowFunction::kGelu) {
-    constexpr float kHalfRoot = 0.707106781f;  // of 2
-    for (int64_t i = 0; i < count; ++i)
-      y[i] = 0.5f * y[i] * (1.0f + error_function(y[i] * kHalfRoot));
+    for (int64_t i = 0; i < count; ++i) y[i] = gelu_by_erf(y[i]);
   } else if (function == RowFunction::kGeluTanh) {
-    constexpr float kRoot = 0.797884561f;  // of 2 / pi
-    for (int64_t i = 0; i < count; ++i)
-      y[i] = 0.5f * y[i] *
-             (1.0f + hyperbolic_tangent(kRoot * (y[i] + 0.044715f * y[i] * y[i] * y[i])));
+    for (int64_t i = 0; i < count; ++i) y[i] = gelu_by_tanh(y[i]);
   }
 }
 
@@ -95,7 +81,7 @@ Loop dequantize_rows_loop(const RowSizes& sizes) {
         const float scale = at<const float>(arguments, 1)[b];
         const int zero_point = at<const int32_t>(arguments, 2)[b];
         run_vectorised([&]() __attribute__((always_inline)) {
-          dequantize_elements(from, to, elements, scale, zero_point);
+          make_real(from, to, elements, scale, zero_point);
         });
       }
     });

@@ -1,10 +1,10 @@
-// Own loops over rows of floats whose scales are computed at run time: quantize, dequantize, and
-// what follows an integer matrix product.
+// Loops over rows of floats whose scales are computed at run time: quantize, dequantize, and what
+// follows an integer matrix product.
 #pragma once
 
 #include <cstdint>
 
-#include "backends/onednn/clamp.h"
+#include "backends/onednn/form.h"
 #include "backends/onednn/kernels/loop.h"
 #include "lowering/program/dynamic_range.h"
 

@@ -1,5 +1,5 @@
-// What the own kernels for AVX512-VNNI share: the instruction set, the order of channels in their
-// vectors, and the way from sums of products to bytes.
+// What the custom kernels for AVX512-VNNI share: the instruction set, the order of channels in
+// their vectors, and the way from sums of products to bytes.
 #pragma once
 
 #include <algorithm>
@@ -8,10 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "backends/common/cpu.h"
-#include "backends/common/vectorised.h"
+#include "backends/kernels/isa.h"
 #include "backends/onednn/form.h"
-#include "backends/onednn/kernels/byte_scales.h"
 #include "backends/onednn/packed.h"
 
 #if defined(__x86_64__)
@@ -49,7 +47,7 @@ struct ChannelBlock {
   int64_t constants;  // vectors before this block's scales and biases
 };
 
-// The channel, counted from its block, that stands in a 32-bit lane: the order in which unpacking
+// The channel, counted from its block, in a 32-bit lane: the order in which unpacking
 // bytes in vectors of as many channels leaves them, and from which packing restores it.
 inline int64_t channel_of_lane(int vectors, int64_t vector, int64_t lane) {
   const int64_t quarter = lane / 4, place = vector * 4 + quarter;  // of 16 bytes
@@ -83,7 +81,7 @@ inline std::vector<ChannelBlock> channel_blocks(int64_t channels, int64_t weight
   return blocks;
 }
 
-// int8 weights in the order of an own kernel, block by block, where `pack_block(block, weights,
+// int8 weights in the order of a kernel, block by block, where `pack_block(block, weights,
 // to)` puts those of each; `weight_vectors` as above. Shared by all that pack them in the order
 // that `form` names.
 template <typename PackBlock>

@@ -8,7 +8,7 @@
 #include <immintrin.h>
 #endif
 
-#include "backends/onednn/kernels/isa.h"
+#include "backends/kernels/isa.h"
 #include "core/base/error.h"
 
 namespace octet::onednn {

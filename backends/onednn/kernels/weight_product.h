@@ -1,6 +1,6 @@
 // Products of few rows of floats with weights that stay integers in memory, 8 or 4 bits each, with
 // scales and zero points per tensor, channel or group. Such a product is bound by how fast the
-// weights come from memory; an own loop reads the integers themselves.
+// weights come from memory, so the loop reads the integers themselves.
 #pragma once
 
 #include <cstdint>

@@ -1,12 +1,12 @@
 // See byte_conv.h. The windows of some pixels of y become rows, which the loops of row_kernels.h
 // multiply.
-#include "backends/xnnpack/kernels/byte_conv_method.h"
+#include "backends/xnnpack/kernels/byte_conv.h"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 
-#include "backends/common/vectorised.h"
+#include "backends/kernels/isa.h"
 #include "backends/xnnpack/form.h"
 #include "backends/xnnpack/kernels/byte_rows.h"
 #include "backends/xnnpack/kernels/parts.h"
@@ -18,8 +18,8 @@ namespace {
 
 constexpr int64_t kCacheLine = 64;
 
-// Of one group: [out, taps, inner], with zeros where inner is more than the weights have, which are
-// channels-last.
+// The weights of one group: [out, taps, inner], with zeros where inner is more than the weights
+// have, which are channels-last.
 std::vector<int8_t> rows_of_weights(const ByteConvTerms& terms, const Tensor& weights,
                                     int64_t group, int64_t out, int64_t inner) {
   const int64_t channels = terms.channels / terms.groups, taps = out * terms.taps();
@@ -124,7 +124,7 @@ size_t WindowConv::scratch_bytes() const {
                              (terms.is_planar ? y_bytes() : 0));
 }
 
-// Of one size, which the compiler knows.
+// Copies a number of elements that the compiler knows.
 template <size_t kBytes>
 [[gnu::always_inline]] inline void copy_both_ends(const uint8_t* from, int64_t count, uint8_t* to) {
   const int64_t last = count - int64_t{kBytes};

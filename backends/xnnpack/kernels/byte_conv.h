@@ -9,7 +9,7 @@
 #include <span>
 
 #include "backends/xnnpack/functions.h"
-#include "backends/xnnpack/kernels/byte_scales.h"
+#include "backends/xnnpack/kernels/byte_linear.h"
 #include "backends/xnnpack/kernels/row_product.h"
 #include "backends/xnnpack/window.h"
 #include "core/base/tensor.h"
@@ -42,7 +42,29 @@ struct ByteConvTerms {
   int64_t pitch() const { return x_zero ? channels : (channels + 3) / 4 * 4; }
 };
 
-class ByteConvMethod;
+// ---- how a convolution is done: by the loops of row_kernels.h (byte_conv.cpp), or channel by
+// channel (byte_depthwise.cpp)
+
+// The bytes of x.
+struct PixelBytes {
+  const uint8_t* bytes;
+  bool is_signed;
+  const RowParameters* parameters;  // of each pixel; null: zero point 0 and scale 1
+  int32_t zero;                     // is added to their zero points
+};
+
+class ByteConvMethod {
+ public:
+  virtual ~ByteConvMethod() = default;
+  virtual size_t scratch_bytes() const = 0;
+  virtual void run(PixelBytes x, std::byte* to, std::byte* scratch, pthreadpool_t pool) const = 0;
+};
+
+// For as many groups as channels and outputs, where sums in float are exact; else null.
+std::shared_ptr<const ByteConvMethod> find_depthwise(const ByteConvTerms& terms,
+                                                     pthreadpool_t pool);
+
+// ---- the convolution
 
 // With its packed weights; copies share them.
 class ByteConv {

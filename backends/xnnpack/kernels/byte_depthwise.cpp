@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/common/byte_rounding.h"
-#include "backends/common/vectorised.h"
-#include "backends/xnnpack/kernels/byte_conv_method.h"
+#include "backends/kernels/isa.h"
+#include "backends/kernels/vector_math.h"
+#include "backends/xnnpack/kernels/byte_conv.h"
 #include "backends/xnnpack/kernels/parts.h"
 
 namespace octet::xnnpack {
@@ -15,7 +15,7 @@ constexpr int64_t kLanes = 16;
 constexpr int64_t kPixels = 4;  // of y that share the loads of weights
 using Lanes [[gnu::vector_size(kLanes * sizeof(float)), gnu::aligned(4), gnu::may_alias]] = float;
 
-// Of a row of pixels; those behind it stay as they are.
+// Converts a row of pixels; those after it stay as they are.
 template <typename T>
 [[gnu::always_inline]] inline void bytes_to_floats(const T* bytes, float* reals, int64_t pixels,
                                                    int64_t channels, int64_t from_pitch,
@@ -123,7 +123,7 @@ void DepthwiseConv::convert_row(const PixelBytes& x, int64_t image, int64_t iy, 
 
 // y: of the row's first pixel.
 void DepthwiseConv::run_row(const Reach& reach, float factor, float* reals, std::byte* y) const {
-  const ByteOutput output = byte_output(1, terms.scales.y_zero.value_or(0));
+  const ByteOutput output = byte_output({1, terms.scales.y_zero.value_or(0)});
   run_vectorised([=, this, pixels = terms.out_width, out = terms.channels, low = terms.scales.low,
                   high = terms.scales.high, scales = scale.data(), biases = bias.data(),
                   lanes = channels,
@@ -156,7 +156,7 @@ void DepthwiseConv::run_row(const Reach& reach, float factor, float* reals, std:
   });
 }
 
-// Rows of y, of all images one behind the other.
+// Rows of y, of all images one after the other.
 void DepthwiseConv::run_rows(const PixelBytes& x, std::byte* y, int64_t first, int64_t last,
                              float* scratch) const {
   const Window& w = terms.window;

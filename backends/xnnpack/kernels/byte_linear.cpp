@@ -1,10 +1,9 @@
-// See the header. The loops are those of row_kernels.h.
+// The loops are those of row_kernels.h.
 #include "backends/xnnpack/kernels/byte_linear.h"
 
 #include <algorithm>
 
-#include "backends/common/cpu.h"
-#include "backends/common/vectorised.h"
+#include "backends/kernels/isa.h"
 #include "backends/xnnpack/kernels/byte_rows.h"
 #include "backends/xnnpack/kernels/parts.h"
 

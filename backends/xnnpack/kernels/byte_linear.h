@@ -5,13 +5,23 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "backends/xnnpack/functions.h"
-#include "backends/xnnpack/kernels/byte_scales.h"
 #include "core/base/tensor.h"
 
 namespace octet::xnnpack {
+
+// What sums of products of bytes with constant weights become: y = clamp(sum * scale + bias); where
+// y has bytes, all of it in its steps.
+struct ByteScales {
+  std::vector<float> scale;       // of each output: the weight's, times what is known of x's
+  std::vector<float> bias;        // as `scale`
+  float low = 0, high = 0;        // clamp
+  std::optional<int32_t> y_zero;  // of bytes; nothing: floats
+};
 
 struct ByteLinearTerms {
   int64_t rows = 0;
@@ -35,7 +45,7 @@ class ByteLinear {
   std::shared_ptr<const Packed> packed_;
 };
 
-// Whether this is faster than XNNPACK's own, which lack these instructions.
+// Whether this is faster than XNNPACK's kernels, which lack the CPU's instructions for it.
 bool prefers_byte_linear();
 
 }  // namespace octet::xnnpack

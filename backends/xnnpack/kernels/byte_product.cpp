@@ -1,4 +1,4 @@
-// See the header. The loops are those of linears on rows that are quantized at run time
+// The loops are those of linears on rows that are quantized at run time
 // (row_kernels.h); b is packed for them in each run, a is copied into rows of whole groups.
 #include "backends/xnnpack/kernels/byte_product.h"
 
@@ -6,8 +6,8 @@
 #include <cstring>
 #include <utility>
 
-#include "backends/common/byte_rounding.h"
-#include "backends/common/vectorised.h"
+#include "backends/kernels/isa.h"
+#include "backends/kernels/vector_math.h"
 #include "backends/xnnpack/kernels/byte_rows.h"
 #include "backends/xnnpack/kernels/parts.h"
 
@@ -15,8 +15,6 @@ namespace octet::xnnpack {
 namespace {
 
 constexpr int64_t kAlignment = 64;
-
-int64_t rounded_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
 // Where the parts of the scratch memory begin, in bytes.
 struct ByteLayout {
@@ -29,12 +27,12 @@ ByteLayout layout_of(const ByteProduct& p) {
   const MatrixBatch& batch = p.batch;
   const int64_t all_rows = batch.count() * batch.rows, matrices = std::ssize(batch.b);
   ByteLayout l{};
-  l.stride = rounded_up(batch.depth, kGroup);
-  l.columns = rounded_up(batch.columns, kBlockColumns);
+  l.stride = round_up(batch.depth, kGroup);
+  l.columns = round_up(batch.columns, kBlockColumns);
   l.packed = l.columns * l.stride;
   int64_t next = 0;
   const auto place = [&](int64_t bytes) {
-    return std::exchange(next, rounded_up(next + bytes, kAlignment));
+    return std::exchange(next, round_up(next + bytes, kAlignment));
   };
   l.rows = place(all_rows * l.stride);
   l.parameters = place(all_rows * static_cast<int64_t>(sizeof(RowParameters)));
@@ -63,7 +61,7 @@ struct ByteCall {
   }
 };
 
-// Of all rows of a: their bytes, scales, and what the zero points add to their products.
+// Writes the bytes and scales of rows of a, and what the zero points add to their products.
 void pack_rows(const ByteCall& call, int64_t first, int64_t last, uint8_t flip) {
   const ByteProduct& p = call.product;
   const int64_t depth = p.batch.depth, rows = p.batch.rows, stride = call.layout.stride;
@@ -153,18 +151,17 @@ ByteProduct::ByteProduct(MatrixBatch matrices, int32_t zero_of_a, int32_t zero_o
       scale(factor),
       low(least),
       high(most) {
-  ones.assign(static_cast<size_t>(rounded_up(batch.columns, kBlockColumns)), 1.0f);
+  ones.assign(static_cast<size_t>(round_up(batch.columns, kBlockColumns)), 1.0f);
   zeros.assign(ones.size(), 0.0f);
 }
 
 size_t ByteProduct::scratch_bytes() const { return static_cast<size_t>(layout_of(*this).end); }
 
-void run(const ByteProduct& product, std::span<const std::byte* const> from, std::byte* to,
-         std::byte* scratch, pthreadpool_t pool) {
+void ByteProduct::run(std::span<const std::byte* const> from, std::byte* to, std::byte* scratch,
+                      pthreadpool_t pool) const {
   constexpr int64_t kRowsPerPart = 48;
-  const MatrixBatch& batch = product.batch;
-  const ByteCall call = {product,
-                         layout_of(product),
+  const ByteCall call = {*this,
+                         layout_of(*this),
                          reinterpret_cast<const int8_t*>(from[0]),
                          reinterpret_cast<const int8_t*>(from[1]),
                          to,

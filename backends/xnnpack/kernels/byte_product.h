@@ -20,16 +20,16 @@ struct ByteProduct {
   MatrixBatch batch;
   int32_t a_zero, b_zero;
   float scale;      // of y; where y has bytes, in its steps
-  float low, high;  // likewise
+  float low, high;  // as `scale`
   // of bytes; nothing: floats
   std::optional<int32_t> y_zero;
   std::vector<float> ones, zeros;  // as many as there are columns in whole blocks
-  size_t scratch_bytes() const;
-};
 
-// from: a and b, each matrix in row-major order. scratch: scratch_bytes(), aligned to 64. Allocates
-// nothing. pool: null for one thread.
-void run(const ByteProduct& product, std::span<const std::byte* const> from, std::byte* to,
-         std::byte* scratch, pthreadpool_t pool);
+  size_t scratch_bytes() const;
+  // from: a and b, each matrix in row-major order. scratch: aligned to 64. Allocates nothing. pool:
+  // null for one thread.
+  void run(std::span<const std::byte* const> from, std::byte* to, std::byte* scratch,
+           pthreadpool_t pool) const;
+};
 
 }  // namespace octet::xnnpack

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "backends/common/byte_rounding.h"
-#include "backends/common/vectorised.h"
+#include "backends/kernels/isa.h"
+#include "backends/kernels/vector_math.h"
 #include "backends/xnnpack/kernels/row_kernels.h"
 
 namespace octet::xnnpack {
@@ -41,7 +41,7 @@ inline void multiply_rows(const RowProductView& view, int64_t row, int64_t rows,
   const int64_t runs = is_one_run ? 1 : rows, run = is_one_run ? rows * columns : columns;
   const float* const reals = view.y + row * pitch + column;
   int8_t* const to = bytes + row * pitch + column;
-  const ByteOutput output = byte_output(1, *y_zero);
+  const ByteOutput output = byte_output({1, *y_zero});
   run_vectorised([=]() __attribute__((always_inline)) {
     for (int64_t i = 0; i < runs; ++i)
       round_to_bytes(reals + i * pitch, to + i * pitch, run, output);

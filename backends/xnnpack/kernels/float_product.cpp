@@ -1,11 +1,10 @@
-// See the header. Panels of b, two vectors wide, are packed, as are what is left of them; a tile of
-// rows is summed in registers over the whole depth. The vectors are the compiler's, of the width
-// that the CPU has.
+// b is packed in panels two vectors wide, the last one filled up with zeros; a tile of rows keeps
+// its sums in registers over the whole depth. The vectors are the compiler's, as wide as the CPU's.
 #include "backends/xnnpack/kernels/float_product.h"
 
 #include <cstring>
 
-#include "backends/common/cpu.h"
+#include "backends/kernels/isa.h"
 #include "backends/xnnpack/kernels/parts.h"
 
 namespace octet::xnnpack {
@@ -24,14 +23,9 @@ struct PanelView {
   float low, high;
 };
 
-template <int64_t kLanes>
-struct VectorOf {
-  using Type [[gnu::vector_size(kLanes * sizeof(float)), gnu::aligned(4), gnu::may_alias]] = float;
-};
-
 template <int64_t kLanes, int64_t kRows>
 [[gnu::always_inline]] inline void multiply_tile(const PanelView& p, int64_t row) {
-  using Vector = typename VectorOf<kLanes>::Type;
+  using Vector = typename VectorOf<kLanes>::Floats;
   constexpr int64_t kWidth = kVectors * kLanes;
   Vector sum[kRows][kVectors] = {};
   const float* a = p.a + row * p.a_step;
@@ -71,53 +65,25 @@ template <int64_t kLanes, int64_t kRows>
   if (row < last) multiply_tile<kLanes, 1>(p, row);
 }
 
-struct FloatKernel {
-  bool (*is_here)();
-  int64_t width;  // of a panel
-  // Rows [row, last).
-  void (*run)(const PanelView& view, int64_t row, int64_t last);
-};
-
-#if defined(__x86_64__)
-[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl")]] void panel_avx512(const PanelView& p,
-                                                                        int64_t row, int64_t last) {
-  multiply_panel<16, 8>(p, row, last);
-}
-[[gnu::target("avx2,fma")]] void panel_avx2(const PanelView& p, int64_t row, int64_t last) {
-  multiply_panel<8, 6>(p, row, last);
-}
-#endif
-void panel_plain(const PanelView& p, int64_t row, int64_t last) {
-  multiply_panel<4, 6>(p, row, last);
+// Rows [row, last).
+void run_panel(const PanelView& p, int64_t row, int64_t last) {
+  run_in_vectors([=, &p]<int64_t kLanes>() __attribute__((always_inline)) {
+    multiply_panel<kLanes, kLanes == 16 ? 8 : 6>(p, row, last);
+  });
 }
 
-constexpr FloatKernel kFloatKernels[] = {
-#if defined(__x86_64__)
-    {[] { return may_use(Isa::kAvx512); }, kVectors * 16, panel_avx512},
-    {[] { return may_use(Isa::kAvx2); }, kVectors * 8, panel_avx2},
-#endif
-    {[] { return true; }, kVectors * 4, panel_plain},
-};
-
-const FloatKernel& best_float_kernel() {
-  static const FloatKernel& best = [&]() -> const FloatKernel& {
-    const FloatKernel* kernel = kFloatKernels;
-    while (!kernel->is_here()) ++kernel;
-    return *kernel;
-  }();
-  return best;
-}
+int64_t panel_width() { return kVectors * vector_floats(); }
 
 int64_t panels_of(const MatrixBatch& batch) {
-  const int64_t width = best_float_kernel().width;
+  const int64_t width = panel_width();
   return (batch.columns + width - 1) / width;
 }
 
-int64_t panel_floats(const MatrixBatch& batch) { return batch.depth * best_float_kernel().width; }
+int64_t panel_floats(const MatrixBatch& batch) { return batch.depth * panel_width(); }
 
-// One panel: [depth, width], zeros behind the last column.
+// One panel: [depth, width], zeros after the last column.
 void pack_panel(const MatrixBatch& batch, const float* b, int64_t panel, float* to) {
-  const int64_t width = best_float_kernel().width, first = panel * width,
+  const int64_t width = panel_width(), first = panel * width,
                 columns = batch.columns - first < width ? batch.columns - first : width;
   for (int64_t k = 0; k < batch.depth; ++k, to += width) {
     std::memcpy(to, b + k * batch.columns + first, static_cast<size_t>(columns) * sizeof(float));
@@ -132,15 +98,13 @@ size_t FloatProduct::scratch_bytes() const {
          sizeof(float);
 }
 
-void run(const FloatProduct& product, std::span<const std::byte* const> from, std::byte* to,
-         std::byte* scratch, pthreadpool_t pool) {
+void FloatProduct::run(std::span<const std::byte* const> from, std::byte* to, std::byte* scratch,
+                       pthreadpool_t pool) const {
   constexpr int64_t kRowsPerPart = 48;
-  const MatrixBatch& batch = product.batch;
   const float *a = reinterpret_cast<const float*>(from[0]),
               *b = reinterpret_cast<const float*>(from[1]);
   float *y = reinterpret_cast<float*>(to), *packed = reinterpret_cast<float*>(scratch);
-  const int64_t panels = panels_of(batch), size = panel_floats(batch),
-                width = best_float_kernel().width;
+  const int64_t panels = panels_of(batch), size = panel_floats(batch), width = panel_width();
   for_parts(pool, std::ssize(batch.b) * panels, rows_per_part(size),
             [&](int64_t first, int64_t last) {
               for (int64_t i = first; i < last; ++i)
@@ -163,9 +127,9 @@ void run(const FloatProduct& product, std::span<const std::byte* const> from, st
                                 out + column,
                                 batch.columns,
                                 batch.columns - column < width ? batch.columns - column : width,
-                                product.low,
-                                product.high};
-        best_float_kernel().run(view, row, end);
+                                low,
+                                high};
+        run_panel(view, row, end);
       }
     }
   });

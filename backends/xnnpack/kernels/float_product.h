@@ -25,12 +25,12 @@ struct FloatProduct {
   MatrixBatch batch;
   float low = 0;  // clamp of the result; infinite where there is none
   float high = 0;
-  size_t scratch_bytes() const;
-};
 
-// from: a and b, each matrix in row-major order. scratch: scratch_bytes(), aligned to 64. Allocates
-// nothing. pool: null for one thread.
-void run(const FloatProduct& product, std::span<const std::byte* const> from, std::byte* to,
-         std::byte* scratch, pthreadpool_t pool);
+  size_t scratch_bytes() const;
+  // from: a and b, each matrix in row-major order. scratch: aligned to 64. Allocates nothing. pool:
+  // null for one thread.
+  void run(std::span<const std::byte* const> from, std::byte* to, std::byte* scratch,
+           pthreadpool_t pool) const;
+};
 
 }  // namespace octet::xnnpack

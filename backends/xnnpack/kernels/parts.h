@@ -1,8 +1,9 @@
-// Own loops cut into parts for the threads of a pool.
+// Cuts loops into parts for the threads of a pthreadpool.
 #pragma once
 
 #include <cstdint>
 
+#include "backends/kernels/parallel.h"
 #include "backends/xnnpack/functions.h"
 
 namespace octet::xnnpack {
@@ -23,12 +24,16 @@ void for_parts(pthreadpool_t pool, int64_t count, int64_t part, const Body& body
       const_cast<Body*>(&body), static_cast<size_t>(count), static_cast<size_t>(part), 0);
 }
 
-// So many rows that a part has about 16384 elements.
-inline int64_t rows_per_part(int64_t row_elements) {
-  constexpr int64_t kElementsPerPart = 16384;
-  return row_elements >= kElementsPerPart
-             ? 1
-             : kElementsPerPart / (row_elements > 0 ? row_elements : 1);
+// The pool for the kernels of backends/kernels. pool: null for one thread.
+inline Parallel parallel_on(pthreadpool_t pool) {
+  const int64_t threads =
+      pool == nullptr ? 1 : static_cast<int64_t>(pthreadpool_get_threads_count(pool));
+  return {
+      [](void* context, int64_t rows, int64_t row_elements, Parallel::Part part, const void* body) {
+        for_parts(static_cast<pthreadpool_t>(context), rows, rows_per_part(row_elements),
+                  [&](int64_t first, int64_t last) { part(body, first, last); });
+      },
+      pool, threads};
 }
 
 }  // namespace octet::xnnpack

@@ -1,4 +1,4 @@
-// The inner loops of our own row product, one for each kind of CPU.
+// The inner loops of the custom row product, one for each kind of CPU.
 #pragma once
 
 #include <memory>

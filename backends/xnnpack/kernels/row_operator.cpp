@@ -1,4 +1,4 @@
-// The product as XNNPACK's operator, in releases that have it. We quantize ourselves, so that the
+// The product as XNNPACK's operator, in releases that have it. Custom kernels quantize, so that the
 // scales are those of the op.
 #include "backends/xnnpack/kernels/row_product.h"
 #include "backends/xnnpack/library.h"
@@ -34,11 +34,12 @@ RowProduct::RowProduct(const RowProductTerms& terms, int64_t rows, pthreadpool_t
       "xnn_reshape_fully_connected_nc_qd8_f32_qc8w");
 }
 
-void RowProduct::run(const std::byte* from, std::byte* to, pthreadpool_t pool) const {
+void RowProduct::run(std::span<const std::byte* const> from, std::byte* to, std::byte*,
+                     pthreadpool_t pool) const {
   const xnn_operator_t product = packed_->product.get();
   xnn_status status = xnn_setup_fully_connected_nc_qd8_f32_qc8w(
-      product, reinterpret_cast<const int8_t*>(from + packed_->rows.values()),
-      reinterpret_cast<float*>(to), reinterpret_cast<const xnn_quantization_params*>(from));
+      product, reinterpret_cast<const int8_t*>(from[0] + packed_->rows.values()),
+      reinterpret_cast<float*>(to), reinterpret_cast<const xnn_quantization_params*>(from[0]));
   if (status == xnn_status_success) status = xnn_run_operator(product, pool);
   OCTET_ASSERT(status == xnn_status_success, "an operator that was reshaped runs");
 }

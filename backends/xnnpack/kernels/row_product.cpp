@@ -1,4 +1,4 @@
-// The product as our own: for releases of XNNPACK whose integer products write 8 bits only.
+// The product as a custom kernel, for releases of XNNPACK whose integer products write 8 bits only.
 #include "backends/xnnpack/kernels/row_product.h"
 
 #include "backends/xnnpack/kernels/parts.h"
@@ -31,13 +31,14 @@ RowProduct::RowProduct(const RowProductTerms& terms, int64_t rows, pthreadpool_t
   packed_ = std::make_shared<const Packed>(std::move(packed));
 }
 
-void RowProduct::run(const std::byte* from, std::byte* to, pthreadpool_t pool) const {
+void RowProduct::run(std::span<const std::byte* const> from, std::byte* to, std::byte*,
+                     pthreadpool_t pool) const {
   // so many rows of x stay in the second cache while all columns pass
   constexpr int64_t kMostRows = 96;
   const Packed& p = *packed_;
-  const RowProductView view = {reinterpret_cast<const uint8_t*>(from) + p.rows.values(),
+  const RowProductView view = {reinterpret_cast<const uint8_t*>(from[0]) + p.rows.values(),
                                p.rows.stride(),
-                               reinterpret_cast<const RowParameters*>(from),
+                               reinterpret_cast<const RowParameters*>(from[0]),
                                p.columns.weights.get(),
                                p.rows.stride(),
                                p.columns.sums.data(),

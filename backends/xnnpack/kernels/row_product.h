@@ -1,7 +1,7 @@
 // Linears on rows that are quantized at run time: float rows to bytes, and the bytes times int8
 // weights, exact in 32 bits, made real with one scale and zero point per row and one scale per
-// column. The product is XNNPACK's where its release has one (row_operator.cpp), else ours
-// (row_product.cpp).
+// column. The product is XNNPACK's where its release has one (row_operator.cpp), else a custom
+// kernel (row_product.cpp).
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/common/dynamic_rows.h"
+#include "backends/kernels/dynamic_rows.h"
 #include "backends/xnnpack/functions.h"
 #include "lowering/program/dynamic_range.h"
 
@@ -22,7 +22,7 @@ struct RowParameters {
   float scale;
 };
 
-// Of the floats of a block, or of a part of it.
+// The least and greatest float of a block, or of a part of it.
 struct RowRange {
   float low;
   float high;
@@ -32,32 +32,34 @@ struct RowRange {
 struct RowLayout {
   int64_t rows;
   int64_t width;
-  // bytes from row to row; what lies behind `width` has any value
+  // bytes from row to row; those from `width` on have any value
   int64_t stride() const { return (width + 3) / 4 * 4; }
   size_t values() const { return (static_cast<size_t>(rows) + kExtraRows) * sizeof(RowParameters); }
   size_t ranges() const { return values() + static_cast<size_t>(rows * stride()) + kExtraBytes; }
   size_t bytes() const { return ranges() + static_cast<size_t>(rows) * sizeof(RowRange); }
   // parameters of the last row again: XNNPACK computes it up to ten times, and the last time counts
   static constexpr size_t kExtraRows = 16;
-  static constexpr size_t kExtraBytes = 128;  // XNNPACK reads some behind the values
+  static constexpr size_t kExtraBytes = 128;  // XNNPACK reads some past the values
 };
 
 // float rows -> RowLayout.
 struct RowQuantization {
   DynamicMapping mapping;
   RowBlocks blocks;
-};
-// from: f32, row-major; to: aligned like floats. Allocates nothing. pool: null for one thread.
-void run(const RowQuantization& quantization, const std::byte* from, std::byte* to,
-         pthreadpool_t pool);
 
-// float rows -> the floats that these bytes stand for, where others than a product read them.
+  // from: f32, row-major; to: aligned like floats. Allocates nothing. pool: null for one thread.
+  void run(std::span<const std::byte* const> from, std::byte* to, std::byte* scratch,
+           pthreadpool_t pool) const;
+};
+
+// float rows -> the floats that these bytes stand for, for ops other than products.
 struct RowFakeQuantization {
   RowQuantization quantization;
+
   size_t scratch_bytes() const;
+  void run(std::span<const std::byte* const> from, std::byte* to, std::byte* scratch,
+           pthreadpool_t pool) const;
 };
-void run(const RowFakeQuantization& fake, std::span<const std::byte* const> from, std::byte* to,
-         std::byte* scratch, pthreadpool_t pool);
 
 // What the product reads: u8 from 0 on, or s8 from this on.
 int lowest_byte();
@@ -76,7 +78,8 @@ class RowProduct {
   // rows: of each run. Throws Refusal.
   RowProduct(const RowProductTerms& terms, int64_t rows, pthreadpool_t pool);
   // from: a RowLayout; to: f32 [rows, out], row-major. Allocates nothing.
-  void run(const std::byte* from, std::byte* to, pthreadpool_t pool) const;
+  void run(std::span<const std::byte* const> from, std::byte* to, std::byte* scratch,
+           pthreadpool_t pool) const;
 
  private:
   struct Packed;

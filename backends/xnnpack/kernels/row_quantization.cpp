@@ -16,7 +16,7 @@ struct Call {
 
   RowParameters* parameters() const { return reinterpret_cast<RowParameters*>(to); }
   RowRange* ranges() const { return reinterpret_cast<RowRange*>(to + layout.ranges()); }
-  // Of neighbouring rows.
+  // The range of neighbouring rows.
   RowRange find_range(int64_t first, int64_t rows) const {
     RowRange range;
     octet::find_range(from + first * layout.width, rows * layout.width, &range.low, &range.high);
@@ -54,7 +54,7 @@ struct Call {
   }
 
  private:
-  // Rows to a multiple of four bytes each, with what lies behind them.
+  // Copies rows to a multiple of four bytes each, with the bytes that follow them.
   static void spread(const uint8_t* bytes, int64_t width, int64_t rows, uint8_t* to,
                      int64_t stride) {
     for (int64_t i = 0; i < rows; ++i, bytes += width)
@@ -104,11 +104,10 @@ void quantize_blocks(const Call& call, pthreadpool_t pool) {
 
 }  // namespace
 
-void run(const RowQuantization& quantization, const std::byte* from, std::byte* to,
-         pthreadpool_t pool) {
-  const RowBlocks& blocks = quantization.blocks;
+void RowQuantization::run(std::span<const std::byte* const> from, std::byte* to, std::byte*,
+                          pthreadpool_t pool) const {
   const Call call = {
-      quantization, {blocks.rows, blocks.width}, reinterpret_cast<const float*>(from), to};
+      *this, {blocks.rows, blocks.width}, reinterpret_cast<const float*>(from[0]), to};
   blocks.rows_per_block > 1 ? quantize_blocks(call, pool) : quantize_rows(call, pool);
   std::fill_n(call.parameters() + blocks.rows, RowLayout::kExtraRows,
               call.parameters()[blocks.rows - 1]);
@@ -118,10 +117,10 @@ size_t RowFakeQuantization::scratch_bytes() const {
   return RowLayout{quantization.blocks.rows, quantization.blocks.width}.bytes();
 }
 
-void run(const RowFakeQuantization& fake, std::span<const std::byte* const> from, std::byte* to,
-         std::byte* scratch, pthreadpool_t pool) {
-  const RowLayout layout = {fake.quantization.blocks.rows, fake.quantization.blocks.width};
-  run(fake.quantization, from[0], scratch, pool);
+void RowFakeQuantization::run(std::span<const std::byte* const> from, std::byte* to,
+                              std::byte* scratch, pthreadpool_t pool) const {
+  const RowLayout layout = {quantization.blocks.rows, quantization.blocks.width};
+  quantization.run(from, scratch, nullptr, pool);
   const RowParameters* parameters = reinterpret_cast<const RowParameters*>(scratch);
   const bool is_signed = lowest_byte() < 0;
   for_parts(pool, layout.rows, rows_per_part(layout.width), [&](int64_t first, int64_t last) {
@@ -130,11 +129,10 @@ void run(const RowFakeQuantization& fake, std::span<const std::byte* const> from
           scratch + layout.values() + static_cast<size_t>(row * layout.stride());
       float* reals = reinterpret_cast<float*>(to) + row * layout.width;
       const auto dequantize = [&]<typename T>(const T* values) {
-        run_vectorised([=, width = layout.width, step = parameters[row].scale,
-                        zero = parameters[row].zero_point]() __attribute__((always_inline)) {
-          float* __restrict y = reals;
-          for (int64_t i = 0; i < width; ++i) y[i] = step * static_cast<float>(values[i] - zero);
-        });
+        run_vectorised([=, width = layout.width, step = parameters[row]]()
+                           __attribute__((always_inline)) {
+                             make_real(values, reals, width, step.scale, step.zero_point);
+                           });
       };
       if (is_signed)
         dequantize(reinterpret_cast<const int8_t*>(bytes));

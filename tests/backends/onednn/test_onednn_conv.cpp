@@ -33,7 +33,7 @@ const ConvCase kConvCases[] = {
     {1, 48, 96,  9,  9, 3, 2, 1, 1, 2},
     {1,  1,  7,  9,  9, 3, 1, 1, 1, 1},
     {1, 32, 10,  1,  1, 1, 1, 0, 1, 1},
-    // the own kernels: blocks of 64 and of 16 channels, bands of rows, tiles of columns, images
+    // the custom kernels: blocks of 64 and of 16 channels, bands of rows, tiles of columns, images
     {2, 70, 70,  8,  9, 3, 1, 1, 1, 70},
     {1, 80, 80,  9, 11, 5, 2, 2, 1, 80},
     {1, 64, 64, 15, 15, 7, 1, 3, 1, 64},

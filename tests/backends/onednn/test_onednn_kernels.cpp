@@ -49,7 +49,7 @@ Program residual_block(int64_t channels, int64_t kernel, DType dtype) {
 
 TEST_CASE("oneDNN: residual addition and relu are part of the convolution",
           "[backends][onednn][kernels]") {
-  if (onednn::sums_in_16_bits()) return;  // by kernels of our own, or in floats
+  if (onednn::sums_in_16_bits()) return;  // by custom kernels, or in floats
   const std::vector<KernelReport> kernels =
       Session(with_one_segment(residual_block(32, 3, DType::kUInt8), "onednn")).kernels();
   size_t convolutions = 0;

@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "backends/common/cpu.h"
+#include "backends/kernels/isa.h"
 #include "backends/onednn/bytes/pack.h"
 #include "backends/onednn/packed.h"
 #include "backends/runtime/session.h"
@@ -139,7 +139,7 @@ TEST_CASE("packed cache: a block of another size than the kernel needs is not us
   const auto pack = [&](size_t needed, size_t made) {
     PackedCache cache(folder.path(), "abc", "cpu");
     const PackedCache::Use use(&cache);
-    find_or_pack(constant, {"own", {}, {}, needed}, [&] {
+    find_or_pack(constant, {"custom", {}, {}, needed}, [&] {
       ++count;
       return PackedBlock{
           std::shared_ptr<std::byte>(new std::byte[made](), std::default_delete<std::byte[]>()),

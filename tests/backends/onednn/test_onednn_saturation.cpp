@@ -55,7 +55,7 @@ bool is_in_floats(const std::vector<KernelReport>& kernels) {
                      [](const KernelReport& kernel) { return kernel.what == "dequantize"; });
 }
 
-// oneDNN's own int8 kernels sum in 16 bits here, and no tiles of ours stand in for them.
+// oneDNN's own int8 kernels sum in 16 bits here, and no custom tiles replace them.
 bool computes_in_floats() {
   return onednn::sums_in_16_bits() && onednn::find_tile_kernels() == nullptr;
 }

@@ -105,7 +105,7 @@ TEST_CASE("oneDNN: a second run and another thread count give the same bytes",
   }
 }
 
-TEST_CASE("oneDNN: own loops give the same bytes on one thread and on three",
+TEST_CASE("oneDNN: custom loops give the same bytes on one thread and on three",
           "[backends][onednn]") {
   const Shape shape = {1, 130, 30, 31};
   ProgramBuilder b;

@@ -6,7 +6,7 @@
 #include <limits>
 #include <random>
 
-#include "backends/common/float_functions.h"
+#include "backends/kernels/vector_math.h"
 #include "backends/runtime/session.h"
 #include "tests/backends/program_builder.h"
 #include "tests/backends/small_programs.h"

@@ -1,4 +1,4 @@
-// Linears on bytes by our own kernel, against the reference.
+// Linears on bytes by a custom kernel, against the reference.
 #include <catch2/catch.hpp>
 
 #include "tests/backends/program_builder.h"

@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "backends/common/recurrent_layer.h"
+#include "backends/kernels/recurrent_layer.h"
 #include "backends/runtime/session.h"
 #include "core/base/error.h"
 #include "tests/backends/recurrent_programs.h"

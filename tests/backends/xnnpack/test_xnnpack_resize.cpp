@@ -1,4 +1,4 @@
-// Images at other sizes by our own kernel, in every mode, dtype and memory order, against the
+// Images at other sizes by a custom kernel, in every mode, dtype and memory order, against the
 // reference.
 #include <catch2/catch.hpp>
 

@@ -1,5 +1,5 @@
-// Each inner loop of our own row product that this CPU has, against the sums in 64 bits. (Releases
-// of XNNPACK that have the product do without.)
+// Each inner loop of the custom row product that this CPU has, against the sums in 64 bits.
+// (Releases of XNNPACK that have the product do without.)
 #include <catch2/catch.hpp>
 
 #include "backends/xnnpack/kernels/row_kernels.h"
@@ -66,7 +66,7 @@ double difference(const RowKernel& kernel, int64_t rows, int64_t in, int64_t out
 
 }  // namespace
 
-TEST_CASE("XNNPACK: every inner loop of our own row product sums exactly, whatever the sizes",
+TEST_CASE("XNNPACK: every inner loop of the custom row product sums exactly, whatever the sizes",
           "[backends][xnnpack][dynamic]") {
   for (const RowKernel& kernel : row_kernels()) {
     if (!kernel.is_here()) continue;

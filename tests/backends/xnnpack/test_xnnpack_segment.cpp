@@ -7,7 +7,6 @@
 #include "backends/xnnpack/backend.h"
 #include "backends/xnnpack/form.h"
 #include "backends/xnnpack/library.h"
-#include "backends/xnnpack/support.h"
 #include "core/base/error.h"
 #include "tests/backends/program_builder.h"
 

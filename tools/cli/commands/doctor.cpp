@@ -7,7 +7,7 @@
 #include <iostream>
 #include <map>
 
-#include "backends/common/cpu.h"
+#include "backends/kernels/isa.h"
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
 #include "core/base/error.h"

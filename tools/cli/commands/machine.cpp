@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "backends/common/cpu.h"
+#include "backends/kernels/isa.h"
 #include "core/base/cpus.h"
 
 namespace octet {

@@ -1,0 +1,58 @@
+// Layer norm, RMS norm, group norm and batch norm, of floats or bytes, to floats or bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "backends/kernels/parallel.h"
+#include "backends/kernels/vector_math.h"
+
+namespace octet {
+
+// y = (x - mean) / sqrt(variance + eps) * weight + bias, with mean and variance of each row.
+struct RowNorm {
+  int64_t rows = 0;
+  int64_t width = 0;
+  double eps = 0;
+  bool is_centered = true;        // false: RMS norm, which takes 0 for the mean
+  int64_t run_length = 1;         // neighbouring elements of a row that share weight and bias
+  int64_t groups = 1;             // rows with weights of their own, before those come again
+  std::vector<float> weight;      // [groups, width / run_length]
+  std::vector<float> bias;        // as `weight`, or empty where `run_length` and `groups` are 1
+  std::optional<ByteScale> from;  // of bytes; nothing: floats
+  std::optional<ByteScale> to;
+
+  // from: x. y may be x where both have floats. Allocates nothing.
+  void run(std::span<const std::byte* const> from, std::byte* to, std::byte* scratch,
+           const Parallel& parallel) const;
+};
+
+// Group norm of floats with the channels innermost: x, y: [batch, pixels, channels].
+struct PixelGroupNorm {
+  int64_t batch = 0, pixels = 0, channels = 0, groups = 1;
+  double eps = 0;
+  std::vector<float> weight;  // [channels]
+  std::vector<float> bias;
+
+  size_t scratch_bytes() const;
+  void run(std::span<const std::byte* const> from, std::byte* to, std::byte* scratch,
+           const Parallel& parallel) const;
+};
+
+// y = x * factor + shift, one of each per channel, of floats or signed bytes: batch norms that no
+// convolution took. x, y: [outer, channels, inner].
+struct ChannelAffine {
+  int64_t outer = 0, channels = 0, inner = 0;
+  std::vector<float> factor;  // [channels]; of bytes, for their integers
+  std::vector<float> shift;
+  bool is_byte = false;  // x
+  std::optional<ByteScale> to;
+
+  void run(std::span<const std::byte* const> from, std::byte* to, std::byte* scratch,
+           const Parallel& parallel) const;
+};
+
+}  // namespace octet

@@ -1,0 +1,205 @@
+// Arithmetic on single numbers that compilers turn into vector instructions when a loop calls it:
+// functions of floats, reductions of lanes, rounding to bytes.
+//
+// The functions are polynomials without branches or calls, within a few units of the last place of
+// the exact value (erf: within 4e-7, absolutely). NaNs stay NaNs; infinities give the limits.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace octet {
+
+// 2^n for n from -126 to 127.
+[[gnu::always_inline]] inline float power_of_two(int32_t n) {
+  return std::bit_cast<float>(static_cast<uint32_t>(n + 127) << 23);
+}
+
+// Adding and subtracting this rounds a float to the nearest whole number, ties to even, while its
+// size is below 2^22: the sum has no bits left for a fraction.
+inline constexpr float kRounder = 12582912.0f;  // 1.5 * 2^23
+
+// e^x = factor * 2^power, where factor is in [1/sqrt(2), sqrt(2)].
+struct Exponent {
+  float factor;
+  int32_t power;
+};
+[[gnu::always_inline]] inline Exponent split_exponent(float x) {
+  constexpr float kLog2E = 1.44269504f, kLn2 = 0.693359375f, kLn2Rest = -2.12194440e-4f;
+  const float shifted = x * kLog2E + kRounder;
+  const float whole = shifted - kRounder;
+  const int32_t n =
+      static_cast<int32_t>(std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kRounder));
+  const float r = (x - whole * kLn2) - whole * kLn2Rest;
+  float p = 1.38367387e-3f;
+  p = p * r + 8.37489869e-3f;
+  p = p * r + 4.16682325e-2f;
+  p = p * r + 1.66664198e-1f;
+  p = p * r + 4.99999911e-1f;
+  p = p * r + 1.0f;
+  p = p * r + 1.0f;
+  return {p, n};
+}
+
+// e^x; infinity from 88.73 on, 0 below -104.
+[[gnu::always_inline]] inline float exponential(float x) {
+  x = x < -104.0f ? -104.0f : x;
+  x = x > 89.0f ? 89.0f : x;
+  const Exponent e = split_exponent(x);
+  // in two factors, as 2^power may lie outside of the normal numbers
+  const int32_t half = e.power >> 1;
+  return e.factor * power_of_two(half) * power_of_two(e.power - half);
+}
+
+// e^x for x <= 0, faster; 0 below -87, which is near the smallest normal number.
+[[gnu::always_inline]] inline float falling_exponential(float x) {
+  const Exponent e = split_exponent(x);
+  const float y = e.factor * power_of_two(e.power);
+  return x < -87.0f ? 0.0f : y;
+}
+
+[[gnu::always_inline]] inline float hyperbolic_tangent(float x) {
+  const float square = x * x;
+  float p = -5.60273649e-3f;
+  p = p * square + 2.05399357e-2f;
+  p = p * square + -5.37053198e-2f;
+  p = p * square + 1.33309320e-1f;
+  p = p * square + -3.33332509e-1f;
+  const float near = x + x * square * p;
+  const float size = x < 0 ? -x : x;
+  const float far = 1.0f - 2.0f / (exponential(2.0f * size) + 1.0f);
+  return size < 0.625f ? near : x < 0 ? -far : far;
+}
+
+// The error function.
+[[gnu::always_inline]] inline float error_function(float x) {
+  constexpr float kEnd = 3.92f;  // from here on 1, to within rounding
+  const float square = x * x;
+  float p = 2.05004017e-6f;
+  p = p * square + 2.84871086e-4f;
+  p = p * square + 3.76538117e-3f;
+  p = p * square + 5.27479835e-2f;
+  p = p * square + 1.90401837e-1f;
+  p = p * square + 1.12837911f;
+  float q = 3.80906167e-5f;
+  q = q * square + 1.16246636e-3f;
+  q = q * square + 1.49687529e-2f;
+  q = q * square + 1.14107080e-1f;
+  q = q * square + 5.02071977e-1f;
+  q = q * square + 1.0f;
+  float y = x * p / q;
+  y = x >= kEnd ? 1.0f : y;
+  y = x <= -kEnd ? -1.0f : y;
+  y = y > 1.0f ? 1.0f : y;
+  return y < -1.0f ? -1.0f : y;
+}
+
+[[gnu::always_inline]] inline float logistic(float x) { return 1.0f / (1.0f + exponential(-x)); }
+
+[[gnu::always_inline]] inline float gelu_by_erf(float x) {
+  constexpr float kInverseRoot2 = 0.707106781f;
+  return 0.5f * x * (1.0f + error_function(x * kInverseRoot2));
+}
+
+[[gnu::always_inline]] inline float gelu_by_tanh(float x) {
+  constexpr float kRoot2OverPi = 0.797884561f;
+  return 0.5f * x * (1.0f + hyperbolic_tangent(kRoot2OverPi * (x + 0.044715f * x * x * x)));
+}
+
+// ---- lanes: partial results of a loop, combined after it. Halving them takes a few vector
+// instructions; combined one by one they would dominate the time of short rows.
+
+// count: a power of two. Overwrites the lanes.
+template <int64_t count, typename Combine>
+[[gnu::always_inline]] inline float combine_lanes(float (&lanes)[count], const Combine& combine) {
+#pragma GCC unroll 8
+  for (int64_t half = count / 2; half > 0; half /= 2)
+    for (int64_t k = 0; k < half; ++k) lanes[k] = combine(lanes[k], lanes[k + half]);
+  return lanes[0];
+}
+template <int64_t count>
+[[gnu::always_inline]] inline float sum_of_lanes(float (&lanes)[count]) {
+  return combine_lanes(lanes,
+                       [](float a, float b) __attribute__((always_inline)) { return a + b; });
+}
+template <int64_t count>
+[[gnu::always_inline]] inline float greatest_of_lanes(float (&lanes)[count]) {
+  return combine_lanes(
+      lanes, [](float a, float b) __attribute__((always_inline)) { return a < b ? b : a; });
+}
+template <int64_t count>
+[[gnu::always_inline]] inline float least_of_lanes(float (&lanes)[count]) {
+  return combine_lanes(
+      lanes, [](float a, float b) __attribute__((always_inline)) { return b < a ? b : a; });
+}
+
+// ---- bytes
+
+// real = scale * (byte - zero_point), where byte is signed. Unsigned bytes are read as signed ones
+// 128 lower, which flips their highest bit.
+struct ByteScale {
+  float scale = 1;
+  int32_t zero_point = 0;
+  uint8_t flip = 0;  // 128: the bytes in memory are unsigned
+};
+
+// byte = clamp(round_half_even(real * inverse) + zero_point), then flipped
+struct ByteOutput {
+  float inverse = 1;
+  float low = 0;  // of the rounded product
+  float high = 0;
+  int32_t zero_point = 0;
+  uint8_t flip = 0;
+};
+
+// least, most: of the signed bytes.
+inline ByteOutput byte_output(const ByteScale& to, int32_t least = -128, int32_t most = 127) {
+  return {static_cast<float>(1 / double{to.scale}), static_cast<float>(least - to.zero_point),
+          static_cast<float>(most - to.zero_point), to.zero_point, to.flip};
+}
+
+// NaNs become the lowest byte.
+[[gnu::always_inline]] inline int8_t byte_of(float real, const ByteOutput& output) {
+  float steps = real * output.inverse;
+  steps = steps > output.low ? steps : output.low;
+  steps = steps < output.high ? steps : output.high;
+  const int32_t byte = static_cast<int32_t>((steps + kRounder) - kRounder) + output.zero_point;
+  return static_cast<int8_t>(static_cast<uint8_t>(byte) ^ output.flip);
+}
+
+// Elements of a tensor of floats, or of bytes.
+[[gnu::always_inline]] inline float number_of(float x, uint8_t) { return x; }
+[[gnu::always_inline]] inline int32_t number_of(int8_t x, uint8_t flip) {
+  return static_cast<int8_t>(static_cast<uint8_t>(x) ^ flip);
+}
+[[gnu::always_inline]] inline void store_real(float real, float* to, const ByteOutput&) {
+  *to = real;
+}
+[[gnu::always_inline]] inline void store_real(float real, int8_t* to, const ByteOutput& output) {
+  *to = byte_of(real, output);
+}
+
+// Calls body(X(), Y()) with the element types of an input and an output: int8_t where it has bytes,
+// else float.
+template <typename Body>
+void with_elements(bool has_byte_input, bool has_byte_output, const Body& body) {
+  if (has_byte_input && has_byte_output) return body(int8_t{}, int8_t{});
+  if (has_byte_input) return body(int8_t{}, float{});
+  has_byte_output ? body(float{}, int8_t{}) : body(float{}, float{});
+}
+
+// Loops over rows. Their parameters are values: a store to bytes may change whatever a reference
+// refers to, so the compiler would read it again for each element.
+[[gnu::always_inline]] inline void round_to_bytes(const float* x, int8_t* y, int64_t count,
+                                                  ByteOutput output) {
+  const float* __restrict from = x;
+  int8_t* __restrict to = y;
+  for (int64_t i = 0; i < count; ++i) to[i] = byte_of(from[i], output);
+}
+template <typename X>
+[[gnu::always_inline]] inline void make_real(const X* x, float* __restrict y, int64_t count,
+                                             float scale, int32_t zero_point) {
+  for (int64_t i = 0; i < count; ++i) y[i] = static_cast<float>(x[i] - zero_point) * scale;
+}
+
+}  // namespace octet

@@ -1,0 +1,32 @@
+// How each op becomes steps. Emitters throw Refusal or dnnl::error when the library has no kernel.
+#pragma once
+
+#include "backends/onednn/builder/segment_builder.h"
+
+namespace octet::onednn {
+
+using EmitOp = void(SegmentBuilder& builder, const ProgramOp& op);
+
+EmitOp emit_conv, emit_conv_transpose, emit_linear, emit_matmul, emit_fake_quantize_dynamic;
+EmitOp emit_elementwise;  // add, sub, mul
+EmitOp emit_binary;       // div, minimum, maximum
+EmitOp emit_prelu, emit_clamp, emit_unary;
+EmitOp emit_requantize;  // quantize, dequantize, requantize
+EmitOp emit_max_pool, emit_avg_pool, emit_adaptive_avg_pool, emit_mean, emit_reduce, emit_upsample;
+EmitOp emit_softmax, emit_layer_norm, emit_rms_norm, emit_group_norm, emit_batch_norm;
+EmitOp emit_recurrent, emit_rotary;
+EmitOp emit_reshape, emit_permute, emit_slice, emit_expand, emit_cat, emit_pad, emit_copy;
+
+// Other ways to emit an op, for some operands and CPUs; false when this one does not apply.
+using TryEmitOp = bool(SegmentBuilder& builder, const ProgramOp& op);
+
+// conv_transpose by the tiles of bytes (backends/onednn/bytes/tiles.h), on CPUs where those are the
+// best kernels.
+TryEmitOp emit_transposed_by_byte_tiles;
+// linear on integers, when the input was quantized at run time in the segment and the weight is
+// stored as integers: with a scale for each row of weights, or for groups within a row.
+TryEmitOp emit_dynamic_linear, emit_dynamic_group_linear;
+// linear on few rows of floats with weights stored as integers.
+TryEmitOp emit_weight_only_linear;
+
+}  // namespace octet::onednn

@@ -1,0 +1,195 @@
+// Linears and convolutions on bytes by custom kernels.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "backends/xnnpack/custom_ops.h"
+#include "backends/xnnpack/dynamic.h"
+#include "backends/xnnpack/native_ops.h"
+#include "backends/xnnpack/stage.h"
+#include "lowering/program/stored_constant.h"
+
+namespace octet::xnnpack {
+namespace {
+
+float at_or_first(const std::vector<float>& values, size_t i) {
+  return values.size() == 1 ? values[0] : values.at(i);
+}
+
+// Weights whose rows are the outputs.
+Verdict check_byte_weight(const ProgramTensor& w) {
+  constexpr int64_t kMostSummands = 65000;  // 255 * 128 of each fits 32 bits
+  if (!w.is_constant() || w.dtype != DType::kInt8 || w.shape.size() < 2 || !w.qparams)
+    return Verdict::refuse("its weight is no constant of int8 with scales");
+  const TensorQParams& q = *w.qparams;
+  if (!q.is_per_tensor() && q.axis != 0)
+    return Verdict::refuse(fmt::format("its weight is quantized along axis {}, want 0", q.axis));
+  if (std::any_of(q.zero_point.begin(), q.zero_point.end(), [](int32_t z) { return z != 0; }))
+    return Verdict::refuse("its weight has zero points");
+  return w.numel() != 0 && w.numel() / w.shape[0] <= kMostSummands
+             ? Verdict::accept()
+             : Verdict::refuse("its weight has no or too many elements");
+}
+
+Verdict check_byte_operands(const Program& program, const ProgramOp& op) {
+  if (op.inputs.size() < 2 || op.inputs.size() > 3 || !op.has_input(1))
+    return Verdict::refuse("its weight is absent");
+  const ProgramTensor& w = program.input(op, 1);
+  if (has_floats(program.input(op, 0))) return Verdict::refuse("its input is float");
+  if (Verdict verdict = check_byte_weight(w); !verdict) return verdict;
+  if (op.has_input(2)) {
+    const ProgramTensor& bias = program.input(op, 2);
+    if (!bias.is_constant() || bias.numel() != w.shape[0] ||
+        (!has_floats(bias) && bias.dtype != DType::kInt32))
+      return Verdict::refuse("its bias is no constant of a float or int32 for each output");
+  }
+  const OutputRange range = post_range_of(op);
+  return range.min < range.max ? Verdict::accept()
+                               : Verdict::refuse(fmt::format("its results are clamped to {} and {}",
+                                                             range.min, range.max));
+}
+
+// The scales of an op that check_byte_operands accepts.
+ByteScales byte_scales(const Program& program, const ProgramOp& op) {
+  const ProgramTensor& x = program.input(op, 0);
+  const ProgramTensor& w = program.input(op, 1);
+  const ProgramTensor& y = program.output(op);
+  const OutputRange range = post_range_of(op);
+  const double step = has_floats(y) ? 1 : double{y.qparams->scale[0]},
+               x_scale = double{x.qparams->scale[0]};
+  ByteScales scales = {
+      {}, {}, static_cast<float>(range.min / step), static_cast<float>(range.max / step), {}};
+  if (!has_floats(y)) scales.y_zero = signed_zero_point(y);
+  const Tensor bias = op.has_input(2) ? constant_data(program.input(op, 2)).contiguous() : Tensor{};
+  for (size_t i = 0; i < static_cast<size_t>(w.shape[0]); ++i) {
+    const double scale = x_scale * double{at_or_first(w.qparams->scale, i)} / step;
+    scales.scale.push_back(static_cast<float>(scale));
+    const double shift = !bias.defined()                   ? 0
+                         : bias.dtype() == DType::kFloat32 ? double{bias.data<float>()[i]} / step
+                                                           : bias.data<int32_t>()[i] * scale;
+    scales.bias.push_back(static_cast<float>(shift));
+  }
+  return scales;
+}
+
+// One number for each spatial dimension.
+std::vector<int64_t> per_axis(const ProgramOp& op, const char* key, size_t axes, int64_t absent) {
+  std::vector<int64_t> values = op.integers(key, {absent});
+  if (values.size() == 1) values.resize(axes, values[0]);
+  return values;
+}
+
+// Without the first of three spatial dimensions.
+ProgramOp in_two_dimensions(const ProgramOp& op) {
+  ProgramOp flat = op;
+  for (const char* key : {"stride", "padding", "padding_end", "dilation"}) {
+    std::vector<int64_t> values = op.integers(key);
+    if (values.size() != 3) continue;
+    values.erase(values.begin());
+    flat.attributes[key] = values;
+  }
+  return flat;
+}
+
+// Sizes and window; weights and scales are the caller's.
+ByteConvTerms conv_sizes(const Program& program, const ProgramOp& op) {
+  const std::vector<int64_t>& x = program.input(op, 0).shape;
+  const std::vector<int64_t>& w = program.input(op, 1).shape;
+  const std::vector<int64_t>& y = program.output(op).shape;
+  const size_t rank = x.size();
+  ByteConvTerms terms;
+  terms.images = x[0];
+  terms.channels = x[1];
+  terms.height = rank == 3 ? 1 : x[rank - 2];
+  terms.width = x.back();
+  terms.out_height = rank == 3 ? 1 : y[rank - 2];
+  terms.out_width = y.back();
+  terms.out = w[0];
+  terms.groups = op.integer("groups", 1);
+  if (rank < 5) {
+    terms.window = window_of(op, {w.begin() + 2, w.end()});
+    return terms;
+  }
+  terms.depth = x[2];
+  terms.out_depth = y[2];
+  terms.window = window_of(in_two_dimensions(op), {w[3], w[4]});
+  terms.depth_window = {w[2], per_axis(op, "stride", 3, 1)[0], per_axis(op, "dilation", 3, 1)[0],
+                        per_axis(op, "padding", 3, 0)[0]};
+  terms.is_planar = true;
+  return terms;
+}
+
+}  // namespace
+
+Verdict check_byte_linear(const Program& program, const ProgramOp& op) {
+  if (Verdict verdict = check_byte_operands(program, op); !verdict) return verdict;
+  const ProgramTensor& w = program.input(op, 1);
+  std::vector<int64_t> want = program.input(op, 0).shape;
+  if (w.shape.size() != 2 || want.empty() || want.back() != w.shape[1])
+    return Verdict::refuse(
+        fmt::format("input's last dimension is not the weight's {}", w.shape[1]));
+  want.back() = w.shape[0];
+  return want == program.output(op).shape ? Verdict::accept()
+                                          : Verdict::refuse("its output has another shape");
+}
+
+std::vector<CustomStep> byte_linear_steps(const Program& program, const ProgramOp& op,
+                                          std::span<const Order>, Order, pthreadpool_t) {
+  const ProgramTensor& x = program.input(op, 0);
+  return {
+      {{0},
+       ByteLinear({x.numel() / x.shape.back(), signed_zero_point(x),
+                   constant_data(program.input(op, 1)).contiguous(), byte_scales(program, op)})}};
+}
+
+Verdict check_byte_conv(const Program& program, const ProgramOp& op) {
+  if (Verdict verdict = check_byte_operands(program, op); !verdict) return verdict;
+  const std::vector<int64_t>& x = program.input(op, 0).shape;
+  if (!has_channels_last(x) || program.input(op, 1).shape.size() != x.size())
+    return Verdict::refuse("it is no convolution in one or two dimensions");
+  return check_shapes(program, op);
+}
+
+Verdict check_byte_conv_3d(const Program& program, const ProgramOp& op) {
+  if (Verdict verdict = check_byte_operands(program, op); !verdict) return verdict;
+  const std::vector<int64_t>& x = program.input(op, 0).shape;
+  const std::vector<int64_t>& w = program.input(op, 1).shape;
+  const int64_t groups = op.integer("groups", 1);
+  if (x.size() != 5 || w.size() != 5 || groups < 1 || w[0] % groups != 0 || w[1] * groups != x[1])
+    return Verdict::refuse("it is no convolution in three dimensions of the input's channels");
+  std::vector<int64_t> want{x[0], w[0]};
+  const std::vector<int64_t> stride = per_axis(op, "stride", 3, 1),
+                             dilation = per_axis(op, "dilation", 3, 1),
+                             before = per_axis(op, "padding", 3, 0),
+                             behind = op.attributes.contains("padding_end")
+                                          ? per_axis(op, "padding_end", 3, 0)
+                                          : before;
+  if (stride.size() != 3 || dilation.size() != 3 || before.size() != 3 || behind.size() != 3 ||
+      std::any_of(stride.begin(), stride.end(), [](int64_t s) { return s < 1; }))
+    return Verdict::refuse("its window has not three dimensions");
+  for (size_t d = 0; d < 3; ++d)
+    want.push_back(
+        (x[2 + d] + before[d] + behind[d] - dilation[d] * (w[2 + d] - 1) - 1) / stride[d] + 1);
+  return want == program.output(op).shape ? Verdict::accept()
+                                          : Verdict::refuse("its output has another shape");
+}
+
+std::vector<CustomStep> byte_conv_steps(const Program& program, const ProgramOp& op,
+                                        std::span<const Order>, Order, pthreadpool_t pool) {
+  ByteConvTerms terms = conv_sizes(program, op);
+  terms.weights = constant_data(program.input(op, 1));
+  terms.scales = byte_scales(program, op);
+  terms.x_zero = signed_zero_point(program.input(op, 0));
+  return {{{0}, ByteConv(terms, pool)}};
+}
+
+std::vector<CustomStep> pixel_conv_steps(const Program& program, const ProgramOp& op,
+                                         std::span<const Order>, Order, pthreadpool_t pool) {
+  const RowProductTerms product = row_product_terms(program, op);
+  ByteConvTerms terms = conv_sizes(program, op);
+  terms.weights = product.weights.values;
+  terms.scales = {product.weights.scale, product.bias, product.low, product.high, {}};
+  return {{{0}, ByteConv(terms, pool)}};
+}
+
+}  // namespace octet::xnnpack

@@ -1,0 +1,130 @@
+// The table of ops and the forms they work in.
+#include "backends/xnnpack/native_ops.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/base/shape.h"
+
+namespace octet::xnnpack {
+namespace {
+
+constexpr Forms kChannelsLast{Form::kChannelsLast, Form::kChannelsLast};
+constexpr Forms kPlain{Form::kPlain, Form::kPlain};
+constexpr Forms kAllRows{Form::kRows, Form::kRows};
+
+std::vector<Forms> spatial_forms(const Program&, const ProgramOp&) { return {kChannelsLast}; }
+
+std::vector<Forms> linear_forms(const Program&, const ProgramOp&) { return {kAllRows}; }
+
+// Without keepdim the result has rank 2, and [N, 1, 1, C] is its rows.
+std::vector<Forms> mean_forms(const Program& program, const ProgramOp& op) {
+  const bool keeps = program.output(op).shape.size() == program.input(op, 0).shape.size();
+  return {{Form::kChannelsLast, keeps ? Form::kChannelsLast : Form::kRows}};
+}
+
+std::vector<Forms> unary_forms(const Program& program, const ProgramOp& op) {
+  if (has_channels_last(program.output(op).shape)) return {kChannelsLast, kPlain, kAllRows};
+  return {kPlain, kAllRows};
+}
+
+std::vector<Forms> pad_forms(const Program& program, const ProgramOp& op) {
+  if (has_channels_last(program.output(op).shape)) return {kChannelsLast, kPlain};
+  return {kPlain};
+}
+
+// Broadcasting goes by position from the last dimension, so the other forms need operands whose
+// positions survive.
+std::vector<Forms> binary_forms(const Program& program, const ProgramOp& op) {
+  const std::vector<int64_t>& out = program.output(op).shape;
+  bool takes_channels_last = has_channels_last(out), takes_rows = !out.empty();
+  for (size_t i = 0; i < 2; ++i) {
+    const ProgramTensor& operand = program.input(op, i);
+    takes_channels_last &= operand.shape.size() == out.size() || operand.is_constant();
+    const bool is_trailing_vector =
+        !operand.shape.empty() && operand.numel() == operand.shape.back();
+    takes_rows &= operand.shape == out || is_trailing_vector || operand.numel() == 1;
+  }
+  std::vector<Forms> forms;
+  if (takes_channels_last) forms.push_back(kChannelsLast);
+  forms.push_back(kPlain);
+  if (takes_rows) forms.push_back(kAllRows);
+  return forms;
+}
+
+// [N, C, pixels] stays channels-last when only the pixels are regrouped.
+std::vector<Forms> reshape_forms(const Program& program, const ProgramOp& op) {
+  const std::vector<int64_t>& in = program.input(op, 0).shape;
+  const std::vector<int64_t>& out = program.output(op).shape;
+  const Forms from_rows{Form::kRows, Form::kPlain};
+  if (has_channels_last(in) && has_channels_last(out) && in[0] == out[0] && in[1] == out[1])
+    return {kChannelsLast, kPlain, from_rows};
+  return {kPlain, from_rows};
+}
+
+// Moving channels after or before the pixels moves no bytes: only the form changes.
+std::vector<Forms> permute_forms(const Program& program, const ProgramOp& op) {
+  const std::vector<int64_t> dims = op.integers("dims");
+  const int64_t rank = static_cast<int64_t>(program.input(op, 0).shape.size());
+  std::vector<int64_t> from_front = dims;
+  for (int64_t& dim : from_front) dim = wrap_dim(dim, rank);
+  const std::vector<int64_t> to_back =
+      rank == 3 ? std::vector<int64_t>{0, 2, 1} : std::vector<int64_t>{0, 2, 3, 1};
+  const std::vector<int64_t> to_front =
+      rank == 3 ? std::vector<int64_t>{0, 2, 1} : std::vector<int64_t>{0, 3, 1, 2};
+  std::vector<Forms> forms;
+  if (from_front == to_back) forms.push_back({Form::kChannelsLast, Form::kPlain});
+  if (from_front == to_front) forms.push_back({Form::kPlain, Form::kChannelsLast});
+  return forms;
+}
+
+Verdict check_permute(const Program& program, const ProgramOp& op) {
+  if (permute_forms(program, op).empty())
+    return Verdict::refuse("XNNPACK does not permute, but for channels to the last place or back");
+  return check_same_qparams(program, op);
+}
+
+const NativeOp kOps[] = {
+    // kind               refuses                  works in           is written by
+    {"conv", check_conv, spatial_forms, emit_conv},
+    {"conv_transpose", check_conv_transpose, spatial_forms, emit_conv_transpose},
+    {"linear", check_linear, linear_forms, emit_linear},
+    {"add", check_binary, binary_forms, emit_binary},
+    {"sub", check_binary, binary_forms, emit_binary},
+    {"mul", check_binary, binary_forms, emit_binary},
+    {"div", check_div, binary_forms, emit_binary},
+    {"max_pool", check_max_pool, spatial_forms, emit_max_pool},
+    {"avg_pool", check_avg_pool, spatial_forms, emit_avg_pool},
+    {"adaptive_avg_pool", check_adaptive_avg_pool, spatial_forms, emit_adaptive_avg_pool},
+    {"mean", check_mean, mean_forms, emit_mean},
+    {"clamp", check_same_qparams, unary_forms, emit_clamp},
+    {"unary", check_unary, unary_forms, emit_unary},
+    {"quantize", check_conversion, unary_forms, emit_conversion},
+    {"dequantize", check_conversion, unary_forms, emit_conversion},
+    {"requantize", check_conversion, unary_forms, emit_conversion},
+    {"reshape", check_same_qparams, reshape_forms, emit_reshape},
+    {"copy", check_same_qparams, unary_forms, emit_reshape},
+    {"permute", check_permute, permute_forms, emit_reshape},
+    {"pad", check_pad, pad_forms, emit_pad},
+    {"upsample", check_upsample, spatial_forms, emit_upsample},
+};
+
+}  // namespace
+
+const NativeOp* find_native_op(std::string_view kind) {
+  for (const NativeOp& row : kOps)
+    if (row.kind == kind) return &row;
+  return nullptr;
+}
+
+bool is_depthwise(const Program& program, const ProgramOp& op) {
+  return op.integer("groups", 1) > 1 && program.input(op, 1).shape.at(1) == 1;
+}
+
+int32_t signed_zero_point(const ProgramTensor& tensor, size_t i) {
+  const int32_t zero_point =
+      i < tensor.qparams->zero_point.size() ? tensor.qparams->zero_point[i] : 0;
+  return tensor.dtype == DType::kUInt8 ? zero_point - 128 : zero_point;
+}
+
+}  // namespace octet::xnnpack
