@@ -19,9 +19,10 @@ Buffer<T> elements(const KernelCall& call, size_t input);
 template <typename T>
 void store_elements(const KernelCall& call, std::span<const T> values, size_t output = 0);
 
-// An attribute that bounds integers: the least integer >= it (or the greatest <= it).
-int64_t least_integer(const ProgramOp& op, std::string_view key);
-int64_t greatest_integer(const ProgramOp& op, std::string_view key);
+// An attribute that bounds integers: the least integer >= it (or the greatest <= it), or what an
+// absent one means.
+int64_t least_integer(const ProgramOp& op, const attr::Real& key, int64_t absent = INT64_MIN);
+int64_t greatest_integer(const ProgramOp& op, const attr::Real& key);
 
 // Whether an element of one is an element of the other, bit by bit, wherever it stands: integers
 // without qparams take those of any.
@@ -89,9 +90,12 @@ Verdict check_index_output(const Program& program, const ProgramOp& op, size_t o
 // The output has shape `want`.
 Verdict check_output_shape(const Program& program, const ProgramOp& op, size_t output,
                            const std::vector<int64_t>& want);
+// The first output has the shape of the first input.
+Verdict check_same_shape(const Program& program, const ProgramOp& op);
+// The bias, input 2, is absent or has shape [channels].
+Verdict check_bias(const Program& program, const ProgramOp& op, int64_t channels);
 
 // As split_at for attribute `dim`, where a scalar counts as one element; nullopt when out of range.
-std::optional<DimSplit> find_split(const ProgramOp& op, const std::vector<int64_t>& shape,
-                                   int64_t fallback = -1);
+std::optional<DimSplit> find_split(const ProgramOp& op, const std::vector<int64_t>& shape);
 
 }  // namespace octet::reference

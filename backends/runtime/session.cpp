@@ -14,7 +14,6 @@
 #include "backends/registry.h"
 #include "backends/runtime/check_program.h"
 #include "backends/runtime/compiled_program.h"
-#include "backends/runtime/memory_need.h"
 #include "backends/runtime/thread_choice.h"
 #include "core/base/bool_bytes.h"
 #include "core/base/cpu_time.h"

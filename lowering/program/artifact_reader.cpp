@@ -11,7 +11,6 @@
 #include "core/base/mapped_file.h"
 #include "lowering/program/artifact.h"
 #include "lowering/program/artifact_format.h"
-#include "lowering/program/checksum.h"
 #include "lowering/program/filter_order.h"
 #include "lowering/program/json.h"
 #include "lowering/program/program_json.h"

@@ -28,7 +28,7 @@ struct DynamicStep {
 
 // The attribute "mapping"; the default for one that is none of these, which no backend accepts.
 inline std::string_view mapping_name(const ProgramOp& op) {
-  const auto found = op.attributes.find("mapping");
+  const auto found = op.attributes.find(attr::kMapping.name);
   const std::string* given =
       found == op.attributes.end() ? nullptr : std::get_if<std::string>(&found->second);
   for (const std::string_view name : {"symmetric", "symmetric_unclipped", "least_error"})
@@ -37,10 +37,9 @@ inline std::string_view mapping_name(const ProgramOp& op) {
 }
 
 inline DynamicMapping dynamic_mapping(const ProgramOp& op) {
-  return {static_cast<float>(op.integer("quant_min", -128)),
-          static_cast<float>(op.integer("quant_max", 127)),
-          static_cast<float>(op.real("eps", 1.1920928955078125e-07)),
-          static_cast<float>(op.integer("zero_point", 0)), mapping_name(op)};
+  return {static_cast<float>(op.get(attr::kQuantMin)), static_cast<float>(op.get(attr::kQuantMax)),
+          static_cast<float>(op.get(attr::kEps)), static_cast<float>(op.get(attr::kZeroPoint)),
+          mapping_name(op)};
 }
 
 // For the range [low, high], which holds 0.

@@ -16,7 +16,6 @@
 #include "core/base/mapped_file.h"
 #include "core/base/output_file.h"
 #include "lowering/program/artifact_format.h"
-#include "lowering/program/checksum.h"
 #include "lowering/program/json.h"
 #include "lowering/program/program_json.h"
 

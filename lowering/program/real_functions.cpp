@@ -1,4 +1,4 @@
-// See the header.
+// The table of functions.
 #include "lowering/program/real_functions.h"
 
 #include <algorithm>
@@ -83,6 +83,8 @@ constexpr RealFunction kFunctions[] = {
 #undef OCTET_OF_X_ALPHA
 
 }  // namespace
+
+std::span<const RealFunction> real_functions() { return kFunctions; }
 
 const RealFunction* find_real_function(std::string_view name) {
   const RealFunction* found =

@@ -2,6 +2,7 @@
 // Free of torch.
 #pragma once
 
+#include <span>
 #include <string_view>
 
 namespace octet {
@@ -15,6 +16,7 @@ struct RealFunction {
 // The attribute "threshold", which softplus reads, when the op says none.
 inline constexpr double kSoftplusThreshold = 20;
 
+std::span<const RealFunction> real_functions();
 // Null for a name that `unary` does not have.
 const RealFunction* find_real_function(std::string_view name);
 
