@@ -163,7 +163,7 @@ class Scheduler {
     for (size_t first = next_ready(); first < program_.ops.size(); first = next_ready()) {
       Segment segment;
       segment.backend = backends_[first];
-      // One pass in program order takes all that becomes ready: what an op reads stands before it.
+      // One pass in program order takes all that becomes ready: what an op reads comes before it.
       for (size_t i = first; i < program_.ops.size(); ++i) {
         if (is_done_[i] || backends_[i] != segment.backend || !is_ready(i)) continue;
         segment.ops.push_back(static_cast<int>(i));

@@ -1,4 +1,4 @@
-// What the kernels share: access to an op's tensors, reading them as reals, writing reals back.
+// Shared by the kernels: access to an op's tensors, read as reals and written back.
 #pragma once
 
 #include <array>
@@ -206,7 +206,7 @@ class StridedWalk {
 
 // Row-major strides of `shape`.
 Sizes strides_of(std::span<const int64_t> shape);
-// The same seen as `target` (aligned at the last dimension), 0 where it is broadcast.
+// Strides of `shape` seen as `target` (aligned at the last dimension), 0 where it is broadcast.
 Sizes broadcast_strides(std::span<const int64_t> shape, std::span<const int64_t> target);
 bool is_broadcastable(const std::vector<int64_t>& shape, const std::vector<int64_t>& target);
 

@@ -124,7 +124,7 @@ void batch_norm(const KernelCall& call) {
   store<double>(call, y);
 }
 
-// Each group of channels by its own mean and variance.
+// Each group of channels by the mean and variance of the group.
 template <typename T>
 void group_norm(const KernelCall& call) {
   const Reals<T> x = reals_of<T>(call, 0);

@@ -246,7 +246,7 @@ struct Columns {
   }
 };
 
-// Of an image [N, C, H, W] or [C, H, W]; nullopt when the attributes do not fit.
+// For an image [N, C, H, W] or [C, H, W]; nullopt when the attributes do not fit.
 std::optional<Columns> find_columns(const ProgramOp& op, const std::vector<int64_t>& image) {
   if (image.size() != 3 && image.size() != 4) return std::nullopt;
   Columns columns;

@@ -1,4 +1,4 @@
-// The list of kernels, and their use on a segment.
+// Finds the kernel of each op, checks ops, and runs segments.
 #include "backends/reference/reference_backend.h"
 
 #include <algorithm>

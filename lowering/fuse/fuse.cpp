@@ -50,7 +50,7 @@ bool holds(const IntegerRange& range, const TensorQParams& qparams) {
                      [&](int32_t zero) { return range.min <= zero && zero <= range.max; });
 }
 
-// The same range in real units, of one scale.
+// The range in real units, for one scale.
 struct RealRange {
   double low, high;
 };

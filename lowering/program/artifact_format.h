@@ -60,10 +60,10 @@ inline constexpr const char* kSignedNibbles = ":i4";
 inline constexpr const char* kUnsignedNibbles = ":u4";
 inline constexpr const char* kScale = ":scale";
 inline constexpr const char* kZeroPoint = ":zero_point";
-// A filter in channels-last order stands under its name and this one, with the shape of that order
-// (filter_order.h).
+// A filter in channels-last order is stored under its name and this one, with the shape of that
+// order (filter_order.h).
 inline constexpr const char* kChannelsLast = ":channels_last";
-// What belongs to a tensor of body i stands under "body<i>/" and its name.
+// The tensors of body i are stored under "body<i>/" and their names.
 std::string body_prefix(size_t body);
 // A tensor with a scale for each slice has its parameters under kScale (f32) and, unless all are 0,
 // kZeroPoint (i32), each of shape [shape[axis]].

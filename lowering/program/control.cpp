@@ -1,4 +1,4 @@
-// See the header.
+// Checks of control flow: what bodies take and give against the ops that run them.
 #include "lowering/program/control.h"
 
 #include <algorithm>
@@ -136,7 +136,7 @@ void check_scan(Check& check, const std::vector<const Program*>& bodies) {
   check.gives(*bodies[0], first, check.op.outputs.size() - first, true);
 }
 
-// The symbols that the program lacks are numbers of counted rows, and no others of its own.
+// A symbol that the program lacks is the number of rows that a count decides.
 void check_counted_symbols(Check& check, const Program& body) {
   for (const ShapeSymbol& symbol : body.symbols) {
     const bool is_known = std::find(check.program.symbols.begin(), check.program.symbols.end(),

@@ -1,5 +1,5 @@
-// The arithmetic of fake_quantize_dynamic: from the range of a block to its scale and zero point,
-// in float as torch's choose_qparams ops do it.
+// Computes the scale and zero point of a block from its range, for fake_quantize_dynamic, in float
+// as torch's choose_qparams ops do.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ struct DynamicMapping {
   float quant_max;
   float eps;         // least scale
   float zero_point;  // of the symmetric ones
-  // the attribute "mapping", see program.h
+  // the attribute "mapping", see ops.def
   std::string_view name;
   // the zero point is added before rounding, in double
   bool rounds_last() const { return name == "least_error"; }
@@ -26,7 +26,7 @@ struct DynamicStep {
   double zero_point;  // an integer in [quant_min, quant_max]
 };
 
-// The attribute "mapping"; the default for one that is none of these, which no backend accepts.
+// The attribute "mapping"; the default for an unknown one, which no backend accepts.
 inline std::string_view mapping_name(const ProgramOp& op) {
   const auto found = op.attributes.find(attr::kMapping.name);
   const std::string* given =

@@ -14,7 +14,7 @@ double softplus(double x, double beta, double threshold) {
   return x * beta > threshold ? x : std::log1p(std::exp(x * beta)) / beta;
 }
 
-// Of NaN, 0, as in torch.
+// 0 for NaN, as in torch.
 double sign_of(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
 
 double gelu_tanh(double x) {

@@ -1,5 +1,5 @@
-// The functions of the op `unary` on real numbers: their meaning for tables and reference kernels.
-// Free of torch.
+// The functions of the op `unary` on real numbers, which define the op for lookup tables and
+// reference kernels.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// See the header.
+// The cells, and the check of shapes and dtypes.
 #include "lowering/program/recurrent.h"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ constexpr RecurrentCell kCells[] = {
     {"relu", 1},
 };
 
-// program.h, by position
+// by position, as in ops.def
 enum Input : size_t { kGates, kWeights, kBias, kHidden, kCellState, kProjection };
 
 Verdict check_shape(const char* what, const Shape& shape, const Shape& want) {
