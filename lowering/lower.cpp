@@ -13,7 +13,6 @@
 #include "core/passes/simplify.h"
 #include "core/passes/widen_half.h"
 #include "lowering/fuse/fuse.h"
-#include "lowering/fuse/op_table.h"
 #include "lowering/import/graph.h"
 #include "lowering/import/known_sizes.h"
 #include "lowering/partition.h"
@@ -22,7 +21,6 @@
 #include "lowering/program/specialize.h"
 #include "lowering/program/stored_constant.h"
 #include "lowering/program/symbols.h"
-#include "lowering/support_at_sizes.h"
 
 namespace octet {
 
@@ -114,7 +112,7 @@ std::string tensor_text(const Program& program, int index) {
 
 namespace {
 
-// Of each backend, bodies included: each of their ops once, however often it runs.
+// For each backend, bodies included; an op counts once, however often it runs.
 struct Shares {
   struct Share {
     int ops = 0;

@@ -1,4 +1,4 @@
-// From a q/dq graph to a Program: import, fuse, partition.
+// Lowers a graph with quantize and dequantize ops to a Program: import, fuse, partition.
 #pragma once
 
 #include "core/base/report.h"

@@ -8,9 +8,9 @@
 #include <fmt/ranges.h>
 
 #include "core/base/error.h"
-#include "lowering/fuse/op_table.h"
 #include "lowering/fuse/program_editor.h"
 #include "lowering/program/control.h"
+#include "lowering/program/specialize.h"
 
 namespace octet {
 namespace {
@@ -91,8 +91,8 @@ int split_refused(Program& program, const BackendSupport& support, Report& repor
   for (Program& body : program.bodies) changes += split_refused(body, support, report);
   ProgramEditor editor(program);
   for (size_t i = 0; i < editor.op_count(); ++i) {
-    const OpRow* row = find_op_row(editor.op(i).kind);
-    if (row == nullptr || row->nature != Nature::kCompute ||
+    const OpContract* contract = find_contract(editor.op(i).kind);
+    if (contract == nullptr || contract->nature != Nature::kCompute ||
         !touches_integers(program, editor.op(i)))
       continue;
     const Verdict verdict = support.accepts(program, editor.op(i));
@@ -129,7 +129,7 @@ std::vector<std::string> choose_backends(Program& program, const BackendSupport&
       continue;
     }
     const Verdict verdict = support.accepts(program, op);
-    const bool is_kept_whole = op.kind == "aten";  // what backends/torch runs
+    const bool is_kept_whole = op.is("aten");  // what backends/torch runs
     chosen.push_back(verdict ? support.name() : is_kept_whole ? "torch" : fallback);
     if (verdict) continue;
     note_reason(program, report, op, verdict.reason());
@@ -163,7 +163,7 @@ class Scheduler {
     for (size_t first = next_ready(); first < program_.ops.size(); first = next_ready()) {
       Segment segment;
       segment.backend = backends_[first];
-      // One pass in program order takes all that becomes ready: what an op reads stands before it.
+      // One pass in program order takes all that becomes ready: what an op reads comes before it.
       for (size_t i = first; i < program_.ops.size(); ++i) {
         if (is_done_[i] || backends_[i] != segment.backend || !is_ready(i)) continue;
         segment.ops.push_back(static_cast<int>(i));
@@ -232,6 +232,41 @@ void partition(Program& program, const BackendSupport& support, const std::strin
   const std::vector<std::string> backends = choose_backends(program, support, fallback, report);
   program.segments = Scheduler(program, backends).run();
   list_inputs_and_outputs(program);
+}
+
+// ---- open sizes
+
+namespace {
+
+bool depends_on_symbols(const Program& program, const ProgramOp& op) {
+  const auto is_open = [&](int index) {
+    return index >= 0 && !program.tensor(index).sizes.empty();
+  };
+  return !op.sizes.empty() || std::any_of(op.inputs.begin(), op.inputs.end(), is_open) ||
+         std::any_of(op.outputs.begin(), op.outputs.end(), is_open);
+}
+
+}  // namespace
+
+std::vector<SymbolValues> probes_of(const Program& program) {
+  if (program.symbols.empty()) return {};
+  SymbolValues least, greater;
+  for (const ShapeSymbol& symbol : program.symbols) {
+    least[symbol.name] = std::min(std::max<int64_t>(symbol.min, 1), symbol.max);
+    greater[symbol.name] = std::min(2 * symbol.hint + 1, symbol.max);
+  }
+  return {least, greater};
+}
+
+Verdict SupportAtSizes::accepts(const Program& program, const ProgramOp& op) const {
+  const Verdict verdict = support_.accepts(program, op);
+  if (!verdict || !depends_on_symbols(program, op)) return verdict;
+  for (const SymbolValues& values : probes_of(program)) {
+    const Program fixed = specialize_op(program, op, values);
+    const Verdict other = support_.accepts(fixed, fixed.ops[0]);
+    if (!other) return Verdict::refuse(fmt::format("{} (at {})", other.reason(), describe(values)));
+  }
+  return verdict;
 }
 
 }  // namespace octet

@@ -1,5 +1,7 @@
-// Which backend runs which op, and the segments that follow from it.
+// Assigns each op of a Program to a backend and cuts the program into segments.
 #pragma once
+
+#include <vector>
 
 #include "core/base/report.h"
 #include "lowering/program/backend.h"
@@ -17,5 +19,23 @@ int split_refused(Program& program, const BackendSupport& support, Report& repor
 // segments; no cycle can arise, a segment starts when all it reads is made.
 void partition(Program& program, const BackendSupport& support, const std::string& fallback,
                Report& report);
+
+// Values of the symbols, beside the hints, that stand for all others: the least ones (but 1 for 0),
+// and some that are greater than the hints. Empty for a program without symbols.
+std::vector<SymbolValues> probes_of(const Program& program);
+
+// What a backend accepts in a Program whose shapes are not all fixed: an op that it takes at the
+// hints and at the probes.
+class SupportAtSizes : public BackendSupport {
+ public:
+  // Both stay as long as this does.
+  explicit SupportAtSizes(const BackendSupport& support) : support_(support) {}
+  std::string name() const override { return support_.name(); }
+  std::map<std::string, std::string> versions() const override { return support_.versions(); }
+  Verdict accepts(const Program& program, const ProgramOp& op) const override;
+
+ private:
+  const BackendSupport& support_;
+};
 
 }  // namespace octet

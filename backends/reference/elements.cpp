@@ -1,4 +1,4 @@
-// See the header.
+// Reading and storing elements, and checks of index tensors.
 #include "backends/reference/elements.h"
 
 #include <algorithm>
@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "backends/reference/integer_types.h"
 #include "core/base/error.h"
 
 namespace octet::reference {
@@ -66,10 +65,9 @@ void store_elements<int64_t>(const KernelCall& call, std::span<const int64_t> va
   OCTET_ASSERT(static_cast<int64_t>(values.size()) == out.numel(),
                call.op.name + ": element count");
   const bool is_bool = out.dtype() == DType::kBool;
-  const bool is_clamped =
-      call.op.attributes.contains("post_min") || call.op.attributes.contains("post_max");
-  const int64_t low = is_clamped ? least_integer(call.op, "post_min") : INT64_MIN,
-                high = is_clamped ? greatest_integer(call.op, "post_max") : INT64_MAX;
+  const bool is_clamped = call.op.has(attr::kPostMin) || call.op.has(attr::kPostMax);
+  const int64_t low = is_clamped ? least_integer(call.op, attr::kPostMin) : INT64_MIN,
+                high = is_clamped ? greatest_integer(call.op, attr::kPostMax) : INT64_MAX;
   visit_whole_type(out.dtype(), [&](auto* type) {
     using E = std::remove_pointer_t<decltype(type)>;
     E* data = out.data<E>();
@@ -85,18 +83,18 @@ void store_elements<double>(const KernelCall& call, std::span<const double> valu
   store<double>(call, values, output);
 }
 
-int64_t least_integer(const ProgramOp& op, std::string_view key) {
-  const auto found = op.attributes.find(key);
-  if (found == op.attributes.end()) return INT64_MIN;
+int64_t least_integer(const ProgramOp& op, const attr::Real& key, int64_t absent) {
+  const auto found = op.attributes.find(key.name);
+  if (found == op.attributes.end()) return absent;
   if (const int64_t* whole = std::get_if<int64_t>(&found->second)) return *whole;
-  return saturated(std::ceil(op.real(key, 0)), INT64_MIN);
+  return saturated(std::ceil(op.get(key)), INT64_MIN);
 }
 
-int64_t greatest_integer(const ProgramOp& op, std::string_view key) {
-  const auto found = op.attributes.find(key);
+int64_t greatest_integer(const ProgramOp& op, const attr::Real& key) {
+  const auto found = op.attributes.find(key.name);
   if (found == op.attributes.end()) return INT64_MAX;
   if (const int64_t* whole = std::get_if<int64_t>(&found->second)) return *whole;
-  return saturated(std::floor(op.real(key, 0)), INT64_MAX);
+  return saturated(std::floor(op.get(key)), INT64_MAX);
 }
 
 bool is_stored_alike(const ProgramTensor& a, const ProgramTensor& b) {
@@ -140,10 +138,18 @@ Verdict check_output_shape(const Program& program, const ProgramOp& op, size_t o
       fmt::format("output shape {}, want {}", shape_text(got), shape_text(want)));
 }
 
-std::optional<DimSplit> find_split(const ProgramOp& op, const std::vector<int64_t>& shape,
-                                   int64_t fallback) {
-  const std::optional<size_t> dim =
-      find_dim(op.integer("dim", fallback), std::max<size_t>(shape.size(), 1));
+Verdict check_same_shape(const Program& program, const ProgramOp& op) {
+  return check_output_shape(program, op, 0, program.input(op, 0).shape);
+}
+
+Verdict check_bias(const Program& program, const ProgramOp& op, int64_t channels) {
+  const ProgramTensor* bias = find_input(program, op, 2);
+  if (bias == nullptr || bias->shape == std::vector<int64_t>{channels}) return Verdict::accept();
+  return Verdict::refuse(fmt::format("bias {}, want [{}]", shape_text(bias->shape), channels));
+}
+
+std::optional<DimSplit> find_split(const ProgramOp& op, const std::vector<int64_t>& shape) {
+  const std::optional<size_t> dim = find_dim(op.get(attr::kDim), std::max<size_t>(shape.size(), 1));
   if (!dim) return std::nullopt;
   return split_at(shape, *dim);
 }

@@ -1,4 +1,4 @@
-// Elements as they are: integers exactly, moved bytes, and the tensors of indices that say which.
+// Reads integers exactly, moves elements as bytes, and reads index tensors.
 #pragma once
 
 #include "backends/reference/kernel.h"
@@ -7,7 +7,7 @@ namespace octet::reference {
 
 // Integers of up to 63 bits and bools that stand for themselves: computed in int64, exactly.
 bool is_whole(const ProgramTensor& tensor);
-// Of the inputs from `first` on that are there, and of output 0.
+// Whether the inputs from `first` on that are there, and output 0, are whole.
 bool is_all_whole(const KernelCall& call, size_t first = 0);
 
 // The elements of an input as T: int64_t where is_whole, else double.
@@ -19,11 +19,12 @@ Buffer<T> elements(const KernelCall& call, size_t input);
 template <typename T>
 void store_elements(const KernelCall& call, std::span<const T> values, size_t output = 0);
 
-// An attribute that bounds integers: the least integer >= it (or the greatest <= it).
-int64_t least_integer(const ProgramOp& op, std::string_view key);
-int64_t greatest_integer(const ProgramOp& op, std::string_view key);
+// An attribute that bounds integers: the least integer >= it (or the greatest <= it), or what an
+// absent one means.
+int64_t least_integer(const ProgramOp& op, const attr::Real& key, int64_t absent = INT64_MIN);
+int64_t greatest_integer(const ProgramOp& op, const attr::Real& key);
 
-// Whether an element of one is an element of the other, bit by bit, wherever it stands: integers
+// Whether an element of one has the same bits in the other, at any place: integers
 // without qparams take those of any.
 bool is_stored_alike(const ProgramTensor& a, const ProgramTensor& b);
 
@@ -89,9 +90,12 @@ Verdict check_index_output(const Program& program, const ProgramOp& op, size_t o
 // The output has shape `want`.
 Verdict check_output_shape(const Program& program, const ProgramOp& op, size_t output,
                            const std::vector<int64_t>& want);
+// The first output has the shape of the first input.
+Verdict check_same_shape(const Program& program, const ProgramOp& op);
+// The bias, input 2, is absent or has shape [channels].
+Verdict check_bias(const Program& program, const ProgramOp& op, int64_t channels);
 
 // As split_at for attribute `dim`, where a scalar counts as one element; nullopt when out of range.
-std::optional<DimSplit> find_split(const ProgramOp& op, const std::vector<int64_t>& shape,
-                                   int64_t fallback = -1);
+std::optional<DimSplit> find_split(const ProgramOp& op, const std::vector<int64_t>& shape);
 
 }  // namespace octet::reference

@@ -8,8 +8,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "backends/reference/integer_types.h"
-#include "core/base/error.h"
 #include "core/base/half.h"
 #include "lowering/program/stored_constant.h"
 
@@ -81,19 +79,10 @@ void read_other(const std::byte* data, const ProgramTensor& info, const Slices& 
 
 // ---- attributes
 
-std::string_view KernelCall::text(std::string_view key, std::string_view fallback) const {
-  const std::string* value = op.find<std::string>(key);
-  return value == nullptr ? fallback : std::string_view(*value);
-}
-
-Sizes KernelCall::integers(std::string_view key, const Sizes& fallback) const {
-  const std::vector<int64_t>* value = op.find<std::vector<int64_t>>(key);
-  return value == nullptr ? fallback : Sizes(value->begin(), value->end());
-}
-
-Buffer<double> KernelCall::reals(std::string_view key) const {
-  const std::vector<double>* value = op.find<std::vector<double>>(key);
-  return value == nullptr ? Buffer<double>() : Buffer<double>(value->begin(), value->end());
+Sizes KernelCall::sizes(const attr::Integers& key, const Sizes& fallback) const {
+  if (!op.has(key)) return fallback;
+  const std::vector<int64_t>& value = op.get(key);
+  return {value.begin(), value.end()};
 }
 
 // ---- elements
@@ -188,8 +177,8 @@ void store(const KernelCall& call, std::span<const T> values, size_t output) {
   OCTET_ASSERT(static_cast<int64_t>(values.size()) == out.numel(),
                call.op.name + ": element count");
   Buffer<T> clamped;
-  const std::optional<double> low = call.op.find_real("post_min");
-  const std::optional<double> high = call.op.find_real("post_max");
+  const std::optional<double> low = call.op.find(attr::kPostMin);
+  const std::optional<double> high = call.op.find(attr::kPostMax);
   if (low || high) {
     const T least = static_cast<T>(low.value_or(-INFINITY));
     const T most = static_cast<T>(high.value_or(INFINITY));
@@ -286,18 +275,19 @@ const ProgramTensor* find_input(const Program& program, const ProgramOp& op, siz
   return i < op.inputs.size() && op.inputs[i] >= 0 ? &program.tensor(op.inputs[i]) : nullptr;
 }
 
-Verdict check_counts(const ProgramOp& op, size_t required, size_t most, size_t least_outputs,
-                     size_t most_outputs) {
-  if (op.outputs.size() < least_outputs || op.outputs.size() > most_outputs)
-    return Verdict::refuse(
-        fmt::format("{} has {} outputs, want {}", op.kind, op.outputs.size(),
-                    op.outputs.size() < least_outputs ? least_outputs : most_outputs));
-  if (op.inputs.size() > most)
-    return Verdict::refuse(
-        fmt::format("{} has {} inputs, want at most {}", op.kind, op.inputs.size(), most));
-  for (size_t i = 0; i < required; ++i)
-    if (i >= op.inputs.size() || op.inputs[i] < 0)
-      return Verdict::refuse(fmt::format("{} lacks input {}", op.kind, i));
+Verdict check_windows(const ProgramOp& op, size_t spatial) {
+  for (const AttributeSpec& spec : find_contract(op.kind)->attributes) {
+    if (spec.type != AttributeType::kIntegers || !op.has(spec)) continue;
+    const std::vector<int64_t>& values =
+        std::get<std::vector<int64_t>>(op.attributes.find(spec.name)->second);
+    if (values.size() != spatial)
+      return Verdict::refuse(
+          fmt::format("{} has {} entries, want {}", spec.name, values.size(), spatial));
+    for (int64_t value : values)
+      if (value < spec.least || value > kLargestAttribute)
+        return Verdict::refuse(fmt::format("{} has entry {}, want {} to {}", spec.name, value,
+                                           spec.least, kLargestAttribute));
+  }
   return Verdict::accept();
 }
 

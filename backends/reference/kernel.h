@@ -1,4 +1,4 @@
-// What the kernels share: access to an op's tensors, reading them as reals, writing reals back.
+// Shared by the kernels: access to an op's tensors, read as reals and written back.
 #pragma once
 
 #include <array>
@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "backends/reference/scratch.h"
+#include "core/base/dtype.h"
+#include "core/base/error.h"
 #include "core/base/report.h"
 #include "core/base/shape.h"
 #include "lowering/program/program.h"
@@ -31,16 +33,14 @@ struct KernelCall {
   const std::vector<int64_t>& input_shape(size_t i) const { return input(i).shape; }
   const std::vector<int64_t>& output_shape() const { return output().shape; }
 
-  // What ProgramOp::text, integers and reals give, without the heap.
-  std::string_view text(std::string_view key, std::string_view fallback) const;
-  Sizes integers(std::string_view key, const Sizes& fallback = {}) const;
-  Buffer<double> reals(std::string_view key) const;
+  // What op.get(key, fallback) gives, without the heap.
+  Sizes sizes(const attr::Integers& key, const Sizes& fallback) const;
 };
 
 // Whether the kernel reads what is stored for that input itself, so that nobody expands it: the
 // table of an embedding.
 inline bool reads_as_stored(const ProgramOp& op, size_t input, const ProgramTensor& tensor) {
-  return tensor.stored && input == 0 && (op.kind == "embedding" || op.kind == "embedding_bag");
+  return tensor.stored && input == 0 && (op.is("embedding") || op.is("embedding_bag"));
 }
 
 // NaN wins, as in torch.
@@ -54,30 +54,55 @@ using Size3 = std::array<int64_t, kMaxSpatial>;
 using Kernel = void (*)(const KernelCall&);
 
 struct KernelRow {
-  const char* kind;
+  OpKind kind;
   Kernel run;
-  // shapes, counts and attributes; may assume nothing but valid tensor indices
+  // shapes, dtypes and what attributes mean together; may assume valid tensor indices and that the
+  // op keeps the contract of its kind
   Verdict (*check)(const Program&, const ProgramOp&);
 };
+// Null for a kind without a kernel here: control flow, and what another backend alone runs.
+const KernelRow* find_kernel(std::string_view kind);
 
 // The rows of each family.
 std::span<const KernelRow> conv_kernels();
 std::span<const KernelRow> matmul_kernels();
 std::span<const KernelRow> elementwise_kernels();
 std::span<const KernelRow> binary_kernels();
-std::span<const KernelRow> unary_kernels();
 std::span<const KernelRow> index_kernels();
 std::span<const KernelRow> order_kernels();
-std::span<const KernelRow> nonzero_kernels();
 std::span<const KernelRow> sample_kernels();
-std::span<const KernelRow> bag_kernels();
-std::span<const KernelRow> column_kernels();
 std::span<const KernelRow> pool_kernels();
 std::span<const KernelRow> reduce_kernels();
-std::span<const KernelRow> recurrent_kernels();
 std::span<const KernelRow> norm_kernels();
 std::span<const KernelRow> shape_kernels();
-std::span<const KernelRow> custom_kernels();
+
+// Calls visit with a typed null pointer of the element type of an integer or bool dtype.
+template <typename Visit>
+void visit_integer_type(DType dtype, const Visit& visit) {
+  switch (dtype) {
+    case DType::kUInt8:
+      return visit(static_cast<uint8_t*>(nullptr));
+    case DType::kInt8:
+      return visit(static_cast<int8_t*>(nullptr));
+    case DType::kUInt16:
+      return visit(static_cast<uint16_t*>(nullptr));
+    case DType::kInt16:
+      return visit(static_cast<int16_t*>(nullptr));
+    case DType::kUInt32:
+      return visit(static_cast<uint32_t*>(nullptr));
+    case DType::kInt32:
+      return visit(static_cast<int32_t*>(nullptr));
+    case DType::kUInt64:
+      return visit(static_cast<uint64_t*>(nullptr));
+    case DType::kInt64:
+      return visit(static_cast<int64_t*>(nullptr));
+    case DType::kBool:
+      return visit(static_cast<bool*>(nullptr));
+    default:
+      OCTET_ASSERT(false,
+                   "dtype " + std::string(name_of(dtype)) + " is not for the reference kernels");
+  }
+}
 
 // The elements of a tensor as reals, row-major: a view when they are stored as T already, else a
 // converted copy. Integers with qparams give scale * (q - zero_point), others their value.
@@ -181,7 +206,7 @@ class StridedWalk {
 
 // Row-major strides of `shape`.
 Sizes strides_of(std::span<const int64_t> shape);
-// The same seen as `target` (aligned at the last dimension), 0 where it is broadcast.
+// Strides of `shape` seen as `target` (aligned at the last dimension), 0 where it is broadcast.
 Sizes broadcast_strides(std::span<const int64_t> shape, std::span<const int64_t> target);
 bool is_broadcastable(const std::vector<int64_t>& shape, const std::vector<int64_t>& target);
 
@@ -198,12 +223,11 @@ DimSplit split_at(const std::vector<int64_t>& shape, size_t dim);
 // Sizes in attributes are at most this, so that sums and products with dimensions stay in 64 bits.
 inline constexpr int64_t kLargestAttribute = int64_t{1} << 30;
 
-// The tensor behind input i; null when absent.
+// The tensor of input i; null when absent.
 const ProgramTensor* find_input(const Program& program, const ProgramOp& op, size_t i);
-// Refuses when fewer than `required` inputs are there, more than `most` are given, or the output
-// count is out of range.
-Verdict check_counts(const ProgramOp& op, size_t required, size_t most, size_t least_outputs = 1,
-                     size_t most_outputs = 1);
+// Checks the attributes with an entry for each of `spatial` dimensions: their number, and the range
+// of each that the contract allows.
+Verdict check_windows(const ProgramOp& op, size_t spatial);
 std::string shape_text(const std::vector<int64_t>& shape);
 
 }  // namespace octet::reference

@@ -75,13 +75,9 @@ int64_t wrapping_product(int64_t a, int64_t b) {
 // ---- add, sub, mul, div, minimum, maximum
 
 void add_scaled(const KernelCall& call, int64_t sign) {
-  const double alpha = call.op.real("alpha", 1);
+  const double alpha = call.op.get(attr::kAlpha);
   if (is_all_whole(call) && alpha == std::trunc(alpha) && std::fabs(alpha) < 9e18) {
-    const auto found = call.op.attributes.find("alpha");
-    const int64_t* given =
-        found == call.op.attributes.end() ? nullptr : std::get_if<int64_t>(&found->second);
-    const uint64_t factor =
-        bits_of(given != nullptr ? *given : static_cast<int64_t>(alpha)) * bits_of(sign);
+    const uint64_t factor = bits_of(least_integer(call.op, attr::kAlpha, 1)) * bits_of(sign);
     return map_whole(call, [factor](int64_t a, int64_t b) {
       return static_cast<int64_t>(bits_of(a) + factor * bits_of(b));
     });
@@ -259,7 +255,7 @@ void refuse_zeros(const KernelCall& call) {
 }
 
 void binary(const KernelCall& call) {
-  const BinaryRow& row = *find_binary_row(call.text("fn", ""));
+  const BinaryRow& row = *find_binary_row(call.op.get(attr::kFn));
   if (row.whole != nullptr && is_all_whole(call)) {
     if (divides(row)) refuse_zeros(call);
     return map_whole(call, row.whole);
@@ -293,10 +289,9 @@ void rotary(const KernelCall& call) {
 
 // ---- checks
 
-Verdict check_broadcast(const Program& program, const ProgramOp& op, size_t inputs) {
-  if (Verdict counts = check_counts(op, inputs, inputs); !counts) return counts;
+Verdict check_broadcast(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t>& y = program.tensor(op.outputs[0]).shape;
-  for (size_t i = 0; i < inputs; ++i) {
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
     const std::vector<int64_t>& x = find_input(program, op, i)->shape;
     if (!is_broadcastable(x, y))
       return Verdict::refuse(
@@ -304,16 +299,9 @@ Verdict check_broadcast(const Program& program, const ProgramOp& op, size_t inpu
   }
   return Verdict::accept();
 }
-Verdict check_two(const Program& program, const ProgramOp& op) {
-  op.real("alpha", 1);
-  return check_broadcast(program, op, 2);
-}
-Verdict check_where(const Program& program, const ProgramOp& op) {
-  return check_broadcast(program, op, 3);
-}
 
 Verdict check_rotary(const Program& program, const ProgramOp& op) {
-  if (Verdict shapes = check_broadcast(program, op, 3); !shapes) return shapes;
+  if (Verdict shapes = check_broadcast(program, op); !shapes) return shapes;
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
   if (x != program.output(op).shape || x.empty() || x.back() % 2 != 0)
     return Verdict::refuse(
@@ -322,10 +310,9 @@ Verdict check_rotary(const Program& program, const ProgramOp& op) {
 }
 
 Verdict check_binary(const Program& program, const ProgramOp& op) {
-  if (Verdict shapes = check_broadcast(program, op, 2); !shapes) return shapes;
-  const std::string name = op.text("fn", "");
+  if (Verdict shapes = check_broadcast(program, op); !shapes) return shapes;
+  const std::string name = op.get(attr::kFn);
   const BinaryRow* row = find_binary_row(name);
-  if (row == nullptr) return Verdict::refuse(fmt::format("unknown function \"{}\"", name));
   const ProgramTensor& y = program.output(op);
   if (row->result == Result::kBool && y.dtype != DType::kBool)
     return Verdict::refuse(fmt::format("{} gives bools, its output is {}", name, name_of(y.dtype)));
@@ -336,13 +323,13 @@ Verdict check_binary(const Program& program, const ProgramOp& op) {
 }
 
 constexpr KernelRow kBinaryKernels[] = {
-    {"add", add, check_two},
-    {"sub", sub, check_two},
-    {"mul", mul, check_two},
-    {"div", div, check_two},
-    {"minimum", minimum, check_two},
-    {"maximum", maximum, check_two},
-    {"where", where, check_where},
+    {"add", add, check_broadcast},
+    {"sub", sub, check_broadcast},
+    {"mul", mul, check_broadcast},
+    {"div", div, check_broadcast},
+    {"minimum", minimum, check_broadcast},
+    {"maximum", maximum, check_broadcast},
+    {"where", where, check_broadcast},
     {"rotary", by_precision<rotary<float>, rotary<double>>, check_rotary},
     {"binary", binary, check_binary},
 };

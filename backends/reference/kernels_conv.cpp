@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/reference/kernel.h"
+#include "backends/reference/elements.h"
 #include "core/base/error.h"
 
 namespace octet::reference {
@@ -30,13 +30,13 @@ Geometry make_geometry(const KernelCall& call, bool is_transposed) {
   const size_t spatial = x.size() - 2;
   Geometry g;
   g.batch = x[0];
-  g.groups = call.op.integer("groups", 1);
+  g.groups = call.op.get(attr::kGroups);
   g.in_channels = x[1] / g.groups;
   g.out_channels = is_transposed ? w[1] : w[0] / g.groups;
   const Sizes ones(spatial, 1), zeros(spatial, 0);
-  const Sizes stride = call.integers("stride", ones);
-  const Sizes padding = call.integers("padding", zeros);
-  const Sizes dilation = call.integers("dilation", ones);
+  const Sizes stride = call.sizes(attr::kStride, ones);
+  const Sizes padding = call.sizes(attr::kPadding, zeros);
+  const Sizes dilation = call.sizes(attr::kDilation, ones);
   for (size_t d = 0; d < spatial; ++d) {
     const size_t at = kMaxSpatial - spatial + d;
     g.in[at] = x[2 + d];
@@ -201,24 +201,11 @@ void run_conv(const KernelCall& call, bool is_transposed) {
 void conv(const KernelCall& call) { run_conv(call, false); }
 void conv_transpose(const KernelCall& call) { run_conv(call, true); }
 
-Verdict check_attribute(const ProgramOp& op, const char* key, size_t count, int64_t least) {
-  if (!op.attributes.contains(key)) return Verdict::accept();
-  const std::vector<int64_t> values = op.integers(key);
-  if (values.size() != count)
-    return Verdict::refuse(fmt::format("{} has {} entries, want {}", key, values.size(), count));
-  for (int64_t value : values)
-    if (value < least || value > kLargestAttribute)
-      return Verdict::refuse(
-          fmt::format("{} has entry {}, want {} to {}", key, value, least, kLargestAttribute));
-  return Verdict::accept();
-}
-
 Verdict check_conv_shapes(const Program& program, const ProgramOp& op, bool is_transposed) {
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
   const std::vector<int64_t>& w = find_input(program, op, 1)->shape;
-  const std::vector<int64_t>& y = program.tensor(op.outputs[0]).shape;
   const size_t spatial = x.size() - 2;
-  const int64_t groups = op.integer("groups", 1);
+  const int64_t groups = op.get(attr::kGroups);
   if (groups < 1 || groups > kLargestAttribute || x[1] % groups != 0 || w[0] % groups != 0)
     return Verdict::refuse(fmt::format("{} channels do not divide into {} groups", x[1], groups));
   const int64_t out_channels = is_transposed ? w[1] * groups : w[0];
@@ -227,11 +214,11 @@ Verdict check_conv_shapes(const Program& program, const ProgramOp& op, bool is_t
     return Verdict::refuse(fmt::format("weight {} does not fit {} input channels in {} groups",
                                        shape_text(w), x[1], groups));
   const std::vector<int64_t> ones(spatial, 1), zeros(spatial, 0);
-  const std::vector<int64_t> stride = op.integers("stride", ones),
-                             padding = op.integers("padding", zeros),
-                             dilation = op.integers("dilation", ones);
-  const std::vector<int64_t> extra = op.integers("output_padding", zeros),
-                             padding_end = op.integers("padding_end", padding);
+  const std::vector<int64_t> stride = op.get(attr::kStride, ones),
+                             padding = op.get(attr::kPadding, zeros),
+                             dilation = op.get(attr::kDilation, ones);
+  const std::vector<int64_t> extra = op.get(attr::kOutputPadding, zeros),
+                             padding_end = op.get(attr::kPaddingEnd, padding);
   for (size_t d = 0; d < spatial; ++d) {
     const int64_t reach = dilation[d] * (w[2 + d] - 1);
     const int64_t size = is_transposed
@@ -239,30 +226,16 @@ Verdict check_conv_shapes(const Program& program, const ProgramOp& op, bool is_t
                              : (x[2 + d] + padding[d] + padding_end[d] - reach - 1) / stride[d] + 1;
     want.push_back(size);
   }
-  if (y != want)
-    return Verdict::refuse(
-        fmt::format("output shape {}, want {}", shape_text(y), shape_text(want)));
-  const ProgramTensor* bias = find_input(program, op, 2);
-  if (bias != nullptr && bias->shape != std::vector<int64_t>{out_channels})
-    return Verdict::refuse(
-        fmt::format("bias {}, want [{}]", shape_text(bias->shape), out_channels));
-  return Verdict::accept();
+  if (Verdict shape = check_output_shape(program, op, 0, want); !shape) return shape;
+  return check_bias(program, op, out_channels);
 }
 
 Verdict check_conv_kind(const Program& program, const ProgramOp& op, bool is_transposed) {
-  if (Verdict counts = check_counts(op, 2, 3); !counts) return counts;
   const size_t rank = find_input(program, op, 0)->shape.size();
   if (rank < 3 || rank > 2 + kMaxSpatial || find_input(program, op, 1)->shape.size() != rank)
     return Verdict::refuse(fmt::format("input rank {} and weight rank {}, want both 3 to 5", rank,
                                        find_input(program, op, 1)->shape.size()));
-  struct Limit {
-    const char* key;
-    int64_t least;
-  };
-  for (const Limit& limit : {Limit{"stride", 1}, Limit{"dilation", 1}, Limit{"padding", 0},
-                             Limit{"padding_end", 0}, Limit{"output_padding", 0}})
-    if (Verdict verdict = check_attribute(op, limit.key, rank - 2, limit.least); !verdict)
-      return verdict;
+  if (Verdict windows = check_windows(op, rank - 2); !windows) return windows;
   return check_conv_shapes(program, op, is_transposed);
 }
 

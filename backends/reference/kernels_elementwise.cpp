@@ -1,4 +1,4 @@
-// One element in, one element out: clamps, prelu, conversions.
+// One element in, one element out: clamps, prelu, conversions, unary functions.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -8,6 +8,7 @@
 #include "backends/reference/elements.h"
 #include "lowering/program/blocks.h"
 #include "lowering/program/dynamic_range.h"
+#include "lowering/program/real_functions.h"
 
 namespace octet::reference {
 namespace {
@@ -15,7 +16,8 @@ namespace {
 // ---- one operand
 
 void clamp_whole(const KernelCall& call) {
-  const int64_t low = least_integer(call.op, "min"), high = greatest_integer(call.op, "max");
+  const int64_t low = least_integer(call.op, attr::kMin),
+                high = greatest_integer(call.op, attr::kMax);
   Buffer<int64_t> y = elements<int64_t>(call, 0);
   for (int64_t& value : y) value = std::min(std::max(value, low), high);
   store_elements<int64_t>(call, y);
@@ -23,8 +25,8 @@ void clamp_whole(const KernelCall& call) {
 
 void clamp(const KernelCall& call) {
   if (is_all_whole(call)) return clamp_whole(call);
-  const double low = call.op.real("min", -INFINITY);
-  const double high = call.op.real("max", INFINITY);
+  const double low = call.op.get(attr::kMin, -INFINITY);
+  const double high = call.op.get(attr::kMax, INFINITY);
   const Reals<double> x = doubles(call, 0);
   Buffer<double> y(x.data(), x.data() + x.size());
   for (double& value : y) value = std::isnan(value) ? value : std::min(std::max(value, low), high);
@@ -54,11 +56,10 @@ void convert(const KernelCall& call) {
   const Reals<float> x = floats(call, 0);
   store<float>(call, {x.data(), x.size()});
   const ProgramTensor& info = call.output();
-  if (!call.op.attributes.contains("quant_min") && !call.op.attributes.contains("quant_max"))
-    return;
+  if (!call.op.has(attr::kQuantMin) && !call.op.has(attr::kQuantMax)) return;
   const IntegerRange range = integer_range(info.dtype);
-  const int64_t low = call.op.integer("quant_min", range.min);
-  const int64_t high = call.op.integer("quant_max", range.max);
+  const int64_t low = call.op.get(attr::kQuantMin, range.min);
+  const int64_t high = call.op.get(attr::kQuantMax, range.max);
   const Tensor& out = call.outputs[0];
   for (int64_t i = 0, n = out.numel(); i < n; ++i) {
     const int64_t value = std::clamp<int64_t>(integer_at(out, i), low, high);
@@ -100,7 +101,7 @@ void fake_quantize(float* values, int64_t count, const DynamicStep& step,
 // The range of each block, widened to hold 0, mapped onto [quant_min, quant_max].
 void fake_quantize_dynamic(const KernelCall& call) {
   const DynamicMapping mapping = dynamic_mapping(call.op);
-  const Sizes blocks = call.integers("blocks", Sizes(call.input_shape(0).size(), 1));
+  const Sizes blocks = call.sizes(attr::kBlocks, Sizes(call.input_shape(0).size(), 1));
   const Reals<float> x = floats(call, 0);
   Buffer<float> y(x.data(), x.data() + x.size());
   const size_t block_count = static_cast<size_t>(product(blocks));
@@ -123,55 +124,36 @@ void fake_quantize_dynamic(const KernelCall& call) {
 }
 
 void give_size(const KernelCall& call) {
-  *call.outputs[0].data<int64_t>() = call.op.integer("value", 0);
+  *call.outputs[0].data<int64_t>() = call.op.get(attr::kSizeValue);
 }
 
 // ---- checks
 
-Verdict check_same_shape(const Program& program, const ProgramOp& op, size_t inputs) {
-  if (Verdict counts = check_counts(op, inputs, inputs); !counts) return counts;
-  const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
-  const std::vector<int64_t>& y = program.tensor(op.outputs[0]).shape;
-  if (x != y)
-    return Verdict::refuse(fmt::format("output shape {}, want {}", shape_text(y), shape_text(x)));
-  return Verdict::accept();
-}
-Verdict check_one(const Program& program, const ProgramOp& op) {
-  return check_same_shape(program, op, 1);
-}
-
 Verdict check_dynamic(const Program& program, const ProgramOp& op) {
-  if (Verdict same = check_one(program, op); !same) return same;
+  if (Verdict same = check_same_shape(program, op); !same) return same;
   const std::vector<int64_t>& shape = find_input(program, op, 0)->shape;
-  const std::vector<int64_t> blocks = op.integers("blocks", std::vector<int64_t>(shape.size(), 1));
+  const std::vector<int64_t> blocks = op.get(attr::kBlocks, std::vector<int64_t>(shape.size(), 1));
   bool divides = blocks.size() == shape.size();
   for (size_t d = 0; divides && d < shape.size(); ++d)
     divides = blocks[d] > 0 ? shape[d] % blocks[d] == 0 : blocks[d] == 0 && shape[d] == 0;
   if (!divides)
     return Verdict::refuse(fmt::format("shape {} is cut into {} blocks, want divisors",
                                        shape_text(shape), shape_text(blocks)));
-  const std::string mapping = op.text("mapping", "asymmetric");
-  static const char* const kMappings[] = {"asymmetric", "symmetric", "symmetric_unclipped",
-                                          "least_error"};
-  if (std::none_of(std::begin(kMappings), std::end(kMappings),
-                   [&](const char* name) { return mapping == name; }))
-    return Verdict::refuse(fmt::format("mapping \"{}\" is unknown", mapping));
-  if (op.integer("quant_min", -128) >= op.integer("quant_max", 127))
+  if (op.get(attr::kQuantMin) >= op.get(attr::kQuantMax))
     return Verdict::refuse("quant_min is not below quant_max");
   return Verdict::accept();
 }
 
 // quantize, dequantize, requantize
 Verdict check_convert(const Program& program, const ProgramOp& op) {
-  if (Verdict shapes = check_one(program, op); !shapes) return shapes;
+  if (Verdict shapes = check_same_shape(program, op); !shapes) return shapes;
   const ProgramTensor& y = program.tensor(op.outputs[0]);
-  if (!y.qparams && op.kind != "dequantize")
+  if (!y.qparams && !op.is("dequantize"))
     return Verdict::refuse("its output has no scale and zero point");
-  if (!op.attributes.contains("quant_min") && !op.attributes.contains("quant_max"))
-    return Verdict::accept();
+  if (!op.has(attr::kQuantMin) && !op.has(attr::kQuantMax)) return Verdict::accept();
   if (!y.qparams) return Verdict::refuse("it narrows the range of an output that is not quantized");
   const IntegerRange range = integer_range(y.dtype);
-  const int64_t low = op.integer("quant_min", range.min), high = op.integer("quant_max", range.max);
+  const int64_t low = op.get(attr::kQuantMin, range.min), high = op.get(attr::kQuantMax, range.max);
   if (low < range.min || high > range.max || low > high)
     return Verdict::refuse(fmt::format("quant_min {} and quant_max {} are no part of {}", low, high,
                                        name_of(y.dtype)));
@@ -179,7 +161,7 @@ Verdict check_convert(const Program& program, const ProgramOp& op) {
 }
 
 Verdict check_prelu(const Program& program, const ProgramOp& op) {
-  if (Verdict shapes = check_same_shape(program, op, 2); !shapes) return shapes;
+  if (Verdict shapes = check_same_shape(program, op); !shapes) return shapes;
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
   const int64_t count = find_input(program, op, 1)->numel();
   if (count != 1 && (x.size() < 2 || count != x[1]))
@@ -188,25 +170,119 @@ Verdict check_prelu(const Program& program, const ProgramOp& op) {
 }
 
 Verdict check_size(const Program& program, const ProgramOp& op) {
-  if (Verdict counts = check_counts(op, 0, 0); !counts) return counts;
   const ProgramTensor& y = program.tensor(op.outputs[0]);
   if (y.dtype != DType::kInt64 || !y.shape.empty())
     return Verdict::refuse(fmt::format("gives {} of shape {}, want int64 without dimensions",
                                        name_of(y.dtype), shape_text(y.shape)));
-  return op.find<int64_t>("value") != nullptr ? Verdict::accept()
-                                              : Verdict::refuse("it has no value");
+  return Verdict::accept();
 }
 
+// ---- unary
+
+// On integers and bools that stand for themselves, without a way through reals.
+struct WholeFunction {
+  const char* name;
+  int64_t (*value)(int64_t);
+};
+
+int64_t opposite(int64_t x) { return static_cast<int64_t>(0 - static_cast<uint64_t>(x)); }
+int64_t same(int64_t x) { return x; }
+
+constexpr WholeFunction kWholeFunctions[] = {
+    {"bitwise_not", [](int64_t x) { return ~x; }},
+    {"neg", opposite},
+    {"abs", [](int64_t x) { return x < 0 ? opposite(x) : x; }},
+    {"sign", [](int64_t x) { return int64_t{x > 0} - int64_t{x < 0}; }},
+    {"square",
+     [](int64_t x) {
+       return static_cast<int64_t>(static_cast<uint64_t>(x) * static_cast<uint64_t>(x));
+     }},
+    {"ceil", same},
+    {"floor", same},
+    {"round", same},
+    {"trunc", same},
+};
+
+// To bool, from any dtype.
+struct Predicate {
+  const char* name;
+  bool (*value)(double);
+};
+constexpr Predicate kPredicates[] = {
+    {"logical_not", [](double x) { return x == 0; }},
+    {"isnan", [](double x) { return std::isnan(x); }},
+    {"isinf", [](double x) { return std::isinf(x); }},
+    {"isfinite", [](double x) { return std::isfinite(x); }},
+};
+
+template <typename Row, size_t kCount>
+const Row* find_row(const Row (&rows)[kCount], std::string_view name) {
+  for (const Row& row : rows)
+    if (name == row.name) return &row;
+  return nullptr;
+}
+
+// Functions of float32 and narrower operands round once, to float.
+template <typename T>
+void map_real(const KernelCall& call, const RealFunction& function) {
+  const double alpha = call.op.get(attr::kAlpha, function.alpha),
+               threshold = call.op.get(attr::kThreshold);
+  const Reals<T> x(call.inputs[0], call.input(0));
+  Buffer<T> y(x.size());
+  for (size_t i = 0; i < y.size(); ++i)
+    y[i] = static_cast<T>(
+        function.value(static_cast<double>(x[static_cast<int64_t>(i)]), alpha, threshold));
+  store<T>(call, y);
+}
+
+void unary(const KernelCall& call) {
+  const std::string_view name = call.op.get(attr::kFn);
+  if (const Predicate* predicate = find_row(kPredicates, name)) {
+    const Reals<double> x = doubles(call, 0);
+    Buffer<double> y(x.size());
+    for (size_t i = 0; i < y.size(); ++i) y[i] = predicate->value(x[static_cast<int64_t>(i)]);
+    return store<double>(call, y);
+  }
+  const WholeFunction* whole = find_row(kWholeFunctions, name);
+  if (whole != nullptr && is_all_whole(call)) {
+    Buffer<int64_t> y = elements<int64_t>(call, 0);
+    // not of true is false
+    const bool is_not = call.input(0).dtype == DType::kBool && name == "bitwise_not";
+    for (int64_t& value : y) value = is_not ? int64_t{value == 0} : whole->value(value);
+    return store_elements<int64_t>(call, y);
+  }
+  const RealFunction& function = *find_real_function(name);
+  call.input(0).dtype == DType::kFloat64 ? map_real<double>(call, function)
+                                         : map_real<float>(call, function);
+}
+
+Verdict check_unary(const Program& program, const ProgramOp& op) {
+  const std::string name = op.get(attr::kFn);
+  const ProgramTensor& x = *find_input(program, op, 0);
+  const ProgramTensor& y = program.output(op);
+  if (find_row(kPredicates, name) != nullptr) {
+    if (y.dtype != DType::kBool)
+      return Verdict::refuse(
+          fmt::format("{} gives bools, its output is {}", name, name_of(y.dtype)));
+  } else if (find_real_function(name) == nullptr && (!is_whole(x) || !is_whole(y))) {
+    return Verdict::refuse(name + " wants integers or bools");
+  }
+  return check_output_shape(program, op, 0, x.shape);
+}
+
+// ---- the rows
+
 constexpr KernelRow kElementwiseKernels[] = {
-    {"clamp", clamp, check_one},
+    {"clamp", clamp, check_same_shape},
     {"prelu", prelu, check_prelu},
     {"quantize", convert, check_convert},
     {"dequantize", convert, check_convert},
     {"requantize", convert, check_convert},
-    {"cast", cast, check_one},
-    {"copy", cast, check_one},
+    {"cast", cast, check_same_shape},
+    {"copy", cast, check_same_shape},
     {"size", give_size, check_size},
     {"fake_quantize_dynamic", fake_quantize_dynamic, check_dynamic},
+    {"unary", unary, check_unary},
 };
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace {
 void gather(const KernelCall& call) {
   const std::vector<int64_t>& shape = call.input_shape(0);
   const std::vector<int64_t>& out = call.output_shape();
-  const size_t dim = shape.empty() ? 0 : *find_dim(call.op.integer("dim", 0), shape.size());
+  const size_t dim = shape.empty() ? 0 : *find_dim(call.op.get(attr::kDim), shape.size());
   const Sizes indices =
       read_indices(call, 1, shape.empty() ? 1 : shape[dim], IndexRange::kPositive);
   Sizes strides = strides_of(shape);
@@ -34,7 +34,7 @@ void flip(const KernelCall& call) {
   const std::vector<int64_t>& shape = call.input_shape(0);
   Sizes strides = strides_of(shape);
   int64_t first = 0;
-  for (int64_t given : call.integers("dims")) {
+  for (int64_t given : call.op.get(attr::kDims)) {
     const size_t dim = *find_dim(given, shape.size());
     first += (shape[dim] - 1) * strides[dim];
     strides[dim] = -strides[dim];
@@ -128,7 +128,7 @@ void visit_runs(const KernelCall& call, const IndexPlan& plan, const Visit& visi
     if (input == 0) continue;
     // of an empty result, as in torch, indices do not matter
     if (before.empty() || after.empty() || picked.empty()) return;
-    const bool from_end = call.op.flag("from_end", true);
+    const bool from_end = call.op.get(attr::kFromEnd);
     const Sizes indices = read_indices(call, input, shape[d],
                                        from_end ? IndexRange::kFromEnd : IndexRange::kPositive);
     StridedWalk walk(plan.picked, broadcast_strides(call.input_shape(input), plan.picked));
@@ -193,7 +193,7 @@ void put(const KernelCall& call) {
   const IndexPlan plan = *find_plan(call.program, call.op, 2);
   Buffer<T> y = elements<T>(call, 0);
   const Buffer<T> values = elements<T>(call, 1);
-  const bool accumulates = call.op.flag("accumulate");
+  const bool accumulates = call.op.get(attr::kAccumulate);
   StridedWalk walk(plan.result, broadcast_strides(call.input_shape(1), plan.result));
   visit_indexed(call, plan, [&](int64_t at) {
     const T value = values[static_cast<size_t>(walk.offset())];
@@ -217,12 +217,10 @@ void index_put(const KernelCall& call) {
 
 enum class ScatterReduce { kNone, kSum, kProd, kMax, kMin, kMean };
 
-std::optional<ScatterReduce> find_scatter_reduce(const ProgramOp& op) {
+ScatterReduce scatter_reduce_of(const ProgramOp& op) {
   constexpr std::string_view kNames[] = {"none", "sum", "prod", "amax", "amin", "mean"};
-  const std::string name = op.text("reduce", "none");
-  for (size_t i = 0; i < std::size(kNames); ++i)
-    if (name == kNames[i]) return static_cast<ScatterReduce>(i);
-  return std::nullopt;
+  const auto* const found = std::find(std::begin(kNames), std::end(kNames), op.get(attr::kReduce));
+  return static_cast<ScatterReduce>(found - std::begin(kNames));
 }
 
 template <typename T>
@@ -248,13 +246,13 @@ double mean_of(double sum, int64_t count) { return sum / static_cast<double>(cou
 template <typename T>
 void scatter_as(const KernelCall& call) {
   const std::vector<int64_t>& shape = call.input_shape(0);
-  const ScatterReduce reduce = *find_scatter_reduce(call.op);
-  const size_t dim = shape.empty() ? 0 : *find_dim(call.op.integer("dim", 0), shape.size());
+  const ScatterReduce reduce = scatter_reduce_of(call.op);
+  const size_t dim = shape.empty() ? 0 : *find_dim(call.op.get(attr::kDim), shape.size());
   const Sizes indices =
       read_indices(call, 1, shape.empty() ? 1 : shape[dim], IndexRange::kPositive);
   const Buffer<T> source = elements<T>(call, 2);
   Buffer<T> y = elements<T>(call, 0);
-  const int64_t own = call.op.flag("include_self", true) ? 1 : 0;
+  const int64_t own = call.op.get(attr::kIncludeSelf) ? 1 : 0;
   Sizes counts(reduce == ScatterReduce::kNone ? 0 : y.size(), own);  // how many are in y[i]
   Sizes strides = strides_of(shape);
   const int64_t stride = shape.empty() ? 0 : strides[dim];
@@ -287,22 +285,20 @@ Verdict check_gather_shapes(const Program& program, const ProgramOp& op) {
   if (Verdict dtype = check_index_dtype(program, op, 1); !dtype) return dtype;
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
   const std::vector<int64_t>& indices = find_input(program, op, 1)->shape;
-  const std::optional<size_t> dim = find_dim(op.integer("dim", 0), std::max<size_t>(x.size(), 1));
+  const std::optional<size_t> dim = find_dim(op.get(attr::kDim), std::max<size_t>(x.size(), 1));
   bool fits = dim && x.size() == indices.size();
   for (size_t d = 0; fits && d < x.size(); ++d) fits = d == *dim || indices[d] <= x[d];
   if (fits) return Verdict::accept();
   return Verdict::refuse(fmt::format("{} along dimension {} with indices {} of {}", op.kind,
-                                     op.integer("dim", 0), shape_text(indices), shape_text(x)));
+                                     op.get(attr::kDim), shape_text(indices), shape_text(x)));
 }
 
 Verdict check_gather(const Program& program, const ProgramOp& op) {
-  if (Verdict counts = check_counts(op, 2, 2); !counts) return counts;
   if (Verdict shapes = check_gather_shapes(program, op); !shapes) return shapes;
   return check_output_shape(program, op, 0, find_input(program, op, 1)->shape);
 }
 
 Verdict check_scatter(const Program& program, const ProgramOp& op) {
-  if (Verdict counts = check_counts(op, 3, 3); !counts) return counts;
   if (Verdict shapes = check_gather_shapes(program, op); !shapes) return shapes;
   const std::vector<int64_t>& indices = find_input(program, op, 1)->shape;
   const std::vector<int64_t>& source = find_input(program, op, 2)->shape;
@@ -311,21 +307,17 @@ Verdict check_scatter(const Program& program, const ProgramOp& op) {
   if (!fits)
     return Verdict::refuse(
         fmt::format("indices {} of source {}", shape_text(indices), shape_text(source)));
-  if (!find_scatter_reduce(op))
-    return Verdict::refuse(fmt::format("unknown reduction \"{}\"", op.text("reduce", "")));
-  op.flag("include_self", true);
   return check_output_shape(program, op, 0, find_input(program, op, 0)->shape);
 }
 
 Verdict check_flip(const Program& program, const ProgramOp& op) {
-  if (Verdict counts = check_counts(op, 1, 1); !counts) return counts;
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
   std::vector<bool> is_seen(x.size(), false);
-  for (int64_t given : op.integers("dims")) {
+  for (int64_t given : op.get(attr::kDims)) {
     const std::optional<size_t> dim = find_dim(given, x.size());
     if (!dim || is_seen[*dim])
       return Verdict::refuse(
-          fmt::format("dims {} of input {}", shape_text(op.integers("dims")), shape_text(x)));
+          fmt::format("dims {} of input {}", shape_text(op.get(attr::kDims)), shape_text(x)));
     is_seen[*dim] = true;
   }
   return check_output_shape(program, op, 0, x);
@@ -346,21 +338,17 @@ std::vector<int64_t> result_shape(const IndexPlan& plan) {
 }
 
 Verdict check_index(const Program& program, const ProgramOp& op) {
-  if (Verdict counts = check_counts(op, 1, op.inputs.size()); !counts) return counts;
   if (Verdict plan = check_index_plan(program, op, 1); !plan) return plan;
-  op.flag("from_end", true);
   return check_output_shape(program, op, 0, result_shape(*find_plan(program, op, 1)));
 }
 
 Verdict check_index_put(const Program& program, const ProgramOp& op) {
-  if (Verdict counts = check_counts(op, 2, op.inputs.size()); !counts) return counts;
   if (Verdict plan = check_index_plan(program, op, 2); !plan) return plan;
   const std::vector<int64_t> result = result_shape(*find_plan(program, op, 2));
   const std::vector<int64_t>& values = find_input(program, op, 1)->shape;
   if (!is_broadcastable(values, result))
     return Verdict::refuse(
         fmt::format("values {} do not broadcast to {}", shape_text(values), shape_text(result)));
-  op.flag("accumulate");
   return check_output_shape(program, op, 0, find_input(program, op, 0)->shape);
 }
 

@@ -15,8 +15,8 @@ void softmax(const KernelCall& call) {
   const std::vector<int64_t>& shape = call.input_shape(0);
   const DimSplit split = shape.empty()
                              ? DimSplit{}
-                             : split_at(shape, *find_dim(call.op.integer("dim", -1), shape.size()));
-  const bool is_masked = call.op.flag("masked");
+                             : split_at(shape, *find_dim(call.op.get(attr::kDim), shape.size()));
+  const bool is_masked = call.op.get(attr::kMasked);
   Buffer<double> y(x.size());
   for (int64_t outer = 0; outer < split.outer; ++outer)
     for (int64_t inner = 0; inner < split.inner; ++inner) {
@@ -56,10 +56,10 @@ template <typename T>
 void layer_norm(const KernelCall& call) {
   const Reals<T> x = reals_of<T>(call, 0);
   const std::vector<int64_t>& shape = call.input_shape(0);
-  const size_t trailing = static_cast<size_t>(call.op.integer("normalized_dims", 1));
+  const size_t trailing = static_cast<size_t>(call.op.get(attr::kNormalizedDims));
   int64_t width = 1;
   for (size_t d = shape.size() - trailing; d < shape.size(); ++d) width *= shape[d];
-  const double eps = call.op.real("eps", 1e-5);
+  const double eps = call.op.get(attr::kEps);
   const Buffer<double> bias = bias_or_zeros(call, 2, width);
   Buffer<double> weight(static_cast<size_t>(width), 1.0);
   if (call.has_input(1)) weight = bias_or_zeros(call, 1, width);
@@ -85,8 +85,8 @@ template <typename T>
 void rms_norm(const KernelCall& call) {
   const Reals<T> x = reals_of<T>(call, 0);
   const std::vector<int64_t>& shape = call.input_shape(0);
-  const int64_t width = product({shape.end() - call.op.integer("normalized_dims", 1), shape.end()});
-  const double eps = call.op.real("eps", 1e-5);
+  const int64_t width = product({shape.end() - call.op.get(attr::kNormalizedDims), shape.end()});
+  const double eps = call.op.get(attr::kEps);
   Buffer<double> weight(static_cast<size_t>(width), 1.0);
   if (call.has_input(1)) weight = bias_or_zeros(call, 1, width);
   Buffer<double> y(x.size());
@@ -112,7 +112,7 @@ void batch_norm(const KernelCall& call) {
   const Buffer<double> bias = bias_or_zeros(call, 4, split.size);
   Buffer<double> weight(static_cast<size_t>(split.size), 1.0);
   if (call.has_input(3)) weight = bias_or_zeros(call, 3, split.size);
-  const double eps = call.op.real("eps", 1e-5);
+  const double eps = call.op.get(attr::kEps);
   Buffer<double> y(x.size());
   size_t i = 0;
   for (int64_t outer = 0; outer < split.outer; ++outer)
@@ -124,16 +124,16 @@ void batch_norm(const KernelCall& call) {
   store<double>(call, y);
 }
 
-// Each group of channels by its own mean and variance.
+// Each group of channels by the mean and variance of the group.
 template <typename T>
 void group_norm(const KernelCall& call) {
   const Reals<T> x = reals_of<T>(call, 0);
   const DimSplit split = split_at(call.input_shape(0), 1);
-  const int64_t groups = call.op.integer("groups", 1), size = split.size / groups * split.inner;
+  const int64_t groups = call.op.get(attr::kGroups), size = split.size / groups * split.inner;
   const Buffer<double> bias = bias_or_zeros(call, 2, split.size);
   Buffer<double> weight(static_cast<size_t>(split.size), 1.0);
   if (call.has_input(1)) weight = bias_or_zeros(call, 1, split.size);
-  const double eps = call.op.real("eps", 1e-5);
+  const double eps = call.op.get(attr::kEps);
   Buffer<double> y(x.size());
   for (int64_t group = 0; group < split.outer * groups; ++group) {
     const T* in = x.data() + group * size;
@@ -153,14 +153,6 @@ void group_norm(const KernelCall& call) {
 
 // ---- checks
 
-Verdict check_shape_kept(const Program& program, const ProgramOp& op) {
-  const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
-  const std::vector<int64_t>& y = program.tensor(op.outputs[0]).shape;
-  if (x != y)
-    return Verdict::refuse(fmt::format("output shape {}, want {}", shape_text(y), shape_text(x)));
-  return Verdict::accept();
-}
-
 // Inputs from `first` on have `count` elements each.
 Verdict check_parameters(const Program& program, const ProgramOp& op, size_t first, int64_t count) {
   for (size_t i = first; i < op.inputs.size(); ++i) {
@@ -169,35 +161,27 @@ Verdict check_parameters(const Program& program, const ProgramOp& op, size_t fir
       return Verdict::refuse(
           fmt::format("input {} has {} elements, want {}", i, parameter->numel(), count));
   }
-  return check_shape_kept(program, op);
+  return check_same_shape(program, op);
 }
 
 Verdict check_softmax(const Program& program, const ProgramOp& op) {
-  if (Verdict counts = check_counts(op, 1, 1); !counts) return counts;
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
-  if (!x.empty() && !find_dim(op.integer("dim", -1), x.size()))
+  if (!x.empty() && !find_dim(op.get(attr::kDim), x.size()))
     return Verdict::refuse(
-        fmt::format("dimension {} of input {}", op.integer("dim", -1), shape_text(x)));
-  return check_shape_kept(program, op);
+        fmt::format("dimension {} of input {}", op.get(attr::kDim), shape_text(x)));
+  return check_same_shape(program, op);
 }
 
 Verdict check_layer_norm(const Program& program, const ProgramOp& op) {
-  if (Verdict counts = check_counts(op, 1, 3); !counts) return counts;
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
-  const int64_t trailing = op.integer("normalized_dims", 1);
+  const int64_t trailing = op.get(attr::kNormalizedDims);
   if (trailing < 1 || trailing > static_cast<int64_t>(x.size()))
     return Verdict::refuse(
         fmt::format("{} normalized dimensions of input {}", trailing, shape_text(x)));
   return check_parameters(program, op, 1, product({x.end() - trailing, x.end()}));
 }
 
-Verdict check_rms_norm(const Program& program, const ProgramOp& op) {
-  if (Verdict counts = check_counts(op, 1, 2); !counts) return counts;
-  return check_layer_norm(program, op);
-}
-
 Verdict check_batch_norm(const Program& program, const ProgramOp& op) {
-  if (Verdict counts = check_counts(op, 3, 5); !counts) return counts;
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
   if (x.size() < 2)
     return Verdict::refuse(fmt::format("input {}, want at least 2 dimensions", shape_text(x)));
@@ -205,9 +189,8 @@ Verdict check_batch_norm(const Program& program, const ProgramOp& op) {
 }
 
 Verdict check_group_norm(const Program& program, const ProgramOp& op) {
-  if (Verdict counts = check_counts(op, 1, 3); !counts) return counts;
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
-  const int64_t groups = op.integer("groups", 1);
+  const int64_t groups = op.get(attr::kGroups);
   if (x.size() < 2 || groups < 1 || x[1] % groups != 0)
     return Verdict::refuse(
         fmt::format("{} groups of the channels of input {}", groups, shape_text(x)));
@@ -218,7 +201,7 @@ constexpr KernelRow kNormKernels[] = {
     {"softmax", by_precision<softmax<float>, softmax<double>>, check_softmax},
     {"log_softmax", log_softmax, check_softmax},
     {"layer_norm", by_precision<layer_norm<float>, layer_norm<double>>, check_layer_norm},
-    {"rms_norm", by_precision<rms_norm<float>, rms_norm<double>>, check_rms_norm},
+    {"rms_norm", by_precision<rms_norm<float>, rms_norm<double>>, check_layer_norm},
     {"batch_norm", by_precision<batch_norm<float>, batch_norm<double>>, check_batch_norm},
     {"group_norm", by_precision<group_norm<float>, group_norm<double>>, check_group_norm},
 };

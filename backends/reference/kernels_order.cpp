@@ -1,4 +1,4 @@
-// Order along a dimension: sort, topk, arg_reduce; and cumulative sums and the like.
+// Order along a dimension (sort, topk, arg_reduce), running sums and the like, and nonzero.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -61,25 +61,25 @@ void order_any(const KernelCall& call, int64_t count, bool is_descending) {
 }
 
 void sort(const KernelCall& call) {
-  order_any(call, find_split(call.op, call.input_shape(0))->size, call.op.flag("descending"));
+  order_any(call, find_split(call.op, call.input_shape(0))->size, call.op.get(attr::kDescending));
 }
 
 void topk(const KernelCall& call) {
-  order_any(call, find_split(call.op, call.output_shape())->size, call.op.flag("largest", true));
+  order_any(call, find_split(call.op, call.output_shape())->size, call.op.get(attr::kLargest));
 }
 
 // ---- arg_reduce
 
 // Along `dim`, or of all elements.
 std::optional<DimSplit> arg_split(const ProgramOp& op, const std::vector<int64_t>& shape) {
-  if (op.attributes.contains("dim")) return find_split(op, shape);
+  if (op.has(attr::kDim)) return find_split(op, shape);
   return DimSplit{1, product(shape), 1};
 }
 
 template <typename T>
 void arg_reduce_as(const KernelCall& call) {
   const DimSplit split = *arg_split(call.op, call.input_shape(0));
-  const bool wants_greatest = call.text("fn", "") == "argmax";
+  const bool wants_greatest = call.op.get(attr::kFn) == "argmax";
   const Buffer<T> x = elements<T>(call, 0);
   Sizes indices(static_cast<size_t>(call.outputs[0].numel()));
   for_each_line(split, [&](int64_t first, int64_t number) {
@@ -105,12 +105,12 @@ void arg_reduce(const KernelCall& call) {
 
 enum class Running { kSum, kProd, kMax, kMin, kLogSumExp };
 
-std::optional<Running> find_running(std::string_view name) {
+Running running_of(const ProgramOp& op) {
   constexpr std::string_view kNames[] = {"sum", "prod", "max", "min", "logsumexp"};
-  for (size_t i = 0; i < std::size(kNames); ++i)
-    if (name == kNames[i]) return static_cast<Running>(i);
-  return std::nullopt;
+  const auto* const found = std::find(std::begin(kNames), std::end(kNames), op.get(attr::kFn));
+  return static_cast<Running>(found - std::begin(kNames));
 }
+bool is_chosen(Running running) { return running == Running::kMax || running == Running::kMin; }
 
 double advanced(Running running, double so_far, double x) {
   if (running == Running::kSum) return so_far + x;
@@ -137,8 +137,8 @@ bool replaces(Running running, T so_far, T x) {
 template <typename T>
 void cumulate(const KernelCall& call) {
   const DimSplit split = *find_split(call.op, call.input_shape(0));
-  const Running running = *find_running(call.text("fn", ""));
-  const bool chooses = running == Running::kMax || running == Running::kMin;
+  const Running running = running_of(call.op);
+  const bool chooses = is_chosen(running);
   Buffer<T> y = elements<T>(call, 0);
   Sizes indices(call.outputs.size() > 1 ? y.size() : 0, 0);
   for_each_line(split, [&](int64_t first, int64_t) {
@@ -161,14 +161,14 @@ void cumulate(const KernelCall& call) {
 }
 
 void cumulative(const KernelCall& call) {
-  const bool is_exact = is_all_whole(call) && call.text("fn", "") != "logsumexp";
+  const bool is_exact = is_all_whole(call) && call.op.get(attr::kFn) != "logsumexp";
   is_exact ? cumulate<int64_t>(call) : cumulate<double>(call);
 }
 
 // ---- checks
 
 Verdict refuse_dim(const Program& program, const ProgramOp& op) {
-  return Verdict::refuse(fmt::format("dimension {} of input {}", op.integer("dim", -1),
+  return Verdict::refuse(fmt::format("dimension {} of input {}", op.get(attr::kDim),
                                      shape_text(find_input(program, op, 0)->shape)));
 }
 
@@ -182,38 +182,31 @@ Verdict check_indexed_outputs(const Program& program, const ProgramOp& op,
 }
 
 Verdict check_sort(const Program& program, const ProgramOp& op) {
-  if (Verdict counts = check_counts(op, 1, 1, 2, 2); !counts) return counts;
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
-  op.flag("descending");
   if (!find_split(op, x)) return refuse_dim(program, op);
   return check_indexed_outputs(program, op, x);
 }
 
 Verdict check_topk(const Program& program, const ProgramOp& op) {
-  if (Verdict counts = check_counts(op, 1, 1, 2, 2); !counts) return counts;
   std::vector<int64_t> want = find_input(program, op, 0)->shape;
   const std::optional<DimSplit> split = find_split(op, want);
-  op.flag("largest", true);
   if (!split) return refuse_dim(program, op);
-  const int64_t k = op.integer("k", -1);
+  const int64_t k = op.get(attr::kK);
   if (k < 0 || k > split->size || (want.empty() && k == 0))
     return Verdict::refuse(fmt::format("the first {} of {} elements", k, split->size));
-  if (!want.empty()) want[*find_dim(op.integer("dim", -1), want.size())] = k;
+  if (!want.empty()) want[*find_dim(op.get(attr::kDim), want.size())] = k;
   return check_indexed_outputs(program, op, want);
 }
 
 Verdict check_arg_reduce(const Program& program, const ProgramOp& op) {
-  if (Verdict counts = check_counts(op, 1, 1); !counts) return counts;
-  const std::string name = op.text("fn", "");
-  if (name != "argmax" && name != "argmin")
-    return Verdict::refuse(fmt::format("unknown function \"{}\"", name));
+  const std::string name = op.get(attr::kFn);
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
   const std::optional<DimSplit> split = arg_split(op, x);
   if (!split) return refuse_dim(program, op);
   std::vector<int64_t> want;
-  const bool has_dim = op.attributes.contains("dim"), keeps = op.flag("keepdim");
+  const bool has_dim = op.has(attr::kDim), keeps = op.get(attr::kKeepdim);
   for (size_t d = 0; d < x.size(); ++d) {
-    const bool is_reduced = !has_dim || d == *find_dim(op.integer("dim", 0), x.size());
+    const bool is_reduced = !has_dim || d == *find_dim(op.get(attr::kDim), x.size());
     if (!is_reduced || keeps) want.push_back(is_reduced ? 1 : x[d]);
   }
   if (split->size == 0 && product(want) > 0)
@@ -223,21 +216,57 @@ Verdict check_arg_reduce(const Program& program, const ProgramOp& op) {
 }
 
 Verdict check_cumulative(const Program& program, const ProgramOp& op) {
-  const std::string name = op.text("fn", "");
-  const std::optional<Running> running = find_running(name);
-  if (!running) return Verdict::refuse(fmt::format("unknown function \"{}\"", name));
-  const bool chooses = running == Running::kMax || running == Running::kMin;
-  if (Verdict counts = check_counts(op, 1, 1, 1, chooses ? 2 : 1); !counts) return counts;
+  if (op.outputs.size() > 1 && !is_chosen(running_of(op)))
+    return Verdict::refuse(fmt::format("{} gives no indices", op.get(attr::kFn)));
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
   if (!find_split(op, x)) return refuse_dim(program, op);
   return check_indexed_outputs(program, op, x);
 }
+
+// ---- nonzero
+
+template <typename T>
+void find_nonzero(const KernelCall& call) {
+  const std::vector<int64_t>& shape = call.input_shape(0);
+  const Buffer<T> x = elements<T>(call, 0);
+  int64_t* position = call.outputs[0].data<int64_t>();
+  int64_t* const end = position + call.outputs[0].numel();
+  Sizes index(shape.size(), 0);
+  int64_t count = 0;
+  for (const T& value : x) {
+    if (value != 0) {
+      position = std::copy(index.begin(), index.end(), position);
+      ++count;
+    }
+    for (size_t d = shape.size(); d-- > 0;) {
+      if (++index[d] < shape[d]) break;
+      index[d] = 0;
+    }
+  }
+  std::fill(position, end, int64_t{0});
+  *call.outputs[1].data<int64_t>() = count;
+}
+
+void nonzero(const KernelCall& call) {
+  is_whole(call.input(0)) ? find_nonzero<int64_t>(call) : find_nonzero<double>(call);
+}
+
+Verdict check_nonzero(const Program& program, const ProgramOp& op) {
+  const ProgramTensor& x = *find_input(program, op, 0);
+  for (size_t output : {0, 1})
+    if (Verdict dtype = check_index_output(program, op, output); !dtype) return dtype;
+  if (Verdict count = check_output_shape(program, op, 1, {}); !count) return count;
+  return check_output_shape(program, op, 0, {x.numel(), static_cast<int64_t>(x.shape.size())});
+}
+
+// ---- the rows
 
 constexpr KernelRow kOrderKernels[] = {
     {"sort", sort, check_sort},
     {"topk", topk, check_topk},
     {"arg_reduce", arg_reduce, check_arg_reduce},
     {"cumulative", cumulative, check_cumulative},
+    {"nonzero", nonzero, check_nonzero},
 };
 
 }  // namespace

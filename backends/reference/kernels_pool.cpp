@@ -1,4 +1,4 @@
-// Windows and reductions: max_pool, avg_pool, adaptive_avg_pool, adaptive_max_pool.
+// Windows: max_pool, avg_pool, adaptive_avg_pool, adaptive_max_pool, im2col, col2im.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -20,23 +20,22 @@ struct Window {
 };
 
 bool is_adaptive(const ProgramOp& op) {
-  return op.kind == "adaptive_avg_pool" || op.kind == "adaptive_max_pool";
+  return op.is("adaptive_avg_pool") || op.is("adaptive_max_pool");
 }
 
-const char* size_key(const ProgramOp& op) {
-  return is_adaptive(op) ? "output_size" : "kernel_size";
+size_t spatial_rank(const ProgramOp& op) {
+  return op.get(is_adaptive(op) ? attr::kOutputSize : attr::kKernelSize).size();
 }
-
-size_t spatial_rank(const ProgramOp& op) { return op.integers(size_key(op)).size(); }
 
 Window make_window(const KernelCall& call) {
   const std::vector<int64_t>& x = call.input_shape(0);
-  const size_t spatial = call.integers(size_key(call.op)).size();
+  const size_t spatial = spatial_rank(call.op);
   const size_t lead = x.size() - spatial;
   const Sizes ones(spatial, 1), zeros(spatial, 0);
-  const Sizes kernel = call.integers("kernel_size", ones);
-  const Sizes stride = call.integers("stride", kernel), padding = call.integers("padding", zeros),
-              dilation = call.integers("dilation", ones);
+  const Sizes kernel = call.sizes(attr::kKernelSize, ones);
+  const Sizes stride = call.sizes(attr::kStride, kernel),
+              padding = call.sizes(attr::kPadding, zeros),
+              dilation = call.sizes(attr::kDilation, ones);
   Window window;
   for (size_t d = 0; d < lead; ++d) window.planes *= x[d];
   for (size_t d = 0; d < spatial; ++d) {
@@ -122,8 +121,8 @@ template <typename T>
 void avg_pool(const KernelCall& call) {
   const Window w = make_window(call);
   const Reals<T> x = reals_of<T>(call, 0);
-  const bool count_padding = call.op.flag("count_include_pad", true);
-  const int64_t divisor = call.op.integer("divisor_override", 0);
+  const bool count_padding = call.op.get(attr::kCountIncludePad);
+  const int64_t divisor = call.op.get(attr::kDivisorOverride);
   for_each_window(call, w, [&](int64_t plane, const Size3& start) {
     double sum = 0;
     int64_t count = 0;
@@ -187,25 +186,6 @@ void adaptive_max_pool(const KernelCall& call) {
 
 // ---- checks
 
-Verdict check_pool_attributes(const ProgramOp& op, size_t spatial) {
-  struct Limit {
-    const char* key;
-    int64_t least;
-  };
-  for (const Limit& limit :
-       {Limit{"kernel_size", 1}, Limit{"stride", 1}, Limit{"dilation", 1}, Limit{"padding", 0}}) {
-    if (!op.attributes.contains(limit.key)) continue;
-    const std::vector<int64_t> values = op.integers(limit.key);
-    if (values.size() != spatial)
-      return Verdict::refuse(
-          fmt::format("{} has {} entries, want {}", limit.key, values.size(), spatial));
-    for (int64_t value : values)
-      if (value < limit.least || value > kLargestAttribute)
-        return Verdict::refuse(fmt::format("{} has entry {}", limit.key, value));
-  }
-  return Verdict::accept();
-}
-
 int64_t pooled_size(int64_t in, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation,
                     bool ceil_mode) {
   const int64_t reach = in + 2 * padding - dilation * (kernel - 1) - 1;
@@ -216,37 +196,128 @@ int64_t pooled_size(int64_t in, int64_t kernel, int64_t stride, int64_t padding,
 }
 
 Verdict check_pool(const Program& program, const ProgramOp& op) {
-  const bool gives_places = op.kind == "max_pool" || op.kind == "adaptive_max_pool";
-  if (Verdict counts = check_counts(op, 1, 1, 1, gives_places ? 2 : 1); !counts) return counts;
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
-  const std::vector<int64_t>& y = program.tensor(op.outputs[0]).shape;
   const size_t spatial = spatial_rank(op);
   if (spatial < 1 || spatial > kMaxSpatial || x.size() < spatial)
     return Verdict::refuse(
         fmt::format("{} spatial dimensions for input {}", spatial, shape_text(x)));
   const size_t lead = x.size() - spatial;
   std::vector<int64_t> want = x;
-  if (Verdict attributes = check_pool_attributes(op, spatial); !attributes) return attributes;
+  if (Verdict attributes = check_windows(op, spatial); !attributes) return attributes;
   if (is_adaptive(op)) {
-    const std::vector<int64_t> sizes = op.integers("output_size");
-    for (size_t d = 0; d < spatial; ++d) want[lead + d] = sizes[d];
+    const std::vector<int64_t>& sizes = op.get(attr::kOutputSize);
+    std::copy(sizes.begin(), sizes.end(), want.begin() + static_cast<std::ptrdiff_t>(lead));
   } else {
-    const std::vector<int64_t> kernel = op.integers("kernel_size"), ones(spatial, 1),
+    const std::vector<int64_t> kernel = op.get(attr::kKernelSize), ones(spatial, 1),
                                zeros(spatial, 0);
-    const std::vector<int64_t> stride = op.integers("stride", kernel),
-                               padding = op.integers("padding", zeros),
-                               dilation = op.integers("dilation", ones);
+    const std::vector<int64_t> stride = op.get(attr::kStride, kernel),
+                               padding = op.get(attr::kPadding, zeros),
+                               dilation = op.get(attr::kDilation, ones);
     for (size_t d = 0; d < spatial; ++d)
       want[lead + d] = pooled_size(x[lead + d], kernel[d], stride[d], padding[d], dilation[d],
-                                   op.flag("ceil_mode"));
+                                   op.get(attr::kCeilMode));
   }
-  if (y != want)
-    return Verdict::refuse(
-        fmt::format("output shape {}, want {}", shape_text(y), shape_text(want)));
+  if (Verdict shape = check_output_shape(program, op, 0, want); !shape) return shape;
   if (op.outputs.size() == 1) return Verdict::accept();
   if (Verdict dtype = check_index_output(program, op, 1); !dtype) return dtype;
   return check_output_shape(program, op, 1, want);
 }
+
+// ---- im2col, col2im
+
+struct Columns {
+  int64_t planes = 1;  // batch * channels
+  std::array<int64_t, 2> image, kernel, stride, padding, dilation, windows;
+
+  // Calls visit(element of the image, element of the columns) for each pair that belongs together,
+  // plane by plane; pixels of the padding are left out.
+  template <typename Visit>
+  void for_each_pair(const Visit& visit) const {
+    const int64_t count = windows[0] * windows[1];
+    for (int64_t plane = 0; plane < planes; ++plane)
+      for (int64_t k = 0; k < kernel[0] * kernel[1]; ++k)
+        for (int64_t i = 0; i < count; ++i) {
+          const int64_t y = i / windows[1] * stride[0] - padding[0] + k / kernel[1] * dilation[0],
+                        x = i % windows[1] * stride[1] - padding[1] + k % kernel[1] * dilation[1];
+          if (y < 0 || y >= image[0] || x < 0 || x >= image[1]) continue;
+          visit((plane * image[0] + y) * image[1] + x,
+                (plane * kernel[0] * kernel[1] + k) * count + i);
+        }
+  }
+};
+
+// For an image [N, C, H, W] or [C, H, W]; nullopt when the attributes do not fit.
+std::optional<Columns> find_columns(const ProgramOp& op, const std::vector<int64_t>& image) {
+  if (image.size() != 3 && image.size() != 4) return std::nullopt;
+  Columns columns;
+  for (size_t d = 0; d + 2 < image.size(); ++d) columns.planes *= image[d];
+  if (!check_windows(op, 2)) return std::nullopt;
+  const std::vector<int64_t>& kernel = op.get(attr::kKernelSize);
+  const std::vector<int64_t> ones(2, 1), stride = op.get(attr::kStride, ones),
+                                         padding = op.get(attr::kPadding, {0, 0}),
+                                         dilation = op.get(attr::kDilation, ones);
+  for (size_t d = 0; d < 2; ++d) {
+    columns.image[d] = image[image.size() - 2 + d];
+    columns.kernel[d] = kernel[d];
+    columns.stride[d] = stride[d];
+    columns.padding[d] = padding[d];
+    columns.dilation[d] = dilation[d];
+    const int64_t reach = columns.image[d] + 2 * columns.padding[d] -
+                          columns.dilation[d] * (columns.kernel[d] - 1) - 1;
+    if (reach < 0) return std::nullopt;
+    columns.windows[d] = reach / columns.stride[d] + 1;
+  }
+  return columns;
+}
+
+void im2col(const KernelCall& call) {
+  const Columns columns = *find_columns(call.op, call.input_shape(0));
+  const Buffer<double> image = elements<double>(call, 0);
+  Buffer<double> y(static_cast<size_t>(call.outputs[0].numel()), 0.0);
+  columns.for_each_pair([&](int64_t pixel, int64_t at) {
+    y[static_cast<size_t>(at)] = image[static_cast<size_t>(pixel)];
+  });
+  store<double>(call, y);
+}
+
+void col2im(const KernelCall& call) {
+  const Columns columns = *find_columns(call.op, call.output_shape());
+  const Buffer<double> x = elements<double>(call, 0);
+  Buffer<double> image(static_cast<size_t>(call.outputs[0].numel()), 0.0);
+  columns.for_each_pair([&](int64_t pixel, int64_t at) {
+    image[static_cast<size_t>(pixel)] += x[static_cast<size_t>(at)];
+  });
+  store<double>(call, image);
+}
+
+Verdict check_columns(const Program& program, const ProgramOp& op) {
+  const bool makes_columns = op.is("im2col");
+  const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
+  const std::vector<int64_t>& y = program.output(op).shape;
+  const std::vector<int64_t>& image = makes_columns ? x : y;
+  const std::optional<Columns> columns = find_columns(op, image);
+  if (!columns)
+    return Verdict::refuse(fmt::format("its windows do not fit the image {}", shape_text(image)));
+  if (!makes_columns) {
+    const std::vector<int64_t> size = op.get(attr::kOutputSize);
+    if (size != std::vector<int64_t>(columns->image.begin(), columns->image.end()))
+      return Verdict::refuse(
+          fmt::format("output_size {} of the image {}", shape_text(size), shape_text(image)));
+  }
+  const int64_t kernel = columns->kernel[0] * columns->kernel[1];
+  const int64_t channels = image[image.size() - 3];
+  if (channels > 0 && kernel > INT64_MAX / channels)
+    return Verdict::refuse("its windows are too large");
+  std::vector<int64_t> want(image.begin(), image.end() - 3);
+  want.push_back(channels * kernel);
+  want.push_back(columns->windows[0] * columns->windows[1]);
+  const std::vector<int64_t>& got = makes_columns ? y : x;
+  if (got == want) return Verdict::accept();
+  return Verdict::refuse(
+      fmt::format("columns of shape {}, want {}", shape_text(got), shape_text(want)));
+}
+
+// ---- the rows
 
 constexpr KernelRow kPoolKernels[] = {
     {"max_pool", by_precision<max_pool<float>, max_pool<double>>, check_pool},
@@ -254,6 +325,8 @@ constexpr KernelRow kPoolKernels[] = {
     {"adaptive_avg_pool", by_precision<adaptive_avg_pool<float>, adaptive_avg_pool<double>>,
      check_pool},
     {"adaptive_max_pool", adaptive_max_pool, check_pool},
+    {"im2col", im2col, check_columns},
+    {"col2im", col2im, check_columns},
 };
 
 }  // namespace

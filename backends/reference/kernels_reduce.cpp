@@ -22,7 +22,7 @@ template <typename T, typename X, typename Combine>
 Buffer<T> reduce_elements(const KernelCall& call, const X& x, T start, int64_t* count,
                           const Combine& combine) {
   const std::vector<int64_t>& shape = call.input_shape(0);
-  const Buffer<bool> is_reduced = reduced_dims(call.integers("dims"), shape.size());
+  const Buffer<bool> is_reduced = reduced_dims(call.op.get(attr::kDims), shape.size());
   Sizes kept(shape.begin(), shape.end());
   *count = 1;
   for (size_t d = 0; d < shape.size(); ++d)
@@ -81,7 +81,7 @@ constexpr Reduction kReductions[] = {
 };
 
 const Reduction* find_reduction(const ProgramOp& op) {
-  const std::string name = op.text("fn", "");
+  const std::string name = op.get(attr::kFn);
   for (const Reduction& reduction : kReductions)
     if (name == reduction.name) return &reduction;
   return nullptr;
@@ -107,27 +107,20 @@ void mean(const KernelCall& call) {
 // ---- checks
 
 Verdict check_mean(const Program& program, const ProgramOp& op) {
-  if (Verdict counts = check_counts(op, 1, 1); !counts) return counts;
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
-  for (int64_t dim : op.integers("dims"))
+  for (int64_t dim : op.get(attr::kDims))
     if (!find_dim(dim, x.size()))
       return Verdict::refuse(fmt::format("dimension {} of input {}", dim, shape_text(x)));
-  const Buffer<bool> is_reduced = reduced_dims(op.integers("dims"), x.size());
+  const Buffer<bool> is_reduced = reduced_dims(op.get(attr::kDims), x.size());
   std::vector<int64_t> want;
   for (size_t d = 0; d < x.size(); ++d)
-    if (!is_reduced[d] || op.flag("keepdim")) want.push_back(is_reduced[d] ? 1 : x[d]);
-  const std::vector<int64_t>& y = program.tensor(op.outputs[0]).shape;
-  if (y != want)
-    return Verdict::refuse(
-        fmt::format("output shape {}, want {}", shape_text(y), shape_text(want)));
-  return Verdict::accept();
+    if (!is_reduced[d] || op.get(attr::kKeepdim)) want.push_back(is_reduced[d] ? 1 : x[d]);
+  return check_output_shape(program, op, 0, want);
 }
 
 Verdict check_reduce(const Program& program, const ProgramOp& op) {
-  if (find_reduction(op) == nullptr)
-    return Verdict::refuse(fmt::format("unknown reduction \"{}\"", op.text("fn", "")));
   if (Verdict shapes = check_mean(program, op); !shapes) return shapes;
-  const std::string name = op.text("fn", "");
+  const std::string name = op.get(attr::kFn);
   if ((name == "any" || name == "all") && program.output(op).dtype != DType::kBool)
     return Verdict::refuse(
         fmt::format("{} gives bools, its output is {}", name, name_of(program.output(op).dtype)));

@@ -24,8 +24,8 @@ void upsample(const KernelCall& call) {
   const std::vector<int64_t>& in = call.input_shape(0);
   const std::vector<int64_t>& out = call.output_shape();
   const size_t spatial = in.size() - 2;
-  const Resize resize = *find_resize(call.text("mode", "nearest"), spatial);
-  const Buffer<double> scales = call.reals("scales");
+  const Resize resize = *find_resize(call.op.get(attr::kMode), spatial);
+  const std::vector<double>& scales = call.op.get(attr::kScales);
   std::array<DimTaps, kMaxSpatial> dims;
   std::array<int64_t, kMaxSpatial> in_size{1, 1, 1}, out_size{1, 1, 1};
   for (size_t d = 0; d < kMaxSpatial; ++d) {
@@ -39,7 +39,7 @@ void upsample(const KernelCall& call) {
       if (d < lead)
         dims[d].taps.push_back({0, 1});
       else
-        add_taps(dims[d].taps, resize, call.op.flag("align_corners"), scales[d - lead], o,
+        add_taps(dims[d].taps, resize, call.op.get(attr::kAlignCorners), scales[d - lead], o,
                  in_size[d]);
       dims[d].first.push_back(static_cast<int64_t>(dims[d].taps.size()));
     }
@@ -75,17 +75,15 @@ void upsample(const KernelCall& call) {
 enum class Outside { kZeros, kBorder, kReflection };
 enum class Sampling { kLinear, kNearest, kCubic };
 
-std::optional<Outside> find_outside(std::string_view name) {
-  if (name == "zeros") return Outside::kZeros;
-  if (name == "border") return Outside::kBorder;
-  if (name == "reflection") return Outside::kReflection;
-  return std::nullopt;
+Outside outside_of(std::string_view name) {
+  return name == "zeros"    ? Outside::kZeros
+         : name == "border" ? Outside::kBorder
+                            : Outside::kReflection;
 }
-std::optional<Sampling> find_sampling(std::string_view name) {
-  if (name == "bilinear") return Sampling::kLinear;
-  if (name == "nearest") return Sampling::kNearest;
-  if (name == "bicubic") return Sampling::kCubic;
-  return std::nullopt;
+Sampling sampling_of(std::string_view name) {
+  return name == "bilinear"  ? Sampling::kLinear
+         : name == "nearest" ? Sampling::kNearest
+                             : Sampling::kCubic;
 }
 
 struct GridRule {
@@ -148,9 +146,8 @@ template <typename T>
 void sample_grid(const KernelCall& call, const Reals<T>& grid) {
   const std::vector<int64_t>& in = call.input_shape(0);
   const size_t spatial = in.size() - 2;
-  const GridRule rule = {*find_outside(call.text("padding_mode", "zeros")),
-                         *find_sampling(call.text("mode", "bilinear")),
-                         call.op.flag("align_corners")};
+  const GridRule rule = {outside_of(call.op.get(attr::kPaddingMode)),
+                         sampling_of(call.op.get(attr::kMode)), call.op.get(attr::kAlignCorners)};
   const Reals<double> x = doubles(call, 0);
   std::array<int64_t, kMaxSpatial> size{1, 1, 1};
   for (size_t d = 0; d < spatial; ++d) size[kMaxSpatial - spatial + d] = in[2 + d];
@@ -194,41 +191,33 @@ void grid_sample(const KernelCall& call) {
 // ---- checks
 
 Verdict check_upsample(const Program& program, const ProgramOp& op) {
-  if (Verdict counts = check_counts(op, 1, 1); !counts) return counts;
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
   const std::vector<int64_t>& y = program.output(op).shape;
-  const std::vector<double> scales = op.reals("scales");
+  const std::vector<double> scales = op.get(attr::kScales);
   if (x.size() < 3 || x.size() > 2 + kMaxSpatial || y.size() != x.size() || x[0] != y[0] ||
       x[1] != y[1] || scales.size() != x.size() - 2 || product(x) == 0)
     return Verdict::refuse(fmt::format("upsample {} to {}", shape_text(x), shape_text(y)));
   for (double scale : scales)
     if (!(scale >= 0 && scale < 1e9)) return Verdict::refuse(fmt::format("scale {}", scale));
-  const std::string mode = op.text("mode", "nearest");
+  const std::string mode = op.get(attr::kMode);
   if (!find_resize(mode, x.size() - 2))
     return Verdict::refuse(fmt::format("the mode {} of input {}", mode, shape_text(x)));
   // as many taps as pixels, in the worst case
   for (size_t d = 0; d < scales.size() && mode.ends_with("_aa"); ++d)
     if (scales[d] * static_cast<double>(y[2 + d]) > 4 * static_cast<double>(x[2 + d]))
       return Verdict::refuse(fmt::format("scale {} is not that of the sizes", scales[d]));
-  op.flag("align_corners");
   return Verdict::accept();
 }
 
 Verdict check_grid_sample(const Program& program, const ProgramOp& op) {
-  if (Verdict counts = check_counts(op, 2, 2); !counts) return counts;
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
   const std::vector<int64_t>& grid = find_input(program, op, 1)->shape;
   const size_t rank = x.size();
   if ((rank != 4 && rank != 5) || grid.size() != rank || grid[0] != x[0] ||
       grid[rank - 1] != static_cast<int64_t>(rank) - 2 || product({x.begin() + 2, x.end()}) == 0)
     return Verdict::refuse(fmt::format("grid {} of input {}", shape_text(grid), shape_text(x)));
-  const std::optional<Sampling> sampling = find_sampling(op.text("mode", "bilinear"));
-  if (!sampling || (*sampling == Sampling::kCubic && rank != 4))
-    return Verdict::refuse(
-        fmt::format("the mode {} of input {}", op.text("mode", ""), shape_text(x)));
-  if (!find_outside(op.text("padding_mode", "zeros")))
-    return Verdict::refuse(fmt::format("unknown padding \"{}\"", op.text("padding_mode", "")));
-  op.flag("align_corners");
+  if (sampling_of(op.get(attr::kMode)) == Sampling::kCubic && rank != 4)
+    return Verdict::refuse(fmt::format("the mode bicubic of input {}", shape_text(x)));
   std::vector<int64_t> want = {x[0], x[1]};
   want.insert(want.end(), grid.begin() + 1, grid.end() - 1);
   return check_output_shape(program, op, 0, want);

@@ -1,5 +1,5 @@
-// Moving elements: reshape, permute, cat, slice, expand, pad, embedding. Where input and
-// output store elements alike (dtype and qparams), bytes are moved; otherwise they go through
+// Moving elements: reshape, permute, cat, slice, expand, pad, rows of embedding tables. Where input
+// and output store elements alike (dtype and qparams), bytes are moved; otherwise they go through
 // reals.
 #include <algorithm>
 #include <cmath>
@@ -37,17 +37,17 @@ void gather_strided(const KernelCall& call, Sizes strides, int64_t offset) {
 void permute(const KernelCall& call) {
   const Sizes own = strides_of(call.input_shape(0));
   Sizes strides;
-  for (int64_t dim : call.integers("dims")) strides.push_back(own[*find_dim(dim, own.size())]);
+  for (int64_t dim : call.op.get(attr::kDims)) strides.push_back(own[*find_dim(dim, own.size())]);
   gather_strided(call, std::move(strides), 0);
 }
 
 void slice(const KernelCall& call) {
   Sizes strides = strides_of(call.input_shape(0));
-  const size_t dim = *find_dim(call.op.integer("dim", 0), strides.size());
-  const int64_t offset = call.op.integer("start", 0) * strides[dim];
+  const size_t dim = *find_dim(call.op.get(attr::kDim), strides.size());
+  const int64_t offset = call.op.get(attr::kStart) * strides[dim];
   // a longer step is never taken
   strides[dim] *=
-      std::min(call.op.integer("step", 1), std::max<int64_t>(call.input_shape(0)[dim], 1));
+      std::min(call.op.get(attr::kStep), std::max<int64_t>(call.input_shape(0)[dim], 1));
   gather_strided(call, std::move(strides), offset);
 }
 
@@ -56,7 +56,7 @@ void expand(const KernelCall& call) {
 }
 
 void pad(const KernelCall& call) {
-  const Sizes pads = call.integers("pads");
+  const std::vector<int64_t>& pads = call.op.get(attr::kPads);
   const std::vector<int64_t>& in = call.input_shape(0);
   const std::vector<int64_t>& out = call.output_shape();
   const Sizes strides = strides_of(in);
@@ -75,12 +75,12 @@ void pad(const KernelCall& call) {
         }
         return at;
       },
-      call.op.real("value", 0));
+      call.op.get(attr::kValue));
 }
 
 void cat(const KernelCall& call) {
   const std::vector<int64_t>& shape = call.output_shape();
-  const size_t dim = *find_dim(call.op.integer("dim", 0), shape.size());
+  const size_t dim = *find_dim(call.op.get(attr::kDim), shape.size());
   const DimSplit whole = split_at(shape, dim);
   bool is_alike = true;
   for (size_t i = 0; i < call.input_count(); ++i)
@@ -145,14 +145,7 @@ const std::vector<int64_t>& output_shape(const Program& program, const ProgramOp
   return program.tensor(op.outputs[0]).shape;
 }
 
-Verdict check_want(const Program& program, const ProgramOp& op, const std::vector<int64_t>& want) {
-  if (output_shape(program, op) == want) return Verdict::accept();
-  return Verdict::refuse(fmt::format("output shape {}, want {}",
-                                     shape_text(output_shape(program, op)), shape_text(want)));
-}
-
 Verdict check_reshape(const Program& program, const ProgramOp& op) {
-  if (Verdict counts = check_counts(op, 1, 1); !counts) return counts;
   const ProgramTensor& x = *find_input(program, op, 0);
   if (x.numel() != product(output_shape(program, op)))
     return Verdict::refuse(
@@ -161,26 +154,24 @@ Verdict check_reshape(const Program& program, const ProgramOp& op) {
 }
 
 Verdict check_permute(const Program& program, const ProgramOp& op) {
-  if (Verdict counts = check_counts(op, 1, 1); !counts) return counts;
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
   std::vector<bool> is_seen(x.size(), false);
   std::vector<int64_t> want;
-  for (int64_t dim : op.integers("dims")) {
+  for (int64_t dim : op.get(attr::kDims)) {
     const std::optional<size_t> found = find_dim(dim, x.size());
     if (!found || is_seen[*found])
       return Verdict::refuse(
-          fmt::format("dims {} of input {}", shape_text(op.integers("dims")), shape_text(x)));
+          fmt::format("dims {} of input {}", shape_text(op.get(attr::kDims)), shape_text(x)));
     is_seen[*found] = true;
     want.push_back(x[*found]);
   }
-  return check_want(program, op, want);
+  return check_output_shape(program, op, 0, want);
 }
 
 Verdict check_slice(const Program& program, const ProgramOp& op) {
-  if (Verdict counts = check_counts(op, 1, 1); !counts) return counts;
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
-  const std::optional<size_t> dim = find_dim(op.integer("dim", 0), x.size());
-  const int64_t start = op.integer("start", 0), step = op.integer("step", 1);
+  const std::optional<size_t> dim = find_dim(op.get(attr::kDim), x.size());
+  const int64_t start = op.get(attr::kStart), step = op.get(attr::kStep);
   const std::vector<int64_t>& y = output_shape(program, op);
   if (!dim || step < 1 || start < 0 || y.size() != x.size())
     return Verdict::refuse("slice with dimension, start or step out of range");
@@ -189,33 +180,30 @@ Verdict check_slice(const Program& program, const ProgramOp& op) {
         fmt::format("slice {} of {} reaches outside", shape_text(y), shape_text(x)));
   std::vector<int64_t> want = x;
   want[*dim] = y[*dim];
-  return check_want(program, op, want);
+  return check_output_shape(program, op, 0, want);
 }
 
 Verdict check_expand(const Program& program, const ProgramOp& op) {
-  if (Verdict counts = check_counts(op, 1, 1); !counts) return counts;
   if (!is_broadcastable(find_input(program, op, 0)->shape, output_shape(program, op)))
     return Verdict::refuse("input does not broadcast to the output");
   return Verdict::accept();
 }
 
 Verdict check_pad(const Program& program, const ProgramOp& op) {
-  if (Verdict counts = check_counts(op, 1, 1); !counts) return counts;
   std::vector<int64_t> want = find_input(program, op, 0)->shape;
-  const std::vector<int64_t> pads = op.integers("pads");
+  const std::vector<int64_t> pads = op.get(attr::kPads);
   if (pads.size() != 2 * want.size())
     return Verdict::refuse(fmt::format("{} pads for {} dimensions", pads.size(), want.size()));
   for (int64_t count : pads)
     if (count < -kLargestAttribute || count > kLargestAttribute)
       return Verdict::refuse(fmt::format("pads has entry {}", count));
   for (size_t d = 0; d < want.size(); ++d) want[d] += pads[2 * d] + pads[2 * d + 1];
-  return check_want(program, op, want);
+  return check_output_shape(program, op, 0, want);
 }
 
 Verdict check_cat(const Program& program, const ProgramOp& op) {
-  if (Verdict counts = check_counts(op, op.inputs.size(), op.inputs.size()); !counts) return counts;
   const std::vector<int64_t>& y = output_shape(program, op);
-  const std::optional<size_t> dim = find_dim(op.integer("dim", 0), y.size());
+  const std::optional<size_t> dim = find_dim(op.get(attr::kDim), y.size());
   if (!dim || op.inputs.empty())
     return Verdict::refuse("cat of nothing or along a dimension out of range");
   std::vector<int64_t> want = y;
@@ -228,11 +216,10 @@ Verdict check_cat(const Program& program, const ProgramOp& op) {
     x[*dim] = y[*dim];
     if (x != y) return Verdict::refuse(fmt::format("input {} does not fit {}", i, shape_text(y)));
   }
-  return check_want(program, op, want);
+  return check_output_shape(program, op, 0, want);
 }
 
 Verdict check_embedding(const Program& program, const ProgramOp& op) {
-  if (Verdict counts = check_counts(op, 2, 2); !counts) return counts;
   const ProgramTensor& weight = *find_input(program, op, 0);
   const ProgramTensor& indices = *find_input(program, op, 1);
   if (weight.shape.size() != 2 ||
@@ -240,8 +227,93 @@ Verdict check_embedding(const Program& program, const ProgramOp& op) {
     return Verdict::refuse("embedding wants a table [V, D] and integer indices");
   std::vector<int64_t> want = indices.shape;
   want.push_back(weight.shape[1]);
-  return check_want(program, op, want);
+  return check_output_shape(program, op, 0, want);
 }
+
+// ---- embedding_bag
+
+// Where each bag begins in the list of indices, and where the last one ends.
+Sizes bag_bounds(const KernelCall& call, int64_t count) {
+  const int64_t bags = call.output_shape()[0];
+  Sizes bounds;
+  if (!call.has_input(2)) {
+    const int64_t width = call.input_shape(1)[1];
+    for (int64_t bag = 0; bag <= bags; ++bag) bounds.push_back(bag * width);
+    return bounds;
+  }
+  bounds = elements<int64_t>(call, 2);
+  if (!call.op.get(attr::kIncludeLastOffset)) bounds.push_back(count);
+  for (size_t i = 0; i < bounds.size(); ++i)
+    if (bounds[i] < (i == 0 ? 0 : bounds[i - 1]) || bounds[i] > count || (i == 0 && bounds[i] > 0))
+      throw Error("run", call.op.name,
+                  fmt::format("offset {} is {}, want rising ones from 0 to {}; check the input", i,
+                              bounds[i], count));
+  return bounds;
+}
+
+void embedding_bag(const KernelCall& call) {
+  const std::string_view mode = call.op.get(attr::kMode);
+  const size_t width = static_cast<size_t>(call.input_shape(0)[1]);
+  const Sizes rows = read_indices(call, 1, call.input_shape(0)[0], IndexRange::kPositive);
+  const Sizes bounds = bag_bounds(call, static_cast<int64_t>(rows.size()));
+  const int64_t padding = call.op.get(attr::kPaddingIdx);
+  Buffer<double> factors(call.has_input(3) ? 0 : rows.size(), 1.0);
+  if (call.has_input(3)) factors = elements<double>(call, 3);
+  Buffer<double> y(static_cast<size_t>(call.outputs[0].numel()), 0.0);
+  Buffer<float> single(width);
+  Buffer<double> row(width);
+  const bool is_double = call.input(0).dtype == DType::kFloat64;
+  for (size_t bag = 0; bag + 1 < bounds.size(); ++bag) {
+    const std::span<double> sums = std::span(y).subspan(bag * width, width);
+    int64_t count = 0;
+    for (size_t i = static_cast<size_t>(bounds[bag]); i < static_cast<size_t>(bounds[bag + 1]);
+         ++i) {
+      if (rows[i] == padding) continue;
+      if (is_double) {
+        std::copy_n(call.inputs[0].data<double>() + rows[i] * call.input_shape(0)[1], width,
+                    row.begin());
+      } else {
+        read_row(call.inputs[0], call.input(0), rows[i], single);
+        std::copy(single.begin(), single.end(), row.begin());
+      }
+      for (size_t d = 0; d < width; ++d) {
+        if (mode != "max")
+          sums[d] += factors[i] * row[d];
+        else if (count == 0 || row[d] > sums[d])
+          sums[d] = row[d];
+      }
+      ++count;
+    }
+    if (mode == "mean" && count > 0)
+      for (double& sum : sums) sum /= static_cast<double>(count);
+  }
+  store<double>(call, y);
+}
+
+Verdict check_embedding_bag(const Program& program, const ProgramOp& op) {
+  if (Verdict dtype = check_index_dtype(program, op, 1); !dtype) return dtype;
+  const std::vector<int64_t>& weight = find_input(program, op, 0)->shape;
+  const std::vector<int64_t>& indices = find_input(program, op, 1)->shape;
+  const ProgramTensor* offsets = find_input(program, op, 2);
+  const ProgramTensor* factors = find_input(program, op, 3);
+  if (weight.size() != 2 || indices.size() != (offsets != nullptr ? 1u : 2u))
+    return Verdict::refuse(
+        fmt::format("embedding_bag wants a table [V, D] and indices of rank {}, got {} and {}",
+                    offsets != nullptr ? 1 : 2, shape_text(weight), shape_text(indices)));
+  if (factors != nullptr && (op.get(attr::kMode) != "sum" || factors->shape != indices))
+    return Verdict::refuse("per-sample weights are those of sums, one for each index");
+  int64_t bags = indices[0];
+  if (offsets != nullptr) {
+    if (Verdict dtype = check_index_dtype(program, op, 2); !dtype) return dtype;
+    const bool has_last = op.get(attr::kIncludeLastOffset);
+    if (offsets->shape.size() != 1 || (has_last && offsets->shape[0] < 1))
+      return Verdict::refuse(fmt::format("offsets {}", shape_text(offsets->shape)));
+    bags = offsets->shape[0] - (has_last ? 1 : 0);
+  }
+  return check_output_shape(program, op, 0, {bags, weight[1]});
+}
+
+// ---- the rows
 
 constexpr KernelRow kShapeKernels[] = {
     {"reshape", reshape, check_reshape},
@@ -251,6 +323,7 @@ constexpr KernelRow kShapeKernels[] = {
     {"pad", pad, check_pad},
     {"cat", cat, check_cat},
     {"embedding", embedding, check_embedding},
+    {"embedding_bag", embedding_bag, check_embedding_bag},
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The list of kernels, and their use on a segment.
+// Finds the kernel of each op, checks ops, and runs segments.
 #include "backends/reference/reference_backend.h"
 
 #include <algorithm>
@@ -7,25 +7,54 @@
 #include <fmt/format.h>
 
 #include "backends/reference/kernel.h"
+#include "core/base/bool_bytes.h"
 #include "core/base/error.h"
 #include "lowering/program/arena_plan.h"
+#include "lowering/program/custom_kernel.h"
 #include "lowering/program/stored_constant.h"
 
 namespace octet {
 namespace {
 
-const reference::KernelRow* find_kernel(const std::string& kind) {
-  for (const auto& rows :
-       {reference::conv_kernels(), reference::matmul_kernels(), reference::elementwise_kernels(),
-        reference::pool_kernels(), reference::norm_kernels(), reference::shape_kernels(),
-        reference::reduce_kernels(), reference::recurrent_kernels(), reference::custom_kernels(),
-        reference::binary_kernels(), reference::unary_kernels(), reference::index_kernels(),
-        reference::order_kernels(), reference::nonzero_kernels(), reference::sample_kernels(),
-        reference::bag_kernels(), reference::column_kernels()})
-    for (const reference::KernelRow& row : rows)
-      if (kind == row.kind) return &row;
-  return nullptr;
+// ---- custom ops: what is registered under the op's name runs (lowering/program/custom_kernel.h)
+
+void run_custom(const reference::KernelCall& call) {
+  const std::string name = call.op.get(attr::kCustomOp);
+  const CustomKernel* kernel = find_custom_kernel(name);
+  OCTET_ASSERT(kernel != nullptr, name);
+  try {
+    (*kernel)({call.op, call.inputs, call.outputs});
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw Error("run", fmt::format("{} ({})", call.op.name, name),
+                fmt::format("its kernel says: {}", error.what()));
+  }
+  for (const Tensor& output : call.outputs)
+    if (output.defined() && output.dtype() == DType::kBool)
+      copy_as_bools({output.raw(), output.nbytes()}, output.raw());
 }
+
+Verdict check_custom(const Program& program, const ProgramOp& op) {
+  const std::string name = op.get(attr::kCustomOp);
+  if (find_custom_kernel(name) == nullptr)
+    return Verdict::refuse(
+        fmt::format("the custom op {} has no kernel in this process, want it registered; load its "
+                    "library (--library)",
+                    name));
+  for (const std::vector<int>* tensors : {&op.inputs, &op.outputs})
+    for (int index : *tensors)
+      if (index >= 0 && program.tensor(index).qparams)
+        return Verdict::refuse(fmt::format("{} is quantized, and custom ops compute in float",
+                                           program.tensor(index).name));
+  return Verdict::accept();
+}
+
+constexpr reference::KernelRow kCustomKernels[] = {
+    {"custom", run_custom, check_custom},
+};
+
+// ---- the segment
 
 bool is_known_dtype(DType dtype) {
   return dtype == DType::kBool || is_integer(dtype) ||
@@ -33,9 +62,11 @@ bool is_known_dtype(DType dtype) {
 }
 
 Verdict check_op(const Program& program, const ProgramOp& op) {
-  const reference::KernelRow* row = find_kernel(op.kind);
+  const reference::KernelRow* row = reference::find_kernel(op.kind);
   if (row == nullptr)
     return Verdict::refuse(fmt::format("{} has no kernel in the reference backend", op.kind));
+  if (const std::string fault = find_contract_fault(op); !fault.empty())
+    return Verdict::refuse(fault);
   for (const std::vector<int>* tensors : {&op.inputs, &op.outputs})
     for (int index : *tensors) {
       if (index < 0) continue;
@@ -60,9 +91,9 @@ class ReferenceSegment : public CompiledSegment {
       if (verdict) continue;
       throw Error("session", op.name,
                   fmt::format("cannot run on the reference backend: {}{}", verdict.reason(),
-                              op.kind == "custom" ? "" : "; lower the model again"));
+                              op.is("custom") ? "" : "; lower the model again"));
     }
-    plan_memory();
+    tensors_ = allocate_arena(program_, buffers_inside(program_, segment_)).tensors;
     for (int index : segment_.ops) add_call(program_.op(index));
     inputs_ = find(segment_.inputs);
     outputs_ = find(segment_.outputs);
@@ -86,26 +117,6 @@ class ReferenceSegment : public CompiledSegment {
     std::vector<const Tensor*> inputs, outputs;  // in tensors_; null: absent
   };
 
-  // Intermediates lie in one block; those that are never in use at the same time share its bytes.
-  void plan_memory() {
-    std::map<int, ArenaBuffer> buffers;  // by tensor
-    for (size_t step = 0; step < segment_.ops.size(); ++step) {
-      const ProgramOp& op = program_.op(segment_.ops[step]);
-      for (int index : op.outputs) {
-        const ProgramTensor& tensor = program_.tensor(index);
-        buffers.try_emplace(index,
-                            ArenaBuffer{static_cast<size_t>(tensor.numel()) * size_of(tensor.dtype),
-                                        static_cast<int>(step), 0});
-        buffers[index].last = static_cast<int>(step);
-      }
-      for (int index : op.inputs)
-        if (const auto found = buffers.find(index); found != buffers.end())
-          found->second.last = static_cast<int>(step);
-    }
-    for (int index : segment_.outputs) buffers.erase(index);  // the caller's memory
-    tensors_ = allocate_arena(program_, buffers).tensors;
-  }
-
   std::vector<Tensor*> find(const std::vector<int>& indices) {
     std::vector<Tensor*> found;
     for (int index : indices) found.push_back(index < 0 ? nullptr : &tensors_[index]);
@@ -122,7 +133,7 @@ class ReferenceSegment : public CompiledSegment {
         *inputs[i] = constant_data(tensor);
     }
     calls_.push_back(
-        {find_kernel(op.kind)->run,
+        {reference::find_kernel(op.kind)->run,
          {program_, op, std::vector<Tensor>(inputs.size()), std::vector<Tensor>(outputs.size())},
          {inputs.begin(), inputs.end()},
          {outputs.begin(), outputs.end()}});
@@ -150,6 +161,16 @@ class ReferenceSegment : public CompiledSegment {
 };
 
 }  // namespace
+
+const reference::KernelRow* reference::find_kernel(std::string_view kind) {
+  for (const auto& rows :
+       {conv_kernels(), matmul_kernels(), elementwise_kernels(), pool_kernels(), norm_kernels(),
+        shape_kernels(), reduce_kernels(), binary_kernels(), index_kernels(), order_kernels(),
+        sample_kernels(), std::span<const KernelRow>(kCustomKernels)})
+    for (const KernelRow& row : rows)
+      if (row.kind == kind) return &row;
+  return nullptr;
+}
 
 Verdict ReferenceSupport::accepts(const Program& program, const ProgramOp& op) const {
   return check_op(program, op);

@@ -1,5 +1,5 @@
-// The portable backend: each op as plain loops that follow lowering/program/program.h to the
-// letter. It is the meaning that other backends are compared with, and it runs what they leave.
+// The portable backend: runs each op as plain loops that follow lowering/program/ops.def to the
+// letter. Other backends are compared with it, and it runs the ops that they refuse.
 #pragma once
 
 #include "lowering/program/backend.h"

@@ -1,4 +1,4 @@
-// See the header. Before each block stands what pool and list it belongs to.
+// A header before each block says to which pool and list the block belongs.
 #include "backends/reference/scratch.h"
 
 #include <algorithm>

@@ -58,7 +58,7 @@ void check_address(const Program& program, int index, const char* what, size_t p
 // A view of memory that is given for each run.
 Tensor unbound(const ProgramTensor& tensor) {
   auto storage = std::make_shared<Storage>();
-  storage->size = static_cast<size_t>(tensor.numel()) * size_of(tensor.dtype);
+  storage->size = tensor.nbytes();
   return Tensor(std::move(storage), tensor.dtype, tensor.shape, contiguous_strides(tensor.shape),
                 0);
 }
@@ -134,20 +134,7 @@ void CompiledProgram::plan_memory() {
     for (int index : indices)
       if (index >= 0 && !tensors_[static_cast<size_t>(index)].defined())
         tensors_[static_cast<size_t>(index)] = unbound(program_.tensor(index));
-  std::map<int, ArenaBuffer> buffers;  // by tensor
-  for (size_t step = 0; step < program_.segments.size(); ++step) {
-    for (int index : program_.segments[step].outputs) {
-      if (tensors_[static_cast<size_t>(index)].defined()) continue;  // the caller's memory
-      const ProgramTensor& tensor = program_.tensor(index);
-      buffers[index] = {static_cast<size_t>(tensor.numel()) * size_of(tensor.dtype),
-                        static_cast<int>(step), static_cast<int>(step)};
-    }
-    for (int index : program_.segments[step].inputs) {
-      const auto found = buffers.find(index);
-      if (found != buffers.end()) found->second.last = static_cast<int>(step);
-    }
-  }
-  TensorArena arena = allocate_arena(program_, buffers);
+  TensorArena arena = allocate_arena(program_, buffers_between_segments(program_));
   arena_ = arena.block;
   for (auto& [index, view] : arena.tensors) tensors_[static_cast<size_t>(index)] = std::move(view);
 }

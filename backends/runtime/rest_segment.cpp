@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "backends/runtime/call_places.h"
-#include "backends/runtime/memory_need.h"
+#include "backends/runtime/check_program.h"
 #include "backends/runtime/session.h"
 #include "core/base/error.h"
 #include "lowering/program/control.h"

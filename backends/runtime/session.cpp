@@ -14,7 +14,6 @@
 #include "backends/registry.h"
 #include "backends/runtime/check_program.h"
 #include "backends/runtime/compiled_program.h"
-#include "backends/runtime/memory_need.h"
 #include "backends/runtime/thread_choice.h"
 #include "core/base/cpus.h"
 #include "core/base/error.h"

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "lowering/fuse/fuse.h"
-#include "lowering/fuse/op_table.h"
 #include "lowering/fuse/program_editor.h"
 #include "lowering/program/quantized_constants.h"
 #include "lowering/program/stored_constant.h"
@@ -44,28 +43,28 @@ bool fold_constant_op(ProgramEditor& editor, size_t i) {
   if (op.inputs.size() != 1 || !editor.is_constant(op.inputs[0])) return false;
   const ProgramTensor& x = editor.tensor(op.inputs[0]);
   const ProgramTensor& y = editor.tensor(op.outputs[0]);
-  if (op.kind == "quantize" && has_constant_values(x.dtype)) {
+  if (op.is("quantize") && has_constant_values(x.dtype)) {
     const IntegerRange range = integer_range(y.dtype);
     replace_by_constant(
         editor, i,
-        quantize_constant(constant_data(x), *y.qparams, y.dtype, op.integer("quant_min", range.min),
-                          op.integer("quant_max", range.max)),
+        quantize_constant(constant_data(x), *y.qparams, y.dtype, op.get(attr::kQuantMin, range.min),
+                          op.get(attr::kQuantMax, range.max)),
         y.qparams);
-  } else if (op.kind == "dequantize" && size_of(x.dtype) == 4) {
+  } else if (op.is("dequantize") && size_of(x.dtype) == 4) {
     replace_by_constant(editor, i, dequantize_constant(x.data, *x.qparams), {});
-  } else if (op.kind == "cast" && x.dtype == DType::kFloat32 && y.dtype == DType::kFloat16) {
+  } else if (op.is("cast") && x.dtype == DType::kFloat32 && y.dtype == DType::kFloat16) {
     replace_by_constant(editor, i, half_constant(constant_data(x)), {});
-  } else if (op.kind == "cast" && x.dtype == DType::kFloat16 && y.dtype == DType::kFloat32) {
+  } else if (op.is("cast") && x.dtype == DType::kFloat16 && y.dtype == DType::kFloat32) {
     replace_by_constant(editor, i, stored_half(x.data));
-  } else if (op.kind == "permute" && x.stored) {
-    replace_by_constant(editor, i, permuted(*x.stored, op.integers("dims")));
+  } else if (op.is("permute") && x.stored) {
+    replace_by_constant(editor, i, permuted(*x.stored, op.get(attr::kDims)));
   } else if (const std::optional<StoredConstant> same =
-                 op.kind == "reshape" && x.stored ? reshaped(*x.stored, y.shape) : std::nullopt) {
+                 op.is("reshape") && x.stored ? reshaped(*x.stored, y.shape) : std::nullopt) {
     replace_by_constant(editor, i, *same);
-  } else if (op.kind == "permute") {
-    const std::vector<int64_t> dims = op.integers("dims");
+  } else if (op.is("permute")) {
+    const std::vector<int64_t> dims = op.get(attr::kDims);
     replace_by_constant(editor, i, permute_constant(x.data, dims), permuted(x.qparams, dims));
-  } else if (op.kind == "reshape" && (!x.qparams || x.qparams->is_per_tensor())) {
+  } else if (op.is("reshape") && (!x.qparams || x.qparams->is_per_tensor())) {
     const Tensor data = constant_data(x);
     replace_by_constant(
         editor, i,
@@ -81,11 +80,11 @@ bool fold_constant_op(ProgramEditor& editor, size_t i) {
 // known to follow.
 bool fold_permuted_dequantize(ProgramEditor& editor, size_t i) {
   const ProgramOp& op = editor.op(i);
-  if (op.kind != "permute") return false;
+  if (!op.is("permute")) return false;
   ProgramOp* dequantize = editor.find_producer(op.inputs[0], "dequantize");
   if (dequantize == nullptr || !editor.is_constant(dequantize->inputs[0])) return false;
   const ProgramTensor& x = editor.tensor(dequantize->inputs[0]);
-  const std::vector<int64_t> dims = op.integers("dims");
+  const std::vector<int64_t> dims = op.get(attr::kDims);
   const int constant = editor.add_constant(x.name + "_folded", permute_constant(x.data, dims),
                                            permuted(x.qparams, dims));
   editor.op(i).kind = "dequantize";
@@ -107,7 +106,7 @@ int fold_dequantized_constants(Program& program) {
   ProgramEditor editor(program);
   int changes = 0;
   for (size_t i = 0; i < editor.op_count(); ++i) {
-    if (editor.is_erased(i) || editor.op(i).kind != "dequantize" ||
+    if (editor.is_erased(i) || !editor.op(i).is("dequantize") ||
         !editor.is_constant(editor.op(i).inputs[0]))
       continue;
     replace_by(editor, i, editor.add_dequantized(folded_name(editor, i), editor.op(i).inputs[0]));
@@ -120,7 +119,7 @@ int merge_duplicates(Program& program) {
   ProgramEditor editor(program);
   int changes = 0;
   for (size_t i = 0; i < editor.op_count(); ++i) {
-    if (editor.op(i).kind != "quantize" && editor.op(i).kind != "dequantize") continue;
+    if (!editor.op(i).is("quantize") && !editor.op(i).is("dequantize")) continue;
     const std::vector<int> users = editor.users(editor.op(i).inputs[0]);
     for (int other : users) {
       const ProgramOp& a = editor.op(i);
@@ -144,7 +143,7 @@ namespace {
 
 // matmul(a, c) or matmul(a, dequantize(c)) with a constant matrix c.
 bool matmul_to_linear(ProgramEditor& editor, size_t i) {
-  if (editor.op(i).kind != "matmul") return false;
+  if (!editor.op(i).is("matmul")) return false;
   const int b = editor.op(i).inputs[1];
   ProgramOp* dequantize = editor.find_producer(b, "dequantize");
   const int constant = dequantize == nullptr ? b : dequantize->inputs[0];
@@ -174,8 +173,8 @@ bool matmul_to_linear(ProgramEditor& editor, size_t i) {
 // add(linear(a, w), c) with a constant vector c of the linear's width.
 bool add_to_bias(ProgramEditor& editor, size_t i) {
   const ProgramOp& add = editor.op(i);
-  if (add.kind != "add" || add.real("alpha", 1) != 1 || add.attributes.contains("post_min") ||
-      add.attributes.contains("post_max"))
+  if (!add.is("add") || add.get(attr::kAlpha, 1) != 1 || add.has(attr::kPostMin) ||
+      add.has(attr::kPostMax))
     return false;
   for (size_t side = 0; side < 2; ++side) {
     const int real = add.inputs[side], bias = add.inputs[1 - side];
@@ -206,17 +205,17 @@ int make_linear(Program& program) {
 void count_macs(Program& program) {
   for (Program& body : program.bodies) count_macs(body);
   for (ProgramOp& op : program.ops) {
-    const OpRow* row = find_op_row(op.kind);
-    if (row == nullptr || !row->has_macs) continue;
+    const OpContract* contract = find_contract(op.kind);
+    if (contract == nullptr || !contract->has_macs) continue;
     const ProgramTensor& x = program.tensor(op.inputs[0]);
     const std::vector<int64_t>& w = program.tensor(op.inputs[1]).shape;
     const ProgramTensor& y = program.tensor(op.outputs[0]);
-    if (op.kind == "matmul") {
+    if (op.is("matmul")) {
       op.macs = y.numel() * x.shape.back();
     } else {
-      op.macs = (op.kind == "conv_transpose" || op.kind == "recurrent" ? x : y).numel() *
+      op.macs = (op.is("conv_transpose") || op.is("recurrent") ? x : y).numel() *
                 product({w.begin() + 1, w.end()});
-      if (op.kind == "recurrent" && op.has_input(5))
+      if (op.is("recurrent") && op.has_input(5))
         op.macs += y.numel() * program.input(op, 5).shape.back();
     }
   }

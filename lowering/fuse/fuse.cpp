@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "core/base/error.h"
-#include "lowering/fuse/op_table.h"
 #include "lowering/fuse/program_editor.h"
 #include "lowering/program/quantized_constants.h"
 
@@ -24,9 +23,9 @@ void add_sources(ProgramOp& op, const ProgramOp& swallowed) {
 // Indices, a second output, depend on the order of all elements, also of those that become equal
 // when quantized.
 bool is_movement(const ProgramOp& op) {
-  const OpRow* row = find_op_row(op.kind);
-  return row != nullptr && row->nature == Nature::kMovement && op.outputs.size() == 1 &&
-         (op.kind != "pad" || op.real("value", 0) == 0);
+  const OpContract* contract = find_contract(op.kind);
+  return contract != nullptr && contract->nature == Nature::kMovement && op.outputs.size() == 1 &&
+         (!op.is("pad") || op.get(attr::kValue) == 0);
 }
 
 // The integer tensor behind input `index` when a dequantize makes that input; else -1.
@@ -43,7 +42,7 @@ bool moves_freely(const ProgramTensor& tensor) {
 // What a quantize or requantize clamps its integers to.
 IntegerRange range_of(const ProgramOp& quantize, const ProgramTensor& result) {
   const IntegerRange whole = integer_range(result.dtype);
-  return {quantize.integer("quant_min", whole.min), quantize.integer("quant_max", whole.max)};
+  return {quantize.get(attr::kQuantMin, whole.min), quantize.get(attr::kQuantMax, whole.max)};
 }
 
 bool holds(const IntegerRange& range, const TensorQParams& qparams) {
@@ -51,7 +50,7 @@ bool holds(const IntegerRange& range, const TensorQParams& qparams) {
                      [&](int32_t zero) { return range.min <= zero && zero <= range.max; });
 }
 
-// The same range in real units, of one scale.
+// The range in real units, for one scale.
 struct RealRange {
   double low, high;
 };
@@ -67,14 +66,14 @@ bool lies_within(ProgramEditor& editor, int index, const IntegerRange& range) {
   for (int maker = editor.producer(index); maker >= 0; maker = editor.producer(index)) {
     const ProgramOp& op = editor.op(static_cast<size_t>(maker));
     const ProgramTensor& made = editor.tensor(index);
-    if (op.kind == "quantize" || op.kind == "requantize") {
+    if (op.is("quantize") || op.is("requantize")) {
       const IntegerRange own = range_of(op, made);
       return own.min >= range.min && own.max <= range.max;
     }
     if (!is_movement(op) || op.inputs.size() != 1) {
       const RealRange ends = real_range(range, *made.qparams);
-      return op.real("post_min", -INFINITY) >= ends.low &&
-             op.real("post_max", INFINITY) <= ends.high;
+      return op.get(attr::kPostMin, -INFINITY) >= ends.low &&
+             op.get(attr::kPostMax, INFINITY) <= ends.high;
     }
     if (!holds(range, *made.qparams)) return false;  // what a pad adds
     index = op.inputs[0];
@@ -90,7 +89,7 @@ int sink_dequantize(Program& program) {
   for (size_t i = 0; i < editor.op_count(); ++i) {
     if (editor.is_erased(i) || !is_movement(editor.op(i))) continue;
     const size_t count =
-        find_op_row(editor.op(i).kind)->integer_input_count(editor.op(i).inputs.size());
+        find_contract(editor.op(i).kind)->integer_input_count(editor.op(i).inputs.size());
     std::vector<int> integers;
     for (size_t k = 0; k < count; ++k)
       integers.push_back(integer_behind(editor, editor.op(i).inputs[k]));
@@ -127,15 +126,17 @@ namespace {
 // reads that.
 bool merge_with_producer(ProgramEditor& editor, size_t i) {
   ProgramOp& op = editor.op(i);
-  const ProgramOp* before = editor.find_producer(op.inputs[0], op.kind.c_str());
-  if (before == nullptr ||
+  const int maker = op.inputs[0] < 0 ? -1 : editor.producer(op.inputs[0]);
+  if (maker < 0) return false;
+  const ProgramOp* before = &editor.op(static_cast<size_t>(maker));
+  if (before->kind != op.kind ||
       editor.tensor(op.inputs[0]).dtype != editor.tensor(before->inputs[0]).dtype)
     return false;
-  if (op.kind == "permute") {
-    const std::vector<int64_t> first = before->integers("dims");
+  if (op.is("permute")) {
+    const std::vector<int64_t> first = before->get(attr::kDims);
     std::vector<int64_t> dims;
-    for (int64_t dim : op.integers("dims")) dims.push_back(first[static_cast<size_t>(dim)]);
-    op.attributes["dims"] = dims;
+    for (int64_t dim : op.get(attr::kDims)) dims.push_back(first[static_cast<size_t>(dim)]);
+    op.attributes[attr::kDims] = dims;
   }
   op.inputs[0] = before->inputs[0];
   editor.refresh();
@@ -143,7 +144,7 @@ bool merge_with_producer(ProgramEditor& editor, size_t i) {
 }
 
 bool changes_nothing(ProgramEditor& editor, const ProgramOp& op) {
-  const std::vector<int64_t> dims = op.integers("dims");
+  const std::vector<int64_t> dims = op.get(attr::kDims);
   const ProgramTensor& from = editor.tensor(op.inputs[0]);
   const ProgramTensor& to = editor.tensor(op.outputs[0]);
   return from.shape == to.shape && from.sizes == to.sizes &&
@@ -157,9 +158,9 @@ int merge_movement(Program& program) {
   ProgramEditor editor(program);
   int changes = 0;
   for (size_t i = 0; i < editor.op_count(); ++i) {
-    const std::string& kind = editor.op(i).kind;
-    if (kind != "reshape" && kind != "permute" && kind != "expand") continue;
-    if (changes_nothing(editor, editor.op(i))) {
+    const ProgramOp& op = editor.op(i);
+    if (!op.is("reshape") && !op.is("permute") && !op.is("expand")) continue;
+    if (changes_nothing(editor, op)) {
       const int from = editor.op(i).outputs[0], to = editor.op(i).inputs[0];
       editor.erase(i);
       editor.replace_uses(from, to);
@@ -179,18 +180,18 @@ int hoist_quantize(Program& program) {
       continue;
     const int real = editor.op(i).inputs[0];
     const int user = editor.only_user(editor.op(i).outputs[0]);
-    if (user < 0 || editor.op(static_cast<size_t>(user)).kind != "quantize" ||
+    if (user < 0 || !editor.op(static_cast<size_t>(user)).is("quantize") ||
         editor.tensor(real).dtype != DType::kFloat32)
       continue;
     // Behind an input of the program only padding is worth it: it makes more elements, and a
     // convolution may take it.
-    if ((editor.producer(real) < 0 && editor.op(i).kind != "pad") || editor.only_user(real) < 0)
+    if ((editor.producer(real) < 0 && !editor.op(i).is("pad")) || editor.only_user(real) < 0)
       continue;
     const ProgramOp quantize = editor.op(static_cast<size_t>(user));
     const int result = quantize.outputs[0];
     if (!moves_freely(editor.tensor(result))) continue;
     // The zero that a pad adds would stay as it is.
-    if (editor.op(i).kind == "pad" &&
+    if (editor.op(i).is("pad") &&
         !holds(range_of(quantize, editor.tensor(result)), *editor.tensor(result).qparams))
       continue;
     ProgramTensor early = editor.tensor(result);
@@ -216,9 +217,9 @@ int merge_conversions(Program& program) {
   int changes = 0;
   for (size_t i = 0; i < editor.op_count(); ++i) {
     ProgramOp& op = editor.op(i);
-    if (op.kind != "quantize" && op.kind != "requantize") continue;
-    const int integer = op.kind == "quantize" ? integer_behind(editor, op.inputs[0]) : op.inputs[0];
-    if (integer < 0 || (op.kind == "requantize" &&
+    if (!op.is("quantize") && !op.is("requantize")) continue;
+    const int integer = op.is("quantize") ? integer_behind(editor, op.inputs[0]) : op.inputs[0];
+    if (integer < 0 || (op.is("requantize") &&
                         !stores_alike(editor.tensor(integer), editor.tensor(op.outputs[0]))))
       continue;
     const ProgramTensor& output = editor.tensor(op.outputs[0]);
@@ -230,7 +231,7 @@ int merge_conversions(Program& program) {
       const int result = op.outputs[0];
       editor.erase(i);
       editor.replace_uses(result, integer);
-    } else if (op.kind == "quantize") {
+    } else if (op.is("quantize")) {
       op.kind = "requantize";
       op.inputs[0] = integer;
       editor.refresh();
@@ -246,23 +247,23 @@ int fold_clamps(Program& program) {
   ProgramEditor editor(program);
   int changes = 0;
   for (size_t i = 0; i < editor.op_count(); ++i) {
-    if (editor.is_erased(i) || editor.op(i).kind != "clamp") continue;
+    if (editor.is_erased(i) || !editor.op(i).is("clamp")) continue;
     const int real = editor.op(i).inputs[0];
     const int producer = editor.producer(real);
     if (producer < 0 || editor.only_user(real) < 0 || editor.tensor(real).dtype != DType::kFloat32)
       continue;
     ProgramOp& before = editor.op(static_cast<size_t>(producer));
-    const OpRow* row = find_op_row(before.kind);
-    if (row == nullptr || row->post_ops != PostOps::kClamp ||
+    const OpContract* contract = find_contract(before.kind);
+    if (contract == nullptr || !contract->has_post_ops() ||
         editor.tensor(editor.op(i).outputs[0]).dtype != DType::kFloat32)
       continue;
     // clamp(clamp(x, a, b), c, d) = clamp(x, clamp(a, c, d), clamp(b, c, d))
-    const double low = editor.op(i).real("min", -INFINITY),
-                 high = editor.op(i).real("max", INFINITY);
-    const double post_min = std::min(std::max(before.real("post_min", -INFINITY), low), high);
-    const double post_max = std::min(std::max(before.real("post_max", INFINITY), low), high);
-    if (std::isfinite(post_min)) before.attributes["post_min"] = post_min;
-    if (std::isfinite(post_max)) before.attributes["post_max"] = post_max;
+    const double low = editor.op(i).get(attr::kMin, -INFINITY),
+                 high = editor.op(i).get(attr::kMax, INFINITY);
+    const double post_min = std::min(std::max(before.get(attr::kPostMin, -INFINITY), low), high);
+    const double post_max = std::min(std::max(before.get(attr::kPostMax, INFINITY), low), high);
+    if (std::isfinite(post_min)) before.attributes[attr::kPostMin] = post_min;
+    if (std::isfinite(post_max)) before.attributes[attr::kPostMax] = post_max;
     add_sources(before, editor.op(i));
     before.outputs[0] = editor.op(i).outputs[0];
     editor.erase(i);
@@ -276,9 +277,9 @@ int take_integer_inputs(Program& program) {
   int changes = 0;
   for (size_t i = 0; i < editor.op_count(); ++i) {
     ProgramOp& op = editor.op(i);
-    const OpRow* row = editor.is_erased(i) ? nullptr : find_op_row(op.kind);
-    if (row == nullptr || row->nature != Nature::kCompute) continue;
-    const size_t count = row->integer_input_count(op.inputs.size());
+    const OpContract* contract = editor.is_erased(i) ? nullptr : find_contract(op.kind);
+    if (contract == nullptr || contract->nature != Nature::kCompute) continue;
+    const size_t count = contract->integer_input_count(op.inputs.size());
     std::vector<int> integers;
     for (size_t k = 0; k < count; ++k) integers.push_back(integer_behind(editor, op.inputs[k]));
     if (integers.empty() || std::find(integers.begin(), integers.end(), -1) != integers.end())
@@ -295,8 +296,8 @@ int take_integer_inputs(Program& program) {
 
 namespace {
 
-bool reads_integers(ProgramEditor& editor, const ProgramOp& op, const OpRow& row) {
-  const size_t count = row.integer_input_count(op.inputs.size());
+bool reads_integers(ProgramEditor& editor, const ProgramOp& op, const OpContract& contract) {
+  const size_t count = contract.integer_input_count(op.inputs.size());
   for (size_t k = 0; k < count; ++k)
     if (!editor.tensor(op.inputs[k]).qparams) return false;
   return count > 0;
@@ -304,15 +305,15 @@ bool reads_integers(ProgramEditor& editor, const ProgramOp& op, const OpRow& row
 
 // Puts a quantization range that is narrower than the dtype into post_min and post_max; false when
 // the op has none.
-bool take_range(ProgramOp& op, const OpRow& row, const ProgramOp& quantize,
+bool take_range(ProgramOp& op, const OpContract& contract, const ProgramOp& quantize,
                 const ProgramTensor& result) {
   if (quantize.attributes.empty()) return true;
-  if (row.post_ops != PostOps::kClamp || !result.qparams->is_per_tensor()) return false;
+  if (!contract.has_post_ops() || !result.qparams->is_per_tensor()) return false;
   const RealRange range = real_range(range_of(quantize, result), *result.qparams);
-  op.attributes["post_min"] =
-      std::min(std::max(op.real("post_min", range.low), range.low), range.high);
-  op.attributes["post_max"] =
-      std::min(std::max(op.real("post_max", range.high), range.low), range.high);
+  op.attributes[attr::kPostMin] =
+      std::min(std::max(op.get(attr::kPostMin, range.low), range.low), range.high);
+  op.attributes[attr::kPostMax] =
+      std::min(std::max(op.get(attr::kPostMax, range.high), range.low), range.high);
   return true;
 }
 
@@ -337,14 +338,15 @@ int write_integer_outputs(Program& program) {
   int changes = 0;
   for (size_t i = 0; i < editor.op_count(); ++i) {
     ProgramOp& op = editor.op(i);
-    const OpRow* row = editor.is_erased(i) ? nullptr : find_op_row(op.kind);
-    if (row == nullptr || row->nature != Nature::kCompute || !reads_integers(editor, op, *row))
+    const OpContract* contract = editor.is_erased(i) ? nullptr : find_contract(op.kind);
+    if (contract == nullptr || contract->nature != Nature::kCompute ||
+        !reads_integers(editor, op, *contract))
       continue;
     const int user = editor.only_user(op.outputs[0]);
-    if (user < 0 || editor.op(static_cast<size_t>(user)).kind != "quantize") continue;
+    if (user < 0 || !editor.op(static_cast<size_t>(user)).is("quantize")) continue;
     const ProgramOp quantize = editor.op(static_cast<size_t>(user));
     ++changes;
-    if (!take_range(op, *row, quantize, editor.tensor(quantize.outputs[0]))) {
+    if (!take_range(op, *contract, quantize, editor.tensor(quantize.outputs[0]))) {
       narrow_behind(editor, i, static_cast<size_t>(user));
       continue;
     }

@@ -1,5 +1,6 @@
-// Makes a program of quantize, dequantize and float ops compute on integers. Each step is exact, or
-// within one output step where program.h allows it; each returns the number of its changes.
+// Fuses quantize and dequantize ops into their neighbours, so that the program computes on
+// integers. Each step is exact, or within one output step where program.h allows it, and returns
+// the number of its changes.
 #pragma once
 
 #include "lowering/program/program.h"

@@ -33,13 +33,13 @@ void ProgramEditor::refresh() {
   for (int index : program_.results()) is_output_[static_cast<size_t>(index)] = true;
 }
 
-ProgramOp* ProgramEditor::find_producer(int tensor, const char* kind) {
+ProgramOp* ProgramEditor::find_producer(int tensor, OpKind kind) {
   if (tensor < 0 || producer(tensor) < 0) return nullptr;
   ProgramOp& found = program_.op(producer(tensor));
-  return found.kind == kind ? &found : nullptr;
+  return found.is(kind) ? &found : nullptr;
 }
 
-ProgramOp* ProgramEditor::find_bare_producer(int tensor, const char* kind) {
+ProgramOp* ProgramEditor::find_bare_producer(int tensor, OpKind kind) {
   ProgramOp* op = find_producer(tensor, kind);
   return op != nullptr && op->attributes.empty() ? op : nullptr;
 }

@@ -1,5 +1,5 @@
-// Who makes and who reads each tensor of a Program that is being edited. Erased ops keep their
-// place with an empty kind until compact().
+// Edits a Program and keeps track of which op makes and which ops read each tensor. Erased ops keep
+// their place with an empty kind until compact().
 #pragma once
 
 #include <optional>
@@ -23,12 +23,12 @@ class ProgramEditor {
   // The op that makes the tensor, -1 for inputs and constants.
   int producer(int tensor) const { return producer_[static_cast<size_t>(tensor)]; }
   // The producer when it is of that kind, else null. `tensor` may be -1.
-  ProgramOp* find_producer(int tensor, const char* kind);
-  // Likewise, when it has no attributes: no clamp, no alpha.
-  ProgramOp* find_bare_producer(int tensor, const char* kind);
+  ProgramOp* find_producer(int tensor, OpKind kind);
+  // The same if it also has no attributes: no clamp, no alpha.
+  ProgramOp* find_bare_producer(int tensor, OpKind kind);
   // ops, once each
   const std::vector<int>& users(int tensor) const { return users_[static_cast<size_t>(tensor)]; }
-  // Of the program, or what a state becomes.
+  // An output of the program, or what a state becomes.
   bool is_output(int tensor) const { return is_output_[static_cast<size_t>(tensor)]; }
   // The only op that reads it, when it is no output; else -1.
   int only_user(int tensor) const;

@@ -1,7 +1,8 @@
-// First fit by decreasing size.
+// First fit by decreasing size, and the lifetimes of a program's tensors.
 #include "lowering/program/arena_plan.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -14,8 +15,8 @@ size_t arena_aligned(size_t bytes) {
   return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
 }
 
-// Buffers that have their place, so that those in use beside another one are found without a look
-// at all: most live for a few steps. Lists are by rising offset.
+// The buffers placed so far, in lists by rising offset. Most live for a few steps, so lists for
+// blocks of steps find those in use beside another one without a look at all of them.
 class PlacedBuffers {
   auto is_lower() const {
     return [this](size_t a, size_t b) { return offsets_[a] < offsets_[b]; };
@@ -32,7 +33,8 @@ class PlacedBuffers {
     for (int block = first; block <= last; ++block) insert_into(by_block_[block], index);
   }
 
-  // Those in use at the same time, by rising offset, and some that are not; one may stand twice.
+  // All that are in use at the same time, by rising offset, and some that are not; duplicates are
+  // possible.
   const std::vector<size_t>& near(const ArenaBuffer& buffer) {
     const auto [first, last] = blocks_of(buffer);
     if (last - first >= kFewBlocks) return all_;
@@ -85,6 +87,43 @@ ArenaPlan plan_arena(const std::vector<ArenaBuffer>& buffers) {
     placed.insert(index);
   }
   return plan;
+}
+
+namespace {
+
+using Tensors = std::vector<int>;
+
+// `made` and `read`: what each step makes and reads.
+std::map<int, ArenaBuffer> lifetimes(const Program& program, size_t steps,
+                                     const std::function<const Tensors&(size_t)>& made,
+                                     const std::function<const Tensors&(size_t)>& read,
+                                     const Tensors& elsewhere) {
+  std::map<int, ArenaBuffer> buffers;
+  for (size_t i = 0; i < steps; ++i) {
+    const int step = static_cast<int>(i);
+    for (int index : made(i))
+      buffers.try_emplace(index, ArenaBuffer{program.tensor(index).nbytes(), step, step});
+    for (int index : read(i))
+      if (const auto found = buffers.find(index); found != buffers.end()) found->second.last = step;
+  }
+  for (int index : elsewhere) buffers.erase(index);
+  return buffers;
+}
+
+}  // namespace
+
+std::map<int, ArenaBuffer> buffers_between_segments(const Program& program) {
+  const std::vector<Segment>& segments = program.segments;
+  return lifetimes(
+      program, segments.size(), [&](size_t i) -> const Tensors& { return segments[i].outputs; },
+      [&](size_t i) -> const Tensors& { return segments[i].inputs; }, program.results());
+}
+
+std::map<int, ArenaBuffer> buffers_inside(const Program& program, const Segment& segment) {
+  const auto op = [&](size_t i) -> const ProgramOp& { return program.op(segment.ops[i]); };
+  return lifetimes(
+      program, segment.ops.size(), [&](size_t i) -> const Tensors& { return op(i).outputs; },
+      [&](size_t i) -> const Tensors& { return op(i).inputs; }, segment.outputs);
 }
 
 TensorArena allocate_arena(const Program& program, const std::map<int, ArenaBuffer>& buffers) {

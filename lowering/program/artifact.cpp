@@ -1,4 +1,4 @@
-// Writing .octet files; the program inside is program_json's.
+// Writes .octet files. program_json.h writes the JSON inside.
 #include "lowering/program/artifact.h"
 
 #include <algorithm>
@@ -11,7 +11,6 @@
 #include "core/base/error.h"
 #include "core/base/output_file.h"
 #include "lowering/program/artifact_format.h"
-#include "lowering/program/checksum.h"
 #include "lowering/program/filter_order.h"
 #include "lowering/program/json.h"
 #include "lowering/program/program_json.h"
@@ -85,7 +84,7 @@ std::vector<Entry> entries_of(const Program& program) {
 
 bool has_counts(const Program& program) {
   return std::any_of(program.ops.begin(), program.ops.end(),
-                     [](const ProgramOp& op) { return op.kind == "rest"; }) ||
+                     [](const ProgramOp& op) { return op.is("rest"); }) ||
          std::any_of(program.bodies.begin(), program.bodies.end(), has_counts);
 }
 

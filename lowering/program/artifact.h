@@ -1,5 +1,5 @@
-// A Program as a file (.octet): the safetensors layout, so that it is mapped, not copied.
-// lowering/ARTIFACT.md describes it.
+// Saves a Program as an .octet file and loads it back. The file has the safetensors layout, so
+// constants are mapped, not copied; lowering/ARTIFACT.md describes it.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,7 @@
 
 namespace octet {
 
-// The file appears whole or not at all (core/base/output_file.h). Throws Error when it cannot be
-// written.
+// Writes the file whole or not at all (core/base/output_file.h). Throws Error when that fails.
 void save_program(const Program& program, const std::filesystem::path& path);
 // The bytes of that file.
 std::string program_bytes(const Program& program);
@@ -25,8 +24,8 @@ struct LoadOptions {
 // Constants are views of the mapped file. Throws Error("artifact", file, ...) on anything that is
 // not a program of this format version; allocates nothing whose size the file only claims.
 Program load_program(const std::filesystem::path& path, const LoadOptions& options = {});
-// The same of a file's bytes, which must live as long as the program. They are copied when they do
-// not start at a multiple of 64.
+// Loads from the bytes of a file, which must live as long as the program. They are copied if they
+// do not start at a multiple of 64.
 Program load_program(std::span<const std::byte> bytes, const LoadOptions& options = {});
 
 }  // namespace octet

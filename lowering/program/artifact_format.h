@@ -1,15 +1,37 @@
-// What writer and reader of .octet files share: names, alignment, the place of the checksum. The
-// layout is told in lowering/ARTIFACT.md. Free of torch.
+// Names, alignment and checksum of .octet files, shared by writer and reader. lowering/ARTIFACT.md
+// describes the layout.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "core/base/dtype.h"
+
+namespace octet {
+
+// XXH64 (seed 0) of bytes that come in parts: finds damage, proves nothing about who wrote them.
+class Checksum {
+ public:
+  Checksum();
+  ~Checksum();
+  Checksum(const Checksum&) = delete;
+  Checksum& operator=(const Checksum&) = delete;
+
+  void add(std::span<const std::byte> bytes);
+  // The sum of all bytes so far.
+  uint64_t value() const;
+
+ private:
+  struct State;  // libxxhash's
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace octet
 
 namespace octet::artifact {
 
@@ -38,13 +60,13 @@ inline constexpr const char* kSignedNibbles = ":i4";
 inline constexpr const char* kUnsignedNibbles = ":u4";
 inline constexpr const char* kScale = ":scale";
 inline constexpr const char* kZeroPoint = ":zero_point";
-// A filter in channels-last order stands under its name and this one, with the shape of that order
-// (filter_order.h).
+// A filter in channels-last order is stored under its name and this one, with the shape of that
+// order (filter_order.h).
 inline constexpr const char* kChannelsLast = ":channels_last";
-// What belongs to a tensor of body i stands under "body<i>/" and its name.
+// The tensors of body i are stored under "body<i>/" and their names.
 std::string body_prefix(size_t body);
-// Of a tensor with a scale for each slice, these two are its parameters: f32, and i32 unless all
-// are 0; [shape[axis]].
+// A tensor with a scale for each slice has its parameters under kScale (f32) and, unless all are 0,
+// kZeroPoint (i32), each of shape [shape[axis]].
 
 // The layout's name of a dtype, "I8"; null for those that it lacks. And back.
 const char* find_dtype_name(DType dtype);

@@ -11,7 +11,6 @@
 #include "core/base/mapped_file.h"
 #include "lowering/program/artifact.h"
 #include "lowering/program/artifact_format.h"
-#include "lowering/program/checksum.h"
 #include "lowering/program/filter_order.h"
 #include "lowering/program/json.h"
 #include "lowering/program/program_json.h"
@@ -271,7 +270,7 @@ void check_version(const std::string& name, const std::string& version) {
                   version, kOldestVersion, kVersion));
 }
 
-// Of a large file a part at a time is in memory: its tables may never be read whole again. A small
+// A large file is in memory a part at a time: its tables may never be read whole again. A small
 // one stays, as reading it twice takes longer.
 void add_file(Checksum& checksum, const Storage& file, std::span<const std::byte> bytes) {
   constexpr size_t kLargeFile = size_t{32} << 20, kPart = size_t{1} << 20;

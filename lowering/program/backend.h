@@ -1,5 +1,5 @@
-// The two halves of a backend. `BackendSupport` decides at lowering time; `Backend` runs at run
-// time. Neither needs torch.
+// The interfaces that a backend implements: BackendSupport says at lowering time which ops it runs,
+// and Backend compiles and runs segments of them. Neither needs LibTorch.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,8 @@
 
 namespace octet {
 
-// What a backend accepts. Asked once for each op, in order; an accepted op joins a segment of that
-// backend, any other goes to the fallback with the verdict's reason.
+// Decides which ops a backend runs. Asked once for each op, in order; an accepted op joins a
+// segment of the backend, any other goes to the fallback with the verdict's reason.
 class BackendSupport {
  public:
   virtual ~BackendSupport() = default;
@@ -29,7 +29,7 @@ class BackendSupport {
   virtual bool wants_channels_last_filter(const Program&, const ProgramOp&) const { return false; }
 };
 
-// One call of a compiled segment, for whoever wants to know what runs and where the time goes.
+// Describes one kernel call of a compiled segment: what runs and how long it takes.
 struct KernelReport {
   // names of the Program's ops that it does; a change of order or type counts to the op that needs
   // it
@@ -45,9 +45,9 @@ struct KernelReport {
   std::string note = {};
 };
 
-// What this machine does less well than the program was made for.
+// Why the program runs slower on this machine than it was lowered for.
 struct Warning {
-  // with what to do about it: "computed in floats, as ...; quantize with ..."
+  // cause and remedy: "computed in floats, as ...; quantize with ..."
   std::string cause;
   std::vector<std::string> ops;  // names of the Program's ops; not empty
 };
@@ -62,9 +62,9 @@ class CompiledSegment {
   // Sizes that the last run alone decided (`rest`), by position in Segment::outputs; empty: those
   // of the program.
   virtual std::vector<int64_t> output_shape(size_t) const { return {}; }
-  // In the order of the calls. Empty for a backend that does not tell.
+  // In the order of the calls. Empty if the backend does not report its kernels.
   virtual std::vector<KernelReport> kernels() const { return {}; }
-  // From now on runs are timed kernel by kernel, or no longer; what was counted is forgotten.
+  // Starts or stops timing kernel by kernel, and resets the times.
   virtual void time_kernels(bool) {}
   // One for each cause.
   virtual std::vector<Warning> warnings() const { return {}; }

@@ -1,5 +1,5 @@
-// Tensors cut into equal blocks, each with parameters of its own: per tensor, per channel, per row,
-// per group.
+// Walks tensors that are cut into equal blocks with one scale and zero point each: per tensor, per
+// channel, per row, per group.
 #pragma once
 
 #include <cstdint>

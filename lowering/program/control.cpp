@@ -1,4 +1,4 @@
-// See the header.
+// Checks of control flow: what bodies take and give against the ops that run them.
 #include "lowering/program/control.h"
 
 #include <algorithm>
@@ -113,7 +113,7 @@ void check_while(Check& check, const std::vector<const Program*>& bodies) {
 }
 
 void check_scan(Check& check, const std::vector<const Program*>& bodies) {
-  const int64_t carried = check.op.integer("carried", 0), rows = check.op.integer("rows", 0);
+  const int64_t carried = check.op.get(attr::kCarried), rows = check.op.get(attr::kRows);
   const auto limit = static_cast<int64_t>(check.op.inputs.size());
   if (carried < 0 || rows < 1 || carried > limit || rows > limit - carried)
     return check.fail(
@@ -136,7 +136,7 @@ void check_scan(Check& check, const std::vector<const Program*>& bodies) {
   check.gives(*bodies[0], first, check.op.outputs.size() - first, true);
 }
 
-// The symbols that the program lacks are numbers of counted rows, and no others of its own.
+// A symbol that the program lacks is the number of rows that a count decides.
 void check_counted_symbols(Check& check, const Program& body) {
   for (const ShapeSymbol& symbol : body.symbols) {
     const bool is_known = std::find(check.program.symbols.begin(), check.program.symbols.end(),
@@ -149,7 +149,7 @@ void check_counted_symbols(Check& check, const Program& body) {
 
 void check_rest(Check& check, const std::vector<const Program*>& bodies) {
   const Program& body = *bodies[0];
-  const int64_t counts = check.op.integer("counts", 0);
+  const int64_t counts = check.op.get(attr::kCounts);
   if (counts < 1 || static_cast<size_t>(counts) > body.inputs.size())
     return check.fail(fmt::format("has {} counts for {} inputs", counts, body.inputs.size()));
   const auto first = static_cast<size_t>(counts);
@@ -190,7 +190,7 @@ const ControlRow* find_control_row(const std::string& kind) {
 std::vector<bool> bodies_of_rests(const Program& program) {
   std::vector<bool> is_rest(program.bodies.size(), false);
   for (const ProgramOp& op : program.ops)
-    if (op.kind == "rest")
+    if (op.is("rest"))
       for (int64_t body : bodies_of(op))
         if (body >= 0 && static_cast<size_t>(body) < is_rest.size())
           is_rest[static_cast<size_t>(body)] = true;
@@ -213,7 +213,7 @@ bool has_symbol(const Program& program, std::string_view name) {
 
 std::optional<size_t> find_counted_input(const Program& body, const ProgramOp& rest,
                                          std::string_view symbol) {
-  const auto counts = static_cast<size_t>(std::max<int64_t>(rest.integer("counts", 0), 0));
+  const auto counts = static_cast<size_t>(std::max<int64_t>(rest.get(attr::kCounts), 0));
   for (size_t k = 0; k < std::min(counts, body.inputs.size()); ++k) {
     if (body.inputs[k] < 0) continue;
     const std::vector<SizeExpr>& sizes = body.tensor(body.inputs[k]).sizes;
@@ -224,14 +224,14 @@ std::optional<size_t> find_counted_input(const Program& body, const ProgramOp& r
 
 const ProgramOp* find_rest(const Program& program, size_t body) {
   for (const ProgramOp& op : program.ops)
-    if (op.kind == "rest" && bodies_of(op) == std::vector<int64_t>{static_cast<int64_t>(body)})
+    if (op.is("rest") && bodies_of(op) == std::vector<int64_t>{static_cast<int64_t>(body)})
       return &op;
   return nullptr;
 }
 
 bool is_control(const ProgramOp& op) { return find_control_row(op.kind) != nullptr; }
 
-std::vector<int64_t> bodies_of(const ProgramOp& op) { return op.integers("bodies"); }
+std::vector<int64_t> bodies_of(const ProgramOp& op) { return op.get(attr::kBodies); }
 
 std::string find_control_fault(const Program& program, const ProgramOp& op) {
   const ControlRow* row = find_control_row(op.kind);
@@ -266,7 +266,7 @@ void verify_bodies(const Program& program, size_t depth) {
     const std::string fault = find_control_fault(program, op);
     OCTET_ASSERT(fault.empty(), fmt::format("{} ({}): {}", op.name, op.kind, fault));
     for (int64_t body : bodies_of(op))
-      if (op.kind != "rest") verify_symbols_of(program.bodies[static_cast<size_t>(body)], program);
+      if (!op.is("rest")) verify_symbols_of(program.bodies[static_cast<size_t>(body)], program);
     for (int64_t body : bodies_of(op)) ++uses[static_cast<size_t>(body)];
   }
   // its sizes are those of the op's inputs
@@ -298,7 +298,7 @@ void drop_unused_bodies(Program& program) {
       renumbered.push_back(static_cast<int64_t>(kept.size()));
       kept.push_back(std::move(program.bodies[static_cast<size_t>(index)]));
     }
-    op.attributes["bodies"] = std::move(renumbered);
+    op.attributes[attr::kBodies] = std::move(renumbered);
   }
   program.bodies = std::move(kept);
 }

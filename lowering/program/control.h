@@ -1,5 +1,5 @@
-// Branches and loops: ops that run bodies, which are programs of their own (Program::bodies). Free
-// of torch.
+// Finds and checks the bodies of control flow: branches and loops are ops that run other programs
+// (Program::bodies).
 #pragma once
 
 #include <optional>

@@ -1,6 +1,6 @@
-// Kernels for custom ops, by the op's name. A custom op stays whole in a Program (kind "custom");
-// what runs it is a callback that the user's code registers before it lowers and before it opens a
-// Session. Free of torch.
+// Registers kernels for custom ops, by the op's name. A custom op stays whole in a Program (kind
+// "custom"), and a callback runs it that the user's code registers before it lowers and before it
+// opens a Session.
 #pragma once
 
 #include <functional>

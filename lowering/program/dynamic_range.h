@@ -1,5 +1,5 @@
-// The arithmetic of fake_quantize_dynamic: from the range of a block to its scale and zero point,
-// in float as torch's choose_qparams ops do it.
+// Computes the scale and zero point of a block from its range, for fake_quantize_dynamic, in float
+// as torch's choose_qparams ops do.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ struct DynamicMapping {
   float quant_max;
   float eps;         // least scale
   float zero_point;  // of the symmetric ones
-  // the attribute "mapping", see program.h
+  // the attribute "mapping", see ops.def
   std::string_view name;
   // the zero point is added before rounding, in double
   bool rounds_last() const { return name == "least_error"; }
@@ -26,9 +26,9 @@ struct DynamicStep {
   double zero_point;  // an integer in [quant_min, quant_max]
 };
 
-// The attribute "mapping"; the default for one that is none of these, which no backend accepts.
+// The attribute "mapping"; the default for an unknown one, which no backend accepts.
 inline std::string_view mapping_name(const ProgramOp& op) {
-  const auto found = op.attributes.find("mapping");
+  const auto found = op.attributes.find(attr::kMapping.name);
   const std::string* given =
       found == op.attributes.end() ? nullptr : std::get_if<std::string>(&found->second);
   for (const std::string_view name : {"symmetric", "symmetric_unclipped", "least_error"})
@@ -37,10 +37,9 @@ inline std::string_view mapping_name(const ProgramOp& op) {
 }
 
 inline DynamicMapping dynamic_mapping(const ProgramOp& op) {
-  return {static_cast<float>(op.integer("quant_min", -128)),
-          static_cast<float>(op.integer("quant_max", 127)),
-          static_cast<float>(op.real("eps", 1.1920928955078125e-07)),
-          static_cast<float>(op.integer("zero_point", 0)), mapping_name(op)};
+  return {static_cast<float>(op.get(attr::kQuantMin)), static_cast<float>(op.get(attr::kQuantMax)),
+          static_cast<float>(op.get(attr::kEps)), static_cast<float>(op.get(attr::kZeroPoint)),
+          mapping_name(op)};
 }
 
 // For the range [low, high], which holds 0.

@@ -1,4 +1,4 @@
-// See the header.
+// Reorders constant filters between row-major and channels-last.
 #include "lowering/program/filter_order.h"
 
 #include <algorithm>

@@ -13,7 +13,7 @@
 
 namespace octet {
 
-// Makes Json a type of its own.
+// Makes Json another type than nlohmann::json.
 template <typename T, typename Unused = void>
 struct JsonSerializer : nlohmann::adl_serializer<T, Unused> {};
 

@@ -16,7 +16,6 @@
 #include "core/base/mapped_file.h"
 #include "core/base/output_file.h"
 #include "lowering/program/artifact_format.h"
-#include "lowering/program/checksum.h"
 #include "lowering/program/json.h"
 #include "lowering/program/program_json.h"
 
@@ -80,7 +79,7 @@ PackedCache::PackedCache(std::filesystem::path folder, std::string program, std:
   open();
 }
 
-// Nothing when there is no such file, or others may write it.
+// nullopt if there is no such file, or if others may write it.
 PackedBlock PackedCache::map_own_file() {
   const int folder = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) return {};

@@ -1,5 +1,5 @@
-// Packed constants of one program, kept in a file of their own, so that the next start maps them in
-// place of packing again. Free of torch.
+// Keeps the packed constants of a program in a cache file, so that the next start maps them instead
+// of packing again.
 //
 // The file is a description in JSON (offsets from the first block on, lengths, checksums, what it
 // was made for), then the blocks, each at a multiple of 64 bytes. It is an aid and no more: what is

@@ -12,7 +12,6 @@
 #include "core/base/error.h"
 #include "lowering/program/control.h"
 #include "lowering/program/filter_order.h"
-#include "lowering/program/op_attributes.h"
 #include "lowering/program/stored_constant.h"
 #include "lowering/program/symbols.h"
 
@@ -38,6 +37,59 @@ template const double* ProgramOp::find(std::string_view) const;
 template const std::string* ProgramOp::find(std::string_view) const;
 template const std::vector<int64_t>* ProgramOp::find(std::string_view) const;
 template const std::vector<double>* ProgramOp::find(std::string_view) const;
+
+namespace {
+
+// The default of a text, as long as the process.
+const std::string& default_text(std::string_view text) {
+  static const std::map<std::string_view, std::string> texts = [] {
+    std::map<std::string_view, std::string> all;
+    for (const OpContract& contract : op_contracts())
+      for (const AttributeSpec& spec : contract.attributes)
+        if (spec.type == AttributeType::kText) all.emplace(spec.text, spec.text);
+    return all;
+  }();
+  return texts.at(text);
+}
+
+// What the kind says of the attribute; of a kind without it, what the first kind with it says.
+const AttributeSpec* find_spec(const std::string& kind, const AttributeSpec& key) {
+  const OpContract* contract = find_contract(kind);
+  const AttributeSpec* spec = contract == nullptr ? nullptr : contract->find_attribute(key.name);
+  for (const OpContract& other : op_contracts()) {
+    if (spec != nullptr) break;
+    spec = other.find_attribute(key.name);
+    if (spec != nullptr && spec->type != key.type) spec = nullptr;
+  }
+  return spec;
+}
+
+}  // namespace
+
+template <typename T>
+AttributeValue<T> ProgramOp::get(const AttributeKey<T>& key) const {
+  if constexpr (std::is_same_v<T, double>) {
+    if (const std::optional<double> value = find_real(key.name)) return *value;
+  } else if (const T* value = find<T>(key.name)) {
+    return *value;
+  }
+  const AttributeSpec* spec = find_spec(kind, key);
+  if constexpr (std::is_scalar_v<T>) {
+    return spec == nullptr ? T() : static_cast<T>(spec->number);
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return default_text(spec == nullptr ? "" : spec->text);
+  } else {
+    static const T none;
+    return none;
+  }
+}
+template bool ProgramOp::get(const AttributeKey<bool>&) const;
+template int64_t ProgramOp::get(const AttributeKey<int64_t>&) const;
+template double ProgramOp::get(const AttributeKey<double>&) const;
+template const std::string& ProgramOp::get(const AttributeKey<std::string>&) const;
+template const std::vector<int64_t>& ProgramOp::get(
+    const AttributeKey<std::vector<int64_t>>&) const;
+template const std::vector<double>& ProgramOp::get(const AttributeKey<std::vector<double>>&) const;
 
 bool ProgramOp::flag(std::string_view key, bool fallback) const {
   const bool* value = find<bool>(key);

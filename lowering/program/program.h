@@ -1,11 +1,11 @@
-// What a backend runs: tensors and ops in execution order, cut into segments. Standard types only:
-// the runtime loads and runs a Program without LibTorch.
+// A Program lists the tensors and ops that backends run, in execution order and cut into segments.
+// It holds standard types only: the runtime loads and runs a Program without LibTorch.
 //
-// Meaning of an op: read each integer input as real = scale * (q - zero_point), compute in real
-// numbers, apply the post-ops, and write each integer output as q = clamp(round_half_even(real /
-// scale) + zero_point, range of its dtype). A backend may fuse and use integer arithmetic; it stays
-// within one output step of that. backends/reference is that meaning, spelled out. Integers without
-// scale and bools are themselves; ops of nothing but them compute in 64 bits, which wrap.
+// An op reads each integer input as real = scale * (q - zero_point), computes in real numbers,
+// applies the post-ops, and writes each integer output as q = clamp(round_half_even(real / scale) +
+// zero_point, range of its dtype). A backend may fuse ops and use integer arithmetic if it stays
+// within one output step of that. backends/reference implements this meaning. Integers without a
+// scale and bools stand for themselves; ops on nothing else compute in 64 bits, which wrap.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,7 @@
 
 #include "core/base/dtype.h"
 #include "core/base/tensor.h"
+#include "lowering/program/op_contract.h"
 #include "lowering/program/size_expr.h"
 
 namespace octet {
@@ -34,10 +35,9 @@ struct TensorQParams {
   bool is_per_tensor() const { return axis < 0; }
 };
 
-// How a float constant stands in the artifact when it came from a dequantize: its elements as
-// integers, with one scale and zero point for each block of them, real = (value - zero_point) *
-// scale in float; or, when it came from a cast, as float16. Nothing holds its floats: who needs
-// them asks constant_data.
+// The compact form of a float constant. If it came from a dequantize, its elements are integers
+// with one scale and zero point for each block, real = (value - zero_point) * scale in float; if it
+// came from a cast, they are float16. constant_data() computes the floats.
 struct StoredConstant {
   Tensor values;  // integers of up to 16 bits or float16, of the constant's shape
   // f32; shape: how many blocks each dimension is cut into, which divides its size; undefined:
@@ -63,6 +63,7 @@ struct ProgramTensor {
   // the shape as formulas of Program::symbols; empty where it depends on none
   std::vector<SizeExpr> sizes = {};
   int64_t numel() const { return product(shape); }
+  size_t nbytes() const { return static_cast<size_t>(numel()) * size_of(dtype); }
   bool is_constant() const { return role == Role::kConstant; }
 };
 
@@ -86,131 +87,13 @@ class Attribute : public std::variant<bool, int64_t, double, std::string, std::v
 };
 using Attributes = std::map<std::string, Attribute, std::less<>>;
 
-// The ops of a Program. Inputs by position; -1 where an optional one is absent. `stride`,
-// `padding`, `dilation`, `kernel_size`: one entry per spatial dimension. Ops marked (p) take
-// post-ops: attributes "post_min"/"post_max" (double, real units; a missing one is unbounded): the
-// clamp that relu, relu6, hardtanh and clamp become, applied before the output is quantized.
-//
-//   conv            (p) x [N,C,spatial], w [O,C/groups,spatial], bias? [O] (f32 real units, or i32
-//                   with scale x*w and zero point 0)
-//                       stride, padding, padding_end (default: padding), dilation, groups; w per
-//                           tensor or per channel (axis 0)
-//   conv_transpose  (p) x, w [C,O/groups,spatial], bias?; stride, padding, output_padding,
-//                   dilation, groups
-//   linear          (p) x [..., in], w [out, in], bias? [out]
-//   matmul          (p) a [..., M, K], b [..., K, N]
-//   add, sub, mul   (p) a, b (broadcast); add and sub: alpha (double, default 1)
-//                   div, minimum, maximum  (p) a, b (broadcast)
-//   binary              a, b (broadcast); fn: eq, ne, lt, le, gt, ge, logical_and, logical_or,
-//                   logical_xor (-> bool); bitwise_and, bitwise_or, bitwise_xor, left_shift,
-//                   right_shift (integers, bools); pow, remainder (the divisor's sign), fmod,
-//                   div_floor, div_trunc, atan2
-//   max_pool            x -> y, indices? (int64, flat in the plane); kernel_size, stride, padding,
-//                       dilation, ceil_mode
-//   avg_pool        (p) x; kernel_size, stride, padding, ceil_mode, count_include_pad,
-//                   divisor_override (int, 0: none)
-//   adaptive_avg_pool (p) x; output_size
-//   adaptive_max_pool   x -> y, indices? (int64, flat in the plane); output_size
-//   im2col              x [N,C,H,W] -> [N,C*kernel,windows]; kernel_size, stride, padding, dilation
-//   col2im              x [N,C*kernel,windows] -> [N,C,H,W]: sums of what meets; output_size,
-//                       kernel_size, stride, padding, dilation; both also without N
-//   mean            (p) x; dims, keepdim
-//   reduce          (p) x; fn: sum, max, min, prod, any, all (-> bool); dims (default: all),
-//                   keepdim
-//   arg_reduce          x -> int64; fn: argmax, argmin; dim (default: the flattened x), keepdim;
-//                   the first of equals, of NaNs if there are any
-//   cumulative          x -> y, indices? (int64; of max and min); fn: sum, prod, max, min,
-//                   logsumexp; dim (default: -1)
-//   sort, topk          x -> values, indices (int64); stable, NaN is the greatest; dim
-//                       (default: -1); sort: descending; topk: k, largest (default: true)
-//   clamp               x; min?, max? (doubles)       (relu: min = 0)
-//   unary               x; fn: sigmoid, tanh, hardswish, hardsigmoid, silu, gelu, gelu_tanh,
-//                       leaky_relu(alpha), elu(alpha), selu, celu(alpha), softplus(alpha,
-//                           threshold: default 20), softsign, mish, log_sigmoid, exp, exp2, expm1,
-//                           log, log2, log10, log1p, erf, erfc, sin, cos, tan, asin, acos, atan,
-//                           sinh, cosh, asinh, acosh, atanh, neg, abs, sign, square, reciprocal,
-//                           sqrt, rsqrt, pow(alpha), ceil, floor, round (half to even), trunc
-//                       bitwise_not (integers, bools)
-//                       logical_not, isnan, isinf, isfinite (-> bool)
-//   prelu               x, weight [C] or [1]      where  condition (bool), a, b (broadcast)
-//   softmax, log_softmax  x; dim (default: -1); softmax: masked (a line of nothing but -inf gives
-//                   zeros, as in attention)
-//   layer_norm          x, weight?, bias?; normalized_dims (int, how many trailing), eps
-//   rms_norm            x, weight?; normalized_dims, eps: x / sqrt(mean(x^2) + eps) * weight
-//   rotary              x, cosine, sine (broadcast to x): x * cosine + (-second half of x, first
-//                   half) * sine, by halves of the last dimension
-//   batch_norm          x, mean [C], var [C], weight?, bias?; eps
-//   group_norm          x [N,C,...], weight? [C], bias? [C]; groups, eps
-//   recurrent           p [T,N,G*H] (the input's part of the gates, with its bias), r [G*H,P],
-//                       bias? [G*H], h0 [N,P], c0? [N,H] (lstm), projection? [P,H] (lstm; without
-//                       it P = H)
-//                       -> y [T,N,P] (the hidden state after each step), c [N,H] (lstm: the last
-//                           cell state); reverse: the last step comes first; the hidden state is
-//                           the cell's result times the transposed projection
-//                       cell lstm: rows of r are input, forget, cell, output gate
-//                           tanh, relu: G = 1
-//                            gru: reset r, update z, new n = tanh(p_n + r * (r_n h + bias_n)); h' =
-//                                (1 - z) * n + z * h
-//   quantize            f32 -> integer; quant_min, quant_max (ints) when narrower than the dtype
-//                       dequantize  integer -> f32      requantize  integer -> integer
-//   reshape             x (output shape says it)      permute  x; dims      cat  inputs...; dim
-//                       slice  x; dim, start, step
-//   expand              x (broadcast to output shape)  pad  x; pads [lo, hi per dim, first dim
-//                       first], value (double)
-//   upsample            x [N,C,spatial]; mode (nearest, nearest_exact; linear, bilinear, trilinear
-//                       by the number of dimensions; bicubic; antialiased: bilinear_aa,
-//                       bicubic_aa), align_corners, scales [per spatial dimension: input step per
-//                       output pixel]
-//   grid_sample         x [N,C,spatial], grid [N,out,2 or 3]; mode (bilinear, nearest, bicubic),
-//                       padding_mode (zeros, border, reflection), align_corners
-//   embedding           weight [V, D], indices
-//   embedding_bag       weight [V, D], indices, offsets?, per_sample_weights? (of sums) ->
-//                       [bags, D]; mode (sum, mean, max; default: sum), padding_idx (default: -1,
-//                       none), include_last_offset; without offsets each row of indices is a bag
-//   gather              x, index (of x's rank, the output's shape); dim (default: 0)
-//   scatter             x, index, src (of x's rank, or 0-dim: one value for all); dim (default: 0),
-//                       reduce (none, sum, prod, amax, amin, mean), include_self (default: true)
-//   index               x, index?... (one per leading dimension of x, absent where that is taken
-//                       whole; broadcast together; where they are not adjacent, their dimensions
-//                       are the result's first)
-//   index_put           x, values (broadcast to the result of `index`), index?...; accumulate
-//   flip                x; dims
-//                       index tensors are int64 or int32; those of index and index_put may be
-//                           negative: from the end (index: unless from_end is false)
-//   size                -> i64 without dimensions; value (int, mostly a formula of symbols)
-//   cast                between real dtypes    copy  x
-//                       custom  tensors -> tensors; custom_op (its name) and the op's arguments:
-//                       custom_kernel.h
-//   cond                predicate (one bool), operands... -> what the first of two bodies gives for
-//                       true, the second for false; bodies: positions in Program::bodies, each of
-//                       which takes the operands
-//   while_loop          carried..., operands... -> carried...; bodies [condition, body], each of
-//                       which takes all inputs: the body gives the next carried values while the
-//                       condition gives true (one bool)
-//   scan                carried..., rows..., operands... -> carried..., stacked...; bodies [one]:
-//                       for each row along dimension 0 of `rows` it takes carried values, rows and
-//                       operands, and gives the next carried values and a row of each stacked
-//                       tensor; carried, rows (ints, how many)
-//   fake_quantize_dynamic  f32 -> f32: each block quantized to [quant_min, quant_max] and
-//                          dequantized with scale and zero point of its own range
-//                       blocks [how many per dimension] (default: one block); eps: least scale;
-//                           mapping:
-//                       asymmetric          [min(x, 0), max(x, 0)] onto the range
-//                       symmetric           scale = max |x| / half of the range, zero point
-//                           "zero_point" (int)
-//                       symmetric_unclipped the larger of min / quant_min and max / quant_max;
-//                           "zero_point"
-//                       least_error         asymmetric, zero point from the end of the range that
-//                           it represents worse; added before rounding
-//   nonzero             x -> positions [elements of x, dimensions of x] (int64), count (int64): the
-//                       first `count` rows say where x is not 0, in order; 0 in the others
-//   rest                counts..., rows..., operands... -> what one body gives for the first
-//                       `count` rows of each of `rows` and for the operands: what stands behind a
-//                       size that only the run decides. counts (int, how many, i64 each); bodies
-//                       [one], whose symbols the program lacks where rows have them as their
-//                       number. An output with such a size has the memory of the greatest
+// What reading an attribute gives: texts and lists are not copied.
+template <typename T>
+using AttributeValue = std::conditional_t<std::is_scalar_v<T>, T, const T&>;
+
+// One op. lowering/program/ops.def says for each kind what it does, its inputs and its attributes.
 struct ProgramOp {
-  std::string kind;
+  std::string kind;  // one of ops.def
   // of the graph node that it came from (the computing one when several were fused)
   std::string name;
   std::vector<int> inputs;  // tensor indices, -1: absent
@@ -224,10 +107,25 @@ struct ProgramOp {
   // multiply-accumulates per run, 0 when the op has none
   int64_t macs = 0;
 
+  bool is(OpKind wanted) const { return wanted == kind; }
   bool has_input(size_t i) const { return i < inputs.size() && inputs[i] >= 0; }
 
-  // An attribute of one of the types of Attribute, null when there is none. This and what follows
-  // throw Error when it is of another type, which only a damaged file can have.
+  // The value of an attribute, or its default in ops.def, or `fallback`. Integers count as reals.
+  // This and what follows throw Error when it is of another type, which only a damaged file can
+  // have.
+  template <typename T>
+  AttributeValue<T> get(const AttributeKey<T>& key) const;
+  template <typename T>
+  T get(const AttributeKey<T>& key, const std::type_identity_t<T>& fallback) const {
+    return has(key) ? T(get(key)) : fallback;
+  }
+  bool has(const AttributeSpec& key) const { return attributes.contains(key.name); }
+  template <typename T>
+  std::optional<T> find(const AttributeKey<T>& key) const {
+    return has(key) ? std::optional<T>(get(key)) : std::nullopt;
+  }
+
+  // Attributes by name, for the arguments of custom ops; null or the fallback if there is none.
   template <typename T>
   const T* find(std::string_view key) const;
   bool flag(std::string_view key, bool fallback = false) const;

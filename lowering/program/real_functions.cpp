@@ -1,4 +1,4 @@
-// See the header.
+// The table of functions.
 #include "lowering/program/real_functions.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ double softplus(double x, double beta, double threshold) {
   return x * beta > threshold ? x : std::log1p(std::exp(x * beta)) / beta;
 }
 
-// Of NaN, 0, as in torch.
+// 0 for NaN, as in torch.
 double sign_of(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
 
 double gelu_tanh(double x) {
@@ -83,6 +83,8 @@ constexpr RealFunction kFunctions[] = {
 #undef OCTET_OF_X_ALPHA
 
 }  // namespace
+
+std::span<const RealFunction> real_functions() { return kFunctions; }
 
 const RealFunction* find_real_function(std::string_view name) {
   const RealFunction* found =

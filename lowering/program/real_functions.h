@@ -1,7 +1,8 @@
-// The functions of the op `unary` on real numbers: their meaning for tables and reference kernels.
-// Free of torch.
+// The functions of the op `unary` on real numbers, which define the op for lookup tables and
+// reference kernels.
 #pragma once
 
+#include <span>
 #include <string_view>
 
 namespace octet {
@@ -15,6 +16,7 @@ struct RealFunction {
 // The attribute "threshold", which softplus reads, when the op says none.
 inline constexpr double kSoftplusThreshold = 20;
 
+std::span<const RealFunction> real_functions();
 // Null for a name that `unary` does not have.
 const RealFunction* find_real_function(std::string_view name);
 

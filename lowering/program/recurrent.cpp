@@ -1,4 +1,4 @@
-// See the header.
+// The cells, and the check of shapes and dtypes.
 #include "lowering/program/recurrent.h"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ constexpr RecurrentCell kCells[] = {
     {"relu", 1},
 };
 
-// program.h, by position
+// by position, as in ops.def
 enum Input : size_t { kGates, kWeights, kBias, kHidden, kCellState, kProjection };
 
 Verdict check_shape(const char* what, const Shape& shape, const Shape& want) {
@@ -49,7 +49,7 @@ Verdict check_dtypes(const Program& program, const ProgramOp& op) {
 }  // namespace
 
 const RecurrentCell* find_recurrent_cell(const ProgramOp& op) {
-  const std::string name = op.text("cell", "");
+  const std::string name = op.get(attr::kCell);
   for (const RecurrentCell& cell : kCells)
     if (name == cell.name) return &cell;
   return nullptr;
@@ -58,7 +58,7 @@ const RecurrentCell* find_recurrent_cell(const ProgramOp& op) {
 Verdict check_recurrent(const Program& program, const ProgramOp& op) {
   const RecurrentCell* cell = find_recurrent_cell(op);
   if (cell == nullptr)
-    return Verdict::refuse(fmt::format("unknown cell \"{}\"", op.text("cell", "")));
+    return Verdict::refuse(fmt::format("unknown cell \"{}\"", op.get(attr::kCell)));
   if (Verdict fits = check_counts(op, *cell); !fits) return fits;
   if (Verdict fits = check_dtypes(program, op); !fits) return fits;
   const Shape& p = program.input(op, kGates).shape;

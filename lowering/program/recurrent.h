@@ -1,4 +1,4 @@
-// What must hold of the op `recurrent` (program.h), for whoever runs it. Free of torch.
+// Checks the op `recurrent` for every backend that runs it.
 #pragma once
 
 #include <string_view>

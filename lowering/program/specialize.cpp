@@ -1,4 +1,4 @@
-// Formulas become numbers; everything else stays.
+// Evaluates the formulas of shapes and attributes, and copies everything else.
 #include "lowering/program/specialize.h"
 
 #include <algorithm>
@@ -22,8 +22,8 @@ std::string describe(const SymbolValues& values) {
 
 namespace {
 
-// Values of all symbols, and those that stay open at theirs: what only a run decides, in the body
-// of a `rest`.
+// Values of all symbols. Those that only a run decides, in the body of a `rest`, stay open, with
+// their hints as values.
 struct Sizing {
   SymbolValues values;
   std::vector<ShapeSymbol> open = {};
@@ -85,7 +85,7 @@ std::vector<ShapeSymbol> counted_symbols(const Program& program, const ProgramOp
     if (sizing.values.contains(symbol.name)) continue;
     const std::optional<size_t> place = find_counted_input(body, op, symbol.name);
     OCTET_ASSERT(place, "a symbol that no count decides");
-    const int rows = op.inputs[static_cast<size_t>(op.integer("counts", 0)) + *place];
+    const int rows = op.inputs[static_cast<size_t>(op.get(attr::kCounts)) + *place];
     symbol.hint = symbol.max = std::min(symbol.max, program.tensor(rows).shape[0]);
     symbol.min = std::min(symbol.min, symbol.hint);
     symbols.push_back(std::move(symbol));

@@ -1,4 +1,4 @@
-// See the header.
+// Expands, moves and packs the compact forms of float constants.
 #include "lowering/program/stored_constant.h"
 
 #include <algorithm>

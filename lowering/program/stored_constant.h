@@ -1,5 +1,4 @@
-// Float constants that the artifact holds as integers or float16: their expansion, their form when
-// elements move, their bytes in the file. Free of torch.
+// Makes, expands and moves float constants that the artifact holds as integers or float16.
 #pragma once
 
 #include <optional>
@@ -27,11 +26,11 @@ void expand_row(const StoredConstant& stored, int64_t row, std::span<float> out)
 std::string describe(const StoredConstant& stored);
 // What contradicts the comment on StoredConstant, empty when nothing does.
 std::string find_fault(const StoredConstant& stored);
-// Of scales and zero points; reads all of them.
+// Whether all scales and zero points are finite; reads all of them.
 bool has_finite_scales(const StoredConstant& stored);
 
-// The same after a permute, or after a reshape that moves, adds or drops dimensions of size 1 only;
-// nothing after any other reshape.
+// The constant after a permute, or after a reshape that moves, adds or drops dimensions of size 1
+// only; nullopt for any other reshape.
 StoredConstant permuted(const StoredConstant& stored, const std::vector<int64_t>& dims);
 std::optional<StoredConstant> reshaped(const StoredConstant& stored,
                                        const std::vector<int64_t>& shape);

@@ -254,7 +254,7 @@ ShapeRange shape_range(const Program& program, const ProgramTensor& tensor) {
     range.max[d] = std::max(a, b);
   }
   for (const ProgramOp& op : program.ops)
-    for (size_t k = 0; op.kind == "rest" && k < op.outputs.size(); ++k)
+    for (size_t k = 0; op.is("rest") && k < op.outputs.size(); ++k)
       if (&program.tensor(op.outputs[k]) == &tensor) widen_by_counts(range, program, op, k);
   return range;
 }

@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "lowering/program/artifact_format.h"
-#include "lowering/program/checksum.h"
 
 namespace octet::fuzz {
 

@@ -12,7 +12,6 @@
 #include "core/base/error.h"
 #include "lowering/program/artifact.h"
 #include "lowering/program/artifact_format.h"
-#include "lowering/program/checksum.h"
 #include "lowering/program/filter_order.h"
 #include "lowering/program/program_json.h"
 #include "lowering/program/stored_constant.h"

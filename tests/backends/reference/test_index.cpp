@@ -137,7 +137,7 @@ TEST_CASE("damaged index ops are refused", "[backends][reference]") {
   CHECK_THAT(reason("scatter", {x, i, longs({1, 2}, {0, 0})}, {same}),
              Contains("of source [1, 2]"));
   CHECK_THAT(reason("scatter", {x, i, i}, {same}, {{"reduce", std::string("no")}}),
-             Contains("unknown reduction"));
+             Contains("unknown reduce"));
   CHECK_THAT(reason("scatter", {x, i, i}, {y}), Contains("want [3, 4]"));
   CHECK_THAT(reason("index", {x, {}, {}}, {same}), Contains("are none or too many"));
   CHECK_THAT(reason("index", {x, i, i, i}, {y}), Contains("are none or too many"));

@@ -175,24 +175,25 @@ TEST_CASE("damaged ops on images and tables are refused", "[backends][reference]
   const auto resize = [&](const Operand& input, const char* mode, Reals scales) {
     return reason("upsample", {input}, {y}, {{"mode", std::string(mode)}, {"scales", scales}});
   };
-  CHECK_THAT(resize(x, "cubic", {1, 1}), Contains("the mode cubic"));
+  CHECK_THAT(resize(x, "cubic", {1, 1}), Contains("unknown mode"));
   CHECK_THAT(resize(x, "trilinear", {1, 1}), Contains("the mode trilinear"));
   CHECK_THAT(resize(x, "bicubic", {1}), Contains("upsample [1, 1, 3, 3] to [1, 1, 2, 2]"));
   CHECK_THAT(resize(x, "bicubic", {1, -1}), Contains("scale -1"));
   CHECK_THAT(reason("grid_sample", {x}, {y}), Contains("lacks input 1"));
   CHECK_THAT(reason("grid_sample", {x, x}, {y}), Contains("grid [1, 1, 3, 3]"));
   CHECK_THAT(reason("grid_sample", {x, grid}, {y}, sampling("cubic", "zeros", true)),
-             Contains("the mode cubic"));
+             Contains("unknown mode"));
   CHECK_THAT(reason("grid_sample", {x, grid}, {y}, sampling("nearest", "none", true)),
              Contains("unknown padding"));
   CHECK_THAT(reason("grid_sample", {x, grid}, {{DType::kFloat32, {1, 1, 2}}}),
              Contains("want [1, 1, 2, 2]"));
-  CHECK_THAT(reason("im2col", {x}, {{DType::kFloat32, {1, 4, 4}}}), Contains("do not fit"));
+  CHECK_THAT(reason("im2col", {x}, {{DType::kFloat32, {1, 4, 4}}}),
+             Contains("it has no kernel_size"));
   CHECK_THAT(reason("im2col", {x}, {y}, {{"kernel_size", ints({2, 2})}}),
              Contains("want [1, 4, 4]"));
   CHECK_THAT(reason("im2col", {x}, {y}, {{"kernel_size", ints({4, 2})}}), Contains("do not fit"));
   CHECK_THAT(reason("col2im", {x}, {y}, {{"kernel_size", ints({2, 2})}}),
-             Contains("output_size []"));
+             Contains("it has no output_size"));
   CHECK_THAT(reason("adaptive_max_pool", {x}, {y, y}, {{"output_size", ints({2, 2})}}),
              Contains("gives indices as int64"));
   CHECK_THAT(reason("avg_pool", {x}, {y, {DType::kInt64, {1, 1, 2, 2}}},

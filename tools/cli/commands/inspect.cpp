@@ -128,6 +128,15 @@ void add_inspect_command(CLI::App& app) {
       "inspect", "Print the ops of a .pt2 (FX's tabular form) or of an .octet program");
   command->add_option("file", options->file, "The program, .pt2 or .octet")->required();
   command->add_flag("--json", options->json, "Print JSON");
+  command
+      ->add_flag_callback(
+          "--ops",
+          [] {
+            print_text(contracts_page());
+            throw CLI::Success();
+          },
+          "Print what each op of an .octet program does, its inputs and attributes")
+      ->trigger_on_parse();
   add_library_option(*command, options->libraries);
   command->callback([options] {
     load_libraries(options->libraries);

@@ -12,7 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/pt2/tensor_file.h"
-#include "lowering/program/checksum.h"
+#include "lowering/program/artifact_format.h"
 #include "tools/cli/common/text_tensor.h"
 #include "tools/cli/quantize/flow.h"
 

@@ -1,0 +1,158 @@
+// Movement next to convolutions and quantization at run time.
+//
+// Zero padding before a convolution becomes the convolution's padding, also where the two sides
+// differ (a graph's convolution cannot say that), and where the padded tensor is quantized at run
+// time in between. Permutations and reshapes go in front of a quantization at run time, so that the
+// op that reads the integers follows it directly.
+#include <algorithm>
+
+#include "core/base/shape.h"
+#include "lowering/fuse/fuse.h"
+#include "lowering/fuse/program_editor.h"
+
+namespace octet {
+
+// ---- padding
+
+namespace {
+
+// Low and high padding per spatial dimension.
+struct Padding {
+  std::vector<int64_t> low;
+  std::vector<int64_t> high;
+};
+
+// What the pad op does, when a convolution can do it: zeros, around spatial dimensions only,
+// nothing cut off.
+std::optional<Padding> spatial_padding(const ProgramOp& pad, size_t rank) {
+  const std::vector<int64_t> pads = pad.get(attr::kPads);
+  if (pad.get(attr::kValue) != 0 || pads.size() != 2 * rank ||
+      std::any_of(pads.begin(), pads.end(), [](int64_t p) { return p < 0; }))
+    return std::nullopt;
+  if (std::any_of(pads.begin(), pads.begin() + 4, [](int64_t p) { return p != 0; }))
+    return std::nullopt;
+  Padding result;
+  for (size_t i = 4; i < pads.size(); i += 2) {
+    result.low.push_back(pads[i]);
+    result.high.push_back(pads[i + 1]);
+  }
+  return result;
+}
+
+// The op that quantizes the convolution's input at run time with one scale, where no other op reads
+// that: its range holds zero anyway, and zero stays zero. Or -1.
+int quantization_of(ProgramEditor& editor, size_t conv) {
+  const int quantized = editor.op(conv).inputs[0];
+  const ProgramOp* op = editor.find_producer(quantized, "fake_quantize_dynamic");
+  const bool has_one_scale = op != nullptr && product(op->get(attr::kBlocks)) == 1;
+  return has_one_scale && editor.only_user(quantized) == static_cast<int>(conv)
+             ? editor.producer(quantized)
+             : -1;
+}
+
+// Without the padding.
+void shrink_quantization(ProgramEditor& editor, size_t quantization, size_t conv, int source) {
+  ProgramOp& op = editor.op(quantization);
+  ProgramTensor smaller = editor.tensor(op.outputs[0]);
+  smaller.shape = editor.tensor(source).shape;
+  smaller.name += "_unpadded";
+  op.inputs[0] = source;
+  op.outputs[0] = editor.add_tensor(std::move(smaller));
+  editor.op(conv).inputs[0] = op.outputs[0];
+}
+
+}  // namespace
+
+int fold_padding(Program& program) {
+  ProgramEditor editor(program);
+  int changes = 0;
+  for (size_t i = 0; i < editor.op_count(); ++i) {
+    if (editor.is_erased(i) || !editor.op(i).is("conv")) continue;
+    const int quantization = quantization_of(editor, i);
+    const size_t reader = quantization < 0 ? i : static_cast<size_t>(quantization);
+    const int padded = editor.op(reader).inputs[0];
+    const ProgramOp* pad = editor.find_producer(padded, "pad");
+    if (pad == nullptr || editor.only_user(padded) != static_cast<int>(reader)) continue;
+    const int source = pad->inputs[0];
+    const ProgramTensor& before = editor.tensor(source);
+    const ProgramTensor& after = editor.tensor(padded);
+    if (before.dtype != after.dtype || before.qparams != after.qparams || before.shape.size() < 3)
+      continue;
+    const std::optional<Padding> extra = spatial_padding(*pad, before.shape.size());
+    if (!extra) continue;
+    ProgramOp& conv = editor.op(i);
+    std::vector<int64_t> low = conv.get(attr::kPadding, std::vector<int64_t>(extra->low.size(), 0));
+    std::vector<int64_t> high = conv.get(attr::kPaddingEnd, low);
+    for (size_t d = 0; d < low.size(); ++d) {
+      low[d] += extra->low[d];
+      high[d] += extra->high[d];
+    }
+    conv.attributes[attr::kPadding] = low;
+    conv.attributes[attr::kPaddingEnd] = high;
+    conv.sources.insert(conv.sources.begin(), pad->sources.begin(), pad->sources.end());
+    if (quantization < 0)
+      conv.inputs[0] = source;
+    else
+      shrink_quantization(editor, reader, i, source);
+    editor.refresh();
+    ++changes;
+  }
+  return changes;
+}
+
+// ---- quantization at run time
+
+namespace {
+
+// How the scales lie once the permutation or reshape is in front; nothing where that is not known.
+std::optional<std::vector<int64_t>> moved_blocks(ProgramEditor& editor, const ProgramOp& move,
+                                                 const ProgramOp& quantize) {
+  const auto given = quantize.attributes.find(attr::kBlocks.name);
+  const size_t rank = editor.tensor(move.outputs[0]).shape.size();
+  if (given == quantize.attributes.end()) return std::vector<int64_t>(rank, 1);
+  const std::vector<int64_t>* blocks = std::get_if<std::vector<int64_t>>(&given->second);
+  if (blocks == nullptr || quantize.sizes.contains("blocks")) return std::nullopt;
+  if (product(*blocks) == 1) return std::vector<int64_t>(rank, 1);
+  if (!move.is("permute")) return std::nullopt;
+  std::vector<int64_t> moved;
+  std::optional<size_t> dim;
+  for (const int64_t given_dim : move.get(attr::kDims)) {
+    dim = find_dim(given_dim, blocks->size());
+    moved.push_back((*blocks)[*dim]);
+  }
+  const bool keeps_rows = dim && *dim + 1 == rank;
+  return keeps_rows ? std::optional(moved) : std::nullopt;
+}
+
+bool sink_one(ProgramEditor& editor, size_t i) {
+  const ProgramOp& move = editor.op(i);
+  if (!move.is("permute") && !move.is("reshape")) return false;
+  const int quantized = move.inputs[0];
+  const ProgramOp* quantize = editor.find_producer(quantized, "fake_quantize_dynamic");
+  if (quantize == nullptr || editor.only_user(quantized) < 0 ||
+      editor.tensor(quantized).dtype != editor.tensor(quantize->inputs[0]).dtype)
+    return false;
+  const std::optional<std::vector<int64_t>> blocks = moved_blocks(editor, move, *quantize);
+  if (!blocks) return false;
+  ProgramOp behind = *quantize;
+  behind.attributes[attr::kBlocks] = *blocks;
+  const int result = move.outputs[0], source = quantize->inputs[0];
+  ProgramTensor moved = editor.tensor(result);
+  moved.name += "_moved";
+  moved.role = ProgramTensor::Role::kIntermediate;
+  const int between = editor.add_tensor(std::move(moved));
+  const auto before = static_cast<size_t>(editor.producer(quantized));
+  editor.op(i).inputs[0] = source;
+  editor.op(i).outputs[0] = between;
+  behind.inputs = {between};
+  behind.outputs = {result};
+  editor.insert(i + 1, std::move(behind));
+  editor.erase(before);
+  return true;
+}
+
+}  // namespace
+
+int sink_dynamic_quantize(Program& program) { return rewrite_ops(program, sink_one); }
+
+}  // namespace octet

@@ -1,0 +1,143 @@
+// The table of ops, and what verify() says of scales, attributes and dtypes that no op can mean.
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+
+#include <catch2/catch.hpp>
+
+#include "backends/reference/kernel.h"
+#include "backends/registry.h"
+#include "backends/runtime/session.h"
+#include "lowering/program/control.h"
+#include "lowering/program/program_json.h"
+#include "tests/backends/program_builder.h"
+#include "tests/backends/recurrent_programs.h"
+#include "tests/backends/small_programs.h"
+
+namespace octet::test_op_contract {
+using Catch::Matchers::Contains;
+
+TEST_CASE("a scale that is no positive number is found, per tensor and per channel",
+          "[backends][program]") {
+  for (const float scale : {0.0f, -0.1f, INFINITY, NAN})
+    for (const size_t tensor : {0, 1}) {
+      CAPTURE(scale, tensor);
+      CHECK_THAT(fault_of(with_constants(),
+                          [&](Program& p) { p.tensors[tensor].qparams->scale.back() = scale; }),
+                 Contains("want a positive number"));
+    }
+}
+
+TEST_CASE("a scale in the file that no float holds is found", "[backends][program]") {
+  const std::string good = to_json_text(with_constants()), scale = R"("scale":[0.1])";
+  const auto read = [&](const std::string& number) {
+    std::string text = good;
+    REQUIRE(text.find(scale) != std::string::npos);
+    text.replace(text.find(scale), scale.size(), "\"scale\":[" + number + "]");
+    return error_of([&] { program_from_json_text(text, "file"); });
+  };
+  CHECK(read("0.25") == "no Error");
+  CHECK_THAT(read("1e300"), Contains("got 1e+300, which is too large for a float"));
+}
+
+TEST_CASE("an attribute that the op's kind lacks is found, and one of another type",
+          "[backends][program]") {
+  const auto fault = [](const std::string& key, const Attribute& value) {
+    return fault_of(with_constants(), [&](Program& p) { p.ops[0].attributes[key] = value; });
+  };
+  CHECK(fault("post_max", int64_t{6}) == "none");
+  CHECK_THAT(
+      fault("quant_max", int64_t{6}),
+      Contains("y has attribute \"quant_max\", which linear lacks, want post_min, post_max"));
+  CHECK_THAT(fault("", true), Contains("y has attribute \"\", which linear lacks"));
+  CHECK_THAT(fault("post_min", std::string("low")),
+             Contains("y has attribute \"post_min\" of another type than linear wants"));
+}
+
+TEST_CASE("every kind of op has a kernel in the reference, but control flow and ops of ATen",
+          "[backends][program]") {
+  for (const OpContract& contract : op_contracts()) {
+    ProgramOp op;
+    op.kind = contract.kind;
+    CAPTURE(op.kind);
+    CHECK((reference::find_kernel(contract.kind) != nullptr) != (is_control(op) || op.is("aten")));
+    op.attributes["of_no_kind"] = true;
+    if (!op.is("custom")) CHECK_THAT(find_attribute_fault(op), Contains("lacks"));
+  }
+}
+
+TEST_CASE("a missing attribute has the default of its kind", "[backends][program]") {
+  ProgramOp op;
+  op.kind = "softmax";
+  CHECK(op.get(attr::kDim) == -1);
+  CHECK(op.get(attr::kDim, 5) == 5);
+  op.kind = "cat";
+  CHECK(op.get(attr::kDim) == 0);
+  op.kind = "upsample";
+  CHECK(op.get(attr::kMode) == "nearest");
+  op.kind = "embedding_bag";
+  CHECK(op.get(attr::kMode) == "sum");
+  CHECK(op.get(attr::kPaddingIdx) == -1);
+  op.kind = "avg_pool";
+  CHECK(op.get(attr::kCountIncludePad));
+  CHECK(op.get(attr::kStride).empty());
+  op.kind = "add";
+  CHECK(op.get(attr::kAlpha) == 1);
+  CHECK_FALSE(op.find(attr::kAlpha));
+  op.attributes[attr::kAlpha] = int64_t{3};  // integers count as reals
+  CHECK(op.get(attr::kAlpha) == 3);
+  CHECK(op.find(attr::kAlpha) == 3);
+}
+
+TEST_CASE("counts, words and ranges are checked against the contract", "[backends][program]") {
+  ProgramOp op;
+  const auto fault = [&](const char* kind, std::vector<int> inputs, size_t outputs,
+                         Attributes attributes = {}) {
+    op.kind = kind;
+    op.inputs = std::move(inputs);
+    op.outputs.assign(outputs, 0);
+    op.attributes = std::move(attributes);
+    return find_contract_fault(op);
+  };
+  CHECK(fault("conv", {0, 1}, 1) == "");
+  CHECK(fault("conv", {0, 1, -1}, 1) == "");
+  CHECK(fault("conv", {0, -1}, 1) == "conv lacks input 1");
+  CHECK(fault("conv", {0, 1, 2, 3}, 1) == "conv has 4 inputs, want at most 3");
+  CHECK(fault("conv", {0, 1}, 2) == "conv has 2 outputs, want 1");
+  CHECK(fault("conv", {0, 1}, 1, {{attr::kGroups, int64_t{0}}}) == "groups is 0, want at least 1");
+  CHECK(fault("cat", {0, 1, 2, 3}, 1) == "");
+  CHECK(fault("cat", {0, -1}, 1) == "cat lacks input 1");
+  CHECK(fault("index", {0, -1, 1}, 1) == "");
+  CHECK(fault("nonzero", {0}, 1) == "nonzero has 1 outputs, want 2");
+  CHECK(fault("reduce", {0}, 1) == "it has no fn");
+  CHECK(fault("reduce", {0}, 1, {{attr::kFn, std::string("mean")}}) == "unknown fn \"mean\"");
+  CHECK(fault("unary", {0}, 1, {{attr::kFn, std::string("gelu")}}) == "");
+  CHECK(fault("unary", {0}, 1, {{attr::kFn, std::string("isnan")}}) == "");
+  CHECK(fault("cond", {0}, 3, {{attr::kBodies, std::vector<int64_t>{0, 1}}}) == "");
+  CHECK(fault("of_another_program", {}, 0) == "");
+}
+
+TEST_CASE("lowering/OPS.md is the table of ops", "[backends][program]") {
+  const std::string path = std::string(OCTET_TEST_DATA) + "/../lowering/OPS.md";
+  if (std::getenv("OCTET_UPDATE_OPS") != nullptr) std::ofstream(path) << contracts_page();
+  std::ifstream file(path);
+  const std::string page((std::istreambuf_iterator<char>(file)), {});
+  INFO("OCTET_UPDATE_OPS=1 test_backends writes it");
+  CHECK(page == contracts_page());
+}
+
+TEST_CASE("a recurrent layer whose bias or state is declared as integers runs nowhere",
+          "[backends][program][recurrent]") {
+  for (const std::string& backend : backend_names()) {
+    RecurrentProgram made =
+        recurrent_program(kRecurrentCases[0], {2, 1, 4}, RecurrentWeights::kFloat);
+    ProgramTensor& bias = made.program.tensor(made.program.ops[0].inputs[2]);
+    bias.dtype = DType::kInt32;
+    bias.data = random_integers(DType::kInt32, bias.shape);
+    CAPTURE(backend);
+    CHECK_THAT(error_of([&] { Session session(with_one_segment(made.program, backend)); }),
+               Contains("b is int32, want floats"));
+  }
+}
+
+}  // namespace octet::test_op_contract
