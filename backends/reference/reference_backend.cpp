@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "backends/reference/kernel.h"
-#include "core/base/bool_bytes.h"
 #include "core/base/error.h"
+#include "core/base/tensor.h"
 #include "lowering/program/arena_plan.h"
 #include "lowering/program/custom_kernel.h"
 #include "lowering/program/stored_constant.h"

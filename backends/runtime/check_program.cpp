@@ -121,7 +121,7 @@ size_t peak_bytes(const Program& program) {
     if (index >= 0) bytes = saturating_add(bytes, program.tensor(index).nbytes());
   // An output that is an input or a constant is copied into separate memory.
   for (int index : program.results()) bytes = saturating_add(bytes, program.tensor(index).nbytes());
-  for (int index : program.inputs)  // Session may copy them (core/base/bool_bytes.h)
+  for (int index : program.inputs)  // Session may copy them (core/base/tensor.h)
     if (index >= 0 && program.tensor(index).dtype == DType::kBool)
       bytes = saturating_add(bytes, program.tensor(index).nbytes());
   return bytes;
