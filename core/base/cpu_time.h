@@ -12,6 +12,10 @@ struct CpuTime {
 // Of the calling thread; zeros where the system does not tell.
 CpuTime cpu_time();
 
+// How many threads of other processes run or wait for a CPU at this moment, on the whole machine; 0
+// where the system does not tell.
+int threads_running_elsewhere();
+
 // Whether this process is the child of a process that had called this before. A child has none of
 // its parent's threads: pools that the parent made wait for them forever.
 bool is_forked_child();
