@@ -137,7 +137,7 @@ struct Session::Impl {
   SessionOptions options;
   std::unique_ptr<PackedCache> cache;  // null without a folder
   std::string thread_warning;          // empty: none
-  ThreadChoice choice{cpu_time()};     // of sessions with several threads
+  ThreadChoice choice{CpuTime()};      // of sessions with several threads
   bool is_timed = false;               // kernel by kernel
   std::optional<Program> open;         // with open sizes
   // the last used one first; exactly one without open sizes
@@ -313,6 +313,8 @@ Session::Session(Program program, const SessionOptions& options) : impl_(std::ma
   }
   if (impl_->options.threads > 1 && is_forked_child()) impl_->leave_threads_to_parent();
   if (is_too_small_for_threads(program)) impl_->options.threads = 1;
+  if (const int wanted = impl_->options.threads; wanted > 1)
+    impl_->choice = ThreadChoice(cpu_time(), [wanted] { return are_cpus_taken(wanted); });
   if (!options.cache_folder.empty() && !program.checksum.empty())
     impl_->cache = std::make_unique<PackedCache>(options.cache_folder, program.checksum,
                                                  made_for(program), program.file);

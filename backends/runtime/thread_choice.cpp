@@ -1,6 +1,11 @@
 #include "backends/runtime/thread_choice.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
 
 #include "lowering/program/program.h"
 
@@ -12,6 +17,9 @@ constexpr double kBetweenLooks = 0.02;  // seconds
 constexpr double kBusyShare = 0.2, kLeastWait = 0.002;
 // A run is late when it takes so many times the least.
 constexpr double kLate = 3;
+// CPUs are taken when they are at each of so many looks, so far apart.
+constexpr int kFirstLooks = 4;
+constexpr std::chrono::milliseconds kBetweenFirstLooks{1};
 constexpr double kLeastPrice = 0.01, kShortestPeriod = 0.1, kLongestPeriod = 10;
 
 bool is_busy(const CpuTime& time) {
@@ -39,8 +47,23 @@ bool is_too_small_for_threads(const Program& program) {
   return is_counted;
 }
 
-ThreadChoice::ThreadChoice(const CpuTime& cpu)
-    : uses_threads_(!is_busy(cpu)), price_(kLeastPrice), before_(cpu), period_(kShortestPeriod) {}
+bool are_cpus_taken(int threads) {
+  return threads_running_elsewhere() + threads > ::sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+ThreadChoice::ThreadChoice(const CpuTime& cpu, std::function<bool()> are_taken)
+    : are_taken_(std::move(are_taken)),
+      uses_threads_(!is_busy(cpu)),
+      price_(kLeastPrice),
+      before_(cpu),
+      period_(kShortestPeriod) {
+  if (!are_taken_) return;
+  for (int looks = 1; uses_threads_ && are_taken_(); ++looks)
+    if (looks == kFirstLooks)
+      uses_threads_ = false;
+    else
+      std::this_thread::sleep_for(kBetweenFirstLooks);
+}
 
 void ThreadChoice::set_price(double seconds) { price_ = std::max(seconds, kLeastPrice); }
 
@@ -54,7 +77,13 @@ void ThreadChoice::look(double now, const void* thread, const CpuTime& cpu) {
   if (!is_same) return;
   if (!uses_threads_) {
     if (now < until_) return;
-    if (is_busy(passed))
+    const bool waits = is_busy(passed);
+    // Where others yield their CPUs threads help all the same: after the longest period they are
+    // tried.
+    const bool is_taken =
+        !waits && period_ < kLongestPeriod && are_taken_ != nullptr && are_taken_();
+    if (is_taken) period_ = std::min(2 * period_, kLongestPeriod);
+    if (waits || is_taken)
       until_ = now + period_;
     else
       return_to_threads(now);

@@ -2,11 +2,13 @@
 //
 // A loop on several threads ends when the last of them does. Where other processes keep the CPUs
 // busy, a thread without a CPU holds up all: a run then takes as long as the scheduler's turns do,
-// a thousand times what one thread needs. So a session whose runs are held up goes on with one
-// thread, and comes back to its threads when the CPUs are free again.
+// a thousand times what one thread needs. So a session that starts while other processes use the
+// CPUs, or whose runs are held up, uses one thread, and returns to its threads when the CPUs are
+// free again.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "core/base/cpus.h"
 
@@ -18,10 +20,14 @@ struct Program;
 // work it is: at fixed sizes.
 bool is_too_small_for_threads(const Program& program);
 
+// Whether other processes leave fewer CPUs of the machine than so many threads need, right now.
+bool are_cpus_taken(int threads);
+
 class ThreadChoice {
  public:
-  // cpu: of the calling thread. A thread that waited for much of its life starts with one.
-  explicit ThreadChoice(const CpuTime& cpu);
+  // cpu: of the calling thread. Starts with one thread when that thread waited for much of its
+  // life, or when are_taken() stays true for some milliseconds. Empty: never.
+  explicit ThreadChoice(const CpuTime& cpu, std::function<bool()> are_taken = {});
 
   bool uses_threads() const { return uses_threads_; }
 
@@ -47,6 +53,7 @@ class ThreadChoice {
   void return_to_threads(double now);
   bool alone_is_slower() const;
 
+  std::function<bool()> are_taken_;
   bool uses_threads_;
   double price_;
   double next_look_ = 0;

@@ -28,6 +28,10 @@ struct CpuTime {
 // Of the calling thread; zeros when the system does not provide it.
 CpuTime cpu_time();
 
+// How many threads of other processes run or wait for a CPU at this moment, on the whole machine; 0
+// when the system does not provide it.
+int threads_running_elsewhere();
+
 // Whether this process was forked from one that had called this before. A forked child has none of
 // its parent's threads, so thread pools made by the parent would wait for them forever.
 bool is_forked_child();

@@ -28,6 +28,8 @@ typedef enum fault_kind {
 void fault_begin(fault_kind kind, long nth, int all);
 /* Stops that; returns how many calls there were. */
 long fault_end(void);
+/* Where the report goes instead of OCTET_FAULT_REPORT: an open file. -1: nowhere. */
+void fault_report_to(int file);
 /* How many blocks of memory are taken and not given back. */
 long fault_live_blocks(void);
 

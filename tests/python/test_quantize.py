@@ -256,6 +256,21 @@ class Quantize(PackageTest):
 
         self.assertEqual(rows("package.csv"), rows("command.csv"))
 
+    def test_a_comparison_replaces_none_of_its_inputs(self):
+        program, batches, _ = self.small_program()
+        octet.quantize(program, "x86", calibration=batches).save(self.path("q.pt2"))
+        files = [self.path(name) for name in ("model.pt2", "q.pt2", "calibration.pt")]
+        comparison = octet.compare(*files)
+        before = [self.bytes_of(name) for name in files]
+        for file in files:
+            link = self.path("link.json")
+            os.symlink(file, link)
+            with self.assertRaisesRegex(octet.Error, "made from"):
+                comparison.save(link)
+            os.remove(link)
+        self.assertEqual([self.bytes_of(name) for name in files], before)
+        comparison.save(self.path("comparison.json"))
+
     def test_no_file_is_left_behind(self):
         program, batches, x = self.small_program()
         folder = self.path("tmp")  # other tests make files in the machine's

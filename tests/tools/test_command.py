@@ -110,7 +110,7 @@ class Command(CommandTest):
     def test_bench_prints_the_agreed_keys(self):
         self.quantized_model()
         result = json.loads(self.octet("bench", self.path("q.pt2"), "--json")[0])
-        self.assertEqual(set(result), {"median_ms", "p90_ms", "runs", "threads", "load_ms", "peak_rss_mb"})
+        self.assertEqual(set(result), {"median_ms", "p90_ms", "runs", "threads", "threads_used", "load_ms", "peak_rss_mb"})
         self.assertGreater(result["runs"], 0)
 
     def test_bench_explains_each_kernel(self):
@@ -128,7 +128,7 @@ class Command(CommandTest):
         self.quantized_model()
         self.octet("lower", self.path("q.pt2"), "--backend", "onednn", "--output", self.path("m.octet"))
         result = json.loads(self.octet("bench", self.path("m.octet"), "--streams", "2", "--seconds", "0.2", "--json")[0])
-        self.assertEqual(set(result), {"runs_per_second", "streams", "threads", "peak_rss_mb"})
+        self.assertEqual(set(result), {"runs_per_second", "streams", "threads", "threads_used", "peak_rss_mb"})
         self.assertGreater(result["runs_per_second"], 0)
 
     def test_inspect_prints_the_tabular_form_and_json(self):

@@ -51,6 +51,39 @@ TEST_CASE("threads: a quiet thread starts with all, one that waited for a CPU wi
   CHECK_FALSE(ThreadChoice(kBusy).uses_threads());
 }
 
+TEST_CASE("threads: a session that starts while others use the CPUs starts with one",
+          "[backends][threads]") {
+  int looks = 0;
+  CHECK_FALSE(ThreadChoice({}, [&] { return ++looks > 0; }).uses_threads());
+  CHECK(looks == 4);
+  // Taken for a moment.
+  looks = 0;
+  CHECK(ThreadChoice({}, [&] { return ++looks < 4; }).uses_threads());
+
+  World world;
+  bool is_taken = true;
+  world.choice = ThreadChoice({}, [&] { return is_taken; });
+  REQUIRE_FALSE(world.choice.uses_threads());
+  world.run(5, 0.001, 0);
+  CHECK_FALSE(world.choice.uses_threads());
+  SECTION("and gets them when the CPUs are free") {
+    is_taken = false;
+    CHECK(world.until_change(10, 0.001, 0) < 5);
+    CHECK(world.choice.uses_threads());
+  }
+  SECTION("and tries them after long, as others may yield") {
+    CHECK(world.until_change(30, 0.001, 0) < 20);
+    world.run(10, 0.001, 0);
+    CHECK(world.choice.uses_threads());
+  }
+}
+
+TEST_CASE("threads: CPUs are taken when others and the threads are more", "[backends][threads]") {
+  CHECK(threads_running_elsewhere() >= 0);
+  CHECK(are_cpus_taken(1 << 20));
+  CHECK_FALSE(are_cpus_taken(-(1 << 20)));
+}
+
 TEST_CASE("threads: a small program runs on one, where its file tells that it is small",
           "[backends][threads]") {
   Program program = small_conv("reference");

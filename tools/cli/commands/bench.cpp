@@ -92,6 +92,12 @@ std::string sizes_of(const std::vector<c10::IValue>& inputs) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
+// "2 threads", or "1 of 2 threads" where fewer than wanted are used.
+std::string threads_text(int wanted, int used) {
+  const std::string text = fmt::format("{} thread{}", wanted, wanted == 1 ? "" : "s");
+  return used == wanted ? text : fmt::format("{} of {}", used, text);
+}
+
 double peak_rss_mb() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -150,8 +156,8 @@ void add_bench_command(CLI::App& app) {
       if (options->json) return print_json(kernels_to_json(kernels) + "\n");
       print_text(kernels_to_table(kernels));
       const std::vector<double> times = measure(*program, inputs, std::min(options->seconds, 0.2));
-      log_line(fmt::format("median {:.3f} ms on {} thread{}; inputs {}", times[times.size() / 2],
-                           threads, threads == 1 ? "" : "s", sizes_of(inputs)));
+      log_line(fmt::format("median {:.3f} ms on {}; inputs {}", times[times.size() / 2],
+                           threads_text(threads, program->threads()), sizes_of(inputs)));
       return;
     }
     if (options->streams > 1) {
@@ -160,32 +166,35 @@ void add_bench_command(CLI::App& app) {
       programs.push_back(std::move(program));
       for (const std::unique_ptr<Runnable>& each : programs) each->run(inputs);
       const double rate = throughput(programs, inputs, options->seconds);
+      const int used = programs.front()->threads();
       const nlohmann::ordered_json result = {{"runs_per_second", rate},
                                              {"streams", options->streams},
                                              {"threads", threads},
+                                             {"threads_used", used},
                                              {"peak_rss_mb", peak_rss_mb()}};
       fmt::print(
           "{}\n",
           options->json
               ? result.dump()
-              : fmt::format(
-                    "{:.1f} runs per second in {} streams of {} thread{}, peak memory {:.0f} MB",
-                    rate, options->streams, threads, threads == 1 ? "" : "s", peak_rss_mb()));
+              : fmt::format("{:.1f} runs per second in {} streams of {}, peak memory {:.0f} MB",
+                            rate, options->streams, threads_text(threads, used), peak_rss_mb()));
       return;
     }
     const std::vector<double> times = measure(*program, inputs, options->seconds);
     const double median = times[times.size() / 2];
     const double p90 = times[std::min(times.size() - 1, times.size() * 9 / 10)];
+    const int used = program->threads();
     if (options->json) {
-      const nlohmann::ordered_json result = {
-          {"median_ms", median}, {"p90_ms", p90},      {"runs", times.size()},
-          {"threads", threads},  {"load_ms", load_ms}, {"peak_rss_mb", peak_rss_mb()}};
+      const nlohmann::ordered_json result = {{"median_ms", median},         {"p90_ms", p90},
+                                             {"runs", times.size()},        {"threads", threads},
+                                             {"threads_used", used},        {"load_ms", load_ms},
+                                             {"peak_rss_mb", peak_rss_mb()}};
       fmt::print("{}\n", result.dump());
     } else {
       fmt::print(
-          "median {:.3f} ms, p90 {:.3f} ms over {} runs on {} thread{}; loaded in {:.1f} ms, peak "
-          "memory {:.0f} MB; inputs {}\n",
-          median, p90, times.size(), threads, threads == 1 ? "" : "s", load_ms, peak_rss_mb(),
+          "median {:.3f} ms, p90 {:.3f} ms over {} runs on {}; loaded in {:.1f} ms, peak memory "
+          "{:.0f} MB; inputs {}\n",
+          median, p90, times.size(), threads_text(threads, used), load_ms, peak_rss_mb(),
           sizes_of(inputs));
     }
   });

@@ -39,6 +39,7 @@ class InterpretedProgram : public Runnable {
   }
 
   void reset_states() override { interpreter_.reset(); }
+  int threads() const override { return at::get_num_threads(); }
 
   std::vector<c10::IValue> example_inputs() const override {
     std::mt19937 random(0);
@@ -91,6 +92,7 @@ class LoweredProgram : public Runnable {
   }
 
   void reset_states() override { session_.reset_states(); }
+  int threads() const override { return session_.threads(); }
 
   std::vector<c10::IValue> example_inputs() const override {
     std::mt19937 random(0);

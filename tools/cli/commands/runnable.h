@@ -26,6 +26,9 @@ class Runnable {
   virtual void reset_states() = 0;
   // Inputs of the right types and shapes: integers 0, floats from a fixed random stream.
   virtual std::vector<c10::IValue> example_inputs() const = 0;
+  // How many threads the next run uses: as many as are wanted, or fewer
+  // (backends/runtime/thread_choice.h).
+  virtual int threads() const = 0;
   // Another one of the same program, for another thread. A lowered program's weights are shared.
   virtual std::unique_ptr<Runnable> duplicate() const = 0;
   // Runs some times more and tells for each call: the kernel, its layout, its time, and what it

@@ -1,5 +1,7 @@
 """octet.compare: two programs op by op."""
 
+import os
+
 from octet_runtime._error import Error
 
 from octet import _octet
@@ -65,4 +67,6 @@ def compare(
             subject = graph_of(folder, quantized, file="quantized.pt2")
         data = folder.data(inputs, program, "inputs.pt", "inputs")
         text = _octet.compare(graph, subject, lowered, data, metric or "")
-    return Comparison(text, text)
+        files = [os.path.abspath(file) for file in (path, data) if file not in folder.names]
+        made_of = [] if subject is None else subject.sources
+    return Comparison(text, text, [*files, *made_of])
