@@ -2,7 +2,7 @@
 // the pattern's border.
 //
 //    name           pattern                    inputs                                 output
-//   {"conv_relu",  "relu(conv2d(x, w, b?))",  {{"x", kInput}, {"w", kW}, {"b", kB}}, kOutput}
+//   {"conv[_relu]", "relu?(conv2d(x, w, b?))", {{"x", kInput}, {"w", kW}, {"b", kB}}, kOutput}
 //   {"max_pool2d", "max_pool2d(x)",           {{"x", kInput}},                       same_as("x")}
 //   {"cat",        "cat(x...)",               {{"x", all_same(kInput)}},             same_as("x")}
 //   {"sigmoid",    "sigmoid(x)",              {{"x", kInput}},                       kFixed}
@@ -11,6 +11,8 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -93,6 +95,8 @@ struct RuleMatch {
 using RuleCheck = Verdict (*)(const RuleMatch&);
 
 struct AnnotationRule {
+  // Of a pattern with optional ops, a part in brackets for each of them, the innermost first:
+  // "conv[_bn][_relu]" is conv_relu where the batch norm is missing.
   std::string name;
   std::string pattern;
   // In the order in which the annotation gets them. "x[1]" is one element of the list slot x
@@ -110,7 +114,13 @@ struct AnnotationRule {
   Value* (*choose_owner)(const RuleMatch&, const std::vector<Value*>& values) = nullptr;
   bool allow_implicit_sharing = true;  // see sharing.h; of every node of the match
   RuleConstraints constraints = {};    // conditions as data; asked after the checks
+  // Not empty: the row leaves its matches in float for this reason, whatever later rows say. It
+  // completes "stayed float: ...".
+  std::string stays_float = {};
 };
+
+// What the row is called where the pattern's optional ops are these (PatternVariant::has_op).
+std::string name_of(const AnnotationRule& rule, const std::vector<bool>& has_op);
 
 // The config for a match; or none, with the reason in words that complete "stayed float: ...".
 struct ConfigChoice {
@@ -124,10 +134,11 @@ struct RuleState {
   std::unordered_map<const Node*, std::string> refusals;  // per anchor: the last reason
   // graph inputs (weights, biases) that belong to a pattern
   std::unordered_map<const Value*, bool> taken;
+  std::unordered_set<const Node*> left_float;  // by rows with stays_float
 };
 
-// Rule by rule, node by node in graph order: a match none of whose nodes is annotated yet, that
-// config_of and all checks accept, is annotated. Inner nodes of a pattern are marked as annotated.
+// Annotates rule by rule, variant by variant of its pattern, node by node in graph order: a match
+// that config_of and all checks accept, none of whose nodes is annotated yet. Inner nodes of a pattern are marked as annotated.
 // Returns the number of matches annotated. Limits among the constraints go into the annotation
 // (check_limits.h). Throws Error("annotate", rule, ...) when a row names a slot that its pattern
 // lacks. A list that is too short for an element that the row names is a refusal.

@@ -211,4 +211,12 @@ Verdict has_one_group(const RuleMatch& at) {
       fmt::format("{} with groups={} is not supported", op_name(at.anchor()), groups));
 }
 
+Verdict addend_is_another_value(const RuleMatch& at) {
+  const Value* addend = at.match.find("y");
+  const std::vector<Node*>& nodes = at.match.nodes;
+  if (addend == nullptr || std::find(nodes.begin(), nodes.end(), addend->producer()) == nodes.end())
+    return Verdict::accept();
+  return Verdict::refuse(fmt::format("%{} is added to itself", addend->name()));
+}
+
 }  // namespace octet

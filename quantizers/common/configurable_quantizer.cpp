@@ -35,6 +35,14 @@ ConfigChoice ConfigurableQuantizer::config_of(const Match& match) const {
   return {choice.config, {}};
 }
 
+bool ConfigurableQuantizer::has_norm_outside_of_training(const Match& match) const {
+  const bool has_norm = std::any_of(match.nodes.begin(), match.nodes.end(),
+                                    [](const Node* node) { return node->is("aten.batch_norm"); });
+  if (!has_norm) return false;
+  const ConfigTable::Choice choice = config_of(*match.nodes.back());
+  return !choice.config || !choice.config->is_qat;
+}
+
 ConfigOf ConfigurableQuantizer::by_settings() const {
   return [this](const AnnotationRule&, const Match& match) { return config_of(match); };
 }

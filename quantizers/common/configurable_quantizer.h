@@ -56,6 +56,9 @@ class ConfigurableQuantizer : public Quantizer {
   // Of a match: the config of its innermost op. None without a reason when the settings leave
   // another of its ops float, so that a shorter rule takes the rest.
   ConfigChoice config_of(const Match& match) const;
+  // Whether the match has a batch norm though its config is not for training. A batch norm belongs
+  // to a convolution in training alone; otherwise it is folded, or stays an op.
+  bool has_norm_outside_of_training(const Match& match) const;
   // For annotate_by_rules, while this lives.
   ConfigOf by_settings() const;
   // One entry for each op that computes and has no annotation, with the reason.

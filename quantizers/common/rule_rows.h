@@ -1,4 +1,4 @@
-// Patterns, cells and checks that stand in the rows of several quantizers.
+// Patterns, cells and checks that the rows of several quantizers share.
 #pragma once
 
 #include <string>
@@ -15,13 +15,14 @@ namespace octet::rule_rows {
 inline const std::string kConv = "{conv1d|conv2d|conv3d}(x, w, b?)";
 inline const std::string kLinear = "linear(x, w, b?)";
 inline const std::string kAddmm = "addmm(b, x, w)";  // linear layers whose weight is [in, out]
-inline const std::string kMm = "mm(x, w)";           // likewise, without bias
+inline const std::string kMm = "mm(x, w)";           // without bias
 
-inline std::string norm_of(const std::string& pattern) {
-  return "batch_norm(" + pattern + ", ...)";
+// A batch norm belongs to the pattern in training alone (has_norm_outside_of_training).
+inline std::string norm_if_any(const std::string& pattern) {
+  return "batch_norm?(" + pattern + ", ...)";
 }
-inline std::string clamp_of(const std::string& pattern) {
-  return "{relu|relu6|hardtanh|clamp}(" + pattern + ")";
+inline std::string clamp_if_any(const std::string& pattern) {
+  return "{relu|relu6|hardtanh|clamp}?(" + pattern + ")";
 }
 
 using Inputs = std::vector<std::pair<std::string, SlotSpec>>;
