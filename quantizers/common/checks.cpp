@@ -40,7 +40,7 @@ double largest_magnitude(std::span<const float> values) {
   return std::isnan(result) ? INFINITY : result;
 }
 
-// The same of a tensor; 0 when it has no elements or is not float32 or float64.
+// The largest absolute value of a tensor; 0 when it has no elements or is not float32 or float64.
 double largest_magnitude(const Tensor& tensor) {
   const Tensor dense = tensor.contiguous();
   const size_t count = static_cast<size_t>(dense.numel());
@@ -80,7 +80,7 @@ bool is_written(const Value* value) {
   });
 }
 
-// The same tensor in each run.
+// An input that holds one tensor in every run.
 bool is_fixed_input(const Graph& graph, const Value* value) {
   const GraphInput* input = graph.find_input(value);
   return graph.find_constant(value) != nullptr &&

@@ -6,13 +6,16 @@
 #include <vector>
 
 #include "annotate/rules/annotation_rule.h"
+#include "core/ops/weighted_ops.h"
 #include "quantizers/common/checks.h"
 #include "quantizers/common/weight_only.h"
 
 namespace octet::rule_rows {
 
 // x: activation, w: weight [out, in / groups, ...], b: bias, y: the other operand.
-inline const std::string kConv = "{conv1d|conv2d|conv3d}(x, w, b?)";
+inline const std::string kConv = pattern_ops(WeightForm::kConv) + "(x, w, b?)";
+// w: [in, out / groups, ...]
+inline const std::string kConvTranspose = pattern_ops(WeightForm::kTransposedConv) + "(x, w, b?)";
 inline const std::string kLinear = "linear(x, w, b?)";
 inline const std::string kAddmm = "addmm(b, x, w)";  // linear layers whose weight is [in, out]
 inline const std::string kMm = "mm(x, w)";           // without bias

@@ -12,8 +12,6 @@ namespace {
 
 using namespace rule_rows;
 
-// w: [in, out / groups, ...]
-const std::string kConvTranspose = "{conv_transpose1d|conv_transpose2d|conv_transpose3d}(x, w, b?)";
 const std::string kConvCompat = "{aten.conv1d.default|aten.conv2d.default}(x, w, b?)";
 const std::string kConvTransposeCompat = "{conv_transpose1d|conv_transpose2d}(x, w, b?)";
 const std::string kAdd = "{aten.add.Tensor|aten.add_.Tensor}(x, y?)";
