@@ -21,7 +21,7 @@ using QuantizerMaker = std::function<std::unique_ptr<Quantizer>(const QuantizerO
 // Makes a quantizer of your own known by name: for --quantizer, and in JSON as a "base" and in
 // "compose". The settings of JSON (op_type, module_name, ...) count for it: a ConfigurableQuantizer
 // (common/configurable_quantizer.h), which a DeclaredQuantizer is, asks them; any other subclass of
-// Quantizer is kept out of what they leave float (common/with_settings.h). Throws
+// Quantizer is kept out of what they leave float (with_settings). Throws
 // Error("quantizer", ...) when the name is taken or cannot be one. Not while other threads make
 // quantizers.
 void register_quantizer(const std::string& name, QuantizerMaker maker);
@@ -33,7 +33,7 @@ void register_quantizer(const std::string& name, QuantizerMaker maker);
 std::unique_ptr<Quantizer> make_quantizer(const std::string& names,
                                           const QuantizerOptions& options = {});
 
-// The same from the text of a JSON file; `file` stands in messages, and its folder is where paths
+// From the text of a JSON file; messages show `file`, and its folder is where paths
 // in the text start.
 std::unique_ptr<Quantizer> parse_quantizer(const std::string& json, const std::string& file,
                                            const QuantizerOptions& options = {});

@@ -9,33 +9,17 @@
 #include "annotate/compare/twins.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
+#include "core/ops/weighted_ops.h"
 #include "core/passes/fold_conv_bn.h"
 #include "core/passes/widen_half.h"
 
 namespace octet {
 namespace {
 
-struct WeightRow {
-  std::string_view op, input, weight;
-  int64_t output_axis, input_axis;  // dimensions of the weight; -1: no input channels
-};
-constexpr std::array<WeightRow, 11> kWeights = {
-    {{"aten.conv1d", "input", "weight", 0, 1},
-     {"aten.conv2d", "input", "weight", 0, 1},
-     {"aten.conv3d", "input", "weight", 0, 1},
-     {"aten.conv_transpose1d", "input", "weight", 1, -1},
-     {"aten.conv_transpose2d", "input", "weight", 1, -1},
-     {"aten.conv_transpose3d", "input", "weight", 1, -1},
-     {"aten.linear", "input", "weight", 0, 1},
-     {"aten.addmm", "mat1", "mat2", 1, 0},
-     {"aten.mm", "self", "mat2", 1, 0},
-     {"aten.matmul", "self", "other", -1, -1},
-     {"aten.embedding", "indices", "weight", 0, -1}}};
-
-const WeightRow* find_row(const Node& node) {
-  for (const WeightRow& row : kWeights)
-    if (node.is(row.op)) return &row;
-  return nullptr;
+const WeightedOp* find_row(const Node& node) {
+  const WeightedOp* row = find_weighted_op(node);
+  if (row == nullptr || row->form == WeightForm::kConvolution) return nullptr;
+  return row->form != WeightForm::kProduct || node.is("aten.matmul") ? row : nullptr;
 }
 
 // Computes a value that depends on constants only; undefined otherwise.
@@ -72,7 +56,7 @@ at::Tensor numbers_of(const ChannelFactors& factors) {
 
 // The float program's weight after equalization and smoothing: makers divide by their factors,
 // takers multiply.
-at::Tensor scaled(at::Tensor weight, const Node& node, const WeightRow& row, const Twins& twins) {
+at::Tensor scaled(at::Tensor weight, const Node& node, const WeightedOp& row, const Twins& twins) {
   const ChannelFactors own = channel_factors_of(node);
   const auto along = [&](const at::Tensor& factors, int64_t axis) {
     std::vector<int64_t> shape(static_cast<size_t>(weight.dim()), 1);
@@ -82,18 +66,20 @@ at::Tensor scaled(at::Tensor weight, const Node& node, const WeightRow& row, con
   const auto fits = [&](const ChannelFactors& factors, int64_t axis) {
     return axis >= 0 && static_cast<int64_t>(factors.exponents.size()) == weight.size(axis);
   };
-  if (!own.shape.empty() && fits(own, row.output_axis))
-    weight = weight.div(along(numbers_of(own), row.output_axis));
-  const Value* input = node.find_input(row.input);
+  if (!own.shape.empty() && fits(own, row.out_axis))
+    weight = weight.div(along(numbers_of(own), row.out_axis));
+  const Value* input = node.find_input(row.x);
   while (input != nullptr && twins.find(input) == nullptr && input->producer() != nullptr &&
          !input->producer()->inputs().empty())
     input = input->producer()->inputs().front();
   const Twin* source = input == nullptr ? nullptr : twins.find(input);
-  if (source == nullptr || source->factors.shape.empty() || row.input_axis < 0) return weight;
+  if (source == nullptr || source->factors.shape.empty() || row.in_axis < 0 ||
+      row.form == WeightForm::kTransposedConv)
+    return weight;
   const int64_t groups = node.int_or("groups", 1);
   const at::Tensor factors = numbers_of(source->factors);
-  if (groups == 1 && fits(source->factors, row.input_axis))
-    return weight.mul(along(factors, row.input_axis));
+  if (groups == 1 && fits(source->factors, row.in_axis))
+    return weight.mul(along(factors, row.in_axis));
   if (groups > 1 && factors.numel() == groups * weight.size(1)) {
     std::vector<int64_t> shape = {groups, 1, weight.size(1)};
     std::vector<int64_t> grouped = {groups, weight.size(0) / groups, weight.size(1)};
@@ -118,11 +104,11 @@ bool is_stored_quantized(const Value& value) {
                      [](const Value* input) { return is_stored_quantized(*input); });
 }
 
-WeightComparison compared(const Node& node, const WeightRow& row, const at::Tensor& wanted,
+WeightComparison compared(const Node& node, const WeightedOp& row, const at::Tensor& wanted,
                           const at::Tensor& found) {
   WeightComparison comparison{.name = node.name(),
                               .target = node.target(),
-                              .axis = row.output_axis < 0 ? wanted.dim() - 1 : row.output_axis,
+                              .axis = row.out_axis < 0 ? wanted.dim() - 1 : row.out_axis,
                               .error = compare_tensors(wanted, found)};
   const std::vector<ModuleFrame> stack = module_stack(node);
   if (!stack.empty()) comparison.module = stack.back().path;
@@ -158,7 +144,7 @@ std::vector<WeightComparison> compare_weights(const Graph& original, const Graph
   const Graph& source = folded ? *folded : reference;
   std::vector<WeightComparison> comparisons;
   for (const Node* node : subject.nodes()) {
-    const WeightRow* row = find_row(*node);
+    const WeightedOp* row = find_row(*node);
     const Twin* twin = row == nullptr ? nullptr : twins.find(node->outputs().front());
     if (twin == nullptr) continue;
     const Node* original = nullptr;

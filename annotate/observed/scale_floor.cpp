@@ -10,6 +10,7 @@
 #include "annotate/observed/check_limits.h"
 #include "annotate/observers/data_free.h"
 #include "core/base/error.h"
+#include "core/ops/weighted_ops.h"
 
 namespace octet {
 namespace {
@@ -41,22 +42,6 @@ const Observer* observer_behind(const ObservedGraph& observed, const Value* valu
              : nullptr;
 }
 
-// The arguments of an op with int32 sums.
-struct ProductArguments {
-  std::string_view op, x, w, bias;
-};
-constexpr ProductArguments kProducts[] = {
-    {"aten.conv1d", "input", "weight", "bias"},
-    {"aten.conv2d", "input", "weight", "bias"},
-    {"aten.conv3d", "input", "weight", "bias"},
-    {"aten.convolution", "input", "weight", "bias"},
-    {"aten.conv_transpose1d", "input", "weight", "bias"},
-    {"aten.conv_transpose2d", "input", "weight", "bias"},
-    {"aten.conv_transpose3d", "input", "weight", "bias"},
-    {"aten.linear", "input", "weight", "bias"},
-    {"aten.addmm", "mat1", "mat2", "self"},
-};
-
 // |bias| of each channel; empty unless it is a float32 constant.
 std::vector<float> magnitudes(const Graph& graph, const Value* bias) {
   const Tensor* tensor = bias == nullptr ? nullptr : graph.find_constant(through_observers(bias));
@@ -86,13 +71,14 @@ class BiasFloors {
  private:
   void collect(const Graph& graph) {
     for (const Node* node : graph.nodes())
-      for (const ProductArguments& row : kProducts)
-        if (node->is(row.op)) collect(graph, *node, row);
+      if (const WeightedOp* row = find_weighted_op(*node);
+          row != nullptr && !row->bias.empty() && row->form != WeightForm::kProduct)
+        collect(graph, *node, *row);
   }
 
-  void collect(const Graph& graph, const Node& node, const ProductArguments& row) {
+  void collect(const Graph& graph, const Node& node, const WeightedOp& row) {
     const Observer* x = observer_behind(observed_, node.find_input(row.x));
-    const Observer* w = observer_behind(observed_, node.find_input(row.w));
+    const Observer* w = observer_behind(observed_, node.find_input(row.weight));
     if (x == nullptr || w == nullptr || !x->has_data() || x->args().is_dynamic ||
         !has_static_scales(*w) || w->args().choice.affine || w->args().finest_scales.empty())
       return;

@@ -4,6 +4,7 @@
 
 #include "annotate/graph/qdq_nodes.h"
 #include "core/ops/op_schema.h"
+#include "core/ops/weighted_ops.h"
 
 namespace octet {
 namespace {
@@ -50,14 +51,10 @@ std::vector<Argument> literals_after_bias(const Node& node) {
   return literals;
 }
 
-bool is_transposed(const Node& op) {
-  return op.target().starts_with("aten.conv_transpose") || op.bool_or("transposed", false);
-}
-
 // LibTorch has no integer kernel for transposed and dilated convolutions.
 bool has_integer_kernel(const Node& op) {
   const std::vector<int64_t> dilation = op.ints_or("dilation", {1});
-  return !is_transposed(op) &&
+  return !is_transposed_conv(op) &&
          std::all_of(dilation.begin(), dilation.end(), [](int64_t step) { return step == 1; });
 }
 
@@ -148,7 +145,7 @@ Operands find_operands(const Match& match) {
 Value* build_sum_of_products(Graph& graph, const Match& match, Compat compat) {
   const std::optional<Quantization> out = find_quantization(match.root);
   const Operands in = find_operands(match);
-  const bool is_linear = in.op->is("aten.linear"), transposes = is_transposed(*in.op);
+  const bool is_linear = in.op->is("aten.linear"), transposes = is_transposed_conv(*in.op);
   if (!is_static_tensor(out, compat) || !is_static_tensor(in.x, compat) ||
       !is_weight(graph, in.w, compat, transposes ? 1 : 0))
     return nullptr;

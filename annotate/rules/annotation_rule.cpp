@@ -1,6 +1,7 @@
 #include "annotate/rules/annotation_rule.h"
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -138,12 +139,12 @@ void write_limits(const AnnotationRule& rule, const RuleMatch& at,
     fresh.at(at.match.root).output_limits = limits_of(rule, *output);
 }
 
-void write_annotation(const AnnotationRule& rule, const RuleMatch& at, Annotations& annotations,
-                      RuleState& state) {
+void write_annotation(const AnnotationRule& rule, const std::string& name, const RuleMatch& at,
+                      Annotations& annotations, RuleState& state) {
   std::map<Node*, QuantizationAnnotation> fresh;
   std::map<std::string, Edge> owners;
   for (Node* node : at.match.nodes) {
-    fresh[node].rule = rule.name;
+    fresh[node].rule = name;
     fresh[node].allow_implicit_sharing = rule.allow_implicit_sharing;
   }
   for (const auto& [slot, cell] : rule.inputs) {
@@ -206,7 +207,44 @@ void check_slots(const AnnotationRule& rule, const Pattern& pattern) {
   std::for_each(rule.marked.begin(), rule.marked.end(), require);
 }
 
+bool is_free(const Node* node, const Annotations& annotations, const RuleState& state) {
+  return !annotations.is_annotated(node) && !state.left_float.contains(node);
+}
+
+// Annotates a match by a row that is called `name` there. nullopt when it did; else the reason why
+// not, which may be empty.
+std::optional<std::string> annotate_match(const AnnotationRule& rule, const std::string& name,
+                                          Match& found, Graph& graph, const ConfigOf& config_of,
+                                          Annotations& annotations, RuleState& state,
+                                          ConstantValues& constants) {
+  if (!std::all_of(found.nodes.begin(), found.nodes.end(),
+                   [&](const Node* node) { return is_free(node, annotations, state); }))
+    return "";
+  if (std::string reason = bind_elements(rule, found); !reason.empty()) return reason;
+  const ConfigChoice choice = config_of(rule, found);
+  if (!choice.config) return choice.reason;
+  if (!rule.stays_float.empty()) {
+    state.left_float.insert(found.nodes.begin(), found.nodes.end());
+    return rule.stays_float;
+  }
+  const RuleMatch at{found, graph, *choice.config, annotations};
+  if (std::string reason = objection(rule, at, state, constants); !reason.empty()) return reason;
+  write_annotation(rule, name, at, annotations, state);
+  return std::nullopt;
+}
+
 }  // namespace
+
+std::string name_of(const AnnotationRule& rule, const std::vector<bool>& has_op) {
+  std::string name = rule.name;
+  if (name == rule.pattern) return name;
+  for (size_t i = has_op.size(); i-- > 0;) {
+    const size_t open = name.find('['), close = name.find(']', open);
+    if (close == std::string::npos) break;
+    name.replace(open, close + 1 - open, has_op[i] ? name.substr(open + 1, close - open - 1) : "");
+  }
+  return name;
+}
 
 int annotate_by_rules(Graph& graph, std::span<const AnnotationRule> rules,
                       const ConfigOf& config_of, Annotations& annotations, RuleState& state) {
@@ -216,29 +254,19 @@ int annotate_by_rules(Graph& graph, std::span<const AnnotationRule> rules,
   for (const AnnotationRule& rule : rules) {
     const Pattern pattern = parse_pattern(rule.pattern);
     check_slots(rule, pattern);
-    for (Node* node : nodes) {
-      if (annotations.is_annotated(node)) continue;
-      std::optional<Match> found = match(pattern, *node);
-      if (!found) continue;
-      if (std::any_of(found->nodes.begin(), found->nodes.end(),
-                      [&](Node* inner) { return annotations.is_annotated(inner); }))
-        continue;
-      if (const std::string reason = bind_elements(rule, *found); !reason.empty()) {
-        state.refusals[found->nodes.back()] = reason;
-        continue;
+    for (const PatternVariant& variant : pattern.variants) {
+      const std::string name = name_of(rule, variant.has_op);
+      for (Node* node : nodes) {
+        if (!is_free(node, annotations, state)) continue;
+        std::optional<Match> found = match(variant, *node);
+        if (!found) continue;
+        std::optional<std::string> refusal =
+            annotate_match(rule, name, *found, graph, config_of, annotations, state, constants);
+        if (!refusal)
+          ++count;
+        else if (!refusal->empty())
+          state.refusals[found->nodes.back()] = std::move(*refusal);
       }
-      const ConfigChoice choice = config_of(rule, *found);
-      if (!choice.config) {
-        if (!choice.reason.empty()) state.refusals[found->nodes.back()] = choice.reason;
-        continue;
-      }
-      const RuleMatch at{*found, graph, *choice.config, annotations};
-      if (const std::string reason = objection(rule, at, state, constants); !reason.empty()) {
-        state.refusals[&at.anchor()] = reason;
-        continue;
-      }
-      write_annotation(rule, at, annotations, state);
-      ++count;
     }
   }
   return count;

@@ -2,12 +2,13 @@
 // pattern's border, and conditions.
 //
 //    name           pattern                    inputs                                 output
-//   {"conv_relu",  "relu(conv2d(x, w, b?))",  {{"x", kInput}, {"w", kW}, {"b", kB}}, kOutput}
+//   {"conv[_relu]", "relu?(conv2d(x, w, b?))", {{"x", kInput}, {"w", kW}, {"b", kB}}, kOutput}
 //   {"max_pool2d", "max_pool2d(x)",           {{"x", kInput}},                       same_as("x")}
 //   {"cat",        "cat(x...)",               {{"x", all_same(kInput)}},             same_as("x")}
 //   {"sigmoid",    "sigmoid(x)",              {{"x", kInput}},                       kFixed}
 #pragma once
 
+#include <unordered_set>
 #include <utility>
 
 #include "annotate/annotation/annotation.h"
@@ -117,6 +118,8 @@ struct RuleMatch {
 using RuleCheck = Verdict (*)(const RuleMatch&);
 
 struct AnnotationRule {
+  // Of a pattern with optional ops, a part in brackets for each of them, the innermost first:
+  // "conv[_bn][_relu]" is conv_relu where the batch norm is missing.
   std::string name;
   std::string pattern;
   // In the order of the annotation. "x[1]" is one element of the list slot x (see SlotElement), and
@@ -134,7 +137,13 @@ struct AnnotationRule {
   Value* (*choose_owner)(const RuleMatch&, const std::vector<Value*>& values) = nullptr;
   bool allow_implicit_sharing = true;  // see sharing.h; for every node of the match
   RuleConstraints constraints = {};    // conditions as data; checked after `checks`
+  // If not empty, the row leaves its matches in float for this reason, whatever later rows say. It
+  // completes "stayed float: ...".
+  std::string stays_float = {};
 };
+
+// Name of the variant of a row that has these optional ops (PatternVariant::has_op).
+std::string name_of(const AnnotationRule& rule, const std::vector<bool>& has_op);
 
 // The config for a match; or none, with a reason that completes "stayed float: ...".
 struct ConfigChoice {
@@ -148,13 +157,14 @@ struct RuleState {
   std::unordered_map<const Node*, std::string> refusals;  // by anchor: the last reason
   // graph inputs (weights, biases) that belong to a pattern
   std::unordered_map<const Value*, bool> taken;
+  std::unordered_set<const Node*> left_float;  // by rows with stays_float
 };
 
-// Annotates, rule by rule and node by node in graph order, each match with no annotated node that
-// config_of and all checks accept. Inner nodes of a pattern are marked as annotated. Limits among
-// the constraints go into the annotation (check_limits.h). Returns the number of matches annotated.
-// Throws Error("annotate", rule, ...) when a row names a slot that its pattern lacks. A list too
-// short for an element that the row names is a refusal.
+// Annotates, rule by rule, variant by variant of its pattern and node by node in graph order, each
+// match with no annotated node that config_of and all checks accept. Inner nodes of a pattern are
+// marked as annotated. Limits among the constraints go into the annotation (check_limits.h).
+// Returns the number of matches annotated. Throws Error("annotate", rule, ...) when a row names a
+// slot that its pattern lacks. A list too short for an element that the row names is a refusal.
 int annotate_by_rules(Graph& graph, std::span<const AnnotationRule> rules,
                       const ConfigOf& config_of, Annotations& annotations, RuleState& state);
 

@@ -1,42 +1,34 @@
 #include "annotate/training/qat_conv_bn.h"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 #include <unordered_set>
 
 #include <fmt/format.h>
 
 #include "core/base/error.h"
+#include "core/ops/weighted_ops.h"
 
 namespace octet {
 namespace {
 
-enum class Form { kConv, kTransposed, kLinear };
-enum class InCompat { kYes, kNo };
+using Form = WeightForm;
 
-struct Row {
-  std::string_view op;
-  Form form;
-  InCompat in_compat;
-};
-constexpr std::array<Row, 9> kRows = {{{"aten.conv1d.default", Form::kConv, InCompat::kYes},
-                                       {"aten.conv2d.default", Form::kConv, InCompat::kYes},
-                                       {"aten.conv_transpose1d", Form::kTransposed, InCompat::kYes},
-                                       {"aten.conv_transpose2d", Form::kTransposed, InCompat::kYes},
-                                       {"aten.conv1d.padding", Form::kConv, InCompat::kNo},
-                                       {"aten.conv2d.padding", Form::kConv, InCompat::kNo},
-                                       {"aten.conv3d", Form::kConv, InCompat::kNo},
-                                       {"aten.conv_transpose3d", Form::kTransposed, InCompat::kNo},
-                                       {"aten.linear", Form::kLinear, InCompat::kNo}}};
-
-const Row* find_row(const Node& node, Compat compat) {
-  for (const Row& row : kRows)
-    if (node.is(row.op) && !(compat == Compat::kTorchao && row.in_compat == InCompat::kNo))
-      return &row;
-  return nullptr;
+// torchao trains no linear layers with batch norms, and no convolutions of three dimensions or with
+// padding by name.
+const WeightedOp* find_row(const Node& node, Compat compat) {
+  static constexpr std::array<std::string_view, 4> kInCompat = {
+      "aten.conv1d.default", "aten.conv2d.default", "aten.conv_transpose1d",
+      "aten.conv_transpose2d"};
+  if (compat == Compat::kTorchao && std::none_of(kInCompat.begin(), kInCompat.end(),
+                                                 [&](std::string_view op) { return node.is(op); }))
+    return nullptr;
+  return find_conv_or_linear(node);
 }
 
 // Why a batch norm after a convolution cannot be trained with it; "": it can.
-std::string objection(const Graph& graph, const Node& conv, const Node& bn, const Row& row,
+std::string objection(const Graph& graph, const Node& conv, const Node& bn, const WeightedOp& row,
                       Compat compat) {
   if (!bn.find_input("input")->has_one_user())
     return fmt::format("others read %{} too", conv.output()->name());
@@ -48,7 +40,8 @@ std::string objection(const Graph& graph, const Node& conv, const Node& bn, cons
   const bool is_affine = bn.find_input("weight") != nullptr && bn.find_input("bias") != nullptr;
   if (compat == Compat::kTorchao && !is_affine)
     return "the batch norm has no gamma and beta (compat torchao)";
-  if (compat == Compat::kTorchao && row.form == Form::kTransposed && conv.int_or("groups", 1) != 1)
+  if (compat == Compat::kTorchao && row.form == Form::kTransposedConv &&
+      conv.int_or("groups", 1) != 1)
     return "the transposed convolution has groups (compat torchao)";
   const size_t rank = graph.find_constant(weight)->shape().size();
   const std::optional<TensorMeta>& output = conv.output()->meta;
@@ -97,10 +90,10 @@ class Fusion {
   // its input channels carry the groups.
   Value* scale_weight(Node& conv, Value* weight, Value* scale, Form form) {
     const std::vector<int64_t> shape = graph_.find_constant(weight)->shape();
-    const int64_t groups = form == Form::kTransposed ? conv.int_or("groups", 1) : 1;
+    const int64_t groups = form == Form::kTransposedConv ? conv.int_or("groups", 1) : 1;
     if (groups == 1) {
       std::vector<int64_t> factors(shape.size(), 1);
-      factors[form == Form::kTransposed ? 1 : 0] = -1;
+      factors[form == Form::kTransposedConv ? 1 : 0] = -1;
       return multiply(conv, weight, reshape(conv, scale, factors));
     }
     std::vector<int64_t> grouped = shape;
@@ -207,7 +200,7 @@ int fuse_conv_bn_qat(Graph& graph, Annotations& annotations, Report& report, Com
   for (Node* bn : graph.nodes_of("aten.batch_norm")) {
     const Value* input = bn->find_input("input");
     Node* conv = input == nullptr ? nullptr : input->producer();
-    const Row* row = conv == nullptr ? nullptr : find_row(*conv, compat);
+    const WeightedOp* row = conv == nullptr ? nullptr : find_row(*conv, compat);
     if (row == nullptr) continue;
     const std::string reason = objection(graph, *conv, *bn, *row, compat);
     if (!reason.empty()) {

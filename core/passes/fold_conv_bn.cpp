@@ -1,6 +1,7 @@
 #include "core/passes/fold_conv_bn.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -13,23 +14,12 @@
 #include "core/graph/origin.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/ops/op_schema.h"
+#include "core/ops/weighted_ops.h"
 
 namespace octet {
 namespace {
 
-enum class Form { kConv, kTransposed, kLinear };
-
-struct Foldable {
-  std::string_view op;
-  Form form;
-};
-constexpr std::array<Foldable, 7> kFoldable = {{{"aten.conv1d", Form::kConv},
-                                                {"aten.conv2d", Form::kConv},
-                                                {"aten.conv3d", Form::kConv},
-                                                {"aten.conv_transpose1d", Form::kTransposed},
-                                                {"aten.conv_transpose2d", Form::kTransposed},
-                                                {"aten.conv_transpose3d", Form::kTransposed},
-                                                {"aten.linear", Form::kLinear}}};
+using Form = WeightForm;
 
 // The parameters of a fold. Calls with the same ones (a module called twice) share the folded
 // tensors.
@@ -125,8 +115,7 @@ Node* find_channel_op(Value* value, const FoldOptions& options) {
     if (node == nullptr || node->output_or_null() != value ||
         (options.check_users && !value->has_one_user()))
       return nullptr;
-    const bool is_foldable = std::any_of(kFoldable.begin(), kFoldable.end(),
-                                         [&](const Foldable& row) { return node->is(row.op); });
+    const bool is_foldable = find_conv_or_linear(*node) != nullptr;
     if (is_foldable && layout_ops.empty()) return node;
     if (is_foldable) {
       int64_t dim = node->is("aten.linear") ? rank_of(value) - 1 : -1;
@@ -152,30 +141,30 @@ bool channels_are_second(const Node& conv, const Node& bn, Form form, const Tens
 }
 
 int64_t output_channels(const Parameters& parameters, const Tensor& weight) {
-  return parameters.form == Form::kTransposed ? weight.shape()[1] * parameters.groups
-                                              : weight.shape()[0];
+  return parameters.form == Form::kTransposedConv ? weight.shape()[1] * parameters.groups
+                                                  : weight.shape()[0];
 }
 
 bool find_candidate(const Graph& graph, Node* bn, const FoldOptions& options,
                     Candidate& candidate) {
   Node* conv = find_channel_op(bn->find_input("input"), options);
   if (conv == nullptr) return false;
-  const auto row = std::find_if(kFoldable.begin(), kFoldable.end(),
-                                [&](const Foldable& foldable) { return conv->is(foldable.op); });
+  const WeightedOp* row = find_conv_or_linear(*conv);
   const std::vector<Value*> results = bn->outputs();
   if (results.empty() || std::any_of(results.begin() + 1, results.end(),
                                      [](const Value* value) { return !value->is_unused(); }))
     return false;
 
-  Parameters parameters{.form = row->form,
-                        .groups = row->form == Form::kTransposed ? conv->int_or("groups", 1) : 1,
-                        .weight = conv->find_input("weight"),
-                        .bias = conv->find_input("bias"),
-                        .gamma = bn->find_input("weight"),
-                        .beta = bn->find_input("bias"),
-                        .mean = bn->find_input("running_mean"),
-                        .var = bn->find_input("running_var"),
-                        .eps = bn->float_or("eps", 1e-5)};
+  Parameters parameters{
+      .form = row->form,
+      .groups = row->form == Form::kTransposedConv ? conv->int_or("groups", 1) : 1,
+      .weight = conv->find_input("weight"),
+      .bias = conv->find_input("bias"),
+      .gamma = bn->find_input("weight"),
+      .beta = bn->find_input("bias"),
+      .mean = bn->find_input("running_mean"),
+      .var = bn->find_input("running_var"),
+      .eps = bn->float_or("eps", 1e-5)};
   for (const Value* needed : {parameters.weight, parameters.mean, parameters.var})
     if (needed == nullptr || !is_constant(graph, needed)) return false;
   for (const Value* optional : {parameters.bias, parameters.gamma, parameters.beta})

@@ -121,11 +121,17 @@ Node* Match::consumer(std::string_view variable) const {
   return found == consumers.end() ? nullptr : found->second;
 }
 
-std::optional<Match> match(const Pattern& pattern, Node& root, InnerUse inner_use) {
+std::optional<Match> match(const PatternVariant& variant, Node& root, InnerUse inner_use) {
   Matcher matcher(inner_use);
   matcher.match.root = &root;
-  if (!matcher.call(pattern.root, root)) return std::nullopt;
+  if (!matcher.call(variant.root, root)) return std::nullopt;
   return std::move(matcher.match);
+}
+
+std::optional<Match> match(const Pattern& pattern, Node& root, InnerUse inner_use) {
+  for (const PatternVariant& variant : pattern.variants)
+    if (std::optional<Match> found = match(variant, root, inner_use)) return found;
+  return std::nullopt;
 }
 
 std::vector<TensorArgument> tensor_arguments(const Node& node) {

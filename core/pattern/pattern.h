@@ -1,19 +1,24 @@
-// One notation for small trees of ops, as annotation tables, lowering tables and JSON files write
-// them; and the matcher.
+// Parses and matches patterns: small trees of ops in the notation of annotation tables and JSON
+// files.
 //
-//   relu(linear(x, w, b?))                  outermost op last to run
+//   relu(linear(x, w, b?))                  the outermost op runs last
 //   {relu|hardtanh|relu6}(conv2d(x, w, b?)) any of these ops
+//   relu?(linear(x, w))                     the relu may be missing
+//   add[linear(x, w), y]                    in either order: add(y, linear(x, w)) too
 //   cat(x...)                               a list argument: x binds all of its values
 //   cat(dq(x)...)                           each value of the list comes from a dq
 //   my_ns.my_op.default(x, _)               a dotted name is that op; _ is any value
 //   batch_norm(x, ...)                      the other tensor arguments may be anything
+//
+// Where an optional op is missing, its first argument takes its place; variables among its other
+// arguments are not bound.
 //
 // A bare name is the ATen op in all its overloads and its in-place twin: relu is aten.relu.default
 // and aten.relu_.default. `q` and `dq` are the quantize and dequantize ops of quantized_decomposed,
 // per tensor and per channel; their scales are not named. Parameters correspond to the tensor
 // arguments of the op in the order of its schema (conv2d: input, weight, bias); literals are not
 // named. `b?` may be absent. A tensor argument that the pattern does not name must be absent,
-// unless the pattern ends in `...`. A variable that stands twice must be the same Value.
+// unless the pattern ends in `...`. A variable that occurs twice must be the same Value.
 #pragma once
 
 #include <map>
@@ -32,8 +37,9 @@ struct PatternTerm {
   std::vector<std::string> ops;         // kCall: for Node::is(), in the pattern's order
   std::vector<PatternTerm> parameters;  // kCall
   bool ignores_rest = false;            // kCall: the pattern ended in `...`
+  bool in_either_order = false;         // kCall: op[a, b]
   std::string variable;                 // kVariable
-  bool is_optional = false;             // b?
+  bool is_optional = false;             // b?, relu?(x)
   bool is_list = false;                 // x...
 };
 
@@ -43,11 +49,18 @@ struct PatternVariable {
   bool is_list = false;  // may bind any number of values
 };
 
+// A pattern without optional ops and in one order of arguments.
+struct PatternVariant {
+  PatternTerm root;          // a kCall
+  std::vector<bool> has_op;  // by optional op of the pattern, outermost first
+};
+
 struct Pattern {
   std::string text;
-  PatternTerm root;                        // a kCall
+  // At least one. Variants with the innermost optional op come first; among these, variants with
+  // the next one: relu?(norm?(conv(x, w))) gives relu(norm(conv)), norm(conv), relu(conv), conv.
+  std::vector<PatternVariant> variants;
   std::vector<PatternVariable> variables;  // in order of first appearance
-  int call_count = 0;                      // the number of ops it covers (list elements count once)
   const PatternVariable* find_variable(std::string_view name) const;
 };
 
@@ -71,9 +84,11 @@ struct Match {
 
 enum class InnerUse { kOnlyInMatch, kAnywhere };
 
-// The pattern with its outermost op at `root`; nothing when it does not match. By default each
-// inner node is used by its matched consumer alone and is no graph output. Takes time linear in the
-// pattern, tries one way only, and changes nothing.
+// Matches with the outermost op at `root`; nullopt when that fails. By default the matched consumer
+// alone uses each inner node, and the graph does not return it. A variant takes time linear in its
+// size; of a pattern, the first variant that matches wins.
+std::optional<Match> match(const PatternVariant& variant, Node& root,
+                           InnerUse inner_use = InnerUse::kOnlyInMatch);
 std::optional<Match> match(const Pattern& pattern, Node& root,
                            InnerUse inner_use = InnerUse::kOnlyInMatch);
 

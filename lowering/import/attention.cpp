@@ -3,88 +3,85 @@
 #include <algorithm>
 #include <cmath>
 
-#include "lowering/import/importer.h"
+#include "lowering/import/steps.h"
 
 namespace octet {
 namespace {
 
 // -inf above the diagonal.
-int causal_constant(Importer& importer, const Node& node, int64_t rows, int64_t columns) {
+int causal_constant(Steps& s, const Node& node, int64_t rows, int64_t columns) {
   std::vector<float> mask(static_cast<size_t>(rows * columns), 0.0f);
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = i + 1; j < columns; ++j)
       mask[static_cast<size_t>(i * columns + j)] = -INFINITY;
-  return importer.add_constant(node.name() + "_causal",
-                               Tensor::from<float>(DType::kFloat32, {rows, columns}, mask));
+  return s.add_constant(node.name() + "_causal",
+                        Tensor::from<float>(DType::kFloat32, {rows, columns}, mask));
 }
 
-int first_of(Importer& importer, const Node& node, int x, int64_t dim, const SizeExpr& size) {
-  Sizes sizes = importer.sizes(x);
+int first_of(Steps& s, int x, int64_t dim, const SizeExpr& size) {
+  Sizes sizes = s.sizes(x);
   if (sizes[static_cast<size_t>(dim)] == size) return x;
   sizes[static_cast<size_t>(dim)] = size;
-  return importer.emit_step(node, "slice", {x}, sizes, DType::kFloat32,
-                            {{"dim", dim}, {"start", int64_t{0}}, {"step", int64_t{1}}});
+  return s.op("slice", {x}, sizes, DType::kFloat32,
+              {{"dim", dim}, {"start", int64_t{0}}, {"step", int64_t{1}}});
 }
 
-// Of sizes that are not fixed: the corner of the greatest mask. -1 when that is too great.
-int causal_mask(Importer& importer, const Node& node, const SizeExpr& rows,
-                const SizeExpr& columns) {
+// For sizes that are not fixed, the corner of the greatest mask; -1 when that is too great.
+int causal_mask(Steps& s, const Node& node, const SizeExpr& rows, const SizeExpr& columns) {
   constexpr int64_t kMost = 2048;
   const bool is_fixed = rows.is_number() && columns.is_number();
-  const int64_t most_rows = importer.greatest(rows), most_columns = importer.greatest(columns);
+  const int64_t most_rows = s.size_table().greatest(rows),
+                most_columns = s.size_table().greatest(columns);
   if (!is_fixed && (most_rows < 0 || most_rows > kMost || most_columns < 0 || most_columns > kMost))
     return -1;
-  const int constant = causal_constant(importer, node, most_rows, most_columns);
-  return first_of(importer, node, first_of(importer, node, constant, 0, rows), 1, columns);
+  const int constant = causal_constant(s, node, most_rows, most_columns);
+  return first_of(s, first_of(s, constant, 0, rows), 1, columns);
 }
 
 // Grouped heads: each head of x [N, heads, length, width] serves neighbouring heads of q.
-bool has_whole_groups(const Importer& importer, int q, int x) {
-  const SizeExpr wanted = importer.sizes(q)[1], heads = importer.sizes(x)[1];
+bool has_whole_groups(const Steps& s, int q, int x) {
+  const SizeExpr wanted = s.sizes(q)[1], heads = s.sizes(x)[1];
   return wanted.is_number() && heads.is_number() && heads.number() > 0 &&
          wanted.number() % heads.number() == 0;
 }
 
-int repeat_heads(Importer& importer, const Node& node, int x, int64_t wanted) {
-  const Sizes sizes = importer.sizes(x);
-  const DType dtype = importer.tensor(x).dtype;
+int repeat_heads(Steps& s, int x, int64_t wanted) {
+  const Sizes sizes = s.sizes(x);
+  const DType dtype = s.tensor(x).dtype;
   if (sizes[1].number() == wanted) return x;
-  const int apart =
-      importer.emit_step(node, "reshape", {x}, {sizes[0], sizes[1], 1, sizes[2], sizes[3]}, dtype);
-  const int wide = importer.emit_step(
-      node, "expand", {apart}, {sizes[0], sizes[1], wanted / sizes[1].number(), sizes[2], sizes[3]},
-      dtype);
-  return importer.emit_step(node, "reshape", {wide}, {sizes[0], wanted, sizes[2], sizes[3]}, dtype);
+  const int apart = s.op("reshape", {x}, {sizes[0], sizes[1], 1, sizes[2], sizes[3]}, dtype);
+  const int wide =
+      s.op("expand", {apart}, {sizes[0], sizes[1], wanted / sizes[1].number(), sizes[2], sizes[3]},
+           dtype);
+  return s.op("reshape", {wide}, {sizes[0], wanted, sizes[2], sizes[3]}, dtype);
 }
 
-bool is_number(const Importer& importer, int tensor, float number) {
-  const ProgramTensor& given = importer.tensor(tensor);
+bool is_number(const Steps& s, int tensor, float number) {
+  const ProgramTensor& given = s.tensor(tensor);
   return given.is_constant() && given.dtype == DType::kFloat32 && given.data.defined() &&
          given.numel() == 1 && given.data.data<float>()[0] == number;
 }
 
 // A mask of booleans as what is added to the scores: 0 or -inf. One that is no constant is made so
 // once, for all attentions that read it.
-int additive_mask(Importer& importer, const Node& node, int mask) {
-  const ProgramTensor& given = importer.tensor(mask);
+int additive_mask(Steps& s, const Node& node, int mask) {
+  const ProgramTensor& given = s.tensor(mask);
   if (!given.is_constant()) {
-    for (const ProgramOp& op : importer.program().ops)
-      if (op.kind == "where" && op.inputs[0] == mask && is_number(importer, op.inputs[1], 0) &&
-          is_number(importer, op.inputs[2], -INFINITY))
+    for (const ProgramOp& op : s.program().ops)
+      if (op.kind == "where" && op.inputs[0] == mask && is_number(s, op.inputs[1], 0) &&
+          is_number(s, op.inputs[2], -INFINITY))
         return op.outputs[0];
     const auto number = [&](const char* what, float value) {
       const std::vector<float> values = {value};
-      return importer.add_constant(node.name() + what,
-                                   Tensor::from<float>(DType::kFloat32, {}, values));
+      return s.add_constant(node.name() + what, Tensor::from<float>(DType::kFloat32, {}, values));
     };
     const int seen = number("_seen", 0), hidden = number("_hidden", -INFINITY);
-    return importer.emit_step(node, "where", {mask, seen, hidden}, importer.sizes(mask),
-                              DType::kFloat32);
+    return s.op("where", {mask, seen, hidden}, s.sizes(mask), DType::kFloat32);
   }
   const Tensor added = Tensor::zeros(DType::kFloat32, given.shape);
   for (int64_t i = 0; i < added.numel(); ++i)
     added.data<float>()[i] = given.data.data<bool>()[i] ? 0.0f : -INFINITY;
-  return importer.add_constant(node.name() + "_mask", added);
+  return s.add_constant(node.name() + "_mask", added);
 }
 
 // Whether some row of a mask that is added may hide everything.
@@ -99,58 +96,53 @@ bool may_hide_rows(const ProgramTensor& mask) {
 }
 
 // softmax(q @ transpose(k) * scale + mask) @ v
-void import_attention(Importer& importer, const Node& node) {
+void import_attention(Steps& s, const Node& node) {
   if (node.float_or("dropout_p", 0) != 0)
-    return importer.refuse(node, "with dropout, in training mode; export in eval mode");
-  const int q = importer.operand(node, "query");
-  int k = importer.operand(node, "key"), v = importer.operand(node, "value");
-  if (importer.sizes(q).size() != importer.sizes(k).size() || importer.sizes(q).size() < 2)
-    return importer.refuse(node, "with tensors of unequal rank");
+    return s.refuse("with dropout, in training mode; export in eval mode");
+  const int q = s.input("query");
+  int k = s.input("key"), v = s.input("value");
+  if (s.sizes(q).size() != s.sizes(k).size() || s.sizes(q).size() < 2)
+    return s.refuse("with tensors of unequal rank");
   if (node.bool_or("enable_gqa", false)) {
-    if (importer.sizes(q).size() != 4 || !has_whole_groups(importer, q, k) ||
-        !has_whole_groups(importer, q, v))
-      return importer.refuse(node, "with heads that are no multiple of those of the keys");
-    k = repeat_heads(importer, node, k, importer.sizes(q)[1].number());
-    v = repeat_heads(importer, node, v, importer.sizes(q)[1].number());
+    if (s.sizes(q).size() != 4 || !has_whole_groups(s, q, k) || !has_whole_groups(s, q, v))
+      return s.refuse("with heads that are no multiple of those of the keys");
+    k = repeat_heads(s, k, s.sizes(q)[1].number());
+    v = repeat_heads(s, v, s.sizes(q)[1].number());
   }
-  const Sizes sq = importer.sizes(q), sk = importer.sizes(k);
+  const Sizes sq = s.sizes(q), sk = s.sizes(k);
   const size_t rank = sq.size();
-  if (!sq.back().is_number()) return importer.refuse(node, "whose heads are not of a fixed width");
+  if (!sq.back().is_number()) return s.refuse("whose heads are not of a fixed width");
   std::vector<int64_t> dims;
   Sizes transposed = sk, scores = sq;
   for (size_t d = 0; d < rank; ++d) dims.push_back(static_cast<int64_t>(d));
   std::swap(dims[rank - 1], dims[rank - 2]);
   std::swap(transposed[rank - 1], transposed[rank - 2]);
   scores.back() = sk[rank - 2];
-  const bool is_double = importer.tensor(q).dtype == DType::kFloat64;
+  const bool is_double = s.tensor(q).dtype == DType::kFloat64;
   const DType dtype = is_double ? DType::kFloat64 : DType::kFloat32;
-  const int kt = importer.emit_step(node, "permute", {k}, transposed, dtype, {{"dims", dims}});
-  int s = importer.emit_step(node, "matmul", {q, kt}, scores, dtype);
+  const int kt = s.op("permute", {k}, transposed, dtype, {{"dims", dims}});
+  int scored = s.op("matmul", {q, kt}, scores, dtype);
   const double scale =
       node.float_or("scale", 1 / std::sqrt(static_cast<double>(sq.back().number())));
   const auto single = static_cast<float>(scale);
   const Tensor factor = is_double ? Tensor::from<double>(dtype, {}, std::span(&scale, 1))
                                   : Tensor::from<float>(dtype, {}, std::span(&single, 1));
-  s = importer.emit_step(node, "mul", {s, importer.add_constant(node.name() + "_scale", factor)},
-                         scores, dtype);
-  int mask = importer.operand(node, "attn_mask");
+  scored = s.op("mul", {scored, s.add_constant(node.name() + "_scale", factor)}, scores, dtype);
+  int mask = s.input("attn_mask");
   if (node.bool_or("is_causal", false)) {
-    mask = causal_mask(importer, node, sq[rank - 2], sk[rank - 2]);
+    mask = causal_mask(s, node, sq[rank - 2], sk[rank - 2]);
     if (mask < 0)
-      return importer.refuse(
-          node,
+      return s.refuse(
           "with a causal mask of a size without a small greatest one; give the export a range");
   }
-  if (mask >= 0 && importer.tensor(mask).dtype == DType::kBool)
-    mask = additive_mask(importer, node, mask);
-  if (mask >= 0) s = importer.emit_step(node, "add", {s, mask}, scores, dtype);
+  if (mask >= 0 && s.tensor(mask).dtype == DType::kBool) mask = additive_mask(s, node, mask);
+  if (mask >= 0) scored = s.op("add", {scored, mask}, scores, dtype);
   Attributes attributes = {{"dim", static_cast<int64_t>(rank) - 1}};
-  const DType added = mask < 0 ? DType::kBool : importer.tensor(mask).dtype;
-  if (added == DType::kFloat64 ||
-      (added == DType::kFloat32 && may_hide_rows(importer.tensor(mask))))
+  const DType added = mask < 0 ? DType::kBool : s.tensor(mask).dtype;
+  if (added == DType::kFloat64 || (added == DType::kFloat32 && may_hide_rows(s.tensor(mask))))
     attributes["masked"] = true;
-  const int p = importer.emit_step(node, "softmax", {s}, scores, dtype, std::move(attributes));
-  importer.emit(node, "matmul", {p, v});
+  const int p = s.op("softmax", {scored}, scores, dtype, std::move(attributes));
+  s.emit("matmul", {p, v});
 }
 
 constexpr ImportRow kAttentionRows[] = {

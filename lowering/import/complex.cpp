@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "lowering/import/importer.h"
 #include "lowering/import/steps.h"
 
 namespace octet {
@@ -59,7 +58,7 @@ struct Waves {
   int cosines = -1;
   int sines = -1;  // -1 where they are not wanted
 };
-Waves make_waves(Importer& importer, const Node& node, const Line& line, bool wants_sines) {
+Waves make_waves(Steps& s, const Node& node, const Line& line, bool wants_sines) {
   const bool is_half = line.spectrum == Spectrum::kHalf;
   const int64_t from = line.given, to = is_half && !line.is_inverse ? line.size / 2 + 1 : line.size;
   const Tensor cosines = Tensor::zeros(DType::kFloat32, {from, to}),
@@ -74,16 +73,13 @@ Waves make_waves(Importer& importer, const Node& node, const Line& line, bool wa
       sines.data<float>()[i * to + j] = static_cast<float>(factor * std::sin(angle));
     }
   }
-  return {importer.add_constant(node.name() + "_cosines", cosines),
-          wants_sines ? importer.add_constant(node.name() + "_sines", sines) : -1};
+  return {s.add_constant(node.name() + "_cosines", cosines),
+          wants_sines ? s.add_constant(node.name() + "_sines", sines) : -1};
 }
 
 // (re + i im) times (cosines -+ i sines), along one dimension; im: -1 where it is 0 or not wanted.
-Parts transform_line(Importer& importer, const Node& node, Parts x, const Line& line,
-                     bool wants_imaginary) {
-  Steps s(importer, node);
-  const auto [cosines, sines] =
-      make_waves(importer, node, line, wants_imaginary || x.imaginary >= 0);
+Parts transform_line(Steps& s, const Node& node, Parts x, const Line& line, bool wants_imaginary) {
+  const auto [cosines, sines] = make_waves(s, node, line, wants_imaginary || x.imaginary >= 0);
   const auto turned = [&](int part) { return part < 0 ? -1 : s.transpose(part, line.dim, -1); };
   const auto cut = [&](int part) { return part < 0 ? -1 : s.slice(part, line.dim, 0, line.given); };
   // a single line is a matrix of one row for the product
@@ -111,9 +107,8 @@ Parts transform_line(Importer& importer, const Node& node, Parts x, const Line& 
 }
 
 double factor_of(const Node& node, const TransformRow& row, int64_t size) {
-  const Argument* argument = node.find_argument("norm");
-  const std::string* norm = argument == nullptr ? nullptr : argument->find<std::string>();
-  const std::string_view word = norm == nullptr ? "backward" : std::string_view(*norm);
+  const std::string norm = text_argument(node, "norm");
+  const std::string_view word = norm.empty() ? "backward" : std::string_view(norm);
   const auto count = static_cast<double>(size);
   if (word == "ortho") return 1 / std::sqrt(count);
   return (word == "forward") != row.is_inverse ? 1 / count : 1;
@@ -122,10 +117,8 @@ double factor_of(const Node& node, const TransformRow& row, int64_t size) {
 // The dimensions, the one that is halved last.
 std::vector<int64_t> transformed_dims(const Node& node, const TransformRow& row, size_t rank,
                                       size_t sizes) {
-  const Argument* argument = node.find_argument("dim");
-  const bool is_given = argument != nullptr && !argument->is_none();
   std::vector<int64_t> dims;
-  if (is_given) {
+  if (is_given(node, "dim")) {
     dims = node.ints_or("dim", {});
   } else if (row.op.ends_with('2')) {
     dims = {-2, -1};
@@ -139,14 +132,14 @@ std::vector<int64_t> transformed_dims(const Node& node, const TransformRow& row,
   return dims;
 }
 
-void import_transform(Importer& importer, const Node& node) {
+void import_transform(Steps& s, const Node& node) {
   const TransformRow& row =
       *std::find_if(std::begin(kTransforms), std::end(kTransforms),
                     [&](const TransformRow& candidate) { return node.is(candidate.op); });
-  const std::optional<Parts> given = importer.parts_of(complex_input(node));
-  if (!given) return importer.refuse(node, "of another dtype than complex64 and float32");
+  const std::optional<Parts> given = s.parts_of(complex_input(node));
+  if (!given) return s.refuse("of another dtype than complex64 and float32");
   Parts x = *given;
-  const Sizes sizes = importer.sizes(x.real);
+  const Sizes sizes = s.sizes(x.real);
   const char* name = node.find_argument("s") != nullptr ? "s" : "n";
   const std::vector<int64_t> wanted = node.ints_or(name, {});
   const std::vector<int64_t> dims = transformed_dims(node, row, sizes.size(), wanted.size());
@@ -154,13 +147,12 @@ void import_transform(Importer& importer, const Node& node) {
   for (size_t i = 0; i < dims.size(); ++i) {
     const SizeExpr& size = sizes[static_cast<size_t>(dims[i])];
     const bool is_last = i + 1 == dims.size();
-    if (!size.is_number())
-      return importer.refuse(node, "along a dimension whose size is not fixed");
+    if (!size.is_number()) return s.refuse("along a dimension whose size is not fixed");
     const Spectrum spectrum = is_last ? row.spectrum : Spectrum::kWhole;
     const bool is_halved = spectrum == Spectrum::kHalf && row.is_inverse;
     int64_t length = is_halved ? 2 * (size.number() - 1) : size.number();
     if (i < wanted.size() && wanted[i] != -1) length = wanted[i];  // -1: as long as it is
-    if (length < 1) return importer.refuse(node, "of no elements");
+    if (length < 1) return s.refuse("of no elements");
     lines.push_back({dims[i], length,
                      std::min(size.number(), input_size(length, row.is_inverse, spectrum)),
                      row.is_inverse, spectrum, factor_of(node, row, length)});
@@ -172,105 +164,95 @@ void import_transform(Importer& importer, const Node& node) {
       is_real || std::all_of(result->users().begin(), result->users().end(),
                              [](const Node* user) { return user->is("aten.real"); });
   for (size_t i = 0; i < lines.size(); ++i)
-    x = transform_line(importer, node, x, lines[i], i + 1 < lines.size() || !is_real_read);
-  Steps s(importer, node);
-  is_real ? s.give(x.real) : importer.give_parts(result, x);
+    x = transform_line(s, node, x, lines[i], i + 1 < lines.size() || !is_real_read);
+  is_real ? s.give(x.real) : s.give_parts(result, x);
 }
 
 // ---- to and from reals
 
-void import_real_part(Importer& importer, const Node& node) {
-  const std::optional<Parts> x = importer.parts_of(complex_input(node));
-  if (!x) return importer.refuse(node, "of complex numbers");
-  Steps(importer, node).give(x->real);
+void import_real_part(Steps& s, const Node& node) {
+  const std::optional<Parts> x = s.parts_of(complex_input(node));
+  if (!x) return s.refuse("of complex numbers");
+  s.give(x->real);
 }
 
 int imaginary(Steps& s, const Parts& x) {
   return x.imaginary >= 0 ? x.imaginary : s.expand(s.number(0, x.real), s.sizes(x.real));
 }
 
-void import_imaginary_part(Importer& importer, const Node& node) {
-  const std::optional<Parts> x = importer.parts_of(complex_input(node));
-  if (!x) return importer.refuse(node, "of complex numbers");
-  Steps s(importer, node);
+void import_imaginary_part(Steps& s, const Node& node) {
+  const std::optional<Parts> x = s.parts_of(complex_input(node));
+  if (!x) return s.refuse("of complex numbers");
   s.give(imaginary(s, *x));
 }
 
-void import_view_as_real(Importer& importer, const Node& node) {
-  const std::optional<Parts> x = importer.parts_of(complex_input(node));
-  if (!x) return importer.refuse(node, "of complex numbers");
-  Steps s(importer, node);
+void import_view_as_real(Steps& s, const Node& node) {
+  const std::optional<Parts> x = s.parts_of(complex_input(node));
+  if (!x) return s.refuse("of complex numbers");
   s.give(s.cat({s.unsqueeze(x->real, -1), s.unsqueeze(imaginary(s, *x), -1)}, -1));
 }
 
-void import_view_as_complex(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_view_as_complex(Steps& s, const Node& node) {
   const int x = s.operand("self");
-  if (s.dtype(x) != DType::kFloat32) return importer.refuse(node, "of another dtype than float32");
+  if (s.dtype(x) != DType::kFloat32) return s.refuse("of another dtype than float32");
   Sizes sizes = s.sizes(x);
   sizes.pop_back();
-  importer.give_parts(node.outputs().front(), {s.reshape(s.slice(x, -1, 0, 1), sizes),
-                                               s.reshape(s.slice(x, -1, 1, 1), sizes)});
+  s.give_parts(node.outputs().front(),
+               {s.reshape(s.slice(x, -1, 0, 1), sizes), s.reshape(s.slice(x, -1, 1, 1), sizes)});
 }
 
-void import_complex(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_complex(Steps& s, const Node& node) {
   const int real = s.operand("real"), other = s.operand("imag");
-  if (s.dtype(real) != DType::kFloat32) return importer.refuse(node, "of another dtype");
+  if (s.dtype(real) != DType::kFloat32) return s.refuse("of another dtype");
   const Sizes sizes = broadcast(s.sizes(real), s.sizes(other));
-  importer.give_parts(node.outputs().front(), {s.expand(real, sizes), s.expand(other, sizes)});
+  s.give_parts(node.outputs().front(), {s.expand(real, sizes), s.expand(other, sizes)});
 }
 
-void import_magnitude(Importer& importer, const Node& node) {
-  const std::optional<Parts> x = importer.parts_of(complex_input(node));
-  if (!x) return importer.refuse(node, "of complex numbers");
-  Steps s(importer, node);
+void import_magnitude(Steps& s, const Node& node) {
+  const std::optional<Parts> x = s.parts_of(complex_input(node));
+  if (!x) return s.refuse("of complex numbers");
   if (x->imaginary < 0) return s.give(s.unary("abs", x->real));
   s.give(s.unary("sqrt", s.add(s.mul(x->real, x->real), s.mul(x->imaginary, x->imaginary))));
 }
 
 // ---- arithmetic
 
-void import_conjugate(Importer& importer, const Node& node) {
-  const std::optional<Parts> x = importer.parts_of(complex_input(node));
-  if (!x) return importer.refuse(node, "of complex numbers");
-  Steps s(importer, node);
-  importer.give_parts(node.outputs().front(),
-                      {x->real, x->imaginary < 0 ? -1 : s.unary("neg", x->imaginary)});
+void import_conjugate(Steps& s, const Node& node) {
+  const std::optional<Parts> x = s.parts_of(complex_input(node));
+  if (!x) return s.refuse("of complex numbers");
+  s.give_parts(node.outputs().front(),
+               {x->real, x->imaginary < 0 ? -1 : s.unary("neg", x->imaginary)});
 }
 
 // Of a tensor, or of a number.
-std::optional<Parts> operand_parts(Importer& importer, const Node& node, const char* name) {
+std::optional<Parts> operand_parts(Steps& s, const Node& node, const char* name) {
   Value* value = node.find_input(name);
-  return value == nullptr ? Parts{importer.operand(node, name), -1} : importer.parts_of(value);
+  return value == nullptr ? Parts{s.input(name), -1} : s.parts_of(value);
 }
 
-void import_complex_product(Importer& importer, const Node& node) {
-  const std::optional<Parts> a = operand_parts(importer, node, "self"),
-                             b = operand_parts(importer, node, "other");
-  if (!a || !b) return importer.refuse(node, "of complex numbers");
-  Steps s(importer, node);
+void import_complex_product(Steps& s, const Node& node) {
+  const std::optional<Parts> a = operand_parts(s, node, "self"),
+                             b = operand_parts(s, node, "other");
+  if (!a || !b) return s.refuse("of complex numbers");
   const auto product = [&](int x, int y) { return x < 0 || y < 0 ? -1 : s.mul(x, y); };
   const auto sum = [&](int x, int y) { return x < 0 ? y : y < 0 ? x : s.add(x, y); };
   const int cross = product(a->imaginary, b->imaginary), straight = s.mul(a->real, b->real);
-  importer.give_parts(node.outputs().front(),
-                      {cross < 0 ? straight : s.sub(straight, cross),
-                       sum(product(a->real, b->imaginary), product(a->imaginary, b->real))});
+  s.give_parts(node.outputs().front(),
+               {cross < 0 ? straight : s.sub(straight, cross),
+                sum(product(a->real, b->imaginary), product(a->imaginary, b->real))});
 }
 
-void import_complex_sum(Importer& importer, const Node& node) {
-  const std::optional<Parts> a = operand_parts(importer, node, "self"),
-                             b = operand_parts(importer, node, "other");
-  if (!a || !b || node.float_or("alpha", 1) != 1)
-    return importer.refuse(node, "of complex numbers");
-  Steps s(importer, node);
+void import_complex_sum(Steps& s, const Node& node) {
+  const std::optional<Parts> a = operand_parts(s, node, "self"),
+                             b = operand_parts(s, node, "other");
+  if (!a || !b || node.float_or("alpha", 1) != 1) return s.refuse("of complex numbers");
   const bool is_sum = node.is("aten.add");
   const Sizes sizes = broadcast(s.sizes(a->real), s.sizes(b->real));
   const auto joined = [&](int x, int y) { return is_sum ? s.add(x, y) : s.sub(x, y); };
   Parts y = {joined(a->real, b->real), -1};
   if (a->imaginary >= 0 || b->imaginary >= 0)
     y.imaginary = s.expand(joined(imaginary(s, *a), imaginary(s, *b)), sizes);
-  importer.give_parts(node.outputs().front(), y);
+  s.give_parts(node.outputs().front(), y);
 }
 
 constexpr ImportRow kComplexRows[] = {
@@ -301,22 +283,20 @@ Tensor part_of(const Tensor& complex, int64_t first) {
 
 }  // namespace
 
-std::optional<ComplexParts> Importer::parts_of(Value* value) {
+std::optional<ComplexParts> Steps::parts_of(Value* value) {
   if (value == nullptr || !value->meta) return std::nullopt;
   if (!is_complex(value->meta->dtype)) {
     const int tensor = tensor_of(value);
-    return this->tensor(tensor).dtype == DType::kFloat32 ? std::optional<ComplexParts>({tensor, -1})
-                                                         : std::nullopt;
+    return dtype(tensor) == DType::kFloat32 ? std::optional<ComplexParts>({tensor, -1})
+                                            : std::nullopt;
   }
-  const auto found = complex_.find(value);
-  if (found != complex_.end()) return found->second;
+  auto& known = builder().complex();
+  if (const auto found = known.find(value); found != known.end()) return found->second;
   const Tensor* constant = find_fixed_constant(value);
   if (constant == nullptr || constant->dtype() != DType::kComplex64) return std::nullopt;
-  return complex_[value] = {add_constant(value->name() + "_real", part_of(*constant, 0)),
-                            add_constant(value->name() + "_imaginary", part_of(*constant, 1))};
+  return known[value] = {add_constant(value->name() + "_real", part_of(*constant, 0)),
+                         add_constant(value->name() + "_imaginary", part_of(*constant, 1))};
 }
-
-void Importer::give_parts(Value* value, ComplexParts parts) { complex_[value] = parts; }
 
 std::span<const ImportRow> complex_import_rows() {
   static const std::vector<ImportRow> rows = [] {

@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "lowering/import/importer.h"
 #include "lowering/import/steps.h"
 
 namespace octet {
@@ -26,9 +25,8 @@ std::vector<int64_t> dims_of(const Node& node, const char* name = "dim") {
 
 // ---- normalizations
 
-// Of a weight that is no constant: a product behind it.
-void import_rms_norm(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+// The op takes a constant weight; any other is a product that follows.
+void import_rms_norm(Steps& s, const Node& node) {
   const int x = as_float(s, input_of(s)), weight = s.operand("weight");
   const std::vector<int64_t> shape = node.ints_or("normalized_shape", {});
   const bool takes_weight = weight >= 0 && s.tensor(weight).is_constant();
@@ -78,8 +76,7 @@ double correction_of(const Node& node) {
 }
 
 // var, std, var_mean, std_mean
-void import_variance(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_variance(Steps& s, const Node& node) {
   const int x = as_float(s, input_of(s));
   const std::vector<int64_t> dims = dims_of(node);
   const bool is_root = node.target().starts_with("aten.std");
@@ -109,8 +106,7 @@ int power_sum_root(Steps& s, int x, double order, const std::vector<int64_t>& di
   return s.unary("pow", s.reduce("sum", s.unary("pow", size, order), dims, keepdim), 1 / order);
 }
 
-void import_vector_norm(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_vector_norm(Steps& s, const Node& node) {
   const char* order = node.find_argument("p") != nullptr ? "p" : "ord";
   s.give(power_sum_root(s, as_float(s, input_of(s)), node.float_or(order, 2), dims_of(node),
                         node.bool_or("keepdim", false)));
@@ -122,8 +118,7 @@ int unit_vector(Steps& s, int x, int64_t dim, double eps) {
   return s.div(x, s.clamp(norm, eps, std::nullopt));
 }
 
-void import_cosine_similarity(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_cosine_similarity(Steps& s, const Node& node) {
   const int64_t dim = node.int_or("dim", 1);
   const double eps = node.float_or("eps", 1e-8);
   int a = s.operand("x1"), b = s.operand("x2");
@@ -135,14 +130,12 @@ void import_cosine_similarity(Importer& importer, const Node& node) {
 }
 
 // Norms of all differences of rows.
-void import_cdist(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_cdist(Steps& s, const Node& node) {
   const int a = s.unsqueeze(s.operand("x1"), -2), b = s.unsqueeze(s.operand("x2"), -4 + 1);
   s.give(power_sum_root(s, s.sub(a, b), node.float_or("p", 2), {-1}, false));
 }
 
-void import_pairwise_distance(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_pairwise_distance(Steps& s, const Node& node) {
   const int difference = s.sub(s.operand("x1"), s.operand("x2"));
   const int away = s.add(difference, s.number(node.float_or("eps", 1e-6), difference));
   s.give(power_sum_root(s, away, node.float_or("p", 2), {-1}, node.bool_or("keepdim", false)));
@@ -150,8 +143,7 @@ void import_pairwise_distance(Importer& importer, const Node& node) {
 
 // ---- other reductions
 
-void import_logsumexp(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_logsumexp(Steps& s, const Node& node) {
   const int x = as_float(s, input_of(s));
   const std::vector<int64_t> dims = dims_of(node);
   const int most = s.reduce("max", x, dims, true);
@@ -160,36 +152,30 @@ void import_logsumexp(Importer& importer, const Node& node) {
                            s.number(0, most), most);
   const int sum = s.reduce("sum", s.unary("exp", s.sub(x, base)), dims, true);
   const int result = s.add(s.unary("log", sum), base);
-  s.give(s.reshape(result, importer.sizes_of(*node.outputs().front())));
+  s.give(s.reshape(result, s.result_sizes()));
 }
 
-void emit_truth(Importer& importer, const Node& node, const char* function) {
-  Steps s(importer, node);
+void import_truth(Steps& s, const Node& node) {
   const int x = input_of(s);
   if (s.rank(x) == 0) return s.give(s.cast(x, DType::kBool));
-  s.give(s.reduce(function, x, dims_of(node), node.bool_or("keepdim", false), DType::kBool));
+  s.give(s.reduce(s.word(), x, dims_of(node), node.bool_or("keepdim", false), DType::kBool));
 }
-void import_any(Importer& importer, const Node& node) { emit_truth(importer, node, "any"); }
-void import_all(Importer& importer, const Node& node) { emit_truth(importer, node, "all"); }
 
-void import_count_nonzero(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_count_nonzero(Steps& s, const Node& node) {
   const int x = input_of(s);
   s.give(s.reduce("sum", s.compare("ne", x, s.number(0, x)), dims_of(node), false, DType::kInt64));
 }
 
 // ---- gates
 
-void import_glu(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_glu(Steps& s, const Node& node) {
   const int x = input_of(s);
   const auto dim = static_cast<int64_t>(s.dim_of(x, node.int_or("dim", -1)));
   const SizeExpr half = floor_divide(s.sizes(x)[static_cast<size_t>(dim)], 2);
   s.give(s.mul(s.slice(x, dim, 0, half), s.unary("sigmoid", s.slice(x, dim, half, half))));
 }
 
-void import_log_softmax(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_log_softmax(Steps& s, const Node& node) {
   const int x = as_float(s, input_of(s));
   Attributes attributes;
   attributes["dim"] =
@@ -197,7 +183,7 @@ void import_log_softmax(Importer& importer, const Node& node) {
   s.give(s.op("log_softmax", {x}, s.sizes(x), s.dtype(x), std::move(attributes)));
 }
 
-// ---- recurrent cells: one step, with linear layers of its own
+// ---- recurrent cells: one step, with its linear layers
 
 int linear(Steps& s, int x, int weight, int bias) {
   Sizes sizes = s.sizes(x);
@@ -220,12 +206,9 @@ Gates gates_of(Steps& s, int state) {
           linear(s, state, s.operand("w_hh"), s.operand("b_hh"))};
 }
 
-void import_lstm_cell(Importer& importer, const Node& node) {
-  Steps s(importer, node);
-  std::vector<int> state;
-  if (const Argument* list = node.find_argument("hx"))
-    for_each_value(*list, [&](Value* value) { state.push_back(importer.tensor_of(value)); });
-  if (state.size() != 2) return importer.refuse(node, "without a hidden and a cell state");
+void import_lstm_cell(Steps& s, const Node& node) {
+  std::vector<int> state = s.tensors("hx");
+  if (state.size() != 2) return s.refuse("without a hidden and a cell state");
   const Gates gates = gates_of(s, state[0]);
   const int all = s.add(gates.of_input, gates.of_state);
   const int in = s.unary("sigmoid", part(s, all, 0, 4)),
@@ -237,8 +220,7 @@ void import_lstm_cell(Importer& importer, const Node& node) {
   s.give(node.outputs()[0], s.mul(out, s.unary("tanh", next)));
 }
 
-void import_gru_cell(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_gru_cell(Steps& s, const Node&) {
   const int state = s.operand("hx");
   const Gates gates = gates_of(s, state);
   const auto gate = [&](int64_t i) {
@@ -250,8 +232,7 @@ void import_gru_cell(Importer& importer, const Node& node) {
   s.give(s.add(fresh, s.mul(update, s.sub(state, fresh))));
 }
 
-void import_rnn_cell(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_rnn_cell(Steps& s, const Node& node) {
   const Gates gates = gates_of(s, s.operand("hx"));
   const int sum = s.add(gates.of_input, gates.of_state);
   s.give(node.is("aten.rnn_tanh_cell") ? s.unary("tanh", sum) : s.clamp(sum, 0.0, std::nullopt));
@@ -259,28 +240,24 @@ void import_rnn_cell(Importer& importer, const Node& node) {
 
 // ---- images
 
-void import_grid_sample(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_grid_sample(Steps& s, const Node& node) {
   static constexpr std::array<const char*, 3> kModes = {"bilinear", "nearest", "bicubic"};
   static constexpr std::array<const char*, 3> kPaddings = {"zeros", "border", "reflection"};
   const int64_t mode = node.int_or("interpolation_mode", 0),
                 padding = node.int_or("padding_mode", 0);
-  if (mode < 0 || mode > 2 || padding < 0 || padding > 2)
-    return importer.refuse(node, "with an unknown mode");
+  if (mode < 0 || mode > 2 || padding < 0 || padding > 2) return s.refuse("with an unknown mode");
   Attributes attributes;
   attributes["mode"] = std::string(kModes[static_cast<size_t>(mode)]);
   attributes["padding_mode"] = std::string(kPaddings[static_cast<size_t>(padding)]);
   attributes["align_corners"] = node.bool_or("align_corners", false);
   const int x = input_of(s), grid = s.operand("grid");
-  s.give(s.op("grid_sample", {x, grid}, importer.sizes_of(*node.outputs().front()), s.dtype(x),
-              std::move(attributes)));
+  s.give(s.op("grid_sample", {x, grid}, s.result_sizes(), s.dtype(x), std::move(attributes)));
 }
 
 // The places of an output's pixels, each a row of coordinates in [-1, 1] and a one, times theta.
-void import_affine_grid(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_affine_grid(Steps& s, const Node& node) {
   const std::vector<int64_t> size = node.ints_or("size", {});
-  if (size.size() != 4) return importer.refuse(node, "of volumes");
+  if (size.size() != 4) return s.refuse("of volumes");
   const bool align = node.bool_or("align_corners", false);
   const auto place = [&](int64_t i, int64_t count) {
     const double span = align ? static_cast<double>(count - 1) : static_cast<double>(count);
@@ -291,10 +268,9 @@ void import_affine_grid(Importer& importer, const Node& node) {
   for (int64_t y = 0; y < size[2]; ++y)
     for (int64_t x = 0; x < size[3]; ++x)
       rows.insert(rows.end(), {place(x, size[3]), place(y, size[2]), 1.0f});
-  const int base = importer.add_constant(
+  const int base = s.add_constant(
       node.name() + "_base", Tensor::from<float>(DType::kFloat32, {size[2] * size[3], 3}, rows));
-  s.give(s.reshape(s.matmul(base, s.transpose(s.operand("theta"), -2, -1)),
-                   importer.sizes_of(*node.outputs().front())));
+  s.give(s.reshape(s.matmul(base, s.transpose(s.operand("theta"), -2, -1)), s.result_sizes()));
 }
 
 constexpr ImportRow kComposedRows[] = {
@@ -312,8 +288,8 @@ constexpr ImportRow kComposedRows[] = {
     {"aten._cdist_forward", import_cdist},
     {"aten.pairwise_distance", import_pairwise_distance},
     {"aten.logsumexp", import_logsumexp},
-    {"aten.any", import_any},
-    {"aten.all", import_all},
+    {"aten.any", import_truth, "any"},
+    {"aten.all", import_truth, "all"},
     {"aten.count_nonzero", import_count_nonzero},
     {"aten.glu", import_glu},
     {"aten.log_softmax", import_log_softmax},
@@ -331,8 +307,7 @@ constexpr ImportRow kComposedRows[] = {
 
 }  // namespace
 
-void import_own_statistics(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_own_statistics(Steps& s, const Node& node) {
   const int x = s.operand("input"), weight = s.operand("weight"), bias = s.operand("bias");
   std::vector<int64_t> dims;
   Sizes line(s.rank(x), SizeExpr(1));
@@ -358,7 +333,7 @@ void import_own_statistics(Importer& importer, const Node& node) {
     if (results.size() == 5)  // functional: the statistics are results
       s.give(results[is_mean ? 3 : 4], next);
     else
-      importer.write(node, node.find_input(name), next);
+      s.write(node.find_input(name), next);
   }
 }
 

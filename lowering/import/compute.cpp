@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
-#include "lowering/import/importer.h"
+#include "lowering/import/steps.h"
 
 namespace octet {
 namespace {
@@ -12,16 +12,15 @@ namespace {
 // ---- convolutions
 
 // The padding of "same": half of the kernel's reach on each side; the odd one goes to the end,
-// through an op of its own.
-int pad_to_same(Importer& importer, const Node& node, int x, const std::vector<int64_t>& reach,
-                std::vector<int64_t>& padding) {
+// through a separate op.
+int pad_to_same(Steps& s, int x, const std::vector<int64_t>& reach, std::vector<int64_t>& padding) {
   bool is_even = true;
   for (size_t d = 0; d < reach.size(); ++d) {
     padding[d] = reach[d] / 2;
     is_even = is_even && reach[d] % 2 == 0;
   }
   if (is_even) return x;
-  Sizes shape = importer.sizes(x);
+  Sizes shape = s.sizes(x);
   const size_t lead = shape.size() - reach.size();
   std::vector<int64_t> pads(2 * shape.size(), 0);
   for (size_t d = 0; d < reach.size(); ++d) {
@@ -30,32 +29,31 @@ int pad_to_same(Importer& importer, const Node& node, int x, const std::vector<i
     pads[2 * (lead + d) + 1] = reach[d] - reach[d] / 2;
     shape[lead + d] = shape[lead + d] + reach[d];
   }
-  const DType dtype = importer.tensor(x).dtype;
-  return importer.emit_step(node, "pad", {x}, shape, dtype, {{"pads", pads}, {"value", 0.0}});
+  const DType dtype = s.tensor(x).dtype;
+  return s.op("pad", {x}, shape, dtype, {{"pads", pads}, {"value", 0.0}});
 }
 
 // An input without a batch dimension gets one of size 1 for the op, and the output loses it.
-void emit_batched(Importer& importer, const Node& node, const std::string& kind,
-                  std::vector<int> inputs, size_t batched_rank, Attributes attributes) {
-  const DType dtype = importer.tensor(inputs[0]).dtype;
-  Sizes in_shape = importer.sizes(inputs[0]);
+void emit_batched(Steps& s, const std::string& kind, std::vector<int> inputs, size_t batched_rank,
+                  Attributes attributes) {
+  const DType dtype = s.tensor(inputs[0]).dtype;
+  Sizes in_shape = s.sizes(inputs[0]);
   if (in_shape.size() == batched_rank) {
-    importer.emit(node, kind, std::move(inputs), std::move(attributes));
+    s.emit(kind, std::move(inputs), std::move(attributes));
     return;
   }
   in_shape.insert(in_shape.begin(), 1);
-  Sizes out_shape = importer.sizes_of(*node.outputs().front());
+  Sizes out_shape = s.result_sizes();
   out_shape.insert(out_shape.begin(), 1);
-  inputs[0] = importer.emit_step(node, "reshape", {inputs[0]}, in_shape, dtype);
-  const int y =
-      importer.emit_step(node, kind, std::move(inputs), out_shape, dtype, std::move(attributes));
-  importer.emit(node, "reshape", {y});
+  inputs[0] = s.op("reshape", {inputs[0]}, in_shape, dtype);
+  const int y = s.op(kind, std::move(inputs), out_shape, dtype, std::move(attributes));
+  s.emit("reshape", {y});
 }
 
-void import_conv(Importer& importer, const Node& node) {
-  int x = importer.operand(node, "input");
-  const int w = importer.operand(node, "weight");
-  const std::vector<int64_t> w_shape = importer.tensor(w).shape;
+void import_conv(Steps& s, const Node& node) {
+  int x = s.input("input");
+  const int w = s.input("weight");
+  const std::vector<int64_t> w_shape = s.tensor(w).shape;
   const size_t spatial = w_shape.size() - 2;
   const std::vector<int64_t> dilation = repeated(node.ints_or("dilation", {1}), spatial);
   std::vector<int64_t> padding(spatial, 0);
@@ -63,25 +61,24 @@ void import_conv(Importer& importer, const Node& node) {
   if (const std::string* word = given == nullptr ? nullptr : given->find<std::string>()) {
     std::vector<int64_t> reach;
     for (size_t d = 0; d < spatial; ++d) reach.push_back(dilation[d] * (w_shape[2 + d] - 1));
-    if (*word == "same") x = pad_to_same(importer, node, x, reach, padding);
+    if (*word == "same") x = pad_to_same(s, x, reach, padding);
   } else {
     padding = repeated(node.ints_or("padding", {0}), spatial);
   }
-  emit_batched(importer, node, "conv", {x, w, importer.operand(node, "bias")}, spatial + 2,
+  emit_batched(s, "conv", {x, w, s.input("bias")}, spatial + 2,
                {{"stride", repeated(node.ints_or("stride", {1}), spatial)},
                 {"padding", padding},
                 {"dilation", dilation},
                 {"groups", node.int_or("groups", 1)}});
 }
 
-void import_conv_transpose(Importer& importer, const Node& node) {
-  const int w = importer.operand(node, "weight");
-  const size_t spatial = importer.tensor(w).shape.size() - 2;
+void import_conv_transpose(Steps& s, const Node& node) {
+  const int w = s.input("weight");
+  const size_t spatial = s.tensor(w).shape.size() - 2;
   const auto sizes = [&](const char* name, int64_t fallback) {
     return repeated(node.ints_or(name, {fallback}), spatial);
   };
-  emit_batched(importer, node, "conv_transpose",
-               {importer.operand(node, "input"), w, importer.operand(node, "bias")}, spatial + 2,
+  emit_batched(s, "conv_transpose", {s.input("input"), w, s.input("bias")}, spatial + 2,
                {{"stride", sizes("stride", 1)},
                 {"padding", sizes("padding", 0)},
                 {"output_padding", sizes("output_padding", 0)},
@@ -90,70 +87,66 @@ void import_conv_transpose(Importer& importer, const Node& node) {
 }
 
 // aten.convolution: one op for both.
-void import_convolution(Importer& importer, const Node& node) {
-  node.bool_or("transposed", false) ? import_conv_transpose(importer, node)
-                                    : import_conv(importer, node);
+void import_convolution(Steps& s, const Node& node) {
+  node.bool_or("transposed", false) ? import_conv_transpose(s, node) : import_conv(s, node);
 }
 
 // ---- matrix products
 
 // Vectors become matrices for the op and lose the dimension afterwards.
-void emit_matmul(Importer& importer, const Node& node, int a, int b) {
-  Sizes sa = importer.sizes(a), sb = importer.sizes(b),
-        out = importer.sizes_of(*node.outputs().front());
-  const DType dtype = importer.tensor(a).dtype;
+void emit_matmul(Steps& s, int a, int b) {
+  Sizes sa = s.sizes(a), sb = s.sizes(b), out = s.result_sizes();
+  const DType dtype = s.tensor(a).dtype;
   const bool is_row = sa.size() == 1, is_column = sb.size() == 1;
   if (is_row) {
     sa.insert(sa.begin(), 1);
-    a = importer.emit_step(node, "reshape", {a}, sa, dtype);
+    a = s.op("reshape", {a}, sa, dtype);
     out.insert(out.end() - (is_column ? 0 : 1), 1);
   }
   if (is_column) {
     sb.push_back(1);
-    b = importer.emit_step(node, "reshape", {b}, sb, dtype);
+    b = s.op("reshape", {b}, sb, dtype);
     out.push_back(1);
   }
   if (!is_row && !is_column) {
-    importer.emit(node, "matmul", {a, b});
+    s.emit("matmul", {a, b});
     return;
   }
-  const int y = importer.emit_step(node, "matmul", {a, b}, out, dtype);
-  importer.emit(node, "reshape", {y});
+  const int y = s.op("matmul", {a, b}, out, dtype);
+  s.emit("reshape", {y});
 }
 
 // A row as weight gives one number for each row of the input.
-void import_linear(Importer& importer, const Node& node) {
-  const int input = importer.operand(node, "input"), weight = importer.operand(node, "weight"),
-            bias = importer.operand(node, "bias");
-  if (importer.tensor(weight).shape.size() > 1) {
-    importer.emit(node, "linear", {input, weight, bias});
+void import_linear(Steps& s, const Node&) {
+  const int input = s.input("input"), weight = s.input("weight"), bias = s.input("bias");
+  if (s.tensor(weight).shape.size() > 1) {
+    s.emit("linear", {input, weight, bias});
     return;
   }
-  if (bias < 0) return emit_matmul(importer, node, input, weight);
-  importer.refuse(node, "of a weight with one dimension and a bias");
+  if (bias < 0) return emit_matmul(s, input, weight);
+  s.refuse("of a weight with one dimension and a bias");
 }
 
-void import_matmul(Importer& importer, const Node& node) {
+void import_matmul(Steps& s, const Node& node) {
   const char* second = node.find_argument("mat2") != nullptr ? "mat2" : "other";
-  emit_matmul(importer, node, importer.operand(node, "self"), importer.operand(node, second));
+  emit_matmul(s, s.input("self"), s.input(second));
 }
 
 // beta * self + alpha * (mat1 @ mat2)
-void import_addmm(Importer& importer, const Node& node) {
+void import_addmm(Steps& s, const Node& node) {
   if (node.float_or("beta", 1) != 1 || node.float_or("alpha", 1) != 1)
-    return import_scaled_addmm(importer, node);
-  const Sizes shape = importer.sizes_of(*node.outputs().front());
-  const int a = importer.operand(node, "mat1"), b = importer.operand(node, "mat2");
-  const DType given = importer.tensor(a).dtype;
+    return import_scaled_addmm(s, node);
+  const Sizes shape = s.result_sizes();
+  const int a = s.input("mat1"), b = s.input("mat2");
+  const DType given = s.tensor(a).dtype;
   const bool is_half = is_floating_point(given) && size_of(given) < 4;
-  const int product =
-      importer.emit_step(node, "matmul", {a, b}, shape, is_half ? DType::kFloat32 : given);
-  importer.emit(node, "add", {product, importer.operand(node, "self")});
+  const int product = s.op("matmul", {a, b}, shape, is_half ? DType::kFloat32 : given);
+  s.emit("add", {product, s.input("self")});
 }
 
 // ---- pools
 
-void emit_pool(Importer& importer, const Node& node, const std::string& kind, size_t spatial,
+void emit_pool(Steps& s, const Node& node, const std::string& kind, size_t spatial,
                Attributes attributes) {
   const std::vector<int64_t> kernel = repeated(node.ints_or("kernel_size", {}), spatial);
   std::vector<int64_t> stride = repeated(node.ints_or("stride", {}), spatial);
@@ -163,42 +156,39 @@ void emit_pool(Importer& importer, const Node& node, const std::string& kind, si
   attributes["padding"] = repeated(node.ints_or("padding", {0}), spatial);
   attributes["ceil_mode"] = node.bool_or("ceil_mode", false);
   const char* name = node.find_argument("self") != nullptr ? "self" : "input";
-  emit_batched(importer, node, kind, {importer.operand(node, name)}, spatial + 2,
-               std::move(attributes));
+  emit_batched(s, kind, {s.input(name)}, spatial + 2, std::move(attributes));
 }
 
 size_t spatial_dims(const Node& node) {
   return static_cast<size_t>(node.target()[node.target().find("d.") - 1] - '0');
 }
 
-void import_max_pool(Importer& importer, const Node& node) {
+void import_max_pool(Steps& s, const Node& node) {
   const size_t spatial = spatial_dims(node);
-  emit_pool(importer, node, "max_pool", spatial,
+  emit_pool(s, node, "max_pool", spatial,
             {{"dilation", repeated(node.ints_or("dilation", {1}), spatial)}});
 }
 
-void import_max_pool_with_indices(Importer& importer, const Node& node) {
-  if (!node.outputs().back()->is_unused()) return import_pool_with_indices(importer, node);
-  emit_pool(importer, node, "max_pool", 2,
-            {{"dilation", repeated(node.ints_or("dilation", {1}), 2)}});
+void import_max_pool_with_indices(Steps& s, const Node& node) {
+  if (!node.outputs().back()->is_unused()) return import_pool_with_indices(s, node);
+  emit_pool(s, node, "max_pool", 2, {{"dilation", repeated(node.ints_or("dilation", {1}), 2)}});
 }
 
 // A pool where windows are of one size, which is the case when the output divides the input.
-void import_adaptive_max_pool(Importer& importer, const Node& node) {
+void import_adaptive_max_pool(Steps& s, const Node& node) {
   if (node.outputs().size() > 1 && !node.outputs().back()->is_unused())
-    return import_pool_with_indices(importer, node);
+    return import_pool_with_indices(s, node);
   const size_t spatial = spatial_dims(node);
-  const Sizes in = importer.sizes(importer.operand(node, "self")),
-              out = importer.sizes_of(*node.outputs().front());
+  const Sizes in = s.sizes(s.input("self")), out = s.result_sizes();
   std::vector<int64_t> kernel;
   for (size_t d = in.size() - spatial; d < in.size(); ++d) {
     const bool is_known = in[d].is_number() && out[d].is_number() && out[d].number() > 0;
     if (!is_known || in[d].number() % out[d].number() != 0)
-      return import_pool_with_indices(importer, node);
+      return import_pool_with_indices(s, node);
     kernel.push_back(in[d].number() / out[d].number());
   }
   const std::vector<int64_t> ones(spatial, 1), zeros(spatial, 0);
-  emit_batched(importer, node, "max_pool", {importer.operand(node, "self")}, spatial + 2,
+  emit_batched(s, "max_pool", {s.input("self")}, spatial + 2,
                {{"kernel_size", kernel},
                 {"stride", kernel},
                 {"padding", zeros},
@@ -206,59 +196,53 @@ void import_adaptive_max_pool(Importer& importer, const Node& node) {
                 {"ceil_mode", false}});
 }
 
-void import_avg_pool(Importer& importer, const Node& node) {
-  emit_pool(importer, node, "avg_pool", spatial_dims(node),
+void import_avg_pool(Steps& s, const Node& node) {
+  emit_pool(s, node, "avg_pool", spatial_dims(node),
             {{"count_include_pad", node.bool_or("count_include_pad", true)},
              {"divisor_override", node.int_or("divisor_override", 0)}});
 }
 
-void import_adaptive_avg_pool(Importer& importer, const Node& node) {
+void import_adaptive_avg_pool(Steps& s, const Node& node) {
   const size_t spatial = spatial_dims(node);
-  const Sizes out = importer.sizes_of(*node.outputs().front());
+  const Sizes out = s.result_sizes();
   const Sizes tail(out.end() - static_cast<int64_t>(spatial), out.end());
-  if (is_symbolic(tail)) return importer.refuse(node, "to sizes that are not fixed");
-  emit_batched(importer, node, "adaptive_avg_pool", {importer.operand(node, "self")}, spatial + 2,
+  if (is_symbolic(tail)) return s.refuse("to sizes that are not fixed");
+  emit_batched(s, "adaptive_avg_pool", {s.input("self")}, spatial + 2,
                {{"output_size", evaluate(tail, {})}});
 }
 
-void import_mean(Importer& importer, const Node& node) {
+void import_mean(Steps& s, const Node& node) {
   std::vector<int64_t> dims = node.ints_or("dim", {});
-  const size_t rank = importer.input_shape(node, "self").size();
+  const size_t rank = s.input_shape("self").size();
   for (int64_t& dim : dims) dim = positive_dim(dim, rank);
   if (dims.empty())
     for (size_t d = 0; d < rank; ++d) dims.push_back(static_cast<int64_t>(d));
-  importer.emit(node, "mean", {importer.operand(node, "self")},
-                {{"dims", dims}, {"keepdim", node.bool_or("keepdim", false)}});
+  s.emit("mean", {s.input("self")}, {{"dims", dims}, {"keepdim", node.bool_or("keepdim", false)}});
 }
 
 // ---- normalizations
 
-void import_softmax(Importer& importer, const Node& node) {
-  const std::vector<int64_t> shape = importer.input_shape(node, "self");
-  importer.emit(node, "softmax", {importer.operand(node, "self")},
-                {{"dim", positive_dim(node.int_or("dim", -1), shape.size())}});
+void import_softmax(Steps& s, const Node& node) {
+  const std::vector<int64_t> shape = s.input_shape("self");
+  s.emit("softmax", {s.input("self")},
+         {{"dim", positive_dim(node.int_or("dim", -1), shape.size())}});
 }
 
-void import_layer_norm(Importer& importer, const Node& node) {
+void import_layer_norm(Steps& s, const Node& node) {
   const int64_t dims = static_cast<int64_t>(node.ints_or("normalized_shape", {}).size());
-  import_norm_statistics(importer, node, importer.operand(node, "input"), dims);
-  importer.emit(node, "layer_norm",
-                {importer.operand(node, "input"), importer.operand(node, "weight"),
-                 importer.operand(node, "bias")},
-                {{"normalized_dims", dims}, {"eps", node.float_or("eps", 1e-5)}});
+  import_norm_statistics(s, node, s.input("input"), dims);
+  s.emit("layer_norm", {s.input("input"), s.input("weight"), s.input("bias")},
+         {{"normalized_dims", dims}, {"eps", node.float_or("eps", 1e-5)}});
 }
 
-void import_batch_norm(Importer& importer, const Node& node) {
-  if (node.bool_or("training", false)) return import_own_statistics(importer, node);
+void import_batch_norm(Steps& s, const Node& node) {
+  if (node.bool_or("training", false)) return import_own_statistics(s, node);
   for (size_t i = 1; i < node.outputs().size(); ++i)
-    if (!node.outputs()[i]->is_unused()) return importer.refuse(node, "whose statistics are used");
-  const int mean = importer.operand(node, "running_mean"),
-            var = importer.operand(node, "running_var");
-  if (mean < 0 || var < 0) return importer.refuse(node, "without running statistics");
-  importer.emit(node, "batch_norm",
-                {importer.operand(node, "input"), mean, var, importer.operand(node, "weight"),
-                 importer.operand(node, "bias")},
-                {{"eps", node.float_or("eps", 1e-5)}});
+    if (!node.outputs()[i]->is_unused()) return s.refuse("whose statistics are used");
+  const int mean = s.input("running_mean"), var = s.input("running_var");
+  if (mean < 0 || var < 0) return s.refuse("without running statistics");
+  s.emit("batch_norm", {s.input("input"), mean, var, s.input("weight"), s.input("bias")},
+         {{"eps", node.float_or("eps", 1e-5)}});
 }
 
 constexpr ImportRow kComputeRows[] = {

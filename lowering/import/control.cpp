@@ -1,11 +1,10 @@
-// Branches and loops. Each body is imported as a program of its own; weights, which reach it as
+// Branches and loops. Each body is imported as a separate program; weights, which reach it as
 // operands of the call, become its constants.
 #include <fmt/format.h>
 
 #include "core/base/error.h"
 #include "core/passes/simplify.h"
 #include "lowering/import/graph.h"
-#include "lowering/import/importer.h"
 #include "lowering/import/known_sizes.h"
 #include "lowering/import/steps.h"
 #include "lowering/program/control.h"
@@ -16,7 +15,7 @@ namespace {
 
 // A call while it is imported; `why` says why it cannot be.
 struct BodyCall {
-  Importer& importer;
+  Steps& s;
   const Node& node;
   std::vector<Value*> operands = {};  // tensors and numbers; null: neither
   std::vector<int64_t> bodies = {};   // positions in Program::bodies
@@ -65,12 +64,12 @@ const Graph* body_at(BodyCall& call, size_t index) {
 // The operands from `invariant` on that are constants become the body's own.
 std::unique_ptr<Graph> with_constants(const BodyCall& call, const Graph& body, size_t invariant) {
   std::unique_ptr<Graph> copy = clone(body);
-  copy->range_constraints = call.importer.graph().range_constraints;
+  copy->range_constraints = call.s.importer().graph().range_constraints;
   const std::vector<GraphInput> inputs = copy->inputs();
   for (size_t k = invariant; k < call.operands.size(); ++k) {
     Value* input = inputs[k].value;
     const Tensor* constant =
-        call.operands[k] == nullptr ? nullptr : call.importer.find_fixed_constant(call.operands[k]);
+        call.operands[k] == nullptr ? nullptr : call.s.find_fixed_constant(call.operands[k]);
     if (constant == nullptr || input->is_unused()) continue;
     const std::optional<TensorMeta> meta = input->meta;
     Value* inner =
@@ -91,11 +90,12 @@ void add_body(BodyCall& call, size_t argument, size_t invariant) {
                            call.operands.size());
     return;
   }
-  std::vector<Program>& bodies = call.importer.program().bodies;
+  std::vector<Program>& bodies = call.s.program().bodies;
   try {
-    bodies.push_back(call.importer.import_body(call.node, *with_constants(call, *body, invariant)));
+    bodies.push_back(
+        call.s.importer().import_body(call.node, *with_constants(call, *body, invariant)));
   } catch (const Error& error) {
-    if (!call.importer.keeps_unknown()) throw;
+    if (!call.s.importer().keeps_unknown()) throw;
     call.why = error.what();
     return;
   }
@@ -103,8 +103,7 @@ void add_body(BodyCall& call, size_t argument, size_t invariant) {
 }
 
 int operand_of(BodyCall& call, Value* value) {
-  return value->kind() == ValueKind::kTensor ? call.importer.tensor_of(value)
-                                             : call.importer.number_of(call.node, value);
+  return value->kind() == ValueKind::kTensor ? call.s.tensor_of(value) : call.s.number_of(value);
 }
 
 // Whether some body reads operand k, or it goes from round to round.
@@ -112,7 +111,7 @@ bool is_wanted(const BodyCall& call, size_t k, size_t invariant) {
   if (call.operands[k] == nullptr) return false;
   if (k < invariant) return true;
   for (int64_t index : call.bodies)
-    if (call.importer.program().bodies[static_cast<size_t>(index)].inputs[k] >= 0) return true;
+    if (call.s.program().bodies[static_cast<size_t>(index)].inputs[k] >= 0) return true;
   return false;
 }
 
@@ -126,19 +125,20 @@ std::optional<SizeExpr> find_result_size(const Program& body, size_t k, size_t d
   return is_open ? std::nullopt : std::optional<SizeExpr>(tensor.shape[d]);
 }
 
-// torch.export gives the results of a call sizes of their own: they are what the bodies that give
-// the results say, where these agree. Results behind the first `carried` have a dimension more than
+// torch.export gives the results of a call new sizes: they are what the bodies say, where these
+// agree. Results after the first `carried` have one dimension more than
 // those of the body.
 void define_result_sizes(BodyCall& call, size_t first_body, size_t carried) {
   const std::vector<Value*> results = call.node.outputs();
-  const std::vector<Program>& programs = call.importer.program().bodies;
+  const std::vector<Program>& programs = call.s.program().bodies;
   for (size_t k = 0; k < results.size(); ++k) {
     const size_t dims = results[k]->meta ? results[k]->meta->sizes.size() : 0, row = k >= carried;
     for (size_t d = row; d < dims; ++d) {
       const Dim& dim = results[k]->meta->sizes[d];
       if (!dim.is_symbolic()) continue;
-      const SizeExpr size = call.importer.formula_of(dim.expr, *results[k]);
-      if (size.steps().size() != 1 || call.importer.is_known(*size.symbols().begin())) continue;
+      const SizeExpr size = call.s.size_table().formula_of(dim.expr, *results[k]);
+      if (size.steps().size() != 1 || call.s.size_table().is_known(*size.symbols().begin()))
+        continue;
       std::optional<SizeExpr> found;
       for (size_t i = first_body; i < call.bodies.size(); ++i) {
         const Program& body = programs[static_cast<size_t>(call.bodies[i])];
@@ -147,7 +147,7 @@ void define_result_sizes(BodyCall& call, size_t first_body, size_t carried) {
         if (!given || (found && !(*found == *given))) return;
         found = given;
       }
-      if (found) call.importer.define(*size.symbols().begin(), *found);
+      if (found) call.s.size_table().define(*size.symbols().begin(), *found);
     }
   }
 }
@@ -159,48 +159,46 @@ void emit_call(BodyCall& call, const std::string& kind, std::vector<int> inputs,
     if (value->kind() != ValueKind::kTensor && !is_number(value->kind()))
       call.why = fmt::format("gives %{}, which is no tensor", value->name());
   if (results.empty()) call.why = "gives no tensor";
-  if (!call.why.empty()) return call.importer.refuse(call.node, call.why);
+  if (!call.why.empty()) return call.s.refuse(call.why);
   const auto carried = attributes.find("carried");  // of a scan
   define_result_sizes(call, kind == "while_loop" ? 1 : 0,
                       carried == attributes.end()
                           ? results.size()
                           : static_cast<size_t>(std::get<int64_t>(carried->second)));
-  if (call.importer.refuse_new_sizes(call.node)) return;
+  if (call.s.importer().refuse_new_sizes(call.node)) return;
   for (size_t k = 0; k < call.operands.size(); ++k)
     inputs.push_back(is_wanted(call, k, invariant) ? operand_of(call, call.operands[k]) : -1);
   attributes["bodies"] = call.bodies;
-  const ProgramOp& op =
-      call.importer.emit_values(call.node, results, kind, std::move(inputs), std::move(attributes));
-  const std::string fault = find_control_fault(call.importer.program(), op);
-  if (!fault.empty()) call.importer.refuse(call.node, fault);
+  const ProgramOp& op = call.s.emit_values(results, kind, std::move(inputs), std::move(attributes));
+  const std::string fault = find_control_fault(call.s.program(), op);
+  if (!fault.empty()) call.s.refuse(fault);
 }
 
 // What decides, as a bool; -1 when it is neither a tensor nor a comparison of sizes.
-int decision_of(Importer& importer, const Node& node) {
+int decision_of(Steps& s, const Node& node) {
   const Argument& argument = node.arguments().front().value;
-  Steps s(importer, node);
   if (const bool* known = argument.find<bool>()) return s.filled(DType::kBool, {}, *known ? 1 : 0);
   Value* value = argument.value_or_null();
   if (value == nullptr) return -1;
-  if (value->kind() == ValueKind::kSymBool) return importer.number_of(node, value);
+  if (value->kind() == ValueKind::kSymBool) return s.number_of(value);
   if (value->kind() != ValueKind::kTensor) return -1;
-  const int tensor = importer.tensor_of(value);
+  const int tensor = s.tensor_of(value);
   return s.dtype(tensor) == DType::kBool ? tensor : s.compare("ne", tensor, s.number(0, tensor));
 }
 
 // cond(predicate, if_true, if_false, operands)
-void import_cond(Importer& importer, const Node& node) {
-  BodyCall call{importer, node};
-  const int decision = node.arguments().empty() ? -1 : decision_of(importer, node);
-  if (decision < 0) return importer.refuse(node, "decides by something that is no bool");
+void import_cond(Steps& s, const Node& node) {
+  BodyCall call{s, node};
+  const int decision = node.arguments().empty() ? -1 : decision_of(s, node);
+  if (decision < 0) return s.refuse("decides by something that is no bool");
   add_operands(call, 3);
   for (size_t argument : {1, 2}) add_body(call, argument, 0);
   emit_call(call, "cond", {decision}, 0, {});
 }
 
 // while_loop(condition, body, carried, additional)
-void import_while(Importer& importer, const Node& node) {
-  BodyCall call{importer, node};
+void import_while(Steps& s, const Node& node) {
+  BodyCall call{s, node};
   add_operands(call, 2);
   const size_t carried = call.operands.size();
   add_operands(call, 3);
@@ -216,8 +214,8 @@ void emit_scan(BodyCall& call, size_t carried, size_t rows) {
 }
 
 // scan(combine, carried, rows, additional)
-void import_scan(Importer& importer, const Node& node) {
-  BodyCall call{importer, node};
+void import_scan(Steps& s, const Node& node) {
+  BodyCall call{s, node};
   add_operands(call, 1);
   const size_t carried = call.operands.size();
   add_operands(call, 2);
@@ -227,8 +225,8 @@ void import_scan(Importer& importer, const Node& node) {
 }
 
 // map_impl(body, rows, additional): a scan that carries nothing.
-void import_map(Importer& importer, const Node& node) {
-  BodyCall call{importer, node};
+void import_map(Steps& s, const Node& node) {
+  BodyCall call{s, node};
   add_operands(call, 1);
   const size_t rows = call.operands.size();
   add_operands(call, 2);
@@ -243,22 +241,6 @@ constexpr ImportRow kControlRows[] = {
 };
 
 }  // namespace
-
-const Tensor* Importer::find_fixed_constant(const Value* value) const {
-  return is_state(value) ? nullptr : graph_.find_constant(value);
-}
-
-Program Importer::import_body(const Node& node, const Graph& body) {
-  if (depth_ == kDeepestBodies)
-    fail(node, fmt::format("has bodies that stand in each other deeper than {}", kDeepestBodies));
-  std::vector<ShapeSymbol> symbols = program_.symbols;
-  for (const CountedSize& counted : counted_) symbols.push_back(counted.symbol);
-  Program program = Importer(body, keep_unknown_, depth_ + 1, std::move(symbols)).run();
-  if (!program.states.empty())
-    fail(node, fmt::format("has a body that writes into {}; write outside of it",
-                           program.states.front().name));
-  return program;
-}
 
 std::span<const ImportRow> control_import_rows() { return kControlRows; }
 

@@ -1,14 +1,11 @@
 // Ops whose result has as many elements as its input's values say: where a tensor is not 0, what a
 // mask selects; and numbers of item() that are sizes.
-#include "lowering/import/counts.h"
-
 #include <algorithm>
 #include <limits>
 
 #include <fmt/format.h>
 
 #include "core/base/error.h"
-#include "lowering/import/importer.h"
 #include "lowering/import/steps.h"
 #include "lowering/program/symbols.h"
 
@@ -18,14 +15,13 @@ Places find_places(Steps& s, const Node& node, int x) {
   Places places;
   const Sizes rows = {element_count(s.sizes(x)), static_cast<int64_t>(s.rank(x))};
   places.rows = s.op("nonzero", {x}, rows, DType::kInt64);
-  places.count = s.importer().add_intermediate(node.name() + "_count", DType::kInt64, {});
-  s.importer().program().ops.back().outputs.push_back(places.count);
+  places.count = s.add_result(node.name() + "_count", DType::kInt64, {});
   return places;
 }
 
 int first_places(Steps& s, const Node& node, int x, const SizeExpr& size) {
   const Places places = find_places(s, node, x);
-  return s.importer().first_rows(node, places.rows, places.count, size);
+  return s.first_rows(places.rows, places.count, size);
 }
 
 int column(Steps& s, int rows, int64_t d) {
@@ -33,10 +29,9 @@ int column(Steps& s, int rows, int64_t d) {
 }
 
 // nonzero, a tensor of indices for each dimension.
-void import_nonzero_by_dimension(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_nonzero_by_dimension(Steps& s, const Node& node) {
   const int x = s.at_least_1d(s.operand({"self", "condition"}));
-  const int places = first_places(s, node, x, importer.new_size(node));
+  const int places = first_places(s, node, x, s.new_size());
   if (places < 0) return;
   const std::vector<Value*> results = node.outputs();
   for (size_t d = 0; d < std::min(results.size(), s.rank(x)); ++d)
@@ -45,20 +40,17 @@ void import_nonzero_by_dimension(Importer& importer, const Node& node) {
 
 namespace {
 
-void import_nonzero(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_nonzero(Steps& s, const Node& node) {
   const int x = s.operand("self");
-  const int places = first_places(s, node, x, importer.new_size(node));
+  const int places = first_places(s, node, x, s.new_size());
   if (places >= 0) s.give(places);
 }
 
-// As many rows as are asked for, with another number behind the last place.
-void import_nonzero_static(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+// As many rows as the call asks for; rows after the last place get the fill value.
+void import_nonzero_static(Steps& s, const Node& node) {
   const Places places = find_places(s, node, s.operand("self"));
-  const SizeExpr found = s.sizes(places.rows)[0], wanted = importer.size_argument(node, "size", 0);
-  if (!found.is_number() || !wanted.is_number())
-    return importer.refuse(node, "of sizes that are not fixed");
+  const SizeExpr found = s.sizes(places.rows)[0], wanted = s.size_argument(node, "size", 0);
+  if (!found.is_number() || !wanted.is_number()) return s.refuse("of sizes that are not fixed");
   const SizeExpr columns = s.sizes(places.rows)[1];
   int rows = s.slice(places.rows, 0, 0, minimum(found, wanted));
   if (wanted.number() > found.number()) {
@@ -70,16 +62,14 @@ void import_nonzero_static(Importer& importer, const Node& node) {
   s.give(s.where(is_there, rows, fill));
 }
 
-void import_masked_select(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_masked_select(Steps& s, const Node& node) {
   int x = s.operand("self"), mask = s.operand("mask");
   const Sizes sizes = broadcast(s.sizes(x), s.sizes(mask));
   // torch 2.13 records the elements of x as the most, though the mask may repeat x
   const bool has_range = s.sizes(x) == sizes;
   x = s.flatten(s.expand(x, sizes));
   const Places places = find_places(s, node, s.flatten(s.expand(mask, sizes)));
-  const int rows =
-      importer.first_rows(node, places.rows, places.count, importer.new_size(node), has_range);
+  const int rows = s.first_rows(places.rows, places.count, s.new_size(), has_range);
   if (rows < 0) return;
   const int index = column(s, rows, 0);
   s.give(s.op("index", {x, index}, s.sizes(index), s.dtype(x)));
@@ -113,135 +103,83 @@ bool is_nonzero_by_where(const Node& node) {
   return node.is("aten.where") && node.find_argument("self") == nullptr;
 }
 
-// A mask stands for as many tensors of indices as it has dimensions.
-void import_index_by_mask(Importer& importer, const Node& node, int x,
-                          const std::vector<int>& indices) {
-  Steps s(importer, node);
+// A mask becomes a tensor of indices for each of its dimensions.
+void import_index_by_mask(Steps& s, const Node& node, int x, const std::vector<int>& indices) {
   std::vector<int> inputs = {x};
   for (int index : indices) {
     if (index < 0 || s.dtype(index) != DType::kBool) {
       inputs.push_back(index);
       continue;
     }
-    if (s.rank(index) == 0) return importer.refuse(node, "by a mask without dimensions");
+    if (s.rank(index) == 0) return s.refuse("by a mask without dimensions");
     const size_t before = static_cast<size_t>(inputs.size() - 1);
-    const int places = first_places(s, node, index, importer.new_size(node, before));
+    const int places = first_places(s, node, index, s.new_size(before));
     if (places < 0) return;
     for (size_t d = 0; d < s.rank(index); ++d)
       inputs.push_back(column(s, places, static_cast<int64_t>(d)));
   }
   while (inputs.size() > 1 && inputs.back() < 0) inputs.pop_back();
-  importer.emit(node, "index", std::move(inputs));
+  s.emit("index", std::move(inputs));
 }
 
-SizeExpr Importer::new_size(const Node& node, size_t dim) const {
-  const Value& value = *node.outputs().front();
-  if (!value.meta || value.meta->sizes.empty()) return 0;
-  const auto size_at = [&](const Dim& at) { return dim_formula(at, value); };
-  for (const Dim& at : value.meta->sizes) {
-    const std::set<std::string> names = size_at(at).symbols();
-    if (std::any_of(names.begin(), names.end(),
-                    [&](const std::string& name) { return !is_known(name); }))
-      return size_at(at);
-  }
-  return size_at(value.meta->sizes[std::min(dim, value.meta->sizes.size() - 1)]);
-}
-
-bool Importer::is_counted(const SizeExpr& size) const {
-  const std::set<std::string> names = size.symbols();
-  return std::any_of(counted_.begin(), counted_.end(), [&](const CountedSize& counted) {
-    return names.contains(counted.symbol.name);
-  });
-}
-
-int64_t Importer::most_of(const SizeExpr& size) const {
-  SymbolValues greatest;
-  for (const ShapeSymbol& symbol : program_.symbols) greatest[symbol.name] = symbol.max;
-  for (const CountedSize& counted : counted_) greatest[counted.symbol.name] = counted.symbol.max;
-  try {
-    return std::min(size.evaluate(greatest), kLargestSize);
-  } catch (const Error&) {
-    return kLargestSize;  // beyond 64 bits
-  }
-}
-
-int Importer::first_rows(const Node& node, int rows, int count, const SizeExpr& size,
-                         bool has_range) {
-  Steps s(*this, node);
+int Steps::first_rows(int rows, int count, const SizeExpr& size, bool has_range) {
+  SizeTable& table = size_table();
   for (const std::string& name : size.symbols()) {
-    if (hints_.contains(name)) continue;
+    if (table.is_known(name)) continue;
     if (size.steps().size() != 1) {
-      refuse(node, fmt::format("gives the size {}", size.to_text()), RefusalKind::kSize);
+      refuse(fmt::format("gives the size {}", size.to_text()), RefusalKind::kSize);
       return -1;
     }
-    const RangeConstraint limits = has_range ? range_of(name) : RangeConstraint{};
+    const RangeConstraint limits = has_range ? table.range_of(name) : RangeConstraint{};
     const int64_t limit = std::min(limits.max.value_or(kLargestSize), kLargestSize);
-    SizeExpr greatest = s.sizes(rows)[0];
-    if (most_of(greatest) > limit) {
+    SizeExpr greatest = sizes(rows)[0];
+    if (table.most_of(greatest) > limit) {
       greatest = minimum(greatest, limit);
-      rows = s.slice(rows, 0, 0, greatest);
+      rows = slice(rows, 0, 0, greatest);
     }
-    const int64_t hint = greatest.evaluate(hints_);
-    hints_[name] = hint;
-    counted_.push_back(
-        {{name, std::clamp<int64_t>(limits.min.value_or(0), 0, hint), most_of(greatest), hint},
-         greatest});
+    const int64_t hint = table.example(greatest);
+    table.add_counted({{name, std::clamp<int64_t>(limits.min.value_or(0), 0, hint),
+                        table.most_of(greatest), hint},
+                       greatest});
   }
-  const Sizes sizes = {size, s.sizes(rows)[1]};
-  const int64_t wanted = size.evaluate(hints_);
-  if (tensor(rows).shape[0] != wanted) rows = s.slice(rows, 0, 0, size);
-  return s.op(kFirstRows, {rows, count}, sizes, DType::kInt64);
+  const Sizes wanted = {size, sizes(rows)[1]};
+  if (tensor(rows).shape[0] != table.example(size)) rows = slice(rows, 0, 0, size);
+  return op(kFirstRows, {rows, count}, wanted, DType::kInt64);
 }
 
-namespace {
-
-bool is_item(const Node* node) {
-  return node->is("aten.item") || node->is("aten._local_scalar_dense");
-}
-
-}  // namespace
-
-void Importer::note_item_sizes() {
-  const std::vector<Node*> nodes = graph_.nodes();
-  if (std::none_of(nodes.begin(), nodes.end(), is_item)) return;
-  for (const Node* node : nodes)
-    for (const Value* value : node->outputs())
-      for (const Dim& dim : value->meta ? value->meta->sizes : std::vector<Dim>())
-        if (dim.is_symbolic()) item_sizes_.merge(formula_of(dim.expr, *value).symbols());
-}
-
-int Importer::first_numbers(const Node& node, int count, const SizeExpr& size) {
-  int64_t most = size.is_number() ? size.number() : most_of(size);
+int Steps::first_numbers(int count, const SizeExpr& size) {
+  SizeTable& table = size_table();
+  int64_t most = size.is_number() ? size.number() : table.most_of(size);
   for (const std::string& name : size.symbols()) {
-    if (hints_.contains(name)) continue;
-    const RangeConstraint limits = range_of(name);
+    if (table.is_known(name)) continue;
+    const RangeConstraint limits = table.range_of(name);
     most = limits.max.value_or(kLargestSize);
     if (most < kLargestSize && limits.min.value_or(0) >= 0) continue;
-    endless_.insert(name);
-    refuse_size(node, name);
+    table.mark_endless(name);
+    refuse(table.refusal_of(name), RefusalKind::kSize);
     return -1;
   }
   // as many rows of nothing as the number can be
-  Steps s(*this, node);
-  return first_rows(node, s.filled(DType::kInt64, {most, 0}, 0), count, size);
+  return first_rows(filled(DType::kInt64, {most, 0}, 0), count, size);
 }
 
-void Importer::import_item(const Node& node) {
-  if (!is_item(&node)) return;
+void import_item(Importer& importer, const Node& node) {
+  if (!is_item(node)) return;
   const Value& value = *node.outputs().front();
   Value* self = node.find_input("self");
   if (value.kind() != ValueKind::kSymInt || value.symbol.empty() || self == nullptr) return;
-  const SizeExpr size = formula_of(value.symbol, value);
+  SizeTable& table = importer.sizes();
+  const SizeExpr size = table.formula_of(value.symbol, value);
   if (size.steps().size() != 1) return;
   const std::string name = *size.symbols().begin();
-  if (hints_.contains(name) || !item_sizes_.contains(name)) return;
-  const RangeConstraint limits = range_of(name);
+  if (table.is_known(name) || !table.is_item_size(name)) return;
+  const RangeConstraint limits = table.range_of(name);
   if (limits.max.value_or(kLargestSize) >= kLargestSize || limits.min.value_or(-1) < 0) {
-    endless_.insert(name);
+    table.mark_endless(name);
     return;
   }
-  Steps s(*this, node);
-  first_numbers(node, s.cast(s.reshape(tensor_of(self), Sizes{}), DType::kInt64), size);
+  Steps s(importer, node);
+  s.first_numbers(s.cast(s.reshape(s.tensor_of(self), Sizes{}), DType::kInt64), size);
 }
 
 std::span<const ImportRow> count_import_rows() { return kCountRows; }

@@ -56,12 +56,6 @@ DType dtype_argument(const Node& node, const char* name, DType fallback) {
   return dtype == nullptr ? fallback : *dtype;
 }
 
-std::string text_argument(const Node& node, const char* name) {
-  const Argument* argument = node.find_argument(name);
-  const std::string* text = argument == nullptr ? nullptr : argument->find<std::string>();
-  return text == nullptr ? "" : *text;
-}
-
 std::string mapping_of(const Node& origin, const Family& family) {
   if (*family.mapping != '\0') return family.mapping;
   const std::string type = text_argument(origin, "mapping_type");
@@ -93,21 +87,21 @@ Attributes mapping_attributes(const Node& origin, const Family& family, DType dt
 }
 
 // What keeps the three nodes from being one fake_quantize_dynamic; empty when nothing does.
-std::string find_obstacle(Importer& importer, const Node& quantize, const Node& origin,
-                          const Family& family, DType dtype) {
+std::string find_obstacle(Steps& s, const Node& quantize, const Node& origin, const Family& family,
+                          DType dtype) {
   for (const Node* user : quantize.outputs().front()->users())
     if (!user->is(family.pair.dequantize) || find_dynamic_origin(*user) != &origin)
       return "whose integers are used by something else than its dequantize";
   if (origin.find_input("input") != quantize.find_input("input"))
     return "with the range of another tensor";
-  const DType input = importer.tensor(importer.operand(quantize, "input")).dtype;
+  const DType input = s.tensor(s.input("input")).dtype;
   if (input != DType::kFloat32) return fmt::format("of {}, want float32", name_of(input));
   if (!is_integer(dtype) || size_of(dtype) > 2) return fmt::format("to {}", name_of(dtype));
   const DType scale = dtype_argument(origin, "scale_dtype", DType::kFloat32);
   if (scale != DType::kFloat32 && scale != DType::kFloat64)
     return fmt::format("with scales of {}", name_of(scale));
-  if (family.pair.blocks == Blocks::kGiven && importer.sizes_argument(quantize, "block_size") !=
-                                                  importer.sizes_argument(origin, "block_size"))
+  if (family.pair.blocks == Blocks::kGiven &&
+      s.sizes_argument(quantize, "block_size") != s.sizes_argument(origin, "block_size"))
     return "in other blocks than those of its range";
   return "";
 }
@@ -164,68 +158,65 @@ std::optional<SizeExpr> count_blocks(const SizeExpr& block, const SizeExpr& size
 
 }  // namespace
 
-Sizes block_counts(const Importer& importer, const Node& node, const Sizes& shape) {
-  const Sizes blocks = importer.sizes_argument(node, "block_size");
+Sizes block_counts(const Steps& s, const Node& node, const Sizes& shape) {
+  const Sizes blocks = s.sizes_argument(node, "block_size");
   if (blocks.size() != shape.size())
-    importer.fail(
-        node, fmt::format(
-                  "has a block_size of {} numbers for {} dimensions; give one number per dimension",
-                  blocks.size(), shape.size()));
+    s.fail(fmt::format(
+        "has a block_size of {} numbers for {} dimensions; give one number per dimension",
+        blocks.size(), shape.size()));
   Sizes counts;
   for (size_t d = 0; d < shape.size(); ++d) {
     const std::optional<SizeExpr> count = count_blocks(blocks[d], shape[d]);
     if (!count)
-      importer.fail(node, fmt::format("has block_size {} in dimension {}, want a divisor of {}",
-                                      blocks[d].to_text(), d, shape[d].to_text()));
+      s.fail(fmt::format("has block_size {} in dimension {}, want a divisor of {}",
+                         blocks[d].to_text(), d, shape[d].to_text()));
     counts.push_back(*count);
   }
   return counts;
 }
 
-void import_dynamic_quantize(Importer& importer, const Node& node, const Node& origin) {
+void import_dynamic_quantize(Steps& s, const Node& node, const Node& origin) {
   const Family& family = *find_family(origin);
   DynamicForm form = dynamic_form(origin);
   const DType dtype = form.dtype;
-  const std::string obstacle = find_obstacle(importer, node, origin, family, dtype);
-  if (!obstacle.empty()) return importer.refuse(node, obstacle);
+  const std::string obstacle = find_obstacle(s, node, origin, family, dtype);
+  if (!obstacle.empty()) return s.refuse(obstacle);
   Attributes attributes = std::move(form.mapping);
   if (!agrees(node, attributes, family, dtype))
-    return importer.refuse(node, "with another range than that of its scale");
-  const int x = importer.operand(node, "input");
-  const Sizes shape = importer.sizes(x);
+    return s.refuse("with another range than that of its scale");
+  const int x = s.input("input");
+  const Sizes shape = s.sizes(x);
   Sizes blocks;
-  if (family.pair.blocks == Blocks::kGiven) blocks = block_counts(importer, node, shape);
+  if (family.pair.blocks == Blocks::kGiven) blocks = block_counts(s, node, shape);
   if (family.pair.blocks == Blocks::kRows) {
     blocks = shape;
     if (!blocks.empty()) blocks.back() = 1;
   }
-  const int y = importer.emit_step(node, "fake_quantize_dynamic", {x}, shape, DType::kFloat32,
-                                   std::move(attributes));
-  if (family.pair.blocks != Blocks::kTensor) importer.set_sizes("blocks", blocks);
-  importer.alias(node.outputs().front(), y);
+  const int y = s.op("fake_quantize_dynamic", {x}, shape, DType::kFloat32, std::move(attributes));
+  if (family.pair.blocks != Blocks::kTensor) s.set_sizes("blocks", blocks);
+  s.alias(node.outputs().front(), y);
 }
 
-void import_dynamic_dequantize(Importer& importer, const Node& node) {
+void import_dynamic_dequantize(Steps& s, const Node& node) {
   const Node* quantize = node.inputs().front()->producer();
   const Node* origin = find_dynamic_origin(node);
   const bool is_pair = quantize != nullptr && quantize->is(find_family(*origin)->pair.quantize) &&
                        find_dynamic_origin(*quantize) == origin;
-  if (!is_pair) return importer.refuse(node, "of integers that were quantized with another scale");
-  const int x = importer.operand(node, "input");
+  if (!is_pair) return s.refuse("of integers that were quantized with another scale");
+  const int x = s.input("input");
   Value* result = node.outputs().front();
-  if (result->meta && result->meta->dtype != importer.tensor(x).dtype) {
-    importer.emit(node, "cast", {x});
+  if (result->meta && result->meta->dtype != s.tensor(x).dtype) {
+    s.emit("cast", {x});
   } else {
-    importer.alias(result, x);
+    s.alias(result, x);
   }
 }
 
-void import_choose_qparams(Importer& importer, const Node& node) {
+void import_choose_qparams(Steps& s, const Node& node) {
   for (const Value* value : node.outputs())
     for (const Node* user : value->users())
       if (find_dynamic_origin(*user) != &node)
-        return importer.refuse(
-            node, "whose scale is used by something else than quantize and dequantize");
+        return s.refuse("whose scale is used by something else than quantize and dequantize");
 }
 
 }  // namespace octet

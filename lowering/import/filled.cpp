@@ -1,32 +1,29 @@
 // Tensors that an op makes of nothing but sizes and numbers.
 #include <fmt/format.h>
 
-#include "lowering/import/importer.h"
 #include "lowering/import/steps.h"
 
 namespace octet {
 namespace {
 
-// Of a size that is not fixed: one element, expanded.
-void make_filled(Importer& importer, const Node& node, double fill) {
+// One element, expanded, when the size is not fixed.
+void make_filled(Steps& s, const Node& node, double fill) {
   Value* value = node.outputs().front();
-  const Sizes sizes = importer.sizes_of(*value);
+  const Sizes sizes = s.sizes_of(*value);
   const bool is_fixed = !is_symbolic(sizes);
-  if (is_complex(value->meta->dtype)) return importer.refuse(node, "of complex numbers");
-  Steps s(importer, node);
+  if (is_complex(value->meta->dtype)) return s.refuse("of complex numbers");
   const std::vector<int64_t> shape =
       is_fixed ? static_shape(*value) : std::vector<int64_t>(sizes.size(), 1);
   s.give(s.expand(s.filled(value->meta->dtype, shape, fill), sizes));
 }
 
 // Numbers up to a size, times the step, from the start on. Those of a fixed size are folded before.
-void import_arange(Importer& importer, const Node& node) {
+void import_arange(Steps& s, const Node& node) {
   const Value* value = node.outputs().front();
   const DType dtype = value->meta->dtype;
   if (dtype != DType::kInt64 && dtype != DType::kFloat32)
-    return importer.refuse(node, fmt::format("of dtype {}", name_of(dtype)));
-  Steps s(importer, node);
-  int x = s.cast(s.numbers(importer.sizes_of(*value)[0]), dtype);
+    return s.refuse(fmt::format("of dtype {}", name_of(dtype)));
+  int x = s.cast(s.numbers(s.sizes_of(*value)[0]), dtype);
   const auto given = [&](const char* name) {
     return node.find_input(name) != nullptr ? s.cast(s.operand(name), dtype)
                                             : s.number(node.float_or(name, 1), x);
@@ -40,57 +37,61 @@ void import_arange(Importer& importer, const Node& node) {
 }
 
 // Ones where row and column are the same.
-void import_eye(Importer& importer, const Node& node) {
+void import_eye(Steps& s, const Node& node) {
   const Value* value = node.outputs().front();
-  const Sizes sizes = importer.sizes_of(*value);
-  Steps s(importer, node);
+  const Sizes sizes = s.sizes_of(*value);
   const int row = s.reshape(s.numbers(sizes[0]), {sizes[0], 1}),
             column = s.reshape(s.numbers(sizes[1]), {1, sizes[1]});
   s.give(s.compare("eq", row, column));
 }
 
-void import_zeros(Importer& importer, const Node& node) { make_filled(importer, node, 0); }
-void import_ones(Importer& importer, const Node& node) { make_filled(importer, node, 1); }
 // A number, which may be one that is computed of sizes, in every element.
-void fill_with(Importer& importer, const Node& node, const char* name) {
+void fill_with(Steps& s, const Node& node, const char* name) {
   const Argument* given = node.find_argument(name);
   const bool is_computed = given != nullptr && given->value_or_null() != nullptr;
   const Attribute fill = is_computed ? Attribute(0.0) : literal_attribute(node, name, 0);
   if (!is_computed && std::get_if<int64_t>(&fill) == nullptr)
-    return make_filled(importer, node, node.float_or(name, 0));
-  Steps s(importer, node);  // an integer as a double would be rounded
+    return make_filled(s, node, node.float_or(name, 0));
   const Value* value = node.outputs().front();
   const int number = s.cast(s.operand(name), value->meta->dtype);
-  s.give(s.expand(number, importer.sizes_of(*value)));
+  s.give(s.expand(number, s.sizes_of(*value)));
 }
 
-void import_full(Importer& importer, const Node& node) { fill_with(importer, node, "fill_value"); }
-void import_scalar(Importer& importer, const Node& node) { fill_with(importer, node, "s"); }
+void import_zeros(Steps& s, const Node& node) { make_filled(s, node, 0); }
+void import_ones(Steps& s, const Node& node) { make_filled(s, node, 1); }
+void import_full(Steps& s, const Node& node) { fill_with(s, node, s.word()); }
 
 // The value, a number or a tensor without dimensions, in every element of self.
-void import_fill(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_fill(Steps& s, const Node&) {
   const int self = s.operand("self");
   s.give(s.expand(s.cast(s.operand("value"), s.dtype(self)), s.sizes(self)));
 }
 
 // src, in the dtype and shape of self.
-void import_copy(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_copy(Steps& s, const Node&) {
   const int self = s.operand("self");
   s.give(s.expand(s.cast(s.operand("src"), s.dtype(self)), s.sizes(self)));
 }
 
 constexpr ImportRow kFilledRows[] = {
-    {"aten.arange", import_arange},    {"aten.eye", import_eye},
-    {"aten.zeros", import_zeros},      {"aten.new_zeros", import_zeros},
-    {"aten.zeros_like", import_zeros}, {"aten.ones", import_ones},
-    {"aten.ones_like", import_ones},   {"aten.full", import_full},
-    {"aten.full_like", import_full},   {"aten.new_ones", import_ones},
-    {"aten.new_full", import_full},    {"aten.empty", import_zeros},
-    {"aten.empty_like", import_zeros}, {"aten.new_empty", import_zeros},
-    {"aten.zero", import_zeros},       {"aten.scalar_tensor", import_scalar},
-    {"aten.fill", import_fill},        {"aten.copy", import_copy},
+    {"aten.arange", import_arange},
+    {"aten.eye", import_eye},
+    {"aten.zeros", import_zeros},
+    {"aten.new_zeros", import_zeros},
+    {"aten.zeros_like", import_zeros},
+    {"aten.ones", import_ones},
+    {"aten.ones_like", import_ones},
+    {"aten.full", import_full, "fill_value"},
+    {"aten.full_like", import_full, "fill_value"},
+    {"aten.new_ones", import_ones},
+    {"aten.new_full", import_full, "fill_value"},
+    {"aten.empty", import_zeros},
+    {"aten.empty_like", import_zeros},
+    {"aten.new_empty", import_zeros},
+    {"aten.zero", import_zeros},
+    {"aten.scalar_tensor", import_full, "s"},
+    {"aten.fill", import_fill},
+    {"aten.copy", import_copy},
 };
 
 }  // namespace

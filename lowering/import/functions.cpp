@@ -1,48 +1,47 @@
-// Functions of one and two elements beyond arithmetic: rows of names, and those that other
-// functions compose.
-#include <algorithm>
+// Functions of one operand: rows of names, and functions that others compose.
 #include <cmath>
 #include <limits>
-#include <span>
-#include <vector>
+#include <numbers>
 
-#include "lowering/import/importer.h"
 #include "lowering/import/steps.h"
 
 namespace octet {
-namespace {
 
-// The function of Program's `unary` or `binary` that an ATen op is.
-struct FunctionRow {
-  std::string_view op;
-  const char* function;
-};
-
-const char* function_of(const Node& node, std::span<const FunctionRow> rows) {
-  const auto row = std::find_if(rows.begin(), rows.end(), [&](const FunctionRow& candidate) {
-    return node.is(candidate.op);
-  });
-  return row == rows.end() ? nullptr : row->function;
+// -0 is negative, too: 1 / -0 is.
+int is_negative(Steps& s, int x) {
+  const int zero = s.number(0, x);
+  return s.where(s.compare("eq", x, zero), s.compare("lt", s.unary("reciprocal", x), zero),
+                 s.compare("lt", x, zero));
 }
 
-// ---- one operand
+namespace {
 
-constexpr FunctionRow kUnary[] = {
-    {"aten.erf", "erf"},     {"aten.erfc", "erfc"},
-    {"aten.log", "log"},     {"aten.log2", "log2"},
-    {"aten.log10", "log10"}, {"aten.log1p", "log1p"},
-    {"aten.expm1", "expm1"}, {"aten.exp2", "exp2"},
-    {"aten.sin", "sin"},     {"aten.cos", "cos"},
-    {"aten.tan", "tan"},     {"aten.asin", "asin"},
-    {"aten.acos", "acos"},   {"aten.atan", "atan"},
-    {"aten.sinh", "sinh"},   {"aten.cosh", "cosh"},
-    {"aten.asinh", "asinh"}, {"aten.acosh", "acosh"},
-    {"aten.atanh", "atanh"}, {"aten.ceil", "ceil"},
-    {"aten.floor", "floor"}, {"aten.trunc", "trunc"},
-    {"aten.fix", "trunc"},   {"aten.sign", "sign"},
-    {"aten.sgn", "sign"},    {"aten.reciprocal", "reciprocal"},
-    {"aten.mish", "mish"},   {"aten.selu", "selu"},
-};
+// The word of a row is the function of Program's `unary`.
+void emit_unary(Steps& s, const Node& node, const char* function,
+                std::optional<double> alpha = std::nullopt) {
+  Attributes attributes = {{"fn", std::string(function)}};
+  if (alpha) attributes["alpha"] = *alpha;
+  const char* name = node.find_argument("self") != nullptr ? "self" : "input";
+  s.emit("unary", {s.input(name)}, std::move(attributes));
+}
+
+void import_function(Steps& s, const Node& node) { emit_unary(s, node, s.word()); }
+void import_leaky_relu(Steps& s, const Node& node) {
+  emit_unary(s, node, "leaky_relu", node.float_or("negative_slope", 0.01));
+}
+
+void import_gelu(Steps& s, const Node& node) {
+  const std::string word = text_argument(node, "approximate");
+  emit_unary(s, node, word == "tanh" ? "gelu_tanh" : "gelu");
+}
+
+void import_elu(Steps& s, const Node& node) {
+  if (node.float_or("input_scale", 1) != 1) return s.refuse("with input_scale other than 1");
+  const double scale = node.float_or("scale", 1);
+  if (scale == 1) return emit_unary(s, node, "elu", node.float_or("alpha", 1));
+  const int y = s.unary("elu", s.operand("self"), node.float_or("alpha", 1));
+  s.give(s.mul(y, s.number(scale, y)));
+}
 
 // A function of reals: integers are read as such, and the result is what the graph recorded.
 int function_of_reals(Steps& s, const char* function, int x,
@@ -50,14 +49,12 @@ int function_of_reals(Steps& s, const char* function, int x,
   return s.unary(function, is_floating_point(s.dtype(x)) ? x : s.cast(x, DType::kFloat32), alpha);
 }
 
-void import_unary(Importer& importer, const Node& node) {
-  Steps s(importer, node);
-  s.give(function_of_reals(s, function_of(node, kUnary), s.self()));
+void import_function_of_reals(Steps& s, const Node&) {
+  s.give(function_of_reals(s, s.word(), s.self()));
 }
 
-// To `decimals` digits behind the point.
-void import_round(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+// To `decimals` digits after the point.
+void import_round(Steps& s, const Node& node) {
   const int x = s.self();
   const int64_t decimals = node.int_or("decimals", 0);
   if (!is_floating_point(s.dtype(x))) return s.give(x);
@@ -68,25 +65,21 @@ void import_round(Importer& importer, const Node& node) {
                       : s.mul(s.unary("round", s.div(x, factor)), factor));
 }
 
-void import_square(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_square(Steps& s, const Node&) {
   const int x = s.self();
   s.give(s.mul(x, x));
 }
 
-void import_frac(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_frac(Steps& s, const Node&) {
   const int x = s.self();
   s.give(s.sub(x, s.unary("trunc", x)));
 }
 
-void import_celu(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_celu(Steps& s, const Node& node) {
   s.give(s.unary("celu", s.self(), node.float_or("alpha", 1)));
 }
 
-void import_softplus(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_softplus(Steps& s, const Node& node) {
   const int x = s.self();
   Attributes attributes;
   attributes["fn"] = std::string("softplus");
@@ -96,15 +89,13 @@ void import_softplus(Importer& importer, const Node& node) {
 }
 
 // aten.log_sigmoid_forward has a second result, for its gradient.
-void import_log_sigmoid(Importer& importer, const Node& node) {
+void import_log_sigmoid(Steps& s, const Node& node) {
   if (node.outputs().size() > 1 && !node.outputs()[1]->is_unused())
-    return importer.refuse(node, "whose buffer is used");
-  Steps s(importer, node);
+    return s.refuse("whose buffer is used");
   s.give(s.unary("log_sigmoid", s.self()));
 }
 
-void import_logit(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_logit(Steps& s, const Node& node) {
   int x = s.self();
   const Argument* eps = node.find_argument("eps");
   if (eps != nullptr && !eps->is_none()) {
@@ -118,29 +109,25 @@ void import_logit(Importer& importer, const Node& node) {
 int within(Steps& s, int x, double lambda) {
   return s.compare("le", s.unary("abs", x), s.number(lambda, x));
 }
-void import_hardshrink(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_hardshrink(Steps& s, const Node& node) {
   const int x = s.self();
   s.give(s.where(within(s, x, node.float_or("lambd", 0.5)), s.number(0, x), x));
 }
-void import_softshrink(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_softshrink(Steps& s, const Node& node) {
   const int x = s.self();
   const double lambda = node.float_or("lambd", 0.5);
   const int nearer = s.sub(x, s.mul(s.unary("sign", x), s.number(lambda, x)));
   s.give(s.where(within(s, x, lambda), s.number(0, x), nearer));
 }
-void import_threshold(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_threshold(Steps& s, const Node& node) {
   const int x = s.self();
   s.give(s.where(s.compare("le", x, s.number(node.float_or("threshold", 0), x)),
                  s.number(node.float_or("value", 0), x), x));
 }
 
-void import_nan_to_num(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_nan_to_num(Steps& s, const Node& node) {
   const int x = s.self();
-  if (s.dtype(x) != DType::kFloat32) return importer.refuse(node, "of another dtype than float32");
+  if (s.dtype(x) != DType::kFloat32) return s.refuse("of another dtype than float32");
   const double most = std::numeric_limits<float>::max();
   const int known = s.where(s.compare("ne", x, x), s.number(node.float_or("nan", 0), x), x);
   const int below = s.where(s.compare("eq", known, s.number(INFINITY, x)),
@@ -149,113 +136,50 @@ void import_nan_to_num(Importer& importer, const Node& node) {
                  s.number(node.float_or("neginf", -most), x), below));
 }
 
-// ---- tests of one operand, to booleans
+// ---- signs and infinities
 
-constexpr FunctionRow kTests[] = {
-    {"aten.isnan", "isnan"},
-    {"aten.isinf", "isinf"},
-    {"aten.isfinite", "isfinite"},
-    {"aten.logical_not", "logical_not"},
-};
+void import_signbit(Steps& s, const Node&) {
+  const int x = s.self();
+  s.give(is_floating_point(s.dtype(x)) ? is_negative(s, x) : s.compare("lt", x, s.number(0, x)));
+}
 
-void import_test(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+// word: the infinity that it is.
+void import_is_infinity(Steps& s, const Node&) {
+  const double which = *s.word() == '-' ? -INFINITY : INFINITY;
+  const int x = s.self();
+  const int wide = is_floating_point(s.dtype(x)) ? x : s.cast(x, DType::kFloat32);
+  s.give(s.compare("eq", wide, s.number(which, wide)));
+}
+// A real number's angle: 0, or pi where it is negative; NaN stays.
+void import_angle(Steps& s, const Node&) {
+  const int given = s.self();
+  const int x = is_floating_point(s.dtype(given)) ? given : s.cast(given, DType::kFloat32);
+  const int turned =
+      s.where(s.compare("lt", x, s.number(0, x)), s.number(std::numbers::pi, x), s.number(0, x));
+  s.give(s.where(s.compare("ne", x, x), x, s.cast(s.expand(turned, s.sizes(x)), s.dtype(x))));
+}
+
+// sin(pi x) / (pi x)
+void import_sinc(Steps& s, const Node&) {
+  const int given = s.self();
+  const int x = is_floating_point(s.dtype(given)) ? given : s.cast(given, DType::kFloat32);
+  const int angle = s.mul(x, s.number(std::numbers::pi, x));
+  s.give(s.where(s.compare("eq", x, s.number(0, x)), s.number(1, x),
+                 s.div(s.unary("sin", angle), angle)));
+}
+
+// ---- tests, to booleans
+
+void import_test(Steps& s, const Node&) {
   const int x = s.self();
   Attributes attributes;
-  attributes["fn"] = std::string(function_of(node, kTests));
+  attributes["fn"] = std::string(s.word());
   s.give(s.op("unary", {x}, s.sizes(x), DType::kBool, std::move(attributes)));
 }
 
-void import_bitwise_not(Importer& importer, const Node& node) {
-  Steps s(importer, node);
-  s.give(s.unary("bitwise_not", s.self()));
-}
+void import_bitwise_not(Steps& s, const Node&) { s.give(s.unary("bitwise_not", s.self())); }
 
-// ---- two operands
-
-constexpr FunctionRow kBinary[] = {
-    {"aten.eq", "eq"},
-    {"aten.ne", "ne"},
-    {"aten.not_equal", "ne"},
-    {"aten.lt", "lt"},
-    {"aten.less", "lt"},
-    {"aten.le", "le"},
-    {"aten.less_equal", "le"},
-    {"aten.gt", "gt"},
-    {"aten.greater", "gt"},
-    {"aten.ge", "ge"},
-    {"aten.greater_equal", "ge"},
-    {"aten.logical_and", "logical_and"},
-    {"aten.logical_or", "logical_or"},
-    {"aten.logical_xor", "logical_xor"},
-    {"aten.bitwise_and", "bitwise_and"},
-    {"aten.__and__", "bitwise_and"},
-    {"aten.bitwise_or", "bitwise_or"},
-    {"aten.__or__", "bitwise_or"},
-    {"aten.bitwise_xor", "bitwise_xor"},
-    {"aten.__xor__", "bitwise_xor"},
-    {"aten.bitwise_left_shift", "left_shift"},
-    {"aten.__lshift__", "left_shift"},
-    {"aten.bitwise_right_shift", "right_shift"},
-    {"aten.__rshift__", "right_shift"},
-    {"aten.pow", "pow"},
-    {"aten.remainder", "remainder"},
-    {"aten.fmod", "fmod"},
-    {"aten.floor_divide", "div_floor"},
-    {"aten.atan2", "atan2"},
-};
-
-void emit_binary_function(Importer& importer, const Node& node, const char* function) {
-  Steps s(importer, node);
-  const int a = s.self(), b = s.operand({"other", "exponent"});
-  if (a < 0 || b < 0) return importer.refuse(node, "without two operands");
-  const Value* value = node.outputs().front();
-  const DType dtype = value->meta ? value->meta->dtype : s.dtype(a);
-  s.give(s.binary(function, a, b, dtype));
-}
-
-void import_binary(Importer& importer, const Node& node) {
-  emit_binary_function(importer, node, function_of(node, kBinary));
-}
-
-// With a number as exponent it is a function of one operand; see pointwise.cpp.
-void import_xlogy(Importer& importer, const Node& node) {
-  Steps s(importer, node);
-  const int a = s.self(), b = s.operand("other");
-  s.give(s.where(s.compare("eq", a, s.number(0, a)), s.number(0, b), s.mul(a, s.unary("log", b))));
-}
-
-void import_clamp_by_tensors(Importer& importer, const Node& node, const char* low,
-                             const char* high) {
-  Steps s(importer, node);
-  int x = s.self();
-  if (const int least = low == nullptr ? -1 : s.operand(low); least >= 0)
-    x = s.arithmetic("maximum", x, least);
-  if (const int most = high == nullptr ? -1 : s.operand(high); most >= 0)
-    x = s.arithmetic("minimum", x, most);
-  s.give(x);
-}
-
-// self + value * a * b, self + value * a / b
-void import_addcmul(Importer& importer, const Node& node) {
-  Steps s(importer, node);
-  const int product = s.mul(s.operand("tensor1"), s.operand("tensor2"));
-  s.give(s.add(s.self(), s.mul(product, s.number(node.float_or("value", 1), product))));
-}
-void import_addcdiv(Importer& importer, const Node& node) {
-  Steps s(importer, node);
-  const int ratio = s.div(s.operand("tensor1"), s.operand("tensor2"));
-  s.give(s.add(s.self(), s.mul(ratio, s.number(node.float_or("value", 1), ratio))));
-}
-
-// self + weight * (end - self)
-void import_lerp(Importer& importer, const Node& node) {
-  Steps s(importer, node);
-  const int x = s.self(), weight = s.operand("weight");
-  s.give(s.add(x, s.mul(s.sub(s.operand("end"), x), s.cast(weight, s.dtype(x)))));
-}
-
-constexpr ImportRow kRows[] = {
+constexpr ImportRow kFunctionRows[] = {
     {"aten.round", import_round},
     {"aten.square", import_square},
     {"aten.frac", import_frac},
@@ -270,36 +194,62 @@ constexpr ImportRow kRows[] = {
     {"aten.threshold", import_threshold},
     {"aten.nan_to_num", import_nan_to_num},
     {"aten.bitwise_not", import_bitwise_not},
-    {"aten.xlogy", import_xlogy},
-    {"aten.special_xlogy", import_xlogy},
-    {"aten.addcmul", import_addcmul},
-    {"aten.addcdiv", import_addcdiv},
-    {"aten.lerp", import_lerp},
+    {"aten.sigmoid", import_function, "sigmoid"},
+    {"aten.tanh", import_function, "tanh"},
+    {"aten.hardswish", import_function, "hardswish"},
+    {"aten.hardsigmoid", import_function, "hardsigmoid"},
+    {"aten.silu", import_function, "silu"},
+    {"aten.exp", import_function, "exp"},
+    {"aten.neg", import_function, "neg"},
+    {"aten.abs", import_function, "abs"},
+    {"aten.sqrt", import_function, "sqrt"},
+    {"aten.rsqrt", import_function, "rsqrt"},
+    {"aten.negative", import_function, "neg"},
+    {"aten.absolute", import_function, "abs"},
+    {"aten.leaky_relu", import_leaky_relu},
+    {"aten.gelu", import_gelu},
+    {"aten.elu", import_elu},
+    {"aten.signbit", import_signbit},
+    {"aten.sinc", import_sinc},
+    {"aten.isposinf", import_is_infinity, "+"},
+    {"aten.isneginf", import_is_infinity, "-"},
+    {"aten.angle", import_angle},
+    {"aten.erf", import_function_of_reals, "erf"},
+    {"aten.erfc", import_function_of_reals, "erfc"},
+    {"aten.log", import_function_of_reals, "log"},
+    {"aten.log2", import_function_of_reals, "log2"},
+    {"aten.log10", import_function_of_reals, "log10"},
+    {"aten.log1p", import_function_of_reals, "log1p"},
+    {"aten.expm1", import_function_of_reals, "expm1"},
+    {"aten.exp2", import_function_of_reals, "exp2"},
+    {"aten.sin", import_function_of_reals, "sin"},
+    {"aten.cos", import_function_of_reals, "cos"},
+    {"aten.tan", import_function_of_reals, "tan"},
+    {"aten.asin", import_function_of_reals, "asin"},
+    {"aten.acos", import_function_of_reals, "acos"},
+    {"aten.atan", import_function_of_reals, "atan"},
+    {"aten.sinh", import_function_of_reals, "sinh"},
+    {"aten.cosh", import_function_of_reals, "cosh"},
+    {"aten.asinh", import_function_of_reals, "asinh"},
+    {"aten.acosh", import_function_of_reals, "acosh"},
+    {"aten.atanh", import_function_of_reals, "atanh"},
+    {"aten.ceil", import_function_of_reals, "ceil"},
+    {"aten.floor", import_function_of_reals, "floor"},
+    {"aten.trunc", import_function_of_reals, "trunc"},
+    {"aten.fix", import_function_of_reals, "trunc"},
+    {"aten.sign", import_function_of_reals, "sign"},
+    {"aten.sgn", import_function_of_reals, "sign"},
+    {"aten.reciprocal", import_function_of_reals, "reciprocal"},
+    {"aten.mish", import_function_of_reals, "mish"},
+    {"aten.selu", import_function_of_reals, "selu"},
+    {"aten.isnan", import_test, "isnan"},
+    {"aten.isinf", import_test, "isinf"},
+    {"aten.isfinite", import_test, "isfinite"},
+    {"aten.logical_not", import_test, "logical_not"},
 };
 
 }  // namespace
 
-void import_clamp_tensors(Importer& importer, const Node& node) {
-  node.is("aten.clamp_max")   ? import_clamp_by_tensors(importer, node, nullptr, "max")
-  : node.is("aten.clamp_min") ? import_clamp_by_tensors(importer, node, "min", nullptr)
-                              : import_clamp_by_tensors(importer, node, "min", "max");
-}
-
-void import_binary_function(Importer& importer, const Node& node, const char* function) {
-  emit_binary_function(importer, node, function);
-}
-
-std::span<const ImportRow> function_import_rows() {
-  static const std::vector<ImportRow> rows = [] {
-    std::vector<ImportRow> all(std::begin(kRows), std::end(kRows));
-    for (const FunctionRow& row : kUnary) all.push_back({row.op.data(), import_unary});
-    for (const FunctionRow& row : kTests) all.push_back({row.op.data(), import_test});
-    // pow has its own row, for numbers
-    for (const FunctionRow& row : kBinary)
-      if (row.op != "aten.pow") all.push_back({row.op.data(), import_binary});
-    return all;
-  }();
-  return rows;
-}
+std::span<const ImportRow> function_import_rows() { return kFunctionRows; }
 
 }  // namespace octet

@@ -1,16 +1,16 @@
-// The walk over the graph; what each op becomes stands in compute.cpp, shape.cpp and
-// quantization.cpp.
+// The walk over the graph. Tables of rows (rows.h) say what each op becomes.
 #include "lowering/import/graph.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "core/base/error.h"
-#include "core/base/shape.h"
+#include "core/ops/memory.h"
 #include "lowering/import/importer.h"
-#include "lowering/import/size.h"
+#include "lowering/import/rows.h"
+#include "lowering/import/steps.h"
+#include "lowering/program/control.h"
 #include "lowering/program/custom_kernel.h"
 
 namespace octet {
@@ -39,198 +39,24 @@ const ImportRow* find_row(std::span<const ImportRow> rows, const std::string& op
 
 const ImportRow* find_import_row(const std::string& op) {
   for (const auto& rows :
-       {compute_import_rows(),      pointwise_import_rows(),      shape_import_rows(),
-        quantization_import_rows(), statistics_import_rows(),     recurrent_import_rows(),
-        attention_import_rows(),    function_import_rows(),       indexing_import_rows(),
-        rearrange_import_rows(),    window_import_rows(),         composed_import_rows(),
-        product_import_rows(),      upsample_import_rows(),       filled_import_rows(),
-        control_import_rows(),      float_function_import_rows(), order_import_rows(),
-        place_import_rows(),        pool_index_import_rows(),     loss_import_rows(),
+       {compute_import_rows(),      arithmetic_import_rows(), shape_import_rows(),
+        quantization_import_rows(), statistics_import_rows(), recurrent_import_rows(),
+        attention_import_rows(),    function_import_rows(),   indexing_import_rows(),
+        rearrange_import_rows(),    window_import_rows(),     composed_import_rows(),
+        product_import_rows(),      upsample_import_rows(),   filled_import_rows(),
+        control_import_rows(),      order_import_rows(),      place_import_rows(),
         count_import_rows(),        unique_import_rows()})
     if (const ImportRow* row = find_row(rows, op)) return row;
   return nullptr;
 }
 
-bool is_number(const Value& value) {
-  return value.kind() == ValueKind::kSymInt || value.kind() == ValueKind::kSymFloat ||
-         value.kind() == ValueKind::kSymBool;
-}
-
-// Not one of PyTorch's own ops.
-bool is_custom(const std::string& target) {
-  static const char* const kOwn[] = {
-      "aten.",    "prims.",    "higher_order.", "_operator.", "quantized_decomposed.",
-      "torchao.", "quantized."};
-  return std::none_of(std::begin(kOwn), std::end(kOwn),
-                      [&](const char* prefix) { return target.starts_with(prefix); });
-}
-
-}  // namespace
-
-std::vector<int64_t> static_shape(const Value& value) {
-  OCTET_ASSERT(value.meta, "static_shape wants a value with a meta");
-  for (const Dim& dim : value.meta->sizes)
-    if (dim.is_symbolic())
-      throw Error(
-          "lower", "%" + value.name(),
-          fmt::format("has the symbolic size {}, want numbers here; export with this size fixed",
-                      parse_size(dim.expr, value.name()).to_text()));
-  return value.meta->shape();
-}
-
-std::vector<int64_t> repeated(std::vector<int64_t> values, size_t count) {
-  if (values.size() == 1) values.resize(count, values.front());
-  return values;
-}
-
-int64_t positive_dim(int64_t dim, size_t rank) { return wrap_dim(dim, rank); }
-
-Importer::Importer(const Graph& graph, bool keep_unknown, size_t depth,
-                   std::vector<ShapeSymbol> known)
-    : graph_(graph), keep_unknown_(keep_unknown), depth_(depth), known_(std::move(known)) {}
-
-void Importer::fail(const Node& node, const std::string& what) const {
-  throw Error("lower", fmt::format("{} ({})", node.name(), node.target()), what);
-}
-
-void Importer::refuse(const Node& node, const std::string& why, RefusalKind kind) {
-  const bool is_known = std::any_of(
-      refusals_.begin(), refusals_.end(),
-      [&](const Refusal& refusal) { return refusal.node == &node && refusal.why == why; });
-  if (!is_known) refusals_.push_back({&node, kind, why});
-}
-
-int Importer::add_tensor(ProgramTensor tensor) {
-  const std::string base = tensor.name;
-  for (int suffix = 1; !names_.insert(tensor.name).second; ++suffix)
-    tensor.name = fmt::format("{}_{}", base, suffix);
-  program_.tensors.push_back(std::move(tensor));
-  return static_cast<int>(program_.tensors.size()) - 1;
-}
-
-std::string Importer::unique_op_name(const std::string& base) {
-  std::string name = base;
-  for (int suffix = 1; !op_names_.insert(name).second; ++suffix)
-    name = fmt::format("{}_{}", base, suffix);
-  return name;
-}
-
-int Importer::add_constant(const std::string& name, Tensor data,
-                           std::optional<TensorQParams> qparams) {
-  data = data.contiguous();
-  return add_tensor(
-      {name, data.dtype(), data.shape(), std::move(qparams), ProgramTensor::Role::kConstant, data});
-}
-
-int Importer::tensor_of(Value* value) {
-  const auto found = tensors_.find(value);
-  if (found != tensors_.end()) return found->second;
-  if (complex_.contains(value))
-    throw Error("lower", "%" + value->name(),
-                "is complex, want real tensors here; use its real and imaginary parts "
-                "(torch.view_as_real)");
-  const Tensor* constant = graph_.find_constant(value);
-  if (constant == nullptr)
-    throw Error("lower", "%" + value->name(),
-                "is not a tensor that is known here (a symbol or a custom object), want a tensor; "
-                "export with static shapes");
-  return tensors_[value] = add_constant(value->name(), *constant);
-}
-
-int Importer::operand(const Node& node, std::string_view name) {
-  const Argument* argument = node.find_argument(name);
-  if (argument == nullptr || argument->is_none()) return -1;
-  if (Value* value = argument->value_or_null())
-    return is_number(*value) ? number_operand(node, value) : tensor_of(value);
-  if (argument->find<OptionalTensor>() != nullptr) return -1;
-  return add_constant(fmt::format("{}_{}", node.name(), name), literal_operand(node, name));
-}
-
-ProgramOp& Importer::emit_values(const Node& node, const std::vector<Value*>& values,
-                                 const std::string& kind, std::vector<int> inputs,
-                                 Attributes attributes) {
-  ProgramOp op;
-  op.kind = kind;
-  op.name = unique_op_name(node.name());
-  op.inputs = std::move(inputs);
-  for (Value* value : values) {
-    if (is_number(value->kind())) {
-      op.outputs.push_back(add_intermediate(value->name(), dtype_of_number(value->kind()), {}));
-      numbers_[value] = op.outputs.back();
-      continue;
-    }
-    const DType dtype = value->meta ? value->meta->dtype : DType::kFloat32;
-    op.outputs.push_back(add_intermediate(value->name(), dtype, sizes_of(*value)));
-    tensors_[value] = op.outputs.back();
-  }
-  op.attributes = std::move(attributes);
-  op.sources = {node.name()};
-  const std::vector<ModuleFrame> frames = module_stack(node);
-  if (!frames.empty()) op.module = frames.back().path;
-  program_.ops.push_back(std::move(op));
-  return program_.ops.back();
-}
-
-ProgramOp& Importer::emit_value(const Node& node, Value* value, const std::string& kind,
-                                std::vector<int> inputs, Attributes attributes) {
-  return emit_values(node, {value}, kind, std::move(inputs), std::move(attributes));
-}
-
-ProgramOp& Importer::emit(const Node& node, const std::string& kind, std::vector<int> inputs,
-                          Attributes attributes) {
-  return emit_value(node, node.outputs().front(), kind, std::move(inputs), std::move(attributes));
-}
-
-int Importer::emit_step(const Node& node, const std::string& kind, std::vector<int> inputs,
-                        const Sizes& sizes, DType dtype, Attributes attributes) {
-  const int output = add_intermediate(fmt::format("{}_{}", node.name(), kind), dtype, sizes);
-  ProgramOp op;
-  op.kind = kind;
-  op.name = unique_op_name(tensor(output).name);
-  op.inputs = std::move(inputs);
-  op.outputs = {output};
-  op.attributes = std::move(attributes);
-  op.sources = {node.name()};
-  program_.ops.push_back(std::move(op));
-  return output;
-}
-
-void Importer::alias(Value* value, int tensor) { tensors_[value] = tensor; }
-
-void Importer::give(const Node& node, Value* value, int tensor) {
-  alias(value, tensor);
-  if (program_.ops.empty()) return;
-  ProgramOp& op = program_.ops.back();
-  const bool is_of_node =
-      op.outputs == std::vector<int>{tensor} && op.sources == std::vector<std::string>{node.name()};
-  if (!is_of_node || !names_.insert(value->name()).second) return;
-  names_.erase(this->tensor(tensor).name);
-  program_.tensor(tensor).name = value->name();
-  if (value == node.outputs().front()) op.name = unique_op_name(node.name());
-  const std::vector<ModuleFrame> frames = module_stack(node);
-  if (!frames.empty()) op.module = frames.back().path;
-}
-
-void Importer::stand_in(const Node& node) {
-  for (Value* value : node.outputs()) {
-    if (tensors_.contains(value) || value->kind() != ValueKind::kTensor) continue;
-    tensors_[value] = add_intermediate(
-        value->name(), value->meta ? value->meta->dtype : DType::kFloat32, sizes_of(*value));
-  }
-}
-
-namespace {
-
-// Computes with sizes alone: what it gives stands in the shapes that use it.
+// The node computes with sizes alone: shapes that use its results have them as formulas.
 bool gives_symbols(const Node& node) {
   const std::vector<Value*> values = node.outputs();
-  return !values.empty() && std::all_of(values.begin(), values.end(),
-                                        [](const Value* value) { return is_number(*value); });
+  return !values.empty() && std::all_of(values.begin(), values.end(), [](const Value* value) {
+    return is_number(value->kind());
+  });
 }
-
-}  // namespace
-
-namespace {
 
 bool touches_complex(const Node& node) {
   const auto is_complex_tensor = [](const Value* value) {
@@ -246,43 +72,140 @@ bool has_unknown_complex(const Node* node) {
          find_row(complex_import_rows(), split_target(node->target()).base) == nullptr;
 }
 
+bool is_zero(const Tensor& tensor) {
+  const std::byte* bytes = tensor.raw();
+  return std::all_of(bytes, bytes + tensor.nbytes(),
+                     [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+// The value that an output of the graph gives the buffer; null when none does.
+Value* find_mutation(const Graph& graph, const std::string& fqn) {
+  for (const GraphOutput& output : graph.outputs())
+    if ((output.kind == OutputKind::kBufferMutation ||
+         output.kind == OutputKind::kParameterMutation) &&
+        output.target == fqn)
+      return output.value.value_or_null();
+  return nullptr;
+}
+
 }  // namespace
 
-void Importer::import_node(const Node& node) {
-  if (gives_symbols(node)) return import_item(node);
-  const OpName name = split_target(node.target());
-  const bool is_complex_op = touches_complex(node);
-  // a transform from half a spectrum without imaginary part gives reals from reals
-  const ImportRow* row = is_complex_op || name.base.starts_with("aten.fft_")
-                             ? find_row(complex_import_rows(), name.base)
-                             : find_import_row(name.base);
-  const size_t refused = refusals_.size(), op_count = program_.ops.size(),
-               body_count = program_.bodies.size();
-  if (refuse_open_ends(node)) {
-    const bool is_unknown = row == nullptr && find_custom_kernel(node.target()) == nullptr;
-    if (is_unknown && refusals_.size() == refused && !keep_unknown_)
-      refuse(node, is_complex_op ? "of complex numbers" : "");
-    return stand_in(node);
+Importer::Importer(const Graph& graph, bool keep_unknown, size_t depth,
+                   std::vector<ShapeSymbol> known)
+    : graph_(graph),
+      keep_unknown_(keep_unknown),
+      depth_(depth),
+      sizes_(graph, std::move(known)),
+      builder_(graph, sizes_),
+      writes_(*this) {}
+
+Program Importer::import_body(const Node& node, const Graph& body) {
+  const std::string subject = fmt::format("{} ({})", node.name(), node.target());
+  if (depth_ == kDeepestBodies)
+    throw Error("lower", subject,
+                fmt::format("has bodies that stand in each other deeper than {}", kDeepestBodies));
+  Program program = Importer(body, keep_unknown_, depth_ + 1, sizes_.symbols()).run();
+  if (!program.states.empty())
+    throw Error("lower", subject,
+                fmt::format("has a body that writes into {}; write outside of it",
+                            program.states.front().name));
+  return program;
+}
+
+// ---- inputs, states and outputs
+
+void Importer::import_inputs() {
+  Program& program = builder_.program;
+  for (const GraphInput& input : graph_.inputs()) {
+    if (input.kind == InputKind::kConstant) program.inputs.push_back(-1);
+    if (input.kind != InputKind::kUserInput) continue;
+    Value* value = input.value;
+    // an unused input stays when its shape decides sizes
+    const bool has_symbols = value->meta && !value->meta->is_static();
+    if (value->kind() != ValueKind::kTensor || (value->is_unused() && !has_symbols)) {
+      program.inputs.push_back(-1);
+      continue;
+    }
+    if (!value->meta)
+      throw Error("lower", "%" + value->name(),
+                  "has no recorded shape; export the program with torch.export");
+    Sizes sizes;
+    for (const Dim& dim : value->meta->sizes) sizes.push_back(sizes_.formula_of(dim, *value));
+    ProgramTensor tensor{value->name(),
+                         value->meta->dtype,
+                         value->meta->shape(),
+                         {},
+                         ProgramTensor::Role::kInput,
+                         {}};
+    if (is_symbolic(sizes)) tensor.shape = sizes_.body_example(sizes, tensor.shape);
+    if (is_symbolic(sizes)) tensor.sizes = std::move(sizes);
+    program.inputs.push_back(builder_.add_tensor(std::move(tensor)));
+    builder_.alias(value, program.inputs.back());
   }
-  if (row == nullptr && find_custom_kernel(node.target()) != nullptr) {
-    import_custom(*this, node);
-  } else if (row == nullptr || (is_complex_op && (name.is_in_place || keeps_complex_))) {
-    refuse(node, is_complex_op ? "of complex numbers" : "");
-  } else {
-    row->import(*this, node);
+  sizes_.declare(program);
+  if (depth_ > 0) import_number_inputs();
+}
+
+void Importer::import_number_inputs() {
+  size_t position = 0;
+  for (const GraphInput& input : graph_.inputs()) {
+    if (input.kind != InputKind::kConstant && input.kind != InputKind::kUserInput) continue;
+    int& place = builder_.program.inputs[position++];
+    Value* value = input.value;
+    if (input.kind == InputKind::kConstant || !is_number(value->kind()) || value->is_unused() ||
+        sizes_.has_formula(*value))
+      continue;
+    place = builder_.add_tensor(
+        {value->name(), dtype_of_number(value->kind()), {}, {}, ProgramTensor::Role::kInput, {}});
+    builder_.set_number(value, place);
   }
-  if (refusals_.size() != refused && keep_unknown_ && !has_new_size(node)) {
-    program_.ops.resize(op_count);  // what a row emitted before it refused
-    program_.bodies.resize(body_count);
-    numbers_.clear();
-    for (const Value* value : node.outputs()) complex_.erase(value);
-    refusals_.resize(refused);
-    if (const std::string why = keep_whole(*this, node); !why.empty()) refuse(node, why);
+}
+
+void Importer::import_states() {
+  const std::unordered_set<const Value*> written = written_constants(graph_);
+  for (const GraphInput& input : graph_.inputs()) {
+    if (!written.contains(input.value)) continue;
+    const Tensor* start = graph_.find_constant(input.value);
+    if (start == nullptr || !start->defined())
+      throw Error("lower", input.fqn, "is written by the program, but has no value to start with");
+    const int value = builder_.add_tensor(
+        {input.value->name(), start->dtype(), start->shape(), {}, ProgramTensor::Role::kState, {}});
+    builder_.alias(input.value, value);
+    builder_.program.states.push_back({.name = input.fqn, .value = value});
+    state_inputs_.push_back(input.value);
   }
-  if (name.is_in_place && refusals_.size() == refused) write_back(node);
-  if (refusals_.size() == refused) return;
-  mark_open_ends(node);
-  stand_in(node);
+}
+
+bool Importer::is_state(const Value* value) const {
+  return std::find(state_inputs_.begin(), state_inputs_.end(), value) != state_inputs_.end();
+}
+
+void Importer::import_next_states() {
+  Program& program = builder_.program;
+  std::vector<ProgramState> states = std::move(program.states);
+  program.states.clear();
+  for (size_t i = 0; i < states.size(); ++i) {
+    ProgramState& state = states[i];
+    Value* given = find_mutation(graph_, state.name);
+    state.next = builder_.tensor_of(given == nullptr ? state_inputs_[i] : given);
+    const Tensor start = graph_.find_constant(state_inputs_[i])->contiguous();
+    if (state.next == state.value) {  // what is written is something else
+      program.tensor(state.value).role = ProgramTensor::Role::kConstant;
+      program.tensor(state.value).data = start;
+      continue;
+    }
+    ProgramTensor &before = program.tensor(state.value), &after = program.tensor(state.next);
+    if (after.dtype != before.dtype || after.shape != before.shape || !after.sizes.empty())
+      throw Error("lower", state.name,
+                  fmt::format("becomes %{}, which has another dtype or an open size, want that of "
+                              "the buffer; export with fixed sizes",
+                              after.name));
+    // Integers that stand for reals do so before and after.
+    if (!before.qparams) before.qparams = after.qparams;
+    if (!after.qparams) after.qparams = before.qparams;
+    if (!is_zero(start)) state.start = builder_.add_constant(before.name + "_start", start);
+    program.states.push_back(state);
+  }
 }
 
 void Importer::import_outputs() {
@@ -296,79 +219,88 @@ void Importer::import_outputs() {
                   "without it, or keep the value in a buffer");
     bool has_value = false;
     for_each_value(output.value, [&](Value* value) {
-      program_.outputs.push_back(depth_ > 0 && is_number(value->kind()) ? result_number(value)
-                                                                        : tensor_of(value));
+      builder_.program.outputs.push_back(depth_ > 0 && is_number(value->kind())
+                                             ? number_result(*this, value)
+                                             : builder_.tensor_of(value));
       has_value = true;
     });
     if (!has_value)
       throw Error("lower", "outputs",
-                  "an output is no tensor (None or a number); return tensors only");
+                  "an output is not a tensor (None or a number); return tensors only");
   }
-  for (int index : program_.outputs) {
-    ProgramTensor& tensor = program_.tensor(index);
+  for (int index : builder_.program.outputs) {
+    ProgramTensor& tensor = builder_.program.tensor(index);
     if (tensor.role == ProgramTensor::Role::kIntermediate)
       tensor.role = ProgramTensor::Role::kOutput;
   }
 }
 
-void Importer::fail_if_refused() const {
-  if (refusals_.empty()) return;
-  std::vector<std::string> ops, sizes, helped;
-  bool has_custom = false;
-  for (const Refusal& refusal : refusals_) {
-    const Node& node = *refusal.node;
-    const bool is_size = refusal.kind == RefusalKind::kSize;
-    (is_size ? sizes : ops)
-        .push_back(fmt::format("{} ({}){}", node.name(), node.target(),
-                               refusal.why.empty() ? "" : " " + refusal.why));
-    if (is_size) continue;
-    has_custom = has_custom || is_custom(node.target());
-    if (!keep_unknown_ && refusal.kind == RefusalKind::kOp && find_part_missing(node).empty())
-      helped.push_back(node.name());
+// ---- nodes
+
+bool Importer::refuse_open_ends(const Node& node) {
+  const bool touches = sizes_.touches_given_up(node);
+  if (!sizes_.has_new_size(node) || (!touches && counts_when_run(node))) return touches;
+  return refuse_new_sizes(node);
+}
+
+bool Importer::refuse_new_sizes(const Node& node) {
+  std::set<std::string> told;
+  for (const Value* value : node.outputs())
+    if (const std::string name = sizes_.find_new_symbol(*value);
+        !name.empty() && told.insert(name).second)
+      refusals_.add(node, sizes_.refusal_of(name), RefusalKind::kSize);
+  sizes_.give_up(node);
+  return !told.empty();
+}
+
+void Importer::import_node(const Node& node) {
+  if (gives_symbols(node)) return import_item(*this, node);
+  const OpName name = split_target(node.target());
+  const bool is_complex_op = touches_complex(node);
+  // a transform from half a spectrum without imaginary part gives reals from reals
+  const ImportRow* row = is_complex_op || name.base.starts_with("aten.fft_")
+                             ? find_row(complex_import_rows(), name.base)
+                             : find_import_row(name.base);
+  const size_t refused = refusals_.count();
+  const ProgramBuilder::Mark mark = builder_.mark();
+  Steps steps(*this, node, row == nullptr ? "" : row->word);
+  if (refuse_open_ends(node)) {
+    const bool is_unknown = row == nullptr && find_custom_kernel(node.target()) == nullptr;
+    if (is_unknown && refusals_.count() == refused && !keep_unknown_)
+      refusals_.add(node, is_complex_op ? "of complex numbers" : "");
+    return builder_.stand_in(node);
   }
-  const auto plural = [](const std::vector<std::string>& list) {
-    return list.size() == 1 ? "" : "s";
-  };
-  std::string what;
-  if (!ops.empty())
-    what = fmt::format(
-        "has no kernel in the reference backend; {} such op{}: {}; replace them before the "
-        "export{}{}",
-        ops.size(), plural(ops), fmt::join(ops, ", "),
-        helped.empty()
-            ? ""
-            : fmt::format(", or run {} with LibTorch (--fallback torch)",
-                          helped.size() == ops.size() ? "them"
-                                                      : fmt::format("{}", fmt::join(helped, ", "))),
-        has_custom ? ", or load a library that registers kernels for custom ops (--library)" : "");
-  if (!sizes.empty())
-    what += fmt::format(
-        "{}has a size or an index that is known only when the program runs, which no backend and "
-        "no fallback takes; {} such op{}: {}; make it fixed before the export, or leave it to the "
-        "caller",
-        ops.empty() ? "" : "; besides, the program ", sizes.size(), plural(sizes),
-        fmt::join(sizes, ", "));
-  const auto leads = [&](const Refusal& refusal) {
-    return ops.empty() || refusal.kind != RefusalKind::kSize;
-  };
-  const Node& first = *std::find_if(refusals_.begin(), refusals_.end(), leads)->node;
-  throw Error("lower", fmt::format("{} ({})", first.name(), first.target()), what);
+  if (row == nullptr && find_custom_kernel(node.target()) != nullptr) {
+    import_custom(steps, node);
+  } else if (row == nullptr || (is_complex_op && (name.is_in_place || keeps_complex_))) {
+    refusals_.add(node, is_complex_op ? "of complex numbers" : "");
+  } else {
+    row->import(steps, node);
+  }
+  if (refusals_.count() != refused && keep_unknown_ && !sizes_.has_new_size(node)) {
+    builder_.roll_back(mark, node);
+    refusals_.shrink_to(refused);
+    if (const std::string why = keep_whole(steps, node); !why.empty()) refusals_.add(node, why);
+  }
+  if (name.is_in_place && refusals_.count() == refused) writes_.write_back(node);
+  if (refusals_.count() == refused) return;
+  sizes_.give_up(node);
+  builder_.stand_in(node);
 }
 
 Program Importer::run() {
   const std::vector<Node*> nodes = graph_.nodes();
-  // LibTorch gets complex numbers whole, or none of them
   keeps_complex_ = keep_unknown_ && std::any_of(nodes.begin(), nodes.end(), has_unknown_complex);
   import_inputs();
   import_states();
-  note_item_sizes();
+  sizes_.note_item_sizes();
   for (const Node* node : nodes) import_node(*node);
-  fail_if_refused();
+  refusals_.fail_if_any(keep_unknown_);
   import_outputs();
-  fail_if_refused();  // numbers that outputs alone read
+  refusals_.fail_if_any(keep_unknown_);  // numbers that outputs alone read
   import_next_states();
-  put_sizes_first();
-  return split_at_counts(std::move(program_), counted_, depth_);
+  builder_.put_sizes_first();
+  return split_at_counts(std::move(builder_.program), sizes_.counted(), depth_);
 }
 
 bool is_imported(const std::string& target) {

@@ -1,4 +1,4 @@
-// q/dq graph -> Program, op by op: nothing is fused, quantize and dequantize stay ops of their own.
+// Imports a q/dq graph as a Program, op by op. Nothing is fused; quantize and dequantize stay ops.
 #pragma once
 
 #include <string>

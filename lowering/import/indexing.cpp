@@ -2,8 +2,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "lowering/import/counts.h"
-#include "lowering/import/importer.h"
 #include "lowering/import/steps.h"
 
 namespace octet {
@@ -11,22 +9,19 @@ namespace {
 
 // ---- picking
 
-void import_gather(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_gather(Steps& s, const Node&) {
   const int x = s.at_least_1d(s.operand("self"));
   const int index = s.cast(s.at_least_1d(s.operand("index")), DType::kInt64);
   s.give(s.op("gather", {x, index}, s.sizes(index), s.dtype(x), s.dim_attribute(x, 0)));
 }
 
-void import_take_along_dim(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_take_along_dim(Steps& s, const Node& node) {
   int x = s.operand("self"), index = s.operand("indices");
   const Argument* dim = node.find_argument("dim");
-  if (dim == nullptr || dim->is_none()) return importer.refuse(node, "without a dimension");
+  if (dim == nullptr || dim->is_none()) return s.refuse("without a dimension");
   const size_t at = s.dim_of(x, node.int_or("dim", 0));
   Sizes x_sizes = s.sizes(x), index_sizes = s.sizes(index);
-  if (x_sizes.size() != index_sizes.size())
-    return importer.refuse(node, "with indices of another rank");
+  if (x_sizes.size() != index_sizes.size()) return s.refuse("with indices of another rank");
   for (size_t d = 0; d < x_sizes.size(); ++d)
     if (d != at)
       x_sizes[d] = index_sizes[d] = broadcast(Sizes{x_sizes[d]}, Sizes{index_sizes[d]})[0];
@@ -36,28 +31,27 @@ void import_take_along_dim(Importer& importer, const Node& node) {
 }
 
 // One tensor for each dimension up to the last that has one, or a mask for several; -1: none.
-std::vector<int> given_indices(Importer& importer, const Node& node) {
+std::vector<int> given_indices(Steps& s, const Node& node) {
   std::vector<int> indices;
   for (Value* value : index_values(node))
-    indices.push_back(value == nullptr ? -1 : importer.tensor_of(value));
+    indices.push_back(value == nullptr ? -1 : s.tensor_of(value));
   while (!indices.empty() && indices.back() < 0) indices.pop_back();
   return indices;
 }
 
-bool has_mask(const Importer& importer, const std::vector<int>& indices) {
+bool has_mask(const Steps& s, const std::vector<int>& indices) {
   return std::any_of(indices.begin(), indices.end(), [&](int index) {
-    return index >= 0 && importer.tensor(index).dtype == DType::kBool;
+    return index >= 0 && s.tensor(index).dtype == DType::kBool;
   });
 }
 
-void import_index(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_index(Steps& s, const Node& node) {
   const int x = s.operand("self");
-  std::vector<int> indices = given_indices(importer, node);
+  std::vector<int> indices = given_indices(s, node);
   if (indices.empty()) return s.give(x);
-  if (has_mask(importer, indices)) return import_index_by_mask(importer, node, x, indices);
+  if (has_mask(s, indices)) return import_index_by_mask(s, node, x, indices);
   indices.insert(indices.begin(), x);
-  importer.emit(node, "index", std::move(indices));
+  s.emit("index", std::move(indices));
 }
 
 std::vector<int> along(size_t dim, int index) {
@@ -72,13 +66,12 @@ std::vector<int> along(int x, size_t dim, int index) {
   return inputs;
 }
 
-void import_index_select(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_index_select(Steps& s, const Node& node) {
   const int x = s.at_least_1d(s.operand("self")), index = s.at_least_1d(s.operand("index"));
   const size_t dim = s.dim_of(x, node.int_or("dim", 0));
   const Attributes attributes = {{"from_end", false}};
   if (!s.tensor(s.operand("self")).shape.empty()) {
-    importer.emit(node, "index", along(x, dim, index), attributes);
+    s.emit("index", along(x, dim, index), attributes);
     return;
   }
   s.give(s.op("index", along(x, dim, index), s.sizes(index), s.dtype(x), attributes));
@@ -109,8 +102,7 @@ int with_masked(Steps& s, int x, int mask, int source) {
   return s.reshape(s.where(set, s.cast(taken, s.dtype(x)), s.flatten(x)), sizes);
 }
 
-void import_masked_scatter(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_masked_scatter(Steps& s, const Node&) {
   s.give(with_masked(s, s.operand("self"), s.operand("mask"), s.operand("source")));
 }
 
@@ -125,8 +117,8 @@ void put_rows(Steps& s, const Node& node, int x, int mask, int values) {
 }
 
 // Values where a mask is set: one for all, or one for each.
-bool put_by_mask(Importer& importer, const Node& node, Steps& s, int x, int values) {
-  const std::vector<int> indices = given_indices(importer, node);
+bool put_by_mask(Steps& s, const Node& node, int x, int values) {
+  const std::vector<int> indices = given_indices(s, node);
   if (indices.size() != 1) return false;
   int mask = indices[0];
   if (s.dtype(mask) != DType::kBool || node.bool_or("accumulate", false)) return false;
@@ -141,8 +133,8 @@ bool put_by_mask(Importer& importer, const Node& node, Steps& s, int x, int valu
     rows.erase(rows.begin(), rows.end() - static_cast<int64_t>(behind));
     rows.insert(rows.begin(), given[0]);
     values = s.expand(values, rows);
-    importer.is_counted(given[0]) ? put_rows(s, node, x, indices[0], values)
-                                  : s.give(with_masked(s, x, mask, values));
+    s.size_table().is_counted(given[0]) ? put_rows(s, node, x, indices[0], values)
+                                        : s.give(with_masked(s, x, mask, values));
     return true;
   }
   if (given.size() > behind)
@@ -152,53 +144,46 @@ bool put_by_mask(Importer& importer, const Node& node, Steps& s, int x, int valu
   return true;
 }
 
-void import_index_put(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_index_put(Steps& s, const Node& node) {
   const int x = s.operand("self"), values = s.operand("values");
-  if (put_by_mask(importer, node, s, x, values)) return;
-  const std::vector<int> indices = given_indices(importer, node);
-  if (has_mask(importer, indices))
-    return importer.refuse(node, "by a mask of booleans, whose result has no size of its own");
+  if (put_by_mask(s, node, x, values)) return;
+  const std::vector<int> indices = given_indices(s, node);
+  if (has_mask(s, indices))
+    return s.refuse("by a mask of booleans, whose result has no size of its own");
   emit_index_put(s, x, values, indices, node.bool_or("accumulate", false));
 }
 
 // The values with `dim` in front, which is where index_put's go when only that one is indexed.
-void put_along(Importer& importer, const Node& node, int values, bool accumulate) {
-  Steps s(importer, node);
+void put_along(Steps& s, const Node& node, int values, bool accumulate) {
   const int x = s.at_least_1d(s.operand("self")), index = s.at_least_1d(s.operand("index"));
   const size_t dim = s.dim_of(x, node.int_or("dim", 0));
   emit_index_put(s, x, values, along(dim, index), accumulate);
 }
-void import_index_copy(Importer& importer, const Node& node) {
-  put_along(importer, node, Steps(importer, node).operand("source"), false);
+void import_index_copy(Steps& s, const Node& node) {
+  put_along(s, node, s.operand("source"), false);
 }
-void import_index_fill(Importer& importer, const Node& node) {
-  put_along(importer, node, Steps(importer, node).operand("value"), false);
+void import_index_fill(Steps& s, const Node& node) {
+  put_along(s, node, s.operand("value"), false);
 }
-void import_index_add(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_index_add(Steps& s, const Node& node) {
   int source = s.operand("source");
   if (node.float_or("alpha", 1) != 1)
     source = s.mul(source, s.number(node.float_or("alpha", 1), source));
-  put_along(importer, node, source, true);
+  put_along(s, node, source, true);
 }
 
 // take, put: indices of the elements in a row, negative ones from the end.
-void import_take(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_take(Steps& s, const Node&) {
   const int x = s.flatten(s.operand("self")), index = s.operand("index");
   s.give(s.op("index", {x, index}, s.sizes(index), s.dtype(x)));
 }
-void import_put(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_put(Steps& s, const Node& node) {
   const int x = s.flatten(s.operand("self"));
   emit_index_put(s, x, s.flatten(s.operand("source")), {s.flatten(s.operand("index"))},
                  node.bool_or("accumulate", false));
 }
 
-void emit_scatter(Importer& importer, const Node& node, int source, const std::string& reduce,
-                  bool include_self) {
-  Steps s(importer, node);
+void emit_scatter(Steps& s, int source, const std::string& reduce, bool include_self) {
   const int x = s.operand("self");
   Attributes attributes = s.dim_attribute(x, 0);
   attributes["reduce"] = reduce;
@@ -207,47 +192,37 @@ void emit_scatter(Importer& importer, const Node& node, int source, const std::s
               s.dtype(x), std::move(attributes)));
 }
 
-std::string word_of_argument(const Node& node, const char* name) {
-  const Argument* argument = node.find_argument(name);
-  const std::string* word = argument == nullptr ? nullptr : argument->find<std::string>();
-  return word == nullptr ? "" : *word;
-}
-
-void import_scatter(Importer& importer, const Node& node) {
-  const std::string reduce = word_of_argument(node, "reduce");
-  emit_scatter(importer, node, Steps(importer, node).operand({"src", "value"}),
+void import_scatter(Steps& s, const Node& node) {
+  const std::string reduce = text_argument(node, "reduce");
+  emit_scatter(s, s.operand({"src", "value"}),
                reduce == "add"        ? "sum"
                : reduce == "multiply" ? "prod"
                                       : "none",
                true);
 }
-void import_scatter_add(Importer& importer, const Node& node) {
-  emit_scatter(importer, node, Steps(importer, node).operand("src"), "sum", true);
-}
-void import_scatter_reduce(Importer& importer, const Node& node) {
-  emit_scatter(importer, node, Steps(importer, node).operand("src"),
-               word_of_argument(node, "reduce"), node.bool_or("include_self", true));
+void import_scatter_add(Steps& s, const Node&) { emit_scatter(s, s.operand("src"), "sum", true); }
+void import_scatter_reduce(Steps& s, const Node& node) {
+  emit_scatter(s, s.operand("src"), text_argument(node, "reduce"),
+               node.bool_or("include_self", true));
 }
 
 // The rows of `source` along a dimension, reduced into those that `index` names.
-void import_index_reduce(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_index_reduce(Steps& s, const Node& node) {
   const int x = s.operand("self"), source = s.operand("source");
   if (s.rank(x) == 0 || s.rank(source) != s.rank(x))
-    return importer.refuse(node, "of tensors without dimensions or of other ranks");
+    return s.refuse("of tensors without dimensions or of other ranks");
   const int64_t dim = static_cast<int64_t>(s.dim_of(x, node.int_or("dim", 0)));
   Sizes wide(std::vector<SizeExpr>(s.rank(x), 1));
   wide[static_cast<size_t>(dim)] = s.sizes(source)[static_cast<size_t>(dim)];
   const int index = s.expand(s.reshape(s.operand("index"), wide), s.sizes(source));
   s.give(s.op("scatter", {x, index, s.cast(source, s.dtype(x))}, s.sizes(x), s.dtype(x),
               {{"dim", dim},
-               {"reduce", word_of_argument(node, "reduce")},
+               {"reduce", text_argument(node, "reduce")},
                {"include_self", node.bool_or("include_self", true)}}));
 }
 
 // How many of the ascending boundaries are below x (right: not above it).
-void import_bucketize(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_bucketize(Steps& s, const Node& node) {
   const int x = s.operand({"self", "input"}), boundaries = s.operand("boundaries");
   const int wide = s.unsqueeze(x, static_cast<int64_t>(s.rank(x)));
   const int below = s.compare(node.bool_or("right", false) ? "ge" : "gt", wide, boundaries);
@@ -256,37 +231,33 @@ void import_bucketize(Importer& importer, const Node& node) {
 
 // The index that no bag counts; -1: all count. The public op takes it from the end of the table,
 // the private ones have no row by a negative one.
-int64_t padding_row(Importer& importer, const Node& node, int table) {
+int64_t padding_row(Steps& s, const Node& node, int table) {
   const int64_t given = node.int_or("padding_idx", -1);
-  const Argument* argument = node.find_argument("padding_idx");
-  if (given >= 0 || !node.is("aten.embedding_bag") || argument == nullptr || argument->is_none())
+  if (given >= 0 || !node.is("aten.embedding_bag") || !is_given(node, "padding_idx"))
     return std::max<int64_t>(given, -1);
-  const std::optional<int64_t> rows = fixed_size(importer, node, table, 0);
+  const std::optional<int64_t> rows = s.fixed_size(table, 0);
   return rows ? given + *rows : -1;
 }
 
-void import_embedding_bag(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_embedding_bag(Steps& s, const Node& node) {
   for (size_t i = 1; i < node.outputs().size(); ++i)
-    if (!node.outputs()[i]->is_unused())
-      return importer.refuse(node, "whose offsets or sizes of bags are used");
+    if (!node.outputs()[i]->is_unused()) return s.refuse("whose offsets or sizes of bags are used");
   static const char* const kModes[] = {"sum", "mean", "max"};
   Attributes attributes;
   attributes["mode"] = std::string(kModes[std::clamp<int64_t>(node.int_or("mode", 0), 0, 2)]);
-  attributes["padding_idx"] = padding_row(importer, node, s.operand("weight"));
+  attributes["padding_idx"] = padding_row(s, node, s.operand("weight"));
   attributes["include_last_offset"] = node.bool_or("include_last_offset", false);
-  importer.emit_value(node, node.outputs().front(), "embedding_bag",
-                      {s.operand("weight"), s.operand("indices"), s.operand("offsets"),
-                       s.operand("per_sample_weights")},
-                      std::move(attributes));
+  s.emit_value(node.outputs().front(), "embedding_bag",
+               {s.operand("weight"), s.operand("indices"), s.operand("offsets"),
+                s.operand("per_sample_weights")},
+               std::move(attributes));
 }
 
-void import_one_hot(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_one_hot(Steps& s, const Node& node) {
   const int x = s.operand("self");
   const Value* value = node.outputs().front();
-  const Sizes sizes = importer.sizes_of(*value);
-  if (!sizes.back().is_number()) return importer.refuse(node, "of a number of classes not fixed");
+  const Sizes sizes = s.sizes_of(*value);
+  if (!sizes.back().is_number()) return s.refuse("of a number of classes not fixed");
   // Ones scattered into zeros, as that checks the classes.
   const int64_t last = static_cast<int64_t>(s.rank(x));
   const int at = s.unsqueeze(x, last);

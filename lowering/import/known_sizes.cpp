@@ -10,7 +10,7 @@
 #include "core/ops/memory.h"
 #include "core/passes/fold_input_free.h"
 #include "core/passes/scalars.h"
-#include "lowering/import/importer.h"
+#include "lowering/import/rows.h"
 #include "lowering/import/size.h"
 
 namespace octet {

@@ -2,7 +2,6 @@
 // below others.
 #include <algorithm>
 
-#include "lowering/import/importer.h"
 #include "lowering/import/steps.h"
 
 namespace octet {
@@ -11,30 +10,26 @@ namespace {
 // ---- values and where they are
 
 // The results of an op with values and indices, of which those that nobody reads stay unnamed.
-void give_both(Importer& importer, const Node& node, const std::string& kind, int x,
-               Attributes attributes) {
+void give_both(Steps& s, const Node& node, const std::string& kind, int x, Attributes attributes) {
   const std::vector<Value*> values = node.outputs();
   const bool is_number = values[0]->meta && values[0]->meta->sizes.empty();
   if (!is_number) {
-    importer.emit_values(node, {values[0], values[1]}, kind, {x}, std::move(attributes));
+    s.emit_values({values[0], values[1]}, kind, {x}, std::move(attributes));
     return;
   }
-  Steps s(importer, node);  // of a row of one element
   const int first = s.op(kind, {x}, s.sizes(x), s.dtype(x), std::move(attributes));
-  const int second = importer.add_intermediate(node.name() + "_indices", DType::kInt64, s.sizes(x));
-  importer.program().ops.back().outputs.push_back(second);
+  const int second = s.add_result(node.name() + "_indices", DType::kInt64, s.sizes(x));
   s.give(values[0], first);
   s.give(values[1], second);
 }
 
-void import_topk(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_topk(Steps& s, const Node& node) {
   const int x = s.at_least_1d(s.operand("self"));
   Attributes attributes = s.dim_attribute(x, -1);
   attributes["k"] = node.int_or("k", 1);
   attributes["largest"] = node.bool_or("largest", true);
   attributes["sorted"] = node.bool_or("sorted", true);
-  give_both(importer, node, "topk", x, std::move(attributes));
+  give_both(s, node, "topk", x, std::move(attributes));
 }
 
 Attributes sort_attributes(Steps& s, const Node& node, int x) {
@@ -44,58 +39,32 @@ Attributes sort_attributes(Steps& s, const Node& node, int x) {
   return attributes;
 }
 
-void import_sort(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_sort(Steps& s, const Node& node) {
   const int x = s.at_least_1d(s.operand("self"));
-  give_both(importer, node, "sort", x, sort_attributes(s, node, x));
+  give_both(s, node, "sort", x, sort_attributes(s, node, x));
 }
 
-void import_argsort(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_argsort(Steps& s, const Node& node) {
   const int x = s.at_least_1d(s.operand("self"));
-  const int values = importer.add_intermediate(node.name() + "_sorted", s.dtype(x), s.sizes(x));
-  ProgramOp& op = importer.emit(node, "sort", {x}, sort_attributes(s, node, x));
+  const int values = s.builder().add_intermediate(node.name() + "_sorted", s.dtype(x), s.sizes(x));
+  ProgramOp& op = s.emit("sort", {x}, sort_attributes(s, node, x));
   op.outputs.insert(op.outputs.begin(), values);
 }
 
-void emit_arg_reduce(Importer& importer, const Node& node, const char* function, Value* value) {
-  Steps s(importer, node);
-  const int x = s.operand("self");
-  Attributes attributes;
-  attributes["fn"] = std::string(function);
-  const Argument* dim = node.find_argument("dim");
-  if (dim != nullptr && !dim->is_none() && s.rank(x) > 0)
-    attributes["dim"] = static_cast<int64_t>(s.dim_of(x, node.int_or("dim", 0)));
-  attributes["keepdim"] = node.bool_or("keepdim", false);
-  importer.emit_value(node, value, "arg_reduce", {x}, std::move(attributes));
-}
-void import_argmax(Importer& importer, const Node& node) {
-  emit_arg_reduce(importer, node, "argmax", node.outputs().front());
-}
-void import_argmin(Importer& importer, const Node& node) {
-  emit_arg_reduce(importer, node, "argmin", node.outputs().front());
+void import_arg_reduction(Steps& s, const Node& node) {
+  import_arg_reduce(s, node, s.word(), node.outputs().front());
 }
 
 // ---- running sums
 
-void emit_cumulative(Importer& importer, const Node& node, const char* function) {
-  Steps s(importer, node);
+void import_cumulative(Steps& s, const Node& node) {
   const int x = s.at_least_1d(s.operand("self"));
   Attributes attributes = s.dim_attribute(x, 0);
-  attributes["fn"] = std::string(function);
-  if (node.outputs().size() > 1) return give_both(importer, node, "cumulative", x, attributes);
+  attributes["fn"] = std::string(s.word());
+  if (node.outputs().size() > 1) return give_both(s, node, "cumulative", x, attributes);
   const Value* value = node.outputs().front();
   const DType dtype = value->meta ? value->meta->dtype : s.dtype(x);
   s.give(s.op("cumulative", {s.whole_first(x, dtype)}, s.sizes(x), dtype, std::move(attributes)));
-}
-void import_cumsum(Importer& importer, const Node& node) { emit_cumulative(importer, node, "sum"); }
-void import_cumprod(Importer& importer, const Node& node) {
-  emit_cumulative(importer, node, "prod");
-}
-void import_cummax(Importer& importer, const Node& node) { emit_cumulative(importer, node, "max"); }
-void import_cummin(Importer& importer, const Node& node) { emit_cumulative(importer, node, "min"); }
-void import_logcumsumexp(Importer& importer, const Node& node) {
-  emit_cumulative(importer, node, "logsumexp");
 }
 
 // ---- one of the sorted
@@ -118,8 +87,7 @@ int along_or_flat(Steps& s, const Node& node, int x) {
   return s.flatten(x);
 }
 
-void import_kthvalue(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_kthvalue(Steps& s, const Node& node) {
   const int x = s.at_least_1d(s.self());
   const Sorted sorted = sorted_along(s, node, x, node.int_or("dim", -1));
   Sizes one = s.sizes(x);
@@ -130,13 +98,12 @@ void import_kthvalue(Importer& importer, const Node& node) {
 
 // The lower of two in the middle. NaN comes last in the order: where there is one the median is it,
 // and nanmedian is that of the others.
-void import_median(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_median(Steps& s, const Node& node) {
   const int x = along_or_flat(s, node, s.self());
   const int64_t dim = node.int_or("dim", s.rank(x) == 1 ? 0 : -1);
   const SizeExpr size = s.sizes(x)[s.dim_of(x, dim)];
   if (!size.is_number() || size.number() < 1)
-    return importer.refuse(node, "along a dimension that is empty or whose size is not fixed");
+    return s.refuse("along a dimension that is empty or whose size is not fixed");
   const int64_t count = size.number();
   const Sorted sorted = sorted_along(s, node, x, dim);
   const int missing = s.reduce("sum", s.compare("ne", x, x), {sorted.dim}, true, DType::kInt64);
@@ -155,8 +122,7 @@ void import_median(Importer& importer, const Node& node) {
   give_sorted(s, node, sorted, place);
 }
 
-void import_aminmax(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_aminmax(Steps& s, const Node& node) {
   const int x = s.at_least_1d(s.self());
   const Argument* dim = node.find_argument("dim");
   std::vector<int64_t> dims;
@@ -177,23 +143,19 @@ int count_of(Steps& s, const char* function, int x, int others, bool is_row) {
 }
 
 // How many of an ascending sequence are below x (right: not above it).
-void import_searchsorted(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_searchsorted(Steps& s, const Node& node) {
   const int x = s.self(), sequence = s.operand("sorted_sequence");
   const Argument* sorter = node.find_argument("sorter");
-  if (sorter != nullptr && !sorter->is_none())
-    return importer.refuse(node, "with an order of the sequence");
-  const Argument* side = node.find_argument("side");
-  const std::string* word = side == nullptr ? nullptr : side->find<std::string>();
-  const bool is_right = node.bool_or("right", false) || (word != nullptr && *word == "right");
+  if (sorter != nullptr && !sorter->is_none()) return s.refuse("with an order of the sequence");
+  const std::string word = text_argument(node, "side");
+  const bool is_right = node.bool_or("right", false) || (word == "right");
   s.give(count_of(s, is_right ? "ge" : "gt", x, sequence, s.rank(sequence) == 1));
 }
 
-void import_isin(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_isin(Steps& s, const Node& node) {
   const int x = s.operand({"elements", "element"});
   const int others = s.operand({"test_elements", "test_element"});
-  if (x < 0 || others < 0) return importer.refuse(node, "without two operands");
+  if (x < 0 || others < 0) return s.refuse("without two operands");
   const int found = count_of(s, "eq", x, s.flatten(others), true);
   s.give(s.compare(node.bool_or("invert", false) ? "eq" : "gt", found,
                    s.filled(DType::kInt64, {}, 0)));
@@ -203,13 +165,13 @@ constexpr ImportRow kOrderRows[] = {
     {"aten.topk", import_topk},
     {"aten.sort", import_sort},
     {"aten.argsort", import_argsort},
-    {"aten.argmax", import_argmax},
-    {"aten.argmin", import_argmin},
-    {"aten.cumsum", import_cumsum},
-    {"aten.cumprod", import_cumprod},
-    {"aten.cummax", import_cummax},
-    {"aten.cummin", import_cummin},
-    {"aten.logcumsumexp", import_logcumsumexp},
+    {"aten.argmax", import_arg_reduction, "argmax"},
+    {"aten.argmin", import_arg_reduction, "argmin"},
+    {"aten.cumsum", import_cumulative, "sum"},
+    {"aten.cumprod", import_cumulative, "prod"},
+    {"aten.cummax", import_cumulative, "max"},
+    {"aten.cummin", import_cumulative, "min"},
+    {"aten.logcumsumexp", import_cumulative, "logsumexp"},
     {"aten.kthvalue", import_kthvalue},
     {"aten.median", import_median},
     {"aten.nanmedian", import_median},
@@ -220,17 +182,22 @@ constexpr ImportRow kOrderRows[] = {
 
 }  // namespace
 
-void import_arg_reduce(Importer& importer, const Node& node, const char* function, Value* value) {
-  emit_arg_reduce(importer, node, function, value);
+void import_arg_reduce(Steps& s, const Node& node, const char* function, Value* value) {
+  const int x = s.operand("self");
+  Attributes attributes;
+  attributes["fn"] = std::string(function);
+  const Argument* dim = node.find_argument("dim");
+  if (dim != nullptr && !dim->is_none() && s.rank(x) > 0)
+    attributes["dim"] = static_cast<int64_t>(s.dim_of(x, node.int_or("dim", 0)));
+  attributes["keepdim"] = node.bool_or("keepdim", false);
+  s.emit_value(value, "arg_reduce", {x}, std::move(attributes));
 }
 
 Sorted sorted_along(Steps& s, const Node& node, int x, int64_t dim) {
   Sorted sorted{-1, -1, static_cast<int64_t>(s.dim_of(x, dim))};
   sorted.values = s.op("sort", {x}, s.sizes(x), s.dtype(x),
                        {{"dim", sorted.dim}, {"descending", false}, {"stable", true}});
-  Importer& importer = s.importer();
-  sorted.indices = importer.add_intermediate(node.name() + "_order", DType::kInt64, s.sizes(x));
-  importer.program().ops.back().outputs.push_back(sorted.indices);
+  sorted.indices = s.add_result(node.name() + "_order", DType::kInt64, s.sizes(x));
   return sorted;
 }
 

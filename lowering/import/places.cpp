@@ -4,7 +4,6 @@
 #include <set>
 
 #include "core/base/shape.h"
-#include "lowering/import/importer.h"
 #include "lowering/import/steps.h"
 
 namespace octet {
@@ -48,13 +47,12 @@ std::vector<int64_t> inverse_of(const std::vector<int64_t>& order) {
   return inverse;
 }
 
-// Of open sizes: with both dimensions last and joined, each place is one row and one column behind
+// For open sizes: with both dimensions last and joined, each place is one row and one column after
 // the one before.
-void import_open_diagonal(Importer& importer, const Node& node, int x) {
-  Steps s(importer, node);
+void import_open_diagonal(Steps& s, const Node& node, int x) {
   const size_t first = s.dim_of(x, node.int_or("dim1", 0)),
                second = s.dim_of(x, node.int_or("dim2", 1));
-  const Sizes sizes = s.sizes(x), wanted = importer.sizes_of(*node.outputs().front());
+  const Sizes sizes = s.sizes(x), wanted = s.result_sizes();
   std::vector<int64_t> order;
   Sizes flat;
   for (size_t d = 0; d < sizes.size(); ++d) {
@@ -76,19 +74,17 @@ void import_open_diagonal(Importer& importer, const Node& node, int x) {
   s.give(s.op("index", std::move(inputs), wanted, s.dtype(x)));
 }
 
-void import_diagonal(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_diagonal(Steps& s, const Node& node) {
   const int x = s.self();
   const std::optional<Diagonal> diagonal = find_diagonal(s, node, x);
-  if (!diagonal) return import_open_diagonal(importer, node, x);
+  if (!diagonal) return import_open_diagonal(s, node, x);
   s.give(s.take(s.reshape(s.permute(x, diagonal->order), diagonal->flat), -1, diagonal->places));
 }
 
-void import_trace(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_trace(Steps& s, const Node& node) {
   const int x = s.self();
   const std::optional<Diagonal> diagonal = find_diagonal(s, node, x);
-  if (!diagonal) return importer.refuse(node, "of dimensions whose sizes are not fixed");
+  if (!diagonal) return s.refuse("of dimensions whose sizes are not fixed");
   const int taken = s.take(s.reshape(x, diagonal->flat), 0, diagonal->places);
   s.give(s.reduce("sum", taken, {}, false, node.outputs().front()->meta->dtype));
 }
@@ -99,17 +95,16 @@ int with_diagonal(Steps& s, int x, const Diagonal& diagonal, int source) {
   return s.permute(s.reshape(put, diagonal.apart), inverse_of(diagonal.order));
 }
 
-void import_diagonal_scatter(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_diagonal_scatter(Steps& s, const Node& node) {
   const int x = s.self();
   const std::optional<Diagonal> diagonal = find_diagonal(s, node, x);
-  if (!diagonal) return importer.refuse(node, "of dimensions whose sizes are not fixed");
+  if (!diagonal) return s.refuse("of dimensions whose sizes are not fixed");
   s.give(with_diagonal(s, x, *diagonal, s.operand("src")));
 }
 
 // ---- views of the memory of a tensor that has no gaps
 
-// Of each element of the result, in the tensor's order of elements; empty when they cannot be told.
+// The place of each element of the result, counted in the tensor; empty when it cannot be told.
 std::vector<int64_t> find_strided_places(const Node& node) {
   const Value* value = node.find_input("self");
   const std::vector<int64_t> sizes = node.ints_or("size", {}), strides = node.ints_or("stride", {});
@@ -137,10 +132,9 @@ std::vector<int64_t> find_strided_places(const Node& node) {
   return {};
 }
 
-std::vector<int64_t> strided_places(Importer& importer, const Node& node) {
+std::vector<int64_t> strided_places(Steps& s, const Node& node) {
   std::vector<int64_t> places = find_strided_places(node);
-  if (places.empty())
-    importer.refuse(node, "of memory that is not one tensor's without gaps, of fixed size");
+  if (places.empty()) s.refuse("of memory that is not one tensor's without gaps, of fixed size");
   return places;
 }
 
@@ -148,17 +142,15 @@ bool has_duplicates(const std::vector<int64_t>& places) {
   return std::set<int64_t>(places.begin(), places.end()).size() != places.size();
 }
 
-void import_as_strided(Importer& importer, const Node& node) {
-  Steps s(importer, node);
-  const std::vector<int64_t> places = strided_places(importer, node);
+void import_as_strided(Steps& s, const Node& node) {
+  const std::vector<int64_t> places = strided_places(s, node);
   if (!places.empty()) s.give(s.take(s.flatten(s.self()), 0, places));
 }
 
-void import_as_strided_scatter(Importer& importer, const Node& node) {
-  Steps s(importer, node);
-  const std::vector<int64_t> places = strided_places(importer, node);
+void import_as_strided_scatter(Steps& s, const Node& node) {
+  const std::vector<int64_t> places = strided_places(s, node);
   if (places.empty()) return;
-  if (has_duplicates(places)) return importer.refuse(node, "with elements that lie on each other");
+  if (has_duplicates(places)) return s.refuse("with elements that lie on each other");
   s.give(s.put_at(s.flatten(s.self()), 0, places, s.flatten(s.operand("src"))));
 }
 

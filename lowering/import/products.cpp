@@ -1,5 +1,4 @@
-// Products that others than matmul and linear stand for: einsum, outer products, sums of a product
-// and a tensor.
+// Products beside matmul and linear: einsum, outer products, sums of a product and a tensor.
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -7,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "lowering/import/importer.h"
 #include "lowering/import/steps.h"
 
 namespace octet {
@@ -24,36 +22,29 @@ void give_sum(Steps& s, const Node& node, int product) {
   s.give(beta == 0 ? scaled : s.add(scaled, times(s, s.operand("self"), beta)));
 }
 
-void import_baddbmm(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_baddbmm(Steps& s, const Node& node) {
   give_sum(s, node, s.matmul(s.operand("batch1"), s.operand("batch2")));
 }
-void import_addbmm(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_addbmm(Steps& s, const Node& node) {
   const int products = s.matmul(s.operand("batch1"), s.operand("batch2"));
   give_sum(s, node, s.reduce("sum", products, {0}, false));
 }
-void import_addmv(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_addmv(Steps& s, const Node& node) {
   const int matrix = s.operand("mat");
   const int product = s.matmul(matrix, s.unsqueeze(s.operand("vec"), 1));
   give_sum(s, node, s.reshape(product, {s.sizes(matrix)[0]}));
 }
-void import_addr(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_addr(Steps& s, const Node& node) {
   give_sum(s, node, s.mul(s.unsqueeze(s.operand("vec1"), 1), s.unsqueeze(s.operand("vec2"), 0)));
 }
-void import_outer(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_outer(Steps& s, const Node&) {
   s.give(s.mul(s.unsqueeze(s.operand("self"), 1), s.unsqueeze(s.operand({"vec2", "other"}), 0)));
 }
-void import_mv(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_mv(Steps& s, const Node&) {
   const int matrix = s.operand("self");
   s.give(s.reshape(s.matmul(matrix, s.unsqueeze(s.operand("vec"), 1)), {s.sizes(matrix)[0]}));
 }
-void import_dot(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_dot(Steps& s, const Node& node) {
   s.give(s.reduce("sum", s.mul(s.operand({"self", "x"}), s.operand({"tensor", "other", "y"})),
                   {node.int_or("dim", -1)}, false));
 }
@@ -179,8 +170,7 @@ Labels implied_output(const std::vector<Named>& operands) {
   return output;
 }
 
-void import_einsum(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_einsum(Steps& s, const Node& node) {
   const Argument* given = node.find_argument("equation");
   std::string equation = given == nullptr ? "" : *given->find<std::string>();
   std::erase(equation, ' ');
@@ -189,15 +179,15 @@ void import_einsum(Importer& importer, const Node& node) {
   std::vector<Named> operands;
   if (const Argument* list = node.find_argument("tensors"))
     for_each_value(*list, [&](Value* value) {
-      const int tensor = importer.tensor_of(value);
+      const int tensor = s.tensor_of(value);
       const std::string term = operands.size() < terms.size() ? terms[operands.size()] : "";
       operands.push_back({tensor, labels_of(term, s.rank(tensor))});
     });
-  if (operands.empty()) return importer.refuse(node, "without operands");
+  if (operands.empty()) return s.refuse("without operands");
   size_t widest = 0;
   for (const Named& operand : operands) {
     if (repeats_a_label(operand.labels))
-      return importer.refuse(node, "of a diagonal (a label twice in one operand)");
+      return s.refuse("of a diagonal (a label twice in one operand)");
     widest = std::max<size_t>(widest, static_cast<size_t>(std::count_if(
                                           operand.labels.begin(), operand.labels.end(),
                                           [](unsigned char c) { return std::isdigit(c); })));
@@ -220,8 +210,7 @@ void import_einsum(Importer& importer, const Node& node) {
 }
 
 // Contracts dims_self with dims_other: rows and columns are the others.
-void import_tensordot(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_tensordot(Steps& s, const Node& node) {
   Named a{s.operand("self"), {}}, b{s.operand("other"), {}};
   for (size_t d = 0; d < s.rank(a.tensor); ++d) a.labels.push_back(static_cast<char>('A' + d));
   for (size_t d = 0; d < s.rank(b.tensor); ++d) b.labels.push_back(static_cast<char>('a' + d));
@@ -238,8 +227,7 @@ void import_tensordot(Importer& importer, const Node& node) {
 }
 
 // a[1, 2, 0] * b[2, 0, 1] - a[2, 0, 1] * b[1, 2, 0] along a dimension of three
-void import_cross(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_cross(Steps& s, const Node& node) {
   const int a = s.operand("self"), b = s.operand("other");
   const int64_t dim = node.int_or("dim", -1);
   const std::vector<int64_t> next = {1, 2, 0}, before = {2, 0, 1};
@@ -265,8 +253,7 @@ constexpr ImportRow kProductRows[] = {
 
 }  // namespace
 
-void import_scaled_addmm(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_scaled_addmm(Steps& s, const Node& node) {
   give_sum(s, node, s.matmul(s.operand("mat1"), s.operand("mat2")));
 }
 

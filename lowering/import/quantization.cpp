@@ -8,7 +8,7 @@
 
 #include "core/base/error.h"
 #include "lowering/import/dynamic.h"
-#include "lowering/import/importer.h"
+#include "lowering/import/steps.h"
 #include "lowering/program/quantized_constants.h"
 #include "lowering/program/stored_constant.h"
 
@@ -16,58 +16,56 @@ namespace octet {
 namespace {
 
 // A constant list of numbers: scales or zero points.
-std::vector<double> numbers(Importer& importer, const Node& node, const char* name) {
-  const int index = importer.operand(node, name);
-  if (index < 0 || !importer.tensor(index).is_constant())
-    importer.fail(node, fmt::format("has {} that are computed, want constants", name));
-  return constant_values(constant_data(importer.tensor(index)));
+std::vector<double> numbers(Steps& s, const char* name) {
+  const int index = s.input(name);
+  if (index < 0 || !s.tensor(index).is_constant())
+    s.fail(fmt::format("has {} that are computed, want constants", name));
+  return constant_values(constant_data(s.tensor(index)));
 }
 
 // Scale and zero point as the call gives them, of integers of `dtype`. fail()s on values that are
 // not usable.
-TensorQParams qparams_of(Importer& importer, const Node& node, DType dtype) {
+TensorQParams qparams_of(Steps& s, const Node& node, DType dtype) {
   TensorQParams qparams;
   if (node.find_argument("scales") != nullptr) {
-    const std::vector<double> scales = numbers(importer, node, "scales");
+    const std::vector<double> scales = numbers(s, "scales");
     qparams.scale.assign(scales.begin(), scales.end());
     if (const Argument* zeros = node.find_argument("zero_points");
         zeros == nullptr || zeros->value_or_null() == nullptr) {
       qparams.zero_point.assign(scales.size(), 0);
     } else {
-      for (double zero : numbers(importer, node, "zero_points")) {
+      for (double zero : numbers(s, "zero_points")) {
         if (zero != std::nearbyint(zero))
-          importer.fail(node, "has zero points that are no integers; dequantize before");
+          s.fail("has zero points that are no integers; dequantize before");
         qparams.zero_point.push_back(static_cast<int32_t>(zero));
       }
     }
-    const size_t rank = importer.input_shape(node, "input").size();
+    const size_t rank = s.input_shape("input").size();
     qparams.axis = static_cast<int>(positive_dim(node.int_or("axis", 0), rank));
     if (qparams.axis < 0 || qparams.axis >= static_cast<int>(rank))
-      importer.fail(node,
-                    fmt::format("has axis {}, want one of {} dimensions", qparams.axis, rank));
-    if (!importer.sizes(importer.operand(node, "input"))[static_cast<size_t>(qparams.axis)]
-             .is_number())
-      importer.fail(node, "has a scale for each slice along a dimension that is not fixed");
+      s.fail(fmt::format("has axis {}, want one of {} dimensions", qparams.axis, rank));
+    if (!s.sizes(s.input("input"))[static_cast<size_t>(qparams.axis)].is_number())
+      s.fail("has a scale for each slice along a dimension that is not fixed");
     const size_t channels =
-        static_cast<size_t>(importer.input_shape(node, "input")[static_cast<size_t>(qparams.axis)]);
+        static_cast<size_t>(s.input_shape("input")[static_cast<size_t>(qparams.axis)]);
     if (qparams.scale.size() != channels || qparams.zero_point.size() != channels)
-      importer.fail(node, fmt::format("has {} scales and {} zero points, want {}",
-                                      qparams.scale.size(), qparams.zero_point.size(), channels));
+      s.fail(fmt::format("has {} scales and {} zero points, want {}", qparams.scale.size(),
+                         qparams.zero_point.size(), channels));
   } else if (node.find_input("scale") != nullptr) {
-    qparams.scale = {static_cast<float>(numbers(importer, node, "scale").at(0))};
-    qparams.zero_point = {static_cast<int32_t>(numbers(importer, node, "zero_point").at(0))};
+    qparams.scale = {static_cast<float>(numbers(s, "scale").at(0))};
+    qparams.zero_point = {static_cast<int32_t>(numbers(s, "zero_point").at(0))};
   } else {
     qparams.scale = {static_cast<float>(node.float_or("scale", 1))};
     qparams.zero_point = {static_cast<int32_t>(node.int_or("zero_point", 0))};
   }
   for (float scale : qparams.scale)
     if (!(scale > 0) || std::isinf(scale))
-      importer.fail(node, fmt::format("has scale {}, want a positive number", scale));
+      s.fail(fmt::format("has scale {}, want a positive number", scale));
   const IntegerRange range = integer_range(dtype);
   for (int32_t zero : qparams.zero_point)
     if (zero < range.min || zero > range.max)
-      importer.fail(node, fmt::format("has zero point {}, want one of {} .. {}, the values of {}",
-                                      zero, range.min, range.max, name_of(dtype)));
+      s.fail(fmt::format("has zero point {}, want one of {} .. {}, the values of {}", zero,
+                         range.min, range.max, name_of(dtype)));
   return qparams;
 }
 
@@ -89,54 +87,49 @@ struct BlockParameters {
   bool rounds_last = false;  // the zero point is added before rounding
 };
 
-Tensor block_numbers(Importer& importer, const Node& node, const char* name,
+Tensor block_numbers(Steps& s, const Node& node, const char* name,
                      const std::vector<int64_t>& blocks) {
-  const std::vector<double> values = numbers(importer, node, name);
+  const std::vector<double> values = numbers(s, name);
   if (static_cast<int64_t>(values.size()) != product(blocks))
-    importer.fail(
-        node, fmt::format("has {} numbers in {}, want {}", values.size(), name, product(blocks)));
+    s.fail(fmt::format("has {} numbers in {}, want {}", values.size(), name, product(blocks)));
   for (double value : values)
     if (!std::isfinite(static_cast<float>(value)))
-      importer.fail(node, fmt::format("has {} in {}, want a finite float", value, name));
+      s.fail(fmt::format("has {} in {}, want a finite float", value, name));
   return Tensor::from<float>(DType::kFloat32, blocks,
                              std::vector<float>(values.begin(), values.end()));
 }
 
 // Groups of `group_size` elements of a row; a row is one group when it is shorter and there is one
 // scale for it.
-std::vector<int64_t> group_counts(Importer& importer, const Node& node,
-                                  const std::vector<int64_t>& shape) {
+std::vector<int64_t> group_counts(Steps& s, const Node& node, const std::vector<int64_t>& shape) {
   const int64_t size = node.int_or("group_size", 0);
-  if (shape.size() != 2)
-    importer.fail(node, fmt::format("has an input of {} dimensions, want 2", shape.size()));
-  if (size > shape[1] && importer.input_shape(node, "scales").back() == 1) return {shape[0], 1};
+  if (shape.size() != 2) s.fail(fmt::format("has an input of {} dimensions, want 2", shape.size()));
+  if (size > shape[1] && s.input_shape("scales").back() == 1) return {shape[0], 1};
   if (size <= 1 || shape[1] % size != 0)
-    importer.fail(node, fmt::format("has group_size {}, want a divisor of {}", size, shape[1]));
+    s.fail(fmt::format("has group_size {}, want a divisor of {}", size, shape[1]));
   return {shape[0], shape[1] / size};
 }
 
-BlockParameters block_parameters(Importer& importer, const Node& node) {
-  const std::vector<int64_t> shape = importer.input_shape(node, "input");
+BlockParameters block_parameters(Steps& s, const Node& node) {
+  const std::vector<int64_t> shape = s.input_shape("input");
   const bool has_groups = node.find_argument("group_size") != nullptr;
-  const Sizes counts =
-      has_groups ? Sizes(group_counts(importer, node, shape))
-                 : block_counts(importer, node, importer.sizes(importer.operand(node, "input")));
-  if (is_symbolic(counts))
-    importer.fail(node, "has a scale for each slice along a dimension that is not fixed");
+  const Sizes counts = has_groups ? Sizes(group_counts(s, node, shape))
+                                  : block_counts(s, node, s.sizes(s.input("input")));
+  if (is_symbolic(counts)) s.fail("has a scale for each slice along a dimension that is not fixed");
   const std::vector<int64_t> blocks = evaluate(counts, {});
   BlockParameters parameters{
-      block_numbers(importer, node, has_groups ? "scales" : "scale", blocks), {}, has_groups};
+      block_numbers(s, node, has_groups ? "scales" : "scale", blocks), {}, has_groups};
   const char* zeros = has_groups ? "zero_points" : "zero_point";
   if (node.find_input(zeros) == nullptr) return parameters;
-  const Tensor numbers = block_numbers(importer, node, zeros, blocks);
+  const Tensor numbers = block_numbers(s, node, zeros, blocks);
   const float* first = numbers.data<float>();
   if (std::any_of(first, first + numbers.numel(), [](float zero) { return zero != 0; }))
     parameters.zero_point = numbers;
   return parameters;
 }
 
-// The same per tensor or along one axis, where it is that, the scales are positive and the zero
-// points are integers.
+// Block parameters as a scale per tensor or along one axis; nullopt when they are in other blocks,
+// a scale is not positive, or a zero point is not an integer.
 std::optional<TensorQParams> simple_qparams(const BlockParameters& parameters,
                                             const std::vector<int64_t>& shape) {
   TensorQParams qparams;
@@ -157,13 +150,12 @@ std::optional<TensorQParams> simple_qparams(const BlockParameters& parameters,
   return qparams;
 }
 
-void refuse_blocks(Importer& importer, const Node& node, const ProgramTensor& x, DType dtype,
+void refuse_blocks(Steps& s, const ProgramTensor& x, DType dtype,
                    const BlockParameters& parameters) {
   const bool is_constant = x.is_constant();
   const std::string what = is_constant ? fmt::format("of a constant to or from {}", name_of(dtype))
                                        : std::string("of a computed tensor");
-  importer.refuse(node,
-                  fmt::format("{} in {} blocks", what, fmt::join(parameters.scale.shape(), "x")));
+  s.refuse(fmt::format("{} in {} blocks", what, fmt::join(parameters.scale.shape(), "x")));
 }
 
 bool is_in_blocks(const Node& node) {
@@ -172,120 +164,115 @@ bool is_in_blocks(const Node& node) {
 
 bool is_supported(DType dtype) { return is_integer(dtype) && size_of(dtype) <= 4; }
 
-void emit_quantize(Importer& importer, const Node& node, const TensorQParams& qparams,
-                   DType dtype) {
-  const int x = importer.operand(node, "input");
-  ProgramOp& op = importer.emit(node, "quantize", {x}, quant_range(node, dtype));
-  importer.program().tensor(op.outputs[0]).qparams = qparams;
+void emit_quantize(Steps& s, const Node& node, const TensorQParams& qparams, DType dtype) {
+  const int x = s.input("input");
+  ProgramOp& op = s.emit("quantize", {x}, quant_range(node, dtype));
+  s.program().tensor(op.outputs[0]).qparams = qparams;
 }
 
 // A computed tensor can be quantized per tensor and per channel; a constant in any blocks, at once.
-void import_block_quantize(Importer& importer, const Node& node, DType dtype) {
-  const BlockParameters parameters = block_parameters(importer, node);
-  const ProgramTensor& x = importer.tensor(importer.operand(node, "input"));
+void import_block_quantize(Steps& s, const Node& node, DType dtype) {
+  const BlockParameters parameters = block_parameters(s, node);
+  const ProgramTensor& x = s.tensor(s.input("input"));
   const std::optional<TensorQParams> qparams = simple_qparams(parameters, x.shape);
-  if (qparams && !parameters.rounds_last) return emit_quantize(importer, node, *qparams, dtype);
+  if (qparams && !parameters.rounds_last) return emit_quantize(s, node, *qparams, dtype);
   if (!x.is_constant() || x.dtype != DType::kFloat32 || size_of(dtype) > 2)
-    return refuse_blocks(importer, node, x, dtype, parameters);
+    return refuse_blocks(s, x, dtype, parameters);
   const IntegerRange range = integer_range(dtype);
   const RoundedRange rounded{node.int_or("quant_min", range.min),
                              node.int_or("quant_max", range.max), parameters.rounds_last};
   const Tensor values =
       quantize_blocks(constant_data(x), parameters.scale, parameters.zero_point, dtype, rounded);
-  importer.alias(node.outputs().front(), importer.add_constant(node.name(), values));
+  s.alias(node.outputs().front(), s.add_constant(node.name(), values));
 }
 
-void import_quantize(Importer& importer, const Node& node) {
+void import_quantize(Steps& s, const Node& node) {
   if (const Node* origin = find_dynamic_origin(node))
-    return import_dynamic_quantize(importer, node, *origin);
+    return import_dynamic_quantize(s, node, *origin);
   const Value* value = node.outputs().front();
-  importer.sizes_of(*value);
+  s.sizes_of(*value);
   const DType dtype = value->meta->dtype;
-  if (!is_supported(dtype)) return importer.refuse(node, fmt::format("to {}", name_of(dtype)));
-  if (is_in_blocks(node)) return import_block_quantize(importer, node, dtype);
-  emit_quantize(importer, node, qparams_of(importer, node, dtype), dtype);
+  if (!is_supported(dtype)) return s.refuse(fmt::format("to {}", name_of(dtype)));
+  if (is_in_blocks(node)) return import_block_quantize(s, node, dtype);
+  emit_quantize(s, node, qparams_of(s, node, dtype), dtype);
 }
 
 // The integer tensor with these parameters: itself when it has them or has none yet, a second view
 // of a constant otherwise.
-int with_qparams(Importer& importer, const Node& node, int index, const TensorQParams& qparams) {
-  ProgramTensor& tensor = importer.program().tensor(index);
+int with_qparams(Steps& s, int index, const TensorQParams& qparams) {
+  ProgramTensor& tensor = s.program().tensor(index);
   if (!tensor.qparams) tensor.qparams = qparams;
   if (*tensor.qparams == qparams) return index;
-  if (tensor.is_constant()) return importer.add_constant(tensor.name, tensor.data, qparams);
-  importer.fail(node, fmt::format("reads %{} with another scale or zero point than it was "
-                                  "quantized with; quantize and dequantize must agree",
-                                  tensor.name));
+  if (tensor.is_constant()) return s.add_constant(tensor.name, tensor.data, qparams);
+  s.fail(
+      fmt::format("reads %{} with another scale or zero point than it was "
+                  "quantized with; quantize and dequantize must agree",
+                  tensor.name));
 }
 
 // The node's result is this constant, cast to the dtype that it has in the graph.
-void become_constant(Importer& importer, const Node& node, StoredConstant stored) {
-  const int constant = importer.add_tensor(constant_tensor(node.name(), std::move(stored)));
+void become_constant(Steps& s, const Node& node, StoredConstant stored) {
+  const int constant = s.builder().add_tensor(constant_tensor(node.name(), std::move(stored)));
   Value* result = node.outputs().front();
   if (result->meta && result->meta->dtype != DType::kFloat32) {
-    importer.emit(node, "cast", {constant});
+    s.emit("cast", {constant});
   } else {
-    importer.alias(result, constant);
+    s.alias(result, constant);
   }
 }
 
-void import_block_dequantize(Importer& importer, const Node& node, int x) {
-  const BlockParameters parameters = block_parameters(importer, node);
-  const ProgramTensor& values = importer.tensor(x);
+void import_block_dequantize(Steps& s, const Node& node, int x) {
+  const BlockParameters parameters = block_parameters(s, node);
+  const ProgramTensor& values = s.tensor(x);
   const std::optional<TensorQParams> qparams = simple_qparams(parameters, values.shape);
   if (qparams) {
-    importer.emit(node, "dequantize", {with_qparams(importer, node, x, *qparams)});
+    s.emit("dequantize", {with_qparams(s, x, *qparams)});
   } else if (values.is_constant() && size_of(values.dtype) <= 2) {
-    become_constant(importer, node, {values.data, parameters.scale, parameters.zero_point});
+    become_constant(s, node, {values.data, parameters.scale, parameters.zero_point});
   } else {
-    refuse_blocks(importer, node, values, values.dtype, parameters);
+    refuse_blocks(s, values, values.dtype, parameters);
   }
 }
 
 // Zero points in real units, as embedding tables have them.
-bool has_real_zero_points(Importer& importer, const Node& node) {
+bool has_real_zero_points(Steps& s, const Node& node) {
   return node.find_argument("zero_points") != nullptr &&
          node.find_input("zero_points") != nullptr &&
-         is_floating_point(importer.tensor(importer.operand(node, "zero_points")).dtype);
+         is_floating_point(s.tensor(s.input("zero_points")).dtype);
 }
 
-void import_dequantize(Importer& importer, const Node& node) {
-  if (find_dynamic_origin(node) != nullptr) return import_dynamic_dequantize(importer, node);
-  const int x = importer.operand(node, "input");
+void import_dequantize(Steps& s, const Node& node) {
+  if (find_dynamic_origin(node) != nullptr) return import_dynamic_dequantize(s, node);
+  const int x = s.input("input");
   // a copy: reading other operands may move the tensors
-  const ProgramTensor values = importer.tensor(x);
-  if (!is_supported(values.dtype))
-    return importer.refuse(node, fmt::format("of {}", name_of(values.dtype)));
-  if (is_in_blocks(node)) return import_block_dequantize(importer, node, x);
-  if (values.is_constant() && size_of(values.dtype) <= 2 && has_real_zero_points(importer, node)) {
+  const ProgramTensor values = s.tensor(x);
+  if (!is_supported(values.dtype)) return s.refuse(fmt::format("of {}", name_of(values.dtype)));
+  if (is_in_blocks(node)) return import_block_dequantize(s, node, x);
+  if (values.is_constant() && size_of(values.dtype) <= 2 && has_real_zero_points(s, node)) {
     std::vector<int64_t> blocks(values.shape.size(), 1);
     const size_t axis = static_cast<size_t>(positive_dim(node.int_or("axis", 0), blocks.size()));
     if (axis >= blocks.size())
-      importer.fail(node, fmt::format("has axis {}, want one of {} dimensions",
-                                      node.int_or("axis", 0), blocks.size()));
+      s.fail(fmt::format("has axis {}, want one of {} dimensions", node.int_or("axis", 0),
+                         blocks.size()));
     blocks[axis] = values.shape[axis];
-    return become_constant(importer, node,
-                           {values.data, block_numbers(importer, node, "scales", blocks),
-                            block_numbers(importer, node, "zero_points", blocks)});
+    return become_constant(s, node,
+                           {values.data, block_numbers(s, node, "scales", blocks),
+                            block_numbers(s, node, "zero_points", blocks)});
   }
-  importer.emit(node, "dequantize",
-                {with_qparams(importer, node, x, qparams_of(importer, node, values.dtype))});
+  s.emit("dequantize", {with_qparams(s, x, qparams_of(s, node, values.dtype))});
 }
 
 // Rows have scales that their choose_qparams computed, or none that a Program could hold.
-void import_token(Importer& importer, const Node& node) {
+void import_token(Steps& s, const Node& node) {
   const Node* origin = find_dynamic_origin(node);
-  if (origin == nullptr)
-    return importer.refuse(node, "with scales that no choose_qparams computes");
+  if (origin == nullptr) return s.refuse("with scales that no choose_qparams computes");
   if (node.is("quantized_decomposed.quantize_per_token"))
-    return import_dynamic_quantize(importer, node, *origin);
-  import_dynamic_dequantize(importer, node);
+    return import_dynamic_quantize(s, node, *origin);
+  import_dynamic_dequantize(s, node);
 }
 
 // float16 by torch's op that no fusion looks through.
-void import_convert(Importer& importer, const Node& node) {
-  importer.emit(node, "cast", {importer.operand(node, "input")});
-}
+void import_convert(Steps& s, const Node&) { s.emit("cast", {s.input("input")}); }
 
 constexpr ImportRow kQuantizationRows[] = {
     {"quantized_decomposed.quantize_per_tensor", import_quantize},

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "lowering/import/importer.h"
 #include "lowering/import/steps.h"
 
 namespace octet {
@@ -18,15 +17,13 @@ std::vector<int64_t> dims_or(const Node& node, const char* name, size_t rank,
 
 // ---- orders of dimensions
 
-void import_swapaxes(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_swapaxes(Steps& s, const Node& node) {
   const char* first = node.find_argument("axis0") != nullptr ? "axis0" : "dim0";
   const char* second = node.find_argument("axis1") != nullptr ? "axis1" : "dim1";
   s.give(s.transpose(s.self(), node.int_or(first, 0), node.int_or(second, 1)));
 }
 
-void import_movedim(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_movedim(Steps& s, const Node& node) {
   const int x = s.self();
   const std::vector<int64_t> from = dims_or(node, "source", s.rank(x), {}),
                              to = dims_or(node, "destination", s.rank(x), {});
@@ -42,12 +39,8 @@ void import_movedim(Importer& importer, const Node& node) {
 }
 
 // mT, mH, adjoint of reals, numpy_T: the last two, or all.
-void import_matrix_transpose(Importer& importer, const Node& node) {
-  Steps s(importer, node);
-  s.give(s.transpose(s.self(), -2, -1));
-}
-void import_reverse_dims(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_matrix_transpose(Steps& s, const Node&) { s.give(s.transpose(s.self(), -2, -1)); }
+void import_reverse_dims(Steps& s, const Node&) {
   const int x = s.self();
   std::vector<int64_t> order(s.rank(x));
   std::iota(order.rbegin(), order.rend(), 0);
@@ -71,16 +64,15 @@ int repeated_blocks(Steps& s, int x, const std::vector<int64_t>& repeats) {
   return s.reshape(s.expand(s.reshape(x, apart), wide), joined);
 }
 
-void import_repeat(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_repeat(Steps& s, const Node& node) {
   const char* name = node.find_argument("repeats") != nullptr ? "repeats" : "dims";
   const int x = s.self();
-  const Sizes counts = importer.sizes_argument(node, name);
+  const Sizes counts = s.sizes_argument(node, name);
   std::vector<int64_t> repeats;
   for (const SizeExpr& count : counts) {
     if (!count.is_number()) {
       // such a dimension of size 1 is only expanded
-      Sizes wanted = importer.sizes_of(*node.outputs().front());
+      Sizes wanted = s.result_sizes();
       return s.give(s.expand(s.reshape(x,
                                        [&] {
                                          Sizes sizes = s.sizes(x);
@@ -97,8 +89,7 @@ void import_repeat(Importer& importer, const Node& node) {
   s.give(repeated_blocks(s, x, repeats));
 }
 
-void import_roll(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_roll(Steps& s, const Node& node) {
   const int given = s.self();
   const std::vector<int64_t> shifts = node.ints_or("shifts", {});
   const std::vector<int64_t> dims = dims_or(node, "dims", s.rank(given), {});
@@ -116,24 +107,19 @@ void import_roll(Importer& importer, const Node& node) {
   s.give(s.reshape(x, s.sizes(given)));
 }
 
-void import_flip(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_flip(Steps& s, const Node& node) {
   const int x = s.self();
   Attributes attributes;
   attributes["dims"] = dims_or(node, "dims", s.rank(x), {});
   s.give(s.op("flip", {x}, s.sizes(x), s.dtype(x), std::move(attributes)));
 }
 
-void import_meshgrid(Importer& importer, const Node& node) {
-  Steps s(importer, node);
-  std::vector<int> inputs;
-  if (const Argument* list = node.find_argument("tensors"))
-    for_each_value(*list, [&](Value* value) { inputs.push_back(importer.tensor_of(value)); });
-  const Argument* indexing = node.find_argument("indexing");
-  const std::string* word = indexing == nullptr ? nullptr : indexing->find<std::string>();
+void import_meshgrid(Steps& s, const Node& node) {
+  std::vector<int> inputs = s.tensors("tensors");
+  const std::string word = text_argument(node, "indexing");
   std::vector<size_t> place(inputs.size());
   std::iota(place.begin(), place.end(), 0);
-  if (word != nullptr && *word == "xy" && inputs.size() >= 2) std::swap(place[0], place[1]);
+  if (word == "xy" && inputs.size() >= 2) std::swap(place[0], place[1]);
   Sizes wanted(inputs.size(), SizeExpr(1));
   for (size_t i = 0; i < inputs.size(); ++i)
     wanted[place[i]] = s.rank(inputs[i]) == 0 ? SizeExpr(1) : s.sizes(inputs[i])[0];
@@ -144,23 +130,17 @@ void import_meshgrid(Importer& importer, const Node& node) {
   }
 }
 
-void import_broadcast_tensors(Importer& importer, const Node& node) {
-  Steps s(importer, node);
-  std::vector<int> inputs;
-  if (const Argument* list = node.find_argument("tensors"))
-    for_each_value(*list, [&](Value* value) { inputs.push_back(importer.tensor_of(value)); });
+void import_broadcast_tensors(Steps& s, const Node& node) {
+  std::vector<int> inputs = s.tensors("tensors");
   for (size_t i = 0; i < inputs.size(); ++i)
-    s.give(node.outputs()[i], s.expand(inputs[i], importer.sizes_of(*node.outputs()[i])));
+    s.give(node.outputs()[i], s.expand(inputs[i], s.sizes_of(*node.outputs()[i])));
 }
 
 // hstack, vstack, dstack, column_stack: cat after each has enough dimensions.
-void import_stack_along(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_stack_along(Steps& s, const Node& node) {
   const bool is_column = node.is("aten.column_stack");
   const size_t least = node.is("aten.hstack") ? 1 : node.is("aten.dstack") ? 3 : 2;
-  std::vector<int> inputs;
-  if (const Argument* list = node.find_argument("tensors"))
-    for_each_value(*list, [&](Value* value) { inputs.push_back(importer.tensor_of(value)); });
+  std::vector<int> inputs = s.tensors("tensors");
   for (int& input : inputs) {
     Sizes sizes = s.sizes(input);
     while (is_column && sizes.size() < 2) sizes.push_back(1);
@@ -184,18 +164,16 @@ Tensor triangle(int64_t rows, int64_t columns, int64_t diagonal, bool is_lower) 
 }
 
 // tril, triu; of open sizes by the numbers of rows and columns.
-void import_triangle(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_triangle(Steps& s, const Node& node) {
   const bool is_lower = node.is("aten.tril");
   const int x = s.self();
   const Sizes sizes = s.sizes(x);
   const SizeExpr rows = sizes[sizes.size() - 2], columns = sizes.back(),
-                 diagonal = importer.size_argument(node, "diagonal", 0);
+                 diagonal = s.size_argument(node, "diagonal", 0);
   int mask = -1;
   if (rows.is_number() && columns.is_number() && diagonal.is_number()) {
-    mask = importer.add_constant(
-        node.name() + "_triangle",
-        triangle(rows.number(), columns.number(), diagonal.number(), is_lower));
+    mask = s.add_constant(node.name() + "_triangle",
+                          triangle(rows.number(), columns.number(), diagonal.number(), is_lower));
   } else {
     int row = s.reshape(s.numbers(rows), {rows, 1});
     const int column = s.reshape(s.numbers(columns), {1, columns});
@@ -207,26 +185,21 @@ void import_triangle(Importer& importer, const Node& node) {
 
 // ---- parts of a tensor written
 
-void import_slice_scatter(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_slice_scatter(Steps& s, const Node& node) {
   const int x = s.self();
   const size_t dim = s.dim_of(x, node.int_or("dim", 0));
-  const SliceRange range = slice_range(importer, node, s.sizes(x)[dim]);
+  const SliceRange range = slice_range(s, node, s.sizes(x)[dim]);
   s.give(s.put_slice(x, dim, range.start, node.int_or("step", 1), s.operand("src"), range.to_end));
 }
 
-void import_select_scatter(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_select_scatter(Steps& s, const Node& node) {
   const int x = s.self();
   const size_t dim = s.dim_of(x, node.int_or("dim", 0));
-  s.give(s.put_slice(x, dim, select_place(importer, node, s.sizes(x)[dim]), 1,
+  s.give(s.put_slice(x, dim, select_place(s, node, s.sizes(x)[dim]), 1,
                      s.unsqueeze(s.operand("src"), static_cast<int64_t>(dim))));
 }
 
-void import_expand_to(Importer& importer, const Node& node) {
-  Steps s(importer, node);
-  s.give(s.expand(s.self(), importer.sizes_of(*node.outputs().front())));
-}
+void import_expand_to(Steps& s, const Node&) { s.give(s.expand(s.self(), s.result_sizes())); }
 
 constexpr ImportRow kRearrangeRows[] = {
     {"aten.swapaxes", import_swapaxes},
@@ -256,8 +229,7 @@ constexpr ImportRow kRearrangeRows[] = {
 
 }  // namespace
 
-void import_equal_repeats(Importer& importer, const Node& node) {
-  Steps s(importer, node);
+void import_equal_repeats(Steps& s, const Node& node) {
   int x = s.self();
   const int64_t repeats = node.int_or("repeats", 1);
   const Argument* dim = node.find_argument("dim");

@@ -1,4 +1,4 @@
-// See the header. Counts that depend on each other are cut one behind the other: the body of a
+// Counts that depend on each other are cut one after the other: the body of a
 // `rest` is cut, too.
 #include "lowering/import/rest.h"
 
@@ -120,7 +120,7 @@ class Split {
   }
 
   // What nobody reads before the cut, of constants alone (weights that are dequantized), moves
-  // behind it, where it is fused with its readers; likewise dequantize.
+  // behind it, where it is fused with its readers; so does dequantize.
   void sink() {
     std::set<int> wanted;
     for (size_t i : cuts_)
@@ -184,7 +184,7 @@ class Split {
     op.attributes["bodies"] = std::move(moved);
   }
 
-  // Those that the body's formulas have. What decides one reaches the body, read or not.
+  // Symbols that the body's formulas have. What decides one reaches the body, read or not.
   void declare_symbols() {
     Program& body = body_.program;
     std::set<std::string> used;

@@ -1,5 +1,12 @@
-// A program with sizes that only a run decides, cut in two: what can be computed before they are
-// known, and the op `rest`, whose body is what stands behind them.
+// Cuts a program with sizes that only a run decides in two: what can be computed before they are
+// known, and an op `rest` whose body is what follows.
+//
+//   %rows, %n = nonzero(%mask)            %rows, %n = nonzero(%mask)
+//   %i = counted(%rows, %n)        =>     %y = rest(%n, %rows, %x)
+//   %y = index(%x, %i)                      body(%i: i64[u0,1], %x): %y = index(%x, %i)
+//
+// A session runs the first part, reads %n, and runs the body for u0 = %n. Memory is planned for the
+// greatest u0, the number of elements of %mask.
 #pragma once
 
 #include <string>

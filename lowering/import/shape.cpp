@@ -6,94 +6,89 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
-#include "lowering/import/importer.h"
+#include "lowering/import/steps.h"
 
 namespace octet {
 namespace {
 
-int self_of(Importer& importer, const Node& node) {
-  return importer.operand(node, node.find_argument("self") != nullptr ? "self" : "input");
+int self_of(Steps& s, const Node& node) {
+  return s.input(node.find_argument("self") != nullptr ? "self" : "input");
 }
 
 // ---- the same elements in the same order
 
-void import_reshape(Importer& importer, const Node& node) {
-  importer.emit(node, "reshape", {self_of(importer, node)});
-}
+void import_reshape(Steps& s, const Node& node) { s.emit("reshape", {self_of(s, node)}); }
 
 // aten.view.dtype gives the same bytes: integers of one width wrap into each other.
-void import_view(Importer& importer, const Node& node) {
-  const int x = self_of(importer, node);
-  const DType from = importer.tensor(x).dtype;
+void import_view(Steps& s, const Node& node) {
+  const int x = self_of(s, node);
+  const DType from = s.tensor(x).dtype;
   const Value* value = node.outputs().front();
   const DType to = value->meta ? value->meta->dtype : from;
-  if (from == to) return import_reshape(importer, node);
+  if (from == to) return import_reshape(s, node);
   if (!is_integer(from) || !is_integer(to) || size_of(from) != size_of(to))
-    return importer.refuse(node, "of the bytes of another dtype");
-  importer.emit(node, "cast", {x});
+    return s.refuse("of the bytes of another dtype");
+  s.emit("cast", {x});
 }
 
-void import_alias(Importer& importer, const Node& node) {
-  importer.alias(node.outputs().front(), self_of(importer, node));
-}
+void import_alias(Steps& s, const Node& node) { s.alias(node.outputs().front(), self_of(s, node)); }
 
-void import_dropout(Importer& importer, const Node& node) {
+void import_dropout(Steps& s, const Node& node) {
   if (node.bool_or("train", false) && node.float_or("p", 0) != 0)
-    return importer.refuse(node, "in training mode; export in eval mode");
-  import_alias(importer, node);
+    return s.refuse("in training mode; export in eval mode");
+  import_alias(s, node);
 }
 
-void import_nothing(Importer&, const Node&) {}
+void import_nothing(Steps&, const Node&) {}
 
-void import_cast(Importer& importer, const Node& node) {
-  const int x = self_of(importer, node);
+void import_cast(Steps& s, const Node& node) {
+  const int x = self_of(s, node);
   const Value* value = node.outputs().front();
-  importer.sizes_of(*value);
-  value->meta->dtype == importer.tensor(x).dtype
-      ? import_alias(importer, node)
-      : static_cast<void>(importer.emit(node, "cast", {x}));
+  s.sizes_of(*value);
+  value->meta->dtype == s.tensor(x).dtype ? import_alias(s, node)
+                                          : static_cast<void>(s.emit("cast", {x}));
 }
 
 // ---- the same elements in another order
 
-void import_permute(Importer& importer, const Node& node) {
+void import_permute(Steps& s, const Node& node) {
   std::vector<int64_t> dims = node.ints_or("dims", {});
   for (int64_t& dim : dims) dim = positive_dim(dim, dims.size());
-  importer.emit(node, "permute", {importer.operand(node, "self")}, {{"dims", dims}});
+  s.emit("permute", {s.input("self")}, {{"dims", dims}});
 }
 
-void import_transpose(Importer& importer, const Node& node) {
-  const size_t rank = importer.input_shape(node, "self").size();
+void import_transpose(Steps& s, const Node& node) {
+  const size_t rank = s.input_shape("self").size();
   std::vector<int64_t> dims(rank);
   std::iota(dims.begin(), dims.end(), 0);
   if (rank >= 2)
     std::swap(dims[static_cast<size_t>(positive_dim(node.int_or("dim0", 0), rank))],
               dims[static_cast<size_t>(positive_dim(node.int_or("dim1", 1), rank))]);
-  importer.emit(node, "permute", {importer.operand(node, "self")}, {{"dims", dims}});
+  s.emit("permute", {s.input("self")}, {{"dims", dims}});
 }
 
 // [N, C*r*r, H, W] -> [N, C, H*r, W*r]
-void import_pixel_shuffle(Importer& importer, const Node& node) {
-  const int x = importer.operand(node, "self");
-  const Sizes s = importer.sizes(x);
-  const DType dtype = importer.tensor(x).dtype;
+void import_pixel_shuffle(Steps& s, const Node& node) {
+  const int x = s.input("self");
+  const Sizes in = s.sizes(x);
+  const DType dtype = s.tensor(x).dtype;
   const int64_t r = node.int_or("upscale_factor", 1);
-  if (s.size() != 4) return importer.refuse(node, "of an input that has not 4 dimensions");
-  const SizeExpr channels = floor_divide(s[1], r * r);
-  const int split = importer.emit_step(
-      node, "reshape", {x}, {s[0], channels, SizeExpr(r), SizeExpr(r), s[2], s[3]}, dtype);
-  const int moved = importer.emit_step(node, "permute", {split},
-                                       {s[0], channels, s[2], SizeExpr(r), s[3], SizeExpr(r)},
-                                       dtype, {{"dims", std::vector<int64_t>{0, 1, 4, 2, 5, 3}}});
-  importer.emit(node, "reshape", {moved});
+  if (in.size() != 4) return s.refuse("of an input that has not 4 dimensions");
+  const SizeExpr channels = floor_divide(in[1], r * r);
+  const int split =
+      s.op("reshape", {x}, {in[0], channels, SizeExpr(r), SizeExpr(r), in[2], in[3]}, dtype);
+  const int moved =
+      s.op("permute", {split}, {in[0], channels, in[2], SizeExpr(r), in[3], SizeExpr(r)}, dtype,
+           {{"dims", std::vector<int64_t>{0, 1, 4, 2, 5, 3}}});
+  s.emit("reshape", {moved});
 }
 
 // ---- some of the elements
 
-void emit_slice(Importer& importer, const Node& node, Value* value, int x, int64_t dim,
-                const SizeExpr& start, int64_t step = 1) {
-  importer.emit_value(node, value, "slice", {x}, {{"dim", dim}, {"step", step}});
-  importer.set_size("start", start);
+void emit_slice(Steps& s, Value* value, int x, int64_t dim, const SizeExpr& start,
+                int64_t step = 1) {
+  s.emit_value(value, "slice", {x}, {{"dim", dim}, {"step", step}});
+  s.set_size("start", start);
 }
 
 // A start in [0, size]; one that depends on symbols is taken as it is where it cannot be negative.
@@ -105,131 +100,116 @@ SizeExpr clamped_index(const SizeExpr& index, const SizeExpr& size) {
   return index.is_number() && index.number() == 0 ? index : minimum(index, size);
 }
 
-void import_slice(Importer& importer, const Node& node) {
-  const int x = importer.operand(node, "self");
-  const Sizes shape = importer.sizes(x);
+void import_slice(Steps& s, const Node& node) {
+  const int x = s.input("self");
+  const Sizes shape = s.sizes(x);
   const int64_t dim = positive_dim(node.int_or("dim", 0), shape.size());
-  emit_slice(
-      importer, node, node.outputs().front(), x, dim,
-      clamped_index(importer.size_argument(node, "start", 0), shape[static_cast<size_t>(dim)]),
-      node.int_or("step", 1));
+  emit_slice(s, node.outputs().front(), x, dim,
+             clamped_index(s.size_argument(node, "start", 0), shape[static_cast<size_t>(dim)]),
+             node.int_or("step", 1));
 }
 
-void import_narrow(Importer& importer, const Node& node) {
-  const int x = importer.operand(node, "self");
-  const Sizes shape = importer.sizes(x);
+void import_narrow(Steps& s, const Node& node) {
+  const int x = s.input("self");
+  const Sizes shape = s.sizes(x);
   const int64_t dim = positive_dim(node.int_or("dim", 0), shape.size());
-  emit_slice(
-      importer, node, node.outputs().front(), x, dim,
-      clamped_index(importer.size_argument(node, "start", 0), shape[static_cast<size_t>(dim)]));
+  emit_slice(s, node.outputs().front(), x, dim,
+             clamped_index(s.size_argument(node, "start", 0), shape[static_cast<size_t>(dim)]));
 }
 
 // x[i] where only the program knows i.
-void select_by_number(Importer& importer, const Node& node, int x, size_t dim, Value* index) {
+void select_by_number(Steps& s, int x, size_t dim, Value* index) {
   std::vector<int> inputs = {x};
   inputs.resize(1 + dim, -1);
-  inputs.push_back(importer.number_of(node, index));
-  importer.emit(node, "index", std::move(inputs));
+  inputs.push_back(s.number_of(index));
+  s.emit("index", std::move(inputs));
 }
 
-void import_select(Importer& importer, const Node& node) {
-  const int x = importer.operand(node, "self");
-  Sizes shape = importer.sizes(x);
+void import_select(Steps& s, const Node& node) {
+  const int x = s.input("self");
+  Sizes shape = s.sizes(x);
   const int64_t dim = positive_dim(node.int_or("dim", 0), shape.size());
   if (Value* index = node.find_input("index");
-      index != nullptr && !importer.has_size_formula(*index))
-    return select_by_number(importer, node, x, static_cast<size_t>(dim), index);
-  const SizeExpr index = importer.size_argument(node, "index", 0);
+      index != nullptr && !s.size_table().has_formula(*index))
+    return select_by_number(s, x, static_cast<size_t>(dim), index);
+  const SizeExpr index = s.size_argument(node, "index", 0);
   const bool counts_from_end = index.is_number() && index.number() < 0;
   const SizeExpr start = counts_from_end ? shape[static_cast<size_t>(dim)] + index : index;
   shape[static_cast<size_t>(dim)] = 1;
-  const DType dtype = importer.tensor(x).dtype;
-  const int taken =
-      importer.emit_step(node, "slice", {x}, shape, dtype, {{"dim", dim}, {"step", int64_t{1}}});
-  importer.set_size("start", start);
-  importer.emit(node, "reshape", {taken});
+  const DType dtype = s.tensor(x).dtype;
+  const int taken = s.op("slice", {x}, shape, dtype, {{"dim", dim}, {"step", int64_t{1}}});
+  s.set_size("start", start);
+  s.emit("reshape", {taken});
 }
 
 // split, split_with_sizes, chunk: each result follows the one before; its recorded size says how
 // long it is.
-void import_split(Importer& importer, const Node& node) {
-  const int x = importer.operand(node, "self");
-  const int64_t dim = positive_dim(node.int_or("dim", 0), importer.tensor(x).shape.size());
+void import_split(Steps& s, const Node& node) {
+  const int x = s.input("self");
+  const int64_t dim = positive_dim(node.int_or("dim", 0), s.tensor(x).shape.size());
   SizeExpr start = 0;
   for (Value* value : node.outputs()) {
-    emit_slice(importer, node, value, x, dim, start);
-    start = start + importer.sizes_of(*value)[static_cast<size_t>(dim)];
+    emit_slice(s, value, x, dim, start);
+    start = start + s.sizes_of(*value)[static_cast<size_t>(dim)];
   }
 }
 
-void import_unbind(Importer& importer, const Node& node) {
-  const int x = importer.operand(node, "self");
-  Sizes shape = importer.sizes(x);
-  const DType dtype = importer.tensor(x).dtype;
+void import_unbind(Steps& s, const Node& node) {
+  const int x = s.input("self");
+  Sizes shape = s.sizes(x);
+  const DType dtype = s.tensor(x).dtype;
   const int64_t dim = positive_dim(node.int_or("dim", 0), shape.size());
   shape[static_cast<size_t>(dim)] = 1;
   int64_t start = 0;
   for (Value* value : node.outputs()) {
-    const int taken = importer.emit_step(node, "slice", {x}, shape, dtype,
-                                         {{"dim", dim}, {"start", start++}, {"step", int64_t{1}}});
-    importer.emit_value(node, value, "reshape", {taken});
+    const int taken =
+        s.op("slice", {x}, shape, dtype, {{"dim", dim}, {"start", start++}, {"step", int64_t{1}}});
+    s.emit_value(value, "reshape", {taken});
   }
 }
 
-void import_embedding(Importer& importer, const Node& node) {
-  importer.emit(node, "embedding",
-                {importer.operand(node, "weight"), importer.operand(node, "indices")});
+void import_embedding(Steps& s, const Node&) {
+  s.emit("embedding", {s.input("weight"), s.input("indices")});
 }
 
 // ---- more elements
 
-std::vector<int> tensor_list(Importer& importer, const Node& node) {
-  std::vector<int> tensors;
-  if (const Argument* argument = node.find_argument("tensors"); argument != nullptr)
-    for_each_value(*argument, [&](Value* value) { tensors.push_back(importer.tensor_of(value)); });
-  return tensors;
-}
-
-void import_cat(Importer& importer, const Node& node) {
-  std::vector<int> inputs = tensor_list(importer, node);
+void import_cat(Steps& s, const Node& node) {
+  std::vector<int> inputs = s.tensors("tensors");
   // torch skips these
   std::erase_if(inputs,
-                [&](int index) { return importer.tensor(index).shape == std::vector<int64_t>{0}; });
-  if (inputs.empty()) inputs = {tensor_list(importer, node).front()};
-  const size_t rank = importer.sizes_of(*node.outputs().front()).size();
-  importer.emit(node, "cat", inputs, {{"dim", positive_dim(node.int_or("dim", 0), rank)}});
+                [&](int index) { return s.tensor(index).shape == std::vector<int64_t>{0}; });
+  if (inputs.empty()) inputs = {s.tensors("tensors").front()};
+  const size_t rank = s.result_sizes().size();
+  s.emit("cat", inputs, {{"dim", positive_dim(node.int_or("dim", 0), rank)}});
 }
 
-void import_stack(Importer& importer, const Node& node) {
-  const size_t rank = importer.sizes_of(*node.outputs().front()).size();
+void import_stack(Steps& s, const Node& node) {
+  const size_t rank = s.result_sizes().size();
   const int64_t dim = positive_dim(node.int_or("dim", 0), rank);
   std::vector<int> inputs;
-  for (int index : tensor_list(importer, node)) {
-    Sizes shape = importer.sizes(index);
+  for (int index : s.tensors("tensors")) {
+    Sizes shape = s.sizes(index);
     shape.insert(shape.begin() + dim, 1);
-    const DType dtype = importer.tensor(index).dtype;
-    inputs.push_back(importer.emit_step(node, "reshape", {index}, shape, dtype));
+    const DType dtype = s.tensor(index).dtype;
+    inputs.push_back(s.op("reshape", {index}, shape, dtype));
   }
-  importer.emit(node, "cat", inputs, {{"dim", dim}});
+  s.emit("cat", inputs, {{"dim", dim}});
 }
 
-void import_expand(Importer& importer, const Node& node) {
-  importer.emit(node, "expand", {importer.operand(node, "self")});
-}
+void import_expand(Steps& s, const Node&) { s.emit("expand", {s.input("self")}); }
 
-void import_pad(Importer& importer, const Node& node) {
-  const Argument* mode = node.find_argument("mode");
-  const std::string* word = mode == nullptr ? nullptr : mode->find<std::string>();
-  if (word != nullptr && *word != "constant") return import_borders(importer, node, *word);
+void import_pad(Steps& s, const Node& node) {
+  const std::string word = text_argument(node, "mode");
+  if (!word.empty() && word != "constant") return import_borders(s, node, word);
   const std::vector<int64_t> given = node.ints_or("pad", {});  // last dimension first
-  const size_t rank = importer.input_shape(node, "self").size();
+  const size_t rank = s.input_shape("self").size();
   std::vector<int64_t> pads(2 * rank, 0);
   for (size_t i = 0; i + 1 < given.size() && i / 2 < rank; i += 2) {
     pads[2 * (rank - 1 - i / 2)] = given[i];
     pads[2 * (rank - 1 - i / 2) + 1] = given[i + 1];
   }
-  importer.emit(node, "pad", {importer.operand(node, "self")},
-                {{"pads", pads}, {"value", node.float_or("value", 0)}});
+  s.emit("pad", {s.input("self")}, {{"pads", pads}, {"value", node.float_or("value", 0)}});
 }
 
 constexpr ImportRow kShapeRows[] = {

@@ -1,8 +1,9 @@
-// See the header.
 #include "lowering/import/steps.h"
 
 #include <algorithm>
 #include <numeric>
+
+#include <fmt/format.h>
 
 #include "core/base/error.h"
 
@@ -59,61 +60,42 @@ Sizes broadcast(const Sizes& a, const Sizes& b) {
   return result;
 }
 
-SizeExpr select_place(Importer& importer, const Node& node, const SizeExpr& size) {
-  const SizeExpr index = importer.size_argument(node, "index", 0);
+SizeExpr select_place(const Steps& s, const Node& node, const SizeExpr& size) {
+  const SizeExpr index = s.size_argument(node, "index", 0);
   return index.is_number() && index.number() < 0 ? size + index : index;
 }
 
-SliceRange slice_range(Importer& importer, const Node& node, const SizeExpr& size) {
-  const SizeExpr given = importer.size_argument(node, "start", 0);
+SliceRange slice_range(const Steps& s, const Node& node, const SizeExpr& size) {
+  const SizeExpr given = s.size_argument(node, "start", 0);
   const bool from_end = given.is_number() && given.number() < 0;
   SizeExpr start = from_end ? maximum(size + given, 0) : given;
   if (size.is_number() && start.is_number()) start = minimum(start, size);
   const Argument* end = node.find_argument("end");
-  const bool has_end = end != nullptr && !end->is_none() &&
-                       importer.size_argument(node, "end", 0) != SizeExpr(INT64_MAX);
+  const bool has_end =
+      end != nullptr && !end->is_none() && s.size_argument(node, "end", 0) != SizeExpr(INT64_MAX);
   return {start, !has_end && node.find_argument("length") == nullptr};
 }
 
-// ---- operands
-
-int Steps::operand(std::string_view name) {
-  const Argument* argument = node_.find_argument(name);
-  if (argument == nullptr || argument->is_none()) return -1;
-  const auto integer = [&](int64_t value) {
-    return importer_.add_constant(std::string(node_.name()) + "_" + std::string(name),
-                                  Tensor::from<int64_t>(DType::kInt64, {}, std::span(&value, 1)));
-  };
-  if (const int64_t* value = argument->find<int64_t>()) return integer(*value);
-  if (const SymIntLiteral* value = argument->find<SymIntLiteral>()) return integer(value->value);
-  if (const bool* value = argument->find<bool>()) return integer(*value ? 1 : 0);
-  return importer_.operand(node_, name);
-}
-
-int Steps::operand(std::initializer_list<std::string_view> names) {
-  for (std::string_view name : names)
-    if (node_.find_argument(name) != nullptr) return operand(name);
-  return -1;
-}
+// ---- constants and sizes
 
 int Steps::filled(DType dtype, const std::vector<int64_t>& shape, double value) {
-  return importer_.add_constant(node_.name() + "_value", make_filled(dtype, shape, value));
+  return add_constant(node_.name() + "_value", make_filled(dtype, shape, value));
 }
 
 int Steps::size(const SizeExpr& size) {
   if (size.is_number()) {
     const int64_t number = size.number();
-    return importer_.add_constant(node_.name() + "_size",
-                                  Tensor::from<int64_t>(DType::kInt64, {}, std::span(&number, 1)));
+    return add_constant(node_.name() + "_size",
+                        Tensor::from<int64_t>(DType::kInt64, {}, std::span(&number, 1)));
   }
   const int made = op("size", {}, {}, DType::kInt64);
-  importer_.set_size("value", size);
+  set_size("value", size);
   return made;
 }
 
 int Steps::numbers(const SizeExpr& size) {
   constexpr int64_t kMost = 1 << 20;
-  const int64_t count = importer_.greatest(size);
+  const int64_t count = size_table().greatest(size);
   if (count >= 0 && count <= kMost) {
     std::vector<int64_t> values(static_cast<size_t>(count));
     std::iota(values.begin(), values.end(), 0);
@@ -132,8 +114,8 @@ int Steps::running_sum(int x) {
 int Steps::number(double value, int like) { return filled(dtype(like), {}, value); }
 
 int Steps::indices(const std::vector<int64_t>& values, const std::vector<int64_t>& shape) {
-  return importer_.add_constant(node_.name() + "_indices",
-                                Tensor::from<int64_t>(DType::kInt64, shape, values));
+  return add_constant(node_.name() + "_indices",
+                      Tensor::from<int64_t>(DType::kInt64, shape, values));
 }
 
 // ---- elements
@@ -282,7 +264,7 @@ int Steps::slice(int x, int64_t dim, const SizeExpr& start, const SizeExpr& size
   attributes["dim"] = static_cast<int64_t>(at);
   attributes["step"] = step;
   const int taken = op("slice", {x}, wanted, dtype(x), std::move(attributes));
-  importer_.set_size("start", start);
+  set_size("start", start);
   return taken;
 }
 
@@ -347,15 +329,33 @@ int Steps::put_at(int x, size_t dim, const std::vector<int64_t>& places, int sou
   return take(cat({x, cast(source, dtype(x))}, at), at, from);
 }
 
+// ---- refusals
+
+void Steps::refuse(const std::string& why, RefusalKind kind) const {
+  importer_.refusals().add(node_, why, kind);
+}
+
+void Steps::fail(const std::string& what) const {
+  throw Error("lower", fmt::format("{} ({})", node_.name(), node_.target()), what);
+}
+
 // ---- results
+
+int Steps::add_result(const std::string& name, DType dtype, const Sizes& sizes) {
+  const int result = builder().add_intermediate(name, dtype, sizes);
+  program().ops.back().outputs.push_back(result);
+  return result;
+}
+
+void Steps::write(Value* written, int tensor) { importer_.writes().write(node_, written, tensor); }
 
 void Steps::give(Value* value, int x) {
   if (value->meta) {
     x = cast(x, value->meta->dtype);
-    const Sizes wanted = importer_.sizes_of(*value);
+    const Sizes wanted = sizes_of(*value);
     if (row_of(wanted) != row_of(sizes(x))) x = reshape(x, wanted);
   }
-  importer_.give(node_, value, x);
+  builder().give(node_, value, x);
 }
 
 }  // namespace octet

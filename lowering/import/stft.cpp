@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "lowering/import/importer.h"
 #include "lowering/import/steps.h"
 
 namespace octet {
@@ -19,7 +18,7 @@ struct Frames {
 };
 
 // The window in the middle of a frame; nothing for one that is not known ahead.
-std::optional<std::vector<double>> find_window(Importer& importer, const Node& node, int64_t size) {
+std::optional<std::vector<double>> find_window(Steps& s, const Node& node, int64_t size) {
   const int64_t length = node.int_or("win_length", size), left = (size - length) / 2;
   if (length < 1 || length > size) return std::nullopt;
   std::vector<double> window(static_cast<size_t>(size), 0);
@@ -27,7 +26,7 @@ std::optional<std::vector<double>> find_window(Importer& importer, const Node& n
   std::fill_n(first, length, 1.0);
   const Value* value = node.find_input("window");
   if (value == nullptr) return window;
-  const Tensor* given = importer.find_fixed_constant(value);
+  const Tensor* given = s.find_fixed_constant(value);
   if (given == nullptr || given->dtype() != DType::kFloat32 || given->numel() != length)
     return std::nullopt;
   const Tensor weights = given->contiguous();
@@ -35,14 +34,14 @@ std::optional<std::vector<double>> find_window(Importer& importer, const Node& n
   return window;
 }
 
-// Notes a refusal and gives nothing for what is no constant transform of reals.
-std::optional<Frames> frames_of(Importer& importer, const Node& node, bool is_half) {
+// Refuses, and gives nullopt, when the call is not a constant transform of reals.
+std::optional<Frames> frames_of(Steps& s, const Node& node, bool is_half) {
   Frames frames{node.int_or("n_fft", 0), 0, 0, {}, is_half, node.bool_or("normalized", false)};
   frames.hop = node.int_or("hop_length", frames.size / 4);
   frames.bins = is_half ? frames.size / 2 + 1 : frames.size;
-  std::optional<std::vector<double>> window = find_window(importer, node, frames.size);
+  std::optional<std::vector<double>> window = find_window(s, node, frames.size);
   if (frames.size < 1 || frames.hop < 1 || !window) {
-    importer.refuse(node, "with a window that is no constant of float32");
+    s.refuse("with a window that is no constant of float32");
     return std::nullopt;
   }
   frames.window = std::move(*window);
@@ -99,25 +98,23 @@ std::optional<Tensor> inverse_envelope(const Frames& frames, int64_t count, int6
 
 }  // namespace
 
-void import_stft(Importer& importer, const Node& node) {
+void import_stft(Steps& s, const Node& node) {
   if (node.bool_or("center", false) || node.bool_or("align_to_window", false))
-    return importer.refuse(node, "with center or align_to_window");
-  Steps s(importer, node);
+    return s.refuse("with center or align_to_window");
   Value* result = node.outputs().front();
   if (s.dtype(s.operand("self")) != DType::kFloat32)
-    return importer.refuse(node, "of another dtype than float32");
-  const std::optional<Frames> frames = frames_of(importer, node, node.bool_or("onesided", true));
+    return s.refuse("of another dtype than float32");
+  const std::optional<Frames> frames = frames_of(s, node, node.bool_or("onesided", true));
   if (!frames) return;
 
   int x = s.operand("self");
   const bool is_single = s.rank(x) == 1;
   if (is_single) x = s.unsqueeze(x, 0);
   const bool is_complex_result = is_complex(result->meta->dtype);
-  Sizes sizes = importer.sizes_of(*result);  // [batch, bins, frames], and 2 of reals
+  Sizes sizes = s.sizes_of(*result);  // [batch, bins, frames], and 2 of reals
   const SizeExpr count = sizes[sizes.size() - (is_complex_result ? 1 : 2)];
   const SizeExpr batch = s.sizes(x)[0];
-  const int kernels =
-      importer.add_constant(node.name() + "_kernels", kernels_of(*frames, Way::kTo));
+  const int kernels = s.add_constant(node.name() + "_kernels", kernels_of(*frames, Way::kTo));
   const int both = s.op("conv", {s.unsqueeze(x, 1), kernels, -1}, {batch, 2 * frames->bins, count},
                         DType::kFloat32, steps_of(frames->hop));
   Sizes part_sizes = {batch, frames->bins, count};
@@ -127,45 +124,43 @@ void import_stft(Importer& importer, const Node& node) {
     return is_single ? s.reshape(taken, part_sizes) : taken;
   };
   const int real = part(0), imaginary = part(frames->bins);
-  if (is_complex_result) return importer.give_parts(result, {real, imaginary});
+  if (is_complex_result) return s.give_parts(result, {real, imaginary});
   s.give(s.cat({s.unsqueeze(real, -1), s.unsqueeze(imaginary, -1)}, -1));
 }
 
-void import_istft(Importer& importer, const Node& node) {
-  const std::optional<ComplexParts> given = importer.parts_of(node.find_input("self"));
+void import_istft(Steps& s, const Node& node) {
+  const std::optional<ComplexParts> given = s.parts_of(node.find_input("self"));
   Value* result = node.outputs().front();
   if (!given || is_complex(result->meta->dtype))
-    return importer.refuse(node, "of another dtype than complex64 to float32");
-  Steps s(importer, node);
+    return s.refuse("of another dtype than complex64 to float32");
   const Sizes sizes = s.sizes(given->real);
   const SizeExpr& bins = sizes[sizes.size() - 2];
   const SizeExpr& count = sizes.back();
   if (!bins.is_number() || !count.is_number())
-    return importer.refuse(node, "of frames whose number is not fixed");
+    return s.refuse("of frames whose number is not fixed");
   const bool is_half = node.bool_or("onesided", bins.number() != node.int_or("n_fft", 0));
-  const std::optional<Frames> frames = frames_of(importer, node, is_half);
+  const std::optional<Frames> frames = frames_of(s, node, is_half);
   if (!frames) return;
   const int64_t whole = frames->size + frames->hop * (count.number() - 1);
   const bool is_centered = node.bool_or("center", true);
   const int64_t start = is_centered ? frames->size / 2 : 0;
   const int64_t size = node.int_or("length", whole - (is_centered ? 2 : 1) * start);
-  if (size < 1 || start + size > whole)
-    return importer.refuse(node, "of another length than its frames have");
+  if (size < 1 || start + size > whole) return s.refuse("of another length than its frames have");
   const std::optional<Tensor> envelope = inverse_envelope(*frames, count.number(), start, size);
-  if (!envelope) return importer.refuse(node, "with windows that leave gaps");
+  if (!envelope) return s.refuse("with windows that leave gaps");
 
   const auto batched = [&](int part) { return sizes.size() == 2 ? s.unsqueeze(part, 0) : part; };
   const bool is_real = given->imaginary < 0;
   const int parts =
       is_real ? batched(given->real) : s.cat({batched(given->real), batched(given->imaginary)}, 1);
   const int weights =
-      importer.add_constant(node.name() + "_kernels", kernels_of(*frames, Way::kFrom, !is_real));
+      s.add_constant(node.name() + "_kernels", kernels_of(*frames, Way::kFrom, !is_real));
   const SizeExpr batch = s.sizes(parts)[0];
   Attributes steps = steps_of(frames->hop);
   steps["output_padding"] = std::vector<int64_t>{0};
   const int sum = s.op("conv_transpose", {parts, weights, -1}, {batch, 1, whole}, DType::kFloat32,
                        std::move(steps));
-  const int inverse = importer.add_constant(node.name() + "_envelope", *envelope);
+  const int inverse = s.add_constant(node.name() + "_envelope", *envelope);
   s.give(s.mul(s.slice(sum, -1, start, size), inverse));
 }
 

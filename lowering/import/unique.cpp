@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <functional>
 
-#include "lowering/import/counts.h"
-#include "lowering/import/importer.h"
 #include "lowering/import/steps.h"
 
 namespace octet {
@@ -37,7 +35,7 @@ int find_changes(Steps& s, int x) {
 void give_unique(Steps& s, const Node& node, const Ordered& given, size_t dim, const Sizes& shape,
                  const std::function<int(int)>& form) {
   const int changes = find_changes(s, given.x);
-  const int places = first_places(s, node, changes, s.importer().new_size(node, dim));
+  const int places = first_places(s, node, changes, s.new_size(dim));
   if (places < 0) return;
   const int at = column(s, places, 0);
   Sizes sizes = s.sizes(given.x);
@@ -77,14 +75,11 @@ bool is_empty(const Sizes& sizes) {
                      [](const SizeExpr& size) { return size.is_number() && size.number() == 0; });
 }
 
-void refuse_form(Importer& importer, const Node& node, const char* why) {
-  importer.refuse(node, why, RefusalKind::kSize);
-}
+void refuse_form(const Steps& s, const char* why) { s.refuse(why, RefusalKind::kSize); }
 
-void give_unique_elements(Importer& importer, const Node& node, bool is_sorted) {
-  Steps s(importer, node);
+void give_unique_elements(Steps& s, const Node& node, bool is_sorted) {
   const int self = s.operand("self"), x = s.flatten(self);
-  if (is_empty(s.sizes(self))) return refuse_form(importer, node, "is of no elements");
+  if (is_empty(s.sizes(self))) return refuse_form(s, "is of no elements");
   Ordered given{x};
   if (!is_sorted) {
     const Sorted sorted = sorted_along(s, node, x, 0);
@@ -93,14 +88,13 @@ void give_unique_elements(Importer& importer, const Node& node, bool is_sorted) 
   give_unique(s, node, given, 0, s.sizes(self), [](int values) { return values; });
 }
 
-void give_unique_slices(Importer& importer, const Node& node, bool is_sorted) {
-  Steps s(importer, node);
+void give_unique_slices(Steps& s, const Node& node, bool is_sorted) {
   const int self = s.at_least_1d(s.operand("self"));
   const size_t dim = s.dim_of(self, node.int_or("dim", 0));
   // torch 2.13 records another shape for dimensions from the end
   const Value& result = *node.outputs().front();
   if (result.meta && result.meta->sizes.size() != s.rank(self))
-    return refuse_form(importer, node,
+    return refuse_form(s,
                        "is along a dimension from the end, for which torch.export recorded a wrong "
                        "shape; count it from the front");
   std::vector<int64_t> first = {static_cast<int64_t>(dim)}, back;
@@ -112,7 +106,7 @@ void give_unique_slices(Importer& importer, const Node& node, bool is_sorted) {
   Sizes shape = s.sizes(moved);
   const SizeExpr columns = element_count(std::vector<SizeExpr>(shape.begin() + 1, shape.end()));
   if (is_empty(shape) || !columns.is_number() || (!is_sorted && columns.number() > kMostColumns))
-    return refuse_form(importer, node, "is of no elements, or of slices of more than 64");
+    return refuse_form(s, "is of no elements, or of slices of more than 64");
   const int rows = s.reshape(moved, {shape[0], columns});
   give_unique(s, node, is_sorted ? Ordered{rows} : ordered_rows(s, node, rows, columns.number()),
               dim, {shape[0]}, [&](int values) {
@@ -121,34 +115,28 @@ void give_unique_slices(Importer& importer, const Node& node, bool is_sorted) {
               });
 }
 
-void import_unique(Importer& importer, const Node& node) {
-  give_unique_elements(importer, node, false);
-}
-void import_unique_dim(Importer& importer, const Node& node) {
-  give_unique_slices(importer, node, false);
-}
-void import_unique_consecutive(Importer& importer, const Node& node) {
+void import_unique(Steps& s, const Node& node) { give_unique_elements(s, node, false); }
+void import_unique_dim(Steps& s, const Node& node) { give_unique_slices(s, node, false); }
+void import_unique_consecutive(Steps& s, const Node& node) {
   const Argument* dim = node.find_argument("dim");
-  dim == nullptr || dim->is_none() ? give_unique_elements(importer, node, true)
-                                   : give_unique_slices(importer, node, true);
+  dim == nullptr || dim->is_none() ? give_unique_elements(s, node, true)
+                                   : give_unique_slices(s, node, true);
 }
 
 // Slices, each as often as its number says.
-void import_repeat_interleave(Importer& importer, const Node& node) {
-  if (node.find_input("repeats") == nullptr) return import_equal_repeats(importer, node);
-  Steps s(importer, node);
-  const Argument* given = node.find_argument("dim");
-  const bool is_flat = given == nullptr || given->is_none();
+void import_repeat_interleave(Steps& s, const Node& node) {
+  if (node.find_input("repeats") == nullptr) return import_equal_repeats(s, node);
+  const bool is_flat = !is_given(node, "dim");
   const int x = is_flat ? s.flatten(s.self()) : s.self();
   const size_t dim = is_flat ? 0 : s.dim_of(x, node.int_or("dim", 0));
   const SizeExpr length = s.sizes(x)[dim];
   const int repeats =
       s.expand(s.at_least_1d(s.cast(s.operand("repeats"), DType::kInt64)), {length});
-  if (is_empty({length})) return refuse_form(importer, node, "is of no elements");
+  if (is_empty({length})) return refuse_form(s, "is of no elements");
   const int ends = s.running_sum(repeats);
-  const SizeExpr size = importer.new_size(node, dim);
+  const SizeExpr size = s.new_size(dim);
   const int count = s.reshape(s.slice(ends, 0, length - 1, 1), Sizes{});
-  if (importer.first_numbers(node, count, size) < 0) return;
+  if (s.first_numbers(count, size) < 0) return;
   const int place = s.reshape(s.numbers(size), {size, 1});
   const int index = s.reduce("sum", s.compare("ge", place, ends), {1}, false, DType::kInt64);
   std::vector<int> inputs = {x};

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "lowering/import/importer.h"
+#include "lowering/import/steps.h"
 
 namespace octet {
 namespace {
@@ -21,8 +21,8 @@ std::optional<double> upsample_scale(const SizeExpr& in, const SizeExpr& out,
 }
 
 // Input steps per output pixel, per dimension; nothing, with a refusal, when one is not known.
-std::optional<std::vector<double>> upsample_scales(Importer& importer, const Node& node,
-                                                   const Sizes& in, const Sizes& out) {
+std::optional<std::vector<double>> upsample_scales(Steps& s, const Node& node, const Sizes& in,
+                                                   const Sizes& out) {
   static const char* const kNames[3][3] = {
       {"scales", "", ""}, {"scales_h", "scales_w", ""}, {"scales_d", "scales_h", "scales_w"}};
   const bool align_corners = node.bool_or("align_corners", false);
@@ -34,14 +34,13 @@ std::optional<std::vector<double>> upsample_scales(Importer& importer, const Nod
   for (size_t d = 0; d < spatial; ++d) {
     std::optional<double> factor;
     const char* name = kNames[spatial - 1][d];
-    const Argument* own = node.find_argument(name);
     if (list != nullptr && list->size() == spatial) factor = (*list)[d];
-    if (own != nullptr && !own->is_none()) factor = node.float_or(name, 1);
+    if (is_given(node, name)) factor = node.float_or(name, 1);
     const std::optional<double> scale =
         upsample_scale(in[2 + d], out[2 + d], factor, align_corners);
     if (!scale) {
-      importer.refuse(node, fmt::format("from {} to {} without a scale factor", in[2 + d].to_text(),
-                                        out[2 + d].to_text()));
+      s.refuse(fmt::format("from {} to {} without a scale factor", in[2 + d].to_text(),
+                           out[2 + d].to_text()));
       return std::nullopt;
     }
     scales.push_back(*scale);
@@ -50,63 +49,45 @@ std::optional<std::vector<double>> upsample_scales(Importer& importer, const Nod
 }
 
 // A line is an image of one row.
-void emit_upsample(Importer& importer, const Node& node, const char* mode) {
-  int x = importer.operand(node, node.find_argument("self") != nullptr ? "self" : "input");
-  const DType dtype = importer.tensor(x).dtype;
-  const Sizes in = importer.sizes(x), out = importer.sizes_of(*node.outputs().front());
-  std::optional<std::vector<double>> scales = upsample_scales(importer, node, in, out);
+void import_upsample(Steps& s, const Node& node) {
+  int x = s.input(node.find_argument("self") != nullptr ? "self" : "input");
+  const DType dtype = s.tensor(x).dtype;
+  const Sizes in = s.sizes(x), out = s.result_sizes();
+  std::optional<std::vector<double>> scales = upsample_scales(s, node, in, out);
   if (!scales) return;
   const bool is_line = in.size() == 3;
   if (is_line) {
     scales->insert(scales->begin(), 1.0);
-    x = importer.emit_step(node, "reshape", {x}, {in[0], in[1], 1, in[2]}, dtype);
+    x = s.op("reshape", {x}, {in[0], in[1], 1, in[2]}, dtype);
   }
-  Attributes attributes = {{"mode", std::string(mode)},
+  Attributes attributes = {{"mode", std::string(s.word())},
                            {"align_corners", node.bool_or("align_corners", false)},
                            {"scales", *scales}};
   if (is_line) {
-    x = importer.emit_step(node, "upsample", {x}, {out[0], out[1], 1, out[2]}, dtype,
-                           std::move(attributes));
-    importer.emit(node, "reshape", {x});
+    x = s.op("upsample", {x}, {out[0], out[1], 1, out[2]}, dtype, std::move(attributes));
+    s.emit("reshape", {x});
   } else {
-    importer.emit(node, "upsample", {x}, std::move(attributes));
+    s.emit("upsample", {x}, std::move(attributes));
   }
 }
 
-struct UpsampleRow {
-  std::string_view op;
-  const char* mode;
+constexpr ImportRow kUpsampleRows[] = {
+    {"aten.upsample_nearest1d", import_upsample, "nearest"},
+    {"aten.upsample_nearest2d", import_upsample, "nearest"},
+    {"aten.upsample_nearest3d", import_upsample, "nearest"},
+    {"aten.upsample_linear1d", import_upsample, "bilinear"},
+    {"aten.upsample_bilinear2d", import_upsample, "bilinear"},
+    {"aten.upsample_trilinear3d", import_upsample, "trilinear"},
+    {"aten.upsample_bicubic2d", import_upsample, "bicubic"},
+    {"aten._upsample_nearest_exact1d", import_upsample, "nearest_exact"},
+    {"aten._upsample_nearest_exact2d", import_upsample, "nearest_exact"},
+    {"aten._upsample_nearest_exact3d", import_upsample, "nearest_exact"},
+    {"aten._upsample_bilinear2d_aa", import_upsample, "bilinear_aa"},
+    {"aten._upsample_bicubic2d_aa", import_upsample, "bicubic_aa"},
 };
-
-constexpr UpsampleRow kModes[] = {
-    {"aten.upsample_nearest1d", "nearest"},
-    {"aten.upsample_nearest2d", "nearest"},
-    {"aten.upsample_nearest3d", "nearest"},
-    {"aten.upsample_linear1d", "bilinear"},
-    {"aten.upsample_bilinear2d", "bilinear"},
-    {"aten.upsample_trilinear3d", "trilinear"},
-    {"aten.upsample_bicubic2d", "bicubic"},
-    {"aten._upsample_nearest_exact1d", "nearest_exact"},
-    {"aten._upsample_nearest_exact2d", "nearest_exact"},
-    {"aten._upsample_nearest_exact3d", "nearest_exact"},
-    {"aten._upsample_bilinear2d_aa", "bilinear_aa"},
-    {"aten._upsample_bicubic2d_aa", "bicubic_aa"},
-};
-
-void import_upsample(Importer& importer, const Node& node) {
-  for (const UpsampleRow& row : kModes)
-    if (node.is(row.op)) return emit_upsample(importer, node, row.mode);
-}
 
 }  // namespace
 
-std::span<const ImportRow> upsample_import_rows() {
-  static const std::vector<ImportRow> rows = [] {
-    std::vector<ImportRow> all;
-    for (const UpsampleRow& row : kModes) all.push_back({row.op.data(), import_upsample});
-    return all;
-  }();
-  return rows;
-}
+std::span<const ImportRow> upsample_import_rows() { return kUpsampleRows; }
 
 }  // namespace octet

@@ -1,6 +1,6 @@
-// In-place ops: the import makes them functional. What such an op writes becomes a new tensor for
-// the value it writes to; a value that is a view passes the write on to what it is a view of, and
-// other views of that are imported anew where something reads them later.
+// In-place ops (ViewWrites in importer.h). What an op writes becomes a new tensor for the value
+// that it writes into. A value that is a view passes the write on to what it is a view of; other
+// views of that are imported again where something reads them later.
 #include <algorithm>
 #include <set>
 
@@ -9,7 +9,6 @@
 
 #include "core/base/error.h"
 #include "core/ops/memory.h"
-#include "lowering/import/importer.h"
 #include "lowering/import/steps.h"
 
 namespace octet {
@@ -42,13 +41,13 @@ int put_transposed(Steps& s, const Node& view, const Value&, int base, int writt
 
 int put_sliced(Steps& s, const Node& view, const Value&, int base, int written) {
   const size_t dim = s.dim_of(base, view.int_or("dim", 0));
-  const SliceRange range = slice_range(s.importer(), view, s.sizes(base)[dim]);
+  const SliceRange range = slice_range(s, view, s.sizes(base)[dim]);
   return s.put_slice(base, dim, range.start, view.int_or("step", 1), written, range.to_end);
 }
 
 int put_selected(Steps& s, const Node& view, const Value&, int base, int written) {
   const size_t dim = s.dim_of(base, view.int_or("dim", 0));
-  const SizeExpr at = select_place(s.importer(), view, s.sizes(base)[dim]);
+  const SizeExpr at = select_place(s, view, s.sizes(base)[dim]);
   return s.put_slice(base, dim, at, 1, s.unsqueeze(written, static_cast<int64_t>(dim)));
 }
 
@@ -189,7 +188,7 @@ Sharing sharing_by_strides(const Node& view, const TensorMeta& base, const Tenso
                                                                    : Sharing::kCopy;
 }
 
-// Whether what has a row above is a view of its first input, or a tensor of its own.
+// Whether the result of an op in kViews is a view of its first input, or a copy.
 Sharing sharing_of(const Node& view) {
   const Value* base = base_of(view);
   const std::vector<Value*> results = view.outputs();
@@ -212,26 +211,29 @@ Sharing sharing_of(const Node& view) {
 
 // Whether the write could be passed on to all that `value` is a view of; `value` becomes the last
 // of these.
-bool Importer::write_to(const Node& writer, Value*& value, int tensor) {
-  tensors_[value] = tensor;
+bool ViewWrites::write_to(const Node& writer, Value*& value, int tensor) {
+  ProgramBuilder& builder = importer_.builder();
+  builder.alias(value, tensor);
   const Node* producer = value->producer();
   if (producer == nullptr) {
-    if (is_state(value)) return true;
-    fail(writer, fmt::format("writes into %{}, an input of the program; make it functional (out "
-                             "of place) before the export",
-                             value->name()));
+    if (importer_.is_state(value)) return true;
+    Steps(importer_, writer)
+        .fail(fmt::format("writes into %{}, an input of the program; make it functional (out "
+                          "of place) before the export",
+                          value->name()));
   }
   const PutBack put = find_view(*producer);
   Value* base = put == nullptr ? nullptr : base_of(*producer);
   if (base == nullptr) return true;
   const Sharing sharing = sharing_of(*producer);
   if (sharing == Sharing::kCopy ||
-      (put == put_same && this->tensor(tensor_of(base)).dtype != this->tensor(tensor).dtype))
+      (put == put_same &&
+       builder.tensor(builder.tensor_of(base)).dtype != builder.tensor(tensor).dtype))
     return true;
   int whole = -1;
   if (sharing == Sharing::kView) {
-    Steps steps(*this, writer);
-    whole = put(steps, *producer, *value, tensor_of(base), tensor);
+    Steps steps(importer_, writer);
+    whole = put(steps, *producer, *value, builder.tensor_of(base), tensor);
   }
   if (whole >= 0) {
     value = base;
@@ -242,12 +244,12 @@ bool Importer::write_to(const Node& writer, Value*& value, int tensor) {
                       [&](const Value* source) { return is_shared_later(*source, writer); });
 }
 
-// Views of `root` that were imported before the writer, where something behind it reads them or a
+// Views of `root` that were imported before the writer, where something after it reads them or a
 // view of them.
-void Importer::refresh_views(const Node& writer, const Value* root) {
+void ViewWrites::refresh_views(const Node& writer, const Value* root) {
   std::set<const Value*> shared = {root};
   std::vector<const Node*> views;
-  for (const Node* node : graph_.nodes()) {
+  for (const Node* node : importer_.graph().nodes()) {
     if (node == &writer) break;
     if (find_view(*node) == nullptr || sharing_of(*node) == Sharing::kCopy) continue;
     const std::vector<const Value*> sources = sources_of(*node);
@@ -270,33 +272,37 @@ void Importer::refresh_views(const Node& writer, const Value* root) {
   }
   for (auto view = needed.rbegin(); view != needed.rend(); ++view) {
     if (sharing_of(**view) == Sharing::kUnknown)
-      return refuse(writer,
-                    fmt::format("writes into what %{} may be a copy of, or a view; make it out of "
-                                "place before the export",
-                                (*view)->name()),
-                    RefusalKind::kWrite);
+      return importer_.refusals().add(
+          writer,
+          fmt::format("writes into what %{} may be a copy of, or a view; make it out of "
+                      "place before the export",
+                      (*view)->name()),
+          RefusalKind::kWrite);
     if (is_in_place(**view))
-      alias((*view)->outputs().front(), tensor_of(base_of(**view)));
+      importer_.builder().alias((*view)->outputs().front(),
+                                importer_.builder().tensor_of(base_of(**view)));
     else
-      import_node(**view);
+      importer_.import_node(**view);
   }
 }
 
-void Importer::write_back(const Node& node) {
+void ViewWrites::write_back(const Node& node) {
   Value* written = base_of(node);
   if (written == nullptr) return;
-  write(node, written, tensors_.at(node.outputs().front()));
-  alias(node.outputs().front(), tensors_.at(written));
+  ProgramBuilder& builder = importer_.builder();
+  write(node, written, builder.tensor_of(node.outputs().front()));
+  builder.alias(node.outputs().front(), builder.tensor_of(written));
 }
 
-void Importer::write(const Node& node, Value* written, int tensor) {
+void ViewWrites::write(const Node& node, Value* written, int tensor) {
   Value* root = written;
   if (!write_to(node, root, tensor))
-    return refuse(node,
-                  fmt::format("writes into a view of %{} that has no inverse; make it out "
-                              "of place before the export",
-                              written->name()),
-                  RefusalKind::kWrite);
+    return importer_.refusals().add(
+        node,
+        fmt::format("writes into a view of %{} that has no inverse; make it out "
+                    "of place before the export",
+                    written->name()),
+        RefusalKind::kWrite);
   refresh_views(node, root);
 }
 

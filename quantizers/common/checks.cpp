@@ -40,7 +40,7 @@ double largest_magnitude(std::span<const float> values) {
   return std::isnan(result) ? INFINITY : result;
 }
 
-// The same of a tensor; 0 when it has no elements or is not float32 or float64.
+// The largest absolute value of a tensor; 0 when it has no elements or is not float32 or float64.
 double largest_magnitude(const Tensor& tensor) {
   const Tensor dense = tensor.contiguous();
   const size_t count = static_cast<size_t>(dense.numel());
@@ -80,7 +80,7 @@ bool is_written(const Value* value) {
   });
 }
 
-// The same tensor in each run.
+// An input that holds one tensor in every run.
 bool is_fixed_input(const Graph& graph, const Value* value) {
   const GraphInput* input = graph.find_input(value);
   return graph.find_constant(value) != nullptr &&
@@ -209,6 +209,14 @@ Verdict has_one_group(const RuleMatch& at) {
   if (groups == 1) return Verdict::accept();
   return Verdict::refuse(
       fmt::format("{} with groups={} is not supported", op_name(at.anchor()), groups));
+}
+
+Verdict addend_is_another_value(const RuleMatch& at) {
+  const Value* addend = at.match.find("y");
+  const std::vector<Node*>& nodes = at.match.nodes;
+  if (addend == nullptr || std::find(nodes.begin(), nodes.end(), addend->producer()) == nodes.end())
+    return Verdict::accept();
+  return Verdict::refuse(fmt::format("%{} is added to itself", addend->name()));
 }
 
 }  // namespace octet

@@ -34,7 +34,9 @@ Verdict result_is_no_angle(const RuleMatch& at);
 // No product with a large constant takes 1 - result, or the result, moved or not: such is a mask,
 // and what rounding leaves of its zeros would mask everything.
 Verdict result_is_no_mask(const RuleMatch& at);
-// Of transposed convolutions: one group.
+// Transposed convolutions: one group.
 Verdict has_one_group(const RuleMatch& at);
+// Slot y, if it is bound, is not made by the pattern itself: not add(conv, conv).
+Verdict addend_is_another_value(const RuleMatch& at);
 
 }  // namespace octet

@@ -1,11 +1,14 @@
-// Asks the table of settings.
 #include "quantizers/common/configurable_quantizer.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
+#include "annotate/graph/float_ops.h"
+#include "core/base/error.h"
 #include "quantizers/common/config_check.h"
 #include "quantizers/common/float_report.h"
+#include "quantizers/common/forwarding_quantizer.h"
 
 namespace octet {
 
@@ -35,6 +38,14 @@ ConfigChoice ConfigurableQuantizer::config_of(const Match& match) const {
   return {choice.config, {}};
 }
 
+bool ConfigurableQuantizer::has_norm_outside_of_training(const Match& match) const {
+  const bool has_norm = std::any_of(match.nodes.begin(), match.nodes.end(),
+                                    [](const Node* node) { return node->is("aten.batch_norm"); });
+  if (!has_norm) return false;
+  const ConfigTable::Choice choice = config_of(*match.nodes.back());
+  return !choice.config || !choice.config->is_qat;
+}
+
 ConfigOf ConfigurableQuantizer::by_settings() const {
   return [this](const AnnotationRule&, const Match& match) { return config_of(match); };
 }
@@ -44,6 +55,49 @@ void ConfigurableQuantizer::report_float_ops(const Graph& graph, const Annotatio
                                              std::span<const std::string> sharing_ops) const {
   report_float_nodes(graph, annotations, {name(), rows_, {}, state, compute_ops(), sharing_ops},
                      report);
+}
+
+// ---- settings for other quantizers: claim ops, let the quantizer work, take the claims back
+
+namespace {
+
+class SettledQuantizer : public ForwardingQuantizer<ConfigurableQuantizer> {
+ public:
+  explicit SettledQuantizer(std::unique_ptr<Quantizer> inner)
+      : ForwardingQuantizer(std::move(inner), inner->name()) {}
+
+  void check_model(const Graph& model) const override {
+    ConfigurableQuantizer::check_model(model);
+    inner().check_model(model);
+  }
+  void annotate(Graph& graph, Annotations& annotations, Report& report) override;
+};
+
+void SettledQuantizer::annotate(Graph& graph, Annotations& annotations, Report& report) {
+  std::unordered_map<std::string, const Node*> left_float;
+  for (const Node* node : graph.nodes()) {
+    if (annotations.find(node)) continue;  // another quantizer's
+    const ConfigTable::Choice choice = config_of(*node);
+    if (choice.config) continue;
+    annotations[node].rule = choice.reason;
+    left_float.emplace(node->name(), node);
+    if (computes_on_floats(*node))
+      report.add(
+          {"annotate", node->name(), node->target(), innermost_module(*node), choice.reason});
+  }
+  Report own;
+  inner().annotate(graph, annotations, own);
+  for (const auto& [name, node] : left_float) annotations.erase(node);
+  for (const ReportEntry& entry : own.entries())
+    if (!left_float.contains(entry.node)) report.add(entry);
+  for (const std::string& note : own.notes()) report.note(note);
+}
+
+}  // namespace
+
+std::unique_ptr<ConfigurableQuantizer> with_settings(std::unique_ptr<Quantizer> quantizer) {
+  OCTET_ASSERT(quantizer != nullptr, "null quantizer");
+  return std::make_unique<SettledQuantizer>(std::move(quantizer));
 }
 
 }  // namespace octet

@@ -18,6 +18,7 @@
 // config_of(node) before annotating a node.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -53,9 +54,12 @@ class ConfigurableQuantizer : public Quantizer {
 
   // What the settings say of a node: its config, or none and why.
   ConfigTable::Choice config_of(const Node& node) const { return rows_.find(node); }
-  // Of a match: the config of its innermost op. None without a reason when the settings leave
-  // another of its ops float, so that a shorter rule takes the rest.
+  // The config of a match, which is that of its innermost op. None without a reason when the
+  // settings leave another of its ops float, so that a shorter rule takes the rest.
   ConfigChoice config_of(const Match& match) const;
+  // Whether the match has a batch norm though its config is not for training. A batch norm belongs
+  // to a convolution in training alone; otherwise it is folded, or stays an op.
+  bool has_norm_outside_of_training(const Match& match) const;
   // For annotate_by_rules, while this lives.
   ConfigOf by_settings() const;
   // One entry for each op that computes and has no annotation, with the reason.
@@ -89,7 +93,7 @@ class RowSetters {
   Kind& set_module_type(const std::string& type, ConfigTable::Config config) {
     return set({RowKind::kModuleType, type}, std::move(config));
   }
-  // Of whole paths. Not in compat.
+  // Matches whole paths. Not in compat.
   Kind& set_module_name_regex(const std::string& regex, ConfigTable::Config config) {
     return set({RowKind::kModuleNameRegex, regex}, std::move(config));
   }
@@ -109,5 +113,13 @@ class RowSetters {
     return self;
   }
 };
+
+// Gives settings to a quantizer that has none.
+//
+// Does what `quantizer`, any subclass of Quantizer, does, and keeps it out of what the settings
+// leave float: those ops are annotated without specs while it works, so that rules pass them over
+// as they pass over another quantizer's; what it annotates there all the same is dropped.
+// Registered quantizers have this by themselves. Not null. Throws Error as the quantizer does.
+std::unique_ptr<ConfigurableQuantizer> with_settings(std::unique_ptr<Quantizer> quantizer);
 
 }  // namespace octet

@@ -1,16 +1,72 @@
-// What both kinds of configurations do with the options they share.
 #include "quantizers/common/extra_options.h"
 
+#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "annotate/annotation/qparams.h"
+#include "annotate/observers/observer.h"
 #include "core/base/error.h"
-#include "quantizers/common/observer_option.h"
 #include "quantizers/common/weight_only.h"
 
 namespace octet {
+namespace {
+
+// Puts the choice into the spec, which keeps its eps unless the choice has one. Throws
+// Error("quantizer", option, ...) for a spec without scale from data (dynamic, groups), for
+// observers that learn no range, and when the observer does not fit the spec or has bad arguments.
+void choose_observer(QuantizationSpec& spec, const ObserverChoice& choice, const char* option) {
+  const auto refuse = [&](const std::string& message) {
+    throw Error("quantizer", option, message);
+  };
+  if (spec.is_dynamic)
+    refuse(fmt::format(
+        "got {} beside is_dynamic, want one of them; dynamic activations have no observer",
+        choice.name));
+  if (spec.observer_or_fake_quant_ctr.affine)
+    refuse(
+        fmt::format("got {} beside groups of weights, want one of them; the scales of groups come "
+                    "from their minimum and maximum",
+                    choice.name));
+  if (choice.affine)
+    refuse(
+        fmt::format("got {}, want an observer of tensors or channels, e.g. mse or per_channel_mse",
+                    choice.name));
+  const std::optional<double> eps = choice.eps ? choice.eps : spec.observer_or_fake_quant_ctr.eps;
+  spec.observer_or_fake_quant_ctr = choice;
+  spec.observer_or_fake_quant_ctr.eps = eps;
+  std::shared_ptr<Observer> observer;
+  try {
+    observer = make_observer(observer_args(spec));
+  } catch (const Error& error) {
+    refuse(error.without_stage());
+  }
+  if (!observer->keeps_state())
+    refuse(fmt::format("got {}, which learns no range; want e.g. histogram, mse or percentile",
+                       choice.name));
+}
+
+void fake_quantize(QuantizationSpec& spec, const std::optional<ObserverChoice>& chosen,
+                   const OwnOptions& options) {
+  ObserverChoice& choice = spec.observer_or_fake_quant_ctr;
+  if (choice.name.find("fake_quant") != std::string::npos) return;
+  const bool is_learned = options.learns_ranges && !spec.is_dynamic;
+  if (choice.affine) {
+    choice.name = "affine_fake_quantize";
+    choice.averaging_constant = 1;
+  } else if (chosen) {
+    choice.name =
+        fmt::format("{}({})", is_learned ? "lsq_fake_quantize" : "fake_quantize", choice.name);
+  } else if (spec.is_dynamic) {
+    choice.name = "fake_quantize";
+    choice.averaging_constant = 1;
+  } else {
+    choice.name = is_learned ? "lsq_fake_quantize" : "fused_moving_avg_obs_fake_quantize";
+  }
+}
+
+}  // namespace
 
 IntegerRange reduced_range(const OwnOptions& options, DType dtype, IntegerRange range) {
   if (options.act_observer && options.act_observer->reduce_range) return range;
@@ -72,6 +128,16 @@ QuantizationConfig own_config(const OwnOptions& options, QuantizationSpec weight
   if (options.act_observer) choose_observer(activation, *options.act_observer, "act_observer");
   config.input_activation = std::move(activation);
   if (outputs) config.output_activation = config.input_activation;
+  return config;
+}
+
+QuantizationConfig to_qat_config(QuantizationConfig config, const OwnOptions& options) {
+  if (config.input_activation)
+    fake_quantize(*config.input_activation, options.act_observer, options);
+  if (config.output_activation)
+    fake_quantize(*config.output_activation, options.act_observer, options);
+  if (config.weight) fake_quantize(*config.weight, options.weight_observer, options);
+  config.is_qat = true;
   return config;
 }
 

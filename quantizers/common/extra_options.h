@@ -1,4 +1,4 @@
-// What the configurations of every int8 backend take beyond torchao's arguments.
+// Options of int8 configurations beyond torchao's arguments, and the specs that follow from them.
 #pragma once
 
 #include <cstdint>
@@ -48,9 +48,18 @@ QuantizationSpec activation_spec(const OwnOptions& options, DType dtype, Integer
 
 // The configuration of these specs: the chosen observers in place, activations left out with
 // weights alone, `outputs` whether outputs are observed as inputs are. Throws Error("quantizer",
-// option, ...) for is_weight_only beside `activation` being dynamic or act_observer, and as
-// choose_observer does.
+// option, ...) for is_weight_only beside `activation` being dynamic or act_observer, and for an
+// observer that does not fit.
 QuantizationConfig own_config(const OwnOptions& options, QuantizationSpec weight,
                               QuantizationSpec activation, bool outputs);
+
+// The configuration for training: fake-quants in the place of observers.
+//
+// `config` as made for calibration. Static activations and weights get the moving average with its
+// fake-quant in one op (fused_moving_avg_obs_fake_quantize), or one whose scale is trained
+// (options.learns_ranges: lsq_fake_quantize); dynamic activations a fake-quant of each batch's own
+// range (fake_quantize), groups and tokens one with a scale for each (affine_fake_quantize), of
+// weights by their present range; observers that the options name a fake-quant around them.
+QuantizationConfig to_qat_config(QuantizationConfig config, const OwnOptions& options);
 
 }  // namespace octet

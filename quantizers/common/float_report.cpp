@@ -7,6 +7,7 @@
 
 #include "annotate/graph/constant_subgraph.h"
 #include "annotate/graph/float_ops.h"
+#include "core/ops/weighted_ops.h"
 #include "quantizers/common/weight_only.h"
 
 namespace octet {
@@ -15,30 +16,11 @@ namespace {
 
 using Constants = std::unordered_set<const Value*>;
 
-// Ops whose second or later inputs are weights by their nature, and products, which may be of two
-// activations.
-const std::vector<std::string> kWeightOps = {
-    "aten.linear",
-    "aten.conv1d",
-    "aten.conv2d",
-    "aten.conv3d",
-    "aten.convolution",
-    "aten.conv_transpose1d",
-    "aten.conv_transpose2d",
-    "aten.conv_transpose3d",
-    "aten.embedding",
-    "aten.embedding_bag",
-    "aten.lstm",
-    "aten.gru",
-    "aten.rnn_tanh",
-    "aten.rnn_relu",
-    "aten.lstm_cell",
-    "aten.gru_cell",
-    "aten.rnn_tanh_cell",
-    "aten.rnn_relu_cell",
-};
-const std::vector<std::string> kProducts = {"aten.matmul", "aten.mm",      "aten.bmm",
-                                            "aten.addmm",  "aten.baddbmm", "aten.einsum"};
+// Ops with weights beside those of core/ops/weighted_ops.h.
+const std::vector<std::string> kMoreWeightOps = {
+    "aten.embedding_bag", "aten.lstm",          "aten.gru",
+    "aten.rnn_tanh",      "aten.rnn_relu",      "aten.lstm_cell",
+    "aten.gru_cell",      "aten.rnn_tanh_cell", "aten.rnn_relu_cell"};
 
 const std::vector<std::string> kPicks = {"aten.index", "aten.index_select", "aten.gather",
                                          "aten.embedding"};
@@ -63,11 +45,18 @@ bool is_one_of(const Node& node, std::span<const std::string> ops) {
   return std::any_of(ops.begin(), ops.end(), [&](const std::string& op) { return node.is(op); });
 }
 
+// A product: each of its factors may be an activation.
+bool is_product(const Node& node) {
+  const WeightedOp* row = find_weighted_op(node);
+  return node.is("aten.einsum") || (row != nullptr && (row->form == WeightForm::kProduct ||
+                                                       row->form == WeightForm::kColumns));
+}
+
 bool has_weight(const Node& node, const Constants& constants) {
-  if (is_one_of(node, kWeightOps)) return true;
+  if (is_one_of(node, kMoreWeightOps)) return true;
+  if (!is_product(node)) return find_weighted_op(node) != nullptr;
   const std::vector<Value*> inputs = node.inputs();
-  return is_one_of(node, kProducts) &&
-         std::any_of(inputs.begin(), inputs.end(),
+  return std::any_of(inputs.begin(), inputs.end(),
                      [&](const Value* value) { return constants.contains(value); });
 }
 
@@ -94,7 +83,7 @@ bool computes_on_data(const Node& node, const Constants& constants) {
 // A factor of the product is picked out of a constant by a computed index, as the experts of a
 // token are.
 bool has_picked_weight(const Node& node, const Constants& constants) {
-  if (!is_one_of(node, kProducts)) return false;
+  if (!is_product(node)) return false;
   const std::vector<Value*> inputs = node.inputs();
   return std::any_of(inputs.begin(), inputs.end(), [&](const Value* value) {
     const Node* pick = value->producer();

@@ -1,4 +1,4 @@
-// Patterns, cells and checks that stand in the rows of several quantizers.
+// Patterns, cells and checks that the rows of several quantizers share.
 #pragma once
 
 #include <string>
@@ -6,22 +6,26 @@
 #include <vector>
 
 #include "annotate/rules/annotation_rule.h"
+#include "core/ops/weighted_ops.h"
 #include "quantizers/common/checks.h"
 #include "quantizers/common/weight_only.h"
 
 namespace octet::rule_rows {
 
 // x: activation, w: weight [out, in / groups, ...], b: bias, y: the other operand.
-inline const std::string kConv = "{conv1d|conv2d|conv3d}(x, w, b?)";
+inline const std::string kConv = pattern_ops(WeightForm::kConv) + "(x, w, b?)";
+// w: [in, out / groups, ...]
+inline const std::string kConvTranspose = pattern_ops(WeightForm::kTransposedConv) + "(x, w, b?)";
 inline const std::string kLinear = "linear(x, w, b?)";
 inline const std::string kAddmm = "addmm(b, x, w)";  // linear layers whose weight is [in, out]
-inline const std::string kMm = "mm(x, w)";           // likewise, without bias
+inline const std::string kMm = "mm(x, w)";           // without bias
 
-inline std::string norm_of(const std::string& pattern) {
-  return "batch_norm(" + pattern + ", ...)";
+// A batch norm belongs to the pattern in training alone (has_norm_outside_of_training).
+inline std::string norm_if_any(const std::string& pattern) {
+  return "batch_norm?(" + pattern + ", ...)";
 }
-inline std::string clamp_of(const std::string& pattern) {
-  return "{relu|relu6|hardtanh|clamp}(" + pattern + ")";
+inline std::string clamp_if_any(const std::string& pattern) {
+  return "{relu|relu6|hardtanh|clamp}?(" + pattern + ")";
 }
 
 using Inputs = std::vector<std::pair<std::string, SlotSpec>>;

@@ -6,8 +6,10 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
+#include "core/ops/weighted_ops.h"
 #include "quantizers/common/checks.h"
 #include "quantizers/common/extra_options.h"
+#include "quantizers/common/rule_rows.h"
 
 namespace octet {
 
@@ -17,8 +19,8 @@ constexpr int64_t kMin4Bits = -8;
 constexpr int64_t kMax4Bits = 7;
 constexpr int64_t kMax8Bits = 127;
 
-using Inputs = std::vector<std::pair<std::string, SlotSpec>>;
-using Checks = std::vector<RuleCheck>;
+using rule_rows::Checks;
+using rule_rows::Inputs;
 
 // clang-format off
 const Inputs kWeightAlone      = {{"w", kWeight}};
@@ -27,13 +29,13 @@ const Checks kConvChecks = {weight_is_float32, weight_is_constant};
 const Checks kRowChecks  = {weight_is_float32, weight_is_constant, groups_divide_weight};
 
 const std::vector<AnnotationRule> kRules = {
-    // name                        pattern                                                                 inputs             output        checks
-    {"weight_only_linear",         "linear(x, w, b?)",                                                     kWeightAlone,      LeaveFloat{}, kRowChecks},
-    {"weight_only_addmm",          "addmm(b, x, w)",                                                       kTransposedWeight, LeaveFloat{}, kRowChecks},
-    {"weight_only_mm",             "mm(x, w)",                                                             kTransposedWeight, LeaveFloat{}, kRowChecks},
-    {"weight_only_conv",           "{conv1d|conv2d|conv3d}(x, w, b?)",                                     kWeightAlone,      LeaveFloat{}, kConvChecks},
-    {"weight_only_conv_transpose", "{conv_transpose1d|conv_transpose2d|conv_transpose3d}(x, w, b?)",       kTransposedWeight, LeaveFloat{}, kConvChecks},
-    {"weight_only_embedding",      "embedding(w, i)",                                                      kWeightAlone,      LeaveFloat{}, kRowChecks},
+    // name                        pattern                    inputs             output        checks
+    {"weight_only_linear",         rule_rows::kLinear,        kWeightAlone,      LeaveFloat{}, kRowChecks},
+    {"weight_only_addmm",          rule_rows::kAddmm,         kTransposedWeight, LeaveFloat{}, kRowChecks},
+    {"weight_only_mm",             rule_rows::kMm,            kTransposedWeight, LeaveFloat{}, kRowChecks},
+    {"weight_only_conv",           rule_rows::kConv,          kWeightAlone,      LeaveFloat{}, kConvChecks},
+    {"weight_only_conv_transpose", rule_rows::kConvTranspose, kTransposedWeight, LeaveFloat{}, kConvChecks},
+    {"weight_only_embedding",      "embedding(w, i)",         kWeightAlone,      LeaveFloat{}, kRowChecks},
 };
 // clang-format on
 
@@ -52,12 +54,12 @@ int64_t group_size_of(const WeightOptions& options) {
   return group;
 }
 
-bool is_transposed(const Node& node) {
-  return node.target().find("conv_transpose") != std::string::npos;
-}
 bool is_convolution(const Node& node) { return node.target().starts_with("aten.conv"); }
 // weight: [in, out]
-bool takes_columns(const Node& node) { return node.is("aten.addmm") || node.is("aten.mm"); }
+bool takes_columns(const Node& node) {
+  const WeightedOp* row = find_weighted_op(node);
+  return row != nullptr && row->form == WeightForm::kColumns;
+}
 
 // As many input channels as divide them all and keep the block within `group` elements; at least
 // one.
@@ -192,7 +194,7 @@ const QuantizationConfig* ConfigFitter::fit(const QuantizationConfig& config, co
     tokens->granularity = {.kind = Granularity::Kind::kPerAxis, .axis = 0, .block_size = {}};
   if (groups != nullptr && weight->meta)
     groups->granularity = block_of_convolution(
-        weight->meta->shape(), groups->granularity.group_size, is_transposed(anchor));
+        weight->meta->shape(), groups->granularity.group_size, is_transposed_conv(anchor));
   return &made_.emplace_back(std::move(fitted));
 }
 

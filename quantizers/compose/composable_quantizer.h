@@ -21,7 +21,7 @@ class ComposableQuantizer : public Quantizer {
   // The names in order: "embedding,xnnpack".
   std::string name() const override;
   void check_model(const Graph& model) const override;
-  // Those of all quantizers: what one keeps out of, all do.
+  // The parts of all quantizers: what one keeps out of, all do.
   const std::vector<OpaquePart>* opaque_parts() const override {
     return opaque_.empty() ? nullptr : &opaque_;
   }

@@ -9,7 +9,6 @@
 
 #include "core/base/error.h"
 #include "quantizers/common/configurable_quantizer.h"
-#include "quantizers/common/with_settings.h"
 #include "quantizers/embedding/quantizer.h"
 #include "quantizers/json/options.h"
 #include "quantizers/x86/quantizer.h"

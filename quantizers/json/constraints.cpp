@@ -161,7 +161,7 @@ std::vector<int64_t> groups_at(const Place& op, const Pattern& pattern) {
   check_keys(op, kOpKeys);
   if (!op.has("groups")) return {};
   const Place place = op.at("groups");
-  if (!has_groups(pattern.root))
+  if (!has_groups(pattern.variants.front().root))
     place.refuse(fmt::format("no op of {} has groups; leave it out", pattern.text));
   return one_or_list<int64_t>(place, "an int, or a list of ints",
                               [](const Place& one) { return int_in(one, 1, INT32_MAX); });

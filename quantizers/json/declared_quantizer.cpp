@@ -179,12 +179,13 @@ void DeclaredQuantizer::validate(const Graph& graph, const Annotations& annotati
 
 // A composition puts the quantizer's name before the row's.
 std::string DeclaredQuantizer::place_of(const std::string& rule) const {
-  for (size_t i = 0; i < backend_.rules.size(); ++i) {
-    const std::string& name = backend_.rules[i].name;
-    if (rule == name || rule == fmt::format("{}: {}", backend_.name, name))
-      return i < backend_.places.size() ? backend_.places[i]
-                                        : fmt::format("{}: row {}", backend_.name, name);
-  }
+  for (size_t i = 0; i < backend_.rules.size(); ++i)
+    for (const PatternVariant& variant : parse_pattern(backend_.rules[i].pattern).variants) {
+      const std::string name = name_of(backend_.rules[i], variant.has_op);
+      if (rule == name || rule == fmt::format("{}: {}", backend_.name, name))
+        return i < backend_.places.size() ? backend_.places[i]
+                                          : fmt::format("{}: row {}", backend_.name, name);
+    }
   return {};
 }
 

@@ -29,7 +29,7 @@ std::optional<QuantizationConfig> x86_config_at(const Place& place,
 // {"weight_bits": 8 or 4}.
 std::optional<QuantizationConfig> embedding_config_at(const Place& place,
                                                       const QuantizerOptions& overrides);
-// Of quantizers that list their configurations: {} is the first, {"dtype_config": "int16"} the one
+// For quantizers that list their configurations: {} is the first, {"dtype_config": "int16"} the one
 // of that name.
 std::optional<QuantizationConfig> dtype_config_at(const Place& place,
                                                   std::span<const QuantizationConfig> configs);
@@ -37,7 +37,7 @@ std::optional<QuantizationConfig> dtype_config_at(const Place& place,
 // The keys of a built-in quantizer's options, or of all with "".
 std::vector<std::string> option_keys(const std::string& base);
 
-// What the bare names stand for: the options {"is_per_channel": true}, {} and {}.
+// The meaning of the bare names: the options {"is_per_channel": true}, {} and {}.
 QuantizationConfig default_symmetric_config(const QuantizerOptions& overrides);
 QuantizationConfig default_x86_config(const QuantizerOptions& overrides);
 QuantizationConfig default_embedding_config(const QuantizerOptions& overrides);

@@ -94,7 +94,7 @@ class RowReader {
     } catch (const Error& error) {
       row_.at("pattern").refuse(error.without_stage());
     }
-    if (const std::string op = find_unknown_op(pattern_.root); !op.empty())
+    if (const std::string op = find_unknown_op(pattern_.variants.front().root); !op.empty())
       row_.at("pattern").refuse(fmt::format(
           "{}: {} is no op of ATen; write your own ops as my_ns.my_op.default", rule_.pattern, op));
     rule_.name = row_.has("name") ? string_at(row_.at("name")) : rule_.pattern;

@@ -23,7 +23,7 @@ constexpr std::string_view kSchemaKey = "$schema";  // of editors, at the top of
 
 bool is_control(char c) { return static_cast<unsigned char>(c) < ' '; }
 
-// Of a JSON path; one line whatever the key holds.
+// A key of a JSON path, on one line whatever it holds.
 std::string escaped(const std::string& key) {
   std::string result;
   for (char c : key)
@@ -36,7 +36,7 @@ std::string shown(const Json& value) {
   return text.size() > kShownLength ? text.substr(0, kShownLength) + "..." : text;
 }
 
-// Refuses keys that stand twice in one object, of which the reader would silently keep one.
+// Refuses keys that occur twice in one object, of which the reader would silently keep one.
 class DuplicateKeys {
  public:
   explicit DuplicateKeys(const std::string& file) : file_(file) {}

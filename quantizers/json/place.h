@@ -1,4 +1,4 @@
-// JSON values that know where they stand, so that every message names the file and the path in it.
+// JSON values that know their path, so that every message names the file and the path in it.
 #pragma once
 
 #include <filesystem>

@@ -49,7 +49,7 @@ bool is_base(const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Options that stand beside the settings instead of in one.
+// Options beside the settings instead of in one.
 void check_no_options(const Place& root, const std::string& base) {
   const std::vector<std::string> options = option_keys(base);
   for (const auto& [key, value] : root.value.items()) {

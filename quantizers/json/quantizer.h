@@ -35,7 +35,7 @@ QuantizerParts parse_quantizers(const std::string& json, const std::string& file
 // Sets the rows of a file without "base" on all parts and adds its opaque parts.
 void apply_json_config(QuantizerParts& parts, const std::filesystem::path& path,
                        const QuantizerOptions& options);
-// Of a text; `name` stands for the file in messages.
+// From text; messages show `name` as the file.
 void apply_json_config(QuantizerParts& parts, const std::string& text, const std::string& name,
                        const QuantizerOptions& options);
 

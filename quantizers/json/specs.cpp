@@ -1,8 +1,11 @@
-// One reader per kind of spec; the kinds are told apart by the key that only they have.
+// One reader for each kind of spec: each kind has a key that the others lack.
 #include "quantizers/json/specs.h"
 
 #include <algorithm>
 #include <array>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,11 +13,113 @@
 #include "annotate/observers/fake_quantize.h"
 #include "annotate/observers/observer.h"
 #include "core/base/error.h"
-#include "quantizers/json/affine.h"
 
 namespace octet {
 
 namespace {
+
+// ---- arguments of affine observers
+//
+//   "granularity": "per_tensor" | "per_axis" with "axis" | "per_group" with "group_size" |
+//       "per_token" | "per_row" | "per_block" with "block_size": [1, 32]
+//   "mapping_type": "symmetric" | "symmetric_no_clipping_err" | "asymmetric"
+//   "scale_dtype", "zero_point_dtype": dtypes; "preserve_zero": bool; "zero_point_domain": "int" |
+//       "float" | "none"
+
+constexpr std::array<const char*, 9> kAffineKeys = {
+    "granularity",      "axis",          "group_size",
+    "block_size",       "mapping_type",  "scale_dtype",
+    "zero_point_dtype", "preserve_zero", "zero_point_domain"};
+
+struct GranularityWord {
+  std::string word;
+  Granularity::Kind kind;
+  const char* parameter;  // the key that it needs; null: none
+};
+const std::vector<GranularityWord> kGranularities = {
+    {"per_tensor", Granularity::Kind::kPerTensor, nullptr},
+    {"per_axis", Granularity::Kind::kPerAxis, "axis"},
+    {"per_group", Granularity::Kind::kPerGroup, "group_size"},
+    {"per_token", Granularity::Kind::kPerToken, nullptr},
+    {"per_row", Granularity::Kind::kPerRow, nullptr},
+    {"per_block", Granularity::Kind::kPerBlock, "block_size"},
+};
+constexpr std::array<const char*, 3> kParameters = {"axis", "group_size", "block_size"};
+
+template <typename T>
+using Words = std::vector<std::pair<std::string, T>>;
+const Words<MappingType> kMappingTypes = {
+    {"symmetric", MappingType::kSymmetric},
+    {"symmetric_no_clipping_err", MappingType::kSymmetricNoClippingErr},
+    {"asymmetric", MappingType::kAsymmetric},
+};
+const Words<ZeroPointDomain> kDomains = {
+    {"int", ZeroPointDomain::kInt},
+    {"float", ZeroPointDomain::kFloat},
+    {"none", ZeroPointDomain::kNone},
+};
+
+template <typename T>
+T meaning_at(const Place& place, const Words<T>& words) {
+  std::vector<std::string> names;
+  for (const auto& [word, meaning] : words) names.push_back(word);
+  const std::string found = word_at(place, names);
+  for (const auto& [word, meaning] : words)
+    if (word == found) return meaning;
+  return words.front().second;
+}
+
+std::vector<int64_t> block_size_at(const Place& place) {
+  if (!place.value.is_array() || place.value.empty())
+    place.want("a list of ints, one per dimension");
+  std::vector<int64_t> sizes;
+  for (size_t i = 0; i < place.value.size(); ++i)
+    sizes.push_back(int_in(place.at(i), 1, INT32_MAX));
+  return sizes;
+}
+
+Granularity granularity_at(const Place& observer) {
+  std::vector<std::string> words;
+  for (const GranularityWord& row : kGranularities) words.push_back(row.word);
+  const std::string word =
+      observer.has("granularity") ? word_at(observer.at("granularity"), words) : "per_tensor";
+  Granularity granularity;
+  for (const GranularityWord& row : kGranularities) {
+    if (row.word != word) continue;
+    granularity.kind = row.kind;
+    for (const char* parameter : kParameters) {
+      const bool is_needed = row.parameter && std::string_view(row.parameter) == parameter;
+      if (is_needed && !observer.has(parameter))
+        observer.refuse(fmt::format("granularity {} needs \"{}\"", word, parameter));
+      if (!is_needed && observer.has(parameter))
+        observer.at(parameter).refuse(fmt::format("granularity {} has no \"{}\"", word, parameter));
+    }
+  }
+  // a row lies along the last dimension
+  if (granularity.kind == Granularity::Kind::kPerRow) granularity.axis = -1;
+  if (observer.has("axis")) granularity.axis = axis_at(observer.at("axis"));
+  if (observer.has("group_size"))
+    granularity.group_size = int_in(observer.at("group_size"), 1, INT32_MAX);
+  if (observer.has("block_size")) granularity.block_size = block_size_at(observer.at("block_size"));
+  return granularity;
+}
+
+// Reads the arguments of an affine observer; keys other than kAffineKeys are not looked at.
+AffineOptions affine_at(const Place& observer) {
+  AffineOptions options;
+  options.granularity = granularity_at(observer);
+  if (observer.has("mapping_type"))
+    options.mapping_type = meaning_at(observer.at("mapping_type"), kMappingTypes);
+  if (observer.has("scale_dtype")) options.scale_dtype = dtype_at(observer.at("scale_dtype"));
+  if (observer.has("zero_point_dtype"))
+    options.zero_point_dtype = dtype_at(observer.at("zero_point_dtype"));
+  if (observer.has("preserve_zero")) options.preserve_zero = bool_at(observer.at("preserve_zero"));
+  if (observer.has("zero_point_domain"))
+    options.zero_point_domain = meaning_at(observer.at("zero_point_domain"), kDomains);
+  return options;
+}
+
+// ---- specs
 
 constexpr std::array<const char*, 7> kSpecKeys = {"dtype",     "qscheme",    "ch_axis", "quant_min",
                                                   "quant_max", "is_dynamic", "observer"};
@@ -136,7 +241,7 @@ std::string observer_name_at(const Place& place, const std::vector<std::string>&
   return word_at(place, names);
 }
 
-// The spec with an observer that stands under the only key of the object.
+// The spec with an observer under the only key of the object.
 QuantizationSpec inner_spec_at(const Place& place, const char* key, const SpecTable& table) {
   const std::array<const char*, 1> keys = {key};
   check_keys(place, keys);
@@ -167,7 +272,7 @@ ObserverChoice observer_at(const Place& place) {
   std::vector<const char*> keys(kObserverKeys.begin(), kObserverKeys.end());
   if (choice.name.starts_with(kAffinePrefix)) {
     choice.affine = affine_at(place);
-    keys.insert(keys.end(), affine_keys().begin(), affine_keys().end());
+    keys.insert(keys.end(), kAffineKeys.begin(), kAffineKeys.end());
   }
   check_keys(place, keys);
   if (place.has("eps")) choice.eps = positive_at(place.at("eps"));

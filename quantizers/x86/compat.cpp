@@ -130,7 +130,7 @@ void X86CompatAnnotator::annotate_chain(const Run& run, const X86FusionRow& row,
     }
 }
 
-// Of linear: each call of a module, whoever else calls it.
+// A linear module that is called several times: each call by itself.
 void X86CompatAnnotator::annotate_alone(const Run& run, const X86FusionRow& row,
                                         const SourcePartition& partition) {
   for (Node* node : partition.output_nodes) {

@@ -11,7 +11,7 @@ namespace octet {
 
 // kUnfolded: of training, where it is folded after annotation
 enum class BatchNorm { kFolded, kUnfolded };
-// the other operand of an addition behind the matrix op
+// the other operand of an addition that follows the matrix op
 enum class Addend { kNone, kQuantized, kFloat };
 enum class Unary { kNone, kLast };                 // the last op of the chain
 enum class ManyCalls { kRefused, kEachByItself };  // of a module that is called more than once
@@ -34,7 +34,7 @@ std::span<const std::string> x86_propagation_ops();
 std::span<const std::string> x86_default_ops();
 std::span<const std::string> x86_quantizable_ops();
 
-// The op that a function or module class stands for: "torch.nn.functional.linear",
+// The op of a function or module class: "torch.nn.functional.linear",
 // "torch.nn.Linear", "aten.linear" and "linear" are all "aten.linear.default". Nothing when
 // torchao cannot configure it.
 std::optional<std::string> find_x86_op(const std::string& name);

@@ -1,7 +1,6 @@
 // Builds the configurations for x86.
 #include "quantizers/x86/config.h"
 
-#include "quantizers/common/qat_config.h"
 #include "quantizers/common/weight_only.h"
 
 namespace octet {

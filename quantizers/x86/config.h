@@ -9,7 +9,7 @@ namespace octet {
 // Arguments and defaults as in torchao's get_default_x86_inductor_quantization_config, and what it
 // lacks.
 struct X86InductorOptions {
-  bool is_qat = false;      // for training: fake-quants (qat_config.h)
+  bool is_qat = false;      // for training: fake-quants (to_qat_config)
   bool is_dynamic = false;  // activations get their scale at run time
   // activations in 0 .. 127, for CPUs without VNNI, whose 16-bit sums of u8 x s8 products overflow
   bool reduce_range = false;
@@ -23,8 +23,8 @@ struct X86InductorOptions {
 QuantizationConfig get_default_x86_inductor_quantization_config(
     const X86InductorOptions& options = {});
 
-// Of linear ops alone: weights are stored as float16 and computed with as float32; activations stay
-// float.
+// For linear ops alone: weights are stored as float16 and computed with as float32; activations
+// stay float.
 QuantizationConfig get_x86_inductor_linear_dynamic_fp16_config();
 
 }  // namespace octet

@@ -117,7 +117,8 @@ void X86InductorQuantizer::annotate_own(Graph& graph, Annotations& annotations,
   const Wants is_weight_alone = [](Activations kind) { return kind == Activations::kWeightOnly; };
   const auto choose = [&](const AnnotationRule& rule, const Match& match,
                           Wants wants) -> ConfigChoice {
-    // An op that its own settings leave float is not fused; the shorter rule takes the rest.
+    if (has_norm_outside_of_training(match)) return {};
+    // An op whose settings leave it float is not fused; a shorter variant takes the rest.
     const ConfigChoice choice = config_of(match);
     if (!choice.config) return choice;
     if (formulas.contains(match.root)) return {nullptr, kPartOfFormula};
@@ -137,13 +138,6 @@ void X86InductorQuantizer::annotate_own(Graph& graph, Annotations& annotations,
         [&](const AnnotationRule& rule, const Match& match) { return choose(rule, match, wants); },
         annotations, state);
   };
-  const auto choose_training = [&](const AnnotationRule& rule, const Match& match) -> ConfigChoice {
-    const ConfigTable::Choice choice = config_of(*match.nodes.back());
-    // batch norms of other programs are folded, or stay
-    if (!choice.config || !choice.config->is_qat) return {};
-    return choose(rule, match, is_static);
-  };
-  annotate_by_rules(graph, x86_batch_norm_rules(), choose_training, annotations, state);
   run(x86_rules(), is_static);
   run(x86_dynamic_rules(), is_linear_only);
   run(weight_only_rules(), is_weight_alone);

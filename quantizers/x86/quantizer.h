@@ -9,7 +9,7 @@ namespace octet {
 struct RuleState;
 
 // Annotates what the tables in rules.h list: convolutions and linear ops with the elementwise ops
-// behind them, mul, matmul where it is named, and pooling, cat and flatten between quantized ops. A
+// that follow, mul, matmul where it is named, and pooling, cat and flatten between quantized ops. A
 // config of nullopt leaves the nodes that it covers float. Nothing is annotated until a config is
 // set. Setters return *this. Static and dynamic configs, or those of training and of calibration,
 // do not mix: a config that is unlike those of the other rows is skipped, and the report says so.

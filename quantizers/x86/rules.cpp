@@ -1,8 +1,13 @@
-// The rows. First match wins, so longer patterns stand first.
+// The rows and the checks that only they use. The first row that matches wins.
 #include "quantizers/x86/rules.h"
 
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "quantizers/common/rule_rows.h"
-#include "quantizers/x86/checks.h"
 
 namespace octet {
 
@@ -10,7 +15,6 @@ namespace {
 
 using namespace rule_rows;
 
-const std::string kAdd = "{aten.add.Tensor|aten.add_.Tensor}";
 const std::string kMul = "{aten.mul.Tensor|aten.mul_.Tensor}(x, y)";
 const std::string kUnaries =
     "{relu|relu6|hardtanh|clamp|hardswish|silu|leaky_relu|gelu|tanh|sigmoid|elu|hardsigmoid}";
@@ -19,9 +23,62 @@ const std::string kMaxPool = "{max_pool1d|max_pool2d|max_pool3d}(x)";
 const std::string kAvgPool =
     "{avg_pool1d|avg_pool2d|avg_pool3d|adaptive_avg_pool1d|adaptive_avg_pool2d|adaptive_avg_pool3d}"
     "(x)";
-std::string unary_of(const std::string& pattern) { return kUnaries + "(" + pattern + ")"; }
-std::string added_to(const std::string& pattern) { return kAdd + "(" + pattern + ", y)"; }
-std::string adds(const std::string& pattern) { return kAdd + "(y, " + pattern + ")"; }
+std::string unary_if_any(const std::string& pattern) { return kUnaries + "?(" + pattern + ")"; }
+std::string sum_with(const std::string& pattern) {
+  return "{aten.add.Tensor|aten.add_.Tensor}[" + pattern + ", y]";
+}
+
+constexpr std::array<std::string_view, 5> kIdentities = {
+    "aten.dropout", "aten.alias", "aten.detach", "aten.contiguous", "aten.clone"};
+
+bool is_identity(const Node& node) {
+  return std::any_of(kIdentities.begin(), kIdentities.end(),
+                     [&](std::string_view op) { return node.is(op); }) &&
+         !node.arguments().empty() && !node.bool_or("train", false);
+}
+
+// The op that made the value, beyond those that only pass it on; null for graph inputs.
+const Node* find_maker(const Value* value) {
+  const Node* node = value->producer();
+  while (node && is_identity(*node)) {
+    const Value* passed = node->arguments().front().value.value_or_null();
+    node = passed ? passed->producer() : nullptr;
+  }
+  return node;
+}
+
+std::string shape_text(const Value* value) {
+  return value->meta ? fmt::format("{}", value->meta->shape()) : std::string("unknown");
+}
+
+// Slots x and y have equal shapes.
+Verdict operands_have_one_shape(const RuleMatch& at) {
+  const Value* x = at.match.find("x");
+  const Value* y = at.match.find("y");
+  if (x->meta && y->meta && x->meta->sizes == y->meta->sizes) return Verdict::accept();
+  return Verdict::refuse(fmt::format("its operands have shapes {} and {}, want equal ones",
+                                     shape_text(x), shape_text(y)));
+}
+
+// Every value of slot x comes from an annotated op, through ops that change no value.
+Verdict inputs_are_quantized(const RuleMatch& at) {
+  for (const Value* value : at.match.find_all("x")) {
+    const Node* maker = find_maker(value);
+    if (!maker || !at.annotations.is_annotated(maker))
+      return Verdict::refuse(
+          fmt::format("it follows its input, and %{} is not quantized", value->name()));
+  }
+  return Verdict::accept();
+}
+
+// An annotated op reads the result.
+Verdict result_is_quantized(const RuleMatch& at) {
+  const Value* result = at.match.root->output_or_null();
+  if (result && std::any_of(result->users().begin(), result->users().end(),
+                            [&](const Node* user) { return at.annotations.is_annotated(user); }))
+    return Verdict::accept();
+  return Verdict::refuse("no quantized op reads its result");
+}
 
 // clang-format off
 const Inputs kWeightedAddend = {{"x", kInput}, {"w", kWeight}, {"b", kBias}, {"y", kInput}};
@@ -30,7 +87,6 @@ const Inputs kUnary          = {{"x", kInput}};
 const SlotSpec kFloat = LeaveFloat{};
 const SlotSpec kShared = same_as("x");
 
-const Checks& kGemmChecks = kWeightedChecks;
 const Checks kGemmAddChecks = {inputs_are_float32, weight_is_constant, constants_are_observable,
                                groups_divide_weight, addend_is_another_value};
 const Checks kMulChecks = {inputs_are_float32, constants_are_observable, result_is_no_angle,
@@ -41,44 +97,22 @@ const Checks kFlattenChecks = {inputs_are_float32, inputs_are_quantized, result_
 
 // clang-format off
 const std::vector<AnnotationRule> kRules = {
-    // name               pattern                      inputs           output  checks
-    {"conv_add_relu",     clamp_of(added_to(kConv)),   kWeightedAddend, kFloat, kGemmAddChecks},
-    {"conv_add_relu",     clamp_of(adds(kConv)),       kWeightedAddend, kFloat, kGemmAddChecks},
-    {"conv_add",          added_to(kConv),             kWeightedAddend, kFloat, kGemmAddChecks},
-    {"conv_add",          adds(kConv),                 kWeightedAddend, kFloat, kGemmAddChecks},
-    {"conv_unary",        unary_of(kConv),             kWeighted,       kFloat, kGemmChecks},
-    {"conv",              kConv,                       kWeighted,       kFloat, kGemmChecks},
-    {"linear_add_relu",   clamp_of(added_to(kLinear)), kWeighted,       kFloat, kGemmAddChecks},
-    {"linear_add_relu",   clamp_of(adds(kLinear)),     kWeighted,       kFloat, kGemmAddChecks},
-    {"linear_add",        added_to(kLinear),           kWeighted,       kFloat, kGemmAddChecks},
-    {"linear_add",        adds(kLinear),               kWeighted,       kFloat, kGemmAddChecks},
-    {"linear_unary",      unary_of(kLinear),           kWeighted,       kFloat, kGemmChecks},
-    {"linear",            kLinear,                     kWeighted,       kFloat, kGemmChecks},
-    {"addmm_unary",       unary_of(kAddmm),            kTransposed,     kFloat, kGemmChecks},
-    {"addmm",             kAddmm,                      kTransposed,     kFloat, kGemmChecks},
-    {"mm_unary",          unary_of(kMm),               kColumns,        kFloat, kGemmChecks},
-    {"mm",                kMm,                         kColumns,        kFloat, kGemmChecks},
-    {"matmul",            kMatmul,                     kBinary,         kFloat, kMatmulChecks},
-    {"mul",               kMul,                        kBinary,         kFloat, kMulChecks},
-};
-
-const std::vector<AnnotationRule> kBatchNormRules = {
-    // name               pattern                               inputs           output  checks
-    {"conv_bn_add_relu",  clamp_of(added_to(norm_of(kConv))),   kWeightedAddend, kFloat, kGemmAddChecks},
-    {"conv_bn_add_relu",  clamp_of(adds(norm_of(kConv))),       kWeightedAddend, kFloat, kGemmAddChecks},
-    {"conv_bn_add",       added_to(norm_of(kConv)),             kWeightedAddend, kFloat, kGemmAddChecks},
-    {"conv_bn_add",       adds(norm_of(kConv)),                 kWeightedAddend, kFloat, kGemmAddChecks},
-    {"conv_bn_unary",     unary_of(norm_of(kConv)),             kWeighted,       kFloat, kGemmChecks},
-    {"conv_bn",           norm_of(kConv),                       kWeighted,       kFloat, kGemmChecks},
-    {"linear_bn_unary",   unary_of(norm_of(kLinear)),           kWeighted,       kFloat, kGemmChecks},
-    {"linear_bn",         norm_of(kLinear),                     kWeighted,       kFloat, kGemmChecks},
+    // name                  pattern                                    inputs           output  checks
+    {"conv[_bn]_add[_relu]", clamp_if_any(sum_with(norm_if_any(kConv))), kWeightedAddend, kFloat, kGemmAddChecks},
+    {"conv[_bn][_unary]",    unary_if_any(norm_if_any(kConv)),          kWeighted,       kFloat, kWeightedChecks},
+    {"linear_add[_relu]",    clamp_if_any(sum_with(kLinear)),           kWeighted,       kFloat, kGemmAddChecks},
+    {"linear[_bn][_unary]",  unary_if_any(norm_if_any(kLinear)),        kWeighted,       kFloat, kWeightedChecks},
+    {"addmm[_unary]",        unary_if_any(kAddmm),                      kTransposed,     kFloat, kWeightedChecks},
+    {"mm[_unary]",           unary_if_any(kMm),                         kColumns,        kFloat, kWeightedChecks},
+    {"matmul",               kMatmul,                                   kBinary,         kFloat, kMatmulChecks},
+    {"mul",                  kMul,                                      kBinary,         kFloat, kMulChecks},
 };
 
 const std::vector<AnnotationRule> kDynamicRules = {
     // name               pattern                      inputs           output  checks
-    {"linear",            kLinear,                     kWeighted,       kFloat, kGemmChecks},
-    {"addmm",             kAddmm,                      kTransposed,     kFloat, kGemmChecks},
-    {"mm",                kMm,                         kColumns,        kFloat, kGemmChecks},
+    {"linear",            kLinear,                     kWeighted,       kFloat, kWeightedChecks},
+    {"addmm",             kAddmm,                      kTransposed,     kFloat, kWeightedChecks},
+    {"mm",                kMm,                         kColumns,        kFloat, kWeightedChecks},
     {"matmul",            kMatmul,                     kBinary,         kFloat, kMatmulChecks},
 };
 
@@ -96,7 +130,6 @@ constexpr std::string_view kOptIn = "matmul";
 }  // namespace
 
 std::span<const AnnotationRule> x86_rules() { return kRules; }
-std::span<const AnnotationRule> x86_batch_norm_rules() { return kBatchNormRules; }
 std::span<const AnnotationRule> x86_dynamic_rules() { return kDynamicRules; }
 std::span<const AnnotationRule> x86_propagation_rules() { return kPropagationRules; }
 bool is_opt_in(const AnnotationRule& rule) { return rule.name == kOptIn; }

@@ -1,5 +1,4 @@
-// What the X86 quantizer takes by itself, as tables: matched by structure alone. compat.h has
-// torchao's choices.
+// The tables of patterns that the X86 quantizer annotates. compat.h has torchao's choices.
 #pragma once
 
 #include <span>
@@ -8,15 +7,13 @@
 
 namespace octet {
 
-// Convolutions, linear ops and their elementwise followers, mul, matmul: inputs are observed; a
-// result is observed by those who take it.
+// Convolutions, linear ops and the elementwise ops that follow them, mul, matmul. Their inputs get
+// observers; the op that reads a result observes it.
 std::span<const AnnotationRule> x86_rules();
-// For training, asked before those: a batch norm behind the convolution or linear op belongs to it.
-std::span<const AnnotationRule> x86_batch_norm_rules();
-// Of configs whose activations are dynamic or stay float (float16 weights).
+// For configs whose activations are dynamic or stay float (float16 weights).
 std::span<const AnnotationRule> x86_dynamic_rules();
-// Between quantized ops these read and write integers of one scale. To be repeated until nothing is
-// added: they stand behind each other.
+// Ops that, between quantized ops, read and write integers of one scale. Repeat them until they
+// annotate nothing more: one may follow another.
 std::span<const AnnotationRule> x86_propagation_rules();
 
 // Rules that the global configuration does not reach: their op or module must be named.

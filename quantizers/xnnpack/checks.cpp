@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/ops/weighted_ops.h"
 #include "quantizers/common/checks.h"
 #include "quantizers/xnnpack/rules.h"
 
@@ -98,10 +99,9 @@ Verdict is_plain_conv2d(const RuleMatch& at) {
   if (weight.size() != 4)
     return Verdict::refuse(
         fmt::format("only 2d convolutions quantize dynamically, got a weight of shape {}", weight));
-  const bool transposed = op_name(at.anchor()).starts_with("conv_transpose");
   const std::vector<int64_t> x = shape_of(at.match.find("x"));
   const bool has_one_channel = x.size() == 4 && x[1] == 1;
-  if (!transposed && weight[1] == 1)
+  if (!is_transposed_conv(at.anchor()) && weight[1] == 1)
     return Verdict::refuse(has_one_channel
                                ? "convolutions of one input channel do not quantize dynamically"
                                : "depthwise convolutions do not quantize dynamically");

@@ -23,11 +23,12 @@ Verdict is_not_before_relu(const RuleMatch& at);
 // F.adaptive_avg_pool2d.
 Verdict is_pool_partition(const RuleMatch& at);
 
-// Of a sharing op: whether its result holds only values of its input, and zeros. False for padding
+// Whether the result of a sharing op holds only values of its input, and zeros: not when it pads
 // with anything else.
 bool shares_scale(const Node& node);
 
-// Of cat: the first input that traces through sharing ops to an output with a spec, else the first.
+// For cat: the first input that traces through sharing ops to an output with a spec, else the
+// first.
 Value* first_quantized_input(const RuleMatch& at, const std::vector<Value*>& values);
 Value* first_quantized_input_compat(const RuleMatch& at, const std::vector<Value*>& values);
 

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
-#include "quantizers/common/qat_config.h"
 #include "quantizers/common/weight_only.h"
 
 namespace octet {

@@ -10,7 +10,7 @@ namespace octet {
 struct SymmetricOptions {
   bool is_per_channel = false;  // one weight scale per output channel
   bool is_dynamic = false;      // activations get their scale at run time; outputs stay float
-  bool is_qat = false;          // for training: fake-quants (qat_config.h)
+  bool is_qat = false;          // for training: fake-quants (to_qat_config)
   int64_t act_qmin = -128;
   int64_t act_qmax = 127;
   int64_t weight_qmin = -127;

@@ -97,7 +97,8 @@ void XNNPACKQuantizer::annotate_own(Graph& graph, Annotations& annotations,
   const std::unordered_set<const Node*> formulas = find_formula_nodes(graph);
   const std::unordered_set<const Value*> ahead = find_input_free_values(graph);
   const auto choose = [&](ConfigKind table, const Match& match) -> ConfigChoice {
-    // A clamp that its own settings leave float is not fused; the shorter rule takes the op alone.
+    if (has_norm_outside_of_training(match)) return {};
+    // A clamp whose settings leave it float is not fused; a shorter variant takes the op alone.
     const ConfigChoice choice = config_of(match);
     if (!choice.config) return choice;
     if (ahead.contains(match.root->output_or_null())) return {nullptr, kComputedAhead};
@@ -117,13 +118,6 @@ void XNNPACKQuantizer::annotate_own(Graph& graph, Annotations& annotations,
         [&](const AnnotationRule&, const Match& match) { return choose(table, match); },
         annotations, state);
   };
-  const auto choose_training = [&](const AnnotationRule&, const Match& match) -> ConfigChoice {
-    const ConfigTable::Choice choice = config_of(*match.nodes.back());
-    // batch norms of other programs are folded, or stay
-    if (!choice.config || !choice.config->is_qat) return {};
-    return choose(ConfigKind::kStatic, match);
-  };
-  annotate_by_rules(graph, xnnpack_batch_norm_rules(), choose_training, annotations, state);
   run(xnnpack_rules(), ConfigKind::kStatic);
   run(xnnpack_dynamic_rules(), ConfigKind::kDynamic);
   run(weight_only_rules(), ConfigKind::kWeightOnly);

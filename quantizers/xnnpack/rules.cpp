@@ -1,5 +1,4 @@
-// The rows. First match wins, so longer patterns stand first; in the compat tables the order is
-// torchao's.
+// The rows. The first row that matches wins; in the compat tables the order is torchao's.
 #include "quantizers/xnnpack/rules.h"
 
 #include <map>
@@ -13,15 +12,14 @@ namespace {
 
 using namespace rule_rows;
 
-// w: [in, out / groups, ...]
-const std::string kConvTranspose = "{conv_transpose1d|conv_transpose2d|conv_transpose3d}(x, w, b?)";
 const std::string kConvCompat = "{aten.conv1d.default|aten.conv2d.default}(x, w, b?)";
 const std::string kConvTransposeCompat = "{conv_transpose1d|conv_transpose2d}(x, w, b?)";
 const std::string kAdd = "{aten.add.Tensor|aten.add_.Tensor}(x, y?)";
 const std::string kMul = "{aten.mul.Tensor|aten.mul_.Tensor}(x, y?)";
-std::string relu_of(const std::string& pattern) {
-  return "{aten.relu.default|aten.relu_.default}(" + pattern + ")";
-}
+const std::string kReluCompat = "{aten.relu.default|aten.relu_.default}";
+std::string relu_of(const std::string& pattern) { return kReluCompat + "(" + pattern + ")"; }
+std::string relu_if_any(const std::string& pattern) { return kReluCompat + "?(" + pattern + ")"; }
+std::string norm_of(const std::string& pattern) { return "batch_norm(" + pattern + ", ...)"; }
 
 using Slots = std::vector<std::string>;
 
@@ -47,33 +45,16 @@ const Checks kDynamicTransposedChecksCompat = {is_not_before_relu, has_one_group
 
 // clang-format off
 const std::vector<AnnotationRule> kRules = {
-    // name                  pattern                   inputs       output        checks         owned  marked  owner
-    {"conv_clamp",           clamp_of(kConv),          kWeighted,   kOutput,      kWeightedChecks},
-    {"conv",                 kConv,                    kWeighted,   kOutput,      kWeightedChecks},
-    {"conv_transpose_clamp", clamp_of(kConvTranspose), kTransposed, kOutput,      kTransposedChecks},
-    {"conv_transpose",       kConvTranspose,           kTransposed, kOutput,      kTransposedChecks},
-    {"linear_clamp",         clamp_of(kLinear),        kWeighted,   kOutput,      kWeightedChecks},
-    {"linear",               kLinear,                  kWeighted,   kOutput,      kWeightedChecks},
-    {"addmm_clamp",          clamp_of(kAddmm),         kTransposed, kOutput,      kWeightedChecks},
-    {"addmm",                kAddmm,                   kTransposed, kOutput,      kWeightedChecks},
-    {"mm_clamp",             clamp_of(kMm),            kColumns,    kOutput,      kWeightedChecks},
-    {"mm",                   kMm,                      kColumns,    kOutput,      kWeightedChecks},
-    {"adaptive_avg_pool2d",  "adaptive_avg_pool2d(x)", kPool,       same_as("x"), kBinaryChecks},
-    {"add_clamp",            clamp_of(kAdd),           kBinary,     kOutput,      kBinaryChecks},
-    {"add",                  kAdd,                     kBinary,     kOutput,      kBinaryChecks},
-    {"mul_clamp",            clamp_of(kMul),           kBinary,     kOutput,      kBinaryChecks},
-    {"mul",                  kMul,                     kBinary,     kOutput,      kBinaryChecks},
-    {"cat",                  "cat(x...)",              kList,       same_as("x"), kBinaryChecks, {}, {}, first_quantized_input},
-};
-
-const std::vector<AnnotationRule> kBatchNormRules = {
-    // name                     pattern                            inputs       output   checks
-    {"conv_bn_clamp",           clamp_of(norm_of(kConv)),          kWeighted,   kOutput, kWeightedChecks},
-    {"conv_bn",                 norm_of(kConv),                    kWeighted,   kOutput, kWeightedChecks},
-    {"conv_transpose_bn_clamp", clamp_of(norm_of(kConvTranspose)), kTransposed, kOutput, kTransposedChecks},
-    {"conv_transpose_bn",       norm_of(kConvTranspose),           kTransposed, kOutput, kTransposedChecks},
-    {"linear_bn_clamp",         clamp_of(norm_of(kLinear)),        kWeighted,   kOutput, kWeightedChecks},
-    {"linear_bn",               norm_of(kLinear),                  kWeighted,   kOutput, kWeightedChecks},
+    // name                         pattern                                    inputs       output        checks         owned  marked  owner
+    {"conv[_bn][_clamp]",           clamp_if_any(norm_if_any(kConv)),          kWeighted,   kOutput,      kWeightedChecks},
+    {"conv_transpose[_bn][_clamp]", clamp_if_any(norm_if_any(kConvTranspose)), kTransposed, kOutput,      kTransposedChecks},
+    {"linear[_bn][_clamp]",         clamp_if_any(norm_if_any(kLinear)),        kWeighted,   kOutput,      kWeightedChecks},
+    {"addmm[_clamp]",               clamp_if_any(kAddmm),                      kTransposed, kOutput,      kWeightedChecks},
+    {"mm[_clamp]",                  clamp_if_any(kMm),                         kColumns,    kOutput,      kWeightedChecks},
+    {"adaptive_avg_pool2d",         "adaptive_avg_pool2d(x)",                  kPool,       same_as("x"), kBinaryChecks},
+    {"add[_clamp]",                 clamp_if_any(kAdd),                        kBinary,     kOutput,      kBinaryChecks},
+    {"mul[_clamp]",                 clamp_if_any(kMul),                        kBinary,     kOutput,      kBinaryChecks},
+    {"cat",                         "cat(x...)",                               kList,       same_as("x"), kBinaryChecks, {}, {}, first_quantized_input},
 };
 
 const std::vector<AnnotationRule> kDynamicRules = {
@@ -94,21 +75,16 @@ const std::vector<AnnotationRule> kRulesCompat = {
     {"conv_relu",           relu_of(kConv),                        kWeighted,   kOutput,      {},                       kWeightAndBias},
     {"conv_transpose_relu", relu_of(kConvTranspose),               kTransposed, kOutput,      {has_one_group_by_shape}, kWeightAndBias},
     {"adaptive_avg_pool2d", "aten.adaptive_avg_pool2d.default(x)", kPool,       same_as("x"), {is_pool_partition}},
-    {"add_relu",            relu_of(kAdd),                         kBinary,     kOutput,      kBinaryChecksCompat},
-    {"add",                 kAdd,                                  kBinary,     kOutput,      kBinaryChecksCompat},
-    {"mul_relu",            relu_of(kMul),                         kBinary,     kOutput,      kBinaryChecksCompat},
-    {"mul",                 kMul,                                  kBinary,     kOutput,      kBinaryChecksCompat},
+    {"add[_relu]",          relu_if_any(kAdd),                     kBinary,     kOutput,      kBinaryChecksCompat},
+    {"mul[_relu]",          relu_if_any(kMul),                     kBinary,     kOutput,      kBinaryChecksCompat},
     {"cat",                 "aten.cat.default(x...)",              kList,       same_as("x"), {},                       {}, {}, first_quantized_input_compat},
 };
 
-// torchao knows no convolutions with padding by name here, and takes dimension 0 of a transposed
-// weight.
+// torchao takes no convolutions with padding by name here, and dimension 0 of a transposed weight.
 const std::vector<AnnotationRule> kBatchNormRulesCompat = {
-    // name                    pattern                                  inputs     output   checks  owned
-    {"conv_bn_relu",           relu_of(norm_of(kConvCompat)),           kWeighted, kOutput, {},     kWeightAndBias},
-    {"conv_bn",                norm_of(kConvCompat),                    kWeighted, kOutput, {},     kWeightAndBias},
-    {"conv_transpose_bn_relu", relu_of(norm_of(kConvTransposeCompat)),  kWeighted, kOutput, {},     kWeightAndBias},
-    {"conv_transpose_bn",      norm_of(kConvTransposeCompat),           kWeighted, kOutput, {},     kWeightAndBias},
+    // name                      pattern                                     inputs     output   checks  owned
+    {"conv_bn[_relu]",           relu_if_any(norm_of(kConvCompat)),          kWeighted, kOutput, {},     kWeightAndBias},
+    {"conv_transpose_bn[_relu]", relu_if_any(norm_of(kConvTransposeCompat)), kWeighted, kOutput, {},     kWeightAndBias},
 };
 
 const std::vector<AnnotationRule> kDynamicRulesCompat = {
@@ -156,7 +132,7 @@ const std::vector<std::string> kCatTypes = {"aten.cat.default"};
 const std::map<std::string, const std::vector<std::string>*> kOperatorTypes = {
     {"conv", &kConvTypes},     {"conv_relu", &kConvTypes},     {"conv_transpose", &kConvTransposeTypes}, {"conv_transpose_relu", &kConvTransposeTypes},
     {"linear", &kLinearTypes}, {"linear_relu", &kLinearTypes}, {"adaptive_avg_pool2d", &kPoolTypes},
-    {"add", &kAddTypes},       {"add_relu", &kAddTypes},       {"mul", &kMulTypes}, {"mul_relu", &kMulTypes}, {"cat", &kCatTypes},
+    {"add[_relu]", &kAddTypes}, {"mul[_relu]", &kMulTypes}, {"cat", &kCatTypes},
 };
 // clang-format on
 
@@ -166,7 +142,6 @@ std::span<const AnnotationRule> xnnpack_rules() { return kRules; }
 std::span<const AnnotationRule> xnnpack_dynamic_rules() { return kDynamicRules; }
 std::span<const AnnotationRule> xnnpack_rules_compat() { return kRulesCompat; }
 std::span<const AnnotationRule> xnnpack_dynamic_rules_compat() { return kDynamicRulesCompat; }
-std::span<const AnnotationRule> xnnpack_batch_norm_rules() { return kBatchNormRules; }
 std::span<const AnnotationRule> xnnpack_batch_norm_rules_compat() { return kBatchNormRulesCompat; }
 std::span<const std::string> xnnpack_sharing_ops() { return kSharingOps; }
 std::span<const std::string> xnnpack_sharing_ops_compat() { return kSharingOpsCompat; }

@@ -1,4 +1,5 @@
-// What the XNNPACK quantizer takes, as tables. torchao's side is ExecuTorch's XNNPACKQuantizer.
+// The tables of patterns that the XNNPACK quantizer annotates. torchao's choices are those of
+// ExecuTorch's XNNPACKQuantizer.
 #pragma once
 
 #include <span>
@@ -15,9 +16,7 @@ std::span<const AnnotationRule> xnnpack_dynamic_rules();
 std::span<const AnnotationRule> xnnpack_rules_compat();
 std::span<const AnnotationRule> xnnpack_dynamic_rules_compat();
 
-// For training, asked before the rows above: convolution or linear, batch norm, and a clamp if
-// there is one.
-std::span<const AnnotationRule> xnnpack_batch_norm_rules();
+// torchao's rows with batch norms, which it asks first in training.
 std::span<const AnnotationRule> xnnpack_batch_norm_rules_compat();
 
 // Ops that move or select values, or clamp them: an int8 kernel keeps scale and zero point, so

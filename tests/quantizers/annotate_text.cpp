@@ -45,6 +45,20 @@ Annotated annotate_text(const std::string& text, Compat compat, const ModuleStac
   return annotate_text(text, quantizer, stacks);
 }
 
+std::string fused_as(const Annotated& annotated, const std::vector<std::string>& nodes) {
+  std::string row;
+  for (const std::string& node : nodes) {
+    const std::string line_start = "%" + node + " [";
+    size_t at = annotated.text.starts_with(line_start) ? 0 : annotated.text.find("\n" + line_start);
+    if (at == std::string::npos) return "";
+    at = annotated.text.find('[', at) + 1;
+    const std::string name = annotated.text.substr(at, annotated.text.find(']', at) - at);
+    if (!row.empty() && name != row) return "";
+    row = name;
+  }
+  return row;
+}
+
 std::string declared_fault(const std::string& json) {
   return error_message([&] { parse_quantizer(json, "npu.json"); });
 }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "core/base/report.h"
 #include "quantizers/xnnpack/quantizer.h"
@@ -25,6 +26,10 @@ Annotated annotate_text(const std::string& graph, Quantizer& quantizer,
 // With the per-channel static config as the global one.
 Annotated annotate_text(const std::string& graph, Compat compat = Compat::kNone,
                         const ModuleStacks& stacks = {});
+
+// The row that took all of these nodes, outermost first, as one pattern ("conv_clamp"); "" when one
+// of them stayed float or belongs to another row.
+std::string fused_as(const Annotated& annotated, const std::vector<std::string>& nodes);
 
 void replace_all(std::string& text, const std::string& from, const std::string& to);
 

@@ -149,8 +149,44 @@ TEST_CASE("pattern: variables are listed in order with their kind", "[core][patt
   REQUIRE(pattern.variables.size() == 2);
   CHECK(pattern.variables[0].is_list);
   CHECK(pattern.variables[1].is_optional);
-  CHECK(pattern.call_count == 2);
   CHECK(pattern.find_variable("z") == nullptr);
+}
+
+TEST_CASE("pattern: an optional op may be missing", "[core][pattern]") {
+  const Graph graph = parse_graph(R"(graph(%x: f32[2,3], %w: f32[4,3]):
+    %l = aten.linear(%x, %w) %r = aten.relu(%l) %m = aten.linear(%x, %w) %t = aten.tanh(%m)
+    return (%r, %t))");
+  const char* const pattern = "relu?(linear(x, w))";
+  REQUIRE(match_at(graph, pattern, "r"));
+  CHECK(match_at(graph, pattern, "r")->nodes.size() == 2);
+  REQUIRE(match_at(graph, pattern, "m"));
+  CHECK(match_at(graph, pattern, "m")->nodes.size() == 1);
+  CHECK_FALSE(match_at(graph, pattern, "t"));
+}
+
+TEST_CASE("pattern: arguments in brackets match in either order", "[core][pattern]") {
+  const Graph graph = parse_graph(R"(graph(%x: f32[2,3], %w: f32[4,3], %y: f32[2,4]):
+    %l = aten.linear(%x, %w) %a = aten.add.Tensor(%l, %y)
+    %m = aten.linear(%x, %w) %b = aten.add.Tensor(%y, %m) return (%a, %b))");
+  for (const char* root : {"a", "b"}) {
+    const std::optional<Match> found = match_at(graph, "add[linear(x, w), y]", root);
+    REQUIRE(found);
+    CHECK(found->find("y") == graph.find_value("y"));
+    CHECK(found->nodes.back()->is("aten.linear"));
+  }
+  CHECK_FALSE(match_at(graph, "add(linear(x, w), y)", "b"));
+}
+
+TEST_CASE("pattern: variants with inner optional ops come first", "[core][pattern]") {
+  const Pattern pattern = parse_pattern("relu?(add?[batch_norm?(conv2d(x, w), ...), y])");
+  std::string seen;
+  for (const PatternVariant& variant : pattern.variants) {
+    seen += seen.empty() ? "" : " ";
+    for (const bool has : variant.has_op) seen += has ? '1' : '0';
+  }
+  CHECK(seen == "111 111 011 011 101 001 110 110 010 010 100 000");
+  CHECK(pattern.find_variable("y")->is_optional);
+  CHECK_FALSE(pattern.find_variable("x")->is_optional);
 }
 
 TEST_CASE("pattern: faults name the column", "[core][pattern][error]") {
@@ -167,7 +203,15 @@ TEST_CASE("pattern: faults name the column", "[core][pattern][error]") {
   check("linear(x, b?, w)", "column 15: got 'w)', want only optional arguments");
   check("{relu|}(x)", "column 7: got '}(x)', want a name");
   check("{relu}", "want '('");
-  check("add(relu(x)?, y)", "want a variable before '?'");
+  check("add(relu(x)?, y)", "column 5: got 'relu(x)?, y)', want '?' before the arguments");
+  check("relu?(x)", "column 1: got 'relu?(x)', want an op that is not optional");
+  check("add[x, y, z]", "column 4: got '[x, y, z]', want two arguments");
+  check("add[x, y?]", "want two arguments in '[' and ']'");
+  check("relu(add?(_, y))", "want an argument that takes the place of the optional op");
+  check("cat(relu?(sigmoid(x))...)", "want one form of each element of a list");
+  std::string nested = "sigmoid(x)";
+  for (int i = 0; i < 8; ++i) nested = "add[" + nested + ", y" + std::to_string(i) + "]";
+  check(nested.c_str(), "has more than 64 forms");
   check("cat(x..., relu(x))", "want the variable as a list everywhere or nowhere");
 }
 

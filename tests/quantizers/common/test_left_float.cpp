@@ -1,6 +1,8 @@
 // Sums and products that both quantizers leave float, though their rules match, and why.
 #include <catch2/catch.hpp>
 
+#include "annotate/rules/annotation_rule.h"
+#include "core/text/text.h"
 #include "quantizers/annotate_text.h"
 #include "quantizers/x86/quantizer.h"
 
@@ -49,6 +51,28 @@ TEST_CASE("what depends on no input stays float, as it is computed ahead",
     CHECK(reason_for(result->report, "l") == reason);
   }
   CHECK(annotate_text(text, Compat::kTorchao).text.find("%l [linear]") != std::string::npos);
+}
+
+TEST_CASE("a row may leave its matches float and give the reason", "[quantizers][left_float]") {
+  Graph graph = parse_graph(R"(graph(%x: f32[2,3], %w: f32[3,3]):
+    %l: f32[2,3] = aten.linear.default(%x, %w)
+    %r: f32[2,3] = aten.relu.default(%l)
+    %m: f32[2,3] = aten.linear.default(%r, %w)
+    return (%m))");
+  AnnotationRule left{"linear_relu", "relu(linear(x, w))", {}, LeaveFloat{}};
+  left.stays_float = "its clamp needs floats";
+  const AnnotationRule taken{"linear[_relu]", "relu?(linear(x, w))", {{"x", kInput}}, LeaveFloat{}};
+  const std::vector<AnnotationRule> rules = {left, taken};
+  const QuantizationConfig config = get_symmetric_quantization_config();
+  const auto choose = [&](const AnnotationRule&, const Match&) {
+    return ConfigChoice{&config, {}};
+  };
+  Annotations annotations;
+  RuleState state;
+  CHECK(annotate_by_rules(graph, rules, choose, annotations, state) == 1);
+  CHECK(state.refusals.at(graph.find_node("l")) == "its clamp needs floats");
+  CHECK_FALSE(annotations.is_annotated(graph.find_node("r")));
+  CHECK(annotations.find(graph.find_node("m"))->rule == "linear");
 }
 
 TEST_CASE("angles that come in at run time stay float", "[quantizers][left_float]") {

@@ -10,7 +10,7 @@
 #include "core/base/error.h"
 #include "core/text/text.h"
 #include "quantizers/annotate_text.h"
-#include "quantizers/common/with_settings.h"
+#include "quantizers/common/configurable_quantizer.h"
 #include "quantizers/registry.h"
 #include "support/error_message.h"
 
