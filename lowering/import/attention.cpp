@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "lowering/import/importer.h"
+#include "lowering/import/steps.h"
 
 namespace octet {
 namespace {
@@ -26,14 +27,20 @@ int first_of(Importer& importer, const Node& node, int x, int64_t dim, const Siz
                             {{"dim", dim}, {"start", int64_t{0}}, {"step", int64_t{1}}});
 }
 
-// Of sizes that are not fixed: the corner of the greatest mask. -1 when that is too great.
+// Of sizes that are not fixed: the corner of the greatest mask, or, where that is too great, what
+// comparing positions gives.
 int causal_mask(Importer& importer, const Node& node, const SizeExpr& rows,
                 const SizeExpr& columns) {
   constexpr int64_t kMost = 2048;
   const bool is_fixed = rows.is_number() && columns.is_number();
   const int64_t most_rows = importer.greatest(rows), most_columns = importer.greatest(columns);
-  if (!is_fixed && (most_rows < 0 || most_rows > kMost || most_columns < 0 || most_columns > kMost))
-    return -1;
+  if (!is_fixed &&
+      (most_rows < 0 || most_rows > kMost || most_columns < 0 || most_columns > kMost)) {
+    Steps s(importer, node);
+    const int row = s.reshape(s.numbers(rows), {rows, 1}),
+              column = s.reshape(s.numbers(columns), {1, columns});
+    return s.compare("ge", row, column);
+  }
   const int constant = causal_constant(importer, node, most_rows, most_columns);
   return first_of(importer, node, first_of(importer, node, constant, 0, rows), 1, columns);
 }
@@ -134,13 +141,8 @@ void import_attention(Importer& importer, const Node& node) {
   s = importer.emit_step(node, "mul", {s, importer.add_constant(node.name() + "_scale", factor)},
                          scores, dtype);
   int mask = importer.operand(node, "attn_mask");
-  if (node.bool_or("is_causal", false)) {
+  if (node.bool_or("is_causal", false))
     mask = causal_mask(importer, node, sq[rank - 2], sk[rank - 2]);
-    if (mask < 0)
-      return importer.refuse(
-          node,
-          "with a causal mask of a size without a small greatest one; give the export a range");
-  }
   if (mask >= 0 && importer.tensor(mask).dtype == DType::kBool)
     mask = additive_mask(importer, node, mask);
   if (mask >= 0) s = importer.emit_step(node, "add", {s, mask}, scores, dtype);
