@@ -41,7 +41,7 @@ OnnxValue border(const Value& value) {
 
 }  // namespace
 
-OnnxValue value_of(const std::string& name, const ProgramTensor& tensor) {
+OnnxValue typed_value(const std::string& name, const ProgramTensor& tensor) {
   return {name, onnx_type_of(tensor.dtype, tensor.name), dims_of(tensor)};
 }
 
@@ -65,7 +65,7 @@ void OnnxWriter::add_inputs() {
   for (const ProgramOp& op : top_.program.ops)
     for (int index : op.outputs) names_.insert(top_.program.tensor(index).name);
   for (const ProgramState& state : top_.program.states)
-    add(state.value, value_of(state.name, top_.program.tensor(state.value)));
+    add(state.value, typed_value(state.name, top_.program.tensor(state.value)));
   for (const OnnxValue& input : model_.inputs) output_names_.insert(input.name);
   for (const GraphOutput& output : source_.outputs())
     if (const Value* value = output.value.value_or_null()) names_.insert(value->name());
@@ -92,7 +92,7 @@ void OnnxWriter::add_outputs() {
     add_result(border(*value), name_of(top_.program.outputs[position++]));
   }
   for (const ProgramState& state : top_.program.states) {
-    OnnxValue value = value_of(state.name + ".next", top_.program.tensor(state.next));
+    OnnxValue value = typed_value(state.name + ".next", top_.program.tensor(state.next));
     model_.metadata.emplace_back("octet.state." + state.name, value.name);
     add_result(std::move(value), name_of(state.next));
   }

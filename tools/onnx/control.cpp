@@ -40,7 +40,7 @@ void write_cond(OnnxSteps& s) {
 // An input of a body, of the tensor's type; behind_first: of one of its rows.
 std::string add_input(OnnxSteps& s, OnnxGraph& graph, const ProgramTensor& tensor,
                       bool behind_first = false) {
-  OnnxValue value = value_of(s.writer.fresh_name(tensor.name + "_in"), tensor);
+  OnnxValue value = typed_value(s.writer.fresh_name(tensor.name + "_in"), tensor);
   if (behind_first) value.dims.erase(value.dims.begin());
   graph.inputs.push_back(value);
   return value.name;

@@ -141,7 +141,7 @@ void write_arg_reduce(OnnxSteps& s) {
   const std::string y = s.op(type, {x},
                              {{"axis", has_dim ? s.dim("dim", 0, s.rank()) : 0},
                               {"keepdims", int64_t{keeps && s.rank() > 0}}});
-  s.give(!has_dim && !s.out().shape.empty() ? s.reshaped(y, s.in(), s.out()) : y);
+  s.give(!has_dim && !s.out().shape.empty() ? s.reshape(y, s.out().shape) : y);
 }
 
 void write_cumulative(OnnxSteps& s) {

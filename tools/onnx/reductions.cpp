@@ -87,8 +87,8 @@ void write_group_norm(OnnxSteps& s) {
   const std::string normal =
       s.op("InstanceNormalization",
            {apart, s.filled(1, {groups}, dtype), s.filled(0, {groups}, dtype)}, epsilon(s));
-  ProgramTensor grouped = s.in();  // what Reshape can keep: the batch alone
-  grouped.sizes = {sizes_of(s.in())[0]};
+  ProgramTensor grouped = s.in();
+  grouped.sizes = {sizes_of(s.in())[0], SizeExpr(groups), SizeExpr(-1)};
   std::string y = s.reshaped(normal, grouped, s.out());
   const std::vector<int64_t> axes = [&] {
     std::vector<int64_t> behind = counted(rank - 1);

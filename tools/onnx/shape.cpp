@@ -9,9 +9,26 @@ namespace {
 
 void write_copy(OnnxSteps& s) { s.give(s.x()); }
 
+// A slice of one element that loses its dimension; false for another reshape.
+bool give_selected(OnnxSteps& s) {
+  const ProgramOp* slice = s.producer(0, "slice");
+  if (slice == nullptr) return false;
+  OnnxSteps front(s.writer, *slice);
+  const auto dim = static_cast<size_t>(front.dim("dim", 0, front.rank()));
+  std::vector<SizeExpr> sizes = sizes_of(s.in());
+  if (!(sizes[dim] == SizeExpr(1))) return false;
+  sizes.erase(sizes.begin() + static_cast<std::ptrdiff_t>(dim));
+  if (sizes != sizes_of(s.out())) return false;
+  const SizeExpr start = front.size_attribute("start", 0);
+  const std::string index = start.is_number()
+                                ? s.number(static_cast<double>(start.number()), DType::kInt64)
+                                : s.squeeze(s.size(start), {0});
+  s.give(s.op("Gather", {front.x(), index}, {{"axis", static_cast<int64_t>(dim)}}));
+  return true;
+}
+
 void write_reshape(OnnxSteps& s) {
-  const bool is_same = sizes_of(s.in()) == sizes_of(s.out());
-  s.give(is_same ? s.x() : s.reshaped(s.x(), s.in(), s.out()));
+  if (!give_selected(s)) s.give(s.reshaped(s.x(), s.in(), s.out()));
 }
 
 void write_permute(OnnxSteps& s) { s.give(s.transpose(s.x(), s.dims())); }

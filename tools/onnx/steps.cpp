@@ -155,9 +155,31 @@ std::string OnnxSteps::shape(const std::string& name, size_t dim) {
   return op("Shape", {name}, {{"start", start}, {"end", start + 1}});
 }
 
+namespace {
+
+// The dimensions of size 1 without which `wide` is `narrow`; nothing where it is not.
+std::optional<std::vector<int64_t>> find_ones(const std::vector<SizeExpr>& wide,
+                                              const std::vector<SizeExpr>& narrow) {
+  std::vector<int64_t> ones;
+  size_t next = 0;
+  for (size_t d = 0; d < wide.size(); ++d) {
+    if (next < narrow.size() && wide[d] == narrow[next])
+      ++next;
+    else if (wide[d] == SizeExpr(1))
+      ones.push_back(static_cast<int64_t>(d));
+    else
+      return std::nullopt;
+  }
+  return next == narrow.size() ? std::optional(ones) : std::nullopt;
+}
+
+}  // namespace
+
 std::string OnnxSteps::reshaped(const std::string& name, const ProgramTensor& from,
                                 const ProgramTensor& like) {
   const std::vector<SizeExpr> source_sizes = sizes_of(from), wanted = sizes_of(like);
+  if (const auto dropped = find_ones(source_sizes, wanted)) return squeeze(name, *dropped);
+  if (const auto added = find_ones(wanted, source_sizes)) return unsqueeze(name, *added);
   std::vector<int64_t> target;
   size_t open = 0;
   bool has_zero = false;

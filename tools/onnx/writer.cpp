@@ -68,6 +68,11 @@ std::optional<Tensor> number_tensor(double value, DType dtype) {
   }
 }
 
+// The graph node that an op came from.
+std::string source_of(const ProgramOp& op) {
+  return op.sources.empty() ? op.name : op.sources.front();
+}
+
 const char* operator_of(SizeExpr::Kind kind) {
   switch (kind) {
     case SizeExpr::Kind::kAdd:
@@ -118,7 +123,7 @@ std::string OnnxWriter::fresh_name(const std::string& base) {
 }
 
 const Node* OnnxWriter::find_node(const ProgramOp& op) const {
-  const auto found = op.sources.empty() ? nodes_.end() : nodes_.find(op.sources.front());
+  const auto found = nodes_.find(source_of(op));
   return found == nodes_.end() ? nullptr : found->second;
 }
 
@@ -278,7 +283,7 @@ Names OnnxWriter::emit(const ProgramOp& op, std::string type, Names inputs,
                        OnnxAttributes attributes, size_t results) {
   while (!inputs.empty() && inputs.back().empty()) inputs.pop_back();
   const std::string module = module_of(op);
-  const std::string source = op.sources.empty() ? op.name : op.sources.front();
+  const std::string source = source_of(op);
   const std::string name = module.empty() ? source : module + "/" + source;
   OnnxNode made{type, name, std::move(inputs), {}, std::move(attributes), {}};
   std::transform(type.begin(), type.end(), type.begin(),
@@ -292,16 +297,15 @@ Names OnnxWriter::emit(const ProgramOp& op, std::string type, Names inputs,
 
 void OnnxWriter::refuse(const ProgramOp& op, const std::string& why) {
   has_refusals_ = true;
-  refusals_.push_back({target_of(op), why, op.sources.empty() ? op.name : op.sources.front()});
+  refusals_.push_back({target_of(op), source_of(op), why});
 }
 
 bool OnnxWriter::need(const ProgramOp& op, int64_t opset, const std::string& what) {
   if (model_.opset >= opset) return true;
   wanted_opset_ = std::max(wanted_opset_, opset);
-  refusals_.push_back({target_of(op),
+  refusals_.push_back({target_of(op), source_of(op),
                        fmt::format("with {}, which opset {} lacks, want --opset {} or later", what,
-                                   model_.opset, opset),
-                       op.name});
+                                   model_.opset, opset)});
   return false;
 }
 
@@ -354,7 +358,7 @@ void OnnxWriter::add_output(OnnxGraph& graph, const ProgramTensor& tensor,
                             const std::string& value) {
   const std::string name = fresh_name(tensor.name + "_out");
   add_node({"Identity", name, {value}, {name}, {}, {}});
-  graph.outputs.push_back(value_of(name, tensor));
+  graph.outputs.push_back(typed_value(name, tensor));
 }
 
 }  // namespace octet

@@ -115,7 +115,7 @@ class OnnxWriter {
   std::map<std::vector<int64_t>, std::string> ints_;
   std::map<std::pair<const void*, std::string>, std::string> stored_;  // initializers, by bytes
   struct Refusal {
-    std::string target, why, name;  // why: "": of the op in whole
+    std::string target, name, why;  // why: "" when it is about the op as such
   };
   std::vector<Refusal> refusals_;
   bool has_refusals_ = false;  // that no opset changes
@@ -123,7 +123,7 @@ class OnnxWriter {
 };
 
 // An input or output with the tensor's dtype and sizes.
-OnnxValue value_of(const std::string& name, const ProgramTensor& tensor);
+OnnxValue typed_value(const std::string& name, const ProgramTensor& tensor);
 
 class OnnxSteps;
 // Writes ops of one kind (lowering/program/program.h).
