@@ -45,23 +45,12 @@ OnnxAttributes attributes_of(const Window& window) {
   return {{"kernel_shape", window.kernel}, {"strides", window.strides}, {"pads", window.pads}};
 }
 
-// ONNX counts places in the whole tensor, torch in the plane.
-void give_max_pool(OnnxSteps& s, OnnxAttributes attributes) {
-  if (s.source.outputs.size() < 2) return s.give(s.op("MaxPool", {s.x()}, std::move(attributes)));
-  const Names both = s.ops("MaxPool", 2, {s.x()}, std::move(attributes));
-  s.give(both[0]);
-  SizeExpr plane = 1;
-  const std::vector<SizeExpr> sizes = sizes_of(s.in());
-  for (size_t d = 2; d < sizes.size(); ++d) plane = plane * sizes[d];
-  s.give(1, s.op("Mod", {both[1], s.size(plane)}));
-}
-
 void write_max_pool(OnnxSteps& s) {
   const Window window = window_of(s);
   OnnxAttributes attributes = attributes_of(window);
   attributes.emplace_back("dilations", window.dilations);
   attributes.emplace_back("ceil_mode", int64_t{rounds_up(s, window)});
-  give_max_pool(s, std::move(attributes));
+  s.give(s.op("MaxPool", {s.x()}, std::move(attributes)));
 }
 
 void write_avg_pool(OnnxSteps& s) {
@@ -106,14 +95,10 @@ std::string averaged(OnnxSteps& s) {
   return y;
 }
 
-void write_adaptive_pool(OnnxSteps& s) {
-  const bool is_mean = s.source.kind == "adaptive_avg_pool",
-             has_places = s.source.outputs.size() > 1;
+void write_adaptive_avg_pool(OnnxSteps& s) {
   const std::vector<int64_t> wanted = s.source.integers("output_size");
-  const bool is_one =
-      std::all_of(wanted.begin(), wanted.end(), [](int64_t size) { return size == 1; });
-  if (is_one && !has_places)
-    return s.give(s.op(is_mean ? "GlobalAveragePool" : "GlobalMaxPool", {s.x()}));
+  if (std::all_of(wanted.begin(), wanted.end(), [](int64_t size) { return size == 1; }))
+    return s.give(s.op("GlobalAveragePool", {s.x()}));
   const std::vector<SizeExpr> in = sizes_of(s.in());
   std::vector<int64_t> factors;
   bool divides = true, is_same = true;
@@ -124,12 +109,10 @@ void write_adaptive_pool(OnnxSteps& s) {
     is_same &= size == wanted[d];
     if (wanted[d] > 0) factors.push_back(size / wanted[d]);
   }
-  if (is_same && !has_places) return s.give(s.x());
-  OnnxAttributes attributes = {{"kernel_shape", factors}, {"strides", factors}};
-  if (divides && is_mean) return s.give(s.op("AveragePool", {s.x()}, std::move(attributes)));
-  if (divides) return give_max_pool(s, std::move(attributes));
-  if (!is_mean || s.dtype() != DType::kFloat32)
-    return s.refuse("to a size that does not divide the input's");
+  if (is_same) return s.give(s.x());
+  if (divides)
+    return s.give(s.op("AveragePool", {s.x()}, {{"kernel_shape", factors}, {"strides", factors}}));
+  if (s.dtype() != DType::kFloat32) return s.refuse("to a size that does not divide the input's");
   s.give(averaged(s));
 }
 
@@ -239,8 +222,7 @@ void write_grid_sample(OnnxSteps& s) {
 constexpr OnnxRow kWindowRows[] = {
     {"max_pool", write_max_pool},
     {"avg_pool", write_avg_pool},
-    {"adaptive_avg_pool", write_adaptive_pool},
-    {"adaptive_max_pool", write_adaptive_pool},
+    {"adaptive_avg_pool", write_adaptive_avg_pool},
     {"im2col", write_im2col},
     {"col2im", write_col2im},
     {"upsample", write_upsample},
