@@ -26,14 +26,19 @@ int first_of(Steps& s, int x, int64_t dim, const SizeExpr& size) {
               {{"dim", dim}, {"start", int64_t{0}}, {"step", int64_t{1}}});
 }
 
-// For sizes that are not fixed, the corner of the greatest mask; -1 when that is too great.
+// For sizes that are not fixed, the corner of the greatest mask or, if that is too large, a
+// comparison of positions.
 int causal_mask(Steps& s, const Node& node, const SizeExpr& rows, const SizeExpr& columns) {
   constexpr int64_t kMost = 2048;
   const bool is_fixed = rows.is_number() && columns.is_number();
   const int64_t most_rows = s.size_table().greatest(rows),
                 most_columns = s.size_table().greatest(columns);
-  if (!is_fixed && (most_rows < 0 || most_rows > kMost || most_columns < 0 || most_columns > kMost))
-    return -1;
+  if (!is_fixed &&
+      (most_rows < 0 || most_rows > kMost || most_columns < 0 || most_columns > kMost)) {
+    const int row = s.reshape(s.numbers(rows), {rows, 1}),
+              column = s.reshape(s.numbers(columns), {1, columns});
+    return s.compare("ge", row, column);
+  }
   const int constant = causal_constant(s, node, most_rows, most_columns);
   return first_of(s, first_of(s, constant, 0, rows), 1, columns);
 }
@@ -129,12 +134,7 @@ void import_attention(Steps& s, const Node& node) {
                                   : Tensor::from<float>(dtype, {}, std::span(&single, 1));
   scored = s.op("mul", {scored, s.add_constant(node.name() + "_scale", factor)}, scores, dtype);
   int mask = s.input("attn_mask");
-  if (node.bool_or("is_causal", false)) {
-    mask = causal_mask(s, node, sq[rank - 2], sk[rank - 2]);
-    if (mask < 0)
-      return s.refuse(
-          "with a causal mask of a size without a small greatest one; give the export a range");
-  }
+  if (node.bool_or("is_causal", false)) mask = causal_mask(s, node, sq[rank - 2], sk[rank - 2]);
   if (mask >= 0 && s.tensor(mask).dtype == DType::kBool) mask = additive_mask(s, node, mask);
   if (mask >= 0) scored = s.op("add", {scored, mask}, scores, dtype);
   Attributes attributes = {{"dim", static_cast<int64_t>(rank) - 1}};

@@ -1,63 +1,66 @@
 #include "tools/onnx/export.h"
 
+#include <algorithm>
+#include <iterator>
 #include <unordered_set>
 
 #include <fmt/format.h>
 
 #include "core/base/error.h"
+#include "core/passes/decompose.h"
 #include "core/passes/pass.h"
 #include "core/passes/simplify.h"
+#include "core/passes/widen_half.h"
+#include "lowering/import/graph.h"
 #include "lowering/import/known_sizes.h"
-#include "tools/onnx/exporter.h"
+#include "tools/onnx/writer.h"
 
 namespace octet {
 namespace {
 
-// Assertions have no form, and what they read none either where nothing else reads it.
-int drop_assertions(Graph& graph) {
-  int count = 0;
-  for (Node* node : graph.nodes())
-    for (const char* op : {"aten._assert_scalar", "aten._assert_tensor_metadata",
-                           "aten.sym_constrain_range", "aten.sym_constrain_range_for_size"})
-      if (node->is(op)) {
-        graph.erase(*node);
-        ++count;
-        break;
-      }
-  return count;
+// Drops nodes that no output needs; adds what the others read to `used`.
+void keep_used(OnnxGraph& graph, std::unordered_set<std::string>& used) {
+  for (const OnnxValue& output : graph.outputs) used.insert(output.name);
+  std::vector<OnnxNode> kept;
+  while (!graph.nodes.empty()) {
+    OnnxNode node = std::move(graph.nodes.back());
+    graph.nodes.pop_back();
+    if (std::none_of(node.outputs.begin(), node.outputs.end(),
+                     [&](const std::string& name) { return used.contains(name); }))
+      continue;
+    used.insert(node.inputs.begin(), node.inputs.end());
+    for (auto& [key, value] : node.attributes)
+      if (const auto* body = std::get_if<std::shared_ptr<OnnxGraph>>(&value))
+        keep_used(**body, used);
+    kept.push_back(std::move(node));
+  }
+  graph.nodes.assign(std::make_move_iterator(kept.rbegin()), std::make_move_iterator(kept.rend()));
 }
 
-// Nodes and constants that no output needs.
 void remove_unused(OnnxModel& model) {
   std::unordered_set<std::string> used;
-  for (const OnnxValue& output : model.outputs) used.insert(output.name);
-  std::vector<bool> is_kept(model.nodes.size());
-  for (size_t i = model.nodes.size(); i-- > 0;) {
-    OnnxNode& node = model.nodes[i];
-    for (const std::string& name : node.outputs) is_kept[i] = is_kept[i] || used.contains(name);
-    if (is_kept[i]) used.insert(node.inputs.begin(), node.inputs.end());
-  }
-  size_t next = 0;
-  for (size_t i = 0; i < model.nodes.size(); ++i)
-    if (is_kept[i]) {
-      if (next != i) model.nodes[next] = std::move(model.nodes[i]);
-      ++next;
-    }
-  model.nodes.resize(next);
+  keep_used(model, used);
   std::erase_if(model.initializers,
                 [&](const OnnxInitializer& constant) { return !used.contains(constant.name); });
 }
 
-OnnxModel convert(const Graph& graph, OnnxOptions options) {
-  OnnxExporter exporter(graph, options);
+OnnxModel write(const Graph& graph, const Program& program, OnnxOptions options) {
+  OnnxWriter writer(graph, program, options);
   try {
-    return exporter.run();
+    return writer.run();
   } catch (const Error&) {
-    const int64_t wanted = exporter.wanted_opset();
+    const int64_t wanted = writer.wanted_opset();
     if (options.opset || wanted == 0) throw;
     options.opset = wanted;
-    return OnnxExporter(graph, options).run();
+    return OnnxWriter(graph, program, options).run();
   }
+}
+
+// What the parts compute of constants alone is computed now, too.
+int decompose_and_fold(Graph& graph) {
+  const int replaced = decompose(graph, is_imported);
+  if (replaced > 0) fold_constants_and_sizes(graph);
+  return replaced;
 }
 
 }  // namespace
@@ -70,12 +73,16 @@ OnnxModel to_onnx(const Graph& graph, const OnnxOptions& options) {
   const std::unique_ptr<Graph> copy = clone(graph);
   run_passes("onnx", *copy,
              {
+                 {"widen_half", [&] { return widen_half(*copy); }, computes_in_half(*copy)},
                  {"inline_bodies", [&] { return inline_bodies(*copy); }},
-                 {"drop_assertions", [&] { return drop_assertions(*copy); }},
                  {"fold_input_free", [&] { return fold_constants_and_sizes(*copy); }},
+                 {"decompose", [&] { return decompose_and_fold(*copy); }},
                  {"remove_dead", [&] { return remove_dead(*copy); }},
              });
-  OnnxModel model = convert(*copy, options);
+  // Unfused: runtimes look for quantize and dequantize around their operators. What has no Program
+  // op stays whole, and is refused by name with the others.
+  const Program program = import_graph(*copy, true);
+  OnnxModel model = write(*copy, program, options);
   remove_unused(model);
   return model;
 }

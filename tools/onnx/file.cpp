@@ -19,8 +19,11 @@ constexpr size_t kAlignment = 4096;  // of tensors in the weights' file: they ca
 // The version of the format that came with an opset.
 int64_t ir_version(int64_t opset) { return opset < 19 ? 8 : opset < 21 ? 9 : opset < 23 ? 10 : 11; }
 
+void write_graph(const OnnxGraph& graph, bool has_metadata, onnx::GraphProto& made);
+
 struct AttributeWriter {
   onnx::AttributeProto& attribute;
+  bool has_metadata;
 
   void operator()(int64_t value) const {
     attribute.set_type(onnx::AttributeProto::INT);
@@ -38,6 +41,10 @@ struct AttributeWriter {
     attribute.set_type(onnx::AttributeProto::INTS);
     for (int64_t value : values) attribute.add_ints(value);
   }
+  void operator()(const std::vector<std::string>& values) const {
+    attribute.set_type(onnx::AttributeProto::STRINGS);
+    for (const std::string& value : values) attribute.add_strings(value);
+  }
   void operator()(const Tensor& tensor) const {
     attribute.set_type(onnx::AttributeProto::TENSOR);
     onnx::TensorProto& made = *attribute.mutable_t();
@@ -45,6 +52,11 @@ struct AttributeWriter {
     for (int64_t size : tensor.shape()) made.add_dims(size);
     const Tensor data = tensor.contiguous();
     made.set_raw_data(data.raw(), data.nbytes());
+  }
+  void operator()(const std::shared_ptr<OnnxGraph>& graph) const {
+    attribute.set_type(onnx::AttributeProto::GRAPH);
+    attribute.mutable_g()->set_name(attribute.name());
+    write_graph(*graph, has_metadata, *attribute.mutable_g());
   }
 };
 
@@ -65,7 +77,7 @@ void write_node(const OnnxNode& node, bool has_metadata, onnx::NodeProto& made) 
   for (const auto& [key, value] : node.attributes) {
     onnx::AttributeProto& attribute = *made.add_attribute();
     attribute.set_name(key);
-    std::visit(AttributeWriter{attribute}, value);
+    std::visit(AttributeWriter{attribute, has_metadata}, value);
   }
   if (has_metadata) write_entries(node.metadata, [&] { return made.add_metadata_props(); });
 }
@@ -81,6 +93,12 @@ void write_value(const OnnxValue& value, onnx::ValueInfoProto& made) {
     else
       shape.add_dim()->set_dim_param(dim.name);
   }
+}
+
+void write_graph(const OnnxGraph& graph, bool has_metadata, onnx::GraphProto& made) {
+  for (const OnnxValue& input : graph.inputs) write_value(input, *made.add_input());
+  for (const OnnxValue& output : graph.outputs) write_value(output, *made.add_output());
+  for (const OnnxNode& node : graph.nodes) write_node(node, has_metadata, *made.add_node());
 }
 
 std::string_view bytes_of(const Tensor& tensor) {
@@ -139,10 +157,7 @@ OnnxFiles write_onnx(const OnnxModel& model, const std::filesystem::path& path,
   write_entries(model.metadata, [&] { return made.add_metadata_props(); });
   onnx::GraphProto& graph = *made.mutable_graph();
   graph.set_name(path.stem().string());
-  for (const OnnxValue& input : model.inputs) write_value(input, *graph.add_input());
-  for (const OnnxValue& output : model.outputs) write_value(output, *graph.add_output());
-  for (const OnnxNode& node : model.nodes)
-    write_node(node, made.ir_version() >= 10, *graph.add_node());
+  write_graph(model, made.ir_version() >= 10, graph);
   for (const OnnxInitializer& constant : model.initializers) {
     onnx::TensorProto& tensor = *graph.add_initializer();
     tensor.set_name(constant.name);

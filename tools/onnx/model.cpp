@@ -53,7 +53,11 @@ struct AttributeText {
   std::string operator()(const std::vector<int64_t>& values) const {
     return fmt::format("[{}]", fmt::join(values, ", "));
   }
+  std::string operator()(const std::vector<std::string>& values) const {
+    return fmt::format("[{}]", fmt::join(values, ", "));
+  }
   std::string operator()(const Tensor& tensor) const { return describe(tensor); }
+  std::string operator()(const std::shared_ptr<OnnxGraph>&) const { return "..."; }
 };
 
 std::string value_text(const OnnxValue& value) {
@@ -61,6 +65,40 @@ std::string value_text(const OnnxValue& value) {
   for (const OnnxDim& dim : value.dims)
     dims.push_back(dim.name.empty() ? fmt::format("{}", dim.value) : dim.name);
   return fmt::format("%{}: {}[{}]", value.name, short_name_of(value.type), fmt::join(dims, ", "));
+}
+
+std::string values_text(const std::vector<OnnxValue>& values) {
+  std::vector<std::string> texts;
+  for (const OnnxValue& value : values) texts.push_back(value_text(value));
+  return fmt::format("({})", fmt::join(texts, ", "));
+}
+
+using Constants = std::map<std::string, const OnnxInitializer*>;
+
+std::string graph_text(const OnnxGraph& graph, const Constants& constants,
+                       const std::string& indent) {
+  std::string text = values_text(graph.inputs) + ":\n";
+  for (const OnnxNode& node : graph.nodes) {
+    std::vector<std::string> arguments, results, attributes;
+    std::string bodies;
+    for (const std::string& name : node.inputs) {
+      const auto constant = constants.find(name);
+      arguments.push_back(name.empty()                  ? "-"
+                          : constant == constants.end() ? "%" + name
+                                                        : constant_text(*constant->second));
+    }
+    for (const std::string& name : node.outputs) results.push_back(name.empty() ? "-" : "%" + name);
+    for (const auto& [key, value] : node.attributes) {
+      attributes.push_back(key + "=" + std::visit(AttributeText(), value));
+      if (const auto* body = std::get_if<std::shared_ptr<OnnxGraph>>(&value))
+        bodies += indent + "  " + key + " " + graph_text(**body, constants, indent + "  ");
+    }
+    text += fmt::format("{}{} = {}({})", indent, fmt::join(results, ", "), node.op,
+                        fmt::join(arguments, ", "));
+    if (!attributes.empty()) text += fmt::format(" {{{}}}", fmt::join(attributes, ", "));
+    text += "\n" + bodies;
+  }
+  return text + indent + "return " + values_text(graph.outputs) + "\n";
 }
 
 }  // namespace
@@ -84,29 +122,9 @@ std::string short_name_of(OnnxType type) {
 }
 
 std::string to_text(const OnnxModel& model) {
-  std::map<std::string, const OnnxInitializer*> constants;
+  Constants constants;
   for (const OnnxInitializer& constant : model.initializers) constants[constant.name] = &constant;
-  std::vector<std::string> inputs, outputs;
-  for (const OnnxValue& value : model.inputs) inputs.push_back(value_text(value));
-  for (const OnnxValue& value : model.outputs) outputs.push_back(value_text(value));
-  std::string text = fmt::format("opset {} ({}):\n", model.opset, fmt::join(inputs, ", "));
-  for (const OnnxNode& node : model.nodes) {
-    std::vector<std::string> arguments, results, attributes;
-    for (const std::string& name : node.inputs) {
-      const auto constant = constants.find(name);
-      arguments.push_back(name.empty()                  ? "-"
-                          : constant == constants.end() ? "%" + name
-                                                        : constant_text(*constant->second));
-    }
-    for (const std::string& name : node.outputs) results.push_back(name.empty() ? "-" : "%" + name);
-    for (const auto& [key, value] : node.attributes)
-      attributes.push_back(key + "=" + std::visit(AttributeText(), value));
-    text +=
-        fmt::format("  {} = {}({})", fmt::join(results, ", "), node.op, fmt::join(arguments, ", "));
-    if (!attributes.empty()) text += fmt::format(" {{{}}}", fmt::join(attributes, ", "));
-    text += "\n";
-  }
-  return text + fmt::format("  return ({})\n", fmt::join(outputs, ", "));
+  return fmt::format("opset {} ", model.opset) + graph_text(model, constants, "  ");
 }
 
 }  // namespace octet

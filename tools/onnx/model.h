@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <variant>
@@ -36,8 +37,12 @@ OnnxType onnx_type_of(DType dtype, const std::string& subject);
 // "f32", "i8", "u4", as in the text of graphs.
 std::string short_name_of(OnnxType type);
 
-// What an attribute can be; a Tensor has any dtype that onnx_type_of() takes.
-using OnnxAttribute = std::variant<int64_t, float, std::string, std::vector<int64_t>, Tensor>;
+struct OnnxGraph;
+
+// What an attribute can be; a Tensor has any dtype that onnx_type_of() takes, a graph is the body
+// of If, Loop or Scan.
+using OnnxAttribute = std::variant<int64_t, float, std::string, std::vector<int64_t>,
+                                   std::vector<std::string>, Tensor, std::shared_ptr<OnnxGraph>>;
 using OnnxAttributes = std::vector<std::pair<std::string, OnnxAttribute>>;
 
 struct OnnxNode {
@@ -70,16 +75,20 @@ struct OnnxValue {
   std::vector<OnnxDim> dims;
 };
 
-struct OnnxModel {
-  int64_t opset = 17;
+// Nodes in execution order. A body reads values of the graphs around it by name.
+struct OnnxGraph {
   std::vector<OnnxNode> nodes;
-  std::vector<OnnxInitializer> initializers;
   std::vector<OnnxValue> inputs, outputs;
+};
+
+struct OnnxModel : OnnxGraph {
+  int64_t opset = 17;
+  std::vector<OnnxInitializer> initializers;  // of bodies, too
   std::vector<std::pair<std::string, std::string>> metadata;
 };
 
-// A line a node, for tests and people: "%y = Conv(%x, %w) {kernel_shape=[3, 3]}". Small constants
-// of numbers stand in place as "i64[1, 2]", others by name.
+// One line per node, for tests and people: "%y = Conv(%x, %w) {kernel_shape=[3, 3]}". Small numeric
+// constants are printed in place as "i64[1, 2]", others by name; bodies follow their node.
 std::string to_text(const OnnxModel& model);
 
 }  // namespace octet

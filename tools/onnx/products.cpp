@@ -1,13 +1,8 @@
-// Convolutions, linear layers and matrix products.
-#include <algorithm>
+// Convolutions, linear layers, matrix products and recurrent layers.
 #include <cmath>
-#include <numeric>
 
-#include <fmt/format.h>
-
-#include "core/base/shape.h"
 #include "lowering/program/quantized_constants.h"
-#include "tools/onnx/dynamic.h"
+#include "lowering/program/stored_constant.h"
 #include "tools/onnx/quantized.h"
 
 namespace octet {
@@ -17,21 +12,20 @@ namespace {
 
 // A constant bias of a product of integers as runtimes want it: i32 with the product of the two
 // scales. Nothing when there are no such scales, or a number would not fit.
-std::optional<std::string> integer_bias(OnnxSteps& s, const Value* x, const Value* w,
-                                        const Value* bias) {
-  const Tensor* given = s.exporter.graph().find_constant(bias);
-  const std::optional<OnnxQParams> left = find_activation_qparams(x);
-  const std::optional<StoredWeight> right = find_stored_weight(w);
-  if (given == nullptr || given->dtype() != DType::kFloat32 || !left || !right ||
-      right->qparams.is_blocked())
+std::optional<std::string> integer_bias(OnnxSteps& s) {
+  const ProgramTensor* given = s.find_constant(2);
+  const std::optional<OnnxQParams> left = find_activation_qparams(s, 0);
+  const std::optional<StoredConstant> weight = find_stored_weight(s, 1);
+  const std::optional<OnnxQParams> right = weight ? find_qparams(*weight) : std::nullopt;
+  if (given == nullptr || given->dtype != DType::kFloat32 || !left || !right || right->is_blocked())
     return std::nullopt;
-  const std::vector<float>& scales = right->qparams.scale;
+  const std::vector<float>& scales = right->scale;
   const size_t count = static_cast<size_t>(given->numel());
   if (scales.size() != 1 && scales.size() != count) return std::nullopt;
   OnnxQParams qparams;
   qparams.dtype = DType::kInt32;
   qparams.shape = {given->numel()};
-  const Tensor values = given->contiguous();
+  const Tensor values = constant_data(*given).contiguous();
   std::vector<int32_t> integers;
   for (size_t i = 0; i < count; ++i) {
     const float scale = left->scale[0] * scales[scales.size() == 1 ? 0 : i];
@@ -42,150 +36,144 @@ std::optional<std::string> integer_bias(OnnxSteps& s, const Value* x, const Valu
   }
   qparams.zero_point.assign(count, 0);
   const std::string name =
-      s.exporter.add_initializer(s.exporter.graph().find_input(bias)->fqn,
-                                 Tensor::from<int32_t>(DType::kInt32, {given->numel()}, integers));
+      s.writer.add_initializer(s.writer.constant_name(given->name),
+                               Tensor::from<int32_t>(DType::kInt32, {given->numel()}, integers));
   return dequantized(s, name, qparams);
 }
 
 // ONNX Runtime takes a linear layer of integers with such a bias alone.
-std::string bias_of(OnnxSteps& s, const Value* x, const Value* w, bool is_integer = true) {
-  Value* bias = s.value({"bias"});
-  if (bias == nullptr) return "";
-  const std::optional<std::string> integer =
-      is_integer ? integer_bias(s, x, w, bias) : std::nullopt;
-  return integer ? *integer : s.exporter.name_of(bias);
+std::string bias_of(OnnxSteps& s, bool is_integer = true) {
+  const std::optional<std::string> integer = is_integer ? integer_bias(s) : std::nullopt;
+  return integer ? *integer : s.x(2);
 }
 
 // ---- convolutions
 
-// All beginnings, then all ends.
-std::vector<int64_t> conv_pads(const OnnxSteps& s, const std::vector<int64_t>& kernel,
-                               const std::vector<int64_t>& dilations) {
-  std::vector<int64_t> begins, ends;
-  if (s.text("padding") == "same") {
-    for (size_t d = 0; d < kernel.size(); ++d) {
-      const int64_t total = dilations[d] * (kernel[d] - 1);
-      begins.push_back(total / 2);
-      ends.push_back(total - total / 2);
-    }
-  } else {
-    const std::vector<int64_t> zeros = {0};
-    begins = s.text("padding") == "valid" ? zeros : s.node.ints_or("padding", zeros);
-    begins = ends = as_many(begins, kernel.size());
-  }
-  begins.insert(begins.end(), ends.begin(), ends.end());
-  return begins;
-}
-
-void convert_conv(OnnxSteps& s) {
-  Value* x = s.self();
-  Value* w = s.value({"weight"});
-  const std::optional<std::vector<int64_t>> shape = s.fixed_shape(w);
-  if (!shape) return;
-  const std::vector<int64_t> kernel(shape->begin() + 2, shape->end());
-  const size_t spatial = kernel.size();
-  const bool is_transposed =
-      s.node.bool_or("transposed", false) || s.node.is("aten.conv_transpose1d") ||
-      s.node.is("aten.conv_transpose2d") || s.node.is("aten.conv_transpose3d");
-  const std::vector<int64_t> dilations = as_many(s.node.ints_or("dilation", {1}), spatial);
-  OnnxAttributes attributes = {{"kernel_shape", kernel},
-                               {"strides", as_many(s.node.ints_or("stride", {1}), spatial)},
-                               {"pads", conv_pads(s, kernel, dilations)},
-                               {"dilations", dilations},
-                               {"group", s.node.int_or("groups", 1)}};
+void write_conv(OnnxSteps& s) {
+  const std::vector<int64_t>& shape = s.in(1).shape;
+  const size_t spatial = shape.size() - 2;
+  const std::vector<int64_t> ones(spatial, 1), zeros(spatial, 0);
+  std::vector<int64_t> pads = s.source.integers("padding", zeros);
+  const std::vector<int64_t> ends = s.source.integers("padding_end", pads);
+  pads.insert(pads.end(), ends.begin(), ends.end());
+  OnnxAttributes attributes = {
+      {"kernel_shape", std::vector<int64_t>(shape.begin() + 2, shape.end())},
+      {"strides", s.source.integers("stride", ones)},
+      {"pads", pads},
+      {"dilations", s.source.integers("dilation", ones)},
+      {"group", s.source.integer("groups", 1)}};
+  const bool is_transposed = s.source.kind == "conv_transpose";
   if (is_transposed)
-    attributes.emplace_back("output_padding",
-                            as_many(s.node.ints_or("output_padding", {0}), spatial));
-  const bool has_batch = s.rank(x) == shape->size();
-  const std::string image =
-      has_batch ? s.exporter.name_of(x) : s.unsqueeze(s.exporter.name_of(x), {0});
-  const std::string bias = bias_of(s, x, w, s.exporter.has_integer_biases());
-  const std::string y = s.op(is_transposed ? "ConvTranspose" : "Conv",
-                             {image, s.exporter.name_of(w), bias}, std::move(attributes));
-  s.give(has_batch ? y : s.squeeze(y, {0}));
+    attributes.emplace_back("output_padding", s.source.integers("output_padding", zeros));
+  const std::string x = s.x(0), w = s.x(1), bias = bias_of(s, s.writer.has_integer_biases());
+  s.give(s.op(is_transposed ? "ConvTranspose" : "Conv", {x, w, bias}, std::move(attributes)));
 }
 
 // ---- linear
 
-// [out, in] as [in, out]. What only this node reads is stored that way.
-std::string transposed_weight(OnnxSteps& s, Value* w) {
-  if (const std::optional<StoredWeight> stored = find_stored_weight(w)) {
-    const Value* integers = w->producer()->find_input("input");
-    return dequantized(s, s.exporter.graph().find_input(integers)->fqn, transposed(*stored));
-  }
-  const Tensor* constant = s.exporter.graph().find_constant(w);
-  if (constant == nullptr || !w->has_one_user() || constant->dtype() != DType::kFloat32)
-    return s.transpose(s.exporter.name_of(w), {1, 0});
-  return s.exporter.add_initializer(s.exporter.graph().find_input(w)->fqn,
-                                    permute_constant(constant->contiguous(), {1, 0}));
+// [out, in] as [in, out]. What only this op reads is stored that way.
+std::string transposed_weight(OnnxSteps& s) {
+  if (const std::optional<StoredConstant> stored = find_stored_weight(s, 1))
+    return dequantized(s, weight_name(s, 1), permuted(*stored, {1, 0}));
+  const ProgramTensor* constant = s.find_constant(1);
+  const bool is_read_once =
+      s.writer.scope().users[static_cast<size_t>(s.source.inputs[1])].size() == 1;
+  if (constant == nullptr || !is_read_once || constant->stored) return s.transpose(s.x(1), {1, 0});
+  return s.writer.add_initializer(s.writer.constant_name(constant->name),
+                                  permute_constant(constant->data.contiguous(), {1, 0}));
 }
 
-void convert_linear(OnnxSteps& s) {
-  Value* x = s.self();
-  Value* w = s.value({"weight"});
-  if (give_integer_linear(s, x, w)) return;
-  const std::optional<StoredWeight> stored = find_stored_weight(w);
-  const bool is_blocked = stored && stored->qparams.is_blocked();
-  if (s.rank(x) == 2 && s.rank(w) == 2 && !is_blocked) {
-    const std::string bias = bias_of(s, x, w);
-    return s.give(s.op("Gemm", {s.exporter.name_of(x), s.exporter.name_of(w), bias},
-                       {{"transB", int64_t{1}}}));
+void write_linear(OnnxSteps& s) {
+  if (give_integer_linear(s)) return;
+  const std::optional<StoredConstant> stored = find_stored_weight(s, 1);
+  const bool is_blocked = stored && find_qparams(*stored)->is_blocked();
+  if (s.rank(0) == 2 && !is_blocked) {
+    const std::string x = s.x(0), w = s.x(1), bias = bias_of(s);
+    return s.give(s.op("Gemm", {x, w, bias}, {{"transB", int64_t{1}}}));
   }
-  if (s.rank(w) != 2) return s.refuse("with a weight that has not 2 dimensions");
-  if (is_blocked && !s.exporter.need(s.node, 21, "scales of blocks")) return;
-  std::string y = s.op("MatMul", {s.exporter.name_of(x), transposed_weight(s, w)});
-  if (s.has("bias")) y = s.add(y, bias_of(s, x, w));
+  if (is_blocked && !s.need(21, "scales of blocks")) return;
+  std::string y = s.op("MatMul", {s.x(0), transposed_weight(s)});
+  if (s.has(2)) y = s.add(y, bias_of(s));
   s.give(y);
 }
 
-// ---- products
+void write_matmul(OnnxSteps& s) { s.give(s.op("MatMul", {s.x(0), s.x(1)})); }
 
-void convert_matmul(OnnxSteps& s) {
-  const std::string b = s.input({"other", "mat2", "vec", "tensor"});
-  s.give(s.op("MatMul", {s.x(), b}));
+// ---- recurrent layers
+
+struct CellRow {
+  const char* cell;
+  const char* type;
+  std::vector<size_t> order;  // torch's gates as ONNX orders them
+};
+const CellRow kCells[] = {{"lstm", "LSTM", {0, 3, 1, 2}},
+                          {"gru", "GRU", {1, 0, 2}},
+                          {"tanh", "RNN", {0}},
+                          {"relu", "RNN", {0}}};
+
+// The parts of a tensor's first dimension, one for each gate, in ONNX's order.
+std::string reordered(OnnxSteps& s, const std::string& name, const CellRow& row, int64_t size) {
+  const size_t gates = row.order.size();
+  if (gates == 1) return name;
+  const std::vector<int64_t> sizes(gates, size / static_cast<int64_t>(gates));
+  const Names parts = s.ops("Split", gates, {name, s.ints(sizes)}, {{"axis", int64_t{0}}});
+  Names ordered;
+  for (size_t gate : row.order) ordered.push_back(parts[gate]);
+  return s.concat(ordered, 0);
 }
 
-// beta * self + alpha * a @ b
-void convert_addmm(OnnxSteps& s) {
-  s.give(s.op("Gemm", {s.input("mat1"), s.input("mat2"), s.input("self")},
-              {{"alpha", static_cast<float>(s.node.float_or("alpha", 1))},
-               {"beta", static_cast<float>(s.node.float_or("beta", 1))}}));
-}
-void convert_baddbmm(OnnxSteps& s) {
-  const double alpha = s.node.float_or("alpha", 1), beta = s.node.float_or("beta", 1);
-  std::string y = s.op("MatMul", {s.input("batch1"), s.input("batch2")});
-  if (alpha != 1) y = s.mul(y, s.number(alpha));
-  const std::string added = s.input("self");
-  s.give(beta == 0 ? y : s.add(y, beta == 1 ? added : s.mul(added, s.number(beta))));
-}
-void convert_outer(OnnxSteps& s) {
-  s.give(s.mul(s.unsqueeze(s.x(), {1}), s.unsqueeze(s.input({"vec2", "other"}), {0})));
+Tensor identity(int64_t size) {
+  Tensor matrix = Tensor::zeros(DType::kFloat32, {size, size});
+  for (int64_t i = 0; i < size; ++i) matrix.data<float>()[i * size + i] = 1;
+  return matrix;
 }
 
-void convert_einsum(OnnxSteps& s) {
-  Names operands;
-  for (Value* value : s.list("tensors")) operands.push_back(s.exporter.name_of(value));
-  s.give(s.op("Einsum", operands, {{"equation", s.text("equation")}}));
+// ONNX's layers have the product with the input inside: that of the linear op in front, or, where
+// something else gives the gates, one with the identity.
+void write_recurrent(OnnxSteps& s) {
+  const std::string cell = s.source.text("cell", "");
+  const CellRow* row = kCells;
+  while (cell != row->cell) ++row;
+  if (s.has(5)) return s.refuse("with a projection");
+  const int64_t rows = s.in(1).shape[0], width = s.in(1).shape[1];
+  std::string x = s.x(0), w, bias;
+  if (const ProgramOp* linear = s.producer(0, "linear")) {
+    OnnxSteps front(s.writer, *linear);
+    x = front.x(0);
+    w = front.x(1);
+    bias = front.x(2);
+  } else {
+    w = s.constant("identity", identity(rows));
+  }
+  const auto as_onnx = [&](const std::string& name) {
+    return s.unsqueeze(reordered(s, name, *row, rows), {0});
+  };
+  Names inputs = {x, as_onnx(w), as_onnx(s.x(1))};
+  if (bias.empty() && !s.has(2)) {
+    inputs.push_back("");
+  } else {
+    const auto or_zeros = [&](const std::string& name) {
+      return as_onnx(name.empty() ? s.filled(0, {rows}, DType::kFloat32) : name);
+    };
+    const std::string first = or_zeros(bias), second = or_zeros(s.x(2));
+    inputs.push_back(s.concat({first, second}, 1));
+  }
+  inputs.push_back("");  // the lengths of sequences: all
+  inputs.push_back(s.unsqueeze(s.x(3), {0}));
+  const bool is_lstm = cell == "lstm";
+  if (is_lstm) inputs.push_back(s.unsqueeze(s.x(4), {0}));
+  OnnxAttributes attributes = {{"hidden_size", width}};
+  if (s.source.flag("reverse")) attributes.emplace_back("direction", std::string("reverse"));
+  if (cell == "gru") attributes.emplace_back("linear_before_reset", int64_t{1});
+  if (cell == "relu") attributes.emplace_back("activations", Names{"Relu"});
+  const Names results = s.ops(row->type, is_lstm ? 3 : 1, inputs, std::move(attributes));
+  if (is_lstm) s.give(1, s.squeeze(results[2], {0}));
+  s.give(s.squeeze(results[0], {1}));
 }
 
 constexpr OnnxRow kProductRows[] = {
-    {"aten.conv1d", convert_conv},
-    {"aten.conv2d", convert_conv},
-    {"aten.conv3d", convert_conv},
-    {"aten.convolution", convert_conv},
-    {"aten.conv_transpose1d", convert_conv},
-    {"aten.conv_transpose2d", convert_conv},
-    {"aten.conv_transpose3d", convert_conv},
-    {"aten.linear", convert_linear},
-    {"aten.matmul", convert_matmul},
-    {"aten.mm", convert_matmul},
-    {"aten.bmm", convert_matmul},
-    {"aten.mv", convert_matmul},
-    {"aten.dot", convert_matmul},
-    {"aten.addmm", convert_addmm},
-    {"aten.baddbmm", convert_baddbmm},
-    {"aten.outer", convert_outer},
-    {"aten.einsum", convert_einsum},
+    {"conv", write_conv},     {"conv_transpose", write_conv}, {"linear", write_linear},
+    {"matmul", write_matmul}, {"recurrent", write_recurrent},
 };
 
 }  // namespace

@@ -1,139 +1,247 @@
 // quantize and dequantize with constant scales, as QuantizeLinear and DequantizeLinear, which
 // runtimes fuse into their neighbours.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include <fmt/format.h>
 
-#include "lowering/import/dynamic.h"
-#include "tools/onnx/dynamic.h"
+#include "lowering/program/quantized_constants.h"
+#include "lowering/program/stored_constant.h"
 #include "tools/onnx/quantized.h"
 
 namespace octet {
 namespace {
 
-// Whether the opset has these integers and blocks.
-bool has_form(OnnxSteps& s, const OnnxQParams& qparams, bool is_quantize) {
-  if (qparams.is_blocked() && !s.exporter.need(s.node, 21, "scales of blocks")) return false;
-  const bool is_narrow = size_of(qparams.dtype) == 1;
-  if (!is_narrow && size_of(qparams.dtype) == 2 &&
-      !s.exporter.need(s.node, 21, fmt::format("integers of {}", name_of(qparams.dtype))))
-    return false;
-  const bool is_int32 = qparams.dtype == DType::kInt32;
-  for (int64_t zero : qparams.zero_point)
-    if (is_int32 && zero != 0) return s.refuse("of int32 with a zero point"), false;
-  if (is_narrow || size_of(qparams.dtype) == 2 || (is_int32 && !is_quantize)) return true;
-  s.refuse(fmt::format("to {}", name_of(qparams.dtype)));
-  return false;
+OnnxQParams qparams_of(const ProgramTensor& tensor) {
+  const TensorQParams& given = *tensor.qparams;
+  OnnxQParams qparams;
+  qparams.scale = given.scale;
+  qparams.zero_point.assign(given.zero_point.begin(), given.zero_point.end());
+  qparams.dtype = tensor.dtype;
+  if (given.is_per_tensor()) return qparams;
+  qparams.axis = given.axis;
+  qparams.shape = {static_cast<int64_t>(given.scale.size())};
+  return qparams;
 }
 
-bool is_static(const Node& node, bool is_wanted_dequantize) {
-  const bool is_quantize = node.is("quantized_decomposed.quantize_per_tensor") ||
-                           node.is("quantized_decomposed.quantize_per_channel") ||
-                           node.is("torchao.quantize_affine");
-  return (is_wanted_dequantize ? is_dequantize(node) : is_quantize) &&
-         find_dynamic_origin(node) == nullptr;
+// The form of scales for blocks: one, along an axis, or in blocks along one axis. False: none.
+bool set_form(OnnxQParams& qparams, const std::vector<int64_t>& counts,
+              const std::vector<int64_t>& shape) {
+  std::vector<size_t> cut, blocked;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (counts[d] > 1) cut.push_back(d);
+    if (counts[d] != shape[d]) blocked.push_back(d);
+  }
+  if (cut.empty()) return true;
+  if (cut.size() == 1 && counts[cut[0]] == shape[cut[0]]) {
+    qparams.axis = static_cast<int64_t>(cut[0]);
+    qparams.shape = {counts[cut[0]]};
+    return true;
+  }
+  if (blocked.size() != 1) return false;
+  qparams.axis = static_cast<int64_t>(blocked[0]);
+  qparams.shape = counts;
+  qparams.block = shape[blocked[0]] / counts[blocked[0]];
+  return true;
+}
+
+template <typename T>
+Tensor integers(const std::vector<int64_t>& values, DType dtype,
+                const std::vector<int64_t>& shape) {
+  return Tensor::from<T>(dtype, shape, std::vector<T>(values.begin(), values.end()));
+}
+
+Tensor zero_points(const OnnxQParams& qparams) {
+  const std::vector<int64_t>& values = qparams.zero_point;
+  switch (qparams.dtype) {
+    case DType::kUInt8:
+      return integers<uint8_t>(values, qparams.dtype, qparams.shape);
+    case DType::kInt16:
+      return integers<int16_t>(values, qparams.dtype, qparams.shape);
+    case DType::kUInt16:
+      return integers<uint16_t>(values, qparams.dtype, qparams.shape);
+    default:
+      return integers<int8_t>(values, DType::kInt8, qparams.shape);
+  }
+}
+
+std::string zero_point_constant(OnnxSteps& s, const OnnxQParams& qparams) {
+  if (qparams.dtype == DType::kInt32) return "";  // where it is 0
+  if (qparams.is_per_tensor())
+    return s.number(static_cast<double>(qparams.zero_point[0]), qparams.dtype);
+  return s.constant("zero_point", zero_points(qparams));
+}
+
+OnnxAttributes attributes_of(const OnnxQParams& qparams) {
+  OnnxAttributes attributes;
+  if (!qparams.is_per_tensor()) attributes.emplace_back("axis", qparams.axis);
+  if (qparams.is_blocked()) attributes.emplace_back("block_size", qparams.block);
+  return attributes;
+}
+
+// Those of tensors are shared.
+std::string scale_constant(OnnxSteps& s, const OnnxQParams& qparams) {
+  if (qparams.is_per_tensor())
+    return s.number(static_cast<double>(qparams.scale[0]), DType::kFloat32);
+  return s.floats("scale", qparams.shape, qparams.scale);
+}
+
+// Whether the opset has these integers and blocks; refuses the op where it has not.
+bool has_form(OnnxSteps& s, const OnnxQParams& qparams, bool is_quantize) {
+  if (qparams.is_blocked() && !s.need(21, "scales of blocks")) return false;
+  const size_t size = size_of(qparams.dtype);
+  if (size == 2 && !s.need(21, fmt::format("integers of {}", name_of(qparams.dtype)))) return false;
+  const bool is_int32 = qparams.dtype == DType::kInt32;
+  const auto is_zero = [](int64_t zero) { return zero == 0; };
+  if (is_int32 && !std::all_of(qparams.zero_point.begin(), qparams.zero_point.end(), is_zero))
+    return s.refuse("of int32 with a zero point"), false;
+  if (size <= 2 || (is_int32 && !is_quantize)) return true;
+  s.refuse(fmt::format("to {}", name_of(qparams.dtype)));
+  return false;
 }
 
 // int8 that goes from a quantize to dequantizes alone can as well be u8 with all zero points moved
 // by 128: the same reals. ONNX Runtime's products on x86 want that, and its own rewrite to it
 // leaves out what several dequantizes read.
-bool is_moved(const Value& integers) {
-  const Node* producer = integers.producer();
-  if (producer == nullptr || !is_static(*producer, false) || integers.is_output() ||
-      OnnxSteps::dtype(&integers) != DType::kInt8)
-    return false;
-  for (const Node* user : integers.users())
-    if (!is_static(*user, true)) return false;
-  return true;
+bool is_moved(const OnnxSteps& s, int index) {
+  const auto at = static_cast<size_t>(index);
+  const OnnxScope& scope = s.writer.scope();
+  const ProgramOp* producer = scope.producers[at];
+  return producer != nullptr && producer->kind == "quantize" && !scope.is_result[at] &&
+         scope.program.tensor(index).dtype == DType::kInt8 &&
+         std::all_of(scope.users[at].begin(), scope.users[at].end(),
+                     [](const ProgramOp* user) { return user->kind == "dequantize"; });
 }
 
-void move(OnnxQParams& qparams) {
+// The move in zero points and limits: 128 for int8 that is written as u8.
+int64_t move(const OnnxSteps& s, int index, OnnxQParams& qparams) {
+  if (!is_moved(s, index)) return 0;
   qparams.dtype = DType::kUInt8;
-  qparams.low += 128;
-  qparams.high += 128;
   for (int64_t& zero : qparams.zero_point) zero += 128;
+  return 128;
 }
 
-// ---- limits that the integers have anyway
-
-struct Limits {
-  double low, high;
-};
-std::optional<Limits> limits_of(const Node& node) {
-  constexpr double kNone = std::numeric_limits<double>::infinity();
-  if (node.is("aten.relu6")) return Limits{0, 6};
-  if (node.is("aten.hardtanh"))
-    return Limits{node.float_or("min_val", -1), node.float_or("max_val", 1)};
-  if (node.is("aten.clamp") && node.find_input("min") == nullptr &&
-      node.find_input("max") == nullptr)
-    return Limits{node.float_or("min", -kNone), node.float_or("max", kNone)};
-  return std::nullopt;
-}
-
-// What is quantized: what is behind a function that limits, where its limits are no nearer than the
-// ends of the integers. Runtimes know products in front of a quantize.
-Value* without_limits(Value* x, const OnnxQParams& qparams) {
-  const Node* node = x->producer();
-  const std::optional<Limits> limits = node == nullptr ? std::nullopt : limits_of(*node);
-  if (!limits || !qparams.is_per_tensor() || node->target().find("_.") != std::string::npos)
-    return x;
+// What is quantized: the input of a clamp whose limits are no nearer than the ends of the integers.
+// Runtimes know products in front of a quantize.
+std::string without_limits(OnnxSteps& s, const OnnxQParams& qparams, const IntegerRange& range) {
+  const ProgramOp* clamp = s.producer(0, "clamp");
+  if (clamp == nullptr || !qparams.is_per_tensor() || !clamp->find_real("max") ||
+      s.program().input(*clamp, 0).dtype != DType::kFloat32)
+    return s.x(0, DType::kFloat32);
   const double scale = static_cast<double>(qparams.scale[0]),
                zero = static_cast<double>(qparams.zero_point[0]);
-  const bool is_idle =
-      std::nearbyint(limits->low / scale) + zero <= static_cast<double>(qparams.low) &&
-      std::nearbyint(limits->high / scale) + zero >= static_cast<double>(qparams.high);
-  Value* behind = node->find_input(node->find_input("self") != nullptr ? "self" : "input");
-  return is_idle && OnnxSteps::dtype(behind) == DType::kFloat32 ? behind : x;
+  const double low = clamp->real("min", -std::numeric_limits<double>::infinity()),
+               high = clamp->real("max", 0);
+  const bool is_idle = std::nearbyint(low / scale) + zero <= static_cast<double>(range.min) &&
+                       std::nearbyint(high / scale) + zero >= static_cast<double>(range.max);
+  return is_idle ? s.writer.name_of(clamp->inputs[0]) : s.x(0);
 }
 
-void convert_quantize(OnnxSteps& s) {
-  if (find_dynamic_origin(s.node) != nullptr) return convert_dynamic_quantize(s);
-  std::string why;
-  std::optional<OnnxQParams> qparams = find_qparams(s.node, why);
-  if (!qparams) return s.refuse(why);
-  if (!has_form(s, *qparams, true)) return;
-  if (is_moved(*s.result())) move(*qparams);
-  Value* x = without_limits(s.self(), *qparams);
-  std::string y = quantized(s, s.cast(x, DType::kFloat32), *qparams);
-  const IntegerRange range = integer_range(qparams->dtype);
-  if (qparams->low > range.min || qparams->high < range.max)
-    y = s.op("Clip", {y, s.number(static_cast<double>(qparams->low), qparams->dtype),
-                      s.number(static_cast<double>(qparams->high), qparams->dtype)});
+void write_quantize(OnnxSteps& s) {
+  OnnxQParams qparams = qparams_of(s.out());
+  if (!has_form(s, qparams, true)) return;
+  const int64_t moved = move(s, s.source.outputs[0], qparams);
+  const IntegerRange whole = integer_range(qparams.dtype);
+  const IntegerRange range = {s.source.integer("quant_min", whole.min - moved) + moved,
+                              s.source.integer("quant_max", whole.max - moved) + moved};
+  const std::string x = without_limits(s, qparams, range), scale = scale_constant(s, qparams);
+  std::string y =
+      s.op("QuantizeLinear", {x, scale, zero_point_constant(s, qparams)}, attributes_of(qparams));
+  if (range.min > whole.min || range.max < whole.max)
+    y = s.op("Clip", {y, s.number(static_cast<double>(range.min), qparams.dtype),
+                      s.number(static_cast<double>(range.max), qparams.dtype)});
   s.give(y);
 }
 
-void convert_dequantize(OnnxSteps& s) {
-  if (find_dynamic_origin(s.node) != nullptr) return convert_dynamic_dequantize(s);
-  std::string why;
-  std::optional<OnnxQParams> qparams = find_qparams(s.node, why);
-  if (!qparams) return s.refuse(why);
-  if (!has_form(s, *qparams, false)) return;
-  if (is_moved(*s.self())) move(*qparams);
-  const GraphInput* input = s.exporter.graph().find_input(s.self());
-  const std::optional<StoredWeight> weight = find_stored_weight(s.result());
-  std::string y;
-  if (weight && qparams->is_blocked())
-    y = dequantized(s, input->fqn, *weight);
-  else
-    y = dequantized(s, s.x(), *qparams);
-  const DType dtype = s.dtype(s.result());
-  s.give(dtype == DType::kFloat32 ? y : s.cast(y, dtype));
+void write_dequantize(OnnxSteps& s) {
+  OnnxQParams qparams = qparams_of(s.in());
+  if (!has_form(s, qparams, false)) return;
+  move(s, s.source.inputs[0], qparams);
+  const std::string y = dequantized(s, s.x(), qparams);
+  s.give(s.dtype() == DType::kFloat32 ? y : s.cast(y, s.dtype()));
 }
 
 constexpr OnnxRow kQuantizationRows[] = {
-    {"quantized_decomposed.quantize_per_tensor", convert_quantize},
-    {"quantized_decomposed.dequantize_per_tensor", convert_dequantize},
-    {"quantized_decomposed.quantize_per_channel", convert_quantize},
-    {"quantized_decomposed.dequantize_per_channel", convert_dequantize},
-    {"quantized_decomposed.quantize_per_channel_group", convert_quantize},
-    {"quantized_decomposed.dequantize_per_channel_group", convert_dequantize},
-    {"torchao.quantize_affine", convert_quantize},
-    {"torchao.dequantize_affine", convert_dequantize},
+    {"quantize", write_quantize},
+    {"dequantize", write_dequantize},
 };
 
 }  // namespace
 
 std::span<const OnnxRow> quantization_onnx_rows() { return kQuantizationRows; }
+
+std::optional<OnnxQParams> find_qparams(const StoredConstant& stored) {
+  if (!stored.scale.defined()) return std::nullopt;
+  OnnxQParams qparams;
+  qparams.dtype = stored.values.dtype();
+  const IntegerRange range = integer_range(qparams.dtype);
+  for (int64_t i = 0; i < stored.scale.numel(); ++i) {
+    const float zero = stored.zero_point.defined() ? stored.zero_point.data<float>()[i] : 0;
+    if (zero != std::nearbyint(zero) || zero < static_cast<float>(range.min) ||
+        zero > static_cast<float>(range.max))
+      return std::nullopt;
+    qparams.scale.push_back(stored.scale.data<float>()[i]);
+    qparams.zero_point.push_back(static_cast<int64_t>(zero));
+  }
+  const bool has_shape = set_form(qparams, stored.scale.shape(), stored.values.shape());
+  return has_shape ? std::optional(qparams) : std::nullopt;
+}
+
+std::optional<StoredConstant> find_stored_weight(const OnnxSteps& s, size_t input) {
+  if (s.has(input) && s.in(input).stored) {
+    const StoredConstant& stored = *s.in(input).stored;
+    return find_qparams(stored) ? std::optional(stored) : std::nullopt;
+  }
+  const ProgramOp* dequantize = s.producer(input, "dequantize");
+  if (dequantize == nullptr) return std::nullopt;
+  const ProgramTensor& integers = s.program().input(*dequantize, 0);
+  if (!integers.is_constant() || size_of(integers.dtype) > 2) return std::nullopt;
+  return stored_constant(integers.data.contiguous(), *integers.qparams);
+}
+
+std::string weight_name(const OnnxSteps& s, size_t input) {
+  const ProgramOp* dequantize = s.producer(input, "dequantize");
+  const ProgramTensor& tensor =
+      dequantize == nullptr ? s.in(input) : s.program().input(*dequantize, 0);
+  return s.writer.constant_name(tensor.name);
+}
+
+std::optional<OnnxQParams> find_activation_qparams(const OnnxSteps& s, size_t input) {
+  const ProgramOp* dequantize = s.producer(input, "dequantize");
+  if (dequantize == nullptr) return std::nullopt;
+  const ProgramTensor& integers = s.program().input(*dequantize, 0);
+  return integers.qparams->is_per_tensor() ? std::optional(qparams_of(integers)) : std::nullopt;
+}
+
+std::string dequantized(OnnxSteps& s, const std::string& name, const OnnxQParams& qparams) {
+  const std::string scale = scale_constant(s, qparams);
+  return s.op("DequantizeLinear", {name, scale, zero_point_constant(s, qparams)},
+              attributes_of(qparams));
+}
+
+std::string dequantized(OnnxSteps& s, const std::string& name, const StoredConstant& stored) {
+  const OnnxQParams qparams = *find_qparams(stored);
+  const Tensor values = stored.values.contiguous();
+  if (!has_form(s, qparams, false)) return name;
+  if (!qparams.is_blocked() || !stored.fits_nibbles())
+    return dequantized(s, s.writer.add_initializer(name, values), qparams);
+  const OnnxType type = qparams.dtype == DType::kInt8 ? OnnxType::kInt4 : OnnxType::kUInt4;
+  const std::string integers =
+      s.writer.add_initializer(name, type, values.shape(), pack_nibbles(values));
+  const std::string scale = scale_constant(s, qparams);
+  const std::string zeros = s.writer.add_initializer(
+      s.source.name + "_zero_point", type, qparams.shape, pack_nibbles(zero_points(qparams)));
+  return s.op("DequantizeLinear", {integers, scale, zeros}, attributes_of(qparams));
+}
+
+std::optional<std::string> stored_name(OnnxSteps& s, const ProgramTensor& constant) {
+  const std::string name = s.writer.constant_name(constant.name);
+  const StoredConstant& stored = *constant.stored;
+  if (!stored.scale.defined())
+    return s.cast(s.writer.add_initializer(name, stored.values.contiguous()), DType::kFloat32);
+  if (!find_qparams(stored)) return std::nullopt;
+  return dequantized(s, name, stored);
+}
 
 }  // namespace octet

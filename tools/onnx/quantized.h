@@ -1,5 +1,5 @@
-// Scales and zero points as the graph gives them, and as ONNX's QuantizeLinear and
-// DequantizeLinear take them. Used by tools/onnx/*.cpp only.
+// Scales and zero points as ONNX's QuantizeLinear and DequantizeLinear take them, and products of
+// quantized tensors. Used by tools/onnx/*.cpp only.
 #pragma once
 
 #include <optional>
@@ -20,37 +20,32 @@ struct OnnxQParams {
   int64_t axis = 0;
   int64_t block = 0;
   DType dtype = DType::kInt8;  // of the integers
-  int64_t low = 0, high = 0;   // their range
 
   bool is_per_tensor() const { return shape.empty(); }
   bool is_blocked() const { return shape.size() > 1; }
 };
 
-// Of a quantize or dequantize node with constant scales. Nothing, with the reason in `why`, for
-// those that ONNX has no form for, and when they are computed.
-std::optional<OnnxQParams> find_qparams(const Node& node, std::string& why);
+// Of a constant of integers; nothing where ONNX has no such form: scales of blocks of several
+// dimensions, zero points that are no integers of the dtype.
+std::optional<OnnxQParams> find_qparams(const StoredConstant& stored);
+// The integers of a weight that is kept as such, with their scales; nothing for other inputs.
+std::optional<StoredConstant> find_stored_weight(const OnnxSteps& s, size_t input);
+// Its name in the source of the export.
+std::string weight_name(const OnnxSteps& s, size_t input);
+// The scale and zero point of an input that a dequantize gives, where there is one for the tensor.
+std::optional<OnnxQParams> find_activation_qparams(const OnnxSteps& s, size_t input);
 
-// A constant that is kept as integers, with the op that dequantizes it.
-struct StoredWeight {
-  Tensor values;  // contiguous
-  OnnxQParams qparams;
-};
-// What `value` is dequantized from; nothing when that is no constant.
-std::optional<StoredWeight> find_stored_weight(const Value* value);
-// Of two dimensions, the other way round.
-StoredWeight transposed(const StoredWeight& weight);
-
-// The quantize or dequantize node behind `value` with one constant scale; null when there is none.
-std::optional<OnnxQParams> find_activation_qparams(const Value* value);
-
-// Add nodes. quantized: of reals, without limits of its own; dequantized: `name` has integers of
-// qparams.dtype.
-std::string quantized(OnnxSteps& s, const std::string& name, const OnnxQParams& qparams);
+// Add nodes. `name` has integers of qparams.dtype.
 std::string dequantized(OnnxSteps& s, const std::string& name, const OnnxQParams& qparams);
-// The constant, and the node that makes reals of it. Four bits an element where the range allows
-// and the scales are those of blocks.
-std::string dequantized(OnnxSteps& s, const std::string& name, const StoredWeight& weight);
+// The constant, and the node that makes reals of it. Four bits an element where the values allow
+// and the scales are those of blocks. `stored` has qparams.
+std::string dequantized(OnnxSteps& s, const std::string& name, const StoredConstant& stored);
+// A float constant that is stored as integers or float16, as the nodes that expand it; nothing
+// where ONNX has no form for it.
+std::optional<std::string> stored_name(OnnxSteps& s, const ProgramTensor& constant);
 
-bool is_dequantize(const Node& node);
+// A linear layer of integers whose scale the model computes and a constant weight of int8, as
+// MatMulInteger; false, with nothing done, when the inputs are not that.
+bool give_integer_linear(OnnxSteps& s);
 
 }  // namespace octet

@@ -1,131 +1,125 @@
-// Sums, means, extremes and norms along dimensions.
-#include <cmath>
-#include <limits>
-
+// Sums, means and extremes along dimensions, normalizations, softmax.
+#include "core/base/shape.h"
 #include "tools/onnx/steps.h"
 
 namespace octet {
 namespace {
 
-// The dimensions of the call; none: all of them.
-std::vector<int64_t> axes_of(const OnnxSteps& s, const char* name = "dim") {
-  std::vector<int64_t> axes;
-  if (!s.has(name) || s.rank(s.self()) == 0) return axes;
-  for (int64_t dim : s.node.ints_or(name, {}))
-    axes.push_back(static_cast<int64_t>(s.dim_of(s.self(), dim)));
-  return axes;
-}
-bool keeps_dim(const OnnxSteps& s) { return s.node.bool_or("keepdim", false); }
+bool keeps_dim(const OnnxSteps& s) { return s.source.flag("keepdim"); }
 
-void give_reduced(OnnxSteps& s, const char* type) {
-  s.give(s.reduce(type, s.cast(s.self(), s.dtype(s.result())), axes_of(s), keeps_dim(s)));
+void write_mean(OnnxSteps& s) {
+  s.give(s.reduce("ReduceMean", s.x(0, s.dtype()), s.dims(), keeps_dim(s)));
 }
-void convert_sum(OnnxSteps& s) { give_reduced(s, "ReduceSum"); }
-void convert_mean(OnnxSteps& s) { give_reduced(s, "ReduceMean"); }
-void convert_amax(OnnxSteps& s) { give_reduced(s, "ReduceMax"); }
-void convert_amin(OnnxSteps& s) { give_reduced(s, "ReduceMin"); }
-void convert_prod(OnnxSteps& s) { give_reduced(s, "ReduceProd"); }
-void convert_logsumexp(OnnxSteps& s) { give_reduced(s, "ReduceLogSumExp"); }
 
-// max and min: of all, of two tensors, or along a dimension with their places.
-void give_extreme(OnnxSteps& s, const char* reduction, const char* binary, const char* place) {
-  const DType dtype = s.dtype(s.result());
-  if (s.has("other"))
-    return s.give(s.op(binary, {s.cast(s.self(), dtype), s.operand("other", dtype)}));
-  const std::vector<Value*> results = s.node.outputs();
-  s.give(s.reduce(reduction, s.x(), axes_of(s), keeps_dim(s)));
-  if (results.size() < 2 || results[1]->is_unused()) return;
-  s.give(results[1],
-         s.op(place, {s.x()}, {{"axis", axes_of(s).at(0)}, {"keepdims", int64_t{keeps_dim(s)}}}));
-}
-void convert_max(OnnxSteps& s) { give_extreme(s, "ReduceMax", "Max", "ArgMax"); }
-void convert_min(OnnxSteps& s) { give_extreme(s, "ReduceMin", "Min", "ArgMin"); }
+struct ReduceRow {
+  std::string_view function;
+  const char* type;
+};
+constexpr ReduceRow kReductions[] = {
+    {"sum", "ReduceSum"},   {"max", "ReduceMax"}, {"min", "ReduceMin"},
+    {"prod", "ReduceProd"}, {"any", "ReduceMax"}, {"all", "ReduceMin"},
+};
 
-// Whether any, or every, element is other than 0.
-void give_truth(OnnxSteps& s, const char* type) {
-  const std::string flags = s.cast(s.cast(s.self(), DType::kBool), DType::kInt32);
-  s.give(s.cast(s.reduce(type, flags, axes_of(s), keeps_dim(s)), DType::kBool));
+void write_reduce(OnnxSteps& s) {
+  const std::string function = s.source.text("fn", "");
+  const bool is_truth = s.dtype() == DType::kBool;
+  std::string x = s.x(0, s.dtype());
+  if (is_truth) x = s.cast(x, DType::kInt32);
+  for (const ReduceRow& row : kReductions) {
+    if (function != row.function) continue;
+    const std::string y = s.reduce(row.type, x, s.dims(), keeps_dim(s));
+    return s.give(is_truth ? s.cast(y, DType::kBool) : y);
+  }
+  s.refuse("");
 }
-void convert_any(OnnxSteps& s) { give_truth(s, "ReduceMax"); }
-void convert_all(OnnxSteps& s) { give_truth(s, "ReduceMin"); }
 
 // ---- norms
 
-void convert_vector_norm(OnnxSteps& s) {
-  const double order = s.node.float_or(s.has("ord") ? "ord" : "p", 2);
-  const std::string x = s.cast(s.self(), s.dtype(s.result()));
-  const std::vector<int64_t> axes = axes_of(s);
-  if (order == 2) return s.give(s.reduce("ReduceL2", x, axes, keeps_dim(s)));
-  if (order == 1) return s.give(s.reduce("ReduceL1", x, axes, keeps_dim(s)));
-  const std::string size = s.op("Abs", {x});
-  if (std::isinf(order))
-    return s.give(s.reduce(order > 0 ? "ReduceMax" : "ReduceMin", size, axes, keeps_dim(s)));
-  if (order == 0) return s.refuse("of order 0");
-  const std::string powers = s.op("Pow", {size, s.number(order)});
-  s.give(s.op("Pow", {s.reduce("ReduceSum", powers, axes, keeps_dim(s)), s.number(1 / order)}));
+OnnxAttributes epsilon(const OnnxSteps& s) {
+  return {{"epsilon", static_cast<float>(s.source.real("eps", 1e-5))}};
 }
 
-// ---- variance
-
-// How many elements a variance is of; nothing, with a refusal, when sizes are open.
-std::optional<double> element_count(OnnxSteps& s, const std::vector<int64_t>& axes) {
-  double count = 1;
-  for (size_t d = 0; d < s.rank(s.self()); ++d) {
-    const bool is_reduced =
-        axes.empty() || std::find(axes.begin(), axes.end(), static_cast<int64_t>(d)) != axes.end();
-    if (!is_reduced) continue;
-    const std::optional<int64_t> size = s.fixed_size(s.self(), d);
-    if (!size) return std::nullopt;
-    count *= static_cast<double>(*size);
-  }
-  return count;
+// Weight or bias, or what an absent one counts as.
+std::string given_or(OnnxSteps& s, size_t input, double value, const std::vector<int64_t>& shape) {
+  return s.has(input) ? s.x(input) : s.filled(value, shape, s.in().dtype);
 }
 
-double correction(const OnnxSteps& s) {
-  if (s.has("correction")) return s.node.float_or("correction", 1);
-  return s.node.bool_or("unbiased", true) ? 1 : 0;
+std::vector<int64_t> last_sizes(const OnnxSteps& s, int64_t count) {
+  const std::vector<int64_t>& shape = s.in().shape;
+  return {shape.end() - count, shape.end()};
 }
 
-// "" after a refusal.
-std::string variance(OnnxSteps& s, const std::string& mean) {
-  const std::vector<int64_t> axes = axes_of(s);
-  const std::optional<double> count = element_count(s, axes);
-  if (!count) return "";
-  const std::string away = s.sub(s.x(), mean);
-  const std::string sum = s.reduce("ReduceSum", s.mul(away, away), axes, keeps_dim(s));
-  return s.div(sum, s.number(std::max(*count - correction(s), 0.0), s.dtype(s.self())));
+void write_batch_norm(OnnxSteps& s) {
+  const std::vector<int64_t> channels = s.in(1).shape;
+  s.give(s.op("BatchNormalization",
+              {s.x(), given_or(s, 3, 1, channels), given_or(s, 4, 0, channels), s.x(1), s.x(2)},
+              epsilon(s)));
 }
 
-std::string mean_kept(OnnxSteps& s) { return s.reduce("ReduceMean", s.x(), axes_of(s), true); }
-
-void give_variance(OnnxSteps& s, bool is_root) {
-  const std::string spread = variance(s, mean_kept(s));
-  if (spread.empty()) return;
-  s.give(is_root ? s.op("Sqrt", {spread}) : spread);
-  if (s.node.outputs().size() > 1)
-    s.give(s.node.outputs()[1], s.reduce("ReduceMean", s.x(), axes_of(s), keeps_dim(s)));
+void write_layer_norm(OnnxSteps& s) {
+  const int64_t dims = s.source.integer("normalized_dims", 1);
+  OnnxAttributes attributes = epsilon(s);
+  attributes.insert(attributes.begin(), {"axis", -dims});
+  s.give(s.op("LayerNormalization", {s.x(), given_or(s, 1, 1, last_sizes(s, dims)), s.x(2)},
+              std::move(attributes)));
 }
-void convert_var(OnnxSteps& s) { give_variance(s, false); }
-void convert_std(OnnxSteps& s) { give_variance(s, true); }
+
+// x / sqrt(mean(x * x) + eps) * weight
+void write_rms_norm(OnnxSteps& s) {
+  std::vector<int64_t> axes;
+  for (int64_t d = s.source.integer("normalized_dims", 1); d > 0; --d) axes.push_back(-d);
+  const std::string x = s.x();
+  const std::string mean = s.reduce("ReduceMean", s.mul(x, x), axes, true);
+  const std::string y = s.div(x, s.op("Sqrt", {s.add(mean, s.number(s.source.real("eps", 1e-5)))}));
+  s.give(s.has(1) ? s.mul(y, s.x(1)) : y);
+}
+
+// The groups as the channels of an instance norm; then weight and bias of the channels.
+void write_group_norm(OnnxSteps& s) {
+  const size_t rank = s.rank();
+  const int64_t groups = s.source.integer("groups", 1), channels = s.in().shape[1];
+  if (groups == channels && rank > 2)
+    return s.give(s.op("InstanceNormalization",
+                       {s.x(), given_or(s, 1, 1, {channels}), given_or(s, 2, 0, {channels})},
+                       epsilon(s)));
+  const std::string apart = s.reshape(s.x(), {0, groups, -1});
+  const DType dtype = s.in().dtype;
+  const std::string normal =
+      s.op("InstanceNormalization",
+           {apart, s.filled(1, {groups}, dtype), s.filled(0, {groups}, dtype)}, epsilon(s));
+  ProgramTensor grouped = s.in();
+  grouped.sizes = {sizes_of(s.in())[0], SizeExpr(groups), SizeExpr(-1)};
+  std::string y = s.reshaped(normal, grouped, s.out());
+  const std::vector<int64_t> axes = [&] {
+    std::vector<int64_t> behind = counted(rank - 1);
+    behind.erase(behind.begin());
+    return behind;
+  }();
+  if (s.has(1)) y = s.mul(y, s.unsqueeze(s.x(1), axes));
+  if (s.has(2)) y = s.add(y, s.unsqueeze(s.x(2), axes));
+  s.give(y);
+}
+
+// ---- softmax
+
+// masked: a line of nothing but -inf gives zeros, where ONNX gives NaN.
+void write_softmax(OnnxSteps& s) {
+  const bool is_log = s.source.kind == "log_softmax";
+  if (s.rank() == 0) return s.give(s.number(is_log ? 0 : 1));
+  const std::string y = s.op(is_log ? "LogSoftmax" : "Softmax", {s.x(0, s.dtype())},
+                             {{"axis", s.dim("dim", -1, s.rank())}});
+  s.give(s.source.flag("masked") ? s.op("Where", {s.op("IsNaN", {y}), s.number(0), y}) : y);
+}
 
 constexpr OnnxRow kReductionRows[] = {
-    {"aten.sum", convert_sum},
-    {"aten.mean", convert_mean},
-    {"aten.amax", convert_amax},
-    {"aten.amin", convert_amin},
-    {"aten.prod", convert_prod},
-    {"aten.logsumexp", convert_logsumexp},
-    {"aten.max", convert_max},
-    {"aten.min", convert_min},
-    {"aten.any", convert_any},
-    {"aten.all", convert_all},
-    {"aten.norm", convert_vector_norm},
-    {"aten.linalg_vector_norm", convert_vector_norm},
-    {"aten.frobenius_norm", convert_vector_norm},
-    {"aten.var", convert_var},
-    {"aten.var_mean", convert_var},
-    {"aten.std", convert_std},
-    {"aten.std_mean", convert_std},
+    {"mean", write_mean},
+    {"reduce", write_reduce},
+    {"batch_norm", write_batch_norm},
+    {"layer_norm", write_layer_norm},
+    {"rms_norm", write_rms_norm},
+    {"group_norm", write_group_norm},
+    {"softmax", write_softmax},
+    {"log_softmax", write_softmax},
 };
 
 }  // namespace

@@ -1,202 +1,75 @@
 #include "tools/onnx/steps.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
-#include <fmt/format.h>
-
-#include "core/base/error.h"
 #include "core/base/shape.h"
-#include "lowering/import/size.h"
-#include "tools/onnx/sizes.h"
+#include "lowering/program/quantized_constants.h"
+#include "lowering/program/stored_constant.h"
+#include "tools/onnx/quantized.h"
 
 namespace octet {
-namespace {
 
-using SizeItem = std::variant<int64_t, Value*>;
-
-std::vector<SizeItem> size_items(const Node& node, const char* name, int64_t fallback) {
-  const Argument* argument = node.find_argument(name);
-  if (argument != nullptr && argument->find<SymIntList>() != nullptr)
-    return argument->find<SymIntList>()->items;
-  if (argument != nullptr && argument->find<Value*>() != nullptr)
-    return {*argument->find<Value*>()};
-  std::vector<SizeItem> items;
-  for (int64_t value : node.ints_or(name, {fallback})) items.push_back(value);
-  return items;
+std::vector<SizeExpr> sizes_of(const ProgramTensor& tensor) {
+  return tensor.sizes.empty() ? std::vector<SizeExpr>(tensor.shape.begin(), tensor.shape.end())
+                              : tensor.sizes;
 }
 
-}  // namespace
-
-std::string OnnxSteps::op(const char* type, Names inputs, OnnxAttributes attributes) {
-  return exporter.emit(node, type, std::move(inputs), std::move(attributes), 1).outputs[0];
+std::vector<int64_t> counted(size_t count) {
+  std::vector<int64_t> dims(count);
+  std::iota(dims.begin(), dims.end(), 0);
+  return dims;
 }
 
-Names OnnxSteps::ops(const char* type, size_t results, Names inputs, OnnxAttributes attributes) {
-  return exporter.emit(node, type, std::move(inputs), std::move(attributes), results).outputs;
+// ---- tensors
+
+std::string OnnxSteps::x(size_t i) {
+  if (!has(i)) return "";
+  const int index = source.inputs[i];
+  std::string& known = writer.scope().names[static_cast<size_t>(index)];
+  if (known.empty() && in(i).stored)
+    if (const std::optional<std::string> name = stored_name(*this, in(i))) known = *name;
+  return writer.name_of(index);
 }
 
-// ---- arguments
-
-Value* OnnxSteps::value(std::initializer_list<const char*> names) const {
-  for (const char* name : names)
-    if (Value* found = node.find_input(name)) return found;
-  return nullptr;
+std::string OnnxSteps::x(size_t i, DType dtype) {
+  if (!has(i) || in(i).dtype == dtype) return x(i);
+  const ProgramTensor& tensor = in(i);
+  const bool is_number = tensor.is_constant() && tensor.shape.empty() &&
+                         has_constant_values(tensor.dtype) && has_constant_values(dtype);
+  if (!is_number) return cast(x(i), dtype);
+  double value = constant_values(constant_data(tensor))[0];
+  if (dtype == DType::kBool) value = value != 0;
+  return number(is_floating_point(dtype) ? value : std::trunc(value), dtype);
 }
 
-std::string OnnxSteps::input(std::initializer_list<const char*> names) {
-  Value* found = value(names);
-  return found == nullptr ? "" : exporter.name_of(found);
+const ProgramOp* OnnxSteps::producer(size_t i, const char* kind) const {
+  if (!has(i)) return nullptr;
+  const ProgramOp* op = writer.scope().producers[static_cast<size_t>(source.inputs[i])];
+  return op != nullptr && op->kind == kind ? op : nullptr;
 }
 
-std::string OnnxSteps::operand(const char* name, DType dtype) {
-  if (Value* found = node.find_input(name)) return cast(found, dtype);
-  if (!has(name)) return "";
-  const Argument& argument = *node.find_argument(name);
-  if (const bool* flag = argument.find<bool>()) return number(*flag ? 1 : 0, dtype);
-  return number(node.float_or(name, 0), dtype);
+const ProgramTensor* OnnxSteps::find_constant(size_t i) const {
+  return has(i) && in(i).is_constant() ? &in(i) : nullptr;
 }
 
-std::string OnnxSteps::cast(Value* value, DType dtype) {
-  if (value->kind() == ValueKind::kSymInt)
-    return cast(squeeze(exporter.name_of(value), {0}), dtype);
-  const std::string name = exporter.name_of(value);
-  return OnnxSteps::dtype(value) == dtype ? name : cast(name, dtype);
+int64_t OnnxSteps::dim(const char* key, int64_t fallback, size_t rank) const {
+  return wrap_dim(source.integer(key, fallback), std::max<size_t>(rank, 1));
 }
+
+std::vector<int64_t> OnnxSteps::dims() const {
+  std::vector<int64_t> dims = source.integers("dims");
+  if (dims.empty()) return counted(rank());
+  for (int64_t& dim : dims) dim = wrap_dim(dim, std::max<size_t>(rank(), 1));
+  return dims;
+}
+
+// ---- nodes
 
 std::string OnnxSteps::cast(const std::string& name, DType dtype) {
-  return op("Cast", {name}, {{"to", static_cast<int64_t>(onnx_type_of(dtype, subject_of(node)))}});
+  return op("Cast", {name}, {{"to", static_cast<int64_t>(onnx_type_of(dtype, "%" + source.name))}});
 }
-
-std::string OnnxSteps::text(const char* name) const {
-  const Argument* argument = node.find_argument(name);
-  const std::string* found = argument == nullptr ? nullptr : argument->find<std::string>();
-  return found == nullptr ? "" : *found;
-}
-
-bool OnnxSteps::has(const char* name) const {
-  const Argument* argument = node.find_argument(name);
-  return argument != nullptr && !argument->is_none() &&
-         (argument->find<OptionalTensor>() == nullptr || argument->value_or_null() != nullptr);
-}
-
-std::vector<Value*> OnnxSteps::list(const char* name) const {
-  const Argument* argument = node.find_argument(name);
-  if (argument == nullptr) return {};
-  if (const OptionalTensors* optional = argument->find<OptionalTensors>()) return optional->items;
-  if (const std::vector<Value*>* values = argument->find<std::vector<Value*>>()) return *values;
-  return {};
-}
-
-// ---- what is known of values
-
-const TensorMeta& OnnxSteps::meta(const Value* value) {
-  if (!value->meta)
-    throw Error("onnx", "%" + value->name(),
-                "has no recorded shape; export the program with torch.export");
-  return *value->meta;
-}
-
-size_t OnnxSteps::dim_of(const Value* value, int64_t dim) const {
-  const std::optional<size_t> found = find_dim(dim, std::max<size_t>(rank(value), 1));
-  if (!found)
-    throw Error("onnx", subject_of(node),
-                fmt::format("has dim {}, want one of {} dimensions", dim, rank(value)));
-  return *found;
-}
-
-std::optional<int64_t> OnnxSteps::fixed_size(const Value* value, size_t dim) {
-  const Dim& size = meta(value).sizes.at(dim);
-  if (!size.is_symbolic()) return size.value;
-  refuse("along a dimension whose size is not fixed");
-  return std::nullopt;
-}
-
-std::optional<std::vector<int64_t>> OnnxSteps::fixed_shape(const Value* value) {
-  if (meta(value).is_static()) return meta(value).shape();
-  refuse("of a shape that is not fixed");
-  return std::nullopt;
-}
-
-// ---- constants
-
-std::string OnnxSteps::constant(const std::string& name, Tensor data) {
-  return exporter.add_initializer(node.name() + "_" + name, std::move(data));
-}
-
-std::string OnnxSteps::filled(double value, const std::vector<int64_t>& shape, DType dtype) {
-  if (dtype == DType::kFloat32) {
-    Tensor data = Tensor::zeros(dtype, shape);
-    std::fill_n(data.data<float>(), data.numel(), static_cast<float>(value));
-    return constant("filled", std::move(data));
-  }
-  return op("Expand", {number(value, dtype), ints(shape)});
-}
-
-// ---- sizes
-
-std::string OnnxSteps::size(const char* name, int64_t fallback) {
-  const SizeItem item = size_items(node, name, fallback).at(0);
-  if (const int64_t* value = std::get_if<int64_t>(&item)) return ints({*value});
-  return exporter.name_of(std::get<Value*>(item));
-}
-
-std::string OnnxSteps::sizes(const char* name, int64_t minus_one) {
-  const std::vector<SizeItem> items = size_items(node, name, 0);
-  std::vector<int64_t> numbers;
-  Names parts;
-  const auto flush = [&] {
-    if (!numbers.empty()) parts.push_back(ints(numbers));
-    numbers.clear();
-  };
-  for (const SizeItem& item : items) {
-    if (const int64_t* value = std::get_if<int64_t>(&item)) {
-      numbers.push_back(*value == -1 ? minus_one : *value);
-      continue;
-    }
-    flush();
-    parts.push_back(exporter.name_of(std::get<Value*>(item)));
-  }
-  if (parts.empty()) return ints(numbers);
-  flush();
-  return parts.size() == 1 ? parts[0] : op("Concat", parts, {{"axis", int64_t{0}}});
-}
-
-std::string OnnxSteps::shape(const std::string& name, size_t dim) {
-  const int64_t start = static_cast<int64_t>(dim);
-  return op("Shape", {name}, {{"start", start}, {"end", start + 1}});
-}
-
-std::string OnnxSteps::reshaped(const std::string& name, const Value* from, const Value* like) {
-  const std::vector<Dim>& sizes = meta(like).sizes;
-  std::vector<int64_t> target;
-  size_t open = 0;
-  bool has_zero = false;
-  for (size_t d = 0; d < sizes.size(); ++d) {
-    const bool is_kept = from != nullptr && d < rank(from) && meta(from).sizes[d] == sizes[d];
-    if (!sizes[d].is_symbolic()) {
-      has_zero |= sizes[d].value == 0;
-      target.push_back(sizes[d].value);
-    } else if (is_kept) {
-      target.push_back(0);
-    } else {
-      target.push_back(-1);
-      ++open;
-    }
-  }
-  const bool is_fixed = meta(like).is_static();
-  if (is_fixed && has_zero) return op("Reshape", {name, ints(target)}, {{"allowzero", int64_t{1}}});
-  if (is_fixed || (open <= 1 && !has_zero)) return op("Reshape", {name, ints(target)});
-  Names parts;
-  for (const Dim& size : sizes) {
-    const std::string subject = "%" + like->name();
-    parts.push_back(size_tensor(
-        exporter, size.is_symbolic() ? parse_size(size.expr, subject) : SizeExpr(size.value),
-        subject));
-  }
-  return op("Reshape", {name, op("Concat", parts, {{"axis", int64_t{0}}})});
-}
-
-// ---- steps
 
 std::string OnnxSteps::unsqueeze(const std::string& name, std::vector<int64_t> axes) {
   return axes.empty() ? name : op("Unsqueeze", {name, ints(axes)});
@@ -207,6 +80,7 @@ std::string OnnxSteps::squeeze(const std::string& name, std::vector<int64_t> axe
 }
 
 std::string OnnxSteps::transpose(const std::string& name, std::vector<int64_t> dims) {
+  if (std::is_sorted(dims.begin(), dims.end())) return name;
   return op("Transpose", {name}, {{"perm", std::move(dims)}});
 }
 
@@ -214,19 +88,111 @@ std::string OnnxSteps::reshape(const std::string& name, const std::vector<int64_
   return op("Reshape", {name, ints(shape)});
 }
 
+std::string OnnxSteps::concat(Names parts, int64_t axis) {
+  return parts.size() == 1 ? parts[0] : op("Concat", std::move(parts), {{"axis", axis}});
+}
+
+std::string OnnxSteps::slice(const std::string& name, const std::string& start,
+                             const std::string& end, int64_t dim, int64_t step) {
+  return op("Slice", {name, start, end, ints({dim}), step == 1 ? "" : ints({step})});
+}
+
 // The axes of ReduceSum are an input; those of the others are from opset 18 on.
 std::string OnnxSteps::reduce(const char* type, const std::string& name,
                               const std::vector<int64_t>& axes, bool keepdim) {
   OnnxAttributes attributes = {{"keepdims", int64_t{keepdim}}};
-  if (exporter.opset() >= 18 || std::string(type) == "ReduceSum")
+  if (writer.opset() >= 18 || std::string(type) == "ReduceSum")
     return op(type, {name, axes.empty() ? "" : ints(axes)}, std::move(attributes));
   if (!axes.empty()) attributes.emplace_back("axes", axes);
   return op(type, {name}, std::move(attributes));
 }
 
-std::vector<int64_t> as_many(std::vector<int64_t> values, size_t count) {
-  if (values.size() == 1) values.resize(count, values[0]);
-  return values;
+// ---- constants
+
+std::string OnnxSteps::floats(const std::string& name, const std::vector<int64_t>& shape,
+                              const std::vector<float>& values) {
+  return constant(name, Tensor::from<float>(DType::kFloat32, shape, values));
+}
+
+std::string OnnxSteps::filled(double value, const std::vector<int64_t>& shape, DType dtype) {
+  if (dtype == DType::kFloat32)
+    return floats(
+        "filled", shape,
+        std::vector<float>(static_cast<size_t>(product(shape)), static_cast<float>(value)));
+  return op("Expand", {number(value, dtype), ints(shape)});
+}
+
+// ---- sizes
+
+std::string OnnxSteps::sizes(const std::vector<SizeExpr>& sizes) {
+  Names parts;
+  std::vector<int64_t> numbers;
+  const auto flush = [&] {
+    if (!numbers.empty()) parts.push_back(ints(numbers));
+    numbers.clear();
+  };
+  for (const SizeExpr& item : sizes) {
+    if (item.is_number()) {
+      numbers.push_back(item.number());
+      continue;
+    }
+    flush();
+    parts.push_back(size(item));
+  }
+  if (parts.empty()) return ints(numbers);
+  flush();
+  return concat(parts, 0);
+}
+
+SizeExpr OnnxSteps::size_attribute(const char* key, int64_t fallback) const {
+  const auto formula = source.sizes.find(key);
+  return formula == source.sizes.end() ? SizeExpr(source.integer(key, fallback))
+                                       : formula->second.at(0);
+}
+
+std::string OnnxSteps::shape(const std::string& name, size_t dim) {
+  const int64_t start = static_cast<int64_t>(dim);
+  return op("Shape", {name}, {{"start", start}, {"end", start + 1}});
+}
+
+namespace {
+
+// The dimensions of size 1 without which `wide` is `narrow`; nothing where it is not.
+std::optional<std::vector<int64_t>> find_ones(const std::vector<SizeExpr>& wide,
+                                              const std::vector<SizeExpr>& narrow) {
+  std::vector<int64_t> ones;
+  size_t next = 0;
+  for (size_t d = 0; d < wide.size(); ++d) {
+    if (next < narrow.size() && wide[d] == narrow[next])
+      ++next;
+    else if (wide[d] == SizeExpr(1))
+      ones.push_back(static_cast<int64_t>(d));
+    else
+      return std::nullopt;
+  }
+  return next == narrow.size() ? std::optional(ones) : std::nullopt;
+}
+
+}  // namespace
+
+std::string OnnxSteps::reshaped(const std::string& name, const ProgramTensor& from,
+                                const ProgramTensor& like) {
+  const std::vector<SizeExpr> source_sizes = sizes_of(from), wanted = sizes_of(like);
+  if (const auto dropped = find_ones(source_sizes, wanted)) return squeeze(name, *dropped);
+  if (const auto added = find_ones(wanted, source_sizes)) return unsqueeze(name, *added);
+  std::vector<int64_t> target;
+  size_t open = 0;
+  bool has_zero = false;
+  for (size_t d = 0; d < wanted.size(); ++d) {
+    const bool is_kept = d < source_sizes.size() && source_sizes[d] == wanted[d];
+    open += !wanted[d].is_number() && !is_kept;
+    has_zero |= wanted[d] == SizeExpr(0);
+    target.push_back(wanted[d].is_number() ? wanted[d].number() : is_kept ? 0 : -1);
+  }
+  if (has_zero && !is_symbolic(wanted))
+    return op("Reshape", {name, ints(target)}, {{"allowzero", int64_t{1}}});
+  if (open <= 1 && !has_zero) return op("Reshape", {name, ints(target)});
+  return op("Reshape", {name, sizes(wanted)}, {{"allowzero", int64_t{1}}});
 }
 
 }  // namespace octet

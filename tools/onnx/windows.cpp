@@ -1,79 +1,70 @@
-// Pooling.
+// Pooling, and images at other sizes and places.
 #include <algorithm>
-#include <numeric>
 
+#include "core/base/shape.h"
 #include "tools/onnx/steps.h"
 
 namespace octet {
 namespace {
 
-// Kernel, strides and pads of a pooling over the last `spatial` dimensions.
+// Pools are over the last dimensions of [N, C, ...].
 struct Window {
   std::vector<int64_t> kernel, strides, pads, dilations;
 };
 
-Window window_of(const OnnxSteps& s, size_t spatial) {
+std::vector<int64_t> twice(std::vector<int64_t> values) {
+  values.reserve(2 * values.size());
+  values.insert(values.end(), values.begin(), values.end());
+  return values;
+}
+
+Window window_of(const OnnxSteps& s) {
   Window window;
-  window.kernel = as_many(s.node.ints_or("kernel_size", {1}), spatial);
-  window.strides = as_many(s.node.ints_or("stride", {}), spatial);
-  if (window.strides.empty()) window.strides = window.kernel;
-  window.pads = as_many(s.node.ints_or("padding", {0}), spatial);
-  window.pads.insert(window.pads.end(), window.pads.begin(), window.pads.end());
-  window.dilations = as_many(s.node.ints_or("dilation", {1}), spatial);
+  window.kernel = s.source.integers("kernel_size");
+  const std::vector<int64_t> ones(window.kernel.size(), 1), zeros(window.kernel.size(), 0);
+  window.strides = s.source.integers("stride", window.kernel);
+  window.pads = twice(s.source.integers("padding", zeros));
+  window.dilations = s.source.integers("dilation", ones);
   return window;
 }
 
 // Whether rounding up gives more windows than rounding down, as far as sizes are known.
 bool rounds_up(const OnnxSteps& s, const Window& window) {
-  if (!s.node.bool_or("ceil_mode", false)) return false;
-  const std::vector<Dim>& sizes = s.meta(s.self()).sizes;
-  const size_t spatial = window.kernel.size(), first = sizes.size() - spatial;
-  for (size_t d = 0; d < spatial; ++d) {
-    const Dim& size = sizes[first + d];
+  if (!s.source.flag("ceil_mode")) return false;
+  const std::vector<SizeExpr> sizes = sizes_of(s.in());
+  for (size_t d = 0; d < window.kernel.size(); ++d) {
     const int64_t reach = window.dilations[d] * (window.kernel[d] - 1) + 1;
-    const int64_t rest = size.value + 2 * window.pads[d] - reach;
-    if (size.is_symbolic() || rest % window.strides[d] != 0) return true;
+    const SizeExpr& size = sizes[2 + d];
+    if (!size.is_number() || (size.number() + 2 * window.pads[d] - reach) % window.strides[d] != 0)
+      return true;
   }
   return false;
 }
 
-size_t spatial_rank(const Node& node) {
-  return node.target().find("1d") != std::string::npos   ? 1
-         : node.target().find("3d") != std::string::npos ? 3
-                                                         : 2;
+OnnxAttributes attributes_of(const Window& window) {
+  return {{"kernel_shape", window.kernel}, {"strides", window.strides}, {"pads", window.pads}};
 }
 
-// Of images without a batch too.
-void give_pooled(OnnxSteps& s, const char* type, size_t spatial, OnnxAttributes attributes) {
-  const bool has_batch = s.rank(s.self()) == spatial + 2;
-  const std::string x = has_batch ? s.x() : s.unsqueeze(s.x(), {0});
-  const std::string y = s.op(type, {x}, std::move(attributes));
-  s.give(has_batch ? y : s.squeeze(y, {0}));
+void write_max_pool(OnnxSteps& s) {
+  const Window window = window_of(s);
+  OnnxAttributes attributes = attributes_of(window);
+  attributes.emplace_back("dilations", window.dilations);
+  attributes.emplace_back("ceil_mode", int64_t{rounds_up(s, window)});
+  s.give(s.op("MaxPool", {s.x()}, std::move(attributes)));
 }
 
-void convert_max_pool(OnnxSteps& s) {
-  const std::vector<Value*> results = s.node.outputs();
-  if (results.size() > 1 && !results[1]->is_unused()) return s.refuse("whose indices are used");
-  const size_t spatial = spatial_rank(s.node);
-  const Window window = window_of(s, spatial);
-  give_pooled(s, "MaxPool", spatial,
-              {{"kernel_shape", window.kernel},
-               {"strides", window.strides},
-               {"pads", window.pads},
-               {"dilations", window.dilations},
-               {"ceil_mode", int64_t{rounds_up(s, window)}}});
-}
-
-void convert_avg_pool(OnnxSteps& s) {
-  if (s.has("divisor_override")) return s.refuse("with a divisor of its own");
-  const size_t spatial = spatial_rank(s.node);
-  const Window window = window_of(s, spatial);
-  give_pooled(s, "AveragePool", spatial,
-              {{"kernel_shape", window.kernel},
-               {"strides", window.strides},
-               {"pads", window.pads},
-               {"ceil_mode", int64_t{rounds_up(s, window)}},
-               {"count_include_pad", int64_t{s.node.bool_or("count_include_pad", true)}}});
+void write_avg_pool(OnnxSteps& s) {
+  const Window window = window_of(s);
+  const int64_t divisor = s.source.integer("divisor_override", 0);
+  const bool is_up = rounds_up(s, window);
+  if (divisor != 0 && is_up) return s.refuse("with a divisor of its own and ceil_mode");
+  OnnxAttributes attributes = attributes_of(window);
+  attributes.emplace_back("ceil_mode", int64_t{is_up});
+  attributes.emplace_back("count_include_pad",
+                          int64_t{divisor != 0 || s.source.flag("count_include_pad")});
+  const std::string y = s.op("AveragePool", {s.x()}, std::move(attributes));
+  const double count = static_cast<double>(product(window.kernel));
+  s.give(divisor == 0 ? y : s.mul(y, s.number(count / static_cast<double>(divisor))));
 }
 
 // ---- pooling to a given size
@@ -90,77 +81,152 @@ Tensor means(int64_t in, int64_t out) {
 }
 
 // One dimension after the other, each as a product.
-std::string averaged(OnnxSteps& s, const std::vector<int64_t>& in, const std::vector<int64_t>& out,
-                     size_t spatial) {
+std::string averaged(OnnxSteps& s) {
   std::string y = s.x();
-  const size_t rank = in.size();
-  for (size_t d = rank - spatial; d < rank; ++d) {
+  const std::vector<int64_t>&in = s.in().shape, &out = s.out().shape;
+  for (size_t d = 2; d < in.size(); ++d) {
     if (in[d] == out[d]) continue;
-    std::vector<int64_t> dims(rank);
-    std::iota(dims.begin(), dims.end(), 0);
-    std::swap(dims[d], dims[rank - 1]);
-    const bool is_last = d + 1 == rank;
-    if (!is_last) y = s.transpose(y, dims);
+    std::vector<int64_t> dims = counted(in.size());
+    std::swap(dims[d], dims.back());
+    y = s.transpose(y, dims);
     y = s.op("MatMul", {y, s.constant("means", means(in[d], out[d]))});
-    if (!is_last) y = s.transpose(y, dims);
+    y = s.transpose(y, dims);
   }
   return y;
 }
 
-bool gives_one(const std::vector<int64_t>& sizes) {
-  return std::all_of(sizes.begin(), sizes.end(), [](int64_t size) { return size == 1; });
-}
-
-void give_adaptive(OnnxSteps& s, const char* global, const char* pool, bool is_mean) {
-  const std::vector<Value*> results = s.node.outputs();
-  if (results.size() > 1 && !results[1]->is_unused()) return s.refuse("whose indices are used");
-  const size_t spatial = spatial_rank(s.node), rank = s.rank(s.self());
-  if (gives_one(s.node.ints_or("output_size", {0})) && rank == spatial + 2)
-    return s.give(s.op(global, {s.x()}));
-  std::vector<int64_t> in, out, factors;
+void write_adaptive_avg_pool(OnnxSteps& s) {
+  const std::vector<int64_t> wanted = s.source.integers("output_size");
+  if (std::all_of(wanted.begin(), wanted.end(), [](int64_t size) { return size == 1; }))
+    return s.give(s.op("GlobalAveragePool", {s.x()}));
+  const std::vector<SizeExpr> in = sizes_of(s.in());
+  std::vector<int64_t> factors;
   bool divides = true, is_same = true;
-  for (size_t d = 0; d < rank; ++d) {
-    const bool is_spatial = d + spatial >= rank;
-    const Dim& from = s.meta(s.self()).sizes[d];
-    const Dim& to = s.meta(s.result()).sizes[d];
-    if (is_spatial && (from.is_symbolic() || to.is_symbolic()))
-      return s.refuse("along a dimension whose size is not fixed");
-    in.push_back(from.value);
-    out.push_back(to.value);
-    if (!is_spatial) continue;
-    divides &= out[d] > 0 && in[d] % out[d] == 0;
-    is_same &= out[d] == in[d];
-    if (out[d] > 0) factors.push_back(in[d] / out[d]);
+  for (size_t d = 0; d < wanted.size(); ++d) {
+    if (!in[2 + d].is_number()) return s.refuse("along a dimension whose size is not fixed");
+    const int64_t size = in[2 + d].number();
+    divides &= wanted[d] > 0 && size % wanted[d] == 0;
+    is_same &= size == wanted[d];
+    if (wanted[d] > 0) factors.push_back(size / wanted[d]);
   }
   if (is_same) return s.give(s.x());
   if (divides)
-    return give_pooled(s, pool, spatial, {{"kernel_shape", factors}, {"strides", factors}});
-  if (!is_mean || s.dtype(s.self()) != DType::kFloat32)
-    return s.refuse("to a size that does not divide the input's");
-  s.give(averaged(s, in, out, spatial));
+    return s.give(s.op("AveragePool", {s.x()}, {{"kernel_shape", factors}, {"strides", factors}}));
+  if (s.dtype() != DType::kFloat32) return s.refuse("to a size that does not divide the input's");
+  s.give(averaged(s));
 }
-void convert_adaptive_avg_pool(OnnxSteps& s) {
-  give_adaptive(s, "GlobalAveragePool", "AveragePool", true);
+
+// ---- columns of windows
+
+// A convolution with one kernel for each place in the window: 1 there, 0 elsewhere.
+void write_im2col(OnnxSteps& s) {
+  const Window window = window_of(s);
+  const int64_t count = product(window.kernel), channels = s.in().shape[s.rank() - 3];
+  Tensor kernels = Tensor::zeros(DType::kFloat32, {count, 1, window.kernel[0], window.kernel[1]});
+  for (int64_t i = 0; i < count; ++i) kernels.data<float>()[i * count + i] = 1;
+  std::vector<SizeExpr> planes = sizes_of(s.in());
+  planes.erase(planes.begin(), planes.end() - 2);
+  planes.insert(planes.begin(), {SizeExpr(-1), SizeExpr(1)});
+  const bool has_batch = s.rank() == 4;
+  OnnxAttributes attributes = attributes_of(window);
+  attributes.emplace_back("dilations", window.dilations);
+  const std::string columns =
+      s.op("Conv", {s.op("Reshape", {s.x(), s.sizes(planes)}), s.constant("places", kernels)},
+           std::move(attributes));
+  // [N*C, kernel, h, w] -> [N, C*kernel, h*w]
+  const std::string apart = s.op("Flatten", {columns}, {{"axis", int64_t{2}}});
+  const SizeExpr windows = sizes_of(s.out()).back();
+  std::vector<SizeExpr> sizes = {SizeExpr(channels * count), windows};
+  if (has_batch) sizes.insert(sizes.begin(), SizeExpr(-1));
+  s.give(s.op("Reshape", {apart, s.sizes(sizes)}));
 }
-void convert_adaptive_max_pool(OnnxSteps& s) {
-  give_adaptive(s, "GlobalMaxPool", "MaxPool", false);
+
+void write_col2im(OnnxSteps& s) {
+  if (!s.need(18, "Col2Im")) return;
+  const Window window = window_of(s);
+  const bool has_batch = s.rank() == 3;
+  const std::string x = has_batch ? s.x() : s.unsqueeze(s.x(), {0});
+  const std::string y =
+      s.op("Col2Im", {x, s.ints(s.source.integers("output_size")), s.ints(window.kernel)},
+           {{"strides", window.strides}, {"pads", window.pads}, {"dilations", window.dilations}});
+  s.give(has_batch ? y : s.squeeze(y, {0}));
+}
+
+// ---- other sizes and places
+
+struct ResizeRow {
+  std::string_view given;
+  const char* mode;
+  const char* place;     // coordinate_transformation_mode without align_corners
+  const char* rounding;  // nearest_mode
+  bool is_smooth;        // torch's antialias
+};
+constexpr ResizeRow kModes[] = {
+    {"nearest", "nearest", "asymmetric", "floor", false},
+    {"nearest_exact", "nearest", "half_pixel", "round_prefer_ceil", false},
+    {"linear", "linear", "half_pixel", "", false},
+    {"bilinear", "linear", "half_pixel", "", false},
+    {"trilinear", "linear", "half_pixel", "", false},
+    {"bicubic", "cubic", "half_pixel", "", false},
+    {"bilinear_aa", "linear", "half_pixel", "", true},
+    {"bicubic_aa", "cubic", "half_pixel", "", true},
+};
+
+// What to multiply the sizes with where they do not follow from the shapes; else empty.
+std::vector<float> factors_of(const OnnxSteps& s) {
+  const std::vector<SizeExpr> in = sizes_of(s.in()), out = sizes_of(s.out());
+  const std::vector<double> steps = s.source.reals("scales");
+  std::vector<float> factors = {1, 1};
+  bool follows = true;
+  for (size_t d = 0; d < steps.size(); ++d) {
+    factors.push_back(static_cast<float>(1 / steps[d]));
+    follows &= in[2 + d].is_number() && out[2 + d].is_number() &&
+               steps[d] == static_cast<double>(in[2 + d].number()) /
+                               static_cast<double>(out[2 + d].number());
+  }
+  return follows || s.source.flag("align_corners") ? std::vector<float>() : factors;
+}
+
+void write_upsample(OnnxSteps& s) {
+  const std::string mode = s.source.text("mode", "");
+  const ResizeRow& row =
+      *std::find_if(std::begin(kModes), std::end(kModes) - 1,
+                    [&](const ResizeRow& candidate) { return candidate.given == mode; });
+  if (row.is_smooth && !s.need(18, "a resize with antialias")) return;
+  const bool aligns = s.source.flag("align_corners");
+  OnnxAttributes attributes = {
+      {"mode", std::string(row.mode)},
+      {"coordinate_transformation_mode", std::string(aligns ? "align_corners" : row.place)}};
+  if (*row.rounding != '\0') attributes.emplace_back("nearest_mode", std::string(row.rounding));
+  if (std::string(row.mode) == "cubic") attributes.emplace_back("cubic_coeff_a", -0.75f);
+  if (row.is_smooth) attributes.emplace_back("antialias", int64_t{1});
+  const std::vector<float> factors = factors_of(s);
+  const std::string scales =
+      factors.empty() ? "" : s.floats("scales", {std::ssize(factors)}, factors);
+  s.give(s.op("Resize", {s.x(), "", scales, factors.empty() ? s.sizes(sizes_of(s.out())) : ""},
+              std::move(attributes)));
+}
+
+// Pixels at the places of a grid.
+void write_grid_sample(OnnxSteps& s) {
+  std::string mode = s.source.text("mode", "bilinear");
+  if (s.rank() != 4 && !s.need(20, "grids of volumes")) return;
+  if (s.writer.opset() >= 20)
+    mode = mode == "bilinear" ? "linear" : mode == "bicubic" ? "cubic" : mode;
+  s.give(s.op("GridSample", {s.x(0), s.x(1)},
+              {{"mode", mode},
+               {"padding_mode", s.source.text("padding_mode", "zeros")},
+               {"align_corners", int64_t{s.source.flag("align_corners")}}}));
 }
 
 constexpr OnnxRow kWindowRows[] = {
-    {"aten.max_pool1d", convert_max_pool},
-    {"aten.max_pool2d", convert_max_pool},
-    {"aten.max_pool3d", convert_max_pool},
-    {"aten.max_pool2d_with_indices", convert_max_pool},
-    {"aten.avg_pool1d", convert_avg_pool},
-    {"aten.avg_pool2d", convert_avg_pool},
-    {"aten.avg_pool3d", convert_avg_pool},
-    {"aten.adaptive_avg_pool1d", convert_adaptive_avg_pool},
-    {"aten.adaptive_avg_pool2d", convert_adaptive_avg_pool},
-    {"aten.adaptive_avg_pool3d", convert_adaptive_avg_pool},
-    {"aten._adaptive_avg_pool2d", convert_adaptive_avg_pool},
-    {"aten.adaptive_max_pool1d", convert_adaptive_max_pool},
-    {"aten.adaptive_max_pool2d", convert_adaptive_max_pool},
-    {"aten.adaptive_max_pool3d", convert_adaptive_max_pool},
+    {"max_pool", write_max_pool},
+    {"avg_pool", write_avg_pool},
+    {"adaptive_avg_pool", write_adaptive_avg_pool},
+    {"im2col", write_im2col},
+    {"col2im", write_col2im},
+    {"upsample", write_upsample},
+    {"grid_sample", write_grid_sample},
 };
 
 }  // namespace
