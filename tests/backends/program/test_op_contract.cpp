@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <sstream>
 
 #include <catch2/catch.hpp>
 
@@ -10,8 +11,10 @@
 #include "backends/runtime/session.h"
 #include "lowering/program/control.h"
 #include "lowering/program/program_json.h"
+#include "lowering/program/real_functions.h"
 #include "tests/backends/program_builder.h"
 #include "tests/backends/recurrent_programs.h"
+#include "tests/backends/reference/op_runner.h"
 #include "tests/backends/small_programs.h"
 
 namespace octet::test_op_contract {
@@ -115,6 +118,33 @@ TEST_CASE("counts, words and ranges are checked against the contract", "[backend
   CHECK(fault("unary", {0}, 1, {{attr::kFn, std::string("isnan")}}) == "");
   CHECK(fault("cond", {0}, 3, {{attr::kBodies, std::vector<int64_t>{0, 1}}}) == "");
   CHECK(fault("of_another_program", {}, 0) == "");
+}
+
+TEST_CASE("the reference has every function that the table names", "[backends][program]") {
+  using namespace reference_ops;
+  const Operand real = floats({2}, {1, 2}), whole = longs({2}, {1, 2});
+  // some combination of dtypes that the function takes
+  const auto runs = [&](const std::string& kind, const std::string& fn) {
+    const bool is_binary = kind == "binary", is_reduction = kind == "reduce";
+    for (const Operand& x : {real, whole})
+      for (const DType dtype : {DType::kFloat32, DType::kInt64, DType::kBool}) {
+        const std::vector<Operand> inputs(is_binary ? 2 : 1, x);
+        Attributes attributes = {{attr::kFn, fn}};
+        if (is_reduction || kind == "arg_reduce") attributes[attr::kKeepdim] = true;
+        const std::vector<int64_t> shape = {attributes.contains("keepdim") ? 1 : 2};
+        if (reason(kind, inputs, {{dtype, shape}}, attributes) == "accepted") return true;
+      }
+    return false;
+  };
+  for (const char* kind : {"unary", "binary", "reduce", "cumulative", "arg_reduce"}) {
+    std::istringstream words(std::string(find_contract(kind)->find_attribute("fn")->words));
+    for (std::string fn; words >> fn;) {
+      CAPTURE(kind, fn);
+      CHECK(runs(kind, fn));
+    }
+  }
+  for (const RealFunction& function : real_functions())
+    CHECK(runs("unary", std::string(function.name)));
 }
 
 TEST_CASE("lowering/OPS.md is the table of ops", "[backends][program]") {
