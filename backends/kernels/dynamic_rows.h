@@ -91,8 +91,8 @@ inline DynamicStep choose_byte_step(const DynamicMapping& mapping, float low, fl
 // Accepts a fake_quantize_dynamic whose integers are bytes.
 inline Verdict check_bytes(const ProgramOp& op) {
   constexpr int64_t kMost = 65536;
-  const int64_t low = op.integer("quant_min", -128), high = op.integer("quant_max", 127),
-                zero_point = op.integer("zero_point", 0);
+  const int64_t low = op.get(attr::kQuantMin), high = op.get(attr::kQuantMax),
+                zero_point = op.get(attr::kZeroPoint);
   if (low >= high || low < -kMost || high > kMost)
     return Verdict::refuse("the range is none of 8 or 16 bits");
   if (high - low > 255) return Verdict::refuse("the range has more than 256 steps");

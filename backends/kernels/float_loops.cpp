@@ -51,11 +51,11 @@ void FloatFunction::operator()(const float* x, float* y, int64_t count) const {
 }
 
 std::optional<FloatFunction> find_float_function(const ProgramOp& unary) {
-  const std::string fn = unary.text("fn", "");
+  const std::string fn = unary.get(attr::kFn);
   const RealFunction* function = find_real_function(fn);
   if (function == nullptr) return std::nullopt;
-  FloatFunction found = {nullptr, function, unary.real("alpha", function->alpha),
-                         unary.real("threshold", kSoftplusThreshold)};
+  FloatFunction found = {nullptr, function, unary.get(attr::kAlpha, function->alpha),
+                         unary.get(attr::kThreshold)};
   const std::string name = fn == "pow" && found.alpha == 2 ? "square" : fn;
   for (const FloatLoopRow& row : kFloatLoops)
     if (row.fn == name) found.loop = row.loop;

@@ -158,7 +158,7 @@ RecurrentLayer::Matrix RecurrentLayer::pack(const ProgramTensor& weights, const 
 RecurrentLayer::RecurrentLayer(const Program& program, const ProgramOp& op, const KeepPacked& keep)
     : steps_(program.input(op, kGates).shape[0]),
       batch_(program.input(op, kGates).shape[1]),
-      is_reverse_(op.flag("reverse")) {
+      is_reverse_(op.get(attr::kReverse)) {
   const RecurrentCell* cell = find_recurrent_cell(op);
   OCTET_ASSERT(cell != nullptr, "the op was accepted");
   const ProgramTensor* bias = op.has_input(kBias) ? &program.input(op, kBias) : nullptr;

@@ -82,7 +82,7 @@ Verdict check_tensors(const Program& program, const ProgramOp& op) {
             fmt::format("{} has rank {}, want at most 6", t.name, t.shape.size()));
     }
   }
-  if (op.outputs.size() != 1 && op.kind != "recurrent")
+  if (op.outputs.size() != 1 && !op.is("recurrent"))
     return Verdict::refuse(fmt::format("it has {} outputs, want 1", op.outputs.size()));
   if (op.inputs.empty() || op.inputs[0] < 0) return Verdict::refuse("it has no input");
   return Verdict::accept();

@@ -82,7 +82,7 @@ Verdict check_norm(const Program& program, const ProgramOp& op) {
   for (size_t i = 1; i < op.inputs.size(); ++i)
     if (op.has_input(i) && !program.input(op, i).is_constant())
       return Verdict::refuse(fmt::format("{} is not constant", program.input(op, i).name));
-  if (op.kind == "batch_norm" && program.input(op, 0).shape.size() < 2)
+  if (op.is("batch_norm") && program.input(op, 0).shape.size() < 2)
     return Verdict::refuse("the input has no channels");
   return Verdict::accept();
 }
@@ -95,7 +95,7 @@ Verdict check_upsample(const Program& program, const ProgramOp& op) {
   const size_t rank = program.input(op, 0).shape.size();
   if (rank != 4)
     return Verdict::refuse(fmt::format("the input has rank {}, want [N, C, H, W]", rank));
-  const std::string mode = op.text("mode", "nearest");
+  const std::string mode = op.get(attr::kMode);
   if (mode != "nearest" && mode != "bilinear")
     return Verdict::refuse(fmt::format("the mode {} is not done here", mode));
   return Verdict::accept();
@@ -171,9 +171,9 @@ void emit_op(SegmentBuilder& builder, const ProgramOp& op) {
 
 // The addition that alone reads a product and whose other summand is not there yet; null otherwise.
 const ProgramOp* find_later_addition(const SegmentBuilder& builder, const ProgramOp& op) {
-  if (op.kind != "conv" && op.kind != "linear" && op.kind != "matmul") return nullptr;
+  if (!op.is("conv") && !op.is("linear") && !op.is("matmul")) return nullptr;
   const ProgramOp* reader = builder.find_only_reader(op.outputs[0]);
-  if (reader == nullptr || reader->kind != "add" || reader->inputs[0] == reader->inputs[1])
+  if (reader == nullptr || !reader->is("add") || reader->inputs[0] == reader->inputs[1])
     return nullptr;
   return builder.is_made(reader->inputs[reader->inputs[0] == op.outputs[0] ? 1 : 0]) ? nullptr
                                                                                      : reader;

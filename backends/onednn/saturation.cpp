@@ -13,8 +13,7 @@ namespace {
 
 constexpr uint8_t kHighest = 255;
 // Their outputs hold no other values than their inputs.
-const std::string_view kMoves[] = {"reshape", "permute",  "slice", "expand",
-                                   "copy",    "max_pool", "cat"};
+constexpr OpKind kMoves[] = {"reshape", "permute", "slice", "expand", "copy", "max_pool", "cat"};
 
 bool is_move(const ProgramOp& op) {
   return std::find(std::begin(kMoves), std::end(kMoves), op.kind) != std::end(kMoves);
@@ -25,9 +24,9 @@ uint8_t highest_written(const Program& program, const ProgramOp& op,
                         const std::vector<uint8_t>& highest) {
   const ProgramTensor& y = program.tensor(op.outputs[0]);
   const int shift = y.dtype == DType::kInt8 ? 128 : 0;
-  if (op.kind == "quantize" || op.kind == "requantize")
+  if (op.is("quantize") || op.is("requantize"))
     return static_cast<uint8_t>(
-        std::clamp<int64_t>(op.integer("quant_max", kHighest - shift) + shift, 0, kHighest));
+        std::clamp<int64_t>(op.get(attr::kQuantMax, kHighest - shift) + shift, 0, kHighest));
   if (is_move(op)) {
     uint8_t most = 0;
     for (int input : op.inputs) {
@@ -37,7 +36,7 @@ uint8_t highest_written(const Program& program, const ProgramOp& op,
     }
     return most;
   }
-  const std::optional<double> most = op.find_real("post_max");
+  const std::optional<double> most = op.find(attr::kPostMax);
   if (!most) return kHighest;
   const QuantParams steps{ElementType::u8, y.qparams->scale[0], y.qparams->zero_point[0] + shift};
   return static_cast<uint8_t>(clamp_in_steps(steps, Clamp{std::nullopt, most}).high);

@@ -64,7 +64,7 @@ Tensor unbound(const ProgramTensor& tensor) {
 }
 
 bool is_conversion(const ProgramOp& op) {
-  return op.kind == "quantize" || op.kind == "dequantize" || op.kind == "requantize";
+  return op.is("quantize") || op.is("dequantize") || op.is("requantize");
 }
 
 // Ops whose integer input a call of their own turns into floats. Products are left out, as that may

@@ -37,9 +37,9 @@ class ControlSegment : public CompiledSegment {
             std::make_unique<CompiledProgram>(program.bodies[static_cast<size_t>(index)], limits);
       bodies_.push_back(body.get());
     }
-    carried_ = op_.kind == "while_loop" ? op_.outputs.size()
-                                        : static_cast<size_t>(op_.integer("carried", 0));
-    if (op_.kind == "cond") carried_ = 0;
+    carried_ =
+        op_.is("while_loop") ? op_.outputs.size() : static_cast<size_t>(op_.get(attr::kCarried));
+    if (op_.is("cond")) carried_ = 0;
     for (std::vector<Tensor>* block : {&present_, &next_})
       for (size_t k = 0; k < carried_; ++k)
         block->push_back(Tensor::zeros(program.output(op_, k).dtype, program.output(op_, k).shape));
@@ -49,9 +49,9 @@ class ControlSegment : public CompiledSegment {
     places_.find(inputs, outputs);
     operands_.assign(places_.inputs().begin(), places_.inputs().end());
     results_.assign(places_.outputs().begin(), places_.outputs().end());
-    if (op_.kind == "cond")
+    if (op_.is("cond"))
       run_branch();
-    else if (op_.kind == "while_loop")
+    else if (op_.is("while_loop"))
       run_while();
     else
       run_scan();
@@ -136,7 +136,7 @@ class ControlSegment : public CompiledSegment {
 
   void run_scan() {
     begin_rounds();
-    const auto rows = static_cast<size_t>(op_.integer("rows", 0));
+    const auto rows = static_cast<size_t>(op_.get(attr::kRows));
     const int64_t length = program_.input(op_, carried_).shape[0];
     round_results_.assign(results_.begin(), results_.end());
     for (int64_t i = 0; i < length; ++i) {
@@ -169,7 +169,7 @@ class ControlSegment : public CompiledSegment {
 std::unique_ptr<CompiledSegment> compile_control(const Program& program, const Segment& segment,
                                                  const CompileLimits& limits,
                                                  CompiledBodies& bodies) {
-  if (program.op(segment.ops.front()).kind == "rest") return compile_rest(program, segment, limits);
+  if (program.op(segment.ops.front()).is("rest")) return compile_rest(program, segment, limits);
   return std::make_unique<ControlSegment>(program, segment, limits, bodies);
 }
 

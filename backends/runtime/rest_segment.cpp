@@ -38,7 +38,7 @@ class RestSegment : public CompiledSegment {
       : program_(program),
         op_(program.op(segment.ops.front())),
         places_(program, segment),
-        counts_(static_cast<size_t>(op_.integer("counts", 0))),
+        counts_(static_cast<size_t>(op_.get(attr::kCounts))),
         session_(body_of(program, op_), options_of(limits, body_of(program, op_))) {
     for (int index : session_.program().inputs)
       shapes_.push_back(index < 0 ? std::vector<int64_t>()

@@ -89,7 +89,7 @@ bool is_empty(const Program& program, const Segment& segment) {
 // that check_runnable lets pass, but for those of ATen, which their backend takes at any size.
 void run_empty_segments_on_reference(Program& program) {
   for (Program& body : program.bodies) run_empty_segments_on_reference(body);
-  const auto is_aten = [&](int index) { return program.op(index).kind == "aten"; };
+  const auto is_aten = [&](int index) { return program.op(index).is("aten"); };
   bool changes = false;
   for (Segment& segment : program.segments) {
     if (segment.backend == kControl || !is_empty(program, segment) ||

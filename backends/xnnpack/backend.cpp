@@ -30,7 +30,7 @@ std::unique_ptr<CompiledSegment> XNNPACKBackend::compile(const Program& program,
           "xnnpack", op.name,
           fmt::format("cannot run {}: {}; lower the model again", op.kind, verdict.reason()));
     ops.push_back(&op);
-    if (op.kind == "fake_quantize_dynamic" && xnnpack::check_row_quantize(program, op))
+    if (op.is("fake_quantize_dynamic") && xnnpack::check_row_quantize(program, op))
       bytes.insert(op.outputs[0]);
   }
   for (int index : segment.outputs)
@@ -92,7 +92,7 @@ Verdict XNNPACKSupport::accepts(const Program& program, const ProgramOp& op) con
 }
 
 bool XNNPACKSupport::wants_channels_last_filter(const Program& program, const ProgramOp& op) const {
-  return op.kind == "conv" && !xnnpack::is_depthwise(program, op);
+  return op.is("conv") && !xnnpack::is_depthwise(program, op);
 }
 
 }  // namespace octet

@@ -134,15 +134,14 @@ Verdict check_all(const Program& program, const ProgramOp& op, Checks... checks)
 }  // namespace
 
 Verdict check_activations(const Program& program, const ProgramOp& op) {
-  const size_t most_outputs = op.kind == "recurrent" ? 2 : 1;
+  const size_t most_outputs = op.is("recurrent") ? 2 : 1;
   if (op.inputs.empty() || op.outputs.empty() || op.outputs.size() > most_outputs)
     return Verdict::refuse("it has no input or several outputs");
   bool reads_activation = false;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     if (!op.has_input(i)) continue;
     const ProgramTensor& tensor = program.input(op, i);
-    if (tensor.is_constant() &&
-        (op.kind == "conv" || op.kind == "linear" || op.kind == "conv_transpose"))
+    if (tensor.is_constant() && (op.is("conv") || op.is("linear") || op.is("conv_transpose")))
       continue;
     reads_activation |= !tensor.is_constant();
     Verdict verdict = check_activation(tensor);
@@ -159,7 +158,7 @@ Verdict check_conv(const Program& program, const ProgramOp& op) {
   const ProgramTensor& w = program.input(op, 1);
   if (w.shape.size() != program.input(op, 0).shape.size())
     return Verdict::refuse("input and weight differ in rank");
-  if (op.integer("groups", 1) < 1 || w.shape[0] % op.integer("groups", 1) != 0)
+  if (op.get(attr::kGroups) < 1 || w.shape[0] % op.get(attr::kGroups) != 0)
     return Verdict::refuse("groups do not divide the channels");
   return check_weight(program, op, true);
 }
@@ -179,13 +178,13 @@ Verdict check_linear(const Program& program, const ProgramOp& op) {
 }
 
 Verdict check_binary(const Program& program, const ProgramOp& op) {
-  const double alpha = op.real("alpha", 1.0);
+  const double alpha = op.get(attr::kAlpha, 1.0);
   if (std::abs(alpha) != 1.0)
     return Verdict::refuse(fmt::format("alpha is {}, XNNPACK takes 1 and -1", alpha));
   Verdict verdict = check_one_kind(program, op);
   if (!verdict || is_float(program.output(op))) return verdict;
   const double a = scale_ratio(program, op, 0), b = scale_ratio(program, op, 1);
-  if (op.kind == "mul")
+  if (op.is("mul"))
     return check_ratio("the product of the inputs' scales",
                        a * b * program.output(op).qparams->scale.at(0), kLeastFactor);
   verdict = check_ratio("input 0's scale", a, kLeastSummand);
@@ -223,8 +222,8 @@ Verdict check_avg_pool(const Program& program, const ProgramOp& op) {
   Verdict verdict = check_all(program, op, check_spatial, check_one_kind);
   if (!verdict) return verdict;
   const Window window = pooling_window_of(op, program.input(op, 0).shape, program.output(op).shape);
-  if (!window.has_padding() || op.integer("divisor_override", 0) != 0) return Verdict::accept();
-  if (!op.flag("count_include_pad", true)) {
+  if (!window.has_padding() || op.get(attr::kDivisorOverride) != 0) return Verdict::accept();
+  if (!op.get(attr::kCountIncludePad)) {
     if (is_float(program.output(op))) return Verdict::accept();
     return Verdict::refuse("XNNPACK has no integer average that leaves the padding out");
   }
@@ -250,7 +249,7 @@ Verdict check_mean(const Program& program, const ProgramOp& op) {
   Verdict verdict = check_all(program, op, check_spatial, check_one_kind);
   if (!verdict) return verdict;
   const int64_t rank = static_cast<int64_t>(program.input(op, 0).shape.size());
-  std::vector<int64_t> dims = op.integers("dims");
+  std::vector<int64_t> dims = op.get(attr::kDims);
   for (int64_t& dim : dims) dim = wrap_dim(dim, rank);
   std::sort(dims.begin(), dims.end());
   const std::vector<int64_t> spatial =
@@ -265,7 +264,7 @@ Verdict check_unary(const Program& program, const ProgramOp& op) {
   constexpr std::string_view kInteger[] = {"sigmoid", "elu", "tanh"};
   constexpr std::string_view kFloat[] = {"sigmoid", "elu", "leaky_relu", "hardswish", "hardsigmoid",
                                          "silu",    "neg", "abs",        "sqrt"};
-  const std::string fn = op.text("fn", "");
+  const std::string fn = op.get(attr::kFn);
   Verdict verdict = check_one_kind(program, op);
   if (!verdict) return verdict;
   if (is_float(program.output(op))) {
@@ -292,7 +291,7 @@ Verdict check_unary(const Program& program, const ProgramOp& op) {
 Verdict check_pad(const Program& program, const ProgramOp& op) {
   Verdict verdict = check_same_qparams(program, op);
   if (!verdict) return verdict;
-  const std::vector<int64_t> pads = op.integers("pads");
+  const std::vector<int64_t> pads = op.get(attr::kPads);
   if (pads.size() != 2 * program.input(op, 0).shape.size())
     return Verdict::refuse("pads are not two per dimension");
   if (std::any_of(pads.begin(), pads.end(), [](int64_t pad) { return pad < 0; }))
@@ -303,10 +302,10 @@ Verdict check_pad(const Program& program, const ProgramOp& op) {
 Verdict check_upsample(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t>& in = program.input(op, 0).shape;
   const std::vector<int64_t>& out = program.output(op).shape;
-  if (op.text("mode", "") != "bilinear" || in.size() != 4)
+  if (op.get(attr::kMode) != "bilinear" || in.size() != 4)
     return Verdict::refuse("XNNPACK resizes 2-D images bilinearly only");
-  const bool aligns = op.flag("align_corners");
-  const std::vector<double> scales = op.reals("scales");
+  const bool aligns = op.get(attr::kAlignCorners);
+  const std::vector<double> scales = op.get(attr::kScales);
   for (size_t d = 0; d < scales.size() && d < 2; ++d) {
     const double step = aligns ? (out[d + 2] > 1 ? static_cast<double>(in[d + 2] - 1) /
                                                        static_cast<double>(out[d + 2] - 1)
@@ -321,11 +320,11 @@ Verdict check_upsample(const Program& program, const ProgramOp& op) {
 Verdict check_conversion(const Program& program, const ProgramOp& op) {
   const bool reads_float = is_float(program.input(op, 0)),
              writes_float = is_float(program.output(op));
-  const bool fits = op.kind == "quantize"     ? reads_float && !writes_float
-                    : op.kind == "dequantize" ? !reads_float && writes_float
-                                              : !reads_float && !writes_float;
+  const bool fits = op.is("quantize")     ? reads_float && !writes_float
+                    : op.is("dequantize") ? !reads_float && writes_float
+                                          : !reads_float && !writes_float;
   if (!fits) return Verdict::refuse("its dtypes are not those of its kind");
-  return op.kind == "requantize"
+  return op.is("requantize")
              ? check_ratio("the input's scale", scale_ratio(program, op, 0), kLeastFactor)
              : Verdict::accept();
 }

@@ -219,7 +219,7 @@ class XNNPACKSegment : public CompiledSegment {
       report({step.op->name}, step.op->kind, "custom",
              layout_of(program, step.op->inputs, step.op->outputs[0]));
     }
-    if (step.op->kind == "linear" || step.op->kind == "conv" || step.op->kind == "recurrent")
+    if (step.op->is("linear") || step.op->is("conv") || step.op->is("recurrent"))
       release_weights(program, *step.op);
   }
 

@@ -91,11 +91,11 @@ void emit_binary(StageBuilder& builder, const ProgramOp& op, Forms forms) {
   const uint32_t a = builder.input(op.inputs[0], forms.in, rank);
   const uint32_t b = builder.input(op.inputs[1], forms.in, rank);
   const uint32_t y = builder.output(op.outputs[0], forms.out);
-  const bool subtracts = (op.kind == "sub") != (op.real("alpha", 1.0) == -1.0);
-  if (op.kind == "mul") {
+  const bool subtracts = (op.is("sub")) != (op.get(attr::kAlpha, 1.0) == -1.0);
+  if (op.is("mul")) {
     require_success(xnn_define_multiply2(builder.subgraph(), range.min, range.max, a, b, y, 0),
                     "xnn_define_multiply2");
-  } else if (op.kind == "div") {
+  } else if (op.is("div")) {
     require_success(xnn_define_divide(builder.subgraph(), range.min, range.max, a, b, y, 0),
                     "xnn_define_divide");
   } else if (subtracts) {
@@ -108,8 +108,8 @@ void emit_binary(StageBuilder& builder, const ProgramOp& op, Forms forms) {
 }
 
 void emit_clamp(StageBuilder& builder, const ProgramOp& op, Forms forms) {
-  const float min = static_cast<float>(op.find_real("min").value_or(-kInfinity));
-  const float max = static_cast<float>(op.find_real("max").value_or(kInfinity));
+  const float min = static_cast<float>(op.find(attr::kMin).value_or(-kInfinity));
+  const float max = static_cast<float>(op.find(attr::kMax).value_or(kInfinity));
   require_success(
       xnn_define_clamp(builder.subgraph(), min, max, builder.input(op.inputs[0], forms.in),
                        builder.output(op.outputs[0], forms.out), 0),
@@ -118,7 +118,7 @@ void emit_clamp(StageBuilder& builder, const ProgramOp& op, Forms forms) {
 
 void emit_unary(StageBuilder& builder, const ProgramOp& op, Forms forms) {
   const ProgramTensor& in = builder.program().input(op, 0);
-  const std::string fn = op.text("fn", "");
+  const std::string fn = op.get(attr::kFn);
   const uint32_t x = builder.input(op.inputs[0], forms.in);
   const uint32_t y = builder.output(op.outputs[0], forms.out);
   if (fn == "silu") return emit_silu(builder, in, dims_of(in.shape, forms.in), x, y);
@@ -128,12 +128,12 @@ void emit_unary(StageBuilder& builder, const ProgramOp& op, Forms forms) {
 #endif
   if (fn == "elu")
     return require_success(
-        xnn_define_elu(builder.subgraph(), static_cast<float>(op.real("alpha", 1.0)), x, y, 0),
+        xnn_define_elu(builder.subgraph(), static_cast<float>(op.get(attr::kAlpha, 1.0)), x, y, 0),
         "xnn_define_elu");
   if (fn == "leaky_relu") {
     return require_success(
-        xnn_define_leaky_relu(builder.subgraph(), static_cast<float>(op.real("alpha", 0.01)), x, y,
-                              0),
+        xnn_define_leaky_relu(builder.subgraph(), static_cast<float>(op.get(attr::kAlpha, 0.01)), x,
+                              y, 0),
         "xnn_define_leaky_relu");
   }
   for (const UnaryRow& row : kUnaries)
@@ -150,7 +150,7 @@ void emit_reshape(StageBuilder& builder, const ProgramOp& op, Forms forms) {
 
 void emit_pad(StageBuilder& builder, const ProgramOp& op, Forms forms) {
   const ProgramTensor& x = builder.program().input(op, 0);
-  const std::vector<int64_t> pads = op.integers("pads");
+  const std::vector<int64_t> pads = op.get(attr::kPads);
   std::vector<int64_t> before, after;
   for (size_t d = 0; d < x.shape.size(); ++d) {
     before.push_back(pads[2 * d]);
@@ -160,7 +160,7 @@ void emit_pad(StageBuilder& builder, const ProgramOp& op, Forms forms) {
   // the height that the form adds
   if (forms.in == Form::kChannelsLast && x.shape.size() == 3) pre[1] = post[1] = 0;
   require_success(xnn_define_static_constant_pad(builder.subgraph(), pre.data(), post.data(),
-                                                 static_cast<float>(op.real("value", 0.0)),
+                                                 static_cast<float>(op.get(attr::kValue)),
                                                  builder.input(op.inputs[0], forms.in),
                                                  builder.output(op.outputs[0], forms.out), 0),
                   "xnn_define_static_constant_pad");
@@ -172,7 +172,7 @@ void emit_upsample(StageBuilder& builder, const ProgramOp& op, Forms forms) {
       xnn_define_static_resize_bilinear_2d(
           builder.subgraph(), static_cast<size_t>(out[2]), static_cast<size_t>(out[3]),
           builder.input(op.inputs[0], forms.in), builder.output(op.outputs[0], forms.out),
-          op.flag("align_corners") ? XNN_FLAG_ALIGN_CORNERS : 0),
+          op.get(attr::kAlignCorners) ? XNN_FLAG_ALIGN_CORNERS : 0),
       "xnn_define_static_resize_bilinear_2d");
 }
 
@@ -193,7 +193,7 @@ void emit_conversion(StageBuilder& builder, const ProgramOp& op, Forms forms) {
     require_success(xnn_define_clamp(builder.subgraph(), range.min, range.max, from, y, 0),
                     "xnn_define_clamp");
   };
-  if (op.kind != "requantize") {
+  if (!op.is("requantize")) {
     if (is_whole) return convert(y);
     const uint32_t rounded = builder.scratch(out, dims);
     convert(rounded);

@@ -73,7 +73,7 @@ void emit_average(StageBuilder& builder, const ProgramOp& op, Forms forms, const
 void emit_conv(StageBuilder& builder, const ProgramOp& op, Forms forms) {
   const ProgramTensor& w = builder.program().input(op, 1);
   const size_t channels = static_cast<size_t>(builder.program().input(op, 0).shape[1]);
-  const int64_t groups = op.integer("groups", 1);
+  const int64_t groups = op.get(attr::kGroups);
   const Window window = window_of(op, spatial_of(w.shape));
   const bool has_depthwise = is_depthwise(builder.program(), op);
   const FilterAndBias weights = define_filter_and_bias(
@@ -104,7 +104,7 @@ void emit_conv(StageBuilder& builder, const ProgramOp& op, Forms forms) {
 
 void emit_conv_transpose(StageBuilder& builder, const ProgramOp& op, Forms forms) {
   const ProgramTensor& w = builder.program().input(op, 1);
-  const int64_t groups = op.integer("groups", 1);
+  const int64_t groups = op.get(attr::kGroups);
   const Window window = window_of(op, spatial_of(w.shape));
   const FilterAndBias weights =
       define_filter_and_bias(builder, op, FilterLayout::kTransposed, groups);
@@ -151,10 +151,8 @@ void emit_max_pool(StageBuilder& builder, const ProgramOp& op, Forms forms) {
 void emit_avg_pool(StageBuilder& builder, const ProgramOp& op, Forms forms) {
   const Window window = pooling_window_of(op, builder.program().input(op, 0).shape,
                                           builder.program().output(op).shape);
-  const int64_t fixed = op.integer("divisor_override", 0);
-  const int64_t divisor = fixed != 0                           ? fixed
-                          : op.flag("count_include_pad", true) ? window.taps()
-                                                               : 0;
+  const int64_t fixed = op.get(attr::kDivisorOverride);
+  const int64_t divisor = fixed != 0 ? fixed : op.get(attr::kCountIncludePad) ? window.taps() : 0;
   emit_average(builder, op, forms, window, divisor);
 }
 

@@ -73,8 +73,9 @@ ByteScales byte_scales(const Program& program, const ProgramOp& op) {
 }
 
 // One number for each spatial dimension.
-std::vector<int64_t> per_axis(const ProgramOp& op, const char* key, size_t axes, int64_t absent) {
-  std::vector<int64_t> values = op.integers(key, {absent});
+std::vector<int64_t> per_axis(const ProgramOp& op, const attr::Integers& key, size_t axes,
+                              int64_t absent) {
+  std::vector<int64_t> values = op.get(key, {absent});
   if (values.size() == 1) values.resize(axes, values[0]);
   return values;
 }
@@ -82,8 +83,9 @@ std::vector<int64_t> per_axis(const ProgramOp& op, const char* key, size_t axes,
 // Without the first of three spatial dimensions.
 ProgramOp in_two_dimensions(const ProgramOp& op) {
   ProgramOp flat = op;
-  for (const char* key : {"stride", "padding", "padding_end", "dilation"}) {
-    std::vector<int64_t> values = op.integers(key);
+  for (const attr::Integers& key :
+       {attr::kStride, attr::kPadding, attr::kPaddingEnd, attr::kDilation}) {
+    std::vector<int64_t> values = op.get(key);
     if (values.size() != 3) continue;
     values.erase(values.begin());
     flat.attributes[key] = values;
@@ -105,7 +107,7 @@ ByteConvTerms conv_sizes(const Program& program, const ProgramOp& op) {
   terms.out_height = rank == 3 ? 1 : y[rank - 2];
   terms.out_width = y.back();
   terms.out = w[0];
-  terms.groups = op.integer("groups", 1);
+  terms.groups = op.get(attr::kGroups);
   if (rank < 5) {
     terms.window = window_of(op, {w.begin() + 2, w.end()});
     return terms;
@@ -113,8 +115,9 @@ ByteConvTerms conv_sizes(const Program& program, const ProgramOp& op) {
   terms.depth = x[2];
   terms.out_depth = y[2];
   terms.window = window_of(in_two_dimensions(op), {w[3], w[4]});
-  terms.depth_window = {w[2], per_axis(op, "stride", 3, 1)[0], per_axis(op, "dilation", 3, 1)[0],
-                        per_axis(op, "padding", 3, 0)[0]};
+  terms.depth_window = {w[2], per_axis(op, attr::kStride, 3, 1)[0],
+                        per_axis(op, attr::kDilation, 3, 1)[0],
+                        per_axis(op, attr::kPadding, 3, 0)[0]};
   terms.is_planar = true;
   return terms;
 }
@@ -154,15 +157,15 @@ Verdict check_byte_conv_3d(const Program& program, const ProgramOp& op) {
   if (Verdict verdict = check_byte_operands(program, op); !verdict) return verdict;
   const std::vector<int64_t>& x = program.input(op, 0).shape;
   const std::vector<int64_t>& w = program.input(op, 1).shape;
-  const int64_t groups = op.integer("groups", 1);
+  const int64_t groups = op.get(attr::kGroups);
   if (x.size() != 5 || w.size() != 5 || groups < 1 || w[0] % groups != 0 || w[1] * groups != x[1])
     return Verdict::refuse("it is no convolution in three dimensions of the input's channels");
   std::vector<int64_t> want{x[0], w[0]};
-  const std::vector<int64_t> stride = per_axis(op, "stride", 3, 1),
-                             dilation = per_axis(op, "dilation", 3, 1),
-                             before = per_axis(op, "padding", 3, 0),
-                             behind = op.attributes.contains("padding_end")
-                                          ? per_axis(op, "padding_end", 3, 0)
+  const std::vector<int64_t> stride = per_axis(op, attr::kStride, 3, 1),
+                             dilation = per_axis(op, attr::kDilation, 3, 1),
+                             before = per_axis(op, attr::kPadding, 3, 0),
+                             behind = op.has(attr::kPaddingEnd)
+                                          ? per_axis(op, attr::kPaddingEnd, 3, 0)
                                           : before;
   if (stride.size() != 3 || dilation.size() != 3 || before.size() != 3 || behind.size() != 3 ||
       std::any_of(stride.begin(), stride.end(), [](int64_t s) { return s < 1; }))

@@ -37,7 +37,7 @@ Verdict expect_same_shape(const Program& program, const ProgramOp& op) {
 // ---- functions of floats
 
 Verdict check_float_map(const Program& program, const ProgramOp& op) {
-  const std::string fn = op.text("fn", "");
+  const std::string fn = op.get(attr::kFn);
   if (find_real_function(fn) == nullptr)
     return Verdict::refuse(fmt::format("unknown function {}", fn));
   if (!has_floats(program.input(op, 0)) || !has_floats(program.output(op)))
@@ -54,9 +54,9 @@ std::vector<CustomStep> float_map_steps(const Program& program, const ProgramOp&
 
 Verdict check_float_softmax(const Program& program, const ProgramOp& op) {
   const size_t rank = program.input(op, 0).shape.size();
-  if (!find_dim(op.integer("dim", -1), rank))
+  if (!find_dim(op.get(attr::kDim), rank))
     return Verdict::refuse(
-        fmt::format("dimension {} of {} does not exist", op.integer("dim", -1), rank));
+        fmt::format("dimension {} of {} does not exist", op.get(attr::kDim), rank));
   if (!has_floats(program.input(op, 0)) || !has_floats(program.output(op)))
     return Verdict::refuse("it neither reads and writes floats nor 8-bit integers");
   return expect_same_shape(program, op);
@@ -65,13 +65,13 @@ Verdict check_float_softmax(const Program& program, const ProgramOp& op) {
 std::vector<CustomStep> float_softmax_steps(const Program& program, const ProgramOp& op,
                                             std::span<const Order>, Order to, pthreadpool_t) {
   const Sizes& shape = program.input(op, 0).shape;
-  const size_t dim = *find_dim(op.integer("dim", -1), shape.size());
+  const size_t dim = *find_dim(op.get(attr::kDim), shape.size());
   // dimensions as they lie in memory
   std::vector<size_t> order(shape.size());
   for (size_t d = 0; d < order.size(); ++d) order[d] = d;
   if (to == Order::kChannelsLast) std::rotate(order.begin() + 1, order.begin() + 2, order.end());
   FloatSoftmax softmax;
-  softmax.is_masked = op.flag("masked");
+  softmax.is_masked = op.get(attr::kMasked);
   bool is_behind = false;
   for (const size_t d : order) {
     (d == dim ? softmax.size : is_behind ? softmax.inner : softmax.outer) *= shape[d];
@@ -113,8 +113,8 @@ std::vector<CustomStep> rotary_steps(const Program& program, const ProgramOp& op
 Verdict check_resize(const Program& program, const ProgramOp& op) {
   const Sizes& in = program.input(op, 0).shape;
   const Sizes& out = program.output(op).shape;
-  const std::vector<double> scales = op.reals("scales");
-  const std::string mode = op.text("mode", "nearest");
+  const std::vector<double> scales = op.get(attr::kScales);
+  const std::string mode = op.get(attr::kMode);
   if (in.size() < 3 || in.size() > 5 || out.size() != in.size() || in[0] != out[0] ||
       in[1] != out[1] || scales.size() != in.size() - 2 || !find_resize(mode, scales.size()))
     return Verdict::refuse(fmt::format("resizing [{}] to [{}] by {}", fmt::join(in, ", "),
@@ -145,8 +145,8 @@ std::vector<CustomStep> resize_steps(const Program& program, const ProgramOp& op
   const Sizes& in = x.shape;
   const Sizes& out = program.output(op).shape;
   const size_t spatial = in.size() - 2, lead = 3 - spatial;
-  const std::vector<double> scales = op.reals("scales");
-  const Resize mode = *find_resize(op.text("mode", "nearest"), spatial);
+  const std::vector<double> scales = op.get(attr::kScales);
+  const Resize mode = *find_resize(op.get(attr::kMode), spatial);
   ImageResize resize;
   // of a single pixel both orders are the same
   const bool is_channels_last = from[0] == Order::kChannelsLast || to == Order::kChannelsLast;
@@ -156,7 +156,7 @@ std::vector<CustomStep> resize_steps(const Program& program, const ProgramOp& op
   resize.to = byte_scale_of(program.output(op));
   for (size_t d = 0; d < spatial; ++d)
     resize.axes[lead + d] =
-        resize_axis(mode, op.flag("align_corners"), scales[d], in[2 + d], out[2 + d]);
+        resize_axis(mode, op.get(attr::kAlignCorners), scales[d], in[2 + d], out[2 + d]);
   return {{{0}, std::move(resize)}};
 }
 

@@ -42,7 +42,7 @@ std::vector<float> parameter_of(const Program& program, const ProgramOp& op, siz
 
 Verdict check_layer_norm(const Program& program, const ProgramOp& op) {
   const Extents& shape = program.input(op, 0).shape;
-  const int64_t normalized = op.integer("normalized_dims", 1);
+  const int64_t normalized = op.get(attr::kNormalizedDims);
   if (normalized < 1 || normalized > std::ssize(shape))
     return Verdict::refuse(fmt::format("{} normalized dimensions of {}", normalized, shape.size()));
   if (op.inputs.size() > 3) return Verdict::refuse("it has more than three inputs");
@@ -53,10 +53,10 @@ std::vector<CustomStep> layer_norm_steps(const Program& program, const ProgramOp
                                          std::span<const Order>, Order, pthreadpool_t) {
   const ProgramTensor& x = program.input(op, 0);
   RowNorm norm;
-  norm.width = product({x.shape.end() - op.integer("normalized_dims", 1), x.shape.end()});
+  norm.width = product({x.shape.end() - op.get(attr::kNormalizedDims), x.shape.end()});
   norm.rows = x.numel() / norm.width;
-  norm.eps = op.real("eps", 1e-5);
-  norm.is_centered = op.kind == "layer_norm";
+  norm.eps = op.get(attr::kEps);
+  norm.is_centered = op.is("layer_norm");
   norm.from = byte_scale_of(x);
   norm.to = byte_scale_of(program.output(op));
   norm.weight = parameter_of(program, op, 1, norm.width, 1);
@@ -66,7 +66,7 @@ std::vector<CustomStep> layer_norm_steps(const Program& program, const ProgramOp
 
 Verdict check_group_norm(const Program& program, const ProgramOp& op) {
   const Extents& shape = program.input(op, 0).shape;
-  const int64_t groups = op.integer("groups", 1);
+  const int64_t groups = op.get(attr::kGroups);
   if (shape.size() < 2 || groups < 1 || shape[1] % groups != 0 || op.inputs.size() > 3)
     return Verdict::refuse(
         fmt::format("{} groups of the channels of [{}]", groups, fmt::join(shape, ", ")));
@@ -77,11 +77,11 @@ std::vector<CustomStep> group_norm_steps(const Program& program, const ProgramOp
                                          std::span<const Order>, Order, pthreadpool_t) {
   const ProgramTensor& x = program.input(op, 0);
   RowNorm norm;
-  norm.groups = op.integer("groups", 1);
+  norm.groups = op.get(attr::kGroups);
   norm.rows = x.shape[0] * norm.groups;
   norm.width = x.numel() / norm.rows;
   norm.run_length = product({x.shape.begin() + 2, x.shape.end()});
-  norm.eps = op.real("eps", 1e-5);
+  norm.eps = op.get(attr::kEps);
   norm.from = byte_scale_of(x);
   norm.to = byte_scale_of(program.output(op));
   norm.weight = parameter_of(program, op, 1, x.shape[1], 1);
@@ -110,7 +110,7 @@ std::vector<CustomStep> batch_norm_steps(const Program& program, const ProgramOp
   affine.inner = is_channels_last ? 1 : pixels;
   affine.is_byte = scale.has_value();
   affine.to = byte_scale_of(program.output(op));
-  const double eps = op.real("eps", 1e-5), step = scale ? double{scale->scale} : 1.0,
+  const double eps = op.get(attr::kEps), step = scale ? double{scale->scale} : 1.0,
                zero = scale ? scale->zero_point : 0;
   const std::vector<float> mean = parameter_of(program, op, 1, channels, 0),
                            variance = parameter_of(program, op, 2, channels, 1),
@@ -131,8 +131,8 @@ namespace {
 
 // Nothing for reductions without a custom kernel.
 std::optional<Reduction::Kind> find_kind(const ProgramOp& op) {
-  if (op.kind == "mean") return Reduction::Kind::kMean;
-  const std::optional<Reduction::Kind> kind = find_reduction(op.text("fn", ""));
+  if (op.is("mean")) return Reduction::Kind::kMean;
+  const std::optional<Reduction::Kind> kind = find_reduction(op.get(attr::kFn));
   return kind == Reduction::Kind::kProduct ? std::nullopt : kind;
 }
 
@@ -142,7 +142,7 @@ struct Run {
   size_t first, last;
 };
 std::optional<Run> find_run(const ProgramOp& op, size_t rank) {
-  const std::vector<int64_t> dims = op.integers("dims");
+  const std::vector<int64_t> dims = op.get(attr::kDims);
   if (dims.empty()) return Run{0, rank - 1};
   std::vector<size_t> found;
   for (const int64_t dim : dims) {
@@ -160,11 +160,11 @@ std::optional<Run> find_run(const ProgramOp& op, size_t rank) {
 Verdict check_reduction(const Program& program, const ProgramOp& op) {
   constexpr int64_t kMostSummands = int64_t{1} << 23;  // of bytes, in 32 bits
   const std::vector<int64_t>& x = program.input(op, 0).shape;
-  if (!find_kind(op)) return Verdict::refuse(fmt::format("XNNPACK has no {}", op.text("fn", "")));
+  if (!find_kind(op)) return Verdict::refuse(fmt::format("XNNPACK has no {}", op.get(attr::kFn)));
   const std::optional<Run> run = x.empty() ? std::nullopt : find_run(op, x.size());
   if (!run)
     return Verdict::refuse(fmt::format("its dimensions [{}] are not neighbours of [{}]",
-                                       fmt::join(op.integers("dims"), ", "), fmt::join(x, ", ")));
+                                       fmt::join(op.get(attr::kDims), ", "), fmt::join(x, ", ")));
   const int64_t size = product({x.begin() + static_cast<std::ptrdiff_t>(run->first),
                                 x.begin() + static_cast<std::ptrdiff_t>(run->last) + 1});
   if (size > kMostSummands) return Verdict::refuse("a 32-bit accumulator may overflow");

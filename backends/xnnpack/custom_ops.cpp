@@ -65,7 +65,7 @@ ByteTable table_of(const ProgramTensor& x, const ProgramTensor& y, const Functio
 
 Verdict check_custom_permute(const Program& program, const ProgramOp& op) {
   const Shape& in = program.input(op, 0).shape;
-  const Shape dims = op.integers("dims");
+  const Shape dims = op.get(attr::kDims);
   Shape want, seen = dims;
   for (int64_t& dim : seen) dim = from_front(dim, in.size());
   for (int64_t dim : seen) want.push_back(dim < 0 ? -1 : in[static_cast<size_t>(dim)]);
@@ -80,8 +80,8 @@ Verdict check_custom_permute(const Program& program, const ProgramOp& op) {
 Verdict check_custom_slice(const Program& program, const ProgramOp& op) {
   const Shape& in = program.input(op, 0).shape;
   const Shape& out = program.output(op).shape;
-  const int64_t dim = from_front(op.integer("dim", 0), in.size()), start = op.integer("start", 0),
-                step = op.integer("step", 1);
+  const int64_t dim = from_front(op.get(attr::kDim), in.size()), start = op.get(attr::kStart),
+                step = op.get(attr::kStep);
   if (dim < 0 || in.size() != out.size() || start < 0 || step < 1 ||
       step > in[static_cast<size_t>(dim)])
     return Verdict::refuse("slice out of range");
@@ -106,7 +106,7 @@ Verdict check_custom_expand(const Program& program, const ProgramOp& op) {
 
 Verdict check_custom_cat(const Program& program, const ProgramOp& op) {
   const ProgramTensor& out = program.output(op);
-  const int64_t dim = from_front(op.integer("dim", 0), out.shape.size());
+  const int64_t dim = from_front(op.get(attr::kDim), out.shape.size());
   if (dim < 0) return Verdict::refuse("its dimension does not exist");
   Shape want = out.shape;
   want[static_cast<size_t>(dim)] = 0;
@@ -135,8 +135,8 @@ Verdict check_custom_requantize(const Program& program, const ProgramOp& op) {
 
 Verdict check_custom_unary(const Program& program, const ProgramOp& op) {
   if (Verdict bytes = check_custom_requantize(program, op); !bytes) return bytes;
-  if (find_real_function(op.text("fn", "")) == nullptr)
-    return Verdict::refuse(fmt::format("unknown function {}", op.text("fn", "")));
+  if (find_real_function(op.get(attr::kFn)) == nullptr)
+    return Verdict::refuse(fmt::format("unknown function {}", op.get(attr::kFn)));
   return Verdict::accept();
 }
 
@@ -144,8 +144,8 @@ Verdict check_custom_unary(const Program& program, const ProgramOp& op) {
 Verdict check_custom_upsample(const Program& program, const ProgramOp& op) {
   const Shape& in = program.input(op, 0).shape;
   const Shape& out = program.output(op).shape;
-  const std::vector<double> scales = op.reals("scales");
-  if (op.text("mode", "") != "nearest" || in.size() != 4 || out.size() != 4 || in[0] != out[0] ||
+  const std::vector<double> scales = op.get(attr::kScales);
+  if (op.get(attr::kMode) != "nearest" || in.size() != 4 || out.size() != 4 || in[0] != out[0] ||
       in[1] != out[1] || scales.size() != 2)
     return Verdict::refuse("only nearest neighbours of a 2-D image are copies");
   for (size_t d = 0; d < 2; ++d) {
@@ -163,7 +163,7 @@ Verdict check_custom_softmax(const Program& program, const ProgramOp& op) {
   const ProgramTensor& in = program.input(op, 0);
   const ProgramTensor& out = program.output(op);
   const bool fits = is_byte(in) && is_byte(out) && in.shape == out.shape &&
-                    from_front(op.integer("dim", -1), in.shape.size()) >= 0;
+                    from_front(op.get(attr::kDim), in.shape.size()) >= 0;
   return fits ? Verdict::accept()
               : Verdict::refuse("its softmax takes 8-bit integers of one shape");
 }
@@ -190,7 +190,7 @@ InputCopy plain_copy(const Program& program, const ProgramOp& op, size_t i, Orde
 std::vector<InputCopy> permute_copies(const Program& program, const ProgramOp& op,
                                       std::span<const Order> from, Order to) {
   InputCopy result = plain_copy(program, op, 0, from[0], to);
-  const Shape of_input = result.from_strides, dims = op.integers("dims");
+  const Shape of_input = result.from_strides, dims = op.get(attr::kDims);
   for (size_t d = 0; d < dims.size(); ++d)
     result.from_strides[d] = of_input[static_cast<size_t>(from_front(dims[d], dims.size()))];
   return {result};
@@ -200,10 +200,9 @@ std::vector<InputCopy> slice_copies(const Program& program, const ProgramOp& op,
                                     std::span<const Order> from, Order to) {
   InputCopy result = plain_copy(program, op, 0, from[0], to);
   int64_t& stride =
-      result
-          .from_strides[static_cast<size_t>(from_front(op.integer("dim", 0), result.shape.size()))];
-  result.from_offset = op.integer("start", 0) * stride;
-  stride *= op.integer("step", 1);
+      result.from_strides[static_cast<size_t>(from_front(op.get(attr::kDim), result.shape.size()))];
+  result.from_offset = op.get(attr::kStart) * stride;
+  stride *= op.get(attr::kStep);
   return {result};
 }
 
@@ -220,7 +219,7 @@ std::vector<InputCopy> expand_copies(const Program& program, const ProgramOp& op
 std::vector<InputCopy> cat_copies(const Program& program, const ProgramOp& op,
                                   std::span<const Order> from, Order to) {
   const ProgramTensor& out = program.output(op);
-  const size_t dim = static_cast<size_t>(from_front(op.integer("dim", 0), out.shape.size()));
+  const size_t dim = static_cast<size_t>(from_front(op.get(attr::kDim), out.shape.size()));
   std::vector<InputCopy> copies;
   int64_t offset = 0;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
@@ -240,9 +239,8 @@ std::vector<InputCopy> cat_copies(const Program& program, const ProgramOp& op,
 std::vector<InputCopy> unary_copies(const Program& program, const ProgramOp& op,
                                     std::span<const Order> from, Order to) {
   InputCopy result = plain_copy(program, op, 0, from[0], to);
-  const RealFunction& function = *find_real_function(op.text("fn", ""));
-  const double alpha = op.real("alpha", function.alpha),
-               threshold = op.real("threshold", kSoftplusThreshold);
+  const RealFunction& function = *find_real_function(op.get(attr::kFn));
+  const double alpha = op.get(attr::kAlpha, function.alpha), threshold = op.get(attr::kThreshold);
   result.table = table_of(program.input(op, 0), program.output(op),
                           [&](double real) { return function.value(real, alpha, threshold); });
   return {result};
@@ -253,8 +251,8 @@ std::vector<InputCopy> requantize_copies(const Program& program, const ProgramOp
   InputCopy result = plain_copy(program, op, 0, from[0], to);
   const ProgramTensor& out = program.output(op);
   const int64_t shift = signed_zero_point(out) - out.qparams->zero_point[0];
-  const IntegerRange range{op.integer("quant_min", kSignedBytes.min - shift) + shift,
-                           op.integer("quant_max", kSignedBytes.max - shift) + shift};
+  const IntegerRange range{op.get(attr::kQuantMin, kSignedBytes.min - shift) + shift,
+                           op.get(attr::kQuantMax, kSignedBytes.max - shift) + shift};
   result.table = table_of(program.input(op, 0), out, [](double real) { return real; }, range);
   return {result};
 }
@@ -288,7 +286,7 @@ std::vector<CustomStep> softmax_steps(const Program& program, const ProgramOp& o
   const ProgramTensor& out = program.output(op);
   ByteSoftmax softmax(in.qparams->scale[0], out.qparams->scale[0], signed_zero_point(out));
   const Shape from_strides = strides_in(in.shape, from[0]), to_strides = strides_in(out.shape, to);
-  const size_t dim = static_cast<size_t>(from_front(op.integer("dim", -1), in.shape.size()));
+  const size_t dim = static_cast<size_t>(from_front(op.get(attr::kDim), in.shape.size()));
   for (size_t d = 0; d < in.shape.size(); ++d) {
     if (d == dim) continue;
     softmax.shape.push_back(in.shape[d]);

@@ -27,8 +27,7 @@ bool is_constant_input(const Program& program, const ProgramOp& op, size_t i) {
 }
 
 // What keeps an op from multiplying the integers of `quantized`, which it reads. kind: what can.
-Verdict check_reader(const Program& program, const ProgramOp& op, int quantized,
-                     std::string_view kind) {
+Verdict check_reader(const Program& program, const ProgramOp& op, int quantized, OpKind kind) {
   const bool multiplies =
       op.kind == kind && op.inputs.size() >= 2 && op.inputs[0] == quantized && op.has_input(1);
   if (!multiplies) return Verdict::refuse(fmt::format("{} reads its floats", op.kind));
@@ -70,7 +69,7 @@ bool is_float(const Program& program, int index) {
 }
 
 // Accepts when nothing but such ops reads the integers.
-Verdict check_readers(const Program& program, const ProgramOp& op, std::string_view kind) {
+Verdict check_readers(const Program& program, const ProgramOp& op, OpKind kind) {
   const int quantized = op.outputs[0];
   const std::vector<int> results = program.results();
   if (std::find(results.begin(), results.end(), quantized) != results.end())
@@ -87,7 +86,7 @@ Verdict check_readers(const Program& program, const ProgramOp& op, std::string_v
 }
 
 std::vector<int64_t> blocks_of(const ProgramOp& op, size_t rank) {
-  return op.integers("blocks", std::vector<int64_t>(rank, 1));
+  return op.get(attr::kBlocks, std::vector<int64_t>(rank, 1));
 }
 
 // Rows of channels; each image in a block of its own, or all in one.
@@ -125,7 +124,7 @@ Verdict check_fake_quantize(const Program& program, const ProgramOp& op) {
 
 Verdict check_whole_quantize(const Program& program, const ProgramOp& op) {
   if (const Verdict fits = check_fake_quantize(program, op); !fits) return fits;
-  const std::vector<int64_t> blocks = op.integers("blocks");
+  const std::vector<int64_t> blocks = op.get(attr::kBlocks);
   return std::all_of(blocks.begin(), blocks.end(), [](int64_t count) { return count == 1; })
              ? Verdict::accept()
              : Verdict::refuse("it has more than one scale");
@@ -146,12 +145,11 @@ Verdict check_pixel_quantize(const Program& program, const ProgramOp& op) {
 }
 
 const ProgramOp* find_row_quantize(const Program& program, const ProgramOp& op) {
-  const bool is_linear = op.kind == "linear";
-  if ((!is_linear && op.kind != "conv") || !op.has_input(0) || program.input(op, 0).is_constant())
+  const bool is_linear = op.is("linear");
+  if ((!is_linear && !op.is("conv")) || !op.has_input(0) || program.input(op, 0).is_constant())
     return nullptr;
   const ProgramOp* maker = find_maker(program, op.inputs[0]);
-  if (maker == nullptr || maker->kind != "fake_quantize_dynamic" ||
-      !are_together(program, *maker, op))
+  if (maker == nullptr || !maker->is("fake_quantize_dynamic") || !are_together(program, *maker, op))
     return nullptr;
   if (!check_activations(program, *maker)) return nullptr;
   const Verdict verdict =

@@ -32,6 +32,7 @@ void* const* function_addresses();
   inline constexpr auto name =                                                      \
       &OpenedFunction<function_addresses, static_cast<size_t>(FunctionIndex::name), \
                       __VA_ARGS__>::call;
+#include "backends/xnnpack/function_list.h"
 #undef OCTET_FUNCTION
 #undef OCTET_FUNCTION_OF_TYPE
 #pragma GCC diagnostic pop

@@ -64,7 +64,7 @@ std::vector<Forms> reshape_forms(const Program& program, const ProgramOp& op) {
 
 // Moving channels after or before the pixels moves no bytes: only the form changes.
 std::vector<Forms> permute_forms(const Program& program, const ProgramOp& op) {
-  const std::vector<int64_t> dims = op.integers("dims");
+  const std::vector<int64_t> dims = op.get(attr::kDims);
   const int64_t rank = static_cast<int64_t>(program.input(op, 0).shape.size());
   std::vector<int64_t> from_front = dims;
   for (int64_t& dim : from_front) dim = wrap_dim(dim, rank);
@@ -118,7 +118,7 @@ const NativeOp* find_native_op(std::string_view kind) {
 }
 
 bool is_depthwise(const Program& program, const ProgramOp& op) {
-  return op.integer("groups", 1) > 1 && program.input(op, 1).shape.at(1) == 1;
+  return op.get(attr::kGroups) > 1 && program.input(op, 1).shape.at(1) == 1;
 }
 
 int32_t signed_zero_point(const ProgramTensor& tensor, size_t i) {

@@ -42,7 +42,7 @@ class Planner {
     borders_.insert(inputs.begin(), inputs.end());
     for (const ProgramOp* op : ops) {
       for (int index : op->inputs) readers_[index].push_back(op);
-      if (op->kind != "permute" && is_spatial(*op))
+      if (!op->is("permute") && is_spatial(*op))
         spatial_ranks_.insert(program.input(*op, 0).shape.size());
     }
     plan_.stages.emplace_back();
@@ -86,7 +86,7 @@ class Planner {
   // A permutation that is only another name for the same bytes needs them channels-last, or makes
   // them so. Where neither is at hand or wanted, one copy costs less than two changes of order.
   bool is_copied(const ProgramOp& op) const {
-    if (op.kind != "permute" || !check_custom(program_, op)) return false;
+    if (!op.is("permute") || !check_custom(program_, op)) return false;
     const std::vector<Forms> candidates = find_native_op(op.kind)->forms(program_, op);
     return std::none_of(candidates.begin(), candidates.end(), [&](const Forms& forms) {
       return forms.in == Form::kChannelsLast
@@ -148,7 +148,7 @@ class Planner {
     const auto found = readers_.find(index);
     if (found == readers_.end()) return true;
     return std::all_of(found->second.begin(), found->second.end(), [&](const ProgramOp* reader) {
-      if (reader->kind == "permute") return true;  // is_copied
+      if (reader->is("permute")) return true;  // is_copied
       if (!is_native(program_, *reader)) {
         const std::optional<Order> from = custom_orders(program_, *reader).from;
         return from && form_of(*from) == Form::kPlain;

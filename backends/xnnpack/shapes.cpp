@@ -27,21 +27,22 @@ Verdict expect_shape(const ProgramTensor& out, const Shape& want) {
 // `least`.
 Verdict check_per_dimension(const ProgramOp& op, size_t spatial) {
   struct Row {
-    const char* key;
+    attr::Integers key;
     int64_t least;
   };
-  constexpr Row kRows[] = {{"kernel_size", 1}, {"stride", 1},      {"dilation", 1},
-                           {"padding", 0},     {"padding_end", 0}, {"output_padding", 0}};
+  constexpr Row kRows[] = {{attr::kKernelSize, 1}, {attr::kStride, 1},
+                           {attr::kDilation, 1},   {attr::kPadding, 0},
+                           {attr::kPaddingEnd, 0}, {attr::kOutputPadding, 0}};
   for (const Row& row : kRows) {
-    const Shape values = op.integers(row.key);
+    const Shape values = op.get(row.key);
     if (values.size() > 1 && values.size() != spatial)
       return Verdict::refuse(
-          fmt::format("{} has {} entries, want {}", row.key, values.size(), spatial));
+          fmt::format("{} has {} entries, want {}", row.key.name, values.size(), spatial));
     const bool is_in_range = std::all_of(
         values.begin(), values.end(), [&](int64_t v) { return v >= row.least && v <= INT32_MAX; });
     if (!is_in_range)
-      return Verdict::refuse(
-          fmt::format("{} is [{}], want at least {}", row.key, fmt::join(values, ", "), row.least));
+      return Verdict::refuse(fmt::format("{} is [{}], want at least {}", row.key.name,
+                                         fmt::join(values, ", "), row.least));
   }
   return Verdict::accept();
 }
@@ -74,8 +75,8 @@ Verdict check_convolution_shape(const Program& program, const ProgramOp& op) {
   if (!has_channels_last(in) || w.shape.size() != in.size()) return Verdict::accept();
   Verdict verdict = check_per_dimension(op, in.size() - 2);
   if (!verdict) return verdict;
-  const int64_t groups = op.integer("groups", 1);
-  const bool is_transposed = op.kind == "conv_transpose";
+  const int64_t groups = op.get(attr::kGroups);
+  const bool is_transposed = op.is("conv_transpose");
   if (w.numel() == 0 || groups < 1 || w.shape[0] % groups != 0)
     return Verdict::refuse(fmt::format("{} groups do not divide the weight", groups));
   const int64_t inputs = is_transposed ? w.shape[0] : w.shape[1] * groups;
@@ -115,7 +116,7 @@ Verdict check_pool_shape(const Program& program, const ProgramOp& op) {
   if (!has_channels_last(in)) return Verdict::accept();
   Verdict verdict = check_per_dimension(op, in.size() - 2);
   if (!verdict) return verdict;
-  if (op.integers("kernel_size").empty()) return Verdict::refuse("it has no kernel_size");
+  if (op.get(attr::kKernelSize).empty()) return Verdict::refuse("it has no kernel_size");
   if (out.shape.size() != in.size())
     return Verdict::refuse("output has another rank than the input");
   Shape want{in[0], in[1]};
@@ -134,10 +135,10 @@ Verdict check_average_shape(const Program& program, const ProgramOp& op) {
   const Shape& in = program.input(op, 0).shape;
   const ProgramTensor& out = program.output(op);
   if (!has_channels_last(in)) return Verdict::accept();
-  if (op.kind == "mean" && out.shape.size() == 2) return expect_shape(out, {in[0], in[1]});
+  if (op.is("mean") && out.shape.size() == 2) return expect_shape(out, {in[0], in[1]});
   Shape want = in;
   std::fill(want.begin() + 2, want.end(), 1);
-  if (op.kind == "mean") return expect_shape(out, want);
+  if (op.is("mean")) return expect_shape(out, want);
   const bool fits = out.shape.size() == in.size() && out.shape[0] == in[0] && out.shape[1] == in[1];
   return fits ? Verdict::accept() : expect_shape(out, want);
 }
@@ -168,7 +169,7 @@ Verdict check_reshape_shape(const Program& program, const ProgramOp& op) {
 
 Verdict check_permute_shape(const Program& program, const ProgramOp& op) {
   const Shape& in = program.input(op, 0).shape;
-  const Shape dims = op.integers("dims");
+  const Shape dims = op.get(attr::kDims);
   if (dims.size() != in.size()) return Verdict::refuse("dims are not one per dimension");
   Shape want;
   for (int64_t dim : dims) {
@@ -180,7 +181,7 @@ Verdict check_permute_shape(const Program& program, const ProgramOp& op) {
 }
 
 Verdict check_pad_shape(const Program& program, const ProgramOp& op) {
-  const std::vector<int64_t> pads = op.integers("pads");
+  const std::vector<int64_t> pads = op.get(attr::kPads);
   Shape want = program.input(op, 0).shape;
   if (pads.size() != 2 * want.size()) return Verdict::refuse("pads are not two per dimension");
   for (size_t d = 0; d < want.size(); ++d) want[d] += pads[2 * d] + pads[2 * d + 1];
@@ -195,7 +196,7 @@ Verdict check_upsample_shape(const Program& program, const ProgramOp& op) {
 }
 
 struct ShapeRow {
-  std::string_view kind;
+  OpKind kind;
   Verdict (*check)(const Program&, const ProgramOp&);
 };
 
@@ -213,7 +214,7 @@ constexpr ShapeRow kShapes[] = {
 }  // namespace
 
 Verdict check_shapes(const Program& program, const ProgramOp& op) {
-  const bool needs_weight = op.kind == "conv" || op.kind == "conv_transpose" || op.kind == "linear";
+  const bool needs_weight = op.is("conv") || op.is("conv_transpose") || op.is("linear");
   if (needs_weight && !op.has_input(1)) return Verdict::refuse("its weight is absent");
   for (const ShapeRow& row : kShapes)
     if (row.kind == op.kind) return row.check(program, op);
@@ -250,14 +251,14 @@ bool gains_by_custom_conv(const Program& program, const ProgramOp& op) {
   constexpr int64_t kLeastProducts = 1 << 10;  // of a pixel
   constexpr int64_t kChannels = 8;             // XNNPACK fills them up to so many
   const ProgramTensor& w = program.input(op, 1);
-  return op.integer("groups", 1) == 1 && (w.numel() > kLeastProducts || w.shape[1] < kChannels);
+  return op.get(attr::kGroups) == 1 && (w.numel() > kLeastProducts || w.shape[1] < kChannels);
 }
 
 // Linears and convolutions on bytes that a custom kernel does though XNNPACK has the op: where that
 // is faster, and where XNNPACK only fails when it makes the op.
 bool prefers_custom(const Program& program, const ProgramOp& op) {
-  const bool is_conv = op.kind == "conv";
-  if ((op.kind != "linear" && !is_conv) || !check_activations(program, op) ||
+  const bool is_conv = op.is("conv");
+  if ((!op.is("linear") && !is_conv) || !check_activations(program, op) ||
       !(is_conv ? check_byte_conv : check_byte_linear)(program, op))
     return false;
   const bool writes_bytes = program.output(op).qparams.has_value();

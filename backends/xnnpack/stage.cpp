@@ -26,8 +26,8 @@ xnn_datatype datatype_of(DType dtype, bool is_per_channel) {
 
 OutputRange post_range_of(const ProgramOp& op) {
   const double infinity = std::numeric_limits<double>::infinity();
-  return {static_cast<float>(op.find_real("post_min").value_or(-infinity)),
-          static_cast<float>(op.find_real("post_max").value_or(infinity))};
+  return {static_cast<float>(op.find(attr::kPostMin).value_or(-infinity)),
+          static_cast<float>(op.find(attr::kPostMax).value_or(infinity))};
 }
 
 OutputRange quantized_range_of(const Program& program, const ProgramOp& op) {

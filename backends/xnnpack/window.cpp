@@ -20,9 +20,9 @@ Pair pair_of(const std::vector<int64_t>& values, uint32_t filler) {
 }
 
 // The attribute with one entry per dimension; `fallback` when absent or empty.
-std::vector<int64_t> per_dimension(const ProgramOp& op, const char* key,
+std::vector<int64_t> per_dimension(const ProgramOp& op, const attr::Integers& key,
                                    const std::vector<int64_t>& fallback) {
-  std::vector<int64_t> values = op.integers(key);
+  std::vector<int64_t> values = op.get(key);
   if (values.empty()) return fallback;
   if (values.size() == 1) values.resize(fallback.size(), values[0]);
   return values;
@@ -40,14 +40,14 @@ uint32_t padding_behind(int64_t in, int64_t out, uint32_t kernel, uint32_t strid
 Window window_of(const ProgramOp& op, const std::vector<int64_t>& kernel) {
   const std::vector<int64_t> ones(kernel.size(), 1);
   const std::vector<int64_t> zeros(kernel.size(), 0);
-  const bool is_pooling = op.kind == "max_pool" || op.kind == "avg_pool";
+  const bool is_pooling = op.is("max_pool") || op.is("avg_pool");
   const Pair size = pair_of(kernel, 1);
-  const Pair stride = pair_of(per_dimension(op, "stride", is_pooling ? kernel : ones), 1);
-  const Pair dilation = pair_of(per_dimension(op, "dilation", ones), 1);
-  const std::vector<int64_t> before = per_dimension(op, "padding", zeros);
+  const Pair stride = pair_of(per_dimension(op, attr::kStride, is_pooling ? kernel : ones), 1);
+  const Pair dilation = pair_of(per_dimension(op, attr::kDilation, ones), 1);
+  const std::vector<int64_t> before = per_dimension(op, attr::kPadding, zeros);
   const Pair padding = pair_of(before, 0);
-  const Pair padding_end = pair_of(per_dimension(op, "padding_end", before), 0);
-  const Pair adjust = pair_of(per_dimension(op, "output_padding", zeros), 0);
+  const Pair padding_end = pair_of(per_dimension(op, attr::kPaddingEnd, before), 0);
+  const Pair adjust = pair_of(per_dimension(op, attr::kOutputPadding, zeros), 0);
   return {.kernel_height = size.height,
           .kernel_width = size.width,
           .stride_height = stride.height,
@@ -65,7 +65,7 @@ Window window_of(const ProgramOp& op, const std::vector<int64_t>& kernel) {
 Window pooling_window_of(const ProgramOp& op, const std::vector<int64_t>& in,
                          const std::vector<int64_t>& out) {
   const std::vector<int64_t> kernel =
-      per_dimension(op, "kernel_size", std::vector<int64_t>(in.size() - 2, 1));
+      per_dimension(op, attr::kKernelSize, std::vector<int64_t>(in.size() - 2, 1));
   Window window = window_of(op, kernel);
   if (in.size() == 4) {
     window.pad_bottom = padding_behind(in[2], out[2], window.kernel_height, window.stride_height,

@@ -94,7 +94,7 @@ void emit_binary(Steps& s, const std::string& kind, Attributes attributes = {}) 
 Attributes alpha_of(const Node& node) {
   const Attribute alpha = literal_attribute(node, "alpha", 1);
   if (alpha == Attribute(1.0)) return {};
-  return {{"alpha", alpha}};
+  return {{attr::kAlpha, alpha}};
 }
 
 void import_arithmetic(Steps& s, const Node& node) { emit_binary(s, s.word(), alpha_of(node)); }
@@ -141,8 +141,8 @@ void import_clamp_tensors(Steps& s, const Node& node) {
 void emit_clamp(Steps& s, const std::optional<Attribute>& low,
                 const std::optional<Attribute>& high) {
   Attributes attributes;
-  if (low) attributes["min"] = *low;
-  if (high) attributes["max"] = *high;
+  if (low) attributes[attr::kMin] = *low;
+  if (high) attributes[attr::kMax] = *high;
   s.emit("clamp", {s.input("self")}, std::move(attributes));
 }
 
@@ -183,7 +183,7 @@ void import_pow(Steps& s, const Node& node) {
     return s.give(s.mul(s.mul(x, x), x));
   }
   s.emit("unary", {s.input("self")},
-         {{"fn", std::string("pow")}, {"alpha", node.float_or("exponent", 1)}});
+         {{attr::kFn, std::string("pow")}, {attr::kAlpha, node.float_or("exponent", 1)}});
 }
 
 void import_prelu(Steps& s, const Node&) { s.emit("prelu", {s.input("self"), s.input("weight")}); }

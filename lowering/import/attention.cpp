@@ -23,7 +23,7 @@ int first_of(Steps& s, int x, int64_t dim, const SizeExpr& size) {
   if (sizes[static_cast<size_t>(dim)] == size) return x;
   sizes[static_cast<size_t>(dim)] = size;
   return s.op("slice", {x}, sizes, DType::kFloat32,
-              {{"dim", dim}, {"start", int64_t{0}}, {"step", int64_t{1}}});
+              {{attr::kDim, dim}, {attr::kStart, int64_t{0}}, {attr::kStep, int64_t{1}}});
 }
 
 // For sizes that are not fixed, the corner of the greatest mask or, if that is too large, a
@@ -73,7 +73,7 @@ int additive_mask(Steps& s, const Node& node, int mask) {
   const ProgramTensor& given = s.tensor(mask);
   if (!given.is_constant()) {
     for (const ProgramOp& op : s.program().ops)
-      if (op.kind == "where" && op.inputs[0] == mask && is_number(s, op.inputs[1], 0) &&
+      if (op.is("where") && op.inputs[0] == mask && is_number(s, op.inputs[1], 0) &&
           is_number(s, op.inputs[2], -INFINITY))
         return op.outputs[0];
     const auto number = [&](const char* what, float value) {
@@ -125,7 +125,7 @@ void import_attention(Steps& s, const Node& node) {
   scores.back() = sk[rank - 2];
   const bool is_double = s.tensor(q).dtype == DType::kFloat64;
   const DType dtype = is_double ? DType::kFloat64 : DType::kFloat32;
-  const int kt = s.op("permute", {k}, transposed, dtype, {{"dims", dims}});
+  const int kt = s.op("permute", {k}, transposed, dtype, {{attr::kDims, dims}});
   int scored = s.op("matmul", {q, kt}, scores, dtype);
   const double scale =
       node.float_or("scale", 1 / std::sqrt(static_cast<double>(sq.back().number())));
@@ -137,10 +137,10 @@ void import_attention(Steps& s, const Node& node) {
   if (node.bool_or("is_causal", false)) mask = causal_mask(s, node, sq[rank - 2], sk[rank - 2]);
   if (mask >= 0 && s.tensor(mask).dtype == DType::kBool) mask = additive_mask(s, node, mask);
   if (mask >= 0) scored = s.op("add", {scored, mask}, scores, dtype);
-  Attributes attributes = {{"dim", static_cast<int64_t>(rank) - 1}};
+  Attributes attributes = {{attr::kDim, static_cast<int64_t>(rank) - 1}};
   const DType added = mask < 0 ? DType::kBool : s.tensor(mask).dtype;
   if (added == DType::kFloat64 || (added == DType::kFloat32 && may_hide_rows(s.tensor(mask))))
-    attributes["masked"] = true;
+    attributes[attr::kMasked] = true;
   const int p = s.op("softmax", {scored}, scores, dtype, std::move(attributes));
   s.emit("matmul", {p, v});
 }

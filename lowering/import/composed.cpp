@@ -39,7 +39,7 @@ void import_rms_norm(Steps& s, const Node& node) {
   std::vector<int> inputs = {x};
   if (takes_weight) inputs.push_back(weight);
   const int scaled = s.op("rms_norm", inputs, s.sizes(x), s.dtype(x),
-                          {{"normalized_dims", std::ssize(shape)}, {"eps", margin}});
+                          {{attr::kNormalizedDims, std::ssize(shape)}, {attr::kEps, margin}});
   s.give(weight < 0 || takes_weight ? scaled : s.mul(scaled, weight));
 }
 
@@ -178,7 +178,7 @@ void import_glu(Steps& s, const Node& node) {
 void import_log_softmax(Steps& s, const Node& node) {
   const int x = as_float(s, input_of(s));
   Attributes attributes;
-  attributes["dim"] =
+  attributes[attr::kDim] =
       s.rank(x) == 0 ? int64_t{0} : static_cast<int64_t>(s.dim_of(x, node.int_or("dim", -1)));
   s.give(s.op("log_softmax", {x}, s.sizes(x), s.dtype(x), std::move(attributes)));
 }
@@ -247,9 +247,9 @@ void import_grid_sample(Steps& s, const Node& node) {
                 padding = node.int_or("padding_mode", 0);
   if (mode < 0 || mode > 2 || padding < 0 || padding > 2) return s.refuse("with an unknown mode");
   Attributes attributes;
-  attributes["mode"] = std::string(kModes[static_cast<size_t>(mode)]);
-  attributes["padding_mode"] = std::string(kPaddings[static_cast<size_t>(padding)]);
-  attributes["align_corners"] = node.bool_or("align_corners", false);
+  attributes[attr::kMode] = std::string(kModes[static_cast<size_t>(mode)]);
+  attributes[attr::kPaddingMode] = std::string(kPaddings[static_cast<size_t>(padding)]);
+  attributes[attr::kAlignCorners] = node.bool_or("align_corners", false);
   const int x = input_of(s), grid = s.operand("grid");
   s.give(s.op("grid_sample", {x, grid}, s.result_sizes(), s.dtype(x), std::move(attributes)));
 }

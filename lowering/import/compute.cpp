@@ -30,7 +30,7 @@ int pad_to_same(Steps& s, int x, const std::vector<int64_t>& reach, std::vector<
     shape[lead + d] = shape[lead + d] + reach[d];
   }
   const DType dtype = s.tensor(x).dtype;
-  return s.op("pad", {x}, shape, dtype, {{"pads", pads}, {"value", 0.0}});
+  return s.op("pad", {x}, shape, dtype, {{attr::kPads, pads}, {attr::kValue, 0.0}});
 }
 
 // An input without a batch dimension gets one of size 1 for the op, and the output loses it.
@@ -66,10 +66,10 @@ void import_conv(Steps& s, const Node& node) {
     padding = repeated(node.ints_or("padding", {0}), spatial);
   }
   emit_batched(s, "conv", {x, w, s.input("bias")}, spatial + 2,
-               {{"stride", repeated(node.ints_or("stride", {1}), spatial)},
-                {"padding", padding},
-                {"dilation", dilation},
-                {"groups", node.int_or("groups", 1)}});
+               {{attr::kStride, repeated(node.ints_or("stride", {1}), spatial)},
+                {attr::kPadding, padding},
+                {attr::kDilation, dilation},
+                {attr::kGroups, node.int_or("groups", 1)}});
 }
 
 void import_conv_transpose(Steps& s, const Node& node) {
@@ -79,11 +79,11 @@ void import_conv_transpose(Steps& s, const Node& node) {
     return repeated(node.ints_or(name, {fallback}), spatial);
   };
   emit_batched(s, "conv_transpose", {s.input("input"), w, s.input("bias")}, spatial + 2,
-               {{"stride", sizes("stride", 1)},
-                {"padding", sizes("padding", 0)},
-                {"output_padding", sizes("output_padding", 0)},
-                {"dilation", sizes("dilation", 1)},
-                {"groups", node.int_or("groups", 1)}});
+               {{attr::kStride, sizes("stride", 1)},
+                {attr::kPadding, sizes("padding", 0)},
+                {attr::kOutputPadding, sizes("output_padding", 0)},
+                {attr::kDilation, sizes("dilation", 1)},
+                {attr::kGroups, node.int_or("groups", 1)}});
 }
 
 // aten.convolution: one op for both.
@@ -151,10 +151,10 @@ void emit_pool(Steps& s, const Node& node, const std::string& kind, size_t spati
   const std::vector<int64_t> kernel = repeated(node.ints_or("kernel_size", {}), spatial);
   std::vector<int64_t> stride = repeated(node.ints_or("stride", {}), spatial);
   if (stride.empty()) stride = kernel;
-  attributes["kernel_size"] = kernel;
-  attributes["stride"] = stride;
-  attributes["padding"] = repeated(node.ints_or("padding", {0}), spatial);
-  attributes["ceil_mode"] = node.bool_or("ceil_mode", false);
+  attributes[attr::kKernelSize] = kernel;
+  attributes[attr::kStride] = stride;
+  attributes[attr::kPadding] = repeated(node.ints_or("padding", {0}), spatial);
+  attributes[attr::kCeilMode] = node.bool_or("ceil_mode", false);
   const char* name = node.find_argument("self") != nullptr ? "self" : "input";
   emit_batched(s, kind, {s.input(name)}, spatial + 2, std::move(attributes));
 }
@@ -166,12 +166,13 @@ size_t spatial_dims(const Node& node) {
 void import_max_pool(Steps& s, const Node& node) {
   const size_t spatial = spatial_dims(node);
   emit_pool(s, node, "max_pool", spatial,
-            {{"dilation", repeated(node.ints_or("dilation", {1}), spatial)}});
+            {{attr::kDilation, repeated(node.ints_or("dilation", {1}), spatial)}});
 }
 
 void import_max_pool_with_indices(Steps& s, const Node& node) {
   if (!node.outputs().back()->is_unused()) return import_pool_with_indices(s, node);
-  emit_pool(s, node, "max_pool", 2, {{"dilation", repeated(node.ints_or("dilation", {1}), 2)}});
+  emit_pool(s, node, "max_pool", 2,
+            {{attr::kDilation, repeated(node.ints_or("dilation", {1}), 2)}});
 }
 
 // A pool where windows are of one size, which is the case when the output divides the input.
@@ -189,17 +190,17 @@ void import_adaptive_max_pool(Steps& s, const Node& node) {
   }
   const std::vector<int64_t> ones(spatial, 1), zeros(spatial, 0);
   emit_batched(s, "max_pool", {s.input("self")}, spatial + 2,
-               {{"kernel_size", kernel},
-                {"stride", kernel},
-                {"padding", zeros},
-                {"dilation", ones},
-                {"ceil_mode", false}});
+               {{attr::kKernelSize, kernel},
+                {attr::kStride, kernel},
+                {attr::kPadding, zeros},
+                {attr::kDilation, ones},
+                {attr::kCeilMode, false}});
 }
 
 void import_avg_pool(Steps& s, const Node& node) {
   emit_pool(s, node, "avg_pool", spatial_dims(node),
-            {{"count_include_pad", node.bool_or("count_include_pad", true)},
-             {"divisor_override", node.int_or("divisor_override", 0)}});
+            {{attr::kCountIncludePad, node.bool_or("count_include_pad", true)},
+             {attr::kDivisorOverride, node.int_or("divisor_override", 0)}});
 }
 
 void import_adaptive_avg_pool(Steps& s, const Node& node) {
@@ -208,7 +209,7 @@ void import_adaptive_avg_pool(Steps& s, const Node& node) {
   const Sizes tail(out.end() - static_cast<int64_t>(spatial), out.end());
   if (is_symbolic(tail)) return s.refuse("to sizes that are not fixed");
   emit_batched(s, "adaptive_avg_pool", {s.input("self")}, spatial + 2,
-               {{"output_size", evaluate(tail, {})}});
+               {{attr::kOutputSize, evaluate(tail, {})}});
 }
 
 void import_mean(Steps& s, const Node& node) {
@@ -217,7 +218,8 @@ void import_mean(Steps& s, const Node& node) {
   for (int64_t& dim : dims) dim = positive_dim(dim, rank);
   if (dims.empty())
     for (size_t d = 0; d < rank; ++d) dims.push_back(static_cast<int64_t>(d));
-  s.emit("mean", {s.input("self")}, {{"dims", dims}, {"keepdim", node.bool_or("keepdim", false)}});
+  s.emit("mean", {s.input("self")},
+         {{attr::kDims, dims}, {attr::kKeepdim, node.bool_or("keepdim", false)}});
 }
 
 // ---- normalizations
@@ -225,14 +227,14 @@ void import_mean(Steps& s, const Node& node) {
 void import_softmax(Steps& s, const Node& node) {
   const std::vector<int64_t> shape = s.input_shape("self");
   s.emit("softmax", {s.input("self")},
-         {{"dim", positive_dim(node.int_or("dim", -1), shape.size())}});
+         {{attr::kDim, positive_dim(node.int_or("dim", -1), shape.size())}});
 }
 
 void import_layer_norm(Steps& s, const Node& node) {
   const int64_t dims = static_cast<int64_t>(node.ints_or("normalized_shape", {}).size());
   import_norm_statistics(s, node, s.input("input"), dims);
   s.emit("layer_norm", {s.input("input"), s.input("weight"), s.input("bias")},
-         {{"normalized_dims", dims}, {"eps", node.float_or("eps", 1e-5)}});
+         {{attr::kNormalizedDims, dims}, {attr::kEps, node.float_or("eps", 1e-5)}});
 }
 
 void import_batch_norm(Steps& s, const Node& node) {
@@ -242,7 +244,7 @@ void import_batch_norm(Steps& s, const Node& node) {
   const int mean = s.input("running_mean"), var = s.input("running_var");
   if (mean < 0 || var < 0) return s.refuse("without running statistics");
   s.emit("batch_norm", {s.input("input"), mean, var, s.input("weight"), s.input("bias")},
-         {{"eps", node.float_or("eps", 1e-5)}});
+         {{attr::kEps, node.float_or("eps", 1e-5)}});
 }
 
 constexpr ImportRow kComputeRows[] = {

@@ -160,7 +160,7 @@ void emit_call(BodyCall& call, const std::string& kind, std::vector<int> inputs,
       call.why = fmt::format("gives %{}, which is no tensor", value->name());
   if (results.empty()) call.why = "gives no tensor";
   if (!call.why.empty()) return call.s.refuse(call.why);
-  const auto carried = attributes.find("carried");  // of a scan
+  const auto carried = attributes.find(attr::kCarried.name);  // of a scan
   define_result_sizes(call, kind == "while_loop" ? 1 : 0,
                       carried == attributes.end()
                           ? results.size()
@@ -168,7 +168,7 @@ void emit_call(BodyCall& call, const std::string& kind, std::vector<int> inputs,
   if (call.s.importer().refuse_new_sizes(call.node)) return;
   for (size_t k = 0; k < call.operands.size(); ++k)
     inputs.push_back(is_wanted(call, k, invariant) ? operand_of(call, call.operands[k]) : -1);
-  attributes["bodies"] = call.bodies;
+  attributes[attr::kBodies] = call.bodies;
   const ProgramOp& op = call.s.emit_values(results, kind, std::move(inputs), std::move(attributes));
   const std::string fault = find_control_fault(call.s.program(), op);
   if (!fault.empty()) call.s.refuse(fault);
@@ -208,8 +208,8 @@ void import_while(Steps& s, const Node& node) {
 
 void emit_scan(BodyCall& call, size_t carried, size_t rows) {
   add_body(call, 0, carried + rows);
-  const Attributes attributes = {{"carried", static_cast<int64_t>(carried)},
-                                 {"rows", static_cast<int64_t>(rows)}};
+  const Attributes attributes = {{attr::kCarried, static_cast<int64_t>(carried)},
+                                 {attr::kRows, static_cast<int64_t>(rows)}};
   emit_call(call, "scan", {}, carried + rows, attributes);
 }
 

@@ -78,11 +78,12 @@ Attributes mapping_attributes(const Node& origin, const Family& family, DType dt
     high = 127;
     eps = 1e-5 / 127;
   }
-  Attributes attributes = {{"quant_min", low},
-                           {"quant_max", high},
-                           {"eps", eps},
-                           {"mapping", mapping_of(origin, family)}};
-  if (mapping_of(origin, family).starts_with("symmetric")) attributes["zero_point"] = zero_point;
+  Attributes attributes = {{attr::kQuantMin, low},
+                           {attr::kQuantMax, high},
+                           {attr::kEps, eps},
+                           {attr::kMapping, mapping_of(origin, family)}};
+  if (mapping_of(origin, family).starts_with("symmetric"))
+    attributes[attr::kZeroPoint] = zero_point;
   return attributes;
 }
 
@@ -112,10 +113,10 @@ bool agrees(const Node& quantize, const Attributes& attributes, const Family& fa
   const IntegerRange bounds = integer_range(dtype);
   const int64_t low = quantize.int_or("quant_min", bounds.min),
                 high = quantize.int_or("quant_max", bounds.max);
-  const int64_t want_low = std::get<int64_t>(attributes.at("quant_min")),
-                want_high = std::get<int64_t>(attributes.at("quant_max"));
+  const int64_t want_low = std::get<int64_t>(attributes.at(attr::kQuantMin)),
+                want_high = std::get<int64_t>(attributes.at(attr::kQuantMax));
   const bool is_reach = family.pair.blocks == Blocks::kRows &&
-                        std::get<std::string>(attributes.at("mapping")) == "symmetric";
+                        std::get<std::string>(attributes.at(attr::kMapping)) == "symmetric";
   return is_reach ? low <= want_low && high >= want_high : low == want_low && high == want_high;
 }
 

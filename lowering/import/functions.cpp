@@ -19,8 +19,8 @@ namespace {
 // The word of a row is the function of Program's `unary`.
 void emit_unary(Steps& s, const Node& node, const char* function,
                 std::optional<double> alpha = std::nullopt) {
-  Attributes attributes = {{"fn", std::string(function)}};
-  if (alpha) attributes["alpha"] = *alpha;
+  Attributes attributes = {{attr::kFn, std::string(function)}};
+  if (alpha) attributes[attr::kAlpha] = *alpha;
   const char* name = node.find_argument("self") != nullptr ? "self" : "input";
   s.emit("unary", {s.input(name)}, std::move(attributes));
 }
@@ -82,9 +82,9 @@ void import_celu(Steps& s, const Node& node) {
 void import_softplus(Steps& s, const Node& node) {
   const int x = s.self();
   Attributes attributes;
-  attributes["fn"] = std::string("softplus");
-  attributes["alpha"] = node.float_or("beta", 1);
-  attributes["threshold"] = node.float_or("threshold", 20);
+  attributes[attr::kFn] = std::string("softplus");
+  attributes[attr::kAlpha] = node.float_or("beta", 1);
+  attributes[attr::kThreshold] = node.float_or("threshold", 20);
   s.give(s.op("unary", {x}, s.sizes(x), s.dtype(x), std::move(attributes)));
 }
 
@@ -173,7 +173,7 @@ void import_sinc(Steps& s, const Node&) {
 void import_test(Steps& s, const Node&) {
   const int x = s.self();
   Attributes attributes;
-  attributes["fn"] = std::string(s.word());
+  attributes[attr::kFn] = std::string(s.word());
   s.give(s.op("unary", {x}, s.sizes(x), DType::kBool, std::move(attributes)));
 }
 

@@ -69,7 +69,7 @@ std::vector<int> along(int x, size_t dim, int index) {
 void import_index_select(Steps& s, const Node& node) {
   const int x = s.at_least_1d(s.operand("self")), index = s.at_least_1d(s.operand("index"));
   const size_t dim = s.dim_of(x, node.int_or("dim", 0));
-  const Attributes attributes = {{"from_end", false}};
+  const Attributes attributes = {{attr::kFromEnd, false}};
   if (!s.tensor(s.operand("self")).shape.empty()) {
     s.emit("index", along(x, dim, index), attributes);
     return;
@@ -83,7 +83,7 @@ void emit_index_put(Steps& s, int x, int values, const std::vector<int>& indices
   std::vector<int> inputs = {x, s.cast(values, s.dtype(x))};
   inputs.insert(inputs.end(), indices.begin(), indices.end());
   Attributes attributes;
-  attributes["accumulate"] = accumulate;
+  attributes[attr::kAccumulate] = accumulate;
   s.give(s.op("index_put", std::move(inputs), s.sizes(x), s.dtype(x), std::move(attributes)));
 }
 
@@ -186,8 +186,8 @@ void import_put(Steps& s, const Node& node) {
 void emit_scatter(Steps& s, int source, const std::string& reduce, bool include_self) {
   const int x = s.operand("self");
   Attributes attributes = s.dim_attribute(x, 0);
-  attributes["reduce"] = reduce;
-  attributes["include_self"] = include_self;
+  attributes[attr::kReduce] = reduce;
+  attributes[attr::kIncludeSelf] = include_self;
   s.give(s.op("scatter", {x, s.operand("index"), s.cast(source, s.dtype(x))}, s.sizes(x),
               s.dtype(x), std::move(attributes)));
 }
@@ -216,9 +216,9 @@ void import_index_reduce(Steps& s, const Node& node) {
   wide[static_cast<size_t>(dim)] = s.sizes(source)[static_cast<size_t>(dim)];
   const int index = s.expand(s.reshape(s.operand("index"), wide), s.sizes(source));
   s.give(s.op("scatter", {x, index, s.cast(source, s.dtype(x))}, s.sizes(x), s.dtype(x),
-              {{"dim", dim},
-               {"reduce", text_argument(node, "reduce")},
-               {"include_self", node.bool_or("include_self", true)}}));
+              {{attr::kDim, dim},
+               {attr::kReduce, text_argument(node, "reduce")},
+               {attr::kIncludeSelf, node.bool_or("include_self", true)}}));
 }
 
 // How many of the ascending boundaries are below x (right: not above it).
@@ -244,9 +244,9 @@ void import_embedding_bag(Steps& s, const Node& node) {
     if (!node.outputs()[i]->is_unused()) return s.refuse("whose offsets or sizes of bags are used");
   static const char* const kModes[] = {"sum", "mean", "max"};
   Attributes attributes;
-  attributes["mode"] = std::string(kModes[std::clamp<int64_t>(node.int_or("mode", 0), 0, 2)]);
-  attributes["padding_idx"] = padding_row(s, node, s.operand("weight"));
-  attributes["include_last_offset"] = node.bool_or("include_last_offset", false);
+  attributes[attr::kMode] = std::string(kModes[std::clamp<int64_t>(node.int_or("mode", 0), 0, 2)]);
+  attributes[attr::kPaddingIdx] = padding_row(s, node, s.operand("weight"));
+  attributes[attr::kIncludeLastOffset] = node.bool_or("include_last_offset", false);
   s.emit_value(node.outputs().front(), "embedding_bag",
                {s.operand("weight"), s.operand("indices"), s.operand("offsets"),
                 s.operand("per_sample_weights")},
@@ -264,9 +264,9 @@ void import_one_hot(Steps& s, const Node& node) {
   const int zeros = s.expand(s.indices({0}, std::vector<int64_t>(s.rank(at), 1)), sizes);
   const int ones = s.expand(s.indices({1}, std::vector<int64_t>(s.rank(at), 1)), s.sizes(at));
   Attributes attributes;
-  attributes["dim"] = last;
-  attributes["reduce"] = std::string("none");
-  attributes["include_self"] = true;
+  attributes[attr::kDim] = last;
+  attributes[attr::kReduce] = std::string("none");
+  attributes[attr::kIncludeSelf] = true;
   s.give(s.op("scatter", {zeros, at, ones}, sizes, DType::kInt64, std::move(attributes)));
 }
 

@@ -95,7 +95,7 @@ int compute_number(Steps& s, const Node& node, const NumberRow& row, DType wante
   for (int& operand : operands) operand = s.cast(operand, common);
   if (kind == "") return s.cast(operands[0], wanted);
   Attributes attributes;
-  if (!function.empty()) attributes["fn"] = std::string(function);
+  if (!function.empty()) attributes[attr::kFn] = std::string(function);
   const DType made = wanted == DType::kBool ? wanted : common;
   return s.cast(s.op(row.kind, std::move(operands), {}, made, std::move(attributes)), wanted);
 }

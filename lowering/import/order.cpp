@@ -26,16 +26,16 @@ void give_both(Steps& s, const Node& node, const std::string& kind, int x, Attri
 void import_topk(Steps& s, const Node& node) {
   const int x = s.at_least_1d(s.operand("self"));
   Attributes attributes = s.dim_attribute(x, -1);
-  attributes["k"] = node.int_or("k", 1);
-  attributes["largest"] = node.bool_or("largest", true);
-  attributes["sorted"] = node.bool_or("sorted", true);
+  attributes[attr::kK] = node.int_or("k", 1);
+  attributes[attr::kLargest] = node.bool_or("largest", true);
+  attributes[attr::kSorted] = node.bool_or("sorted", true);
   give_both(s, node, "topk", x, std::move(attributes));
 }
 
 Attributes sort_attributes(Steps& s, const Node& node, int x) {
   Attributes attributes = s.dim_attribute(x, -1);
-  attributes["descending"] = node.bool_or("descending", false);
-  attributes["stable"] = true;
+  attributes[attr::kDescending] = node.bool_or("descending", false);
+  attributes[attr::kStable] = true;
   return attributes;
 }
 
@@ -60,7 +60,7 @@ void import_arg_reduction(Steps& s, const Node& node) {
 void import_cumulative(Steps& s, const Node& node) {
   const int x = s.at_least_1d(s.operand("self"));
   Attributes attributes = s.dim_attribute(x, 0);
-  attributes["fn"] = std::string(s.word());
+  attributes[attr::kFn] = std::string(s.word());
   if (node.outputs().size() > 1) return give_both(s, node, "cumulative", x, attributes);
   const Value* value = node.outputs().front();
   const DType dtype = value->meta ? value->meta->dtype : s.dtype(x);
@@ -72,7 +72,7 @@ void import_cumulative(Steps& s, const Node& node) {
 // The elements at `place`, int64 and 1 along the dimension.
 void give_sorted(Steps& s, const Node& node, const Sorted& sorted, int place) {
   const auto taken = [&](int x) {
-    return s.op("gather", {x, place}, s.sizes(place), s.dtype(x), {{"dim", sorted.dim}});
+    return s.op("gather", {x, place}, s.sizes(place), s.dtype(x), {{attr::kDim, sorted.dim}});
   };
   const std::vector<Value*> results = node.outputs();
   s.give(results[0], taken(sorted.values));
@@ -185,18 +185,19 @@ constexpr ImportRow kOrderRows[] = {
 void import_arg_reduce(Steps& s, const Node& node, const char* function, Value* value) {
   const int x = s.operand("self");
   Attributes attributes;
-  attributes["fn"] = std::string(function);
+  attributes[attr::kFn] = std::string(function);
   const Argument* dim = node.find_argument("dim");
   if (dim != nullptr && !dim->is_none() && s.rank(x) > 0)
-    attributes["dim"] = static_cast<int64_t>(s.dim_of(x, node.int_or("dim", 0)));
-  attributes["keepdim"] = node.bool_or("keepdim", false);
+    attributes[attr::kDim] = static_cast<int64_t>(s.dim_of(x, node.int_or("dim", 0)));
+  attributes[attr::kKeepdim] = node.bool_or("keepdim", false);
   s.emit_value(value, "arg_reduce", {x}, std::move(attributes));
 }
 
 Sorted sorted_along(Steps& s, const Node& node, int x, int64_t dim) {
   Sorted sorted{-1, -1, static_cast<int64_t>(s.dim_of(x, dim))};
-  sorted.values = s.op("sort", {x}, s.sizes(x), s.dtype(x),
-                       {{"dim", sorted.dim}, {"descending", false}, {"stable", true}});
+  sorted.values =
+      s.op("sort", {x}, s.sizes(x), s.dtype(x),
+           {{attr::kDim, sorted.dim}, {attr::kDescending, false}, {attr::kStable, true}});
   sorted.indices = s.add_result(node.name() + "_order", DType::kInt64, s.sizes(x));
   return sorted;
 }

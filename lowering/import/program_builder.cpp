@@ -162,8 +162,8 @@ void ProgramBuilder::put_sizes_first() {
     const auto reads_size = [&](int index) {
       return index >= 0 && is_size[static_cast<size_t>(index)];
     };
-    return op.kind == "size" || (std::any_of(op.inputs.begin(), op.inputs.end(), reads_size) &&
-                                 std::all_of(op.inputs.begin(), op.inputs.end(), is_known));
+    return op.is("size") || (std::any_of(op.inputs.begin(), op.inputs.end(), reads_size) &&
+                             std::all_of(op.inputs.begin(), op.inputs.end(), is_known));
   };
   std::vector<ProgramOp> first, rest;
   for (ProgramOp& op : program.ops) {

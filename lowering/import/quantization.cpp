@@ -75,8 +75,8 @@ Attributes quant_range(const Node& node, DType dtype) {
   const IntegerRange range = integer_range(dtype);
   const int64_t low = node.int_or("quant_min", range.min),
                 high = node.int_or("quant_max", range.max);
-  if (low > range.min) attributes["quant_min"] = low;
-  if (high < range.max) attributes["quant_max"] = high;
+  if (low > range.min) attributes[attr::kQuantMin] = low;
+  if (high < range.max) attributes[attr::kQuantMax] = high;
   return attributes;
 }
 
@@ -87,8 +87,7 @@ struct BlockParameters {
   bool rounds_last = false;  // the zero point is added before rounding
 };
 
-Tensor block_numbers(Steps& s, const Node& node, const char* name,
-                     const std::vector<int64_t>& blocks) {
+Tensor block_numbers(Steps& s, const char* name, const std::vector<int64_t>& blocks) {
   const std::vector<double> values = numbers(s, name);
   if (static_cast<int64_t>(values.size()) != product(blocks))
     s.fail(fmt::format("has {} numbers in {}, want {}", values.size(), name, product(blocks)));
@@ -118,10 +117,10 @@ BlockParameters block_parameters(Steps& s, const Node& node) {
   if (is_symbolic(counts)) s.fail("has a scale for each slice along a dimension that is not fixed");
   const std::vector<int64_t> blocks = evaluate(counts, {});
   BlockParameters parameters{
-      block_numbers(s, node, has_groups ? "scales" : "scale", blocks), {}, has_groups};
+      block_numbers(s, has_groups ? "scales" : "scale", blocks), {}, has_groups};
   const char* zeros = has_groups ? "zero_points" : "zero_point";
   if (node.find_input(zeros) == nullptr) return parameters;
-  const Tensor numbers = block_numbers(s, node, zeros, blocks);
+  const Tensor numbers = block_numbers(s, zeros, blocks);
   const float* first = numbers.data<float>();
   if (std::any_of(first, first + numbers.numel(), [](float zero) { return zero != 0; }))
     parameters.zero_point = numbers;
@@ -255,9 +254,9 @@ void import_dequantize(Steps& s, const Node& node) {
       s.fail(fmt::format("has axis {}, want one of {} dimensions", node.int_or("axis", 0),
                          blocks.size()));
     blocks[axis] = values.shape[axis];
-    return become_constant(s, node,
-                           {values.data, block_numbers(s, node, "scales", blocks),
-                            block_numbers(s, node, "zero_points", blocks)});
+    return become_constant(
+        s, node,
+        {values.data, block_numbers(s, "scales", blocks), block_numbers(s, "zero_points", blocks)});
   }
   s.emit("dequantize", {with_qparams(s, x, qparams_of(s, node, values.dtype))});
 }

@@ -102,7 +102,7 @@ void import_roll(Steps& s, const Node& node) {
     if (shift == SizeExpr(0)) continue;
     const auto at = static_cast<int64_t>(dim);
     x = s.op("cat", {s.slice(x, at, size - shift, shift), s.slice(x, at, 0, size - shift)},
-             s.sizes(x), s.dtype(x), {{"dim", at}});
+             s.sizes(x), s.dtype(x), {{attr::kDim, at}});
   }
   s.give(s.reshape(x, s.sizes(given)));
 }
@@ -110,7 +110,7 @@ void import_roll(Steps& s, const Node& node) {
 void import_flip(Steps& s, const Node& node) {
   const int x = s.self();
   Attributes attributes;
-  attributes["dims"] = dims_or(node, "dims", s.rank(x), {});
+  attributes[attr::kDims] = dims_or(node, "dims", s.rank(x), {});
   s.give(s.op("flip", {x}, s.sizes(x), s.dtype(x), std::move(attributes)));
 }
 

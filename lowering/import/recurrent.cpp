@@ -55,7 +55,7 @@ States emit_layer(Steps& s, const Node& node, const Cell& cell, int x, const Lay
   if (layer.projection >= 0) inputs.push_back(layer.projection);
   States states;
   states.y = s.op("recurrent", inputs, {sizes[0], sizes[1], width}, DType::kFloat32,
-                  {{"cell", std::string(cell.name)}, {"reverse", layer.is_reverse}});
+                  {{attr::kCell, std::string(cell.name)}, {attr::kReverse, layer.is_reverse}});
   if (layer.c0 < 0) return states;
   states.c =
       s.add_result(node.name() + "_cell_state", DType::kFloat32, {sizes[1], rows / cell.gates});
@@ -71,8 +71,8 @@ int take_row(Steps& s, int x, const SizeExpr& index) {
   Sizes sizes = s.sizes(x);
   if (sizes[0] == SizeExpr(1)) return emit_reshape(s, x, {sizes[1], sizes[2]});
   sizes[0] = 1;
-  const int row =
-      s.op("slice", {x}, sizes, DType::kFloat32, {{"dim", int64_t{0}}, {"step", int64_t{1}}});
+  const int row = s.op("slice", {x}, sizes, DType::kFloat32,
+                       {{attr::kDim, int64_t{0}}, {attr::kStep, int64_t{1}}});
   s.set_size("start", index);
   return emit_reshape(s, row, {sizes[1], sizes[2]});
 }
@@ -84,13 +84,14 @@ int stack_rows(Steps& s, const std::vector<int>& rows) {
   for (int row : rows) wide.push_back(emit_reshape(s, row, {1, sizes[0], sizes[1]}));
   if (wide.size() == 1) return wide[0];
   return s.op("cat", wide, {static_cast<int64_t>(rows.size()), sizes[0], sizes[1]}, DType::kFloat32,
-              {{"dim", int64_t{0}}});
+              {{attr::kDim, int64_t{0}}});
 }
 
 int swap_batch_and_time(Steps& s, int x) {
   Sizes sizes = s.sizes(x);
   std::swap(sizes[0], sizes[1]);
-  return s.op("permute", {x}, sizes, s.tensor(x).dtype, {{"dims", std::vector<int64_t>{1, 0, 2}}});
+  return s.op("permute", {x}, sizes, s.tensor(x).dtype,
+              {{attr::kDims, std::vector<int64_t>{1, 0, 2}}});
 }
 
 bool are_floats(Steps& s, const std::vector<int>& tensors) {
@@ -144,7 +145,8 @@ void import_layers(Steps& s, const Node& node) {
     x = results[0];
     Sizes both = s.sizes(x);
     both.back() = both.back() * directions;
-    if (directions == 2) x = s.op("cat", results, both, DType::kFloat32, {{"dim", int64_t{2}}});
+    if (directions == 2)
+      x = s.op("cat", results, both, DType::kFloat32, {{attr::kDim, int64_t{2}}});
   }
   s.alias(node.outputs()[0], batch_first ? swap_batch_and_time(s, x) : x);
   s.alias(node.outputs()[1], stack_rows(s, last_hidden));

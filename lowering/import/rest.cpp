@@ -131,10 +131,10 @@ class Split {
       const ProgramOp& op = program_.ops[i];
       const bool is_wanted = std::any_of(op.outputs.begin(), op.outputs.end(),
                                          [&](int index) { return wanted.contains(index); });
-      const bool can_move = op.kind == "dequantize" ||
-                            std::all_of(op.inputs.begin(), op.inputs.end(), [&](int index) {
-                              return index < 0 || program_.tensor(index).is_constant();
-                            });
+      const bool can_move =
+          op.is("dequantize") || std::all_of(op.inputs.begin(), op.inputs.end(), [&](int index) {
+            return index < 0 || program_.tensor(index).is_constant();
+          });
       if (!is_wanted && can_move) {
         behind_.push_back(i);
         for (int index : op.outputs) is_behind_[static_cast<size_t>(index)] = true;
@@ -181,7 +181,7 @@ class Split {
       moved.push_back(static_cast<int64_t>(body_.program.bodies.size()));
       body_.program.bodies.push_back(std::move(program_.bodies[static_cast<size_t>(index)]));
     }
-    op.attributes["bodies"] = std::move(moved);
+    op.attributes[attr::kBodies] = std::move(moved);
   }
 
   // Symbols that the body's formulas have. What decides one reaches the body, read or not.
@@ -246,8 +246,8 @@ class Split {
       op.outputs.push_back(front_.add(index));
       bound(front.tensor(op.outputs.back()));
     }
-    op.attributes["counts"] = static_cast<int64_t>(cuts_.size());
-    op.attributes["bodies"] = std::vector<int64_t>{static_cast<int64_t>(front.bodies.size())};
+    op.attributes[attr::kCounts] = static_cast<int64_t>(cuts_.size());
+    op.attributes[attr::kBodies] = std::vector<int64_t>{static_cast<int64_t>(front.bodies.size())};
     front.bodies.push_back(split_at_counts(std::move(body_.program), counted_, depth_ + 1));
     front.ops.push_back(std::move(op));
   }

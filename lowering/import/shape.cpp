@@ -54,7 +54,7 @@ void import_cast(Steps& s, const Node& node) {
 void import_permute(Steps& s, const Node& node) {
   std::vector<int64_t> dims = node.ints_or("dims", {});
   for (int64_t& dim : dims) dim = positive_dim(dim, dims.size());
-  s.emit("permute", {s.input("self")}, {{"dims", dims}});
+  s.emit("permute", {s.input("self")}, {{attr::kDims, dims}});
 }
 
 void import_transpose(Steps& s, const Node& node) {
@@ -64,7 +64,7 @@ void import_transpose(Steps& s, const Node& node) {
   if (rank >= 2)
     std::swap(dims[static_cast<size_t>(positive_dim(node.int_or("dim0", 0), rank))],
               dims[static_cast<size_t>(positive_dim(node.int_or("dim1", 1), rank))]);
-  s.emit("permute", {s.input("self")}, {{"dims", dims}});
+  s.emit("permute", {s.input("self")}, {{attr::kDims, dims}});
 }
 
 // [N, C*r*r, H, W] -> [N, C, H*r, W*r]
@@ -79,7 +79,7 @@ void import_pixel_shuffle(Steps& s, const Node& node) {
       s.op("reshape", {x}, {in[0], channels, SizeExpr(r), SizeExpr(r), in[2], in[3]}, dtype);
   const int moved =
       s.op("permute", {split}, {in[0], channels, in[2], SizeExpr(r), in[3], SizeExpr(r)}, dtype,
-           {{"dims", std::vector<int64_t>{0, 1, 4, 2, 5, 3}}});
+           {{attr::kDims, std::vector<int64_t>{0, 1, 4, 2, 5, 3}}});
   s.emit("reshape", {moved});
 }
 
@@ -87,7 +87,7 @@ void import_pixel_shuffle(Steps& s, const Node& node) {
 
 void emit_slice(Steps& s, Value* value, int x, int64_t dim, const SizeExpr& start,
                 int64_t step = 1) {
-  s.emit_value(value, "slice", {x}, {{"dim", dim}, {"step", step}});
+  s.emit_value(value, "slice", {x}, {{attr::kDim, dim}, {attr::kStep, step}});
   s.set_size("start", start);
 }
 
@@ -137,7 +137,8 @@ void import_select(Steps& s, const Node& node) {
   const SizeExpr start = counts_from_end ? shape[static_cast<size_t>(dim)] + index : index;
   shape[static_cast<size_t>(dim)] = 1;
   const DType dtype = s.tensor(x).dtype;
-  const int taken = s.op("slice", {x}, shape, dtype, {{"dim", dim}, {"step", int64_t{1}}});
+  const int taken =
+      s.op("slice", {x}, shape, dtype, {{attr::kDim, dim}, {attr::kStep, int64_t{1}}});
   s.set_size("start", start);
   s.emit("reshape", {taken});
 }
@@ -162,8 +163,8 @@ void import_unbind(Steps& s, const Node& node) {
   shape[static_cast<size_t>(dim)] = 1;
   int64_t start = 0;
   for (Value* value : node.outputs()) {
-    const int taken =
-        s.op("slice", {x}, shape, dtype, {{"dim", dim}, {"start", start++}, {"step", int64_t{1}}});
+    const int taken = s.op("slice", {x}, shape, dtype,
+                           {{attr::kDim, dim}, {attr::kStart, start++}, {attr::kStep, int64_t{1}}});
     s.emit_value(value, "reshape", {taken});
   }
 }
@@ -181,7 +182,7 @@ void import_cat(Steps& s, const Node& node) {
                 [&](int index) { return s.tensor(index).shape == std::vector<int64_t>{0}; });
   if (inputs.empty()) inputs = {s.tensors("tensors").front()};
   const size_t rank = s.result_sizes().size();
-  s.emit("cat", inputs, {{"dim", positive_dim(node.int_or("dim", 0), rank)}});
+  s.emit("cat", inputs, {{attr::kDim, positive_dim(node.int_or("dim", 0), rank)}});
 }
 
 void import_stack(Steps& s, const Node& node) {
@@ -194,7 +195,7 @@ void import_stack(Steps& s, const Node& node) {
     const DType dtype = s.tensor(index).dtype;
     inputs.push_back(s.op("reshape", {index}, shape, dtype));
   }
-  s.emit("cat", inputs, {{"dim", dim}});
+  s.emit("cat", inputs, {{attr::kDim, dim}});
 }
 
 void import_expand(Steps& s, const Node&) { s.emit("expand", {s.input("self")}); }
@@ -209,7 +210,8 @@ void import_pad(Steps& s, const Node& node) {
     pads[2 * (rank - 1 - i / 2)] = given[i];
     pads[2 * (rank - 1 - i / 2) + 1] = given[i + 1];
   }
-  s.emit("pad", {s.input("self")}, {{"pads", pads}, {"value", node.float_or("value", 0)}});
+  s.emit("pad", {s.input("self")},
+         {{attr::kPads, pads}, {attr::kValue, node.float_or("value", 0)}});
 }
 
 constexpr ImportRow kShapeRows[] = {

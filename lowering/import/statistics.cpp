@@ -62,7 +62,7 @@ void import_nanmean(Steps& s, const Node& node) {
 
 void emit_group_norm(Steps& s, const Node& node, int64_t groups) {
   s.emit("group_norm", {s.input("input"), s.input("weight"), s.input("bias")},
-         {{"groups", groups}, {"eps", node.float_or("eps", 1e-5)}});
+         {{attr::kGroups, groups}, {attr::kEps, node.float_or("eps", 1e-5)}});
 }
 
 void import_group_norm(Steps& s, const Node& node) {
@@ -111,7 +111,7 @@ void import_nll_loss(Steps& s, const Node& node) {
   const int counts = s.compare("ne", target, ignored);
   target = s.where(counts, target, zero);
   const int at = s.unsqueeze(target, dim);
-  const int taken = s.op("gather", {x, at}, s.sizes(at), s.dtype(x), {{"dim", dim}});
+  const int taken = s.op("gather", {x, at}, s.sizes(at), s.dtype(x), {{attr::kDim, dim}});
   const int row = s.reshape(taken, s.sizes(target));
   const int share = weight < 0 ? s.filled(s.dtype(x), {}, 1)
                                : s.op("index", {weight, target}, s.sizes(target), s.dtype(x));

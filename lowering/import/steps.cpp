@@ -108,7 +108,7 @@ int Steps::numbers(const SizeExpr& size) {
 
 int Steps::running_sum(int x) {
   return op("cumulative", {x}, sizes(x), DType::kInt64,
-            {{"dim", int64_t{0}}, {"fn", std::string("sum")}});
+            {{attr::kDim, int64_t{0}}, {attr::kFn, std::string("sum")}});
 }
 
 int Steps::number(double value, int like) { return filled(dtype(like), {}, value); }
@@ -122,8 +122,8 @@ int Steps::indices(const std::vector<int64_t>& values, const std::vector<int64_t
 
 int Steps::unary(const char* function, int x, std::optional<double> alpha) {
   Attributes attributes;
-  attributes["fn"] = std::string(function);
-  if (alpha) attributes["alpha"] = *alpha;
+  attributes[attr::kFn] = std::string(function);
+  if (alpha) attributes[attr::kAlpha] = *alpha;
   return op("unary", {x}, sizes(x), dtype(x), std::move(attributes));
 }
 
@@ -134,7 +134,7 @@ int Steps::arithmetic(const char* kind, int a, int b) {
 
 int Steps::binary(const char* function, int a, int b, DType dtype) {
   Attributes attributes;
-  attributes["fn"] = std::string(function);
+  attributes[attr::kFn] = std::string(function);
   return op("binary", {a, b}, broadcast(sizes(a), sizes(b)), dtype, std::move(attributes));
 }
 
@@ -146,8 +146,8 @@ int Steps::where(int condition, int a, int b) {
 
 int Steps::clamp(int x, std::optional<double> low, std::optional<double> high) {
   Attributes attributes;
-  if (low) attributes["min"] = *low;
-  if (high) attributes["max"] = *high;
+  if (low) attributes[attr::kMin] = *low;
+  if (high) attributes[attr::kMax] = *high;
   return op("clamp", {x}, sizes(x), dtype(x), std::move(attributes));
 }
 
@@ -186,9 +186,9 @@ int Steps::reduce(const char* function, int x, std::vector<int64_t> dims, bool k
   if (rank(x) == 0) return cast(x, wanted.value_or(dtype(x)));
   dims = all_or_given(std::move(dims), rank(x));
   Attributes attributes;
-  attributes["fn"] = std::string(function);
-  attributes["dims"] = dims;
-  attributes["keepdim"] = keepdim;
+  attributes[attr::kFn] = std::string(function);
+  attributes[attr::kDims] = dims;
+  attributes[attr::kKeepdim] = keepdim;
   return op("reduce", {x}, reduced(sizes(x), dims, keepdim), wanted.value_or(dtype(x)),
             std::move(attributes));
 }
@@ -197,8 +197,8 @@ int Steps::mean(int x, std::vector<int64_t> dims, bool keepdim) {
   if (rank(x) == 0) return x;
   dims = all_or_given(std::move(dims), rank(x));
   Attributes attributes;
-  attributes["dims"] = dims;
-  attributes["keepdim"] = keepdim;
+  attributes[attr::kDims] = dims;
+  attributes[attr::kKeepdim] = keepdim;
   return op("mean", {x}, reduced(sizes(x), dims, keepdim), dtype(x), std::move(attributes));
 }
 
@@ -234,7 +234,7 @@ int Steps::permute(int x, const std::vector<int64_t>& dims) {
   Sizes to;
   for (int64_t dim : dims) to.push_back(from[static_cast<size_t>(dim)]);
   Attributes attributes;
-  attributes["dims"] = dims;
+  attributes[attr::kDims] = dims;
   return op("permute", {x}, to, dtype(x), std::move(attributes));
 }
 
@@ -261,8 +261,8 @@ int Steps::slice(int x, int64_t dim, const SizeExpr& start, const SizeExpr& size
   if (wanted[at] == size && step == 1) return x;
   wanted[at] = size;
   Attributes attributes;
-  attributes["dim"] = static_cast<int64_t>(at);
-  attributes["step"] = step;
+  attributes[attr::kDim] = static_cast<int64_t>(at);
+  attributes[attr::kStep] = step;
   const int taken = op("slice", {x}, wanted, dtype(x), std::move(attributes));
   set_size("start", start);
   return taken;
@@ -275,7 +275,7 @@ int Steps::cat(const std::vector<int>& inputs, int64_t dim) {
   wanted[at] = 0;
   for (int input : inputs) wanted[at] = wanted[at] + sizes(input)[at];
   Attributes attributes;
-  attributes["dim"] = static_cast<int64_t>(at);
+  attributes[attr::kDim] = static_cast<int64_t>(at);
   return op("cat", inputs, wanted, dtype(inputs[0]), std::move(attributes));
 }
 
@@ -307,7 +307,7 @@ int Steps::put_slice(int x, size_t dim, const SizeExpr& start, int64_t step, int
     std::vector<int> inputs = {x, source};
     inputs.resize(2 + dim, -1);
     inputs.push_back(start == SizeExpr(0) ? places : add(places, size(start)));
-    return op("index_put", std::move(inputs), sizes(x), dtype(x), {{"accumulate", false}});
+    return op("index_put", std::move(inputs), sizes(x), dtype(x), {{attr::kAccumulate, false}});
   }
   std::vector<int> parts;
   if (start != SizeExpr(0)) parts.push_back(slice(x, at, 0, start));
@@ -316,7 +316,7 @@ int Steps::put_slice(int x, size_t dim, const SizeExpr& start, int64_t step, int
   if (!to_end && (!is_fixed || end.number() < whole.number()))
     parts.push_back(slice(x, at, end, whole - end));
   if (parts.size() == 1) return parts[0];
-  return op("cat", parts, sizes(x), dtype(x), {{"dim", at}});
+  return op("cat", parts, sizes(x), dtype(x), {{attr::kDim, at}});
 }
 
 int Steps::put_at(int x, size_t dim, const std::vector<int64_t>& places, int source) {

@@ -70,7 +70,7 @@ class Steps {
   // {"dim": of the node, in [0, rank)}; 0 for a tensor without dimensions.
   Attributes dim_attribute(int x, int64_t fallback) const {
     const auto dim = rank(x) == 0 ? 0 : dim_of(x, node_.int_or("dim", fallback));
-    return {{"dim", static_cast<int64_t>(dim)}};
+    return {{attr::kDim, static_cast<int64_t>(dim)}};
   }
 
   // ---- elements

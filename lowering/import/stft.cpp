@@ -72,10 +72,10 @@ Tensor kernels_of(const Frames& frames, Way way, bool has_sines = true) {
 }
 
 Attributes steps_of(int64_t hop) {
-  return {{"stride", std::vector<int64_t>{hop}},
-          {"padding", std::vector<int64_t>{0}},
-          {"dilation", std::vector<int64_t>{1}},
-          {"groups", 1}};
+  return {{attr::kStride, std::vector<int64_t>{hop}},
+          {attr::kPadding, std::vector<int64_t>{0}},
+          {attr::kDilation, std::vector<int64_t>{1}},
+          {attr::kGroups, 1}};
 }
 
 // One over the sum of the squared windows at [start, start + size); nothing where that is 0.

@@ -10,7 +10,9 @@ namespace {
 
 constexpr int64_t kMostColumns = 64;  // of slices that are put in order
 
-Attributes reducing(const char* how) { return {{"dim", int64_t{0}}, {"reduce", std::string(how)}}; }
+Attributes reducing(const char* how) {
+  return {{attr::kDim, int64_t{0}}, {attr::kReduce, std::string(how)}};
+}
 
 int everywhere(Steps& s, int64_t number, const Sizes& size) {
   return s.expand(s.indices({number}, {1}), size);

@@ -60,9 +60,9 @@ void import_upsample(Steps& s, const Node& node) {
     scales->insert(scales->begin(), 1.0);
     x = s.op("reshape", {x}, {in[0], in[1], 1, in[2]}, dtype);
   }
-  Attributes attributes = {{"mode", std::string(s.word())},
-                           {"align_corners", node.bool_or("align_corners", false)},
-                           {"scales", *scales}};
+  Attributes attributes = {{attr::kMode, std::string(s.word())},
+                           {attr::kAlignCorners, node.bool_or("align_corners", false)},
+                           {attr::kScales, *scales}};
   if (is_line) {
     x = s.op("upsample", {x}, {out[0], out[1], 1, out[2]}, dtype, std::move(attributes));
     s.emit("reshape", {x});

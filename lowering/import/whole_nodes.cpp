@@ -150,8 +150,8 @@ std::string keep_whole(Steps& s, const Node& node) {
   }
   for (Value* value : twin->outputs()) graph.add_output({value, OutputKind::kUserOutput, ""});
   Attributes attributes;
-  attributes["op"] = node.target();
-  attributes["graph"] = to_text(graph);
+  attributes[attr::kOp] = node.target();
+  attributes[attr::kGraph] = to_text(graph);
   s.emit_values(results, "aten", std::move(inputs), std::move(attributes));
   return "";
 }

@@ -69,7 +69,7 @@ void import_windows(Steps& s, const Node& node) {
   for (const char* name : {"kernel_size", "dilation", "padding", "stride"})
     attributes[name] = repeated(node.ints_or(name, {name[0] == 'p' ? 0 : 1}), 2);
   if (node.find_argument("output_size") != nullptr)
-    attributes["output_size"] = repeated(node.ints_or("output_size", {}), 2);
+    attributes[attr::kOutputSize] = repeated(node.ints_or("output_size", {}), 2);
   int x = s.operand({"self", "input"});
   Sizes out = s.result_sizes(), in = s.sizes(x);
   const bool is_batched = is_unfolded ? in.size() == 4 : in.size() == 3;
@@ -173,7 +173,7 @@ size_t dims_of_pool(const Node& node) {
 
 int gathered(Steps& s, int x, int indices) {
   return s.op("gather", {x, indices}, s.sizes(indices), s.dtype(x),
-              {{"dim", static_cast<int64_t>(s.rank(x)) - 1}});
+              {{attr::kDim, static_cast<int64_t>(s.rank(x)) - 1}});
 }
 
 // max_unpool: each element goes where its index says, within its plane; zeros elsewhere.
@@ -192,9 +192,9 @@ void import_unpool(Steps& s, const Node& node) {
   s.give(s.op("scatter",
               {zeros, s.reshape(indices, flat(s.sizes(indices))), s.reshape(x, flat(s.sizes(x)))},
               flat(out), s.dtype(x),
-              {{"dim", static_cast<int64_t>(lead)},
-               {"reduce", std::string("none")},
-               {"include_self", true}}));
+              {{attr::kDim, static_cast<int64_t>(lead)},
+               {attr::kReduce, std::string("none")},
+               {attr::kIncludeSelf, true}}));
 }
 
 constexpr ImportRow kWindowRows[] = {
@@ -253,9 +253,9 @@ void import_pool_with_indices(Steps& s, const Node& node) {
   Sizes one = s.sizes(seen);
   one.back() = 1;
   const int at = s.op("arg_reduce", {seen}, one, DType::kInt64,
-                      {{"fn", std::string("argmax")},
-                       {"dim", static_cast<int64_t>(s.rank(seen)) - 1},
-                       {"keepdim", true}});
+                      {{attr::kFn, std::string("argmax")},
+                       {attr::kDim, static_cast<int64_t>(s.rank(seen)) - 1},
+                       {attr::kKeepdim, true}});
   std::vector<int64_t> table_shape(lead, 1);
   for (size_t d = lead; d < s.rank(seen); ++d) table_shape.push_back(s.sizes(seen)[d].number());
   const int table = s.expand(s.indices(plane_indices(windows), table_shape), s.sizes(seen));

@@ -80,8 +80,8 @@ void write_while_loop(OnnxSteps& s) {
 }
 
 void write_scan(OnnxSteps& s) {
-  const auto carried = static_cast<size_t>(s.source.integer("carried", 0)),
-             rows = static_cast<size_t>(s.source.integer("rows", 0));
+  const auto carried = static_cast<size_t>(s.source.get(attr::kCarried)),
+             rows = static_cast<size_t>(s.source.get(attr::kRows));
   if (rows == 0) return s.refuse("over no rows");
   const Program& program = body_of(s, 0);
   const Names outer = inputs_of(s, 0);
@@ -100,7 +100,7 @@ void write_scan(OnnxSteps& s) {
 
 // ONNX's sizes are those of the run: rows are cut to the count, and the body goes on from there.
 void write_rest(OnnxSteps& s) {
-  const auto counts = static_cast<size_t>(s.source.integer("counts", 0));
+  const auto counts = static_cast<size_t>(s.source.get(attr::kCounts));
   Names inputs = inputs_of(s, counts);
   for (size_t i = 0; i < counts; ++i)
     inputs[i] = s.slice(inputs[i], s.ints({0}), s.reshape(s.x(i), {1}), 0);

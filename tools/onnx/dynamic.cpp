@@ -21,14 +21,14 @@ struct Mapping {
 };
 
 Mapping mapping_of(const ProgramOp& op) {
-  const int64_t low = op.integer("quant_min", 0), high = op.integer("quant_max", 255);
+  const int64_t low = op.get(attr::kQuantMin, 0), high = op.get(attr::kQuantMax, 255);
   const int64_t shift = low < 0 ? 128 : 0;
-  return {op.text("mapping", ""),
+  return {op.get(attr::kMapping),
           static_cast<double>(shift),
           static_cast<double>(low + shift),
           static_cast<double>(high + shift),
-          op.real("eps", 0),
-          static_cast<double>(op.integer("zero_point", 0) + shift)};
+          op.get(attr::kEps, 0),
+          static_cast<double>(op.get(attr::kZeroPoint) + shift)};
 }
 
 struct Step {
@@ -93,7 +93,7 @@ enum class Granularity { kTensor, kRows, kOther };
 Granularity granularity_of(const OnnxSteps& s) {
   if (!s.source.attributes.contains("blocks")) return Granularity::kTensor;
   const auto formulas = s.source.sizes.find("blocks");
-  const std::vector<int64_t> numbers = s.source.integers("blocks");
+  const std::vector<int64_t> numbers = s.source.get(attr::kBlocks);
   const std::vector<SizeExpr> blocks = formulas == s.source.sizes.end()
                                            ? std::vector<SizeExpr>(numbers.begin(), numbers.end())
                                            : formulas->second;
@@ -121,7 +121,7 @@ void write_fake_quantize(OnnxSteps& s) {
     return s.refuse("in other blocks than rows, or the whole tensor");
   std::optional<int64_t> row;
   if (granularity == Granularity::kRows)
-    row = s.in().shape.back() / std::max<int64_t>(s.source.integers("blocks").back(), 1);
+    row = s.in().shape.back() / std::max<int64_t>(s.source.get(attr::kBlocks).back(), 1);
   OnnxDynamic made;
   if (!row && mapping.name == "asymmetric" && mapping.is_whole()) {
     const Names results = s.ops("DynamicQuantizeLinear", 3, {s.x()});

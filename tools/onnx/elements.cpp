@@ -32,7 +32,9 @@ constexpr DirectRow kDirect[] = {
     {"tanh", "Tanh"},
 };
 
-double alpha_of(const OnnxSteps& s, double fallback) { return s.source.real("alpha", fallback); }
+double alpha_of(const OnnxSteps& s, double fallback) {
+  return s.source.get(attr::kAlpha, fallback);
+}
 
 std::string with_alpha(OnnxSteps& s, const char* type, Name x, double fallback) {
   return s.op(type, {x}, {{"alpha", static_cast<float>(alpha_of(s, fallback))}});
@@ -132,7 +134,7 @@ constexpr ComposedRow kComposed[] = {
 
 // Functions of reals take integers, too.
 void write_unary(OnnxSteps& s) {
-  const std::string function = s.source.text("fn", "");
+  const std::string function = s.source.get(attr::kFn);
   const bool tests_reals = function.starts_with("is");
   const std::string x = s.x(0, tests_reals ? s.in().dtype : s.dtype());
   for (const DirectRow& row : kDirect)
@@ -145,7 +147,7 @@ void write_unary(OnnxSteps& s) {
 // ---- limits
 
 void write_clamp(OnnxSteps& s) {
-  const std::optional<double> low = s.source.find_real("min"), high = s.source.find_real("max");
+  const std::optional<double> low = s.source.find(attr::kMin), high = s.source.find(attr::kMax);
   const std::string x = s.x(0, s.dtype());
   if (low == 0.0 && !high) return s.give(s.op("Relu", {x}));
   s.give(s.op("Clip", {x, low ? s.number(*low) : "", high ? s.number(*high) : ""}));
@@ -256,7 +258,7 @@ DType common_dtype(const OnnxSteps& s, bool is_order) {
 }
 
 void write_binary(OnnxSteps& s) {
-  const std::string function = s.source.text("fn", "");
+  const std::string function = s.source.get(attr::kFn);
   for (const DirectRow& row : kOrders) {
     if (function != row.function) continue;
     const bool is_equality = std::string(row.type) == "Equal";

@@ -15,10 +15,10 @@ void write_embedding(OnnxSteps& s) { s.give(s.op("Gather", {s.x(0), s.x(1)})); }
 // Bags of equal length: rows of indices.
 void write_embedding_bag(OnnxSteps& s) {
   if (s.has(2)) return s.refuse("with offsets");
-  if (s.source.integer("padding_idx", -1) >= 0) return s.refuse("with a padding_idx");
+  if (s.source.get(attr::kPaddingIdx) >= 0) return s.refuse("with a padding_idx");
   std::string rows = s.op("Gather", {s.x(0), s.x(1)});
   if (s.has(3)) rows = s.mul(rows, s.unsqueeze(s.x(3), {-1}));
-  const std::string mode = s.source.text("mode", "sum");
+  const std::string mode = s.source.get(attr::kMode);
   const char* type = mode == "mean" ? "ReduceMean" : mode == "max" ? "ReduceMax" : "ReduceSum";
   s.give(s.reduce(type, rows, {1}, false));
 }
@@ -91,21 +91,21 @@ void write_index_put(OnnxSteps& s) {
   // Values take the shape of what the places name.
   const std::string chosen = s.transpose(s.op("GatherND", {x, places}), indexed.back);
   const std::string values = s.op("Expand", {s.x(1, s.dtype()), s.shape(chosen)});
-  const bool accumulates = s.source.flag("accumulate");
+  const bool accumulates = s.source.get(attr::kAccumulate);
   const std::string y = s.op("ScatterND", {x, places, s.transpose(values, inverse(indexed.back))},
                              {{"reduction", std::string(accumulates ? "add" : "none")}});
   s.give(s.transpose(y, inverse(indexed.order)));
 }
 
 void write_scatter(OnnxSteps& s) {
-  const std::string reduce = s.source.text("reduce", "none");
+  const std::string reduce = s.source.get(attr::kReduce);
   const char* reduction = reduce == "none"   ? "none"
                           : reduce == "sum"  ? "add"
                           : reduce == "prod" ? "mul"
                           : reduce == "amax" ? "max"
                           : reduce == "amin" ? "min"
                                              : "";
-  if (*reduction == '\0' || (reduce != "none" && !s.source.flag("include_self", true)))
+  if (*reduction == '\0' || (reduce != "none" && !s.source.get(attr::kIncludeSelf)))
     return s.refuse("by " + reduce + ", or without the tensor itself");
   if (reduce.starts_with("am") && !s.need(18, "the greatest or least of what is scattered")) return;
   std::string values = s.x(2, s.dtype());
@@ -125,18 +125,18 @@ void give_top(OnnxSteps& s, const std::string& count, bool is_largest) {
   for (size_t i = 0; i < s.source.outputs.size(); ++i) s.give(i, both[i]);
 }
 void write_topk(OnnxSteps& s) {
-  give_top(s, s.size(s.size_attribute("k", 1)), s.source.flag("largest", true));
+  give_top(s, s.size(s.size_attribute("k", 1)), s.source.get(attr::kLargest));
 }
 void write_sort(OnnxSteps& s) {
   const size_t dim = static_cast<size_t>(s.dim("dim", -1, s.rank()));
   if (s.rank() == 0) return s.refuse("of a tensor without dimensions");
-  give_top(s, s.size(sizes_of(s.in())[dim]), s.source.flag("descending"));
+  give_top(s, s.size(sizes_of(s.in())[dim]), s.source.get(attr::kDescending));
 }
 
 void write_arg_reduce(OnnxSteps& s) {
   const bool has_dim = s.source.find<int64_t>("dim") != nullptr,
-             keeps = has_dim && s.source.flag("keepdim");
-  const char* type = s.source.text("fn", "") == "argmax" ? "ArgMax" : "ArgMin";
+             keeps = has_dim && s.source.get(attr::kKeepdim);
+  const char* type = s.source.get(attr::kFn) == "argmax" ? "ArgMax" : "ArgMin";
   const std::string x = has_dim && s.rank() > 0 ? s.x() : s.reshape(s.x(), {-1});
   const std::string y = s.op(type, {x},
                              {{"axis", has_dim ? s.dim("dim", 0, s.rank()) : 0},
@@ -145,7 +145,7 @@ void write_arg_reduce(OnnxSteps& s) {
 }
 
 void write_cumulative(OnnxSteps& s) {
-  if (s.source.text("fn", "") != "sum") return s.refuse("");
+  if (s.source.get(attr::kFn) != "sum") return s.refuse("");
   const int64_t dim = s.dim("dim", -1, s.rank());
   if (s.rank() == 0) return s.give(s.x(0, s.dtype()));
   s.give(s.op("CumSum", {s.x(0, s.dtype()), s.number(static_cast<double>(dim), DType::kInt64)}));

@@ -53,18 +53,18 @@ void write_conv(OnnxSteps& s) {
   const std::vector<int64_t>& shape = s.in(1).shape;
   const size_t spatial = shape.size() - 2;
   const std::vector<int64_t> ones(spatial, 1), zeros(spatial, 0);
-  std::vector<int64_t> pads = s.source.integers("padding", zeros);
-  const std::vector<int64_t> ends = s.source.integers("padding_end", pads);
+  std::vector<int64_t> pads = s.source.get(attr::kPadding, zeros);
+  const std::vector<int64_t> ends = s.source.get(attr::kPaddingEnd, pads);
   pads.insert(pads.end(), ends.begin(), ends.end());
   OnnxAttributes attributes = {
       {"kernel_shape", std::vector<int64_t>(shape.begin() + 2, shape.end())},
-      {"strides", s.source.integers("stride", ones)},
+      {"strides", s.source.get(attr::kStride, ones)},
       {"pads", pads},
-      {"dilations", s.source.integers("dilation", ones)},
-      {"group", s.source.integer("groups", 1)}};
-  const bool is_transposed = s.source.kind == "conv_transpose";
+      {"dilations", s.source.get(attr::kDilation, ones)},
+      {"group", s.source.get(attr::kGroups)}};
+  const bool is_transposed = s.source.is("conv_transpose");
   if (is_transposed)
-    attributes.emplace_back("output_padding", s.source.integers("output_padding", zeros));
+    attributes.emplace_back("output_padding", s.source.get(attr::kOutputPadding, zeros));
   const std::string x = s.x(0), w = s.x(1), bias = bias_of(s, s.writer.has_integer_biases());
   s.give(s.op(is_transposed ? "ConvTranspose" : "Conv", {x, w, bias}, std::move(attributes)));
 }
@@ -131,7 +131,7 @@ Tensor identity(int64_t size) {
 // ONNX's layers have the product with the input inside: that of the linear op in front, or, where
 // something else gives the gates, one with the identity.
 void write_recurrent(OnnxSteps& s) {
-  const std::string cell = s.source.text("cell", "");
+  const std::string cell = s.source.get(attr::kCell);
   const CellRow* row = kCells;
   while (cell != row->cell) ++row;
   if (s.has(5)) return s.refuse("with a projection");
@@ -163,7 +163,7 @@ void write_recurrent(OnnxSteps& s) {
   const bool is_lstm = cell == "lstm";
   if (is_lstm) inputs.push_back(s.unsqueeze(s.x(4), {0}));
   OnnxAttributes attributes = {{"hidden_size", width}};
-  if (s.source.flag("reverse")) attributes.emplace_back("direction", std::string("reverse"));
+  if (s.source.get(attr::kReverse)) attributes.emplace_back("direction", std::string("reverse"));
   if (cell == "gru") attributes.emplace_back("linear_before_reset", int64_t{1});
   if (cell == "relu") attributes.emplace_back("activations", Names{"Relu"});
   const Names results = s.ops(row->type, is_lstm ? 3 : 1, inputs, std::move(attributes));

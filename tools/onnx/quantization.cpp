@@ -108,10 +108,10 @@ bool is_moved(const OnnxSteps& s, int index) {
   const auto at = static_cast<size_t>(index);
   const OnnxScope& scope = s.writer.scope();
   const ProgramOp* producer = scope.producers[at];
-  return producer != nullptr && producer->kind == "quantize" && !scope.is_result[at] &&
+  return producer != nullptr && producer->is("quantize") && !scope.is_result[at] &&
          scope.program.tensor(index).dtype == DType::kInt8 &&
          std::all_of(scope.users[at].begin(), scope.users[at].end(),
-                     [](const ProgramOp* user) { return user->kind == "dequantize"; });
+                     [](const ProgramOp* user) { return user->is("dequantize"); });
 }
 
 // The move in zero points and limits: 128 for int8 that is written as u8.
@@ -126,13 +126,13 @@ int64_t move(const OnnxSteps& s, int index, OnnxQParams& qparams) {
 // Runtimes know products in front of a quantize.
 std::string without_limits(OnnxSteps& s, const OnnxQParams& qparams, const IntegerRange& range) {
   const ProgramOp* clamp = s.producer(0, "clamp");
-  if (clamp == nullptr || !qparams.is_per_tensor() || !clamp->find_real("max") ||
+  if (clamp == nullptr || !qparams.is_per_tensor() || !clamp->find(attr::kMax) ||
       s.program().input(*clamp, 0).dtype != DType::kFloat32)
     return s.x(0, DType::kFloat32);
   const double scale = static_cast<double>(qparams.scale[0]),
                zero = static_cast<double>(qparams.zero_point[0]);
-  const double low = clamp->real("min", -std::numeric_limits<double>::infinity()),
-               high = clamp->real("max", 0);
+  const double low = clamp->get(attr::kMin, -std::numeric_limits<double>::infinity()),
+               high = clamp->get(attr::kMax, 0);
   const bool is_idle = std::nearbyint(low / scale) + zero <= static_cast<double>(range.min) &&
                        std::nearbyint(high / scale) + zero >= static_cast<double>(range.max);
   return is_idle ? s.writer.name_of(clamp->inputs[0]) : s.x(0);
@@ -143,8 +143,8 @@ void write_quantize(OnnxSteps& s) {
   if (!has_form(s, qparams, true)) return;
   const int64_t moved = move(s, s.source.outputs[0], qparams);
   const IntegerRange whole = integer_range(qparams.dtype);
-  const IntegerRange range = {s.source.integer("quant_min", whole.min - moved) + moved,
-                              s.source.integer("quant_max", whole.max - moved) + moved};
+  const IntegerRange range = {s.source.get(attr::kQuantMin, whole.min - moved) + moved,
+                              s.source.get(attr::kQuantMax, whole.max - moved) + moved};
   const std::string x = without_limits(s, qparams, range), scale = scale_constant(s, qparams);
   std::string y =
       s.op("QuantizeLinear", {x, scale, zero_point_constant(s, qparams)}, attributes_of(qparams));

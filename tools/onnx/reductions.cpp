@@ -5,7 +5,7 @@
 namespace octet {
 namespace {
 
-bool keeps_dim(const OnnxSteps& s) { return s.source.flag("keepdim"); }
+bool keeps_dim(const OnnxSteps& s) { return s.source.get(attr::kKeepdim); }
 
 void write_mean(OnnxSteps& s) {
   s.give(s.reduce("ReduceMean", s.x(0, s.dtype()), s.dims(), keeps_dim(s)));
@@ -21,7 +21,7 @@ constexpr ReduceRow kReductions[] = {
 };
 
 void write_reduce(OnnxSteps& s) {
-  const std::string function = s.source.text("fn", "");
+  const std::string function = s.source.get(attr::kFn);
   const bool is_truth = s.dtype() == DType::kBool;
   std::string x = s.x(0, s.dtype());
   if (is_truth) x = s.cast(x, DType::kInt32);
@@ -36,7 +36,7 @@ void write_reduce(OnnxSteps& s) {
 // ---- norms
 
 OnnxAttributes epsilon(const OnnxSteps& s) {
-  return {{"epsilon", static_cast<float>(s.source.real("eps", 1e-5))}};
+  return {{"epsilon", static_cast<float>(s.source.get(attr::kEps))}};
 }
 
 // Weight or bias, or what an absent one counts as.
@@ -57,7 +57,7 @@ void write_batch_norm(OnnxSteps& s) {
 }
 
 void write_layer_norm(OnnxSteps& s) {
-  const int64_t dims = s.source.integer("normalized_dims", 1);
+  const int64_t dims = s.source.get(attr::kNormalizedDims);
   OnnxAttributes attributes = epsilon(s);
   attributes.insert(attributes.begin(), {"axis", -dims});
   s.give(s.op("LayerNormalization", {s.x(), given_or(s, 1, 1, last_sizes(s, dims)), s.x(2)},
@@ -67,17 +67,17 @@ void write_layer_norm(OnnxSteps& s) {
 // x / sqrt(mean(x * x) + eps) * weight
 void write_rms_norm(OnnxSteps& s) {
   std::vector<int64_t> axes;
-  for (int64_t d = s.source.integer("normalized_dims", 1); d > 0; --d) axes.push_back(-d);
+  for (int64_t d = s.source.get(attr::kNormalizedDims); d > 0; --d) axes.push_back(-d);
   const std::string x = s.x();
   const std::string mean = s.reduce("ReduceMean", s.mul(x, x), axes, true);
-  const std::string y = s.div(x, s.op("Sqrt", {s.add(mean, s.number(s.source.real("eps", 1e-5)))}));
+  const std::string y = s.div(x, s.op("Sqrt", {s.add(mean, s.number(s.source.get(attr::kEps)))}));
   s.give(s.has(1) ? s.mul(y, s.x(1)) : y);
 }
 
 // The groups as the channels of an instance norm; then weight and bias of the channels.
 void write_group_norm(OnnxSteps& s) {
   const size_t rank = s.rank();
-  const int64_t groups = s.source.integer("groups", 1), channels = s.in().shape[1];
+  const int64_t groups = s.source.get(attr::kGroups), channels = s.in().shape[1];
   if (groups == channels && rank > 2)
     return s.give(s.op("InstanceNormalization",
                        {s.x(), given_or(s, 1, 1, {channels}), given_or(s, 2, 0, {channels})},
@@ -104,11 +104,11 @@ void write_group_norm(OnnxSteps& s) {
 
 // masked: a line of nothing but -inf gives zeros, where ONNX gives NaN.
 void write_softmax(OnnxSteps& s) {
-  const bool is_log = s.source.kind == "log_softmax";
+  const bool is_log = s.source.is("log_softmax");
   if (s.rank() == 0) return s.give(s.number(is_log ? 0 : 1));
   const std::string y = s.op(is_log ? "LogSoftmax" : "Softmax", {s.x(0, s.dtype())},
                              {{"axis", s.dim("dim", -1, s.rank())}});
-  s.give(s.source.flag("masked") ? s.op("Where", {s.op("IsNaN", {y}), s.number(0), y}) : y);
+  s.give(s.source.get(attr::kMasked) ? s.op("Where", {s.op("IsNaN", {y}), s.number(0), y}) : y);
 }
 
 constexpr OnnxRow kReductionRows[] = {

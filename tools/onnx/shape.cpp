@@ -45,7 +45,7 @@ void write_cat(OnnxSteps& s) {
 }
 
 void write_slice(OnnxSteps& s) {
-  const int64_t dim = s.dim("dim", 0, s.rank()), step = s.source.integer("step", 1);
+  const int64_t dim = s.dim("dim", 0, s.rank()), step = s.source.get(attr::kStep);
   const SizeExpr start = s.size_attribute("start", 0),
                  size = sizes_of(s.out())[static_cast<size_t>(dim)];
   if (start == SizeExpr(0) && step == 1 && size == sizes_of(s.in())[static_cast<size_t>(dim)])
@@ -69,10 +69,10 @@ void write_flip(OnnxSteps& s) {
 // ONNX has all beginnings, then all ends.
 void write_pad(OnnxSteps& s) {
   if (s.source.sizes.contains("pads")) return s.refuse("by numbers that are not fixed");
-  const std::vector<int64_t> given = s.source.integers("pads");
+  const std::vector<int64_t> given = s.source.get(attr::kPads);
   std::vector<int64_t> pads(given.size());
   for (size_t i = 0; i < given.size(); ++i) pads[i / 2 + i % 2 * (given.size() / 2)] = given[i];
-  s.give(s.op("Pad", {s.x(), s.ints(pads), s.number(s.source.real("value", 0))},
+  s.give(s.op("Pad", {s.x(), s.ints(pads), s.number(s.source.get(attr::kValue))},
               {{"mode", std::string("constant")}}));
 }
 

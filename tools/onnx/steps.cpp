@@ -59,7 +59,7 @@ int64_t OnnxSteps::dim(const char* key, int64_t fallback, size_t rank) const {
 }
 
 std::vector<int64_t> OnnxSteps::dims() const {
-  std::vector<int64_t> dims = source.integers("dims");
+  std::vector<int64_t> dims = source.get(attr::kDims);
   if (dims.empty()) return counted(rank());
   for (int64_t& dim : dims) dim = wrap_dim(dim, std::max<size_t>(rank(), 1));
   return dims;

@@ -20,17 +20,17 @@ std::vector<int64_t> twice(std::vector<int64_t> values) {
 
 Window window_of(const OnnxSteps& s) {
   Window window;
-  window.kernel = s.source.integers("kernel_size");
+  window.kernel = s.source.get(attr::kKernelSize);
   const std::vector<int64_t> ones(window.kernel.size(), 1), zeros(window.kernel.size(), 0);
-  window.strides = s.source.integers("stride", window.kernel);
-  window.pads = twice(s.source.integers("padding", zeros));
-  window.dilations = s.source.integers("dilation", ones);
+  window.strides = s.source.get(attr::kStride, window.kernel);
+  window.pads = twice(s.source.get(attr::kPadding, zeros));
+  window.dilations = s.source.get(attr::kDilation, ones);
   return window;
 }
 
 // Whether rounding up gives more windows than rounding down, as far as sizes are known.
 bool rounds_up(const OnnxSteps& s, const Window& window) {
-  if (!s.source.flag("ceil_mode")) return false;
+  if (!s.source.get(attr::kCeilMode)) return false;
   const std::vector<SizeExpr> sizes = sizes_of(s.in());
   for (size_t d = 0; d < window.kernel.size(); ++d) {
     const int64_t reach = window.dilations[d] * (window.kernel[d] - 1) + 1;
@@ -55,13 +55,13 @@ void write_max_pool(OnnxSteps& s) {
 
 void write_avg_pool(OnnxSteps& s) {
   const Window window = window_of(s);
-  const int64_t divisor = s.source.integer("divisor_override", 0);
+  const int64_t divisor = s.source.get(attr::kDivisorOverride);
   const bool is_up = rounds_up(s, window);
   if (divisor != 0 && is_up) return s.refuse("with a divisor of its own and ceil_mode");
   OnnxAttributes attributes = attributes_of(window);
   attributes.emplace_back("ceil_mode", int64_t{is_up});
   attributes.emplace_back("count_include_pad",
-                          int64_t{divisor != 0 || s.source.flag("count_include_pad")});
+                          int64_t{divisor != 0 || s.source.get(attr::kCountIncludePad)});
   const std::string y = s.op("AveragePool", {s.x()}, std::move(attributes));
   const double count = static_cast<double>(product(window.kernel));
   s.give(divisor == 0 ? y : s.mul(y, s.number(count / static_cast<double>(divisor))));
@@ -96,7 +96,7 @@ std::string averaged(OnnxSteps& s) {
 }
 
 void write_adaptive_avg_pool(OnnxSteps& s) {
-  const std::vector<int64_t> wanted = s.source.integers("output_size");
+  const std::vector<int64_t> wanted = s.source.get(attr::kOutputSize);
   if (std::all_of(wanted.begin(), wanted.end(), [](int64_t size) { return size == 1; }))
     return s.give(s.op("GlobalAveragePool", {s.x()}));
   const std::vector<SizeExpr> in = sizes_of(s.in());
@@ -147,7 +147,7 @@ void write_col2im(OnnxSteps& s) {
   const bool has_batch = s.rank() == 3;
   const std::string x = has_batch ? s.x() : s.unsqueeze(s.x(), {0});
   const std::string y =
-      s.op("Col2Im", {x, s.ints(s.source.integers("output_size")), s.ints(window.kernel)},
+      s.op("Col2Im", {x, s.ints(s.source.get(attr::kOutputSize)), s.ints(window.kernel)},
            {{"strides", window.strides}, {"pads", window.pads}, {"dilations", window.dilations}});
   s.give(has_batch ? y : s.squeeze(y, {0}));
 }
@@ -175,7 +175,7 @@ constexpr ResizeRow kModes[] = {
 // What to multiply the sizes with where they do not follow from the shapes; else empty.
 std::vector<float> factors_of(const OnnxSteps& s) {
   const std::vector<SizeExpr> in = sizes_of(s.in()), out = sizes_of(s.out());
-  const std::vector<double> steps = s.source.reals("scales");
+  const std::vector<double> steps = s.source.get(attr::kScales);
   std::vector<float> factors = {1, 1};
   bool follows = true;
   for (size_t d = 0; d < steps.size(); ++d) {
@@ -184,16 +184,16 @@ std::vector<float> factors_of(const OnnxSteps& s) {
                steps[d] == static_cast<double>(in[2 + d].number()) /
                                static_cast<double>(out[2 + d].number());
   }
-  return follows || s.source.flag("align_corners") ? std::vector<float>() : factors;
+  return follows || s.source.get(attr::kAlignCorners) ? std::vector<float>() : factors;
 }
 
 void write_upsample(OnnxSteps& s) {
-  const std::string mode = s.source.text("mode", "");
+  const std::string mode = s.source.get(attr::kMode);
   const ResizeRow& row =
       *std::find_if(std::begin(kModes), std::end(kModes) - 1,
                     [&](const ResizeRow& candidate) { return candidate.given == mode; });
   if (row.is_smooth && !s.need(18, "a resize with antialias")) return;
-  const bool aligns = s.source.flag("align_corners");
+  const bool aligns = s.source.get(attr::kAlignCorners);
   OnnxAttributes attributes = {
       {"mode", std::string(row.mode)},
       {"coordinate_transformation_mode", std::string(aligns ? "align_corners" : row.place)}};
@@ -209,14 +209,14 @@ void write_upsample(OnnxSteps& s) {
 
 // Pixels at the places of a grid.
 void write_grid_sample(OnnxSteps& s) {
-  std::string mode = s.source.text("mode", "bilinear");
+  std::string mode = s.source.get(attr::kMode);
   if (s.rank() != 4 && !s.need(20, "grids of volumes")) return;
   if (s.writer.opset() >= 20)
     mode = mode == "bilinear" ? "linear" : mode == "bicubic" ? "cubic" : mode;
   s.give(s.op("GridSample", {s.x(0), s.x(1)},
               {{"mode", mode},
-               {"padding_mode", s.source.text("padding_mode", "zeros")},
-               {"align_corners", int64_t{s.source.flag("align_corners")}}}));
+               {"padding_mode", s.source.get(attr::kPaddingMode)},
+               {"align_corners", int64_t{s.source.get(attr::kAlignCorners)}}}));
 }
 
 constexpr OnnxRow kWindowRows[] = {

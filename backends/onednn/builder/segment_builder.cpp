@@ -13,8 +13,8 @@
 namespace octet::onednn {
 namespace {
 
-const std::string_view kChannelsLastOps[] = {"conv", "conv_transpose", "max_pool", "avg_pool",
-                                             "adaptive_avg_pool"};
+constexpr OpKind kChannelsLastOps[] = {"conv", "conv_transpose", "max_pool", "avg_pool",
+                                       "adaptive_avg_pool"};
 
 bool works_channels_last(const ProgramOp& op) {
   return std::find(std::begin(kChannelsLastOps), std::end(kChannelsLastOps), op.kind) !=
@@ -29,7 +29,7 @@ std::map<int, TensorState> tensor_states(const Program& program, const Segment& 
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       if (op.inputs[i] < 0) continue;
       TensorState& input = states[op.inputs[i]];
-      const bool is_second_factor = op.kind == "matmul" && i == 1;
+      const bool is_second_factor = op.is("matmul") && i == 1;
       input.is_second_factor = is_second_factor && (!input.is_read || input.is_second_factor);
       input.only_reader = input.is_read ? nullptr : &op;
       input.is_read = true;

@@ -125,7 +125,7 @@ void add_scale(SegmentBuilder& builder, int argument, float scale, dnnl::primiti
   arguments.push_back({DNNL_ARG_ATTR_SCALES | argument, value.desc(), value.place});
 }
 
-Clamp clamp_of(const ProgramOp& op) { return {op.find_real("post_min"), op.find_real("post_max")}; }
+Clamp clamp_of(const ProgramOp& op) { return {op.find(attr::kPostMin), op.find(attr::kPostMax)}; }
 
 void append_clamp(dnnl::post_ops& post_ops, const Clamp& clamp, const QuantParams& quant_params,
                   double unit) {

@@ -12,7 +12,7 @@ namespace octet::onednn {
 namespace {
 
 struct BinaryRow {
-  const char* kind;
+  OpKind kind;
   dnnl::algorithm algorithm;
 };
 constexpr BinaryRow kBinaries[] = {
@@ -58,7 +58,7 @@ void emit_binary(SegmentBuilder& builder, const ProgramOp& op) {
   attributes.set_post_ops(post_ops);
   const dnnl::binary::primitive_desc desc(cpu_engine(), row->algorithm, a.desc(), b.desc(),
                                           y.desc(), attributes);
-  builder.add_primitive(row->kind, desc,
+  builder.add_primitive(row->kind.name.data(), desc,
                         {{DNNL_ARG_SRC_0, a.desc(), a.place},
                          {DNNL_ARG_SRC_1, b.desc(), b.place},
                          {DNNL_ARG_DST, y.desc(), y.place}});

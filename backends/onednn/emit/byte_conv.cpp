@@ -28,9 +28,9 @@ Geometry conv_geometry(const ProgramOp& op, const Dims& x, const Dims& w, const 
                        bool transposed) {
   const size_t spatial = x.size() - 2;
   Geometry g;
-  g.stride = op.integers("stride", Dims(spatial, 1));
-  g.padding_begin = op.integers("padding", Dims(spatial, 0));
-  g.dilation = op.integers("dilation", Dims(spatial, 1));
+  g.stride = op.get(attr::kStride, Dims(spatial, 1));
+  g.padding_begin = op.get(attr::kPadding, Dims(spatial, 0));
+  g.dilation = op.get(attr::kDilation, Dims(spatial, 1));
   for (size_t i = 0; i < spatial; ++i) {
     const int64_t reach = g.dilation[i] * (w[i + 2] - 1) + 1;
     const int64_t end = transposed

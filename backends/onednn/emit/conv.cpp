@@ -98,7 +98,7 @@ void emit_convolution(SegmentBuilder& builder, const ProgramOp& op, Algorithm al
   const ProgramTensor& xt = builder.tensor(op.inputs[0]);
   const ProgramTensor& wt = builder.tensor(op.inputs[1]);
   const ProgramTensor& yt = builder.tensor(op.outputs[0]);
-  const int64_t groups = op.integer("groups", 1);
+  const int64_t groups = op.get(attr::kGroups);
   const Geometry g = conv_geometry(op, xt.shape, wt.shape, yt.shape, transposed);
   const bool fold_zero_point = !g.is_padded && !transposed;
   const int64_t channels = transposed ? wt.shape[1] * groups : wt.shape[0];
@@ -191,7 +191,7 @@ bool emit_by_vnni_kernel(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& x = builder.tensor(op.inputs[0]).shape;
   const Dims& w = builder.tensor(op.inputs[1]).shape;
   const Dims& y = builder.tensor(op.outputs[0]).shape;
-  const int64_t groups = op.integer("groups", 1), outputs = w[0];
+  const int64_t groups = op.get(attr::kGroups), outputs = w[0];
   if (x.size() != 4) return false;
   const Geometry g = conv_geometry(op, x, w, y, false);
   const ByteWindowShape shape = window_shape(x, w, y, g);
@@ -236,7 +236,7 @@ bool is_fused_with_vnni(SegmentBuilder& builder, const ProgramOp& op, const Geom
   const Dims& x = builder.tensor(op.inputs[0]).shape;
   const Dims& w = builder.tensor(op.inputs[1]).shape;
   const Dims& y = builder.tensor(op.outputs[0]).shape;
-  const int64_t groups = op.integer("groups", 1);
+  const int64_t groups = op.get(attr::kGroups);
   if (x.size() != 4 || g.dilation[0] != 0 || g.dilation[1] != 0) return false;
   const ByteWindowShape shape = window_shape(x, w, y, g);
   const bool is_depthwise =
@@ -252,7 +252,7 @@ bool emit_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& w = builder.tensor(op.inputs[1]).shape;
   const Dims& y = builder.tensor(op.outputs[0]).shape;
   const Geometry g = conv_geometry(op, x, w, y, false);
-  const int64_t groups = op.integer("groups", 1), outputs = w[0];
+  const int64_t groups = op.get(attr::kGroups), outputs = w[0];
   ByteConvShape shape{x[0],
                       groups,
                       w[1],

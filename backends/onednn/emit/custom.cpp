@@ -22,7 +22,7 @@ namespace octet::onednn {
 namespace {
 
 std::vector<char> reduced_dimensions(const ProgramOp& op, size_t rank) {
-  const Dims dims = op.integers("dims");
+  const Dims dims = op.get(attr::kDims);
   std::vector<char> is_reduced(rank, dims.empty());
   for (int64_t dim : dims) is_reduced[static_cast<size_t>(wrap_dim(dim, rank))] = true;
   return is_reduced;
@@ -84,7 +84,7 @@ Loop layer_loop(std::shared_ptr<const RecurrentLayer> layer, bool has_cell) {
 void emit_reduce(SegmentBuilder& builder, const ProgramOp& op) {
   const ProgramTensor& xt = builder.tensor(op.inputs[0]);
   const ProgramTensor& yt = builder.tensor(op.outputs[0]);
-  const std::string name = op.text("fn", "");
+  const std::string name = op.get(attr::kFn);
   const std::optional<Reduction::Kind> kind = find_reduction(name);
   if (!kind) throw Refusal{fmt::format("the reduction {} is unknown here", name)};
   ReductionPlan plan = plan_reduction(xt.shape, reduced_dimensions(op, xt.shape.size()));
@@ -106,8 +106,8 @@ void emit_group_norm(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims order = is_channels_last ? channels_last(shape) : row_major(shape);
   const Stored x = convert(builder, kept, {}, order);
   const Stored y = builder.allocate(shape, {}, order);
-  const int64_t groups = op.integer("groups", 1), pixels = product(shape) / (shape[0] * shape[1]);
-  const double eps = op.real("eps", 1e-5);
+  const int64_t groups = op.get(attr::kGroups), pixels = product(shape) / (shape[0] * shape[1]);
+  const double eps = op.get(attr::kEps);
   const std::vector<float> weight = parameter(builder, op, 1, shape[1], 1.0f),
                            bias = parameter(builder, op, 2, shape[1], 0.0f);
   if (is_channels_last) {
@@ -133,9 +133,9 @@ void emit_rms_norm(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& shape = builder.tensor(op.inputs[0]).shape;
   const Stored x = to_real(builder, op.inputs[0], row_major(shape));
   RowNorm norm;
-  norm.width = product({shape.end() - op.integer("normalized_dims", 1), shape.end()});
+  norm.width = product({shape.end() - op.get(attr::kNormalizedDims), shape.end()});
   norm.rows = x.numel() / norm.width;
-  norm.eps = op.real("eps", 1e-5);
+  norm.eps = op.get(attr::kEps);
   norm.is_centered = false;
   norm.weight = parameter(builder, op, 1, norm.width, 1.0f);
   const std::vector<Follower> all = find_followers(builder, op);
@@ -155,14 +155,14 @@ void emit_upsample(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored x = convert(builder, kept, kept.quant_params, channels_last(in));
   const QuantParams wanted = builder.output_quant_params(op.outputs[0]);
   const Stored y = builder.allocate(out, wanted, channels_last(out));
-  const std::vector<double> scales = op.reals("scales");
-  const Resize mode = *find_resize(op.text("mode", "nearest"), 2);
+  const std::vector<double> scales = op.get(attr::kScales);
+  const Resize mode = *find_resize(op.get(attr::kMode), 2);
   ImageResize resize;
   resize.outer = in[0];
   resize.inner = in[1];
   for (size_t d = 0; d < 2; ++d)
     resize.axes[1 + d] =
-        resize_axis(mode, op.flag("align_corners"), scales[d], in[2 + d], out[2 + d]);
+        resize_axis(mode, op.get(attr::kAlignCorners), scales[d], in[2 + d], out[2 + d]);
   resize.from = byte_scale_of(x.quant_params);
   resize.to = byte_scale_of(wanted);
   add_kernel(builder, "upsample", std::move(resize), {x.place}, y.place);

@@ -42,7 +42,7 @@ std::optional<RowFunction> find_row_function(const ProgramOp& unary) {
       {"gelu_tanh", RowFunction::kGeluTanh},
   };
   for (const auto& row : kFunctions)
-    if (unary.text("fn", "") == row.fn) return row.function;
+    if (unary.get(attr::kFn) == row.fn) return row.function;
   return std::nullopt;
 }
 
@@ -87,7 +87,7 @@ void emit_fake_quantize_dynamic(SegmentBuilder& builder, const ProgramOp& op) {
   if (const Verdict fits = check_bytes(op); !fits) throw Refusal{fits.reason()};
   const Dims& shape = builder.tensor(op.inputs[0]).shape;
   if (shape.empty()) throw Refusal{"the input is a scalar"};
-  const Dims counts = op.integers("blocks", Dims(shape.size(), 1));
+  const Dims counts = op.get(attr::kBlocks, Dims(shape.size(), 1));
   const std::optional<RowBlocks> blocks = find_row_blocks(shape, counts);
   if (!blocks)
     throw Refusal{fmt::format("the scales are of {} blocks of {}, want one per tensor or per row",

@@ -22,8 +22,8 @@ void define_moved(SegmentBuilder& builder, int output, const Stored& moved) {
   }
 }
 
-size_t dimension(const ProgramOp& op, const char* key, const Dims& shape) {
-  const int64_t dim = op.integer(key, 0);
+size_t dimension(const ProgramOp& op, const attr::Integer& key, const Dims& shape) {
+  const int64_t dim = op.get(key);
   return static_cast<size_t>(wrap_dim(dim, shape.size()));
 }
 
@@ -75,7 +75,7 @@ void emit_reshape(SegmentBuilder& builder, const ProgramOp& op) {
 void emit_permute(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored x = builder.read(op.inputs[0]);
   Stored y{x.place, x.quant_params, {}, {}};
-  for (int64_t dim : op.integers("dims")) {
+  for (int64_t dim : op.get(attr::kDims)) {
     const size_t d = static_cast<size_t>(wrap_dim(dim, x.shape.size()));
     y.shape.push_back(x.shape[d]);
     y.strides.push_back(x.strides[d]);
@@ -85,13 +85,13 @@ void emit_permute(SegmentBuilder& builder, const ProgramOp& op) {
 
 void emit_slice(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored x = builder.read(op.inputs[0]);
-  const size_t d = dimension(op, "dim", x.shape);
-  const int64_t start = op.integer("start", 0);
+  const size_t d = dimension(op, attr::kDim, x.shape);
+  const int64_t start = op.get(attr::kStart);
   Stored y = x;
   y.shape = builder.tensor(op.outputs[0]).shape;
   y.place.offset +=
       (start < 0 ? start + x.shape[d] : start) * x.strides[d] * bytes_of(x.quant_params.type);
-  y.strides[d] *= op.integer("step", 1);
+  y.strides[d] *= op.get(attr::kStep);
   define_moved(builder, op.outputs[0], y);
 }
 
@@ -114,7 +114,7 @@ void emit_copy(SegmentBuilder& builder, const ProgramOp& op) {
 // Each input goes into its part of the output, changing scale on the way where they differ.
 void emit_cat(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& shape = builder.tensor(op.outputs[0]).shape;
-  const size_t d = dimension(op, "dim", shape);
+  const size_t d = dimension(op, attr::kDim, shape);
   const QuantParams quant_params = builder.output_quant_params(op.outputs[0]);
   const Stored* largest = &builder.read(op.inputs[0]);
   for (int input : op.inputs)
@@ -135,7 +135,7 @@ void emit_cat(SegmentBuilder& builder, const ProgramOp& op) {
 
 void emit_pad(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& shape = builder.tensor(op.outputs[0]).shape;
-  const Dims pads = op.integers("pads");
+  const Dims pads = op.get(attr::kPads);
   const QuantParams quant_params = builder.output_quant_params(op.outputs[0]);
   const Stored x = to_dense(builder, builder.read(op.inputs[0]), quant_params);
   const Stored y = builder.allocate(shape, quant_params, dense_like(shape, x.strides));
@@ -144,7 +144,7 @@ void emit_pad(SegmentBuilder& builder, const ProgramOp& op) {
     if (pads[2 * i] < 0 || pads[2 * i + 1] < 0) throw Refusal{"negative padding"};
     inside.place.offset += pads[2 * i] * y.strides[i] * bytes_of(quant_params.type);
   }
-  add_fill(builder, y, op.real("value", 0.0));
+  add_fill(builder, y, op.get(attr::kValue));
   add_copy(builder, x, inside);
   builder.define(op.outputs[0], y);
 }

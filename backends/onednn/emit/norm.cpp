@@ -23,7 +23,7 @@ void emit_softmax(SegmentBuilder& builder, const ProgramOp& op) {
     define_real(builder, op.outputs[0], y);
     return;
   }
-  const int64_t dim = op.integer("dim", -1);
+  const int64_t dim = op.get(attr::kDim);
   const size_t axis = static_cast<size_t>(wrap_dim(dim, shape.size()));
   // The axis innermost: other orders only have a reference kernel.
   Dims nesting = row_major(shape);
@@ -32,7 +32,7 @@ void emit_softmax(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims order = dense_like(shape, nesting);
   const Stored x = to_real(builder, op.inputs[0], order);
   const Stored y = builder.allocate(shape, {}, order);
-  const bool is_masked = op.flag("masked");
+  const bool is_masked = op.get(attr::kMasked);
   if (is_masked || may_use(Isa::kAvx512)) {  // else by oneDNN
     add_kernel(builder, "softmax", FloatSoftmax{x.numel() / shape[axis], shape[axis], 1, is_masked},
                {x.place}, y.place);
@@ -52,7 +52,7 @@ void emit_softmax(SegmentBuilder& builder, const ProgramOp& op) {
 
 void emit_layer_norm(SegmentBuilder& builder, const ProgramOp& op) {
   const ProgramTensor& xt = builder.tensor(op.inputs[0]);
-  const size_t normalized = static_cast<size_t>(op.integer("normalized_dims", 1));
+  const size_t normalized = static_cast<size_t>(op.get(attr::kNormalizedDims));
   int64_t width = 1;
   for (size_t d = xt.shape.size() - normalized; d < xt.shape.size(); ++d) width *= xt.shape[d];
   const Dims rows = {xt.numel() / width, width};
@@ -63,7 +63,7 @@ void emit_layer_norm(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored shift = builder.add_floats(parameter(builder, op, 2, width, 0.0f));
   const dnnl::layer_normalization_forward::primitive_desc desc(
       cpu_engine(), dnnl::prop_kind::forward_inference, x.desc(), y.desc(),
-      static_cast<float>(op.real("eps", 1e-5)),
+      static_cast<float>(op.get(attr::kEps)),
       dnnl::normalization_flags::use_scale | dnnl::normalization_flags::use_shift,
       new_attributes());
   refuse_reference_kernel("layer_norm", desc.impl_info_str());
@@ -85,7 +85,7 @@ void emit_batch_norm(SegmentBuilder& builder, const ProgramOp& op) {
   std::vector<float> factor = parameter(builder, op, 3, channels, 1.0f);
   std::vector<float> shift = parameter(builder, op, 4, channels, 0.0f);
   for (size_t c = 0; c < factor.size(); ++c) {
-    factor[c] = static_cast<float>(factor[c] / std::sqrt(variance[c] + op.real("eps", 1e-5)));
+    factor[c] = static_cast<float>(factor[c] / std::sqrt(variance[c] + op.get(attr::kEps)));
     shift[c] -= mean[c] * factor[c];
   }
   const Stored given = to_dense(builder, builder.read(op.inputs[0]), {});

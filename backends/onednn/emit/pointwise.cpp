@@ -45,15 +45,15 @@ const UnaryRow kUnaries[] = {
 };
 
 const UnaryRow* find_unary_row(const ProgramOp& unary) {
-  const std::string fn = unary.text("fn", "");
-  const bool is_square = fn == "pow" && unary.real("alpha", 1) == 2;
+  const std::string fn = unary.get(attr::kFn);
+  const bool is_square = fn == "pow" && unary.get(attr::kAlpha, 1) == 2;
   for (const UnaryRow& row : kUnaries)
     if (row.fn == (is_square ? "square" : fn)) return &row;
   return nullptr;
 }
 
 double alpha_of(const ProgramOp& unary) {
-  return unary.real("alpha", unary.text("fn", "") == "leaky_relu" ? 0.01 : 1.0);
+  return unary.get(attr::kAlpha, unary.get(attr::kFn) == "leaky_relu" ? 0.01 : 1.0);
 }
 
 // x through a function: by table from integers, by oneDNN from floats.
@@ -128,8 +128,8 @@ void emit_custom_elementwise(SegmentBuilder& builder, const ProgramOp& op, const
   };
   const Stored a = operand(0), b = operand(1);
   const Stored y = builder.allocate(shape, {}, dense_like(shape, order));
-  const bool is_product = op.kind == "mul";
-  const double alpha = op.real("alpha", 1.0) * (op.kind == "sub" ? -1 : 1);
+  const bool is_product = op.is("mul");
+  const double alpha = op.get(attr::kAlpha, 1.0) * (op.is("sub") ? -1 : 1);
   builder.add_loop(is_product ? "multiplication" : "addition",
                    real_loop(is_product ? Elementwise::kMul : Elementwise::kAdd, a, 1.0f, b,
                              static_cast<float>(alpha), y, clamp_of(op)),
@@ -145,7 +145,7 @@ void emit_real_elementwise(SegmentBuilder& builder, const ProgramOp& op, const D
                      operand_strides(builder.tensor(op.inputs[0]).shape, order));
   Stored b = convert(builder, builder.read(op.inputs[1]), {},
                      operand_strides(builder.tensor(op.inputs[1]).shape, order));
-  double alpha = op.real("alpha", 1.0) * (op.kind == "sub" ? -1 : 1);
+  double alpha = op.get(attr::kAlpha, 1.0) * (op.is("sub") ? -1 : 1);
   int scaled = DNNL_ARG_SRC_1;  // what alpha belongs to
   if (product(a.shape) < product(shape) && product(b.shape) == product(shape)) {
     std::swap(a, b);
@@ -167,18 +167,17 @@ void emit_real_elementwise(SegmentBuilder& builder, const ProgramOp& op, const D
                                      {DNNL_ARG_SRC_1, b.desc(), b.place},
                                      {DNNL_ARG_DST, y.desc(), y.place}};
   dnnl::algorithm algorithm =
-      op.kind == "mul" ? dnnl::algorithm::binary_mul : dnnl::algorithm::binary_add;
-  if (op.kind == "sub" && alpha == -1 && scaled == DNNL_ARG_SRC_1) {
+      op.is("mul") ? dnnl::algorithm::binary_mul : dnnl::algorithm::binary_add;
+  if (op.is("sub") && alpha == -1 && scaled == DNNL_ARG_SRC_1) {
     algorithm = dnnl::algorithm::binary_sub;
-  } else if (op.kind != "mul" && alpha != 1) {
+  } else if (!op.is("mul") && alpha != 1) {
     attributes.set_scales_mask(scaled, 0);
     const Stored scale = builder.add_floats({static_cast<float>(alpha)});
     arguments.push_back({DNNL_ARG_ATTR_SCALES | scaled, scale.desc(), scale.place});
   }
   const dnnl::binary::primitive_desc desc(cpu_engine(), algorithm, a.desc(), b.desc(), y.desc(),
                                           attributes);
-  builder.add_primitive(op.kind == "mul" ? "multiplication" : "addition", desc,
-                        std::move(arguments));
+  builder.add_primitive(op.is("mul") ? "multiplication" : "addition", desc, std::move(arguments));
   builder.allow_in_place();
   define_real(builder, op.outputs[0], y);
 }
@@ -201,8 +200,8 @@ void emit_elementwise(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored right =
       convert(builder, b, as_unsigned(b.quant_params), operand_strides(b.shape, order));
   const Stored y = builder.allocate(shape, wanted, order);
-  const double alpha = op.real("alpha", 1.0) * (op.kind == "sub" ? -1 : 1);
-  const Elementwise kind = op.kind == "mul" ? Elementwise::kMul : Elementwise::kAdd;
+  const double alpha = op.get(attr::kAlpha, 1.0) * (op.is("sub") ? -1 : 1);
+  const Elementwise kind = op.is("mul") ? Elementwise::kMul : Elementwise::kAdd;
   builder.add_loop(kind == Elementwise::kAdd ? "add" : "mul",
                    elementwise_loop(kind, broadcast(left, shape), 1.0, broadcast(right, shape),
                                     alpha, y, clamp_of(op)),
@@ -212,8 +211,8 @@ void emit_elementwise(SegmentBuilder& builder, const ProgramOp& op) {
 
 void emit_clamp(SegmentBuilder& builder, const ProgramOp& op) {
   const double infinity = std::numeric_limits<double>::infinity();
-  const double low = op.find_real("min").value_or(-infinity);
-  const double high = op.find_real("max").value_or(infinity);
+  const double low = op.find(attr::kMin).value_or(-infinity);
+  const double high = op.find(attr::kMax).value_or(infinity);
   const float limit = std::numeric_limits<float>::max();
   const bool is_relu = low == 0 && high == infinity;
   emit_function(
@@ -233,7 +232,7 @@ std::optional<Eltwise> find_eltwise(const ProgramOp& unary) {
 
 void emit_unary(SegmentBuilder& builder, const ProgramOp& op) {
   const std::optional<FloatFunction> function = find_float_function(op);
-  if (!function) throw Refusal{fmt::format("the function {} is unknown here", op.text("fn", ""))};
+  if (!function) throw Refusal{fmt::format("the function {} is unknown here", op.get(attr::kFn))};
   const std::optional<Eltwise> eltwise = find_eltwise(op);
   const Stored x = builder.read(op.inputs[0]);
   if (eltwise || x.quant_params.is_integer())
@@ -258,11 +257,11 @@ void emit_requantize(SegmentBuilder& builder, const ProgramOp& op) {
     builder.define_later(op.outputs[0], [&builder, x] { return to_dense(builder, x, {}); });
     return;
   }
-  if (op.attributes.contains("quant_min") || op.attributes.contains("quant_max")) {
+  if (op.has(attr::kQuantMin) || op.has(attr::kQuantMax)) {
     const QuantParams declared = builder.declared_quant_params(op.outputs[0]);
     const int shift = wanted.zero_point - declared.zero_point;
-    const StepRange range{static_cast<int>(op.integer("quant_min", declared.lowest())) + shift,
-                          static_cast<int>(op.integer("quant_max", declared.highest())) + shift};
+    const StepRange range{static_cast<int>(op.get(attr::kQuantMin, declared.lowest())) + shift,
+                          static_cast<int>(op.get(attr::kQuantMax, declared.highest())) + shift};
     const Stored from = to_dense(builder, x, {}),
                  y = builder.allocate(x.shape, wanted, from.strides);
     add_quantize(builder, from, y, range);
@@ -271,7 +270,7 @@ void emit_requantize(SegmentBuilder& builder, const ProgramOp& op) {
   }
   // What is quantized mostly goes into convolutions: the change of order comes for free with the
   // change of type.
-  const bool is_plain_input = op.kind == "quantize" && x.shape.size() >= 3 && x.shape.size() <= 5 &&
+  const bool is_plain_input = op.is("quantize") && x.shape.size() >= 3 && x.shape.size() <= 5 &&
                               same_strides(x.shape, x.strides, row_major(x.shape));
   if (is_plain_input && builder.prefers_channels_last(op.outputs[0]) && x.shape.size() == 4 &&
       x.shape[1] == 3) {

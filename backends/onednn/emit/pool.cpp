@@ -30,10 +30,10 @@ Stored with_three_axes(const Stored& stored) {
 struct PoolAttributes {
   Dims kernel, stride, padding, dilation;
   PoolAttributes(const ProgramOp& op, size_t axes)
-      : kernel(op.integers("kernel_size")),
-        stride(op.integers("stride", kernel)),
-        padding(op.integers("padding", Dims(axes, 0))),
-        dilation(op.integers("dilation", Dims(axes, 1))) {}
+      : kernel(op.get(attr::kKernelSize)),
+        stride(op.get(attr::kStride, kernel)),
+        padding(op.get(attr::kPadding, Dims(axes, 0))),
+        dilation(op.get(attr::kDilation, Dims(axes, 1))) {}
 };
 
 // What each output position reads, one list a spatial axis.
@@ -112,9 +112,9 @@ void emit_avg_pool(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& in = builder.tensor(op.inputs[0]).shape;
   const Dims& out = builder.tensor(op.outputs[0]).shape;
   const PoolAttributes pool(op, in.size() - 2);
-  const bool counts_padding = op.flag("count_include_pad", true);
+  const bool counts_padding = op.get(attr::kCountIncludePad);
   emit_average(builder, op, out, windows_of(pool, in, out, counts_padding),
-               op.integer("divisor_override", 0));
+               op.get(attr::kDivisorOverride));
 }
 
 void emit_adaptive_avg_pool(SegmentBuilder& builder, const ProgramOp& op) {
@@ -138,7 +138,7 @@ void emit_mean(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& in = xt.shape;
   Dims reduced = in;
   std::vector<char> is_reduced(in.size());
-  for (int64_t dim : op.integers("dims")) {
+  for (int64_t dim : op.get(attr::kDims)) {
     const size_t d = static_cast<size_t>(wrap_dim(dim, in.size()));
     reduced[d] = 1;
     is_reduced[d] = true;

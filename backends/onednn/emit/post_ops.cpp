@@ -34,12 +34,12 @@ std::optional<Stored> find_operand(const SegmentBuilder& builder, int operand, c
 std::optional<Follower> as_follower(const SegmentBuilder& builder, const ProgramOp& op, int input) {
   const Dims& shape = builder.tensor(input).shape;
   if (op.outputs.size() != 1 || builder.tensor(op.outputs[0]).shape != shape) return std::nullopt;
-  if (op.kind == "unary" && find_eltwise(op)) return Follower{Follower::Kind::kFunction, &op, -1};
-  if (op.kind == "quantize" && op.attributes.empty() &&
+  if (op.is("unary") && find_eltwise(op)) return Follower{Follower::Kind::kFunction, &op, -1};
+  if (op.is("quantize") && op.attributes.empty() &&
       builder.tensor(op.outputs[0]).qparams->is_per_tensor())
     return Follower{Follower::Kind::kQuantize, &op, -1};
-  const bool is_add = op.kind == "add" && op.real("alpha", 1) == 1;
-  if ((!is_add && op.kind != "mul") || op.inputs[0] == op.inputs[1]) return std::nullopt;
+  const bool is_add = op.is("add") && op.get(attr::kAlpha, 1) == 1;
+  if ((!is_add && !op.is("mul")) || op.inputs[0] == op.inputs[1]) return std::nullopt;
   const int other = op.inputs[0] == input ? op.inputs[1] : op.inputs[0];
   if (builder.tensor(other).dtype != DType::kFloat32 || !builder.is_made(other))
     return std::nullopt;

@@ -82,7 +82,7 @@ std::optional<std::vector<Part>> plan_phases(SegmentBuilder& builder, const Prog
   const Dims& w = builder.tensor(op.inputs[1]).shape;
   const Dims& y = builder.tensor(op.outputs[0]).shape;
   const Geometry g = conv_geometry(op, x, w, y, true);
-  const int64_t groups = op.integer("groups", 1);
+  const int64_t groups = op.get(attr::kGroups);
   const std::array<int64_t, 3> kernel = spatial(w, 2, 1), size = spatial(x, 2, 1),
                                out_size = spatial(y, 2, 1), stride = spatial(g.stride, 0, 1),
                                padding = spatial(g.padding_begin, 0, 0);
@@ -121,7 +121,7 @@ bool emit_transposed_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op)
   const Dims& x = builder.tensor(op.inputs[0]).shape;
   const Dims& w = builder.tensor(op.inputs[1]).shape;
   const Dims& y = builder.tensor(op.outputs[0]).shape;
-  const int64_t outputs = w[1] * op.integer("groups", 1);
+  const int64_t outputs = w[1] * op.get(attr::kGroups);
   const Arithmetic plan = plan_arithmetic(builder, op, outputs, false, Sums::kExact);
   if (!plan.is_integer) return false;
   const std::optional<std::vector<Part>> parts = plan_phases(builder, op);

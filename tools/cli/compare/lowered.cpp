@@ -257,7 +257,7 @@ class BorderNames {
     const ProgramTensor& taken = integer.tensor(input);
     if (!taken.qparams || real.tensor(real_input).qparams) return;
     for (const ProgramOp& op : real.ops) {
-      if (op.kind != "quantize" || op.inputs.front() != real_input) continue;
+      if (!op.is("quantize") || op.inputs.front() != real_input) continue;
       const ProgramTensor& rounded = real.tensor(op.outputs.front());
       if (rounded.qparams != taken.qparams || rounded.dtype != taken.dtype) continue;
       names_[taken.name] = rounded.name;
