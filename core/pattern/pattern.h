@@ -3,8 +3,8 @@
 //
 //   relu(linear(x, w, b?))                  the outermost op runs last
 //   {relu|hardtanh|relu6}(conv2d(x, w, b?)) any of these ops
-//   relu?(linear(x, w, b?))                 the relu may be missing: relu(linear(...)) or linear(...)
-//   add[linear(x, w), y]                    in either order: add(linear(...), y) or add(y, linear(...))
+//   relu?(linear(x, w))                     the relu may be missing
+//   add[linear(x, w), y]                    in either order: add(y, linear(x, w)) too
 //   cat(x...)                               a list argument: x binds all of its values
 //   cat(dq(x)...)                           each value of the list comes from a dq
 //   my_ns.my_op.default(x, _)               a dotted name is that op; _ is any value
