@@ -138,8 +138,9 @@ struct RuleState {
 };
 
 // Annotates rule by rule, variant by variant of its pattern, node by node in graph order: a match
-// that config_of and all checks accept, none of whose nodes is annotated yet. Inner nodes of a pattern are marked as annotated.
-// Returns the number of matches annotated. Limits among the constraints go into the annotation
+// that config_of and all checks accept, none of whose nodes is annotated yet. Inner nodes of a
+// pattern are marked as annotated. Returns the number of matches annotated. Limits among the
+// constraints go into the annotation
 // (check_limits.h). Throws Error("annotate", rule, ...) when a row names a slot that its pattern
 // lacks. A list that is too short for an element that the row names is a refusal.
 int annotate_by_rules(Graph& graph, std::span<const AnnotationRule> rules,

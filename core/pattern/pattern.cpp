@@ -11,7 +11,7 @@
 namespace octet {
 namespace {
 
-// Names that stand for several ops.
+// Names for several ops.
 struct Alias {
   std::string_view name;
   std::vector<std::string> ops;
@@ -202,18 +202,22 @@ class PatternParser {
             std::any_of(term.parameters.begin(), term.parameters.end(), has_variants));
   }
 
+  static int nesting(char c) {
+    if (c == '(' || c == '[') return 1;
+    return c == ')' || c == ']' ? -1 : 0;
+  }
+
   // Whether the call whose arguments start here is followed by "...": its variables bind lists
   // then.
   bool is_list_call() const {
     int depth = 1;
     size_t i = position_;
-    for (; i < text_.size() && depth > 0; ++i)
-      depth += text_[i] == '(' || text_[i] == '[' ? 1 : text_[i] == ')' || text_[i] == ']' ? -1 : 0;
+    for (; i < text_.size() && depth > 0; ++i) depth += nesting(text_[i]);
     while (i < text_.size() && std::isspace(static_cast<unsigned char>(text_[i])) != 0) ++i;
     return text_.substr(std::min(i, text_.size())).starts_with("...");
   }
 
-  // The arguments after '(' or '['. Those of q and dq that hold scales and zero points need not be named.
+  // The arguments after '(' or '['. Scales and zero points of q and dq need not be named.
   void call(PatternTerm& term) {
     term.kind = PatternTerm::Kind::kCall;
     term.ignores_rest = std::all_of(term.ops.begin(), term.ops.end(), [](const std::string& op) {

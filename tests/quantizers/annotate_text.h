@@ -27,8 +27,8 @@ Annotated annotate_text(const std::string& graph, Quantizer& quantizer,
 Annotated annotate_text(const std::string& graph, Compat compat = Compat::kNone,
                         const ModuleStacks& stacks = {});
 
-// The row that took all of these nodes as one pattern, outermost first: "conv_clamp"; "" when one of
-// them stayed float or belongs to another row.
+// The row that took all of these nodes, outermost first, as one pattern ("conv_clamp"); "" when one
+// of them stayed float or belongs to another row.
 std::string fused_as(const Annotated& annotated, const std::vector<std::string>& nodes);
 
 void replace_all(std::string& text, const std::string& from, const std::string& to);
