@@ -96,27 +96,27 @@ void check_backends(const Program& program) {
   for (const std::string& name : backends_of(program)) check_versions(program, *make_backend(name));
 }
 
-CompiledProgram::CompiledProgram(const Program& program, const CompileLimits& limits)
+CompiledProgram::CompiledProgram(const Program& program, const SessionOptions& options)
     : program_(program) {
   OCTET_ASSERT(program.symbols.empty(), "a program whose sizes are open cannot be compiled");
   plan_memory();
   plan_outputs();
-  compile(limits);
+  compile(options);
 }
 
-void CompiledProgram::compile(const CompileLimits& limits) {
+void CompiledProgram::compile(const SessionOptions& options) {
   std::map<std::string, std::unique_ptr<Backend>> backends;
   for (const Segment& segment : program_.segments) {
     Step step;
     if (segment.backend == kControl) {
-      step.segment = compile_control(program_, segment, limits, bodies_);
+      step.segment = compile_control(program_, segment, options, bodies_);
     } else {
       std::unique_ptr<Backend>& backend = backends[segment.backend];
       if (backend == nullptr) {
         backend = make_backend(segment.backend);
         check_versions(program_, *backend);
       }
-      step.segment = backend->compile(program_, segment, limits.threads);
+      step.segment = backend->compile(program_, segment, options.threads);
     }
     for (int index : segment.inputs) step.inputs.push_back(tensors_[static_cast<size_t>(index)]);
     for (int index : segment.outputs) step.outputs.push_back(tensors_[static_cast<size_t>(index)]);

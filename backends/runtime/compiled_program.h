@@ -17,7 +17,7 @@ class CompiledProgram {
   // Plans the memory and compiles every segment. `program` has no symbols, is checked
   // (check_runnable), and stays as long as this does. Throws Error when a backend is not in this
   // build, is of another version, or refuses a segment.
-  CompiledProgram(const Program& program, const CompileLimits& limits);
+  CompiledProgram(const Program& program, const SessionOptions& options);
 
   // Addresses by position in Program::inputs and ::outputs; `states` and `next`: by position in
   // Program::states, apart from each other. Throws Error on a wrong count or a null address.
@@ -55,7 +55,7 @@ class CompiledProgram {
 
   void plan_memory();
   void plan_outputs();
-  void compile(const CompileLimits& limits);
+  void compile(const SessionOptions& options);
   void bind(int tensor, const void* address);
   void bind_outputs(std::span<void* const> outputs, std::span<const Tensor> next);
   void add_notes(std::vector<KernelReport>& kernels) const;

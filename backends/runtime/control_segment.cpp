@@ -23,18 +23,18 @@ void copy_bytes(void* to, const void* from, size_t bytes) {
 
 class ControlSegment : public CompiledSegment {
  public:
-  ControlSegment(const Program& program, const Segment& segment, const CompileLimits& limits,
+  ControlSegment(const Program& program, const Segment& segment, const SessionOptions& options,
                  CompiledBodies& bodies)
       : program_(program),
         op_(program.op(segment.ops.front())),
-        limits_(limits),
+        options_(options),
         places_(program, segment) {
     bodies.resize(program.bodies.size());
     for (int64_t index : bodies_of(op_)) {
       std::unique_ptr<CompiledProgram>& body = bodies[static_cast<size_t>(index)];
       if (body == nullptr)
         body =
-            std::make_unique<CompiledProgram>(program.bodies[static_cast<size_t>(index)], limits);
+            std::make_unique<CompiledProgram>(program.bodies[static_cast<size_t>(index)], options);
       bodies_.push_back(body.get());
     }
     carried_ =
@@ -92,11 +92,11 @@ class ControlSegment : public CompiledSegment {
   }
 
   void count_round() {
-    if (limits_.before_round) limits_.before_round();
-    if (limits_.rounds != 0 && rounds_++ == limits_.rounds)
+    if (options_.before_round) options_.before_round();
+    if (options_.loop_limit != 0 && rounds_++ == options_.loop_limit)
       throw Error(
           "session", op_.name,
-          fmt::format("runs more than {} rounds; raise the limit of rounds", limits_.rounds));
+          fmt::format("runs more than {} rounds; raise the limit of rounds", options_.loop_limit));
   }
 
   void bind_carried() {
@@ -154,7 +154,7 @@ class ControlSegment : public CompiledSegment {
 
   const Program& program_;
   const ProgramOp& op_;
-  const CompileLimits limits_;
+  const SessionOptions options_;
   CallPlaces places_;
   std::vector<CompiledProgram*> bodies_;
   size_t carried_ = 0;
@@ -167,10 +167,10 @@ class ControlSegment : public CompiledSegment {
 }  // namespace
 
 std::unique_ptr<CompiledSegment> compile_control(const Program& program, const Segment& segment,
-                                                 const CompileLimits& limits,
+                                                 const SessionOptions& options,
                                                  CompiledBodies& bodies) {
-  if (program.op(segment.ops.front()).is("rest")) return compile_rest(program, segment, limits);
-  return std::make_unique<ControlSegment>(program, segment, limits, bodies);
+  if (program.op(segment.ops.front()).is("rest")) return compile_rest(program, segment, options);
+  return std::make_unique<ControlSegment>(program, segment, options, bodies);
 }
 
 }  // namespace octet

@@ -135,24 +135,30 @@ octet_model* with_facts(Session session) {
   return model.release();
 }
 
+// 0 and null stand for the default.
+template <typename Number, typename Given>
+void set_option(Number& option, Given given) {
+  if (given != 0) option = static_cast<Number>(given);
+}
+void set_option(std::filesystem::path& option, const char* given) {
+  if (given != nullptr) option = given;
+}
+
 template <typename Load>
 octet_model* load(const octet_options* given, const Load& load_file) {
   octet_model* model = nullptr;
   guarded([&] {
-    const octet_options options = known_part(given, "octet_options");
+    octet_options options = known_part(given, "octet_options");
     if (options.threads < OCTET_DEFAULT_THREADS || options.threads > kMostThreads)
       throw Error("octet", "octet_options",
                   fmt::format("threads is {}, want 0 to {}, or OCTET_DEFAULT_THREADS",
                               options.threads, kMostThreads));
     const LoadOptions load_options{.verifies_checksum = options.skip_checksum == 0};
-    const SessionOptions session_options{
-        .threads = options.threads == OCTET_DEFAULT_THREADS ? default_threads()
-                                                            : std::max(options.threads, 1),
-        .memory_limit = static_cast<size_t>(options.memory_limit),
-        .loop_limit = static_cast<size_t>(options.loop_limit),
-        .cached_shapes =
-            options.cached_shapes == 0 ? SessionOptions().cached_shapes : options.cached_shapes,
-        .cache_folder = options.cache_folder == nullptr ? "" : options.cache_folder};
+    if (options.threads == OCTET_DEFAULT_THREADS) options.threads = default_threads();
+    SessionOptions session_options;
+    visit_options(
+        [](const char*, const char*, auto& to, const auto& from) { set_option(to, from); },
+        session_options, options);
     model = with_facts(Session(load_file(load_options), session_options));
   });
   return model;

@@ -1,5 +1,5 @@
-// See the header. The rows that count are the first ones of a row-major tensor, so the body reads
-// them, and writes its own, where the whole tensors lie.
+// The rows that count are the first ones of a row-major tensor, so the body reads them, and writes
+// its results, in the memory of the whole tensors.
 #include "backends/runtime/rest_segment.h"
 
 #include <algorithm>
@@ -16,15 +16,10 @@
 namespace octet {
 namespace {
 
-SessionOptions options_of(const CompileLimits& limits, const Program& body) {
-  SessionOptions options;
-  options.threads = limits.threads;
-  options.memory_limit = limits.memory;
-  options.loop_limit = limits.rounds;
-  options.before_round = limits.before_round;
-  options.cached_shapes = limits.cached_shapes;
-  // what the program that it is in counted for it
-  if (limits.memory != 0) options.cached_bytes = std::max<size_t>(held_bytes(body), 1);
+SessionOptions options_of(SessionOptions options, const Program& body) {
+  options.cache_folder.clear();
+  // as many bytes as the outer program counted for it
+  options.cached_bytes = options.memory_limit == 0 ? 0 : std::max<size_t>(held_bytes(body), 1);
   return options;
 }
 
@@ -34,12 +29,12 @@ const Program& body_of(const Program& program, const ProgramOp& op) {
 
 class RestSegment : public CompiledSegment {
  public:
-  RestSegment(const Program& program, const Segment& segment, const CompileLimits& limits)
+  RestSegment(const Program& program, const Segment& segment, const SessionOptions& options)
       : program_(program),
         op_(program.op(segment.ops.front())),
         places_(program, segment),
         counts_(static_cast<size_t>(op_.get(attr::kCounts))),
-        session_(body_of(program, op_), options_of(limits, body_of(program, op_))) {
+        session_(body_of(program, op_), options_of(options, body_of(program, op_))) {
     for (int index : session_.program().inputs)
       shapes_.push_back(index < 0 ? std::vector<int64_t>()
                                   : session_.program().tensor(index).shape);
@@ -132,8 +127,8 @@ class RestSegment : public CompiledSegment {
 }  // namespace
 
 std::unique_ptr<CompiledSegment> compile_rest(const Program& program, const Segment& segment,
-                                              const CompileLimits& limits) {
-  return std::make_unique<RestSegment>(program, segment, limits);
+                                              const SessionOptions& options) {
+  return std::make_unique<RestSegment>(program, segment, options);
 }
 
 }  // namespace octet

@@ -12,6 +12,6 @@ namespace octet {
 
 // As compile_control. segment: of one op `rest`.
 std::unique_ptr<CompiledSegment> compile_rest(const Program& program, const Segment& segment,
-                                              const CompileLimits& limits);
+                                              const SessionOptions& options);
 
 }  // namespace octet

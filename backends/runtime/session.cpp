@@ -37,9 +37,9 @@ struct Entry {
 
   Entry(SymbolValues given, Program fixed)
       : values(std::move(given)), program(std::move(fixed)), bytes(held_bytes(program)) {}
-  void compile(const CompileLimits& limits) {
-    compiled = std::make_unique<CompiledProgram>(program, limits);
-    threads = limits.threads;
+  void compile(const SessionOptions& options) {
+    compiled = std::make_unique<CompiledProgram>(program, options);
+    threads = options.threads;
   }
 };
 
@@ -213,8 +213,9 @@ void Session::Impl::add_entry(SymbolValues values, Program fixed) {
 void Session::Impl::compile(Entry& entry) {
   const PackedCache::Use use(cache.get());
   const double start = now();
-  entry.compile({threads(), options.loop_limit, options.before_round, options.memory_limit,
-                 options.cached_shapes});
+  SessionOptions now_wanted = options;
+  now_wanted.threads = threads();
+  entry.compile(now_wanted);
   choice.set_price(now() - start);
   entry.compiled->time_kernels(is_timed);
 }

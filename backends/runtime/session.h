@@ -1,38 +1,15 @@
-// Loads nothing, decides nothing: runs the segments of a Program one after the other. Free of
-// torch.
+// Compiles a Program and runs its segments one after the other. Free of torch.
 #pragma once
 
-#include <filesystem>
-#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "backends/runtime/session_options.h"
 #include "lowering/program/backend.h"
 #include "lowering/program/program.h"
 
 namespace octet {
-
-struct SessionOptions {
-  // at least 1; more than there are CPUs for this process are not used, which warnings() says
-  int threads = 1;
-  // bytes that inputs, outputs, states, intermediates and copies of a constant beyond the first may
-  // take at once; 0: what the machine has
-  size_t memory_limit = 0;
-  // how often a loop may run its body in one run, after which the run throws; 0: without limit
-  size_t loop_limit = 0;
-  // called before each round of a loop, for a caller that wants to stop one: what it throws ends
-  // the run
-  std::function<void()> before_round = {};
-  // at least 1; of a program with open sizes: how many sets of sizes stay compiled, the last used
-  // ones
-  size_t cached_shapes = 4;
-  // bytes that those may take together; 0: memory_limit. Below what one takes: that one stays.
-  size_t cached_bytes = 0;
-  // Where oneDNN's packed weights are kept for the next start (lowering/program/packed_cache.h);
-  // empty: nowhere. Of programs that were read from a file.
-  std::filesystem::path cache_folder = {};
-};
 
 class Session {
  public:

@@ -1,10 +1,13 @@
-"""The type stubs are what nanobind's generator makes of the compiled modules, and all that is public has a docstring.
+"""The type stubs are what nanobind's generator makes of the compiled modules, the signatures of the package have the options of the
+command, and all that is public has a docstring.
 
-OCTET_UPDATE_STUBS=1 in the environment writes them anew."""
+OCTET_UPDATE_STUBS=1 in the environment rewrites stubs and signatures."""
 
+import ast
 import importlib
 import inspect
 import os
+import re
 import sys
 import unittest
 
@@ -21,11 +24,51 @@ def generated(module):
 
     generator = StubGen(importlib.import_module(module), quiet=True)
     generator.put(generator.module)
-    return generator.get().strip() + "\n"
+    text = generator.get().strip() + "\n"
+    return text if module == "octet_runtime._runtime" else without_shared(text, generated("octet_runtime._runtime"))
+
+
+def without_shared(text, shared):
+    """Definitions that the stub of the runtime has, too, are imported from there."""
+    definitions = (ast.ClassDef, ast.FunctionDef)
+    known = {ast.dump(node) for node in ast.parse(shared).body if isinstance(node, definitions)}
+    lines, names = text.splitlines(keepends=True), []
+    body = ast.parse(text).body
+    for node, behind in reversed(list(zip(body, [*body[1:], None]))):
+        if isinstance(node, definitions) and ast.dump(node) in known:
+            names.append(node.name)
+            del lines[node.lineno - 1 : behind.lineno - 1 if behind else None]
+    imports = f"from octet_runtime._runtime import {', '.join(f'{name} as {name}' for name in sorted(names))}\n"
+    return "".join(lines).rstrip().replace("from typing import Any\n", "from typing import Any\n\n" + imports, 1) + "\n"
+
+
+# Files with functions whose options are those of the command: between the two comments in the signature.
+WITH_OPTIONS = {"octet/_quantize.py": ["quantize"], "octet/_search.py": ["qat", "tune"], "octet/_steps.py": ["prepare"],
+                "octet/_lower.py": ["lower"]}
+
+
+def with_options(text, function):
+    rows = [signature for _, _, signature in octet._octet.arguments(function)]
+    pattern = rf"(\ndef {function}\((?:(?!\ndef ).)*?    # options\n)(?:(?!\ndef ).)*?(    # end of options\n)"
+    return re.sub(pattern, lambda m: m[1] + "".join(f"    {row},\n" for row in rows) + m[2], text, count=1, flags=re.DOTALL)
 
 
 class Stubs(unittest.TestCase):
     maxDiff = None
+
+    def test_signatures_have_the_options_of_the_command(self):
+        for file, functions in WITH_OPTIONS.items():
+            path = os.path.join(FOLDER, file)
+            with open(path) as source:
+                text = wanted = source.read()
+            for function in functions:
+                wanted = with_options(wanted, function)
+                self.assertIn(f"# options\n    {octet._octet.arguments(function)[0][2]},", wanted)
+            if os.environ.get("OCTET_UPDATE_STUBS"):
+                with open(path, "w") as source:
+                    source.write(wanted)
+            else:
+                self.assertEqual(text, wanted)
 
     def test_stubs_fit(self):
         for module, file in STUBS.items():

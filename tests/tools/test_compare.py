@@ -355,7 +355,7 @@ class Compare(CommandTest):
         self.assertIn("in this order", self.fails("compare", self.path("m.octet"), self.path("q.pt2"), self.path("model.pt2"), *inputs))
         self.assertIn("put the .pt2 first", self.fails("compare", self.path("m.octet"), self.path("q.pt2"), *inputs))
         self.assertIn("neither .pt2 nor .octet", self.fails("compare", self.path("x.pt"), self.path("q.pt2"), *inputs))
-        self.assertIn("is no checkpoint of octet qat", self.fails("compare", self.path("model.pt2"), self.path("x.pt"), *inputs))
+        self.assertIn("not a checkpoint of octet qat", self.fails("compare", self.path("model.pt2"), self.path("x.pt"), *inputs))
         with open(self.path("text.txt"), "w") as file:
             file.write("no program")
         self.assertIn("text.txt", self.fails("compare", self.path("model.pt2"), self.path("text.txt"), *inputs))

@@ -166,15 +166,15 @@ class Effort(CommandTest):
             process.send_signal(signal.SIGINT)
             _, errors = process.communicate(timeout=60)
         if process.returncode != 0:  # else it was done before the signal came
-            self.assertRegex(errors, "interrupted.*; .*c holds what was done \\(correct-bias")
+            self.assertRegex(errors, "interrupted.*; .*c holds the finished passes \\(correct-bias")
         _, errors = self.high("q.pt2", "--checkpoint", checkpoint, "--report", self.path("q.json"))
-        self.assertRegex(errors, "continued from .*c: behind correct-bias")
+        self.assertRegex(errors, "resumed from .*c after correct-bias")
         self.assertEqual(self.bytes_of("q.pt2"), self.bytes_of("whole.pt2"))
         with open(self.path("q.json")) as got, open(self.path("whole.json")) as want:
             got, want = json.load(got), json.load(want)
         self.assertEqual([got[key] for key in ("notes", "details", "float_ops", "groups")], [want[key] for key in ("notes", "details", "float_ops", "groups")])
         _, errors = self.high("again.pt2", "--checkpoint", checkpoint)
-        self.assertIn("behind correct-bias, round, ranges", errors)
+        self.assertIn("after correct-bias, round, ranges", errors)
         self.assertEqual(self.bytes_of("again.pt2"), self.bytes_of("whole.pt2"))
 
     def test_checkpoints_that_do_not_fit(self):
@@ -190,7 +190,7 @@ class Effort(CommandTest):
                 file.write(damaged)
             self.fails(*arguments, "ranges,correct-bias,round")
         torch.save((torch.zeros(3),), checkpoint)
-        self.assertIn("is no checkpoint of octet quantize", self.fails(*arguments, "ranges,correct-bias,round"))
+        self.assertIn("not a checkpoint of octet quantize", self.fails(*arguments, "ranges,correct-bias,round"))
         self.assertFalse(os.path.exists(self.path("other.pt2")))
         _, errors = self.quantize("q.pt2", "--calibration", self.path("calibration.pt"), "--checkpoint", checkpoint, code=2)
         self.assertIn("give --effort high or --passes too", errors)
@@ -243,7 +243,7 @@ class Effort(CommandTest):
         self.assertIn("but none runs; give --effort high or --passes", self.fails(*command, "--config", config))
         _, errors = self.octet(*command, "--passes", "correct-bias", "--config", config, "--report", self.path("r.json"))
         with open(self.path("r.json")) as file:
-            self.assertIn(f'passes: module_name "blok" of {config} fits nothing in the model', json.load(file)["notes"])
+            self.assertIn(f'passes: module_name "blok" of {config} matches nothing in the model', json.load(file)["notes"])
 
     def weights_of(self, name):
         """The integers that a q/dq program stores, by name."""
@@ -281,7 +281,7 @@ class Effort(CommandTest):
         self.assertEqual(changed({"call_index": {"": {}}, "module_name": {"0": "high", "2": "high"}}), [0, 1], self.notes)
         self.assertEqual(changed({"module_name": {"0": "none"}}), [])
         self.assertEqual(changed({"module_name": {"blok": ["round"]}}), [])
-        self.assertIn(f'effort: module_name "blok" of {self.path("c.json")} fits nothing in the model', self.notes)
+        self.assertIn(f'effort: module_name "blok" of {self.path("c.json")} matches nothing in the model', self.notes)
 
     def test_wrong_rows_of_effort(self):
         command = ("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--output", self.path("q.pt2"))

@@ -118,7 +118,7 @@ class MpiEffort(Together):
         more = ["--effort", "high", "--checkpoint", self.path("c.pt")]
         self.together(2, *self.arguments("two.pt2", *more))
         lines = self.together(4, *self.arguments("four.pt2", *more))
-        self.assertTrue(lines[0].startswith(f"continued from {self.path('c.pt')}: behind "), lines)
+        self.assertTrue(lines[0].startswith(f"resumed from {self.path('c.pt')} after "), lines)
         self.check_same("two.pt2", "four.pt2", most=0)
         self.octet(*self.arguments("one.pt2", *more))
         self.check_same("two.pt2", "one.pt2", most=0)

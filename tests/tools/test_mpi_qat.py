@@ -117,9 +117,9 @@ class MpiQat(CommandTest):
                 errors = process.communicate(timeout=60)[1]
                 self.assertNotEqual(process.returncode, 0)
                 own = [line for line in errors.splitlines() if line.startswith("octet: ")]
-                self.assertEqual(own, [f"octet: interrupted; {self.path('c.pt')} holds the state of training, and the same command goes on from it"])
+                self.assertEqual(own, [f"octet: interrupted; {self.path('c.pt')} holds the state of training; the same command resumes from it"])
                 lines = self.lines(others, *self.arguments(*options, output="broken.pt2"))
-                self.assertTrue(lines[0].startswith("continued from "), lines)
+                self.assertTrue(lines[0].startswith("resumed from "), lines)
                 self.assertAlmostEqual(self.losses(lines)[-1], whole[-1], delta=0.05 * whole[0])
                 self.program("broken.pt2")
 

@@ -84,7 +84,7 @@ class Qat(CommandTest):
             process.wait()
         self.assertGreater(kills, 0, "the run was over before it could be killed")
         errors = self.octet(*broken)[1]
-        self.assertIn("continued from ", errors)
+        self.assertIn("resumed from ", errors)
         want, got = (torch.export.load(self.path(name)) for name in ("whole.pt2", "broken.pt2"))
         self.assertEqual(want.graph_module.code, got.graph_module.code)
         self.assertEqual(set(want.state_dict), set(got.state_dict))
@@ -157,7 +157,7 @@ class Qat(CommandTest):
         self.assertRegex(self.fails(*options, "--state", self.path("none.json")), "octet: state: .*none.json: cannot be read; check the path")
         self.octet(*options, "--checkpoint", self.path("c.pt"))
         self.assertRegex(self.fails(*options, "--seed", "5", "--checkpoint", self.path("c.pt")), "octet: train: .*c.pt: is of another run, got .*seed 0.*want .*seed 5")
-        self.assertIn("is no checkpoint of octet qat", self.fails(*options, "--checkpoint", self.save("x.pt", (torch.ones(2),))))
+        self.assertIn("not a checkpoint of octet qat", self.fails(*options, "--checkpoint", self.save("x.pt", (torch.ones(2),))))
         frozen = SmallNet().requires_grad_(False)
         torch.export.save(torch.export.export(frozen, (torch.randn(16, 3, 16, 16),)), self.path("model.pt2"))
         self.assertEqual(self.fails(*options), "octet: train: model: no parameter requires gradients; export the model with parameters that do")

@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
   CLI::App app("Octet quantizes exported PyTorch programs and runs them on oneDNN and XNNPACK.",
                "octet");
   app.require_subcommand(1);
-  app.set_version_flag("--version", std::string("octet 0.1.0"));
+  app.set_version_flag("--version", std::string("octet ") + OCTET_VERSION);
   for (const octet::AddCommand add : kCommands) add(app);
   app.footer(  // of this help alone: commands take over what stands before
       "What errors mean: tools/site/docs/errors of the source tree; tutorials: tools/site/docs.");

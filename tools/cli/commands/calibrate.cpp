@@ -1,6 +1,5 @@
-// octet calibrate: the observers' state after a part of the data, to be used by `octet quantize
-// --state`. Under mpirun each process takes a part of its own and process 0 writes the state of
-// all.
+// octet calibrate: saves the state of the observers after calibration, for `octet quantize --state`.
+// Under mpirun each process takes a part of the data and process 0 writes the merged state.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
@@ -50,6 +49,14 @@ void calibrate_command(const CalibrateCommandOptions& options) {
   save_observer_state(*observed, options.state);
 }
 
+Options options_of(CalibrateCommandOptions& options) {
+  return joined(
+      {options_of(options.flow),
+       {Option{"calibration", &options.calibration, "torch.save of a list of input tuples"}
+            .required(),
+        Option{"state", &options.state, "The JSON file to write"}.required()}});
+}
+
 }  // namespace
 
 void add_calibrate_command(CLI::App& app) {
@@ -57,11 +64,7 @@ void add_calibrate_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("calibrate",
                                          "Run sample data through the observers and save their "
                                          "state; mpirun shares the data among processes");
-  add_flow_options(*command, options->flow);
-  add_training_mode_option(*command, options->flow);
-  command->add_option("--calibration", options->calibration, "torch.save of a list of input tuples")
-      ->required();
-  command->add_option("--state", options->state, "The JSON file to write")->required();
+  add_options(*command, options_of(*options));
   command->callback([options] { calibrate_command(*options); });
 }
 

@@ -28,9 +28,6 @@ void add_inspect_command(CLI::App& app);
 void add_doctor_command(CLI::App& app);
 void add_export_command(CLI::App& app);
 
-// --print-after NAME: core/passes/pass.h.
-void add_print_after_option(CLI::App& command);
-
 // As core/base/output_file.h writes; throws Error("output", path, ...).
 void write_text_file(const std::string& path, const std::string& text);
 // As core/base/output_file.h; throws Error("output", path, ...).

@@ -21,7 +21,7 @@
 #include "tools/cli/compare/parts.h"
 #include "tools/cli/compare/report.h"
 #include "tools/cli/processes/processes.h"
-#include "tools/cli/qat/trained_program.h"
+#include "tools/cli/qat/qat.h"
 #include "tools/cli/quantize/report_file.h"
 
 namespace octet {
@@ -195,7 +195,7 @@ void add_compare_command(CLI::App& app) {
   command->add_option("--batches", options->batches, "Take the first batches of the data alone")
       ->check(CLI::Range(1, 1 << 30));
   add_library_option(*command, options->libraries);
-  add_metric_option(*command, options->metric);
+  add_options(*command, {metric_option(options->metric)});
   command->callback([options] { compare(*options); });
 }
 

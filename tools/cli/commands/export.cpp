@@ -8,6 +8,7 @@
 #include "tools/cli/commands/command.h"
 #include "tools/cli/common/library.h"
 #include "tools/cli/common/messages.h"
+#include "tools/cli/common/options.h"
 #include "tools/onnx/export.h"
 #include "tools/onnx/file.h"
 

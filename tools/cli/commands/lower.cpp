@@ -14,6 +14,7 @@
 #include "tools/cli/commands/command.h"
 #include "tools/cli/common/library.h"
 #include "tools/cli/common/messages.h"
+#include "tools/cli/common/options.h"
 #include "tools/cli/common/slow_products.h"
 #include "tools/cli/common/standard_streams.h"
 

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 
 #include "core/base/error.h"
 #include "tools/cli/common/library.h"
@@ -30,10 +29,10 @@ const std::vector<std::string>& metrics_of_library(const std::string& path) {
 
 }  // namespace
 
-void add_metric_option(CLI::App& command, std::string& text) {
-  command.add_option("--metric", text,
-                     "A metric of your own: a shared library that registers one, or the name of "
-                     "one that a --library registers");
+Option metric_option(std::string& text) {
+  return Option{"metric", &text,
+                "A custom metric: a shared library that registers one, or the name of one that a "
+                "--library registers"};
 }
 
 NamedMetric read_metric(const std::string& text) {

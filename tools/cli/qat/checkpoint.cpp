@@ -22,8 +22,8 @@
 namespace octet {
 namespace {
 
-// The file: a tuple of tensors. Each block is as long as the model makes it.
-//   run         u8, text: what the run is
+// The file is a tuple of tensors. The model decides how many each of the last two blocks has.
+//   run         u8, text: describe_run()
 //   flow        u8, text: how the program was prepared
 //   position    f64 [kPositionNumbers]
 //   random      u8, state of the generator
@@ -31,23 +31,19 @@ namespace {
 //   model       capture()
 //   best        capture(), or nothing
 constexpr size_t kHeadTensors = 5;
-constexpr const char* kVersion = "octet qat 2;";
+constexpr const char* kVersion = "octet qat 3;";
 constexpr size_t kPositionNumbers = 9;
 
-std::string describe_run(const TrainOptions& options, size_t batch_count, const QatModel& model) {
-  std::string text = fmt::format(
-      "{} loss {}; optimizer {}; lr {}; momentum {}; weight decay {}; seed {}; {} batches",
-      kVersion, static_cast<int>(options.loss), static_cast<int>(options.optimizer), options.rate,
-      options.momentum, options.weight_decay, options.seed, batch_count);
+std::string describe_run(TrainOptions options, size_t batch_count, const QatModel& model) {
   size_t elements = 0;
   for (const auto& [name, tensor] : model.tensors())
     elements += static_cast<size_t>(tensor.numel());
-  if (options.schedule == Schedule::kCosine)
-    text += fmt::format("; cosine over {} epochs", options.epochs);
-  if (options.freeze_after) text += fmt::format("; frozen after {}", *options.freeze_after);
-  if (options.learn_ranges) text += fmt::format("; ranges learned after {}", *options.learn_ranges);
-  return text + fmt::format("; {} tensors of {} elements; {} observers", model.tensors().size(),
-                            elements, model.prepared().observers.size());
+  const std::string epochs = options.schedule == Schedule::kCosine
+                                 ? fmt::format("cosine over {} epochs; ", options.epochs)
+                                 : std::string();
+  return fmt::format("{} {}; {}{} batches; {} tensors of {} elements; {} observers", kVersion,
+                     describe(options_of(options)), epochs, batch_count, model.tensors().size(),
+                     elements, model.prepared().observers.size());
 }
 
 at::Tensor numbers_of(const TrainingPosition& position) {
@@ -78,18 +74,18 @@ bool fits(const std::vector<at::Tensor>& tensors, const std::vector<at::Tensor>&
 }
 
 std::vector<at::Tensor> tensors_of(const std::filesystem::path& file, const std::string& stage) {
-  constexpr const char* kAny = "octet qat ";
+  constexpr const char* kFormat = "octet qat ";
   const auto refuse = [&](const std::string& message) {
     throw Error(stage, file.string(), message);
   };
   std::vector<at::Tensor> tensors;
   for (const c10::IValue& value : read_inputs(file)) {
-    if (!value.isTensor()) refuse("is no checkpoint of octet qat; give another file, or remove it");
+    if (!value.isTensor()) refuse("not a checkpoint of octet qat; give another file, or remove it");
     tensors.push_back(value.toTensor().contiguous());
   }
   if (tensors.size() < kHeadTensors || tensors[0].scalar_type() != at::kByte ||
-      tensors[1].scalar_type() != at::kByte || !text_of_tensor(tensors[0]).starts_with(kAny))
-    refuse("is no checkpoint of octet qat; give another file, or remove it");
+      tensors[1].scalar_type() != at::kByte || !text_of_tensor(tensors[0]).starts_with(kFormat))
+    refuse("not a checkpoint of octet qat; give another file, or remove it");
   if (!text_of_tensor(tensors[0]).starts_with(kVersion))
     refuse("is a checkpoint of another version of Octet; remove it to start anew");
   return tensors;
@@ -151,7 +147,7 @@ void save_checkpoint(const TrainOptions& options, size_t batch_count, const QatM
 void load_checkpoint(const TrainOptions& options, size_t batch_count, QatModel& model,
                      torch::optim::Optimizer& optimizer, TrainingPosition& position,
                      std::vector<at::Tensor>& best) {
-  const std::string file = options.checkpoint.string();
+  const std::string& file = options.checkpoint;
   const auto refuse = [&](const std::string& message) { throw Error("train", file, message); };
   const std::vector<at::Tensor> tensors = tensors_of(options.checkpoint, "train");
   const std::vector<at::Tensor> now = capture(model);

@@ -1,4 +1,4 @@
-// Where a training stands, on disk: all that makes the rest of it the same as without a break.
+// Saves the state of training, so that an interrupted run resumes and gives the same bits.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,7 @@
-// The training loop behind `octet qat`.
+// The options and the loop of training in `octet qat`.
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +9,7 @@
 
 #include "annotate/training/qat_model.h"
 #include "core/graph/graph.h"
+#include "tools/cli/common/options.h"
 #include "tools/cli/qat/shared_step.h"
 
 namespace octet {
@@ -27,8 +27,8 @@ enum class Schedule { kConstant, kCosine };
 
 struct TrainOptions {
   // DATA.pt: a list of tuples, the model's inputs and then the target
-  std::filesystem::path train;
-  std::filesystem::path validation;  // likewise; may be empty
+  std::string train;
+  std::string validation;  // in that form, too; may be empty
   Loss loss = Loss::kCrossEntropy;
   OptimizerKind optimizer = OptimizerKind::kSgd;
   double rate = 0.01;
@@ -43,12 +43,15 @@ struct TrainOptions {
   // stop after so many epochs without a lower loss (of validation if there is some), and take the
   // best epoch
   std::optional<int64_t> patience;
-  int64_t seed = 0;  // of the order of batches and of dropout
+  int64_t seed = 0;   // of the order of batches and of dropout
+  std::string state;  // of `octet calibrate`: the ranges to begin with; may be empty
   // written while training, and continued from when it is there; may be empty
-  std::filesystem::path checkpoint;
+  std::string checkpoint;
   std::optional<int64_t> checkpoint_every;  // batches; default: each epoch
   std::string flow;  // how the program was prepared (text_of_flow()), for the checkpoint
 };
+
+Options options_of(TrainOptions& options);
 
 class QatTrainer {
  public:

@@ -15,61 +15,75 @@
 #include "core/passes/verify.h"
 #include "core/pt2/reader.h"
 #include "core/pt2/tensor_file.h"
+#include "quantizers/json/place.h"
 #include "quantizers/registry.h"
 #include "tools/cli/common/library.h"
 #include "tools/cli/common/messages.h"
-#include "tools/cli/common/standard_streams.h"
 
 namespace octet {
 
-void add_flow_options(CLI::App& command, QuantizeFlow& flow) {
-  accept_standard_input(command.add_option("model", flow.model,
-                                           "The float .pt2 that torch.export.save wrote; -: stdin"))
-      ->required();
-  command
-      .add_option(
-          "--quantizer", flow.quantizer,
+Options options_of(QuantizeFlow& flow) {
+  Options options = {
+      Option("model", &flow.model, "The float .pt2 that torch.export.save wrote; -: stdin")
+          .positional()
+          .required()
+          .from_stdin()
+          .without_key(),
+      Option(
+          "quantizer", &flow.quantizer,
           fmt::format("{}, one of a --library, or a JSON file", fmt::join(quantizer_names(), ", ")))
-      ->required();
-  command.add_option("--config", flow.config,
-                     "A JSON file with global, op_type, module_type, module_name_regex, "
-                     "module_name, call_index settings on top");
-  add_library_option(command, flow.libraries);
-  command
-      .add_option("--mode", flow.mode,
-                  "static; dynamic: activations get their scale at run time, one per row (with "
-                  "--compat torchao one per tensor); "
-                  "weight-only: activations stay float. The last two need no data")
-      ->check(CLI::IsMember({"static", "dynamic", "weight-only"}))
-      ->capture_default_str();
-  command.add_flag("--per-tensor", flow.per_tensor, "Weights per tensor instead of per channel");
-  command.add_option("--weight-bits", flow.weight_bits,
-                     "8, or 4: groups of 32 input channels with a scale each (see --group-size)");
-  command.add_option("--group-size", flow.group_size,
-                     "Input channels that share a weight scale; 0: one scale per output channel");
-  command.add_flag("--reduce-range", flow.reduce_range,
-                   "Activations in half of their range, 7 bits of 8: for runtimes whose int8 "
-                   "kernels saturate on CPUs without VNNI; Octet's do not");
-  command.add_option("--fold-bn", flow.fold_bn, "Fold batch norms into convolutions and linears")
-      ->check(CLI::IsMember({"auto", "off"}))
-      ->capture_default_str();
-  command.add_option("--recorded", flow.recorded,
-                     "What recorded opaque parts gave in PyTorch: torch.save of a list of tuples "
-                     "of tensors, one for each batch of --calibration");
-  command
-      .add_option_function<std::string>(
-          "--compat", [&flow](const std::string&) { flow.compat = Compat::kTorchao; },
-          "torchao: its choices to the letter, defects included")
-      ->check(CLI::IsMember({"torchao"}));
+          .required(),
+      Option("config", &flow.config,
+             "A JSON file with global, op_type, module_type, module_name_regex, module_name, "
+             "call_index settings on top")
+          .of_kind(Option::Kind::kSettings),
+      other_options([&flow](CLI::App& command) { add_library_option(command, flow.libraries); }),
+      Option("mode", &flow.mode,
+             "static; dynamic: activations get their scale at run time, one per row (with --compat "
+             "torchao one per tensor); weight-only: activations stay float. The last two need no "
+             "data")
+          .one_of({"static", "dynamic", "weight-only"}),
+      Option("per_tensor", &flow.per_tensor, "Weights per tensor instead of per channel"),
+      Option("weight_bits", &flow.weight_bits,
+             "8, or 4: groups of 32 input channels with a scale each (see --group-size)"),
+      Option("group_size", &flow.group_size,
+             "Input channels that share a weight scale; 0: one scale per output channel"),
+      Option("reduce_range", &flow.reduce_range,
+             "Activations in half of their range, 7 bits of 8: for runtimes whose int8 kernels "
+             "saturate on CPUs without VNNI; Octet's do not"),
+      Option("fold_bn", &flow.fold_bn, "Fold batch norms into convolutions and linears")
+          .one_of({"auto", "off"}),
+      Option("recorded", &flow.recorded,
+             "The outputs of recorded opaque parts in PyTorch: torch.save of a list of tuples of "
+             "tensors, one for each batch of --calibration")
+          .file()
+          .without_key(),
+      Option("compat", named(flow.compat, {{"torchao", Compat::kTorchao}}),
+             "torchao: the same choices as torchao, defects included"),
+  };
+  if (!flow.is_training)
+    options.push_back(
+        Option("training_mode", &flow.training_mode,
+               "For a model that was exported in training mode, with active dropouts and batch "
+               "norms; ok: quantize it as it is")
+            .one_of({"error", "ok"}));
+  return options;
 }
 
-void add_training_mode_option(CLI::App& command, QuantizeFlow& flow) {
-  command
-      .add_option("--training-mode", flow.training_mode,
-                  "What becomes of a model that was exported in training mode, with dropouts and "
-                  "batch norms at work; ok: it is taken as it is")
-      ->check(CLI::IsMember({"error", "ok"}))
-      ->capture_default_str();
+std::string text_of_flow(QuantizeFlow flow) {
+  nlohmann::ordered_json json = to_json(options_of(flow));
+  json["config"] = flow.config.empty() ? std::string() : load_json(flow.config).dump();
+  json["learns_ranges"] = flow.learns_ranges;
+  return json.dump();
+}
+
+QuantizeFlow flow_of_text(const std::string& text) {
+  const nlohmann::ordered_json json = nlohmann::ordered_json::parse(text);
+  QuantizeFlow flow{.is_training = true};
+  read_json(options_of(flow), json);
+  flow.settings = std::exchange(flow.config, {});
+  flow.learns_ranges = json.at("learns_ranges");
+  return flow;
 }
 
 namespace {

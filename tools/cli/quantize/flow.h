@@ -1,5 +1,5 @@
-// What `octet quantize`, `octet calibrate` and `octet qat` have in common: the options that decide
-// the observed graph, and the way there.
+// The options that decide how a program is annotated and prepared, and the steps that follow them:
+// read, prepare and calibrate. Shared by `octet quantize`, `calibrate`, `qat` and `tune`.
 #pragma once
 
 #include <functional>
@@ -14,41 +14,42 @@
 #include "annotate/observed/peers.h"
 #include "core/base/error.h"
 #include "core/base/report.h"
-
-namespace CLI {
-class App;
-}
+#include "tools/cli/common/options.h"
 
 namespace octet {
 
 class Progress;
 
 struct QuantizeFlow {
-  std::string model;
-  std::string quantizer;
-  std::string config;
-  std::string settings;  // JSON of the same form, on top of --config; may be empty
-  std::vector<std::string> libraries;
+  std::string model = {};
+  std::string quantizer = {};
+  std::string config = {};
+  std::string settings = {};  // JSON of the same form, on top of --config; may be empty
+  std::vector<std::string> libraries = {};
   std::string mode = "static";
   std::string fold_bn = "auto";
   Compat compat = Compat::kNone;
   std::string training_mode = "error";
-  std::string recorded;
+  std::string recorded = {};
   bool per_tensor = false;
-  bool is_training = false;    // fake-quants instead of observers; of `octet qat`
+  bool is_training = false;    // fake-quants instead of observers, for `octet qat`
   bool learns_ranges = false;  // fake-quants whose scales can be trained
-  std::optional<int64_t> weight_bits;
-  std::optional<int64_t> group_size;
+  std::optional<int64_t> weight_bits = {};
+  std::optional<int64_t> group_size = {};
   bool reduce_range = false;
 
   bool is_compat() const { return compat == Compat::kTorchao; }
 };
 
-// --quantizer, --config, --library, --mode, --per-tensor, --weight-bits, --group-size,
-// --reduce-range, --fold-bn, --compat and the model itself.
-void add_flow_options(CLI::App& command, QuantizeFlow& flow);
-// --training-mode: of commands that do not train.
-void add_training_mode_option(CLI::App& command, QuantizeFlow& flow);
+// The model and the options of the quantizer; with --training-mode unless flow.is_training.
+Options options_of(QuantizeFlow& flow);
+
+// The flow of a program that is trained as JSON on one line, for its checkpoint, and back. The model
+// and the libraries are not in it, the contents of --config are. text_of_flow() throws
+// Error("quantizer", config, ...) for a file that cannot be read, flow_of_text() nlohmann's
+// exceptions for other text.
+std::string text_of_flow(QuantizeFlow flow);
+QuantizeFlow flow_of_text(const std::string& text);
 
 // The settings leave everything float.
 class NothingToQuantize : public Error {

@@ -17,7 +17,6 @@
 #include "tools/cli/common/messages.h"
 #include "tools/cli/processes/processes.h"
 #include "tools/cli/quantize/data_checks.h"
-#include "tools/cli/quantize/effort_plan.h"
 
 namespace octet {
 namespace {
@@ -34,8 +33,7 @@ std::vector<std::filesystem::path> split_paths(const std::string& text) {
   return paths;
 }
 
-// Of the calibration data: how many batches there are, and how many of the last ones no observer
-// sees.
+// How many calibration batches there are, and how many of the last ones are held out.
 struct Batches {
   size_t all = 0, held_out = 0;
 };
@@ -202,13 +200,75 @@ ObservedGraph calibrated(const Graph& original, const QuantizeRequest& request,
   }
   if (batches.all > 0 && !needs_calibration(observed))
     log_warning(
-        "--calibration: nothing is observed in this mode; the data serves to compare outputs "
-        "alone");
+        "--calibration: nothing is observed in this mode; the data is only used to compare "
+        "outputs");
   fill_observers(observed, request, batches, plan, *progress, report);
   return observed;
 }
 
 }  // namespace
+
+Options options_of(QuantizeRequest& request) {
+  return joined({
+      options_of(request.flow),
+      {
+          Option{"output", &request.output, "The .pt2 to write; -: stdout"}
+              .required()
+              .to_stdout()
+              .for_command(),
+          Option{"calibration", &request.calibration, "torch.save of a list of input tuples"}
+              .of_kind(Option::Kind::kData),
+          Option{"state", &request.state,
+                 "Observer states that `octet calibrate` saved: S.json, or A.json,B.json to merge "
+                 "several"}
+              .file()
+              .excludes("calibration"),
+      },
+      options_of(request.effort),
+      {
+          other_options(add_print_after_option),
+          Option{"evaluate", &request.evaluate,
+                 "Data like --calibration, on which the outputs are compared with those of the "
+                 "float program; by default on the last calibration batches, which are held out"}
+              .of_kind(Option::Kind::kData),
+          Option{"labels", &request.labels,
+                 "torch.save of a tensor with the class of each sample of that data: prints the "
+                 "accuracy of both programs"}
+              .of_kind(Option::Kind::kLabels),
+          Option{"hold_out", &request.hold_out,
+                 "How many of the last calibration batches are held out; default: one of 8 from "
+                 "16 on, at most 8; none with --compat"},
+          report_option(request.report),
+          Option{"dump_annotations", &request.dump_annotations,
+                 "Write the specs of each edge and output, the sharing groups and their scales, as "
+                 "JSON"}
+              .ends_in({".json"})
+              .for_command(),
+          Option{"drop_example_inputs", &request.drops_example_inputs,
+                 "Leave out the example inputs that torch.export.save kept in the file"},
+          Option{"strict", &request.strict,
+                 "Fail when a compute op stays float (with --mode dynamic or weight-only, one with "
+                 "weights), or when less than 90 % of the multiply-accumulates that can be "
+                 "quantized are"}
+              .for_command(),
+          Option{"reference", &request.reference,
+                 "Write integer arithmetic instead of quantize and dequantize ops, for reading and "
+                 "checking"},
+          Option{"quantized_io", &request.quantized_io,
+                 "Make inputs and outputs integer tensors where they are quantized; prints their "
+                 "parameters as JSON"}
+              .excludes("reference"),
+          Option{"quantized_inputs", &request.quantized_inputs,
+                 "--quantized-io for these inputs only: indices from 0, such as 0,2"}
+              .between(0, 65535)
+              .excludes("reference"),
+          Option{"quantized_outputs", &request.quantized_outputs,
+                 "--quantized-io for these outputs only: indices from 0, such as 0,2"}
+              .between(0, 65535)
+              .excludes("reference"),
+      },
+  });
+}
 
 QuantizeResult quantize_model(const QuantizeRequest& request) {
   check_request(request);

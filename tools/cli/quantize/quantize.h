@@ -1,5 +1,5 @@
-// The whole way from a float program to a quantized one, as `octet quantize` goes it: what to
-// calibrate and what to compare with, accuracy passes, figures. Writes no file.
+// Quantizes a float program as `octet quantize` does: calibration, accuracy passes, conversion,
+// comparison with the float program, figures. Writes no file.
 #pragma once
 
 #include <functional>
@@ -12,14 +12,14 @@
 #include "annotate/convert/quantized_io.h"
 #include "core/base/report.h"
 #include "core/graph/graph.h"
-#include "tools/cli/quantize/effort_options.h"
+#include "tools/cli/quantize/effort.h"
 #include "tools/cli/quantize/flow.h"
 #include "tools/cli/quantize/quality.h"
 #include "tools/cli/quantize/report_file.h"
 
 namespace octet {
 
-// Members have the meaning of the command's options of these names.
+// options_of() has the meaning of the members.
 struct QuantizeRequest {
   QuantizeFlow flow;
   EffortOptions effort;
@@ -29,15 +29,21 @@ struct QuantizeRequest {
   bool quantized_io = false;
   std::vector<size_t> quantized_inputs, quantized_outputs;
   bool drops_example_inputs = false;
+  // of the command, which writes files
+  std::string output, report, dump_annotations;
+  bool strict = false;
+
   bool wants_pages = false;  // QuantizeResult::pages
-  // Is told what annotations_to_json says once observers know their ranges.
+  // Gets the text of annotations_to_json() when observers know their ranges.
   std::function<void(const std::string& annotations)> annotated = {};
-  Peers* peers = nullptr;  // those that do the same at the same time, each on a part of the data
+  Peers* peers = nullptr;  // processes that do the same, each on a part of the data; null: none
 
   bool has_quantized_io() const {
     return quantized_io || !quantized_inputs.empty() || !quantized_outputs.empty();
   }
 };
+
+Options options_of(QuantizeRequest& request);
 
 struct QuantizeResult {
   Graph graph;  // with quantize and dequantize ops

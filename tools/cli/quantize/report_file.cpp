@@ -3,14 +3,13 @@
 #include <filesystem>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "core/base/output_file.h"
-#include "tools/page/page.h"
-#include "tools/page/shorten.h"
 #include "tools/cli/quantize/page_data.h"
 #include "tools/cli/quantize/quality.h"
 #include "tools/cli/quantize/report.h"
+#include "tools/page/page.h"
+#include "tools/page/shorten.h"
 
 namespace octet {
 namespace {
@@ -44,17 +43,13 @@ std::string lines_with_nodes(const nlohmann::ordered_json& all,
 
 }  // namespace
 
-void add_report_option(CLI::App& command, std::string& path) {
-  command
-      .add_option("--report", path,
-                  "Write what was quantized how, what stayed float and why: F.html for people (one "
-                  "page that needs no other file), F.json, or F.model-explorer.json to be laid "
-                  "over the graph in Model Explorer")
-      ->check([](const std::string& name) {
-        return name.ends_with(".json") || name.ends_with(".html")
-                   ? std::string()
-                   : "want a name that ends in .json or .html";
-      });
+Option report_option(std::string& path) {
+  return Option{"report", &path,
+                "Write what was quantized how, what stayed float and why: F.html for people (one "
+                "page that needs no other file), F.json, or F.model-explorer.json to be laid over "
+                "the graph in Model Explorer"}
+      .ends_in({".json", ".html"})
+      .for_command();
 }
 
 void write_page_file(const std::string& path, const nlohmann::ordered_json& data) {

@@ -17,7 +17,7 @@
 namespace octet {
 
 // --report FILE: .html, .json or .model-explorer.json.
-void add_report_option(CLI::App& command, std::string& path);
+Option report_option(std::string& path);
 
 // data: as tools/page/page.schema.json has it. F.html is the page, F.model-explorer.json Model
 // Explorer's node data, any other name the data as it is.

@@ -23,8 +23,7 @@
 #include "tools/cli/common/messages.h"
 #include "tools/cli/common/run_session.h"
 #include "tools/cli/compare/parts.h"
-#include "tools/cli/quantize/effort_checkpoint.h"
-#include "tools/cli/quantize/effort_plan.h"
+#include "tools/cli/quantize/effort.h"
 #include "tools/cli/tune/base_settings.h"
 #include "tools/cli/tune/candidates.h"
 #include "tools/cli/tune/goal.h"
@@ -40,6 +39,64 @@ constexpr const char* kSensitivityStage = "sensitivity";
 // Batches that sensitivities and causes are found on.
 constexpr size_t kSensitivityBatches = 4;
 
+// All but those of the flow.
+Options tune_options(TuneOptions& options) {
+  using Kind = Option::Kind;
+  return {
+      Option{"calibration", &options.calibration, "torch.save of a list of input tuples"}
+          .of_kind(Kind::kData)
+          .required()
+          .without_key(),
+      Option{
+          "evaluate", &options.evaluate,
+          "Data like --calibration for the evaluations; by default the last calibration batches, "
+          "which are held out"}
+          .of_kind(Kind::kData),
+      Option{"labels", &options.labels,
+             "torch.save of a tensor with the class of each sample of that data"}
+          .of_kind(Kind::kLabels),
+      Option{"min_sqnr", &options.least_sqnr_db,
+             "Goal: the least SQNR of the outputs in dB, as the median over batches"}
+          .without_key(),
+      Option{"max_drop", &options.most_drop,
+             "Goal: the greatest share of samples lost, 0.01 for one of a hundred; needs --labels"}
+          .without_key(),
+      metric_option(options.metric),
+      Option{"min_metric", &options.least_metric,
+             "Goal: the least --metric, as the mean over batches"}
+          .without_key(),
+      Option{"max_latency", &options.most_latency,
+             "A second goal: the most milliseconds of a run on --backend"}
+          .positive()
+          .without_key(),
+      Option{"backend", &options.backend,
+             "Time each trial on this backend, and minimize time instead of float ops"}
+          .one_of(backend_names()),
+      Option{"threads", &options.threads, "Threads of these runs"}.between(1, 1024),
+      Option{"trials", &options.most_trials, "The most evaluations of the whole program"}
+          .between(1, 1000)
+          .without_key(),
+      Option{"effort", &options.effort,
+             "high: also try accuracy passes for single ops, which do not slow the program down "
+             "but take some seconds to minutes a trial"}
+          .one_of({"default", "high"}),
+      Option{"checkpoint", &options.checkpoint,
+             "A file for the trials made: an interrupted run resumes"}
+          .file()
+          .without_key(),
+      Option{"output", &options.output, "The quantized .pt2 to write"}.required().for_command(),
+      Option{"save_config", &options.save_config,
+             "Where the settings found go, for --config of `octet quantize`: a .json to write"}
+          .required()
+          .for_command(),
+      Option{"report", &options.report,
+             "Write all trials, the Pareto front and the errors of each op: F.html, F.json or "
+             "F.model-explorer.json"}
+          .ends_in({".html", ".json"})
+          .for_command(),
+  };
+}
+
 class Tuner {
  public:
   Tuner(const Graph& original, const TuneOptions& options, Peers* peers)
@@ -47,13 +104,14 @@ class Tuner {
         options_(options),
         flow_(options.flow),
         base_(flow_),
+        metric_(read_metric(options.metric)),
         peers_(peers),
         data_(options.calibration),
         held_out_(options.evaluate.empty() ? default_held_out(data_.size()) : 0),
         progress_(stages()),
         trials_(options.checkpoint, describe(), is_first()) {
     check_batches();
-    if (options.has_effort) base_.allow_effort();
+    if (options.has_effort()) base_.allow_effort();
     evaluation_ =
         options.evaluate.empty()
             ? Evaluation{options.calibration, held_out_ > 0 ? data_.size() - held_out_ : size_t{0},
@@ -63,9 +121,9 @@ class Tuner {
                                        : fmt::format("the {} calibration batches, which calibrated "
                                                      "too; --evaluate DATA.pt takes others",
                                                      data_.size()),
-                         options.labels, options.metric.measure}
+                         options.labels, metric_.measure}
             : Evaluation{options.evaluate, 0, "all of " + options.evaluate, options.labels,
-                         options.metric.measure};
+                         metric_.measure};
   }
 
   Tuned run() {
@@ -79,6 +137,7 @@ class Tuner {
     quantized(tuned.outcome.trials[tuned.outcome.best].config);
     tuned.quantized = std::move(*quantized_);
     tuned.batches = evaluation_.description;
+    tuned.metric = metric_.name;
     tuned.config = merged(base_.whole(), tuned.outcome.trials[tuned.outcome.best].config);
     return tuned;
   }
@@ -107,11 +166,11 @@ class Tuner {
   }
 
   std::string describe() const {
-    const EffortData data{options_.calibration, data_.size() - held_out_};
-    return fmt::format("{}{}; evaluated on {} {} {}; {} {}",
-                       describe_run(options_.flow, data, EffortOptions{}),
-                       options_.has_effort ? ", with effort" : "", options_.evaluate,
-                       options_.labels, options_.metric.name, options_.backend, options_.threads);
+    TuneOptions options = options_;
+    return fmt::format("{}; {}",
+                       describe_run(options_.flow, {options_.calibration, data_.size() - held_out_},
+                                    EffortOptions{}),
+                       octet::describe(tune_options(options)));
   }
 
   // Found with the first evaluation.
@@ -125,7 +184,7 @@ class Tuner {
       return float_outputs(original, batch, inputs);
     };
     const Quality best = evaluate(program, program, evaluation_, progress_, peers_);
-    goal_ = OutputGoal::of_metric(options_.metric.name, *options_.least_metric, *best.metric);
+    goal_ = OutputGoal::of_metric(metric_.name, *options_.least_metric, *best.metric);
     return *goal_;
   }
 
@@ -276,7 +335,7 @@ class Tuner {
     trial.error = outputs_goal().error_of(quality);
     // while process 0 takes the time the others wait
     if (session) trial.latency_ms = sum_over(peers_, is_first() ? latency_of(*session) : 0);
-    log_line(fmt::format("{}: {}", label, figures_of(trial, options_.metric.name)));
+    log_line(fmt::format("{}: {}", label, figures_of(trial, metric_.name)));
     trials_.add(trial);
     return trial;
   }
@@ -328,6 +387,7 @@ class Tuner {
   const TuneOptions& options_;
   QuantizeFlow flow_;  // without what base_ took
   BaseSettings base_;
+  NamedMetric metric_;
   Peers* peers_;
   BatchReader data_;
   size_t held_out_;
@@ -349,7 +409,7 @@ void check_goals(const TuneOptions& options) {
     throw Error("tune", "the goal",
                 "want one of --min-sqnr DB, --max-drop SHARE (with --labels) and --min-metric X "
                 "(with --metric)");
-  if (options.least_metric && !options.metric.is_there())
+  if (options.least_metric && options.metric.empty())
     throw Error("tune", "--min-metric", "needs what it is the least of; give --metric LIB.so");
   if (options.most_drop && options.labels.empty())
     throw Error("tune", "--max-drop", "needs the class of each sample; give --labels L.pt");
@@ -365,7 +425,7 @@ void check_goals(const TuneOptions& options) {
   if (options.most_latency && !(*options.most_latency > 0))
     throw Error("tune", "--max-latency",
                 fmt::format("is {}, want milliseconds above 0", *options.most_latency));
-  if (options.has_effort && (options.flow.is_compat() || !options.flow.recorded.empty()))
+  if (options.has_effort() && (options.flow.is_compat() || !options.flow.recorded.empty()))
     throw Error("tune", "--effort high",
                 "changes weights and ranges, which --compat torchao and --recorded fix; leave one "
                 "of them out");
@@ -384,6 +444,10 @@ std::string figures_of(const Trial& trial, const std::string& metric) {
                                           100 * trial.float_share);
   if (trial.latency_ms) text += fmt::format(", {:.3f} ms", *trial.latency_ms);
   return text;
+}
+
+Options options_of(TuneOptions& options) {
+  return joined({options_of(options.flow), tune_options(options)});
 }
 
 Tuned tune(const Graph& original, const TuneOptions& options, Peers* peers) {

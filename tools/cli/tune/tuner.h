@@ -1,4 +1,5 @@
-// What `octet tune` does: quantizes, asks each op what it does to the outputs, and searches.
+// Mixed precision, as `octet tune` searches it: quantizes, estimates how much each op contributes to
+// the error of the outputs, and tries changes of single ops until the goal is met.
 #pragma once
 
 #include <functional>
@@ -15,21 +16,27 @@
 
 namespace octet {
 
+// options_of() has the meaning of the members.
 struct TuneOptions {
   QuantizeFlow flow;
   std::string calibration;
   std::string evaluate;  // data for the evaluations; empty: calibration batches held out
   std::string labels;    // with most_drop
-  NamedMetric metric;    // with least_metric
+  std::string metric;    // with least_metric: as read_metric takes it
   std::optional<double> least_sqnr_db, most_drop, least_metric;  // one of them
   std::optional<double> most_latency;                            // milliseconds; needs a backend
   std::string backend;  // empty: cost is the share in float
   int threads = 1;
   size_t most_trials = 25;
-  // accuracy passes for single ops, too: no cost in the program, but minutes of tuning
-  bool has_effort = false;
-  std::string checkpoint;  // a file, or empty
+  std::string effort = "default";
+  std::string checkpoint;                   // a file, or empty
+  std::string output, save_config, report;  // of the command, which writes files
+
+  // whether accuracy passes for single ops are tried: no cost in the program, but minutes of tuning
+  bool has_effort() const { return effort == "high"; }
 };
+
+Options options_of(TuneOptions& options);
 
 // How much the estimate by gradients is to be trusted.
 struct Estimate {
@@ -43,6 +50,7 @@ struct Tuned {
   nlohmann::ordered_json config;  // the base settings with those found
   Estimate estimate;
   std::string batches;  // what the trials were evaluated on
+  std::string metric;   // its name, or ""
 };
 
 // Throws Error as `octet quantize` does, and Error("tune", ...) for goals that do not fit.

@@ -20,7 +20,15 @@ from octet._compare import Comparison, compare
 from octet._export import export_onnx
 from octet._inspect import inspect
 from octet._lower import explain, load, lower
-from octet._octet import Model, TensorInfo, allow_op, backends, load_library, quantizers
+from octet._octet import (
+    Model,
+    TensorInfo,
+    __version__,
+    allow_op,
+    backends,
+    load_library,
+    quantizers,
+)
 from octet._quantize import Quantized, quantize
 from octet._quantizer import (
     DerivedQuantizationSpec,
@@ -33,7 +41,6 @@ from octet._report import Report
 from octet._search import Tuned, qat, tune
 from octet._steps import Prepared, calibrate, convert, prepare
 
-__version__ = "0.1.0"
 __all__ = [
     "Comparison",
     "DerivedQuantizationSpec",

@@ -75,6 +75,18 @@ class Folder:
             ) from None
         return path, program
 
+    def given(self, name, kind, value, program):
+        """An argument as the compiled part takes it. kind: as octet._octet.arguments() gives it."""
+        if kind == "data":
+            return self.data(value, program, f"{name}.pt", name)
+        if kind == "settings":
+            return self.json(value, f"{name}.json", name)
+        if kind == "labels" and not isinstance(value, (str, os.PathLike)):
+            path = self.path(f"{name}.pt", name)
+            torch.save(torch.as_tensor(value), path)
+            return path
+        return os.fspath(value) if kind in ("file", "labels") else value
+
     def data(self, batches, program, file: str, name: str) -> str:
         """A DATA.pt of the batches, or the path that was given."""
         if isinstance(batches, (str, os.PathLike)):

@@ -1,6 +1,7 @@
 """octet.lower and octet.load: programs that a backend runs."""
 
 import logging
+import os
 import warnings
 
 from octet import _octet
@@ -23,9 +24,13 @@ def lower(
     program,
     backend: str,
     *,
+    # options
     threads: int | None = None,
     memory_limit: int = 0,
     loop_limit: int = 0,
+    cached_shapes: int = 4,
+    cache_folder: str | os.PathLike | None = None,
+    # end of options
     fallback: str = "reference",
     example_inputs=None,
 ) -> "_octet.Model":
@@ -35,17 +40,17 @@ def lower(
         example_inputs, or the path of a .pt2.
     backend: "onednn", "xnnpack" or "reference" (octet.backends()).
     threads: 1 to 1024; None: all CPUs that this process may use, at most OMP_NUM_THREADS.
-    memory_limit, loop_limit: of the model that is returned, as of load().
+    memory_limit, loop_limit, cached_shapes, cache_folder: of the returned model, as of load().
     fallback: what runs the ops that the backend refuses: "reference"; "torch" (the reference, and
         LibTorch for ops that it lacks); "none" (they are an error).
 
     Raises Error for ops that nothing runs.
     """
+    given = locals()
+    session = {name: given[name] for name, _, _ in _octet.arguments("lower")}
     with Folder() as folder, told(folder.names):
         graph = graph_of(folder, program, example_inputs)
-        model, notes, slow = _octet.lower(
-            graph, backend, fallback, threads, memory_limit, loop_limit
-        )
+        model, notes, slow = _octet.lower(graph, backend, fallback, session)
     for line in slow:
         warnings.warn(line, stacklevel=2)
     for line in notes:

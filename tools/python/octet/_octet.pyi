@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 import os
-import pathlib
 from typing import Any
+
+from octet_runtime._runtime import Model as Model, TensorInfo as TensorInfo, backends as backends, load as load
 
 
 def take_messages() -> list[tuple[bool, str]]:
@@ -11,131 +12,6 @@ def take_messages() -> list[tuple[bool, str]]:
 
 def set_quiet(quiet: bool) -> None:
     """Whether no progress is drawn on stderr."""
-
-class TensorInfo:
-    """What an input or output of a Model is."""
-
-    @property
-    def name(self) -> str:
-        """As the exported program named it."""
-
-    @property
-    def dtype(self) -> str:
-        """"float32", "int8", ..."""
-
-    @property
-    def shape(self) -> tuple[int | None, ...]:
-        """None for a size that is open."""
-
-    @property
-    def min_shape(self) -> tuple[int, ...]:
-        """The least that each size may be."""
-
-    @property
-    def max_shape(self) -> tuple[int, ...]:
-        """The greatest that each size may be."""
-
-    @property
-    def scale(self) -> float | None:
-        """
-        Of quantized integers: real = scale * (integer - zero_point); None otherwise.
-        """
-
-    @property
-    def zero_point(self) -> int | None: ...
-
-    def __repr__(self) -> str: ...
-
-class Model:
-    """
-    A lowered program, compiled for this machine: call it with its inputs.
-
-    Calls from several threads take turns; duplicate() gives each thread its own. Pickling takes the
-    program and its options along; states start anew. In a forked process (a DataLoader's worker) it
-    runs with one thread.
-    """
-
-    def __call__(self, *inputs: Any, **named: Any) -> Any:
-        """
-        Runs the program once.
-
-        inputs: numpy arrays, torch tensors on the CPU or what has DLPack, of the dtypes and shapes in
-        `inputs`; by position, or by name. They are not copied when their elements lie row by row.
-        Returns the output, or a tuple of several: torch tensors when an input is one, else numpy arrays.
-        Raises Error on a wrong count, dtype or shape; nothing is converted.
-        """
-
-    def kernels(self, *inputs: Any, runs: int = 20, **named: Any) -> list[dict[str, Any]]:
-        """
-        Runs the program some times more and tells for each call of a kernel: ops, what, kernel, layout, post_ops, seconds (of the fastest run), note (what it does less well than it could).
-        """
-
-    def reset_states(self) -> None:
-        """
-        Buffers that the program writes become what they were before the first call.
-        """
-
-    def duplicate(self) -> Model:
-        """
-        Another one of the same program, for another thread; weights are shared.
-        """
-
-    def save(self, path: str | os.PathLike) -> None:
-        """
-        Writes the .octet file, whole or not at all. Raises Error when it cannot.
-        """
-
-    def to_bytes(self) -> bytes:
-        """The bytes of that file."""
-
-    @staticmethod
-    def from_bytes(bytes: bytes, *, threads: int | None = None, memory_limit: int = 0, loop_limit: int = 0) -> Model:
-        """
-        The program of a file's bytes; limits as those of load. Raises Error when they are damaged.
-        """
-
-    def __getstate__(self) -> tuple[bytes, int, int, int, int, pathlib.Path]: ...
-
-    def __setstate__(self, arg: tuple[bytes, int, int, int, int, str | os.PathLike], /) -> None: ...
-
-    @property
-    def backend(self) -> str:
-        """That it was lowered for."""
-
-    @property
-    def inputs(self) -> list[TensorInfo | None]:
-        """A TensorInfo each; None for what the program does not read."""
-
-    @property
-    def outputs(self) -> list[TensorInfo | None]: ...
-
-    @property
-    def threads(self) -> int: ...
-
-    @property
-    def warnings(self) -> list[str]:
-        """
-        What this machine does less well than the program was made for; of a program with open sizes known after the first call.
-        """
-
-    def __str__(self) -> str: ...
-
-    def __repr__(self) -> str: ...
-
-def load(path: str | os.PathLike, *, threads: int | None = None, memory_limit: int = 0, loop_limit: int = 0, cached_shapes: int = 4, cache_folder: str | os.PathLike | None = None, verify: bool = True) -> Model:
-    """
-    The program of an .octet file.
-
-    path: what `octet lower` or Model.save wrote; it is mapped, and must not be written into meanwhile.
-    threads: 1 to 1024; None: all CPUs that this process may use, at most OMP_NUM_THREADS.
-    memory_limit: bytes that inputs, outputs, states and intermediates may take; 0: what there is.
-    loop_limit: how often a loop may run its body in one call; 0: without limit.
-    cached_shapes: of a program with open sizes: how many sets of sizes stay compiled.
-    cache_folder: where packed weights are kept for the next start (oneDNN); one that others may write
-        is not used.
-    verify: compares all bytes with the checksum in the file.
-    Raises Error when the file is missing, damaged or of a backend that is not here.
-    """
 
 def write_text(path: str | os.PathLike, text: str, sources: Sequence[str]) -> None: ...
 
@@ -274,6 +150,11 @@ class AnnotationReport:
 
 def set_quantizers(quantizers: dict) -> None: ...
 
+def arguments(function: str) -> list[tuple[str, str, str]]:
+    """(name, kind, signature) of each option that a function takes."""
+
+def check_settings(function: str, settings: dict, stage: str) -> None: ...
+
 class Outcome:
     @property
     def graph(self) -> Graph: ...
@@ -307,7 +188,7 @@ def qat(settings: dict) -> Outcome: ...
 
 def tune(settings: dict) -> tuple[Graph, str]: ...
 
-def lower(graph: Graph, backend: str, fallback: str, threads: int | None, memory_limit: int, loop_limit: int) -> tuple: ...
+def lower(graph: Graph, backend: str, fallback: str, session: dict) -> tuple: ...
 
 def explain(model: Model) -> str: ...
 
@@ -344,9 +225,6 @@ def allow_op(name: str) -> None:
 
     Raises Error for a name without a namespace.
     """
-
-def backends() -> list[str]:
-    """The names of the backends that are here."""
 
 def quantizers() -> list[str]:
     """The names of the built-in quantizers."""

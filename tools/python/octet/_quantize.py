@@ -93,30 +93,19 @@ def _restore(pt2: bytes, report: Report, io: str) -> Quantized:
         return Quantized(_octet.Graph.read(path), report, io)
 
 
-CHOICES = {
-    "mode": ["static", "dynamic", "weight-only"],
-    "fold_bn": ["auto", "off"],
-    "training_mode": ["error", "ok"],
-    "compat": [None, "torchao"],
-    "effort": ["none", "default", "high"],
-}
+def settings_of(folder: Folder, function, given, stage="quantize", has_targets=False):
+    """(the settings for the compiled part, the ExportedProgram or None).
 
-
-def check_choices(settings):
-    for name, choices in CHOICES.items():
-        if name in settings and settings[name] not in choices:
-            words = ", ".join("None" if choice is None else f'"{choice}"' for choice in choices)
-            raise Error("quantize", name, f'got "{settings[name]}", want one of {words}')
-
-
-def settings_of(folder: Folder, model, quantizer, example_inputs, config, **settings):
-    """(the settings for the compiled part, the ExportedProgram or None)."""
-    check_choices(settings)
-    path, program = folder.program(model, example_inputs)
-    settings["model"] = path
-    settings["quantizer"] = _named(folder, quantizer, program)
-    if config is not None:
-        settings["config"] = folder.json(config, "config.json", "config")
+    given: the arguments of the function. has_targets: its data are more than the program's inputs.
+    """
+    arguments = _octet.arguments(function)
+    plain = {name: given[name] for name, kind, _ in arguments if kind in ("text", "file")}
+    _octet.check_settings(function, plain, stage)
+    path, program = folder.program(given["model"], given["example_inputs"])
+    settings = {"model": path, "quantizer": _named(folder, given["quantizer"], program)}
+    for name, kind, _ in arguments:
+        if given[name] is not None:
+            settings[name] = folder.given(name, kind, given[name], None if has_targets else program)
     return settings, program
 
 
@@ -135,7 +124,7 @@ def _named(folder, quantizer, program):
             name = type(part).__name__
             part = FromTorchao(part, program) if is_torchao(part) else part
             if own.setdefault(name, part) is not part:
-                raise Error("quantizer", name, "stands twice in the list")
+                raise Error("quantizer", name, "is twice in the list")
             names.append(name)
         elif isinstance(part, dict):
             names.append(folder.json(part, f"quantizer{index}.json", "the quantizer"))
@@ -156,28 +145,32 @@ def quantize(
     model,
     quantizer,
     *,
-    calibration=None,
-    example_inputs=None,
-    mode: str = "static",
+    # options
     config: dict | str | os.PathLike | None = None,
-    evaluate=None,
-    labels=None,
-    hold_out: int | None = None,
-    state: str | os.PathLike | None = None,
-    effort: str = "default",
-    passes: list[str] | None = None,
-    checkpoint: str | os.PathLike | None = None,
+    mode: str = "static",
     per_tensor: bool = False,
     weight_bits: int | None = None,
     group_size: int | None = None,
     reduce_range: bool = False,
     fold_bn: str = "auto",
-    training_mode: str = "error",
+    recorded: str | os.PathLike | None = None,
     compat: str | None = None,
+    training_mode: str = "error",
+    calibration=None,
+    state: str | os.PathLike | None = None,
+    effort: str = "default",
+    passes: list[str] | None = None,
+    checkpoint: str | os.PathLike | None = None,
+    evaluate=None,
+    labels=None,
+    hold_out: int | None = None,
+    drop_example_inputs: bool = False,
+    reference: bool = False,
     quantized_io: bool = False,
     quantized_inputs: list[int] | None = None,
     quantized_outputs: list[int] | None = None,
-    reference: bool = False,
+    # end of options
+    example_inputs=None,
     progress: bool | None = None,
 ) -> Quantized:
     """Quantizes a program, to the same bits as `octet quantize`.
@@ -188,58 +181,20 @@ def quantize(
     calibration: an iterable of batches, each a tuple of the program's inputs, a dict of named ones
         or the only input; or the path of a file that torch.save wrote of such a list. Static
         quantization needs it.
-    evaluate, labels: data like it on which outputs are compared with the float program's, and the
-        class of each of its samples; else calibration batches are held out (hold_out).
+    evaluate, labels: data like it on which the outputs are compared with those of the float program,
+        and the class of each sample; by default calibration batches are held out (hold_out).
     mode: "static", "dynamic" (activations get their scale at run time) or "weight-only".
     config: settings by op, module and name, on top of the quantizer's: a dict or a JSON file.
     effort, passes, checkpoint: "high" spends time on accuracy; the checkpoint keeps what was done.
     weight_bits, group_size, per_tensor, reduce_range: how weights and activations are stored.
     quantized_io: inputs and outputs are integer tensors where the program quantizes them;
         quantized_inputs and quantized_outputs: those of these indices alone.
-    compat: "torchao" for its choices to the letter.
+    compat: "torchao" for the same choices as torchao.
     progress: whether a bar is drawn on stderr; None: when that is a terminal.
 
     Raises Error for what cannot be quantized, KeyboardInterrupt on Ctrl-C, at the next batch.
     """
+    given = locals()
     with Folder() as folder, told(folder.names, progress):
-        settings, program = settings_of(
-            folder,
-            model,
-            quantizer,
-            example_inputs,
-            config,
-            mode=mode,
-            hold_out=hold_out,
-            effort=effort,
-            passes=passes,
-            checkpoint=None if checkpoint is None else os.fspath(checkpoint),
-            state=None if state is None else os.fspath(state),
-            per_tensor=per_tensor,
-            weight_bits=weight_bits,
-            group_size=group_size,
-            reduce_range=reduce_range,
-            fold_bn=fold_bn,
-            training_mode=training_mode,
-            compat=compat,
-            quantized_io=quantized_io,
-            quantized_inputs=quantized_inputs,
-            quantized_outputs=quantized_outputs,
-            reference=reference,
-        )
-        if calibration is not None:
-            settings["calibration"] = folder.data(
-                calibration, program, "calibration.pt", "calibration"
-            )
-        if evaluate is not None:
-            settings["evaluate"] = folder.data(evaluate, program, "evaluate.pt", "evaluate")
-        if labels is not None:
-            settings["labels"] = _labels(folder, labels)
+        settings, _ = settings_of(folder, "quantize", given)
         return Quantized._of(_octet.quantize(settings))
-
-
-def _labels(folder, labels):
-    if isinstance(labels, (str, os.PathLike)):
-        return os.fspath(labels)
-    path = folder.path("labels.pt", "labels")
-    torch.save(torch.as_tensor(labels), path)
-    return path

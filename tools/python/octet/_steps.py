@@ -26,37 +26,27 @@ def prepare(
     model,
     quantizer,
     *,
-    example_inputs=None,
-    mode: str = "static",
+    # options
     config: dict | str | os.PathLike | None = None,
+    mode: str = "static",
     per_tensor: bool = False,
     weight_bits: int | None = None,
     group_size: int | None = None,
     reduce_range: bool = False,
     fold_bn: str = "auto",
-    training_mode: str = "error",
+    recorded: str | os.PathLike | None = None,
     compat: str | None = None,
+    training_mode: str = "error",
+    # end of options
+    example_inputs=None,
 ) -> Prepared:
     """Annotates a program and puts observers in. Arguments: as those of quantize().
 
     Raises Error when the quantizer finds nothing to quantize.
     """
+    given = locals()
     with Folder() as folder, told(folder.names):
-        settings, program = settings_of(
-            folder,
-            model,
-            quantizer,
-            example_inputs,
-            config,
-            mode=mode,
-            per_tensor=per_tensor,
-            weight_bits=weight_bits,
-            group_size=group_size,
-            reduce_range=reduce_range,
-            fold_bn=fold_bn,
-            training_mode=training_mode,
-            compat=compat,
-        )
+        settings, program = settings_of(folder, "prepare", given)
         return Prepared(_octet.prepare(settings), program, folder.names)
 
 

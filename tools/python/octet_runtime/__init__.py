@@ -6,7 +6,6 @@
 """
 
 from octet_runtime._error import Error
-from octet_runtime._runtime import Model, TensorInfo, backends, load
+from octet_runtime._runtime import Model, TensorInfo, __version__, backends, load
 
-__version__ = "0.1.0"
 __all__ = ["Error", "Model", "TensorInfo", "backends", "load"]

@@ -1,7 +1,6 @@
 """Runs .octet files: the compiled part of octet_runtime."""
 
 import os
-import pathlib
 from typing import Any
 
 
@@ -82,14 +81,14 @@ class Model:
         """The bytes of that file."""
 
     @staticmethod
-    def from_bytes(bytes: bytes, *, threads: int | None = None, memory_limit: int = 0, loop_limit: int = 0) -> Model:
+    def from_bytes(bytes: bytes, *, threads: int | None = None, memory_limit: int = 0, loop_limit: int = 0, cached_shapes: int = 4, cache_folder: str | os.PathLike | None = None) -> Model:
         """
         The program of a file's bytes; limits as those of load. Raises Error when they are damaged.
         """
 
-    def __getstate__(self) -> tuple[bytes, int, int, int, int, pathlib.Path]: ...
+    def __getstate__(self) -> tuple[bytes, dict]: ...
 
-    def __setstate__(self, arg: tuple[bytes, int, int, int, int, str | os.PathLike], /) -> None: ...
+    def __setstate__(self, arg: tuple[bytes, dict], /) -> None: ...
 
     @property
     def backend(self) -> str:
@@ -123,9 +122,9 @@ def load(path: str | os.PathLike, *, threads: int | None = None, memory_limit: i
     threads: 1 to 1024; None: all CPUs that this process may use, at most OMP_NUM_THREADS.
     memory_limit: bytes that inputs, outputs, states and intermediates may take; 0: what there is.
     loop_limit: how often a loop may run its body in one call; 0: without limit.
-    cached_shapes: of a program with open sizes: how many sets of sizes stay compiled.
-    cache_folder: where packed weights are kept for the next start (oneDNN); one that others may write
-        is not used.
+    cached_shapes: for a program with open sizes: how many sets of sizes stay compiled.
+    cache_folder: where packed weights are kept for the next start (oneDNN); a folder that others may
+        write is not used.
     verify: compares all bytes with the checksum in the file.
     Raises Error when the file is missing, damaged or of a backend that is not here.
     """

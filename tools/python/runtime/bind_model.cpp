@@ -21,8 +21,6 @@ using namespace nb::literals;
 namespace octet::python {
 namespace {
 
-constexpr int kMostThreads = 1024;
-
 // One input or output.
 struct TensorInfo {
   std::string name;
@@ -180,20 +178,7 @@ nb::bytes bytes_of(const Model& model) {
   return nb::bytes(bytes.data(), bytes.size());
 }
 
-SessionOptions options_of(std::optional<int> threads, size_t memory_limit, size_t loop_limit,
-                          size_t cached_shapes, const std::optional<std::filesystem::path>& cache) {
-  if (threads && (*threads < 1 || *threads > kMostThreads))
-    throw Error("session", "threads",
-                fmt::format("is {}, want 1 to {}, or None for all CPUs", *threads, kMostThreads));
-  if (cached_shapes == 0) throw Error("session", "cached_shapes", "is 0, want at least 1");
-  return {.threads = threads.value_or(0),
-          .memory_limit = memory_limit,
-          .loop_limit = loop_limit,
-          .cached_shapes = cached_shapes,
-          .cache_folder = cache.value_or("")};
-}
-
-using State = std::tuple<nb::bytes, int, size_t, size_t, size_t, std::filesystem::path>;
+using State = std::tuple<nb::bytes, nb::dict>;
 
 constexpr const char* kModelDoc =
     R"(A lowered program, compiled for this machine: call it with its inputs.
@@ -202,17 +187,18 @@ Calls from several threads take turns; duplicate() gives each thread its own. Pi
 program and its options along; states start anew. In a forked process (a DataLoader's worker) it
 runs with one thread.)";
 
-constexpr const char* kLoadDoc = R"(The program of an .octet file.
+std::string load_doc() {
+  std::string text = R"(The program of an .octet file.
 
 path: what `octet lower` or Model.save wrote; it is mapped, and must not be written into meanwhile.
-threads: 1 to 1024; None: all CPUs that this process may use, at most OMP_NUM_THREADS.
-memory_limit: bytes that inputs, outputs, states and intermediates may take; 0: what there is.
-loop_limit: how often a loop may run its body in one call; 0: without limit.
-cached_shapes: of a program with open sizes: how many sets of sizes stay compiled.
-cache_folder: where packed weights are kept for the next start (oneDNN); one that others may write
-    is not used.
-verify: compares all bytes with the checksum in the file.
+)";
+  const SessionOptions defaults;
+  visit_options([&](const char* name, const char* meaning,
+                    const auto&) { text += fmt::format("{}: {}\n", name, meaning); },
+                defaults);
+  return text + R"(verify: compares all bytes with the checksum in the file.
 Raises Error when the file is missing, damaged or of a backend that is not here.)";
+}
 
 constexpr const char* kCallDoc = R"(Runs the program once.
 
@@ -253,11 +239,7 @@ void bind_tensor_info(nb::module_& module) {
       .def("__repr__", [](const TensorInfo& info) { return to_text(info); });
 }
 
-State state_of(const Model& model) {
-  const SessionOptions& options = model.options();
-  return {bytes_of(model),    options.threads,       options.memory_limit,
-          options.loop_limit, options.cached_shapes, options.cache_folder};
-}
+State state_of(const Model& model) { return {bytes_of(model), dict_of(model.options())}; }
 
 void bind_calls(nb::class_<Model>& type) {
   type.def("__call__", call, "inputs"_a, "named"_a, kCallDoc,
@@ -298,33 +280,30 @@ void bind_files(nb::class_<Model>& type) {
       .def("to_bytes", bytes_of, "The bytes of that file.")
       .def_static(
           "from_bytes",
-          [](const nb::bytes& bytes, std::optional<int> threads, size_t memory_limit,
-             size_t loop_limit) {
+          [](const nb::bytes& bytes, const nb::kwargs& given) {
             const std::string_view view(bytes.c_str(), bytes.size());
-            const SessionOptions options =
-                options_of(threads, memory_limit, loop_limit, 4, std::nullopt);
+            const SessionOptions options = session_options_of(given, "session");
             const nb::gil_scoped_release release;
             return std::make_unique<Model>(view, options);
           },
-          "bytes"_a, nb::kw_only(), "threads"_a = nb::none(), "memory_limit"_a = 0,
-          "loop_limit"_a = 0,
+          "bytes"_a, "options"_a,
+          nb::sig(fmt::format("def from_bytes(bytes: bytes, *, {}) -> Model",
+                              fmt::join(session_arguments(), ", "))
+                      .c_str()),
           "The program of a file's bytes; limits as those of load. Raises Error when they are "
           "damaged.")
       .def("__getstate__", state_of)
       .def("__setstate__", [](Model& model, const State& state) {
-        const auto& [bytes, threads, memory_limit, loop_limit, cached_shapes, cache] = state;
-        new (&model)
-            Model(std::string_view(bytes.c_str(), bytes.size()), {.threads = threads,
-                                                                  .memory_limit = memory_limit,
-                                                                  .loop_limit = loop_limit,
-                                                                  .cached_shapes = cached_shapes,
-                                                                  .cache_folder = cache});
+        const auto& [bytes, options] = state;
+        new (&model) Model(std::string_view(bytes.c_str(), bytes.size()),
+                           session_options_of(options, "session"));
       });
 }
 
 }  // namespace
 
 void bind_model(nb::module_& module) {
+  module.attr("__version__") = OCTET_VERSION;
   bind_tensor_info(module);
   nb::class_<Model> type(module, "Model", kModelDoc);
   bind_calls(type);
@@ -353,16 +332,16 @@ void bind_model(nb::module_& module) {
       .def("__repr__", [](const Model& model) { return to_text(model); });
   module.def(
       "load",
-      [](const std::filesystem::path& path, std::optional<int> threads, size_t memory_limit,
-         size_t loop_limit, size_t cached_shapes, std::optional<std::filesystem::path> cache_folder,
-         bool verify) {
-        const SessionOptions options =
-            options_of(threads, memory_limit, loop_limit, cached_shapes, cache_folder);
+      [](const std::filesystem::path& path, bool verify, const nb::kwargs& given) {
+        const SessionOptions options = session_options_of(given, "session");
         const nb::gil_scoped_release release;
         return std::make_unique<Model>(load_program(path, {.verifies_checksum = verify}), options);
       },
-      "path"_a, nb::kw_only(), "threads"_a = nb::none(), "memory_limit"_a = 0, "loop_limit"_a = 0,
-      "cached_shapes"_a = 4, "cache_folder"_a = nb::none(), "verify"_a = true, kLoadDoc);
+      "path"_a, nb::kw_only(), "verify"_a = true, "options"_a,
+      nb::sig(fmt::format("def load(path: str | os.PathLike, *, {}, verify: bool = True) -> Model",
+                          fmt::join(session_arguments(), ", "))
+                  .c_str()),
+      load_doc().c_str());
 }
 
 }  // namespace octet::python

@@ -6,7 +6,12 @@
 #include <cstring>
 #include <utility>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nanobind/stl/filesystem.h>
+
 #include "core/base/cpus.h"
+#include "core/base/error.h"
 #include "lowering/program/artifact.h"
 
 namespace nb = nanobind;
@@ -121,6 +126,86 @@ std::vector<KernelReport> Model::time_kernels(const std::vector<Tensor>& inputs,
     session.time_kernels(false);
     return kernels;
   });
+}
+
+namespace {
+
+constexpr int kMostThreads = 1024;
+
+[[noreturn]] void raise_type(const std::string& text) {
+  PyErr_SetString(PyExc_TypeError, text.c_str());
+  throw nb::python_error();
+}
+
+// Takes a session option from Python; false when it has another type.
+bool take(nb::handle given, std::filesystem::path& option) { return nb::try_cast(given, option); }
+template <typename Number>
+bool take(nb::handle given, Number& option) {
+  return nb::try_cast(given, option);
+}
+
+nb::object to_python(const std::filesystem::path& option) {
+  return option.empty() ? nb::none() : nb::cast(option);
+}
+template <typename Number>
+nb::object to_python(Number option) {
+  return nb::cast(option);
+}
+
+std::string signature_of(const char* name, const std::filesystem::path&) {
+  return fmt::format("{}: str | os.PathLike | None = None", name);
+}
+std::string signature_of(const char* name, int) {
+  return fmt::format("{}: int | None = None", name);
+}
+std::string signature_of(const char* name, size_t option) {
+  return fmt::format("{}: int = {}", name, option);
+}
+
+}  // namespace
+
+SessionOptions session_options_of(const nb::dict& given, const char* stage) {
+  SessionOptions options{.threads = 0};
+  size_t known = 0;
+  std::vector<std::string> names;
+  visit_options(
+      [&](const char* name, const char*, auto& option) {
+        names.emplace_back(name);
+        if (!given.contains(name)) return;
+        ++known;
+        const nb::object value = given[name];
+        if (!value.is_none() && !take(value, option))
+          raise_type(
+              fmt::format("{}: got {}, which has another type", name, nb::repr(value).c_str()));
+      },
+      options);
+  if (known < given.size())
+    raise_type(
+        fmt::format("unexpected keyword argument; the options are {}", fmt::join(names, ", ")));
+  if (given.contains("threads") && !nb::object(given["threads"]).is_none() &&
+      (options.threads < 1 || options.threads > kMostThreads))
+    throw Error(
+        stage, "threads",
+        fmt::format("is {}, want 1 to {}, or None for all CPUs", options.threads, kMostThreads));
+  if (options.cached_shapes == 0) throw Error(stage, "cached_shapes", "is 0, want at least 1");
+  return options;
+}
+
+nb::dict dict_of(const SessionOptions& options) {
+  nb::dict dict;
+  visit_options(
+      [&](const char* name, const char*, const auto& option) { dict[name] = to_python(option); },
+      options);
+  return dict;
+}
+
+std::vector<std::string> session_arguments() {
+  std::vector<std::string> rows;
+  const SessionOptions defaults;
+  visit_options([&](const char* name, const char*,
+                    const auto& option) { rows.push_back(signature_of(name, option)); },
+                defaults);
+  return rows;
 }
 
 }  // namespace octet::python

@@ -62,6 +62,14 @@ class Model {
   bool was_forked_ = false;
 };
 
+// Session options by name, as keyword arguments give them; None counts as left out. Raises TypeError
+// for other names and types, throws Error(stage, name, ...) for values out of range.
+SessionOptions session_options_of(const nanobind::dict& given, const char* stage);
+// The other way.
+nanobind::dict dict_of(const SessionOptions& options);
+// As in a signature: "loop_limit: int = 0".
+std::vector<std::string> session_arguments();
+
 // Model and TensorInfo.
 void bind_model(nanobind::module_& module);
 

@@ -31,28 +31,10 @@ using namespace nb::literals;
 namespace octet::python {
 namespace {
 
-QuantizeRequest request_of(const nb::dict& settings) {
-  QuantizeRequest request;
-  request.flow = flow_of(settings);
-  take(settings, "effort", request.effort.effort);
-  take(settings, "passes", request.effort.passes);
-  take(settings, "checkpoint", request.effort.checkpoint);
-  take(settings, "calibration", request.calibration);
-  take(settings, "state", request.state);
-  take(settings, "evaluate", request.evaluate);
-  take(settings, "labels", request.labels);
-  take(settings, "hold_out", request.hold_out);
-  take(settings, "quantized_io", request.quantized_io);
-  take(settings, "quantized_inputs", request.quantized_inputs);
-  take(settings, "quantized_outputs", request.quantized_outputs);
-  take(settings, "reference", request.reference);
-  take(settings, "drop_example_inputs", request.drops_example_inputs);
-  request.wants_pages = true;
-  return request;
-}
-
 Outcome quantize(const nb::dict& settings) {
-  const QuantizeRequest request = request_of(settings);
+  QuantizeRequest request;
+  take(settings, options_of(request), "quantize");
+  request.wants_pages = true;
   std::vector<std::string> sources = sources_of(settings);
   return without_gil([&] {
     QuantizeResult result = quantize_model(request);
@@ -85,7 +67,7 @@ struct Prepared {
 
 std::unique_ptr<Prepared> prepare(const nb::dict& settings) {
   auto prepared = std::make_unique<Prepared>();
-  prepared->flow = flow_of(settings);
+  take(settings, options_of(prepared->flow), "quantize");
   prepared->sources = sources_of(settings);
   return without_gil([&] {
     prepared->original = read_model(prepared->flow);
@@ -111,7 +93,7 @@ Outcome convert_prepared(Prepared& prepared) {
   return without_gil([&] {
     if (!prepared.has_data) observe_constants(observed);
     if (!prepared.has_data && needs_calibration(observed))
-      throw Error("convert", prepared.flow.model, "was not calibrated; call calibrate() before");
+      throw Error("convert", prepared.flow.model, "was not calibrated; call calibrate() first");
     ReportFile pages("quantize", prepared.flow);
     pages.before_convert(observed, annotations_to_json(observed));
     ObservedGraph taken = std::move(observed);

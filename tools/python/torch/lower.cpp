@@ -1,11 +1,9 @@
 #include "tools/python/torch/lower.h"
 
-#include <optional>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
@@ -60,17 +58,12 @@ void bind_lower(nb::module_& module) {
   module.def(
       "lower",
       [](const GraphHandle& graph, const std::string& backend, const std::string& fallback,
-         std::optional<int> threads, size_t memory_limit, size_t loop_limit) {
-        if (threads && (*threads < 1 || *threads > 1024))
-          throw Error("lower", "threads",
-                      fmt::format("is {}, want 1 to 1024, or None for all CPUs", *threads));
-        Lowered lowered = lower_graph(graph, backend, fallback,
-                                      {.threads = threads.value_or(0),
-                                       .memory_limit = memory_limit,
-                                       .loop_limit = loop_limit});
+         const nb::dict& session) {
+        Lowered lowered =
+            lower_graph(graph, backend, fallback, session_options_of(session, "lower"));
         return nb::make_tuple(nb::cast(std::move(lowered.model)), lowered.notes, lowered.warnings);
       },
-      "graph"_a, "backend"_a, "fallback"_a, "threads"_a.none(), "memory_limit"_a, "loop_limit"_a);
+      "graph"_a, "backend"_a, "fallback"_a, "session"_a);
   module.def("explain", [](const Model& model) { return explain(model.program()); }, "model"_a);
 }
 

@@ -19,6 +19,7 @@
 #include "tools/python/torch/lower.h"
 #include "tools/python/torch/quantizer.h"
 #include "tools/python/torch/search.h"
+#include "tools/python/torch/settings.h"
 
 namespace nb = nanobind;
 
@@ -48,6 +49,7 @@ NB_MODULE(_octet, module) {
   bind_model(module);
   bind_graph(module);
   bind_quantizer(module);
+  bind_settings(module);
   bind_flow(module);
   bind_search(module);
   bind_lower(module);

@@ -1,28 +1,221 @@
 #include "tools/python/torch/settings.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <optional>
+#include <type_traits>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "core/base/error.h"
+#include "tools/cli/qat/qat.h"
+#include "tools/cli/quantize/quantize.h"
+#include "tools/cli/tune/tuner.h"
+#include "tools/python/runtime/model.h"
 
 namespace nb = nanobind;
+using namespace nb::literals;
 
 namespace octet::python {
+namespace {
 
-QuantizeFlow flow_of(const nb::dict& settings) {
-  QuantizeFlow flow;
-  take(settings, "model", flow.model);
-  take(settings, "quantizer", flow.quantizer);
-  take(settings, "config", flow.config);
-  take(settings, "mode", flow.mode);
-  take(settings, "fold_bn", flow.fold_bn);
-  take(settings, "training_mode", flow.training_mode);
-  take(settings, "recorded", flow.recorded);
-  take(settings, "per_tensor", flow.per_tensor);
-  take(settings, "weight_bits", flow.weight_bits);
-  take(settings, "group_size", flow.group_size);
-  take(settings, "reduce_range", flow.reduce_range);
-  std::string compat;
-  take(settings, "compat", compat);
-  if (compat == "torchao") flow.compat = Compat::kTorchao;
-  return flow;
+template <typename Value>
+const char* type_name() {
+  if constexpr (std::is_same_v<Value, bool>) return "bool";
+  if constexpr (std::is_integral_v<Value>) return "int";
+  if constexpr (std::is_floating_point_v<Value>) return "float";
+  if constexpr (std::is_same_v<Value, std::vector<std::string>>) return "list[str]";
+  if constexpr (std::is_same_v<Value, std::vector<size_t>>) return "list[int]";
+  return "str";
+}
+
+// Sets one field from a Python object.
+struct FieldTaker {
+  const Option& option;
+  const nb::handle given;
+  const char* stage;
+
+  void operator()(const NamedValue& value) const {
+    std::string text;
+    take_value(text);
+    check_choice(text, value.names);
+    value.set(static_cast<size_t>(std::find(value.names.begin(), value.names.end(), text) -
+                                  value.names.begin()));
+  }
+  template <typename Value>
+  void operator()(std::optional<Value>* field) const {
+    (*this)(&field->emplace());
+  }
+  template <typename Value>
+  void operator()(Value* field) const {
+    take_value(*field);
+    if constexpr (std::is_same_v<Value, std::vector<std::string>>) {
+      for (const std::string& text : *field) check_choice(text, option.choices);
+    } else if constexpr (std::is_same_v<Value, std::string>) {
+      check_choice(*field, option.choices);
+    } else if constexpr (std::is_same_v<Value, std::vector<size_t>>) {
+      for (const size_t number : *field) check_bound(number);
+    } else if constexpr (!std::is_same_v<Value, bool>) {
+      check_bound(*field);
+    }
+  }
+
+  template <typename Value>
+  void take_value(Value& value) const {
+    if constexpr (std::is_same_v<Value, std::string>) {
+      std::filesystem::path path;
+      if (option.kind != Option::Kind::kText && nb::try_cast(given, path)) {
+        value = path.string();
+        return;
+      }
+      if (has_choices()) {
+        value = nb::cast<std::string>(nb::str(given));
+        return;
+      }
+    }
+    if (!nb::try_cast(given, value))
+      throw Error(stage, option.name,
+                  fmt::format("got {}, want {}", nb::cast<std::string>(nb::repr(given)),
+                              type_name<Value>()));
+  }
+
+  bool has_choices() const {
+    return !option.choices.empty() || std::holds_alternative<NamedValue>(option.field);
+  }
+
+  void check_choice(const std::string& text, const std::vector<std::string>& choices) const {
+    if (choices.empty() || std::find(choices.begin(), choices.end(), text) != choices.end()) return;
+    throw Error(stage, option.name,
+                fmt::format("got \"{}\", want one of \"{}\"", text, fmt::join(choices, "\", \"")));
+  }
+
+  template <typename Number>
+  void check_bound(Number number) const {
+    using Bound = Option::Bound;
+    constexpr bool kIsReal = std::is_floating_point_v<Number>;
+    const double value = static_cast<double>(number);
+    const bool fits = option.bound == Bound::kPositive      ? value > 0
+                      : option.bound == Bound::kNotNegative ? value >= 0
+                      : option.bound == Bound::kRange
+                          ? value >= option.least && value <= option.most
+                          : true;
+    if (fits) return;
+    const std::string want = option.bound == Bound::kRange
+                                 ? fmt::format("{:g} to {:g}", option.least, option.most)
+                             : option.bound == Bound::kNotNegative ? "at least 0"
+                             : kIsReal                             ? "a number above 0"
+                                                                   : "at least 1";
+    throw Error(stage, option.name, fmt::format("is {}, want {}", number, want));
+  }
+};
+
+// The type and the default in a signature.
+struct FieldSignature {
+  const Option& option;
+  using Texts = std::pair<std::string, std::string>;
+
+  Texts operator()(const NamedValue& value) const {
+    const std::optional<size_t> now = value.get();
+    return now ? Texts{"str", fmt::format("\"{}\"", value.names[*now])}
+               : Texts{"str | None", "None"};
+  }
+  Texts operator()(const bool* field) const { return {"bool", *field ? "True" : "False"}; }
+  Texts operator()(const std::string* field) const {
+    switch (option.kind) {
+      case Option::Kind::kText:
+        return field->empty() ? Texts{"str | None", "None"}
+                              : Texts{"str", fmt::format("\"{}\"", *field)};
+      case Option::Kind::kFile:
+        return {"str | os.PathLike | None", "None"};
+      case Option::Kind::kSettings:
+        return {"dict | str | os.PathLike | None", "None"};
+      case Option::Kind::kData:
+      case Option::Kind::kLabels:
+        return {"", "None"};
+    }
+    return {};
+  }
+  template <typename Value>
+  Texts operator()(const std::optional<Value>*) const {
+    return {std::string(type_name<Value>()) + " | None", "None"};
+  }
+  template <typename Value>
+  Texts operator()(const std::vector<Value>*) const {
+    return {std::string(type_name<std::vector<Value>>()) + " | None", "None"};
+  }
+  template <typename Value>
+  Texts operator()(const Value* field) const {
+    const std::string text = fmt::format("{}", *field);
+    const bool is_whole = std::is_floating_point_v<Value> && text.find('.') == std::string::npos;
+    return {type_name<Value>(), is_whole ? text + ".0" : text};
+  }
+};
+
+const char* name_of(Option::Kind kind) {
+  switch (kind) {
+    case Option::Kind::kText:
+      return "text";
+    case Option::Kind::kFile:
+      return "file";
+    case Option::Kind::kData:
+      return "data";
+    case Option::Kind::kLabels:
+      return "labels";
+    case Option::Kind::kSettings:
+      return "settings";
+  }
+  return "";
+}
+
+// "weight_bits: int | None = None"
+std::string signature_of(const Option& option) {
+  const auto [type, value] = std::visit(FieldSignature{option}, option.field);
+  if (option.is_required) return option.name + (type.empty() ? "" : ": " + type);
+  return option.name + (type.empty() ? "=" + value : fmt::format(": {} = {}", type, value));
+}
+
+// Calls `action` with the options that a function of Python takes.
+template <typename Action>
+auto with_options(const std::string& function, const Action& action) {
+  const auto call = [&](auto record) { return action(options_of(record)); };
+  if (function == "quantize") return call(QuantizeRequest());
+  if (function == "prepare") return call(QuantizeFlow());
+  if (function == "qat") return call(QatRequest());
+  if (function == "tune") return call(TuneOptions());
+  throw Error("octet", function, "got another function, want quantize, prepare, qat or tune");
+}
+
+using Argument = std::tuple<std::string, std::string, std::string>;
+
+std::vector<Argument> arguments(const std::string& function) {
+  if (function == "lower") {
+    std::vector<Argument> rows;
+    for (const std::string& row : session_arguments())
+      rows.emplace_back(row.substr(0, row.find(':')), "text", row);
+    return rows;
+  }
+  return with_options(function, [](const Options& options) {
+    std::vector<Argument> rows;
+    for (const Option& option : options)
+      if (!option.is_command && option.name != "model" && option.name != "quantizer")
+        rows.emplace_back(option.name, name_of(option.kind), signature_of(option));
+    return rows;
+  });
+}
+
+}  // namespace
+
+void take(const nb::dict& settings, const Options& options, const char* stage) {
+  for (const Option& option : options) {
+    if (option.is_command || !settings.contains(option.name.c_str())) continue;
+    const nb::object given = settings[option.name.c_str()];
+    if (!given.is_none()) std::visit(FieldTaker{option, given, stage}, option.field);
+  }
 }
 
 std::vector<std::string> sources_of(const nb::dict& settings) {
@@ -38,6 +231,18 @@ std::vector<std::string> sources_of(const nb::dict& settings) {
 
 std::string text_of(const nlohmann::ordered_json& json) {
   return json.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+void bind_settings(nb::module_& module) {
+  module.def("arguments", arguments, "function"_a,
+             "(name, kind, signature) of each option that a function takes.");
+  module.def(
+      "check_settings",
+      [](const std::string& function, const nb::dict& settings, const std::string& stage) {
+        with_options(function,
+                     [&](const Options& options) { take(settings, options, stage.c_str()); });
+      },
+      "function"_a, "settings"_a, "stage"_a);
 }
 
 }  // namespace octet::python

@@ -1,18 +1,15 @@
-// Settings as Python gives them, a dict of what is not left to its default, and what comes back.
+// Options of the command (tools/cli/common/options.h) as Python gives them, in a dict of those that
+// are not left to their defaults, and the results.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
 #include <nlohmann/json.hpp>
 
-#include "core/base/error.h"
+#include "tools/cli/common/options.h"
 #include "tools/python/torch/graph.h"
-#include "tools/cli/quantize/flow.h"
 
 namespace octet::python {
 
@@ -20,33 +17,20 @@ namespace octet::python {
 struct Outcome {
   GraphHandle graph;
   std::string report, page;        // JSON; "": none
-  std::vector<std::string> lines;  // of the figures, for people
+  std::vector<std::string> lines;  // the figures, for people
   std::string io;                  // JSON; "" without quantized inputs and outputs
 };
 
-// A setting that is given; None counts as left out. Throws Error for another type.
-template <typename Value>
-void take(const nanobind::dict& settings, const char* name, Value& value) {
-  if (!settings.contains(name)) return;
-  const nanobind::object given = settings[name];
-  if (!given.is_none() && !nanobind::try_cast(given, value))
-    throw Error(
-        "quantize", name,
-        "got " + nanobind::cast<std::string>(nanobind::repr(given)) + ", which has another type");
-}
-
-template <typename Value>
-void take(const nanobind::dict& settings, const char* name, std::optional<Value>& value) {
-  if (!settings.contains(name) || nanobind::object(settings[name]).is_none()) return;
-  take(settings, name, value.emplace());
-}
-
-QuantizeFlow flow_of(const nanobind::dict& settings);
+// Sets the fields of the options that are given; None counts as left out. Throws Error(stage, name,
+// ...) for values of another type, out of range, or not among the choices. Needs the GIL.
+void take(const nanobind::dict& settings, const Options& options, const char* stage);
 
 // The files among the settings.
 std::vector<std::string> sources_of(const nanobind::dict& settings);
 
-// Of names that are no UTF-8, too.
+// As text of ASCII alone, also for names that are not UTF-8.
 std::string text_of(const nlohmann::ordered_json& json);
+
+void bind_settings(nanobind::module_& module);
 
 }  // namespace octet::python

@@ -1,0 +1,45 @@
+// Trains a float program with fake quantization and quantizes it, as `octet qat` does, and reads
+// the program of a training that is not over yet. Writes checkpoints, but no other file.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "core/base/report.h"
+#include "core/graph/graph.h"
+#include "tools/cli/processes/processes.h"
+#include "tools/cli/qat/train.h"
+#include "tools/cli/quantize/flow.h"
+#include "tools/cli/quantize/report_file.h"
+
+namespace octet {
+
+// options_of() has the meaning of the members.
+struct QatRequest {
+  QuantizeFlow flow{.is_training = true};
+  TrainOptions train;
+  std::string output, report;  // of the command, which writes files
+};
+
+Options options_of(QatRequest& request);
+
+struct QatResult {
+  Graph graph;  // with quantize and dequantize ops
+  Report report;
+  nlohmann::ordered_json figures;   // quality_json
+  std::optional<ReportFile> pages;  // looks at the request's flow, which must live as long
+};
+
+// Nothing in processes beside the first. Throws Error, also for options that do not go together.
+std::optional<QatResult> train_model(const QatRequest& request, Processes& processes,
+                                     bool wants_pages);
+
+// The program that `octet qat` would write if it ended now. checkpoint: a file of its
+// --checkpoint; model: the float .pt2 that is trained. The libraries of the run must be loaded.
+// Throws Error("compare", checkpoint, ...) for a file that is not a checkpoint, is damaged, or is of
+// another model, and what preparing the model throws.
+Graph read_trained(const std::string& checkpoint, const std::string& model);
+
+}  // namespace octet
