@@ -89,14 +89,13 @@ void add_quantize_command(CLI::App& app) {
   add_print_after_option(*command);
   command->add_option("--evaluate", request.evaluate,
                       "Data like --calibration's, on which the outputs are compared with the float "
-                      "program's; else the last "
-                      "calibration batches are held out for that");
+                      "program's; by default the last calibration batches");
   command->add_option("--labels", request.labels,
                       "torch.save of a tensor with the class of each sample of that data: prints "
                       "the accuracy of both programs");
   command->add_option("--hold-out", request.hold_out,
-                      "How many of the last calibration batches are held out; default: one of 8 "
-                      "from 16 on, at most 8; none with --compat");
+                      "How many of the last calibration batches are held out; by default none, and "
+                      "with accuracy passes one of 8 from 16 on, at most 8");
   add_report_option(*command, options->report);
   command
       ->add_option(

@@ -34,8 +34,7 @@ std::vector<std::filesystem::path> split_paths(const std::string& text) {
   return paths;
 }
 
-// Of the calibration data: how many batches there are, and how many of the last ones no observer
-// sees.
+// How many batches of calibration data there are, and how many of the last ones no observer sees.
 struct Batches {
   size_t all = 0, held_out = 0;
 };
@@ -46,10 +45,9 @@ size_t held_out_of(const QuantizeRequest& request, size_t batches) {
                 fmt::format("is {}, want less than the {} batches of {}", *request.hold_out,
                             batches, request.calibration));
   if (request.hold_out) return *request.hold_out;
-  // torchao's choices are made of all data; recorded parts have a record for each batch.
-  const bool takes_all =
-      request.flow.is_compat() || !request.evaluate.empty() || !request.flow.recorded.empty();
-  return takes_all ? 0 : default_held_out(batches);
+  // Ranges get better with each batch. Weights and biases that passes fit to the data want others
+  // to show what that gained.
+  return request.effort.is_asked_for() && request.evaluate.empty() ? default_held_out(batches) : 0;
 }
 
 // Nothing without data.
