@@ -56,16 +56,29 @@ class Quality(CommandTest):
         batches = self.data("many.pt", 17)
         self.save("first.pt", batches[:15])
         scales = lambda: [group["qparams"]["scale"] for group in self.report()["groups"]]
-        errors, _ = self.quantize(calibration="many.pt")
+        errors, _ = self.quantize("--hold-out", "2", calibration="many.pt")
         self.assertIn("over the last 2 of 17 calibration batches, held out", errors)
         held_out = scales()
         errors, _ = self.quantize(calibration="first.pt")
         self.assertIn("over the last 8 of 15 calibration batches, which calibrated too", errors)
         self.assertEqual(scales(), held_out)
+        errors, _ = self.quantize("--effort", "high", calibration="many.pt")
+        self.assertIn("over the last 2 of 17 calibration batches, held out", errors)
+
+    def test_ranges_are_of_all_batches(self):
+        self.small_model()
+        self.data("many.pt", 17)
+        scales = lambda: [group["qparams"]["scale"] for group in self.report()["groups"]]
+        self.quantize("--hold-out", "2", calibration="many.pt")
+        held_out = scales()
         self.quantize("--hold-out", "0", calibration="many.pt")
-        self.assertNotEqual(scales(), held_out)
-        errors, _ = self.quantize("--compat", "torchao", calibration="many.pt")
-        self.assertIn("which calibrated too", errors)
+        everything = scales()
+        self.assertNotEqual(everything, held_out)
+        for more in ((), ("--compat", "torchao")):
+            errors, _ = self.quantize(*more, calibration="many.pt")
+            self.assertIn("over the last 8 of 17 calibration batches, which calibrated too", errors)
+            if not more:
+                self.assertEqual(scales(), everything)
         self.assertIn("--hold-out: is 17, want less than the 17 batches", self.fails(
             "quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("many.pt"), "--output", self.path("q.pt2"), "--hold-out", "17"))
 

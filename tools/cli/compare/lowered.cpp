@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "annotate/graph/aliasing.h"
+#include "annotate/graph/qdq_nodes.h"
 #include "backends/runtime/session.h"
 #include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"
@@ -224,6 +225,21 @@ LoweredComparison finished(LoweredComparison comparison, OpByOp& ops, Session& s
   return comparison;
 }
 
+bool has_integers(const Program& program) {
+  return std::any_of(program.tensors.begin(), program.tensors.end(),
+                     [](const ProgramTensor& tensor) { return tensor.qparams.has_value(); }) ||
+         std::any_of(program.bodies.begin(), program.bodies.end(), has_integers);
+}
+
+// A quantized program would be taken for the float one that a lowered float program is off from.
+void check_order(const Graph& graph, const Program& program) {
+  const std::vector<Node*> nodes = graph.nodes();
+  if (std::any_of(nodes.begin(), nodes.end(), is_quantize) && !has_integers(program))
+    throw Error("compare", "the programs",
+                "the first has quantize ops and the lowered one computes in float, want a lowered "
+                "program that was made of the first; lower it, or give the float .pt2");
+}
+
 // A batch as each of two programs takes it.
 struct Inputs {
   Values others, own;
@@ -300,6 +316,7 @@ LoweredComparison compare_lowered(const Program& reference, const Program& progr
 
 LoweredComparison compare_lowered(const Graph& exported, const Program& program,
                                   const BatchSource& data) {
+  check_order(exported, program);
   const QuantizedIo graph_io = read_quantized_io(exported), io = quantized_io_of(program);
   const std::unique_ptr<Graph> folded = fold_as_lowered(exported, program);
   const Graph& graph = *folded;

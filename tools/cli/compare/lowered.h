@@ -31,8 +31,8 @@ struct LoweredComparison {
 
 // data: floats or integers where a program takes integers that stand for reals; each gets what it
 // takes, and its outputs are compared as reals. Throws Error("compare", ...) when no op of the
-// program has its tensors in the graph, when the programs take different inputs, without data, and
-// what the backends throw.
+// program has its tensors in the graph, when the graph is quantized and the program is not, when
+// the programs take different inputs, without data, and what the backends throw.
 LoweredComparison compare_lowered(const Graph& graph, const Program& program,
                                   const BatchSource& data);
 

@@ -33,7 +33,7 @@ std::vector<std::filesystem::path> split_paths(const std::string& text) {
   return paths;
 }
 
-// How many calibration batches there are, and how many of the last ones are held out.
+// How many calibration batches there are, and how many of the last ones no observer sees.
 struct Batches {
   size_t all = 0, held_out = 0;
 };
@@ -44,10 +44,11 @@ size_t held_out_of(const QuantizeRequest& request, size_t batches) {
                 fmt::format("is {}, want less than the {} batches of {}", *request.hold_out,
                             batches, request.calibration));
   if (request.hold_out) return *request.hold_out;
-  // torchao's choices are made of all data; recorded parts have a record for each batch.
-  const bool takes_all =
-      request.flow.is_compat() || !request.evaluate.empty() || !request.flow.recorded.empty();
-  return takes_all ? 0 : default_held_out(batches);
+  // Ranges get better with each batch. Passes fit weights and biases to the data, so only other
+  // data shows what that gained. Recorded parts have a record for each batch.
+  const bool holds_out = request.effort.is_asked_for() && request.evaluate.empty() &&
+                         request.flow.recorded.empty();
+  return holds_out ? default_held_out(batches) : 0;
 }
 
 // Nothing without data.
@@ -229,15 +230,15 @@ Options options_of(QuantizeRequest& request) {
           other_options(add_print_after_option),
           Option{"evaluate", &request.evaluate,
                  "Data like --calibration, on which the outputs are compared with those of the "
-                 "float program; by default on the last calibration batches, which are held out"}
+                 "float program; by default on the last calibration batches"}
               .of_kind(Option::Kind::kData),
           Option{"labels", &request.labels,
                  "torch.save of a tensor with the class of each sample of that data: prints the "
                  "accuracy of both programs"}
               .of_kind(Option::Kind::kLabels),
           Option{"hold_out", &request.hold_out,
-                 "How many of the last calibration batches are held out; default: one of 8 from "
-                 "16 on, at most 8; none with --compat"},
+                 "How many of the last calibration batches are held out; default: none, and with "
+                 "accuracy passes one of 8 from 16 on, at most 8"},
           report_option(request.report),
           Option{"dump_annotations", &request.dump_annotations,
                  "Write the specs of each edge and output, the sharing groups and their scales, as "

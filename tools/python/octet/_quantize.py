@@ -182,7 +182,8 @@ def quantize(
         or the only input; or the path of a file that torch.save wrote of such a list. Static
         quantization needs it.
     evaluate, labels: data like it on which the outputs are compared with those of the float program,
-        and the class of each sample; by default calibration batches are held out (hold_out).
+        and the class of each sample; by default the last calibration batches, of which hold_out are
+        not used for calibration.
     mode: "static", "dynamic" (activations get their scale at run time) or "weight-only".
     config: settings by op, module and name, on top of the quantizer's: a dict or a JSON file.
     effort, passes, checkpoint: "high" spends time on accuracy; the checkpoint keeps what was done.
