@@ -1,5 +1,5 @@
-// What `octet quantize` did to each op, as JSON; tools/cli/quantize/report_file.h adds the nodes of the
-// page.
+// What `octet quantize` did to each op, as JSON; tools/cli/quantize/report_file.h adds the nodes of
+// the page.
 #pragma once
 
 #include <string>
