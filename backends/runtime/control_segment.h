@@ -17,8 +17,8 @@ class CompiledProgram;
 // by a session of its own (`rest`).
 using CompiledBodies = std::vector<std::unique_ptr<CompiledProgram>>;
 
-// segment: of one control op (lowering/program/control.h) of a verified program. The program and the
-// bodies must outlive the result. Throws Error as CompiledProgram does.
+// segment: of one control op (lowering/program/control.h) of a verified program. The program and
+// the bodies must outlive the result. Throws Error as CompiledProgram does.
 std::unique_ptr<CompiledSegment> compile_control(const Program& program, const Segment& segment,
                                                  const SessionOptions& options,
                                                  CompiledBodies& bodies);

@@ -132,7 +132,12 @@ namespace {
 
 constexpr int kMostThreads = 1024;
 
-// A session option that Python gives; whether it has that type.
+[[noreturn]] void raise_type(const std::string& text) {
+  PyErr_SetString(PyExc_TypeError, text.c_str());
+  throw nb::python_error();
+}
+
+// Takes a session option from Python; false when it has another type.
 bool take(nb::handle given, std::filesystem::path& option) { return nb::try_cast(given, option); }
 template <typename Number>
 bool take(nb::handle given, Number& option) {
@@ -170,14 +175,13 @@ SessionOptions session_options_of(const nb::dict& given, const char* stage) {
         ++known;
         const nb::object value = given[name];
         if (!value.is_none() && !take(value, option))
-          throw nb::type_error(
-              fmt::format("{}: got {}, which has another type", name, nb::repr(value).c_str())
-                  .c_str());
+          raise_type(
+              fmt::format("{}: got {}, which has another type", name, nb::repr(value).c_str()));
       },
       options);
   if (known < given.size())
-    throw nb::type_error(
-        fmt::format("got an unexpected keyword argument, want {}", fmt::join(names, ", ")).c_str());
+    raise_type(
+        fmt::format("unexpected keyword argument; the options are {}", fmt::join(names, ", ")));
   if (given.contains("threads") && !nb::object(given["threads"]).is_none() &&
       (options.threads < 1 || options.threads > kMostThreads))
     throw Error(
