@@ -93,7 +93,7 @@ class Quality(CommandTest):
             with open(self.path("few.json"), "rb") as one, open(self.path("limited.json"), "rb") as other:
                 self.assertEqual(one.read(), other.read(), (few, limited))
             _, errors = self.octet(*command(self.path("few.pt"), self.path("none.json"), "--max-batches", "0"), code=2)
-            self.assertEqual(errors.splitlines()[0], "--max-batches: Number less or equal to 0: 0")
+            self.assertTrue(errors.startswith("--max-batches: "), errors)
         errors, _ = self.quantize("--max-batches", "3", calibration="many.pt")
         self.assertIn("over the 3 calibration batches, which were also used to calibrate", errors)
         errors, _ = self.quantize("--max-batches", "16", calibration="many.pt")
