@@ -38,8 +38,8 @@ std::optional<QatResult> train_model(const QatRequest& request, Processes& proce
 
 // The program that `octet qat` would write if it ended now. checkpoint: a file of its
 // --checkpoint; model: the float .pt2 that is trained. The libraries of the run must be loaded.
-// Throws Error("compare", checkpoint, ...) for a file that is not a checkpoint, is damaged, or is of
-// another model, and what preparing the model throws.
+// Throws Error("compare", checkpoint, ...) for a file that is not a checkpoint, is damaged, or is
+// of another model, and what preparing the model throws.
 Graph read_trained(const std::string& checkpoint, const std::string& model);
 
 }  // namespace octet

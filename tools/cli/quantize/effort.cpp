@@ -104,8 +104,8 @@ bool is_product(const Node& node) {
 }
 
 // Whether --effort default smooths (kSmooth) the outputs of layer norms that quantized linears and
-// convolutions read. That needs such ops, at least 4 batches to calibrate with, and neither --compat
-// nor --recorded, which fix weights and ranges.
+// convolutions read. That needs such ops, at least 4 batches to calibrate with, and neither
+// --compat nor --recorded, which fix weights and ranges.
 bool smooths_by_default(const ObservedGraph& observed, const EffortOptions& options,
                         const QuantizeFlow& flow, size_t batches) {
   if (options.effort != "default" || !options.passes.empty() || flow.is_compat() ||

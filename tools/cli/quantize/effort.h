@@ -1,6 +1,6 @@
-// Spends calibration time on accuracy: --effort, --passes and --checkpoint of `octet quantize`, which
-// accuracy passes a run has, which part of the program each may change, and the run itself. An
-// interrupted run resumes from its checkpoint and gives the same bits.
+// Spends calibration time on accuracy: --effort, --passes and --checkpoint of `octet quantize`,
+// which accuracy passes a run has, which part of the program each may change, and the run itself.
+// An interrupted run resumes from its checkpoint and gives the same bits.
 #pragma once
 
 #include <string>

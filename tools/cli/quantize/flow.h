@@ -44,8 +44,8 @@ struct QuantizeFlow {
 // The model and the options of the quantizer; with --training-mode unless flow.is_training.
 Options options_of(QuantizeFlow& flow);
 
-// The flow of a program that is trained as JSON on one line, for its checkpoint, and back. The model
-// and the libraries are not in it, the contents of --config are. text_of_flow() throws
+// The flow of a program that is trained as JSON on one line, for its checkpoint, and back. The
+// model and the libraries are not in it, the contents of --config are. text_of_flow() throws
 // Error("quantizer", config, ...) for a file that cannot be read, flow_of_text() nlohmann's
 // exceptions for other text.
 std::string text_of_flow(QuantizeFlow flow);

@@ -1,5 +1,5 @@
-// Mixed precision, as `octet tune` searches it: quantizes, estimates how much each op contributes to
-// the error of the outputs, and tries changes of single ops until the goal is met.
+// Mixed precision, as `octet tune` searches it: quantizes, estimates how much each op contributes
+// to the error of the outputs, and tries changes of single ops until the goal is met.
 #pragma once
 
 #include <functional>

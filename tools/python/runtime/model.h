@@ -62,8 +62,8 @@ class Model {
   bool was_forked_ = false;
 };
 
-// Session options by name, as keyword arguments give them; None counts as left out. Raises TypeError
-// for other names and types, throws Error(stage, name, ...) for values out of range.
+// Session options by name, as keyword arguments give them; None counts as left out. Raises
+// TypeError for other names and types, throws Error(stage, name, ...) for values out of range.
 SessionOptions session_options_of(const nanobind::dict& given, const char* stage);
 // The other way.
 nanobind::dict dict_of(const SessionOptions& options);
