@@ -19,6 +19,25 @@ class Steps(PackageTest):
         self.assertTrue(torch.equal(q.module()(x), whole.module()(x)))
         self.assertIsNone(q.report.quality["median_sqnr_db"])
 
+    def test_max_batches_reads_no_further(self):
+        program, batches, x = self.small_program()
+
+        def endless():
+            yield from batches[:2]
+            raise AssertionError("read on")
+
+        want = octet.quantize(program, "xnnpack", calibration=batches[:2]).module()(x)
+        self.assertTrue(torch.equal(octet.quantize(program, "xnnpack", calibration=endless(), max_batches=2).module()(x), want))
+        self.assertTrue(torch.equal(octet.quantize(program, "xnnpack", calibration=self.path("calibration.pt"), max_batches=2).module()(x), want))
+        for data in (endless(), self.path("calibration.pt")):
+            prepared = octet.prepare(program, "xnnpack")
+            self.assertEqual(octet.calibrate(prepared, data, max_batches=2), 2)
+            self.assertTrue(torch.equal(octet.convert(prepared).module()(x), want))
+        with self.assertRaisesRegex(octet.Error, "^quantize: max_batches: is 0, want at least 1$"):
+            octet.quantize(program, "xnnpack", calibration=batches, max_batches=0)
+        with self.assertRaisesRegex(octet.Error, "^calibrate: max_batches: is 0, want at least 1$"):
+            octet.calibrate(octet.prepare(program, "xnnpack"), batches, max_batches=0)
+
     def test_what_needs_no_data(self):
         program, _, x = self.small_program()
         q = octet.convert(octet.prepare(program, "x86", mode="dynamic"))

@@ -292,7 +292,7 @@ class Command(CommandTest):
         data = json.loads(next(text for text in page.text if text.startswith('{"kind":"quantize"')))
         self.assertEqual(data["title"], os.path.basename(model))
         self.assertIn(["ops", f"{report['summary']['quantized_ops']} quantized, 1 float; {report['summary']['groups']} groups of tensors with one scale"], data["summary"])
-        self.assertIn("over the 4 calibration batches, which calibrated too", data["summary"][0][1])
+        self.assertIn("over the 4 calibration batches, which were also used to calibrate", data["summary"][0][1])
         nodes = {node["name"]: node for node in data["nodes"]}
         self.assertEqual(nodes["linear"]["reason"], report["float_ops"][0]["reason"])
         self.assertEqual((nodes["conv2d"]["target"], len(nodes["conv2d"]["weight"]["scale"])), ("aten.conv2d.default", 16))

@@ -110,7 +110,7 @@ class RealModel(PageTest):
         self.assertEqual({name for name in names if by_name[name] == "quantized"}, {op["node"] for op in report["quantized_ops"]})
         self.assertFalse([name for name in names if "quantize" in name], "q/dq ops are hidden")
         summary = page.value("document.getElementById('summary').textContent")
-        self.assertIn("over the 4 calibration batches, which calibrated too", summary)
+        self.assertIn("over the 4 calibration batches, which were also used to calibrate", summary)
         self.assertIn(f"{report['summary']['quantized_ops']} quantized, 1 float", summary)
         page.click("#ops tbody tr[data-index='%d'] td" % names.index("linear"))
         reason = report["float_ops"][0]["reason"]

@@ -5,6 +5,7 @@ import os
 import unittest
 
 import torch
+from torch import nn
 
 from support import CommandTest
 
@@ -60,7 +61,7 @@ class Quality(CommandTest):
         self.assertIn("over the last 2 of 17 calibration batches, held out", errors)
         held_out = scales()
         errors, _ = self.quantize(calibration="first.pt")
-        self.assertIn("over the last 8 of 15 calibration batches, which calibrated too", errors)
+        self.assertIn("over the last 8 of 15 calibration batches, which were also used to calibrate", errors)
         self.assertEqual(scales(), held_out)
         errors, _ = self.quantize("--effort", "high", calibration="many.pt")
         self.assertIn("over the last 2 of 17 calibration batches, held out", errors)
@@ -76,11 +77,40 @@ class Quality(CommandTest):
         self.assertNotEqual(everything, held_out)
         for more in ((), ("--compat", "torchao")):
             errors, _ = self.quantize(*more, calibration="many.pt")
-            self.assertIn("over the last 8 of 17 calibration batches, which calibrated too", errors)
+            self.assertIn("over the last 8 of 17 calibration batches, which were also used to calibrate", errors)
             if not more:
                 self.assertEqual(scales(), everything)
         self.assertIn("--hold-out: is 17, want less than the 17 batches", self.fails(
             "quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("many.pt"), "--output", self.path("q.pt2"), "--hold-out", "17"))
+
+    def test_max_batches_takes_the_first_ones(self):
+        """Each command that reads data gives the same result as for a file with these batches alone."""
+        self.small_model()
+        batches = self.data("many.pt", 17)
+        self.save("few.pt", batches[:3])
+        target = [(x, torch.zeros(1, 10)) for x, in batches]
+        trained = torch.export.export(nn.Sequential(nn.Flatten(), nn.Linear(3072, 10)), batches[0])
+        torch.export.save(trained, self.path("trained.pt2"))
+        self.save("train.pt", target)
+        self.save("few_train.pt", target[:3])
+        base = [self.path("model.pt2"), "--quantizer", "xnnpack"]
+        for command in (
+            lambda data, out, *more: ["quantize", *base, "--calibration", data, "--output", out, *more],
+            lambda data, out, *more: ["calibrate", *base, "--calibration", data, "--state", out, *more],
+            lambda data, out, *more: ["tune", *base, "--calibration", data, "--min-sqnr", "20", "--trials", "1", "--output", self.path("t.pt2"), "--save-config", out, *more],
+            lambda data, out, *more: ["qat", self.path("trained.pt2"), "--quantizer", "xnnpack", "--loss", "mse", "--lr", "0.001",
+                                      "--train", data.replace("few", "few_train").replace("many", "train"), "--output", out, *more],
+        ):
+            few = self.octet(*command(self.path("few.pt"), self.path("few.json")))[1]
+            limited = self.octet(*command(self.path("many.pt"), self.path("limited.json"), "--max-batches", "3"))[1]
+            with open(self.path("few.json"), "rb") as one, open(self.path("limited.json"), "rb") as other:
+                self.assertEqual(one.read(), other.read(), (few, limited))
+            _, errors = self.octet(*command(self.path("few.pt"), self.path("none.json"), "--max-batches", "0"), code=2)
+            self.assertTrue(errors.startswith("--max-batches: "), errors)
+        errors, _ = self.quantize("--max-batches", "3", calibration="many.pt")
+        self.assertIn("over the 3 calibration batches, which were also used to calibrate", errors)
+        errors, _ = self.quantize("--max-batches", "16", calibration="many.pt")
+        self.assertIn("over the last 2 of 16 calibration batches, held out", errors)
 
     def test_labels_give_the_accuracy_of_both(self):
         net, _ = self.small_model()
@@ -100,7 +130,7 @@ class Quality(CommandTest):
             self.save("beyond.pt", torch.cat([wrong[:3], torch.tensor([beyond])]))
             self.assertIn(f"beyond.pt: holds the class {beyond}, want 0 to 9, as the program tells 10 classes apart", self.fails(*base, self.path("beyond.pt")))
         self.save("floats.pt", torch.rand(4))
-        self.assertIn("is no list of classes", self.fails(*base, self.path("floats.pt")))
+        self.assertIn("not a list of classes", self.fails(*base, self.path("floats.pt")))
         self.assertIn("--labels: goes with", self.fails("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--mode", "dynamic", "--output", self.path("no.pt2"),
                                                         "--labels", self.path("labels.pt")))
 

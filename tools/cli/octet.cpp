@@ -1,4 +1,4 @@
-// The `octet` command: the list of its subcommands, and how errors leave it.
+// The `octet` command: the list of its subcommands, and how errors are printed.
 #include <cstdlib>
 #include <exception>
 #include <iostream>
@@ -15,8 +15,8 @@
 #include "core/base/printable.h"
 #include "core/passes/pass.h"
 #include "tools/cli/commands/command.h"
+#include "tools/cli/common/files.h"
 #include "tools/cli/common/messages.h"
-#include "tools/cli/common/output_names.h"
 #include "tools/cli/common/signals.h"
 #include "tools/cli/processes/processes.h"
 
@@ -32,7 +32,7 @@ constexpr octet::AddCommand kCommands[] = {
 #endif
 };
 
-// LibTorch heeds OMP_NUM_THREADS and the affinity by itself, the quota of control groups not.
+// LibTorch respects OMP_NUM_THREADS and the affinity, but not the CPU quota of control groups.
 void limit_threads() {
   const int threads = octet::default_threads();
   if (std::getenv("OMP_NUM_THREADS") == nullptr && threads < at::get_num_threads())
@@ -55,11 +55,11 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("octet ") + OCTET_VERSION);
   for (const octet::AddCommand add : kCommands) add(app);
-  app.footer(  // of this help alone: commands take over what stands before
+  app.footer(  // after the commands are added, which would inherit it
       "What errors mean: tools/site/docs/errors of the source tree; tutorials: tools/site/docs.");
   for (CLI::App* command : app.get_subcommands({}))
     command->add_flag_callback(
-        "--quiet", [] { octet::set_quiet(true); }, "Say nothing on stderr but warnings and errors");
+        "--quiet", [] { octet::set_quiet(true); }, "Print only warnings and errors on stderr");
   app.parse_complete_callback([&app] {  // in front of the subcommand's callback
     for (const CLI::App* command : app.get_subcommands()) octet::check_outputs(*command);
   });

@@ -6,7 +6,9 @@
 #include <chrono>
 #include <cmath>
 #include <exception>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,14 +18,67 @@
 #include "core/base/cpus.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/pt2/tensor_file.h"
+#include "lowering/program/backend.h"
 #include "tools/cli/commands/command.h"
-#include "tools/cli/commands/kernel_table.h"
 #include "tools/cli/commands/runnable.h"
 #include "tools/cli/common/library.h"
 #include "tools/cli/common/messages.h"
 
 namespace octet {
 namespace {
+
+double total_seconds(const std::vector<KernelReport>& kernels) {
+  double total = 0;
+  for (const KernelReport& kernel : kernels) total += kernel.seconds;
+  return total > 0 ? total : 1;
+}
+
+// "(2)" of the second note; "" for none.
+std::string mark_of(const std::string& note, std::vector<std::string>& notes) {
+  if (note.empty()) return {};
+  const std::vector<std::string>::iterator known = std::find(notes.begin(), notes.end(), note);
+  const size_t number = static_cast<size_t>(known - notes.begin()) + 1;
+  if (known == notes.end()) notes.push_back(note);
+  return fmt::format("({})", number);
+}
+
+// One line for each call in the order of the run, with the time of its fastest run. Notes stand
+// below, each once; the calls have their numbers.
+std::string kernels_to_table(const std::vector<KernelReport>& kernels) {
+  const double total = total_seconds(kernels);
+  std::vector<std::string> notes;
+  std::string text = fmt::format("{:>6} {:>9}  {:<24} {:<32} {:<26} {:<4} ops\n", "share", "us",
+                                 "what", "kernel", "layout", "note");
+  for (const KernelReport& kernel : kernels) {
+    const std::string what = kernel.post_ops.empty()
+                                 ? kernel.what
+                                 : fmt::format("{} + {}", kernel.what, kernel.post_ops);
+    text += fmt::format("{:>5.1f}% {:>9.1f}  {:<24} {:<32} {:<26} {:<4} {}\n",
+                        100 * kernel.seconds / total, 1e6 * kernel.seconds, what, kernel.kernel,
+                        kernel.layout, mark_of(kernel.note, notes), fmt::join(kernel.ops, " "));
+  }
+  for (size_t i = 0; i < notes.size(); ++i)
+    text += fmt::format("{}({}) {}\n", i == 0 ? "\n" : "", i + 1, notes[i]);
+  return text;
+}
+
+// {"kernels": [{"share": 0.31, "us": 12.5, "what": ..., "kernel": ..., "layout": ..., "post_ops":
+// ..., "ops": [...], "note": ...}]}, on one line.
+std::string kernels_to_json(const std::vector<KernelReport>& kernels) {
+  const double total = total_seconds(kernels);
+  nlohmann::ordered_json calls = nlohmann::ordered_json::array();
+  for (const KernelReport& kernel : kernels)
+    calls.push_back({{"share", kernel.seconds / total},
+                     {"us", 1e6 * kernel.seconds},
+                     {"what", kernel.what},
+                     {"kernel", kernel.kernel},
+                     {"layout", kernel.layout},
+                     {"post_ops", kernel.post_ops},
+                     {"ops", kernel.ops},
+                     {"note", kernel.note}});
+  return nlohmann::ordered_json{{"kernels", std::move(calls)}}.dump(
+      -1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
+}
 
 using Clock = std::chrono::steady_clock;
 
@@ -51,7 +106,7 @@ std::vector<double> measure(Runnable& program, const std::vector<c10::IValue>& i
   return times;
 }
 
-// Runs per second of all programs together, each in a thread of its own, over `seconds`.
+// Runs per second of all programs together, one thread for each, over `seconds`.
 double throughput(std::vector<std::unique_ptr<Runnable>>& programs,
                   const std::vector<c10::IValue>& inputs, double seconds) {
   std::atomic<size_t> runs{0};

@@ -19,7 +19,8 @@ namespace {
 
 struct CalibrateCommandOptions {
   QuantizeFlow flow;
-  std::string calibration, state;
+  DataOptions data;
+  std::string state;
 };
 
 void calibrate_command(const CalibrateCommandOptions& options) {
@@ -36,8 +37,9 @@ void calibrate_command(const CalibrateCommandOptions& options) {
     Progress progress(processes.rank() == 0
                           ? std::vector<Progress::Stage>{{std::string(kCalibrateStage)}}
                           : std::vector<Progress::Stage>{});
-    const size_t batches =
-        calibrate_from_file(*observed, options.calibration, options.flow.recorded, progress, part);
+    const size_t batches = calibrate_from_file(
+        *observed, sample_data(options.data.calibration, options.data.max_batches),
+        options.flow.recorded, progress, part);
     return processes.count() == 1 || batches == 0 ? std::string()
                                                   : observer_state_to_json(*observed);
   };
@@ -51,11 +53,9 @@ void calibrate_command(const CalibrateCommandOptions& options) {
 }
 
 Options options_of(CalibrateCommandOptions& options) {
-  return joined(
-      {options_of(options.flow),
-       {Option{"calibration", &options.calibration, "torch.save of a list of input tuples"}
-            .required(),
-        Option{"state", &options.state, "The JSON file to write"}.required()}});
+  return joined({options_of(options.flow),
+                 calibration_options(options.data, /*is_required=*/true),
+                 {Option{"state", &options.state, "The JSON file to write"}.required()}});
 }
 
 }  // namespace

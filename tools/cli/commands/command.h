@@ -1,4 +1,4 @@
-// What the subcommands of `octet` share. Each lives in a file of its own and adds itself to the
+// What the subcommands of `octet` share. Each has a separate file and adds itself to the
 // CLI11 app; octet.cpp lists them.
 #pragma once
 
@@ -28,9 +28,9 @@ void add_inspect_command(CLI::App& app);
 void add_doctor_command(CLI::App& app);
 void add_export_command(CLI::App& app);
 
-// As core/base/output_file.h writes; throws Error("output", path, ...).
+// Writes as core/base/output_file.h does; throws Error("output", path, ...).
 void write_text_file(const std::string& path, const std::string& text);
-// As core/base/output_file.h; throws Error("output", path, ...).
+// Throws Error("output", path, ...), as core/base/output_file.h does.
 void check_writable(const std::string& path);
 bool has_suffix(std::string_view path, std::string_view suffix);
 

@@ -11,11 +11,11 @@
 #include "annotate/compare/weights.h"
 #include "core/base/error.h"
 #include "core/pt2/reader.h"
-#include "core/pt2/tensor_file.h"
 #include "lowering/program/artifact.h"
 #include "tools/cli/commands/command.h"
 #include "tools/cli/common/library.h"
 #include "tools/cli/common/messages.h"
+#include "tools/cli/common/sample_data.h"
 #include "tools/cli/compare/border.h"
 #include "tools/cli/compare/metric_option.h"
 #include "tools/cli/compare/parts.h"
@@ -39,19 +39,23 @@ struct CompareCommand {
 constexpr const char* kCompareStage = "compare";
 constexpr const char* kLoweredStage = "lowered";
 
-// The first batches, with progress; of several processes each takes every so-manieth.
+SampleData data_of(const CompareCommand& options) {
+  return sample_data(options.inputs,
+                     options.batches == 0 ? std::nullopt : std::optional(options.batches));
+}
+
+// This process's batches (round-robin), with progress.
 BatchSource batches_of(const CompareCommand& options, Progress& progress, Processes& processes,
                        const char* stage) {
-  auto reader = std::make_shared<BatchReader>(options.inputs);
-  const size_t count =
-      options.batches == 0 ? reader->size() : std::min(options.batches, reader->size());
-  return [=, &progress, &processes,
+  const SampleData data = data_of(options);
+  const size_t step = processes.count();
+  return [=, &progress, &processes, source = source_of(data, processes.rank(), step),
           next = processes.rank()]() mutable -> std::optional<std::vector<c10::IValue>> {
-    if (next < processes.count()) progress.begin(stage);
-    progress.advance(std::min(next, count), count);
-    if (next >= count) return std::nullopt;
-    processes.check_others();
-    return reader->at(std::exchange(next, next + processes.count()));
+    if (next < step) progress.begin(stage);
+    progress.advance(std::min(next, data.size()), data.size());
+    if (next < data.size()) processes.check_others();
+    next += step;
+    return source();
   };
 }
 
@@ -137,8 +141,7 @@ void write_comparison(const std::string& path, const nlohmann::ordered_json& jso
 }
 
 void check_batches(const CompareCommand& options, size_t processes) {
-  const size_t batches = BatchReader(options.inputs).size();
-  const size_t count = options.batches == 0 ? batches : std::min(options.batches, batches);
+  const size_t count = data_of(options).size();
   if (count < processes)
     throw Error("compare", options.inputs,
                 fmt::format("{} batches for {} processes; start no more than there are batches",

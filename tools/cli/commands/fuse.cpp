@@ -8,9 +8,9 @@
 #include "core/pt2/reader.h"
 #include "core/pt2/writer.h"
 #include "tools/cli/commands/command.h"
+#include "tools/cli/common/files.h"
 #include "tools/cli/common/library.h"
 #include "tools/cli/common/messages.h"
-#include "tools/cli/common/standard_streams.h"
 
 namespace octet {
 

@@ -17,7 +17,7 @@
 namespace octet {
 namespace {
 
-// Of names that are no UTF-8, too; ASCII alone, as it goes to terminals.
+// In ASCII, as it goes to terminals; names need not be UTF-8.
 std::string json_text(const nlohmann::ordered_json& json) {
   return json.dump(1, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }

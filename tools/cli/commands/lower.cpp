@@ -12,11 +12,11 @@
 #include "lowering/lower.h"
 #include "lowering/program/artifact.h"
 #include "tools/cli/commands/command.h"
+#include "tools/cli/common/files.h"
 #include "tools/cli/common/library.h"
+#include "tools/cli/common/lowered_program.h"
 #include "tools/cli/common/messages.h"
 #include "tools/cli/common/options.h"
-#include "tools/cli/common/slow_products.h"
-#include "tools/cli/common/standard_streams.h"
 
 namespace octet {
 void add_lower_command(CLI::App& app) {

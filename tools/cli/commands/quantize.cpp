@@ -8,9 +8,9 @@
 #include "core/base/error.h"
 #include "core/pt2/writer.h"
 #include "tools/cli/commands/command.h"
+#include "tools/cli/common/files.h"
 #include "tools/cli/common/messages.h"
-#include "tools/cli/common/standard_streams.h"
-#include "tools/cli/processes/peers.h"
+#include "tools/cli/processes/processes.h"
 #include "tools/cli/quantize/data_checks.h"
 #include "tools/cli/quantize/quantize.h"
 #include "tools/cli/quantize/refusals.h"
@@ -67,7 +67,8 @@ void add_quantize_command(CLI::App& app) {
       "shares the data among processes");
   add_options(*command, options_of(*request));
   command->callback([request] {
-    check_effort_options(request->effort, !request->calibration.empty(), request->flow.is_compat());
+    check_effort_options(request->effort, !request->data.calibration.empty(),
+                         request->flow.is_compat());
     Processes processes;
     if (processes.rank() != 0) set_silent();
     processes.gather([&] {

@@ -6,13 +6,13 @@
 #include "core/pt2/tensor_file.h"
 #include "tools/cli/commands/command.h"
 #include "tools/cli/commands/runnable.h"
+#include "tools/cli/common/files.h"
 #include "tools/cli/common/library.h"
-#include "tools/cli/common/standard_streams.h"
 
 namespace octet {
 namespace {
 
-// One after another, so that what the program keeps goes on from step to step.
+// One after another, so that the states of the program carry over from step to step.
 std::vector<std::vector<c10::IValue>> run_steps(Runnable& program, const std::string& inputs,
                                                 bool resets) {
   std::vector<std::vector<c10::IValue>> outputs;

@@ -13,8 +13,8 @@
 #include "core/pt2/reader.h"
 #include "lowering/program/artifact.h"
 #include "tools/cli/commands/command.h"
+#include "tools/cli/common/lowered_program.h"
 #include "tools/cli/common/messages.h"
-#include "tools/cli/common/run_session.h"
 
 namespace octet {
 namespace {

@@ -1,4 +1,5 @@
 // octet tune: mixed precision that meets an accuracy goal.
+#include <algorithm>
 #include <memory>
 
 #include <fmt/format.h>
@@ -8,14 +9,13 @@
 #include "annotate/compare/weights.h"
 #include "backends/registry.h"
 #include "core/base/error.h"
-#include "core/pt2/tensor_file.h"
 #include "core/pt2/writer.h"
 #include "tools/cli/commands/command.h"
 #include "tools/cli/common/messages.h"
 #include "tools/cli/compare/report.h"
-#include "tools/cli/processes/peers.h"
+#include "tools/cli/processes/processes.h"
 #include "tools/cli/quantize/report_file.h"
-#include "tools/cli/tune/trial_file.h"
+#include "tools/cli/tune/trials.h"
 #include "tools/cli/tune/tuner.h"
 
 namespace octet {
@@ -27,22 +27,18 @@ std::string json_file(const Json& json) {
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-// Of the calibration data, for the report.
+// Calibration batches for the report.
 constexpr size_t kReportBatches = 4;
 
-// What `octet compare` says of the result, with all trials and the front.
+// The report of `octet compare` on the result, with all trials and the Pareto front.
 Json report_of(const Graph& original, const Tuned& tuned, const TuneOptions& options) {
-  const BatchReader reader(options.calibration);
+  SampleData data = sample_data(options.data.calibration, options.data.max_batches);
+  data.end = std::min(data.end, kReportBatches);
   ComparisonReport report{.title = options.flow.model,
                           .subtitle = options.flow.quantizer + ", tuned",
                           .subject = &tuned.quantized,
                           .metric = tuned.metric};
-  const BatchSource data = [&reader,
-                            next = size_t{0}]() mutable -> std::optional<std::vector<c10::IValue>> {
-    return next == std::min(kReportBatches, reader.size()) ? std::nullopt
-                                                           : std::optional(reader.at(next++));
-  };
-  report.comparison = shadow(original, tuned.quantized, data,
+  report.comparison = shadow(original, tuned.quantized, source_of(data),
                              {.metric = read_metric(options.metric).measure, .histograms = true});
   report.weights = compare_weights(original, tuned.quantized);
   Json json = compare_json(report);

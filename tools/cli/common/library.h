@@ -1,4 +1,4 @@
-// --library: shared libraries of the user's own that make ops, quantizers, observers, derive
+// --library: shared libraries of users that register ops, quantizers, observers, derive
 // functions and kernels known (tools/extension.h). --allow-op: what else a program may call.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace octet {
 // load_libraries first of all; --allow-op (core/ops/callable_ops.h) takes effect by itself.
 void add_library_option(CLI::App& command, std::vector<std::string>& paths);
 
-// In order; one that is loaded already is left as it is. Throws Error("library", path, ...) for a
+// In order; a library that is loaded already stays. Throws Error("library", path, ...) for a
 // file that is missing or no library, whose symbols do not resolve, that was built for another
 // Octet or LibTorch, that registers what is taken, or that registers nothing.
 void load_libraries(const std::vector<std::string>& paths);

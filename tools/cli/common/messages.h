@@ -1,4 +1,4 @@
-// What the commands say on stderr and stdout: lines, and how far long work has come.
+// Messages of the commands on stderr and stdout, and the progress of long work.
 #pragma once
 
 #include <chrono>
@@ -14,13 +14,13 @@
 
 namespace octet {
 
-// Of --quiet: from now on only warnings, errors and what goes to stdout.
+// For --quiet: from now on only warnings, errors and what goes to stdout.
 void set_quiet(bool is_quiet);
 // From now on nothing at all on stderr but how the process ends: of processes beside the first.
 void set_silent();
 
-// For a program with a user interface of its own, as Python is: lines and warnings go to `sink`, as
-// they are, and not to stderr; null: to stderr again. From any thread, one call at a time.
+// For a program with another user interface, such as Python: lines and warnings go unchanged to
+// `sink` instead of stderr; null: to stderr again. From any thread, one call at a time.
 using MessageSink = std::function<void(bool is_warning, std::string_view text)>;
 void set_message_sink(MessageSink sink);
 // Called whenever work advances, in the thread that works; what it throws ends the work. Null:
@@ -31,11 +31,11 @@ void set_interrupt_check(std::function<void()> check);
 void log_line(std::string_view text);
 void log_warning(std::string_view text);  // "warning: TEXT", with --quiet too
 void print_text(std::string_view text);
-// JSON of ASCII alone, as it is.
+// JSON in ASCII, unchanged.
 void print_json(std::string_view text);
 
-// One bar on stderr over all stages of a command's work, with the time gone and about how much is
-// left. It is drawn by a thread, so that the time goes on while a step takes long. Where stderr is
+// One bar on stderr over all stages of a command's work, with the time elapsed and an estimate of
+// the time left. A thread draws it, so that the time advances during a long step. Where stderr is
 // no terminal, the same as a line every ten seconds; nothing with --quiet. One at a time:
 // log_line() writes above it.
 class Progress {
@@ -50,7 +50,7 @@ class Progress {
     std::chrono::milliseconds interval{10000};
   };
 
-  // The stages in the order in which they will run; a name may stand several times.
+  // The stages in the order in which they will run; a name may occur several times.
   explicit Progress(std::vector<Stage> stages);
   Progress(std::vector<Stage> stages, const Output& output);
   ~Progress();  // takes the bar away

@@ -13,7 +13,7 @@
 
 #include "core/passes/pass.h"
 #include "lowering/program/artifact_format.h"
-#include "tools/cli/common/standard_streams.h"
+#include "tools/cli/common/files.h"
 
 namespace octet {
 namespace {

@@ -1,4 +1,4 @@
-// What Ctrl-C and kill leave behind: no unfinished file, and a line that says what there is.
+// Ctrl-C and kill remove unfinished files and print a line that says what is left.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@ namespace octet {
 // because one of them failed, that one has told why.
 void clean_up_on_signals(bool says_so);
 
-// What a run that is interrupted from now on leaves for the next: "the checkpoint c holds 3 epochs;
-// the same command goes on from there".
+// The line that an interrupted run prints from now on: "c holds the state of training; the same
+// command resumes from it".
 void say_when_interrupted(const std::string& text);
 
-// What operator new calls where there is no memory left: ends the process with a line on stderr and
+// Called by operator new when memory runs out: ends the process with a line on stderr and
 // code 1, without unfinished files and without destructors, of which some take memory.
 [[noreturn]] void end_without_memory() noexcept;
 

@@ -17,9 +17,8 @@
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
 #include "lowering/program/control.h"
-#include "tools/cli/common/run_session.h"
+#include "tools/cli/common/lowered_program.h"
 #include "tools/cli/compare/border.h"
-#include "tools/cli/compare/fold_as_lowered.h"
 #include "tools/cli/compare/op_runs.h"
 
 namespace octet {

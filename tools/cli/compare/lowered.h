@@ -16,8 +16,8 @@ namespace octet {
 struct LoweredOp {
   std::string name, kind, backend, module;
   std::vector<std::string> sources;  // nodes of the q/dq graph that were folded into it
-  // Of integer outputs in steps (quantized values without zero point), of floats as they are.
-  // Without data for ops whose tensors the other program does not have.
+  // In steps for integer outputs (quantized values without zero point), in units of the output for
+  // floats. Without data for ops whose tensors the other program does not have.
   ErrorStats error = {};
   bool is_integer = false;
   // in the whole program, the fastest of some runs; 0 where the backend does not tell
@@ -36,7 +36,7 @@ struct LoweredComparison {
 LoweredComparison compare_lowered(const Graph& graph, const Program& program,
                                   const BatchSource& data);
 
-// The same of two lowered programs, of different backends or kinds: `program` on the tensors that
+// Compares two lowered programs of different backends or kinds: `program` on the tensors that
 // `reference` gives op by op. That one must be without states and control flow.
 LoweredComparison compare_lowered(const Program& reference, const Program& program,
                                   const BatchSource& data);

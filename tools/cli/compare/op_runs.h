@@ -1,4 +1,4 @@
-// Single ops of a lowered program, each as a program of its own.
+// Runs single ops of a lowered program, each as a separate program.
 #pragma once
 
 #include <functional>

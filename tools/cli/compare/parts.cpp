@@ -24,7 +24,7 @@ ErrorStats stats_of_json(const Json& json) {
           .strange = json.at(6)};
 }
 
-// Means over batches put together; nothing where there is no metric.
+// Combines means over batches; nothing where there is no metric.
 struct Batches {
   double known = 0, more = 0;
 };

@@ -94,7 +94,7 @@ void fill_op(Json& node, const OpComparison& op, const WeightComparison* weights
   if (value != nullptr) node["suggestion"] = suggest(subject, *value, diagnosis.cause);
 }
 
-// Lowered ops stand at the node that they are named after; what was folded into them is told.
+// A lowered op is listed at the node that it is named after, with the nodes folded into it.
 void fill_lowered(Json& nodes, const LoweredComparison& lowered, bool has_nodes) {
   std::unordered_map<std::string, size_t> places;
   for (size_t i = 0; i < nodes.size(); ++i) places[nodes[i].at("name").get<std::string>()] = i;
@@ -153,7 +153,7 @@ double metric_of(const Json& node) {
 
 double least_of(double a, double b) { return std::isnan(a) || b < a ? b : a; }
 
-// Those first that are worst by themselves, in the graph or as the backend runs them.
+// Sorted by the error that an op adds, in the graph or on the backend, largest first.
 void rank_nodes(Json& nodes) {
   std::vector<std::tuple<double, double, size_t>> order;
   for (size_t i = 0; i < nodes.size(); ++i) {

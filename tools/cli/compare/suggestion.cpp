@@ -21,7 +21,7 @@ std::string innermost_module(const Node& node) {
   return stack.empty() ? "" : module_path(stack.back());
 }
 
-// Ops that read the value, behind its quantize and dequantize too.
+// Ops that read the value, directly or through its quantize and dequantize ops.
 std::vector<const Node*> readers_of(const Value& value) {
   std::vector<const Node*> readers;
   for (const Node* user : value.users()) {
@@ -45,8 +45,8 @@ const Node* before_in_pattern(const Node& op) {
   return is_part ? before : nullptr;
 }
 
-// The exported program's node that a node stands for; "" for none. Passes that split an op leave
-// several that stand for one.
+// The node of the exported program that a node was made from; "" for none. A pass that splits an op
+// makes several from one.
 std::string origin_of(const Node& node) {
   const std::vector<std::string> origins = origins_of(node);
   return origins.empty() ? "" : origins.back();

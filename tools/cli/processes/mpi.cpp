@@ -217,7 +217,7 @@ std::vector<std::string> Processes::gather(const std::function<std::string()>& w
   if (joined_ == nullptr) return {work()};
   std::string text;
   End end = run(work, text);
-  // OtherFailed comes through code that makes errors of its own of what is thrown
+  // OtherFailed passes through code that turns what is thrown into other errors
   if (end == End::kFailed && joined_->alarms > 0) end = End::kInVain;
   std::vector<MPI_Request> alarms;
   for (size_t other = 0; end == End::kFailed && other < count_; ++other)

@@ -1,7 +1,9 @@
-// What needs no MPI: whether there are other processes, and what follows from sums.
+// Whether there are other processes, what follows from sums, and a build without MPI.
 #include "tools/cli/processes/processes.h"
 
 #include <cstdlib>
+
+#include "core/base/error.h"
 
 namespace octet {
 
@@ -38,5 +40,32 @@ std::vector<std::string> Processes::share(const std::string& text) {
   }
   return texts;
 }
+
+#ifndef OCTET_MPI
+
+struct Processes::Joined {};
+
+Processes::Processes() {
+  if (is_one_of_several())
+    throw Error("mpi", "mpirun",
+                "this octet was built without MPI; install libopenmpi-dev and build again, or "
+                "calibrate parts by hand (--state)");
+}
+
+Processes::~Processes() = default;
+
+void Processes::check_others() {}
+
+std::vector<std::string> Processes::gather(const std::function<std::string()>& work) {
+  return {work()};
+}
+
+void Processes::sum(std::span<double>) {}
+void Processes::sum(std::span<float>) {}
+void Processes::sum(std::span<int64_t>) {}
+void Processes::min(std::span<float>) {}
+void Processes::max(std::span<double>) {}
+
+#endif
 
 }  // namespace octet

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "annotate/observed/peers.h"
+
 namespace octet {
 
 // Whether mpirun or a batch system's launcher started this process as one of several: their
@@ -68,6 +70,24 @@ class Processes {
   size_t exchanges_ = 0;
   size_t exchanged_bytes_ = 0;
   std::unique_ptr<Joined> joined_;  // null: one process
+};
+
+// The processes as annotate/ knows them.
+class ProcessPeers : public Peers {
+ public:
+  explicit ProcessPeers(Processes& processes) : processes_(processes) {}
+
+  size_t rank() const override { return processes_.rank(); }
+  size_t count() const override { return processes_.count(); }
+  void sum(std::span<double> numbers) override { processes_.sum(numbers); }
+  void min(std::span<float> numbers) override { processes_.min(numbers); }
+  std::vector<std::string> share(const std::string& text) override {
+    return processes_.share(text);
+  }
+  Peers* get() { return processes_.count() == 1 ? nullptr : this; }
+
+ private:
+  Processes& processes_;
 };
 
 }  // namespace octet

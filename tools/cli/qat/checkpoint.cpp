@@ -16,7 +16,7 @@
 #include "core/base/error.h"
 #include "core/pt2/archive.h"
 #include "core/pt2/tensor_file.h"
-#include "tools/cli/common/text_tensor.h"
+#include "tools/cli/common/files.h"
 #include "tools/cli/qat/train.h"
 
 namespace octet {

@@ -64,7 +64,7 @@ struct TrainingPosition {
 std::vector<at::Tensor> capture(const QatModel& model);
 void restore(QatModel& model, const std::vector<at::Tensor>& captured);
 
-// Of dropout and its like.
+// Seeds dropout and similar ops.
 void seed_random_numbers(int64_t seed);
 
 // A file of --checkpoint: what concerns the model.
@@ -72,7 +72,7 @@ struct SavedTraining {
   std::string run, flow;         // what the run is; TrainOptions::flow
   std::vector<at::Tensor> rest;  // what capture() gave, once, and once more of the best epoch
 };
-// Throws Error(stage, file, ...) for what is no checkpoint, or of another version of Octet.
+// Throws Error(stage, file, ...) for a file that is not a checkpoint, or of another version.
 SavedTraining read_checkpoint(const std::filesystem::path& file, const std::string& stage);
 // The best epoch where one was kept, else the last state. False when it is of another model.
 bool restore_saved(QatModel& model, const SavedTraining& saved);

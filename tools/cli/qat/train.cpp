@@ -23,8 +23,8 @@
 #include "core/base/error.h"
 #include "core/interpreter/interpreter.h"
 #include "core/passes/set_training.h"
-#include "core/pt2/tensor_file.h"
 #include "tools/cli/common/messages.h"
+#include "tools/cli/common/sample_data.h"
 #include "tools/cli/common/signals.h"
 #include "tools/cli/qat/checkpoint.h"
 
@@ -121,6 +121,7 @@ Options options_of(TrainOptions& options) {
       Option{"validation", &options.validation, "Data like --train to evaluate after each epoch"}
           .of_kind(Option::Kind::kData)
           .without_key(),
+      max_batches_option(options.max_batches, "--train"),
       Option{"loss",
              named(options.loss, {{"cross_entropy", Loss::kCrossEntropy},
                                   {"distill", Loss::kDistill},
@@ -174,10 +175,10 @@ struct QatTrainer::State {
       : model(trained),
         step(shared),
         options(std::move(given)),
-        batches(options.train),
+        batches(sample_data(options.train, options.max_batches)),
         optimizer(make_optimizer(trained, options)),
         inputs(input_count(trained.prepared().graph)) {
-    if (!options.validation.empty()) validation.emplace(options.validation);
+    if (!options.validation.empty()) validation.emplace(sample_data(options.validation));
     if (options.loss != Loss::kDistill) return;
     teacher_graph = clone(float_model);
     set_training(*teacher_graph, Mode::kEvaluation);
@@ -201,8 +202,8 @@ struct QatTrainer::State {
   QatModel& model;
   SharedStep& step;
   TrainOptions options;
-  BatchReader batches;
-  std::optional<BatchReader> validation;
+  SampleReader batches;
+  std::optional<SampleReader> validation;
   std::unique_ptr<torch::optim::Optimizer> optimizer;
   size_t inputs;
   std::unique_ptr<Graph> teacher_graph;

@@ -28,7 +28,8 @@ enum class Schedule { kConstant, kCosine };
 struct TrainOptions {
   // DATA.pt: a list of tuples, the model's inputs and then the target
   std::string train;
-  std::string validation;  // in that form, too; may be empty
+  std::string validation;             // in that form, too; may be empty
+  std::optional<size_t> max_batches;  // of `train`
   Loss loss = Loss::kCrossEntropy;
   OptimizerKind optimizer = OptimizerKind::kSgd;
   double rate = 0.01;
@@ -62,9 +63,9 @@ class QatTrainer {
   QatTrainer(QatModel& model, const Graph& float_model, TrainOptions options, SharedStep& step);
   ~QatTrainer();
 
-  // All epochs, with a line of progress for each on stderr. Leaves the model as it is to be
+  // Runs all epochs, with a line for each on stderr. Leaves the model as it is to be
   // converted, in each process; process 0 alone writes checkpoints. Throws Error("train", ...) when
-  // the loss is no finite number, and for data that do not fit.
+  // the loss is not finite, and for data that do not fit.
   void run();
 
  private:

@@ -31,14 +31,14 @@ std::optional<double> only_value(const c10::IValue& input) {
   return tensor.eq(first).all().item<bool>() ? std::optional(first.item<double>()) : std::nullopt;
 }
 
-// Of the float values of one input, over all batches.
+// Of the float values of one input over all batches.
 struct Range {
   double min = std::numeric_limits<double>::infinity(),
          max = -std::numeric_limits<double>::infinity();
   double width() const { return max - min; }
 };
 
-Range range_of(const BatchReader& data, size_t input) {
+Range range_of(const SampleReader& data, size_t input) {
   Range range;
   for (size_t i = 0; i < data.size(); ++i) {
     const std::vector<c10::IValue> batch = data.at(i);
@@ -52,7 +52,7 @@ Range range_of(const BatchReader& data, size_t input) {
 }
 
 // In [0, 1].
-double share_outside(const BatchReader& data, size_t input, const Range& range) {
+double share_outside(const SampleReader& data, size_t input, const Range& range) {
   double outside = 0, all = 0;
   for (size_t i = 0; i < data.size(); ++i) {
     const std::vector<c10::IValue> batch = data.at(i);
@@ -66,8 +66,8 @@ double share_outside(const BatchReader& data, size_t input, const Range& range) 
 
 }  // namespace
 
-std::vector<std::string> find_distant_data(const BatchReader& calibration,
-                                           const BatchReader& data) {
+std::vector<std::string> find_distant_data(const SampleReader& calibration,
+                                           const SampleReader& data) {
   constexpr double kMostOutside = 0.01, kLeastWidth = 0.125;
   std::vector<std::string> lines;
   const size_t inputs = std::min(calibration.at(0).size(), data.at(0).size());
@@ -91,7 +91,7 @@ std::vector<std::string> find_distant_data(const BatchReader& calibration,
   return lines;
 }
 
-std::vector<std::string> find_odd_data(const BatchReader& data) {
+std::vector<std::string> find_odd_data(const SampleReader& data) {
   std::vector<std::string> lines;
   const std::vector<c10::IValue> first = data.at(0);
   for (size_t input = 0; input < first.size(); ++input) {

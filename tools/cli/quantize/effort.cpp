@@ -15,9 +15,9 @@
 #include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
 #include "core/pt2/tensor_file.h"
+#include "tools/cli/common/files.h"
 #include "tools/cli/common/messages.h"
 #include "tools/cli/common/signals.h"
-#include "tools/cli/common/text_tensor.h"
 #include "tools/cli/quantize/pass_rows.h"
 
 namespace octet {
@@ -228,14 +228,14 @@ void check_effort_options(const EffortOptions& options, bool has_calibration, bo
         name, "reads the calibration data several times; give --calibration DATA.pt");
 }
 
-std::string describe_run(const QuantizeFlow& flow, const EffortData& data,
+std::string describe_run(const QuantizeFlow& flow, const SampleData& data,
                          const EffortOptions& options) {
   std::vector<std::string> passes;
   for (const AccuracyPass pass : passes_of(options)) passes.emplace_back(name_of(pass));
   std::sort(passes.begin(), passes.end());
   QuantizeFlow settings = flow;
   return fmt::format("model{}; data{}, {} batches; {}; passes {}", checksum_of(flow.model),
-                     checksum_of(data.file), data.batches, describe(options_of(settings)),
+                     checksum_of(data.file), data.size(), describe(options_of(settings)),
                      fmt::join(passes, ", "));
 }
 
@@ -266,7 +266,7 @@ EffortPlan plan_effort(const ObservedGraph& observed, const EffortOptions& optio
   return plan;
 }
 
-void calibrate_with_effort(ObservedGraph& observed, const EffortData& data, const EffortPlan& plan,
+void calibrate_with_effort(ObservedGraph& observed, const SampleData& data, const EffortPlan& plan,
                            const EffortOptions& options, const QuantizeFlow& flow,
                            Progress& progress, Report& report, Peers* peers, EffortMemory* memory) {
   EffortJournal journal;
@@ -289,18 +289,13 @@ void calibrate_with_effort(ObservedGraph& observed, const EffortData& data, cons
                       options.checkpoint, kept(now)));
     };
   }
-  const DataOpener open = [&data] {
-    const auto reader = std::make_shared<BatchReader>(data.file);
-    return [reader, batches = data.batches, next = size_t{0}]() mutable {
-      return next == batches ? std::nullopt : std::optional(reader->at(next++));
-    };
-  };
+  const DataOpener open = [&data] { return source_of(data); };
   const auto advance = [&](std::string_view stage, size_t done, size_t total) {
     total == 0 ? progress.begin(stage) : progress.advance(done, total);
   };
   for (const std::string& note : plan.notes) report.note(note);
   const std::vector<EffortStage> stages = calibrate_with_passes(
-      observed, open, data.batches, plan.passes, report, advance,
+      observed, open, data.size(), plan.passes, report, advance,
       options.checkpoint.empty() ? nullptr : &journal, plan.applies, peers, memory);
   double seconds = 0;
   std::vector<std::string> parts;

@@ -27,12 +27,6 @@ Options options_of(EffortOptions& options);
 // read, or with --compat, which fixes ranges and weights.
 void check_effort_options(const EffortOptions& options, bool has_calibration, bool is_compat);
 
-// The first batches of a DATA.pt.
-struct EffortData {
-  std::string file;
-  size_t batches = 0;
-};
-
 struct EffortPlan {
   std::vector<AccuracyPass> passes = {};  // in no order; none: calibration alone
   PassFilter applies = {};                // empty: each pass may change the whole program
@@ -49,14 +43,14 @@ EffortPlan plan_effort(const ObservedGraph& observed, const EffortOptions& optio
 
 // What the outcome of a run depends on: the model, the data, the settings and the passes. A
 // checkpoint of another run is refused.
-std::string describe_run(const QuantizeFlow& flow, const EffortData& data,
+std::string describe_run(const QuantizeFlow& flow, const SampleData& data,
                          const EffortOptions& options);
 
 // Calibrates with the passes of the plan and logs how long each took. With a checkpoint it resumes
 // what the file holds; throws Error("quantize", checkpoint, ...) when the file is damaged or of
 // another run. flow: how `observed` was made. peers, memory: as of calibrate_with_passes; process 0
 // alone writes the checkpoint.
-void calibrate_with_effort(ObservedGraph& observed, const EffortData& data, const EffortPlan& plan,
+void calibrate_with_effort(ObservedGraph& observed, const SampleData& data, const EffortPlan& plan,
                            const EffortOptions& options, const QuantizeFlow& flow,
                            Progress& progress, Report& report, Peers* peers = nullptr,
                            EffortMemory* memory = nullptr);

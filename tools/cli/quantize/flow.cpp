@@ -14,7 +14,6 @@
 #include "core/base/error.h"
 #include "core/passes/verify.h"
 #include "core/pt2/reader.h"
-#include "core/pt2/tensor_file.h"
 #include "quantizers/json/place.h"
 #include "quantizers/registry.h"
 #include "tools/cli/common/library.h"
@@ -141,7 +140,7 @@ ObservedGraph prepare_model(Graph graph, const QuantizeFlow& flow, Report& repor
   return observed;
 }
 
-size_t calibrate_from_file(ObservedGraph& observed, const std::string& data,
+size_t calibrate_from_file(ObservedGraph& observed, const SampleData& data,
                            const std::string& recorded, Progress& progress, DataPart part) {
   if (Peers* const peers = std::exchange(part.peers, nullptr)) {
     part.index = peers->rank();
@@ -150,14 +149,15 @@ size_t calibrate_from_file(ObservedGraph& observed, const std::string& data,
     merge_parts(observed, peers->share(batches > 0 ? observer_state_to_json(observed) : ""));
     return batches;
   }
-  const BatchReader reader(data);
+  const SampleReader reader(data);
   std::optional<BatchReader> recorded_reader;
   if (!recorded.empty()) recorded_reader.emplace(recorded);
-  if (recorded_reader && recorded_reader->size() != reader.size())
+  if (const size_t batches = recorded_reader ? BatchReader(data.file).size() : 0;
+      recorded_reader && recorded_reader->size() != batches)
     throw Error("calibrate", recorded,
-                fmt::format("got {} batches, want {} as in {}", recorded_reader->size(),
-                            reader.size(), data));
-  const size_t taken = reader.size() - std::min(part.held_out, reader.size());
+                fmt::format("got {} batches, want {} as in {}", recorded_reader->size(), batches,
+                            data.file));
+  const size_t taken = reader.size();
   const size_t first = taken * part.index / part.count;
   const size_t end = taken * (part.index + 1) / part.count;
   if (first == end) return 0;

@@ -15,6 +15,7 @@
 #include "core/base/error.h"
 #include "core/base/report.h"
 #include "tools/cli/common/options.h"
+#include "tools/cli/common/sample_data.h"
 
 namespace octet {
 
@@ -62,27 +63,25 @@ Graph read_model(const QuantizeFlow& flow);
 // Throws Error("quantizer", ...) for what is wrong with its name, its file and its options.
 std::unique_ptr<Quantizer> quantizer_of(const QuantizeFlow& flow);
 // Annotates and prepares. Throws NothingToQuantize when the quantizer finds nothing; under compat
-// it warns and goes on, as torchao does.
+// it warns and continues, as torchao does.
 ObservedGraph prepare_model(Graph graph, const QuantizeFlow& flow, Report& report);
 
-// What one of several processes takes of the data: the batches are cut into `count` runs, in order
-// and of nearly equal length; this is run `index`.
+// The part of the data that one of several processes calibrates with: the batches are cut into
+// `count` parts, in order and of nearly equal length; this is part `index`.
 struct DataPart {
   size_t index = 0;
   size_t count = 1;
   std::function<void()> before_batch = {};  // may throw, which ends calibration
-  size_t held_out = 0;                      // of the last batches of all, which nobody takes
-  // those that take the other parts: index and count are theirs, and all end with the observers of
-  // the whole data; null: none
+  // the processes that take the other parts: `index` and `count` are theirs then, and all end with
+  // the observers of the whole data; null: none
   Peers* peers = nullptr;
 };
 
-// Streams the batches of a DATA.pt through the observers: kCalibrateStage
-// (annotate/accuracy/accuracy_passes.h) of the progress. `recorded`: the file with the tensors that
-// stand for recorded opaque parts, or "". Returns the number of batches; 0 when there are fewer
-// than parts and none is left for this one. Throws Error too when the files have different numbers
-// of batches.
-size_t calibrate_from_file(ObservedGraph& observed, const std::string& data,
+// Streams the batches through the observers: kCalibrateStage (annotate/accuracy/accuracy_passes.h)
+// of the progress. `recorded`: the file with the outputs of recorded opaque parts, or "". Returns
+// the number of batches; 0 when there are fewer than parts and none is left for this one. Throws
+// Error also when the files have different numbers of batches.
+size_t calibrate_from_file(ObservedGraph& observed, const SampleData& data,
                            const std::string& recorded, Progress& progress, DataPart part = {});
 
 }  // namespace octet

@@ -5,16 +5,77 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <vector>
 
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 #include <fmt/format.h>
 
 #include "annotate/graph/qdq_nodes.h"
+#include "annotate/observers/fake_quantize.h"
+#include "annotate/observers/histogram.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/interpreter/interpreter.h"
 #include "tools/cli/common/graph_nodes.h"
 #include "tools/cli/quantize/products.h"
-#include "tools/cli/quantize/weight_ranges.h"
 
 namespace octet {
 namespace {
+
+using SeenJson = nlohmann::ordered_json;
+
+const Observer& without_fake_quant(const Observer& observer) {
+  const FakeQuantize* fake = dynamic_cast<const FakeQuantize*>(&observer);
+  return fake != nullptr ? fake->observer() : observer;
+}
+
+// A histogram as torch has it: the last bin holds its upper end.
+SeenJson histogram_json(const HistogramObserver& observer) {
+  return {{"min", observer.min()},
+          {"max", observer.max()},
+          {"counts", std::vector<double>(observer.counts().begin(), observer.counts().end())}};
+}
+
+SeenJson activation_json(const Observer& outer) {
+  const Observer& observer = without_fake_quant(outer);
+  SeenJson seen = {{"observer", outer.args().choice.name}};
+  if (!observer.has_data() || observer.args().is_dynamic) return seen;
+  if (const HistogramObserver* histogram = dynamic_cast<const HistogramObserver*>(&observer)) {
+    seen["observed"] = {histogram->min(), histogram->max()};
+    if (histogram->max() > histogram->min()) seen["histogram"] = histogram_json(*histogram);
+    return seen;
+  }
+  const ObserverState state = observer.state();
+  if (state.min.size() == 1 && state.max.size() == 1)
+    seen["observed"] = {state.min.front(), state.max.front()};
+  return seen;
+}
+
+using WeightJson = nlohmann::ordered_json;
+
+std::vector<double> numbers_of(const at::Tensor& tensor) {
+  const at::Tensor flat = tensor.to(at::kDouble).contiguous().reshape({-1});
+  return {flat.const_data_ptr<double>(), flat.const_data_ptr<double>() + flat.numel()};
+}
+
+// [channels, all the rest]
+at::Tensor by_channel(const at::Tensor& tensor, int64_t axis) {
+  return tensor.to(at::kFloat).movedim(axis, 0).reshape({tensor.size(axis), -1});
+}
+
+WeightJson ratios_of(const at::Tensor& original, const at::Tensor& now) {
+  const std::vector<double> signal = numbers_of(original.to(at::kDouble).square().sum(1)),
+                            noise = numbers_of((original - now).to(at::kDouble).square().sum(1));
+  WeightJson ratios = WeightJson::array();
+  for (size_t i = 0; i < signal.size(); ++i)
+    if (noise[i] == 0)
+      ratios.push_back("inf");
+    else if (signal[i] == 0)
+      ratios.push_back("-inf");
+    else
+      ratios.push_back(10 * std::log10(signal[i] / noise[i]));
+  return ratios;
+}
 
 using NodeJson = nlohmann::ordered_json;
 
@@ -161,6 +222,76 @@ class PageNodes {
 };
 
 }  // namespace
+
+SeenTensors see_tensors(const ObservedGraph& observed) {
+  SeenTensors seen;
+  const Graph& graph = observed.graph;
+  for (const Node* point : observer_nodes(graph)) {
+    if (&point->graph() != &graph) continue;
+    const Value* value = observed_value(*point);
+    if (graph.find_constant(value) == nullptr)
+      seen.activations.try_emplace(
+          value->name(),
+          activation_json(*observed.observers.at(static_cast<size_t>(group_of(*point)))));
+  }
+  for (const Node* node : graph.nodes()) {
+    if (is_observer_node(node)) continue;
+    for (const Value* input : node->inputs()) {
+      const Value* value = through_observers(input);
+      const Tensor* tensor = graph.find_constant(value);
+      if (value == input || tensor == nullptr || tensor->shape().size() < 2) continue;
+      seen.weights.try_emplace(node->name(),
+                               SeenTensors::Weight{graph.find_input(value)->fqn, *tensor});
+      break;
+    }
+  }
+  return seen;
+}
+
+Tensor dequantized_constant(const Graph& graph, const Node& dequantize) {
+  Graph part;
+  std::map<Value*, Value*> copies;
+  for (Value* input : dequantize.inputs()) {
+    const Tensor* constant = graph.find_constant(input);
+    if (constant == nullptr) return {};
+    copies[input] = part.add_constant(input->name(), *constant, InputKind::kTensorConstant);
+  }
+  if (copies.empty()) return {};
+  std::vector<NamedArgument> arguments = dequantize.arguments();
+  for (NamedArgument& argument : arguments)
+    rewrite_values(argument.value, [&](Value* value) { return copies.at(value); });
+  Node* twin = part.add_node(dequantize.target(), std::move(arguments), dequantize.name());
+  Value* result = part.add_result(*twin, dequantize.name(), dequantize.output()->meta);
+  part.add_output({result, OutputKind::kUserOutput, ""});
+  return from_aten(Interpreter(part).run({}).at(0).toTensor());
+}
+
+WeightJson weight_json(const Graph& graph, const Node& dequantize, const std::string& name,
+                       const Tensor& original) {
+  const Tensor tensor = dequantized_constant(graph, dequantize);
+  if (!tensor.defined() || tensor.shape().size() < 2 || tensor.numel() == 0) return nullptr;
+  const std::optional<Quantization> quantization = find_quantization(&dequantize);
+  const int64_t axis = quantization && quantization->is_per_channel && quantization->axis >= 0
+                           ? quantization->axis
+                           : 0;
+  const Tensor* stored = graph.find_constant(dequantize.inputs().front());
+  WeightJson weight = {{"name", name},
+                       {"dtype", short_name_of(stored->dtype())},
+                       {"shape", tensor.shape()},
+                       {"axis", axis}};
+  const at::Tensor now = by_channel(to_aten(tensor), axis);
+  const bool has_original = original.defined() && original.shape() == tensor.shape();
+  const at::Tensor shown = has_original ? by_channel(to_aten(original), axis) : now;
+  weight["min"] = numbers_of(shown.amin(1));
+  weight["max"] = numbers_of(shown.amax(1));
+  if (quantization && quantization->scale.find<double>() != nullptr)
+    weight["scale"] = {quantization->scale_number()};
+  else if (quantization)
+    if (const Tensor* scales = graph.find_constant(quantization->scale.value_or_null()))
+      weight["scale"] = numbers_of(to_aten(*scales));
+  if (has_original) weight["sqnr_db"] = ratios_of(shown, now);
+  return weight;
+}
 
 NodeJson page_nodes(const Graph& quantized, const SeenTensors& seen, const NodeJson& report) {
   return PageNodes(quantized, seen, report).run();

@@ -34,7 +34,7 @@ class PassRows {
   // The passes of the row that covers the node; null when none does.
   const std::vector<AccuracyPass>* find(const Node& node) const;
   bool applies(AccuracyPass pass, const Node& node) const;  // true where no row is
-  // Those that some row names, each once.
+  // The passes that some row names, each once.
   std::vector<AccuracyPass> all() const;
   // Rows that fit no node, as `module_name "x"`: most often a misspelling.
   std::vector<std::string> unused_rows(const Graph& graph) const {
@@ -47,8 +47,8 @@ class PassRows {
 };
 
 // Null when the file says nothing about passes. running: the passes of this run. Throws
-// Error("quantizer", "FILE: /passes/...", ...) for what is no list of passes, for a pass that does
-// not run, and when none runs.
+// Error("quantizer", "FILE: /passes/...", ...) for values that are not lists of passes, for a pass
+// that does not run, and when none runs.
 std::optional<PassRows> read_pass_rows(const std::filesystem::path& config,
                                        const std::vector<AccuracyPass>& running);
 
@@ -56,7 +56,7 @@ std::optional<PassRows> read_pass_rows(const std::filesystem::path& config,
 // of effort. Throws Error("quantizer", "FILE: /effort/...", ...).
 std::optional<PassRows> read_effort_rows(const std::string& config, const std::string& settings);
 
-// Of commands that run no passes. Throws Error("quantizer", ...) when the file has rows for some.
+// For commands that run no passes. Throws Error("quantizer", ...) when the file has rows for some.
 void refuse_pass_rows(const std::string& config);
 
 }  // namespace octet

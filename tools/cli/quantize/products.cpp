@@ -75,7 +75,7 @@ double macs_of(const std::string& base, const Operands& operands, const Value* y
   return product_of(out) * static_cast<double>(in.back());
 }
 
-// Of a constant, or of what a constant is dequantized to; 0 for others.
+// The elements of a constant or of a dequantized constant; 0 for other values.
 double weights_of(const Value* value, const std::unordered_set<const Value*>& constants) {
   const bool is_stored = is_stored_small(value) && !value->producer()->inputs().empty() &&
                          constants.contains(value->producer()->inputs().front());

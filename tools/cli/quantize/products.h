@@ -19,8 +19,8 @@ struct Product {
   bool has_integer_weights = false;
 };
 
-// Those of the graph and of the bodies of its control flow, each body as if it ran once. einsum is
-// not among them.
+// The products of the graph and of the bodies of its control flow, each body as if it ran once,
+// without einsum.
 std::vector<Product> find_products(const Graph& graph);
 
 }  // namespace octet

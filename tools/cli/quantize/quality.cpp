@@ -71,7 +71,7 @@ at::Tensor read_labels(const std::string& path) {
       values[0].toTensor().is_floating_point())
     throw Error(
         "evaluate", path,
-        "is no list of classes; torch.save one tensor of integers, a class for each sample");
+        "not a list of classes; torch.save one tensor of integers, a class for each sample");
   return values[0].toTensor().to(at::kLong);
 }
 
@@ -84,32 +84,34 @@ Json number_or_null(const std::optional<double>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
-// Where the samples of each evaluated batch begin among those of all batches.
+// The position of each evaluated batch's samples among all samples of the file.
 struct Samples {
-  std::vector<int64_t> begins;  // and where the last ends
-  int64_t all() const { return begins.back(); }
+  std::vector<int64_t> begins;  // and where the last batch ends
+  int64_t all = 0;
 };
 
-Samples count_samples(const BatchReader& reader, const Evaluation& evaluation) {
+// With labels, which are those of the whole file, all of it is read.
+Samples count_samples(const SampleData& data) {
   const auto samples_of = [](const std::vector<c10::IValue>& batch) {
     return !batch.empty() && batch[0].isTensor() && batch[0].toTensor().dim() > 0
                ? batch[0].toTensor().size(0)
                : int64_t{1};
   };
+  const BatchReader reader(data.file);
+  const bool is_whole = !data.labels.empty();
   Samples samples;
-  int64_t count = 0;
-  for (size_t i = evaluation.labels.empty() ? evaluation.first : 0; i < reader.size(); ++i) {
-    if (i >= evaluation.first) samples.begins.push_back(count);
-    count += samples_of(reader.at(i));
+  for (size_t i = is_whole ? 0 : data.first; i < (is_whole ? reader.size() : data.end); ++i) {
+    if (i >= data.first && i <= data.end) samples.begins.push_back(samples.all);
+    samples.all += samples_of(reader.at(i));
   }
-  samples.begins.push_back(count);
+  if (samples.begins.size() == data.size()) samples.begins.push_back(samples.all);
   return samples;
 }
 
 // What is added up over batches; numbers of other processes' batches are 0.
 struct Sums {
   std::vector<double> ratios;              // by batch
-  std::vector<double> metrics;             // likewise; empty without a metric
+  std::vector<double> metrics;             // by batch; empty without a metric
   std::array<double, 5> counts{};          // whole numbers
   double& batches() { return counts[0]; }  // with classes of both programs
   double& samples() { return counts[1]; }  // in these
@@ -119,7 +121,8 @@ struct Sums {
 };
 
 struct Run {
-  const Evaluation& evaluation;
+  const SampleData& data;
+  const Metric& metric;
   const Samples& samples;
   const at::Tensor& labels;  // undefined: none
   Progress& progress;
@@ -141,15 +144,14 @@ double count_equal(const at::Tensor& a, const at::Tensor& b) {
 }
 
 void run_own_batches(const BatchOutputs& float_program, const BatchOutputs& program,
-                     const BatchReader& reader, const Run& run, Sums& sums) {
+                     const SampleReader& reader, const Run& run, Sums& sums) {
   const size_t count = run.peers == nullptr ? 1 : run.peers->count();
   for (size_t i = run.peers == nullptr ? 0 : run.peers->rank(); i < sums.ratios.size();
        i += count) {
-    const size_t batch = run.evaluation.first + i;
-    const std::vector<c10::IValue> want = float_program(batch, reader.at(batch)),
-                                   got = program(batch, reader.at(batch));
+    const std::vector<c10::IValue> want = float_program(i, reader.at(i)),
+                                   got = program(i, reader.at(i));
     sums.ratios[i] = ratio_of(want, got);
-    if (run.evaluation.metric) sums.metrics[i] = metric_of(run.evaluation.metric, want, got);
+    if (run.metric) sums.metrics[i] = metric_of(run.metric, want, got);
     const std::optional<at::Tensor> wanted = classes_of(want), found = classes_of(got);
     if (wanted && found) {
       sums.batches() += 1;
@@ -158,7 +160,7 @@ void run_own_batches(const BatchOutputs& float_program, const BatchOutputs& prog
       const int64_t begin = run.samples.begins[i], end = run.samples.begins[i + 1];
       if (run.labels.defined() && end <= run.labels.size(0) && end - begin == wanted->numel()) {
         const at::Tensor known = run.labels.slice(0, begin, end);
-        check_classes(known, want[0], run.evaluation.labels);
+        check_classes(known, want[0], run.data.labels);
         sums.float_right() += count_equal(*wanted, known);
         sums.right() += count_equal(*found, known);
       }
@@ -169,7 +171,7 @@ void run_own_batches(const BatchOutputs& float_program, const BatchOutputs& prog
 
 // An error of one process is that of all: whoever calls may go on without the figures.
 void run_batches(const BatchOutputs& float_program, const BatchOutputs& program,
-                 const BatchReader& reader, const Run& run, Sums& sums) {
+                 const SampleReader& reader, const Run& run, Sums& sums) {
   if (run.peers == nullptr) return run_own_batches(float_program, program, reader, run, sums);
   std::string message;
   try {
@@ -183,11 +185,7 @@ void run_batches(const BatchOutputs& float_program, const BatchOutputs& program,
 
 }  // namespace
 
-size_t default_held_out(size_t batches) {
-  return batches < 16 ? 0 : std::min<size_t>(batches / 8, 8);
-}
-
-Quality evaluate(const Graph& original, const Graph& quantized, const Evaluation& evaluation,
+Quality evaluate(const Graph& original, const Graph& quantized, const SampleData& data,
                  Progress& progress, Peers* peers) {
   Interpreter float_program(original), program(quantized);
   const auto runner = [](Interpreter& interpreter) {
@@ -195,28 +193,28 @@ Quality evaluate(const Graph& original, const Graph& quantized, const Evaluation
       return interpreter.run(inputs);
     };
   };
-  return evaluate(runner(float_program), runner(program), evaluation, progress, peers);
+  return evaluate(runner(float_program), runner(program), data, progress, peers);
 }
 
 Quality evaluate(const BatchOutputs& float_program, const BatchOutputs& program,
-                 const Evaluation& evaluation, Progress& progress, Peers* peers) {
-  const BatchReader reader(evaluation.data);
+                 const SampleData& data, Progress& progress, Peers* peers, const Metric& metric) {
+  const SampleReader reader(data);
   progress.begin(kEvaluateStage);
-  const Samples samples = count_samples(reader, evaluation);
-  const at::Tensor labels =
-      evaluation.labels.empty() ? at::Tensor() : read_labels(evaluation.labels);
+  const Samples samples = count_samples(data);
+  const at::Tensor labels = data.labels.empty() ? at::Tensor() : read_labels(data.labels);
   Sums sums;
-  sums.ratios.resize(reader.size() - evaluation.first);
-  if (evaluation.metric) sums.metrics.resize(sums.ratios.size());
-  run_batches(float_program, program, reader, {evaluation, samples, labels, progress, peers}, sums);
+  sums.ratios.resize(reader.size());
+  if (metric) sums.metrics.resize(sums.ratios.size());
+  run_batches(float_program, program, reader, {data, metric, samples, labels, progress, peers},
+              sums);
   if (peers != nullptr) {
     peers->sum(sums.ratios);
-    if (evaluation.metric) peers->sum(sums.metrics);
+    if (metric) peers->sum(sums.metrics);
     peers->sum(sums.counts);
   }
   Quality quality;
-  quality.batches = evaluation.description;
-  if (evaluation.metric)
+  quality.batches = data.description;
+  if (metric)
     quality.metric = std::accumulate(sums.metrics.begin(), sums.metrics.end(), 0.0) /
                      static_cast<double>(sums.metrics.size());
   std::sort(sums.ratios.begin(), sums.ratios.end());
@@ -224,20 +222,20 @@ Quality evaluate(const BatchOutputs& float_program, const BatchOutputs& program,
   quality.median_db = sums.ratios[sums.ratios.size() / 2];
   const bool has_classes = sums.batches() == static_cast<double>(sums.ratios.size());
   if (has_classes) quality.same_top1 = sums.same() / sums.samples();
-  if (evaluation.labels.empty()) return quality;
+  if (data.labels.empty()) return quality;
   if (!has_classes)
-    throw Error("evaluate", evaluation.labels,
+    throw Error("evaluate", data.labels,
                 "classes are given, but the program's first output is not [samples, classes]; "
                 "leave out --labels");
-  if (labels.size(0) != samples.all())
-    throw Error("evaluate", evaluation.labels,
+  if (labels.size(0) != samples.all)
+    throw Error("evaluate", data.labels,
                 fmt::format("holds {} classes, want one for each of the {} samples of {}",
-                            labels.size(0), samples.all(), evaluation.data));
-  if (sums.samples() != static_cast<double>(samples.all() - samples.begins.front()))
-    throw Error("evaluate", evaluation.labels,
+                            labels.size(0), samples.all, data.file));
+  if (sums.samples() != static_cast<double>(samples.all - samples.begins.front()))
+    throw Error("evaluate", data.labels,
                 fmt::format("classes are given, but the program's first output has {} rows for {} "
                             "samples; leave out --labels",
-                            sums.samples(), samples.all() - samples.begins.front()));
+                            sums.samples(), samples.all - samples.begins.front()));
   quality.float_accuracy = sums.float_right() / sums.samples();
   quality.accuracy = sums.right() / sums.samples();
   return quality;
@@ -273,7 +271,7 @@ Weight weigh(const Graph& original, const Graph& quantized, const Report& report
     Weight::Reason& reason = by_text[entry.reason];
     const auto found = macs.find(entry.node);
     const double share = found != macs.end() && all > 0 ? found->second / all : 0;
-    // the largest op stands for the others
+    // the largest op represents the others
     if (reason.ops == 0 || share > reason.node_share) {
       reason.node = entry.node;
       reason.node_share = share;

@@ -1,5 +1,5 @@
-// What `octet quantize` says of its own work: how near the quantized program is to the float one,
-// how much of it is int8, what it weighs.
+// The figures that `octet quantize` prints: how near the quantized program is to the float one, how
+// much of it is int8, and its size.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,11 @@
 #include "annotate/observed/peers.h"
 #include "core/base/report.h"
 #include "core/graph/graph.h"
+#include "tools/cli/common/sample_data.h"
 
 namespace octet {
 
 class Progress;
-
-// Which batches the outputs are compared on.
-struct Evaluation {
-  std::string data;         // a DATA.pt
-  size_t first = 0;         // batch
-  std::string description;  // "the last 4 of 32 calibration batches, held out"
-  std::string labels;       // a file with the class of each sample of `data`, or empty
-  Metric metric = {};
-};
 
 // The stage of evaluate() in a Progress, and what it costs for each batch in runs of the float
 // program.
@@ -36,7 +28,7 @@ inline constexpr const char* kEvaluateStage = "evaluate";
 inline constexpr double kEvaluateCost = 3;
 
 struct Quality {
-  std::string batches = {};  // Evaluation::description
+  std::string batches = {};  // SampleData::description
   // SQNR of all float outputs of a batch; infinite when they are equal
   double median_db = 0, worst_db = 0;
   // share of samples whose largest output is the float program's; of outputs [samples, classes]
@@ -45,7 +37,7 @@ struct Quality {
   std::optional<double> metric = {};  // mean over batches of the mean over float outputs
 };
 
-// Of both programs: multiply-accumulates and bytes.
+// Multiply-accumulates and bytes of both programs.
 struct Weight {
   // of the multiply-accumulates of convolutions, matrix products, attention and recurrent ops;
   // those that multiply two dequantized tensors
@@ -54,8 +46,8 @@ struct Weight {
   // (kModeStage: products of two activations in dynamic and weight-only mode). What settings leave
   // out is eligible.
   double eligible_share = 0;  // of all
-  // Of the eligible ones: those of two dequantized tensors, and those with quantized (or float16)
-  // weights that the report does not name as float. Nothing when none is eligible.
+  // Share of the eligible ones: those of two dequantized tensors, and those with quantized (or
+  // float16) weights that the report does not name as float. Nothing when none is eligible.
   std::optional<double> quantized_share = {};
   // of a weight of these ops, in the mean: 32 in floats; nothing without weights
   std::optional<double> weight_bits = {};
@@ -71,28 +63,25 @@ struct Weight {
   std::vector<Reason> reasons;  // for float, by share, then by ops
 };
 
-// Of the eligible multiply-accumulates: with less, quantization hardly pays, and `octet quantize`
-// warns (with --strict it fails).
+// Share of the eligible multiply-accumulates below which quantization hardly pays, and `octet
+// quantize` warns (with --strict it fails).
 inline constexpr double kLeastShare = 0.9;
 
-// Of the outputs to float's, in the median: below it noise has a third of the signal's size, and
-// `octet quantize` warns.
+// Median SQNR of the outputs below which `octet quantize` warns: noise has a third of the signal's
+// size.
 inline constexpr double kLeastDecibels = 10;
 
-// Batches that are held out when nobody says how many: none of fewer than 16, else one of 8, and at
-// most 8.
-size_t default_held_out(size_t batches);
-
-// Runs both programs on the batches. peers: those that do the same at the same time, each on a part
-// of the batches; all get the same result, with the bits of one process's; null: none. Throws
-// Error("evaluate", ...) when the labels do not fit.
-Quality evaluate(const Graph& original, const Graph& quantized, const Evaluation& evaluation,
+// Runs both programs on the batches. peers: processes that do the same, each on a part of the
+// batches; all get the result, with the bits of one process; null: none. Throws Error("evaluate",
+// ...) when the labels do not fit.
+Quality evaluate(const Graph& original, const Graph& quantized, const SampleData& data,
                  Progress& progress, Peers* peers = nullptr);
-// The same of programs that are run some other way. batch: its position in Evaluation::data.
+// Programs that are run some other way. batch: its position in the data.
 using BatchOutputs =
     std::function<std::vector<c10::IValue>(size_t batch, const std::vector<c10::IValue>& inputs)>;
 Quality evaluate(const BatchOutputs& float_program, const BatchOutputs& program,
-                 const Evaluation& evaluation, Progress& progress, Peers* peers = nullptr);
+                 const SampleData& data, Progress& progress, Peers* peers = nullptr,
+                 const Metric& metric = {});
 // report: what stayed float.
 Weight weigh(const Graph& original, const Graph& quantized, const Report& report);
 

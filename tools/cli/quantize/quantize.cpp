@@ -13,7 +13,6 @@
 #include "annotate/observed/annotation_json.h"
 #include "annotate/observed/observer_state.h"
 #include "core/base/error.h"
-#include "core/pt2/tensor_file.h"
 #include "tools/cli/common/messages.h"
 #include "tools/cli/processes/processes.h"
 #include "tools/cli/quantize/data_checks.h"
@@ -33,75 +32,54 @@ std::vector<std::filesystem::path> split_paths(const std::string& text) {
   return paths;
 }
 
-// How many calibration batches there are, and how many of the last ones no observer sees.
-struct Batches {
-  size_t all = 0, held_out = 0;
-};
-
-size_t held_out_of(const QuantizeRequest& request, size_t batches) {
-  if (request.hold_out && *request.hold_out >= batches)
-    throw Error("quantize", "--hold-out",
-                fmt::format("is {}, want less than the {} batches of {}", *request.hold_out,
-                            batches, request.calibration));
-  if (request.hold_out) return *request.hold_out;
+// Counts the batches and warns of what is odd about them.
+SplitData look_at_data(const QuantizeRequest& request) {
+  constexpr size_t kMost = 8;
   // Ranges get better with each batch. Passes fit weights and biases to the data, so only other
   // data shows what that gained. Recorded parts have a record for each batch.
-  const bool holds_out = request.effort.is_asked_for() && request.evaluate.empty() &&
-                         request.flow.recorded.empty();
-  return holds_out ? default_held_out(batches) : 0;
+  const bool holds_out = request.effort.is_asked_for() && request.flow.recorded.empty();
+  SplitData data = split(request.data, holds_out, kMost);
+  if (!request.flow.recorded.empty() && request.data.evaluate.empty()) data.evaluation = {};
+  if (!data.all.is_there()) return data;
+  const SampleReader reader(data.all);
+  for (const std::string& line : find_odd_data(reader)) log_warning(line);
+  if (!request.data.evaluate.empty())
+    for (const std::string& line : find_distant_data(reader, SampleReader(data.evaluation)))
+      log_warning(line);
+  return data;
 }
 
-// Nothing without data.
-std::optional<Evaluation> evaluation_of(const QuantizeRequest& request, const Batches& batches) {
-  constexpr size_t kMost = 8;
-  if (!request.evaluate.empty())
-    return Evaluation{request.evaluate, 0, "all of " + request.evaluate, request.labels};
-  if (request.calibration.empty() || !request.flow.recorded.empty()) return std::nullopt;
-  const size_t count = batches.held_out > 0 ? batches.held_out : std::min(batches.all, kMost);
-  const std::string which =
-      count == batches.all
-          ? fmt::format("the {} calibration batches", count)
-          : fmt::format("the last {} of {} calibration batches", count, batches.all);
-  const char* how = batches.held_out > 0
-                        ? ", held out"
-                        : ", which calibrated too; --evaluate DATA.pt takes others";
-  return Evaluation{request.calibration, batches.all - count, which + how, request.labels};
-}
-
-// The stages of the work, with what they cost.
-std::vector<Progress::Stage> stages_of(const QuantizeRequest& request, const Batches& batches,
-                                       const std::optional<Evaluation>& evaluation,
+// The stages of the work and their costs.
+std::vector<Progress::Stage> stages_of(const QuantizeRequest& request, const SplitData& data,
                                        const EffortPlan& plan) {
   std::vector<Progress::Stage> stages;
   const auto add_calibration = [&](const std::vector<AccuracyPass>& passes) {
-    for (const PlannedStage& stage : planned_stages(passes, batches.all - batches.held_out))
+    for (const PlannedStage& stage : planned_stages(passes, data.calibration.size()))
       stages.push_back({std::string(stage.name), stage.cost});
   };
   const auto add_evaluation = [&] {
-    if (evaluation)
-      stages.push_back({kEvaluateStage,
-                        kEvaluateCost * static_cast<double>(BatchReader(evaluation->data).size() -
-                                                            evaluation->first)});
+    if (data.evaluation.is_there())
+      stages.push_back(
+          {kEvaluateStage, kEvaluateCost * static_cast<double>(data.evaluation.size())});
   };
   if (request.effort.is_asked_for()) {
     add_calibration({});
     add_evaluation();
   }
-  if (batches.all > 0) add_calibration(plan.passes);
+  if (data.all.is_there()) add_calibration(plan.passes);
   add_evaluation();
   return stages;
 }
 
-void fill_observers(ObservedGraph& observed, const QuantizeRequest& request, const Batches& batches,
+void fill_observers(ObservedGraph& observed, const QuantizeRequest& request, const SampleData& data,
                     const EffortPlan& plan, Progress& progress, Report& report) {
   if (plan.has_passes()) {
-    calibrate_with_effort(observed, {request.calibration, batches.all - batches.held_out}, plan,
-                          request.effort, request.flow, progress, report, request.peers);
+    calibrate_with_effort(observed, data, plan, request.effort, request.flow, progress, report,
+                          request.peers);
     return;
   }
-  if (!request.calibration.empty()) {
-    calibrate_from_file(observed, request.calibration, request.flow.recorded, progress,
-                        DataPart{.held_out = batches.held_out, .peers = request.peers});
+  if (data.is_there()) {
+    calibrate_from_file(observed, data, request.flow.recorded, progress, {.peers = request.peers});
   } else if (!request.state.empty()) {
     const StateFit fit = request.flow.config.empty() ? StateFit::kWhole : StateFit::kPart;
     for (const std::string& note : load_observer_states(observed, split_paths(request.state), fit))
@@ -115,8 +93,8 @@ void fill_observers(ObservedGraph& observed, const QuantizeRequest& request, con
   }
 }
 
-// --quantized-inputs and --quantized-outputs say which; a side without a list is whole with
-// --quantized-io and left alone without it.
+// --quantized-inputs and --quantized-outputs select tensors; without a list --quantized-io takes
+// all of that side.
 QuantizedIo quantize_border(Graph& graph, const QuantizeRequest& request, Report& report) {
   QuantizedIoOptions wanted;
   if (!request.quantized_io || !request.quantized_inputs.empty())
@@ -135,38 +113,25 @@ QuantizedIo quantize_border(Graph& graph, const QuantizeRequest& request, Report
   return io;
 }
 
-// Counts the batches, and warns of what is odd about them.
-Batches look_at_data(const QuantizeRequest& request) {
-  if (request.calibration.empty()) return {};
-  const BatchReader data(request.calibration);
-  const Batches batches = {data.size(), held_out_of(request, data.size())};
-  for (const std::string& line : find_odd_data(data)) log_warning(line);
-  if (!request.evaluate.empty())
-    for (const std::string& line : find_distant_data(data, BatchReader(request.evaluate)))
-      log_warning(line);
-  return batches;
-}
-
-// What the same calibration gives without the accuracy passes.
+// The same calibration without the accuracy passes.
 Graph quantize_plainly(const Graph& original, const QuantizeRequest& request,
-                       const Batches& batches, Progress& progress) {
+                       const SampleData& data, Progress& progress) {
   Report ignored;
   ObservedGraph observed = prepare_model(std::move(*clone(original)), request.flow, ignored);
-  calibrate_from_file(observed, request.calibration, "", progress,
-                      DataPart{.held_out = batches.held_out, .peers = request.peers});
+  calibrate_from_file(observed, data, "", progress, {.peers = request.peers});
   return convert_pt2e(std::move(observed), {}, ignored);
 }
 
 // Outputs that cannot be compared are an error where the comparison is asked for, else a note.
 std::optional<Quality> measure(const Graph& original, const Graph& quantized,
-                               const QuantizeRequest& request, const Evaluation& evaluation,
+                               const QuantizeRequest& request, const SampleData& data,
                                Progress& progress, Report& report) {
   try {
-    return evaluate(original, quantized, evaluation, progress, request.peers);
+    return evaluate(original, quantized, data, progress, request.peers);
   } catch (const OtherFailed&) {
     throw;
   } catch (const std::exception& error) {
-    if (!request.evaluate.empty() || !request.labels.empty()) throw;
+    if (!request.data.evaluate.empty() || !request.data.labels.empty()) throw;
     report.note(
         fmt::format("the outputs were not compared with the float program's: {}", error.what()));
     return std::nullopt;
@@ -174,36 +139,37 @@ std::optional<Quality> measure(const Graph& original, const Graph& quantized,
 }
 
 void check_request(const QuantizeRequest& request) {
-  check_effort_options(request.effort, !request.calibration.empty(), request.flow.is_compat());
-  if (!request.labels.empty() && request.evaluate.empty() && request.calibration.empty())
+  const DataOptions& data = request.data;
+  check_effort_options(request.effort, !data.calibration.empty(), request.flow.is_compat());
+  if (!data.labels.empty() && data.evaluate.empty() && data.calibration.empty())
     throw Error("quantize", "--labels",
                 "goes with --evaluate or --calibration; give the data whose classes these are");
-  if (!request.flow.recorded.empty() &&
-      (request.calibration.empty() || request.effort.is_asked_for()))
+  if (!request.flow.recorded.empty() && (data.calibration.empty() || request.effort.is_asked_for()))
     throw Error(
         "quantize", "--recorded",
         "goes with --calibration and the default effort alone; leave out the other options");
 }
 
-// Ranges, weights and biases as the request wants them; what the same calibration gives without
-// accuracy passes goes to `measured`.
+// Calibrates with the accuracy passes of the request, and measures the same calibration without
+// them.
 ObservedGraph calibrated(const Graph& original, const QuantizeRequest& request,
-                         const Batches& batches, const std::optional<Evaluation>& evaluation,
-                         std::optional<Progress>& progress, Measured& measured, Report& report) {
+                         const SplitData& data, std::optional<Progress>& progress,
+                         Measured& measured, Report& report) {
   ObservedGraph observed = prepare_model(std::move(*clone(original)), request.flow, report);
   const EffortPlan plan =
-      plan_effort(observed, request.effort, request.flow, batches.all - batches.held_out);
-  progress.emplace(stages_of(request, batches, evaluation, plan));
-  if (evaluation && request.effort.is_asked_for()) {
+      plan_effort(observed, request.effort, request.flow, data.calibration.size());
+  progress.emplace(stages_of(request, data, plan));
+  if (data.evaluation.is_there() && request.effort.is_asked_for()) {
     Report ignored;
-    measured.before = measure(original, quantize_plainly(original, request, batches, *progress),
-                              request, *evaluation, *progress, ignored);
+    measured.before =
+        measure(original, quantize_plainly(original, request, data.calibration, *progress), request,
+                data.evaluation, *progress, ignored);
   }
-  if (batches.all > 0 && !needs_calibration(observed))
+  if (data.all.is_there() && !needs_calibration(observed))
     log_warning(
         "--calibration: nothing is observed in this mode; the data is only used to compare "
         "outputs");
-  fill_observers(observed, request, batches, plan, *progress, report);
+  fill_observers(observed, request, data.calibration, plan, *progress, report);
   return observed;
 }
 
@@ -217,8 +183,9 @@ Options options_of(QuantizeRequest& request) {
               .required()
               .to_stdout()
               .for_command(),
-          Option{"calibration", &request.calibration, "torch.save of a list of input tuples"}
-              .of_kind(Option::Kind::kData),
+      },
+      calibration_options(request.data, /*is_required=*/false),
+      {
           Option{"state", &request.state,
                  "Observer states that `octet calibrate` saved: S.json, or A.json,B.json to merge "
                  "several"}
@@ -226,17 +193,10 @@ Options options_of(QuantizeRequest& request) {
               .excludes("calibration"),
       },
       options_of(request.effort),
+      {other_options(add_print_after_option)},
+      evaluation_options(request.data),
       {
-          other_options(add_print_after_option),
-          Option{"evaluate", &request.evaluate,
-                 "Data like --calibration, on which the outputs are compared with those of the "
-                 "float program; by default on the last calibration batches"}
-              .of_kind(Option::Kind::kData),
-          Option{"labels", &request.labels,
-                 "torch.save of a tensor with the class of each sample of that data: prints the "
-                 "accuracy of both programs"}
-              .of_kind(Option::Kind::kLabels),
-          Option{"hold_out", &request.hold_out,
+          Option{"hold_out", &request.data.hold_out,
                  "How many of the last calibration batches are held out; default: none, and with "
                  "accuracy passes one of 8 from 16 on, at most 8"},
           report_option(request.report),
@@ -274,15 +234,13 @@ Options options_of(QuantizeRequest& request) {
 QuantizeResult quantize_model(const QuantizeRequest& request) {
   check_request(request);
   const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
-  const Batches batches = look_at_data(request);
-  const std::optional<Evaluation> evaluation = evaluation_of(request, batches);
+  const SplitData data = look_at_data(request);
   QuantizeResult result;
   const Graph original = read_model(request.flow);
   for (const std::string& line : find_quantized_ops(original)) log_warning(line);
   std::optional<Progress> progress;
   Measured measured;
-  ObservedGraph observed =
-      calibrated(original, request, batches, evaluation, progress, measured, result.report);
+  ObservedGraph observed = calibrated(original, request, data, progress, measured, result.report);
   std::string annotations;  // before convert uses the observers up
   if (request.wants_pages || request.annotated) annotations = annotations_to_json(observed);
   if (request.annotated) request.annotated(annotations);
@@ -297,8 +255,9 @@ QuantizeResult quantize_model(const QuantizeRequest& request) {
   if (result.pages) result.pages->after_convert(result.graph, result.report);
   if (request.drops_example_inputs) drop_example_inputs(result.graph);
   result.weight = weigh(original, result.graph, result.report);
-  if (evaluation)
-    measured.now = measure(original, result.graph, request, *evaluation, *progress, result.report);
+  if (data.evaluation.is_there())
+    measured.now =
+        measure(original, result.graph, request, data.evaluation, *progress, result.report);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   result.figures = quality_json(measured, result.weight, seconds);

@@ -12,6 +12,7 @@
 #include "annotate/convert/quantized_io.h"
 #include "core/base/report.h"
 #include "core/graph/graph.h"
+#include "tools/cli/common/sample_data.h"
 #include "tools/cli/quantize/effort.h"
 #include "tools/cli/quantize/flow.h"
 #include "tools/cli/quantize/quality.h"
@@ -23,8 +24,8 @@ namespace octet {
 struct QuantizeRequest {
   QuantizeFlow flow;
   EffortOptions effort;
-  std::string calibration, state, evaluate, labels;  // files; "": none
-  std::optional<size_t> hold_out;
+  DataOptions data;
+  std::string state;  // files of `octet calibrate`; "": none
   bool reference = false;
   bool quantized_io = false;
   std::vector<size_t> quantized_inputs, quantized_outputs;

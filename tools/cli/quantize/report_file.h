@@ -1,5 +1,5 @@
-// The report of `octet quantize` and `octet qat`: what it says is gathered before and after
-// convert, and written as what the file's name asks for.
+// The report of `octet quantize` and `octet qat`: what was done to each op, gathered before and
+// after convert, and written in the form that the file's name asks for.
 #pragma once
 
 #include <string>
@@ -12,15 +12,27 @@
 #include "core/base/report.h"
 #include "core/graph/graph.h"
 #include "tools/cli/quantize/flow.h"
-#include "tools/cli/quantize/seen_tensors.h"
+#include "tools/cli/quantize/page_data.h"
 
 namespace octet {
+
+// {"model", "quantizer",
+//  "summary":       {"quantized_ops", "float_ops", "groups", "notes"}: how many, "quality":
+//  as quality.h has it, "quantized_ops": [{"node", "target", "module", "rule", "inputs",
+//  "output"}...]: ops with a quantized tensor, and the inner ones of a quantized pattern,
+//  "float_ops":     [{"node", "target", "module", "stage", "reason"}...], "notes":         [...],
+//  "details":       [...], notes on single layers, "groups":        [...]}
+// Inputs, output and groups are those of `annotations`, the text that annotations_to_json gave of
+// the calibrated graph; `report` is complete.
+nlohmann::ordered_json quantize_report(const std::string& model, const std::string& quantizer,
+                                       const std::string& annotations, const Report& report,
+                                       const nlohmann::ordered_json& quality);
 
 // --report FILE: .html, .json or .model-explorer.json.
 Option report_option(std::string& path);
 
 // data: as tools/page/page.schema.json has it. F.html is the page, F.model-explorer.json Model
-// Explorer's node data, any other name the data as it is.
+// Explorer's node data, any other name the data itself.
 void write_page_file(const std::string& path, const nlohmann::ordered_json& data);
 
 class ReportFile {

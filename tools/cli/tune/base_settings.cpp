@@ -63,7 +63,7 @@ BaseSettings::BaseSettings(QuantizeFlow& flow) : rows_(Json::object()) {
       rows_["global"] = merged(rows_.value("global", Json::object()), options);
     for_each_row(rows_, add);
     config_ = rows_;
-    config_.erase("opaque");  // the file's stand already
+    config_.erase("opaque");  // the quantizer reads them from the file
     config_.erase("passes");
     config_.erase("effort");
   }

@@ -22,7 +22,7 @@ class BaseSettings {
   const nlohmann::ordered_json& whole() const { return rows_; }
   // The options that hold for everything.
   nlohmann::ordered_json global() const;
-  // Those of the row that covers the op.
+  // The options of the row that covers the op.
   nlohmann::ordered_json options_of(const Node& node) const;
   // Whether rows may say how weights are stored, and per channel or not.
   bool has_weight_options() const { return has_weight_options_; }
@@ -37,7 +37,7 @@ class BaseSettings {
   ConfigTable table_;  // which row an op has; its configurations say nothing
 };
 
-// The rows of modules and calls on top of the global one, as they stand by themselves.
+// Rows of modules and calls that include the options of the global one.
 nlohmann::ordered_json with_global(nlohmann::ordered_json config);
 
 }  // namespace octet

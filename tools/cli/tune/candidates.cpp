@@ -1,17 +1,118 @@
 #include "tools/cli/tune/candidates.h"
 
 #include <algorithm>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "annotate/compare/diagnosis.h"
 #include "annotate/compare/weights.h"
+#include "backends/registry.h"
+#include "backends/runtime/session.h"
+#include "core/base/report.h"
+#include "lowering/lower.h"
+#include "tools/cli/common/lowered_program.h"
 #include "tools/cli/quantize/products.h"
-#include "tools/cli/tune/choices.h"
 
 namespace octet {
 namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Weights that make less of an op's error than this are not changed.
+constexpr double kMuch = 0.2;
+// of 4-bit weights: what the backends' kernels take
+constexpr int kSmallGroup = 32;
+
+bool has_poor_weights(const OpFacts& op) {
+  return op.has_weight_options && op.has_weights && op.before_share >= kMuch;
+}
+
+bool has_four_bits(const OpFacts& op) { return op.options.value("weight_bits", 8) == 4; }
+
+Json with(Json options, const char* key, Json value) {
+  options[key] = std::move(value);
+  return options;
+}
+
+Json in_eight_bits(const OpFacts& op) {
+  return with(with(op.options, "weight_bits", 8), "group_size", 0);
+}
+
+bool has_large_groups(const OpFacts& op) {
+  const int size = op.options.value("group_size", kSmallGroup);
+  return has_poor_weights(op) && has_four_bits(op) && (size == 0 || size > kSmallGroup);
+}
+
+bool has_one_scale(const OpFacts& op) {
+  return has_poor_weights(op) && op.has_per_channel && !has_four_bits(op) &&
+         !op.options.value("is_per_channel", true);
+}
+
+Json in_small_groups(const OpFacts& op) { return with(op.options, "group_size", kSmallGroup); }
+
+Json in_float(const OpFacts&) { return nullptr; }
+
+double all_of_it(const OpFacts&) { return 1; }
+
+bool can_round_anew(const OpFacts& op) {
+  return op.has_effort && op.has_weights && op.before_share >= kMuch;
+}
+
+bool has_narrow_channels(const OpFacts& op) {
+  return op.has_effort && op.is_static && op.cause == Cause::kNarrowChannels;
+}
+
+const std::vector<Choice> kChoices = {
+    {.name = "with weights rounded anew",
+     .applies = can_round_anew,
+     .settings = [](const OpFacts&) { return Json::array({"correct-bias", "round"}); },
+     .promise = [](const OpFacts& op) { return 0.3 * op.before_share; },
+     .is_of_weights = true,
+     .is_costly = false,
+     .is_effort = true},
+    // A set of channels is scaled where all that make and read it may be changed.
+    {.name = "with channels smoothed",
+     .applies = has_narrow_channels,
+     .settings = [](const OpFacts&) { return Json::array({"smooth", "correct-bias", "round"}); },
+     .promise = [](const OpFacts&) { return 0.5; },
+     .reach = Reach::kPattern,
+     .is_costly = false,
+     .is_effort = true},
+    {.name = "by min_max",
+     .applies = [](const OpFacts& op) { return op.is_static && op.cause == Cause::kClipped; },
+     .settings = [](const OpFacts& op) { return with(op.options, "act_observer", "min_max"); },
+     .promise = [](const OpFacts&) { return 0.5; },
+     .reach = Reach::kPattern,
+     .is_costly = false},
+    {.name = "with weights per channel",
+     .applies = has_one_scale,
+     .settings = [](const OpFacts& op) { return with(op.options, "is_per_channel", true); },
+     .promise = [](const OpFacts& op) { return 0.7 * op.before_share; },
+     .is_of_weights = true},
+    {.name = "with weights in groups of 32",
+     .applies = has_large_groups,
+     .settings = in_small_groups,
+     .promise = [](const OpFacts& op) { return 0.4 * op.before_share; },
+     .is_of_weights = true},
+    {.name = "with weights of 8 bits",
+     .applies = [](const OpFacts& op) { return has_poor_weights(op) && has_four_bits(op); },
+     .settings = in_eight_bits,
+     .promise = [](const OpFacts& op) { return 0.95 * op.before_share; },
+     .is_of_weights = true},
+    {.name = "in float",
+     .applies = [](const OpFacts&) { return true; },
+     .settings = in_float,
+     .promise = all_of_it},
+    // Where a pattern was annotated as one, its first op's setting decides.
+    {.name = "and its pattern in float",
+     .applies = [](const OpFacts&) { return true; },
+     .settings = in_float,
+     .promise = all_of_it,
+     .reach = Reach::kPattern},
+};
 
 using Json = nlohmann::ordered_json;
 
@@ -63,7 +164,7 @@ class Finder {
 
   // gain: the op's part of the outputs' error.
   void add(OpComparison op, double gain) {
-    op.accumulated = op.isolated;  // its own cause is wanted, whatever comes in
+    op.accumulated = op.isolated;  // the cause is wanted for exact inputs
     const Value* value = plain_.find_value(op.name);
     if (value == nullptr || gain < kLeastGain) return;
     const OpFacts facts = facts_of(op, *value);
@@ -130,6 +231,48 @@ class Finder {
 };
 
 }  // namespace
+
+OpCosts::OpCosts(const Graph& quantized, std::string backend, int threads,
+                 std::vector<c10::IValue> batch)
+    : backend_(std::move(backend)),
+      threads_(threads),
+      batch_(std::move(batch)),
+      as_it_is_(measure(quantized)) {}
+
+void OpCosts::add(const std::string& way, const Graph& graph) { ways_[way] = measure(graph); }
+
+double OpCosts::share_of(const std::vector<const Node*>& ops, const std::string& way) const {
+  const double more = seconds_of(ways_.at(way), ops) - seconds_of(as_it_is_, ops);
+  return as_it_is_.all > 0 ? std::max(0.0, more / as_it_is_.all) : 0;
+}
+
+OpCosts::Times OpCosts::measure(const Graph& graph) const {
+  constexpr int kWarmUps = 2, kRuns = 15;
+  Report report;
+  Session session(lower(graph, *make_support(backend_), {}, report), threads_);
+  for (int i = 0; i < kWarmUps; ++i) run_session(session, batch_);
+  session.time_kernels(true);
+  for (int i = 0; i < kRuns; ++i) run_session(session, batch_);
+  Times times;
+  for (const KernelReport& kernel : session.kernels()) {
+    for (const std::string& op : kernel.ops) times.kernels_of[op].push_back(times.kernels.size());
+    times.kernels.push_back(kernel.seconds);
+    times.all += kernel.seconds;
+  }
+  return times;
+}
+
+double OpCosts::seconds_of(const Times& times, const std::vector<const Node*>& ops) {
+  std::set<size_t> kernels;  // each once
+  for (const Node* op : ops)
+    if (const auto found = times.kernels_of.find(op->name()); found != times.kernels_of.end())
+      kernels.insert(found->second.begin(), found->second.end());
+  double seconds = 0;
+  for (size_t kernel : kernels) seconds += times.kernels[kernel];
+  return seconds;
+}
+
+std::span<const Choice> tune_choices() { return kChoices; }
 
 std::vector<OpCandidate> find_candidates(const Graph& original, const Graph& plain,
                                          const Comparison& comparison,

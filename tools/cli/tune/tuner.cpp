@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <map>
 #include <unordered_map>
 #include <utility>
@@ -18,17 +19,14 @@
 #include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
-#include "core/pt2/tensor_file.h"
 #include "lowering/lower.h"
+#include "tools/cli/common/lowered_program.h"
 #include "tools/cli/common/messages.h"
-#include "tools/cli/common/run_session.h"
 #include "tools/cli/compare/parts.h"
 #include "tools/cli/quantize/effort.h"
 #include "tools/cli/tune/base_settings.h"
 #include "tools/cli/tune/candidates.h"
-#include "tools/cli/tune/goal.h"
-#include "tools/cli/tune/op_costs.h"
-#include "tools/cli/tune/trial_file.h"
+#include "tools/cli/tune/trials.h"
 
 namespace octet {
 namespace {
@@ -41,60 +39,53 @@ constexpr size_t kSensitivityBatches = 4;
 
 // All but those of the flow.
 Options tune_options(TuneOptions& options) {
-  using Kind = Option::Kind;
-  return {
-      Option{"calibration", &options.calibration, "torch.save of a list of input tuples"}
-          .of_kind(Kind::kData)
-          .required()
-          .without_key(),
-      Option{
-          "evaluate", &options.evaluate,
-          "Data like --calibration for the evaluations; by default the last calibration batches, "
-          "which are held out"}
-          .of_kind(Kind::kData),
-      Option{"labels", &options.labels,
-             "torch.save of a tensor with the class of each sample of that data"}
-          .of_kind(Kind::kLabels),
-      Option{"min_sqnr", &options.least_sqnr_db,
-             "Goal: the least SQNR of the outputs in dB, as the median over batches"}
-          .without_key(),
-      Option{"max_drop", &options.most_drop,
-             "Goal: the greatest share of samples lost, 0.01 for one of a hundred; needs --labels"}
-          .without_key(),
-      metric_option(options.metric),
-      Option{"min_metric", &options.least_metric,
-             "Goal: the least --metric, as the mean over batches"}
-          .without_key(),
-      Option{"max_latency", &options.most_latency,
-             "A second goal: the most milliseconds of a run on --backend"}
-          .positive()
-          .without_key(),
-      Option{"backend", &options.backend,
-             "Time each trial on this backend, and minimize time instead of float ops"}
-          .one_of(backend_names()),
-      Option{"threads", &options.threads, "Threads of these runs"}.between(1, 1024),
-      Option{"trials", &options.most_trials, "The most evaluations of the whole program"}
-          .between(1, 1000)
-          .without_key(),
-      Option{"effort", &options.effort,
-             "high: also try accuracy passes for single ops, which do not slow the program down "
-             "but take some seconds to minutes a trial"}
-          .one_of({"default", "high"}),
-      Option{"checkpoint", &options.checkpoint,
-             "A file for the trials made: an interrupted run resumes"}
-          .file()
-          .without_key(),
-      Option{"output", &options.output, "The quantized .pt2 to write"}.required().for_command(),
-      Option{"save_config", &options.save_config,
-             "Where the settings found go, for --config of `octet quantize`: a .json to write"}
-          .required()
-          .for_command(),
-      Option{"report", &options.report,
-             "Write all trials, the Pareto front and the errors of each op: F.html, F.json or "
-             "F.model-explorer.json"}
-          .ends_in({".html", ".json"})
-          .for_command(),
-  };
+  return joined({
+      calibration_options(options.data, /*is_required=*/true),
+      evaluation_options(options.data),
+      {
+          Option{"min_sqnr", &options.least_sqnr_db,
+                 "Goal: the least SQNR of the outputs in dB, as the median over batches"}
+              .without_key(),
+          Option{
+              "max_drop", &options.most_drop,
+              "Goal: the greatest share of samples lost, 0.01 for one of a hundred; needs --labels"}
+              .without_key(),
+          metric_option(options.metric),
+          Option{"min_metric", &options.least_metric,
+                 "Goal: the least --metric, as the mean over batches"}
+              .without_key(),
+          Option{"max_latency", &options.most_latency,
+                 "A second goal: the most milliseconds of a run on --backend"}
+              .positive()
+              .without_key(),
+          Option{"backend", &options.backend,
+                 "Time each trial on this backend, and minimize time instead of float ops"}
+              .one_of(backend_names()),
+          Option{"threads", &options.threads, "Threads of these runs"}.between(1, 1024),
+          Option{"trials", &options.most_trials, "The most evaluations of the whole program"}
+              .between(1, 1000)
+              .without_key(),
+          Option{
+              "effort", &options.effort,
+              "high: also try accuracy passes for single ops, which do not slow the program down "
+              "but take some seconds to minutes a trial"}
+              .one_of({"default", "high"}),
+          Option{"checkpoint", &options.checkpoint,
+                 "A file for the trials made: an interrupted run resumes"}
+              .file()
+              .without_key(),
+          Option{"output", &options.output, "The quantized .pt2 to write"}.required().for_command(),
+          Option{"save_config", &options.save_config,
+                 "Where the settings found go, for --config of `octet quantize`: a .json to write"}
+              .required()
+              .for_command(),
+          Option{"report", &options.report,
+                 "Write all trials, the Pareto front and the errors of each op: F.html, F.json or "
+                 "F.model-explorer.json"}
+              .ends_in({".html", ".json"})
+              .for_command(),
+      },
+  });
 }
 
 class Tuner {
@@ -106,24 +97,12 @@ class Tuner {
         base_(flow_),
         metric_(read_metric(options.metric)),
         peers_(peers),
-        data_(options.calibration),
-        held_out_(options.evaluate.empty() ? default_held_out(data_.size()) : 0),
+        data_(split(options.data, /*holds_out=*/true, SIZE_MAX)),
+        batches_(data_.all),
         progress_(stages()),
         trials_(options.checkpoint, describe(), is_first()) {
     check_batches();
     if (options.has_effort()) base_.allow_effort();
-    evaluation_ =
-        options.evaluate.empty()
-            ? Evaluation{options.calibration, held_out_ > 0 ? data_.size() - held_out_ : size_t{0},
-                         held_out_ > 0 ? fmt::format("the last {} of {} calibration batches, held "
-                                                     "out",
-                                                     held_out_, data_.size())
-                                       : fmt::format("the {} calibration batches, which calibrated "
-                                                     "too; --evaluate DATA.pt takes others",
-                                                     data_.size()),
-                         options.labels, metric_.measure}
-            : Evaluation{options.evaluate, 0, "all of " + options.evaluate, options.labels,
-                         metric_.measure};
   }
 
   Tuned run() {
@@ -136,7 +115,7 @@ class Tuner {
         [&](const Json& config, const std::string& label) { return make_trial(config, label); });
     quantized(tuned.outcome.trials[tuned.outcome.best].config);
     tuned.quantized = std::move(*quantized_);
-    tuned.batches = evaluation_.description;
+    tuned.batches = data_.evaluation.description;
     tuned.metric = metric_.name;
     tuned.config = merged(base_.whole(), tuned.outcome.trials[tuned.outcome.best].config);
     return tuned;
@@ -146,16 +125,16 @@ class Tuner {
   bool is_first() const { return peers_ == nullptr || peers_->rank() == 0; }
 
   void check_batches() const {
-    const size_t batches = data_.size() - held_out_;
+    const size_t batches = data_.calibration.size();
     if (peers_ != nullptr && batches < peers_->count())
-      throw Error("tune", options_.calibration,
+      throw Error("tune", data_.all.file,
                   fmt::format("{} batches to calibrate with for {} processes; start no more than "
                               "there are batches",
                               batches, peers_->count()));
   }
 
   std::vector<Progress::Stage> stages() const {
-    const double batches = static_cast<double>(data_.size());
+    const double batches = static_cast<double>(batches_.size());
     std::vector<Progress::Stage> all = {{std::string(kCalibrateStage), batches},
                                         {kSensitivityStage, 10.0}};
     for (size_t i = 0; i < options_.most_trials; ++i) {
@@ -167,13 +146,11 @@ class Tuner {
 
   std::string describe() const {
     TuneOptions options = options_;
-    return fmt::format("{}; {}",
-                       describe_run(options_.flow, {options_.calibration, data_.size() - held_out_},
-                                    EffortOptions{}),
+    return fmt::format("{}; {}", describe_run(options_.flow, data_.calibration, EffortOptions{}),
                        octet::describe(tune_options(options)));
   }
 
-  // Found with the first evaluation.
+  // Known after the first evaluation.
   const OutputGoal& outputs_goal() {
     if (goal_) return *goal_;
     if (options_.least_sqnr_db) goal_ = OutputGoal::of_sqnr(*options_.least_sqnr_db);
@@ -183,13 +160,14 @@ class Tuner {
     const BatchOutputs program = [&](size_t batch, const std::vector<c10::IValue>& inputs) {
       return float_outputs(original, batch, inputs);
     };
-    const Quality best = evaluate(program, program, evaluation_, progress_, peers_);
+    const Quality best =
+        evaluate(program, program, data_.evaluation, progress_, peers_, metric_.measure);
     goal_ = OutputGoal::of_metric(metric_.name, *options_.least_metric, *best.metric);
     return *goal_;
   }
 
-  // Kept until the next one: the first trial is of the program that the candidates were found on,
-  // and the last one often the best.
+  // Keeps the last program: the first trial is of the program that the candidates were found on,
+  // and the last one is often the best.
   const Graph& quantized(const Json& config) {
     if (!quantized_ || quantized_config_ != config) {
       quantized_ = quantize(config);
@@ -204,32 +182,30 @@ class Tuner {
     flow.settings = settings.empty() ? std::string() : settings.dump();
     Report report;
     ObservedGraph observed = prepare_model(std::move(*clone(original_)), flow, report);
-    const size_t batches = data_.size() - held_out_;
     const EffortOptions effort;
-    const EffortPlan plan = plan_effort(observed, effort, flow, batches);
+    const EffortPlan plan = plan_effort(observed, effort, flow, data_.calibration.size());
     if (plan.has_passes())
-      calibrate_with_effort(observed, {options_.calibration, batches}, plan, effort, flow,
-                            progress_, report, peers_, &memory_);
+      calibrate_with_effort(observed, data_.calibration, plan, effort, flow, progress_, report,
+                            peers_, &memory_);
     else
       fill_observers(observed);
     return convert_pt2e(std::move(observed), {.compat = flow.compat}, report);
   }
 
-  // With what earlier trials have seen, as far as it is the same.
+  // Reuses what earlier trials observed, where it is the same.
   void fill_observers(ObservedGraph& observed) {
     const std::string program = ObserverMemory::describe(observed);
     if (!needs_calibration(observed))
       return memory_.observers.fill(observed, program, "constants",
                                     [](ObservedGraph& part) { observe_constants(part); });
     memory_.observers.fill(observed, program, "data", [&](ObservedGraph& part) {
-      calibrate_from_file(part, options_.calibration, "", progress_,
-                          DataPart{.held_out = held_out_, .peers = peers_});
+      calibrate_from_file(part, data_.calibration, "", progress_, {.peers = peers_});
     });
   }
 
   bool is_static() const { return options_.flow.mode == "static"; }
 
-  // Settings for the whole program that cost nothing.
+  // Settings of the whole program that do not slow it down.
   std::vector<Trial> bases() const {
     const auto observer = [&](const char* name) {
       Json global = base_.global();
@@ -244,16 +220,14 @@ class Tuner {
     };
   }
 
-  // Of the first batches of all those of this process.
+  // The batches of this process among the first of all.
   BatchSource own_batches(size_t all) const {
-    const size_t step = peers_ == nullptr ? 1 : peers_->count();
-    return [this, all, step, next = peers_ == nullptr ? size_t{0} : peers_->rank()]() mutable
-               -> std::optional<std::vector<c10::IValue>> {
-      return next >= all ? std::nullopt : std::optional(data_.at(std::exchange(next, next + step)));
-    };
+    SampleData first = data_.all;
+    first.end = all;
+    return peers_ == nullptr ? source_of(first) : source_of(first, peers_->rank(), peers_->count());
   }
 
-  // Of process 0 with the sums of all; the others' is theirs alone.
+  // Process 0 gets the sums of all processes, the others only their part.
   Comparison compare_on(const Graph& plain, size_t all, size_t count) {
     ComparisonReport report{.subject = &plain};
     if (count > 0)
@@ -267,7 +241,7 @@ class Tuner {
     return std::move(report.comparison);
   }
 
-  // Process 0 finds them, so that all search among the same.
+  // Process 0 finds the candidates, so that all processes search the same ones.
   std::vector<TuneCandidate> shared(std::vector<TuneCandidate> candidates) const {
     if (peers_ == nullptr) return candidates;
     Json rows = Json::array();
@@ -283,7 +257,7 @@ class Tuner {
   std::vector<TuneCandidate> find_candidates(Estimate& estimate) {
     const Graph& plain = quantized(Json::object());
     progress_.begin(kSensitivityStage);
-    const size_t all = std::min(kSensitivityBatches, data_.size());
+    const size_t all = std::min(kSensitivityBatches, batches_.size());
     const size_t count = count_of_own(peers_, all);
     const Sensitivities sensitivities = estimate_sensitivities(
         original_, plain, own_batches(all),
@@ -294,7 +268,7 @@ class Tuner {
     std::vector<OpCandidate> found =
         octet::find_candidates(original_, plain, comparison, sensitivities, base_, is_static());
     if (!options_.backend.empty() && trials_.costs().empty()) {
-      OpCosts costs(plain, options_.backend, options_.threads, data_.at(0));
+      OpCosts costs(plain, options_.backend, options_.threads, batches_.at(0));
       measure_costs(found, original_, costs, [&](const Json& config) { return quantize(config); });
     }
     std::vector<TuneCandidate> candidates;
@@ -303,7 +277,7 @@ class Tuner {
     return shared(std::move(candidates));
   }
 
-  // Those of the first run, when this one goes on with it.
+  // A resumed run keeps the costs of the first run.
   void keep_costs(std::vector<TuneCandidate>& candidates) {
     std::map<std::string, double> costs = trials_.costs();
     for (TuneCandidate& candidate : candidates)
@@ -333,14 +307,14 @@ class Tuner {
     trial.float_share = 1 - weight.int8_share;
     if (!is_static()) trial.weight_bits = weight.weight_bits;
     trial.error = outputs_goal().error_of(quality);
-    // while process 0 takes the time the others wait
+    // the others wait while process 0 measures
     if (session) trial.latency_ms = sum_over(peers_, is_first() ? latency_of(*session) : 0);
     log_line(fmt::format("{}: {}", label, figures_of(trial, metric_.name)));
     trials_.add(trial);
     return trial;
   }
 
-  // As the backend runs the program, where there is one.
+  // Runs the program on the backend, if one is given.
   Quality measure(const Graph& quantized, std::optional<Session>& session) {
     Interpreter original(original_), interpreter(quantized);
     const BatchOutputs float_program = [&](size_t batch, const std::vector<c10::IValue>& inputs) {
@@ -349,10 +323,10 @@ class Tuner {
     const BatchOutputs program = [&](size_t, const std::vector<c10::IValue>& inputs) {
       return session ? run_session(*session, inputs) : interpreter.run(inputs);
     };
-    return evaluate(float_program, program, evaluation_, progress_, peers_);
+    return evaluate(float_program, program, data_.evaluation, progress_, peers_, metric_.measure);
   }
 
-  // The same in all trials, so they are kept, where there are not too many.
+  // They are the same in all trials, so they are kept unless they are too large.
   std::vector<c10::IValue> float_outputs(Interpreter& original, size_t batch,
                                          const std::vector<c10::IValue>& inputs) {
     constexpr size_t kMostBytes = size_t{256} << 20;
@@ -365,11 +339,11 @@ class Tuner {
     return outputs;
   }
 
-  // The least of some runs on the first batch: others of the machine's work only add to it.
+  // The fastest of some runs on the first batch: other work on the machine only adds to it.
   double latency_of(Session& session) const {
     constexpr int kWarmUps = 3, kRuns = 15;
     std::vector<Tensor> inputs;
-    for (const c10::IValue& value : data_.at(0))
+    for (const c10::IValue& value : batches_.at(0))
       inputs.push_back(value.isTensor() ? from_aten(value.toTensor().contiguous()) : Tensor());
     double least = HUGE_VAL;
     for (int i = 0; i < kWarmUps + kRuns; ++i) {
@@ -389,11 +363,10 @@ class Tuner {
   BaseSettings base_;
   NamedMetric metric_;
   Peers* peers_;
-  BatchReader data_;
-  size_t held_out_;
+  SplitData data_;
+  SampleReader batches_;  // all of the calibration file
   Progress progress_;
   TrialFile trials_;
-  Evaluation evaluation_;
   std::optional<OutputGoal> goal_;
   EffortMemory memory_;  // of all programs quantized here
   std::unordered_map<size_t, std::vector<c10::IValue>> float_outputs_;  // by batch
@@ -411,7 +384,7 @@ void check_goals(const TuneOptions& options) {
                 "(with --metric)");
   if (options.least_metric && options.metric.empty())
     throw Error("tune", "--min-metric", "needs what it is the least of; give --metric LIB.so");
-  if (options.most_drop && options.labels.empty())
+  if (options.most_drop && options.data.labels.empty())
     throw Error("tune", "--max-drop", "needs the class of each sample; give --labels L.pt");
   for (const auto& [name, value] : {std::pair("--min-sqnr", options.least_sqnr_db),
                                     std::pair("--min-metric", options.least_metric)})

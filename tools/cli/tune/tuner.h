@@ -9,6 +9,7 @@
 
 #include "annotate/observed/peers.h"
 #include "core/graph/graph.h"
+#include "tools/cli/common/sample_data.h"
 #include "tools/cli/compare/metric_option.h"
 #include "tools/cli/quantize/flow.h"
 #include "tools/cli/quantize/quality.h"
@@ -19,10 +20,8 @@ namespace octet {
 // options_of() has the meaning of the members.
 struct TuneOptions {
   QuantizeFlow flow;
-  std::string calibration;
-  std::string evaluate;  // data for the evaluations; empty: calibration batches held out
-  std::string labels;    // with most_drop
-  std::string metric;    // with least_metric: as read_metric takes it
+  DataOptions data;    // labels: with most_drop
+  std::string metric;  // with least_metric: as read_metric takes it
   std::optional<double> least_sqnr_db, most_drop, least_metric;  // one of them
   std::optional<double> most_latency;                            // milliseconds; needs a backend
   std::string backend;  // empty: cost is the share in float

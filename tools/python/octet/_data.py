@@ -1,5 +1,7 @@
 """Batches of inputs as the compiled part takes them: a list of tuples, flat, without gradients."""
 
+import itertools
+
 import torch
 from octet_runtime._error import Error
 from torch.utils import _pytree as pytree
@@ -67,8 +69,8 @@ def _wanted(program):
     return "(" + ", ".join(str(name) for name in program.graph_signature.user_inputs) + ")"
 
 
-def flat_batches(batches, program, name):
-    """[(leaf, ...), ...] of an iterable of batches. Raises Error for what is no batch."""
+def flat_batches(batches, program, name, max_batches=None):
+    """[(leaf, ...), ...] of the first batches of an iterable. Raises Error for other things."""
     try:
         iterator = iter(batches)
     except TypeError:
@@ -78,7 +80,7 @@ def flat_batches(batches, program, name):
     if isinstance(batches, (torch.Tensor, dict)):
         raise Error("inputs", name, f"got a {type(batches).__name__}, want a list of batches")
     flat = []
-    for index, batch in enumerate(iterator):
+    for index, batch in enumerate(itertools.islice(iterator, max_batches)):
         subject = f"{name}, batch {index}"
         flat.append(tuple(_leaf(leaf, subject) for leaf in _flat(batch, program, subject)))
     if not flat:

@@ -75,10 +75,10 @@ class Folder:
             ) from None
         return path, program
 
-    def given(self, name, kind, value, program):
+    def given(self, name, kind, value, program, max_batches=None):
         """An argument as the compiled part takes it. kind: as octet._octet.arguments() gives it."""
         if kind == "data":
-            return self.data(value, program, f"{name}.pt", name)
+            return self.data(value, program, f"{name}.pt", name, max_batches)
         if kind == "settings":
             return self.json(value, f"{name}.json", name)
         if kind == "labels" and not isinstance(value, (str, os.PathLike)):
@@ -87,12 +87,12 @@ class Folder:
             return path
         return os.fspath(value) if kind in ("file", "labels") else value
 
-    def data(self, batches, program, file: str, name: str) -> str:
-        """A DATA.pt of the batches, or the path that was given."""
+    def data(self, batches, program, file: str, name: str, max_batches: int | None = None) -> str:
+        """A DATA.pt of the batches, the first ones of an iterable, or the path that was given."""
         if isinstance(batches, (str, os.PathLike)):
             return os.fspath(batches)
         path = self.path(file, name)
-        torch.save(_data.flat_batches(batches, program, name), path)
+        torch.save(_data.flat_batches(batches, program, name, max_batches), path)
         return path
 
     def json(self, value, file: str, name: str) -> str:

@@ -105,7 +105,9 @@ def settings_of(folder: Folder, function, given, stage="quantize", has_targets=F
     settings = {"model": path, "quantizer": _named(folder, given["quantizer"], program)}
     for name, kind, _ in arguments:
         if given[name] is not None:
-            settings[name] = folder.given(name, kind, given[name], None if has_targets else program)
+            limit = given.get("max_batches") if name in ("calibration", "train") else None
+            of = None if has_targets else program
+            settings[name] = folder.given(name, kind, given[name], of, limit)
     return settings, program
 
 
@@ -157,6 +159,7 @@ def quantize(
     compat: str | None = None,
     training_mode: str = "error",
     calibration=None,
+    max_batches: int | None = None,
     state: str | os.PathLike | None = None,
     effort: str = "default",
     passes: list[str] | None = None,
@@ -180,7 +183,7 @@ def quantize(
         a dict, an octet.Quantizer, one of torchao's Quantizers as it is, or a list of such.
     calibration: an iterable of batches, each a tuple of the program's inputs, a dict of named ones
         or the only input; or the path of a file that torch.save wrote of such a list. Static
-        quantization needs it.
+        quantization needs it. max_batches: how many of them are read at most.
     evaluate, labels: data like it on which the outputs are compared with those of the float program,
         and the class of each sample; by default the last calibration batches, of which hold_out are
         not used for calibration.

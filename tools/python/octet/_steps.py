@@ -3,6 +3,8 @@
 import json
 import os
 
+from octet_runtime._error import Error
+
 from octet import _octet
 from octet._files import Folder
 from octet._messages import told
@@ -50,16 +52,24 @@ def prepare(
         return Prepared(_octet.prepare(settings), program, folder.names)
 
 
-def calibrate(prepared: Prepared, batches, *, progress: bool | None = None) -> int:
+def calibrate(
+    prepared: Prepared,
+    batches,
+    *,
+    max_batches: int | None = None,
+    progress: bool | None = None,
+) -> int:
     """Runs batches through the observers; may be called several times. Returns their number.
 
-    batches: as the calibration of quantize(). Raises Error for batches that do not fit and for
-    values that are no finite numbers.
+    batches, max_batches: as the calibration of quantize(). Raises Error for batches that do not fit
+    and for values that are not finite.
     """
+    if max_batches is not None and max_batches < 1:
+        raise Error("calibrate", "max_batches", f"is {max_batches}, want at least 1")
     with Folder() as folder, told(folder.names, progress):
         folder.names |= prepared._names
-        data = folder.data(batches, prepared._program, "calibration.pt", "batches")
-        return prepared._prepared.calibrate(data)
+        data = folder.data(batches, prepared._program, "calibration.pt", "batches", max_batches)
+        return prepared._prepared.calibrate(data, max_batches)
 
 
 def convert(prepared: Prepared) -> Quantized:

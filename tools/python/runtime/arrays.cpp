@@ -73,8 +73,8 @@ Tensor view_of(const Array& array, DType dtype) {
   return Tensor(std::move(storage), dtype, std::move(shape), std::move(strides), -first);
 }
 
-// Of torch what its elements are in memory: it refuses to hand out what gradients flow through, and
-// DLPack knows nothing of the bits that stand for a conjugate or a sign.
+// A torch tensor as its elements are in memory: torch does not export tensors that require
+// gradients, and DLPack has no conjugate and negative bits.
 nb::object plain_elements(nb::handle array) {
   nb::object plain = nb::borrow(array);
   if (framework_of(array) != Framework::kTorch) return plain;

@@ -1,4 +1,7 @@
-// What Python sees of a Model.
+// What Python sees of a Model, and Octet's errors as exceptions of Python.
+#include <algorithm>
+#include <exception>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nanobind/stl/filesystem.h>
@@ -81,7 +84,7 @@ std::string subject_of(const Program& program, const char* side, const std::vect
                    : fmt::format("{} {} ({})", side, position, program.tensor(index).name);
 }
 
-// By position, then by name; what stands for -1 may be anything or missing.
+// By position, then by name; inputs with index -1 may be anything or missing.
 std::vector<nb::object> arrange(const Program& program, const nb::args& positional,
                                 const nb::kwargs& named) {
   std::vector<nb::object> given(program.inputs.size());
@@ -300,7 +303,29 @@ void bind_files(nb::class_<Model>& type) {
       });
 }
 
+// Names of a file may be no UTF-8.
+nb::str printable(const std::string& text) {
+  return nb::steal<nb::str>(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace"));
+}
+
+void translate(const std::exception_ptr& thrown, void* type) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const Error& error) {
+    const nb::handle error_type(static_cast<PyObject*>(type));
+    const nb::object raised = error_type(printable(error.stage()), printable(error.subject()),
+                                         printable(error.message()));
+    PyErr_SetObject(error_type.ptr(), raised.ptr());
+  }
+}
+
 }  // namespace
+
+void translate_errors(nb::handle error) {
+  // For as long as the process lives.
+  nb::register_exception_translator(translate, error.inc_ref().ptr());
+}
 
 void bind_model(nb::module_& module) {
   module.attr("__version__") = OCTET_VERSION;

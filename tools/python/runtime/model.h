@@ -21,12 +21,12 @@ class Model {
  public:
   // threads of the options: 0 for default_threads().
   Model(Program program, SessionOptions options);
-  // Of a file's bytes, which are copied.
+  // From the bytes of a file, which are copied.
   Model(std::string_view bytes, SessionOptions options);
   ~Model();
 
-  // REQUIRED in front of all that follows, with the GIL: in a process that was forked off, the
-  // session is made anew, with one thread: those of the parent's pools are not there.
+  // REQUIRED before any of the calls below, with the GIL: in a forked process this makes a new
+  // session with one thread, as the threads of the parent's pools are not there.
   void enter_process();
 
   // As given.
@@ -36,7 +36,7 @@ class Model {
   // Files that it was made from, which save() does not replace.
   std::vector<std::string> sources;
 
-  // As Session has them, one at a time. None needs the GIL.
+  // The functions of Session, one at a time. None needs the GIL.
   std::vector<Tensor> run(const std::vector<Tensor>& inputs);
   void reset_states();
   std::unique_ptr<Model> duplicate();
@@ -67,8 +67,12 @@ class Model {
 SessionOptions session_options_of(const nanobind::dict& given, const char* stage);
 // The other way.
 nanobind::dict dict_of(const SessionOptions& options);
-// As in a signature: "loop_limit: int = 0".
+// Rows of a signature: "loop_limit: int = 0".
 std::vector<std::string> session_arguments();
+
+// From now on an Error that leaves the module becomes an `error`, a class whose constructor takes
+// stage, subject and message.
+void translate_errors(nanobind::handle error);
 
 // Model and TensorInfo.
 void bind_model(nanobind::module_& module);

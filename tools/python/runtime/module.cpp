@@ -3,7 +3,6 @@
 #include <nanobind/stl/vector.h>
 
 #include "backends/registry.h"
-#include "tools/python/runtime/errors.h"
 #include "tools/python/runtime/model.h"
 
 NB_MODULE(_runtime, module) {

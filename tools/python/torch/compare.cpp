@@ -1,4 +1,4 @@
-#include "tools/python/torch/compare.h"
+#include "tools/python/torch/bindings.h"
 
 #include <algorithm>
 #include <memory>
@@ -12,8 +12,8 @@
 
 #include "annotate/compare/compare.h"
 #include "annotate/compare/weights.h"
-#include "core/pt2/tensor_file.h"
 #include "tools/cli/common/messages.h"
+#include "tools/cli/common/sample_data.h"
 #include "tools/cli/compare/border.h"
 #include "tools/cli/compare/report.h"
 #include "tools/python/runtime/model.h"
@@ -28,24 +28,15 @@ namespace {
 
 constexpr const char* kStage = "compare";
 
-// The batches of a DATA.pt.
-BatchSource batches_of(const std::string& data) {
-  auto reader = std::make_shared<BatchReader>(data);
-  return [reader]() -> std::optional<std::vector<c10::IValue>> {
-    if (reader->done()) return std::nullopt;
-    return reader->next();
-  };
-}
-
 // subject: null when only a lowered program is compared; model: null for none; metric: "" for none.
 std::string compare_programs(const Graph& reference, const Graph* subject, const Model* model,
-                             const std::string& data, const std::string& metric) {
+                             const std::string& inputs, const std::string& metric) {
   ComparisonReport report{
       .title = "quantized", .subtitle = "beside the float program", .metric = metric};
   const Metric measure = metric.empty() ? Metric() : find_metric(metric);
   Progress progress({{kStage}});
   progress.begin(kStage);
-  const size_t count = BatchReader(data).size();
+  const SampleData data = sample_data(inputs);
   std::unique_ptr<Graph> as_reference, as_subject;
   if (subject != nullptr) {
     as_reference = clone(reference);
@@ -54,15 +45,15 @@ std::string compare_programs(const Graph& reference, const Graph* subject, const
     give_float_border(*as_subject);
     report.subject = as_subject.get();
     report.comparison = shadow(
-        *as_reference, *as_subject, batches_of(data),
+        *as_reference, *as_subject, source_of(data),
         {.metric = measure, .histograms = true, .bodies = true, .progress = [&](size_t done) {
-           progress.advance(done, count);
+           progress.advance(done, data.size());
          }});
     report.weights = compare_weights(*as_reference, *as_subject);
   }
   if (model != nullptr)
     report.lowered = compare_lowered(subject != nullptr ? *subject : reference, model->program(),
-                                     batches_of(data));
+                                     source_of(data));
   return compare_json(report).dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
 }
 

@@ -1,11 +1,13 @@
-#include "tools/python/torch/flow.h"
+#include "tools/python/torch/bindings.h"
 
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
@@ -18,8 +20,12 @@
 #include "core/base/error.h"
 #include "core/pt2/tensor_file.h"
 #include "tools/cli/common/messages.h"
+#include "tools/cli/processes/processes.h"
+#include "tools/cli/qat/qat.h"
 #include "tools/cli/quantize/quantize.h"
 #include "tools/cli/quantize/refusals.h"
+#include "tools/cli/tune/trials.h"
+#include "tools/cli/tune/tuner.h"
 #include "tools/page/page.h"
 #include "tools/python/torch/calls.h"
 #include "tools/python/torch/graph.h"
@@ -77,11 +83,13 @@ std::unique_ptr<Prepared> prepare(const nb::dict& settings) {
   });
 }
 
-size_t calibrate_prepared(Prepared& prepared, const std::string& data) {
+size_t calibrate_prepared(Prepared& prepared, const std::string& data,
+                          std::optional<size_t> max_batches) {
   ObservedGraph& observed = prepared.graph();
   return without_gil([&] {
     Progress progress({{std::string(kCalibrateStage)}});
-    const size_t batches = calibrate_from_file(observed, data, prepared.flow.recorded, progress);
+    const size_t batches = calibrate_from_file(observed, sample_data(data, max_batches),
+                                               prepared.flow.recorded, progress);
     prepared.has_data = true;
     prepared.sources.push_back(std::filesystem::absolute(data).string());
     return batches;
@@ -111,6 +119,41 @@ Outcome convert_prepared(Prepared& prepared) {
   });
 }
 
+Outcome qat(const nb::dict& settings) {
+  QatRequest request;
+  take(settings, options_of(request), "train");
+  std::vector<std::string> sources = sources_of(settings);
+  return without_gil([&] {
+    Processes processes;
+    QatResult result = train_model(request, processes, /*wants_pages=*/true).value();
+    return Outcome{.graph = handle_of(std::move(result.graph), std::move(sources)),
+                   .report = result.pages->json(result.report, result.figures),
+                   .page = text_of(result.pages->page(result.report, result.figures)),
+                   .lines = quality_lines(result.figures),
+                   .io = ""};
+  });
+}
+
+// The trials, the best of them, and whether it is good enough.
+nlohmann::ordered_json json_of(const Tuned& tuned) {
+  nlohmann::ordered_json trials = nlohmann::ordered_json::array();
+  for (const Trial& trial : tuned.outcome.trials) trials.push_back(to_json(trial));
+  return {{"trials", std::move(trials)}, {"best", tuned.outcome.best},
+          {"config", tuned.config},      {"reached", tuned.outcome.is_reached},
+          {"batches", tuned.batches},    {"trusted", tuned.estimate.is_trusted()}};
+}
+
+std::pair<GraphHandle, std::string> tune_program(const nb::dict& settings) {
+  TuneOptions options;
+  take(settings, options_of(options), "tune");
+  std::vector<std::string> sources = sources_of(settings);
+  return without_gil([&] {
+    Tuned tuned = tune(read_model(options.flow), options);
+    std::string json = text_of(json_of(tuned));
+    return std::pair(handle_of(std::move(tuned.quantized), std::move(sources)), std::move(json));
+  });
+}
+
 }  // namespace
 
 void bind_flow(nb::module_& module) {
@@ -122,7 +165,7 @@ void bind_flow(nb::module_& module) {
       .def_ro("io", &Outcome::io);
   module.def("quantize", quantize, "settings"_a);
   nb::class_<Prepared>(module, "Prepared")
-      .def("calibrate", calibrate_prepared, "data"_a)
+      .def("calibrate", calibrate_prepared, "data"_a, "max_batches"_a.none())
       .def("convert", convert_prepared)
       .def("annotations", [](Prepared& prepared) { return annotations_to_json(prepared.graph()); });
   module.def("prepare", prepare, "settings"_a);
@@ -130,6 +173,8 @@ void bind_flow(nb::module_& module) {
       "page_html",
       [](const std::string& page) { return page_html(nlohmann::ordered_json::parse(page)); },
       "page"_a);
+  module.def("qat", qat, "settings"_a);
+  module.def("tune", tune_program, "settings"_a);
 }
 
 }  // namespace octet::python

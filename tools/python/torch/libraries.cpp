@@ -1,4 +1,4 @@
-#include "tools/python/torch/libraries.h"
+#include "tools/python/torch/bindings.h"
 
 #include <filesystem>
 #include <string>

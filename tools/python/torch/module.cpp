@@ -8,24 +8,17 @@
 #include "backends/torch/torch_backend.h"
 #include "core/base/error.h"
 #include "quantizers/registry.h"
-#include "tools/python/runtime/errors.h"
 #include "tools/python/runtime/model.h"
+#include "tools/python/torch/bindings.h"
 #include "tools/python/torch/calls.h"
-#include "tools/python/torch/compare.h"
-#include "tools/python/torch/export.h"
-#include "tools/python/torch/flow.h"
 #include "tools/python/torch/graph.h"
-#include "tools/python/torch/libraries.h"
-#include "tools/python/torch/lower.h"
-#include "tools/python/torch/quantizer.h"
-#include "tools/python/torch/search.h"
 #include "tools/python/torch/settings.h"
 
 namespace nb = nanobind;
 
 namespace {
 
-// Of settings that do not go together: "--passes: want --calibration".
+// For settings that do not go together: "--passes: want --calibration".
 void translate_usage(const std::exception_ptr& thrown, void* type) {
   try {
     std::rethrow_exception(thrown);
@@ -51,7 +44,6 @@ NB_MODULE(_octet, module) {
   bind_quantizer(module);
   bind_settings(module);
   bind_flow(module);
-  bind_search(module);
   bind_lower(module);
   bind_export(module);
   bind_compare(module);

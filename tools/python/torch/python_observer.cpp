@@ -74,7 +74,7 @@ class PythonObserver : public Observer {
   bool has_data_ = false;
 };
 
-// Those of the running call, by name. With the GIL.
+// The observers of the running call, by name. Needs the GIL.
 std::map<std::string, nb::object>& current_observers() {
   static auto* const all = new std::map<std::string, nb::object>();
   return *all;

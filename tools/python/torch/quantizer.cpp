@@ -1,4 +1,4 @@
-#include "tools/python/torch/quantizer.h"
+#include "tools/python/torch/bindings.h"
 
 #include <algorithm>
 #include <map>
@@ -212,7 +212,7 @@ class PythonQuantizer : public Quantizer {
   nb::object quantizer_;
 };
 
-// Those of the running call, by name. With the GIL.
+// The quantizers of the running call, by name. Needs the GIL.
 std::map<std::string, nb::object>& current_quantizers() {
   static auto* const all = new std::map<std::string, nb::object>();
   return *all;

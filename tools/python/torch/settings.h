@@ -28,7 +28,7 @@ void take(const nanobind::dict& settings, const Options& options, const char* st
 // The files among the settings.
 std::vector<std::string> sources_of(const nanobind::dict& settings);
 
-// As text of ASCII alone, also for names that are not UTF-8.
+// JSON text in ASCII; names need not be UTF-8.
 std::string text_of(const nlohmann::ordered_json& json);
 
 void bind_settings(nanobind::module_& module);

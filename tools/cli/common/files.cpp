@@ -1,0 +1,139 @@
+#include "tools/cli/common/files.h"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "core/base/error.h"
+#include "core/base/output_file.h"
+
+namespace octet {
+namespace {
+
+// Options of all commands that name outputs. Other options and arguments name inputs.
+constexpr std::string_view kOutputs[] = {"--output",           "--outputs", "--report",
+                                         "--dump-annotations", "--onnx",    "--save-config"};
+
+struct NamedFile {
+  std::string option, path;
+  bool is_output = false;
+};
+
+bool is_output(const CLI::App& command, const std::string& option) {
+  return std::find(std::begin(kOutputs), std::end(kOutputs), option) != std::end(kOutputs) ||
+         (option == "--state" && command.get_name() == "calibrate");
+}
+
+std::vector<NamedFile> named_files(const CLI::App& command) {
+  std::vector<NamedFile> files;
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_name();
+    for (const std::string& value : option->results()) {
+      const bool written = is_output(command, name);
+      files.push_back({name, value, written});
+      if (name == "--onnx") files.push_back({name, value + ".data", written});
+      if (written || value.find(',') == std::string::npos) continue;
+      for (const std::string& part : CLI::detail::split(value, ','))
+        files.push_back({name, part, false});
+    }
+  }
+  return files;
+}
+
+constexpr const char* kInput = "/dev/stdin";
+constexpr const char* kOutput = "/dev/stdout";
+bool is_input_taken = false, is_output_taken = false;
+
+[[noreturn]] void fail(const char* name, const std::string& what) {
+  throw Error("input", name, what);
+}
+
+// Puts a file in memory in stdin's place.
+void take_whole() {
+  const int file = memfd_create("stdin", MFD_CLOEXEC);
+  if (file < 0) fail("-", fmt::format("cannot be kept in memory: {}", std::strerror(errno)));
+  std::array<char, 1 << 16> block;
+  for (ssize_t got; (got = ::read(STDIN_FILENO, block.data(), block.size())) != 0;) {
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 || ::write(file, block.data(), static_cast<size_t>(got)) != got)
+      fail("-", fmt::format("cannot be read: {}", std::strerror(errno)));
+  }
+  ::dup2(file, STDIN_FILENO);
+  ::close(file);
+}
+
+std::string input_path(const std::string& name) {
+  if (name != "-") return name;
+  if (is_input_taken) fail("-", "stdin is asked for twice, want it once; name a file");
+  is_input_taken = true;
+  struct stat status{};
+  if (::fstat(STDIN_FILENO, &status) != 0 || ::isatty(STDIN_FILENO) != 0)
+    fail("-", "nothing comes in on stdin; pipe a file into the command");
+  if (!S_ISREG(status.st_mode)) take_whole();
+  return kInput;
+}
+
+std::string output_path(const std::string& name) {
+  if (name != "-") return name;
+  if (::isatty(STDOUT_FILENO) != 0)
+    throw Error("output", "-", "stdout is a terminal, want a pipe or a file; name a file");
+  is_output_taken = true;
+  return kOutput;
+}
+
+}  // namespace
+
+void check_outputs(const CLI::App& command) {
+  const std::vector<NamedFile> files = named_files(command);
+  for (const NamedFile& output : files) {
+    if (!output.is_output) continue;
+    for (const NamedFile& other : files)
+      if (&other != &output && !other.path.empty() && is_same_file(output.path, other.path))
+        throw Error(command.get_name(), output.path,
+                    fmt::format("is named by {} and by {}, want a file of its own for each output; "
+                                "name another one",
+                                other.option, output.option));
+  }
+}
+
+CLI::Option* accept_standard_input(CLI::Option* option) {
+  return option->transform([](const std::string& name) { return input_path(name); }, "");
+}
+
+CLI::Option* accept_standard_output(CLI::Option* option) {
+  return option->transform([](const std::string& name) { return output_path(name); }, "");
+}
+
+void check_free_standard_output(const char* subject) {
+  if (is_output_taken)
+    throw Error("output", subject,
+                "prints on stdout, where the output goes; name a file for one of them");
+}
+
+at::Tensor tensor_of_text(const std::string& text) {
+  at::Tensor bytes = at::empty({static_cast<int64_t>(text.size())}, at::kByte);
+  std::memcpy(bytes.data_ptr(), text.data(), text.size());
+  return bytes;
+}
+
+std::string text_of_tensor(const at::Tensor& bytes) {
+  if (bytes.scalar_type() != at::kByte) return {};
+  const at::Tensor dense = bytes.contiguous();
+  return std::string(static_cast<const char*>(dense.const_data_ptr()),
+                     static_cast<size_t>(dense.numel()));
+}
+
+}  // namespace octet

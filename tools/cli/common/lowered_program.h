@@ -1,0 +1,22 @@
+// A lowered program on LibTorch's tensors, and which of its ops run slowly.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <ATen/core/ivalue.h>
+
+#include "backends/runtime/session.h"
+#include "lowering/program/program.h"
+
+namespace octet {
+
+// Runs the session once. inputs: one for each of the exported program's; other values
+// were fixed when the program was lowered and are skipped. Outputs have new memory. Throws what
+// Session::run throws.
+std::vector<c10::IValue> run_session(Session& session, const std::vector<c10::IValue>& inputs);
+
+// Products that run on the reference, which is many times slower: a line for each reason.
+std::vector<std::string> slow_products(const Program& program);
+
+}  // namespace octet
