@@ -29,8 +29,8 @@ PHRASES = {
 }
 OPENINGS = r"(?:Of|Those|Likewise|The same|See the header)\b"
 # Counts of the sources. Only ever lower these.
-BOUNDS = {"core": 87, "annotate": 216, "quantizers": 69, "lowering": 129, "backends": 174, "tools": 150,
-          "tests": 353}
+BOUNDS = {"core": 14, "annotate": 28, "quantizers": 44, "lowering": 57, "backends": 57, "tools": 58,
+          "tests": 342}
 ANY = [(re.compile(phrase, re.IGNORECASE), advice) for phrase, advice in PHRASES.items()]
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`[^`\n]*`")
@@ -111,7 +111,8 @@ def main():
             print(f"{folder}: {count} phrases, want at most {BOUNDS[folder]}; list them with "
                   f"{sys.argv[0]} {sys.argv[1]} {folder}")
     if any(count < BOUNDS[folder] for folder, count in counts.items()):
-        print(f"fewer than before; set BOUNDS = {counts}")
+        print(f"fewer than before; set BOUNDS = {"core": 14, "annotate": 28, "quantizers": 44, "lowering": 57, "backends": 57, "tools": 58,
+          "tests": 342}")
     print(f"plain_english: {len(names)} files, {wrong} violations")
     return 1 if wrong else 0
 
