@@ -26,12 +26,14 @@ void* const* function_addresses();
   inline constexpr auto name =                                                      \
       &OpenedFunction<function_addresses, static_cast<size_t>(FunctionIndex::name), \
                       decltype(::name)>::call;
+#include "onednn_function_list.h"
 #undef OCTET_FUNCTION
 
 }  // namespace octet::onednn
 
 namespace octet_dnnl {
 #define OCTET_FUNCTION(name) using octet::onednn::name;
+#include "onednn_function_list.h"
 #undef OCTET_FUNCTION
 }  // namespace octet_dnnl
 #endif
