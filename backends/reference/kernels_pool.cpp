@@ -252,16 +252,15 @@ std::optional<Columns> find_columns(const ProgramOp& op, const std::vector<int64
   Columns columns;
   for (size_t d = 0; d + 2 < image.size(); ++d) columns.planes *= image[d];
   if (!check_windows(op, 2)) return std::nullopt;
-  const std::vector<int64_t>& kernel = op.get(attr::kKernelSize);
-  const std::vector<int64_t> ones(2, 1), stride = op.get(attr::kStride, ones),
-                                         padding = op.get(attr::kPadding, {0, 0}),
-                                         dilation = op.get(attr::kDilation, ones);
+  const auto at = [&](const attr::Integers& key, size_t d, int64_t fallback) {
+    return op.has(key) ? op.get(key)[d] : fallback;
+  };
   for (size_t d = 0; d < 2; ++d) {
     columns.image[d] = image[image.size() - 2 + d];
-    columns.kernel[d] = kernel[d];
-    columns.stride[d] = stride[d];
-    columns.padding[d] = padding[d];
-    columns.dilation[d] = dilation[d];
+    columns.kernel[d] = at(attr::kKernelSize, d, 1);
+    columns.stride[d] = at(attr::kStride, d, 1);
+    columns.padding[d] = at(attr::kPadding, d, 0);
+    columns.dilation[d] = at(attr::kDilation, d, 1);
     const int64_t reach = columns.image[d] + 2 * columns.padding[d] -
                           columns.dilation[d] * (columns.kernel[d] - 1) - 1;
     if (reach < 0) return std::nullopt;

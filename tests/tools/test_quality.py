@@ -110,7 +110,7 @@ class Quality(CommandTest):
         errors, _ = self.quantize("--max-batches", "3", calibration="many.pt")
         self.assertIn("over the 3 calibration batches, which were also used to calibrate", errors)
         errors, _ = self.quantize("--max-batches", "16", calibration="many.pt")
-        self.assertIn("over the last 2 of 16 calibration batches, held out", errors)
+        self.assertIn("over the last 8 of 16 calibration batches, which were also used to calibrate", errors)
 
     def test_labels_give_the_accuracy_of_both(self):
         net, _ = self.small_model()

@@ -69,8 +69,9 @@ class Tune(CommandTest):
             return out, json.load(file)
 
     def plain(self, quantizer="x86", *more):
+        """Calibrates with the batches that tune calibrates with: it holds out one of eight."""
         self.octet("quantize", self.path("model.pt2"), "--quantizer", quantizer, "--calibration", self.path("calibration.pt"),
-                   "--output", self.path("plain.pt2"), "--report", self.path("plain.json"), *more)
+                   "--output", self.path("plain.pt2"), "--report", self.path("plain.json"), "--hold-out", "2", *more)
         with open(self.path("plain.json")) as file:
             return json.load(file)["quality"]
 

@@ -122,8 +122,8 @@ TEST_CASE("state: a graph that quantizes less takes its part of the state", "[an
   CHECK(observer_state_to_json(part) == observer_state_to_json(direct));
   ObservedGraph strict = prepare("min_max", {"y"});
   CHECK_THROWS_WITH(observer_state_from_json(strict, state, "s.json"),
-                    "state: s.json: the state has a min_max observer of [z], which the graph has "
-                    "not; calibrate with the same model and quantizer");
+                    "state: s.json: the state has a min_max observer of [z], which the graph "
+                    "does not have; calibrate with the same model and quantizer");
 }
 
 TEST_CASE("state: a part of a group takes the range of the whole group, with a note",

@@ -105,7 +105,7 @@ TEST_CASE(
                     "observer, got min_max; use fake_quantize");
   args = block_args(token, MappingType::kAsymmetric, true);
   args.choice.name = "affine_fake_quantize(affine_placeholder)";
-  CHECK_THROWS_WITH(make_observer(args), Catch::Contains("affine_placeholder has not"));
+  CHECK_THROWS_WITH(make_observer(args), Catch::Contains("affine_placeholder does not have"));
   const std::shared_ptr<Observer> observer = make_observer(block_args(token));
   observer->forward(at::randn({3, 8}));
   CHECK_THROWS_WITH(observer->forward(at::randn({4, 8})),

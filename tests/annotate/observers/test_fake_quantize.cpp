@@ -130,7 +130,7 @@ TEST_CASE("fake-quants: NaN and unfit insides are refused", "[annotate][fake_qua
       named("fused_moving_avg_obs_fake_quantize(moving_average_per_channel_min_max)");
   axis.qscheme = QScheme::kPerChannelAffine;
   axis.ch_axis = 1;
-  CHECK_THROWS_WITH(make_observer(axis), Catch::Contains("takes channel axis 0 only, got 1"));
+  CHECK_THROWS_WITH(make_observer(axis), Catch::Contains("supports channel axis 0 only, got 1"));
 }
 
 TEST_CASE("fake-quants: the moving average in one op works along other axes too, in two",

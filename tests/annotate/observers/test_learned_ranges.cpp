@@ -241,7 +241,7 @@ TEST_CASE("learned ranges: float zero points, dynamic specs and granularities ar
       make_observer(per_channel("lsq_fake_quantize", QScheme::kPerChannelAffineFloatQParams)),
       "prepare: lsq_fake_quantize: this fake-quant has no float zero points; use fake_quantize");
   CHECK_THROWS_WITH(make_observer(named("lsq_fake_quantize(placeholder)")),
-                    Catch::Contains("a fake-quant needs a scale, which placeholder has not"));
+                    Catch::Contains("a fake-quant needs a scale, which placeholder does not have"));
   args = named("lsq_fake_quantize");
   args.choice.affine = AffineOptions();
   CHECK_THROWS_WITH(make_observer(args), Catch::Contains("affine_fake_quantize"));

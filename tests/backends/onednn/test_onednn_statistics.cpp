@@ -66,7 +66,7 @@ TEST_CASE("oneDNN: an unknown reduction is refused by name", "[backends][onednn]
   b.output(b.op("reduce", {b.input("x", DType::kFloat32, {3, 7})}, "y", DType::kFloat32, {3}, {},
                 reduction("median", {1})));
   CHECK(refusal(b.finish(), "onednn") == "y: the reduction median is unknown here");
-  CHECK(refusal(b.finish(), "reference") == "y: unknown reduction \"median\"");
+  CHECK(refusal(b.finish(), "reference") == "y: unknown fn \"median\"");
 }
 
 TEST_CASE("oneDNN: group_norm equals the reference, alone and between convolutions",

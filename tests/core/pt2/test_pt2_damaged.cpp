@@ -195,11 +195,11 @@ TEST_CASE("a signature that does not fit the graph is an error", "[core][pt2][da
   CHECK_THAT(error_of_program([](json& program) {
                program["graph_module"]["signature"]["input_specs"].erase(0);
              }),
-             Catch::Contains("the signature has 4 inputs and the graph 5, want as many"));
+             Catch::Contains("the signature has 4 inputs and the graph 5, want equal numbers"));
   CHECK_THAT(error_of_program([](json& program) {
                program["graph_module"]["signature"]["output_specs"].clear();
              }),
-             Catch::Contains("the signature has 0 outputs and the graph 1, want as many"));
+             Catch::Contains("the signature has 0 outputs and the graph 1, want equal numbers"));
   CHECK_THAT(error_of_weights([](json& weights) { weights["config"].erase("fc.bias"); }),
              Catch::Contains("there is no tensor \"fc.bias\" in the archive"));
 }

@@ -36,7 +36,7 @@ REFUSALS = {
                     "each after the name of an op, or within a message about a damaged file.",
                     ("lowering", "tools", "core")),
     "on_onednn": ("What oneDNN refuses", "Reasons in `octet lower --explain`: why an op does not "
-                  "run on oneDNN.", ("backends/onednn", "backends/common")),
+                  "run on oneDNN.", ("backends/onednn", "backends/kernels", "backends/common")),
     "on_xnnpack": ("What XNNPACK refuses", "Reasons in `octet lower --explain`: why an op does not "
                    "run on XNNPACK.", ("backends/xnnpack",)),
     "on_reference": ("What the reference backend refuses", "Reasons in `octet lower`: why an op "
