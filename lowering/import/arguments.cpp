@@ -135,8 +135,8 @@ SizeExpr Steps::size_argument(const Node& node, const char* name, int64_t fallba
   if ((*value)->symbol.empty())
     fail(fmt::format("has {} %{} without a recorded expression", name, (*value)->name()));
   if (size_table().has_formula(**value)) return size_table().formula_of((*value)->symbol, **value);
-  importer_.refusals().add(node, fmt::format("has the {} %{}", name, (*value)->name()),
-                           RefusalKind::kSize);
+  importer_.refusals().add_refusal(node, fmt::format("has the {} %{}", name, (*value)->name()),
+                                   RefusalKind::kSize);
   return 0;
 }
 

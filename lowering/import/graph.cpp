@@ -248,7 +248,7 @@ bool Importer::refuse_new_sizes(const Node& node) {
   for (const Value* value : node.outputs())
     if (const std::string name = sizes_.find_new_symbol(*value);
         !name.empty() && told.insert(name).second)
-      refusals_.add(node, sizes_.refusal_of(name), RefusalKind::kSize);
+      refusals_.add_refusal(node, sizes_.refusal_of(name), RefusalKind::kSize);
   sizes_.give_up(node);
   return !told.empty();
 }
@@ -267,20 +267,21 @@ void Importer::import_node(const Node& node) {
   if (refuse_open_ends(node)) {
     const bool is_unknown = row == nullptr && find_custom_kernel(node.target()) == nullptr;
     if (is_unknown && refusals_.count() == refused && !keep_unknown_)
-      refusals_.add(node, is_complex_op ? "of complex numbers" : "");
+      refusals_.add_refusal(node, is_complex_op ? "of complex numbers" : "");
     return builder_.stand_in(node);
   }
   if (row == nullptr && find_custom_kernel(node.target()) != nullptr) {
     import_custom(steps, node);
   } else if (row == nullptr || (is_complex_op && (name.is_in_place || keeps_complex_))) {
-    refusals_.add(node, is_complex_op ? "of complex numbers" : "");
+    refusals_.add_refusal(node, is_complex_op ? "of complex numbers" : "");
   } else {
     row->import(steps, node);
   }
   if (refusals_.count() != refused && keep_unknown_ && !sizes_.has_new_size(node)) {
     builder_.roll_back(mark, node);
     refusals_.shrink_to(refused);
-    if (const std::string why = keep_whole(steps, node); !why.empty()) refusals_.add(node, why);
+    if (const std::string why = keep_whole(steps, node); !why.empty())
+      refusals_.add_refusal(node, why);
   }
   if (name.is_in_place && refusals_.count() == refused) writes_.write_back(node);
   if (refusals_.count() == refused) return;

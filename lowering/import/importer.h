@@ -19,7 +19,7 @@ enum class RefusalKind { kOp, kWrite, kSize };
 // Nodes that cannot be imported. The import continues after one, to name all of them at its end.
 class Refusals {
  public:
-  void add(const Node& node, const std::string& why, RefusalKind kind = RefusalKind::kOp);
+  void add_refusal(const Node& node, const std::string& why, RefusalKind kind = RefusalKind::kOp);
   size_t count() const { return refusals_.size(); }
   void shrink_to(size_t count) {
     refusals_.erase(refusals_.begin() + std::ptrdiff_t(count), refusals_.end());

@@ -22,7 +22,7 @@ bool is_custom(const std::string& target) {
 
 }  // namespace
 
-void Refusals::add(const Node& node, const std::string& why, RefusalKind kind) {
+void Refusals::add_refusal(const Node& node, const std::string& why, RefusalKind kind) {
   const bool is_known = std::any_of(
       refusals_.begin(), refusals_.end(),
       [&](const Refusal& refusal) { return refusal.node == &node && refusal.why == why; });

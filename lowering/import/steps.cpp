@@ -332,7 +332,7 @@ int Steps::put_at(int x, size_t dim, const std::vector<int64_t>& places, int sou
 // ---- refusals
 
 void Steps::refuse(const std::string& why, RefusalKind kind) const {
-  importer_.refusals().add(node_, why, kind);
+  importer_.refusals().add_refusal(node_, why, kind);
 }
 
 void Steps::fail(const std::string& what) const {

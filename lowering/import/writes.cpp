@@ -272,7 +272,7 @@ void ViewWrites::refresh_views(const Node& writer, const Value* root) {
   }
   for (auto view = needed.rbegin(); view != needed.rend(); ++view) {
     if (sharing_of(**view) == Sharing::kUnknown)
-      return importer_.refusals().add(
+      return importer_.refusals().add_refusal(
           writer,
           fmt::format("writes into what %{} may be a copy of, or a view; make it out of "
                       "place before the export",
@@ -297,7 +297,7 @@ void ViewWrites::write_back(const Node& node) {
 void ViewWrites::write(const Node& node, Value* written, int tensor) {
   Value* root = written;
   if (!write_to(node, root, tensor))
-    return importer_.refusals().add(
+    return importer_.refusals().add_refusal(
         node,
         fmt::format("writes into a view of %{} that has no inverse; make it out "
                     "of place before the export",
