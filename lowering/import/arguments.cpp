@@ -1,4 +1,4 @@
-// A node's arguments: values, literals and sizes, as operands and attributes.
+// Reads the arguments of a node (values, literals and sizes) as operands and attributes.
 #include <cmath>
 
 #include <fmt/format.h>
@@ -38,7 +38,8 @@ std::optional<int64_t> find_whole(const Node& node, std::string_view name) {
   return std::nullopt;
 }
 
-// In integers, sums and products wrap as torch's do, and none is rounded on a way through reals.
+// Uses integers where possible: sums and products then wrap as torch's do, and nothing is rounded
+// by a detour through reals.
 Tensor literal_operand(const Node& node, std::string_view name) {
   const DType result = dtype_of_result(node);
   const std::optional<int64_t> exact = find_whole(node, name);
