@@ -20,7 +20,7 @@ const QuantizationSpec kWeight = {.dtype = DType::kInt8,
                                   .qscheme = QScheme::kPerChannelSymmetric,
                                   .ch_axis = 0};
 
-// The relu that is all that reads the op's result; null when there is none.
+// The relu that is the only reader of the op's result; null if there is none.
 Node* find_relu_after(const Node& node) {
   const Value* value = node.output();
   if (!value->has_one_user()) return nullptr;
