@@ -226,7 +226,7 @@ std::unique_ptr<Quantizer> make_current(const std::string& name) {
   return std::make_unique<PythonQuantizer>(name, found->second);
 }
 
-// Sets the quantizers until the next call. Names of classes stay registered.
+// Sets the quantizers of the current call. A name is registered once, and finds the current object.
 void set_quantizers(const nb::dict& quantizers) {
   static std::set<std::string> known;
   current_quantizers().clear();
