@@ -19,7 +19,7 @@
 //   }
 //
 // Link the library only with octet::extension: the command already contains all of Octet that it
-// calls. Ops that it registers with TORCH_LIBRARY exist as soon as it is loaded; a library that has
+// calls. Ops that it registers with TORCH_LIBRARY exist once it is loaded; a library that has
 // only such ops needs no OCTET_EXTENSION.
 #pragma once
 

@@ -32,7 +32,7 @@ void import_rms_norm(Steps& s, const Node& node) {
   const bool takes_weight = weight >= 0 && s.tensor(weight).is_constant();
   const Argument* eps = node.find_argument("eps");
   const bool is_given = eps != nullptr && !eps->is_none();
-  // the precision that torch computes in
+  // torch computes in this precision
   const double margin = is_given                        ? node.float_or("eps", 0)
                         : s.dtype(x) == DType::kFloat64 ? std::numeric_limits<double>::epsilon()
                                                         : std::numeric_limits<float>::epsilon();

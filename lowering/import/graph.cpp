@@ -121,7 +121,7 @@ void Importer::import_inputs() {
     if (input.kind == InputKind::kConstant) program.inputs.push_back(-1);
     if (input.kind != InputKind::kUserInput) continue;
     Value* value = input.value;
-    // an unused input stays when its shape decides sizes
+    // keep an unused input if its shape decides sizes
     const bool has_symbols = value->meta && !value->meta->is_static();
     if (value->kind() != ValueKind::kTensor || (value->is_unused() && !has_symbols)) {
       program.inputs.push_back(-1);

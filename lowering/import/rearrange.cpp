@@ -71,7 +71,7 @@ void import_repeat(Steps& s, const Node& node) {
   std::vector<int64_t> repeats;
   for (const SizeExpr& count : counts) {
     if (!count.is_number()) {
-      // such a dimension of size 1 is only expanded
+      // a dimension of size 1 is only expanded
       Sizes wanted = s.result_sizes();
       return s.give(s.expand(s.reshape(x,
                                        [&] {

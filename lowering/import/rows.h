@@ -78,7 +78,7 @@ int is_negative(Steps& s, int x);
 void import_arg_reduce(Steps& s, const Node& node, const char* function, Value* value);
 // Imports max_pool or adaptive max_pool of fixed sizes, with the indices of the maxima.
 void import_pool_with_indices(Steps& s, const Node& node);
-// Imports a pad. mode: reflect, replicate, circular.
+// Imports a pad that repeats elements of x. mode: reflect, replicate, circular.
 void import_borders(Steps& s, const Node& node, std::string_view mode);
 // Imports batch_norm with the statistics of its input, and the update of the running statistics.
 void import_own_statistics(Steps& s, const Node& node);

@@ -4,7 +4,7 @@
 // The shapes of the inputs decide most symbols. The others are data-dependent, such as the number
 // of elements that a mask selects (`nonzero`, a boolean index, `item`). torch.export names such a
 // size u0. The import adds an op that counts (first_rows); from that op on, u0 is known. At the
-// end, everything that depends on u0 moves into the body of an op `rest` (rest.h explains why):
+// end, everything that depends on u0 moves into the body of an op `rest` (see rest.h):
 //
 //   %i: i64[u0,1] = nonzero(%mask)    u0 <= 6, as %mask has 6 elements
 //   %y: f32[2*u0] = ...               evaluates to 12 at u0's greatest value

@@ -137,7 +137,7 @@ int reduced(Steps& s, const Node& node, int losses) {
   return reduction == kMean ? s.mean(losses, {}, false) : s.reduce("sum", losses, {}, false);
 }
 
-// Logarithms are at least -100.
+// As in torch, logarithms are at least -100.
 void import_binary_cross_entropy(Steps& s, const Node& node) {
   const int x = s.operand("self"), target = s.operand("target"), weight = s.operand("weight");
   const int no = s.clamp(s.unary("log1p", s.unary("neg", x)), -100, std::nullopt);

@@ -19,7 +19,7 @@ using PutBack = int (*)(Steps&, const Node& view, const Value& result, int base,
 
 int put_same(Steps&, const Node&, const Value&, int, int written) { return written; }
 
-// Cannot write through a view of the bytes as another dtype.
+// Reshapes to the base; impossible if the view shows the bytes as another dtype.
 int put_reshaped(Steps& s, const Node&, const Value&, int base, int written) {
   if (s.dtype(written) != s.dtype(base)) return -1;
   return s.reshape(written, s.sizes(base));

@@ -270,7 +270,7 @@ void verify_bodies(const Program& program, size_t depth) {
       if (!op.is("rest")) verify_symbols_of(program.bodies[static_cast<size_t>(body)], program);
     for (int64_t body : bodies_of(op)) ++uses[static_cast<size_t>(body)];
   }
-  // because its sizes are those of the op's inputs
+  // The body of a `rest` cannot be shared, because its sizes are those of one op's inputs.
   for (size_t i = 0; i < uses.size(); ++i)
     OCTET_ASSERT(uses[i] < 2 || !is_rest[i],
                  fmt::format("body {} is that of a rest and of another op", i));

@@ -119,7 +119,7 @@ TEST_CASE("scales of activations are powers of two that cover the largest value"
 TEST_CASE("biases have the step of the accumulator: scale(x) * scale(w)") {
   const Graph graph = quantized(model(kModel));
   const auto scale = [&](const char* name) { return to_aten(graph.constants.at(name).tensor); };
-  // of the convolution: bias by weights
+  // for the convolution: the step of the bias divided by that of the weights
   const at::Tensor activation = at::div(scale("_scale_1"), scale("_scale_0"));
   CHECK(activation.numel() == 4);
   CHECK(at::equal(activation, at::full({4}, activation[0].item<float>())));

@@ -234,7 +234,7 @@ constexpr ArithmeticRow kArithmetic[] = {
 struct LogicRow {
   const char* function;
   const char* type;
-  const char* bits;  // of integers; null: takes bools alone
+  const char* bits;  // for integers; null: only for bools
 };
 constexpr LogicRow kLogic[] = {
     {"logical_and", "And", nullptr},   {"logical_or", "Or", nullptr},

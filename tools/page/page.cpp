@@ -57,7 +57,7 @@ std::string nonce_of(const std::string& json) {
 
 std::string title_of(const PageJson& data) {
   std::string title = data.value("title", std::string("Octet"));
-  // a title of bytes that are no UTF-8
+  // a title may be invalid UTF-8
   return PageJson::parse(to_text(PageJson(std::move(title)))).get<std::string>();
 }
 

@@ -70,8 +70,8 @@ void seed_random_numbers(int64_t seed);
 
 // The part of a --checkpoint file that concerns the model.
 struct SavedTraining {
-  std::string run, flow;         // what the run is; TrainOptions::flow
-  std::vector<at::Tensor> rest;  // what capture() gave, once, and once more of the best epoch
+  std::string run, flow;         // describes the run; TrainOptions::flow
+  std::vector<at::Tensor> rest;  // capture() now, then at the best epoch
 };
 // Throws Error(stage, file, ...) for a file that is not a checkpoint or has another version.
 SavedTraining read_checkpoint(const std::filesystem::path& file, const std::string& stage);

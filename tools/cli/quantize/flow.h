@@ -1,5 +1,6 @@
-// Holds the options that decide how a program is annotated and prepared, and the steps that use
-// them: read, prepare and calibrate. Shared by `octet quantize`, `calibrate`, `qat` and `tune`.
+// Defines a flow: the set of options that decide how a program is annotated and prepared. Also has
+// the steps that use it: read, prepare and calibrate. `octet quantize`, `calibrate`, `qat` and
+// `tune` share them.
 #pragma once
 
 #include <functional>

@@ -17,7 +17,8 @@ class QuantizationSpec:
     with the interface of torchao's observers: a call with a tensor observes it;
     calculate_qparams() returns (scales, zero points). quant_min, quant_max: both or neither.
     qscheme: "per_tensor_affine", "per_tensor_symmetric", "per_channel_affine",
-    "per_channel_symmetric". ch_axis: the dimension of channels. is_dynamic: the scale is computed at run time. eps: the least scale.
+    "per_channel_symmetric". ch_axis: the dimension of channels. is_dynamic: the scale is computed
+    at run time. eps: the least scale.
     """
 
     dtype: object = "int8"
