@@ -80,7 +80,7 @@ std::vector<int64_t> repeated(std::vector<int64_t> values, size_t count) {
 
 int64_t positive_dim(int64_t dim, size_t rank) { return wrap_dim(dim, rank); }
 
-// ---- of Steps
+// ---- arguments of Steps
 
 int Steps::operand(std::string_view name) {
   const Argument* argument = node_.find_argument(name);

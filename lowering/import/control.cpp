@@ -160,7 +160,7 @@ void emit_call(BodyCall& call, const std::string& kind, std::vector<int> inputs,
       call.why = fmt::format("gives %{}, which is no tensor", value->name());
   if (results.empty()) call.why = "gives no tensor";
   if (!call.why.empty()) return call.s.refuse(call.why);
-  const auto carried = attributes.find(attr::kCarried.name);  // of a scan
+  const auto carried = attributes.find(attr::kCarried.name);  // only a scan has it
   define_result_sizes(call, kind == "while_loop" ? 1 : 0,
                       carried == attributes.end()
                           ? results.size()

@@ -33,7 +33,7 @@ constexpr Pair kAffine = {"torchao.quantize_affine", "torchao.dequantize_affine"
 struct Family {
   const char* choose;
   const Pair& pair;
-  const char* mapping;  // of fake_quantize_dynamic; empty: the argument mapping_type says
+  const char* mapping;  // mapping of fake_quantize_dynamic; empty: the argument mapping_type says
 };
 constexpr Family kFamilies[] = {
     {"quantized_decomposed.choose_qparams", kPerTensor, "asymmetric"},

@@ -18,7 +18,7 @@ namespace {
 
 struct OpName {
   std::string base;          // "aten.relu"
-  bool is_in_place = false;  // of aten.relu_.default
+  bool is_in_place = false;  // true for aten.relu_.default
 };
 
 OpName split_target(const std::string& target) {

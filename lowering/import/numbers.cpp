@@ -16,8 +16,8 @@ namespace {
 // and the result are i64, else in f64, and in bool for `logical_*`.
 struct NumberRow {
   std::string_view op;
-  const char* kind;      // of Program; "": the operand itself
-  const char* function;  // of unary and binary
+  const char* kind;      // a kind of Program op; "": the operand itself
+  const char* function;  // for unary and binary
 };
 
 constexpr NumberRow kNumberRows[] = {

@@ -13,7 +13,7 @@ namespace {
 
 // How to bring both dimensions to the end and join them, and the positions of the diagonal there.
 struct Diagonal {
-  std::vector<int64_t> order;  // of the dimensions
+  std::vector<int64_t> order;  // the permutation of dimensions
   Sizes apart, flat;           // sizes with the two last, and with them joined
   std::vector<int64_t> places;
 };

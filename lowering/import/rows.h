@@ -53,7 +53,7 @@ std::span<const ImportRow> order_import_rows();
 std::span<const ImportRow> place_import_rows();
 std::span<const ImportRow> count_import_rows();
 std::span<const ImportRow> unique_import_rows();
-// for nodes that read or give complex numbers
+// Rows for nodes that read or give complex numbers.
 std::span<const ImportRow> complex_import_rows();
 
 // Whether the node may give data-dependent sizes: nonzero, a mask as an index.

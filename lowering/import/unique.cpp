@@ -7,7 +7,7 @@
 namespace octet {
 namespace {
 
-constexpr int64_t kMostColumns = 64;  // of slices that are sorted
+constexpr int64_t kMostColumns = 64;  // the widest slices that are sorted
 
 Attributes reducing(const char* how) {
   return {{attr::kDim, int64_t{0}}, {attr::kReduce, std::string(how)}};

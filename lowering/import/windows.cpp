@@ -87,7 +87,7 @@ void import_windows(Steps& s, const Node& node) {
 // have the same length. An index outside the input is replaced by the nearest one inside, which
 // does not change the maximum.
 struct WindowsOfDim {
-  int64_t size;  // of the input
+  int64_t size;  // size of the input
   std::vector<std::vector<int64_t>> places;
 };
 

@@ -36,7 +36,7 @@ struct ArenaBuffer {
 
 struct ArenaPlan {
   std::vector<size_t> offsets;  // one per buffer, multiples of 64
-  size_t bytes = 0;             // of the whole block
+  size_t bytes = 0;             // size of the block
 };
 
 ArenaPlan plan_arena(const std::vector<ArenaBuffer>& buffers);

@@ -38,7 +38,7 @@ struct KernelReport {
   // type and order of what the op reads and writes: "u8 nhwc -> u8 nhwc"
   std::string layout;
   std::string post_ops;  // "add u8, relu"; may be empty
-  double seconds = 0;    // of the fastest timed run; 0 without one
+  double seconds = 0;    // in the fastest timed run; 0 without one
   // why it is slower than the program was lowered for: floats instead of integers, or the fallback;
   // empty if it is not slower
   std::string note = {};

@@ -26,7 +26,7 @@ void for_each_block_run(const std::vector<int64_t>& shape, const Sizes& blocks,
   if (outer > 0) run *= shape[outer - 1] / blocks[outer - 1];
   // The last digit of this counter counts runs; the others count elements.
   Sizes digits(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(outer));
-  Sizes elements(outer, 1);  // of a block, per digit
+  Sizes elements(outer, 1);  // elements of a block per digit
   Sizes strides(outer, 1);   // in blocks
   for (size_t d = 0; d < outer; ++d) elements[d] = shape[d] / blocks[d];
   if (outer > 0) {

@@ -14,7 +14,7 @@ struct DynamicMapping {
   float quant_min;
   float quant_max;
   float eps;         // least scale
-  float zero_point;  // of symmetric mappings
+  float zero_point;  // for symmetric mappings
   // the attribute "mapping", which ops.def describes
   std::string_view name;
   // Whether the zero point is added before rounding, in double.

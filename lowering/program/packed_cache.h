@@ -89,7 +89,7 @@ class PackedCache {
   std::shared_ptr<const Storage> program_file_;  // kept alive, so that its addresses stay unique
   PackedBlock file_;
   bool is_refused_ = false;               // because of the folder
-  std::map<std::string, Entry> entries_;  // of file_
+  std::map<std::string, Entry> entries_;  // entries of file_
   std::map<std::string, PackedBlock> added_;
 };
 

@@ -54,12 +54,12 @@ struct ProgramTensor {
   std::string name;  // name of the graph's Value; unique
   DType dtype = DType::kFloat32;
   std::vector<int64_t> shape;            // logical, as in the graph (NCHW)
-  std::optional<TensorQParams> qparams;  // of quantized tensors
+  std::optional<TensorQParams> qparams;  // for quantized tensors
   // An output that is also an input has kInput; Program::outputs lists the outputs.
   Role role = Role::kIntermediate;
-  // of constants: contiguous; undefined if `stored` is set
+  // for constants: contiguous; undefined if `stored` is set
   Tensor data;
-  // of f32 constants that the file holds as integers or float16
+  // for f32 constants that the file stores as integers or float16
   std::optional<StoredConstant> stored = std::nullopt;
   // the shape as formulas of Program::symbols; empty where it depends on none
   std::vector<SizeExpr> sizes = {};
@@ -149,7 +149,7 @@ struct Segment {
 // A value that is kept from run to run, made from a buffer that the exported program writes (a
 // cache, a counter, running statistics). Its size is fixed.
 struct ProgramState {
-  std::string name;  // of the buffer, with its path in the module: "layers.0.cache.k"
+  std::string name;  // path of the buffer in the module: "layers.0.cache.k"
   // the tensor that ops read; it has the role kState and no op makes it
   int value = -1;
   // the tensor whose elements the state takes after the run, of the same dtype and shape

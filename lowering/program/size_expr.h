@@ -19,8 +19,8 @@ class SizeExpr {
   enum class Kind { kNumber, kSymbol, kAdd, kMultiply, kFloorDivide, kModulo, kMinimum, kMaximum };
   struct Step {
     Kind kind = Kind::kNumber;
-    int64_t number = 0;  // of kNumber
-    std::string symbol;  // of kSymbol
+    int64_t number = 0;  // for kNumber
+    std::string symbol;  // for kSymbol
     bool operator==(const Step&) const = default;
   };
   static constexpr size_t kMostSteps = 1024;

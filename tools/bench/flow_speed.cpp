@@ -44,8 +44,8 @@ std::vector<c10::IValue> make_inputs(const Graph& graph) {
 struct Times {
   double prepare = 1e30;
   double convert = 1e30;
-  size_t nodes = 0;            // of the float graph
-  size_t converted_nodes = 0;  // of the q/dq graph
+  size_t nodes = 0;            // in the float graph
+  size_t converted_nodes = 0;  // in the q/dq graph
 };
 
 // Runs the model once between the two steps, untimed, because convert needs ranges.

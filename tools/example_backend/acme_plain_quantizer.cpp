@@ -38,7 +38,7 @@ void set_inputs(const Node& node, QuantizationAnnotation& annotation) {
 }
 
 bool is_ours(const Node& node) {
-  if (node.is("aten.add")) return node.inputs().size() == 2;  // of two tensors, not of a scalar
+  if (node.is("aten.add")) return node.inputs().size() == 2;  // two tensors, not a scalar
   return node.is("aten.conv2d") || node.is("aten.linear");
 }
 

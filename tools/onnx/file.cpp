@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kLargestFile = 2'000'000'000;  // protobuf's limit is 2^31 - 1
 constexpr size_t kLeastBeside = 1024;
-constexpr size_t kAlignment = 4096;  // of tensors in the weights' file, for mmap
+constexpr size_t kAlignment = 4096;  // alignment in the weights' file, for mmap
 
 // The IR version that was released with an opset.
 int64_t ir_version(int64_t opset) { return opset < 19 ? 8 : opset < 21 ? 9 : opset < 23 ? 10 : 11; }

@@ -13,7 +13,7 @@ enum class OnnxWeights {
 };
 
 struct OnnxFiles {
-  size_t bytes = 0;               // of the file itself
+  size_t bytes = 0;               // size of the file itself
   std::filesystem::path weights;  // the file NAME.data; empty if there is none
 };
 

@@ -19,7 +19,7 @@ struct OnnxQParams {
   std::vector<int64_t> shape;
   int64_t axis = 0;
   int64_t block = 0;
-  DType dtype = DType::kInt8;  // of the integers
+  DType dtype = DType::kInt8;  // dtype of the integers
 
   bool is_per_tensor() const { return shape.empty(); }
   bool is_blocked() const { return shape.size() > 1; }

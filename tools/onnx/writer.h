@@ -107,8 +107,10 @@ class OnnxWriter {
   OnnxGraph* graph_ = &model_;  // receives new nodes
   OnnxScope top_;
   OnnxScope* scope_ = &top_;
-  std::unordered_map<std::string, const Node*> nodes_;  // of the graph and its bodies, by name
-  std::unordered_map<std::string, std::string> paths_;  // of constants, by their values' names
+  std::unordered_map<std::string, const Node*>
+      nodes_;  // nodes of the graph and its bodies, by name
+  std::unordered_map<std::string, std::string>
+      paths_;  // paths of constants, by their values' names
   std::unordered_set<std::string> names_, node_names_, output_names_;
   std::unordered_set<std::string> given_;  // names that tensors already have
   std::map<std::string, std::string> numbers_;

@@ -18,7 +18,7 @@ using LongJson = nlohmann::ordered_json;
 constexpr size_t kMostChannelNumbers = 600'000;
 constexpr size_t kMostBins = 400'000;
 constexpr size_t kMostTraceBytes = 3'000'000;
-constexpr size_t kLongestTrace = 3000;  // of one op
+constexpr size_t kLongestTrace = 3000;  // for one op
 constexpr size_t kLongestText = 20'000;
 
 double round_to_six(double value) {

@@ -33,7 +33,7 @@ struct Machine {
   std::string cpu;                            // its name
   std::vector<std::string> instruction_sets;  // those that Octet's kernels check for
   std::string isa_limit;                      // ONEDNN_MAX_CPU_ISA; empty if not set
-  // that this process may use, according to its affinity and CPU quota
+  // CPUs that this process may use, according to its affinity and CPU quota
   int cpus = 1;
   int64_t memory_mb = 0, available_mb = 0;  // within the limit of the control group
   std::string locale;                       // for numbers, from the environment

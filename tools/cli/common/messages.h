@@ -62,7 +62,7 @@ class Progress {
   // Begins the next stage of that name; stages before it count as done. Ignores a name that does
   // not occur any more.
   void begin(std::string_view stage);
-  void advance(size_t done, size_t total);  // of that stage; total 0: not known
+  void advance(size_t done, size_t total);  // within the stage; total 0: not known
   void write_above(std::string_view line);  // prints a permanent line
 
  private:

@@ -59,7 +59,7 @@ struct Option {
   std::vector<std::string> choices = {};
   Kind kind = Kind::kText;
   Bound bound = Bound::kNone;
-  double least = 0, most = 0;  // of kRange
+  double least = 0, most = 0;  // for kRange
   bool is_required = false, is_positional = false;
   bool reads_stdin = false, writes_stdout = false;  // for "-"
   bool is_key = true;                       // whether a checkpoint fits only runs with this value

@@ -45,7 +45,7 @@ BatchSource source_of(const SampleData& data, size_t start = 0, size_t step = 1)
 // The options about data of the command line and of Python.
 struct DataOptions {
   std::string calibration, evaluate, labels;    // files; "": none
-  std::optional<size_t> hold_out, max_batches;  // of the calibration data
+  std::optional<size_t> hold_out, max_batches;  // for calibration data
 };
 
 // --calibration and --max-batches, --evaluate and --labels.
@@ -54,7 +54,7 @@ Options evaluation_options(DataOptions& options);
 Option max_batches_option(std::optional<size_t>& max_batches, const std::string& of);
 
 struct SplitData {
-  SampleData all;  // of the calibration file
+  SampleData all;  // the calibration file
   SampleData calibration, evaluation;
 
   size_t held_out() const { return all.size() - calibration.size(); }

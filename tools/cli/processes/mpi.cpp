@@ -49,7 +49,7 @@ Kind kind_of(int64_t index) {
 // The outcome that each process sends to all others at the end.
 struct Outcome {
   End end = End::kDone;
-  int64_t length = 0;  // of the text
+  int64_t length = 0;  // length of the text
   // number of reductions that it began, and kind and size of the last one
   int64_t begun = 0;
   int64_t kind = 0;

@@ -34,7 +34,7 @@ class Processes {
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
-  size_t rank() const { return rank_; }  // of this process, from 0
+  size_t rank() const { return rank_; }  // this process's number, from 0
   size_t count() const { return count_; }
 
   // Throws OtherFailed if another process failed. Takes microseconds; long work calls it from time

@@ -55,7 +55,7 @@ class RunningLoss {
 struct TrainingPosition {
   int64_t epoch = 0;  // finished epochs
   int64_t batch = 0;  // finished batches of the next epoch
-  RunningLoss sums;   // of these batches
+  RunningLoss sums;   // over these batches
   double best_loss = std::numeric_limits<double>::infinity();
   int64_t epochs_since_best = 0;
   bool is_stopped = false;

@@ -70,7 +70,7 @@ std::vector<c10::IValue> SharedStep::rows_of(const std::vector<c10::IValue>& bat
                                              const std::string& subject) {
   if (is_alone()) return batch;
   const size_t given = std::min(batch.size(), inputs_.size());
-  int64_t rows = 0;  // of the batch
+  int64_t rows = 0;  // rows of the batch
   const Value* first = nullptr;
   for (size_t i = 0; i < given && rows == 0; ++i) {
     if (!batch[i].isTensor()) continue;

@@ -65,7 +65,7 @@ class SharedStep : public BatchParts {
   Processes& processes_;
   std::vector<const Value*> inputs_;  // one for each user input
   BatchPart part_;
-  int64_t rows_ = 0;  // of the whole batch
+  int64_t rows_ = 0;  // rows of the whole batch
   std::vector<float> gradients_;
   size_t steps_ = 0;
 };

@@ -97,7 +97,7 @@ size_t input_count(const Graph& graph) {
 
 // The number of labels that are not ignored.
 int64_t labels_of(const at::Tensor& classes) {
-  constexpr int64_t kIgnored = -100;  // of cross_entropy_loss
+  constexpr int64_t kIgnored = -100;  // cross_entropy_loss ignores this label
   return classes.ne(kIgnored).sum().item<int64_t>();
 }
 

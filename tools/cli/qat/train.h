@@ -15,26 +15,26 @@
 namespace octet {
 
 enum class Loss {
-  // of the first output, [N, classes, ...], with class numbers as targets; counts accuracy
+  // on the first output, [N, classes, ...], with class numbers as targets; counts accuracy
   kCrossEntropy,
   kMse,  // mean squared error of the first output
   // mean squared difference between each output and that of the float model; needs no target
   kDistill
 };
 enum class OptimizerKind { kSgd, kAdamW };
-// of the learning rate; kCosine lowers it to 0 step by step until the last epoch ends
+// Schedule of the learning rate; kCosine lowers it to 0 step by step until the last epoch ends
 enum class Schedule { kConstant, kCosine };
 
 struct TrainOptions {
   // DATA.pt: a list of tuples, each the model's inputs and then the target
   std::string train;
   std::string validation;             // in the same form; may be empty
-  std::optional<size_t> max_batches;  // of `train`
+  std::optional<size_t> max_batches;  // most to read from `train`
   Loss loss = Loss::kCrossEntropy;
   OptimizerKind optimizer = OptimizerKind::kSgd;
   double rate = 0.01;
   Schedule schedule = Schedule::kConstant;
-  double momentum = 0.9;  // of SGD
+  double momentum = 0.9;  // for SGD
   double weight_decay = 0;
   int64_t epochs = 1;
   // number of epochs after which ranges and batch norm statistics are frozen
@@ -45,8 +45,8 @@ struct TrainOptions {
   // stop after this many epochs without a lower loss (on validation data if given), and use the
   // best epoch
   std::optional<int64_t> patience;
-  int64_t seed = 0;   // of the order of batches and of dropout
-  std::string state;  // of `octet calibrate`: initial ranges; may be empty
+  int64_t seed = 0;   // for the order of batches and for dropout
+  std::string state;  // from `octet calibrate`: initial ranges; may be empty
   // written while training; training resumes from it if it exists; may be empty
   std::string checkpoint;
   std::optional<int64_t> checkpoint_every;  // batches; default: each epoch

@@ -217,7 +217,7 @@ class PageNodes {
 
   const Graph& graph_;
   const SeenTensors& seen_;
-  std::map<std::string, const NodeJson*> quantized_, floats_;  // of the report, by node
+  std::map<std::string, const NodeJson*> quantized_, floats_;  // entries of the report, by node
   std::map<std::string, double> macs_;
 };
 

@@ -10,10 +10,10 @@ namespace octet {
 
 // A convolution, matrix product, attention (both products) or recurrent op.
 struct Product {
-  std::string name = {};            // of its node, as in the report: "body.linear" in a body
+  std::string name = {};            // name of its node, as in the report: "body.linear" in a body
   double macs = 0;                  // for the sizes of the example inputs; > 0
   double weights = 0;               // elements of the second factor if it is constant
-  int weight_bits = 32;             // of each of them
+  int weight_bits = 32;             // bits of each weight
   bool has_integer_inputs = false;  // both factors are dequantized
   // the second factor is dequantized or float16; for recurrent ops the weights
   bool has_integer_weights = false;

@@ -45,7 +45,7 @@ struct Weight {
   // Share of multiply-accumulates that are eligible: all except those that the mode itself leaves
   // float (kModeStage: products of two activations in dynamic and weight-only mode). Ops that
   // settings exclude are eligible.
-  double eligible_share = 0;  // of all
+  double eligible_share = 0;
   // Share of the eligible ones that are quantized: products of two dequantized tensors, and those
   // with quantized (or float16) weights that the report does not list as float. Nullopt if none is
   // eligible.
@@ -56,7 +56,7 @@ struct Weight {
   struct Reason {
     std::string text;
     size_t ops = 0;
-    double share = 0;       // of the multiply-accumulates
+    double share = 0;       // share of the multiply-accumulates
     std::string node = {};  // the op with the largest share
     double node_share = 0;
     bool is_of_mode = false;

@@ -53,11 +53,12 @@ class OpCosts {
 
 // Facts about an op of the program that tuning starts from.
 struct OpFacts {
-  Cause cause = Cause::kNone;  // of the error that the op adds
+  Cause cause = Cause::kNone;  // cause of the error that the op adds
   bool is_static = true;       // --mode static
   bool has_weights = false;    // that are quantized
-  bool has_weight_options = false, has_per_channel = false, has_effort = false;  // of BaseSettings
-  nlohmann::ordered_json options;                                                // of the op's row
+  // from BaseSettings
+  bool has_weight_options = false, has_per_channel = false, has_effort = false;
+  nlohmann::ordered_json options;  // from the op's row
   // share of the op's error from before its output is rounded: weights, and dynamically rounded
   // inputs
   double before_share = 0;

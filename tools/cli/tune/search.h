@@ -20,7 +20,7 @@ struct TuneCandidate {
   double gain = 0;                // expected part of the error that is removed, in [0, 1]
   double cost = 0;                // added part of the multiply-accumulates, bits or time
   std::string choice = {};        // "in float"
-  size_t strength = 0;            // of two for one op, the stronger wins
+  size_t strength = 0;            // the stronger of two changes of one op wins
 };
 
 // One complete evaluation.
@@ -28,7 +28,7 @@ struct Trial {
   std::string label = {};
   nlohmann::ordered_json config = nlohmann::ordered_json::object();
   double error = 0;                        // OutputGoal::error_of, which must fall
-  double float_share = 0;                  // of the multiply-accumulates
+  double float_share = 0;                  // share of the multiply-accumulates
   std::optional<double> weight_bits = {};  // mean; unless activations are static
   std::optional<double> latency_ms = {};
   double sqnr_db = 0;
@@ -41,7 +41,7 @@ struct Trial {
 };
 
 struct TuneGoal {
-  double most_error = 0;                    // of Trial::error
+  double most_error = 0;                    // limit of Trial::error
   std::optional<double> most_latency = {};  // milliseconds
   bool is_met_by(const Trial& trial) const {
     return trial.error <= most_error &&

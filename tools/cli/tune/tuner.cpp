@@ -368,7 +368,7 @@ class Tuner {
   Progress progress_;
   TrialFile trials_;
   std::optional<OutputGoal> goal_;
-  EffortMemory memory_;  // of all programs quantized here
+  EffortMemory memory_;  // shared by all programs quantized here
   std::unordered_map<size_t, std::vector<c10::IValue>> float_outputs_;  // by batch
   size_t float_output_bytes_ = 0;
   std::optional<Graph> quantized_;  // by quantized_config_

@@ -45,7 +45,7 @@ struct Estimate {
 
 struct Tuned {
   TuneOutcome outcome;
-  Graph quantized;                // of the best trial
+  Graph quantized;                // the best trial
   nlohmann::ordered_json config;  // the base settings with the changes that were found
   Estimate estimate;
   std::string batches;  // what the trials were evaluated on
