@@ -50,7 +50,7 @@ std::string script_text(const std::string& json) {
   return result;
 }
 
-// The nonce of the page's scripts, which injected markup cannot know.
+// The nonce of the page's scripts, which markup that gets in by mistake lacks.
 std::string nonce_of(const std::string& json) {
   return std::to_string(std::hash<std::string>{}(json));
 }

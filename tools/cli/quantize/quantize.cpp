@@ -35,9 +35,9 @@ std::vector<std::filesystem::path> split_paths(const std::string& text) {
 // Splits the data and warns about odd data.
 SplitData look_at_data(const QuantizeRequest& request) {
   constexpr size_t kMost = 8;
-  // More batches improve ranges, so nothing is held out for calibration alone. Passes fit weights
-  // and biases to the data, so only other data shows their gain. Recorded parts have a record for
-  // each batch, so all batches are needed.
+  // Without passes nothing is held out, because more batches improve ranges. Passes fit weights and
+  // biases to the data, so only other data shows their gain. Recorded parts have a record for each
+  // batch, so all batches are needed.
   const bool holds_out = request.effort.is_asked_for() && request.flow.recorded.empty();
   SplitData data = split(request.data, holds_out, kMost);
   if (!request.flow.recorded.empty() && request.data.evaluate.empty()) data.evaluation = {};

@@ -14,7 +14,7 @@ using Json = nlohmann::ordered_json;
 
 // The assumed cost of a candidate without cost, so that gains decide among such candidates.
 constexpr double kLeastCost = 0.002;
-// The estimate must reach this part of the allowed error.
+// The estimated error must be at most this part of the allowed error.
 constexpr double kSafety = 0.8;
 // An op's part of the estimate may be too large by this factor.
 constexpr double kMistrust = 3;
