@@ -1,4 +1,4 @@
-// The list of steps, and the text of --explain.
+// Lists the steps of lowering, and prints the text of --explain.
 #include "lowering/lower.h"
 
 #include <map>
@@ -44,7 +44,7 @@ struct Counts {
   size_t segments = 0;
 };
 
-// Bodies included.
+// Counts bodies, too.
 Counts counts_of(const Program& program) {
   Counts counts{program.ops.size(), program.segments.size()};
   for (const Program& body : program.bodies) {
@@ -60,7 +60,7 @@ void check(const Program& program) {
   for (const SymbolValues& values : probes_of(program)) verify(specialize(program, values));
 }
 
-// What the parts compute of constants alone is computed now, too.
+// Folds constants again, because the parts of a decomposed op may compute on constants.
 int decompose_and_fold(Graph& graph) {
   const int replaced = decompose(graph, is_imported);
   if (replaced > 0) fold_constants_and_sizes(graph);
@@ -112,7 +112,8 @@ std::string tensor_text(const Program& program, int index) {
 
 namespace {
 
-// For each backend, bodies included; an op counts once, however often it runs.
+// Ops and multiply-accumulates per backend, bodies included. An op counts once, however often it
+// runs.
 struct Shares {
   struct Share {
     int ops = 0;

@@ -11,20 +11,20 @@ namespace octet {
 enum class Fallback { kReference, kTorch, kNone };
 
 struct LowerOptions {
-  // where ops run that the backend refuses; kTorch: on the reference, and those that it has not
-  // either with LibTorch (backends/torch); kNone: refuse the whole program
+  // where ops run that the backend refuses. kReference: on the reference kernels. kTorch: on the
+  // same, and with LibTorch (backends/torch) if those lack the op. kNone: the program is refused
   Fallback fallback = Fallback::kReference;
   bool fuse = true;  // false: the graph op by op, as imported
 };
 
-// Sizes that the export left open become symbols of the program. Throws Error("lower", node, ...)
-// on sizes that the inputs' shapes do not decide, and on ops that no backend knows (all of them at
-// once). Each op that stays out of the backend enters `report` and Program::reasons.
+// Sizes that the export left open become symbols of the program. Throws one Error("lower", node,
+// ...) that lists sizes that nothing decides and ops that no backend has. Each op that does not run
+// on the backend is listed in `report` and Program::reasons.
 Program lower(const Graph& graph, const BackendSupport& support, const LowerOptions& options,
               Report& report);
 
-// One line per op: backend, kind, shapes and why it does not run on the wanted backend; a summary
-// at the end.
+// Returns a line for each op (backend, kind, shapes, and why it does not run on the requested
+// backend) and a summary at the end.
 std::string explain(const Program& program);
 
 }  // namespace octet

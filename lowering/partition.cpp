@@ -1,4 +1,5 @@
-// Questions to the backend, a greedy schedule, and the tensors that cross segments.
+// Asks the backend about each op, schedules ops greedily, and finds the tensors that cross
+// segments.
 #include "lowering/partition.h"
 
 #include <algorithm>
@@ -22,7 +23,7 @@ void note_reason(Program& program, Report& report, const ProgramOp& op, const st
 
 // ---- integers or floats
 
-// The float twin of an op, with what converts its inputs and outputs.
+// The float form of an op, with the conversions of its inputs and outputs.
 struct FloatForm {
   std::vector<ProgramOp> before;
   ProgramOp op;
@@ -129,7 +130,7 @@ std::vector<std::string> choose_backends(Program& program, const BackendSupport&
       continue;
     }
     const Verdict verdict = support.accepts(program, op);
-    const bool is_kept_whole = op.is("aten");  // what backends/torch runs
+    const bool is_kept_whole = op.is("aten");  // backends/torch runs these
     chosen.push_back(verdict ? support.name() : is_kept_whole ? "torch" : fallback);
     if (verdict) continue;
     note_reason(program, report, op, verdict.reason());
@@ -143,7 +144,7 @@ std::vector<std::string> choose_backends(Program& program, const BackendSupport&
   return chosen;
 }
 
-// Takes ready ops of one backend as long as there are any, then goes on with the backend of the
+// Takes ready ops of one backend as long as there are any, then continues with the backend of the
 // first ready op.
 class Scheduler {
  public:
@@ -163,7 +164,8 @@ class Scheduler {
     for (size_t first = next_ready(); first < program_.ops.size(); first = next_ready()) {
       Segment segment;
       segment.backend = backends_[first];
-      // One pass in program order takes all that becomes ready: what an op reads comes before it.
+      // One pass in program order finds all ops that become ready, because inputs come before their
+      // readers.
       for (size_t i = first; i < program_.ops.size(); ++i) {
         if (is_done_[i] || backends_[i] != segment.backend || !is_ready(i)) continue;
         segment.ops.push_back(static_cast<int>(i));

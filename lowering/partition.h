@@ -9,26 +9,27 @@
 
 namespace octet {
 
-// An op that computes on integers, that the backend refuses, and that it takes in float32 (with the
-// conversions around it) is replaced by those. Returns how many; the reasons enter Program::reasons
-// and `report`.
+// Splits integer ops that the backend refuses, but accepts in float32: such an op becomes
+// dequantize, a float op and quantize. Returns how many were split; Program::reasons and `report`
+// get the reasons.
 int split_refused(Program& program, const BackendSupport& support, Report& report);
 
-// Fills Program::segments and ::reasons: each op goes to the backend when it accepts, else to the
-// fallback (empty name: Error that lists what stayed out). Ops are reordered where that makes fewer
-// segments; no cycle can arise, a segment starts when all it reads is made.
+// Fills Program::segments and ::reasons: an op goes to the backend if it accepts the op, else to
+// the fallback (empty name: throws an Error that lists the refused ops). Reorders ops where that
+// makes fewer segments. Segments cannot form a cycle, because a segment starts only when all of its
+// inputs are computed.
 void partition(Program& program, const BackendSupport& support, const std::string& fallback,
                Report& report);
 
-// Values of the symbols, beside the hints, that stand for all others: the least ones (but 1 for 0),
-// and some that are greater than the hints. Empty for a program without symbols.
+// Sample values of the symbols in addition to the hints: the least values (1 instead of 0), and
+// some above the hints. Empty for a program without symbols.
 std::vector<SymbolValues> probes_of(const Program& program);
 
-// What a backend accepts in a Program whose shapes are not all fixed: an op that it takes at the
-// hints and at the probes.
+// Says what a backend accepts in a Program with open sizes: an op that it accepts at the hints and
+// at the probes.
 class SupportAtSizes : public BackendSupport {
  public:
-  // Both stay as long as this does.
+  // `support` must outlive this.
   explicit SupportAtSizes(const BackendSupport& support) : support_(support) {}
   std::string name() const override { return support_.name(); }
   std::map<std::string, std::string> versions() const override { return support_.versions(); }

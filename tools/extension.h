@@ -1,4 +1,4 @@
-// What a library of your own includes to extend the `octet` command, which loads it with --library:
+// Include this to write a library that extends the `octet` command, which loads it with --library:
 //
 //   #include "tools/extension.h"
 //   OCTET_EXTENSION() {
@@ -18,9 +18,9 @@
 //         // --backend acme_npu of lower; run and bench find it by the name in the .octet file
 //   }
 //
-// Link it with octet::extension alone: all it calls of Octet is in the command already. Ops that it
-// registers with TORCH_LIBRARY are known from the moment that it is loaded; a library of nothing
-// but such ops needs no OCTET_EXTENSION.
+// Link the library only with octet::extension: the command already contains all of Octet that it
+// calls. Ops that it registers with TORCH_LIBRARY exist once it is loaded; a library that has
+// only such ops needs no OCTET_EXTENSION.
 #pragma once
 
 #include <torch/version.h>
@@ -36,10 +36,10 @@
 #error "link the library with octet::extension, which says which Octet it is built for"
 #endif
 
-// Both must agree with the command's: classes of either are passed between the two.
+// Both versions must equal the command's, because objects of both are passed between the two.
 #define OCTET_EXTENSION_VERSION "octet " OCTET_VERSION ", torch " TORCH_VERSION
 
-// Once in a library, with the body of a function behind it. What that throws ends the command.
+// Use once per library, followed by a function body. An exception from it ends the command.
 #define OCTET_EXTENSION()                                                                   \
   extern "C" __attribute__((visibility("default"))) const char* octet_extension_version() { \
     return OCTET_EXTENSION_VERSION;                                                         \

@@ -1,4 +1,4 @@
-// The steps that work on constants and equal ops, and the count of multiply-accumulates.
+// Implements the steps that fold constants and merge equal ops, and counts multiply-accumulates.
 #include <algorithm>
 
 #include "lowering/fuse/fuse.h"
@@ -9,7 +9,7 @@
 namespace octet {
 namespace {
 
-// A constant takes the place of the op's output.
+// Replaces the op by a constant.
 void replace_by(ProgramEditor& editor, size_t i, int constant) {
   const int result = editor.op(i).outputs[0];
   editor.erase(i);
@@ -76,8 +76,8 @@ bool fold_constant_op(ProgramEditor& editor, size_t i) {
   return true;
 }
 
-// permute(dequantize(c)) with per-channel parameters: sink_dequantize leaves it, here the axis is
-// known to follow.
+// Folds permute(dequantize(c)) with per-channel parameters. sink_dequantize skips it, because it
+// moves only per-tensor parameters; for a constant the new axis is known.
 bool fold_permuted_dequantize(ProgramEditor& editor, size_t i) {
   const ProgramOp& op = editor.op(i);
   if (!op.is("permute")) return false;
@@ -141,7 +141,7 @@ int merge_duplicates(Program& program) {
 
 namespace {
 
-// matmul(a, c) or matmul(a, dequantize(c)) with a constant matrix c.
+// Rewrites matmul(a, c) or matmul(a, dequantize(c)) with a constant matrix c.
 bool matmul_to_linear(ProgramEditor& editor, size_t i) {
   if (!editor.op(i).is("matmul")) return false;
   const int b = editor.op(i).inputs[1];
@@ -170,7 +170,7 @@ bool matmul_to_linear(ProgramEditor& editor, size_t i) {
   return true;
 }
 
-// add(linear(a, w), c) with a constant vector c of the linear's width.
+// Rewrites add(linear(a, w), c) with a constant vector c of the linear's width.
 bool add_to_bias(ProgramEditor& editor, size_t i) {
   const ProgramOp& add = editor.op(i);
   if (!add.is("add") || add.get(attr::kAlpha, 1) != 1 || add.has(attr::kPostMin) ||

@@ -1,4 +1,4 @@
-// Formulas that models write out become one op:
+// Recognizes formulas that models spell out, and replaces each by one op:
 //
 //   0.5 * x * (1 + tanh(0.797885 * (x + 0.044715 * pow(x, 3))))       gelu_tanh(x)
 //   0.5 * x * (1 + erf(x / 1.414214))                                 gelu(x)
@@ -24,7 +24,7 @@ bool is_number(const ProgramEditor& editor, int tensor, double number) {
   return found && std::fabs(*found - number) <= 1e-6 * number;
 }
 
-// x when the tensor is x * number, or x + number, without a clamp; -1 otherwise.
+// Returns x if the tensor is x * number or x + number without a clamp; else -1.
 int find_other(ProgramEditor& editor, int tensor, OpKind kind, double number) {
   const ProgramOp* op = editor.find_bare_producer(tensor, kind);
   if (op == nullptr) return -1;
@@ -33,7 +33,7 @@ int find_other(ProgramEditor& editor, int tensor, OpKind kind, double number) {
   return -1;
 }
 
-// The function's operand when the tensor is made by it; -1 otherwise.
+// Returns the operand of the function if it makes the tensor; else -1.
 int find_argument(ProgramEditor& editor, int tensor, const char* fn, double alpha = 0) {
   const ProgramOp* op = editor.find_producer(tensor, "unary");
   return op != nullptr && op->get(attr::kFn) == fn && op->get(attr::kAlpha, 0) == alpha
@@ -54,7 +54,7 @@ bool is_cube(ProgramEditor& editor, int tensor, int x) {
   return false;
 }
 
-// x when the tensor is erf(x / sqrt(2)); -1 otherwise.
+// Returns x if the tensor is erf(x / sqrt(2)); else -1.
 int find_error_function(ProgramEditor& editor, int tensor) {
   const int inside = find_argument(editor, tensor, "erf");
   if (inside < 0) return -1;
@@ -69,7 +69,7 @@ struct Gate {
   const char* function = nullptr;
 };
 
-// x of 1 + tanh(...) or 1 + erf(...) of the formulas.
+// Finds x in 1 + tanh(...) or 1 + erf(...) of the formulas.
 Gate find_gate(ProgramEditor& editor, int tensor) {
   const int part = find_other(editor, tensor, "add", 1);
   if (part < 0) return {};
@@ -111,7 +111,7 @@ int make_gelu(Program& program) { return rewrite_ops(program, make_one_gelu); }
 
 namespace {
 
-// The op that makes the tensor when it is of that kind and has no clamp and no alpha.
+// The producer, if it has that kind, no clamp and no alpha.
 const ProgramOp* find_plain(ProgramEditor& editor, int tensor, OpKind kind) {
   const ProgramOp* op = editor.find_producer(tensor, kind);
   const bool is_plain = op != nullptr && !op->has(attr::kPostMin) && !op->has(attr::kPostMax) &&
@@ -124,7 +124,7 @@ bool is_function(const ProgramOp& unary, const char* name, double power) {
   return fn == name || (fn == "pow" && unary.get(attr::kAlpha, 0) == power);
 }
 
-// x behind x * x or its second power; -1 otherwise.
+// Returns x if the tensor is x * x or pow(x, 2); else -1.
 int find_squared(ProgramEditor& editor, int tensor) {
   if (const ProgramOp* mul = find_plain(editor, tensor, "mul"))
     return mul->inputs[0] == mul->inputs[1] ? mul->inputs[0] : -1;
@@ -132,7 +132,7 @@ int find_squared(ProgramEditor& editor, int tensor) {
   return unary != nullptr && is_function(*unary, "square", 2) ? unary->inputs[0] : -1;
 }
 
-// How many last dimensions the op reduces and keeps as 1, when those are all it reduces and their
+// The number of dimensions that the op reduces and keeps as 1, if these are the last ones and their
 // sizes are fixed.
 std::optional<int64_t> find_reduced(ProgramEditor& editor, const ProgramOp& mean) {
   const ProgramTensor& x = editor.tensor(mean.inputs[0]);
@@ -156,7 +156,7 @@ struct RmsNorm {
   double eps = 0;
 };
 
-// What `tensor` = sqrt(mean(x * x) + eps), or one divided by that, is of.
+// Matches `tensor` = sqrt(mean(x * x) + eps), or its reciprocal.
 std::optional<RmsNorm> find_root(ProgramEditor& editor, int tensor, const char* function,
                                  double power) {
   const ProgramOp* root = find_plain(editor, tensor, "unary");
@@ -197,7 +197,7 @@ bool make_norm(ProgramEditor& editor, size_t i) {
   return true;
 }
 
-// A constant that has the normalized dimensions, and others of 1 in front.
+// Whether the tensor is a constant with the normalized dimensions, after dimensions of size 1.
 bool is_weight(ProgramEditor& editor, int tensor, const ProgramOp& norm) {
   if (!editor.is_constant(tensor) || editor.tensor(tensor).dtype != DType::kFloat32 ||
       !editor.tensor(tensor).data.defined())
@@ -245,7 +245,7 @@ bool is_last(int64_t dim, size_t rank) {
   return dim == -1 || dim == static_cast<int64_t>(rank) - 1;
 }
 
-// x when the tensor is `half` elements of x's last dimension, from `start` on; -1 otherwise.
+// Returns x if the tensor is `half` elements of x's last dimension from `start`; else -1.
 int find_half(ProgramEditor& editor, int tensor, int64_t start, int64_t half) {
   const ProgramOp* slice = editor.find_producer(tensor, "slice");
   if (slice == nullptr || slice->get(attr::kStart) != start || slice->get(attr::kStep) != 1 ||
@@ -256,7 +256,7 @@ int find_half(ProgramEditor& editor, int tensor, int64_t start, int64_t half) {
   return slice->inputs[0];
 }
 
-// x when the tensor is cat(-x[..., half:], x[..., :half]); -1 otherwise.
+// Returns x if the tensor is cat(-x[..., half:], x[..., :half]); else -1.
 int find_turned(ProgramEditor& editor, int tensor) {
   const ProgramOp* cat = editor.find_producer(tensor, "cat");
   const std::vector<int64_t>& shape = editor.tensor(tensor).shape;
@@ -274,7 +274,7 @@ bool has_shape_of(const ProgramTensor& a, const ProgramTensor& b) {
   return a.shape == b.shape && a.sizes == b.sizes;
 }
 
-// Its last dimension is x's, fixed.
+// Whether its last dimension is fixed and equals that of x.
 bool has_width_of(const ProgramTensor& factor, const ProgramTensor& x) {
   return factor.dtype == DType::kFloat32 && !factor.shape.empty() &&
          factor.shape.back() == x.shape.back() &&

@@ -1,4 +1,4 @@
-// The list of steps, and those that bring integers into ops.
+// Lists the steps, and implements those that let ops compute on integers.
 #include "lowering/fuse/fuse.h"
 
 #include <algorithm>
@@ -15,31 +15,31 @@ bool stores_alike(const ProgramTensor& a, const ProgramTensor& b) {
   return a.dtype == b.dtype && a.qparams == b.qparams;
 }
 
-// op's sources with those of an op that it swallows.
+// Adds the sources of an op that is merged into `op`.
 void add_sources(ProgramOp& op, const ProgramOp& swallowed) {
   op.sources.insert(op.sources.end(), swallowed.sources.begin(), swallowed.sources.end());
 }
 
-// Indices, a second output, depend on the order of all elements, also of those that become equal
-// when quantized.
+// Excludes ops with a second output, the indices: quantization can make elements equal, which
+// changes the index of a maximum.
 bool is_movement(const ProgramOp& op) {
   const OpContract* contract = find_contract(op.kind);
   return contract != nullptr && contract->nature == Nature::kMovement && op.outputs.size() == 1 &&
          (!op.is("pad") || op.get(attr::kValue) == 0);
 }
 
-// The integer tensor behind input `index` when a dequantize makes that input; else -1.
+// The integer tensor that a dequantize converts to the tensor `index`; else -1.
 int integer_behind(ProgramEditor& editor, int index) {
   const ProgramOp* dequantize = editor.find_producer(index, "dequantize");
   return dequantize == nullptr ? -1 : dequantize->inputs[0];
 }
 
-// Whether moving elements keeps the parameters right: they are per tensor.
+// Whether elements may move without changing the parameters: these are per tensor.
 bool moves_freely(const ProgramTensor& tensor) {
   return tensor.qparams && tensor.qparams->is_per_tensor();
 }
 
-// What a quantize or requantize clamps its integers to.
+// The range that a quantize or requantize clamps to.
 IntegerRange range_of(const ProgramOp& quantize, const ProgramTensor& result) {
   const IntegerRange whole = integer_range(result.dtype);
   return {quantize.get(attr::kQuantMin, whole.min), quantize.get(attr::kQuantMax, whole.max)};
@@ -50,7 +50,7 @@ bool holds(const IntegerRange& range, const TensorQParams& qparams) {
                      [&](int32_t zero) { return range.min <= zero && zero <= range.max; });
 }
 
-// The range in real units, for one scale.
+// A range of real values, for one scale.
 struct RealRange {
   double low, high;
 };
@@ -61,7 +61,7 @@ RealRange real_range(const IntegerRange& range, const TensorQParams& qparams) {
   return {real(range.min), real(range.max)};
 }
 
-// Whether the ops that make the integers leave none outside of `range`.
+// Whether the ops that make the tensor give only integers in `range`.
 bool lies_within(ProgramEditor& editor, int index, const IntegerRange& range) {
   for (int maker = editor.producer(index); maker >= 0; maker = editor.producer(index)) {
     const ProgramOp& op = editor.op(static_cast<size_t>(maker));
@@ -75,7 +75,7 @@ bool lies_within(ProgramEditor& editor, int index, const IntegerRange& range) {
       return op.get(attr::kPostMin, -INFINITY) >= ends.low &&
              op.get(attr::kPostMax, INFINITY) <= ends.high;
     }
-    if (!holds(range, *made.qparams)) return false;  // what a pad adds
+    if (!holds(range, *made.qparams)) return false;  // the zeros of a pad
     index = op.inputs[0];
   }
   return false;
@@ -122,8 +122,8 @@ int sink_dequantize(Program& program) {
 
 namespace {
 
-// Takes the place of the op that makes its input, when both are of the same kind and nobody else
-// reads that.
+// Merges the op into the op that makes its input, if both have the same kind and that input has no
+// other reader.
 bool merge_with_producer(ProgramEditor& editor, size_t i) {
   ProgramOp& op = editor.op(i);
   const int maker = op.inputs[0] < 0 ? -1 : editor.producer(op.inputs[0]);
@@ -183,14 +183,14 @@ int hoist_quantize(Program& program) {
     if (user < 0 || !editor.op(static_cast<size_t>(user)).is("quantize") ||
         editor.tensor(real).dtype != DType::kFloat32)
       continue;
-    // Behind an input of the program only padding is worth it: it makes more elements, and a
-    // convolution may take it.
+    // For an input of the program only padding is worth moving: it adds elements, and a convolution
+    // may absorb it.
     if ((editor.producer(real) < 0 && !editor.op(i).is("pad")) || editor.only_user(real) < 0)
       continue;
     const ProgramOp quantize = editor.op(static_cast<size_t>(user));
     const int result = quantize.outputs[0];
     if (!moves_freely(editor.tensor(result))) continue;
-    // The zero that a pad adds would stay as it is.
+    // The zero that a pad adds would not be clamped.
     if (editor.op(i).is("pad") &&
         !holds(range_of(quantize, editor.tensor(result)), *editor.tensor(result).qparams))
       continue;
@@ -303,8 +303,8 @@ bool reads_integers(ProgramEditor& editor, const ProgramOp& op, const OpContract
   return count > 0;
 }
 
-// Puts a quantization range that is narrower than the dtype into post_min and post_max; false when
-// the op has none.
+// Expresses a quantization range that is narrower than the dtype by post_min and post_max; false if
+// the op does not have these.
 bool take_range(ProgramOp& op, const OpContract& contract, const ProgramOp& quantize,
                 const ProgramTensor& result) {
   if (quantize.attributes.empty()) return true;
@@ -317,7 +317,7 @@ bool take_range(ProgramOp& op, const OpContract& contract, const ProgramOp& quan
   return true;
 }
 
-// quantize(f(x)) -> requantize(f(x)) where f has no clamp: f writes the whole range of the integers
+// quantize(f(x)) -> requantize(f(x)) if f has no clamp: f writes the whole range of the integers,
 // and the requantize, with the same scale, narrows it.
 void narrow_behind(ProgramEditor& editor, size_t i, size_t user) {
   ProgramOp& quantize = editor.op(user);

@@ -1,24 +1,36 @@
-// Fuses quantize and dequantize ops into their neighbours, so that the program computes on
-// integers. Each step is exact, or within one output step where program.h allows it, and returns
-// the number of its changes.
+// Fuses quantize and dequantize ops into the ops next to them, so that the program computes on
+// integers. A q/dq graph computes each op on floats, between a dequantize and a quantize:
+//
+//   dequantize -> conv -> clamp -> quantize -> dequantize -> max_pool -> quantize
+//
+// The steps below move and merge these ops until none changes anything. Here the second dequantize
+// moves down through the pool and cancels with the last quantize, the clamp becomes a post-op, and
+// the convolution takes over the other two conversions:
+//
+//   conv (reads and writes integers, post_min, post_max) -> max_pool (on integers)
+//
+// Jacob et al., "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only
+// Inference", 2018, describe the arithmetic of such ops. Each step is exact, or within one output
+// step where program.h allows it, and returns the number of its changes.
 #pragma once
 
 #include "lowering/program/program.h"
 
 namespace octet {
 
-// All steps until none changes anything, then drops what is dead and counts multiply-accumulates.
+// Repeats the steps until none changes anything, then drops dead ops and counts
+// multiply-accumulates.
 void fuse(Program& program);
 
 // ---- the steps, in the order of fuse()
 
-// quantize(c), permute(c), reshape(c), cast(c) between f32 and f16 of constants are computed now;
-// dequantize(c) too when nobody can read the integers (32 bits: biases).
+// Computes quantize(c), permute(c), reshape(c), and cast(c) between f32 and f16, for constants c.
+// Also dequantize(c) where no backend could use the integers (32 bits: biases).
 int fold_constants(Program& program);
-// Equal quantize or dequantize ops of one tensor become one.
+// Merges equal quantize or dequantize ops of one tensor.
 int merge_duplicates(Program& program);
-// reshape(reshape(x)), permute(permute(x)) and expand(expand(x)) become one op; what changes
-// nothing vanishes.
+// Merges reshape(reshape(x)), permute(permute(x)) and expand(expand(x)), and removes movement that
+// changes nothing.
 int merge_movement(Program& program);
 // matmul(a, c) -> linear(a, transposed c); add(linear(a, w), c) -> linear(a, w, c).
 int make_linear(Program& program);
@@ -28,30 +40,31 @@ int make_gelu(Program& program);
 int make_rms_norm(Program& program);
 // x * cos + cat(-x[half:], x[:half]) * sin -> rotary(x, cos, sin).
 int make_rotary(Program& program);
-// move(fake_quantize_dynamic(x)) -> fake_quantize_dynamic(move(x)) for permutations that leave rows
-// whole, and for reshapes where there is one scale.
+// move(fake_quantize_dynamic(x)) -> fake_quantize_dynamic(move(x)), for permutations that keep rows
+// whole, and for reshapes where the tensor has one scale.
 int sink_dynamic_quantize(Program& program);
-// move(dequantize(x)) -> dequantize(move(x)); for cat when all inputs have equal scale and zero
+// move(dequantize(x)) -> dequantize(move(x)); for cat if all inputs have the same scale and zero
 // point.
 int sink_dequantize(Program& program);
-// quantize(move(x)) -> move(quantize(x)) when nobody else reads either.
+// quantize(move(x)) -> move(quantize(x)) if no other op reads either.
 int hoist_quantize(Program& program);
-// quantize(dequantize(x)) -> x when both have the same parameters and the quantize clamps nothing
-// that x can be, else requantize(x).
+// quantize(dequantize(x)) -> x if both have the same parameters and the quantize clamps no value
+// that x can have, else requantize(x).
 int merge_conversions(Program& program);
 // conv(pad(x)) -> conv(x) with padding and padding_end.
 int fold_padding(Program& program);
 // clamp(f(x)) -> f(x) with post_min, post_max.
 int fold_clamps(Program& program);
-// f(dequantize(x), ...) -> f(x, ...) when all of f's inputs that may be integers are.
+// f(dequantize(x), ...) -> f(x, ...) if all inputs of f that may be integers are integers.
 int take_integer_inputs(Program& program);
-// quantize(f(x)) -> f(x) that writes integers, when f reads integers; with a requantize behind it
-// where the quantize narrows the range and f has no clamp.
+// quantize(f(x)) -> f(x) that writes integers, if f reads integers. A requantize follows if the
+// quantize narrows the range and f has no clamp.
 int write_integer_outputs(Program& program);
 
-// dequantize(c) of constants that stayed: float constants.
+// Computes dequantize(c) for the constants c that are still dequantized, which makes them float
+// constants.
 int fold_dequantized_constants(Program& program);
-// ProgramOp::macs of conv, conv_transpose, linear, matmul.
+// Fills ProgramOp::macs of conv, conv_transpose, linear and matmul.
 void count_macs(Program& program);
 
 }  // namespace octet

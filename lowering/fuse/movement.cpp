@@ -1,9 +1,9 @@
-// Movement next to convolutions and quantization at run time.
+// Moves padding into convolutions, and data movement before dynamic quantization.
 //
-// Zero padding before a convolution becomes the convolution's padding, also where the two sides
-// differ (a graph's convolution cannot say that), and where the padded tensor is quantized at run
-// time in between. Permutations and reshapes go in front of a quantization at run time, so that the
-// op that reads the integers follows it directly.
+// Zero padding before a convolution becomes the convolution's padding. That includes padding that
+// differs between the two sides, which a graph's convolution cannot express, and a dynamic
+// quantization in between. Permutations and reshapes move before a dynamic quantization, so that
+// the op that reads the integers follows it directly.
 #include <algorithm>
 
 #include "core/base/shape.h"
@@ -22,8 +22,7 @@ struct Padding {
   std::vector<int64_t> high;
 };
 
-// What the pad op does, when a convolution can do it: zeros, around spatial dimensions only,
-// nothing cut off.
+// The padding, if a convolution can do it: zeros, only around spatial dimensions, and no cropping.
 std::optional<Padding> spatial_padding(const ProgramOp& pad, size_t rank) {
   const std::vector<int64_t> pads = pad.get(attr::kPads);
   if (pad.get(attr::kValue) != 0 || pads.size() != 2 * rank ||
@@ -39,8 +38,9 @@ std::optional<Padding> spatial_padding(const ProgramOp& pad, size_t rank) {
   return result;
 }
 
-// The op that quantizes the convolution's input at run time with one scale, where no other op reads
-// that: its range holds zero anyway, and zero stays zero. Or -1.
+// The op that dynamically quantizes the convolution's input with one scale, if no other op reads
+// that input; else -1. Padding does not change its result, because its range includes zero, which
+// it represents exactly.
 int quantization_of(ProgramEditor& editor, size_t conv) {
   const int quantized = editor.op(conv).inputs[0];
   const ProgramOp* op = editor.find_producer(quantized, "fake_quantize_dynamic");
@@ -50,7 +50,7 @@ int quantization_of(ProgramEditor& editor, size_t conv) {
              : -1;
 }
 
-// Without the padding.
+// Makes the quantization read the tensor without padding.
 void shrink_quantization(ProgramEditor& editor, size_t quantization, size_t conv, int source) {
   ProgramOp& op = editor.op(quantization);
   ProgramTensor smaller = editor.tensor(op.outputs[0]);
@@ -100,11 +100,12 @@ int fold_padding(Program& program) {
   return changes;
 }
 
-// ---- quantization at run time
+// ---- dynamic quantization
 
 namespace {
 
-// How the scales lie once the permutation or reshape is in front; nothing where that is not known.
+// The blocks after the permutation or reshape moved before the quantization; nullopt if they are
+// not known.
 std::optional<std::vector<int64_t>> moved_blocks(ProgramEditor& editor, const ProgramOp& move,
                                                  const ProgramOp& quantize) {
   const auto given = quantize.attributes.find(attr::kBlocks.name);

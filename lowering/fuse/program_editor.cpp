@@ -1,4 +1,4 @@
-// Bookkeeping of edits; refresh() is linear, programs have at most a few thousand ops.
+// Edits programs. refresh() is linear; programs have at most a few thousand ops.
 #include "lowering/fuse/program_editor.h"
 
 #include <algorithm>

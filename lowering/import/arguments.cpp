@@ -1,4 +1,4 @@
-// A node's arguments: values, literals and sizes, as operands and attributes.
+// Reads the arguments of a node (values, literals and sizes) as operands and attributes.
 #include <cmath>
 
 #include <fmt/format.h>
@@ -38,7 +38,8 @@ std::optional<int64_t> find_whole(const Node& node, std::string_view name) {
   return std::nullopt;
 }
 
-// In integers, sums and products wrap as torch's do, and none is rounded on a way through reals.
+// Uses integers where possible: sums and products then wrap as torch's do, and nothing is rounded
+// by a detour through reals.
 Tensor literal_operand(const Node& node, std::string_view name) {
   const DType result = dtype_of_result(node);
   const std::optional<int64_t> exact = find_whole(node, name);
@@ -79,7 +80,7 @@ std::vector<int64_t> repeated(std::vector<int64_t> values, size_t count) {
 
 int64_t positive_dim(int64_t dim, size_t rank) { return wrap_dim(dim, rank); }
 
-// ---- of Steps
+// ---- arguments of Steps
 
 int Steps::operand(std::string_view name) {
   const Argument* argument = node_.find_argument(name);

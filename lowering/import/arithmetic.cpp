@@ -1,4 +1,4 @@
-// Arithmetic, comparisons, clamps and functions of several operands.
+// Imports arithmetic, comparisons, clamps and functions of several operands.
 #include <cmath>
 #include <numbers>
 #include <optional>
@@ -27,7 +27,7 @@ void import_xlogy(Steps& s, const Node&) {
   s.give(s.where(s.compare("eq", a, s.number(0, a)), s.number(0, b), s.mul(a, s.unary("log", b))));
 }
 
-// The operands in the dtype that the graph recorded for the result.
+// Casts the operands to the dtype that the graph recorded for the result.
 struct RealOperands {
   int a, b;
 };
@@ -39,7 +39,7 @@ RealOperands operands_of_reals(Steps& s, const Node& node) {
   return {as_result(s.self()), as_result(s.operand("other"))};
 }
 
-// NaN counts as missing.
+// fmax and fmin: NaN counts as missing.
 void import_known_extreme(Steps& s, const Node& node) {
   const auto [a, b] = operands_of_reals(s, node);
   const int both = s.arithmetic(s.word(), a, b);
@@ -63,8 +63,7 @@ void import_copysign(Steps& s, const Node& node) {
   s.give(s.where(is_negative(s, b), s.unary("neg", size), size));
 }
 
-// log(base^a + base^b); where one is infinite, the larger.
-// word: the base.
+// log(base^a + base^b); if one operand is infinite, the larger one. word: the base.
 void import_sum_of_powers(Steps& s, const Node& node) {
   const double base = *s.word() == '2' ? 2 : std::numbers::e;
   const auto [a, b] = operands_of_reals(s, node);
@@ -176,7 +175,7 @@ void import_pow(Steps& s, const Node& node) {
   if (exponent == nullptr || exponent->value_or_null() != nullptr ||
       node.find_input("self") == nullptr)
     return emit_binary_function(s, node, "pow");
-  // Integers wrap, which floats in between would not.
+  // Integers wrap, which floats would not do.
   if (!is_floating_point(node.output()->meta->dtype)) return emit_binary_function(s, node, "pow");
   if (node.float_or("exponent", 1) == 3) {  // as ATen computes it
     const int x = s.operand("self");

@@ -1,5 +1,5 @@
-// Attention as the products, the mask and the softmax that it stands for; what of it runs on
-// integers is decided as for any product.
+// Imports attention as its products, mask and softmax. Each product is then quantized, or not, like
+// any other product.
 #include <algorithm>
 #include <cmath>
 
@@ -8,7 +8,7 @@
 namespace octet {
 namespace {
 
-// -inf above the diagonal.
+// A causal mask: -inf above the diagonal.
 int causal_constant(Steps& s, const Node& node, int64_t rows, int64_t columns) {
   std::vector<float> mask(static_cast<size_t>(rows * columns), 0.0f);
   for (int64_t i = 0; i < rows; ++i)
@@ -26,8 +26,8 @@ int first_of(Steps& s, int x, int64_t dim, const SizeExpr& size) {
               {{attr::kDim, dim}, {attr::kStart, int64_t{0}}, {attr::kStep, int64_t{1}}});
 }
 
-// For sizes that are not fixed, the corner of the greatest mask or, if that is too large, a
-// comparison of positions.
+// For open sizes: a slice of the mask for the greatest size or, if that is too large, a comparison
+// of positions.
 int causal_mask(Steps& s, const Node& node, const SizeExpr& rows, const SizeExpr& columns) {
   constexpr int64_t kMost = 2048;
   const bool is_fixed = rows.is_number() && columns.is_number();
@@ -43,7 +43,8 @@ int causal_mask(Steps& s, const Node& node, const SizeExpr& rows, const SizeExpr
   return first_of(s, first_of(s, constant, 0, rows), 1, columns);
 }
 
-// Grouped heads: each head of x [N, heads, length, width] serves neighbouring heads of q.
+// Whether heads are grouped: each head of x [N, heads, length, width] serves consecutive heads of
+// q.
 bool has_whole_groups(const Steps& s, int q, int x) {
   const SizeExpr wanted = s.sizes(q)[1], heads = s.sizes(x)[1];
   return wanted.is_number() && heads.is_number() && heads.number() > 0 &&
@@ -67,8 +68,8 @@ bool is_number(const Steps& s, int tensor, float number) {
          given.numel() == 1 && given.data.data<float>()[0] == number;
 }
 
-// A mask of booleans as what is added to the scores: 0 or -inf. One that is no constant is made so
-// once, for all attentions that read it.
+// Converts a boolean mask to one that is added to the scores: 0 or -inf. A computed mask is
+// converted once for all attentions that read it.
 int additive_mask(Steps& s, const Node& node, int mask) {
   const ProgramTensor& given = s.tensor(mask);
   if (!given.is_constant()) {
@@ -89,7 +90,7 @@ int additive_mask(Steps& s, const Node& node, int mask) {
   return s.add_constant(node.name() + "_mask", added);
 }
 
-// Whether some row of a mask that is added may hide everything.
+// Whether a row of an additive mask may hide all elements.
 bool may_hide_rows(const ProgramTensor& mask) {
   if (!mask.is_constant() || !mask.data.defined() || mask.shape.empty()) return true;
   const int64_t width = mask.shape.back();

@@ -1,5 +1,5 @@
-// Complex values: two real tensors, of which no op of Program knows that they belong together.
-// Fourier transforms are products with constant matrices, so the sizes along them are fixed.
+// Imports complex values as two real tensors; no Program op knows that they belong together.
+// Fourier transforms become products with constant matrices, so the sizes along them must be fixed.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -21,7 +21,7 @@ Value* complex_input(const Node& node) {
 
 // ---- Fourier transforms
 
-enum class Spectrum { kWhole, kHalf };  // kHalf: of reals, the first n / 2 + 1 of n
+enum class Spectrum { kWhole, kHalf };  // kHalf: of real input, the first n / 2 + 1 of n
 
 struct TransformRow {
   std::string_view op;
@@ -41,19 +41,19 @@ constexpr TransformRow kTransforms[] = {
 // One dimension of a transform of `size` elements (of the real side, for half a spectrum).
 struct Line {
   int64_t dim, size;
-  int64_t given;  // elements of the input that count: fewer than the transform's are filled with 0
+  int64_t given;  // elements of the input that are used; zeros fill up the others
   bool is_inverse;
   Spectrum spectrum;
   double factor;
 };
 
-// Elements of the input of a transform that neither cuts nor fills.
+// The size of an input that is neither cut nor filled up.
 int64_t input_size(int64_t size, bool is_inverse, Spectrum spectrum) {
   return spectrum == Spectrum::kHalf && is_inverse ? size / 2 + 1 : size;
 }
 
-// [given, to] cosines and sines of 2 pi i j / size, times the factor; of half a spectrum, going
-// back, the elements in the middle count twice.
+// Matrices [given, to] of the cosines and sines of 2 pi i j / size, times the factor. For the
+// inverse of half a spectrum the elements in the middle count twice.
 struct Waves {
   int cosines = -1;
   int sines = -1;  // -1 where they are not wanted
@@ -77,12 +77,13 @@ Waves make_waves(Steps& s, const Node& node, const Line& line, bool wants_sines)
           wants_sines ? s.add_constant(node.name() + "_sines", sines) : -1};
 }
 
-// (re + i im) times (cosines -+ i sines), along one dimension; im: -1 where it is 0 or not wanted.
+// Multiplies (re + i im) by (cosines -+ i sines) along one dimension. imaginary: -1 if it is 0 or
+// not wanted.
 Parts transform_line(Steps& s, const Node& node, Parts x, const Line& line, bool wants_imaginary) {
   const auto [cosines, sines] = make_waves(s, node, line, wants_imaginary || x.imaginary >= 0);
   const auto turned = [&](int part) { return part < 0 ? -1 : s.transpose(part, line.dim, -1); };
   const auto cut = [&](int part) { return part < 0 ? -1 : s.slice(part, line.dim, 0, line.given); };
-  // a single line is a matrix of one row for the product
+  // a 1-dimensional input becomes a matrix of one row
   const auto product = [&](int part, int matrix) {
     if (s.rank(part) > 1) return s.matmul(part, matrix);
     const int row = s.matmul(s.unsqueeze(part, 0), matrix);
@@ -114,7 +115,7 @@ double factor_of(const Node& node, const TransformRow& row, int64_t size) {
   return (word == "forward") != row.is_inverse ? 1 / count : 1;
 }
 
-// The dimensions, the one that is halved last.
+// The transformed dimensions; the dimension of half a spectrum is last.
 std::vector<int64_t> transformed_dims(const Node& node, const TransformRow& row, size_t rank,
                                       size_t sizes) {
   std::vector<int64_t> dims;
@@ -151,7 +152,7 @@ void import_transform(Steps& s, const Node& node) {
     const Spectrum spectrum = is_last ? row.spectrum : Spectrum::kWhole;
     const bool is_halved = spectrum == Spectrum::kHalf && row.is_inverse;
     int64_t length = is_halved ? 2 * (size.number() - 1) : size.number();
-    if (i < wanted.size() && wanted[i] != -1) length = wanted[i];  // -1: as long as it is
+    if (i < wanted.size() && wanted[i] != -1) length = wanted[i];  // -1: the size of the input
     if (length < 1) return s.refuse("of no elements");
     lines.push_back({dims[i], length,
                      std::min(size.number(), input_size(length, row.is_inverse, spectrum)),
@@ -224,7 +225,7 @@ void import_conjugate(Steps& s, const Node& node) {
                {x->real, x->imaginary < 0 ? -1 : s.unary("neg", x->imaginary)});
 }
 
-// Of a tensor, or of a number.
+// The parts of an operand that is a tensor or a number.
 std::optional<Parts> operand_parts(Steps& s, const Node& node, const char* name) {
   Value* value = node.find_input(name);
   return value == nullptr ? Parts{s.input(name), -1} : s.parts_of(value);
@@ -272,7 +273,7 @@ constexpr ImportRow kComplexRows[] = {
     {"aten.sub", import_complex_sum},
 };
 
-// The real parts of c64 elements, or the imaginary ones.
+// The real (first = 0) or imaginary (first = 1) parts of c64 elements.
 Tensor part_of(const Tensor& complex, int64_t first) {
   const Tensor whole = complex.contiguous();
   const Tensor part = Tensor::zeros(DType::kFloat32, whole.shape());

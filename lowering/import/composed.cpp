@@ -1,5 +1,5 @@
-// Ops that are arithmetic of others: norms, gates, statistics, distances, recurrent cells. Each
-// function is its formula.
+// Imports ops that are compositions of arithmetic: norms, gates, statistics, distances, recurrent
+// cells. Each function reads like its formula.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -25,14 +25,14 @@ std::vector<int64_t> dims_of(const Node& node, const char* name = "dim") {
 
 // ---- normalizations
 
-// The op takes a constant weight; any other is a product that follows.
+// The op rms_norm takes a constant weight; a computed weight becomes a product after it.
 void import_rms_norm(Steps& s, const Node& node) {
   const int x = as_float(s, input_of(s)), weight = s.operand("weight");
   const std::vector<int64_t> shape = node.ints_or("normalized_shape", {});
   const bool takes_weight = weight >= 0 && s.tensor(weight).is_constant();
   const Argument* eps = node.find_argument("eps");
   const bool is_given = eps != nullptr && !eps->is_none();
-  // the precision that torch computes in
+  // torch computes in this precision
   const double margin = is_given                        ? node.float_or("eps", 0)
                         : s.dtype(x) == DType::kFloat64 ? std::numeric_limits<double>::epsilon()
                                                         : std::numeric_limits<float>::epsilon();
@@ -43,7 +43,7 @@ void import_rms_norm(Steps& s, const Node& node) {
   s.give(weight < 0 || takes_weight ? scaled : s.mul(scaled, weight));
 }
 
-// How many elements of x are reduced to one.
+// The number of elements of x that are reduced to one.
 SizeExpr reduced_count(Steps& s, int x, const std::vector<int64_t>& dims) {
   SizeExpr count = 1;
   for (size_t d = 0; d < s.rank(x); ++d) {
@@ -86,7 +86,7 @@ void import_variance(Steps& s, const Node& node) {
   if (node.outputs().size() > 1) s.give(node.outputs()[1], mean);
 }
 
-// (1 - momentum) * running + momentum * now, of the shape of running.
+// (1 - momentum) * running + momentum * now, in the shape of running.
 int moved(Steps& s, int running, int now, double momentum) {
   now = s.reshape(now, s.sizes(running));
   return s.add(s.mul(running, s.number(1 - momentum, running)),
@@ -112,7 +112,7 @@ void import_vector_norm(Steps& s, const Node& node) {
                         node.bool_or("keepdim", false)));
 }
 
-// x / max(norm, eps), for cosine_similarity and what normalizes.
+// x / max(norm, eps), for cosine_similarity and normalize.
 int unit_vector(Steps& s, int x, int64_t dim, double eps) {
   const int norm = power_sum_root(s, x, 2, {dim}, true);
   return s.div(x, s.clamp(norm, eps, std::nullopt));
@@ -129,7 +129,7 @@ void import_cosine_similarity(Steps& s, const Node& node) {
   s.give(s.reduce("sum", product, {dim}, false));
 }
 
-// Norms of all differences of rows.
+// The norm of the difference of each pair of rows.
 void import_cdist(Steps& s, const Node& node) {
   const int a = s.unsqueeze(s.operand("x1"), -2), b = s.unsqueeze(s.operand("x2"), -4 + 1);
   s.give(power_sum_root(s, s.sub(a, b), node.float_or("p", 2), {-1}, false));
@@ -147,7 +147,7 @@ void import_logsumexp(Steps& s, const Node& node) {
   const int x = as_float(s, input_of(s));
   const std::vector<int64_t> dims = dims_of(node);
   const int most = s.reduce("max", x, dims, true);
-  // of infinite ones the difference would be NaN
+  // inf - inf would be NaN
   const int base = s.where(s.compare("eq", s.unary("abs", most), s.number(INFINITY, most)),
                            s.number(0, most), most);
   const int sum = s.reduce("sum", s.unary("exp", s.sub(x, base)), dims, true);
@@ -254,7 +254,8 @@ void import_grid_sample(Steps& s, const Node& node) {
   s.give(s.op("grid_sample", {x, grid}, s.result_sizes(), s.dtype(x), std::move(attributes)));
 }
 
-// The places of an output's pixels, each a row of coordinates in [-1, 1] and a one, times theta.
+// Multiplies the positions of the output's pixels, rows of coordinates in [-1, 1] and a one, by
+// theta.
 void import_affine_grid(Steps& s, const Node& node) {
   const std::vector<int64_t> size = node.ints_or("size", {});
   if (size.size() != 4) return s.refuse("of volumes");

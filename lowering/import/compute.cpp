@@ -1,4 +1,4 @@
-// Convolutions, matrix products, pools and normalizations.
+// Imports convolutions, matrix products, pools and normalizations.
 #include <cmath>
 
 #include <fmt/format.h>
@@ -11,8 +11,8 @@ namespace {
 
 // ---- convolutions
 
-// The padding of "same": half of the kernel's reach on each side; the odd one goes to the end,
-// through a separate op.
+// Applies padding "same": half of the kernel's extent on each side. If that is odd, a separate pad
+// op adds the extra element at the end.
 int pad_to_same(Steps& s, int x, const std::vector<int64_t>& reach, std::vector<int64_t>& padding) {
   bool is_even = true;
   for (size_t d = 0; d < reach.size(); ++d) {
@@ -33,7 +33,8 @@ int pad_to_same(Steps& s, int x, const std::vector<int64_t>& reach, std::vector<
   return s.op("pad", {x}, shape, dtype, {{attr::kPads, pads}, {attr::kValue, 0.0}});
 }
 
-// An input without a batch dimension gets one of size 1 for the op, and the output loses it.
+// Adds a batch dimension of size 1 for the op if the input has none, and removes it from the
+// output.
 void emit_batched(Steps& s, const std::string& kind, std::vector<int> inputs, size_t batched_rank,
                   Attributes attributes) {
   const DType dtype = s.tensor(inputs[0]).dtype;
@@ -86,14 +87,14 @@ void import_conv_transpose(Steps& s, const Node& node) {
                 {attr::kGroups, node.int_or("groups", 1)}});
 }
 
-// aten.convolution: one op for both.
+// aten.convolution covers both kinds.
 void import_convolution(Steps& s, const Node& node) {
   node.bool_or("transposed", false) ? import_conv_transpose(s, node) : import_conv(s, node);
 }
 
 // ---- matrix products
 
-// Vectors become matrices for the op and lose the dimension afterwards.
+// Reshapes vectors to matrices for the op, and the result back.
 void emit_matmul(Steps& s, int a, int b) {
   Sizes sa = s.sizes(a), sb = s.sizes(b), out = s.result_sizes();
   const DType dtype = s.tensor(a).dtype;
@@ -116,7 +117,7 @@ void emit_matmul(Steps& s, int a, int b) {
   s.emit("reshape", {y});
 }
 
-// A row as weight gives one number for each row of the input.
+// A 1-dimensional weight gives one number for each row of the input.
 void import_linear(Steps& s, const Node&) {
   const int input = s.input("input"), weight = s.input("weight"), bias = s.input("bias");
   if (s.tensor(weight).shape.size() > 1) {
@@ -175,7 +176,7 @@ void import_max_pool_with_indices(Steps& s, const Node& node) {
             {{attr::kDilation, repeated(node.ints_or("dilation", {1}), 2)}});
 }
 
-// A pool where windows are of one size, which is the case when the output divides the input.
+// Imports it as a pool with windows of one size if the output size divides the input size.
 void import_adaptive_max_pool(Steps& s, const Node& node) {
   if (node.outputs().size() > 1 && !node.outputs().back()->is_unused())
     return import_pool_with_indices(s, node);

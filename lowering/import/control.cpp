@@ -1,5 +1,5 @@
-// Branches and loops. Each body is imported as a separate program; weights, which reach it as
-// operands of the call, become its constants.
+// Imports branches and loops. Each body becomes a separate program. Weights, which are operands of
+// the call, become constants of the body.
 #include <fmt/format.h>
 
 #include "core/base/error.h"
@@ -13,7 +13,7 @@
 namespace octet {
 namespace {
 
-// A call while it is imported; `why` says why it cannot be.
+// A call that is being imported; `why` says why it cannot be.
 struct BodyCall {
   Steps& s;
   const Node& node;
@@ -28,7 +28,7 @@ bool holds_values(const Argument& argument) {
   return found;
 }
 
-// Adds the operands in one argument: a list of values, or nothing.
+// Adds the operands in one argument, a list of values or None.
 void add_operands(BodyCall& call, size_t index) {
   if (index >= call.node.arguments().size()) return;
   const Argument& argument = call.node.arguments()[index].value;
@@ -61,7 +61,7 @@ const Graph* body_at(BodyCall& call, size_t index) {
   return body->graph.get();
 }
 
-// The operands from `invariant` on that are constants become the body's own.
+// Copies the body with those operands from `invariant` on that are constants as its constants.
 std::unique_ptr<Graph> with_constants(const BodyCall& call, const Graph& body, size_t invariant) {
   std::unique_ptr<Graph> copy = clone(body);
   copy->range_constraints = call.s.importer().graph().range_constraints;
@@ -106,7 +106,7 @@ int operand_of(BodyCall& call, Value* value) {
   return value->kind() == ValueKind::kTensor ? call.s.tensor_of(value) : call.s.number_of(value);
 }
 
-// Whether some body reads operand k, or it goes from round to round.
+// Whether a body reads operand k, or a loop carries it.
 bool is_wanted(const BodyCall& call, size_t k, size_t invariant) {
   if (call.operands[k] == nullptr) return false;
   if (k < invariant) return true;
@@ -115,8 +115,8 @@ bool is_wanted(const BodyCall& call, size_t k, size_t invariant) {
   return false;
 }
 
-// The size of dimension d of output k as a formula of symbols that the body shares with the program
-// around it; nothing where the body itself counts.
+// The size of dimension d of output k as a formula of symbols that the body shares with the
+// surrounding program; nullopt if the body itself counts.
 std::optional<SizeExpr> find_result_size(const Program& body, size_t k, size_t d) {
   const ProgramTensor& tensor = body.tensor(body.outputs[k]);
   if (d >= tensor.shape.size()) return std::nullopt;
@@ -125,9 +125,9 @@ std::optional<SizeExpr> find_result_size(const Program& body, size_t k, size_t d
   return is_open ? std::nullopt : std::optional<SizeExpr>(tensor.shape[d]);
 }
 
-// torch.export gives the results of a call new sizes: they are what the bodies say, where these
-// agree. Results after the first `carried` have one dimension more than
-// those of the body.
+// Defines the sizes of the call's results. torch.export gives them new symbols; they equal the
+// sizes of the bodies' outputs if the bodies agree. Results after the first `carried` have one more
+// dimension than those of the body.
 void define_result_sizes(BodyCall& call, size_t first_body, size_t carried) {
   const std::vector<Value*> results = call.node.outputs();
   const std::vector<Program>& programs = call.s.program().bodies;
@@ -160,7 +160,7 @@ void emit_call(BodyCall& call, const std::string& kind, std::vector<int> inputs,
       call.why = fmt::format("gives %{}, which is no tensor", value->name());
   if (results.empty()) call.why = "gives no tensor";
   if (!call.why.empty()) return call.s.refuse(call.why);
-  const auto carried = attributes.find(attr::kCarried.name);  // of a scan
+  const auto carried = attributes.find(attr::kCarried.name);  // only a scan has it
   define_result_sizes(call, kind == "while_loop" ? 1 : 0,
                       carried == attributes.end()
                           ? results.size()
@@ -174,7 +174,7 @@ void emit_call(BodyCall& call, const std::string& kind, std::vector<int> inputs,
   if (!fault.empty()) call.s.refuse(fault);
 }
 
-// What decides, as a bool; -1 when it is neither a tensor nor a comparison of sizes.
+// The condition as a bool; -1 if it is neither a tensor nor a comparison of sizes.
 int decision_of(Steps& s, const Node& node) {
   const Argument& argument = node.arguments().front().value;
   if (const bool* known = argument.find<bool>()) return s.filled(DType::kBool, {}, *known ? 1 : 0);
@@ -224,7 +224,7 @@ void import_scan(Steps& s, const Node& node) {
   emit_scan(call, carried, rows);
 }
 
-// map_impl(body, rows, additional): a scan that carries nothing.
+// map_impl(body, rows, additional): a scan without carried values.
 void import_map(Steps& s, const Node& node) {
   BodyCall call{s, node};
   add_operands(call, 1);

@@ -1,5 +1,5 @@
-// Ops whose result has as many elements as its input's values say: where a tensor is not 0, what a
-// mask selects; and numbers of item() that are sizes.
+// Imports ops whose number of results depends on the values of their input (nonzero, selection by a
+// mask), and item() where its number is a size.
 #include <algorithm>
 #include <limits>
 
@@ -28,7 +28,7 @@ int column(Steps& s, int rows, int64_t d) {
   return s.reshape(s.slice(rows, 1, d, 1), {s.sizes(rows)[0]});
 }
 
-// nonzero, a tensor of indices for each dimension.
+// Gives a tensor of indices for each dimension.
 void import_nonzero_by_dimension(Steps& s, const Node& node) {
   const int x = s.at_least_1d(s.operand({"self", "condition"}));
   const int places = first_places(s, node, x, s.new_size());
@@ -46,7 +46,7 @@ void import_nonzero(Steps& s, const Node& node) {
   if (places >= 0) s.give(places);
 }
 
-// As many rows as the call asks for; rows after the last place get the fill value.
+// The call fixes the number of rows; rows after the last match get the fill value.
 void import_nonzero_static(Steps& s, const Node& node) {
   const Places places = find_places(s, node, s.operand("self"));
   const SizeExpr found = s.sizes(places.rows)[0], wanted = s.size_argument(node, "size", 0);
@@ -65,7 +65,8 @@ void import_nonzero_static(Steps& s, const Node& node) {
 void import_masked_select(Steps& s, const Node& node) {
   int x = s.operand("self"), mask = s.operand("mask");
   const Sizes sizes = broadcast(s.sizes(x), s.sizes(mask));
-  // torch 2.13 records the elements of x as the most, though the mask may repeat x
+  // torch 2.13 records the number of elements of x as the maximum, though broadcasting against the
+  // mask may repeat x.
   const bool has_range = s.sizes(x) == sizes;
   x = s.flatten(s.expand(x, sizes));
   const Places places = find_places(s, node, s.flatten(s.expand(mask, sizes)));
@@ -103,7 +104,7 @@ bool is_nonzero_by_where(const Node& node) {
   return node.is("aten.where") && node.find_argument("self") == nullptr;
 }
 
-// A mask becomes a tensor of indices for each of its dimensions.
+// Replaces each mask by one tensor of indices for each of its dimensions.
 void import_index_by_mask(Steps& s, const Node& node, int x, const std::vector<int>& indices) {
   std::vector<int> inputs = {x};
   for (int index : indices) {
@@ -159,7 +160,7 @@ int Steps::first_numbers(int count, const SizeExpr& size) {
     refuse(table.refusal_of(name), RefusalKind::kSize);
     return -1;
   }
-  // as many rows of nothing as the number can be
+  // first_rows needs rows: use empty ones, as many as the number can be
   return first_rows(filled(DType::kInt64, {most, 0}, 0), count, size);
 }
 

@@ -1,4 +1,4 @@
-// choose_qparams -> quantize -> dequantize, in the families that torch and torchao have of them.
+// Recognizes choose_qparams -> quantize -> dequantize in the op families of torch and torchao.
 #include "lowering/import/dynamic.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 using Blocks = DynamicForm::Blocks;
 
-// A quantize op, the dequantize op that undoes it, and the name that both give the scale.
+// A quantize op, its dequantize op, and the name of the scale in both.
 struct Pair {
   const char* quantize;
   const char* dequantize;
@@ -33,7 +33,7 @@ constexpr Pair kAffine = {"torchao.quantize_affine", "torchao.dequantize_affine"
 struct Family {
   const char* choose;
   const Pair& pair;
-  const char* mapping;  // of fake_quantize_dynamic; empty: by the argument mapping_type
+  const char* mapping;  // mapping of fake_quantize_dynamic; empty: the argument mapping_type says
 };
 constexpr Family kFamilies[] = {
     {"quantized_decomposed.choose_qparams", kPerTensor, "asymmetric"},
@@ -63,7 +63,7 @@ std::string mapping_of(const Node& origin, const Family& family) {
   return type == "SYMMETRIC_NO_CLIPPING_ERR" ? "symmetric_unclipped" : "asymmetric";
 }
 
-// What the choose_qparams node makes of a range, in the terms of program.h.
+// The attributes of fake_quantize_dynamic that describe the choose_qparams node.
 Attributes mapping_attributes(const Node& origin, const Family& family, DType dtype) {
   const IntegerRange bounds = integer_range(dtype);
   int64_t low = origin.int_or("quant_min", bounds.min),
@@ -87,7 +87,7 @@ Attributes mapping_attributes(const Node& origin, const Family& family, DType dt
   return attributes;
 }
 
-// What keeps the three nodes from being one fake_quantize_dynamic; empty when nothing does.
+// Why the three nodes cannot become one fake_quantize_dynamic; empty if they can.
 std::string find_obstacle(Steps& s, const Node& quantize, const Node& origin, const Family& family,
                           DType dtype) {
   for (const Node* user : quantize.outputs().front()->users())
@@ -107,7 +107,7 @@ std::string find_obstacle(Steps& s, const Node& quantize, const Node& origin, co
   return "";
 }
 
-// The range of the quantize node agrees with that of the scale. Rows with max |x| / 127 fit any
+// Whether the range of the quantize node matches that of the scale. Rows with max |x| / 127 fit any
 // range of int8.
 bool agrees(const Node& quantize, const Attributes& attributes, const Family& family, DType dtype) {
   const IntegerRange bounds = integer_range(dtype);
@@ -145,8 +145,8 @@ DynamicForm dynamic_form(const Node& origin) {
 
 namespace {
 
-// How many blocks of `block` a dimension of `size` is cut into; -1: one. Nothing when it does not
-// divide the size, or may not.
+// The number of blocks of size `block` in a dimension; -1 means one block. nullopt if `block` does
+// not divide the size, or may not for an open size.
 std::optional<SizeExpr> count_blocks(const SizeExpr& block, const SizeExpr& size) {
   if (block == SizeExpr(-1) || block == size) return 1;
   if (block == SizeExpr(1)) return size;

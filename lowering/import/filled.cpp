@@ -1,4 +1,4 @@
-// Tensors that an op makes of nothing but sizes and numbers.
+// Imports ops that make tensors from sizes and numbers alone.
 #include <fmt/format.h>
 
 #include "lowering/import/steps.h"
@@ -6,7 +6,7 @@
 namespace octet {
 namespace {
 
-// One element, expanded, when the size is not fixed.
+// Expands one element if the size is not fixed.
 void make_filled(Steps& s, const Node& node, double fill) {
   Value* value = node.outputs().front();
   const Sizes sizes = s.sizes_of(*value);
@@ -17,7 +17,7 @@ void make_filled(Steps& s, const Node& node, double fill) {
   s.give(s.expand(s.filled(value->meta->dtype, shape, fill), sizes));
 }
 
-// Numbers up to a size, times the step, from the start on. Those of a fixed size are folded before.
+// start + step * (0, 1, 2, ...). Ranges of fixed size were folded to constants before.
 void import_arange(Steps& s, const Node& node) {
   const Value* value = node.outputs().front();
   const DType dtype = value->meta->dtype;
@@ -36,7 +36,7 @@ void import_arange(Steps& s, const Node& node) {
   s.give(x);
 }
 
-// Ones where row and column are the same.
+// Ones where the row and column index are equal.
 void import_eye(Steps& s, const Node& node) {
   const Value* value = node.outputs().front();
   const Sizes sizes = s.sizes_of(*value);
@@ -45,7 +45,7 @@ void import_eye(Steps& s, const Node& node) {
   s.give(s.compare("eq", row, column));
 }
 
-// A number, which may be one that is computed of sizes, in every element.
+// Fills a tensor with a number, which may be computed from sizes.
 void fill_with(Steps& s, const Node& node, const char* name) {
   const Argument* given = node.find_argument(name);
   const bool is_computed = given != nullptr && given->value_or_null() != nullptr;
@@ -61,13 +61,13 @@ void import_zeros(Steps& s, const Node& node) { make_filled(s, node, 0); }
 void import_ones(Steps& s, const Node& node) { make_filled(s, node, 1); }
 void import_full(Steps& s, const Node& node) { fill_with(s, node, s.word()); }
 
-// The value, a number or a tensor without dimensions, in every element of self.
+// Fills self with a number or a 0-dimensional tensor.
 void import_fill(Steps& s, const Node&) {
   const int self = s.operand("self");
   s.give(s.expand(s.cast(s.operand("value"), s.dtype(self)), s.sizes(self)));
 }
 
-// src, in the dtype and shape of self.
+// Converts src to the dtype and shape of self.
 void import_copy(Steps& s, const Node&) {
   const int self = s.operand("self");
   s.give(s.expand(s.cast(s.operand("src"), s.dtype(self)), s.sizes(self)));

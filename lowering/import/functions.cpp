@@ -1,4 +1,4 @@
-// Functions of one operand: rows of names, and functions that others compose.
+// Imports functions of one operand: rows of names, and compositions.
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -7,7 +7,7 @@
 
 namespace octet {
 
-// -0 is negative, too: 1 / -0 is.
+// Counts -0 as negative, because 1 / -0 is.
 int is_negative(Steps& s, int x) {
   const int zero = s.number(0, x);
   return s.where(s.compare("eq", x, zero), s.compare("lt", s.unary("reciprocal", x), zero),
@@ -43,7 +43,7 @@ void import_elu(Steps& s, const Node& node) {
   s.give(s.mul(y, s.number(scale, y)));
 }
 
-// A function of reals: integers are read as such, and the result is what the graph recorded.
+// Computes a function of reals; converts integers to float32 first.
 int function_of_reals(Steps& s, const char* function, int x,
                       std::optional<double> alpha = std::nullopt) {
   return s.unary(function, is_floating_point(s.dtype(x)) ? x : s.cast(x, DType::kFloat32), alpha);
@@ -53,7 +53,7 @@ void import_function_of_reals(Steps& s, const Node&) {
   s.give(function_of_reals(s, s.word(), s.self()));
 }
 
-// To `decimals` digits after the point.
+// Rounds to `decimals` digits after the point.
 void import_round(Steps& s, const Node& node) {
   const int x = s.self();
   const int64_t decimals = node.int_or("decimals", 0);
@@ -105,7 +105,7 @@ void import_logit(Steps& s, const Node& node) {
   s.give(s.unary("log", s.div(x, s.sub(s.number(1, x), x))));
 }
 
-// Comparisons are such that NaNs stay.
+// The comparisons let NaN pass through.
 int within(Steps& s, int x, double lambda) {
   return s.compare("le", s.unary("abs", x), s.number(lambda, x));
 }
@@ -143,14 +143,14 @@ void import_signbit(Steps& s, const Node&) {
   s.give(is_floating_point(s.dtype(x)) ? is_negative(s, x) : s.compare("lt", x, s.number(0, x)));
 }
 
-// word: the infinity that it is.
+// word: the sign of the infinity.
 void import_is_infinity(Steps& s, const Node&) {
   const double which = *s.word() == '-' ? -INFINITY : INFINITY;
   const int x = s.self();
   const int wide = is_floating_point(s.dtype(x)) ? x : s.cast(x, DType::kFloat32);
   s.give(s.compare("eq", wide, s.number(which, wide)));
 }
-// A real number's angle: 0, or pi where it is negative; NaN stays.
+// The angle of a real number: 0, or pi if it is negative; NaN stays NaN.
 void import_angle(Steps& s, const Node&) {
   const int given = s.self();
   const int x = is_floating_point(s.dtype(given)) ? given : s.cast(given, DType::kFloat32);

@@ -1,4 +1,4 @@
-// The walk over the graph. Tables of rows (rows.h) say what each op becomes.
+// Imports the nodes of a graph one by one, by the tables of rows.h.
 #include "lowering/import/graph.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 struct OpName {
   std::string base;          // "aten.relu"
-  bool is_in_place = false;  // of aten.relu_.default
+  bool is_in_place = false;  // true for aten.relu_.default
 };
 
 OpName split_target(const std::string& target) {
@@ -50,7 +50,8 @@ const ImportRow* find_import_row(const std::string& op) {
   return nullptr;
 }
 
-// The node computes with sizes alone: shapes that use its results have them as formulas.
+// Whether the node computes only with sizes. It needs no op: shapes that use its results have them
+// as formulas.
 bool gives_symbols(const Node& node) {
   const std::vector<Value*> values = node.outputs();
   return !values.empty() && std::all_of(values.begin(), values.end(), [](const Value* value) {
@@ -78,7 +79,7 @@ bool is_zero(const Tensor& tensor) {
                      [](std::byte byte) { return byte == std::byte{0}; });
 }
 
-// The value that an output of the graph gives the buffer; null when none does.
+// The value that an output of the graph writes to the buffer; null if none does.
 Value* find_mutation(const Graph& graph, const std::string& fqn) {
   for (const GraphOutput& output : graph.outputs())
     if ((output.kind == OutputKind::kBufferMutation ||
@@ -120,7 +121,7 @@ void Importer::import_inputs() {
     if (input.kind == InputKind::kConstant) program.inputs.push_back(-1);
     if (input.kind != InputKind::kUserInput) continue;
     Value* value = input.value;
-    // an unused input stays when its shape decides sizes
+    // keep an unused input if its shape decides sizes
     const bool has_symbols = value->meta && !value->meta->is_static();
     if (value->kind() != ValueKind::kTensor || (value->is_unused() && !has_symbols)) {
       program.inputs.push_back(-1);
@@ -189,7 +190,7 @@ void Importer::import_next_states() {
     Value* given = find_mutation(graph_, state.name);
     state.next = builder_.tensor_of(given == nullptr ? state_inputs_[i] : given);
     const Tensor start = graph_.find_constant(state_inputs_[i])->contiguous();
-    if (state.next == state.value) {  // what is written is something else
+    if (state.next == state.value) {  // the graph writes something else
       program.tensor(state.value).role = ProgramTensor::Role::kConstant;
       program.tensor(state.value).data = start;
       continue;
@@ -200,7 +201,7 @@ void Importer::import_next_states() {
                   fmt::format("becomes %{}, which has another dtype or an open size, want that of "
                               "the buffer; export with fixed sizes",
                               after.name));
-    // Integers that stand for reals do so before and after.
+    // The value before and after a run has the same qparams.
     if (!before.qparams) before.qparams = after.qparams;
     if (!after.qparams) after.qparams = before.qparams;
     if (!is_zero(start)) state.start = builder_.add_constant(before.name + "_start", start);
@@ -257,7 +258,7 @@ void Importer::import_node(const Node& node) {
   if (gives_symbols(node)) return import_item(*this, node);
   const OpName name = split_target(node.target());
   const bool is_complex_op = touches_complex(node);
-  // a transform from half a spectrum without imaginary part gives reals from reals
+  // an inverse transform of half a spectrum without imaginary part maps reals to reals
   const ImportRow* row = is_complex_op || name.base.starts_with("aten.fft_")
                              ? find_row(complex_import_rows(), name.base)
                              : find_import_row(name.base);
@@ -298,7 +299,7 @@ Program Importer::run() {
   for (const Node* node : nodes) import_node(*node);
   refusals_.fail_if_any(keep_unknown_);
   import_outputs();
-  refusals_.fail_if_any(keep_unknown_);  // numbers that outputs alone read
+  refusals_.fail_if_any(keep_unknown_);  // numbers that only outputs read may be refused
   import_next_states();
   builder_.put_sizes_first();
   return split_at_counts(std::move(builder_.program), sizes_.counted(), depth_);

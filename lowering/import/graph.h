@@ -1,4 +1,4 @@
-// Imports a q/dq graph as a Program, op by op. Nothing is fused; quantize and dequantize stay ops.
+// Imports a q/dq graph as a Program, op by op. It fuses nothing: quantize and dequantize stay ops.
 #pragma once
 
 #include <string>
@@ -8,16 +8,17 @@
 
 namespace octet {
 
-// Needs recorded metadata and static sizes. Views and copies become data movement or vanish;
-// constants keep their storage when contiguous; buffers that the graph writes become states. Throws
-// Error("lower", node, ...): a symbolic size, a write into an input, an in-place op whose effect
-// others see, and ops without a meaning in program.h (all at once).
+// Views and copies become data movement or vanish; constants keep their storage when contiguous;
+// buffers that the graph writes become states. The graph needs recorded metadata. Throws one
+// Error("lower", node, ...) that lists all nodes that it cannot express: sizes that nothing
+// decides, writes into inputs, in-place ops whose effect other values show, and ops that ops.def
+// cannot express.
 //
-// keep_unknown: nodes without such a meaning become ops of kind "aten" that hold them whole
-// (backends/torch), where they take and give tensors alone.
+// keep_unknown: a node without an import row becomes an op of kind "aten" that holds the whole node
+// (backends/torch), if its inputs and outputs are tensors.
 Program import_graph(const Graph& graph, bool keep_unknown = false);
 
-// Whether ops of this target have a meaning there, or a kernel of a library's.
+// Whether an import row or a registered custom kernel exists for the target.
 bool is_imported(const std::string& target);
 
 }  // namespace octet

@@ -1,4 +1,4 @@
-// Ops that pick elements by tensors of indices, put elements there, or make indices of elements.
+// Imports ops that read or write elements by tensors of indices, or compute indices.
 #include <algorithm>
 #include <optional>
 
@@ -7,7 +7,7 @@
 namespace octet {
 namespace {
 
-// ---- picking
+// ---- reading
 
 void import_gather(Steps& s, const Node&) {
   const int x = s.at_least_1d(s.operand("self"));
@@ -30,7 +30,8 @@ void import_take_along_dim(Steps& s, const Node& node) {
   s.give(s.op("gather", {x, index}, index_sizes, s.dtype(x), s.dim_attribute(x, 0)));
 }
 
-// One tensor for each dimension up to the last that has one, or a mask for several; -1: none.
+// One tensor for each dimension up to the last indexed one, or a mask for several dimensions; -1:
+// not indexed.
 std::vector<int> given_indices(Steps& s, const Node& node) {
   std::vector<int> indices;
   for (Value* value : index_values(node))
@@ -77,7 +78,7 @@ void import_index_select(Steps& s, const Node& node) {
   s.give(s.op("index", along(x, dim, index), s.sizes(index), s.dtype(x), attributes));
 }
 
-// ---- putting
+// ---- writing
 
 void emit_index_put(Steps& s, int x, int values, const std::vector<int>& indices, bool accumulate) {
   std::vector<int> inputs = {x, s.cast(values, s.dtype(x))};
@@ -87,13 +88,13 @@ void emit_index_put(Steps& s, int x, int values, const std::vector<int>& indices
   s.give(s.op("index_put", std::move(inputs), s.sizes(x), s.dtype(x), std::move(attributes)));
 }
 
-// x with the elements of `source`, in order, where the mask is set.
+// Writes the elements of `source`, in order, into x where the mask is set.
 int with_masked(Steps& s, int x, int mask, int source) {
   const Sizes sizes = s.sizes(x);
   const int set = s.flatten(s.expand(mask, sizes));
   const int counted = s.running_sum(set);
   const int one = s.filled(DType::kInt64, {}, 1), zero = s.filled(DType::kInt64, {}, 0);
-  // where nothing is taken, the first, which is there even if the source has no element
+  // index 0 where the mask is not set; the source gets an element if it may be empty
   const int place = s.where(set, s.sub(counted, one), zero);
   const bool may_be_empty = is_symbolic(s.sizes(source));
   source = s.flatten(source);
@@ -106,7 +107,7 @@ void import_masked_scatter(Steps& s, const Node&) {
   s.give(with_masked(s, s.operand("self"), s.operand("mask"), s.operand("source")));
 }
 
-// As many rows as the mask, which is over the first dimensions, has places.
+// Writes one row of `values` for each set element of the mask, which covers the first dimensions.
 void put_rows(Steps& s, const Node& node, int x, int mask, int values) {
   const int places = first_places(s, node, mask, s.sizes(values)[0]);
   if (places < 0) return;
@@ -116,14 +117,14 @@ void put_rows(Steps& s, const Node& node, int x, int mask, int values) {
   emit_index_put(s, x, values, indices, false);
 }
 
-// Values where a mask is set: one for all, or one for each.
+// Writes values where a mask is set: one value for all, or one for each.
 bool put_by_mask(Steps& s, const Node& node, int x, int values) {
   const std::vector<int> indices = given_indices(s, node);
   if (indices.size() != 1) return false;
   int mask = indices[0];
   if (s.dtype(mask) != DType::kBool || node.bool_or("accumulate", false)) return false;
   if (s.rank(mask) > s.rank(x)) return false;
-  const size_t behind = s.rank(x) - s.rank(mask);  // dimensions that are put whole
+  const size_t behind = s.rank(x) - s.rank(mask);  // dimensions that are written whole
   Sizes sizes = s.sizes(mask);
   sizes.resize(s.rank(x), 1);
   mask = s.reshape(mask, sizes);
@@ -153,7 +154,7 @@ void import_index_put(Steps& s, const Node& node) {
   emit_index_put(s, x, values, indices, node.bool_or("accumulate", false));
 }
 
-// The values with `dim` in front, which is where index_put's go when only that one is indexed.
+// Writes along one dimension. index_put expects that dimension of the values first.
 void put_along(Steps& s, const Node& node, int values, bool accumulate) {
   const int x = s.at_least_1d(s.operand("self")), index = s.at_least_1d(s.operand("index"));
   const size_t dim = s.dim_of(x, node.int_or("dim", 0));
@@ -172,7 +173,7 @@ void import_index_add(Steps& s, const Node& node) {
   put_along(s, node, source, true);
 }
 
-// take, put: indices of the elements in a row, negative ones from the end.
+// take, put: indices into the flattened tensor; negative ones count from the end.
 void import_take(Steps& s, const Node&) {
   const int x = s.flatten(s.operand("self")), index = s.operand("index");
   s.give(s.op("index", {x, index}, s.sizes(index), s.dtype(x)));
@@ -206,7 +207,7 @@ void import_scatter_reduce(Steps& s, const Node& node) {
                node.bool_or("include_self", true));
 }
 
-// The rows of `source` along a dimension, reduced into those that `index` names.
+// Reduces the slices of `source` along a dimension into the slices that `index` names.
 void import_index_reduce(Steps& s, const Node& node) {
   const int x = s.operand("self"), source = s.operand("source");
   if (s.rank(x) == 0 || s.rank(source) != s.rank(x))
@@ -221,7 +222,7 @@ void import_index_reduce(Steps& s, const Node& node) {
                {attr::kIncludeSelf, node.bool_or("include_self", true)}}));
 }
 
-// How many of the ascending boundaries are below x (right: not above it).
+// The number of boundaries (ascending) below x (right: not above x).
 void import_bucketize(Steps& s, const Node& node) {
   const int x = s.operand({"self", "input"}), boundaries = s.operand("boundaries");
   const int wide = s.unsqueeze(x, static_cast<int64_t>(s.rank(x)));
@@ -229,8 +230,8 @@ void import_bucketize(Steps& s, const Node& node) {
   s.give(s.reduce("sum", below, {-1}, false, DType::kInt64));
 }
 
-// The index that no bag counts; -1: all count. The public op takes it from the end of the table,
-// the private ones have no row by a negative one.
+// The index that bags skip; -1: none. For the public op a negative index counts from the end of the
+// table; for the private ops a negative index means none.
 int64_t padding_row(Steps& s, const Node& node, int table) {
   const int64_t given = node.int_or("padding_idx", -1);
   if (given >= 0 || !node.is("aten.embedding_bag") || !is_given(node, "padding_idx"))
@@ -258,7 +259,7 @@ void import_one_hot(Steps& s, const Node& node) {
   const Value* value = node.outputs().front();
   const Sizes sizes = s.sizes_of(*value);
   if (!sizes.back().is_number()) return s.refuse("of a number of classes not fixed");
-  // Ones scattered into zeros, as that checks the classes.
+  // Scatters ones into zeros, because scatter checks the classes.
   const int64_t last = static_cast<int64_t>(s.rank(x));
   const int at = s.unsqueeze(x, last);
   const int zeros = s.expand(s.indices({0}, std::vector<int64_t>(s.rank(at), 1)), sizes);

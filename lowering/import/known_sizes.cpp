@@ -30,7 +30,7 @@ std::set<std::string> symbols_in(const std::string& expression) {
   return names;
 }
 
-// The expression with numbers for the symbols that have one.
+// Substitutes numbers for the symbols with known values.
 std::string with_numbers(std::string expression, const SymbolValues& values) {
   for (const auto& [name, value] : values) {
     const std::string start = fmt::format("Symbol('{}'", name);
@@ -45,7 +45,7 @@ std::optional<int64_t> number_of(const std::string& expression) {
   try {
     return parse_size(expression, "").number();
   } catch (const Error&) {
-    return std::nullopt;  // of a function that sizes have not
+    return std::nullopt;  // a function that SizeExpr lacks
   }
 }
 
@@ -81,7 +81,7 @@ void set_symbols(Graph& graph, const SymbolValues& values) {
 
 // ---- constant masks and counts
 
-// Where the mask is set: for each of its dimensions the indices there.
+// The indices of set elements, one list for each dimension of the mask.
 std::vector<Indices> places_in(const Tensor& mask) {
   const std::vector<int64_t> shape = mask.shape(), strides = contiguous_strides(shape);
   const Tensor flags = mask.contiguous();
@@ -125,7 +125,7 @@ class Selections {
                                InputKind::kTensorConstant);
   }
 
-  // The size that no input decides is `count`.
+  // Records that the symbol in the result's shape has the value `count`.
   void note(const Value& result, int64_t count) {
     if (!result.meta) return;
     for (const Dim& dim : result.meta->sizes)
@@ -169,7 +169,7 @@ class Selections {
     node.set_target("aten.index.Tensor");
   }
 
-  // Rows, each as often as its count says.
+  // Folds repeat_interleave with constant counts to an index_select.
   void repeat(Node& node) {
     const Value* counts = node.find_input("repeats");
     const Argument* dim = node.find_argument("dim");
@@ -177,7 +177,7 @@ class Selections {
     if (numbers == nullptr || numbers->shape().size() != 1 || numbers->numel() < 2 ||
         dim == nullptr || dim->is_none())
       return;
-    constexpr size_t kMost = 1 << 24;  // a damaged file may ask for any number
+    constexpr size_t kMost = 1 << 24;  // a damaged file may have any number
     const Tensor flat = numbers->contiguous();
     Indices rows;
     for (int64_t i = 0; i < flat.numel(); ++i) {

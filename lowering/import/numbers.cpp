@@ -1,6 +1,6 @@
-// Numbers that a graph computes from sizes, where an op or a decision reads them: they become
-// tensors without dimensions, of i64, f64 and bool. A size that the inputs' shapes decide is the op
-// `size`; others follow from the nodes that compute them.
+// Imports numbers that a graph computes from sizes and that an op or a condition reads. They become
+// 0-dimensional tensors of i64, f64 or bool. A size that the inputs' shapes decide becomes the op
+// `size`; other numbers follow from the nodes that compute them.
 #include <algorithm>
 #include <set>
 
@@ -12,12 +12,12 @@
 namespace octet {
 namespace {
 
-// What a node that computes with numbers becomes. Its operands are i64 where all of them and the
-// result are, else f64; those of `logical_*` are bools.
+// Maps a node that computes with numbers to a Program op. The op computes in i64 if all operands
+// and the result are i64, else in f64, and in bool for `logical_*`.
 struct NumberRow {
   std::string_view op;
-  const char* kind;      // of Program; "": the operand itself
-  const char* function;  // of unary and binary
+  const char* kind;      // a kind of Program op; "": the operand itself
+  const char* function;  // for unary and binary
 };
 
 constexpr NumberRow kNumberRows[] = {
@@ -62,7 +62,7 @@ const NumberRow* find_number_row(const Node& node) {
   return found == std::end(kNumberRows) ? nullptr : &*found;
 }
 
-// An operand of such a node; -1 when it is none of these.
+// The tensor of an argument; -1 if it is not a number.
 int number_argument(Steps& s, const Node& node, size_t index) {
   if (index >= node.arguments().size()) return -1;
   const Argument& argument = node.arguments()[index].value;
@@ -100,12 +100,12 @@ int compute_number(Steps& s, const Node& node, const NumberRow& row, DType wante
   return s.cast(s.op(row.kind, std::move(operands), {}, made, std::move(attributes)), wanted);
 }
 
-// -1: not computed here.
+// Returns -1 if no op computes the number.
 int make_number(Importer& importer, const Node& user, Value* value) {
   const Node& node = value->producer() == nullptr ? user : *value->producer();
   Steps s(importer, node);
   const NumberRow* row = value->producer() == nullptr ? nullptr : find_number_row(node);
-  // what rounds comes from reals, of which formulas know nothing
+  // rounding ops have real operands, which formulas cannot express
   const bool has_formula = row == nullptr || std::string_view(row->kind) != "unary";
   if (has_formula && s.size_table().has_formula(*value))
     return s.size(s.size_table().formula_of(value->symbol, *value));

@@ -1,5 +1,5 @@
-// Elements by their order: sorted, the largest ones and where they are, running sums, how many are
-// below others.
+// Imports ops on the order of elements: sort, topk, arg-reductions, cumulative sums and extremes,
+// medians, searchsorted.
 #include <algorithm>
 
 #include "lowering/import/steps.h"
@@ -9,7 +9,7 @@ namespace {
 
 // ---- values and where they are
 
-// The results of an op with values and indices, of which those that nobody reads stay unnamed.
+// Emits an op with values and indices; results that nothing reads stay unnamed.
 void give_both(Steps& s, const Node& node, const std::string& kind, int x, Attributes attributes) {
   const std::vector<Value*> values = node.outputs();
   const bool is_number = values[0]->meta && values[0]->meta->sizes.empty();
@@ -67,9 +67,9 @@ void import_cumulative(Steps& s, const Node& node) {
   s.give(s.op("cumulative", {s.whole_first(x, dtype)}, s.sizes(x), dtype, std::move(attributes)));
 }
 
-// ---- one of the sorted
+// ---- an element of the sorted tensor
 
-// The elements at `place`, int64 and 1 along the dimension.
+// Gives the elements at `place`, an int64 tensor of size 1 along the dimension.
 void give_sorted(Steps& s, const Node& node, const Sorted& sorted, int place) {
   const auto taken = [&](int x) {
     return s.op("gather", {x, place}, s.sizes(place), s.dtype(x), {{attr::kDim, sorted.dim}});
@@ -79,7 +79,7 @@ void give_sorted(Steps& s, const Node& node, const Sorted& sorted, int place) {
   if (results.size() > 1) s.give(results[1], taken(sorted.indices));
 }
 
-// x along its dimension; without one, all elements in a row.
+// x if the node has a dimension, else x flattened.
 int along_or_flat(Steps& s, const Node& node, int x) {
   x = s.at_least_1d(x);
   const Argument* dim = node.find_argument("dim");
@@ -96,8 +96,8 @@ void import_kthvalue(Steps& s, const Node& node) {
   give_sorted(s, node, sorted, s.expand(place, one));
 }
 
-// The lower of two in the middle. NaN comes last in the order: where there is one the median is it,
-// and nanmedian is that of the others.
+// The lower of the two middle elements. NaN sorts last: if there is one, it is the median;
+// nanmedian ignores it.
 void import_median(Steps& s, const Node& node) {
   const int x = along_or_flat(s, node, s.self());
   const int64_t dim = node.int_or("dim", s.rank(x) == 1 ? 0 : -1);
@@ -133,16 +133,16 @@ void import_aminmax(Steps& s, const Node& node) {
   s.give(results[1], s.reduce("max", x, dims, keeps));
 }
 
-// ---- beside others
+// ---- counting
 
-// [.., N, 1] and [.., M] compared; how many of the M for each of the N.
+// Compares [.., N, 1] with [.., M] and counts, for each of the N, how many of the M match.
 int count_of(Steps& s, const char* function, int x, int others, bool is_row) {
   const int wide = s.unsqueeze(x, static_cast<int64_t>(s.rank(x)));
   const int row = is_row ? others : s.unsqueeze(others, static_cast<int64_t>(s.rank(others)) - 1);
   return s.reduce("sum", s.compare(function, wide, row), {-1}, false, DType::kInt64);
 }
 
-// How many of an ascending sequence are below x (right: not above it).
+// The number of elements of the ascending sequence below x (right: not above x).
 void import_searchsorted(Steps& s, const Node& node) {
   const int x = s.self(), sequence = s.operand("sorted_sequence");
   const Argument* sorter = node.find_argument("sorter");

@@ -1,4 +1,4 @@
-// Elements at places that are known ahead: diagonals, and views of a tensor's memory by strides.
+// Imports diagonals and aten.as_strided: elements at positions that are known when lowering.
 #include <algorithm>
 #include <numeric>
 #include <set>
@@ -11,10 +11,10 @@ namespace {
 
 // ---- diagonals of two dimensions
 
-// A tensor with both dimensions last and joined, and where its diagonal is there.
+// How to bring both dimensions to the end and join them, and the positions of the diagonal there.
 struct Diagonal {
-  std::vector<int64_t> order;  // of dimensions
-  Sizes apart, flat;           // sizes with the two last, and with them as one
+  std::vector<int64_t> order;  // the permutation of dimensions
+  Sizes apart, flat;           // sizes with the two last, and with them joined
   std::vector<int64_t> places;
 };
 
@@ -47,8 +47,8 @@ std::vector<int64_t> inverse_of(const std::vector<int64_t>& order) {
   return inverse;
 }
 
-// For open sizes: with both dimensions last and joined, each place is one row and one column after
-// the one before.
+// For open sizes: with both dimensions joined, consecutive diagonal elements are one row and one
+// column apart.
 void import_open_diagonal(Steps& s, const Node& node, int x) {
   const size_t first = s.dim_of(x, node.int_or("dim1", 0)),
                second = s.dim_of(x, node.int_or("dim2", 1));
@@ -104,7 +104,7 @@ void import_diagonal_scatter(Steps& s, const Node& node) {
 
 // ---- views of the memory of a tensor that has no gaps
 
-// The place of each element of the result, counted in the tensor; empty when it cannot be told.
+// The position in the tensor of each element of the result; empty if it cannot be determined.
 std::vector<int64_t> find_strided_places(const Node& node) {
   const Value* value = node.find_input("self");
   const std::vector<int64_t> sizes = node.ints_or("size", {}), strides = node.ints_or("stride", {});
@@ -114,8 +114,8 @@ std::vector<int64_t> find_strided_places(const Node& node) {
   if (is_known) {
     std::vector<int64_t> own;
     for (const Dim& stride : value->meta->strides) own.push_back(stride.value);
-    // The offset counts from the memory's begin, not from that of a view of it. Inputs have memory
-    // of their own, whatever the example was a view of.
+    // The offset counts from the start of the memory, not from that of a view. The runtime gives
+    // each input separate memory, even if the example input was a view.
     const int64_t begin = value->producer() == nullptr ? 0 : value->meta->storage_offset.value;
     std::vector<int64_t> places(static_cast<size_t>(product(sizes)),
                                 node.int_or("storage_offset", begin) - begin);

@@ -1,4 +1,5 @@
-// Products beside matmul and linear: einsum, outer products, sums of a product and a tensor.
+// Imports products other than matmul and linear: einsum, outer products, sums of a product and a
+// tensor.
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -57,7 +58,7 @@ bool has(const Labels& labels, char label) {
   return std::find(labels.begin(), labels.end(), label) != labels.end();
 }
 
-// A tensor whose dimensions have names.
+// A tensor with a label for each dimension.
 struct Named {
   int tensor;
   Labels labels;
@@ -70,7 +71,7 @@ Named ordered(Steps& s, const Named& x, const Labels& wanted) {
   return {s.permute(x.tensor, dims), wanted};
 }
 
-// Sums over the labels that are not among `kept`.
+// Sums over the labels that are not in `kept`.
 Named summed(Steps& s, const Named& x, const Labels& kept) {
   std::vector<int64_t> dims;
   Labels left;
@@ -89,7 +90,8 @@ Labels joined(std::initializer_list<Labels> lists) {
   return all;
 }
 
-// One matrix product: labels of both that stay are batches, those of both that go are summed.
+// Emits one matrix product. Labels of both operands are batch dimensions if they are kept, and are
+// summed over otherwise.
 Named product_of(Steps& s, Named a, Named b, const Labels& kept) {
   Labels of_a = kept, of_b = kept;
   of_a.insert(of_a.end(), b.labels.begin(), b.labels.end());
@@ -119,7 +121,7 @@ Named product_of(Steps& s, Named a, Named b, const Labels& kept) {
     for (char label : labels) product = product * size.at(label);
     return product;
   };
-  // a batch of size 1 in one of them is that of the other
+  // a batch dimension of size 1 is expanded to that of the other operand
   const auto widened = [&](const Named& x, const Labels& rest) {
     return s.expand(x.tensor, sizes_of(joined({batch, rest})));
   };
@@ -157,7 +159,7 @@ std::vector<std::string> terms_of(const std::string& list) {
   return terms;
 }
 
-// Without "->" the labels that stand once, in alphabetical order, those of the ellipsis first.
+// Without "->": the labels of the ellipsis, then those that occur once, in alphabetical order.
 Labels implied_output(const std::vector<Named>& operands) {
   std::map<char, int> counts;
   for (const Named& operand : operands)
@@ -209,7 +211,7 @@ void import_einsum(Steps& s, const Node& node) {
   s.give(ordered(s, summed(s, result, output), output).tensor);
 }
 
-// Contracts dims_self with dims_other: rows and columns are the others.
+// Contracts dims_self with dims_other; the other dimensions are rows and columns.
 void import_tensordot(Steps& s, const Node& node) {
   Named a{s.operand("self"), {}}, b{s.operand("other"), {}};
   for (size_t d = 0; d < s.rank(a.tensor); ++d) a.labels.push_back(static_cast<char>('A' + d));

@@ -1,5 +1,5 @@
-// Builds a Program: adds tensors, constants and ops under unique names, and keeps which tensor each
-// value of the graph became.
+// Builds a Program: adds tensors, constants and ops under unique names, and records which tensor
+// each value of the graph became.
 #pragma once
 
 #include <optional>
@@ -14,13 +14,13 @@
 
 namespace octet {
 
-// A complex64 value: two f32 tensors of its shape; imaginary: -1 where it is 0.
+// A complex64 value as two f32 tensors of its shape. An `imaginary` of -1 means 0.
 struct ComplexParts {
   int real = -1;
   int imaginary = -1;
 };
 
-// A size, or what is computed of sizes.
+// Whether values of this kind are numbers: sizes, and what is computed from sizes.
 bool is_number(ValueKind kind);
 DType dtype_of_number(ValueKind kind);
 
@@ -46,26 +46,29 @@ class ProgramBuilder {
   // Appends an op whose output has no value in the graph; returns that tensor.
   int emit_step(const Node& node, const std::string& kind, std::vector<int> inputs,
                 const Sizes& sizes, DType dtype, Attributes attributes = {});
-  // An attribute of the last op: a size, or a list of sizes.
+  // Sets an attribute of the last op to a size, or to a list of sizes.
   void set_size(const std::string& key, const SizeExpr& size);
   void set_sizes(const std::string& key, const Sizes& sizes);
 
   // ---- values of the graph
-  // Throws Error for complex values and for what no node has given.
+  // Throws Error for complex values, and for values whose node was not imported.
   int tensor_of(Value* value);
   bool has_tensor(const Value* value) const { return tensors_.contains(value); }
-  // From here on `value` is this tensor.
+  // Makes `value` this tensor from here on.
   void alias(const Value* value, int tensor) { tensors_[value] = tensor; }
-  // Aliases a node's result; the tensor of the last op gets the result's name.
+  // Makes `tensor` a result of the node. If the last op made the tensor, it takes the result's
+  // name.
   void give(const Node& node, Value* value, int tensor);
-  // Numbers (SymInt, SymFloat, SymBool) are tensors without dimensions. -1: not computed yet.
+  // The tensor of a number (SymInt, SymFloat, SymBool), which has no dimensions; -1 if it is not
+  // computed yet.
   int find_number(const Value* value) const;
   void set_number(const Value* value, int tensor) { numbers_[value] = tensor; }
   std::unordered_map<const Value*, ComplexParts>& complex() { return complex_; }
-  // A refused node's results get tensors, so that the import can go on.
+  // Gives the results of a refused node tensors, so that the import can find further errors.
   void stand_in(const Node& node);
 
-  // Takes back the ops that a row emitted before it refused its node.
+  // A position in the program. roll_back() removes the ops that a row emitted before it refused its
+  // node.
   struct Mark {
     size_t ops, bodies;
   };

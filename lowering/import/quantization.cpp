@@ -1,5 +1,5 @@
-// quantize and dequantize of quantized_decomposed and torchao; dynamic.cpp has those with scales
-// that are computed at run time.
+// Imports quantize and dequantize of quantized_decomposed and torchao; dynamic.cpp imports those
+// with scales computed at run time.
 #include <algorithm>
 #include <cmath>
 
@@ -15,7 +15,7 @@
 namespace octet {
 namespace {
 
-// A constant list of numbers: scales or zero points.
+// Reads a constant list of numbers: scales or zero points.
 std::vector<double> numbers(Steps& s, const char* name) {
   const int index = s.input(name);
   if (index < 0 || !s.tensor(index).is_constant())
@@ -23,8 +23,7 @@ std::vector<double> numbers(Steps& s, const char* name) {
   return constant_values(constant_data(s.tensor(index)));
 }
 
-// Scale and zero point as the call gives them, of integers of `dtype`. fail()s on values that are
-// not usable.
+// Reads scale and zero point of integers of `dtype` from the call. Fails on invalid values.
 TensorQParams qparams_of(Steps& s, const Node& node, DType dtype) {
   TensorQParams qparams;
   if (node.find_argument("scales") != nullptr) {
@@ -69,7 +68,7 @@ TensorQParams qparams_of(Steps& s, const Node& node, DType dtype) {
   return qparams;
 }
 
-// quant_min and quant_max where they are narrower than the dtype.
+// quant_min and quant_max if they are narrower than the dtype.
 Attributes quant_range(const Node& node, DType dtype) {
   Attributes attributes;
   const IntegerRange range = integer_range(dtype);
@@ -80,7 +79,7 @@ Attributes quant_range(const Node& node, DType dtype) {
   return attributes;
 }
 
-// Scales and zero points of blocks of any form.
+// Scales and zero points of blocks of any shape.
 struct BlockParameters {
   Tensor scale;              // f32; shape: blocks per dimension
   Tensor zero_point;         // f32, as `scale`; undefined: 0
@@ -98,8 +97,8 @@ Tensor block_numbers(Steps& s, const char* name, const std::vector<int64_t>& blo
                              std::vector<float>(values.begin(), values.end()));
 }
 
-// Groups of `group_size` elements of a row; a row is one group when it is shorter and there is one
-// scale for it.
+// Divides rows into groups of `group_size` elements. A row that is shorter is one group if it has
+// one scale.
 std::vector<int64_t> group_counts(Steps& s, const Node& node, const std::vector<int64_t>& shape) {
   const int64_t size = node.int_or("group_size", 0);
   if (shape.size() != 2) s.fail(fmt::format("has an input of {} dimensions, want 2", shape.size()));
@@ -127,8 +126,8 @@ BlockParameters block_parameters(Steps& s, const Node& node) {
   return parameters;
 }
 
-// Block parameters as a scale per tensor or along one axis; nullopt when they are in other blocks,
-// a scale is not positive, or a zero point is not an integer.
+// Converts block parameters to per-tensor or per-channel qparams; nullopt if the blocks are
+// different, a scale is not positive, or a zero point is not an integer.
 std::optional<TensorQParams> simple_qparams(const BlockParameters& parameters,
                                             const std::vector<int64_t>& shape) {
   TensorQParams qparams;
@@ -169,7 +168,8 @@ void emit_quantize(Steps& s, const Node& node, const TensorQParams& qparams, DTy
   s.program().tensor(op.outputs[0]).qparams = qparams;
 }
 
-// A computed tensor can be quantized per tensor and per channel; a constant in any blocks, at once.
+// Quantizes a constant at once, in any blocks. A computed tensor can only be quantized per tensor
+// and per channel.
 void import_block_quantize(Steps& s, const Node& node, DType dtype) {
   const BlockParameters parameters = block_parameters(s, node);
   const ProgramTensor& x = s.tensor(s.input("input"));
@@ -196,8 +196,8 @@ void import_quantize(Steps& s, const Node& node) {
   emit_quantize(s, node, qparams_of(s, node, dtype), dtype);
 }
 
-// The integer tensor with these parameters: itself when it has them or has none yet, a second view
-// of a constant otherwise.
+// The integer tensor with these parameters: the tensor itself if it has them or none yet, otherwise
+// a second tensor on the same constant.
 int with_qparams(Steps& s, int index, const TensorQParams& qparams) {
   ProgramTensor& tensor = s.program().tensor(index);
   if (!tensor.qparams) tensor.qparams = qparams;
@@ -209,7 +209,7 @@ int with_qparams(Steps& s, int index, const TensorQParams& qparams) {
                   tensor.name));
 }
 
-// The node's result is this constant, cast to the dtype that it has in the graph.
+// Makes a constant the node's result, cast to the recorded dtype.
 void become_constant(Steps& s, const Node& node, StoredConstant stored) {
   const int constant = s.builder().add_tensor(constant_tensor(node.name(), std::move(stored)));
   Value* result = node.outputs().front();
@@ -233,7 +233,7 @@ void import_block_dequantize(Steps& s, const Node& node, int x) {
   }
 }
 
-// Zero points in real units, as embedding tables have them.
+// Whether zero points are in real units, as for embedding tables.
 bool has_real_zero_points(Steps& s, const Node& node) {
   return node.find_argument("zero_points") != nullptr &&
          node.find_input("zero_points") != nullptr &&
@@ -243,7 +243,7 @@ bool has_real_zero_points(Steps& s, const Node& node) {
 void import_dequantize(Steps& s, const Node& node) {
   if (find_dynamic_origin(node) != nullptr) return import_dynamic_dequantize(s, node);
   const int x = s.input("input");
-  // a copy: reading other operands may move the tensors
+  // a copy, because reading other operands may reallocate the tensors
   const ProgramTensor values = s.tensor(x);
   if (!is_supported(values.dtype)) return s.refuse(fmt::format("of {}", name_of(values.dtype)));
   if (is_in_blocks(node)) return import_block_dequantize(s, node, x);
@@ -261,7 +261,7 @@ void import_dequantize(Steps& s, const Node& node) {
   s.emit("dequantize", {with_qparams(s, x, qparams_of(s, node, values.dtype))});
 }
 
-// Rows have scales that their choose_qparams computed, or none that a Program could hold.
+// Per-token ops: a choose_qparams must compute the scales, because a Program holds no others.
 void import_token(Steps& s, const Node& node) {
   const Node* origin = find_dynamic_origin(node);
   if (origin == nullptr) return s.refuse("with scales that no choose_qparams computes");
@@ -270,7 +270,7 @@ void import_token(Steps& s, const Node& node) {
   import_dynamic_dequantize(s, node);
 }
 
-// float16 by torch's op that no fusion looks through.
+// float16 by torch's convert op, which fusion ignores.
 void import_convert(Steps& s, const Node&) { s.emit("cast", {s.input("input")}); }
 
 constexpr ImportRow kQuantizationRows[] = {

@@ -1,5 +1,5 @@
-// Movements that others compose: repetitions, rolls, triangles, parts that are written, and views
-// of other names.
+// Imports data movement that other ops compose: repeats, rolls, triangles, writes into parts, and
+// aliases of views.
 #include <algorithm>
 #include <numeric>
 
@@ -38,7 +38,7 @@ void import_movedim(Steps& s, const Node& node) {
   s.give(s.permute(x, order));
 }
 
-// mT, mH, adjoint of reals, numpy_T: the last two, or all.
+// mT, mH, adjoint of reals (last two dimensions) and numpy_T (all dimensions).
 void import_matrix_transpose(Steps& s, const Node&) { s.give(s.transpose(s.self(), -2, -1)); }
 void import_reverse_dims(Steps& s, const Node&) {
   const int x = s.self();
@@ -47,9 +47,9 @@ void import_reverse_dims(Steps& s, const Node&) {
   s.give(s.permute(x, order));
 }
 
-// ---- the same elements again
+// ---- repeats
 
-// repeats: for each dimension of the result, trailing ones of x.
+// repeats: one for each dimension of the result; x has the trailing ones.
 int repeated_blocks(Steps& s, int x, const std::vector<int64_t>& repeats) {
   Sizes sizes = s.sizes(x);
   while (sizes.size() < repeats.size()) sizes.insert(sizes.begin(), 1);
@@ -71,7 +71,7 @@ void import_repeat(Steps& s, const Node& node) {
   std::vector<int64_t> repeats;
   for (const SizeExpr& count : counts) {
     if (!count.is_number()) {
-      // such a dimension of size 1 is only expanded
+      // a dimension of size 1 is only expanded
       Sizes wanted = s.result_sizes();
       return s.give(s.expand(s.reshape(x,
                                        [&] {
@@ -84,7 +84,7 @@ void import_repeat(Steps& s, const Node& node) {
     }
     repeats.push_back(count.number());
   }
-  // tile: fewer than dimensions
+  // tile may have fewer repeats than dimensions
   while (repeats.size() < s.rank(x)) repeats.insert(repeats.begin(), 1);
   s.give(repeated_blocks(s, x, repeats));
 }
@@ -136,7 +136,7 @@ void import_broadcast_tensors(Steps& s, const Node& node) {
     s.give(node.outputs()[i], s.expand(inputs[i], s.sizes_of(*node.outputs()[i])));
 }
 
-// hstack, vstack, dstack, column_stack: cat after each has enough dimensions.
+// hstack, vstack, dstack, column_stack: cat after each tensor has enough dimensions.
 void import_stack_along(Steps& s, const Node& node) {
   const bool is_column = node.is("aten.column_stack");
   const size_t least = node.is("aten.hstack") ? 1 : node.is("aten.dstack") ? 3 : 2;
@@ -163,7 +163,7 @@ Tensor triangle(int64_t rows, int64_t columns, int64_t diagonal, bool is_lower) 
   return mask;
 }
 
-// tril, triu; of open sizes by the numbers of rows and columns.
+// tril, triu. Open sizes compare row and column numbers.
 void import_triangle(Steps& s, const Node& node) {
   const bool is_lower = node.is("aten.tril");
   const int x = s.self();

@@ -1,6 +1,6 @@
-// Recurrent layers and cells. The input's part of the gates is one linear op for all time steps,
-// which is quantized as any other linear is; what depends on the hidden state is one op "recurrent"
-// for each layer and direction.
+// Imports recurrent layers and cells. The input's part of the gates is one linear op for all time
+// steps, which is quantized like any other linear. What depends on the hidden state is one op
+// "recurrent" for each layer and direction.
 #include <algorithm>
 #include <array>
 
@@ -24,7 +24,7 @@ constexpr std::array<Cell, 4> kCells = {{{"aten.lstm", "lstm", 4},
 const Cell& cell_of(const Node& node) {
   for (const Cell& cell : kCells)
     if (node.is(cell.op) || node.is(std::string(cell.op) + "_cell")) return cell;
-  return kCells[0];  // the rows below name no other op
+  return kCells[0];  // the rows below have no other op
 }
 
 // Tensors of one layer in one direction; -1: absent.
@@ -66,7 +66,7 @@ int emit_reshape(Steps& s, int x, const Sizes& sizes) {
   return s.op("reshape", {x}, sizes, s.tensor(x).dtype);
 }
 
-// x[index] of x [L, N, H], as [N, H].
+// Row `index` of x [L, N, H], as [N, H].
 int take_row(Steps& s, int x, const SizeExpr& index) {
   Sizes sizes = s.sizes(x);
   if (sizes[0] == SizeExpr(1)) return emit_reshape(s, x, {sizes[1], sizes[2]});
@@ -77,7 +77,7 @@ int take_row(Steps& s, int x, const SizeExpr& index) {
   return emit_reshape(s, row, {sizes[1], sizes[2]});
 }
 
-// [N, H] each, as [L, N, H].
+// Stacks tensors [N, H] to [L, N, H].
 int stack_rows(Steps& s, const std::vector<int>& rows) {
   const Sizes sizes = s.sizes(rows[0]);
   std::vector<int> wide;
@@ -100,7 +100,7 @@ bool are_floats(Steps& s, const std::vector<int>& tensors) {
   return true;
 }
 
-// Layers of one recurrent op, both directions, one after the other.
+// Imports all layers and directions of one recurrent op, in order.
 void import_layers(Steps& s, const Node& node) {
   const Cell& cell = cell_of(node);
   const bool is_lstm = cell.gates == 4, has_biases = node.bool_or("has_biases", true),
@@ -153,7 +153,7 @@ void import_layers(Steps& s, const Node& node) {
   if (is_lstm) s.alias(node.outputs()[2], stack_rows(s, last_cell));
 }
 
-// One time step.
+// Imports one time step.
 void import_cell(Steps& s, const Node& node) {
   const Cell& cell = cell_of(node);
   const bool is_lstm = cell.gates == 4;

@@ -1,4 +1,4 @@
-// The Error that names all nodes which cannot be imported.
+// Builds the Error that names all nodes that cannot be imported.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 namespace octet {
 namespace {
 
-// Not one of PyTorch's own ops.
+// Whether the op is not one of PyTorch's.
 bool is_custom(const std::string& target) {
   static const char* const kOwn[] = {
       "aten.",    "prims.",    "higher_order.", "_operator.", "quantized_decomposed.",

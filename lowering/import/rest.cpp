@@ -1,5 +1,5 @@
-// Counts that depend on each other are cut one after the other: the body of a
-// `rest` is cut, too.
+// Splits a program at its counts. If counts depend on each other, the body of the `rest` is split
+// again.
 #include "lowering/import/rest.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 using Kind = SizeExpr::Kind;
 
-// Whether a size becomes no less when its symbols, which are at least 0, become greater.
+// Whether the size never decreases when its symbols (>= 0) increase.
 bool grows(const SizeExpr& size) {
   struct Part {
     bool is_number;
@@ -47,11 +47,11 @@ void add_symbols(std::set<std::string>& names, const std::vector<SizeExpr>& size
   for (const SizeExpr& size : sizes) names.merge(size.symbols());
 }
 
-// One of the two programs while it is put together from parts of `from`.
+// One of the two programs, while it is built from parts of `from`.
 struct Part {
   const Program& from;
   Program program = {};
-  std::unordered_map<int, int> places = {};  // tensors of `from` that are here
+  std::unordered_map<int, int> places = {};  // tensors of `from` -> tensors of this program
 
   int add(int index, ProgramTensor::Role role) {
     const auto [place, is_new] = places.emplace(index, static_cast<int>(program.tensors.size()));
@@ -119,8 +119,8 @@ class Split {
     sink();
   }
 
-  // What nobody reads before the cut, of constants alone (weights that are dequantized), moves
-  // behind it, where it is fused with its readers; so does dequantize.
+  // Moves ops that read only constants (weights that are dequantized), and dequantize ops, into the
+  // body if nothing before the cut reads their results. There they are fused with their readers.
   void sink() {
     std::set<int> wanted;
     for (size_t i : cuts_)
@@ -167,7 +167,7 @@ class Split {
     declare_symbols();
   }
 
-  // A value of the program's that the body reads.
+  // Makes a value of the program an input of the body.
   void cross(int index) {
     if (body_.places.contains(index)) return;
     body_.program.inputs.push_back(body_.add(index, ProgramTensor::Role::kInput));
@@ -184,7 +184,8 @@ class Split {
     op.attributes[attr::kBodies] = std::move(moved);
   }
 
-  // Symbols that the body's formulas have. What decides one reaches the body, read or not.
+  // Declares the symbols in the body's formulas. Each tensor that decides one becomes an input of
+  // the body, even if no op reads it.
   void declare_symbols() {
     Program& body = body_.program;
     std::set<std::string> used;
@@ -252,7 +253,7 @@ class Split {
     front.ops.push_back(std::move(op));
   }
 
-  // An output has the memory of its greatest size.
+  // Gives an output its greatest size, for which its memory is allocated.
   void bound(ProgramTensor& tensor) const {
     if (tensor.role == ProgramTensor::Role::kInput) tensor.role = ProgramTensor::Role::kOutput;
     std::map<std::string, SizeExpr> greatest;
@@ -282,7 +283,7 @@ class Split {
   Program& program_;
   const std::vector<CountedSize>& counted_;
   const size_t depth_;
-  std::set<std::string> names_;                 // of counted sizes that the program does not know
+  std::set<std::string> names_;                 // counted symbols that the program lacks
   std::vector<bool> is_behind_;                 // by tensor
   std::vector<size_t> before_, cuts_, behind_;  // positions in Program::ops
   std::vector<int> results_, crossing_;

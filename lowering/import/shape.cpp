@@ -1,4 +1,4 @@
-// Views, copies and data movement; constants that the graph makes itself.
+// Imports views, copies, data movement, and constants that the graph makes.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -19,7 +19,7 @@ int self_of(Steps& s, const Node& node) {
 
 void import_reshape(Steps& s, const Node& node) { s.emit("reshape", {self_of(s, node)}); }
 
-// aten.view.dtype gives the same bytes: integers of one width wrap into each other.
+// aten.view.dtype reinterprets the bytes: integers of equal width wrap.
 void import_view(Steps& s, const Node& node) {
   const int x = self_of(s, node);
   const DType from = s.tensor(x).dtype;
@@ -91,7 +91,7 @@ void emit_slice(Steps& s, Value* value, int x, int64_t dim, const SizeExpr& star
   s.set_size("start", start);
 }
 
-// A start in [0, size]; one that depends on symbols is taken as it is where it cannot be negative.
+// Clamps a start to [0, size]. A symbolic start is used unchanged if it cannot be negative.
 SizeExpr clamped_index(const SizeExpr& index, const SizeExpr& size) {
   if (index.is_number() && size.is_number())
     return std::clamp<int64_t>(index.number() < 0 ? index.number() + size.number() : index.number(),
@@ -117,7 +117,7 @@ void import_narrow(Steps& s, const Node& node) {
              clamped_index(s.size_argument(node, "start", 0), shape[static_cast<size_t>(dim)]));
 }
 
-// x[i] where only the program knows i.
+// x[i] where i is only known at run time.
 void select_by_number(Steps& s, int x, size_t dim, Value* index) {
   std::vector<int> inputs = {x};
   inputs.resize(1 + dim, -1);
@@ -143,8 +143,7 @@ void import_select(Steps& s, const Node& node) {
   s.emit("reshape", {taken});
 }
 
-// split, split_with_sizes, chunk: each result follows the one before; its recorded size says how
-// long it is.
+// split, split_with_sizes, chunk: results follow each other, with their recorded sizes.
 void import_split(Steps& s, const Node& node) {
   const int x = s.input("self");
   const int64_t dim = positive_dim(node.int_or("dim", 0), s.tensor(x).shape.size());
@@ -177,7 +176,7 @@ void import_embedding(Steps& s, const Node&) {
 
 void import_cat(Steps& s, const Node& node) {
   std::vector<int> inputs = s.tensors("tensors");
-  // torch skips these
+  // torch skips tensors of shape [0]
   std::erase_if(inputs,
                 [&](int index) { return s.tensor(index).shape == std::vector<int64_t>{0}; });
   if (inputs.empty()) inputs = {s.tensors("tensors").front()};

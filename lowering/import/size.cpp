@@ -1,4 +1,5 @@
-// A recursive descent over calls: name(argument, ...), where only Symbol and Integer take literals.
+// Parses calls by recursive descent: name(argument, ...), where only Symbol and Integer take
+// literals.
 #include "lowering/import/size.h"
 
 #include <charconv>
@@ -78,7 +79,7 @@ class Parser {
     return SizeExpr(number);
   }
 
-  // a, b, ...): from the left.
+  // Joins "a, b, ...)" from left to right.
   SizeExpr joined(Kind kind, int depth) {
     SizeExpr size = expression(depth + 1);
     while (rest_.starts_with(", ")) {

@@ -1,4 +1,4 @@
-// torch's expressions of sizes (sympy's srepr) as formulas.
+// Parses torch's expressions of sizes (sympy's srepr) into formulas.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 namespace octet {
 
 // "Add(FloorDiv(Symbol('s0', positive=True, integer=True), Integer(2)), Integer(1))" -> s0//2 + 1.
-// Throws Error("lower", subject, ...) on functions that no formula has.
+// Throws Error("lower", subject, ...) on functions that SizeExpr does not have.
 SizeExpr parse_size(const std::string& expression, const std::string& subject);
 
 }  // namespace octet

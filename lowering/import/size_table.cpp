@@ -158,7 +158,7 @@ std::vector<ShapeSymbol> SizeTable::symbols() const {
 
 // ---- sizes that are not known yet, or never
 
-// The first symbol in the sizes of a tensor for which `is_wanted` holds; "" without one.
+// Returns the first symbol in the sizes of a tensor for which `is_wanted` holds, or "".
 template <typename Predicate>
 std::string SizeTable::find_symbol(const Value& value, const Predicate& is_wanted) const {
   if (value.kind() != ValueKind::kTensor || !value.meta) return "";

@@ -1,4 +1,5 @@
-// Reductions, normalizations by the input's statistics over groups of channels, and losses.
+// Imports reductions, normalizations with the input's statistics over groups of channels, and
+// losses.
 #include <algorithm>
 
 #include "lowering/import/steps.h"
@@ -20,7 +21,7 @@ void import_reduction(Steps& s, const Node& node) {
   emit_reduction(s, node, s.word(), node.ints_or("dim", {}), node.bool_or("keepdim", false));
 }
 
-// Over everything or, with a dimension, with indices.
+// Reduces all elements or, with a dimension, gives indices, too.
 void import_extreme(Steps& s, const Node& node) {
   const bool is_max = std::string_view(s.word()) == "max";
   if (node.find_argument("other") != nullptr) {
@@ -85,7 +86,7 @@ void import_native_group_norm(Steps& s, const Node& node) {
   emit_group_norm(s, node, node.int_or("group", 1));
 }
 
-// Each channel is a group; with running statistics it is a batch_norm.
+// A group norm with one group per channel; with running statistics it would be a batch_norm.
 void import_instance_norm(Steps& s, const Node& node) {
   if (!node.bool_or("use_input_stats", true)) return s.refuse("with running statistics");
   if (s.input("running_mean") >= 0)
@@ -100,7 +101,7 @@ void import_instance_norm(Steps& s, const Node& node) {
 
 enum Reduction : int64_t { kNone, kMean, kSum };
 
-// -x[target] of each row, times the class's weight; also of images, whose classes are dimension 1.
+// -x[target] of each row, times the weight of the class. For images, dimension 1 holds the classes.
 void import_nll_loss(Steps& s, const Node& node) {
   const int x = s.operand("self"), weight = s.operand("weight");
   int target = s.operand("target");
@@ -136,7 +137,7 @@ int reduced(Steps& s, const Node& node, int losses) {
   return reduction == kMean ? s.mean(losses, {}, false) : s.reduce("sum", losses, {}, false);
 }
 
-// Logarithms are at least -100.
+// As in torch, logarithms are at least -100.
 void import_binary_cross_entropy(Steps& s, const Node& node) {
   const int x = s.operand("self"), target = s.operand("target"), weight = s.operand("weight");
   const int no = s.clamp(s.unary("log1p", s.unary("neg", x)), -100, std::nullopt);
@@ -153,7 +154,7 @@ void import_mse_loss(Steps& s, const Node& node) {
   s.give(reduced(s, node, s.mul(apart, apart)));
 }
 
-// Half of the square up to `edge`, a straight line beyond it; both times `scale`.
+// smooth_l1 and huber: half of the square up to `edge`, a straight line beyond; both times `scale`.
 void emit_rounded_loss(Steps& s, const Node& node, double edge, double scale) {
   const int apart = s.unary("abs", difference(s));
   const int square = s.mul(s.mul(apart, apart), s.number(0.5 * scale, apart));

@@ -1,5 +1,5 @@
-// Spectrograms and back: frames times a window times a transform are one strided convolution with
-// constant kernels, and overlapping frames that are added up are its transpose.
+// Imports stft and istft. Frames times a window times a transform are one strided convolution with
+// constant kernels; adding overlapping frames is its transpose.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -17,7 +17,7 @@ struct Frames {
   bool is_half, is_orthonormal;  // is_half: size / 2 + 1 bins
 };
 
-// The window in the middle of a frame; nothing for one that is not known ahead.
+// The window, centered in a frame; nullopt if it is not a constant.
 std::optional<std::vector<double>> find_window(Steps& s, const Node& node, int64_t size) {
   const int64_t length = node.int_or("win_length", size), left = (size - length) / 2;
   if (length < 1 || length > size) return std::nullopt;
@@ -34,7 +34,7 @@ std::optional<std::vector<double>> find_window(Steps& s, const Node& node, int64
   return window;
 }
 
-// Refuses, and gives nullopt, when the call is not a constant transform of reals.
+// Refuses the node and returns nullopt if the call is not a constant transform of reals.
 std::optional<Frames> frames_of(Steps& s, const Node& node, bool is_half) {
   Frames frames{node.int_or("n_fft", 0), 0, 0, {}, is_half, node.bool_or("normalized", false)};
   frames.hop = node.int_or("hop_length", frames.size / 4);
@@ -48,8 +48,8 @@ std::optional<Frames> frames_of(Steps& s, const Node& node, bool is_half) {
   return frames;
 }
 
-// [2 bins, 1, size]: for each bin the cosine's kernel, then for each the sine's (negative), with
-// the window; to or from the spectrum.
+// [2 bins, 1, size]: the (windowed) cosine kernels of all bins, then the negative sine kernels; to
+// or from the spectrum.
 enum class Way { kTo, kFrom };
 Tensor kernels_of(const Frames& frames, Way way, bool has_sines = true) {
   const int64_t count = (has_sines ? 2 : 1) * frames.bins;
@@ -78,7 +78,7 @@ Attributes steps_of(int64_t hop) {
           {attr::kGroups, 1}};
 }
 
-// One over the sum of the squared windows at [start, start + size); nothing where that is 0.
+// 1 / the sum of the squared windows at [start, start + size); nullopt if that is 0 somewhere.
 std::optional<Tensor> inverse_envelope(const Frames& frames, int64_t count, int64_t start,
                                        int64_t size) {
   std::vector<double> envelope(static_cast<size_t>(frames.size + frames.hop * (count - 1)), 0);

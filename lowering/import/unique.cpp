@@ -1,5 +1,4 @@
-// What is unique among elements or slices, and slices as often as numbers say: the size of the
-// result is known when the program runs.
+// Imports unique ops and repeat_interleave, whose result size is known only at run time.
 #include <algorithm>
 #include <functional>
 
@@ -8,7 +7,7 @@
 namespace octet {
 namespace {
 
-constexpr int64_t kMostColumns = 64;  // of slices that are put in order
+constexpr int64_t kMostColumns = 64;  // the widest slices that are sorted
 
 Attributes reducing(const char* how) {
   return {{attr::kDim, int64_t{0}}, {attr::kReduce, std::string(how)}};
@@ -18,13 +17,13 @@ int everywhere(Steps& s, int64_t number, const Sizes& size) {
   return s.expand(s.indices({number}, {1}), size);
 }
 
-// Elements or rows, equal ones side by side.
+// Elements or rows, with equal ones next to each other.
 struct Ordered {
   int x = -1;      // [n] or [n, columns]
-  int order = -1;  // [n], where each comes from; -1: from where it is
+  int order = -1;  // [n], original indices; -1: unchanged
 };
 
-// [n]: where one differs from the one before it; the first does.
+// [n]: whether an element differs from the one before; true for the first.
 int find_changes(Steps& s, int x) {
   const SizeExpr length = s.sizes(x)[0];
   int differs = s.compare("ne", s.slice(x, 0, 1, length - 1), s.slice(x, 0, 0, length - 1));
@@ -32,8 +31,7 @@ int find_changes(Steps& s, int x) {
   return s.cat({s.filled(DType::kBool, {1}, 1), differs}, 0);
 }
 
-// Gives the unique ones, as `form` brings them into the result's form, for each of `shape` which it
-// is, and how often there is each.
+// Gives the unique elements (after `form`), the inverse (reshaped to `shape`) and the counts.
 void give_unique(Steps& s, const Node& node, const Ordered& given, size_t dim, const Sizes& shape,
                  const std::function<int(int)>& form) {
   const int changes = find_changes(s, given.x);
@@ -59,7 +57,7 @@ void give_unique(Steps& s, const Node& node, const Ordered& given, size_t dim, c
                           DType::kInt64, reducing("sum")));
 }
 
-// Rows in the order of their first elements, equal ones in that of their second, and so on.
+// Sorts rows lexicographically.
 Ordered ordered_rows(Steps& s, const Node& node, int x, int64_t columns) {
   Ordered result{x, s.numbers(s.sizes(x)[0])};
   const Sizes length = {s.sizes(x)[0]};
@@ -125,7 +123,7 @@ void import_unique_consecutive(Steps& s, const Node& node) {
                                    : give_unique_slices(s, node, true);
 }
 
-// Slices, each as often as its number says.
+// Repeats each slice as often as its count says.
 void import_repeat_interleave(Steps& s, const Node& node) {
   if (node.find_input("repeats") == nullptr) return import_equal_repeats(s, node);
   const bool is_flat = !is_given(node, "dim");

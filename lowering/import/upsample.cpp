@@ -1,4 +1,4 @@
-// Images and lines at other sizes.
+// Imports resizing of images and 1-dimensional signals.
 #include <optional>
 
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 namespace octet {
 namespace {
 
-// Input steps per output pixel along one dimension; nothing when they depend on symbols.
+// Input steps per output pixel along one dimension; nullopt if they depend on symbols.
 std::optional<double> upsample_scale(const SizeExpr& in, const SizeExpr& out,
                                      std::optional<double> factor, bool align_corners) {
   if (factor && *factor > 0 && !align_corners) return 1 / *factor;
@@ -20,7 +20,8 @@ std::optional<double> upsample_scale(const SizeExpr& in, const SizeExpr& out,
   return static_cast<double>(in.number()) / static_cast<double>(out.number());
 }
 
-// Input steps per output pixel, per dimension; nothing, with a refusal, when one is not known.
+// Input steps per output pixel, for each dimension; refuses the node and returns nullopt if one is
+// not known.
 std::optional<std::vector<double>> upsample_scales(Steps& s, const Node& node, const Sizes& in,
                                                    const Sizes& out) {
   static const char* const kNames[3][3] = {
@@ -48,7 +49,7 @@ std::optional<std::vector<double>> upsample_scales(Steps& s, const Node& node, c
   return scales;
 }
 
-// A line is an image of one row.
+// Treats a 1-dimensional signal as an image with one row.
 void import_upsample(Steps& s, const Node& node) {
   int x = s.input(node.find_argument("self") != nullptr ? "self" : "input");
   const DType dtype = s.tensor(x).dtype;

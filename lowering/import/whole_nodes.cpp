@@ -1,5 +1,5 @@
-// Nodes that are kept whole: custom ops, with every argument, for the kernel that is registered
-// under their name; and nodes that no row takes, as graphs in text, for the backend torch.
+// Imports nodes whole: custom ops, with all arguments, for the custom kernel registered under their
+// name; and nodes without a row, as graphs in text, for the backend torch.
 #include <map>
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 namespace octet {
 namespace {
 
-// Inputs and attributes of one call as they are collected.
+// The inputs and attributes of one call while they are collected.
 struct Call {
   std::vector<int> inputs;
   Attributes attributes;
@@ -24,7 +24,7 @@ void add_tensors(Steps& s, const std::string& name, const std::vector<Value*>& v
   call.attributes[name] = static_cast<int64_t>(values.size());
 }
 
-// False when a Program cannot hold such an argument.
+// Returns false if a Program cannot hold the argument.
 bool add_argument(Steps& s, const std::string& name, const Argument& argument, Call& call) {
   if (Value* value = argument.value_or_null()) {
     if (value->kind() != ValueKind::kTensor) return false;
@@ -62,7 +62,7 @@ const Argument* find_given(const Node& node, const OpSchema* schema, const Schem
   return schema != nullptr && wanted.has_default ? &wanted.default_value : nullptr;
 }
 
-// The schema's arguments in its order; without a schema, those that the call gives.
+// Collects the arguments in the order of the schema; without a schema, those that the call gives.
 bool collect(Steps& s, const Node& node, const OpSchema* schema, Call& call) {
   const auto add = [&](const std::string& name, const Argument& argument) {
     if (add_argument(s, name, argument, call)) return true;

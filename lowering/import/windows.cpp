@@ -1,5 +1,5 @@
-// Windows and borders: elements taken from around an element, or moved between channels and
-// neighbors; the largest elements of windows together with where they are, and the way back.
+// Imports ops on windows and borders: unfold, pads, pixel shuffles, pools with indices and their
+// inverse.
 #include <algorithm>
 #include <numeric>
 
@@ -8,7 +8,7 @@
 namespace octet {
 namespace {
 
-// tensor.unfold: the windows along a dimension, as a dimension at the end.
+// tensor.unfold: the windows along a dimension become a last dimension.
 void import_unfold(Steps& s, const Node& node) {
   const int given = s.operand({"self", "input"});
   const int x = s.at_least_1d(given);
@@ -32,7 +32,7 @@ void import_unfold(Steps& s, const Node& node) {
   s.give(s.permute(s.reshape(taken, apart), order));
 }
 
-// Where the element at `i`, which may lie outside, comes from.
+// The source index of the element at `i`, which may be outside.
 int64_t bordered(int64_t i, int64_t size, std::string_view mode) {
   if (mode == "circular") return ((i % size) + size) % size;
   if (mode == "replicate") return std::clamp<int64_t>(i, 0, size - 1);
@@ -83,10 +83,11 @@ void import_windows(Steps& s, const Node& node) {
 
 // ---- pools that give indices
 
-// For each element of the result along one dimension the places that its window has, all of one
-// number: a place outside of the input is the nearest inside, which changes no maximum.
+// For each element of the result along one dimension, the input indices in its window; all windows
+// have the same length. An index outside the input is replaced by the nearest one inside, which
+// does not change the maximum.
 struct WindowsOfDim {
-  int64_t size;  // of the input
+  int64_t size;  // size of the input
   std::vector<std::vector<int64_t>> places;
 };
 
@@ -123,7 +124,7 @@ WindowsOfDim adaptive_windows(int64_t size, int64_t count) {
   return windows;
 }
 
-// For each place of the result, its index within the whole plane: [counts..., windows' lengths...].
+// The index of each window element in the plane: [counts..., window lengths...].
 std::vector<int64_t> plane_indices(const std::vector<WindowsOfDim>& windows) {
   std::vector<int64_t> shape;
   for (const WindowsOfDim& dim : windows) shape.push_back(std::ssize(dim.places));
@@ -176,7 +177,7 @@ int gathered(Steps& s, int x, int indices) {
               {{attr::kDim, static_cast<int64_t>(s.rank(x)) - 1}});
 }
 
-// max_unpool: each element goes where its index says, within its plane; zeros elsewhere.
+// max_unpool: writes each element to its index in its plane; the others are zeros.
 void import_unpool(Steps& s, const Node& node) {
   const int x = s.operand("self"), indices = s.operand("indices");
   const size_t lead = s.rank(x) - (node.is("aten.max_unpool3d") ? 3 : 2);

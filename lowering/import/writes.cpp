@@ -1,6 +1,6 @@
-// In-place ops (ViewWrites in importer.h). What an op writes becomes a new tensor for the value
-// that it writes into. A value that is a view passes the write on to what it is a view of; other
-// views of that are imported again where something reads them later.
+// Implements in-place ops (ViewWrites in importer.h). What an op writes becomes a new tensor for
+// the value that it writes into. If that value is a view, the write is passed on to its base; other
+// views of the base are imported again if something reads them later.
 #include <algorithm>
 #include <set>
 
@@ -14,12 +14,12 @@
 namespace octet {
 namespace {
 
-// The base with `written` in the place of the view of it; -1 when that cannot be expressed.
+// Replaces the viewed part of the base by `written`; -1 if that cannot be expressed.
 using PutBack = int (*)(Steps&, const Node& view, const Value& result, int base, int written);
 
 int put_same(Steps&, const Node&, const Value&, int, int written) { return written; }
 
-// Nowhere from a view of the same bytes as another dtype.
+// Reshapes to the base; impossible if the view shows the bytes as another dtype.
 int put_reshaped(Steps& s, const Node&, const Value&, int base, int written) {
   if (s.dtype(written) != s.dtype(base)) return -1;
   return s.reshape(written, s.sizes(base));
@@ -51,7 +51,7 @@ int put_selected(Steps& s, const Node& view, const Value&, int base, int written
   return s.put_slice(base, dim, at, 1, s.unsqueeze(written, static_cast<int64_t>(dim)));
 }
 
-// One of several parts that follow each other.
+// For ops that split a tensor into consecutive parts.
 int put_part(Steps& s, const Node& view, const Value& result, int base, int written) {
   const size_t dim = s.dim_of(base, view.int_or("dim", 0));
   const bool is_single = view.is("aten.unbind");
@@ -75,7 +75,7 @@ int put_by_strides(Steps& s, const Node& view, const Value&, int base, int writt
 
 int put_nowhere(Steps&, const Node&, const Value&, int, int) { return -1; }
 
-// Ops whose results share the memory of their first input, and how what is written there goes back.
+// An op whose result shares the memory of its first input, and how to write to it.
 struct ViewRow {
   const char* op;
   PutBack put;
@@ -109,7 +109,7 @@ constexpr ViewRow kViews[] = {
     {"aten.reshape_as", put_reshaped},
     {"aten.diagonal", put_on_diagonal},
     {"aten.as_strided", put_by_strides},
-    // what their schemas do not say
+    // views whose schemas do not say so
     {"aten.type_as", put_same},
     {"aten.feature_dropout", put_same},
     {"aten.lift_fresh", put_same},
@@ -128,14 +128,14 @@ PutBack find_view(const Node& node) {
   if (is_in_place(node)) return put_same;
   for (const ViewRow& row : kViews)
     if (node.is(row.op)) return row.put;
-  // a view by its schema that has no row: a write into it must not get lost
+  // a view (by its schema) without a row: refuse, so that a write into it is not lost
   const bool is_view = node.target().starts_with("aten.") && !aliased_inputs(node).empty();
   return is_view ? put_nowhere : nullptr;
 }
 
 Value* base_of(const Node& view) { return view.inputs().empty() ? nullptr : view.inputs().front(); }
 
-// All that a view may be of; base_of alone for those with a way back.
+// All values that the node may be a view of; base_of gives the one that can be written to.
 std::vector<const Value*> sources_of(const Node& view) {
   const std::vector<const Value*> sources = aliased_inputs(view);
   const std::vector<Value*> inputs = view.inputs();
@@ -149,7 +149,7 @@ bool is_read_after(const Value& value, const Node& node) {
          });
 }
 
-// Whether the value, or what it is a view of, is read after the writer or belongs to the caller.
+// Whether the value or its base is read after the writer, or belongs to the caller.
 bool is_shared_later(const Value& value, const Node& writer) {
   if (value.producer() == nullptr || is_read_after(value, writer)) return true;
   if (find_view(*value.producer()) == nullptr) return false;
@@ -158,7 +158,7 @@ bool is_shared_later(const Value& value, const Node& writer) {
                      [&](const Value* source) { return is_shared_later(*source, writer); });
 }
 
-// kUnknown: a run decides.
+// kUnknown: known only at run time.
 enum class Sharing { kView, kCopy, kUnknown };
 
 bool has_equal_strides(const TensorMeta& meta, const std::vector<int64_t>& strides) {
@@ -167,12 +167,12 @@ bool has_equal_strides(const TensorMeta& meta, const std::vector<int64_t>& strid
   return true;
 }
 
-// Open sizes by those of the export: whether a tensor is contiguous is the same at others.
+// Open sizes count with the sizes of the example, because contiguity does not depend on them.
 bool has_values(const std::vector<Dim>& dims) {
   return std::all_of(dims.begin(), dims.end(), [](const Dim& dim) { return dim.value >= 0; });
 }
 
-// reshape, flatten and contiguous copy what is not contiguous, if its strides ask for it.
+// reshape, flatten and contiguous copy a tensor that is not contiguous, depending on its strides.
 Sharing sharing_by_strides(const Node& view, const TensorMeta& base, const TensorMeta& result) {
   if (!has_values(base.sizes) || !has_values(base.strides)) return Sharing::kUnknown;
   const std::vector<int64_t> shape = base.shape(), contiguous = contiguous_strides(shape);
@@ -209,8 +209,8 @@ Sharing sharing_of(const Node& view) {
 
 }  // namespace
 
-// Whether the write could be passed on to all that `value` is a view of; `value` becomes the last
-// of these.
+// Passes the write on to all bases of `value`, which becomes the last of them. Returns whether that
+// was possible.
 bool ViewWrites::write_to(const Node& writer, Value*& value, int tensor) {
   ProgramBuilder& builder = importer_.builder();
   builder.alias(value, tensor);
@@ -244,8 +244,8 @@ bool ViewWrites::write_to(const Node& writer, Value*& value, int tensor) {
                       [&](const Value* source) { return is_shared_later(*source, writer); });
 }
 
-// Views of `root` that were imported before the writer, where something after it reads them or a
-// view of them.
+// Imports the views of `root` again that were imported before the writer and are read after it,
+// directly or through another view.
 void ViewWrites::refresh_views(const Node& writer, const Value* root) {
   std::set<const Value*> shared = {root};
   std::vector<const Node*> views;

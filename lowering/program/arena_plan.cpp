@@ -1,4 +1,4 @@
-// First fit by decreasing size, and the lifetimes of a program's tensors.
+// Implements first fit by decreasing size, and computes the lifetimes of a program's tensors.
 #include "lowering/program/arena_plan.h"
 
 #include <algorithm>
@@ -15,8 +15,9 @@ size_t arena_aligned(size_t bytes) {
   return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
 }
 
-// The buffers placed so far, in lists by rising offset. Most live for a few steps, so lists for
-// blocks of steps find those in use beside another one without a look at all of them.
+// The buffers placed so far, in lists by offset. Most buffers live for a few steps, so there is a
+// list for each block of steps; this finds the buffers in use at the same time without searching
+// all.
 class PlacedBuffers {
   auto is_lower() const {
     return [this](size_t a, size_t b) { return offsets_[a] < offsets_[b]; };
@@ -33,8 +34,7 @@ class PlacedBuffers {
     for (int block = first; block <= last; ++block) insert_into(by_block_[block], index);
   }
 
-  // All that are in use at the same time, by rising offset, and some that are not; duplicates are
-  // possible.
+  // All buffers in use at the same time, by offset, and some others; may contain duplicates.
   const std::vector<size_t>& near(const ArenaBuffer& buffer) {
     const auto [first, last] = blocks_of(buffer);
     if (last - first >= kFewBlocks) return all_;
@@ -93,7 +93,7 @@ namespace {
 
 using Tensors = std::vector<int>;
 
-// `made` and `read`: what each step makes and reads.
+// made and read: the tensors that each step makes and reads.
 std::map<int, ArenaBuffer> lifetimes(const Program& program, size_t steps,
                                      const std::function<const Tensors&(size_t)>& made,
                                      const std::function<const Tensors&(size_t)>& read,

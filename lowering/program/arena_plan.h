@@ -8,14 +8,14 @@
 //   buffer  bytes   step 0  1  2  3   offset
 //   a       300          #  #         0     the largest
 //   c       200                #  #   0     a is no longer in use
-//   b       100             #  #      320   beside a (until 320, a multiple of 64) and c
-//   r       100          #  #  #      448   beside a, c and b
+//   b       100             #  #      320   after a (300, rounded up to 320)
+//   r       100          #  #  #      448   after b (420, rounded up to 448)
 //
 // The block takes 576 bytes instead of 832.
 //
 // Buffers are placed largest first, each at the lowest offset (a multiple of 64) where no placed
-// buffer that is in use at the same time lies: the "greedy by size" planner of Pisarchyk and Lee,
-// "Efficient Memory Management for Deep Neural Net Inference", 2020.
+// buffer that is in use at the same time is in the way. This is the "greedy by size" planner of
+// Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020.
 #pragma once
 
 #include <cstddef>
@@ -36,15 +36,15 @@ struct ArenaBuffer {
 
 struct ArenaPlan {
   std::vector<size_t> offsets;  // one per buffer, multiples of 64
-  size_t bytes = 0;             // of the whole block
+  size_t bytes = 0;             // size of the block
 };
 
 ArenaPlan plan_arena(const std::vector<ArenaBuffer>& buffers);
 
-// The buffers of the tensors that a program keeps between its segments, by tensor. What the caller
-// gives or receives has none: inputs, outputs and states. A step is a segment.
+// The buffers, by tensor, of the tensors between segments. Inputs, outputs and states have none,
+// because the caller provides their memory. A step is a segment.
 std::map<int, ArenaBuffer> buffers_between_segments(const Program& program);
-// The buffers of the tensors that a segment makes and keeps to itself. A step is an op.
+// The buffers, by tensor, of the tensors that only one segment uses. A step is an op.
 std::map<int, ArenaBuffer> buffers_inside(const Program& program, const Segment& segment);
 
 struct TensorArena {
@@ -52,7 +52,7 @@ struct TensorArena {
   std::map<int, Tensor> tensors;   // row-major views of it, by index
 };
 
-// A block for these tensors of the program, planned by their buffers.
+// Plans and allocates a block for these tensors of the program.
 TensorArena allocate_arena(const Program& program, const std::map<int, ArenaBuffer>& buffers);
 
 }  // namespace octet

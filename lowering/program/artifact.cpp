@@ -43,7 +43,7 @@ void add_slice_parameters(const ProgramTensor& tensor, std::vector<Entry>& entri
         {tensor.name + kZeroPoint, Tensor::from<int32_t>(DType::kInt32, {count}, zero_point)});
 }
 
-// The bytes in the order in which they stand in memory.
+// The entry of a constant; the bytes keep their order in memory.
 Entry constant_entry(const ProgramTensor& tensor) {
   if (!is_channels_last(tensor.data)) return {tensor.name, tensor.data};
   return {tensor.name + kChannelsLast, as_channels_last(tensor.data)};
@@ -76,7 +76,7 @@ void add_entries(const Program& program, std::vector<Entry>& entries) {
 std::vector<Entry> entries_of(const Program& program) {
   std::vector<Entry> entries;
   add_entries(program, entries);
-  // What needs no filler behind it comes first.
+  // Put entries first that need no padding after them.
   std::stable_partition(entries.begin(), entries.end(),
                         [](const Entry& entry) { return entry.data.nbytes() % kAlignment == 0; });
   return entries;
@@ -127,8 +127,8 @@ std::string make_header(const Program& program, const std::vector<Entry>& entrie
   return text;
 }
 
-// Length, header, and the constants with zeros between them: calls `take` with each part of the
-// file in turn.
+// Calls `take` with each part of the file in turn: length, header, and the constants with zeros
+// between them.
 template <typename Take>
 void for_each_part(const std::string& header, const std::vector<Entry>& entries, const Take& take) {
   const uint64_t length = header.size();

@@ -13,19 +13,19 @@ namespace octet {
 
 // Writes the file whole or not at all (core/base/output_file.h). Throws Error when that fails.
 void save_program(const Program& program, const std::filesystem::path& path);
-// The bytes of that file.
+// The bytes of the file that save_program writes.
 std::string program_bytes(const Program& program);
 
 struct LoadOptions {
-  // compares all bytes with the checksum in the file; without, only what is used is read
+  // compares all bytes with the checksum in the file; without it only the bytes in use are read
   bool verifies_checksum = true;
 };
 
 // Constants are views of the mapped file. Throws Error("artifact", file, ...) on anything that is
-// not a program of this format version; allocates nothing whose size the file only claims.
+// not a program of a supported version. Allocates nothing of a size that only the file claims.
 Program load_program(const std::filesystem::path& path, const LoadOptions& options = {});
-// Loads from the bytes of a file, which must live as long as the program. They are copied if they
-// do not start at a multiple of 64.
+// Loads from the bytes of a file, which must outlive the program. Copies them if they do not start
+// at a multiple of 64.
 Program load_program(std::span<const std::byte> bytes, const LoadOptions& options = {});
 
 }  // namespace octet

@@ -1,4 +1,4 @@
-// libxxhash is compiled into this file, so nothing links it.
+// Compiles libxxhash into this file, so that no target links it.
 #include "lowering/program/artifact_format.h"
 
 #define XXH_INLINE_ALL
@@ -47,7 +47,7 @@ constexpr DTypeRow kDTypes[] = {
     {DType::kFloat8E5M2, "F8_E5M2"},
 };
 
-// no string of the header holds this: it would be escaped there
+// no string in the header contains this, because its quotes would be escaped
 constexpr std::string_view kChecksumKey = "\"checksum\":\"";
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Reading .octet files that anyone may have written: nothing in them is used before it was checked,
-// and nothing is allocated that the file's own size does not bound.
+// Reads .octet files, which may be hostile: checks everything before use, and allocates nothing
+// that the size of the file does not bound.
 #include <algorithm>
 #include <cstring>
 #include <iterator>
@@ -21,7 +21,7 @@ namespace {
 
 using namespace artifact;
 
-// The whole file, mapped copy-on-write.
+// Maps the whole file copy-on-write.
 std::shared_ptr<Storage> map_artifact(const std::string& name) {
   const MappedFile file = map_file(name, FileAccess::kCopyOnWrite);
   if (file.fault == MappedFile::Fault::kNotOpened)
@@ -41,7 +41,7 @@ std::shared_ptr<Storage> map_artifact(const std::string& name) {
   return storage;
 }
 
-// Bytes in memory, copied only when they are not aligned like a mapped file.
+// Uses bytes in memory; copies them only if they are not aligned like a mapped file.
 std::shared_ptr<Storage> memory_file(std::span<const std::byte> bytes, const std::string& name) {
   if (bytes.size() < 8)
     throw Error("artifact", name,
@@ -93,7 +93,7 @@ struct OpenArtifact {
   const std::shared_ptr<Storage>& file;
   const Json& header;
   size_t data_begin;
-  std::map<uint64_t, uint64_t>& taken;  // the end of each range of data that was read, by its begin
+  std::map<uint64_t, uint64_t>& taken;  // begin -> end of the ranges read so far
 };
 
 [[noreturn]] void fail(const OpenArtifact& source, const std::string& constant,
@@ -102,7 +102,7 @@ struct OpenArtifact {
               fmt::format("constant {}: {}; the file is damaged", constant, what));
 }
 
-// Each byte belongs to one entry, so that what is made of them is bounded by the file's size.
+// Lets each byte belong to one entry only, so that the size of the file bounds what is made of it.
 void take_range(const OpenArtifact& source, const std::string& key, uint64_t begin, uint64_t end) {
   if (begin == end) return;
   const auto behind = source.taken.lower_bound(begin);
@@ -113,7 +113,7 @@ void take_range(const OpenArtifact& source, const std::string& key, uint64_t beg
   source.taken.emplace(begin, end);
 }
 
-// The bytes of one entry, checked against what its dtype and shape must be.
+// The bytes of one entry, after checking its dtype and shape.
 Tensor entry_data(const OpenArtifact& source, const std::string& key, DType dtype,
                   const std::vector<int64_t>& shape) {
   const auto entry = source.header.find(key);
@@ -126,7 +126,7 @@ Tensor entry_data(const OpenArtifact& source, const std::string& key, DType dtyp
   const char* want_dtype = find_dtype_name(dtype);
   if (want_dtype == nullptr)
     fail(source, key, fmt::format("is {}, which the file format lacks", name_of(dtype)));
-  // Not with want_dtype itself: that comparison takes memory and must not throw.
+  // Not a comparison with want_dtype itself, which would allocate and must not throw.
   if (*given_dtype != Json(want_dtype) || *given_shape != Json(shape))
     fail(source, key, "dtype or shape differ from the program's");
   if (!offsets->is_array() || offsets->size() != 2 || !offsets->at(0).is_number_unsigned() ||
@@ -153,7 +153,7 @@ Tensor entry_data(const OpenArtifact& source, const std::string& key, DType dtyp
   return Tensor(std::move(storage), dtype, shape, contiguous_strides(shape), 0);
 }
 
-// How many blocks each dimension of the constant is cut into: the shape of its scales in the file.
+// The number of blocks along each dimension of the constant: the shape of its scales in the file.
 std::vector<int64_t> stored_blocks(const OpenArtifact& source, const ProgramTensor& tensor) {
   const std::string key = tensor.name + kScale;
   const Json& entry = source.header.at(key);
@@ -229,7 +229,7 @@ void read_constant(const OpenArtifact& source, ProgramTensor& tensor) {
   tensor.stored = read_stored(source, tensor);
 }
 
-// A scale, and unless all are 0 a zero point, for each slice along the axis.
+// Reads a scale and, unless all are 0, a zero point for each slice along the axis.
 void read_slice_parameters(const OpenArtifact& source, ProgramTensor& tensor) {
   TensorQParams& qparams = *tensor.qparams;
   if (qparams.axis < 0 || static_cast<size_t>(qparams.axis) >= tensor.shape.size())
@@ -248,7 +248,7 @@ void read_slice_parameters(const OpenArtifact& source, ProgramTensor& tensor) {
          fmt::format("has zero point {}, which is no {}", *zero, name_of(tensor.dtype)));
 }
 
-// In the file names begin with `prefix`.
+// Reads the tensors whose names in the file begin with `prefix`.
 void read_tensors(const OpenArtifact& source, Program& program, const std::string& prefix) {
   for (ProgramTensor& tensor : program.tensors) {
     const std::string name = tensor.name;
@@ -270,8 +270,8 @@ void check_version(const std::string& name, const std::string& version) {
                   version, kOldestVersion, kVersion));
 }
 
-// A large file is in memory a part at a time: its tables may never be read whole again. A small
-// one stays, as reading it twice takes longer.
+// Releases the pages of a large file while reading it, because its tables may never be read whole
+// again. A small file stays in memory, as reading it twice takes longer.
 void add_file(Checksum& checksum, const Storage& file, std::span<const std::byte> bytes) {
   constexpr size_t kLargeFile = size_t{32} << 20, kPart = size_t{1} << 20;
   while (!bytes.empty()) {
@@ -283,7 +283,7 @@ void add_file(Checksum& checksum, const Storage& file, std::span<const std::byte
   }
 }
 
-// Files of before checksums have none.
+// Old files have no checksum.
 void check_checksum(const std::string& name, const Storage& file, size_t data_begin,
                     const Json& metadata) {
   const auto stated = metadata.find("checksum");

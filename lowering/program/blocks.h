@@ -1,5 +1,5 @@
-// Walks tensors that are cut into equal blocks with one scale and zero point each: per tensor, per
-// channel, per row, per group.
+// Iterates over tensors that are divided into equal blocks with one scale and zero point each: per
+// tensor, per channel, per row, per group.
 #pragma once
 
 #include <cstdint>
@@ -10,22 +10,23 @@
 
 namespace octet {
 
-// Calls visit(first, count, block) for runs of `count` elements from element `first` on that lie in
-// one block, in row-major order. `blocks`: how many blocks each dimension of `shape` is cut into, a
-// divisor of its size; blocks are numbered row-major.
+// Calls visit(first, count, block) for runs of `count` elements that start at element `first` and
+// lie in one block, in row-major order. `blocks`: the number of blocks along each dimension, a
+// divisor of its size. Blocks are numbered in row-major order.
 template <typename Sizes = std::vector<int64_t>, typename Visit>
 void for_each_block_run(const std::vector<int64_t>& shape, const Sizes& blocks,
                         const Visit& visit) {
   const int64_t total = product(shape);
   if (total == 0) return;
-  // The trailing dimensions that are in one block whole, and the part of the next one, make a run.
+  // A run covers the trailing dimensions that are not divided, and a part of the dimension before
+  // them.
   size_t outer = shape.size();
   int64_t run = 1;
   while (outer > 0 && blocks[outer - 1] == 1) run *= shape[--outer];
   if (outer > 0) run *= shape[outer - 1] / blocks[outer - 1];
-  // A counter whose last digit counts runs, the others elements.
+  // The last digit of this counter counts runs; the others count elements.
   Sizes digits(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(outer));
-  Sizes elements(outer, 1);  // of a block, per digit
+  Sizes elements(outer, 1);  // elements of a block per digit
   Sizes strides(outer, 1);   // in blocks
   for (size_t d = 0; d < outer; ++d) elements[d] = shape[d] / blocks[d];
   if (outer > 0) {

@@ -1,4 +1,4 @@
-// Checks of control flow: what bodies take and give against the ops that run them.
+// Checks control flow: compares the inputs and outputs of bodies with the ops that run them.
 #include "lowering/program/control.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace octet {
 namespace {
 
-// What a body takes or gives against what the program has there.
+// Compares an input or output of a body with the tensor in the program.
 std::string find_difference(const std::string& what, const ProgramTensor& got, DType dtype,
                             const std::vector<int64_t>& shape) {
   if (got.dtype == dtype && got.shape == shape) return "";
@@ -19,7 +19,7 @@ std::string find_difference(const std::string& what, const ProgramTensor& got, D
                      fmt::join(got.shape, ", "), short_name_of(dtype), fmt::join(shape, ", "));
 }
 
-// One op while it is looked at; the first fault stays.
+// Checks one op and keeps the first fault.
 struct Check {
   const Program& program;
   const ProgramOp& op;
@@ -33,8 +33,8 @@ struct Check {
     return op.has_input(i) ? &program.input(op, i) : nullptr;
   }
 
-  // Input k of the body is input first + k of the op; of the `rows` behind the first `carried` one
-  // row.
+  // Input k of the body must match input first + k of the op; for the `rows` inputs after the first
+  // `carried`, it must match one row.
   void takes(const Program& body, size_t first, size_t carried, size_t rows) {
     if (body.inputs.size() + first != op.inputs.size())
       return fail(fmt::format("a body takes {} inputs, want {}", body.inputs.size(),
@@ -50,7 +50,8 @@ struct Check {
     }
   }
 
-  // Outputs [first, first + count) of the body are those of the op; stacked: a row of them.
+  // Outputs [first, first + count) of the body must match those of the op; stacked: one row of
+  // them.
   void gives(const Program& body, size_t first, size_t count, bool stacked) {
     for (size_t k = first; k < first + count; ++k) {
       const ProgramTensor& result = program.output(op, k);
@@ -62,7 +63,7 @@ struct Check {
     }
   }
 
-  // The values that go from round to round have one dtype and shape.
+  // Carried values must have one dtype and shape in all rounds.
   void carries(size_t count) {
     if (op.inputs.size() < count || op.outputs.size() < count)
       return fail(fmt::format("carries {} values, got {} inputs and {} outputs", count,
@@ -136,7 +137,7 @@ void check_scan(Check& check, const std::vector<const Program*>& bodies) {
   check.gives(*bodies[0], first, check.op.outputs.size() - first, true);
 }
 
-// A symbol that the program lacks is the number of rows that a count decides.
+// A symbol that the program lacks must be a number of rows that a count decides.
 void check_counted_symbols(Check& check, const Program& body) {
   for (const ShapeSymbol& symbol : body.symbols) {
     const bool is_known = std::find(check.program.symbols.begin(), check.program.symbols.end(),
@@ -186,7 +187,7 @@ const ControlRow* find_control_row(const std::string& kind) {
   return nullptr;
 }
 
-// By position in Program::bodies.
+// Whether each body belongs to a `rest`, by position in Program::bodies.
 std::vector<bool> bodies_of_rests(const Program& program) {
   std::vector<bool> is_rest(program.bodies.size(), false);
   for (const ProgramOp& op : program.ops)
@@ -269,7 +270,7 @@ void verify_bodies(const Program& program, size_t depth) {
       if (!op.is("rest")) verify_symbols_of(program.bodies[static_cast<size_t>(body)], program);
     for (int64_t body : bodies_of(op)) ++uses[static_cast<size_t>(body)];
   }
-  // its sizes are those of the op's inputs
+  // The body of a `rest` cannot be shared, because its sizes are those of one op's inputs.
   for (size_t i = 0; i < uses.size(); ++i)
     OCTET_ASSERT(uses[i] < 2 || !is_rest[i],
                  fmt::format("body {} is that of a rest and of another op", i));

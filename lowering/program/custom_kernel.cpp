@@ -15,7 +15,7 @@ std::map<std::string, CustomKernel>& kernels() {
   return all;
 }
 
-// Two dots, something between them and around them.
+// Whether the name has the form namespace.name.overload.
 bool is_full_name(const std::string& op) {
   const size_t first = op.find('.');
   const size_t last = op.rfind('.');

@@ -1,5 +1,5 @@
-// Registers kernels for custom ops, by the op's name. A custom op stays whole in a Program (kind
-// "custom"), and a callback runs it that the user's code registers before it lowers and before it
+// Registers custom kernels by the name of the op that they run. A custom op stays one op of a
+// Program (kind "custom"). The user's code registers its kernel before it lowers and before it
 // opens a Session.
 #pragma once
 
@@ -13,27 +13,27 @@
 
 namespace octet {
 
-// Attribute of ops of kind "custom": which op it is, "acme.swish.default".
+// The attribute of ops of kind "custom" that names the op: "acme.swish.default".
 inline constexpr const char* kCustomOpAttribute = "custom_op";
 
-// One call. Tensors are contiguous and hold floats or whatever dtype the graph has there, never
-// quantized integers: the op's neighbours convert.
+// The arguments of one call. Tensors are contiguous and have the dtypes of the graph; they never
+// hold quantized integers, because the ops around a custom op convert.
 struct CustomCall {
-  // its attributes: the arguments that are no tensors, by their names in the op's schema, defaults
-  // included
+  // the op, whose attributes are the arguments that are not tensors, by their names in the op's
+  // schema, defaults included
   const ProgramOp& op;
-  // the tensor arguments in the order of the schema, those of lists one by one; an absent optional
-  // one is undefined
+  // the tensor arguments in the order of the schema, with lists flattened; an absent optional
+  // argument is undefined
   std::span<const Tensor> inputs;
-  // allocated, of the dtypes and shapes that the graph recorded; to be filled
+  // preallocated with the recorded dtypes and shapes; the kernel fills them
   std::span<const Tensor> outputs;
 };
 using CustomKernel = std::function<void(const CustomCall&)>;
 
-// Makes `kernel` run the op, "acme.swish.default" (namespace, name, overload). Called from several
-// sessions at once when these run at once. Not while other threads lower or open sessions. Throws
-// Error("library", op, ...) for a name of another form, without kernel, and when the op has one
-// already.
+// Registers `kernel` for the op "acme.swish.default" (namespace, name, overload). The kernel must
+// be thread-safe: sessions that run at the same time call it concurrently. Do not call this while
+// other threads lower or open sessions. Throws Error("library", op, ...) for a malformed name, an
+// empty kernel, and an op that already has a kernel.
 void register_custom_kernel(const std::string& op, CustomKernel kernel);
 // Null when the op has none. The pointer stays valid.
 const CustomKernel* find_custom_kernel(const std::string& op);

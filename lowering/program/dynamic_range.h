@@ -1,5 +1,5 @@
-// Computes the scale and zero point of a block from its range, for fake_quantize_dynamic, in float
-// as torch's choose_qparams ops do.
+// Computes the scale and zero point of a block from its range, for fake_quantize_dynamic. It
+// computes in float, as torch's choose_qparams ops do.
 #pragma once
 
 #include <algorithm>
@@ -14,10 +14,10 @@ struct DynamicMapping {
   float quant_min;
   float quant_max;
   float eps;         // least scale
-  float zero_point;  // of the symmetric ones
-  // the attribute "mapping", see ops.def
+  float zero_point;  // for symmetric mappings
+  // the attribute "mapping", which ops.def describes
   std::string_view name;
-  // the zero point is added before rounding, in double
+  // Whether the zero point is added before rounding, in double.
   bool rounds_last() const { return name == "least_error"; }
 };
 
@@ -26,7 +26,7 @@ struct DynamicStep {
   double zero_point;  // an integer in [quant_min, quant_max]
 };
 
-// The attribute "mapping"; the default for an unknown one, which no backend accepts.
+// The attribute "mapping"; the default for an unknown value, which no backend accepts.
 inline std::string_view mapping_name(const ProgramOp& op) {
   const auto found = op.attributes.find(attr::kMapping.name);
   const std::string* given =
@@ -42,7 +42,7 @@ inline DynamicMapping dynamic_mapping(const ProgramOp& op) {
           mapping_name(op)};
 }
 
-// For the range [low, high], which holds 0.
+// The scale and zero point for the range [low, high], which contains 0.
 inline DynamicStep choose_step(const DynamicMapping& mapping, float low, float high) {
   const float steps = mapping.quant_max - mapping.quant_min;
   if (mapping.name == "symmetric")

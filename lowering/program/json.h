@@ -1,6 +1,7 @@
-// JSON values of files that the runtime reads. The destructor of nlohmann::json takes memory, for a
-// list of what is nested in it, and ends the process where there is none; this one takes none. Not
-// for texts that nest without limit (nests_deeper).
+// Defines a JSON type that the runtime can destroy when memory is exhausted. The destructor of
+// nlohmann::json allocates a list of the nested values, and ends the process if that fails; this
+// destructor allocates nothing, but recurses. So check the depth of untrusted text first
+// (nests_deeper).
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@
 
 namespace octet {
 
-// Makes Json another type than nlohmann::json.
+// Makes Json a type distinct from nlohmann::json.
 template <typename T, typename Unused = void>
 struct JsonSerializer : nlohmann::adl_serializer<T, Unused> {};
 

@@ -1,4 +1,4 @@
-// The rows of ops.def as data, and the checks of an op against them.
+// Holds the rows of ops.def as data, and checks ops against them.
 #include "lowering/program/op_contract.h"
 
 #include <algorithm>
@@ -87,7 +87,7 @@ std::vector<OpContract> read_contracts() {
 namespace {
 
 bool has_type(const Attribute& attribute, AttributeType type) {
-  // the order of the types is that of the alternatives; integers count as reals
+  // types are in the order of the variant's alternatives; integers count as reals
   return attribute.index() == static_cast<size_t>(type) ||
          (type == AttributeType::kReal && std::holds_alternative<int64_t>(attribute));
 }
@@ -108,7 +108,7 @@ std::string find_value_fault(const AttributeSpec& spec, const Attribute& value) 
   return "";
 }
 
-// Repeated operands without `?` must all be there.
+// Repeated operands without `?` must all be present.
 std::string find_input_fault(const OpContract& contract, const ProgramOp& op) {
   const std::vector<OpContract::Operand>& inputs = contract.inputs;
   const bool is_open = !inputs.empty() && inputs.back().is_repeated;
@@ -161,7 +161,7 @@ std::string attribute_row(const AttributeSpec& spec) {
       spec.is_required ? "required" : default_text(spec), range, fmt::join(words, ", "));
 }
 
-// In lines of at most 100 columns.
+// Wraps text to lines of at most 100 columns.
 std::string wrapped(std::string_view text) {
   constexpr size_t kColumns = 100;
   std::string lines;

@@ -1,5 +1,5 @@
-// The contract of each kind of op in a Program: operands, results, attributes and what the op does.
-// ops.def has the rows; verify(), the reference backend, the fuse passes and OPS.md follow them.
+// Describes each kind of op in a Program: operands, results, attributes and meaning. The rows are
+// in ops.def; verify(), the reference backend, the fuse passes and OPS.md use them.
 #pragma once
 
 #include <array>
@@ -26,17 +26,17 @@ constexpr AttributeType attribute_type() {
   return AttributeType::kReals;
 }
 
-// An attribute of one kind: what it may hold, and what a missing one means. Without required() or a
-// default a missing attribute reads as false, 0 or empty.
+// An attribute of a kind of op: the values that it may have, and its default. An attribute that is
+// missing, not required and without a default reads as false, 0 or empty.
 struct AttributeSpec {
   std::string_view name;
   AttributeType type = AttributeType::kFlag;
   bool is_required = false;
   double number = 0;                // the default of a flag, an integer or a real
-  std::string_view text = {};       // the default of a text; of others a note about it
-  std::string_view words = {};      // the values that a text may have, separated by spaces
-  bool has_real_functions = false;  // a text that may also name a row of real_functions.h
-  int64_t least = INT64_MIN;        // of an integer, and of each of several
+  std::string_view text = {};       // the default of a text; for other types a note
+  std::string_view words = {};      // allowed values of a text, separated by spaces
+  bool has_real_functions = false;  // may also name a row of real_functions.h
+  int64_t least = INT64_MIN;        // least integer, also of a list
 
   constexpr AttributeSpec required() const {
     return changed([](auto& s) { s.is_required = true; });
@@ -107,8 +107,7 @@ inline constexpr Reals kScales{"scales"};
 // What an op does to quantized integers.
 enum class Nature {
   kCompute,  // reads integers as reals, computes, may write integers with other qparams
-  // the output's elements are elements of the first input: q(f(x)) = f(q(x)) and f(dq(x)) =
-  // dq(f(x))
+  // copies elements of the first input: q(f(x)) = f(q(x)) and f(dq(x)) = dq(f(x))
   kMovement,
   kConversion,  // quantize, dequantize, requantize
   kFloat,       // neither reads nor writes quantized integers
@@ -118,9 +117,10 @@ struct OpContract {
   // An input or a result.
   struct Operand {
     std::string_view name;
-    bool is_optional = false;  // an input that may be absent (-1), a result that may be left out
-    bool is_repeated = false;  // any number of them, the last in its list
-    // may be an integer tensor with qparams; those of an op become integers together or not at all
+    bool is_optional = false;  // absent inputs are -1
+    bool is_repeated = false;  // any number; last in its list
+    // may be an integer tensor with qparams; either all such operands of an op are integers, or
+    // none
     bool may_be_integer = false;
   };
 
@@ -133,9 +133,10 @@ struct OpContract {
   std::vector<AttributeSpec> attributes;
 
   const AttributeSpec* find_attribute(std::string_view name) const;
-  // Takes post_min and post_max: a clamp of the reals, before the output is quantized.
+  // Whether the op has post_min and post_max, which clamp the real values before the output is
+  // quantized.
   bool has_post_ops() const { return find_attribute(attr::kPostMin.name) != nullptr; }
-  // How many leading inputs may be integers, in an op with `count` inputs.
+  // The number of leading inputs that may be integers, for an op with `count` inputs.
   size_t integer_input_count(size_t count) const;
 };
 
@@ -144,17 +145,17 @@ std::span<const OpContract> op_contracts();
 // Null for a kind that is not in ops.def.
 const OpContract* find_contract(std::string_view kind);
 
-// The first attribute of the op that its kind lacks or has with another type; empty if there is
-// none. Ops of unknown kinds, and custom ops, whose attributes are arguments, may have any.
+// The first attribute that the kind lacks or has with another type; empty if there is none. Unknown
+// kinds and custom ops, whose attributes are arguments, may have any attribute.
 std::string find_attribute_fault(const ProgramOp& op);
-// The first count of inputs or outputs, missing attribute, unknown word or number out of range in
-// the op; empty when it keeps the contract. Shapes and dtypes are not looked at.
+// The first violation of the contract: a wrong number of inputs or outputs, a missing attribute, an
+// unknown word or a number out of range; empty if there is none. Ignores shapes and dtypes.
 std::string find_contract_fault(const ProgramOp& op);
 
-// lowering/OPS.md: a section for each kind.
+// The text of lowering/OPS.md: a section for each kind.
 std::string contracts_page();
 
-// A kind that ops.def has. Written as a string; one that is misspelt does not compile.
+// A kind in ops.def, written as a string literal. A misspelt kind does not compile.
 struct OpKind {
   std::string_view name;
   consteval OpKind(const char* text) : name(text) {

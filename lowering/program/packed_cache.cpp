@@ -28,7 +28,7 @@ using artifact::checksum_digits;
 using artifact::kAlignment;
 
 constexpr int kCacheVersion = 1;
-// In front of the description: its length, and its checksum.
+// The file starts with the length and the checksum of the description.
 constexpr size_t kFront = 2 * sizeof(uint64_t);
 
 thread_local PackedCache* current_cache = nullptr;
@@ -43,8 +43,8 @@ std::string digits_of(std::span<const std::byte> bytes) {
   return checksum_digits(checksum_of(bytes));
 }
 
-// Whoever writes the file decides what programs compute. Null when that is this user, or root;
-// else what is wrong.
+// Why another user could write the file; null if only this user or root can. Its writer decides
+// what programs compute.
 const char* find_other_writers(int descriptor) {
   struct stat status{};
   if (::fstat(descriptor, &status) != 0) return std::strerror(errno);
@@ -53,7 +53,7 @@ const char* find_other_writers(int descriptor) {
   return nullptr;
 }
 
-// Null when the bytes are no description. begin: where the blocks are.
+// Null if the bytes are not a description. begin: the position of the blocks.
 Json parse_description(const PackedBlock& file, size_t& begin) {
   if (file.size < kFront) return {};
   uint64_t words[2];
@@ -79,7 +79,7 @@ PackedCache::PackedCache(std::filesystem::path folder, std::string program, std:
   open();
 }
 
-// nullopt if there is no such file, or if others may write it.
+// Empty if there is no such file, or if others may write it.
 PackedBlock PackedCache::map_own_file() {
   const int folder = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) return {};
@@ -183,7 +183,7 @@ void PackedCache::save() {
 
   std::error_code failure;
   std::filesystem::create_directories(folder_.parent_path(), failure);
-  ::mkdir(folder_.c_str(), 0700);  // one that is there stays as it is
+  ::mkdir(folder_.c_str(), 0700);  // an existing folder is kept unchanged
   try {
     OutputFile file(path_, "packed weights");
     file.write(std::as_bytes(std::span(front)));

@@ -1,14 +1,16 @@
-// Keeps the packed constants of a program in a cache file, so that the next start maps them instead
-// of packing again.
+// Caches the packed constants of a program in a file, so that the next start maps them instead of
+// packing again.
 //
-// The file is a description in JSON (offsets from the first block on, lengths, checksums, what it
-// was made for), then the blocks, each at a multiple of 64 bytes. It is an aid and no more: what is
-// missing, damaged, or of another CPU or library is packed as without it, and told in one warning.
-// So is a folder or a file that belongs to another user (but root), or that others may write.
-// Checksums find damage by accident. They prove nothing about who wrote the file: that only this
-// user may write it is what it is trusted for.
-// Nobody may cut the file off while a program uses it; another file may take its place by a rename,
-// as saving does.
+// The file is a JSON description (offsets from the first block, lengths, checksums, what it was
+// made for) and then the blocks, each at a multiple of 64 bytes.
+//
+// The cache only saves time. If an entry is missing, damaged, or from another CPU or library
+// version, the constant is packed as without a cache, and one warning says why. A folder or file
+// that another user owns (except root) or that others may write is refused in the same way. That
+// check is what makes the file trustworthy: checksums detect accidental damage, not tampering.
+//
+// A process must not truncate the file while a program uses it, but may replace it by a rename, as
+// save() does.
 #pragma once
 
 #include <cstddef>
@@ -33,34 +35,34 @@ struct PackedBlock {
 // Not thread-safe.
 class PackedCache {
  public:
-  // folder: made when something is saved and it is not there. program: the checksum of its file.
-  // made_for: CPU and libraries, as text. file: the program's bytes where they have that checksum,
-  // so that a constant in them is known by its place.
+  // folder: created on the first save. program: the checksum of the program's file. made_for: CPU
+  // and libraries, as text. file: the program's bytes, if they were compared with the checksum;
+  // then a constant in them is identified by its position.
   PackedCache(std::filesystem::path folder, std::string program, std::string made_for,
               std::shared_ptr<const Storage> file = nullptr);
 
-  // A constant's bytes as a part of a key: where they stand in the program's file, or their
-  // checksum.
+  // Identifies a constant in a key: its position in the program's file, or the checksum of its
+  // bytes.
   std::string name_of(std::span<const std::byte> constant) const;
 
-  // Whether a block is one that its reader can read: it has the right size at least.
+  // Checks that a reader can use a block: at least that its size is right.
   using Fits = std::function<bool(const PackedBlock& block)>;
-  // The block that was stored under `key`, its bytes compared with their checksum; nothing when
-  // there is none that fits. Only to be read.
+  // The read-only block stored under `key`, if its bytes match their checksum and it fits; else
+  // nullopt.
   std::optional<PackedBlock> find(const std::string& key, const Fits& fits);
-  // For save(), which drops it.
+  // Adds a block for the next save(), which then drops it.
   void add(const std::string& key, PackedBlock block);
-  // Writes what was added and what was read before into a new file, which takes the place of the
-  // old one. Nothing to do when nothing was added.
+  // Writes a new file with the added blocks and those of the old file, which it replaces. Does
+  // nothing if no block was added.
   void save();
 
-  // What was wrong with the file or the folder: at most one line.
+  // What is wrong with the file or the folder, in at most one line.
   const std::string& warning() const { return warning_; }
   const std::filesystem::path& path() const { return path_; }
 
-  // The cache of the compilation that this thread is in, or null.
+  // The cache of the compilation on this thread, or null.
   static PackedCache* current();
-  // Makes `cache` (may be null) the current one.
+  // Makes `cache` (may be null) the current cache while this object lives.
   class Use {
    public:
     explicit Use(PackedCache* cache);
@@ -84,10 +86,10 @@ class PackedCache {
 
   std::filesystem::path folder_, path_;
   std::string program_, made_for_, warning_;
-  std::shared_ptr<const Storage> program_file_;  // kept, so that its addresses are nobody else's
+  std::shared_ptr<const Storage> program_file_;  // kept alive, so that its addresses stay unique
   PackedBlock file_;
-  bool is_refused_ = false;               // the folder is
-  std::map<std::string, Entry> entries_;  // of file_
+  bool is_refused_ = false;               // because of the folder
+  std::map<std::string, Entry> entries_;  // entries of file_
   std::map<std::string, PackedBlock> added_;
 };
 

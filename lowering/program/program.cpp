@@ -1,4 +1,4 @@
-// Attribute access, text form and consistency check of a Program.
+// Implements attribute access, the text form and the consistency check of a Program.
 #include "lowering/program/program.h"
 
 #include <algorithm>
@@ -40,7 +40,7 @@ template const std::vector<double>* ProgramOp::find(std::string_view) const;
 
 namespace {
 
-// The default of a text, as long as the process.
+// The default of a text attribute, which lives as long as the process.
 const std::string& default_text(std::string_view text) {
   static const std::map<std::string_view, std::string> texts = [] {
     std::map<std::string_view, std::string> all;
@@ -52,7 +52,7 @@ const std::string& default_text(std::string_view text) {
   return texts.at(text);
 }
 
-// What the kind says of the attribute; of a kind without it, what the first kind with it says.
+// The spec of the attribute in this kind; if the kind lacks it, that of the first kind that has it.
 const AttributeSpec* find_spec(const std::string& kind, const AttributeSpec& key) {
   const OpContract* contract = find_contract(kind);
   const AttributeSpec* spec = contract == nullptr ? nullptr : contract->find_attribute(key.name);
@@ -129,7 +129,7 @@ std::vector<double> ProgramOp::reals(std::string_view key, std::vector<double> f
   return value == nullptr ? fallback : *value;
 }
 
-// ---- what enters and leaves ----
+// ---- inputs and results ----
 
 std::vector<int> Program::given() const {
   std::vector<int> indices = inputs;
@@ -296,7 +296,7 @@ void verify_tensor(const ProgramTensor& tensor) {
                  fmt::format("{} has scale {}, want a positive number", tensor.name, scale));
 }
 
-// Marks what is defined before the first op.
+// Marks the tensors that are defined before the first op.
 std::vector<bool> initially_defined(const Program& program) {
   std::vector<bool> defined(program.tensors.size(), false);
   for (int index : program.inputs) {
@@ -362,8 +362,8 @@ void verify_op(const Program& program, const ProgramOp& op, std::vector<bool>& d
   }
 }
 
-// What an op reads must be a constant, made in its segment or listed as the segment's input; what
-// others read must be listed as its output.
+// Checks that each op reads constants, tensors made in its segment or inputs of the segment, and
+// that tensors that others read are outputs of the segment.
 void verify_flow(const Program& program) {
   std::vector<int> maker(program.tensors.size(), -1);
   for (size_t s = 0; s < program.segments.size(); ++s)

@@ -1,11 +1,12 @@
-// A Program lists the tensors and ops that backends run, in execution order and cut into segments.
-// It holds standard types only: the runtime loads and runs a Program without LibTorch.
+// A Program lists the tensors and ops that backends run, in execution order and divided into
+// segments. It uses only standard types: the runtime loads and runs a Program without LibTorch.
 //
 // An op reads each integer input as real = scale * (q - zero_point), computes in real numbers,
 // applies the post-ops, and writes each integer output as q = clamp(round_half_even(real / scale) +
-// zero_point, range of its dtype). A backend may fuse ops and use integer arithmetic if it stays
-// within one output step of that. backends/reference implements this meaning. Integers without a
-// scale and bools stand for themselves; ops on nothing else compute in 64 bits, which wrap.
+// zero_point, range of its dtype). A backend may fuse ops and use integer arithmetic if the result
+// differs by at most one output step. backends/reference implements this definition. Integers
+// without a scale and bools are plain numbers; ops on such inputs alone compute in 64 bits, which
+// wrap.
 #pragma once
 
 #include <cstdint>
@@ -35,30 +36,30 @@ struct TensorQParams {
   bool is_per_tensor() const { return axis < 0; }
 };
 
-// The compact form of a float constant. If it came from a dequantize, its elements are integers
-// with one scale and zero point for each block, real = (value - zero_point) * scale in float; if it
-// came from a cast, they are float16. constant_data() computes the floats.
+// The compact form of a float constant. A constant from a dequantize is stored as integers with one
+// scale and zero point for each block, real = (value - zero_point) * scale in float; a constant
+// from a cast is stored as float16. constant_data() computes the floats.
 struct StoredConstant {
   Tensor values;  // integers of up to 16 bits or float16, of the constant's shape
-  // f32; shape: how many blocks each dimension is cut into, which divides its size; undefined:
-  // values are float16
+  // f32. Its shape is the number of blocks along each dimension, which divides the dimension's
+  // size; undefined if the values are float16
   Tensor scale;
   Tensor zero_point;  // f32, as `scale`; undefined: 0
-  // all values in [-8, 7] (signed) or [0, 15]: two in a byte in the file
+  // Whether all values are in [-8, 7] (signed) or [0, 15], so that a byte of the file holds two.
   bool fits_nibbles() const;
 };
 
 struct ProgramTensor {
   enum class Role { kInput, kOutput, kConstant, kIntermediate, kState };
-  std::string name;  // of the Value it came from; unique
+  std::string name;  // name of the graph's Value; unique
   DType dtype = DType::kFloat32;
   std::vector<int64_t> shape;            // logical, as in the graph (NCHW)
-  std::optional<TensorQParams> qparams;  // of integer tensors that stand for reals
-  // an output that is also an input has kInput; Program::outputs decides
+  std::optional<TensorQParams> qparams;  // for quantized tensors
+  // An output that is also an input has kInput; Program::outputs lists the outputs.
   Role role = Role::kIntermediate;
-  // of constants: contiguous; undefined where `stored` is given
+  // for constants: contiguous; undefined if `stored` is set
   Tensor data;
-  // of f32 constants that the file holds as integers or float16
+  // for f32 constants that the file stores as integers or float16
   std::optional<StoredConstant> stored = std::nullopt;
   // the shape as formulas of Program::symbols; empty where it depends on none
   std::vector<SizeExpr> sizes = {};
@@ -73,8 +74,8 @@ class Attribute : public std::variant<bool, int64_t, double, std::string, std::v
   using variant::variant;
   using variant::operator=;
   Attribute() = default;
-  // Copies the value first: where that throws within a std::variant of these types, libstdc++ 12
-  // destroys a value that is not there (its bug 112591).
+  // Copies the value first, because libstdc++ 12 destroys a value that does not exist if the copy
+  // throws within a std::variant of these types (its bug 112591).
   Attribute(const Attribute& other)
       : variant(std::visit([](auto value) { return variant(std::move(value)); }, other.base())) {}
   Attribute(Attribute&&) noexcept = default;
@@ -87,32 +88,31 @@ class Attribute : public std::variant<bool, int64_t, double, std::string, std::v
 };
 using Attributes = std::map<std::string, Attribute, std::less<>>;
 
-// What reading an attribute gives: texts and lists are not copied.
+// The result of reading an attribute: a reference for texts and lists.
 template <typename T>
 using AttributeValue = std::conditional_t<std::is_scalar_v<T>, T, const T&>;
 
-// One op. lowering/program/ops.def says for each kind what it does, its inputs and its attributes.
+// One op. lowering/program/ops.def defines the inputs, the attributes and the meaning of each kind.
 struct ProgramOp {
   std::string kind;  // one of ops.def
-  // of the graph node that it came from (the computing one when several were fused)
+  // name of its graph node (of the node that computes, if several were fused)
   std::string name;
   std::vector<int> inputs;  // tensor indices, -1: absent
   std::vector<int> outputs;
   Attributes attributes;
-  // formulas of the attributes (an int, ints) that depend on Program::symbols
+  // formulas of the integer attributes that depend on Program::symbols
   std::map<std::string, std::vector<SizeExpr>> sizes;
-  // names of every graph node folded into it, for --explain
+  // names of all graph nodes fused into it, for --explain
   std::vector<std::string> sources;
   std::string module;  // innermost module path, may be empty
-  // multiply-accumulates per run, 0 when the op has none
+  // multiply-accumulates per run, 0 if the op has none
   int64_t macs = 0;
 
   bool is(OpKind wanted) const { return wanted == kind; }
   bool has_input(size_t i) const { return i < inputs.size() && inputs[i] >= 0; }
 
-  // The value of an attribute, or its default in ops.def, or `fallback`. Integers count as reals.
-  // This and what follows throw Error when it is of another type, which only a damaged file can
-  // have.
+  // The value of an attribute, or its default in ops.def, or `fallback`. Integers convert to reals.
+  // All getters throw Error if the attribute has another type, which only a damaged file can cause.
   template <typename T>
   AttributeValue<T> get(const AttributeKey<T>& key) const;
   template <typename T>
@@ -125,20 +125,20 @@ struct ProgramOp {
     return has(key) ? std::optional<T>(get(key)) : std::nullopt;
   }
 
-  // Attributes by name, for the arguments of custom ops; null or the fallback if there is none.
+  // Attributes by name, for the arguments of custom ops; null or the fallback if missing.
   template <typename T>
   const T* find(std::string_view key) const;
   bool flag(std::string_view key, bool fallback = false) const;
   int64_t integer(std::string_view key, int64_t fallback) const;
-  double real(std::string_view key, double fallback) const;  // integers count as reals
+  double real(std::string_view key, double fallback) const;  // also of an integer
   std::optional<double> find_real(std::string_view key) const;
   std::string text(std::string_view key, std::string_view fallback) const;
   std::vector<int64_t> integers(std::string_view key, std::vector<int64_t> fallback = {}) const;
   std::vector<double> reals(std::string_view key, std::vector<double> fallback = {}) const;
 };
 
-// A run of ops on one backend, or one op of control flow ("control"), which the session runs.
-// Segments execute in order; what flows between them are plain row-major tensors.
+// A sequence of ops on one backend, or one op of control flow ("control"), which the session runs.
+// Segments execute in order and exchange plain row-major tensors.
 struct Segment {
   std::string backend;
   std::vector<int> ops;      // indices into Program::ops, in execution order
@@ -146,20 +146,20 @@ struct Segment {
   std::vector<int> outputs;  // tensors made here that later segments or the caller read
 };
 
-// A value that lives from run to run, as a buffer does that the exported program writes (a cache,
-// a counter, running statistics). Of fixed sizes.
+// A value that is kept from run to run, made from a buffer that the exported program writes (a
+// cache, a counter, running statistics). Its size is fixed.
 struct ProgramState {
-  std::string name;  // of the buffer, with its path in the module: "layers.0.cache.k"
-  // what the ops read: a tensor of role kState, which none of them makes
+  std::string name;  // path of the buffer in the module: "layers.0.cache.k"
+  // the tensor that ops read; it has the role kState and no op makes it
   int value = -1;
-  // whose elements the state has after the run: any tensor of the same dtype and shape
+  // the tensor whose elements the state takes after the run, of the same dtype and shape
   int next = -1;
-  // a constant of the same dtype and shape: the value of the first run; -1: zeros
+  // the constant with the value for the first run, of the same dtype and shape; -1: zeros
   int start = -1;
 };
 
-// A size that the inputs of a run decide. All shapes and attributes of a Program stand at the
-// hints; lowering/program/specialize.h gives other ones.
+// A size that the inputs of a run decide. The shapes and attributes of a Program are those for the
+// hints; lowering/program/specialize.h computes others.
 struct ShapeSymbol {
   std::string name;  // as torch.export named it: "s77"
   int64_t min = 0;
@@ -169,7 +169,7 @@ struct ShapeSymbol {
 };
 
 struct Program {
-  std::string backend;                          // it was lowered for
+  std::string backend;                          // name of the backend that it was lowered for
   std::map<std::string, std::string> versions;  // "octet", "onednn", "xnnpack" at lowering time
   std::vector<ProgramTensor> tensors;
   std::vector<ProgramOp> ops;
@@ -178,36 +178,36 @@ struct Program {
   std::vector<int> inputs;
   // tensor indices in the order of the flattened outputs; may repeat
   std::vector<int> outputs;
-  // What ops of control flow run (lowering/program/control.h): programs on the same backends, with
-  // inputs in the order of the op's; -1 where one is not read.
+  // The bodies of control flow (lowering/program/control.h): programs for the same backends, with
+  // inputs in the order of the op's; -1 where an input is not read.
   std::vector<Program> bodies;
-  // what a session keeps from run to run; empty: every run is the same
+  // values that a session keeps from run to run; empty: runs are independent
   std::vector<ProgramState> states;
-  // each decided by the shape of an input; empty: every shape is fixed
+  // open sizes, each decided by the shape of an input; empty: all shapes are fixed
   std::vector<ShapeSymbol> symbols;
   std::map<std::string, std::string> reasons;  // op name -> why it does not run on `backend`
-  // The file that it was read from, as the reader compared it with its checksum: constants are
-  // views of its bytes. Empty for a program from elsewhere.
+  // The checksum in the file that the program was read from; empty for other programs.
   std::string checksum;
-  std::shared_ptr<const Storage> file;  // null when the bytes were not compared
+  std::shared_ptr<const Storage> file;  // the file's bytes; null unless compared with the checksum
 
-  // By index, which must be one of `tensors` or `ops`: not -1, the absent input.
+  // Access by index, which must be valid: not -1, the absent input.
   ProgramTensor& tensor(int index) { return tensors[static_cast<size_t>(index)]; }
   const ProgramTensor& tensor(int index) const { return tensors[static_cast<size_t>(index)]; }
   ProgramOp& op(int index) { return ops[static_cast<size_t>(index)]; }
   const ProgramOp& op(int index) const { return ops[static_cast<size_t>(index)]; }
-  // What is there before the first op: the inputs, then the states' values.
+  // The tensors that exist before the first op: the inputs and the states' values.
   std::vector<int> given() const;
-  // What is wanted behind the last op: the outputs, then what the states become.
+  // The tensors that must exist after the last op: the outputs and the states' next values.
   std::vector<int> results() const;
-  // The tensor at a position of an op's inputs, where has_input(i), or of its outputs.
+  // The tensor at position i of the op's inputs, if has_input(i), or of its outputs.
   const ProgramTensor& input(const ProgramOp& op, size_t i) const { return tensor(op.inputs[i]); }
   const ProgramTensor& output(const ProgramOp& op, size_t i = 0) const {
     return tensor(op.outputs[i]);
   }
 };
 
-// Ops, tensors and segments in a readable form, one line an op:
+// Prints ops, tensors and segments, with one line per op:
+//
 //   onednn  conv2d_1: u8[1,16,56,56] = conv(x u8[1,3,112,112], w i8[16,3,3,3] per-channel, b)
 //           stride=[2,2] post_min=0 post_max=6
 std::string to_text(const Program& program);

@@ -1,5 +1,5 @@
-// JSON writes doubles in the shortest form that reads back equal, so numbers are exact; infinities
-// and NaN, which it lacks, are strings.
+// Writes and reads programs as JSON. Doubles are in the shortest form that reads back equal, so
+// numbers are exact; infinities and NaN, which JSON lacks, are strings.
 #include "lowering/program/program_json.h"
 
 #include <cmath>
@@ -26,7 +26,7 @@ constexpr size_t kLongestName = 64;
 constexpr Kind kOperators[] = {Kind::kAdd,    Kind::kMultiply, Kind::kFloorDivide,
                                Kind::kModulo, Kind::kMinimum,  Kind::kMaximum};
 
-// A JSON number that is a whole number: get<int64_t> alone would cut fractions off.
+// An integer; get<int64_t> alone would truncate fractions.
 int64_t integer_from_json(const Json& json) {
   if (!json.is_number_integer() ||
       (json.is_number_unsigned() && json.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)))
@@ -111,15 +111,14 @@ Json real_to_json(double value) {
   return value;
 }
 
-// In the fewest digits that read back as the same float: half of what the same number takes as a
-// double.
+// Uses the fewest digits that read back as the same float, half of what a double needs.
 Json float_to_json(float value) {
   return std::isfinite(value) ? Json(std::strtod(fmt::format("{}", value).c_str(), nullptr))
                               : real_to_json(value);
 }
 
-// bool, int, string and int list as they are; {"real": x} and {"reals": [...]} keep doubles apart
-// from ints.
+// bool, int, string and int list are unchanged; {"real": x} and {"reals": [...]} distinguish
+// doubles from ints.
 Json attribute_to_json(const Attribute& attribute) {
   if (const double* real = std::get_if<double>(&attribute)) return {{"real", real_to_json(*real)}};
   if (const std::vector<double>* reals = std::get_if<std::vector<double>>(&attribute)) {
@@ -182,7 +181,7 @@ double real_from_json(const Json& json) {
   throw std::invalid_argument("number \"" + text + "\"");
 }
 
-// A number that float holds, within its rounding.
+// A number in the range of float.
 float float_from_json(const Json& json) {
   const double value = real_from_json(json);
   if (std::isfinite(value) && std::abs(value) > double{std::numeric_limits<float>::max()})
@@ -221,7 +220,7 @@ TensorQParams qparams_from_json(const Json& json) {
   if (axis < -1 || axis > static_cast<int64_t>(kHighestRank))
     throw std::invalid_argument(fmt::format("axis {}", axis));
   qparams.axis = static_cast<int>(axis);
-  if (!qparams.is_per_tensor() && !json.contains("scale")) return qparams;  // they stand elsewhere
+  if (!qparams.is_per_tensor() && !json.contains("scale")) return qparams;  // they are elsewhere
   for (const Json& item : json.at("scale")) qparams.scale.push_back(float_from_json(item));
   qparams.zero_point = integers_from_json<int32_t>(json.at("zero_point"));
   return qparams;
@@ -276,7 +275,7 @@ ProgramState state_from_json(const Json& json) {
   return {json.at("name").get<std::string>(), indices[0], indices[1], indices[2]};
 }
 
-// Bodies stand in each other as deep as kDeepestJson allows.
+// kDeepestJson bounds how deep bodies are nested.
 Program program_from_json(const Json& json) {
   Program program;
   program.backend = json.at("backend").get<std::string>();

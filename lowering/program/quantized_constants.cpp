@@ -1,4 +1,4 @@
-// Plain loops: constants are converted once.
+// Uses plain loops, because each constant is converted once.
 #include "lowering/program/quantized_constants.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ std::vector<double> copied(const Tensor& tensor) {
   return std::vector<double>(data, data + tensor.numel());
 }
 
-// Which slice along `axis` each element belongs to.
+// The slice along `axis` that an element belongs to.
 size_t channel_of(const Tensor& tensor, int axis, int64_t element) {
   if (axis < 0) return 0;
   int64_t inner = 1;

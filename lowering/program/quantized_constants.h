@@ -1,4 +1,4 @@
-// Arithmetic on constants at lowering time.
+// Quantizes, dequantizes and permutes constants at lowering time.
 #pragma once
 
 #include <vector>
@@ -7,28 +7,28 @@
 
 namespace octet {
 
-// Elements as doubles, row-major. Integers, bool and f32/f64.
+// The elements as doubles, row-major, for integers, bool, f32 and f64.
 std::vector<double> constant_values(const Tensor& tensor);
-bool has_constant_values(DType dtype);  // whether it is one of those
+bool has_constant_values(DType dtype);  // one of these dtypes
 
-// f32: scale * (q - zero_point); one scale and zero point, or one per slice along `axis` (-1: per
-// tensor).
+// scale * (q - zero_point) as f32, with one scale and zero point, or one per slice along `axis`
+// (-1: per tensor).
 Tensor dequantize_constant(const Tensor& tensor, const std::vector<double>& scales,
                            const std::vector<double>& zero_points, int axis);
 Tensor dequantize_constant(const Tensor& tensor, const TensorQParams& qparams);
 
-// Rounded half to even after multiplying with 1 / scale in float, as quantize does; clamped to
-// [low, high].
+// Multiplies by 1 / scale in float, as quantize does, rounds half to even, and clamps to [low,
+// high].
 Tensor quantize_constant(const Tensor& real, const TensorQParams& qparams, DType dtype, int64_t low,
                          int64_t high);
 
 struct RoundedRange {
   int64_t low;
   int64_t high;
-  bool adds_zero_first;  // the zero point is added before rounding, as the per-group ops do
+  bool adds_zero_first;  // adds the zero point before rounding, as the per-group ops do
 };
-// f32 constants with one scale and zero point (undefined: 0) a block; both f32, shape: blocks per
-// dimension. dtype: at most 16 bits.
+// Quantizes an f32 constant with one scale and zero point (undefined: 0) per block. Both are f32;
+// their shape is the number of blocks along each dimension. dtype: at most 16 bits.
 Tensor quantize_blocks(const Tensor& real, const Tensor& scale, const Tensor& zero_point,
                        DType dtype, const RoundedRange& range);
 

@@ -1,4 +1,4 @@
-// The table of functions.
+// Holds the table of functions.
 #include "lowering/program/real_functions.h"
 
 #include <algorithm>

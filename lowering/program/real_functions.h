@@ -1,5 +1,5 @@
-// The functions of the op `unary` on real numbers, which define the op for lookup tables and
-// reference kernels.
+// Defines the functions of the op `unary` on real numbers, from which lookup tables and reference
+// kernels are made.
 #pragma once
 
 #include <span>
@@ -10,14 +10,14 @@ namespace octet {
 struct RealFunction {
   std::string_view name;  // the op's attribute `fn`
   double (*value)(double x, double alpha, double threshold);
-  double alpha;  // when the op says none; not read by functions without one
+  double alpha;  // default; ignored by functions without alpha
 };
 
-// The attribute "threshold", which softplus reads, when the op says none.
+// The default of the attribute "threshold", which softplus reads.
 inline constexpr double kSoftplusThreshold = 20;
 
 std::span<const RealFunction> real_functions();
-// Null for a name that `unary` does not have.
+// Null if `unary` has no function of that name.
 const RealFunction* find_real_function(std::string_view name);
 
 }  // namespace octet

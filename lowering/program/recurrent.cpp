@@ -1,4 +1,4 @@
-// The cells, and the check of shapes and dtypes.
+// Lists the cells, and checks shapes and dtypes.
 #include "lowering/program/recurrent.h"
 
 #include <fmt/format.h>

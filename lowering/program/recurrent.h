@@ -11,13 +11,13 @@ namespace octet {
 struct RecurrentCell {
   std::string_view name;
   int64_t gates;
-  bool has_state = false;  // a cell state beside the hidden one
+  bool has_state = false;  // a cell state besides the hidden state
 };
 
-// Null for a cell that does not exist.
+// Null for an unknown cell.
 const RecurrentCell* find_recurrent_cell(const ProgramOp& op);
 
-// Accepts an op whose inputs and outputs are there and fit each other.
+// Accepts an op whose inputs and outputs are complete and have matching shapes.
 Verdict check_recurrent(const Program& program, const ProgramOp& op);
 
 }  // namespace octet

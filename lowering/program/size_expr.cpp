@@ -1,4 +1,4 @@
-// Formulas in postfix order: a stack evaluates and prints them.
+// Evaluates and prints formulas in postfix order with a stack.
 #include "lowering/program/size_expr.h"
 
 #include <algorithm>
@@ -15,13 +15,13 @@ using Step = SizeExpr::Step;
 
 bool is_operand(Kind kind) { return kind == Kind::kNumber || kind == Kind::kSymbol; }
 
-// Rounded towards minus infinity, as Python's //.
+// Rounds towards minus infinity, as Python's //.
 int64_t floor_quotient(int64_t a, int64_t b) {
   const int64_t quotient = a / b;
   return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
 }
 
-// Empty where 64 bits do not hold it and for a division by zero.
+// Returns false on overflow of 64 bits and on division by zero.
 bool apply(Kind kind, int64_t a, int64_t b, int64_t& result) {
   const bool divides = kind == Kind::kFloorDivide || kind == Kind::kModulo;
   if (divides && (b == 0 || (a == INT64_MIN && b == -1))) return false;
@@ -52,7 +52,7 @@ bool apply(Kind kind, int64_t a, int64_t b, int64_t& result) {
   throw Error("shape", formula, what + "; give other sizes, or lower the model again");
 }
 
-// The steps that stand for the formula, a number's included.
+// The steps of a formula or a number.
 std::vector<Step> steps_of(const SizeExpr& expr) {
   return expr.is_number() ? std::vector<Step>{{Kind::kNumber, expr.number(), ""}} : expr.steps();
 }

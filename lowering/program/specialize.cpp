@@ -22,8 +22,8 @@ std::string describe(const SymbolValues& values) {
 
 namespace {
 
-// Values of all symbols. Those that only a run decides, in the body of a `rest`, stay open, with
-// their hints as values.
+// The values of all symbols. Data-dependent symbols, in the body of a `rest`, stay open; their
+// hints are their values.
 struct Sizing {
   SymbolValues values;
   std::vector<ShapeSymbol> open = {};
@@ -39,7 +39,7 @@ struct Sizing {
     }
   }
 
-  // What is left of formulas; empty when they are numbers.
+  // The formulas of the open symbols that remain; empty if all are numbers.
   std::vector<SizeExpr> rest_of(const std::vector<SizeExpr>& sizes) const {
     if (open.empty()) return {};
     std::vector<SizeExpr> left;
@@ -77,7 +77,8 @@ ProgramOp fixed(ProgramOp op, const Sizing& sizing) {
   return op;
 }
 
-// The symbols of the body that counts of the op decide: at most as many rows as there are.
+// The symbols of the body that counts of the op decide, with their greatest values: the number of
+// rows.
 std::vector<ShapeSymbol> counted_symbols(const Program& program, const ProgramOp& op,
                                          const Program& body, const Sizing& sizing) {
   std::vector<ShapeSymbol> symbols;

@@ -1,4 +1,4 @@
-// Expands, moves and packs the compact forms of float constants.
+// Expands, permutes, reshapes and packs the compact forms of float constants.
 #include "lowering/program/stored_constant.h"
 
 #include <algorithm>
@@ -233,7 +233,7 @@ Tensor unpack_nibbles(const Tensor& bytes, DType dtype, const std::vector<int64_
   for (int64_t i = 0, count = values.numel(); i < count; ++i) {
     const unsigned byte = bytes.data<uint8_t>()[i / 2];
     const unsigned nibble = i % 2 == 0 ? byte & 0xFu : byte >> 4;
-    // Signed ones count from -8: moving to the top half and back copies the sign.
+    // Sign-extends signed values.
     values.data<uint8_t>()[i] =
         static_cast<uint8_t>(dtype == DType::kInt8 && nibble >= 8 ? nibble | 0xF0u : nibble);
   }

@@ -1,5 +1,5 @@
-// A dimension that is one symbol decides it; formulas of one symbol that nothing else decides are
-// solved by bisection.
+// Decides symbols by the shapes of inputs. A dimension that is a plain symbol decides it; a formula
+// of one symbol that nothing else decides is solved by bisection.
 #include "lowering/program/symbols.h"
 
 #include <algorithm>
@@ -32,8 +32,8 @@ const ShapeSymbol* find_symbol(const Program& program, const std::string& name) 
 
 bool is_plain(const SizeExpr& size) { return size.steps().size() == 1; }
 
-// In the order in which they can be used; symbols that no input decides are missing. Plain symbols
-// come first.
+// Sources in an order in which they can be evaluated, plain symbols first. Symbols that no input
+// decides are missing.
 std::vector<SymbolSource> find_sources(const Program& program) {
   std::vector<SymbolSource> sources;
   std::set<std::string> known;
@@ -55,7 +55,7 @@ std::vector<SymbolSource> find_sources(const Program& program) {
   return sources;
 }
 
-// Sizes that 64 bits do not hold, and negative ones, count as the greatest.
+// Overflow and negative sizes count as the greatest size.
 int64_t size_at(const SizeExpr& size, const SymbolValues& values) {
   try {
     const int64_t value = size.evaluate(values);
@@ -76,8 +76,7 @@ std::string subject_of(const Program& program, size_t position) {
                           wanted));
 }
 
-// The value of the only symbol of a formula that grows with it; nullopt when none in the range
-// gives `found`.
+// Solves a formula that grows with its only symbol; nullopt if no value in range gives `found`.
 std::optional<int64_t> solve(const SizeExpr& formula, const ShapeSymbol& symbol, int64_t found) {
   int64_t low = symbol.min, high = symbol.max;
   while (low < high) {
@@ -102,7 +101,7 @@ int64_t value_of(const Program& program, const SymbolSource& source, int64_t fou
   return *value;
 }
 
-// "s77, which is 4 as of input 0 (x)" of the symbols of a formula.
+// Says where the symbols of a formula come from: "s77, which is 4 as of input 0 (x)".
 std::string origin_text(const Program& program, const SizeExpr& formula,
                         const std::vector<SymbolSource>& sources, const SymbolValues& values) {
   std::vector<std::string> texts;
@@ -227,7 +226,8 @@ std::string shape_text(const ProgramTensor& tensor, const char* separator) {
   return fmt::format("{}", fmt::join(texts, separator));
 }
 
-// What counts make of output k of a `rest`, whose sizes in the program are the greatest.
+// Widens the range of output k of a `rest`, whose sizes in the program are the greatest, by the
+// ranges of the counts.
 static void widen_by_counts(ShapeRange& range, const Program& program, const ProgramOp& rest,
                             size_t k) {
   const Program& body = program.bodies[static_cast<size_t>(bodies_of(rest).front())];

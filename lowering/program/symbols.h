@@ -1,5 +1,5 @@
-// Which input decides each shape symbol of a Program, and the values that the shapes of a run's
-// inputs give. Free of torch.
+// Computes the values of a Program's shape symbols from the shapes of a run's inputs, and checks
+// them. Needs no LibTorch.
 #pragma once
 
 #include <span>
@@ -9,8 +9,8 @@
 
 namespace octet {
 
-// What one dimension may claim, so that sums and products of sizes stay in 64 bits; likewise the
-// bytes of one tensor.
+// Limits on the size of a dimension and on the bytes of a tensor, so that sums and products of
+// sizes fit in 64 bits.
 inline constexpr size_t kHighestRank = 64;
 inline constexpr int64_t kLargestSize = int64_t{1} << 31;
 inline constexpr int64_t kLargestTensor = int64_t{1} << 46;
@@ -18,33 +18,33 @@ bool is_sane_shape(DType dtype, const std::vector<int64_t>& shape);
 
 SymbolValues hints_of(const Program& program);
 
-// The value of each symbol. shapes: for each of Program::inputs the address of its sizes, as many
-// as the program says; what stands for -1 is not read. Throws Error(stage, input, ...) when a size
-// is not the wanted one, is out of its symbol's range, or contradicts that of another dimension.
+// The value of each symbol. shapes: for each of Program::inputs, a pointer to its sizes; the
+// pointer for an input of -1 is not read. Throws Error(stage, input, ...) if a size differs from a
+// fixed size, is out of its symbol's range, or contradicts another dimension.
 SymbolValues bind_symbols(const Program& program, std::span<const int64_t* const> shapes,
                           const std::string& stage);
 
-// Symbols that no dimension of an input decides: none is alone in it.
+// Symbols that no input decides, because no dimension of an input depends on that symbol alone.
 std::set<std::string> undecided_symbols(const Program& program);
 
-// The sizes of an input or output as a caller is told them: -1 in `shape` for an open one, with the
-// least and the greatest that it may be (of what one symbol decides through a formula, at the ends
-// of all symbols' ranges). A size that only a run decides is open, too.
+// The sizes of an input or output in the form that callers see: open sizes are -1 in `shape`, with
+// their least and greatest value. For a formula of one symbol these are its values at the ends of
+// the symbol's range. A data-dependent size is open, too.
 struct ShapeRange {
   std::vector<int64_t> shape;
   std::vector<int64_t> min;
   std::vector<int64_t> max;
 };
-// tensor: one of the program's.
+// `tensor` must belong to the program.
 ShapeRange shape_range(const Program& program, const ProgramTensor& tensor);
 
-// Throws InternalError unless names are unique, hints within ranges, each symbol decided by an
-// input, and formulas give the shapes and attributes at the hints.
+// Throws InternalError unless names are unique, hints are within their ranges, an input decides
+// each symbol, and the formulas give the shapes and attributes at the hints.
 void verify_symbols(const Program& program);
 
 // "s77 from 1 to 64".
 std::string describe(const ShapeSymbol& symbol);
-// "s77,3,8,8": formulas where there are some.
+// "s77,3,8,8": the shape, with formulas where it has them.
 std::string shape_text(const ProgramTensor& tensor, const char* separator = ",");
 
 }  // namespace octet

@@ -1,5 +1,6 @@
-// How long prepare and convert take, without running the model. For flow_speed.py, which runs the
-// peers beside it.
+// Measures how long prepare and convert take, without running the model. flow_speed.py runs it, and
+// other libraries for comparison.
+//
 //   octet_flow_speed MODEL.pt2 QUANTIZER [REPEATS]
 //       one line of JSON: the least processor time of each step in ms
 //   octet_flow_speed --chain QUANTIZER NODES...
@@ -24,7 +25,7 @@
 namespace octet {
 namespace {
 
-// Processor time of this process, so that other processes do not count.
+// Uses the processor time of this process, so that other processes do not count.
 double milliseconds() { return 1000.0 * static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 std::vector<c10::IValue> make_inputs(const Graph& graph) {
@@ -43,11 +44,11 @@ std::vector<c10::IValue> make_inputs(const Graph& graph) {
 struct Times {
   double prepare = 1e30;
   double convert = 1e30;
-  size_t nodes = 0;            // of the float graph
-  size_t converted_nodes = 0;  // of the q/dq graph
+  size_t nodes = 0;            // in the float graph
+  size_t converted_nodes = 0;  // in the q/dq graph
 };
 
-// Runs the model once between the two steps, untimed: convert needs ranges.
+// Runs the model once between the two steps, untimed, because convert needs ranges.
 Times measure(const Graph& graph, const std::string& quantizer_name, int repeats) {
   Times times;
   times.nodes = graph.node_count();
@@ -75,7 +76,7 @@ void print(const Times& times) {
   std::fflush(stdout);
 }
 
-// x -> linear -> relu -> + x -> linear ..., each linear with weights of its own.
+// x -> linear -> relu -> + x -> linear ..., where each linear has separate weights.
 Graph make_chain(int node_count) {
   const TensorMeta meta = make_meta(DType::kFloat32, {2, 4});
   Graph graph;

@@ -1,7 +1,8 @@
-// What oneDNN's kernels reach on this machine now, in 10^9 operations per second: the best over
-// shapes that networks have, weights packed, sources in cache or not as the shape has it. Prints
-// {"int8": ..., "float": ...}. The share of a program in this is the share of the hardware that it
-// uses.
+// Measures the peak of oneDNN's kernels on this machine, in 10^9 operations per second: the best
+// over shapes that networks have, with packed weights, and with sources in cache or not, depending
+// on the shape. Prints {"int8": ..., "float": ...}. A program's operations per second divided by
+// this peak is its share of the hardware.
+//
 //   OMP_NUM_THREADS=1 octet_kernel_peak
 #include <algorithm>
 #include <chrono>
@@ -39,7 +40,7 @@ memory allocate(const memory::desc& desc, const dnnl::engine& engine) {
   return result;
 }
 
-// The fastest of some runs: the peak is what undisturbed kernels give.
+// Returns the fastest of some runs, because the peak is the speed of undisturbed kernels.
 double measure(const Shape& shape, memory::data_type source, memory::data_type weights,
                memory::data_type destination, const dnnl::engine& engine) {
   const memory::dim pad = shape.kernel / 2;

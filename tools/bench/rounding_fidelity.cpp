@@ -1,10 +1,12 @@
-// What rounding weights by calibration data gives on data that calibration did not see:
+// Measures how methods of rounding weights by calibration data do on other data:
+//
 //   octet_rounding_fidelity DIR QUANTIZER METHOD...
 //       DIR: as tools/models/export.py writes it
-// METHOD: high (what --effort high runs), passes:ranges+round, or rounding alone: nearest,
-// second-order, adaptive; options behind it after a colon, as in second-order:damping=0.1,bias=0.
-// For each: median SQNR to float over the held-out batches (of sentences: of the embedding, pooled
-// and normalized), share of equal top-1, mean dB per layer on calibration data before and after,
+//
+// METHOD: high (the passes of --effort high), passes:ranges+round, or rounding alone: nearest,
+// second-order, adaptive. Options follow a colon, as in second-order:damping=0.1,bias=0. Prints for
+// each: median SQNR to float over the held-out batches (for sentences: of the pooled and normalized
+// embedding), share of equal top-1, mean dB per layer on calibration data before and after,
 // seconds.
 #include <algorithm>
 #include <chrono>
@@ -87,7 +89,7 @@ std::vector<LayerRounding> apply(ObservedGraph& observed, BatchReader& data,
   return round_adaptive(observed, batches_of(data), report, options, adaptive);
 }
 
-// "high", or "passes:" and names with a plus between.
+// "high", or "passes:" and names joined by "+".
 std::vector<AccuracyPass> passes_of(const std::string& method) {
   if (method == "high") return high_effort_passes();
   std::vector<std::string> names;
@@ -104,7 +106,7 @@ double sqnr(const at::Tensor& want, const at::Tensor& got) {
   return 10 * std::log10(want.to(at::kDouble).pow(2).sum().item<double>() / noise);
 }
 
-// The sentence's embedding; anything else as it is.
+// The embedding of a sentence; other outputs unchanged.
 at::Tensor pooled(const at::Tensor& output, const at::Tensor& mask) {
   if (!mask.defined()) return output;
   const at::Tensor mean = rows_that_count(output, mask).to(at::kDouble).mean(0);

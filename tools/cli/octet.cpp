@@ -1,4 +1,4 @@
-// The `octet` command: the list of its subcommands, and how errors are printed.
+// Implements the `octet` command: lists its subcommands and prints errors.
 #include <cstdlib>
 #include <exception>
 #include <iostream>
@@ -55,12 +55,12 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("octet ") + OCTET_VERSION);
   for (const octet::AddCommand add : kCommands) add(app);
-  app.footer(  // after the commands are added, which would inherit it
+  app.footer(  // set last, because later commands would inherit it
       "What errors mean: tools/site/docs/errors of the source tree; tutorials: tools/site/docs.");
   for (CLI::App* command : app.get_subcommands({}))
     command->add_flag_callback(
         "--quiet", [] { octet::set_quiet(true); }, "Print only warnings and errors on stderr");
-  app.parse_complete_callback([&app] {  // in front of the subcommand's callback
+  app.parse_complete_callback([&app] {  // runs before the subcommand's callback
     for (const CLI::App* command : app.get_subcommands()) octet::check_outputs(*command);
   });
   octet::clean_up_on_signals(!octet::is_one_of_several());
@@ -74,7 +74,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error);
     return code == 0 ? 0 : 2;
-  } catch (const std::bad_alloc&) {  // of memory that does not come from operator new
+  } catch (const std::bad_alloc&) {  // not from operator new
     octet::end_without_memory();
   } catch (const octet::Error& error) {
     return fail(error.what());

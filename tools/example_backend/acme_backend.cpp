@@ -1,5 +1,5 @@
-// Sums of products in int32, one multiplier per output channel, rounded half to even: within one
-// step of what the reference computes.
+// Implements the backend with int32 sums of products and one multiplier per output channel, rounded
+// half to even. Results are within one step of the reference.
 #include "acme_backend.h"
 
 #include <algorithm>
@@ -52,7 +52,7 @@ Verdict check_conv(const Program& program, const ProgramOp& op) {
 
 // ---- what runs ----
 
-// A linear layer is a convolution of one pixel.
+// Treats a linear layer as a convolution of one pixel.
 struct Sizes {
   int64_t batch, in, height, width, out, kernel_height, kernel_width, out_height, out_width;
   int64_t stride_y = 1, stride_x = 1, pad_y = 0, pad_x = 0;
@@ -100,7 +100,7 @@ Product make_product(const Program& program, const ProgramOp& op) {
     }
     product.bias.push_back(bias);
   }
-  // the clamp that a relu became, in steps of the output
+  // the clamp from a relu, in steps of the output
   const auto bound = [&](const char* name, int32_t end) {
     const std::optional<double> real = op.find_real(name);
     if (!real || std::isinf(*real)) return end;

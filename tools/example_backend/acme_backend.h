@@ -1,4 +1,5 @@
-// What the Acme NPU runs of a lowered program, and how: the two halves of a backend. Free of torch.
+// Implements the backend of the Acme NPU: which ops of a lowered program it accepts, and how it
+// runs them. Needs no LibTorch.
 #pragma once
 
 #include "lowering/program/backend.h"
@@ -14,7 +15,7 @@ class NpuSupport : public octet::BackendSupport {
   octet::Verdict accepts(const octet::Program& program, const octet::ProgramOp& op) const override;
 };
 
-// Runs at run time what NpuSupport took.
+// Runs the ops that NpuSupport accepted.
 class NpuBackend : public octet::Backend {
  public:
   std::string name() const override { return "acme"; }
@@ -25,7 +26,7 @@ class NpuBackend : public octet::Backend {
                                                   int threads) const override;
 };
 
-// Makes the backend known as "acme".
+// Registers the backend as "acme".
 void register_npu();
 
 }  // namespace acme

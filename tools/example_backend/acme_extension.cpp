@@ -1,4 +1,4 @@
-// What `octet --library` calls.
+// The entry point that `octet --library` calls.
 #include "acme_quantizer.h"
 #include "tools/extension.h"
 

@@ -1,4 +1,4 @@
-// What runs the custom op in a lowered program. Free of torch.
+// Declares the custom kernel, which runs the custom op in a lowered program. Needs no LibTorch.
 #pragma once
 
 #include "lowering/program/custom_kernel.h"

@@ -1,4 +1,4 @@
-// How the NPU scales activations: by powers of two, so that rescaling is a shift.
+// Observes activations for the NPU: scales are powers of two, so that rescaling is a shift.
 #pragma once
 
 #include "annotate/observers/observer.h"

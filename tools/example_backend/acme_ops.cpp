@@ -1,5 +1,5 @@
-// The custom op for LibTorch: what models call, what calibration runs and, on meta tensors, what
-// torch.export asks for shapes.
+// Defines the custom op for LibTorch: models and calibration call it; torch.export calls it on meta
+// tensors for shapes.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/mul.h>

@@ -20,7 +20,7 @@ const QuantizationSpec kWeight = {.dtype = DType::kInt8,
                                   .qscheme = QScheme::kPerChannelSymmetric,
                                   .ch_axis = 0};
 
-// The relu that is all that reads the op's result; null when there is none.
+// The relu that is the only reader of the op's result; null if there is none.
 Node* find_relu_after(const Node& node) {
   const Value* value = node.output();
   if (!value->has_one_user()) return nullptr;
@@ -38,7 +38,7 @@ void set_inputs(const Node& node, QuantizationAnnotation& annotation) {
 }
 
 bool is_ours(const Node& node) {
-  if (node.is("aten.add")) return node.inputs().size() == 2;  // of two tensors, not of a scalar
+  if (node.is("aten.add")) return node.inputs().size() == 2;  // two tensors, not a scalar
   return node.is("aten.conv2d") || node.is("aten.linear");
 }
 

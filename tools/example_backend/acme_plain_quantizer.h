@@ -1,12 +1,12 @@
-// A quantizer without a table of rows: it looks at each op by itself.
+// A quantizer without a table of rules: it looks at each op by itself.
 #pragma once
 
 #include "quantizers/common/configurable_quantizer.h"
 
 namespace acme {
 
-// Convolutions, linear layers and additions in int8, with the relu that alone reads them; weights
-// per output channel. The settings of JSON files and of --config hold for it.
+// Quantizes convolutions, linear layers and additions to int8, together with a relu that is their
+// only reader. Weights are per output channel. Settings of JSON files and of --config apply.
 class PlainQuantizer : public octet::ConfigurableQuantizer {
  public:
   PlainQuantizer() : ConfigurableQuantizer("acme_plain") {}
@@ -14,7 +14,7 @@ class PlainQuantizer : public octet::ConfigurableQuantizer {
                 octet::Report& report) override;
 };
 
-// Makes it known as "acme_plain".
+// Registers it as "acme_plain".
 void register_plain_quantizer();
 
 }  // namespace acme

@@ -1,5 +1,5 @@
-// Activations: int8, a power of two as scale. Weights: int8 per output channel. Biases: int32 in
-// the accumulator's steps.
+// Defines the quantizer: int8 activations with a power of two as scale, int8 weights per output
+// channel, int32 biases with the step of the accumulator.
 #include "acme_quantizer.h"
 
 #include "acme_backend.h"
@@ -21,7 +21,7 @@ const QuantizationSpec kWeight = {.dtype = DType::kInt8, .observer_or_fake_quant
 
 std::unique_ptr<Quantizer> make_quantizer(const QuantizerOptions& options) {
   const DerivedFrom bias = {{"x", "w"}, derived_by("acme_accumulator")};
-  // the first that matches takes the op, so longer patterns stand first
+  // the first match takes the op, so longer patterns come first
   const std::vector<AnnotationRule> rules = {
       // name          pattern                     inputs                                            output
       {"conv_relu",    "relu(conv2d(x, w, b?))",   {{"x", kAct}, {"w", kWeight}, {"b", bias}},       kAct},

@@ -1,4 +1,4 @@
-// The quantizer of the Acme NPU.
+// Defines the quantizer of the Acme NPU.
 #pragma once
 
 #include <memory>
@@ -7,12 +7,11 @@
 
 namespace acme {
 
-// What the NPU runs in int8: convolutions, linear layers, additions, max pooling, sigmoid, the
-// custom op; the rest stays float.
+// Quantizes what the NPU runs in int8: convolutions, linear layers, additions, max pooling, sigmoid
+// and the custom op. Other ops stay float.
 std::unique_ptr<octet::Quantizer> make_quantizer(const octet::QuantizerOptions& options);
 
-// Makes the quantizer, its observer, its derive function, the kernel of the custom op and the
-// backend known by name.
+// Registers the quantizer, its observer, its derive function, the custom kernel and the backend.
 void register_all();
 
 }  // namespace acme

@@ -1,5 +1,6 @@
-// The tests that a backend's developer writes: annotations of a graph given as text, the observer's
-// numbers, the op's kernel, and the whole way from a float program to every backend of this Octet.
+// Shows the tests of a backend's developer: annotations of a graph given as text, the numbers of
+// the observer, the kernel of the op, and the path from a float program to every backend of this
+// Octet.
 #define CATCH_CONFIG_RUNNER
 #include <cmath>
 
@@ -25,7 +26,7 @@ const char* const kModel = R"(
     %prob: f32[1,5] = aten.sigmoid.default(%head)
     return (%prob))";
 
-// The graph of the text with weights in [-1, 1].
+// Parses a graph and gives it weights in [-1, 1].
 Graph model(const char* text) {
   Graph graph = parse_graph(text);
   at::manual_seed(0);
@@ -35,7 +36,7 @@ Graph model(const char* text) {
 
 std::vector<c10::IValue> random_input() { return {at::randn({1, 3, 8, 8})}; }
 
-// Float program in, q/dq program out.
+// Quantizes a float program to a q/dq program.
 Graph quantized(Graph graph) {
   Report report;
   const std::unique_ptr<Quantizer> quantizer = acme::make_quantizer({});
@@ -110,7 +111,7 @@ TEST_CASE("scales of activations are powers of two that cover the largest value"
   CHECK_FALSE(observer->has_data());
   observer->observe(at::tensor({0.5f, -3.0f}));
   observer->observe(at::tensor({1.0f}));
-  // 3 / 127 lies between 1/64 and 1/32
+  // 3 / 127 is between 1/64 and 1/32
   CHECK(observer->calculate_qparams().scale == std::vector<float>{1.0f / 32});
   CHECK(observer->calculate_qparams().zero_point == std::vector<int64_t>{0});
 }
@@ -118,7 +119,7 @@ TEST_CASE("scales of activations are powers of two that cover the largest value"
 TEST_CASE("biases have the step of the accumulator: scale(x) * scale(w)") {
   const Graph graph = quantized(model(kModel));
   const auto scale = [&](const char* name) { return to_aten(graph.constants.at(name).tensor); };
-  // of the convolution: bias by weights
+  // for the convolution: the step of the bias divided by that of the weights
   const at::Tensor activation = at::div(scale("_scale_1"), scale("_scale_0"));
   CHECK(activation.numel() == 4);
   CHECK(at::equal(activation, at::full({4}, activation[0].item<float>())));

@@ -1,4 +1,4 @@
-// The inputs and outputs of a model, and the message of an export that fails.
+// Writes the inputs and outputs of a model, and the message of an export that fails.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 namespace octet {
 namespace {
 
-// "s0", "2*s0"; torch's own expression where it is no formula of sizes.
+// "s0", "2*s0"; torch's expression if SizeExpr cannot represent it.
 std::string size_text(const Dim& dim) {
   try {
     return parse_size(dim.expr, "").to_text();
@@ -71,7 +71,7 @@ void OnnxWriter::add_inputs() {
     if (const Value* value = output.value.value_or_null()) names_.insert(value->name());
 }
 
-// Each output has a name of its own, the value's where it can.
+// Gives each output a unique name, the value's name if possible.
 void OnnxWriter::add_result(OnnxValue value, const std::string& name) {
   if (name != value.name || output_names_.contains(name)) {
     if (output_names_.contains(value.name)) value.name = fresh_name(value.name);

@@ -1,5 +1,5 @@
-// Branches and loops. ONNX's bodies read the values around them by name, so that operands need no
-// inputs there.
+// Writes branches and loops. ONNX's bodies read values of the surrounding graph by name, so
+// operands are not inputs of bodies.
 #include "lowering/program/control.h"
 #include "core/base/shape.h"
 #include "tools/onnx/steps.h"
@@ -37,7 +37,7 @@ void write_cond(OnnxSteps& s) {
                     {{"then_branch", then}, {"else_branch", otherwise}}));
 }
 
-// An input of a body, of the tensor's type; behind_first: of one of its rows.
+// An input of a body with the tensor's type; behind_first: with the type of one of its rows.
 std::string add_input(OnnxSteps& s, OnnxGraph& graph, const ProgramTensor& tensor,
                       bool behind_first = false) {
   OnnxValue value = typed_value(s.writer.fresh_name(tensor.name + "_in"), tensor);
@@ -46,7 +46,7 @@ std::string add_input(OnnxSteps& s, OnnxGraph& graph, const ProgramTensor& tenso
   return value.name;
 }
 
-// The condition, as a bool without dimensions.
+// The condition as a bool without dimensions.
 std::string condition_of(OnnxSteps& s, const Names& inputs) {
   const Program& condition = body_of(s, 0);
   const std::string flag = s.writer.write_body(condition, inputs)[0];
@@ -54,7 +54,7 @@ std::string condition_of(OnnxSteps& s, const Names& inputs) {
   return is_flat ? flag : s.reshape(flag, {});
 }
 
-// Loop asks for the condition before the first round, and gets it from the body afterwards.
+// Loop needs the condition before the first round, and then gets it from the body.
 void write_while_loop(OnnxSteps& s) {
   const size_t carried = s.source.outputs.size();
   const Names outer = inputs_of(s, 0);
@@ -98,7 +98,8 @@ void write_scan(OnnxSteps& s) {
                     {{"body", body}, {"num_scan_inputs", static_cast<int64_t>(rows)}}));
 }
 
-// ONNX's sizes are those of the run: rows are cut to the count, and the body goes on from there.
+// ONNX's shapes are dynamic, so `rest` becomes inline code: rows are cut to the count, and the body
+// follows.
 void write_rest(OnnxSteps& s) {
   const auto counts = static_cast<size_t>(s.source.get(attr::kCounts));
   Names inputs = inputs_of(s, counts);

@@ -1,4 +1,4 @@
-// Quantization with scales that the model computes, and linear layers of such integers.
+// Writes dynamic quantization, and linear layers of dynamically quantized input.
 #include <algorithm>
 #include <cmath>
 
@@ -11,7 +11,7 @@ namespace {
 
 // ---- scale and zero point
 
-// What fake_quantize_dynamic says of the range, in terms of u8: int8 is moved by 128.
+// The range of fake_quantize_dynamic in terms of u8; int8 is shifted by 128.
 struct Mapping {
   std::string name;
   double shift, low, high, eps, zero_point;
@@ -35,7 +35,7 @@ struct Step {
   std::string scale, zero_point;  // f32, u8
 };
 
-// One of choose_step() (lowering/program/dynamic_range.h); low, high: the range, with 0 in it.
+// Writes choose_step() of lowering/program/dynamic_range.h. low, high: the range, which includes 0.
 Step choose_step(OnnxSteps& s, const Mapping& m, const std::string& low, const std::string& high) {
   const auto number = [&](double value) { return s.number(value, DType::kFloat32); };
   std::string ratio;
@@ -53,7 +53,7 @@ Step choose_step(OnnxSteps& s, const Mapping& m, const std::string& low, const s
   std::string zero = s.sub(number(m.low), s.op("Round", {below}));
   if (m.name == "least_error") {
     const std::string above = s.div(high, scale);
-    // (below + qmin) + (above + qmax), in the terms of the program's integers
+    // (below + qmin) + (above + qmax), in terms of the program's integers
     const std::string error = s.add(s.add(below, above), number(m.low + m.high - 2 * m.shift));
     zero =
         s.op("Round", {s.op("Where", {s.op("Greater", {error, number(0)}),
@@ -63,7 +63,7 @@ Step choose_step(OnnxSteps& s, const Mapping& m, const std::string& low, const s
   return {scale, s.cast(zero, DType::kUInt8)};
 }
 
-// row: how many elements have a scale; nothing: all of them have the same.
+// row: the number of elements with one scale; nullopt: one scale for all.
 OnnxDynamic quantized_rows(OnnxSteps& s, const Mapping& mapping, std::optional<int64_t> row) {
   OnnxDynamic result{s.x(), "", "", row.has_value()};
   const std::vector<int64_t> axes = row ? std::vector<int64_t>{1} : std::vector<int64_t>{};
@@ -79,7 +79,7 @@ OnnxDynamic quantized_rows(OnnxSteps& s, const Mapping& mapping, std::optional<i
   if (row) attributes.emplace_back("axis", int64_t{0});
   result.integers =
       s.op("QuantizeLinear", {result.integers, step.scale, step.zero_point}, attributes);
-  // A scale of max |x| / 127 reaches no further than 127.
+  // With a scale of max |x| / 127 no value exceeds 127.
   const bool reaches = mapping.name == "symmetric" && mapping.low == 1 && mapping.high == 255;
   if (!mapping.is_whole() && !reaches)
     result.integers = s.op("Clip", {result.integers, s.number(mapping.low, DType::kUInt8),
@@ -89,7 +89,7 @@ OnnxDynamic quantized_rows(OnnxSteps& s, const Mapping& mapping, std::optional<i
 
 enum class Granularity { kTensor, kRows, kOther };
 
-// kRows: parts of the last dimension have a scale each.
+// kRows: each part of the last dimension has a scale.
 Granularity granularity_of(const OnnxSteps& s) {
   if (!s.source.attributes.contains("blocks")) return Granularity::kTensor;
   const auto formulas = s.source.sizes.find("blocks");
@@ -108,7 +108,7 @@ Granularity granularity_of(const OnnxSteps& s) {
 
 std::string flat_again(OnnxSteps& s, const std::string& y, bool is_flat) {
   ProgramTensor rows = s.out();
-  rows.sizes = {SizeExpr(-1)};  // of which the result keeps none
+  rows.sizes = {SizeExpr(-1)};  // which the result does not keep
   return is_flat ? s.reshaped(y, rows, s.out()) : y;
 }
 
@@ -140,7 +140,7 @@ void write_fake_quantize(OnnxSteps& s) {
 
 // ---- linear layers
 
-// The sums of the columns of an int8 matrix [K, N].
+// Sums the columns of an int8 matrix [K, N].
 Tensor column_sums(const Tensor& matrix) {
   const int64_t rows = matrix.shape()[0], columns = matrix.shape()[1];
   Tensor sums = Tensor::zeros(DType::kInt32, {columns});

@@ -1,4 +1,4 @@
-// Functions of the elements of one, two or three tensors.
+// Writes elementwise functions of one, two or three tensors.
 #include <cmath>
 
 #include "tools/onnx/steps.h"
@@ -63,7 +63,7 @@ std::string gelu_tanh(OnnxSteps& s, Name x) {
                  s.op("Tanh", {s.mul(s.add(x, cube), s.number(std::sqrt(2 / std::acos(-1.0))))}));
 }
 
-// Beyond the threshold the two differ by less than a float's last bit.
+// Ignores the threshold: beyond it, the results differ by less than the last bit of a float.
 std::string softplus(OnnxSteps& s, Name x) {
   const double beta = alpha_of(s, 1);
   if (beta == 1) return s.op("Softplus", {x});
@@ -132,7 +132,7 @@ constexpr ComposedRow kComposed[] = {
     {"trunc", truncated},
 };
 
-// Functions of reals take integers, too.
+// Functions of reals also accept integers.
 void write_unary(OnnxSteps& s) {
   const std::string function = s.source.get(attr::kFn);
   const bool tests_reals = function.starts_with("is");
@@ -153,7 +153,7 @@ void write_clamp(OnnxSteps& s) {
   s.give(s.op("Clip", {x, low ? s.number(*low) : "", high ? s.number(*high) : ""}));
 }
 
-// The slope of channels is along dimension 1.
+// Slopes per channel are along dimension 1.
 void write_prelu(OnnxSteps& s) {
   std::string slope = s.x(1);
   std::vector<int64_t> axes;
@@ -202,7 +202,7 @@ std::string remainder(OnnxSteps& s, const Operands& o) {
 std::string fmod(OnnxSteps& s, const Operands& o) {
   return s.op("Mod", {o.a, o.b}, {{"fmod", int64_t{1}}});
 }
-// The angle of (b, a): that of a / b, turned by half a circle where b is negative.
+// The angle of (b, a): that of a / b, plus half a turn if b is negative.
 std::string atan2(OnnxSteps& s, const Operands& o) {
   const double half = std::acos(-1.0);
   const std::string zero = s.number(0), angle = s.op("Atan", {s.div(o.a, o.b)});
@@ -234,7 +234,7 @@ constexpr ArithmeticRow kArithmetic[] = {
 struct LogicRow {
   const char* function;
   const char* type;
-  const char* bits;  // of integers; null: takes bools alone
+  const char* bits;  // for integers; null: only for bools
 };
 constexpr LogicRow kLogic[] = {
     {"logical_and", "And", nullptr},   {"logical_or", "Or", nullptr},
@@ -246,7 +246,7 @@ constexpr DirectRow kOrders[] = {
     {"ne", "Equal"}, {"gt", "Greater"}, {"ge", "GreaterOrEqual"},
 };
 
-// What two operands are compared as. ONNX has no order of booleans.
+// The dtype for comparing two operands. ONNX has no order of booleans.
 DType common_dtype(const OnnxSteps& s, bool is_order) {
   const DType a = s.in(0).dtype, b = s.in(1).dtype;
   if (is_floating_point(a) || is_floating_point(b)) {

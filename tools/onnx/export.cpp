@@ -18,7 +18,7 @@
 namespace octet {
 namespace {
 
-// Drops nodes that no output needs; adds what the others read to `used`.
+// Drops nodes that no output needs; adds the values that the others read to `used`.
 void keep_used(OnnxGraph& graph, std::unordered_set<std::string>& used) {
   for (const OnnxValue& output : graph.outputs) used.insert(output.name);
   std::vector<OnnxNode> kept;
@@ -56,7 +56,7 @@ OnnxModel write(const Graph& graph, const Program& program, OnnxOptions options)
   }
 }
 
-// What the parts compute of constants alone is computed now, too.
+// Folds constants again, because the parts of a decomposed op may compute on constants.
 int decompose_and_fold(Graph& graph) {
   const int replaced = decompose(graph, is_imported);
   if (replaced > 0) fold_constants_and_sizes(graph);
@@ -79,8 +79,8 @@ OnnxModel to_onnx(const Graph& graph, const OnnxOptions& options) {
                  {"decompose", [&] { return decompose_and_fold(*copy); }},
                  {"remove_dead", [&] { return remove_dead(*copy); }},
              });
-  // Unfused: runtimes look for quantize and dequantize around their operators. What has no Program
-  // op stays whole, and is refused by name with the others.
+  // Without fusion, because runtimes look for quantize and dequantize around their operators. Nodes
+  // without a Program op stay whole, and are refused by name together with other ops.
   const Program program = import_graph(*copy, true);
   OnnxModel model = write(*copy, program, options);
   remove_unused(model);

@@ -1,4 +1,4 @@
-// A program as ONNX: what `octet export` does.
+// Converts a program to ONNX for `octet export`.
 #pragma once
 
 #include <filesystem>
@@ -14,15 +14,15 @@ inline constexpr int64_t kLeastOpset = 17;
 inline constexpr int64_t kGreatestOpset = 23;
 
 struct OnnxOptions {
-  // in [kLeastOpset, kGreatestOpset]; without one the least that has all that the program needs
+  // in [kLeastOpset, kGreatestOpset]; by default the least opset that can express the program
   std::optional<int64_t> opset;
-  // Biases of convolutions of integers as int32, too. Without it those of linear layers alone are:
-  // a bias that is rounded makes other results than the program's.
+  // Whether biases of quantized convolutions become int32, too. By default only those of linear
+  // layers do, because a rounded bias changes the results.
   bool has_integer_biases = false;
 };
 
-// The program, quantized or not, as ONNX's operators. Scales stay in QuantizeLinear and
-// DequantizeLinear. Throws Error that names every op without a form.
+// Converts the program, quantized or not, to ONNX's operators. Scales stay in QuantizeLinear and
+// DequantizeLinear. Throws an Error that names every op that ONNX cannot express.
 OnnxModel to_onnx(const Graph& graph, const OnnxOptions& options = {});
 
 }  // namespace octet

@@ -1,4 +1,4 @@
-// The only source that includes what protoc makes of onnx.proto.
+// Writes ONNX files. No other source includes the code that protoc generates from onnx.proto.
 #include "tools/onnx/file.h"
 
 #include <optional>
@@ -14,9 +14,9 @@ namespace {
 
 constexpr size_t kLargestFile = 2'000'000'000;  // protobuf's limit is 2^31 - 1
 constexpr size_t kLeastBeside = 1024;
-constexpr size_t kAlignment = 4096;  // of tensors in the weights' file: they can be mapped
+constexpr size_t kAlignment = 4096;  // alignment in the weights' file, for mmap
 
-// The version of the format that came with an opset.
+// The IR version that was released with an opset.
 int64_t ir_version(int64_t opset) { return opset < 19 ? 8 : opset < 21 ? 9 : opset < 23 ? 10 : 11; }
 
 void write_graph(const OnnxGraph& graph, bool has_metadata, onnx::GraphProto& made);
@@ -105,7 +105,7 @@ std::string_view bytes_of(const Tensor& tensor) {
   return {reinterpret_cast<const char*>(tensor.raw()), tensor.nbytes()};
 }
 
-// Tensors one behind the other, in a file of their own.
+// Writes tensors one after the other to a separate file.
 class WeightsFile {
  public:
   explicit WeightsFile(const std::filesystem::path& path)

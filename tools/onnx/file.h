@@ -9,17 +9,17 @@ namespace octet {
 
 enum class OnnxWeights {
   kAsFits,  // in the file, unless it would be too large for protobuf's 2 GB
-  kBeside,  // those of at least a kilobyte in NAME.data beside the file
+  kBeside,  // weights of at least 1 KB are in NAME.data, next to the file
 };
 
 struct OnnxFiles {
-  size_t bytes = 0;               // of the file itself
-  std::filesystem::path weights;  // the file beside it; empty when there is none
+  size_t bytes = 0;               // size of the file itself
+  std::filesystem::path weights;  // the file NAME.data; empty if there is none
 };
 
-// Appears whole or not at all, as core/base/output_file.h writes; the weights' file first. Throws
-// Error("onnx", path, ...). Visible, unlike all else of file.cpp: Python's module calls it across
-// libraries.
+// Writes the model whole or not at all (core/base/output_file.h), the weights' file first. Throws
+// Error("onnx", path, ...). This is the only visible symbol of file.cpp, because Python's module
+// calls it across libraries.
 __attribute__((visibility("default"))) OnnxFiles
 write_onnx(const OnnxModel& model, const std::filesystem::path& path,
            OnnxWeights weights = OnnxWeights::kAsFits);

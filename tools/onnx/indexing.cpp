@@ -1,4 +1,4 @@
-// Elements chosen and written by tensors of indices; order and positions of elements.
+// Writes ops that read and write elements by tensors of indices, and ops on the order of elements.
 #include <algorithm>
 
 #include "tools/onnx/steps.h"
@@ -12,7 +12,7 @@ OnnxAttributes axis_of(const OnnxSteps& s, int64_t fallback) {
 
 void write_embedding(OnnxSteps& s) { s.give(s.op("Gather", {s.x(0), s.x(1)})); }
 
-// Bags of equal length: rows of indices.
+// Supports bags of equal length: rows of indices.
 void write_embedding_bag(OnnxSteps& s) {
   if (s.has(2)) return s.refuse("with offsets");
   if (s.source.get(attr::kPaddingIdx) >= 0) return s.refuse("with a padding_idx");
@@ -27,12 +27,13 @@ void write_gather(OnnxSteps& s) { s.give(s.op("GatherElements", {s.x(0), s.x(1)}
 
 // ---- index and index_put
 
-// The dimensions that have an index tensor, and where the result has those of the indices.
+// The dimensions that have an index tensor, and the position of the indices' dimensions in the
+// result.
 struct Indexed {
   size_t first;                // the op's input that indexes dimension 0
   std::vector<size_t> dims;    // ascending
-  std::vector<int64_t> order;  // of x: the indexed dimensions in front
-  std::vector<int64_t> back;   // of what is chosen then: as torch orders it
+  std::vector<int64_t> order;  // permutes x: the indexed dimensions first
+  std::vector<int64_t> back;   // permutes the result to torch's order
 };
 
 Indexed indexed_of(const OnnxSteps& s, size_t first) {
@@ -51,7 +52,7 @@ Indexed indexed_of(const OnnxSteps& s, size_t first) {
   const std::vector<int64_t> chosen = counted(taken + s.rank() - dims.size());
   indexed.back = chosen;
   const bool are_neighbours = dims.back() - dims.front() + 1 == dims.size();
-  if (are_neighbours)  // torch puts them where the indexed dimensions were
+  if (are_neighbours)  // torch puts them in the place of the indexed dimensions
     std::rotate(indexed.back.begin(), indexed.back.begin() + static_cast<std::ptrdiff_t>(taken),
                 indexed.back.begin() + static_cast<std::ptrdiff_t>(taken + dims.front()));
   return indexed;
@@ -64,7 +65,7 @@ std::vector<int64_t> inverse(const std::vector<int64_t>& dims) {
   return result;
 }
 
-// Index tuples: the tensors side by side in a new last dimension, all of one shape.
+// Index tuples: broadcasts the tensors to one shape and stacks them in a new last dimension.
 std::string tuples(OnnxSteps& s, const Indexed& indexed) {
   Names indices, parts;
   for (size_t dim : indexed.dims) indices.push_back(s.x(indexed.first + dim, DType::kInt64));
@@ -88,7 +89,7 @@ void write_index(OnnxSteps& s) {
 void write_index_put(OnnxSteps& s) {
   const Indexed indexed = indexed_of(s, 2);
   const std::string x = s.transpose(s.x(), indexed.order), places = tuples(s, indexed);
-  // Values take the shape of what the places name.
+  // Expands the values to the shape of the indexed elements.
   const std::string chosen = s.transpose(s.op("GatherND", {x, places}), indexed.back);
   const std::string values = s.op("Expand", {s.x(1, s.dtype()), s.shape(chosen)});
   const bool accumulates = s.source.get(attr::kAccumulate);
@@ -151,7 +152,7 @@ void write_cumulative(OnnxSteps& s) {
   s.give(s.op("CumSum", {s.x(0, s.dtype()), s.number(static_cast<double>(dim), DType::kInt64)}));
 }
 
-// Places in rows, as many as x has elements: those behind the last are 0.
+// Row indices, padded with zeros to as many rows as x has elements.
 void write_nonzero(OnnxSteps& s) {
   const std::string places = s.transpose(s.op("NonZero", {s.x(0, DType::kBool)}), {1, 0});
   const std::string count = s.shape(places, 0);

@@ -1,5 +1,5 @@
-// An ONNX model as it is built and tested: nodes that name the values they read and give. Free of
-// torch and of protobuf; file.h writes it.
+// Represents an ONNX model in memory: nodes that name the values they read and give. Needs neither
+// LibTorch nor protobuf; file.h writes it.
 #pragma once
 
 #include <cstdint>
@@ -39,22 +39,22 @@ std::string short_name_of(OnnxType type);
 
 struct OnnxGraph;
 
-// What an attribute can be; a Tensor has any dtype that onnx_type_of() takes, a graph is the body
-// of If, Loop or Scan.
+// The value of an attribute. A Tensor may have any dtype that onnx_type_of() accepts; a graph is
+// the body of If, Loop or Scan.
 using OnnxAttribute = std::variant<int64_t, float, std::string, std::vector<int64_t>,
                                    std::vector<std::string>, Tensor, std::shared_ptr<OnnxGraph>>;
 using OnnxAttributes = std::vector<std::pair<std::string, OnnxAttribute>>;
 
 struct OnnxNode {
-  std::string op;                    // "QuantizeLinear", of ONNX's own operators
+  std::string op;                    // a standard ONNX operator: "QuantizeLinear"
   std::string name;                  // unique: "layer1.0.conv1/conv2d_3"
-  std::vector<std::string> inputs;   // "": left out
-  std::vector<std::string> outputs;  // "": nobody reads it
+  std::vector<std::string> inputs;   // "": absent
+  std::vector<std::string> outputs;  // "": unused
   OnnxAttributes attributes;
   std::vector<std::pair<std::string, std::string>> metadata;
 };
 
-// A constant. Of 4-bit types `data` is u8, two elements a byte, the first one in the low half.
+// A constant. For 4-bit types `data` is u8 with two elements per byte, the first in the low half.
 struct OnnxInitializer {
   std::string name;
   OnnxType type = OnnxType::kFloat;
@@ -62,7 +62,7 @@ struct OnnxInitializer {
   Tensor data;  // contiguous
 };
 
-// A size that is a number, or open and called by a name.
+// A size: a number, or the name of an open size.
 struct OnnxDim {
   int64_t value = 0;
   std::string name;  // "" when it is a number
@@ -75,7 +75,7 @@ struct OnnxValue {
   std::vector<OnnxDim> dims;
 };
 
-// Nodes in execution order. A body reads values of the graphs around it by name.
+// Nodes in execution order. A body reads values of the surrounding graphs by name.
 struct OnnxGraph {
   std::vector<OnnxNode> nodes;
   std::vector<OnnxValue> inputs, outputs;
@@ -83,12 +83,12 @@ struct OnnxGraph {
 
 struct OnnxModel : OnnxGraph {
   int64_t opset = 17;
-  std::vector<OnnxInitializer> initializers;  // of bodies, too
+  std::vector<OnnxInitializer> initializers;  // also those of bodies
   std::vector<std::pair<std::string, std::string>> metadata;
 };
 
-// One line per node, for tests and people: "%y = Conv(%x, %w) {kernel_shape=[3, 3]}". Small numeric
-// constants are printed in place as "i64[1, 2]", others by name; bodies follow their node.
+// Prints one line per node, for tests and people: "%y = Conv(%x, %w) {kernel_shape=[3, 3]}". Small
+// numeric constants are printed in place as "i64[1, 2]", others by name; bodies follow their node.
 std::string to_text(const OnnxModel& model);
 
 }  // namespace octet

@@ -1,4 +1,4 @@
-// Convolutions, linear layers, matrix products and recurrent layers.
+// Writes convolutions, linear layers, matrix products and recurrent layers.
 #include <cmath>
 
 #include "lowering/program/quantized_constants.h"
@@ -10,8 +10,8 @@ namespace {
 
 // ---- bias
 
-// A constant bias of a product of integers as runtimes want it: i32 with the product of the two
-// scales. Nothing when there are no such scales, or a number would not fit.
+// A constant bias of a quantized product in the form that runtimes want: i32 with the product of
+// both scales. Nullopt if there are no such scales, or if a number does not fit.
 std::optional<std::string> integer_bias(OnnxSteps& s) {
   const ProgramTensor* given = s.find_constant(2);
   const std::optional<OnnxQParams> left = find_activation_qparams(s, 0);
@@ -41,7 +41,7 @@ std::optional<std::string> integer_bias(OnnxSteps& s) {
   return dequantized(s, name, qparams);
 }
 
-// ONNX Runtime takes a linear layer of integers with such a bias alone.
+// ONNX Runtime computes a linear layer on integers only with such a bias.
 std::string bias_of(OnnxSteps& s, bool is_integer = true) {
   const std::optional<std::string> integer = is_integer ? integer_bias(s) : std::nullopt;
   return integer ? *integer : s.x(2);
@@ -71,7 +71,7 @@ void write_conv(OnnxSteps& s) {
 
 // ---- linear
 
-// [out, in] as [in, out]. What only this op reads is stored that way.
+// Transposes [out, in] to [in, out]. A weight that only this op reads is stored transposed.
 std::string transposed_weight(OnnxSteps& s) {
   if (const std::optional<StoredConstant> stored = find_stored_weight(s, 1))
     return dequantized(s, weight_name(s, 1), permuted(*stored, {1, 0}));
@@ -104,14 +104,14 @@ void write_matmul(OnnxSteps& s) { s.give(s.op("MatMul", {s.x(0), s.x(1)})); }
 struct CellRow {
   const char* cell;
   const char* type;
-  std::vector<size_t> order;  // torch's gates as ONNX orders them
+  std::vector<size_t> order;  // torch's gates in ONNX's order
 };
 const CellRow kCells[] = {{"lstm", "LSTM", {0, 3, 1, 2}},
                           {"gru", "GRU", {1, 0, 2}},
                           {"tanh", "RNN", {0}},
                           {"relu", "RNN", {0}}};
 
-// The parts of a tensor's first dimension, one for each gate, in ONNX's order.
+// Reorders the parts of a tensor's first dimension, one for each gate, to ONNX's order.
 std::string reordered(OnnxSteps& s, const std::string& name, const CellRow& row, int64_t size) {
   const size_t gates = row.order.size();
   if (gates == 1) return name;
@@ -128,8 +128,8 @@ Tensor identity(int64_t size) {
   return matrix;
 }
 
-// ONNX's layers have the product with the input inside: that of the linear op in front, or, where
-// something else gives the gates, one with the identity.
+// ONNX's layers include the product with the input. Uses the linear op before this one or, if
+// something else makes the gates, a product with the identity.
 void write_recurrent(OnnxSteps& s) {
   const std::string cell = s.source.get(attr::kCell);
   const CellRow* row = kCells;
@@ -158,7 +158,7 @@ void write_recurrent(OnnxSteps& s) {
     const std::string first = or_zeros(bias), second = or_zeros(s.x(2));
     inputs.push_back(s.concat({first, second}, 1));
   }
-  inputs.push_back("");  // the lengths of sequences: all
+  inputs.push_back("");  // lengths of sequences: full
   inputs.push_back(s.unsqueeze(s.x(3), {0}));
   const bool is_lstm = cell == "lstm";
   if (is_lstm) inputs.push_back(s.unsqueeze(s.x(4), {0}));

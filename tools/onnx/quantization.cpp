@@ -1,5 +1,5 @@
-// quantize and dequantize with constant scales, as QuantizeLinear and DequantizeLinear, which
-// runtimes fuse into their neighbours.
+// Writes quantize and dequantize with constant scales as QuantizeLinear and DequantizeLinear, which
+// runtimes fuse into other operators.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -25,7 +25,8 @@ OnnxQParams qparams_of(const ProgramTensor& tensor) {
   return qparams;
 }
 
-// The form of scales for blocks: one, along an axis, or in blocks along one axis. False: none.
+// Sets the form of scales for blocks: per tensor, along an axis, or blocked along one axis. Returns
+// false if ONNX has no such form.
 bool set_form(OnnxQParams& qparams, const std::vector<int64_t>& counts,
               const std::vector<int64_t>& shape) {
   std::vector<size_t> cut, blocked;
@@ -67,7 +68,7 @@ Tensor zero_points(const OnnxQParams& qparams) {
 }
 
 std::string zero_point_constant(OnnxSteps& s, const OnnxQParams& qparams) {
-  if (qparams.dtype == DType::kInt32) return "";  // where it is 0
+  if (qparams.dtype == DType::kInt32) return "";  // its zero point is 0
   if (qparams.is_per_tensor())
     return s.number(static_cast<double>(qparams.zero_point[0]), qparams.dtype);
   return s.constant("zero_point", zero_points(qparams));
@@ -80,14 +81,14 @@ OnnxAttributes attributes_of(const OnnxQParams& qparams) {
   return attributes;
 }
 
-// Those of tensors are shared.
+// Nodes share scales of whole tensors.
 std::string scale_constant(OnnxSteps& s, const OnnxQParams& qparams) {
   if (qparams.is_per_tensor())
     return s.number(static_cast<double>(qparams.scale[0]), DType::kFloat32);
   return s.floats("scale", qparams.shape, qparams.scale);
 }
 
-// Whether the opset has these integers and blocks; refuses the op where it has not.
+// Whether the opset has these integers and blocks; refuses the op otherwise.
 bool has_form(OnnxSteps& s, const OnnxQParams& qparams, bool is_quantize) {
   if (qparams.is_blocked() && !s.need(21, "scales of blocks")) return false;
   const size_t size = size_of(qparams.dtype);
@@ -101,9 +102,9 @@ bool has_form(OnnxSteps& s, const OnnxQParams& qparams, bool is_quantize) {
   return false;
 }
 
-// int8 that goes from a quantize to dequantizes alone can as well be u8 with all zero points moved
-// by 128: the same reals. ONNX Runtime's products on x86 want that, and its own rewrite to it
-// leaves out what several dequantizes read.
+// Whether an int8 tensor can be written as u8 with zero points shifted by 128, which gives the same
+// reals. That is so if a quantize makes it and only dequantizes read it. ONNX Runtime's products on
+// x86 need u8, and its own conversion skips tensors with several dequantizes.
 bool is_moved(const OnnxSteps& s, int index) {
   const auto at = static_cast<size_t>(index);
   const OnnxScope& scope = s.writer.scope();
@@ -114,7 +115,7 @@ bool is_moved(const OnnxSteps& s, int index) {
                      [](const ProgramOp* user) { return user->is("dequantize"); });
 }
 
-// The move in zero points and limits: 128 for int8 that is written as u8.
+// The shift of zero points and limits: 128 for int8 that is written as u8.
 int64_t move(const OnnxSteps& s, int index, OnnxQParams& qparams) {
   if (!is_moved(s, index)) return 0;
   qparams.dtype = DType::kUInt8;
@@ -122,8 +123,8 @@ int64_t move(const OnnxSteps& s, int index, OnnxQParams& qparams) {
   return 128;
 }
 
-// What is quantized: the input of a clamp whose limits are no nearer than the ends of the integers.
-// Runtimes know products in front of a quantize.
+// Skips a clamp whose limits are no narrower than the integers, because runtimes fuse only a
+// product directly before a quantize.
 std::string without_limits(OnnxSteps& s, const OnnxQParams& qparams, const IntegerRange& range) {
   const ProgramOp* clamp = s.producer(0, "clamp");
   if (clamp == nullptr || !qparams.is_per_tensor() || !clamp->find(attr::kMax) ||

@@ -1,4 +1,4 @@
-// Sums, means and extremes along dimensions, normalizations, softmax.
+// Writes sums, means and extremes along dimensions, normalizations and softmax.
 #include "core/base/shape.h"
 #include "tools/onnx/steps.h"
 
@@ -39,7 +39,7 @@ OnnxAttributes epsilon(const OnnxSteps& s) {
   return {{"epsilon", static_cast<float>(s.source.get(attr::kEps))}};
 }
 
-// Weight or bias, or what an absent one counts as.
+// A weight or bias, or the constant that an absent one stands for.
 std::string given_or(OnnxSteps& s, size_t input, double value, const std::vector<int64_t>& shape) {
   return s.has(input) ? s.x(input) : s.filled(value, shape, s.in().dtype);
 }
@@ -74,7 +74,7 @@ void write_rms_norm(OnnxSteps& s) {
   s.give(s.has(1) ? s.mul(y, s.x(1)) : y);
 }
 
-// The groups as the channels of an instance norm; then weight and bias of the channels.
+// Writes groups as channels of an instance norm; weight and bias of the channels follow.
 void write_group_norm(OnnxSteps& s) {
   const size_t rank = s.rank();
   const int64_t groups = s.source.get(attr::kGroups), channels = s.in().shape[1];
@@ -102,7 +102,7 @@ void write_group_norm(OnnxSteps& s) {
 
 // ---- softmax
 
-// masked: a line of nothing but -inf gives zeros, where ONNX gives NaN.
+// masked: a row of only -inf gives zeros, where ONNX gives NaN.
 void write_softmax(OnnxSteps& s) {
   const bool is_log = s.source.is("log_softmax");
   if (s.rank() == 0) return s.give(s.number(is_log ? 0 : 1));

@@ -1,4 +1,4 @@
-// The same elements in another shape or order; parts, and joined and repeated tensors.
+// Writes ops that reshape, reorder, select, join and repeat elements.
 #include <algorithm>
 #include <limits>
 
@@ -9,7 +9,8 @@ namespace {
 
 void write_copy(OnnxSteps& s) { s.give(s.x()); }
 
-// A slice of one element that loses its dimension; false for another reshape.
+// Writes a slice of one element and the reshape that drops its dimension as one node; false for
+// other reshapes.
 bool give_selected(OnnxSteps& s) {
   const ProgramOp* slice = s.producer(0, "slice");
   if (slice == nullptr) return false;
@@ -33,7 +34,7 @@ void write_reshape(OnnxSteps& s) {
 
 void write_permute(OnnxSteps& s) { s.give(s.transpose(s.x(), s.dims())); }
 
-// torch leaves out tensors of shape [0].
+// torch ignores tensors of shape [0].
 void write_cat(OnnxSteps& s) {
   Names parts;
   for (size_t i = 0; i < s.source.inputs.size(); ++i) {
@@ -66,7 +67,7 @@ void write_flip(OnnxSteps& s) {
   s.give(s.op("Slice", {s.x(), s.ints(starts), s.ints(ends), s.ints(dims), s.ints(steps)}));
 }
 
-// ONNX has all beginnings, then all ends.
+// ONNX lists the padding of all beginnings, then of all ends.
 void write_pad(OnnxSteps& s) {
   if (s.source.sizes.contains("pads")) return s.refuse("by numbers that are not fixed");
   const std::vector<int64_t> given = s.source.get(attr::kPads);

@@ -97,7 +97,7 @@ std::string OnnxSteps::slice(const std::string& name, const std::string& start,
   return op("Slice", {name, start, end, ints({dim}), step == 1 ? "" : ints({step})});
 }
 
-// The axes of ReduceSum are an input; those of the others are from opset 18 on.
+// The axes of ReduceSum are an input; those of other reductions are from opset 18 on.
 std::string OnnxSteps::reduce(const char* type, const std::string& name,
                               const std::vector<int64_t>& axes, bool keepdim) {
   OnnxAttributes attributes = {{"keepdims", int64_t{keepdim}}};
@@ -157,7 +157,8 @@ std::string OnnxSteps::shape(const std::string& name, size_t dim) {
 
 namespace {
 
-// The dimensions of size 1 without which `wide` is `narrow`; nothing where it is not.
+// The dimensions of size 1 that `wide` has in addition to `narrow`; nullopt if they differ
+// otherwise.
 std::optional<std::vector<int64_t>> find_ones(const std::vector<SizeExpr>& wide,
                                               const std::vector<SizeExpr>& narrow) {
   std::vector<int64_t> ones;

@@ -1,4 +1,4 @@
-// How rows write a Program op: each step adds one ONNX node and gives the name of its result.
+// Writes one Program op: each step adds an ONNX node and returns the name of its result.
 #pragma once
 
 #include <optional>
@@ -20,16 +20,16 @@ class OnnxSteps {
   const ProgramTensor& out(size_t i = 0) const { return program().output(source, i); }
   size_t rank(size_t i = 0) const { return in(i).shape.size(); }
   DType dtype() const { return out().dtype; }
-  // Its name in the model; "" when absent. `dtype`: cast when the tensor has another.
+  // The tensor's name in the model; "" if absent. `dtype`: casts if the tensor has another dtype.
   std::string x(size_t i = 0);
   std::string x(size_t i, DType dtype);
-  // The op that gives an input, if it is of that kind; else null.
+  // The op that makes an input if it has that kind; else null.
   const ProgramOp* producer(size_t i, const char* kind) const;
-  const ProgramTensor* find_constant(size_t i) const;  // null when it is computed or absent
+  const ProgramTensor* find_constant(size_t i) const;  // null if computed or absent
 
   // ---- attributes
   int64_t dim(const char* key, int64_t fallback, size_t rank) const;  // in [0, rank)
-  // All dimensions of the first input where the op names none.
+  // The attribute "dims"; all dimensions of the first input if it is missing.
   std::vector<int64_t> dims() const;
 
   // ---- nodes
@@ -46,12 +46,13 @@ class OnnxSteps {
   std::string cast(const std::string& name, DType dtype);
   std::string unsqueeze(const std::string& name, std::vector<int64_t> axes);
   std::string squeeze(const std::string& name, std::vector<int64_t> axes);
-  std::string transpose(const std::string& name, std::vector<int64_t> dims);  // itself if in order
+  std::string transpose(const std::string& name,
+                        std::vector<int64_t> dims);  // unchanged if in order
   std::string reshape(const std::string& name, const std::vector<int64_t>& shape);
   std::string concat(Names parts, int64_t axis);
   std::string slice(const std::string& name, const std::string& start, const std::string& end,
                     int64_t dim, int64_t step = 1);
-  // One of ReduceSum, ReduceMean, ReduceMax, ...; no axes: all.
+  // type: ReduceSum, ReduceMean, ReduceMax, ...; without axes, over all dimensions.
   std::string reduce(const char* type, const std::string& name, const std::vector<int64_t>& axes,
                      bool keepdim);
 
@@ -66,14 +67,14 @@ class OnnxSteps {
                      const std::vector<float>& values);
   std::string filled(double value, const std::vector<int64_t>& shape, DType dtype);
 
-  // ---- sizes, as i64 of one dimension
+  // ---- sizes, as 1-dimensional i64
   std::string size(const SizeExpr& size) { return writer.size(size, "%" + source.name); }
   std::string sizes(const std::vector<SizeExpr>& sizes);
-  // An int attribute, which may be a formula.
+  // An integer attribute, which may be a formula.
   SizeExpr size_attribute(const char* key, int64_t fallback) const;
   std::string shape(const std::string& name) { return op("Shape", {name}); }
   std::string shape(const std::string& name, size_t dim);
-  // The elements of `name`, which has the shape of `from`, in the shape of `like`.
+  // Reshapes `name`, which has the shape of `from`, to the shape of `like`.
   std::string reshaped(const std::string& name, const ProgramTensor& from,
                        const ProgramTensor& like);
 

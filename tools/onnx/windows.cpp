@@ -1,4 +1,4 @@
-// Pooling, and images at other sizes and places.
+// Writes pools, resizing, and sampling by grids.
 #include <algorithm>
 
 #include "core/base/shape.h"
@@ -7,7 +7,7 @@
 namespace octet {
 namespace {
 
-// Pools are over the last dimensions of [N, C, ...].
+// The window of a pool over the last dimensions of [N, C, ...].
 struct Window {
   std::vector<int64_t> kernel, strides, pads, dilations;
 };
@@ -28,7 +28,7 @@ Window window_of(const OnnxSteps& s) {
   return window;
 }
 
-// Whether rounding up gives more windows than rounding down, as far as sizes are known.
+// Whether rounding up gives more windows than rounding down, for known sizes.
 bool rounds_up(const OnnxSteps& s, const Window& window) {
   if (!s.source.get(attr::kCeilMode)) return false;
   const std::vector<SizeExpr> sizes = sizes_of(s.in());
@@ -69,7 +69,7 @@ void write_avg_pool(OnnxSteps& s) {
 
 // ---- pooling to a given size
 
-// [in, out] whose product with a line of `in` numbers is the means of its `out` windows.
+// A matrix [in, out] that maps `in` numbers to the means of their `out` windows.
 Tensor means(int64_t in, int64_t out) {
   Tensor matrix = Tensor::zeros(DType::kFloat32, {in, out});
   for (int64_t j = 0; j < out; ++j) {
@@ -80,7 +80,7 @@ Tensor means(int64_t in, int64_t out) {
   return matrix;
 }
 
-// One dimension after the other, each as a product.
+// Averages one dimension after the other, each by a product.
 std::string averaged(OnnxSteps& s) {
   std::string y = s.x();
   const std::vector<int64_t>&in = s.in().shape, &out = s.out().shape;
@@ -118,7 +118,7 @@ void write_adaptive_avg_pool(OnnxSteps& s) {
 
 // ---- columns of windows
 
-// A convolution with one kernel for each place in the window: 1 there, 0 elsewhere.
+// Writes im2col as a convolution with one kernel per position in the window: 1 there, 0 elsewhere.
 void write_im2col(OnnxSteps& s) {
   const Window window = window_of(s);
   const int64_t count = product(window.kernel), channels = s.in().shape[s.rank() - 3];
@@ -172,7 +172,7 @@ constexpr ResizeRow kModes[] = {
     {"bicubic_aa", "cubic", "half_pixel", "", true},
 };
 
-// What to multiply the sizes with where they do not follow from the shapes; else empty.
+// Scale factors, if they do not follow from the shapes; else empty.
 std::vector<float> factors_of(const OnnxSteps& s) {
   const std::vector<SizeExpr> in = sizes_of(s.in()), out = sizes_of(s.out());
   const std::vector<double> steps = s.source.get(attr::kScales);
@@ -207,7 +207,7 @@ void write_upsample(OnnxSteps& s) {
               std::move(attributes)));
 }
 
-// Pixels at the places of a grid.
+// Samples pixels at the positions of a grid.
 void write_grid_sample(OnnxSteps& s) {
   std::string mode = s.source.get(attr::kMode);
   if (s.rank() != 4 && !s.need(20, "grids of volumes")) return;

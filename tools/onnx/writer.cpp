@@ -25,7 +25,7 @@ const OnnxRow* find_onnx_row(const std::string& kind) {
 using Nodes = std::unordered_map<std::string, const Node*>;
 using Paths = std::unordered_map<std::string, std::string>;
 
-// Of a graph and of its bodies; names of the outer graph win.
+// Collects names of a graph and its bodies; those of the outer graph win.
 void collect_names(const Graph& graph, Nodes& nodes, Paths& paths) {
   for (const GraphInput& input : graph.inputs())
     if (input.value != nullptr && !input.fqn.empty()) paths.emplace(input.value->name(), input.fqn);
@@ -68,7 +68,7 @@ std::optional<Tensor> number_tensor(double value, DType dtype) {
   }
 }
 
-// The graph node that an op came from.
+// The graph node that an op was made from.
 std::string source_of(const ProgramOp& op) {
   return op.sources.empty() ? op.name : op.sources.front();
 }
@@ -152,7 +152,7 @@ std::string OnnxWriter::name_of(int index) {
   std::string& name = scope_->names[static_cast<size_t>(index)];
   if (!name.empty()) return name;
   const ProgramTensor& tensor = scope_->program.tensor(index);
-  if (!tensor.is_constant()) {  // of a refused op
+  if (!tensor.is_constant()) {  // made by a refused op
     OCTET_ASSERT(!refusals_.empty(), "%" + tensor.name + " is read before it is written");
     return tensor.name;
   }
@@ -162,7 +162,7 @@ std::string OnnxWriter::name_of(int index) {
   if (is_number) return name = number(constant_values(constant_data(tensor))[0], tensor.dtype);
   const Tensor data = constant_data(tensor).contiguous();
   if (tensor.stored) return name = add_initializer(constant_name(tensor.name), data);
-  std::string& known = stored_[{data.raw(), describe(data)}];  // bodies share what they read
+  std::string& known = stored_[{data.raw(), describe(data)}];  // bodies share constants
   if (known.empty()) known = add_initializer(constant_name(tensor.name), data);
   return name = known;
 }
@@ -197,7 +197,7 @@ std::string OnnxWriter::add_initializer(const std::string& name, Tensor data) {
 
 std::string OnnxWriter::number(double value, DType dtype) {
   const std::optional<Tensor> made = number_tensor(value, dtype);
-  if (!made) {  // halves: a node, which only this graph sees
+  if (!made) {  // float16: a node, visible only in this graph
     const std::string cast = fresh_name("number");
     add_node({"Cast",
               fresh_name("number_cast"),
@@ -229,7 +229,7 @@ std::string OnnxWriter::size_node(const char* type, Names inputs, OnnxAttributes
   return name;
 }
 
-// A dimension of an input that is this symbol alone.
+// Finds a dimension of an input that is this symbol.
 std::string OnnxWriter::symbol(const std::string& name, const std::string& subject) {
   const SizeExpr wanted = SizeExpr::symbol(name);
   for (const OnnxScope* scope = scope_; scope != nullptr; scope = scope->outer)
@@ -248,7 +248,7 @@ std::string OnnxWriter::symbol(const std::string& name, const std::string& subje
                           name));
 }
 
-// Computed again for each reader: a few cheap nodes.
+// Computes a size again for each reader, which costs a few cheap nodes.
 std::string OnnxWriter::size(const SizeExpr& size, const std::string& subject) {
   if (size.is_number()) return ints({size.number()});
   Names stack;
@@ -260,7 +260,7 @@ std::string OnnxWriter::size(const SizeExpr& size, const std::string& subject) {
     } else {
       const std::string b = stack.back();
       stack.pop_back();
-      // Sizes are not negative, so that a division that truncates is one that rounds down.
+      // Sizes are not negative, so truncating division rounds down.
       stack.back() = size_node(operator_of(step.kind), {stack.back(), b});
     }
   }

@@ -37,7 +37,7 @@ std::string to_text(const PageJson& data) {
   return data.dump(-1, ' ', false, PageJson::error_handler_t::replace);
 }
 
-// As JSON within an element <script>: no tag can begin or end in it.
+// Escapes JSON for an element <script>, so that no tag begins or ends in it.
 std::string script_text(const std::string& json) {
   std::string result;
   result.reserve(json.size() + json.size() / 16);
@@ -50,14 +50,14 @@ std::string script_text(const std::string& json) {
   return result;
 }
 
-// What the page's own scripts have and markup that comes in by mistake has not.
+// The nonce of the page's scripts, which markup that gets in by mistake lacks.
 std::string nonce_of(const std::string& json) {
   return std::to_string(std::hash<std::string>{}(json));
 }
 
 std::string title_of(const PageJson& data) {
   std::string title = data.value("title", std::string("Octet"));
-  // a title of bytes that are no UTF-8
+  // a title may be invalid UTF-8
   return PageJson::parse(to_text(PageJson(std::move(title)))).get<std::string>();
 }
 
@@ -87,7 +87,7 @@ std::string page_html(const nlohmann::ordered_json& data) {
 namespace {
 
 struct SqnrStep {
-  double below;  // dB; more than the last one is equal for all purposes
+  double below;  // dB; larger values count as equal
   const char* back;
   const char* text;
 };

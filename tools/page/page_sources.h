@@ -1,4 +1,4 @@
-// The files of the page as they are in this folder; CMake writes the .cpp (embed.cmake).
+// Gives access to the files of the page in this folder; CMake writes the .cpp (embed.cmake).
 #pragma once
 
 #include <string_view>

@@ -14,11 +14,11 @@ namespace {
 
 using LongJson = nlohmann::ordered_json;
 
-// About 8 characters a number: 5 MB of channels, 3 MB of bins. Stack traces: 3 MB.
+// Limits, at about 8 characters per number: 5 MB of channels, 3 MB of bins, 3 MB of stack traces.
 constexpr size_t kMostChannelNumbers = 600'000;
 constexpr size_t kMostBins = 400'000;
 constexpr size_t kMostTraceBytes = 3'000'000;
-constexpr size_t kLongestTrace = 3000;  // of one op
+constexpr size_t kLongestTrace = 3000;  // for one op
 constexpr size_t kLongestText = 20'000;
 
 double round_to_six(double value) {
@@ -99,7 +99,7 @@ LongJson* find_counts(LongJson& node) {
   return find_list(*output, "histogram", "counts");
 }
 
-// The largest power of two to which lists can be cut so that all together are within `most`.
+// The largest power of two such that lists of at most this length have `most` elements together.
 size_t longest_list(const std::vector<size_t>& sizes, size_t most) {
   size_t length = size_t{1} << 20;
   for (; length > 8; length /= 2) {
@@ -150,7 +150,7 @@ void shorten_traces(LongJson& nodes) {
       all <= kMostTraceBytes ? kLongestTrace : kMostTraceBytes / std::max<size_t>(nodes.size(), 1);
   for (LongJson& node : nodes)
     if (std::string* trace = trace_of(node); trace != nullptr && trace->size() > length) {
-      // at the begin of a line, so that no character is cut in two
+      // cuts at a line, so that no character is split
       const size_t line = trace->find('\n', trace->size() - length);
       *trace = line == std::string::npos ? std::string() : trace->substr(line + 1);
     }

@@ -1,4 +1,4 @@
-// octet bench: latency of a program, with load time and peak memory.
+// Implements octet bench, which measures latency, load time and peak memory of a program.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ double total_seconds(const std::vector<KernelReport>& kernels) {
   return total > 0 ? total : 1;
 }
 
-// "(2)" of the second note; "" for none.
+// "(2)" for the second note; "" for none.
 std::string mark_of(const std::string& note, std::vector<std::string>& notes) {
   if (note.empty()) return {};
   const std::vector<std::string>::iterator known = std::find(notes.begin(), notes.end(), note);
@@ -42,8 +42,8 @@ std::string mark_of(const std::string& note, std::vector<std::string>& notes) {
   return fmt::format("({})", number);
 }
 
-// One line for each call in the order of the run, with the time of its fastest run. Notes stand
-// below, each once; the calls have their numbers.
+// One line for each call in the order of the run, with the time of its fastest run. Notes follow
+// the table, each once; calls refer to them by number.
 std::string kernels_to_table(const std::vector<KernelReport>& kernels) {
   const double total = total_seconds(kernels);
   std::vector<std::string> notes;
@@ -86,8 +86,7 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// Runs until both `seconds` and 20 runs have passed, but no more than ten times as long or 2000
-// runs.
+// Runs for `seconds` and at least 20 runs, but at most ten times as long and 2000 runs.
 std::vector<double> measure(Runnable& program, const std::vector<c10::IValue>& inputs,
                             double seconds) {
   constexpr int kWarmUps = 5, kLeastRuns = 20;
@@ -106,7 +105,7 @@ std::vector<double> measure(Runnable& program, const std::vector<c10::IValue>& i
   return times;
 }
 
-// Runs per second of all programs together, one thread for each, over `seconds`.
+// Runs per second of all programs together, with one thread each, over `seconds`.
 double throughput(std::vector<std::unique_ptr<Runnable>>& programs,
                   const std::vector<c10::IValue>& inputs, double seconds) {
   std::atomic<size_t> runs{0};
@@ -125,7 +124,7 @@ double throughput(std::vector<std::unique_ptr<Runnable>>& programs,
   try {
     for (size_t i = 0; i < programs.size(); ++i) threads.emplace_back(run, i);
     std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-  } catch (...) {  // there are threads already, which must end first
+  } catch (...) {  // threads that started must end first
     no_thread = std::current_exception();
   }
   stops = true;
@@ -137,8 +136,8 @@ double throughput(std::vector<std::unique_ptr<Runnable>>& programs,
   return static_cast<double>(runs) / elapsed;
 }
 
-// "f32[1, 3, 224, 224], i64[1, 8]": what was given, or made up at the sizes of the exported
-// example.
+// "f32[1, 3, 224, 224], i64[1, 8]": the sizes of the given inputs, or of generated ones with the
+// sizes of the example inputs.
 std::string sizes_of(const std::vector<c10::IValue>& inputs) {
   std::vector<std::string> texts;
   for (const c10::IValue& input : inputs)
@@ -147,7 +146,7 @@ std::string sizes_of(const std::vector<c10::IValue>& inputs) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-// "2 threads", or "1 of 2 threads" where fewer than wanted are used.
+// "2 threads", or "1 of 2 threads" if fewer are used than requested.
 std::string threads_text(int wanted, int used) {
   const std::string text = fmt::format("{} thread{}", wanted, wanted == 1 ? "" : "s");
   return used == wanted ? text : fmt::format("{} of {}", used, text);

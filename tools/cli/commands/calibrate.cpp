@@ -1,6 +1,6 @@
-// octet calibrate: saves the state of the observers after calibration, for `octet quantize
-// --state`. Under mpirun each process takes a part of the data and process 0 writes the merged
-// state.
+// Implements octet calibrate, which saves the state of the observers after calibration for `octet
+// quantize --state`. Under mpirun each process calibrates on a part of the data, and process 0
+// writes the merged state.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 

@@ -1,5 +1,5 @@
-// What the subcommands of `octet` share. Each has a separate file and adds itself to the
-// CLI11 app; octet.cpp lists them.
+// Declares the subcommands of `octet` and the functions that they share. Each subcommand has a file
+// and adds itself to the CLI11 app; octet.cpp lists them.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ class App;
 
 namespace octet {
 
-// Adds the subcommand to `app`; its callback does the work and throws Error. Options that a build
-// lacks are simply not added, so that CLI11 refuses them as a usage error.
+// Adds the subcommand to `app`; its callback does the work and throws Error. A build without a
+// feature does not add its options, so that CLI11 reports a usage error.
 using AddCommand = void (*)(CLI::App& app);
 
 void add_quantize_command(CLI::App& app);
@@ -28,9 +28,9 @@ void add_inspect_command(CLI::App& app);
 void add_doctor_command(CLI::App& app);
 void add_export_command(CLI::App& app);
 
-// Writes as core/base/output_file.h does; throws Error("output", path, ...).
+// Writes the file whole or not at all (core/base/output_file.h); throws Error("output", path, ...).
 void write_text_file(const std::string& path, const std::string& text);
-// Throws Error("output", path, ...), as core/base/output_file.h does.
+// Throws Error("output", path, ...) if the file could not be written.
 void check_writable(const std::string& path);
 bool has_suffix(std::string_view path, std::string_view suffix);
 

@@ -1,4 +1,5 @@
-// octet compare: two programs op by op, and where their difference comes from.
+// Implements octet compare, which compares two programs op by op and finds the cause of their
+// difference.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -62,7 +63,7 @@ BatchSource batches_of(const CompareCommand& options, Progress& progress, Proces
 bool is_lowered(const std::string& file) { return has_suffix(file, ".octet"); }
 
 void check_files(const CompareCommand& options) {
-  // The second may be a checkpoint of training, which has any name.
+  // The second file may be a checkpoint of training, which may have any name.
   for (const std::string& file : options.files)
     if (!is_lowered(file) && !has_suffix(file, ".pt2") && &file != &options.files[1])
       throw Error("compare", file,
@@ -83,13 +84,13 @@ void check_files(const CompareCommand& options) {
   for (const std::string& path : options.outputs) check_writable(path);
 }
 
-// Graphs that the report points to live as long as it.
+// Owns the graphs that the report points to.
 struct Compared {
   std::optional<Graph> reference, subject;
   ComparisonReport report;
 };
 
-// A program, or what training has made so far of the first one.
+// Reads a program, or the program in a checkpoint of training that started from the first file.
 Graph read_subject(const CompareCommand& options) {
   const std::string& file = options.files[1];
   return has_suffix(file, ".pt2") ? read_pt2(file) : read_trained(file, options.files[0]);
@@ -105,8 +106,8 @@ void compare_graphs(Compared& compared, const BatchSource& data, const NamedMetr
   report.weights = compare_weights(*compared.reference, *compared.subject);
 }
 
-// .pt2 and .pt2, with the lowered program of the second or without; .pt2 and what was lowered from
-// it; two lowered programs.
+// Compares two .pt2 files, optionally with the lowered program of the second; a .pt2 and the
+// program lowered from it; or two lowered programs.
 void compare_files(Compared& compared, const CompareCommand& options, Processes& processes) {
   const std::vector<std::string>& files = options.files;
   std::vector<Progress::Stage> stages;
@@ -119,7 +120,7 @@ void compare_files(Compared& compared, const CompareCommand& options, Processes&
     return;
   }
   compared.reference = read_pt2(files[0]);
-  std::unique_ptr<Graph> as_it_was;  // the one that was lowered
+  std::unique_ptr<Graph> as_it_was;  // the graph that was lowered
   if (!is_lowered(files[1])) {
     give_float_border(*compared.reference);
     compared.subject = read_subject(options);

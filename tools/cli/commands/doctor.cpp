@@ -1,4 +1,5 @@
-// octet doctor: what this machine has, which kernels run on it, and whether given programs do.
+// Implements octet doctor, which reports what this machine has, which kernels run on it, and
+// whether given programs run.
 #include <algorithm>
 #include <clocale>
 #include <cstdint>
@@ -30,12 +31,12 @@ namespace {
 
 struct Machine {
   std::string cpu;                            // its name
-  std::vector<std::string> instruction_sets;  // of those that kernels here ask for
-  std::string isa_limit;                      // ONEDNN_MAX_CPU_ISA; empty when it is not set
-  // that this process may use, within its affinity and CPU quota
+  std::vector<std::string> instruction_sets;  // those that Octet's kernels check for
+  std::string isa_limit;                      // ONEDNN_MAX_CPU_ISA; empty if not set
+  // CPUs that this process may use, according to its affinity and CPU quota
   int cpus = 1;
   int64_t memory_mb = 0, available_mb = 0;  // within the limit of the control group
-  std::string locale;                       // of numbers, as the environment sets it
+  std::string locale;                       // for numbers, from the environment
 };
 
 // The first line of the file; empty when it cannot be read.
@@ -46,7 +47,7 @@ std::string line_of(const std::string& path) {
   return line;
 }
 
-// What follows `key` and a colon in a file of such lines.
+// The text after `key` and a colon in a file with such lines.
 std::string value_of(const std::string& path, const std::string& key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -104,8 +105,8 @@ Machine examine_machine() {
   return machine;
 }
 
-// Files of this process' memory whose names contain one of `names`, without repeats: the libraries
-// that are loaded.
+// The files mapped into this process whose names contain one of `names`, each once: the loaded
+// libraries.
 std::vector<std::string> loaded_files(const std::vector<std::string>& names) {
   std::vector<std::string> files;
   std::ifstream maps("/proc/self/maps");
@@ -124,7 +125,7 @@ std::vector<std::string> loaded_files(const std::vector<std::string>& names) {
 
 using Json = nlohmann::ordered_json;
 
-// Which kernels multiply integers here, by backend.
+// The kernels that multiply integers on this machine, by backend.
 std::string kernels_of(const std::string& backend) {
   if (backend == "reference") return "portable loops";
 #if defined(__x86_64__)
@@ -157,7 +158,7 @@ Json backend_json(const std::string& name, std::vector<std::string>& problems) {
   return json;
 }
 
-// How many ops run where.
+// Says how many ops run on each backend.
 std::string describe_program(const std::string& path, std::vector<std::string>& warnings) {
   Program program = load_program(path);
   std::map<std::string, size_t> counts;

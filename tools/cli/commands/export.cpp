@@ -1,4 +1,4 @@
-// octet export: a program, quantized or not, as an ONNX file.
+// Implements octet export, which writes a program, quantized or not, as an ONNX file.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 

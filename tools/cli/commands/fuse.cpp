@@ -1,4 +1,4 @@
-// octet fuse: the float program with its batch norms folded, and nothing else changed.
+// Implements octet fuse, which folds the batch norms of a float program and changes nothing else.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 

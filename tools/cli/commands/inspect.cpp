@@ -1,4 +1,4 @@
-// octet inspect: what is in a .pt2 or .octet file.
+// Implements octet inspect, which prints the contents of a .pt2 or .octet file.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -17,7 +17,7 @@
 namespace octet {
 namespace {
 
-// In ASCII, as it goes to terminals; names need not be UTF-8.
+// Converts to ASCII for terminals; names need not be valid UTF-8.
 std::string json_text(const nlohmann::ordered_json& json) {
   return json.dump(1, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
@@ -47,7 +47,8 @@ nlohmann::ordered_json symbols_json(const Program& program) {
   return symbols;
 }
 
-// The caller's side: open sizes with their ends, integer tensors with what makes reals of them.
+// The inputs or outputs as callers see them: open sizes with their ranges, integer tensors with
+// their qparams.
 nlohmann::ordered_json border_json(const Program& program, const std::vector<int>& indices) {
   nlohmann::ordered_json result = nlohmann::ordered_json::array();
   for (int index : indices) {
@@ -67,8 +68,8 @@ nlohmann::ordered_json border_json(const Program& program, const std::vector<int
   return result;
 }
 
-// `next` names the tensor that the state becomes, `start` the constant with which it starts; null:
-// zeros.
+// `next` names the tensor with the state's next value, `start` the constant with its first value;
+// null: zeros.
 nlohmann::ordered_json states_json(const Program& program) {
   nlohmann::ordered_json states = nlohmann::ordered_json::array();
   for (const ProgramState& state : program.states) {

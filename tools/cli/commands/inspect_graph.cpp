@@ -158,7 +158,7 @@ std::string args_text(const Node& node, ArgumentKind kind) {
 }
 
 std::string render(const std::vector<Row>& rows) {
-  constexpr size_t kWidest = 72;  // longer cells push the rest of their line
+  constexpr size_t kWidest = 72;  // longer cells shift the remainder of their line
   std::vector<size_t> widths(rows.front().size(), 0);
   for (const Row& row : rows)
     for (size_t i = 0; i < row.size(); ++i)

@@ -1,4 +1,4 @@
-// A graph as people and scripts look at it: FX's tabular form, and JSON.
+// Prints a graph as FX's table and as JSON.
 #pragma once
 
 #include <string>
@@ -9,13 +9,14 @@
 
 namespace octet {
 
-// Columns opcode, name, target, args, kwargs, as torch.fx.Graph.print_tabular gives them, and the
-// result's type.
+// The columns of torch.fx.Graph.print_tabular (opcode, name, target, args, kwargs), and the type of
+// the result.
 std::string to_table(const Graph& graph);
 
 // {"nodes": [{"name", "target", "args", "dtype", "shape", "module"}...], "inputs", "outputs",
-// "quantized_ops", "float_ops"}. args: by the name of the op's schema, values as "%name". The last
-// two count the ops that read dequantized values, and the compute ops that do not.
+// "quantized_ops", "float_ops"}. args: by the argument's name in the op's schema, values as
+// "%name". The last two are the numbers of ops that read dequantized values, and of other compute
+// ops.
 nlohmann::ordered_json to_json(const Graph& graph);
 
 }  // namespace octet

@@ -1,4 +1,4 @@
-// octet lower: a q/dq program becomes an .octet program for one backend.
+// Implements octet lower, which lowers a q/dq program to an .octet program for one backend.
 #include <algorithm>
 
 #include <fmt/format.h>

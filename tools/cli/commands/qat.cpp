@@ -1,4 +1,4 @@
-// octet qat: a float .pt2 is trained with fake quantization and becomes a q/dq .pt2.
+// Implements octet qat, which trains a float .pt2 with fake quantization and writes a q/dq .pt2.
 #include <memory>
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 namespace octet {
 namespace {
 
-// Before the work begins, so that it is not done in vain.
+// Fails before the long work begins.
 void check_outputs(const QatRequest& request) {
   for (const std::string& path : {request.output, request.report, request.train.checkpoint})
     if (!path.empty()) check_writable(path);

@@ -1,4 +1,4 @@
-// octet quantize: a float .pt2 becomes a q/dq .pt2.
+// Implements octet quantize, which converts a float .pt2 to a q/dq .pt2.
 #include <memory>
 #include <utility>
 
@@ -18,7 +18,7 @@
 namespace octet {
 namespace {
 
-// Before the work begins, so that it is not done in vain.
+// Fails before the long work begins.
 void check_outputs(const QuantizeRequest& request) {
   for (const std::string& path : {request.output, request.report, request.dump_annotations})
     if (!path.empty()) check_writable(path);

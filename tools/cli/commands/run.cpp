@@ -1,5 +1,5 @@
-// octet run: one call of a program or several in a row, .pt2 through the interpreter, .octet
-// through its backends.
+// Implements octet run, which calls a program once or several times: a .pt2 with the interpreter,
+// an .octet with its backends.
 #include <CLI/CLI.hpp>
 
 #include "core/base/cpus.h"
@@ -12,7 +12,7 @@
 namespace octet {
 namespace {
 
-// One after another, so that the states of the program carry over from step to step.
+// Runs in order, so that the states of the program carry over from step to step.
 std::vector<std::vector<c10::IValue>> run_steps(Runnable& program, const std::string& inputs,
                                                 bool resets) {
   std::vector<std::vector<c10::IValue>> outputs;

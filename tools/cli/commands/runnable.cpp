@@ -126,8 +126,8 @@ class LoweredProgram : public Runnable {
  private:
   explicit LoweredProgram(Session session) : session_(std::move(session)), has_printed_(true) {}
 
-  // Once, when the first sizes are compiled: at once, or by the first run of a program with open
-  // sizes.
+  // Prints warnings once, after the first compilation: on loading or, for open sizes, in the first
+  // run.
   void print_warnings() {
     if (session_.compiled_count() == 0) return;
     has_printed_ = true;

@@ -1,4 +1,4 @@
-// octet tune: mixed precision that meets an accuracy goal.
+// Implements octet tune, which searches a mixed precision that meets an accuracy goal.
 #include <algorithm>
 #include <memory>
 
@@ -27,10 +27,10 @@ std::string json_file(const Json& json) {
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-// Calibration batches for the report.
+// The number of calibration batches for the report.
 constexpr size_t kReportBatches = 4;
 
-// The report of `octet compare` on the result, with all trials and the Pareto front.
+// The report of `octet compare` for the result, with all trials and the Pareto front.
 Json report_of(const Graph& original, const Tuned& tuned, const TuneOptions& options) {
   SampleData data = sample_data(options.data.calibration, options.data.max_batches);
   data.end = std::min(data.end, kReportBatches);

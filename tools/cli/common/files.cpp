@@ -23,7 +23,7 @@
 namespace octet {
 namespace {
 
-// Options of all commands that name outputs. Other options and arguments name inputs.
+// The options that name outputs. Other options and arguments name inputs.
 constexpr std::string_view kOutputs[] = {"--output",           "--outputs", "--report",
                                          "--dump-annotations", "--onnx",    "--save-config"};
 
@@ -61,7 +61,7 @@ bool is_input_taken = false, is_output_taken = false;
   throw Error("input", name, what);
 }
 
-// Puts a file in memory in stdin's place.
+// Replaces stdin by a file in memory.
 void take_whole() {
   const int file = memfd_create("stdin", MFD_CLOEXEC);
   if (file < 0) fail("-", fmt::format("cannot be kept in memory: {}", std::strerror(errno)));

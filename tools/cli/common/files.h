@@ -1,5 +1,5 @@
-// Files that a command names: "-" for stdin and stdout, outputs that would replace an input, and
-// text within a torch.save file.
+// Handles the files that a command names: "-" for stdin and stdout, outputs that would overwrite an
+// input, and text within a torch.save file.
 #pragma once
 
 #include <string>
@@ -13,21 +13,20 @@ class Option;
 
 namespace octet {
 
-// `command`: parsed. Throws Error(its name, the file, ...) when an output names the same file as
-// another option or argument does, through links, too: writing would destroy what is read.
-// Except for --checkpoint, whose file a resumed run replaces on purpose.
+// Throws Error(command's name, file, ...) when an output of a parsed command is the same file as
+// another option or argument, also through links: writing it would destroy an input. --checkpoint
+// is exempt, because a resumed run replaces its file on purpose.
 void check_outputs(const CLI::App& command);
 
-// For one option of a command. A pipe is read whole, as these files are read at random.
+// Lets an option take "-". A pipe is read whole, because these files need random access.
 CLI::Option* accept_standard_input(CLI::Option* option);
-// REQUIRES: the command prints nothing on stdout, or check_free_standard_output() stands in front
-// of that.
+// REQUIRES: the command prints nothing on stdout, or calls check_free_standard_output() first.
 CLI::Option* accept_standard_output(CLI::Option* option);
-// Throws Error(subject, ...) when an output goes to stdout. subject: an option that prints there.
+// Throws Error(subject, ...) if an output goes to stdout. subject: the option that prints there.
 void check_free_standard_output(const char* subject);
 
 at::Tensor tensor_of_text(const std::string& text);
-// "" of a tensor of anything but bytes.
+// Returns "" if the tensor does not hold bytes.
 std::string text_of_tensor(const at::Tensor& bytes);
 
 }  // namespace octet

@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Ops that only carry a tensor from floats to integers and back.
+// Whether the op only converts a tensor to integers or back.
 bool is_hidden(const Node& node) {
   const std::string& target = node.target();
   if (!target.starts_with("quantized_decomposed.") && !target.starts_with("torchao.")) return false;
@@ -21,7 +21,7 @@ bool is_hidden(const Node& node) {
          target.find("convert_element_type") != std::string::npos;
 }
 
-// What a value is in the float program.
+// The value of the float program that this value corresponds to.
 const Value* float_value(const Value* value) {
   while (value->producer() != nullptr && is_hidden(*value->producer()) &&
          !value->producer()->inputs().empty())

@@ -21,15 +21,16 @@ constexpr const char* kHowTo =
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// dlerror() without the path that it begins with.
+// dlerror() without the path at its beginning.
 std::string loader_message(const std::string& path) {
   const char* said = dlerror();
   const std::string text = first_line(said == nullptr ? "no reason given" : said);
   return text.starts_with(path + ": ") ? text.substr(path.size() + 2) : text;
 }
 
-// Ops that a library registers get known by its static objects. What these throw comes out of
-// dlopen, which is declared not to throw: the compiler would drop the handler of a direct call.
+// Static objects of the library register its ops. Their exceptions leave dlopen, which is declared
+// not to throw, so that the compiler would drop the handler of a direct call; hence the volatile
+// pointer.
 void* open_library(const std::string& path, const std::string& shown) {
   void* (*volatile open)(const char*, int) = dlopen;
   try {
@@ -48,7 +49,7 @@ Function* find_function(void* handle, const char* name) {
   return reinterpret_cast<Function*>(dlsym(handle, name));
 }
 
-// False when the library has no entry point.
+// Returns false if the library has no entry point.
 bool call_entry_point(void* handle, const std::string& shown) {
   void (*const enter)() = find_function<void()>(handle, "octet_register");
   if (enter == nullptr) return false;
@@ -78,7 +79,7 @@ void load_library(const std::string& shown) {
     throw Error("library", shown, "there is no such file; check the path");
   if (std::filesystem::is_directory(shown, ignored))
     throw Error("library", shown, "is a folder; name the shared library in it");
-  // a bare name would be looked for in the system's folders
+  // dlopen would search the system's folders for a name without a path
   const std::string path = std::filesystem::absolute(shown).string();
   const bool is_there = dlopen(path.c_str(), RTLD_NOLOAD | RTLD_NOW) != nullptr;
   const size_t ops = op_count();

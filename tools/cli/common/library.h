@@ -1,5 +1,5 @@
-// --library: shared libraries of users that register ops, quantizers, observers, derive
-// functions and kernels known (tools/extension.h). --allow-op: what else a program may call.
+// Loads shared libraries of users (--library), which register ops, quantizers, observers, derive
+// functions and custom kernels (tools/extension.h). Also adds --allow-op.
 #pragma once
 
 #include <string>
@@ -11,13 +11,13 @@ class App;
 
 namespace octet {
 
-// Both options, which may be given several times. The command's callback passes `paths` to
-// load_libraries first of all; --allow-op (core/ops/callable_ops.h) takes effect by itself.
+// Adds both options, which may be repeated. The command's callback must pass `paths` to
+// load_libraries before anything else; --allow-op (core/ops/callable_ops.h) needs no call.
 void add_library_option(CLI::App& command, std::vector<std::string>& paths);
 
-// In order; a library that is loaded already stays. Throws Error("library", path, ...) for a
-// file that is missing or no library, whose symbols do not resolve, that was built for another
-// Octet or LibTorch, that registers what is taken, or that registers nothing.
+// Loads the libraries in order; a loaded library stays loaded. Throws Error("library", path, ...)
+// for a file that is missing or not a library, whose symbols do not resolve, that was built for
+// another Octet or LibTorch, that registers a name that exists, or that registers nothing.
 void load_libraries(const std::vector<std::string>& paths);
 
 }  // namespace octet

@@ -1,4 +1,4 @@
-// A lowered program on LibTorch's tensors, and which of its ops run slowly.
+// Runs a lowered program on LibTorch's tensors, and finds its slow ops.
 #pragma once
 
 #include <string>
@@ -11,12 +11,13 @@
 
 namespace octet {
 
-// Runs the session once. inputs: one for each of the exported program's; other values
-// were fixed when the program was lowered and are skipped. Outputs have new memory. Throws what
-// Session::run throws.
+// Runs the session once. inputs: one for each input of the exported program; those that are not
+// tensors were fixed when the program was lowered, and are skipped. Outputs have new memory. Throws
+// what Session::run throws.
 std::vector<c10::IValue> run_session(Session& session, const std::vector<c10::IValue>& inputs);
 
-// Products that run on the reference, which is many times slower: a line for each reason.
+// Products (convolutions, linears, ...) that run on the reference kernels, which are many times
+// slower: a line for each reason.
 std::vector<std::string> slow_products(const Program& program);
 
 }  // namespace octet

@@ -1,4 +1,4 @@
-// Messages of the commands on stderr and stdout, and the progress of long work.
+// Prints the messages of commands on stderr and stdout, and shows the progress of long work.
 #pragma once
 
 #include <chrono>
@@ -14,35 +14,37 @@
 
 namespace octet {
 
-// For --quiet: from now on only warnings, errors and what goes to stdout.
+// For --quiet: prints only warnings, errors and results from now on.
 void set_quiet(bool is_quiet);
-// From now on nothing at all on stderr but how the process ends: of processes beside the first.
+// Prints nothing on stderr from now on, except why the process ends. Used by all processes except
+// the first.
 void set_silent();
 
-// For a program with another user interface, such as Python: lines and warnings go unchanged to
-// `sink` instead of stderr; null: to stderr again. From any thread, one call at a time.
+// For a program with another user interface, such as Python: sends lines and warnings unchanged to
+// `sink` instead of stderr; null: to stderr again. Any thread may call the sink, one at a time.
 using MessageSink = std::function<void(bool is_warning, std::string_view text)>;
 void set_message_sink(MessageSink sink);
-// Called whenever work advances, in the thread that works; what it throws ends the work. Null:
-// none.
+// Sets a function that is called whenever work advances, in the working thread; an exception from
+// it ends the work. Null: none.
 void set_interrupt_check(std::function<void()> check);
 
-// One line on stderr, and text on stdout, as a terminal may have it (core/base/printable.h).
+// Print a line on stderr and text on stdout, in the form that is safe for terminals
+// (core/base/printable.h).
 void log_line(std::string_view text);
 void log_warning(std::string_view text);  // "warning: TEXT", with --quiet too
 void print_text(std::string_view text);
-// JSON in ASCII, unchanged.
+// Prints JSON, which must be ASCII, unchanged.
 void print_json(std::string_view text);
 
-// One bar on stderr over all stages of a command's work, with the time elapsed and an estimate of
-// the time left. A thread draws it, so that the time advances during a long step. Where stderr is
-// no terminal, the same as a line every ten seconds; nothing with --quiet. One at a time:
-// log_line() writes above it.
+// A progress bar on stderr for all stages of a command, with the elapsed and the estimated
+// remaining time. A thread draws it, so that the time advances during a long step. If stderr is not
+// a terminal, it prints a line every ten seconds; with --quiet, nothing. Only one may exist;
+// log_line() prints above it.
 class Progress {
  public:
   struct Stage {
     std::string name;
-    double cost = 1;  // about, in any unit that the stages share; > 0
+    double cost = 1;  // estimate, in a unit that all stages share; > 0
   };
   struct Output {
     std::FILE* file = stderr;
@@ -50,18 +52,18 @@ class Progress {
     std::chrono::milliseconds interval{10000};
   };
 
-  // The stages in the order in which they will run; a name may occur several times.
+  // The stages in the order in which they run; a name may occur several times.
   explicit Progress(std::vector<Stage> stages);
   Progress(std::vector<Stage> stages, const Output& output);
-  ~Progress();  // takes the bar away
+  ~Progress();  // removes the bar
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // The next stage of that name begins, and those in front of it are done or left out. A name that
-  // does not come any more changes nothing.
+  // Begins the next stage of that name; stages before it count as done. Ignores a name that does
+  // not occur any more.
   void begin(std::string_view stage);
-  void advance(size_t done, size_t total);  // of that stage; total 0: not known
-  void write_above(std::string_view line);  // one line, which stays
+  void advance(size_t done, size_t total);  // within the stage; total 0: not known
+  void write_above(std::string_view line);  // prints a permanent line
 
  private:
   void show();  // REQUIRES: mutex_ is held
@@ -72,7 +74,7 @@ class Progress {
   std::vector<Stage> stages_;
   Output output_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  double first_fraction_ = -1;  // where the first stage began: what an earlier run has done
+  double first_fraction_ = -1;  // the part that an earlier run did
   size_t stage_ = 0;            // stages_.size(): none yet
   size_t done_ = 0, total_ = 0;
   bool is_drawn_ = false, is_over_ = false;
@@ -81,9 +83,9 @@ class Progress {
   std::thread thread_;  // last: it uses all of the above
 };
 
-// "calibrate 12/64, 34 %, 0:10 gone, about 0:20 left". fraction: of all work, in [0, 1]; first:
-// what was done before `seconds` began. Without an estimate while little is known. width: of a bar
-// in front, 0 for none.
+// "calibrate 12/64, 34 %, 0:10 gone, about 0:20 left". fraction: of all work, in [0, 1]; first: the
+// part that was done before `seconds` began. Has no estimate at the beginning. width: of the bar; 0
+// for none.
 std::string progress_text(std::string_view stage, size_t done, size_t total, double fraction,
                           double first, double seconds, size_t width);
 

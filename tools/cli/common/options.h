@@ -22,10 +22,10 @@ class App;
 
 namespace octet {
 
-// A field of some enum, read and set by the names of its values.
+// A field of an enum type, read and set by the names of its values.
 struct NamedValue {
   std::vector<std::string> names;
-  std::function<std::optional<size_t>()> get;  // position in names; nothing: a value without one
+  std::function<std::optional<size_t>()> get;  // position in names; nullopt: no name
   std::function<void(size_t)> set;
 };
 
@@ -43,13 +43,13 @@ NamedValue named(Enum& field, std::vector<std::pair<const char*, Enum>> values) 
 }
 
 struct Option {
-  // It points to the record, which must outlive the option.
+  // Points into the record, which must outlive the option.
   using Field =
       std::variant<std::string*, bool*, int*, int64_t*, size_t*, double*, std::optional<int64_t>*,
                    std::optional<size_t>*, std::optional<double>*, std::vector<std::string>*,
                    std::vector<size_t>*, NamedValue>;
-  // What a string names. Python takes a path for each of them, and for the last three the batches,
-  // the labels or the settings themselves.
+  // What a string means. For files, Python also takes a path; for the last three it also takes the
+  // batches, labels or settings themselves.
   enum class Kind { kText, kFile, kData, kLabels, kSettings };
   enum class Bound { kNone, kPositive, kNotNegative, kRange };
 
@@ -59,13 +59,13 @@ struct Option {
   std::vector<std::string> choices = {};
   Kind kind = Kind::kText;
   Bound bound = Bound::kNone;
-  double least = 0, most = 0;  // of kRange
+  double least = 0, most = 0;  // for kRange
   bool is_required = false, is_positional = false;
   bool reads_stdin = false, writes_stdout = false;  // for "-"
-  bool is_key = true;         // whether a checkpoint of a run with another value does not fit
-  bool is_command = false;    // no argument in Python
-  std::string excluded = {};  // the name of the option that it does not go with
-  std::vector<std::string> endings = {};    // of the file's name
+  bool is_key = true;                       // whether a checkpoint fits only runs with this value
+  bool is_command = false;                  // not an argument in Python
+  std::string excluded = {};                // the option that cannot be combined with it
+  std::vector<std::string> endings = {};    // allowed suffixes of the file's name
   std::function<void(CLI::App&)> add = {};  // replaces all of the above: see other_options()
 
   Option one_of(std::vector<std::string> names) && { return choices = std::move(names), take(); }
@@ -91,23 +91,23 @@ struct Option {
 
 using Options = std::vector<Option>;
 
-// Options that a function adds to the command line, at this place in --help.
+// An option that stands for several: `add` adds them to the command line at this place.
 Option other_options(std::function<void(CLI::App&)> add);
 // --print-after NAME: core/passes/pass.h.
 void add_print_after_option(CLI::App& command);
 Options joined(std::initializer_list<Options> parts);
 
-// Adds them in order; defaults of numbers and of texts with choices appear in --help.
+// Adds the options in order. --help shows the defaults of numbers and of texts with choices.
 void add_options(CLI::App& command, const Options& options);
 
-// {name: value} of the options with a key, and back. read_json() throws nlohmann's exceptions for
-// missing names and other types.
+// Converts the options that have a key to {name: value} and back. read_json() throws nlohmann's
+// exceptions for missing names and wrong types.
 nlohmann::ordered_json to_json(const Options& options);
 void read_json(const Options& options, const nlohmann::ordered_json& json);
-// The options with a key as text, "quantizer xnnpack, mode static, ...". A file counts by its
-// contents, not by its name.
+// The options that have a key as text: "quantizer xnnpack, mode static, ...". A file is represented
+// by its contents, not by its name.
 std::string describe(const Options& options);
-// " 8f0c..." of a file's contents; "" for what is not a file.
+// " 8f0c...", the checksum of a file's contents; "" if it is not a file.
 std::string checksum_of(const std::string& path);
 
 }  // namespace octet

@@ -11,7 +11,7 @@
 namespace octet {
 namespace {
 
-// By default none of fewer than 16 batches, else one of 8, and at most 8.
+// By default nothing is held out of fewer than 16 batches, otherwise one batch in 8, at most 8.
 size_t default_held_out(size_t batches) {
   return batches < 16 ? 0 : std::min<size_t>(batches / 8, 8);
 }

@@ -1,5 +1,5 @@
-// The data of calibration, evaluation, comparison and training: which batches of which file, and
-// what is known about them. Python's iterables become such files before they come here.
+// Selects the data for calibration, evaluation, comparison and training: which batches of which
+// file. Python writes its iterables to such files first.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@ struct SampleData {
   size_t size() const { return end - first; }
 };
 
-// All batches of a file, or the first `max_batches`. Throws Error("inputs", file, ...) when it
-// cannot be read, and for a limit of 0.
+// All batches of a file, or the first `max_batches`. Throws Error("inputs", file, ...) when the
+// file cannot be read, and for a limit of 0.
 SampleData sample_data(const std::string& file, std::optional<size_t> max_batches = {});
 
 class SampleReader {
@@ -39,13 +39,13 @@ class SampleReader {
   SampleData data_;
 };
 
-// The batches from the one at `start` on, every `step`-th of them.
+// Every `step`-th batch, from batch `start`.
 BatchSource source_of(const SampleData& data, size_t start = 0, size_t step = 1);
 
-// What the command line and Python say about data.
+// The options about data of the command line and of Python.
 struct DataOptions {
   std::string calibration, evaluate, labels;    // files; "": none
-  std::optional<size_t> hold_out, max_batches;  // of the calibration data
+  std::optional<size_t> hold_out, max_batches;  // for calibration data
 };
 
 // --calibration and --max-batches, --evaluate and --labels.
@@ -54,16 +54,16 @@ Options evaluation_options(DataOptions& options);
 Option max_batches_option(std::optional<size_t>& max_batches, const std::string& of);
 
 struct SplitData {
-  SampleData all;  // of the calibration file
+  SampleData all;  // the calibration file
   SampleData calibration, evaluation;
 
   size_t held_out() const { return all.size() - calibration.size(); }
 };
 
-// The batches to calibrate with and those on which outputs are compared: of --evaluate, or the last
-// calibration batches. These are held out if --hold-out or `holds_out` says so, else the last
-// `most` of the calibration batches are used for both. Throws Error("quantize", ...) when no batch
-// is left to calibrate with.
+// Splits the data into batches to calibrate with and batches to compare outputs on. The latter are
+// those of --evaluate, or the last calibration batches. Calibration skips these if --hold-out or
+// `holds_out` says so; otherwise the last `most` calibration batches are used for both. Throws
+// Error("quantize", ...) if no batch remains for calibration.
 SplitData split(const DataOptions& options, bool holds_out, size_t most);
 
 }  // namespace octet

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 
-// Two texts, so that the handler never reads the one that is being changed.
+// Two texts, so that the handler never reads one that is being changed.
 std::array<std::array<char, 512>, 2> texts;
 std::atomic<int> current{-1};
 std::atomic<bool> is_told{true};
@@ -26,7 +26,7 @@ void print(const char* text) {
   static_cast<void>(ignored);
 }
 
-// Calls nothing but what signal handlers may.
+// Calls only functions that are safe in signal handlers.
 void handle(int signal) {
   const int count = remove_unfinished_files();
   print("\noctet: interrupted");

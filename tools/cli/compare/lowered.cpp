@@ -26,7 +26,7 @@ namespace {
 
 using Values = std::vector<c10::IValue>;
 
-// Every op that can run by itself, waiting for its tensors.
+// Runs each op of the program by itself, as soon as all of its tensors are there.
 class OpByOp {
  public:
   explicit OpByOp(const Program& program) : program_(program), sized_(program) {
@@ -47,7 +47,7 @@ class OpByOp {
     }
   }
 
-  // Names of all tensors that ops read or give, but constants.
+  // The names of all tensors, except constants, that ops read or give.
   std::unordered_set<std::string> wanted() const {
     std::unordered_set<std::string> names = given_;
     for (const Step& step : steps_)
@@ -68,7 +68,8 @@ class OpByOp {
     }
   }
 
-  // Runs and compares each op that has all its tensors now; keeps a tensor while ops wait for it.
+  // Runs and compares each op whose tensors are complete now. Keeps the tensor while other ops need
+  // it.
   void take(const std::string& name, const at::Tensor& tensor) {
     has_seen_any_ = has_seen_any_ || given_.contains(name);
     const auto readers = readers_.find(name);
@@ -78,7 +79,7 @@ class OpByOp {
       if (--missing_[step] == 0) compare(steps_[step]);
   }
 
-  // Whether a tensor that ops give was there, so that the programs belong together.
+  // Whether any tensor that ops give was there; otherwise the programs do not belong together.
   bool has_seen_any() const { return has_seen_any_; }
 
   std::vector<LoweredOp> results() const {
@@ -155,7 +156,8 @@ class OpByOp {
   std::vector<size_t> missing_;  // by step: tensors that did not come yet
 };
 
-// Integers that the lowered program moves where the graph moves their floats: "pool_q" for %pool.
+// Finds tensors that the lowered program moves as integers where the graph moves floats: "pool_q"
+// for %pool.
 std::unordered_map<std::string, const ProgramTensor*> find_moved(const Program& program,
                                                                  const Graph& graph) {
   constexpr std::string_view kSuffix = "_q";
@@ -196,7 +198,7 @@ void merge_outputs(ErrorStats& stats, const Values& wanted, const Values& found)
       stats.merge(compare_tensors(wanted[i].toTensor(), found[i].toTensor()));
 }
 
-// What the kernels take in the whole program. A kernel of several ops counts to the first.
+// Adds the times of the kernels in the whole program. A kernel of several ops counts for the first.
 void add_latency(std::vector<LoweredOp>& ops, Session& session, const Values& batch) {
   constexpr int kRuns = 10;
   session.time_kernels(true);
@@ -215,7 +217,8 @@ LoweredComparison finished(LoweredComparison comparison, OpByOp& ops, Session& s
   comparison.ops = ops.results();
   if (batches == 0)
     throw Error("compare", "the data", "holds no batch; give at least one set of inputs");
-  // Ops of a program from elsewhere find none of their tensors; those that read states alone, too.
+  // If the programs are unrelated, no op finds its tensors. Ops that read only states find none
+  // either.
   if (!ops.has_seen_any() && !comparison.ops.empty())
     throw Error("compare", "%" + comparison.ops.front().name,
                 "is the first op of the lowered program, and none of its ops has its tensors in "
@@ -230,7 +233,8 @@ bool has_integers(const Program& program) {
          std::any_of(program.bodies.begin(), program.bodies.end(), has_integers);
 }
 
-// A quantized program would be taken for the float one that a lowered float program is off from.
+// Refuses a quantized graph with a lowered float program: the comparison would measure the float
+// program against the quantized one.
 void check_order(const Graph& graph, const Program& program) {
   const std::vector<Node*> nodes = graph.nodes();
   if (std::any_of(nodes.begin(), nodes.end(), is_quantize) && !has_integers(program))
@@ -239,7 +243,7 @@ void check_order(const Graph& graph, const Program& program) {
                 "program that was made of the first; lower it, or give the float .pt2");
 }
 
-// A batch as each of two programs takes it.
+// A batch in the form that each of two programs needs.
 struct Inputs {
   Values others, own;
 };
@@ -249,8 +253,8 @@ Inputs inputs_of(const Values& batch, const QuantizedIo& others_io, const Quanti
   return {with_integers(reals, others_io), with_integers(reals, io)};
 }
 
-// The names that a tensor of one program has in the other one where only one of them takes
-// integers: its input is what an op of the other gives.
+// Maps names of tensors between two programs if only one takes integers: its input then corresponds
+// to the result of a quantize in the other.
 class BorderNames {
  public:
   BorderNames(const Program& a, const Program& b) {
@@ -261,7 +265,7 @@ class BorderNames {
     }
   }
 
-  // Null where it has one name in both.
+  // Null if the tensor has the same name in both.
   const std::string* find(const std::string& name) const {
     const auto found = names_.find(name);
     return found == names_.end() ? nullptr : &found->second;

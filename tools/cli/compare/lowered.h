@@ -1,5 +1,6 @@
-// What lowering and a backend's kernels add: each op of a lowered program by itself, on the tensors
-// of the q/dq graph that it was made of, or of another lowered program.
+// Measures the error that lowering and the backend's kernels add: runs each op of a lowered program
+// by itself, on the tensors of the q/dq graph that it was lowered from, or of another lowered
+// program.
 #pragma once
 
 #include <functional>
@@ -16,28 +17,28 @@ namespace octet {
 struct LoweredOp {
   std::string name, kind, backend, module;
   std::vector<std::string> sources;  // nodes of the q/dq graph that were folded into it
-  // In steps for integer outputs (quantized values without zero point), in units of the output for
-  // floats. Without data for ops whose tensors the other program does not have.
+  // In quantization steps for integer outputs, in units of the output for floats. Has no data for
+  // ops whose tensors the other program lacks.
   ErrorStats error = {};
   bool is_integer = false;
-  // in the whole program, the fastest of some runs; 0 where the backend does not tell
+  // in the whole program, the fastest of some runs; 0 if the backend does not report times
   double seconds = 0;
 };
 
 struct LoweredComparison {
-  std::vector<LoweredOp> ops;  // in the program's order; ops of control flow left out
-  ErrorStats outputs;          // of the whole program, float outputs
+  std::vector<LoweredOp> ops;  // in program order, without control flow
+  ErrorStats outputs;          // float outputs of the whole program
 };
 
-// data: floats or integers where a program takes integers that stand for reals; each gets what it
-// takes, and its outputs are compared as reals. Throws Error("compare", ...) when no op of the
-// program has its tensors in the graph, when the graph is quantized and the program is not, when
-// the programs take different inputs, without data, and what the backends throw.
+// data: floats or integers for quantized inputs; each program gets the type that it needs, and
+// outputs are compared as reals. Throws Error("compare", ...) if no op of the program has its
+// tensors in the graph, if the graph is quantized and the program is not, if the programs take
+// different inputs, or without data. Throws what the backends throw.
 LoweredComparison compare_lowered(const Graph& graph, const Program& program,
                                   const BatchSource& data);
 
-// Compares two lowered programs of different backends or kinds: `program` on the tensors that
-// `reference` gives op by op. That one must be without states and control flow.
+// Compares two lowered programs of different backends or kinds: runs each op of `program` on the
+// tensors of `reference`, which must have no states and no control flow.
 LoweredComparison compare_lowered(const Program& reference, const Program& program,
                                   const BatchSource& data);
 

@@ -16,7 +16,7 @@ bool is_path(const std::string& text) {
   return text.find('/') != std::string::npos || text.ends_with(".so");
 }
 
-// What a library registered is found again when it is named twice.
+// Remembers what a library registered, because loading it again registers nothing.
 const std::vector<std::string>& metrics_of_library(const std::string& path) {
   static std::map<std::string, std::vector<std::string>> known;
   const auto found = known.find(path);

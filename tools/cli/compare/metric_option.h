@@ -1,4 +1,4 @@
-// --metric: a metric of the user's own.
+// Reads --metric, which names a custom metric.
 #pragma once
 
 #include <string>
@@ -13,12 +13,12 @@ struct NamedMetric {
   Metric measure;
 };
 
-// The option; read_metric() takes its text.
+// The option --metric; read_metric() reads its text.
 Option metric_option(std::string& text);
 
-// text: a name that a library has registered, or the path of a library that registers one, which is
-// loaded; "": none. Throws Error("metric", ...) for other names and for libraries that register
-// none or several, and as load_libraries does.
+// text: a registered name, the path of a library that registers one metric and is loaded, or "" for
+// none. Throws Error("metric", ...) for unknown names and for libraries that register no metric or
+// several, and what load_libraries throws.
 NamedMetric read_metric(const std::string& text);
 
 }  // namespace octet

@@ -18,16 +18,16 @@ namespace octet {
 // The backend of each op, in the order of Program::ops.
 std::vector<std::string> backends_of_ops(const Program& program);
 
-// What the op reads are inputs or constants, what it gives are outputs.
+// A program with this op only. Its inputs are inputs or constants, its outputs are outputs.
 Program single_op(const Program& program, size_t index, const std::string& backend);
 
-// A program at the sizes of a batch.
+// A program specialized for the sizes of a batch.
 class SizedProgram {
  public:
   // The program must outlive this.
   explicit SizedProgram(const Program& program) : program_(program), at_(program) {}
-  // Whether they are others than those before. Throws Error("compare", ...) for sizes that the
-  // program does not take.
+  // Specializes the program for the sizes of the batch; returns whether they changed. Throws
+  // Error("compare", ...) for sizes that the program does not accept.
   bool bind(const std::vector<c10::IValue>& batch);
   const Program& at() const { return at_; }  // without symbols once a batch is bound
 
@@ -37,16 +37,15 @@ class SizedProgram {
   SymbolValues values_ = {};
 };
 
-// A program's tensor and the name that it has there.
+// Receives a tensor of a program and its name.
 using TensorSink = std::function<void(const std::string& name, const at::Tensor& tensor)>;
 
-// Runs a program op by op, each on what the ones before gave.
+// Runs a program op by op, each op on the results of those before.
 class OpRuns {
  public:
-  // Throws Error("compare", ...) for programs with states or control flow: `program` must be one
-  // without. It must outlive this.
+  // `program` must outlive this. Throws Error("compare", ...) if it has states or control flow.
   explicit OpRuns(const Program& program);
-  // The sink gets the inputs and what each op gives.
+  // Passes the inputs and the results of each op to the sink.
   void run(const std::vector<c10::IValue>& batch, const TensorSink& sink);
 
  private:
@@ -54,7 +53,7 @@ class OpRuns {
 
   const Program& program_;
   SizedProgram sized_;
-  std::vector<std::unique_ptr<Session>> sessions_;  // empty: to be made
+  std::vector<std::unique_ptr<Session>> sessions_;  // null: not compiled yet
   std::unordered_map<std::string, size_t> last_use_;
 };
 

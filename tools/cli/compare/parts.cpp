@@ -24,7 +24,7 @@ ErrorStats stats_of_json(const Json& json) {
           .strange = json.at(6)};
 }
 
-// Combines means over batches; nothing where there is no metric.
+// Sums over batches, to combine means; nothing without a metric.
 struct Batches {
   double known = 0, more = 0;
 };
@@ -55,7 +55,7 @@ void add_op(OpComparison& op, const Json& json, Batches batches) {
   if (peaks.size() == op.channel_peaks.size())
     for (size_t i = 0; i < peaks.size(); ++i)
       op.channel_peaks[i] = std::max(op.channel_peaks[i], peaks[i]);
-  // bins are those of the rounding's range in every process
+  // all processes use bins of the rounding's range
   const auto counts = json.at("counts").get<std::vector<int64_t>>();
   if (op.rounding && counts.size() == op.histogram.counts.size())
     for (size_t i = 0; i < counts.size(); ++i) op.histogram.counts[i] += counts[i];

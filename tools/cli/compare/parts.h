@@ -1,4 +1,4 @@
-// Comparisons of parts of the data, by several processes, put together.
+// Combines comparisons that several processes made on parts of the data.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace octet {
 
-// The sums of a comparison as bytes for another process of this machine type.
+// Serializes the sums of a comparison for another process on the same kind of machine.
 std::string pack_sums(const ComparisonReport& report);
 
-// Adds what pack_sums() gave of the same programs on other batches: as if one process had seen them
-// all, but for the order of sums. Throws Error("compare", "a process", ...) when the programs were
-// others there.
+// Adds the sums of the same comparison on other batches, as if one process had seen all batches;
+// only the order of summation differs. Throws Error("compare", "a process", ...) if the other
+// process compared different programs.
 void add_sums(ComparisonReport& report, const std::string& packed);
 
 }  // namespace octet

@@ -21,7 +21,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// JSON has no infinities.
+// JSON has no infinities, so they become strings.
 Json number(double value) {
   if (std::isnan(value)) return nullptr;
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
@@ -38,7 +38,7 @@ Json errors_json(const ErrorStats& stats, double step) {
   return json;
 }
 
-// The program's nodes, with which of its ops compute in floats.
+// The nodes of the program; marks the ops that compute in float.
 Json compared_nodes(const Graph& graph) {
   std::unordered_set<std::string> in_float;
   for (const Node* node : find_float_ops(graph)) in_float.insert(node->name());
@@ -94,7 +94,7 @@ void fill_op(Json& node, const OpComparison& op, const WeightComparison* weights
   if (value != nullptr) node["suggestion"] = suggest(subject, *value, diagnosis.cause);
 }
 
-// A lowered op is listed at the node that it is named after, with the nodes folded into it.
+// Lists a lowered op at the node with its name, together with the nodes fused into it.
 void fill_lowered(Json& nodes, const LoweredComparison& lowered, bool has_nodes) {
   std::unordered_map<std::string, size_t> places;
   for (size_t i = 0; i < nodes.size(); ++i) places[nodes[i].at("name").get<std::string>()] = i;
@@ -104,7 +104,7 @@ void fill_lowered(Json& nodes, const LoweredComparison& lowered, bool has_nodes)
     for (size_t i = 0; i < op.sources.size() && place == places.end(); ++i)
       place = places.find(op.sources[i]);
     if (place == places.end()) {
-      if (has_nodes && op.error.relative() == 0) continue;  // a quantize on its own, and the like
+      if (has_nodes && op.error.relative() == 0) continue;  // a lone quantize, for example
       place = places.emplace(op.name, nodes.size()).first;
       nodes.push_back(
           {{"name", op.name}, {"target", op.kind}, {"module", op.module}, {"status", "other"}});
@@ -120,7 +120,7 @@ void fill_lowered(Json& nodes, const LoweredComparison& lowered, bool has_nodes)
   }
 }
 
-// Named by a path, which no node of the program is.
+// Whether the op is in a body: only such ops have a path as their name.
 bool is_in_body(const OpComparison& op) { return op.name.find('/') != std::string::npos; }
 
 Json body_node(const OpComparison& op) {
@@ -140,7 +140,7 @@ double decibels_of(const Json& node, const char* kind) {
   return ratio.is_null() ? std::nan("") : ratio.get<double>();
 }
 
-// What the metric says of the op's tensor; NaN: nothing.
+// The metric of the op's tensor; NaN if there is none.
 double metric_of(const Json& node) {
   const auto errors = node.find("errors");
   if (errors == node.end() || !errors->contains("accumulated")) return std::nan("");
@@ -153,7 +153,7 @@ double metric_of(const Json& node) {
 
 double least_of(double a, double b) { return std::isnan(a) || b < a ? b : a; }
 
-// Sorted by the error that an op adds, in the graph or on the backend, largest first.
+// Sorts nodes by the error that an op adds, in the graph or on the backend, largest first.
 void rank_nodes(Json& nodes) {
   std::vector<std::tuple<double, double, size_t>> order;
   for (size_t i = 0; i < nodes.size(); ++i) {
@@ -167,7 +167,7 @@ void rank_nodes(Json& nodes) {
   for (size_t i = 0; i < order.size(); ++i) nodes[std::get<2>(order[i])]["rank"] = i + 1;
 }
 
-// A backend's op that is off by more than the one step that it may round otherwise.
+// Blames a backend's op whose error exceeds the one step by which its rounding may differ.
 void blame_lowering(Json& node) {
   constexpr double kCloseDb = 60, kOneStep = 1.001;
   const double lowering = decibels_of(node, "lowering");

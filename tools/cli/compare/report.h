@@ -1,4 +1,4 @@
-// What `octet compare` found, as a table, as JSON and as CSV.
+// Formats the result of `octet compare` as a table, as JSON and as CSV.
 #pragma once
 
 #include <optional>
@@ -23,16 +23,17 @@ struct ComparisonReport {
   std::string metric = {};  // its name; "": none
 };
 
-// {"kind": "compare", "title", "subtitle", "summary", "notes", "nodes"} as tools/page describes it:
-// a node for each op of the subject, with its errors, rank, cause and what to try. Where there is
-// a metric, its name is "metric".
+// {"kind": "compare", "title", "subtitle", "summary", "notes", "nodes"} as page.schema.json
+// describes: a node for each op of the subject, with its errors, rank, cause and suggestion. With a
+// metric, "metric" is its name.
 nlohmann::ordered_json compare_json(const ComparisonReport& report);
 
-// A line for each compared op, in the order of their rank; a heading first. Numbers that are
-// infinite are inf and -inf, what was not measured is empty.
+// A heading, then a line for each compared op in the order of rank. Infinite numbers are inf and
+// -inf; what was not measured is empty.
 std::string compare_csv(const nlohmann::ordered_json& json);
 
-// The first `count` by rank, aligned, with causes; and the setting to try for the first of them.
+// The first `count` ops by rank with their causes, aligned, and the suggested setting for the first
+// of them.
 std::vector<std::string> compare_table(const nlohmann::ordered_json& json, size_t count);
 
 }  // namespace octet

@@ -21,7 +21,7 @@ std::string innermost_module(const Node& node) {
   return stack.empty() ? "" : module_path(stack.back());
 }
 
-// Ops that read the value, directly or through its quantize and dequantize ops.
+// The ops that read the value, directly or through its quantize and dequantize ops.
 std::vector<const Node*> readers_of(const Value& value) {
   std::vector<const Node*> readers;
   for (const Node* user : value.users()) {
@@ -35,8 +35,8 @@ std::vector<const Node*> readers_of(const Value& value) {
   return readers;
 }
 
-// The op whose float result the op alone reads, with nothing quantized between them; null when
-// there is none.
+// The op before this one in a pattern: its float result is read by this op alone, unquantized. Null
+// if there is none.
 const Node* before_in_pattern(const Node& op) {
   const std::vector<Value*> inputs = op.inputs();
   const Node* before = inputs.empty() ? nullptr : inputs.front()->producer();
@@ -45,18 +45,19 @@ const Node* before_in_pattern(const Node& op) {
   return is_part ? before : nullptr;
 }
 
-// The node of the exported program that a node was made from; "" for none. A pass that splits an op
-// makes several from one.
+// The node of the exported program that a node was made from; "" for none. A pass may split one
+// node into several.
 std::string origin_of(const Node& node) {
   const std::vector<std::string> origins = origins_of(node);
   return origins.empty() ? "" : origins.back();
 }
 
-// Settings count the exported program's ops.
+// Adds a row for the node. Rows count calls of ops in the exported program, so nodes with one
+// origin count once.
 void add_setting(Json& config, const Graph& subject, const Node& node, const Json& setting) {
   const std::string module = innermost_module(node), origin = origin_of(node);
   if (origin.empty()) return;
-  // A module's setting covers the modules within, too.
+  // A row of a module also covers its submodules.
   size_t ops = 0, calls = 0, call = 0;
   std::unordered_set<std::string> seen;
   for (const Node* other : subject.nodes()) {

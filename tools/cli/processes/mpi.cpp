@@ -1,5 +1,5 @@
-// Processes over MPI. What waits sleeps between its looks: MPI's own waiting would take the core
-// that another process calibrates on.
+// Implements Processes with MPI. Waiting functions poll and sleep, because MPI's waiting would
+// occupy a core that another process calibrates on.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -46,11 +46,11 @@ Kind kind_of(int64_t index) {
   }
 }
 
-// What every process tells every other about its end.
+// The outcome that each process sends to all others at the end.
 struct Outcome {
   End end = End::kDone;
-  int64_t length = 0;  // of the text
-  // reductions that it began, and what the last of them was
+  int64_t length = 0;  // length of the text
+  // number of reductions that it began, and kind and size of the last one
   int64_t begun = 0;
   int64_t kind = 0;
   int64_t count = 0;
@@ -107,15 +107,15 @@ std::string receive(size_t rank, int64_t length) {
 
 }  // namespace
 
-// Reductions have a communicator of their own: one that waits in vain does not come between what
-// the processes tell each other at the end.
+// Reductions use a separate communicator, so that an unfinished one cannot interfere with the
+// messages at the end.
 struct Processes::Joined {
   MPI_Comm reductions = MPI_COMM_NULL;
-  size_t alarms = 0;  // failures of others that this process has heard of
+  size_t alarms = 0;  // alarms that this process received
   int64_t begun = 0;
   int kind = 0;
   size_t count = 0;
-  std::vector<std::byte> numbers;  // stay while a reduction is under way
+  std::vector<std::byte> numbers;  // must stay valid during a reduction
   MPI_Request request = MPI_REQUEST_NULL;
 
   void begin(int64_t kind, size_t count);
@@ -132,8 +132,9 @@ void Processes::Joined::begin(int64_t next_kind, size_t next_count) {
                  reductions, &request);
 }
 
-// Some may wait in a reduction that another, which failed, has not begun. It begins it now. None is
-// further than by that one, as a reduction ends when all have begun it.
+// Completes a reduction that other processes wait in. If this process failed before that reduction,
+// it begins it now. No process can be ahead by more than one reduction, because a reduction ends
+// only when all have begun it.
 void Processes::Joined::complete(const std::vector<Outcome>& outcomes, size_t rank) {
   const Outcome& furthest =
       *std::max_element(outcomes.begin(), outcomes.end(),
@@ -155,7 +156,7 @@ Processes::Processes() {
   MPI_Comm_dup(MPI_COMM_WORLD, &joined_->reductions);
   rank_ = static_cast<size_t>(rank);
   count_ = static_cast<size_t>(count);
-  if (rank_ == 0) clean_up_on_signals(true);  // mpirun ends it when another was killed
+  if (rank_ == 0) clean_up_on_signals(true);  // mpirun ends it when another process was killed
 }
 
 Processes::~Processes() {
@@ -174,7 +175,7 @@ void Processes::check_others() {
   throw OtherFailed();
 }
 
-// Looks often at first, as the others are near in most cases.
+// Polls often at first, because the other processes usually arrive soon.
 void Processes::reduce(int kind, void* numbers, size_t count) {
   if (joined_ == nullptr || count_ == 1) return;
   constexpr size_t kMost = size_t{1} << 28;  // MPI counts in ints
@@ -217,7 +218,7 @@ std::vector<std::string> Processes::gather(const std::function<std::string()>& w
   if (joined_ == nullptr) return {work()};
   std::string text;
   End end = run(work, text);
-  // OtherFailed passes through code that turns what is thrown into other errors
+  // other code may have converted an OtherFailed to another error
   if (end == End::kFailed && joined_->alarms > 0) end = End::kInVain;
   std::vector<MPI_Request> alarms;
   for (size_t other = 0; end == End::kFailed && other < count_; ++other)
@@ -230,7 +231,7 @@ std::vector<std::string> Processes::gather(const std::function<std::string()>& w
                count_);
   joined_->complete(outcomes, rank_);
 
-  // Every alarm is received, so that nothing is under way when the processes leave.
+  // Receives every alarm, so that no message is in transit when the processes leave.
   size_t failures = 0;
   size_t first_failure = count_;
   for (size_t i = count_; i-- > 0;) {

@@ -1,4 +1,4 @@
-// Whether there are other processes, what follows from sums, and a build without MPI.
+// Detects other processes, implements what builds on sums, and supports builds without MPI.
 #include "tools/cli/processes/processes.h"
 
 #include <cstdlib>
@@ -8,11 +8,11 @@
 namespace octet {
 
 bool is_one_of_several() {
-  // OpenMPI's mpirun; MPICH's and what follows it.
+  // OpenMPI's mpirun; MPICH and its derivatives.
   constexpr const char* kCounts[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
   for (const char* name : kCounts)
     if (const char* count = std::getenv(name)) return std::atol(count) > 1;
-  return std::getenv("PMIX_RANK") != nullptr;  // a batch system's launcher, which tells no count
+  return std::getenv("PMIX_RANK") != nullptr;  // a batch system's launcher, which sets no count
 }
 
 std::vector<std::string> Processes::share(const std::string& text) {
@@ -25,7 +25,8 @@ std::vector<std::string> Processes::share(const std::string& text) {
     if (i == rank_) own = length;
     length += static_cast<size_t>(lengths[i]);
   }
-  // Bytes of the others are 0, eight to a number: no sum of digits carries.
+  // Sums texts: each process sets its bytes and leaves the others 0, with eight bytes per number.
+  // No byte carries into the next.
   constexpr size_t kBytes = sizeof(int64_t);
   std::vector<int64_t> numbers((length + kBytes - 1) / kBytes, 0);
   std::string all(numbers.size() * kBytes, '\0');

@@ -1,5 +1,5 @@
-// The processes that one call of mpirun started, which share a command's work. Without mpirun there
-// is one.
+// Connects the processes that one mpirun started, so that they share a command's work. Without
+// mpirun there is one.
 #pragma once
 
 #include <cstddef>
@@ -15,54 +15,56 @@
 
 namespace octet {
 
-// Whether mpirun or a batch system's launcher started this process as one of several: their
-// environment variables say so.
+// Whether mpirun or a batch system's launcher started this process as one of several, according to
+// their environment variables.
 bool is_one_of_several();
 
-// Thrown by what waits for others. No Error: the process that failed has the message.
+// Thrown by functions that wait for other processes when one fails. It is not an Error, because the
+// failed process has the message.
 struct OtherFailed : std::exception {
   const char* what() const noexcept override { return "another process failed"; }
 };
 
 class Processes {
  public:
-  // Joins the others. Throws Error("mpi", ...) when there are others and Octet was built without
-  // MPI.
+  // Joins the other processes. Throws Error("mpi", ...) if there are others and Octet was built
+  // without MPI.
   Processes();
-  ~Processes();  // leaves; waits for the others
+  ~Processes();  // waits for the other processes and leaves
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
-  size_t rank() const { return rank_; }  // of this process, from 0
+  size_t rank() const { return rank_; }  // this process's number, from 0
   size_t count() const { return count_; }
 
-  // Throws OtherFailed when the work of another process has failed. Costs microseconds; called now
-  // and then by work that may be in vain.
+  // Throws OtherFailed if another process failed. Takes microseconds; long work calls it from time
+  // to time.
   void check_others();
 
-  // Runs `work` in every process. Process 0 gets the texts of all, in order of rank; the others get
-  // nothing. When work threw in some, process 0 throws the error of the first of them, with its
-  // rank, and the others return. All processes must call this, once.
+  // Runs `work` in every process. Process 0 gets all texts, in order of rank; the others get
+  // nothing. If `work` throws in some processes, process 0 throws the error of the first of them,
+  // with its rank, and the others return. All processes must call this, once.
   std::vector<std::string> gather(const std::function<std::string()>& work);
 
-  // Within the work of gather: each number becomes that of all processes together, with the same
-  // bits in each. All call these in the same order with as many numbers; one process keeps what it
-  // has. Sums are in an order that depends on the number of processes alone. Throw OtherFailed when
-  // the work of another process failed before it came here.
+  // Reductions, to be called within the work of gather: each number becomes the sum, minimum or
+  // maximum over all processes, with the same bits in each. All processes must call these in the
+  // same order with equally many numbers; a single process keeps its numbers. The order of
+  // summation depends only on the number of processes. Throw OtherFailed if another process failed
+  // before it called them.
   void sum(std::span<double> numbers);
   void sum(std::span<float> numbers);
   void sum(std::span<int64_t> numbers);
   void min(std::span<float> numbers);
   void max(std::span<double> numbers);
-  // The texts of all, in order of rank, in every process.
+  // Returns the texts of all processes, in order of rank, in every process.
   std::vector<std::string> share(const std::string& text);
 
-  // Calls of sum, min and max so far, and bytes that this process gave to them.
+  // Numbers of reductions so far, and of bytes that this process contributed.
   size_t exchanges() const { return exchanges_; }
   size_t exchanged_bytes() const { return exchanged_bytes_; }
 
  private:
-  struct Joined;  // what several processes need; in mpi.cpp
+  struct Joined;  // state of MPI, in mpi.cpp
   void reduce(int kind, void* numbers, size_t count);
 
   size_t rank_ = 0;
@@ -72,7 +74,7 @@ class Processes {
   std::unique_ptr<Joined> joined_;  // null: one process
 };
 
-// The processes as annotate/ knows them.
+// Adapts Processes to the interface of annotate/.
 class ProcessPeers : public Peers {
  public:
   explicit ProcessPeers(Processes& processes) : processes_(processes) {}

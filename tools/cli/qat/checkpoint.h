@@ -1,4 +1,5 @@
-// Saves the state of training, so that an interrupted run resumes and gives the same bits.
+// Saves and restores the state of training, so that an interrupted run resumes and gives the same
+// bits.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ namespace octet {
 
 struct TrainOptions;
 
-// Means over an epoch.
+// Accumulates the mean loss and the accuracy of an epoch.
 class RunningLoss {
  public:
   // loss: the mean over `samples`.
@@ -52,38 +53,38 @@ class RunningLoss {
 };
 
 struct TrainingPosition {
-  int64_t epoch = 0;  // done so far
-  int64_t batch = 0;  // of the next epoch, done so far
-  RunningLoss sums;   // of that epoch so far
+  int64_t epoch = 0;  // finished epochs
+  int64_t batch = 0;  // finished batches of the next epoch
+  RunningLoss sums;   // over these batches
   double best_loss = std::numeric_limits<double>::infinity();
   int64_t epochs_since_best = 0;
   bool is_stopped = false;
 };
 
-// Parameters, buffers and what the fake-quants have learned, as copies; and back.
+// Copies parameters, buffers and the learned state of fake-quants; and restores them.
 std::vector<at::Tensor> capture(const QatModel& model);
 void restore(QatModel& model, const std::vector<at::Tensor>& captured);
 
 // Seeds dropout and similar ops.
 void seed_random_numbers(int64_t seed);
 
-// A file of --checkpoint: what concerns the model.
+// The part of a --checkpoint file that concerns the model.
 struct SavedTraining {
-  std::string run, flow;         // what the run is; TrainOptions::flow
-  std::vector<at::Tensor> rest;  // what capture() gave, once, and once more of the best epoch
+  std::string run, flow;         // describes the run; TrainOptions::flow
+  std::vector<at::Tensor> rest;  // capture() now, then at the best epoch
 };
-// Throws Error(stage, file, ...) for a file that is not a checkpoint, or of another version.
+// Throws Error(stage, file, ...) for a file that is not a checkpoint or has another version.
 SavedTraining read_checkpoint(const std::filesystem::path& file, const std::string& stage);
-// The best epoch where one was kept, else the last state. False when it is of another model.
+// Restores the best epoch if there is one, else the last state. Returns false if the file belongs
+// to another model.
 bool restore_saved(QatModel& model, const SavedTraining& saved);
 
-// Writes options.checkpoint whole or not at all. best: what capture() gave at the best epoch, or
-// empty.
+// Writes options.checkpoint whole or not at all. best: capture() at the best epoch, or empty.
 void save_checkpoint(const TrainOptions& options, size_t batch_count, const QatModel& model,
                      torch::optim::Optimizer& optimizer, const TrainingPosition& position,
                      const std::vector<at::Tensor>& best);
-// The other way. Throws Error("train", file, ...) when it is damaged, or of a run with another
-// model, other data or options. The number of epochs may differ.
+// Reads such a file. Throws Error("train", file, ...) if it is damaged, or from a run with another
+// model, data or options. The number of epochs may differ.
 void load_checkpoint(const TrainOptions& options, size_t batch_count, QatModel& model,
                      torch::optim::Optimizer& optimizer, TrainingPosition& position,
                      std::vector<at::Tensor>& best);

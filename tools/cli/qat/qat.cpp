@@ -46,8 +46,8 @@ void load_ranges(ObservedGraph& prepared, const std::string& file) {
                                                            fmt::join(ranges.others, ", %"))));
 }
 
-// Each step frees its activations and allocates them again. glibc would return memory of that size
-// to the system and get it back page by page.
+// Each step frees its activations and allocates them again. By default glibc would return that
+// memory to the system and fault it back in page by page.
 void keep_freed_memory() {
 #ifdef __GLIBC__
   mallopt(M_MMAP_THRESHOLD, 32 << 20);

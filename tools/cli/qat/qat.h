@@ -1,5 +1,5 @@
-// Trains a float program with fake quantization and quantizes it, as `octet qat` does, and reads
-// the program of a training that is not over yet. Writes checkpoints, but no other file.
+// Trains a float program with fake quantization and quantizes it, as `octet qat` does. Also reads
+// the program of a run that is still training. Writes checkpoints, but no other file.
 #pragma once
 
 #include <optional>
@@ -16,11 +16,11 @@
 
 namespace octet {
 
-// options_of() has the meaning of the members.
+// options_of() describes the members.
 struct QatRequest {
   QuantizeFlow flow{.is_training = true};
   TrainOptions train;
-  std::string output, report;  // of the command, which writes files
+  std::string output, report;  // used by the command, which writes files
 };
 
 Options options_of(QatRequest& request);
@@ -29,17 +29,17 @@ struct QatResult {
   Graph graph;  // with quantize and dequantize ops
   Report report;
   nlohmann::ordered_json figures;   // quality_json
-  std::optional<ReportFile> pages;  // looks at the request's flow, which must live as long
+  std::optional<ReportFile> pages;  // refers to the request's flow, which must outlive it
 };
 
-// Nothing in processes beside the first. Throws Error, also for options that do not go together.
+// Returns nullopt in all processes except the first. Throws Error, also for options that conflict.
 std::optional<QatResult> train_model(const QatRequest& request, Processes& processes,
                                      bool wants_pages);
 
 // The program that `octet qat` would write if it ended now. checkpoint: a file of its --checkpoint;
-// model: the float .pt2 that is trained. The libraries of the run must be loaded. Throws
-// Error("compare", checkpoint, ...) for a file that is not a checkpoint, is damaged, or is of
-// another model, and what preparing the model throws.
+// model: the float .pt2. The libraries of the run must be loaded. Throws Error("compare",
+// checkpoint, ...) for a file that is not a checkpoint, is damaged, or belongs to another model,
+// and what preparing the model throws.
 Graph read_trained(const std::string& checkpoint, const std::string& model);
 
 }  // namespace octet

@@ -26,7 +26,8 @@ Rows share_of_rows(int64_t rows, size_t rank, size_t processes) {
   return {index * each + std::min(index, more), each + (index < more ? 1 : 0)};
 }
 
-// The parameters that have gradients: the same in each process, as all run the same program.
+// The gradients of the parameters. They are the same parameters in each process, because all run
+// the same program.
 std::vector<at::Tensor> gradients_of(torch::optim::Optimizer& optimizer) {
   std::vector<at::Tensor> gradients;
   for (const torch::optim::OptimizerParamGroup& group : optimizer.param_groups())
@@ -54,7 +55,8 @@ SharedStep::SharedStep(Processes& processes, const Graph& model) : processes_(pr
       inputs_.push_back(input.value);
 }
 
-// An open first dimension takes any number of rows, one of n rows those of n * processes.
+// A symbolic first dimension takes any number of rows. A fixed one of n rows takes the part of a
+// batch of n * processes rows.
 bool SharedStep::is_divided(const at::Tensor& tensor, const Value* input) const {
   if (tensor.dim() == 0 || input == nullptr || !input->meta || input->meta->sizes.empty())
     return false;
@@ -68,7 +70,7 @@ std::vector<c10::IValue> SharedStep::rows_of(const std::vector<c10::IValue>& bat
                                              const std::string& subject) {
   if (is_alone()) return batch;
   const size_t given = std::min(batch.size(), inputs_.size());
-  int64_t rows = 0;  // of the batch
+  int64_t rows = 0;  // rows of the batch
   const Value* first = nullptr;
   for (size_t i = 0; i < given && rows == 0; ++i) {
     if (!batch[i].isTensor()) continue;
@@ -92,7 +94,7 @@ std::vector<c10::IValue> SharedStep::rows_of(const std::vector<c10::IValue>& bat
     if (!batch[i].isTensor()) continue;
     const at::Tensor& tensor = batch[i].toTensor();
     const bool is_target = i >= inputs_.size();
-    // a target may have several rows for one of the inputs': tokens
+    // a target may have several rows per input row, such as tokens
     if (is_target ? tensor.dim() == 0 || tensor.size(0) % rows != 0
                   : !is_divided(tensor, inputs_[i]) || tensor.size(0) != rows)
       continue;

@@ -1,5 +1,5 @@
-// Training in several processes: each runs a part of the rows of each batch, and all take the same
-// step, that of the whole batch.
+// Divides each training step among processes: each runs some rows of the batch, and all apply the
+// gradients of the whole batch.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace octet {
 
 class SharedStep : public BatchParts {
  public:
-  // model: its inputs tell what rows are. Both must outlive this.
+  // model: its inputs determine which dimension is the batch. Both must outlive this.
   SharedStep(Processes& processes, const Graph& model);
 
   bool is_alone() const { return processes_.count() == 1; }
@@ -30,26 +30,26 @@ class SharedStep : public BatchParts {
   size_t rank() const override { return processes_.rank(); }
   size_t count() const override { return processes_.count(); }
 
-  // This process's rows of the batch, which the next step is about: of each input whose first
-  // dimension is the batch's, and of the targets behind the inputs. Rows that do not divide evenly
-  // go to the first processes; a process without any gets the first row, which does not count.
-  // Throws Error("train", subject, ...) when the batch is not one to be divided.
+  // Selects this process's rows of the batch for the next step: from each input whose first
+  // dimension is the batch, and from the targets after the inputs. If rows do not divide evenly,
+  // the first processes get one more. A process without rows gets the first row with weight 0.
+  // Throws Error("train", subject, ...) if the batch cannot be divided.
   std::vector<c10::IValue> rows_of(const std::vector<c10::IValue>& batch,
                                    const std::string& subject);
-  // Throws Error("train", subject, ...) when the batch has fewer rows than there are processes.
+  // Throws Error("train", subject, ...) if the batch has fewer rows than there are processes.
   void check_rows(const std::vector<c10::IValue>& batch, const std::string& subject);
-  // Of the rows, which the mean over this process's counts with.
+  // The weight of this process's mean: its share of the batch's rows.
   double weight() const { return part_.counts ? part_.share : 0; }
-  // Random numbers of this process in this step, whichever were before.
+  // Seeds the random numbers of this process for this step, independently of earlier steps.
   void seed(int64_t seed, int64_t epoch, int64_t batch) const;
-  // The gradients of what the optimizer trains become the sums over the processes; in one exchange.
+  // Sums the gradients of the optimizer's parameters over all processes, in one exchange.
   void sum_gradients(torch::optim::Optimizer& optimizer);
-  // Over all processes, in each.
+  // Returns the sums over all processes, in each.
   RunningLoss sum(const RunningLoss& sums);
-  // Throws Error("train", ...) when the processes' tensors differ.
+  // Throws Error("train", ...) if the tensors differ between processes.
   void check_equal(const std::vector<at::Tensor>& tensors);
 
-  // A line on what the processes gave each other in a step, on average.
+  // A line on the data that the processes exchanged per step, on average.
   std::string traffic() const;
 
   BatchPart part() const override { return part_; }
@@ -63,9 +63,9 @@ class SharedStep : public BatchParts {
   bool is_divided(const at::Tensor& tensor, const Value* input) const;
 
   Processes& processes_;
-  std::vector<const Value*> inputs_;  // one for each of the user's
+  std::vector<const Value*> inputs_;  // one for each user input
   BatchPart part_;
-  int64_t rows_ = 0;  // of the whole batch
+  int64_t rows_ = 0;  // rows of the whole batch
   std::vector<float> gradients_;
   size_t steps_ = 0;
 };

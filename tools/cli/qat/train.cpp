@@ -33,7 +33,7 @@ namespace {
 
 using Values = std::vector<c10::IValue>;
 
-// The order of the batches in an epoch, the same whenever it is asked for.
+// The order of the batches in an epoch; it depends only on the arguments.
 std::vector<size_t> shuffled(size_t count, int64_t seed, int64_t epoch) {
   std::vector<size_t> order(count);
   std::iota(order.begin(), order.end(), size_t{0});
@@ -60,7 +60,7 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const QatModel& model,
                                                             .momentum(options.momentum)
                                                             .weight_decay(options.weight_decay));
   if (ranges.empty()) return optimizer;
-  std::unique_ptr<torch::optim::OptimizerOptions> undecayed;  // scales do not shrink towards 0
+  std::unique_ptr<torch::optim::OptimizerOptions> undecayed;  // no weight decay for scales
   if (options.optimizer == OptimizerKind::kAdamW)
     undecayed = std::make_unique<torch::optim::AdamWOptions>(
         torch::optim::AdamWOptions(options.rate).weight_decay(0));
@@ -71,7 +71,7 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const QatModel& model,
   return optimizer;
 }
 
-// Fake-quants that never observe want a range from the beginning.
+// Throws if a fake-quant that never observes has no range.
 void check_frozen_ranges(const QatModel& model) {
   const ObservedGraph& prepared = model.prepared();
   for (const Node* point : observer_nodes(prepared.graph)) {
@@ -95,9 +95,9 @@ size_t input_count(const Graph& graph) {
       }));
 }
 
-// Class numbers that count.
+// The number of labels that are not ignored.
 int64_t labels_of(const at::Tensor& classes) {
-  constexpr int64_t kIgnored = -100;  // of cross_entropy_loss
+  constexpr int64_t kIgnored = -100;  // cross_entropy_loss ignores this label
   return classes.ne(kIgnored).sum().item<int64_t>();
 }
 
@@ -246,8 +246,8 @@ at::Tensor QatTrainer::State::cross_entropy(const at::Tensor& output, const at::
   return loss;
 }
 
-// whole: the batch of which `batch` is this process's part; the loss is then this part's share of
-// the batch's.
+// whole: the batch, if `batch` is only this process's part; the loss is then weighted by the part's
+// share of the batch.
 at::Tensor QatTrainer::State::loss_of(const Values& batch, const std::string& subject,
                                       RunningLoss& sums, const Values* whole) {
   const auto part_of = [&](const at::Tensor& mean) {
@@ -345,7 +345,7 @@ RunningLoss QatTrainer::State::validate() {
   return step.sum(sums);
 }
 
-// Whether to go on.
+// Returns whether to continue.
 bool QatTrainer::State::end_epoch() {
   position.sums = step.sum(position.sums);
   step.check_equal(model.parameters());

@@ -21,7 +21,7 @@ bool is_same(const c10::IValue& a, const c10::IValue& b) {
   return a.tagKind() == b.tagKind();
 }
 
-// The one value of a float tensor's elements; nothing when they differ.
+// The common value of all elements of a float tensor; nullopt if they differ.
 std::optional<double> only_value(const c10::IValue& input) {
   if (!input.isTensor() || !input.toTensor().defined() || !input.toTensor().is_floating_point() ||
       input.toTensor().numel() < 2)
@@ -31,7 +31,7 @@ std::optional<double> only_value(const c10::IValue& input) {
   return tensor.eq(first).all().item<bool>() ? std::optional(first.item<double>()) : std::nullopt;
 }
 
-// Of the float values of one input over all batches.
+// The range of the float values of one input over all batches.
 struct Range {
   double min = std::numeric_limits<double>::infinity(),
          max = -std::numeric_limits<double>::infinity();
@@ -51,7 +51,7 @@ Range range_of(const SampleReader& data, size_t input) {
   return range;
 }
 
-// In [0, 1].
+// The share of values outside the range, in [0, 1].
 double share_outside(const SampleReader& data, size_t input, const Range& range) {
   double outside = 0, all = 0;
   for (size_t i = 0; i < data.size(); ++i) {

@@ -25,8 +25,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The checkpoint is a tuple of tensors. The first one is JSON as bytes; the others are what its
-// "tensors" list, pass by pass.
+// The checkpoint is a tuple of tensors. The first is JSON as bytes; its "tensors" describe the
+// others, pass by pass.
 constexpr const char* kFormat = "octet effort 2";
 
 Json to_json(const PassOutcome& outcome) {
@@ -45,7 +45,7 @@ Json to_json(const PassOutcome& outcome) {
           {"details", outcome.report.details()}};
 }
 
-// next: of the file's tensors.
+// next: position of the next tensor in the file.
 PassOutcome from_json(const Json& json, const std::vector<c10::IValue>& values, size_t& next) {
   PassOutcome outcome;
   outcome.pass = json.at("pass").get<std::string>();
@@ -62,7 +62,7 @@ PassOutcome from_json(const Json& json, const std::vector<c10::IValue>& values, 
   return outcome;
 }
 
-// The passes that are asked for, in no order.
+// The requested passes, in any order.
 std::vector<AccuracyPass> passes_of(const EffortOptions& options) {
   if (!options.is_asked_for()) return {};
   return options.passes.empty() ? high_effort_passes()
@@ -71,7 +71,7 @@ std::vector<AccuracyPass> passes_of(const EffortOptions& options) {
 
 constexpr size_t kLeastBatches = 4;
 
-// Whether a layer norm computes the value, apart from observer nodes and views.
+// Whether a layer norm computes the value, apart from observer nodes and views in between.
 bool is_of_norm(const Value* value) {
   constexpr int kFar = 16;
   static const std::vector<std::string> kViews = {"aten.view",      "aten.reshape", "aten.permute",
@@ -95,7 +95,7 @@ bool reads_norm(const Node& node) {
   return std::any_of(inputs.begin(), inputs.end(), is_of_norm);
 }
 
-// What the smoothing of --effort default may change: layer norms and their readers.
+// Whether the smoothing of --effort default may change the node: layer norms and their readers.
 bool is_at_norm(const Node& node) { return node.is("aten.layer_norm") || reads_norm(node); }
 
 bool is_product(const Node& node) {
@@ -104,8 +104,8 @@ bool is_product(const Node& node) {
 }
 
 // Whether --effort default smooths (kSmooth) the outputs of layer norms that quantized linears and
-// convolutions read. That needs such ops, at least 4 batches to calibrate with, and neither
-// --compat nor --recorded, which fix weights and ranges.
+// convolutions read. It needs such ops, at least 4 calibration batches, and neither --compat nor
+// --recorded, which fix weights and ranges.
 bool smooths_by_default(const ObservedGraph& observed, const EffortOptions& options,
                         const QuantizeFlow& flow, size_t batches) {
   if (options.effort != "default" || !options.passes.empty() || flow.is_compat() ||
@@ -148,7 +148,7 @@ void note_unused(const PassRows& rows, const char* table, const ObservedGraph& o
         fmt::format("{}: {} of {} matches nothing in the model", table, row, place_of(flow)));
 }
 
-// run: as of describe_run(). Writes the file whole or not at all.
+// run: of describe_run(). Writes the file whole or not at all.
 void save_effort(const std::string& file, const std::string& run, const EffortJournal& journal) {
   Json passes = Json::array();
   for (const PassOutcome& outcome : journal.outcomes) passes.push_back(to_json(outcome));
@@ -160,7 +160,7 @@ void save_effort(const std::string& file, const std::string& run, const EffortJo
   write_outputs(file, values);
 }
 
-// An empty journal when there is no such file.
+// Returns an empty journal if there is no such file.
 EffortJournal load_effort(const std::string& file, const std::string& run) {
   EffortJournal journal;
   if (!std::filesystem::exists(file)) return journal;

@@ -87,7 +87,7 @@ QuantizeFlow flow_of_text(const std::string& text) {
 
 namespace {
 
-// Why the first op that stayed float did so.
+// The reason of the first op that stayed float.
 std::string first_reason(const Report& report) {
   if (report.entries().empty()) return {};
   const ReportEntry& entry = report.entries().front();

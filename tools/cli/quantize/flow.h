@@ -1,5 +1,6 @@
-// The options that decide how a program is annotated and prepared, and the steps that follow them:
-// read, prepare and calibrate. Shared by `octet quantize`, `calibrate`, `qat` and `tune`.
+// Defines a flow: the set of options that decide how a program is annotated and prepared. Also has
+// the steps that use it: read, prepare and calibrate. `octet quantize`, `calibrate`, `qat` and
+// `tune` share them.
 #pragma once
 
 #include <functional>
@@ -25,7 +26,7 @@ struct QuantizeFlow {
   std::string model = {};
   std::string quantizer = {};
   std::string config = {};
-  std::string settings = {};  // JSON of the same form, on top of --config; may be empty
+  std::string settings = {};  // JSON that overrides --config; may be empty
   std::vector<std::string> libraries = {};
   std::string mode = "static";
   std::string fold_bn = "auto";
@@ -42,45 +43,46 @@ struct QuantizeFlow {
   bool is_compat() const { return compat == Compat::kTorchao; }
 };
 
-// The model and the options of the quantizer; with --training-mode unless flow.is_training.
+// The options for the model and the quantizer, including --training-mode unless flow.is_training.
 Options options_of(QuantizeFlow& flow);
 
-// The flow of a program that is trained as JSON on one line, for its checkpoint, and back. The
-// model and the libraries are not in it, the contents of --config are. text_of_flow() throws
-// Error("quantizer", config, ...) for a file that cannot be read, flow_of_text() nlohmann's
-// exceptions for other text.
+// Converts the options of a training run to one line of JSON, for its checkpoint, and back. The
+// line has the contents of --config, but not the model and the libraries. text_of_flow() throws
+// Error("quantizer", config, ...) if the file cannot be read; flow_of_text() throws nlohmann's
+// exceptions for invalid text.
 std::string text_of_flow(QuantizeFlow flow);
 QuantizeFlow flow_of_text(const std::string& text);
 
-// The settings leave everything float.
+// Thrown if the settings leave all ops in float.
 class NothingToQuantize : public Error {
  public:
   using Error::Error;
 };
 
-// Loads the libraries, reads and verifies.
+// Loads the libraries, and reads and verifies the model.
 Graph read_model(const QuantizeFlow& flow);
-// Throws Error("quantizer", ...) for what is wrong with its name, its file and its options.
+// Throws Error("quantizer", ...) for errors in its name, file or options.
 std::unique_ptr<Quantizer> quantizer_of(const QuantizeFlow& flow);
-// Annotates and prepares. Throws NothingToQuantize when the quantizer finds nothing; under compat
-// it warns and continues, as torchao does.
+// Annotates and prepares the graph. Throws NothingToQuantize if the quantizer finds nothing; under
+// --compat it warns and continues, as torchao does.
 ObservedGraph prepare_model(Graph graph, const QuantizeFlow& flow, Report& report);
 
-// The part of the data that one of several processes calibrates with: the batches are cut into
-// `count` parts, in order and of nearly equal length; this is part `index`.
+// The part of the data that one of several processes calibrates with. The batches are divided, in
+// order, into `count` parts of nearly equal length; this is part `index`.
 struct DataPart {
   size_t index = 0;
   size_t count = 1;
   std::function<void()> before_batch = {};  // may throw, which ends calibration
-  // the processes that take the other parts: `index` and `count` are theirs then, and all end with
-  // the observers of the whole data; null: none
+  // the processes that calibrate with the other parts; then `index` and `count` are theirs, and all
+  // end with the observers of the whole data. null: a single process
   Peers* peers = nullptr;
 };
 
-// Streams the batches through the observers: kCalibrateStage (annotate/accuracy/accuracy_passes.h)
-// of the progress. `recorded`: the file with the outputs of recorded opaque parts, or "". Returns
-// the number of batches; 0 when there are fewer than parts and none is left for this one. Throws
-// Error also when the files have different numbers of batches.
+// Streams the batches through the observers, as the stage kCalibrateStage
+// (annotate/accuracy/accuracy_passes.h) of the progress. `recorded`: the file with the outputs of
+// recorded opaque parts, or "". Returns the number of batches, which is 0 if there are fewer
+// batches than parts and none is left for this one. Throws Error also if the files have different
+// numbers of batches.
 size_t calibrate_from_file(ObservedGraph& observed, const SampleData& data,
                            const std::string& recorded, Progress& progress, DataPart part = {});
 

@@ -29,7 +29,7 @@ const Observer& without_fake_quant(const Observer& observer) {
   return fake != nullptr ? fake->observer() : observer;
 }
 
-// A histogram as torch has it: the last bin holds its upper end.
+// A histogram in torch's form: the last bin includes its upper end.
 SeenJson histogram_json(const HistogramObserver& observer) {
   return {{"min", observer.min()},
           {"max", observer.max()},
@@ -58,7 +58,7 @@ std::vector<double> numbers_of(const at::Tensor& tensor) {
   return {flat.const_data_ptr<double>(), flat.const_data_ptr<double>() + flat.numel()};
 }
 
-// [channels, all the rest]
+// Reshapes to [channels, elements of a channel].
 at::Tensor by_channel(const at::Tensor& tensor, int64_t axis) {
   return tensor.to(at::kFloat).movedim(axis, 0).reshape({tensor.size(axis), -1});
 }
@@ -121,8 +121,8 @@ class PageNodes {
     put_weight(node, json);
   }
 
-  // Ops within bodies of control flow, which the report names and this graph has not; in front of
-  // the program's output.
+  // Adds ops in bodies of control flow, which the report lists and this graph lacks, before the
+  // program's output.
   void add_others(const std::set<std::string>& shown, NodeJson& nodes) const {
     for (const auto& [name, op] : floats_) {
       if (shown.contains(name)) continue;
@@ -152,7 +152,7 @@ class PageNodes {
       json["tensors"].push_back({output.at("tensor"), spec_text(output)});
   }
 
-  // How a result is quantized.
+  // Adds how a result is quantized.
   void put_output(const Value& value, NodeJson& json) const {
     NodeJson output;
     for (const Node* user : value.users()) {
@@ -180,8 +180,8 @@ class PageNodes {
                        scale * static_cast<double>(quantization.quant_max - zero_point)};
   }
 
-  // The share of the histogram that lies outside of the range, values being spread evenly within a
-  // bin. Half a step beyond the range still rounds into it.
+  // Adds the share of the histogram outside the range, assuming that values are spread evenly
+  // within a bin. Values up to half a step beyond the range still round into it.
   static void put_clipped(NodeJson& output) {
     if (!output.contains("histogram") || !output.contains("range")) return;
     const NodeJson& histogram = output.at("histogram");
@@ -217,7 +217,7 @@ class PageNodes {
 
   const Graph& graph_;
   const SeenTensors& seen_;
-  std::map<std::string, const NodeJson*> quantized_, floats_;  // of the report, by node
+  std::map<std::string, const NodeJson*> quantized_, floats_;  // entries of the report, by node
   std::map<std::string, double> macs_;
 };
 

@@ -39,7 +39,7 @@ std::vector<AccuracyPass> passes_at(const Place& place, const std::vector<Accura
   return passes;
 }
 
-// "high", "none" or a list.
+// Reads "high", "none" or a list of passes.
 std::vector<AccuracyPass> effort_at(const Place& place) {
   constexpr const char* kWanted = "\"high\", \"none\" or a list of passes";
   if (place.value.is_array()) {
@@ -79,7 +79,7 @@ Place object_at(const Place& place, const std::string& key, const char* wanted) 
   return found;
 }
 
-// Rows of modules, classes and ops, and the global one.
+// Reads the rows of modules, classes and ops, and the global row.
 PassRows named_rows(const Place& place, const char* wanted, const ReadPasses& read) {
   PassRows rows;
   for (const RowKind kind : kNamedRows) {
@@ -114,7 +114,7 @@ void add_calls(PassRows& rows, const Place& place, const ReadPasses& read) {
   }
 }
 
-// `more` on top of `under`, row by row.
+// Overrides rows of `under` by those of `more`.
 Json on_top(Json under, const Json& more) {
   if (!under.is_object() || !more.is_object()) return more;
   for (const auto& [key, value] : more.items())

@@ -1,18 +1,18 @@
-// "passes" and "effort" of a --config file: which accuracy passes may change which part of the
-// program, and which parts get more of them than the run gives to all.
+// Reads "passes" and "effort" of a --config file: which accuracy passes may change which part of
+// the program, and which parts get additional passes.
 //
 //   "passes": {"global": ["smooth"], "op_type": {"aten.linear": ["round"]},
 //              "module_type": {"torch.nn.Conv2d": []}, "module_name_regex": {"blocks.*": []},
 //              "module_name": {"head": ["round", "correct-bias"]}}
 //
-// The passes themselves are those of --effort high or --passes. Which row decides for a node is as
-// with the quantizers' settings (ConfigTable::row_of); where none fits, all passes apply.
+// This restricts the passes of --effort high or --passes. The row for a node is chosen as in the
+// quantizers' settings (ConfigTable::row_of); without a row, all passes apply.
 //
 //   "effort": {"module_name": {"head": "high", "blocks.0": ["correct-bias", "round"],
 //                              "stem": "none"},
 //              "call_index": {"blocks.1": {"aten.linear.default": {"1": ["round"]}}}}
 //
-// What a row names runs there, beside what the run does; "none": nothing does.
+// The passes in a row run there, in addition to those of the run; "none": no pass runs.
 #pragma once
 
 #include <filesystem>
@@ -28,35 +28,35 @@ namespace octet {
 
 class PassRows {
  public:
-  // Throws Error as ConfigTable::set does.
+  // Throws what ConfigTable::set throws.
   void set(const RowKey& row, std::vector<AccuracyPass> passes);
 
-  // The passes of the row that covers the node; null when none does.
+  // The passes in the node's row; null without a row.
   const std::vector<AccuracyPass>* find(const Node& node) const;
-  bool applies(AccuracyPass pass, const Node& node) const;  // true where no row is
-  // The passes that some row names, each once.
+  bool applies(AccuracyPass pass, const Node& node) const;  // true without a row
+  // All passes in rows, each once.
   std::vector<AccuracyPass> all() const;
-  // Rows that fit no node, as `module_name "x"`: most often a misspelling.
+  // Rows that match no node, as `module_name "x"`: usually a misspelling.
   std::vector<std::string> unused_rows(const Graph& graph) const {
     return table_.unused_rows(graph);
   }
 
  private:
-  ConfigTable table_;  // which row a node has; its configurations say nothing
+  ConfigTable table_;  // finds the row of a node; its configurations are unused
   std::vector<std::pair<RowKey, std::vector<AccuracyPass>>> rows_;
 };
 
-// Null when the file says nothing about passes. running: the passes of this run. Throws
-// Error("quantizer", "FILE: /passes/...", ...) for values that are not lists of passes, for a pass
-// that does not run, and when none runs.
+// Nullopt if the file has no "passes". running: the passes of this run. Throws Error("quantizer",
+// "FILE: /passes/...", ...) for values that are not lists of passes, for a pass that does not run,
+// and if no pass runs.
 std::optional<PassRows> read_pass_rows(const std::filesystem::path& config,
                                        const std::vector<AccuracyPass>& running);
 
-// Null when neither the file nor the settings on top of it (both may be empty: none) say something
-// of effort. Throws Error("quantizer", "FILE: /effort/...", ...).
+// Nullopt if neither the file nor the settings that override it (both may be empty) have "effort".
+// Throws Error("quantizer", "FILE: /effort/...", ...).
 std::optional<PassRows> read_effort_rows(const std::string& config, const std::string& settings);
 
-// For commands that run no passes. Throws Error("quantizer", ...) when the file has rows for some.
+// For commands without passes. Throws Error("quantizer", ...) if the file has rows for passes.
 void refuse_pass_rows(const std::string& config);
 
 }  // namespace octet

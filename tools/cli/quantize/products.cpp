@@ -42,7 +42,7 @@ struct Operands {
   const Value *x = nullptr, *w = nullptr;
 };
 
-// The two factors of a product; none for other ops.
+// The two factors of a product; empty for other ops.
 Operands operands_of(const Node& node) {
   static const std::map<std::string, size_t> kFirst = {
       {"conv1d", 0},
@@ -82,7 +82,7 @@ double weights_of(const Value* value, const std::unordered_set<const Value*>& co
   return is_stored || constants.contains(value) ? product_of(shape_of(value)) : 0;
 }
 
-// 4 for -8 .. 7; 8 where the range is that of the dtype.
+// 4 for -8 .. 7; 8 for the range of the dtype.
 int bits_of(const Value* value) {
   if (is_half(value)) return 16;
   if (!is_dequantized(value)) return 32;

@@ -1,4 +1,4 @@
-// The multiply-accumulates of a program: which ops make them, and how many.
+// Counts the multiply-accumulates of a program by op.
 #pragma once
 
 #include <string>
@@ -8,19 +8,19 @@
 
 namespace octet {
 
-// A convolution, matrix product, attention (both of its products) or recurrent op.
+// A convolution, matrix product, attention (both products) or recurrent op.
 struct Product {
-  std::string name = {};  // of its node, as the report has it: "body.linear" within a body
-  double macs = 0;        // at the sizes of the exported example; > 0
-  double weights = 0;     // elements of the second factor where it is a constant
-  int weight_bits = 32;   // of each of them
+  std::string name = {};            // name of its node, as in the report: "body.linear" in a body
+  double macs = 0;                  // for the sizes of the example inputs; > 0
+  double weights = 0;               // elements of the second factor if it is constant
+  int weight_bits = 32;             // bits of each weight
   bool has_integer_inputs = false;  // both factors are dequantized
-  // the second one is, or is float16; of recurrent ops the weights
+  // the second factor is dequantized or float16; for recurrent ops the weights
   bool has_integer_weights = false;
 };
 
-// The products of the graph and of the bodies of its control flow, each body as if it ran once,
-// without einsum.
+// The products of the graph and of the bodies of its control flow, each counted once; without
+// einsum.
 std::vector<Product> find_products(const Graph& graph);
 
 }  // namespace octet

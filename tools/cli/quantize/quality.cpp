@@ -31,7 +31,7 @@ size_t bytes_of(const Graph& graph) {
   return bytes;
 }
 
-// Signal to noise in dB over all float tensors.
+// Signal-to-noise ratio in dB over all float tensors.
 double ratio_of(const std::vector<c10::IValue>& want, const std::vector<c10::IValue>& got) {
   double signal = 0, noise = 0;
   for (size_t i = 0; i < want.size() && i < got.size(); ++i) {
@@ -44,7 +44,7 @@ double ratio_of(const std::vector<c10::IValue>& want, const std::vector<c10::IVa
   return noise == 0 ? std::numeric_limits<double>::infinity() : 10 * std::log10(signal / noise);
 }
 
-// Mean over all float tensors; NaN where there is none.
+// Mean of the metric over all float tensors; NaN if there is none.
 double metric_of(const Metric& metric, const std::vector<c10::IValue>& want,
                  const std::vector<c10::IValue>& got) {
   double sum = 0, count = 0;
@@ -57,7 +57,7 @@ double metric_of(const Metric& metric, const std::vector<c10::IValue>& want,
   return sum / count;
 }
 
-// The class of each sample when the first output is [samples, classes].
+// The class of each sample if the first output is [samples, classes].
 std::optional<at::Tensor> classes_of(const std::vector<c10::IValue>& outputs) {
   if (outputs.empty() || !outputs[0].isTensor()) return std::nullopt;
   const at::Tensor& scores = outputs[0].toTensor();
@@ -86,11 +86,11 @@ Json number_or_null(const std::optional<double>& value) {
 
 // The position of each evaluated batch's samples among all samples of the file.
 struct Samples {
-  std::vector<int64_t> begins;  // and where the last batch ends
+  std::vector<int64_t> begins;  // and the end of the last batch
   int64_t all = 0;
 };
 
-// With labels, which are those of the whole file, all of it is read.
+// Labels are for the whole file; so with labels all of it is read.
 Samples count_samples(const SampleData& data) {
   const auto samples_of = [](const std::vector<c10::IValue>& batch) {
     return !batch.empty() && batch[0].isTensor() && batch[0].toTensor().dim() > 0
@@ -108,13 +108,13 @@ Samples count_samples(const SampleData& data) {
   return samples;
 }
 
-// What is added up over batches; numbers of other processes' batches are 0.
+// Sums over batches; entries for batches of other processes are 0.
 struct Sums {
   std::vector<double> ratios;              // by batch
   std::vector<double> metrics;             // by batch; empty without a metric
   std::array<double, 5> counts{};          // whole numbers
-  double& batches() { return counts[0]; }  // with classes of both programs
-  double& samples() { return counts[1]; }  // in these
+  double& batches() { return counts[0]; }  // batches with classes in both programs
+  double& samples() { return counts[1]; }  // samples in these batches
   double& same() { return counts[2]; }
   double& float_right() { return counts[3]; }
   double& right() { return counts[4]; }
@@ -169,7 +169,7 @@ void run_own_batches(const BatchOutputs& float_program, const BatchOutputs& prog
   }
 }
 
-// An error of one process is that of all: whoever calls may go on without the figures.
+// Throws in all processes if one fails, because callers may continue without the figures.
 void run_batches(const BatchOutputs& float_program, const BatchOutputs& program,
                  const SampleReader& reader, const Run& run, Sums& sums) {
   if (run.peers == nullptr) return run_own_batches(float_program, program, reader, run, sums);

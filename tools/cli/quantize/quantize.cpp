@@ -32,11 +32,12 @@ std::vector<std::filesystem::path> split_paths(const std::string& text) {
   return paths;
 }
 
-// Counts the batches and warns of what is odd about them.
+// Splits the data and warns about odd data.
 SplitData look_at_data(const QuantizeRequest& request) {
   constexpr size_t kMost = 8;
-  // Ranges get better with each batch. Passes fit weights and biases to the data, so only other
-  // data shows what that gained. Recorded parts have a record for each batch.
+  // Without passes nothing is held out, because more batches improve ranges. Passes fit weights and
+  // biases to the data, so only other data shows their gain. Recorded parts have a record for each
+  // batch, so all batches are needed.
   const bool holds_out = request.effort.is_asked_for() && request.flow.recorded.empty();
   SplitData data = split(request.data, holds_out, kMost);
   if (!request.flow.recorded.empty() && request.data.evaluate.empty()) data.evaluation = {};
@@ -93,8 +94,8 @@ void fill_observers(ObservedGraph& observed, const QuantizeRequest& request, con
   }
 }
 
-// --quantized-inputs and --quantized-outputs select tensors; without a list --quantized-io takes
-// all of that side.
+// --quantized-inputs and --quantized-outputs select tensors; without a list, --quantized-io selects
+// all inputs or outputs.
 QuantizedIo quantize_border(Graph& graph, const QuantizeRequest& request, Report& report) {
   QuantizedIoOptions wanted;
   if (!request.quantized_io || !request.quantized_inputs.empty())
@@ -113,7 +114,7 @@ QuantizedIo quantize_border(Graph& graph, const QuantizeRequest& request, Report
   return io;
 }
 
-// The same calibration without the accuracy passes.
+// Quantizes with the same calibration, but without accuracy passes.
 Graph quantize_plainly(const Graph& original, const QuantizeRequest& request,
                        const SampleData& data, Progress& progress) {
   Report ignored;
@@ -122,7 +123,7 @@ Graph quantize_plainly(const Graph& original, const QuantizeRequest& request,
   return convert_pt2e(std::move(observed), {}, ignored);
 }
 
-// Outputs that cannot be compared are an error where the comparison is asked for, else a note.
+// If outputs cannot be compared, throws if the comparison was requested, and adds a note otherwise.
 std::optional<Quality> measure(const Graph& original, const Graph& quantized,
                                const QuantizeRequest& request, const SampleData& data,
                                Progress& progress, Report& report) {
@@ -150,8 +151,7 @@ void check_request(const QuantizeRequest& request) {
         "goes with --calibration and the default effort alone; leave out the other options");
 }
 
-// Calibrates with the accuracy passes of the request, and measures the same calibration without
-// them.
+// Calibrates with the requested accuracy passes, and measures the same calibration without them.
 ObservedGraph calibrated(const Graph& original, const QuantizeRequest& request,
                          const SplitData& data, std::optional<Progress>& progress,
                          Measured& measured, Report& report) {
@@ -241,7 +241,7 @@ QuantizeResult quantize_model(const QuantizeRequest& request) {
   std::optional<Progress> progress;
   Measured measured;
   ObservedGraph observed = calibrated(original, request, data, progress, measured, result.report);
-  std::string annotations;  // before convert uses the observers up
+  std::string annotations;  // must precede convert, which consumes the observers
   if (request.wants_pages || request.annotated) annotations = annotations_to_json(observed);
   if (request.annotated) request.annotated(annotations);
   if (request.wants_pages) {

@@ -1,5 +1,5 @@
-// Quantizes a float program as `octet quantize` does: calibration, accuracy passes, conversion,
-// comparison with the float program, figures. Writes no file.
+// Quantizes a float program as `octet quantize` does: calibrates, runs accuracy passes, converts,
+// compares with the float program, and computes figures. Writes no file.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@
 
 namespace octet {
 
-// options_of() has the meaning of the members.
+// options_of() describes the members.
 struct QuantizeRequest {
   QuantizeFlow flow;
   EffortOptions effort;
@@ -30,14 +30,14 @@ struct QuantizeRequest {
   bool quantized_io = false;
   std::vector<size_t> quantized_inputs, quantized_outputs;
   bool drops_example_inputs = false;
-  // of the command, which writes files
+  // used by the command, which writes files
   std::string output, report, dump_annotations;
   bool strict = false;
 
   bool wants_pages = false;  // QuantizeResult::pages
-  // Gets the text of annotations_to_json() when observers know their ranges.
+  // Called with the text of annotations_to_json() once observers have their ranges.
   std::function<void(const std::string& annotations)> annotated = {};
-  Peers* peers = nullptr;  // processes that do the same, each on a part of the data; null: none
+  Peers* peers = nullptr;  // other processes, each with a part of the data; null: none
 
   bool has_quantized_io() const {
     return quantized_io || !quantized_inputs.empty() || !quantized_outputs.empty();
@@ -52,11 +52,11 @@ struct QuantizeResult {
   Weight weight;
   nlohmann::ordered_json figures;   // quality_json
   QuantizedIo io;                   // with has_quantized_io()
-  std::optional<ReportFile> pages;  // looks at the request's flow, which must live as long
+  std::optional<ReportFile> pages;  // refers to the request's flow, which must outlive it
 };
 
-// Warnings and progress go where tools/cli/common/messages.h takes them. Throws Error, and
-// CLI::ValidationError for members that do not go together.
+// Prints warnings and progress (tools/cli/common/messages.h). Throws Error, and
+// CLI::ValidationError for members that conflict.
 QuantizeResult quantize_model(const QuantizeRequest& request);
 
 }  // namespace octet

@@ -11,7 +11,7 @@
 namespace octet {
 namespace {
 
-// Ops that were to be quantized and are not: all but those that the mode leaves float.
+// Ops that stayed float, except those that the mode leaves float.
 std::vector<ReportEntry> find_refusals(const Report& report) {
   std::vector<ReportEntry> refusals;
   for (const ReportEntry& entry : report.entries())
@@ -19,7 +19,7 @@ std::vector<ReportEntry> find_refusals(const Report& report) {
   return refusals;
 }
 
-// Empty when enough is quantized.
+// Empty if enough is quantized.
 std::string low_share(const Weight& weight) {
   constexpr size_t kReasons = 3;
   if (!weight.quantized_share || *weight.quantized_share >= kLeastShare) return {};
@@ -35,7 +35,7 @@ std::string low_share(const Weight& weight) {
       fmt::join(reasons, "; "));
 }
 
-// Empty when the outputs are near enough.
+// Empty if the outputs are close enough.
 std::string low_ratio(const nlohmann::ordered_json& quality) {
   const nlohmann::ordered_json& median = quality.at("median_sqnr_db");
   if (median.is_null() || median.get<double>() >= kLeastDecibels) return {};

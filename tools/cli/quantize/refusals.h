@@ -1,5 +1,5 @@
-// What fell short of what was asked for: ops that stayed float though they were to be quantized
-// (said, or with --strict an error), and outputs far from float's.
+// Reports shortcomings of a quantization: ops that stayed float though they should be quantized (a
+// warning, or an error with --strict), and outputs far from those of the float program.
 #pragma once
 
 #include <string>
@@ -12,14 +12,14 @@
 
 namespace octet {
 
-// The first few of them and a count, then the notes; --report has them all.
+// Prints the first few refusals, their number, and the notes; --report has all.
 void log_refusals(const Report& report);
-// What is to be warned of: less than kLeastShare quantized, with the three largest reasons; a
-// median ratio below kLeastDecibels, with what to do. quality: as quality_json gave it.
+// Warnings: less than kLeastShare is quantized, with the three main reasons; the median SQNR is
+// below kLeastDecibels, with what to do. quality: of quality_json.
 std::vector<std::string> find_shortcomings(const Weight& weight,
                                            const nlohmann::ordered_json& quality);
-// Throws Error("quantize", ...) when less than kLeastShare is quantized, or when any op stayed
-// float. What the mode leaves float (kModeStage) counts in neither.
+// Throws Error("quantize", ...) if less than kLeastShare is quantized or any op stayed float. Ops
+// that the mode leaves float (kModeStage) do not count.
 void check_strict(const Report& report, const Weight& weight, const std::string& model);
 
 }  // namespace octet

@@ -19,8 +19,7 @@ using Json = nlohmann::ordered_json;
 
 bool is_in_group(const Json& tensor) { return !tensor.is_null() && !tensor.at("group").is_null(); }
 
-// Annotated with a spec that was put into effect; or a part of a pattern whose specs are on its
-// other ops.
+// Whether the node has a spec in effect, or is part of a pattern whose other ops have the specs.
 bool is_quantized(const Json& node) {
   const Json& inputs = node.at("inputs");
   if (std::any_of(inputs.begin(), inputs.end(), is_in_group) || is_in_group(node.at("output")))
@@ -30,7 +29,7 @@ bool is_quantized(const Json& node) {
 }
 
 Json quantized_ops(const Json& nodes, const Report& report) {
-  // in spite of its annotation: at convert, or within an opaque part with specs at its border
+  // ops that are float despite an annotation: convert left them, or they are in an opaque part
   std::unordered_set<std::string> left_float;
   for (const ReportEntry& entry : report.entries()) left_float.insert(entry.node);
   Json ops = Json::array();
@@ -68,7 +67,7 @@ std::string lines_of(const nlohmann::ordered_json& json) {
   return json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-// The nodes have long lists: a line each.
+// Prints each node on one line, because nodes have long lists.
 std::string lines_with_nodes(const nlohmann::ordered_json& all,
                              const nlohmann::ordered_json& nodes) {
   std::string text = lines_of(all);

@@ -1,5 +1,5 @@
-// The report of `octet quantize` and `octet qat`: what was done to each op, gathered before and
-// after convert, and written in the form that the file's name asks for.
+// Writes the report of `octet quantize` and `octet qat`, which says what was done to each op.
+// Collects data before and after convert; the file's suffix decides the format.
 #pragma once
 
 #include <string>
@@ -22,8 +22,8 @@ namespace octet {
 //  "output"}...]: ops with a quantized tensor, and the inner ones of a quantized pattern,
 //  "float_ops":     [{"node", "target", "module", "stage", "reason"}...], "notes":         [...],
 //  "details":       [...], notes on single layers, "groups":        [...]}
-// Inputs, output and groups are those of `annotations`, the text that annotations_to_json gave of
-// the calibrated graph; `report` is complete.
+// Inputs, output and groups are those of `annotations`, the text of annotations_to_json for the
+// calibrated graph. `report` must be complete.
 nlohmann::ordered_json quantize_report(const std::string& model, const std::string& quantizer,
                                        const std::string& annotations, const Report& report,
                                        const nlohmann::ordered_json& quality);
@@ -31,8 +31,8 @@ nlohmann::ordered_json quantize_report(const std::string& model, const std::stri
 // --report FILE: .html, .json or .model-explorer.json.
 Option report_option(std::string& path);
 
-// data: as tools/page/page.schema.json has it. F.html is the page, F.model-explorer.json Model
-// Explorer's node data, any other name the data itself.
+// data: as page.schema.json describes. Writes the page to F.html, Model Explorer's node data to
+// F.model-explorer.json, and the data itself to any other file.
 void write_page_file(const std::string& path, const nlohmann::ordered_json& data);
 
 class ReportFile {
@@ -42,7 +42,7 @@ class ReportFile {
 
   void before_convert(const ObservedGraph& observed, std::string annotations);
   void after_convert(const Graph& quantized, const Report& report);
-  // quality: as quality_json() gave it; report: complete. path: as of write_page_file.
+  // quality: of quality_json(); report: complete. path: as in write_page_file.
   void write(const std::string& path, const Report& report,
              const nlohmann::ordered_json& quality) const;
   // The text of F.json, and the data of the page.

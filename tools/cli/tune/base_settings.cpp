@@ -15,7 +15,7 @@ bool is_symmetric(const std::string& quantizer) {
   return quantizer == "xnnpack" || quantizer == "qnnpack";
 }
 
-// Takes the command's options out of the flow.
+// Removes the command's options from the flow and returns them.
 Json taken_options(QuantizeFlow& flow) {
   Json options = Json::object();
   if (flow.per_tensor && is_symmetric(flow.quantizer)) {
@@ -29,7 +29,7 @@ Json taken_options(QuantizeFlow& flow) {
   return options;
 }
 
-// take(RowKey, value) of every row of settings but the global one.
+// Calls take(RowKey, value) for each row of settings except the global one.
 template <typename Rows, typename Take>
 void for_each_row(Rows& rows, const Take& take) {
   for (const RowKind kind : kTables) {
@@ -49,7 +49,7 @@ void for_each_row(Rows& rows, const Take& take) {
 
 BaseSettings::BaseSettings(QuantizeFlow& flow) : rows_(Json::object()) {
   if (!flow.config.empty()) {
-    quantizer_of(flow);  // which says what is wrong with the file
+    quantizer_of(flow);  // reports errors in the file
     rows_ = load_json(flow.config);
   }
   has_per_channel_ = is_symmetric(flow.quantizer);

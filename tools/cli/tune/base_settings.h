@@ -1,4 +1,4 @@
-// The settings that tuning starts from, as rows that it can go on from.
+// Holds the settings that tuning starts from, as rows that it can extend.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,33 +11,34 @@ namespace octet {
 
 class BaseSettings {
  public:
-  // The rows of --config. Where the quantizer is one whose weights a row may set, --per-tensor,
-  // --weight-bits and --group-size become settings of all rows and leave the flow: there they would
-  // win over what tuning sets for an op. Throws Error as the quantizer does for the file.
+  // Reads the rows of --config. If rows can set the quantizer's weights, --per-tensor,
+  // --weight-bits and --group-size become settings of all rows and are removed from the flow, where
+  // they would override the settings that tuning chooses for an op. Throws the Errors of the
+  // quantizer for the file.
   explicit BaseSettings(QuantizeFlow& flow);
 
-  // On top of --config: {} or rows.
+  // The settings that override --config: {} or rows.
   const nlohmann::ordered_json& config() const { return config_; }
-  // The rows of --config with those on top.
+  // The rows of --config, overridden by config().
   const nlohmann::ordered_json& whole() const { return rows_; }
-  // The options that hold for everything.
+  // The global options.
   nlohmann::ordered_json global() const;
-  // The options of the row that covers the op.
+  // The options of the row for the op.
   nlohmann::ordered_json options_of(const Node& node) const;
-  // Whether rows may say how weights are stored, and per channel or not.
+  // Whether rows may set how weights are stored, and whether they are per channel.
   bool has_weight_options() const { return has_weight_options_; }
   bool has_per_channel() const { return has_per_channel_; }
-  // Whether tuning writes rows of "effort", which accuracy passes run where. The default: no.
+  // Whether tuning writes rows of "effort" (which accuracy passes run where). Default: no.
   bool has_effort() const { return has_effort_; }
   void allow_effort() { has_effort_ = true; }
 
  private:
   bool has_weight_options_ = false, has_per_channel_ = false, has_effort_ = false;
   nlohmann::ordered_json rows_, config_ = nlohmann::ordered_json::object();
-  ConfigTable table_;  // which row an op has; its configurations say nothing
+  ConfigTable table_;  // finds the row of an op; its configurations are unused
 };
 
-// Rows of modules and calls that include the options of the global one.
+// Adds the global options to the rows of modules and calls.
 nlohmann::ordered_json with_global(nlohmann::ordered_json config);
 
 }  // namespace octet

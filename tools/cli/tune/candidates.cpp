@@ -21,9 +21,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Weights that make less of an op's error than this are not changed.
+// Weights that cause a smaller share of an op's error are not changed.
 constexpr double kMuch = 0.2;
-// of 4-bit weights: what the backends' kernels take
+// group size of 4-bit weights that the backends' kernels support
 constexpr int kSmallGroup = 32;
 
 bool has_poor_weights(const OpFacts& op) {
@@ -73,7 +73,7 @@ const std::vector<Choice> kChoices = {
      .is_of_weights = true,
      .is_costly = false,
      .is_effort = true},
-    // A set of channels is scaled where all that make and read it may be changed.
+    // Channels can be smoothed only if all ops that make or read them may change.
     {.name = "with channels smoothed",
      .applies = has_narrow_channels,
      .settings = [](const OpFacts&) { return Json::array({"smooth", "correct-bias", "round"}); },
@@ -106,7 +106,7 @@ const std::vector<Choice> kChoices = {
      .applies = [](const OpFacts&) { return true; },
      .settings = in_float,
      .promise = all_of_it},
-    // Where a pattern was annotated as one, its first op's setting decides.
+    // If a pattern was annotated as one, the setting of its first op decides.
     {.name = "and its pattern in float",
      .applies = [](const OpFacts&) { return true; },
      .settings = in_float,
@@ -116,10 +116,10 @@ const std::vector<Choice> kChoices = {
 
 using Json = nlohmann::ordered_json;
 
-// Changes that promise a smaller part of the error are never worth it.
+// Changes that promise a smaller part of the error are not worth trying.
 constexpr double kLeastGain = 1e-4;
 
-// What the products of the program cost.
+// Computes the cost of changing products of the program.
 class Prices {
  public:
   Prices(const Graph& plain, bool is_static) : is_static_(is_static) {
@@ -130,7 +130,7 @@ class Prices {
     }
   }
 
-  // settings: of the ops from now on; null: float.
+  // settings: the new settings of the ops; null: float.
   double of(const std::vector<const Node*>& ops, const Json& settings) const {
     double more = 0;
     for (const Node* op : ops) {
@@ -162,9 +162,9 @@ class Finder {
       weights_.emplace(weight.name, std::move(weight));
   }
 
-  // gain: the op's part of the outputs' error.
+  // gain: the op's share of the outputs' error.
   void add(OpComparison op, double gain) {
-    op.accumulated = op.isolated;  // the cause is wanted for exact inputs
+    op.accumulated = op.isolated;  // find the cause for exact inputs
     const Value* value = plain_.find_value(op.name);
     if (value == nullptr || gain < kLeastGain) return;
     const OpFacts facts = facts_of(op, *value);

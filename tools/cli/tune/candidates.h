@@ -1,5 +1,5 @@
-// The changes that `octet tune` searches among: which choices there are for an op, from the mildest
-// to float, what each is expected to gain, and what it costs.
+// Lists the changes that `octet tune` searches: the choices for an op, from the mildest to float,
+// with the expected gain and the cost of each.
 #pragma once
 
 #include <functional>
@@ -24,15 +24,15 @@ namespace octet {
 
 class OpCosts {
  public:
-  // Lowers and times the program, kernel by kernel, on one batch. Throws what lower() and
-  // Session::run throw.
+  // Lowers the program and times each kernel on one batch. Throws what lower() and Session::run
+  // throw.
   OpCosts(const Graph& quantized, std::string backend, int threads, std::vector<c10::IValue> batch);
-  // Times another program of the model, in which ops are computed the way of that name.
+  // Times another program of the model; `way` names how its ops are computed.
   void add(const std::string& way, const Graph& graph);
 
-  // How much longer the kernels of these ops of the quantized program take that way, as a part of
-  // the whole quantized program's time; 0 where they take no longer. A kernel of several ops counts
-  // whole as soon as one of them is named. Without the conversions at the borders.
+  // The additional time of the kernels of these ops when computed that way, as a part of the
+  // quantized program's time; 0 if they are not slower. A kernel of several ops counts whole if one
+  // of them is given. Excludes conversions at the program's inputs and outputs.
   double share_of(const std::vector<const Node*>& ops, const std::string& way) const;
 
  private:
@@ -51,46 +51,50 @@ class OpCosts {
   std::unordered_map<std::string, Times> ways_;
 };
 
-// What is known about an op of the program that tuning starts from.
+// Facts about an op of the program that tuning starts from.
 struct OpFacts {
-  Cause cause = Cause::kNone;  // of the error that it adds
+  Cause cause = Cause::kNone;  // cause of the error that the op adds
   bool is_static = true;       // --mode static
   bool has_weights = false;    // that are quantized
-  bool has_weight_options = false, has_per_channel = false, has_effort = false;  // of BaseSettings
-  nlohmann::ordered_json options;  // those that cover it
-  // in front of the rounding of its output: weights, and inputs rounded per run; of its error
+  // from BaseSettings
+  bool has_weight_options = false, has_per_channel = false, has_effort = false;
+  nlohmann::ordered_json options;  // from the op's row
+  // share of the op's error from before its output is rounded: weights, and dynamically rounded
+  // inputs
   double before_share = 0;
 };
 
 struct Choice {
-  std::string name;  // "in float", as "%conv2d in float"
+  std::string name;  // "in float", for "%conv2d in float"
   bool (*applies)(const OpFacts& op);
-  // The options that replace those of the op; null: float. With `is_effort`: its passes.
+  // The options that replace those of the op; null: float. With `is_effort`: its accuracy passes.
   nlohmann::ordered_json (*settings)(const OpFacts& op);
-  double (*promise)(const OpFacts& op);  // part of the op's error that goes
+  double (*promise)(const OpFacts& op);  // expected part of the op's error that is removed
   Reach reach = Reach::kOp;
-  bool is_of_weights = false;  // the op alone, not those that read its output
+  bool is_of_weights = false;  // changes only the op, not the readers of its output
   bool is_costly = true;       // a backend may take longer
   bool is_effort = false;      // rows of "effort": the program computes as before
 };
 
-// From the mildest on: of several choices for one op the last wins.
+// From mildest to strongest: if several are chosen for an op, the last wins.
 std::span<const Choice> tune_choices();
 
-// A candidate, and the ops that it changes.
+// A candidate and the ops that it changes.
 struct OpCandidate {
   TuneCandidate candidate;
   std::vector<const Node*> ops;
 };
 
-// plain: what the base settings give of `original`; the rest was measured on it. Costs are shares
-// of the multiply-accumulates (static quantization) or of the weights' bits.
+// plain: `original` quantized with the base settings, on which the comparison and the sensitivities
+// were measured. Costs are shares of the multiply-accumulates (static quantization) or of the
+// weights' bits.
 std::vector<OpCandidate> find_candidates(const Graph& original, const Graph& plain,
                                          const Comparison& comparison,
                                          const Sensitivities& sensitivities,
                                          const BaseSettings& base, bool is_static);
 
-// Costs in time instead. quantize: the program of these settings; it is asked once for each choice.
+// Replaces costs by measured times. quantize: quantizes with these settings; called once for each
+// choice.
 void measure_costs(std::vector<OpCandidate>& candidates, const Graph& original, OpCosts& costs,
                    const std::function<Graph(const nlohmann::ordered_json& config)>& quantize);
 

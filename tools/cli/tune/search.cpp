@@ -12,11 +12,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What a candidate without cost is taken to cost, so that gains alone decide among them.
+// The assumed cost of a candidate without cost, so that gains decide among such candidates.
 constexpr double kLeastCost = 0.002;
-// The estimate must promise this part of the allowed error.
+// The estimated error must be at most this part of the allowed error.
 constexpr double kSafety = 0.8;
-// By which factor an op's part of the estimate may be too large.
+// An op's part of the estimate may be too large by this factor.
 constexpr double kMistrust = 3;
 
 class Search {
@@ -49,7 +49,7 @@ class Search {
   const Trial& trial(size_t index) const { return outcome_.trials[index]; }
   bool is_enough(const Trial& made) const { return made.is_float || goal_.is_met_by(made); }
 
-  // The position of the trial, which may have been made before.
+  // Returns the position of the trial; reuses an earlier one.
   size_t attempt(const Json& config, const std::string& label) {
     for (size_t i = 0; i < outcome_.trials.size(); ++i)
       if (outcome_.trials[i].config == config) return i;
@@ -84,7 +84,7 @@ class Search {
     return text + "the first " + first;
   }
 
-  // How many of the first candidates promise an error of `wanted`; all when none do.
+  // The number of first candidates that promise an error of `wanted`; all if none do.
   size_t count_for(double error, double wanted, size_t taken) const {
     double left = 0;
     for (size_t i = taken; i < candidates_.size(); ++i) left += candidates_[i].gain;
@@ -95,12 +95,12 @@ class Search {
 
   void add_candidates(size_t base) {
     if (candidates_.empty()) return;
-    size_t lacking = 0, enough = 0;  // candidates of the last trials that failed and that did not
+    size_t lacking = 0, enough = 0;  // candidates in the last trials that failed and that succeeded
     double error = trial(base).error;
     while (enough == 0 && lacking < candidates_.size() && has_trials()) {
       const size_t count =
           std::max(lacking + 1, count_for(error, kSafety * goal_.most_error, lacking));
-      // by halves from the second time on: the estimate was too good
+      // from the second time on by halves, because the estimate was too optimistic
       const size_t step = lacking == 0 ? count : std::max(lacking + 1, (lacking + count + 1) / 2);
       const size_t made = attempt(base, first(step));
       if (is_enough(trial(made)))
@@ -120,7 +120,7 @@ class Search {
     return positions;
   }
 
-  // Between a count that fails and one that does not.
+  // Bisects between a count that fails and one that succeeds.
   std::vector<size_t> fewest(size_t base, size_t lacking, size_t enough) {
     while (enough - lacking > 1 && has_trials()) {
       const size_t middle = (lacking + enough) / 2;
@@ -129,7 +129,8 @@ class Search {
     return first(enough);
   }
 
-  // What costs most first; not what the estimate puts far beyond the error that is still allowed.
+  // Removes candidates that are not needed, the costliest first. Skips those that, by the estimate,
+  // are far beyond the error that is still allowed.
   void give_back(size_t base, std::vector<size_t> taken) {
     std::vector<size_t> order = taken;
     std::stable_sort(order.begin(), order.end(),

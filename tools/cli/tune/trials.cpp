@@ -72,7 +72,7 @@ double OutputGoal::error_of(const Quality& quality) const {
   return error_of_metric(*quality.metric);
 }
 
-// A metric without bound is taken to be in decibels, as peak signal to noise is.
+// Treats a metric without an upper bound as decibels, like peak signal-to-noise.
 double OutputGoal::error_of_metric(double value) const {
   return std::isinf(best_) ? relative_error_of(value) : best_ - value;
 }

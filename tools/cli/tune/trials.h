@@ -1,5 +1,5 @@
-// The goal of a tuning as one number that has to fall, and the trials made, on disk: an interrupted
-// run resumes with the same ones.
+// Expresses the goal of tuning as one number that must fall, and stores trials in a file, so that
+// an interrupted run resumes with the same trials.
 #pragma once
 
 #include <map>
@@ -18,12 +18,12 @@ class OutputGoal {
  public:
   static OutputGoal of_sqnr(double least_db);   // the median over batches
   static OutputGoal of_drop(double most_lost);  // a share of the samples, in [0, 1]
-  // best: what the metric gives for the float program beside itself. Throws Error("tune", ...)
-  // when that is NaN or less than `least`.
+  // best: the metric of the float program compared with itself. Throws Error("tune", ...) if that
+  // is NaN or less than `least`.
   static OutputGoal of_metric(const std::string& name, double least, double best);
 
   double most_error() const { return most_error_; }
-  // Throws Error("tune", ...) for a metric that says nothing.
+  // Throws Error("tune", ...) if the metric has no value.
   double error_of(const Quality& quality) const;
 
  private:
@@ -46,17 +46,17 @@ nlohmann::ordered_json to_json(const Trial& trial);
 
 class TrialFile {
  public:
-  // file: empty for none. run: what the trials depend on. Throws Error("tune", file, ...) when the
-  // file is damaged, no such file of trials, or of another run. writes: false for processes beside
-  // the first.
+  // file: may be empty. run: describes what the trials depend on. Throws Error("tune", file, ...)
+  // if the file is damaged, not a file of trials, or from another run. writes: false in all
+  // processes except the first.
   TrialFile(std::string file, std::string run, bool writes = true);
 
   std::optional<Trial> find(const nlohmann::ordered_json& config) const;
-  // These write the file anew, whole or not at all. They throw Error("outputs", file, ...).
+  // These replace the file, whole or not at all. They throw Error("outputs", file, ...).
   void add(const Trial& trial);
-  // Costs of candidates by label, where they were measured: measured again they would be others.
+  // Measured costs of candidates by label. They are kept because a new measurement would differ.
   void keep_costs(std::map<std::string, double> costs);
-  const std::map<std::string, double>& costs() const { return costs_; }  // empty: none are kept
+  const std::map<std::string, double>& costs() const { return costs_; }  // empty: none
 
  private:
   void write() const;

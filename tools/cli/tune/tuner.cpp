@@ -34,10 +34,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kSensitivityStage = "sensitivity";
-// Batches that sensitivities and causes are found on.
+// The number of batches for sensitivities and causes.
 constexpr size_t kSensitivityBatches = 4;
 
-// All but those of the flow.
+// All options except those of the flow.
 Options tune_options(TuneOptions& options) {
   return joined({
       calibration_options(options.data, /*is_required=*/true),
@@ -166,8 +166,8 @@ class Tuner {
     return *goal_;
   }
 
-  // Keeps the last program: the first trial is of the program that the candidates were found on,
-  // and the last one is often the best.
+  // Keeps the last program, because the first trial is the program in which candidates were found,
+  // and the last trial is often the best.
   const Graph& quantized(const Json& config) {
     if (!quantized_ || quantized_config_ != config) {
       quantized_ = quantize(config);
@@ -192,7 +192,7 @@ class Tuner {
     return convert_pt2e(std::move(observed), {.compat = flow.compat}, report);
   }
 
-  // Reuses what earlier trials observed, where it is the same.
+  // Reuses observers of earlier trials if they saw the same data in the same program.
   void fill_observers(ObservedGraph& observed) {
     const std::string program = ObserverMemory::describe(observed);
     if (!needs_calibration(observed))
@@ -220,7 +220,7 @@ class Tuner {
     };
   }
 
-  // The batches of this process among the first of all.
+  // This process's batches among the first `all`.
   BatchSource own_batches(size_t all) const {
     SampleData first = data_.all;
     first.end = all;
@@ -326,7 +326,7 @@ class Tuner {
     return evaluate(float_program, program, data_.evaluation, progress_, peers_, metric_.measure);
   }
 
-  // They are the same in all trials, so they are kept unless they are too large.
+  // Caches the float outputs, which are the same in all trials, unless they are too large.
   std::vector<c10::IValue> float_outputs(Interpreter& original, size_t batch,
                                          const std::vector<c10::IValue>& inputs) {
     constexpr size_t kMostBytes = size_t{256} << 20;
@@ -339,7 +339,7 @@ class Tuner {
     return outputs;
   }
 
-  // The fastest of some runs on the first batch: other work on the machine only adds to it.
+  // The fastest of some runs on the first batch, because other work on the machine only adds time.
   double latency_of(Session& session) const {
     constexpr int kWarmUps = 3, kRuns = 15;
     std::vector<Tensor> inputs;
@@ -359,7 +359,7 @@ class Tuner {
 
   const Graph& original_;
   const TuneOptions& options_;
-  QuantizeFlow flow_;  // without what base_ took
+  QuantizeFlow flow_;  // without the options that base_ took
   BaseSettings base_;
   NamedMetric metric_;
   Peers* peers_;
@@ -368,7 +368,7 @@ class Tuner {
   Progress progress_;
   TrialFile trials_;
   std::optional<OutputGoal> goal_;
-  EffortMemory memory_;  // of all programs quantized here
+  EffortMemory memory_;  // shared by all programs quantized here
   std::unordered_map<size_t, std::vector<c10::IValue>> float_outputs_;  // by batch
   size_t float_output_bytes_ = 0;
   std::optional<Graph> quantized_;  // by quantized_config_

@@ -1,4 +1,4 @@
-"""The `octet` command of the package: the program in octet/bin, with torch's libraries."""
+"""Runs the `octet` command of the package: the program in octet/bin, with torch's libraries."""
 
 import importlib.util
 import os
@@ -10,15 +10,15 @@ from octet._torch_version import check
 
 
 def main() -> None:
-    """Becomes the command; does not return."""
+    """Replaces this process by the command; does not return."""
     try:
         check()
     except ImportError as error:
         sys.exit(str(error))
     here = os.path.dirname(os.path.abspath(__file__))
     command = os.path.join(here, "bin", "octet")
-    # It finds them by itself where all three packages are in one folder, which need not be. torch
-    # is looked for, not imported: that takes seconds.
+    # The command finds the libraries itself only if all three packages are in one folder. find_spec
+    # does not import torch, which would take seconds.
     torch = importlib.util.find_spec("torch").submodule_search_locations[0]
     packages = [os.path.dirname(os.path.abspath(octet_runtime.__file__)), torch]
     folders = [os.path.join(package, "lib") for package in packages]

@@ -1,4 +1,4 @@
-"""octet.compare: two programs op by op."""
+"""Implements octet.compare, which compares two programs op by op."""
 
 import os
 
@@ -12,11 +12,11 @@ from octet._pages import Page
 
 
 class Comparison(Page):
-    """How far each op is from the float program's, and why."""
+    """The error of each op relative to the float program, and its cause."""
 
     @property
     def nodes(self) -> list[dict]:
-        """An entry for each op: its errors, rank, cause and what to try."""
+        """An entry for each op: its errors, rank, cause and suggestion."""
         return self.data["nodes"]
 
     def show(self, top: int = 20) -> None:
@@ -24,7 +24,7 @@ class Comparison(Page):
         print("\n".join(_octet.compare_table(self._text, top)))
 
     def csv(self) -> str:
-        """A line for each op."""
+        """CSV with a line for each op."""
         return _octet.compare_csv(self._text)
 
     def _texts(self):
@@ -44,16 +44,16 @@ def compare(
     example_inputs=None,
     progress: bool | None = None,
 ) -> Comparison:
-    """Tells op by op how far a quantized program is from its float program.
+    """Compares a quantized program with its float program, op by op.
 
-    reference: the float program, as quantize() takes it. quantized: what quantize() gave, an
-    ExportedProgram or a .pt2; or what lower() gave, which is then compared with the reference.
-    inputs: batches, as the calibration of quantize(). lowered: what lower() made of `quantized`.
-    metric: the name of one that load_library() made known; its mean over the batches stands by each
-    op of `nodes`.
+    reference: the float program, in any form that quantize() accepts. quantized: the result of
+    quantize(), an ExportedProgram or a .pt2; or the result of lower(), which is then compared with
+    the reference. inputs: batches, as the calibration of quantize(). lowered: the result of lower()
+    for `quantized`. metric: the name of a metric that load_library() registered; each op of `nodes`
+    has its mean over the batches.
 
-    Raises Error when the programs do not belong together, and for a metric that is not there or
-    goes with a lowered program alone.
+    Raises Error when the programs do not belong together, for an unknown metric, and for a metric
+    with only a lowered program.
     """
     with Folder() as folder, told(folder.names, progress):
         path, program = folder.program(reference, example_inputs, "reference.pt2")

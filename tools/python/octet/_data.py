@@ -1,4 +1,4 @@
-"""Batches of inputs as the compiled part takes them: a list of tuples, flat, without gradients."""
+"""Converts batches to the form of the compiled part: a list of flat tuples without gradients."""
 
 import itertools
 
@@ -37,7 +37,7 @@ def _flat(batch, program, subject):
     leaves, spec = pytree.tree_flatten((args, kwargs))
     if spec == wanted:
         return leaves
-    # By name what the program takes by position.
+    # The batch may name inputs that the program takes by position.
     placed = _by_parameter(program, args, kwargs)
     if placed is not None:
         leaves, spec = pytree.tree_flatten(placed)
@@ -47,7 +47,7 @@ def _flat(batch, program, subject):
 
 
 def _by_parameter(program, args, kwargs):
-    """(args, kwargs) as the program takes them, of inputs that are all named or in order."""
+    """(args, kwargs) in the program's form, from inputs that are all named or in order."""
     wanted = program.call_spec.in_spec
     names = [name for name in program.graph_signature.user_inputs if isinstance(name, str)]
     positions = wanted.child(0).num_children
@@ -70,7 +70,7 @@ def _wanted(program):
 
 
 def flat_batches(batches, program, name, max_batches=None):
-    """[(leaf, ...), ...] of the first batches of an iterable. Raises Error for other things."""
+    """[(leaf, ...), ...] of the first batches of an iterable. Raises Error for other types."""
     try:
         iterator = iter(batches)
     except TypeError:

@@ -1,4 +1,4 @@
-"""octet.export_onnx: programs for other runtimes."""
+"""Implements octet.export_onnx, which writes programs for other runtimes."""
 
 import os
 
@@ -17,16 +17,16 @@ def export_onnx(
     integer_biases: bool = False,
     example_inputs=None,
 ) -> int:
-    """Writes a program, quantized or float, as ONNX: the same as `octet export --onnx`. Gives the
-    opset of the file.
+    """Writes a program, quantized or float, as ONNX, like `octet export --onnx`. Returns the opset
+    of the file.
 
-    program: what quantize() gave, an ExportedProgram (torchao's converted ones, too), a module with
-        example_inputs, or the path of a .pt2.
-    opset: 17 to 23; None: the least that has all that the program needs.
-    external_data: weights in a file beside it, PATH.data; done anyway over 2 GB.
-    integer_biases: biases of convolutions of integers as int32, too.
+    program: the result of quantize(), an ExportedProgram (also one converted by torchao), a module
+        with example_inputs, or the path of a .pt2.
+    opset: 17 to 23; None: the least that can express the program.
+    external_data: write weights to a separate file, PATH.data; always done over 2 GB.
+    integer_biases: write biases of quantized convolutions as int32, too.
 
-    Raises Error that names every op without a form in ONNX.
+    Raises Error that names every op that ONNX cannot express.
     """
     with Folder() as folder, told(folder.names):
         graph = graph_of(folder, program, example_inputs)

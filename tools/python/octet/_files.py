@@ -1,4 +1,4 @@
-"""Programs, data and settings on their way to the compiled part: files in a folder that goes."""
+"""Passes programs, data and settings to the compiled part, as files in a temporary folder."""
 
 import contextlib
 import json
@@ -15,8 +15,8 @@ from octet import _data
 
 @contextlib.contextmanager
 def _plain_weights(program: ExportedProgram):
-    """Within it weights and constants are what their elements are in memory: torch.export.save
-    loses the bits that stand for a conjugate or a sign."""
+    """Replaces lazy conjugates and negatives by plain tensors while the context is open, because
+    torch.export.save loses their conjugate and negative bits."""
     tables = [program.state_dict, program.constants]
     marked = [
         {
@@ -40,7 +40,7 @@ def _plain_weights(program: ExportedProgram):
 
 
 class Folder:
-    """A temporary folder, and what its files are to be called in messages."""
+    """A temporary folder, and the names of its files for messages."""
 
     def __init__(self):
         self._folder = tempfile.TemporaryDirectory(prefix="octet-")
@@ -66,7 +66,7 @@ class Folder:
         try:
             with _plain_weights(program):
                 torch.export.save(program, path)
-        except NotImplementedError as error:  # of types that it does not know
+        except NotImplementedError as error:  # for unknown types
             said = " ".join(str(error).split("\n")[0].split())
             raise Error(
                 "quantize",
@@ -76,7 +76,7 @@ class Folder:
         return path, program
 
     def given(self, name, kind, value, program, max_batches=None):
-        """An argument as the compiled part takes it. kind: as octet._octet.arguments() gives it."""
+        """Converts an argument for the compiled part. kind: from octet._octet.arguments()."""
         if kind == "data":
             return self.data(value, program, f"{name}.pt", name, max_batches)
         if kind == "settings":
@@ -88,7 +88,7 @@ class Folder:
         return os.fspath(value) if kind in ("file", "labels") else value
 
     def data(self, batches, program, file: str, name: str, max_batches: int | None = None) -> str:
-        """A DATA.pt of the batches, the first ones of an iterable, or the path that was given."""
+        """Writes batches of an iterable to a DATA.pt; returns a given path unchanged."""
         if isinstance(batches, (str, os.PathLike)):
             return os.fspath(batches)
         path = self.path(file, name)
@@ -96,7 +96,7 @@ class Folder:
         return path
 
     def json(self, value, file: str, name: str) -> str:
-        """A JSON file of a dict, or the path that was given."""
+        """Writes a dict to a JSON file; returns a given path unchanged."""
         if isinstance(value, (str, os.PathLike)):
             return os.fspath(value)
         path = self.path(file, name)
@@ -109,7 +109,7 @@ class Folder:
 
 
 def exported(model, example_inputs=None) -> ExportedProgram:
-    """Of a module: what torch.export.export gives for the example inputs, in eval mode as it is."""
+    """Exports a module with the example inputs, without changing its mode."""
     if isinstance(model, ExportedProgram):
         if example_inputs is not None:
             raise Error("quantize", "example_inputs", "go with a module, got an ExportedProgram")

@@ -1,4 +1,4 @@
-"""octet.inspect: what is in a program."""
+"""Implements octet.inspect, which lists the ops of a program."""
 
 import json
 import os
@@ -22,8 +22,8 @@ class Inspection:
 
 
 def inspect(program) -> Inspection:
-    """The ops of a program: what quantize() or lower() gave, an ExportedProgram, or the path of a
-    .pt2 or .octet. data: nodes, inputs, outputs and counts; None for a lowered program.
+    """Lists the ops of a program: the result of quantize() or lower(), an ExportedProgram, or the
+    path of a .pt2 or .octet. data: nodes, inputs, outputs and counts; None for a lowered program.
 
     Raises Error when a file is missing or damaged.
     """

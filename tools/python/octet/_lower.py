@@ -1,4 +1,4 @@
-"""octet.lower and octet.load: programs that a backend runs."""
+"""Implements octet.lower and octet.load: programs that a backend runs."""
 
 import logging
 import os
@@ -34,13 +34,13 @@ def lower(
     fallback: str = "reference",
     example_inputs=None,
 ) -> "_octet.Model":
-    """Compiles a program for a backend, quantized or float: the same as `octet lower`.
+    """Compiles a program, quantized or float, for a backend, like `octet lower`.
 
-    program: what quantize() gave, an ExportedProgram (torchao's converted ones, too), a module with
-        example_inputs, or the path of a .pt2.
+    program: the result of quantize(), an ExportedProgram (also one converted by torchao), a module
+        with example_inputs, or the path of a .pt2.
     backend: "onednn", "xnnpack" or "reference" (octet.backends()).
     threads: 1 to 1024; None: all CPUs that this process may use, at most OMP_NUM_THREADS.
-    memory_limit, loop_limit, cached_shapes, cache_folder: of the returned model, as of load().
+    memory_limit, loop_limit, cached_shapes, cache_folder: of the returned model, as in load().
     fallback: what runs the ops that the backend refuses: "reference"; "torch" (the reference, and
         LibTorch for ops that it lacks); "none" (they are an error).
 
@@ -59,8 +59,8 @@ def lower(
 
 
 def explain(model: "_octet.Model") -> str:
-    """A line for each op of a lowered program: backend, kind, shapes, and why it does not run on
-    the backend that was wanted; a summary at the end."""
+    """Returns a line for each op of a lowered program (backend, kind, shapes, and why it does not
+    run on the requested backend), and a summary."""
     return _octet.explain(model)
 
 

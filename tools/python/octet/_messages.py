@@ -1,4 +1,4 @@
-"""What the compiled part says: warnings become Python's, remarks go to the logger "octet"."""
+"""Passes messages of the compiled part to Python: warnings, and the logger "octet"."""
 
 import contextlib
 import logging
@@ -16,8 +16,8 @@ _OPTION = re.compile(r"--([a-z][a-z-]*[a-z])")
 
 
 def as_python(text: str) -> str:
-    """The names of the command's options as those of arguments: "--fold-bn" -> "fold_bn". What
-    `--library` and `--allow-op` give the command are calls here."""
+    """Replaces names of the command's options by names of arguments: "--fold-bn" -> "fold_bn".
+    `--library` and `--allow-op` become calls."""
     text = _ALLOW.sub(r'octet.allow_op("\1")', text)
     text = text.replace("--library LIB.so", "--library").replace("--library", "octet.load_library")
     return _OPTION.sub(lambda match: match[1].replace("-", "_"), text)
@@ -25,11 +25,10 @@ def as_python(text: str) -> str:
 
 @contextlib.contextmanager
 def told(names: dict[str, str], progress: bool | None = False, depth: int = 5):
-    """Around a call of the compiled part.
+    """Wraps a call of the compiled part, one at a time: other threads wait.
 
-    names: what errors and warnings are to call the temporary files that it gets. progress: whether
-    a bar is drawn on stderr; None: when that is a terminal. depth: of the caller that warnings
-    point to. One at a time: other threads wait.
+    names: the names of temporary files for errors and warnings. progress: whether a bar is drawn on
+    stderr; None: if stderr is a terminal. depth: the stack level that warnings point to.
     """
     with _LOCK:
         yield from _told(names, progress, depth)

@@ -1,4 +1,4 @@
-"""What can be looked at as a page, as JSON, and in a notebook."""
+"""The base of results that are shown as a page, as JSON, and in a notebook."""
 
 import html
 import json
@@ -14,11 +14,11 @@ class Page:
 
     @property
     def data(self) -> dict:
-        """Everything, as the command's --report and --output write it to F.json."""
+        """All data, as the command's --report and --output write it to F.json."""
         return json.loads(self._text)
 
     def html(self) -> str:
-        """One page that needs no other file."""
+        """A self-contained HTML page."""
         from octet import _octet
 
         return _octet.page_html(self._page)
@@ -27,9 +27,9 @@ class Page:
         return {".html": self.html, ".json": lambda: self._text}
 
     def save(self, path: str | os.PathLike) -> None:
-        """Writes a file of the form that its name asks for, F.html or F.json, whole or not at all.
+        """Writes F.html or F.json, depending on the suffix, whole or not at all.
 
-        Raises Error for other names, and when it cannot be written.
+        Raises Error for other suffixes, and when the file cannot be written.
         """
         path = os.fspath(path)
         for ending, text in self._texts().items():

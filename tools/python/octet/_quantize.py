@@ -1,4 +1,4 @@
-"""octet.quantize: a float program becomes a quantized one."""
+"""Implements octet.quantize, which quantizes a float program."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from octet._torchao import FromTorchao, is_torchao
 class Quantized:
     """A quantized program: a graph with quantize and dequantize ops, and its report.
 
-    Pickling takes the .pt2 and the report along.
+    Pickling includes the .pt2 and the report.
     """
 
     def __init__(self, graph: "_octet.Graph", report: Report, io: str = ""):
@@ -33,17 +33,17 @@ class Quantized:
 
     @property
     def report(self) -> Report:
-        """What was quantized how, and what it cost."""
+        """What was quantized, how, and the loss of accuracy."""
         return self._report
 
     @property
     def quantized_io(self) -> dict | None:
-        """With quantized_io: scale, zero point and dtype of each input and output that is an
-        integer tensor now; None otherwise."""
+        """With quantized_io: scale, zero point and dtype of each input and output that became an
+        integer tensor; None otherwise."""
         return json.loads(self._io) if self._io else None
 
     def exported_program(self) -> ExportedProgram:
-        """The program as torch.export.load gives it: runs, is exported and compiled as others.
+        """Loads the program with torch.export.load. It runs, exports and compiles like any other.
 
         Raises Error when it calls ops of torchao (scales at run time, weights in groups), and
         torchao is not installed.
@@ -61,11 +61,11 @@ class Quantized:
             return torch.export.load(path)
 
     def module(self) -> torch.nn.Module:
-        """exported_program().module(): takes and gives what the float model does."""
+        """exported_program().module(), with the inputs and outputs of the float model."""
         return self.exported_program().module()
 
     def save(self, path: str | os.PathLike) -> None:
-        """Writes the .pt2, whole or not at all: `octet lower` and torch.export.load take it.
+        """Writes a .pt2 for `octet lower` and torch.export.load, whole or not at all.
 
         Raises Error when it cannot be written.
         """
@@ -96,7 +96,7 @@ def _restore(pt2: bytes, report: Report, io: str) -> Quantized:
 def settings_of(folder: Folder, function, given, stage="quantize", has_targets=False):
     """(the settings for the compiled part, the ExportedProgram or None).
 
-    given: the arguments of the function. has_targets: its data are more than the program's inputs.
+    given: the arguments of the function. has_targets: its batches also have targets.
     """
     arguments = _octet.arguments(function)
     plain = {name: given[name] for name, kind, _ in arguments if kind in ("text", "file")}
@@ -112,7 +112,7 @@ def settings_of(folder: Folder, function, given, stage="quantize", has_targets=F
 
 
 def _named(folder, quantizer, program):
-    """The name by which the compiled part knows a quantizer, or several in a list."""
+    """Registers a quantizer, or those in a list, with the compiled part, and returns its name."""
     parts = quantizer if isinstance(quantizer, (list, tuple)) else [quantizer]
     names, own = [], {}
     for index, part in enumerate(parts):
@@ -180,23 +180,24 @@ def quantize(
 
     model: an ExportedProgram, a torch.nn.Module (with example_inputs), or the path of a .pt2.
     quantizer: "x86", "xnnpack", ... (octet.quantizers()), the path of a JSON file, its contents as
-        a dict, an octet.Quantizer, one of torchao's Quantizers as it is, or a list of such.
-    calibration: an iterable of batches, each a tuple of the program's inputs, a dict of named ones
-        or the only input; or the path of a file that torch.save wrote of such a list. Static
-        quantization needs it. max_batches: how many of them are read at most.
-    evaluate, labels: data like it on which the outputs are compared with those of the float program,
-        and the class of each sample; by default the last calibration batches, of which hold_out are
-        not used for calibration.
+        a dict, an octet.Quantizer, one of torchao's Quantizers (unchanged), or a list of these.
+    calibration: an iterable of batches, each a tuple of the program's inputs, a dict of named
+        inputs or the only input; or the path of such a list written by torch.save. Static
+        quantization needs it. max_batches: the greatest number of batches to read.
+    evaluate, labels: batches on which the outputs are compared with those of the float program, and
+        the class of each sample; by default the last calibration batches, of which hold_out are not
+        used for calibration.
     mode: "static", "dynamic" (activations get their scale at run time) or "weight-only".
-    config: settings by op, module and name, on top of the quantizer's: a dict or a JSON file.
-    effort, passes, checkpoint: "high" spends time on accuracy; the checkpoint keeps what was done.
+    config: settings by op, module and name that override the quantizer's: a dict or a JSON file.
+    effort, passes, checkpoint: "high" spends time on accuracy; the checkpoint allows to resume.
     weight_bits, group_size, per_tensor, reduce_range: how weights and activations are stored.
     quantized_io: inputs and outputs are integer tensors where the program quantizes them;
-        quantized_inputs and quantized_outputs: those of these indices alone.
+        quantized_inputs and quantized_outputs: only those with these indices.
     compat: "torchao" for the same choices as torchao.
-    progress: whether a bar is drawn on stderr; None: when that is a terminal.
+    progress: whether a bar is drawn on stderr; None: if stderr is a terminal.
 
-    Raises Error for what cannot be quantized, KeyboardInterrupt on Ctrl-C, at the next batch.
+    Raises Error for programs that cannot be quantized, and KeyboardInterrupt on Ctrl-C, at the next
+    batch.
     """
     given = locals()
     with Folder() as folder, told(folder.names, progress):

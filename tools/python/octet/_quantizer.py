@@ -1,4 +1,4 @@
-"""octet.Quantizer and its specs: quantizers of one's own, in Python."""
+"""Defines octet.Quantizer and its specs, for quantizers written in Python."""
 
 import dataclasses
 
@@ -10,14 +10,15 @@ from octet._octet import AnnotationReport, Annotations, GraphView
 
 @dataclasses.dataclass(frozen=True)
 class QuantizationSpec:
-    """A tensor is observed, and gets scale and zero point from what was seen.
+    """Observes a tensor and computes its scale and zero point from the values seen.
 
     dtype: "int8", "uint8", ... or a torch.dtype. observer: "histogram", "min_max",
-    "per_channel_min_max", ..., or a function without arguments (a class) that gives an object of
-    the form of torchao's observers: called with a tensor, it looks at it; calculate_qparams()
-    gives (scales, zero points). quant_min, quant_max: both or neither. qscheme: "per_tensor_affine",
-    "per_tensor_symmetric", "per_channel_affine", "per_channel_symmetric". ch_axis: the dimension of
-    channels. is_dynamic: the scale is found at run time. eps: the least scale.
+    "per_channel_min_max", ..., or a function without arguments (a class) that returns an object
+    with the interface of torchao's observers: a call with a tensor observes it;
+    calculate_qparams() returns (scales, zero points). quant_min, quant_max: both or neither.
+    qscheme: "per_tensor_affine", "per_tensor_symmetric", "per_channel_affine",
+    "per_channel_symmetric". ch_axis: the dimension of channels. is_dynamic: the scale is computed
+    at run time. eps: the least scale.
     """
 
     dtype: object = "int8"
@@ -35,14 +36,14 @@ class QuantizationSpec:
 
 @dataclasses.dataclass(frozen=True)
 class SharedQuantizationSpec:
-    """A tensor has the scale of another: of a value, or of what a node reads: (value, node)."""
+    """Uses the scale of another tensor: a value, or the input of a node, as (value, node)."""
 
     edge_or_node: object
 
 
 @dataclasses.dataclass(frozen=True)
 class FixedQParamsQuantizationSpec:
-    """Scale and zero point are known: of a sigmoid, 1/256 and 0."""
+    """Uses a known scale and zero point, such as 1/256 and 0 for a sigmoid."""
 
     dtype: object
     scale: float
@@ -54,11 +55,11 @@ class FixedQParamsQuantizationSpec:
 
 @dataclasses.dataclass(frozen=True)
 class DerivedQuantizationSpec:
-    """Scale and zero point follow from others: those of an int32 bias are
-    derive="product_of_scales" of the input's and the weight's.
+    """Derives scale and zero point from other tensors. An int32 bias has
+    derive="product_of_scales" of the input and the weight.
 
     derived_from: values, or pairs (value, node that reads it). derive: "product_of_scales",
-    "sum_of_scales", or a function as torchao's derive_qparams_fn: it gets a list with one
+    "sum_of_scales", or a function like torchao's derive_qparams_fn: it gets a list with one
     object for each source, whose calculate_qparams() gives (scales, zero points), and returns
     the same pair, as tensors of one element or of one for each channel.
     """
@@ -73,7 +74,7 @@ class DerivedQuantizationSpec:
 
 
 class _Source:
-    """What a derive function sees of an observer."""
+    """The interface of an observer that a derive function uses."""
 
     def __init__(self, scales, zero_points):
         self._qparams = torch.tensor(scales), torch.tensor(zero_points)
@@ -83,12 +84,12 @@ class _Source:
 
 
 def sources(qparams):
-    """What a derive function is called with: an object for each pair of lists."""
+    """The argument of a derive function: an object for each pair of lists."""
     return [_Source(*pair) for pair in qparams]
 
 
 def qparams_as_lists(given, subject):
-    """(scales, zero points) as lists, of what a function or an observer gave."""
+    """Converts the result of a derive function or an observer to lists (scales, zero points)."""
     try:
         scale, zero_point = (torch.as_tensor(part).flatten() for part in given)
         points = [int(point) for point in zero_point]
@@ -104,20 +105,20 @@ def qparams_as_lists(given, subject):
 
 
 class Quantizer:
-    """Decides which tensors become integers: subclass it, and give an object to quantize().
+    """Decides which tensors become integers: subclass it, and pass an object to quantize().
 
-    In lists ([Mine(), "xnnpack"]) the first that annotates an op keeps it.
+    In a list ([Mine(), "xnnpack"]) the first quantizer that annotates an op keeps it.
     """
 
-    #: Whether numbers in additions and products become tensors before, so that they are quantized.
+    #: Whether numbers in additions and products become tensors first, so that they are quantized.
     scalars_to_constants = True
 
     def annotate(
         self, graph: GraphView, annotations: Annotations, report: AnnotationReport
     ) -> None:
-        """Annotates nodes with specs. Asked for the program, and for each body of its branches and
-        loops; what it sees of them is gone afterwards.
+        """Annotates nodes with specs. Called for the program, and for each body of its branches and
+        loops; nodes and values become invalid when it returns.
 
-        What it raises ends quantize().
+        An exception ends quantize().
         """
         raise NotImplementedError(f"{type(self).__name__}.annotate")

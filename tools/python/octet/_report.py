@@ -1,12 +1,12 @@
-"""What a quantized program's report holds."""
+"""The report of a quantized program."""
 
 from octet._pages import Page
 
 
 class Report(Page):
-    """What was quantized how, what stayed float and why, and how near the outputs are.
+    """What was quantized, how, what stayed float and why, and the error of the outputs.
 
-    In a notebook it shows itself as a page.
+    A notebook shows it as a page.
     """
 
     def __init__(self, text: str, page: str, lines: list[str], sources: list[str] = ()):

@@ -1,4 +1,4 @@
-"""octet.qat and octet.tune: training with fake quantization, and mixed precision."""
+"""Implements octet.qat (training with fake quantization) and octet.tune (mixed precision)."""
 
 import json
 import os
@@ -47,16 +47,16 @@ def qat(
 ) -> Quantized:
     """Trains with fake quantization, then quantizes, to the same bits as `octet qat`.
 
-    model: as quantize() takes it, exported in training mode, with parameters that require
+    model: as in quantize(), exported in training mode, with parameters that require
         gradients and the batch size of the data (or a dynamic one).
     train, validation: batches, each a tuple of the program's inputs and then the target (class
         numbers, or a tensor of the output's shape for "mse"; none for "distill").
-    epochs, lr, schedule, optimizer, momentum, weight_decay, patience, seed: of the training.
-    freeze_after: epochs after which ranges and batch norms stay. learn_ranges: epochs after which
-        scales are trained, too.
-    checkpoint: a file from which an interrupted run resumes; checkpoint_every: batches between.
+    epochs, lr, schedule, optimizer, momentum, weight_decay, patience, seed: training options.
+    freeze_after: epochs after which ranges and batch norms are frozen. learn_ranges: epochs after
+        which scales are trained, too.
+    checkpoint: a file from which an interrupted run resumes; checkpoint_every: in batches.
 
-    Raises Error for data that do not fit and for a loss that is no finite number.
+    Raises Error for data that do not fit and for a loss that is not finite.
     """
     given = locals()
     with Folder() as folder, told(folder.names, progress):
@@ -65,7 +65,7 @@ def qat(
 
 
 class Tuned(Quantized):
-    """What tune() found: a quantized program, and the settings that make it."""
+    """The result of tune(): a quantized program, and the settings that make it."""
 
     def __init__(self, graph: "_octet.Graph", found: dict):
         super().__init__(graph, None)
@@ -73,22 +73,22 @@ class Tuned(Quantized):
 
     @property
     def trials(self) -> list[dict]:
-        """Each whole evaluation: "label", "config", "sqnr_db", "float_share", "accuracy", ..."""
+        """Each complete evaluation: "label", "config", "sqnr_db", "float_share", "accuracy", ..."""
         return self._found["trials"]
 
     @property
     def best(self) -> dict:
-        """That of `trials` that the program is."""
+        """The element of `trials` for the program."""
         return self.trials[self._found["best"]]
 
     @property
     def config(self) -> dict:
-        """The settings that it started from with those found, for the config of quantize()."""
+        """The initial settings with those that were found, for the config of quantize()."""
         return self._found["config"]
 
     @property
     def reached(self) -> bool:
-        """Whether the goal is met; else it is the nearest."""
+        """Whether the program meets the goal; otherwise it is the nearest one."""
         return self._found["reached"]
 
     def __reduce__(self):
@@ -145,11 +145,11 @@ def tune(
 
     calibration, evaluate, labels: as those of quantize().
     min_sqnr: the goal in dB, as the median over batches; or max_drop: the greatest share of samples
-        lost (needs labels); or min_metric: the least value of a metric, by the name that
-        load_library() made known. max_latency: milliseconds on the backend, timed for each trial.
-    trials: the most evaluations of the whole program. config: settings to start from.
+        lost (needs labels); or min_metric: the least value of a metric that
+        load_library() registered. max_latency: milliseconds on the backend, timed for each trial.
+    trials: the greatest number of evaluations of the program. config: initial settings.
 
-    Warns when the goal is not reached. Raises Error for goals that do not fit.
+    Warns when the goal is not reached. Raises Error for goals that conflict.
     """
     given = locals()
     with Folder() as folder, told(folder.names, progress):

@@ -1,4 +1,4 @@
-"""prepare, calibrate and convert, one after another."""
+"""Implements prepare, calibrate and convert as separate steps."""
 
 import json
 import os
@@ -19,8 +19,8 @@ class Prepared:
 
     @property
     def annotations(self) -> dict:
-        """What the quantizer wants of each op, and what observers know so far: as
-        `octet quantize --dump-annotations` writes it."""
+        """The annotation of each op and the state of the observers, as written by
+        `octet quantize --dump-annotations`."""
         return json.loads(self._prepared.annotations())
 
 
@@ -42,7 +42,7 @@ def prepare(
     # end of options
     example_inputs=None,
 ) -> Prepared:
-    """Annotates a program and puts observers in. Arguments: as those of quantize().
+    """Annotates a program and inserts observers. Arguments: as in quantize().
 
     Raises Error when the quantizer finds nothing to quantize.
     """
@@ -73,7 +73,7 @@ def calibrate(
 
 
 def convert(prepared: Prepared) -> Quantized:
-    """Puts quantize and dequantize ops in the place of the observers, once.
+    """Replaces observers by quantize and dequantize ops, once.
 
     Raises Error when static quantization saw no data.
     """

@@ -1,8 +1,8 @@
-"""Whether the torch that is here is the one that the compiled part was built with.
+"""Checks that the installed torch is the version that the compiled part was built with.
 
-LibTorch promises no binary interface from one minor version to the next: at::Tensor, the
-dispatcher and IValue are C++ classes whose layout and symbols change. A module that was linked to
-another version does not load, or worse, loads.
+LibTorch has no stable binary interface across minor versions: at::Tensor, the dispatcher and
+IValue are C++ classes whose layout and symbols change. A module linked to another version fails to
+load or, worse, loads.
 """
 
 import importlib.metadata
@@ -16,7 +16,7 @@ def minor_version(version: str) -> str:
 
 
 def check() -> None:
-    """Raises ImportError, one line, when torch is missing or of another minor version."""
+    """Raises a one-line ImportError if torch is missing or has another minor version."""
     wanted = minor_version(TORCH)
     try:
         found = importlib.metadata.version("torch")

@@ -1,4 +1,4 @@
-"""torchao's own Quantizers, as they are: their annotations of the GraphModule are taken over."""
+"""Uses torchao's Quantizers unchanged: copies their annotations of the GraphModule."""
 
 import dataclasses
 import functools
@@ -42,7 +42,7 @@ def is_torchao(quantizer) -> bool:
 
 
 def _observer(spec):
-    """(observer, options) of a spec: octet's name for torchao's class, else what makes it."""
+    """(observer, options) of a spec: octet's name for torchao's class, else its constructor."""
     constructor, options = spec.observer_or_fake_quant_ctr, {}
     while not isinstance(constructor, type):
         inner = getattr(constructor, "p", constructor)
@@ -118,7 +118,7 @@ class FromTorchao(Quantizer):
 
 
 def _arguments(fx, node, values):
-    """The values of octet's node behind the arguments of torch's: constants have other names."""
+    """Maps arguments of torch's node to octet's values, as constants have other names there."""
     found = {}
     schema = getattr(fx.target, "_schema", None)
     names = [argument.name for argument in schema.arguments] if schema else []

@@ -1,11 +1,11 @@
-"""What goes wrong with what a caller gave."""
+"""Defines Error, for invalid arguments of a caller."""
 
 LONGEST_SUBJECT, LONGEST_MESSAGE = 300, 4000
 
 
 def _shown(text: str, most: int) -> str:
-    """One line of printable text, whatever names are in it: as errors of the compiled part, which
-    are that already and, with escapes, at most five times as long as `most`."""
+    """Converts text to one printable line. Errors of the compiled part already are; with escapes
+    they have at most five times `most` characters."""
     text = text.replace("\n", " ")
     if not text.isprintable():
         text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
@@ -19,7 +19,7 @@ class Error(Exception):
     """One line: `stage: subject: what is wrong, got G, want W; what to do`.
 
     stage: "pt2", "prepare", "lower", "session", ...; subject: the file, node or input that it is
-    about, "" where nobody knew one; message: the rest.
+    about, "" if unknown; message: what follows.
     """
 
     def __init__(self, stage: str, subject: str, message: str):

@@ -47,7 +47,7 @@ DType dtype_of(const Array& array, const std::string& subject) {
                           array.dtype().code, array.dtype().bits));
 }
 
-// The bytes from the first element to the last, wherever the strides lead.
+// A view of the bytes from the first to the last element, for any strides.
 Tensor view_of(const Array& array, DType dtype) {
   std::vector<int64_t> shape, strides;
   int64_t first = 0, last = 0;
@@ -62,7 +62,7 @@ Tensor view_of(const Array& array, DType dtype) {
   if (is_empty) return Tensor::zeros(dtype, std::move(shape));
   const int64_t bytes = static_cast<int64_t>(size_of(dtype));
   auto storage = std::make_shared<Storage>();
-  // Nothing writes to inputs.
+  // Inputs are only read.
   auto* start = static_cast<std::byte*>(const_cast<void*>(array.data()));
   storage->data = start + first * bytes;
   storage->size = static_cast<size_t>((last - first + 1) * bytes);
@@ -73,8 +73,8 @@ Tensor view_of(const Array& array, DType dtype) {
   return Tensor(std::move(storage), dtype, std::move(shape), std::move(strides), -first);
 }
 
-// A torch tensor as its elements are in memory: torch does not export tensors that require
-// gradients, and DLPack has no conjugate and negative bits.
+// Prepares a torch tensor for export: torch does not export tensors that require gradients, and
+// DLPack has no conjugate and negative bits.
 nb::object plain_elements(nb::handle array) {
   nb::object plain = nb::borrow(array);
   if (framework_of(array) != Framework::kTorch) return plain;

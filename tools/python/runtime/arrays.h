@@ -1,5 +1,5 @@
-// Arrays of Python's libraries as tensors and back, sharing the bytes. Free of torch: its tensors
-// come and go by DLPack.
+// Converts arrays of Python's libraries to tensors and back, sharing the bytes. Needs no LibTorch:
+// torch's tensors are passed by DLPack.
 #pragma once
 
 #include <string>
@@ -10,19 +10,19 @@
 
 namespace octet::python {
 
-// Whose arrays a caller works with.
+// The library of a caller's arrays.
 enum class Framework { kNumpy, kTorch };
 
 // kTorch for a torch.Tensor, else kNumpy. Imports nothing.
 Framework framework_of(nanobind::handle array);
 
-// A view of the elements of a numpy array, of a torch tensor on the CPU, or of any object with
-// DLPack or the buffer protocol; it keeps the array alive. subject: what errors name. Throws
-// Error("session", subject, ...) for anything else. Wants the GIL.
+// A view of the elements of a numpy array, of a torch tensor on the CPU, or of an object with
+// DLPack or the buffer protocol. It keeps the array alive. subject: names the array in errors.
+// Throws Error("session", subject, ...) for other objects. Needs the GIL.
 Tensor tensor_of(nanobind::handle array, const std::string& subject);
 
 // A new array on the bytes of `tensor`, which it keeps alive. Throws Error("session", subject, ...)
-// for a dtype that the framework lacks. Wants the GIL.
+// for a dtype that the framework lacks. Needs the GIL.
 nanobind::object array_of(const Tensor& tensor, Framework framework, const std::string& subject);
 
 }  // namespace octet::python

@@ -1,4 +1,4 @@
-// What Python sees of a Model, and Octet's errors as exceptions of Python.
+// Binds Model to Python, and translates Octet's errors to Python exceptions.
 #include <algorithm>
 #include <exception>
 
@@ -84,7 +84,7 @@ std::string subject_of(const Program& program, const char* side, const std::vect
                    : fmt::format("{} {} ({})", side, position, program.tensor(index).name);
 }
 
-// By position, then by name; inputs with index -1 may be anything or missing.
+// Assigns arguments by position, then by name. Inputs with index -1 may be anything or missing.
 std::vector<nb::object> arrange(const Program& program, const nb::args& positional,
                                 const nb::kwargs& named) {
   std::vector<nb::object> given(program.inputs.size());
@@ -303,7 +303,7 @@ void bind_files(nb::class_<Model>& type) {
       });
 }
 
-// Names of a file may be no UTF-8.
+// Names in a file may be invalid UTF-8.
 nb::str printable(const std::string& text) {
   return nb::steal<nb::str>(
       PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace"));
@@ -323,7 +323,7 @@ void translate(const std::exception_ptr& thrown, void* type) {
 }  // namespace
 
 void translate_errors(nb::handle error) {
-  // For as long as the process lives.
+  // Never released: the translator lives as long as the process.
   nb::register_exception_translator(translate, error.inc_ref().ptr());
 }
 

@@ -19,8 +19,8 @@ namespace nb = nanobind;
 namespace octet::python {
 namespace {
 
-// Lets Python's signal handlers run, some times a second, so that Ctrl-C ends a loop. It is the
-// main thread that has them.
+// Lets Python's signal handlers run several times per second, so that Ctrl-C ends a loop. Only the
+// main thread runs them.
 void check_signals() {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::milliseconds kPause(100);
@@ -72,7 +72,8 @@ Model::Model(std::string_view bytes, SessionOptions options)
 
 Model::~Model() { leave_to_parent(); }
 
-// What waits for threads that this process has not is not ended here.
+// Leaks the session in a forked process, because its destructor would wait for threads that exist
+// only in the parent.
 void Model::leave_to_parent() {
   if (process_ == getpid()) return;
   (void)live_.release();
@@ -137,7 +138,7 @@ constexpr int kMostThreads = 1024;
   throw nb::python_error();
 }
 
-// Takes a session option from Python; false when it has another type.
+// Reads a session option from Python; false if it has another type.
 bool take(nb::handle given, std::filesystem::path& option) { return nb::try_cast(given, option); }
 template <typename Number>
 bool take(nb::handle given, Number& option) {

@@ -1,4 +1,4 @@
-// octet.Model: a lowered program that Python calls. Free of torch.
+// Implements octet.Model, a lowered program that Python calls. Needs no LibTorch.
 #pragma once
 
 #include <sys/types.h>
@@ -16,27 +16,27 @@
 
 namespace octet::python {
 
-// A program with a session of it. Calls from several threads take turns.
+// A program and its session. Calls from several threads take turns.
 class Model {
  public:
-  // threads of the options: 0 for default_threads().
+  // options.threads may be 0 for default_threads().
   Model(Program program, SessionOptions options);
-  // From the bytes of a file, which are copied.
+  // Loads from the bytes of a file, which are copied.
   Model(std::string_view bytes, SessionOptions options);
   ~Model();
 
-  // REQUIRED before any of the calls below, with the GIL: in a forked process this makes a new
-  // session with one thread, as the threads of the parent's pools are not there.
+  // REQUIRED before each of the calls below, with the GIL. In a forked process this makes a new
+  // session with one thread, because the threads of the parent's pools do not exist there.
   void enter_process();
 
-  // As given.
+  // The program as it was loaded.
   const Program& program() const { return program_; }
   const SessionOptions& options() const { return options_; }
 
-  // Files that it was made from, which save() does not replace.
+  // The files that it was made from; save() refuses to overwrite them.
   std::vector<std::string> sources;
 
-  // The functions of Session, one at a time. None needs the GIL.
+  // The functions of Session, one call at a time. They do not need the GIL.
   std::vector<Tensor> run(const std::vector<Tensor>& inputs);
   void reset_states();
   std::unique_ptr<Model> duplicate();
@@ -54,7 +54,7 @@ class Model {
   auto with_session(const Action& action);
   void leave_to_parent();
 
-  Tensor bytes_;  // what constants are views of, when the program came from memory
+  Tensor bytes_;  // memory of the constants if loaded from bytes
   Program program_;
   SessionOptions options_;
   pid_t process_;
@@ -62,19 +62,19 @@ class Model {
   bool was_forked_ = false;
 };
 
-// Session options by name, as keyword arguments give them; None counts as left out. Raises
-// TypeError for other names and types, throws Error(stage, name, ...) for values out of range.
+// Reads session options from keyword arguments; None counts as absent. Raises TypeError for unknown
+// names and wrong types; throws Error(stage, name, ...) for values out of range.
 SessionOptions session_options_of(const nanobind::dict& given, const char* stage);
-// The other way.
+// The inverse of session_options_of.
 nanobind::dict dict_of(const SessionOptions& options);
-// Rows of a signature: "loop_limit: int = 0".
+// The parameters in a signature: "loop_limit: int = 0".
 std::vector<std::string> session_arguments();
 
-// From now on an Error that leaves the module becomes an `error`, a class whose constructor takes
+// Translates each Error that leaves the module to an `error`, a class whose constructor takes
 // stage, subject and message.
 void translate_errors(nanobind::handle error);
 
-// Model and TensorInfo.
+// Adds Model and TensorInfo to the module.
 void bind_model(nanobind::module_& module);
 
 }  // namespace octet::python

@@ -1,4 +1,4 @@
-// octet_runtime._runtime: the module of the package that runs .octet files.
+// Defines octet_runtime._runtime, the module of the package that runs .octet files.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 

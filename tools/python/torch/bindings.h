@@ -1,4 +1,4 @@
-// The parts of octet._octet; each function adds one to the module.
+// Declares the parts of octet._octet; each function adds one to the module.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -10,6 +10,6 @@ void bind_export(nanobind::module_& module);     // export_onnx
 void bind_flow(nanobind::module_& module);       // quantize, prepare, calibrate, convert, qat, tune
 void bind_libraries(nanobind::module_& module);  // load_library, allow_op
 void bind_lower(nanobind::module_& module);      // lower, explain
-void bind_quantizer(nanobind::module_& module);  // what a Quantizer written in Python needs
+void bind_quantizer(nanobind::module_& module);  // support for quantizers written in Python
 
 }  // namespace octet::python

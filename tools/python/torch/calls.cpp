@@ -14,7 +14,7 @@ namespace nb = nanobind;
 namespace octet::python {
 namespace {
 
-// What flows have said since Python asked last.
+// Messages since Python last fetched them.
 struct Messages {
   std::mutex mutex;
   std::vector<std::pair<bool, std::string>> lines;

@@ -1,4 +1,4 @@
-// How Python calls what takes long: without the GIL, one at a time, and so that Ctrl-C ends it.
+// Runs long calls from Python: without the GIL, one at a time, and interruptible by Ctrl-C.
 #pragma once
 
 #include <exception>
@@ -9,19 +9,20 @@
 
 namespace octet::python {
 
-// Python's signal handler raised `error` (KeyboardInterrupt). No std::exception, as work is not to
-// go on in spite of it.
+// Python's signal handler raised `error` (KeyboardInterrupt). Not a std::exception, so that no
+// handler swallows it.
 struct Interrupted {
   std::exception_ptr error;
 };
 
-// The mutex of all flows: tools/cli/common/messages.h has one bar and one place for messages.
+// The mutex of all long calls (quantize, calibrate, ...), which share one progress bar and one
+// message sink (tools/cli/common/messages.h).
 std::mutex& flow_mutex();
 
-// Messages and interrupts of flows go to Python from now on.
+// Sends messages and interrupts to Python from now on.
 void connect_messages(nanobind::module_& module);
 
-// What `work` returns. REQUIRES: the GIL is held. Raises KeyboardInterrupt.
+// Returns the result of `work`. REQUIRES: the GIL is held. Raises KeyboardInterrupt.
 template <typename Work>
 auto without_gil(const Work& work) {
   try {

@@ -134,7 +134,7 @@ Outcome qat(const nb::dict& settings) {
   });
 }
 
-// The trials, the best of them, and whether it is good enough.
+// The trials, the best of them, and whether it meets the goal.
 nlohmann::ordered_json json_of(const Tuned& tuned) {
   nlohmann::ordered_json trials = nlohmann::ordered_json::array();
   for (const Trial& trial : tuned.outcome.trials) trials.push_back(to_json(trial));

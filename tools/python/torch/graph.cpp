@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "aten", "torchao", ...: whose ops the program calls, in its bodies too.
+// Adds the libraries whose ops the program and its bodies call: "aten", "torchao", ...
 void add_libraries(const Graph& graph, std::set<std::string>& libraries) {
   for (const Node* node : graph.nodes()) {
     libraries.insert(node->target().substr(0, node->target().find('.')));

@@ -1,4 +1,4 @@
-// octet.Graph: a program in the form in which it is quantized.
+// Implements octet.Graph, a program in the form in which it is quantized.
 #pragma once
 
 #include <memory>
@@ -12,10 +12,10 @@
 
 namespace octet::python {
 
-// Shared, as results and what was made of them look at it.
+// Shared, because results and what was made from them refer to the same graph.
 struct GraphHandle {
   std::shared_ptr<const Graph> graph;
-  std::vector<std::string> sources;  // the files that it was made from, which no output replaces
+  std::vector<std::string> sources;  // files it was made from, which outputs must not overwrite
 };
 
 inline GraphHandle handle_of(Graph graph, std::vector<std::string> sources) {

@@ -41,7 +41,7 @@ std::optional<View<Kind>> view_of(const std::shared_ptr<Scope>& scope, Kind* one
   return one == nullptr ? std::nullopt : std::optional(View<Kind>(scope, one));
 }
 
-// A literal; anything else (values, lists of them, what Python has no word for) is `fallback`.
+// A literal; `fallback` for values, lists of values, and types that Python lacks.
 nb::object literal_of(const Argument& argument, const nb::object& fallback) {
   if (argument.is_none()) return nb::none();
   if (const auto* value = argument.find<int64_t>()) return nb::cast(*value);

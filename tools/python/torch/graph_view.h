@@ -1,5 +1,5 @@
-// The graph as a Quantizer of Python's sees it while it annotates: nodes and values that know when
-// that is over.
+// Shows the graph to a quantizer written in Python while it annotates. Nodes and values become
+// invalid when annotate() returns.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace octet::python {
 
-// How long views may be looked at.
+// The lifetime of views.
 struct Scope {
   Graph* graph = nullptr;  // null: annotate() has returned
 };
@@ -20,7 +20,7 @@ template <typename Kind>
 class View {
  public:
   View(std::shared_ptr<Scope> scope, Kind* kind) : scope_(std::move(scope)), kind_(kind) {}
-  // Throws Error("annotate", ...) once the graph may be gone.
+  // Throws Error("annotate", ...) after annotate() has returned.
   Kind& operator*() const;
   Kind* operator->() const { return &**this; }
   const std::shared_ptr<Scope>& scope() const { return scope_; }
@@ -36,7 +36,7 @@ using NodeView = View<Node>;
 using ValueView = View<Value>;
 using GraphView = View<Graph>;
 
-// Node, Value and the graph: octet.Node, octet.Value, octet.GraphView.
+// Adds octet.Node, octet.Value and octet.GraphView to the module.
 void bind_graph_view(nanobind::module_& module);
 
 }  // namespace octet::python

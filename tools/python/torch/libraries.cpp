@@ -39,7 +39,7 @@ name: of the op, with or without an overload: "aten.from_file". Such ops reach f
 
 Raises Error for a name without a namespace.)";
 
-// Registering waits for work that uses the registries, in other threads.
+// Registering waits for other threads that use the registries.
 void load_library(const std::filesystem::path& path) {
   without_gil([&] {
     show_symbols();

@@ -61,7 +61,7 @@ Lowered lower_graph(const GraphHandle& graph, const std::string& backend,
   });
 }
 
-// The opset of what was written.
+// Writes the ONNX file and returns its opset.
 int64_t export_onnx([[maybe_unused]] const GraphHandle& graph, const std::filesystem::path& path,
                     [[maybe_unused]] std::optional<int64_t> opset,
                     [[maybe_unused]] bool external_data, [[maybe_unused]] bool integer_biases) {

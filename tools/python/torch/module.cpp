@@ -1,5 +1,5 @@
-// octet._octet: the module of the package that quantizes. It is linked to LibTorch, which Python's
-// torch has loaded before.
+// Defines octet._octet, the module of the package that quantizes. It uses the LibTorch that
+// Python's torch has loaded.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 #include <CLI/Error.hpp>
@@ -18,7 +18,7 @@ namespace nb = nanobind;
 
 namespace {
 
-// For settings that do not go together: "--passes: want --calibration".
+// Translates errors about conflicting settings: "--passes: want --calibration".
 void translate_usage(const std::exception_ptr& thrown, void* type) {
   try {
     std::rethrow_exception(thrown);

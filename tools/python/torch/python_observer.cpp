@@ -23,8 +23,8 @@ nb::object to_torch(const at::Tensor& tensor) {
   return nb::module_::import_("torch.utils.dlpack").attr("from_dlpack")(capsule);
 }
 
-// What `call` returns; what Python raises in it (but for KeyboardInterrupt) becomes an Error.
-// subject: whose code it is. With the GIL.
+// Returns the result of `call`. Exceptions from Python, except KeyboardInterrupt, become an Error.
+// subject: names the Python code. Needs the GIL.
 template <typename Call>
 nb::object in_python(const char* stage, const std::string& subject, const Call& call) {
   try {
@@ -74,7 +74,7 @@ class PythonObserver : public Observer {
   bool has_data_ = false;
 };
 
-// The observers of the running call, by name. Needs the GIL.
+// The observers of the current call, by name. Needs the GIL.
 std::map<std::string, nb::object>& current_observers() {
   static auto* const all = new std::map<std::string, nb::object>();
   return *all;

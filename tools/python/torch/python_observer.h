@@ -1,5 +1,5 @@
-// Observers that Python wrote, torchao's or of its form: called with a tensor, they look at it;
-// calculate_qparams() gives (scales, zero points).
+// Wraps observers written in Python (torchao's, or with its interface): a call with a tensor
+// observes it, and calculate_qparams() returns (scales, zero points).
 #pragma once
 
 #include <string>
@@ -10,13 +10,14 @@
 
 namespace octet::python {
 
-// A name by which octet's specs know an observer that `make()` gives, until forget_observers(); the
-// scope decides whether ch_axis counts. With the GIL.
+// Registers the observer that `make()` returns and gives its name for specs, valid until
+// forget_observers(). is_per_channel: whether ch_axis has a meaning. Needs the GIL.
 std::string name_observer(nanobind::object make, bool is_per_channel);
 
 void forget_observers();
 
-// (scales, zero points) that Python gave, as tensors. subject: what errors name. With the GIL.
+// Converts (scales, zero points) from Python to tensors. subject: names the source in errors. Needs
+// the GIL.
 DerivedQParams qparams_from(nanobind::handle given, const std::string& subject);
 
 }  // namespace octet::python

@@ -102,7 +102,7 @@ FixedQParamsQuantizationSpec fixed_spec(nb::handle given) {
   return spec;
 }
 
-// A function of Python, which may be copied and destroyed without the GIL.
+// A Python function that may be copied and destroyed without the GIL.
 DeriveQParamsFn derived_in_python(nb::object derive) {
   const std::shared_ptr<nb::object> held(new nb::object(std::move(derive)), [](nb::object* object) {
     const nb::gil_scoped_acquire gil;
@@ -212,7 +212,7 @@ class PythonQuantizer : public Quantizer {
   nb::object quantizer_;
 };
 
-// The quantizers of the running call, by name. Needs the GIL.
+// The quantizers of the current call, by name. Needs the GIL.
 std::map<std::string, nb::object>& current_quantizers() {
   static auto* const all = new std::map<std::string, nb::object>();
   return *all;
@@ -226,7 +226,7 @@ std::unique_ptr<Quantizer> make_current(const std::string& name) {
   return std::make_unique<PythonQuantizer>(name, found->second);
 }
 
-// Until the next call; a class has its name once and for all.
+// Sets the quantizers of the current call. A name is registered once, and finds the current object.
 void set_quantizers(const nb::dict& quantizers) {
   static std::set<std::string> known;
   current_quantizers().clear();

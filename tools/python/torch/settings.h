@@ -1,5 +1,5 @@
-// Options of the command (tools/cli/common/options.h) as Python gives them, in a dict of those that
-// are not left to their defaults, and the results.
+// Reads the options of the command (tools/cli/common/options.h) from a Python dict with those that
+// differ from their defaults, and returns results.
 #pragma once
 
 #include <string>
@@ -13,22 +13,22 @@
 
 namespace octet::python {
 
-// What Python keeps of a quantized program.
+// The result of quantization that Python keeps.
 struct Outcome {
   GraphHandle graph;
   std::string report, page;        // JSON; "": none
-  std::vector<std::string> lines;  // the figures, for people
+  std::vector<std::string> lines;  // the figures as text
   std::string io;                  // JSON; "" without quantized inputs and outputs
 };
 
-// Sets the fields of the options that are given; None counts as left out. Throws Error(stage, name,
-// ...) for values of another type, out of range, or not among the choices. Needs the GIL.
+// Sets the fields of the options in the dict; None counts as absent. Throws Error(stage, name, ...)
+// for values of another type, out of range, or not among the choices. Needs the GIL.
 void take(const nanobind::dict& settings, const Options& options, const char* stage);
 
-// The files among the settings.
+// The files that the settings name.
 std::vector<std::string> sources_of(const nanobind::dict& settings);
 
-// JSON text in ASCII; names need not be UTF-8.
+// JSON text in ASCII; names need not be valid UTF-8.
 std::string text_of(const nlohmann::ordered_json& json);
 
 void bind_settings(nanobind::module_& module);

@@ -1,4 +1,4 @@
-// In liboctet.so itself: it asks for the file that it is in.
+// Must be in liboctet.so, because it looks up the file that contains it.
 #include "tools/python/torch/symbols.h"
 
 #include <dlfcn.h>
@@ -11,8 +11,8 @@ namespace octet::python {
 
 void show_symbols() {
   Dl_info own{};
-  // RTLD_NOLOAD: it is open, and only becomes visible; so do the libraries that it needs, which is
-  // why LibTorch is none of them (CMakeLists.txt).
+  // RTLD_NOLOAD: the library is already open and only becomes visible. Its dependencies do, too;
+  // therefore LibTorch must not be one of them (CMakeLists.txt).
   if (dladdr(reinterpret_cast<void*>(&show_symbols), &own) == 0 ||
       dlopen(own.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL) == nullptr) {
     const char* said = dlerror();
