@@ -1,6 +1,7 @@
 // Quantizes rows of floats to bytes at run time (the op fake_quantize_dynamic), for backends that
 // multiply these bytes: the loops, the checks of what they support, and the weights to multiply
-// with.
+// with. A row with the range [-1, 3] gets scale 4 / 255 and, in u8, zero point round(255 / 4) = 64;
+// 1.0 becomes round(255 / 4) + 64 = 128.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // Elementwise functions of floats for backends that lack them. Frequent functions are vectorized
-// loops; the others are computed in double, one element at a time, as in backends/reference.
+// loops (vector_math.h); the others are computed in double, one element at a time, as in
+// backends/reference.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,8 @@
 // Layer norm, RMS norm, group norm and batch norm, of floats or bytes, to floats or bytes.
+//
+//   layer norm  y = (x - mean) / sqrt(variance + eps) * weight + bias, per row (Ba et al., 2016)
+//   RMS norm    without mean and bias (Zhang and Sennrich, 2019)
+//   group norm  a row is a group of channels, with weights per channel (Wu and He, 2018)
 #pragma once
 
 #include <cstddef>

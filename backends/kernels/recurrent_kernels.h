@@ -1,5 +1,9 @@
 // The inner loop of recurrent layers: multiplies by packed weights and applies the gates of the
-// cell to the sums.
+// cell to the sums. Cells and the order of their gates are those of torch.nn.LSTM (i, f, g, o) and
+// torch.nn.GRU (r, z, n):
+//
+//   lstm  c = sigmoid(f) * c + sigmoid(i) * tanh(g), h = sigmoid(o) * tanh(c)
+//   gru   n' = tanh(n_x + sigmoid(r) * n_h), h = (1 - sigmoid(z)) * n' + sigmoid(z) * h
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,10 @@
 // Resizes images and volumes: computes which pixels each output position reads along each dimension
 // (its taps), and sums them by weight, on floats or bytes.
+//
+// Linear, from 2 to 4 pixels: output pixel 1 is at (1 + 0.5) * 2 / 4 - 0.5 = 0.25, so its taps are
+// pixel 0 with weight 0.75 and pixel 1 with weight 0.25. Cubic weights are those of Keys, "Cubic
+// Convolution Interpolation for Digital Image Processing", 1981; antialiased modes widen the filter
+// as Pillow does. Positions and weights are those of PyTorch's interpolate.
 #pragma once
 
 #include <algorithm>

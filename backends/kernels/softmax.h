@@ -1,4 +1,6 @@
-// Softmax along any dimension, of floats or of signed bytes.
+// Softmax along any dimension, of floats or of signed bytes: y[i] = e^(x[i] - m) / sum, where m is
+// the maximum of the row, so that no exponential overflows. Bytes that are k steps below the
+// maximum have the exponential e^(-k * scale), which a table of 256 entries holds.
 #pragma once
 
 #include <array>

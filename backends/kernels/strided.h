@@ -14,7 +14,8 @@
 namespace octet {
 
 // A traversal of up to three tensors of one shape: an innermost run and the loops around it.
-// Dimensions that are contiguous with each other in all tensors are merged.
+// Dimensions that are contiguous with each other in all tensors are merged: a copy of a row-major
+// [2, 3, 4] is one run of 24 elements, its permutation to [3, 2, 4] 6 runs of 4.
 struct Walk {
   std::vector<int64_t> counts;                // innermost last
   std::vector<std::array<int64_t, 3>> steps;  // per dimension, elements

@@ -12,6 +12,10 @@
 
 namespace octet {
 
+// e^x = 2^n * e^r, where n = round(x / ln 2) and |r| <= ln(2) / 2. ln 2 is split into two
+// constants, so that r loses few bits (Cody and Waite, "Software Manual for the Elementary
+// Functions", 1980).
+
 // 2^n for n from -126 to 127.
 [[gnu::always_inline]] inline float power_of_two(int32_t n) {
   return std::bit_cast<float>(static_cast<uint32_t>(n + 127) << 23);

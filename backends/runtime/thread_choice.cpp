@@ -111,8 +111,8 @@ void ThreadChoice::forget_runs() {
   late_ = alone_ = {};
 }
 
-// Compares runs on one thread with runs on all threads since they became late. If run times depend
-// on the data, late runs mean nothing.
+// Whether runs on one thread took longer than runs on all threads since these became late. Late
+// runs alone prove nothing, since run times may depend on the data.
 bool ThreadChoice::alone_is_slower() const {
   return alone_.count > 0 && late_.count > 0 && alone_.mean() > late_.mean();
 }

@@ -68,7 +68,7 @@ class FloatSums {
            ((is_square || node.is("aten.mean")) && !annotations_.find(&node));
   }
 
-  // Whether the node reads floats and returns floats of a different distribution.
+  // Whether the node is a norm or an addition left float, or a view that only such nodes read.
   bool reads_floats(const Node& node) const {
     if (is_norm(node) || sums_.contains(&node)) return true;
     if (is_any(node, kMoves)) return node.output_or_null() && is_for_norms(*node.output_or_null());

@@ -2,8 +2,8 @@
 // per group within a row: a custom loop of u8 x s8 products, which oneDNN lacks. The sum of each
 // group is converted to float once it is complete.
 //
-//   y[m, n] = scale[m] * (sum over groups g of w_scale[n, g] * sum[m, n, g] - zero_point[m] *
-//       shift[n]) + bias[n]
+//   y[m, n] = scale[m] * (sum over groups g of w_scale[n, g] * sum[m, n, g]
+//                         - zero_point[m] * shift[n]) + bias[n]
 //   shift[n] = sum over groups g of w_scale[n, g] * (sum of the weights of the group)
 #include <algorithm>
 #include <limits>

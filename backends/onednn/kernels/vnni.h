@@ -47,8 +47,8 @@ struct ChannelBlock {
   int64_t constants;  // vectors before this block's scales and biases
 };
 
-// The channel within its block in a 32-bit lane. Unpacking bytes in vectors of as many channels
-// leaves this order, and packing restores it.
+// The channel, within its block, of a 32-bit lane. Unpacking the bytes of a block leaves its
+// channels in this order; packing restores the original one.
 inline int64_t channel_of_lane(int vectors, int64_t vector, int64_t lane) {
   const int64_t quarter = lane / 4, place = vector * 4 + quarter;
   const int64_t across = vectors;
