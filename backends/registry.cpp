@@ -1,4 +1,4 @@
-// The list of this build's backends, one row each, and of those that were registered.
+// Lists this build's backends, one row each, and the registered ones.
 #include "backends/registry.h"
 
 #include <algorithm>

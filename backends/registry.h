@@ -1,5 +1,5 @@
-// The backends of this process, by name: those of this build, and those that a program or a library
-// of its own registers. Free of torch.
+// Finds backends by name: those of this build, and those that a program or library registers. Does
+// not depend on torch.
 #pragma once
 
 #include <functional>
@@ -14,17 +14,17 @@ namespace octet {
 using BackendMaker = std::function<std::unique_ptr<Backend>()>;
 using BackendSupportMaker = std::function<std::unique_ptr<BackendSupport>()>;
 
-// Makes a backend known as `name`: lower() takes its support, and a Session runs segments that an
-// .octet file names it for. To be called before either, not while other threads lower or open
-// sessions. Names consist of letters, digits and '_'. Throws Error("library", name, ...) for
-// another name, one that is taken, and an absent maker.
+// Registers a backend as `name`: lower() uses its support, and a Session uses it for the segments
+// of an .octet file that name it. Call it before either, and not while other threads lower or open
+// sessions. Names consist of letters, digits and '_'. Throws Error("library", name, ...) if the
+// name is invalid or taken, or a maker is empty.
 void register_backend(const std::string& name, BackendMaker make_backend,
                       BackendSupportMaker make_support);
 
-// Those of the build first, then the registered ones in alphabetical order.
+// The backends of the build first, then the registered ones in alphabetical order.
 std::vector<std::string> backend_names();
 
-// Throws Error("backend", name, ...) for a name that nobody registered and this build has not.
+// Throws Error("backend", name, ...) for a name that is neither registered nor in this build.
 std::unique_ptr<Backend> make_backend(const std::string& name);
 std::unique_ptr<BackendSupport> make_support(const std::string& name);
 

@@ -1,4 +1,4 @@
-// Puts quantizers together.
+// Makes and composes quantizers.
 #include "quantizers/registry.h"
 
 #include <iterator>

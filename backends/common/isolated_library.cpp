@@ -1,5 +1,5 @@
-// RTLD_DEEPBIND makes a library, and those that it brings along, look at their own symbols first;
-// RTLD_LOCAL hides these from all others.
+// RTLD_DEEPBIND makes a library and its dependencies prefer their own symbols; RTLD_LOCAL hides
+// these symbols from other libraries.
 #include "backends/common/isolated_library.h"
 
 #include <dlfcn.h>
@@ -17,7 +17,7 @@ constexpr int kDeepBind = RTLD_DEEPBIND;
 constexpr int kDeepBind = 0;
 #endif
 
-// They stop a process that opens a library with RTLD_DEEPBIND.
+// Sanitizers abort a process that opens a library with RTLD_DEEPBIND.
 constexpr const char* kSanitizerFunctions[] = {"__asan_init", "__hwasan_init", "__msan_init",
                                                "__tsan_init"};
 
@@ -43,8 +43,8 @@ IsolatedLibrary::IsolatedLibrary(const char* backend, const char* soname,
 }
 
 void* IsolatedLibrary::function(const char* name) const {
-  // Without isolation the library itself looks at the whole process first, and what it calls must
-  // be what we call.
+  // Without isolation, the library resolves symbols in the whole process first, and we must call
+  // the same functions as it does.
   void* address = is_isolated_ ? nullptr : dlsym(RTLD_DEFAULT, name);
   if (address == nullptr) address = dlsym(handle_, name);
   if (address == nullptr)

@@ -1,5 +1,5 @@
-// Libraries that are opened when they are first used, not linked: their symbols and those of the
-// rest of the process stay apart (backends/README.md).
+// Opens shared libraries on first use instead of linking them, so that their symbols do not collide
+// with those of other libraries in the process (backends/README.md).
 #pragma once
 
 #include <array>
@@ -11,18 +11,17 @@ namespace octet {
 
 class IsolatedLibrary {
  public:
-  // Opens `soname` where the dynamic linker finds it for this binary. It stays open until the
-  // process ends. needed: libraries that it needs in turn and that may lie where only this binary
-  // looks (its run path does not hold for them); one that is not found is left to the linker.
-  // backend: the subject of errors. Throws Error.
+  // Opens `soname` where the dynamic linker finds it for this binary. The library stays open until
+  // the process exits. needed: its dependencies that only this binary's run path finds; those that
+  // are not found are left to the linker. backend: the subject of error messages. Throws Error.
   IsolatedLibrary(const char* backend, const char* soname,
                   std::initializer_list<const char*> needed = {});
 
-  // The address of a function, of this library or of one that it needs. Throws Error when there is
-  // none.
+  // Returns the address of a function of this library or of one of its dependencies. Throws Error
+  // when it does not exist.
   void* function(const char* name) const;
 
-  // As above, for several libraries.
+  // As above, for several functions.
   template <size_t count>
   std::array<void*, count> functions(const char* const (&names)[count]) const {
     std::array<void*, count> addresses;
@@ -34,16 +33,16 @@ class IsolatedLibrary {
   const char* backend_;
   const char* soname_;
   void* handle_;
-  // false where the process cannot have that: under a sanitizer, or by a libc that does not offer
-  // it
+  // false where the process does not support isolation: under a sanitizer, or with a libc that does
+  // not offer it
   bool is_isolated_;
 };
 
-// The file that a function or variable lies in; "unknown" when it lies in none.
+// Returns the file that contains a function or variable; "unknown" when no file does.
 std::string file_of(const void* address);
 
-// Calls entry `index` of the table that Addresses() gives: a function of an opened library, as a
-// constant that has the type of a pointer to it.
+// Calls entry `index` of the table that Addresses() returns. `call` gives a function of an opened
+// library as a constant with the type of a function pointer.
 template <auto Addresses, size_t index, typename Signature>
 struct OpenedFunction;
 

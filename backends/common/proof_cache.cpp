@@ -1,4 +1,4 @@
-// A map with a lock.
+// A map protected by a mutex.
 #include "backends/common/proof_cache.h"
 
 #include <variant>

@@ -1,4 +1,4 @@
-// What a library answered about ops, by their signature: asking for equal ops again is free.
+// Caches whether a library supports an op, keyed by the op's signature.
 #pragma once
 
 #include <functional>
@@ -11,14 +11,15 @@
 
 namespace octet {
 
-// Kind, attributes, and `describe` of each tensor: equal for ops that the library treats alike.
+// Kind, attributes, and `describe` of each tensor. Ops that the library treats alike have equal
+// signatures.
 std::string op_signature(const Program& program, const ProgramOp& op,
                          const std::function<std::string(const ProgramTensor&)>& describe);
 
 // Thread-safe.
 class ProofCache {
  public:
-  // What prove() gives, or gave before for the same signature.
+  // Returns the cached result for `signature`, or calls prove() and caches its result.
   Verdict find_or_prove(const std::string& signature, const std::function<Verdict()>& prove);
 
  private:

@@ -1,5 +1,7 @@
-// Quantizes rows of floats to bytes at run time (fake_quantize_dynamic), for backends that multiply
-// these bytes: the loops, which blocks they take, and which weights they multiply with.
+// Quantizes rows of floats to bytes at run time (the op fake_quantize_dynamic), for backends that
+// multiply these bytes: the loops, the checks of what they support, and the weights to multiply
+// with. A row with the range [-1, 3] gets scale 4 / 255 and, in u8, zero point round(255 / 4) = 64;
+// 1.0 becomes round(255 / 4) + 64 = 128.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +16,8 @@
 
 namespace octet {
 
-// ---- loops. Their parameters are values: through references, a store to bytes could change them.
+// ---- loops. They take parameters by value: a store to bytes might change what a reference refers
+// to.
 
 [[gnu::always_inline]] inline void find_range_loop(const float* x, int64_t count, float* lows,
                                                    float* highs) {
@@ -34,8 +37,8 @@ namespace octet {
   *highs = greatest_of_lanes(high);
 }
 
-// Clamps before rounding, which for whole bounds gives the same bytes. NaNs become the lowest byte.
-// Adding and subtracting `rounder` rounds half to even (vector_math.h).
+// Clamps before rounding, which gives the same bytes because the bounds are whole numbers. NaN
+// becomes the lowest byte. Adding and subtracting `rounder` rounds half to even (vector_math.h).
 template <typename Real>
 [[gnu::always_inline]] inline void quantize_loop(const float* x, uint8_t* __restrict y,
                                                  int64_t count, Real inverse, Real offset, Real low,
@@ -48,14 +51,14 @@ template <typename Real>
   }
 }
 
-// The least and greatest of x and 0, without NaNs.
+// Finds the least and greatest of x and 0, ignoring NaN.
 inline void find_range(const float* x, int64_t count, float* low, float* high) {
   run_vectorised([&]() __attribute__((always_inline)) { find_range_loop(x, count, low, high); });
 }
 
-// y = round(x / scale) + zero point - lowest, clamped to the mapping's range first. lowest: of the
-// bytes, against quant_min: 0 makes u8 from quant_min on, -128 makes s8. The zero point is added
-// after rounding, or before in double (least_error).
+// y = round(x / scale) + zero_point, clamped to the range of `mapping` and shifted so that
+// quant_min becomes `lowest`: 0 stores u8, -128 stores s8. The zero point is added after rounding,
+// or before rounding in double when mapping.rounds_last().
 inline void quantize_block(const float* x, uint8_t* y, int64_t count, const DynamicMapping& mapping,
                            const DynamicStep& step, int lowest = 0) {
   constexpr double kDoubleRounder = 6755399441055744.0;  // 1.5 * 2^52, for |x| below 2^51
@@ -78,17 +81,17 @@ inline void quantize_block(const float* x, uint8_t* y, int64_t count, const Dyna
   });
 }
 
-// choose_step, with a zero point in the range even where the block has infinities, whose results
-// mean nothing.
+// As choose_step, but keeps the zero point in range when the block has infinities; its results are
+// meaningless then.
 inline DynamicStep choose_byte_step(const DynamicMapping& mapping, float low, float high) {
   const DynamicStep step = choose_step(mapping, low, high);
   const double lowest = static_cast<double>(mapping.quant_min);
   return {step.scale, step.zero_point >= lowest ? step.zero_point : lowest};
 }
 
-// ---- what fits
+// ---- supported ops
 
-// Accepts a fake_quantize_dynamic whose integers are bytes.
+// Accepts a fake_quantize_dynamic whose integers fit 8 bits.
 inline Verdict check_bytes(const ProgramOp& op) {
   constexpr int64_t kMost = 65536;
   const int64_t low = op.get(attr::kQuantMin), high = op.get(attr::kQuantMax),
@@ -101,19 +104,19 @@ inline Verdict check_bytes(const ProgramOp& op) {
   return Verdict::accept();
 }
 
-// The blocks of a fake_quantize_dynamic as runs of whole rows.
+// The blocks of a fake_quantize_dynamic as groups of whole rows.
 struct RowBlocks {
   int64_t rows = 0;
   int64_t width = 0;
   int64_t rows_per_block = 0;
 };
 
-// Nothing when a block cuts a row, or is not a run of neighbouring rows; the op has one per tensor
-// or per row otherwise. shape: at least one dimension.
+// Returns nullopt when a block splits a row or is not a group of neighbouring rows. Otherwise the
+// op has one block per tensor or per group of rows. shape: at least one dimension.
 inline std::optional<RowBlocks> find_row_blocks(const std::vector<int64_t>& shape,
                                                 const std::vector<int64_t>& blocks) {
   if (blocks.size() != shape.size() || product(shape) == 0) return std::nullopt;
-  // leading dimensions that the blocks enumerate; the rest is one block each
+  // leading dimensions along which every index has its own block; the rest belongs to one block
   size_t enumerated = 0;
   while (enumerated < shape.size() && blocks[enumerated] == shape[enumerated]) ++enumerated;
   int64_t count = 1;
@@ -126,14 +129,14 @@ inline std::optional<RowBlocks> find_row_blocks(const std::vector<int64_t>& shap
   return RowBlocks{rows, shape.back(), rows / count};
 }
 
-// Weights as an integer product takes them.
+// Weights for an integer product.
 struct IntegerWeights {
-  Tensor values;             // int8 [out, in], contiguous; of filters in any order
+  Tensor values;             // int8 [out, in], contiguous; filters of convolutions: in any order
   std::vector<float> scale;  // [out]
 };
 
-// Nothing for constants that are not stored as int8 with one scale per row, or fewer, and zero
-// points 0.
+// Returns nullopt unless the constant is stored as int8 with at most one scale per row and zero
+// points of 0.
 inline std::optional<IntegerWeights> find_integer_weights(const ProgramTensor& w) {
   if (!w.stored || w.stored->values.dtype() != DType::kInt8 || !w.stored->scale.defined() ||
       w.shape.empty())

@@ -1,5 +1,6 @@
-// Functions of floats, element by element, for backends that lack them. Frequent ones are loops of
-// vector instructions; the others are computed in double one by one, as in backends/reference.
+// Elementwise functions of floats for backends that lack them. Frequent functions are vectorized
+// loops (vector_math.h); the others are computed in double, one element at a time, as in
+// backends/reference.
 #pragma once
 
 #include <cstddef>
@@ -16,15 +17,15 @@ namespace octet {
 using FloatLoop = void (*)(const float* x, float* y, int64_t count);
 
 struct FloatFunction {
-  FloatLoop loop = nullptr;                // null: `function`
-  const RealFunction* function = nullptr;  // with these two
+  FloatLoop loop = nullptr;                // null: use `function`
+  const RealFunction* function = nullptr;  // with alpha and threshold
   double alpha = 0;
   double threshold = 0;
 
   void operator()(const float* x, float* y, int64_t count) const;
 };
 
-// The function of an op `unary`; nothing where the op names an unknown one.
+// Finds the function of a `unary` op; nullopt when the op names an unknown function.
 std::optional<FloatFunction> find_float_function(const ProgramOp& unary);
 
 // y = function(x), element by element.

@@ -86,8 +86,8 @@ inline bool may_use(Isa) { return false; }
 
 #endif
 
-// The sets that custom kernels use here: "AVX2 AVX-512 AVX512-VNNI"; "x86-64" or "AArch64" without
-// any.
+// The instruction sets that custom kernels use on this machine, such as "AVX2 AVX-512 AVX512-VNNI";
+// "x86-64" or "AArch64" when there are none.
 inline std::string usable_isas() {
   struct Name {
     Isa isa;
@@ -129,7 +129,7 @@ void run_vectorised(const Body& body) {
   run_baseline(body);
 }
 
-// Floats in a vector of the set that run_vectorised takes: 16, 8 or 4.
+// Floats in a vector of the set that run_vectorised uses: 16, 8 or 4.
 inline int64_t vector_floats() { return may_use(Isa::kAvx512) ? 16 : may_use(Isa::kAvx2) ? 8 : 4; }
 
 // As run_vectorised, for kernels written in vectors of a fixed size: calls
@@ -145,7 +145,7 @@ void run_in_vectors(const Body& body) {
   body.template operator()<4>();
 }
 
-// A vector of `count` floats, or of as many integers, that may lie at any address.
+// Vectors of `count` floats or integers, loadable from any address.
 template <int64_t count>
 struct VectorOf {
   using Floats [[gnu::vector_size(count * sizeof(float)), gnu::aligned(4), gnu::may_alias]] = float;

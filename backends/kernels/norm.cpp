@@ -1,5 +1,5 @@
-// Each row is read twice, the second time from a near cache. Sums of bytes and of their squares are
-// exact; sums of floats are added in lanes.
+// Each row is read twice, the second time from the cache. Sums of bytes and of their squares are
+// exact; sums of floats are accumulated in lanes.
 #include "backends/kernels/norm.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ struct RowMoments {
   float inverse;
 };
 
-// The sum of (x - center)^2; of x where `center` is null.
+// The sum of (x - center)^2, or of x if `center` is null.
 [[gnu::always_inline]] inline double sum_of(const float* x, int64_t width, const float* center) {
   const int64_t whole = width / kLanes * kLanes;
   const float c = center != nullptr ? *center : 0;
@@ -69,7 +69,7 @@ struct RowMoments {
           static_cast<float>(step / std::sqrt(step * step * variance + norm.eps))};
 }
 
-// By value, as stores to bytes may change what references refer to.
+// Takes parameters by value: stores to bytes might change what references refer to.
 template <typename X, typename Y>
 [[gnu::always_inline]] inline void normalize(const X* __restrict x, Y* __restrict y, int64_t width,
                                              const float* __restrict weight,
@@ -87,7 +87,7 @@ template <typename X, typename Y>
   }
 }
 
-// A row of a group norm: its weights are for runs of elements.
+// Normalizes a row of a group norm, whose weights each apply to a run of elements.
 template <typename X, typename Y>
 [[gnu::always_inline]] inline void normalize_runs(const X* x, Y* y, const RowNorm& norm,
                                                   int64_t group, RowMoments m, uint8_t flip,
@@ -127,8 +127,8 @@ void normalize_rows(const RowNorm& norm, const std::byte* from, std::byte* to,
   });
 }
 
-// Groups [first, last) of one batch entry, of `size` channels each. factor, shift: one per channel;
-// they first hold sums and centers.
+// Normalizes groups [first, last) of one batch entry, with `size` channels each. factor, shift: one
+// per channel; they first hold sums and centers.
 [[gnu::always_inline]] inline void normalize_pixels(const PixelGroupNorm& g, const float* x,
                                                     float* __restrict y, int64_t first,
                                                     int64_t last, float* __restrict factor,
@@ -159,7 +159,7 @@ void normalize_rows(const RowNorm& norm, const std::byte* from, std::byte* to,
       y[i * channels + c] = x[i * channels + c] * factor[c] + shift[c];
 }
 
-// step: of factor and shift from element to element, 0 or 1.
+// kStep: elements between consecutive factors and shifts, 0 or 1.
 template <int64_t kStep, typename X, typename Y>
 [[gnu::always_inline]] inline void affine_loop(const X* x, Y* y, int64_t count, const float* factor,
                                                const float* shift, ByteOutput output) {

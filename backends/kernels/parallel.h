@@ -1,5 +1,5 @@
-// How a custom kernel uses the threads of the backend that runs it: each backend passes in its
-// thread pool as a Parallel.
+// Runs custom kernels on the threads of a backend. Each backend wraps its thread pool in a
+// Parallel.
 #pragma once
 
 #include <algorithm>
@@ -7,14 +7,14 @@
 
 namespace octet {
 
-// Parts with fewer elements are not worth a thread.
+// Parts with fewer elements do not repay the cost of a thread.
 inline constexpr int64_t kElementsPerPart = 16384;
 
 class Parallel {
  public:
-  // Does rows [first, last).
+  // Processes rows [first, last).
   using Part = void (*)(const void* context, int64_t first, int64_t last);
-  // Cuts [0, rows) into parts and runs them in the threads of `pool`. A row has `row_elements`
+  // Splits [0, rows) into parts and runs them on the threads of `pool`. A row has `row_elements`
   // elements.
   using Run = void (*)(void* pool, int64_t rows, int64_t row_elements, Part part,
                        const void* context);
@@ -32,7 +32,7 @@ class Parallel {
         &body);
   }
 
-  // As above, on as many equal parts as there are threads, for kernels that gain from long parts.
+  // As above, with at most one equal part per thread, for kernels that gain from long parts.
   template <typename Body>
   void evenly(int64_t rows, int64_t row_elements, const Body& body) const {
     const int64_t parts = std::min<int64_t>(

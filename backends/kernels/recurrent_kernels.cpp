@@ -1,5 +1,5 @@
-// The vectors are the compiler's. A tile of rows keeps its sums in registers over the whole depth
-// and passes them to the gates from there.
+// Uses the compiler's vector types. A tile of rows keeps its sums in registers over the whole
+// depth, and passes them from there to the gates.
 #include "backends/kernels/recurrent_kernels.h"
 
 #include <cstring>
@@ -12,7 +12,7 @@
 namespace octet {
 namespace {
 
-// ---- cells: what becomes of one unit. p: of the input, o: of the hidden state, for each gate
+// ---- cells: compute one unit. p: gates of the input, o: gates of the hidden state
 
 struct Lstm {
   static constexpr int64_t kGates = 4;
@@ -65,16 +65,16 @@ struct Projection {
 
 constexpr int64_t kAtOnce = kRecurrentDepth;
 
-// The weights of depth `s` of kAtOnce and one gate; a whole element of `from` has those of one
-// depth, or of all kAtOnce. Writes to `to` because a
-// vector as a result would be passed differently on other CPUs.
+// Loads the weights of depth `s` of kAtOnce and one gate; an element of `from` holds one depth, or
+// all kAtOnce. Writes to `to` because the calling convention for returning vectors depends on the
+// instruction set.
 template <int64_t kGates, int64_t kLanes, typename Floats>
 [[gnu::always_inline]] inline void load(const float* from, int64_t gate, int64_t s, Floats& to) {
   to = *reinterpret_cast<const typename VectorOf<kLanes>::Floats*>(from +
                                                                    (s * kGates + gate) * kLanes);
 }
 
-// The byte goes to the highest place of its integer, so the float is 2^24 times the weight.
+// Shifts the byte to the top of its integer, so the float is 2^24 times the weight.
 template <int64_t kGates, int64_t kLanes, typename Floats>
 [[gnu::always_inline]] inline void load(const int32_t* from, int64_t gate, int64_t s, Floats& to) {
   using Ints = typename VectorOf<kLanes>::Ints;
@@ -83,7 +83,7 @@ template <int64_t kGates, int64_t kLanes, typename Floats>
   to = __builtin_convertvector(s == 0 ? one : one & static_cast<int32_t>(0xff000000), Floats);
 }
 
-// The elements of a vector; from `count` on they are 0.
+// Copies the elements of a vector; those from `count` on become 0.
 template <int64_t kLanes>
 [[gnu::always_inline]] inline void copy_in(float (&to)[kLanes], const float* from, int64_t count) {
   if (count == kLanes) return static_cast<void>(std::memcpy(to, from, sizeof(to)));
@@ -97,7 +97,7 @@ template <int64_t kLanes>
   std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
 }
 
-// One vector of units of one entry: o are the sums of its gates.
+// Computes one vector of units of a batch entry. o: the sums of its gates.
 template <typename Cell, int64_t kLanes>
 [[gnu::always_inline]] inline void finish_units(const RecurrentView& v, int64_t row, int64_t unit,
                                                 const float (&o)[Cell::kGates][kLanes]) {
@@ -127,7 +127,7 @@ template <typename Cell, typename Weight, int64_t kLanes, int64_t kRows>
   using Floats = typename VectorOf<kLanes>::Floats;
   constexpr int64_t kGates = Cell::kGates, kVectors = kGates * kLanes,
                     kStep = std::is_same_v<Weight, float> ? kAtOnce * kVectors : kVectors;
-  // with few sums, several for each, as an addition takes longer than its turn
+  // with few sums, use several for each to hide the latency of additions
   constexpr int64_t kSums = kGates * kRows <= 2 ? 4 : kGates * kRows <= 4 ? 2 : 1;
   const Weight* w =
       static_cast<const Weight*>(v.panels) + panel * ((v.depth + kAtOnce - 1) / kAtOnce) * kStep;

@@ -1,5 +1,9 @@
-// The inner loop of recurrent layers: a product with packed weights, whose sums go through the
-// gates of the cell.
+// The inner loop of recurrent layers: multiplies by packed weights and applies the gates of the
+// cell to the sums. Cells and the order of their gates are those of torch.nn.LSTM (i, f, g, o) and
+// torch.nn.GRU (r, z, n):
+//
+//   lstm  c = sigmoid(f) * c + sigmoid(i) * tanh(g), h = sigmoid(o) * tanh(c)
+//   gru   n' = tanh(n_x + sigmoid(r) * n_h), h = (1 - sigmoid(z)) * n' + sigmoid(z) * h
 #pragma once
 
 #include <cstdint>
@@ -7,34 +11,34 @@
 
 namespace octet {
 
-// Elements of the depth that lie together in a panel.
+// Consecutive elements of the depth that are stored together in a panel.
 inline constexpr int64_t kRecurrentDepth = 4;
 
-// Some hidden units of some entries of the batch, for one time step. A panel has the weights of as
-// many units as a vector has elements: for each element of the depth, which is rounded up to
-// kRecurrentDepth with zeros, those of each gate in turn.
+// One time step for a range of batch entries and hidden units. A panel holds the weights of as many
+// units as a vector has elements: for each element of the depth (rounded up to kRecurrentDepth with
+// zeros), the weights of each gate in turn.
 struct RecurrentView {
-  const float* before;  // [batch, depth]: what is multiplied
-  const void* panels;   // of floats, or of int8, four of the depth in an int32 (the first one low)
-  const float* scale;   // these two: for each panel a vector for each gate. Of int8 only, / 2^24
-  const float* bias;
-  const float* given;  // [batch, gates * units]: of the input. Null for kProjection
-  float* state;        // [batch, units], in and out: lstm's cell state
-  float* y;            // [batch, units]
+  const float* before;  // [batch, depth]: the left operand of the product
+  const void* panels;   // floats; or int8, four elements of the depth in an int32, the first low
+  const float* scale;   // per panel, a vector for each gate; int8 only, divided by 2^24
+  const float* bias;    // per panel, a vector for each gate
+  const float* given;   // [batch, gates * units]: the input's share. Null for kProjection
+  float* state;         // [batch, units], in and out: the cell state of lstm
+  float* y;             // [batch, units]
   int64_t depth;
   int64_t units;
   int64_t first_row, last_row;      // of the batch
-  int64_t first_panel, last_panel;  // the last panel of all may be part of one
+  int64_t first_panel, last_panel;  // the last panel may be partly empty
 };
 
-// Names a product without a cell: y = before * weights.
+// Names the product without a cell: y = before * weights.
 inline constexpr std::string_view kProjection = "projection";
 
 using RecurrentLoop = void (*)(const RecurrentView& view);
 
-// The loop for a cell (lowering/program/recurrent.h) or kProjection.
+// Finds the loop for a cell (lowering/program/recurrent.h) or kProjection.
 RecurrentLoop find_recurrent_loop(std::string_view cell, bool has_integers);
-// Hidden units in a panel of these loops.
+// The number of hidden units in a panel.
 int64_t recurrent_panel_units();
 
 }  // namespace octet

@@ -1,4 +1,4 @@
-// Packs weights in panels, and gives each step its memory.
+// Packs weights in panels, and assigns memory to each step.
 #include "backends/kernels/recurrent_layer.h"
 
 #include <algorithm>
@@ -18,14 +18,13 @@ namespace {
 
 enum Input : size_t { kGates, kWeights, kBias, kHidden, kCellState, kProjectionWeights };
 
-// Floats of a matrix up to this size stay in the second cache beside other things, and need no
-// conversion.
+// Float matrices up to this size stay in the L2 cache beside other data and need no conversion.
 constexpr int64_t kNearBytes = 384 << 10;
-// With more rows the integers would be converted again for each tile of rows.
+// With more rows, the integers would be converted again for each tile of rows.
 constexpr int64_t kMostRowsOfIntegers = 4;
-// Multiplications of a step from which on its units are worth being cut into parts.
+// Multiplications per step that repay splitting its units into parts.
 constexpr int64_t kLargeStep = 1 << 19;
-// Entries from which on those are enough parts: these wait for each other once, not in each step.
+// With so many batch entries, these are the parts: they synchronize once, not at each step.
 constexpr int64_t kLargeBatch = 16;
 
 constexpr std::align_val_t kAlignment{64};
@@ -48,7 +47,7 @@ void for_each_row(int64_t units, int64_t gates, const Body& body) {
       body(gate * units + unit, unit / lanes, gate, unit % lanes);
 }
 
-// The scale of each row, where the loops read the integers of the matrix as they are.
+// The scale of each row if the loops can read the integers of the matrix directly.
 std::optional<std::vector<float>> find_row_scales(const ProgramTensor& w) {
   if (!w.stored || w.stored->values.dtype() != DType::kInt8 || !w.stored->scale.defined() ||
       w.stored->scale.shape()[1] != 1)
@@ -72,7 +71,7 @@ int64_t panel_elements(int64_t units, int64_t gates, int64_t depth) {
   return whole(units, lanes) * whole(depth, kRecurrentDepth) * kRecurrentDepth * gates * lanes;
 }
 
-// The matrix in panels (recurrent_kernels.h); values: of all its elements.
+// Packs the matrix in panels (recurrent_kernels.h). values: all its elements.
 template <typename T>
 PackedBlock pack_panels(const T* values, int64_t units, int64_t gates, int64_t depth) {
   const int64_t lanes = recurrent_panel_units(), groups = whole(depth, kRecurrentDepth),

@@ -1,7 +1,7 @@
-// One direction of a recurrent layer (the op `recurrent`, lowering/program/program.h) as one call
-// for all time steps: for each the product with the hidden state, the gates and the projection,
-// while the sums are in registers. Float weights are packed once. Weights that are stored as
-// integers stay so where floats would not fit into the nearer caches, and are read as such.
+// Runs one direction of a recurrent layer (the op `recurrent`, lowering/program/ops.def) for all
+// time steps in one call. Each step computes the product with the hidden state, the gates and the
+// projection while the sums are in registers. Weights are packed once: as floats, or as the stored
+// integers where floats would exceed the inner caches.
 #pragma once
 
 #include <cstddef>
@@ -19,15 +19,15 @@
 
 namespace octet {
 
-// Packed bytes of a constant, aligned to vectors: what `pack` makes, or made before for the same
-// constant and the same `form`; `bytes` of them.
+// Returns the packed form of a constant, `bytes` bytes aligned to vectors. Calls `pack` unless the
+// same constant was packed in the same `form` before.
 using KeepPacked = std::function<std::shared_ptr<std::byte>(
     const ProgramTensor& constant, const std::string& form, size_t bytes,
     const std::function<PackedBlock()>& pack)>;
 
 class RecurrentLayer {
  public:
-  // Accepts what fits (check_recurrent) and has constant weights, bias and projection.
+  // Accepts ops that pass check_recurrent and whose weights, bias and projection are constant.
   static Verdict check(const Program& program, const ProgramOp& op);
   // Packs the weights of an accepted op.
   RecurrentLayer(const Program& program, const ProgramOp& op, const KeepPacked& keep = {});
@@ -42,7 +42,7 @@ class RecurrentLayer {
            std::byte* scratch, const Parallel& parallel) const;
 
  private:
-  struct Memory {  // as in the op; c0 and c are null unless it is lstm
+  struct Memory {  // as in the op; c0 and c are null unless the cell is lstm
     const float *gates, *h0, *c0;
     float *y, *c, *scratch;
   };
@@ -57,19 +57,19 @@ class RecurrentLayer {
     int64_t panels_count() const;
     int64_t elements_per_panel() const;
   };
-  struct Part {  // of the batch, and of the panels of a matrix
+  struct Part {  // a range of batch entries or of panels
     int64_t first, last;
   };
 
   static Matrix pack(const ProgramTensor& weights, const ProgramTensor* bias, std::string_view cell,
                      int64_t gates, int64_t batch, const KeepPacked& keep);
-  // Whether the units of each step are cut into parts, not the entries of the batch.
+  // Whether threads split the units of each step rather than the entries of the batch.
   bool cuts_units() const;
   void begin(const Memory& memory, Part rows) const;
   void step(const Memory& memory, int64_t number, Part rows, Part panels) const;
   void project(const Memory& memory, int64_t number, Part rows, Part panels) const;
 
-  Matrix weights_, projection_;  // the second one without panels where there is none
+  Matrix weights_, projection_;  // projection_ has no panels when the op has no projection
   int64_t steps_, batch_;
   bool is_reverse_;
 };

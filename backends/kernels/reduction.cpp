@@ -1,4 +1,4 @@
-// Sums of floats are added in lanes, sums of bytes in 32 bits.
+// Sums of floats are accumulated in lanes, sums of bytes in 32 bits.
 #include "backends/kernels/reduction.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kLanes = 32;
 
-// NaNs stay, as in torch.
+// NaN wins, as in torch.
 struct Greatest {
   template <typename T>
   [[gnu::always_inline]] T operator()(T a, T b) const {
@@ -64,7 +64,7 @@ template <typename T, typename X, typename Combine>
   return result;
 }
 
-// Reduces some neighbouring columns, whose elements are `inner` apart.
+// Reduces neighbouring columns whose elements are `inner` apart.
 template <typename T, typename X, typename Combine>
 [[gnu::always_inline]] inline void reduce_columns(const X* x, int64_t size, int64_t inner,
                                                   int64_t count, T start, uint8_t flip,
@@ -75,7 +75,7 @@ template <typename T, typename X, typename Combine>
       results[k] = combine(results[k], number_of(x[i * inner + k], flip));
 }
 
-// Makes a reduced number real: (number - shift) * factor, in steps of y where that is bytes.
+// Converts a reduced number to a real: (number - shift) * factor, in steps of y when y has bytes.
 struct Meaning {
   float factor;
   float shift;
@@ -113,7 +113,7 @@ void reduce(const Reduction& r, T start, const Combine& combine, const std::byte
               reduce_columns(row, size, inner, count, start, flip, combine, results);
             const int64_t at = outer * inner + column;
             for (int64_t k = 0; k < count; ++k) {
-              // NaNs stay
+              // keeps NaN
               const float real = std::min(
                   std::max((static_cast<float>(results[k]) - meaning.shift) * meaning.factor, low),
                   high);

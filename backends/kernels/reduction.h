@@ -1,5 +1,5 @@
-// Sums, means, products and extremes over neighbouring dimensions, of floats or bytes, to floats or
-// bytes.
+// Sums, means, products, maxima and minima over neighbouring dimensions, of floats or bytes, to
+// floats or bytes. Reducing dimensions 1 and 2 of [2, 3, 4, 5] has outer = 2, size = 12, inner = 5.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +19,9 @@ struct Reduction {
   enum class Kind { kSum, kMean, kProduct, kMax, kMin };
   Kind kind = Kind::kSum;
   int64_t outer = 1, size = 1, inner = 1;
-  std::optional<ByteScale> from;  // of bytes, of which there are no products; nothing: floats
+  std::optional<ByteScale> from;  // of bytes (not for kProduct); nullopt: floats
   std::optional<ByteScale> to;
-  // clamp, in steps of y where y has bytes
+  // clamp, in steps of y when y has bytes
   float low = -std::numeric_limits<float>::infinity();
   float high = std::numeric_limits<float>::infinity();
 
@@ -30,7 +30,7 @@ struct Reduction {
            const Parallel& parallel) const;
 };
 
-// For the function of an op `reduce`: "sum", "prod", "max", "min".
+// Finds the reduction of a `reduce` op by its function: "sum", "prod", "max", "min".
 std::optional<Reduction::Kind> find_reduction(std::string_view function);
 
 }  // namespace octet

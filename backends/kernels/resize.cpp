@@ -1,5 +1,4 @@
-// For each row of the output, adds up the rows of the input that it reads, then the pixels of that
-// sum.
+// For each output row, sums the input rows that it reads, then the pixels of that sum.
 #include "backends/kernels/resize.h"
 
 #include <algorithm>
@@ -10,13 +9,13 @@
 namespace octet {
 namespace {
 
-constexpr int64_t kMostParts = 32;  // each with a row of its own in the scratch memory
+constexpr int64_t kMostParts = 32;  // each needs a row in the scratch memory
 
 int64_t output_rows(const ImageResize& r) { return r.outer * r.axes[0].out() * r.axes[1].out(); }
 int64_t part_size(const ImageResize& r) {
   return std::max<int64_t>((output_rows(r) + kMostParts - 1) / kMostParts, 1);
 }
-// The summed input row, and the output row before it is rounded.
+// Scratch floats of a part: the summed input row, and the output row before rounding.
 int64_t part_floats(const ImageResize& r) { return (r.axes[2].in + r.axes[2].out()) * r.inner; }
 
 // to = a * of_a, to = a * of_a + b * of_b, or to += a * of_a.
@@ -48,7 +47,7 @@ template <typename X>
   const uint8_t flip = r.from ? r.from->flip : 0;
   const int64_t size = r.axes[2].in * r.inner, oy = row % y.out(), oz = row / y.out() % z.out(),
                 outer = row / y.out() / z.out();
-  const X* first = nullptr;  // waits for the second
+  const X* first = nullptr;  // waits to be added together with the second
   float of_first = 0;
   int64_t seen = 0;
   for (int64_t i = z.first[static_cast<size_t>(oz)]; i < z.first[static_cast<size_t>(oz) + 1]; ++i)
@@ -71,13 +70,13 @@ template <typename X>
   if (seen == 1) set_weighted(first, of_first, sum, size, flip);
 }
 
-// What a sum of an input row becomes: (sum - zero) * scale.
+// Converts a sum of an input row: (sum - zero) * scale.
 struct Reals {
   float zero, scale;
   [[gnu::always_inline]] float of(float sum) const { return (sum - zero) * scale; }
 };
 
-// Adds up the pixels of an input row.
+// Sums the pixels of an input row.
 [[gnu::always_inline]] inline void add_pixels(const ImageResize& r, const float* sum, float* reals,
                                               Reals finish) {
   const ResizeAxis& width = r.axes[2];
@@ -120,7 +119,7 @@ void resize_rows(const ImageResize& r, const X* x, Y* y, float* scratch, const P
       float* const sum = scratch + part * part_floats(r);
       float* const pixels = sum + r.axes[2].in * r.inner;
       const int64_t end = std::min((part + 1) * size, output_rows(r));
-      // by value: stores of floats could change what is read through references
+      // by value: stores of floats might change what references refer to
       run_vectorised([=, &r]() __attribute__((always_inline)) {
         for (int64_t row = part * size; row < end; ++row) {
           Y* const to = y + row * out_size;

@@ -1,5 +1,10 @@
-// Images and volumes at another size, as weighted sums of pixels: which pixels an output position
-// reads along each dimension (its taps), and the kernel, on floats or bytes.
+// Resizes images and volumes: computes which pixels each output position reads along each dimension
+// (its taps), and sums them by weight, on floats or bytes.
+//
+// Linear, from 2 to 4 pixels: output pixel 1 is at (1 + 0.5) * 2 / 4 - 0.5 = 0.25, so its taps are
+// pixel 0 with weight 0.75 and pixel 1 with weight 0.25. Cubic weights are those of Keys, "Cubic
+// Convolution Interpolation for Digital Image Processing", 1981; antialiased modes widen the filter
+// as Pillow does. Positions and weights are those of PyTorch's interpolate.
 #pragma once
 
 #include <algorithm>
@@ -18,11 +23,12 @@
 namespace octet {
 
 struct SampleTap {
-  int64_t at = 0;  // negative: outside, reads 0
+  int64_t at = 0;  // negative: outside the input, reads 0
   double weight = 1;
 };
 
-// Weights of four neighbours at distance t in [0, 1] from the second, for Keys' kernel.
+// Weights of the four neighbours in Keys' cubic convolution; t in [0, 1] is the distance from the
+// second one.
 inline std::array<double, 4> cubic_weights(double t, double a) {
   const auto near = [a](double x) { return ((a + 2) * x - (a + 3)) * x * x + 1; };
   const auto far = [a](double x) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; };
@@ -39,7 +45,7 @@ enum class Resize {
   kCubicAntialiased
 };
 
-// Modes for so many spatial dimensions; 0: any.
+// Finds the kind by the mode's name and the number of spatial dimensions (0 in the table: any).
 inline std::optional<Resize> find_resize(std::string_view mode, size_t spatial) {
   struct Mode {
     std::string_view name;
@@ -61,7 +67,7 @@ inline std::optional<Resize> find_resize(std::string_view mode, size_t spatial) 
   return std::nullopt;
 }
 
-// The filter stretches over as many input pixels as an output pixel covers.
+// Antialiasing stretches the filter over as many input pixels as an output pixel covers.
 template <typename Taps>
 void add_antialiased(Taps& taps, Resize resize, double scale, int64_t o, int64_t in) {
   const bool is_cubic = resize == Resize::kCubicAntialiased;
@@ -85,8 +91,8 @@ void add_antialiased(Taps& taps, Resize resize, double scale, int64_t o, int64_t
   for (size_t i = start; i < taps.size() && sum != 0; ++i) taps[i].weight /= sum;
 }
 
-// Appends the taps of output position o, of `in` input positions; scale: input step per output
-// position, not negative. Taps: a vector of SampleTap.
+// Appends the taps of output position o for an input of `in` positions. scale: input step per
+// output position, at least 0. Taps: a vector of SampleTap.
 template <typename Taps>
 void add_taps(Taps& taps, Resize resize, bool aligns, double scale, int64_t o, int64_t in) {
   if (resize == Resize::kNearest || resize == Resize::kNearestExact) {
@@ -117,7 +123,7 @@ void add_taps(Taps& taps, Resize resize, bool aligns, double scale, int64_t o, i
 
 // ---- the kernel
 
-// The taps along one dimension; those of output position i are [first[i], first[i + 1]).
+// The taps along one dimension. Output position i uses taps [first[i], first[i + 1]).
 struct ResizeAxis {
   struct Tap {
     int64_t at;
@@ -128,15 +134,15 @@ struct ResizeAxis {
   std::vector<int64_t> first = {0, 1};
   int64_t out() const { return std::ssize(first) - 1; }
 };
-// For `out` positions of add_taps().
+// Collects the results of add_taps() for `out` positions.
 ResizeAxis resize_axis(Resize resize, bool aligns, double scale, int64_t in, int64_t out);
 
-// x [outer, in of three axes, inner] -> y [outer, out of three axes, inner].
+// x [outer, in of the three axes, inner] -> y [outer, out of the three axes, inner].
 struct ImageResize {
   int64_t outer = 1;
   std::array<ResizeAxis, 3> axes;
   int64_t inner = 1;
-  std::optional<ByteScale> from;  // of bytes; nothing: floats
+  std::optional<ByteScale> from;  // of bytes; nullopt: floats
   std::optional<ByteScale> to;
 
   size_t scratch_bytes() const;

@@ -1,5 +1,5 @@
-// Three passes over a row, which stays in the first-level cache: the greatest element, then
-// exponentials and their sum, then the scaling.
+// Three passes over a row, which stays in the L1 cache: the maximum, then exponentials and their
+// sum, then the scaling (the usual numerically stable softmax).
 #include "backends/kernels/softmax.h"
 
 #include <algorithm>
@@ -20,8 +20,7 @@ namespace {
 constexpr int64_t kLanes = 32;
 constexpr float kLowest = -std::numeric_limits<float>::infinity();
 
-// Elements that lie together. In place of a row of nothing but -inf, a masked softmax takes e^x
-// itself, which is 0.
+// A row of contiguous elements. For a row of -inf, a masked softmax uses e^x itself, which is 0.
 [[gnu::always_inline]] inline void softmax_of_row(const float* x, float* y, int64_t size,
                                                   bool is_masked) {
   const int64_t whole = size / kLanes * kLanes;
@@ -45,7 +44,7 @@ constexpr float kLowest = -std::numeric_limits<float>::infinity();
   for (int64_t i = 0; i < size; ++i) y[i] *= factor;
 }
 
-// `columns` neighbouring rows, at most kLanes, whose elements lie `step` apart.
+// `columns` neighbouring rows, at most kLanes, with elements `step` apart.
 [[gnu::always_inline]] inline void softmax_of_columns(const float* x, float* y, int64_t size,
                                                       int64_t step, int64_t columns,
                                                       bool is_masked) {
@@ -85,7 +84,7 @@ constexpr float kLowest = -std::numeric_limits<float>::infinity();
   return _mm512_mask_mov_ps(_mm512_scalef_ps(p, n), vanishes, _mm512_setzero_ps());
 }
 
-// softmax_of_row in half the time where rows are short: masks take what is left of a vector.
+// As softmax_of_row, in half the time for short rows: masks handle the end of a row.
 [[OCTET_AVX512]] void softmax_avx512(const float* x, float* y, int64_t size, bool is_masked) {
   constexpr int64_t kFloats = 16;
   const int64_t whole = size / kFloats * kFloats;

@@ -1,4 +1,6 @@
-// Softmax along any dimension, of floats and of signed bytes.
+// Softmax along any dimension, of floats or of signed bytes: y[i] = e^(x[i] - m) / sum, where m is
+// the maximum of the row, so that no exponential overflows. Bytes that are k steps below the
+// maximum have the exponential e^(-k * scale), which a table of 256 entries holds.
 #pragma once
 
 #include <array>
@@ -11,8 +13,8 @@
 
 namespace octet {
 
-// x, y: [outer, size, inner], of which `size` sums to 1. y may be x. As in PyTorch, a row with
-// nothing but -inf, or with inf or NaN in it, gives NaNs; a masked row with nothing but -inf gives
+// x, y: [outer, size, inner]; sums over `size` are 1. y may alias x. As in PyTorch, a row that is
+// all -inf or contains inf or NaN becomes NaN; with is_masked, a row that is all -inf becomes
 // zeros.
 struct FloatSoftmax {
   int64_t outer = 1;
@@ -25,19 +27,19 @@ struct FloatSoftmax {
            const Parallel& parallel) const;
 };
 
-// In any memory order, by a table of exponentials.
+// Works in any memory order and looks exponentials up in a table.
 struct ByteSoftmax {
-  std::vector<int64_t> shape;  // all dimensions except the one that sums to 1
+  std::vector<int64_t> shape;  // all dimensions except the softmax dimension
   std::vector<int64_t> from_strides;
   std::vector<int64_t> to_strides;
-  int64_t size = 0;  // of that one
+  int64_t size = 0;  // size and strides of the softmax dimension
   int64_t from_step = 0;
   int64_t to_step = 0;
-  std::array<double, 256> exponentials{};  // by how many steps an element lies below the greatest
-  double inverse_scale = 1;                // of the output
+  std::array<double, 256> exponentials{};  // by the number of steps below the row's maximum
+  double inverse_scale = 1;                // 1 / scale of the output
   int32_t zero_point = 0;
 
-  // Without shape and strides.
+  // Leaves shape and strides to the caller.
   ByteSoftmax(float input_scale, float output_scale, int32_t output_zero_point);
   // from: x. Allocates nothing.
   void run(std::span<const std::byte* const> from, std::byte* to, std::byte* scratch,

@@ -1,4 +1,4 @@
-// Plans walks; copies single elements, runs and tables; turns points.
+// Plans walks, and implements copies and rotary embeddings.
 #include "backends/kernels/strided.h"
 
 #include <algorithm>

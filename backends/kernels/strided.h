@@ -1,5 +1,5 @@
-// Loops over the elements of up to three tensors with any strides, and two kernels made of them:
-// copies and rotary embeddings.
+// Loops over up to three strided tensors, and two kernels that use them: copies and rotary position
+// embeddings.
 #pragma once
 
 #include <array>
@@ -13,19 +13,20 @@
 
 namespace octet {
 
-// A walk over up to three tensors of one shape: the innermost run, and loops around it.
-// Neighbouring dimensions that continue each other in all tensors are one.
+// A traversal of up to three tensors of one shape: an innermost run and the loops around it.
+// Dimensions that are contiguous with each other in all tensors are merged: a copy of a row-major
+// [2, 3, 4] is one run of 24 elements, its permutation to [3, 2, 4] 6 runs of 4.
 struct Walk {
   std::vector<int64_t> counts;                // innermost last
   std::vector<std::array<int64_t, 3>> steps;  // per dimension, elements
 };
-inline constexpr size_t kHighestRank = 16;  // of a walk
+inline constexpr size_t kHighestRank = 16;  // most dimensions of a walk
 
-// `y`, `a` and `b` are the strides; the innermost run is the dimension with y's smallest stride.
+// y, a, b: strides. The innermost run is along the dimension with y's smallest stride.
 Walk plan_walk(const std::vector<int64_t>& shape, const std::vector<int64_t>& y,
                const std::vector<int64_t>& a, const std::vector<int64_t>& b);
 
-// Calls body(offsets, count) for each innermost run, or for parts of it when there is only one.
+// Calls body(offsets, count) for each innermost run; splits the run when there is only one.
 template <typename Body>
 void for_each_run(const Walk& walk, const Parallel& parallel, const Body& body) {
   const size_t loops = walk.counts.size() - 1;
@@ -63,16 +64,16 @@ void for_each_run(const Walk& walk, const Parallel& parallel, const Body& body) 
 
 using ByteTable = std::array<uint8_t, 256>;
 
-// to[to_offset + sum(i[d] * to_strides[d])] = from[from_offset + sum(i[d] * from_strides[d])] for
-// all i below shape. Offsets and strides in elements.
+// Copies to[to_offset + sum(i[d] * to_strides[d])] = from[from_offset + sum(i[d] *
+// from_strides[d])] for all indices i of shape. Offsets and strides are in elements.
 struct CopyTerms {
   std::vector<int64_t> shape;
   std::vector<int64_t> from_strides;
   std::vector<int64_t> to_strides;
   int64_t from_offset = 0;
   int64_t to_offset = 0;
-  size_t element_size = 1;         // bytes: 1 or 4; 1 when there is a table
-  std::optional<ByteTable> table;  // what each byte becomes
+  size_t element_size = 1;         // bytes: 1 or 4; 1 with a table
+  std::optional<ByteTable> table;  // maps each byte
 };
 
 class StridedCopy {
@@ -93,14 +94,14 @@ class StridedCopy {
 };
 
 // Rotary position embeddings of floats: y = x * cosine + (-second half of x, first half of x) *
-// sine. The halves of a row are the coordinates of points, which are turned.
+// sine. The two halves of a row hold the coordinates of points, which are rotated.
 class Rotary {
  public:
-  // shape: of x and y, rows last. factor_strides: of cosine and sine, 0 where they repeat. Rows
-  // have no gaps.
+  // shape: of x and y, rows last. factor_strides: of cosine and sine, 0 where they repeat. Elements
+  // of a row are contiguous.
   Rotary(const std::vector<int64_t>& shape, const std::vector<int64_t>& x_strides,
          const std::vector<int64_t>& factor_strides, const std::vector<int64_t>& y_strides);
-  // from: x, cosine, sine; y is not x. Allocates nothing.
+  // from: x, cosine, sine. y must not alias x. Allocates nothing.
   void run(std::span<const std::byte* const> from, std::byte* to, std::byte* scratch,
            const Parallel& parallel) const;
 

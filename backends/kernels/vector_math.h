@@ -1,8 +1,10 @@
-// Arithmetic on single numbers that compilers turn into vector instructions when a loop calls it:
-// functions of floats, reductions of lanes, rounding to bytes.
+// Scalar arithmetic that compilers vectorize when a loop calls it: functions of floats, reductions
+// of lanes, rounding to bytes.
 //
-// The functions are polynomials without branches or calls, within a few units of the last place of
-// the exact value (erf: within 4e-7, absolutely). NaNs stay NaNs; infinities give the limits.
+// The functions have no branches or calls. exponential and hyperbolic_tangent are structured like
+// Cephes' expf and tanhf (range reduction, then a polynomial), error_function like Eigen's (a ratio
+// of polynomials). They are accurate to a few units in the last place (error_function: to 4e-7,
+// absolute). NaN stays NaN; infinities give the limits.
 #pragma once
 
 #include <bit>
@@ -10,13 +12,17 @@
 
 namespace octet {
 
+// e^x = 2^n * e^r, where n = round(x / ln 2) and |r| <= ln(2) / 2. ln 2 is split into two
+// constants, so that r loses few bits (Cody and Waite, "Software Manual for the Elementary
+// Functions", 1980).
+
 // 2^n for n from -126 to 127.
 [[gnu::always_inline]] inline float power_of_two(int32_t n) {
   return std::bit_cast<float>(static_cast<uint32_t>(n + 127) << 23);
 }
 
-// Adding and subtracting this rounds a float to the nearest whole number, ties to even, while its
-// size is below 2^22: the sum has no bits left for a fraction.
+// Adding and subtracting this rounds a float of magnitude below 2^22 to the nearest integer, ties
+// to even: the sum has no bits left for a fraction.
 inline constexpr float kRounder = 12582912.0f;  // 1.5 * 2^23
 
 // e^x = factor * 2^power, where factor is in [1/sqrt(2), sqrt(2)].
@@ -46,12 +52,12 @@ struct Exponent {
   x = x < -104.0f ? -104.0f : x;
   x = x > 89.0f ? 89.0f : x;
   const Exponent e = split_exponent(x);
-  // in two factors, as 2^power may lie outside of the normal numbers
+  // in two factors, since 2^power may be outside the range of normal numbers
   const int32_t half = e.power >> 1;
   return e.factor * power_of_two(half) * power_of_two(e.power - half);
 }
 
-// e^x for x <= 0, faster; 0 below -87, which is near the smallest normal number.
+// As exponential for x <= 0, faster; 0 below -87, close to the smallest normal number.
 [[gnu::always_inline]] inline float falling_exponential(float x) {
   const Exponent e = split_exponent(x);
   const float y = e.factor * power_of_two(e.power);
@@ -73,7 +79,7 @@ struct Exponent {
 
 // The error function.
 [[gnu::always_inline]] inline float error_function(float x) {
-  constexpr float kEnd = 3.92f;  // from here on 1, to within rounding
+  constexpr float kEnd = 3.92f;  // from here on the result rounds to 1
   const float square = x * x;
   float p = 2.05004017e-6f;
   p = p * square + 2.84871086e-4f;
@@ -106,8 +112,8 @@ struct Exponent {
   return 0.5f * x * (1.0f + hyperbolic_tangent(kRoot2OverPi * (x + 0.044715f * x * x * x)));
 }
 
-// ---- lanes: partial results of a loop, combined after it. Halving them takes a few vector
-// instructions; combined one by one they would dominate the time of short rows.
+// ---- lanes: partial results of a loop, combined after it. Halving takes a few vector
+// instructions; combining lanes one by one would dominate the time of short rows.
 
 // count: a power of two. Overwrites the lanes.
 template <int64_t count, typename Combine>
@@ -135,8 +141,8 @@ template <int64_t count>
 
 // ---- bytes
 
-// real = scale * (byte - zero_point), where byte is signed. Unsigned bytes are read as signed ones
-// 128 lower, which flips their highest bit.
+// real = scale * (byte - zero_point), where byte is signed. Flipping the highest bit of an unsigned
+// byte gives the signed byte that is 128 lower.
 struct ByteScale {
   float scale = 1;
   int32_t zero_point = 0;
@@ -146,19 +152,19 @@ struct ByteScale {
 // byte = clamp(round_half_even(real * inverse) + zero_point), then flipped
 struct ByteOutput {
   float inverse = 1;
-  float low = 0;  // of the rounded product
+  float low = 0;  // low, high: limits of real * inverse
   float high = 0;
   int32_t zero_point = 0;
   uint8_t flip = 0;
 };
 
-// least, most: of the signed bytes.
+// least, most: limits of the signed bytes.
 inline ByteOutput byte_output(const ByteScale& to, int32_t least = -128, int32_t most = 127) {
   return {static_cast<float>(1 / double{to.scale}), static_cast<float>(least - to.zero_point),
           static_cast<float>(most - to.zero_point), to.zero_point, to.flip};
 }
 
-// NaNs become the lowest byte.
+// NaN becomes the lowest byte.
 [[gnu::always_inline]] inline int8_t byte_of(float real, const ByteOutput& output) {
   float steps = real * output.inverse;
   steps = steps > output.low ? steps : output.low;
@@ -167,7 +173,7 @@ inline ByteOutput byte_output(const ByteScale& to, int32_t least = -128, int32_t
   return static_cast<int8_t>(static_cast<uint8_t>(byte) ^ output.flip);
 }
 
-// Elements of a tensor of floats, or of bytes.
+// Loads and stores one element of a tensor of floats or bytes.
 [[gnu::always_inline]] inline float number_of(float x, uint8_t) { return x; }
 [[gnu::always_inline]] inline int32_t number_of(int8_t x, uint8_t flip) {
   return static_cast<int8_t>(static_cast<uint8_t>(x) ^ flip);
@@ -179,8 +185,8 @@ inline ByteOutput byte_output(const ByteScale& to, int32_t least = -128, int32_t
   *to = byte_of(real, output);
 }
 
-// Calls body(X(), Y()) with the element types of an input and an output: int8_t where it has bytes,
-// else float.
+// Calls body(X(), Y()) with the element types of an input and an output: int8_t for bytes, else
+// float.
 template <typename Body>
 void with_elements(bool has_byte_input, bool has_byte_output, const Body& body) {
   if (has_byte_input && has_byte_output) return body(int8_t{}, int8_t{});
@@ -188,8 +194,8 @@ void with_elements(bool has_byte_input, bool has_byte_output, const Body& body) 
   has_byte_output ? body(float{}, int8_t{}) : body(float{}, float{});
 }
 
-// Loops over rows. Their parameters are values: a store to bytes may change whatever a reference
-// refers to, so the compiler would read it again for each element.
+// Loops over rows take parameters by value: a store to bytes might change what a reference refers
+// to, so the compiler would reload it for each element.
 [[gnu::always_inline]] inline void round_to_bytes(const float* x, int8_t* y, int64_t count,
                                                   ByteOutput output) {
   const float* __restrict from = x;

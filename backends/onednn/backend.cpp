@@ -1,4 +1,4 @@
-// Compiling a segment: steps first, then addresses.
+// Compiles a segment: emits steps first, then plans addresses.
 #include "backends/onednn/backend.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace octet {
 namespace {
 
-// "conv2d_1 and 11 more" of a segment, for messages.
+// "conv2d_1 and 11 more" for a segment, for messages.
 std::string describe_segment(const Program& program, const Segment& segment) {
   const ProgramOp& first = program.op(segment.ops.front());
   return segment.ops.size() == 1
@@ -38,7 +38,7 @@ std::map<std::string, std::string> OneDnnBackend::versions() const {
 
 std::unique_ptr<CompiledSegment> OneDnnBackend::compile(const Program& program,
                                                         const Segment& segment, int threads) const {
-  onednn::library_versions();  // throws Error where the library does not fit
+  onednn::library_versions();  // throws Error when the library does not match
   OCTET_ASSERT(threads >= 1 && !segment.ops.empty(), "an empty segment or no threads");
   const onednn::ThreadCount count(threads);
   try {
@@ -54,12 +54,12 @@ std::unique_ptr<CompiledSegment> OneDnnBackend::compile(const Program& program,
   }
 }
 
-// ---- acceptance: the row's check, then a plan of the op by itself
+// ---- acceptance: the row's check, then a plan of the op alone
 
 namespace {
 
-// Dtype, shape, and how the tensor is quantized. Of constants not by which scales, but by how many
-// and whether there are zero points.
+// Dtype, shape and quantization. For constants, the number of scales and whether there are zero
+// points matter, not their values.
 std::string describe_tensor(const ProgramTensor& t) {
   std::string text = fmt::format("{}{}{}", name_of(t.dtype), t.shape, t.is_constant() ? "c" : "");
   if (!t.qparams) return text;
@@ -88,7 +88,7 @@ Verdict check_tensors(const Program& program, const ProgramOp& op) {
   return Verdict::accept();
 }
 
-// The op's inputs and outputs as those of a segment of its own.
+// A segment of this op alone.
 Segment segment_of(const Program& program, const ProgramOp& op) {
   Segment segment;
   segment.backend = "onednn";

@@ -1,5 +1,6 @@
-// Runs segments of a Program with oneDNN. Activations are channels-last inside, s8 is kept as u8
-// with its zero point shifted by 128 (the same reals); both change back at the segment's border.
+// Runs segments of a Program with oneDNN. Within a segment, activations are channels-last, and s8
+// is stored as u8 with the zero point raised by 128 (the real values are equal). Both are converted
+// at the borders of the segment.
 #pragma once
 
 #include <map>
@@ -15,20 +16,19 @@ class OneDnnBackend : public Backend {
  public:
   std::string name() const override { return "onednn"; }
   std::map<std::string, std::string> versions() const override;
-  // Creates the primitives and packs the weights. Throws Error when the linked library is not the
-  // one of the headers, or refuses an op (as an artifact of another release may meet).
+  // Creates the primitives and packs the weights. Throws Error when the loaded library does not
+  // match the headers, or refuses an op (possible when another release lowered the program).
   std::unique_ptr<CompiledSegment> compile(const Program& program, const Segment& segment,
                                            int threads) const override;
 };
 
-// What the backend accepts: a table of checks by op kind, then the proof that the opened library
-// creates the op.
-// Remembers its proofs by signature, so that asking for equal ops again is free. Thread-safe.
+// Decides which ops oneDNN runs: checks a table by op kind, then asks the loaded library to create
+// the op. Caches the answers by signature. Thread-safe.
 class OneDnnSupport : public BackendSupport {
  public:
   std::string name() const override { return "onednn"; }
   std::map<std::string, std::string> versions() const override;
-  // Plans a segment of this one op down to its primitive descriptors, and throws the plan away.
+  // Plans a segment of this op alone, up to its primitive descriptors, and discards it.
   Verdict accepts(const Program& program, const ProgramOp& op) const override;
 
  private:

@@ -14,7 +14,7 @@
 namespace octet::onednn {
 namespace {
 
-// Row-major strides when the dimensions nest in `order` (outermost first).
+// Row-major strides for dimensions nested in `order` (outermost first).
 Dims strides_in_order(const Dims& shape, const std::vector<size_t>& order) {
   Dims strides(shape.size());
   int64_t step = 1;

@@ -1,7 +1,7 @@
-// The only file that includes oneDNN's headers. oneDNN is opened, not linked
-// (backends/common/isolated_library.h), so in here its C functions are constants that call the
-// opened library. Its C++ interface, which is all in the header, is compiled anew on top of them,
-// as octet::dnnl: the classes of LibTorch's oneDNN are others.
+// Includes oneDNN's headers; no other file does. oneDNN is opened, not linked
+// (backends/common/isolated_library.h), so its C functions are replaced by constants that call the
+// opened library. Its header-only C++ interface is compiled on top of them as octet::dnnl, apart
+// from the classes of LibTorch's oneDNN.
 #pragma once
 
 #include <oneapi/dnnl/dnnl.h>
@@ -19,7 +19,7 @@ enum class FunctionIndex : size_t {
 };
 #undef OCTET_FUNCTION
 
-// By FunctionIndex. The first call opens oneDNN; throws Error.
+// Function addresses by FunctionIndex. The first call opens oneDNN; throws Error.
 void* const* function_addresses();
 
 #define OCTET_FUNCTION(name)                                                        \

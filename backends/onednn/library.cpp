@@ -1,4 +1,4 @@
-// Header and library must agree.
+// Checks that header and library match.
 #include "backends/onednn/library.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ constexpr const char* kFunctionNames[] = {
 
 auto opened_functions() {
 #if defined(__x86_64__)
-  // Asked first, as the library's own code begins with such instructions.
+  // Check this first, because the library's startup code uses such instructions.
   if (!__builtin_cpu_supports("sse4.1"))
     throw Error("backend", "onednn",
                 "oneDNN does not run on this CPU, got none with SSE4.1, want one; lower the "

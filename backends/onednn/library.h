@@ -1,4 +1,4 @@
-// The opened oneDNN: its version, its one CPU engine.
+// The opened oneDNN library: its version and its only CPU engine.
 #pragma once
 
 #include <map>
@@ -8,9 +8,8 @@
 
 namespace octet::onednn {
 
-// {"onednn": "3.2.0"}. Throws Error when the header that was compiled against and the library that
-// is loaded differ in major or minor version, or when the library runs its CPU kernels on anything
-// but OpenMP.
+// {"onednn": "3.2.0"}. Throws Error when the compiled header and the loaded library differ in major
+// or minor version, or when the library's CPU kernels do not use OpenMP.
 std::map<std::string, std::string> library_versions();
 
 // Shared by every segment of the process; thread-safe.

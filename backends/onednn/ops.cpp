@@ -155,7 +155,7 @@ void emit_op(SegmentBuilder& builder, const ProgramOp& op) {
   if (builder.is_absorbed(op)) return;
   const OneDnnOp* row = find_onednn_op(op.kind);
   if (row == nullptr) throw OpRefusal{op.name, fmt::format("there is no {} here", op.kind)};
-  // what the program says of itself may not be what was lowered
+  // the program may have been modified since it was lowered
   if (Verdict verdict = row->check(builder.program(), op); !verdict)
     throw OpRefusal{op.name, verdict.reason()};
   builder.begin_op(op);
@@ -169,7 +169,8 @@ void emit_op(SegmentBuilder& builder, const ProgramOp& op) {
   builder.end_op();
 }
 
-// The addition that alone reads a product and whose other summand is not there yet; null otherwise.
+// Finds an addition that is the only reader of a product and whose other operand is made later;
+// null otherwise.
 const ProgramOp* find_later_addition(const SegmentBuilder& builder, const ProgramOp& op) {
   if (!op.is("conv") && !op.is("linear") && !op.is("matmul")) return nullptr;
   const ProgramOp* reader = builder.find_only_reader(op.outputs[0]);
@@ -182,7 +183,7 @@ const ProgramOp* find_later_addition(const SegmentBuilder& builder, const Progra
 }  // namespace
 
 void emit_segment(SegmentBuilder& builder, const Program& program, const Segment& segment) {
-  // addition -> the product that is emitted right before it, to do it as its last act
+  // addition -> the product that fuses it and is emitted right before it
   std::map<const ProgramOp*, const ProgramOp*> waiting;
   for (int index : segment.ops) {
     const ProgramOp& op = program.op(index);

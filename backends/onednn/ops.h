@@ -1,4 +1,4 @@
-// The ops of this backend: one row each, with what it checks and how it becomes steps.
+// Lists the ops of this backend, one row each: what it checks, and how it emits steps.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace octet::onednn {
 
 struct OneDnnOp {
   const char* kind;
-  // cheap, with the reason in the user's words
+  // cheap; the reason is for users
   Verdict (*check)(const Program& program, const ProgramOp& op);
   // throws Refusal or dnnl::error when the library has no kernel
   void (*emit)(SegmentBuilder& builder, const ProgramOp& op);
@@ -19,14 +19,14 @@ struct OneDnnOp {
 // Null for an unknown kind.
 const OneDnnOp* find_onednn_op(const std::string& kind);
 
-// What keeps one op of a segment from becoming steps.
+// Why an op of a segment cannot become steps.
 struct OpRefusal {
   std::string op;  // its name
   std::string reason;
 };
 
-// Turns the ops of the segment into steps, outputs included. Throws OpRefusal; Refusal and
-// dnnl::error for what brings the outputs into their form.
+// Turns the ops and outputs of the segment into steps. Throws OpRefusal for an op; Refusal or
+// dnnl::error while it converts the outputs.
 void emit_segment(SegmentBuilder& builder, const Program& program, const Segment& segment);
 
 }  // namespace octet::onednn

@@ -1,5 +1,5 @@
-// Keyed by the address of the constant's elements, which stay where they are as long as an entry
-// lives: it holds their storage.
+// Entries are keyed by the address of the constant's elements. The address stays valid because an
+// entry owns their storage.
 #include "backends/onednn/packed.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ struct Cache {
   std::map<const std::byte*, std::vector<PackedEntry>> entries;
 };
 
-// Never destroyed: segments may end after static objects.
+// Never destroyed: segments may outlive static objects.
 Cache& cache() {
   static Cache* const instance = new Cache;
   return *instance;
@@ -35,7 +35,7 @@ Cache& cache() {
 
 struct Packed {
   std::shared_ptr<std::byte> bytes;
-  std::vector<Tensor> sources;  // their addresses belong to nobody else as long as these stand
+  std::vector<Tensor> sources;  // own the addresses that serve as keys
   const std::byte* address;
 
   Packed(std::shared_ptr<std::byte> given, std::vector<Tensor> from)
@@ -52,7 +52,7 @@ struct Packed {
   }
 };
 
-// Null when there is none.
+// Null when not found.
 std::shared_ptr<Packed> find(const std::byte* address, const PackedForm& form) {
   const std::lock_guard<std::mutex> lock(cache().mutex);
   const std::map<const std::byte*, std::vector<PackedEntry>>::const_iterator found =
@@ -70,7 +70,7 @@ std::shared_ptr<std::byte> bytes_of(const std::shared_ptr<Packed>& packed) {
 
 using Pack = std::function<PackedBlock()>;
 
-// What decides the order in a layout of oneDNN's, as text; nothing where that cannot be told.
+// Describes a oneDNN layout as text; nullopt for formats that do not reveal their order.
 std::optional<std::string> describe(const dnnl::memory::desc& layout) {
   if (layout.get_size() == 0) return "none";
   if (layout.get_format_kind() != dnnl::memory::format_kind::blocked) return std::nullopt;
@@ -82,7 +82,7 @@ std::optional<std::string> describe(const dnnl::memory::desc& layout) {
       fmt::join(layout.get_inner_idxs(), ","), layout.get_size());
 }
 
-// Equal contents have equal keys, in every process.
+// Returns a key that is equal for equal contents, in every process.
 std::optional<std::string> key_of(const PackedCache& kept, const std::vector<Tensor>& sources,
                                   const PackedForm& form) {
   const std::optional<std::string> plain = describe(form.plain), packed = describe(form.packed);
@@ -113,8 +113,7 @@ PackedBlock read_or_pack(const std::vector<Tensor>& sources, const PackedForm& f
   return block;
 }
 
-// The first source is the one to be found by. in_memory: `form` with what tells the others apart in
-// this process.
+// The first source is the key. in_memory: `form` with the addresses of the other sources.
 std::shared_ptr<std::byte> find_or_pack(std::vector<Tensor> sources, const PackedForm& form,
                                         const PackedForm& in_memory, const Pack& pack,
                                         const PackedCache::Fits& fits) {

@@ -1,5 +1,5 @@
-// Packed weights, shared by all segments of the process that pack one constant in one way: sessions
-// of a loaded program, the sizes of an open one.
+// Shares packed weights among all segments of the process that pack the same constant in the same
+// way: sessions of one program, or the bound sizes of one session.
 #pragma once
 
 #include <functional>
@@ -13,25 +13,24 @@
 
 namespace octet::onednn {
 
-// How the bytes were made from the constant's: in oneDNN's layouts, or in the order of the custom
-// kernel that `custom` names.
+// How a constant was packed: in a oneDNN layout, or for the custom kernel that `custom` names.
 struct PackedForm {
   std::string custom;
   dnnl::memory::desc plain;
   dnnl::memory::desc packed;
-  size_t bytes;  // of the packed ones
+  size_t bytes;  // size of the packed form
   bool operator==(const PackedForm&) const = default;
 };
 
-// What `pack` gives, or gave before for the same elements in memory, or what PackedCache::current()
-// has of the same contents; kept as long as somebody has it. Only to be read. The constant's pages
-// in a mapped file are given back (core/base/mapped_file.h). Thread-safe. A constant that is
-// not contiguous is not shared.
-// fits: judges what PackedCache has where the size depends on the elements; else it is form.bytes.
+// Returns read-only packed bytes: those packed before for the same elements in memory, those that
+// PackedCache::current() holds for equal contents, or the result of `pack`. They are kept while
+// anyone holds them. The constant's pages in a mapped file are released (core/base/mapped_file.h).
+// A non-contiguous constant is not shared. Thread-safe. fits: checks an entry of PackedCache if the
+// size depends on the elements; else form.bytes does.
 std::shared_ptr<std::byte> find_or_pack(const Tensor& constant, const PackedForm& form,
                                         const std::function<PackedBlock()>& pack,
                                         const PackedCache::Fits& fits = {});
-// As above, for an expanded constant with equal integers, scales and zero points.
+// As above, for an expanded constant; shared when integers, scales and zero points are equal.
 std::shared_ptr<std::byte> find_or_pack(const StoredConstant& stored, const PackedForm& form,
                                         const std::function<PackedBlock()>& pack);
 

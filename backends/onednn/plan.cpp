@@ -1,4 +1,4 @@
-// Gives buffers their addresses and runs the steps.
+// Assigns addresses to buffers and runs the steps.
 #include "backends/onednn/plan.h"
 
 #include <algorithm>
@@ -28,8 +28,8 @@ std::shared_ptr<std::byte> zeroed_block(int64_t bytes) {
   return block;
 }
 
-// Both ends of what the step would do in place; nullptr when there are none, or when the step reads
-// the source in another argument as well.
+// The source and destination of a step that could run in place; nullptr when there are none, or
+// when another argument also reads the source.
 std::pair<Argument*, Argument*> ends_of(Step& step) {
   Argument* from = nullptr;
   Argument* to = nullptr;
@@ -47,8 +47,7 @@ std::pair<Argument*, Argument*> ends_of(Step& step) {
   return {from, to};
 }
 
-// A step that may write over its source does so, when nothing reads the source later and both fill
-// buffers of their own.
+// Lets steps write over their source when nothing reads it later and both fill separate buffers.
 void write_in_place(std::vector<Step>& steps, const std::vector<Buffer>& buffers,
                     std::vector<ArenaBuffer>& uses) {
   const auto is_whole = [&](const Place& place) {

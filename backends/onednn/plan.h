@@ -1,5 +1,5 @@
-// A compiled segment: a flat list of calls with their arguments made beforehand. Running it
-// allocates nothing and looks nothing up.
+// Runs a compiled segment: a flat list of calls with arguments prepared in advance. A run allocates
+// nothing and looks nothing up.
 #pragma once
 
 #include <memory>
@@ -14,8 +14,8 @@ namespace octet::onednn {
 
 class OneDnnSegment : public CompiledSegment {
  public:
-  // Takes the builder's steps and constants; plans one arena for everything in between. threads: at
-  // least 1.
+  // Takes the builder's steps and constants, and plans one arena for all intermediate buffers.
+  // threads: at least 1.
   OneDnnSegment(SegmentBuilder& builder, int threads);
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs) override;
   std::vector<KernelReport> kernels() const override { return kernels_; }
@@ -29,7 +29,7 @@ class OneDnnSegment : public CompiledSegment {
     size_t first_argument = 0;  // into arguments_, or addresses_ for loops
     size_t argument_count = 0;
   };
-  // What must be pointed at the caller's tensors before each run.
+  // An argument that must point to the caller's tensors before each run.
   struct Patch {
     bool is_input = true;
     size_t external = 0;

@@ -1,4 +1,4 @@
-// One pass over the program for the bytes, one over the weights.
+// One pass over the program finds the bytes, one over the weights.
 #include "backends/onednn/saturation.h"
 
 #include <algorithm>
@@ -12,14 +12,14 @@ namespace octet::onednn {
 namespace {
 
 constexpr uint8_t kHighest = 255;
-// Their outputs hold no other values than their inputs.
+// Ops whose outputs hold only values of their inputs.
 constexpr OpKind kMoves[] = {"reshape", "permute", "slice", "expand", "copy", "max_pool", "cat"};
 
 bool is_move(const ProgramOp& op) {
   return std::find(std::begin(kMoves), std::end(kMoves), op.kind) != std::end(kMoves);
 }
 
-// Of an integer per-tensor output.
+// The highest byte of an integer per-tensor output.
 uint8_t highest_written(const Program& program, const ProgramOp& op,
                         const std::vector<uint8_t>& highest) {
   const ProgramTensor& y = program.tensor(op.outputs[0]);

@@ -1,4 +1,4 @@
-// Reading and storing elements, and checks of index tensors.
+// Reads and stores elements, and checks index tensors.
 #include "backends/reference/elements.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace octet::reference {
 namespace {
 
-// Bools as bytes: files may hold others than 0 and 1.
+// Reads bools as bytes, because files may hold values other than 0 and 1.
 template <typename Visit>
 void visit_whole_type(DType dtype, const Visit& visit) {
   visit_integer_type(dtype == DType::kBool ? DType::kUInt8 : dtype, visit);
@@ -19,7 +19,7 @@ void visit_whole_type(DType dtype, const Visit& visit) {
 
 constexpr double kTwoTo63 = 9223372036854775808.0;
 
-// A value without fraction; NaN counts as the fallback.
+// Truncates to int64 with saturation; NaN becomes `fallback`.
 int64_t saturated(double value, int64_t fallback) {
   if (std::isnan(value)) return fallback;
   if (value < -kTwoTo63) return INT64_MIN;

@@ -1,31 +1,32 @@
-// Reads integers exactly, moves elements as bytes, and reads index tensors.
+// Helpers for kernels: exact integers, elements moved as bytes, and index tensors.
 #pragma once
 
 #include "backends/reference/kernel.h"
 
 namespace octet::reference {
 
-// Integers of up to 63 bits and bools that stand for themselves: computed in int64, exactly.
+// Whether the tensor has bools or integers of up to 63 bits without qparams, computed exactly in
+// int64.
 bool is_whole(const ProgramTensor& tensor);
-// Whether the inputs from `first` on that are there, and output 0, are whole.
+// Whether output 0 and all present inputs from `first` on are whole.
 bool is_all_whole(const KernelCall& call, size_t first = 0);
 
-// The elements of an input as T: int64_t where is_whole, else double.
+// The elements of an input as T: int64_t if is_whole, else double.
 template <typename T>
 Buffer<T> elements(const KernelCall& call, size_t input);
 
-// Stores as `store` does; int64_t into a whole output, where a dtype that is too narrow wraps, as
-// torch's casts do.
+// Stores as `store` does. int64_t values of a whole output wrap when its dtype is too narrow, as in
+// torch's casts.
 template <typename T>
 void store_elements(const KernelCall& call, std::span<const T> values, size_t output = 0);
 
-// An attribute that bounds integers: the least integer >= it (or the greatest <= it), or what an
-// absent one means.
+// An attribute that bounds integers, rounded to the nearest integer within the bound; a default
+// value when absent.
 int64_t least_integer(const ProgramOp& op, const attr::Real& key, int64_t absent = INT64_MIN);
 int64_t greatest_integer(const ProgramOp& op, const attr::Real& key);
 
-// Whether an element of one has the same bits in the other, at any place: integers
-// without qparams take those of any.
+// Whether elements of both tensors have the same bits, at any index. Integers without qparams match
+// integers with any.
 bool is_stored_alike(const ProgramTensor& a, const ProgramTensor& b);
 
 // Moves elements as words of their size.
@@ -39,7 +40,7 @@ void move_words(const KernelCall& call, const Source& source, Word fill) {
   }
 }
 
-// Elements as T, int64_t or double, with another fill than the bytes of 0 or converted.
+// Moves elements as T, int64_t or double: for fills other than 0, or when values are converted.
 template <typename T, typename Source>
 void convert_elements(const KernelCall& call, const Source& source, T fill) {
   const Buffer<T> x = elements<T>(call, 0);
@@ -51,7 +52,7 @@ void convert_elements(const KernelCall& call, const Source& source, T fill) {
   store_elements<T>(call, y);
 }
 
-// Takes output element i from input 0 at the i-th result of source(); a negative one gives `fill`.
+// Copies element source() of input 0 to each output element in turn; a negative index gives `fill`.
 template <typename Source>
 void move_elements(const KernelCall& call, const Source& source, double fill = 0) {
   const ProgramTensor& from = call.input(0);
@@ -61,7 +62,7 @@ void move_elements(const KernelCall& call, const Source& source, double fill = 0
       return convert_elements<int64_t>(call, source, static_cast<int64_t>(fill));
     return convert_elements<double>(call, source, fill);
   }
-  // Alike: bytes. What is filled in is 0 in real units, so the zero point.
+  // Alike: move bytes. The fill is 0 in real units, which is the zero point.
   const int64_t zero = to.qparams ? to.qparams->zero_point[0] : 0;
   switch (size_of(to.dtype)) {
     case 1:
@@ -75,10 +76,11 @@ void move_elements(const KernelCall& call, const Source& source, double fill = 0
   }
 }
 
-// Which indices are taken: those of [0, size), or negative ones too, which count from the end.
+// Valid indices: [0, size), or also negative ones, which count from the end.
 enum class IndexRange { kPositive, kFromEnd };
 
-// The elements of an index tensor, made positive. Throws Error for one outside of `size` elements.
+// Reads an index tensor and makes negative indices positive. Throws Error for an index outside
+// `size` elements.
 Sizes read_indices(const KernelCall& call, size_t input, int64_t size, IndexRange range);
 
 // ---- helpers of the checks
@@ -95,7 +97,7 @@ Verdict check_same_shape(const Program& program, const ProgramOp& op);
 // The bias, input 2, is absent or has shape [channels].
 Verdict check_bias(const Program& program, const ProgramOp& op, int64_t channels);
 
-// As split_at for attribute `dim`, where a scalar counts as one element; nullopt when out of range.
+// As split_at for attribute `dim`; a scalar counts as one element. nullopt when out of range.
 std::optional<DimSplit> find_split(const ProgramOp& op, const std::vector<int64_t>& shape);
 
 }  // namespace octet::reference

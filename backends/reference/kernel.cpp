@@ -1,4 +1,4 @@
-// Conversions between stored elements and reals, and small helpers of all kernels.
+// Converts between stored elements and reals; helpers of all kernels.
 #include "backends/reference/kernel.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace octet::reference {
 namespace {
 
-// Which of a tensor's scales its elements have: those of `split`, from slice `first` on.
+// Which scales the elements have: those of `split`, from slice `first` on.
 struct Slices {
   DimSplit split;
   int64_t first = 0;
@@ -26,7 +26,7 @@ Slices slices_of(const ProgramTensor& info, int64_t count) {
                     : DimSplit{1, 1, count}};
 }
 
-// Dequantizes like torch: in float for T = float.
+// Dequantizes as torch does: in float for T = float.
 template <typename T, typename E>
 void dequantize(const E* data, const TensorQParams& qparams, const Slices& slices,
                 std::span<T> out) {
@@ -59,7 +59,7 @@ void read_other(const std::byte* data, const ProgramTensor& info, const Slices& 
       return convert_to<T, uint16_t>(data, out, half_to_float);
     case DType::kBFloat16:
       return convert_to<T, uint16_t>(data, out, bfloat_to_float);
-    case DType::kBool:  // any byte but 0 is true
+    case DType::kBool:  // any nonzero byte is true
       return convert_to<T, uint8_t>(data, out, [](uint8_t v) { return static_cast<T>(v != 0); });
     default:
       break;
@@ -162,7 +162,7 @@ void store_integers(std::span<const T> values, const ProgramTensor& info, const 
       const IntegerRange range =
           sizeof(E) < 8 ? integer_range(info.dtype) : IntegerRange{INT64_MIN, INT64_MAX};
       for (size_t i = 0; i < values.size(); ++i)
-        // as casts do
+        // as in casts
         data[i] = static_cast<E>(round_to(std::trunc(static_cast<double>(values[i])), range));
     }
   });

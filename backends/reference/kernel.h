@@ -1,4 +1,4 @@
-// Shared by the kernels: access to an op's tensors, read as reals and written back.
+// Shared by the reference kernels: reads an op's tensors as reals and writes results.
 #pragma once
 
 #include <array>
@@ -18,8 +18,8 @@
 
 namespace octet::reference {
 
-// One op about to run. Tensors are contiguous; an absent input is undefined, as one is that its
-// kernel reads as stored.
+// One op about to run. Tensors are contiguous. Absent inputs are undefined, and so are inputs that
+// the kernel reads in their stored form.
 struct KernelCall {
   const Program& program;
   const ProgramOp& op;
@@ -33,11 +33,11 @@ struct KernelCall {
   const std::vector<int64_t>& input_shape(size_t i) const { return input(i).shape; }
   const std::vector<int64_t>& output_shape() const { return output().shape; }
 
-  // What op.get(key, fallback) gives, without the heap.
+  // As op.get(key, fallback), without heap allocation.
   Sizes sizes(const attr::Integers& key, const Sizes& fallback) const;
 };
 
-// Whether the kernel reads what is stored for that input itself, so that nobody expands it: the
+// Whether the kernel reads this input in its stored form, so that it need not be expanded: the
 // table of an embedding.
 inline bool reads_as_stored(const ProgramOp& op, size_t input, const ProgramTensor& tensor) {
   return tensor.stored && input == 0 && (op.is("embedding") || op.is("embedding_bag"));
@@ -47,7 +47,7 @@ inline bool reads_as_stored(const ProgramOp& op, size_t input, const ProgramTens
 inline double lesser(double a, double b) { return std::isnan(a) || a < b ? a : b; }
 inline double greater(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 
-// Convolutions and pooling compute in three dimensions; missing ones in front have size 1.
+// Convolutions and pooling compute in three dimensions; missing leading dimensions have size 1.
 inline constexpr size_t kMaxSpatial = 3;
 using Size3 = std::array<int64_t, kMaxSpatial>;
 
@@ -56,11 +56,11 @@ using Kernel = void (*)(const KernelCall&);
 struct KernelRow {
   OpKind kind;
   Kernel run;
-  // shapes, dtypes and what attributes mean together; may assume valid tensor indices and that the
-  // op keeps the contract of its kind
+  // checks shapes, dtypes and combinations of attributes. May assume valid tensor indices and that
+  // the op satisfies the contract of its kind
   Verdict (*check)(const Program&, const ProgramOp&);
 };
-// Null for a kind without a kernel here: control flow, and what another backend alone runs.
+// Null for kinds without a reference kernel: control flow, and ops of other backends only.
 const KernelRow* find_kernel(std::string_view kind);
 
 // The rows of each family.
@@ -76,7 +76,7 @@ std::span<const KernelRow> reduce_kernels();
 std::span<const KernelRow> norm_kernels();
 std::span<const KernelRow> shape_kernels();
 
-// Calls visit with a typed null pointer of the element type of an integer or bool dtype.
+// Calls visit with a null pointer to the element type of an integer or bool dtype.
 template <typename Visit>
 void visit_integer_type(DType dtype, const Visit& visit) {
   switch (dtype) {
@@ -104,8 +104,8 @@ void visit_integer_type(DType dtype, const Visit& visit) {
   }
 }
 
-// The elements of a tensor as reals, row-major: a view when they are stored as T already, else a
-// converted copy. Integers with qparams give scale * (q - zero_point), others their value.
+// The elements of a tensor as reals, row-major: a view if they are stored as T, else a converted
+// copy. Integers with qparams give scale * (q - zero_point), others their value.
 template <typename T>
 class Reals {
  public:
@@ -129,18 +129,18 @@ template <typename T>
 Reals<T> reals_of(const KernelCall& call, size_t i) {
   return Reals<T>(call.inputs[i], call.input(i));
 }
-// A kernel that reads its first input as float, and one that reads it as double, for float64.
+// Runs the kernel for double if the first input is float64, else the kernel for float.
 template <Kernel kSingle, Kernel kDouble>
 void by_precision(const KernelCall& call) {
   call.input(0).dtype == DType::kFloat64 ? kDouble(call) : kSingle(call);
 }
 
-// Row `row` of a table [rows, values.size()], as reals; of a stored one, whose tensor is not looked
-// at, too.
+// Reads row `row` of a table [rows, values.size()] as reals. `table` is ignored when the table is
+// stored.
 void read_row(const Tensor& table, const ProgramTensor& info, int64_t row, std::span<float> values);
 
-// Applies the op's post_min and post_max and stores `values` as the output's dtype: quantized when
-// it has qparams, rounded to even and clamped when it is another integer, cast otherwise.
+// Applies the op's post_min and post_max and stores `values` in the output's dtype: quantized if it
+// has qparams, rounded to even and clamped for other integers, else cast.
 template <typename T>
 void store(const KernelCall& call, std::span<const T> values, size_t output = 0);
 
@@ -163,12 +163,12 @@ inline int32_t integer_at(const Tensor& tensor, int64_t i) {
   }
 }
 
-// True for integer dtypes up to 16 bits with qparams: those whose products fit the 64-bit
+// Whether the dtype is an integer of up to 16 bits with qparams, so that products fit 64-bit
 // accumulators.
 bool is_small_quantized(const ProgramTensor& tensor);
 
-// The integer values minus their zero point (per tensor, or along axis 0), as int16 (they need at
-// most 17 bits: int32 for 16-bit dtypes).
+// Integer values minus their zero point (per tensor, or along axis 0). They need at most 17 bits,
+// for 16-bit dtypes.
 Buffer<int32_t> centered(const Tensor& tensor, const ProgramTensor& info);
 
 // Scale of slice `channel` (the same for all when per tensor).
@@ -179,8 +179,8 @@ inline double scale_at(const TensorQParams& qparams, int64_t channel) {
 // A bias [channels] in real units, zeros when absent.
 Buffer<double> bias_or_zeros(const KernelCall& call, size_t input, int64_t channels);
 
-// Walks the elements of `shape` in row-major order and gives, for each, the offset under `strides`
-// (0 in broadcast dimensions).
+// Walks the elements of `shape` in row-major order and gives their offsets under `strides` (0 in
+// broadcast dimensions).
 class StridedWalk {
  public:
   StridedWalk(std::span<const int64_t> shape, Sizes strides)
@@ -220,13 +220,13 @@ DimSplit split_at(const std::vector<int64_t>& shape, size_t dim);
 
 // ---- helpers of the checks
 
-// Sizes in attributes are at most this, so that sums and products with dimensions stay in 64 bits.
+// The limit of sizes in attributes, so that sums and products with dimensions fit 64 bits.
 inline constexpr int64_t kLargestAttribute = int64_t{1} << 30;
 
 // The tensor of input i; null when absent.
 const ProgramTensor* find_input(const Program& program, const ProgramOp& op, size_t i);
-// Checks the attributes with an entry for each of `spatial` dimensions: their number, and the range
-// of each that the contract allows.
+// Checks the attributes that have an entry per spatial dimension: the number of entries, and the
+// range of each.
 Verdict check_windows(const ProgramOp& op, size_t spatial);
 std::string shape_text(const std::vector<int64_t>& shape);
 

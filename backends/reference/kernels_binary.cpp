@@ -1,7 +1,6 @@
-// Two operands, or three of `where` and `rotary`, broadcast to the output: arithmetic, comparisons,
-// logic, bits.
-// Where operands and output are integers or bools that stand for themselves, everything is computed
-// in int64, whose overflows wrap; else in reals.
+// Ops with two operands (three for `where` and `rotary`) that broadcast to the output: arithmetic,
+// comparisons, logic, bits. If operands and output are bools or integers without qparams,
+// everything is computed in int64 with wrapping overflow; else in reals.
 #include <algorithm>
 #include <cmath>
 
@@ -13,8 +12,7 @@
 namespace octet::reference {
 namespace {
 
-// Where the rows of an operand, along the output's last dimension, begin, and how far apart their
-// elements are.
+// Locates the rows of an operand along the output's last dimension, and the stride within them.
 class RowWalk {
  public:
   RowWalk(const std::vector<int64_t>& operand, const std::vector<int64_t>& shape)
@@ -143,7 +141,7 @@ void where(const KernelCall& call) {
 
 // ---- binary: integers
 
-// Divisors are not 0; -1 apart: the least integer has no opposite.
+// Divisors are not 0. -1 is special: the least integer cannot be negated.
 int64_t quotient(int64_t a, int64_t b) {
   return b == -1 ? static_cast<int64_t>(0 - bits_of(a)) : a / b;
 }
@@ -178,7 +176,7 @@ T real_remainder(T a, T b) {
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 
-// The quotient without its remainder is whole but for rounding.
+// Subtracting the remainder first makes the quotient whole up to rounding.
 template <typename T>
 T real_floor_quotient(T a, T b) {
   if (b == 0) return a / b;
@@ -195,11 +193,11 @@ struct BinaryRow {
   const char* name;
   Result result;
   int64_t (*whole)(int64_t, int64_t);
-  float (*single)(float, float);  // null: of integers only
+  float (*single)(float, float);  // null: integers only
   double (*real)(double, double);
 };
 
-// The same expression in a and b for every type.
+// Expands an expression in a and b for every type.
 #define OCTET_FOR_ALL_TYPES(expression)                                  \
   [](int64_t a, int64_t b) { return static_cast<int64_t>(expression); }, \
       [](float a, float b) { return static_cast<float>(expression); },   \

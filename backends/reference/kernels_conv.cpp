@@ -1,5 +1,5 @@
-// conv and conv_transpose in one, two and three dimensions: integer tensors are accumulated as
-// integers, others in double.
+// conv and conv_transpose in one, two and three dimensions: integers are accumulated as integers,
+// other types in double.
 #include <algorithm>
 #include <array>
 
@@ -11,7 +11,7 @@
 namespace octet::reference {
 namespace {
 
-// A convolution's sizes, with leading spatial dimensions of 1 up to three.
+// The sizes of a convolution, with leading spatial dimensions of 1 up to three.
 struct Geometry {
   int64_t batch = 1, groups = 1;
   int64_t in_channels = 1, out_channels = 1;  // per group
@@ -49,8 +49,8 @@ Geometry make_geometry(const KernelCall& call, bool is_transposed) {
   return g;
 }
 
-// Copies what the kernel sees at output pixels [first, first + count) into columns[k, count], k
-// over (channel, kernel position).
+// Copies the kernel windows of output pixels [first, first + count) into columns[k, count], where k
+// enumerates (channel, kernel position).
 template <typename E>
 void fill_columns(const Geometry& g, const E* image, int64_t first, int64_t count, E* columns) {
   for (int64_t c = 0; c < g.in_channels; ++c)
@@ -78,8 +78,7 @@ void fill_columns(const Geometry& g, const E* image, int64_t first, int64_t coun
         }
 }
 
-// y[batch, groups * out_channels, out] as sums of products; padding counts as 0, so x must be
-// centered.
+// y[batch, groups * out_channels, out] as sums of products. Padding is 0, so x must be centered.
 template <typename E, typename Acc>
 void convolve(const Geometry& g, const E* x, const E* w, double* y) {
   constexpr int64_t kTile = 256;
@@ -108,8 +107,8 @@ void convolve(const Geometry& g, const E* x, const E* w, double* y) {
   }
 }
 
-// The transpose: each input pixel is spread over the output. w is [groups * in_channels,
-// out_channels, kernel].
+// The transposed convolution: adds each input pixel to all outputs that read it. w is [groups *
+// in_channels, out_channels, kernel].
 template <typename E, typename Acc>
 void convolve_transposed(const Geometry& g, const E* x, const E* w, double* y) {
   const int64_t pixels = g.out_pixels();
@@ -141,14 +140,14 @@ void convolve_transposed(const Geometry& g, const E* x, const E* w, double* y) {
     }
 }
 
-// Weight scales by output channel. A transposed weight has its output channels in dimension 1 (one
-// group) or its scales per tensor.
+// The weight scale of an output channel. A transposed weight has output channels in dimension 1
+// (one group), or one scale per tensor.
 double weight_scale(const KernelCall& call, const Geometry& g, int64_t channel) {
   const TensorQParams& qparams = *call.input(1).qparams;
   return scale_at(qparams, qparams.axis == 1 ? channel % g.out_channels : channel);
 }
 
-// Integer sums are exact only when a scale belongs to an output channel.
+// Integer sums are exact only if each output channel has one scale.
 bool runs_on_integers(const KernelCall& call, bool is_transposed) {
   const ProgramTensor& x = call.input(0);
   const ProgramTensor& w = call.input(1);

@@ -1,4 +1,4 @@
-// One element in, one element out: clamps, prelu, conversions, unary functions.
+// Elementwise ops with one operand: clamps, prelu, conversions, unary functions.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -50,8 +50,8 @@ void prelu(const KernelCall& call) {
 
 // ---- conversions
 
-// quantize, dequantize, requantize: read as reals, store. quant_min and quant_max narrow what the
-// dtype holds.
+// quantize, dequantize, requantize: reads reals and stores them. quant_min and quant_max narrow the
+// dtype's range.
 void convert(const KernelCall& call) {
   const Reals<float> x = floats(call, 0);
   store<float>(call, {x.data(), x.size()});
@@ -75,7 +75,7 @@ void cast(const KernelCall& call) {
   store<double>(call, {x.data(), x.size()});
 }
 
-// The zero point is added after rounding in float, or before in double, as torch's ops do.
+// As torch's ops do, adds the zero point after rounding in float, or before rounding in double.
 void fake_quantize(float* values, int64_t count, const DynamicStep& step,
                    const DynamicMapping& mapping) {
   const float scale = static_cast<float>(step.scale), zero = static_cast<float>(step.zero_point);
@@ -98,7 +98,7 @@ void fake_quantize(float* values, int64_t count, const DynamicStep& step,
                 scale;
 }
 
-// The range of each block, widened to hold 0, mapped onto [quant_min, quant_max].
+// Maps the range of each block, widened to include 0, onto [quant_min, quant_max].
 void fake_quantize_dynamic(const KernelCall& call) {
   const DynamicMapping mapping = dynamic_mapping(call.op);
   const Sizes blocks = call.sizes(attr::kBlocks, Sizes(call.input_shape(0).size(), 1));
@@ -179,7 +179,7 @@ Verdict check_size(const Program& program, const ProgramOp& op) {
 
 // ---- unary
 
-// On integers and bools that stand for themselves, without a way through reals.
+// For bools and integers without qparams, without converting to reals.
 struct WholeFunction {
   const char* name;
   int64_t (*value)(int64_t);
@@ -203,7 +203,7 @@ constexpr WholeFunction kWholeFunctions[] = {
     {"trunc", same},
 };
 
-// To bool, from any dtype.
+// Returns a bool, from any dtype.
 struct Predicate {
   const char* name;
   bool (*value)(double);
@@ -222,7 +222,7 @@ const Row* find_row(const Row (&rows)[kCount], std::string_view name) {
   return nullptr;
 }
 
-// Functions of float32 and narrower operands round once, to float.
+// For float32 and narrower operands, rounds once, to float.
 template <typename T>
 void map_real(const KernelCall& call, const RealFunction& function) {
   const double alpha = call.op.get(attr::kAlpha, function.alpha),
@@ -246,7 +246,7 @@ void unary(const KernelCall& call) {
   const WholeFunction* whole = find_row(kWholeFunctions, name);
   if (whole != nullptr && is_all_whole(call)) {
     Buffer<int64_t> y = elements<int64_t>(call, 0);
-    // not of true is false
+    // bitwise_not of a bool is logical not
     const bool is_not = call.input(0).dtype == DType::kBool && name == "bitwise_not";
     for (int64_t& value : y) value = is_not ? int64_t{value == 0} : whole->value(value);
     return store_elements<int64_t>(call, y);

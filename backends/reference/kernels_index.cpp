@@ -1,4 +1,4 @@
-// Elements chosen by tensors of indices: gather, index, index_put, scatter; and flip.
+// Ops that select elements by index tensors: gather, index, index_put, scatter; and flip.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -49,16 +49,16 @@ void flip(const KernelCall& call) {
 
 // ---- index, index_put
 
-// x[indices...]: which input each dimension of x is indexed by, 0 where it is taken whole.
+// x[indices...]: the input that indexes each dimension of x, 0 for dimensions taken whole.
 struct IndexPlan {
   Buffer<size_t> input_of;  // by dimension of x
-  Sizes picked;             // the index tensors' shape together
-  Buffer<size_t> before;    // whole dimensions in front of them in the result
+  Sizes picked;             // the broadcast shape of the index tensors
+  Buffer<size_t> before;    // whole dimensions before them in the result
   Buffer<size_t> after;
   Sizes result;  // the result's shape
 };
 
-// Stretches sizes of 1; false when the shapes do not broadcast.
+// Broadcasts sizes of 1; false when the shapes do not match.
 bool broadcast(Sizes& shape, std::span<const int64_t> other) {
   if (shape.size() < other.size()) shape.insert(shape.begin(), other.size() - shape.size(), 1);
   const size_t lead = shape.size() - other.size();
@@ -69,7 +69,7 @@ bool broadcast(Sizes& shape, std::span<const int64_t> other) {
   return true;
 }
 
-// The index tensors are inputs `first` and following. Nullopt when they do not fit together.
+// The index tensors are inputs from `first` on. nullopt when they do not match.
 std::optional<IndexPlan> find_plan(const Program& program, const ProgramOp& op, size_t first) {
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
   if (op.inputs.size() < first || op.inputs.size() - first > x.size()) return std::nullopt;
@@ -84,7 +84,7 @@ std::optional<IndexPlan> find_plan(const Program& program, const ProgramOp& op, 
     indexed.push_back(i - first);
   }
   if (indexed.empty()) return std::nullopt;
-  // Index tensors of adjacent dimensions stay at their place, others go to the front.
+  // Index tensors of adjacent dimensions keep their position, others move to the front.
   const bool is_adjacent = indexed.back() - indexed.front() + 1 == indexed.size();
   for (size_t d = 0; d < x.size(); ++d)
     if (plan.input_of[d] == 0)
@@ -95,7 +95,7 @@ std::optional<IndexPlan> find_plan(const Program& program, const ProgramOp& op, 
   return plan;
 }
 
-// Offsets into x of the whole dimensions' elements.
+// Offsets into x of the elements of whole dimensions.
 Sizes whole_offsets(const std::vector<int64_t>& shape, const Buffer<size_t>& dims) {
   const Sizes own = strides_of(shape);
   Sizes sizes, strides;
@@ -112,7 +112,7 @@ Sizes whole_offsets(const std::vector<int64_t>& shape, const Buffer<size_t>& dim
   return offsets;
 }
 
-// Calls visit(offset into x, count) for neighbouring elements of the result, in order.
+// Calls visit(offset into x, count) for each run of elements of the result, in order.
 template <typename Visit>
 void visit_runs(const KernelCall& call, const IndexPlan& plan, const Visit& visit) {
   const std::vector<int64_t>& shape = call.input_shape(0);
@@ -126,7 +126,7 @@ void visit_runs(const KernelCall& call, const IndexPlan& plan, const Visit& visi
   for (size_t d = 0; d < shape.size(); ++d) {
     const size_t input = plan.input_of[d];
     if (input == 0) continue;
-    // of an empty result, as in torch, indices do not matter
+    // as in torch, indices of an empty result are not checked
     if (before.empty() || after.empty() || picked.empty()) return;
     const bool from_end = call.op.get(attr::kFromEnd);
     const Sizes indices = read_indices(call, input, shape[d],
@@ -204,7 +204,7 @@ void put(const KernelCall& call) {
   store_elements<T>(call, y);
 }
 
-// Whether x, the other tensor of elements and the output are exact integers.
+// Whether x, the other operand and the output are exact integers.
 bool is_exact(const KernelCall& call, size_t other) {
   return is_whole(call.input(0)) && is_whole(call.input(other)) && is_whole(call.output());
 }
@@ -239,7 +239,7 @@ T combined(ScatterReduce reduce, T a, T b) {
   }
 }
 
-// Integers round to the lower one.
+// Integers round down.
 int64_t mean_of(int64_t sum, int64_t count) { return sum / count - (sum % count < 0 ? 1 : 0); }
 double mean_of(double sum, int64_t count) { return sum / static_cast<double>(count); }
 
@@ -253,7 +253,7 @@ void scatter_as(const KernelCall& call) {
   const Buffer<T> source = elements<T>(call, 2);
   Buffer<T> y = elements<T>(call, 0);
   const int64_t own = call.op.get(attr::kIncludeSelf) ? 1 : 0;
-  Sizes counts(reduce == ScatterReduce::kNone ? 0 : y.size(), own);  // how many are in y[i]
+  Sizes counts(reduce == ScatterReduce::kNone ? 0 : y.size(), own);  // number of values in y[i]
   Sizes strides = strides_of(shape);
   const int64_t stride = shape.empty() ? 0 : strides[dim];
   if (!shape.empty()) strides[dim] = 0;
@@ -280,7 +280,7 @@ void scatter(const KernelCall& call) {
 
 // ---- checks
 
-// The index tensor has the rank of x and, but along dim, nowhere more elements.
+// The index tensor has the rank of x and, except along dim, at most its sizes.
 Verdict check_gather_shapes(const Program& program, const ProgramOp& op) {
   if (Verdict dtype = check_index_dtype(program, op, 1); !dtype) return dtype;
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;

@@ -1,4 +1,5 @@
-// linear and matmul: integers, quantized ones too, are accumulated as such, others in double.
+// linear and matmul: integers, including quantized ones, are accumulated as integers, others in
+// double.
 #include <algorithm>
 #include <cmath>
 
@@ -39,7 +40,7 @@ void multiply(int64_t m, int64_t n, int64_t k, const E* a, const E* b, Y* y) {
 
 bool is_double(const ProgramTensor& tensor) { return tensor.dtype == DType::kFloat64; }
 
-// Sums that do not fit wrap.
+// Sums that overflow wrap.
 void linear_of_integers(const KernelCall& call, int64_t rows, int64_t out, int64_t in) {
   Buffer<int64_t> y(static_cast<size_t>(rows * out));
   multiply_rows<int64_t, uint64_t>(rows, out, in, elements<int64_t>(call, 0).data(),
@@ -90,7 +91,7 @@ void linear(const KernelCall& call) {
   store<double>(call, y);
 }
 
-// Batch dimensions broadcast.
+// Multiplies matrices; batch dimensions broadcast.
 template <typename E, typename Acc, typename Y>
 void multiply_batches(const KernelCall& call, const E* a, const E* b, Y* y) {
   const std::vector<int64_t>& sa = call.input_shape(0);
@@ -161,9 +162,9 @@ Verdict check_matmul(const Program& program, const ProgramOp& op) {
 
 double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
-// What one step reads and writes for one hidden unit. given: the gates of the input; own: those of
-// the hidden state, with its bias; both with `stride` between gates. cell: lstm's, in and out.
-// Gives the new hidden state.
+// Computes one step of one hidden unit and returns its new hidden state. given: the gates of the
+// input; own: the gates of the hidden state, with bias; both with `stride` between gates. cell: the
+// cell state of lstm, in and out.
 using Unit = double (*)(const double* given, const double* own, int64_t stride, double hidden,
                         double* cell);
 
@@ -203,7 +204,7 @@ Unit unit_of(const RecurrentCell& cell) {
       ->unit;
 }
 
-// result[n, row] = bias[row] + the sum of x[n, k] * w[row, k]; x [batch, columns].
+// result[n, row] = bias[row] + sum over k of x[n, k] * w[row, k]; x: [batch, columns].
 void multiply(const double* x, const Reals<double>& w, const Buffer<double>& bias, int64_t columns,
               Buffer<double>& result) {
   const auto rows = static_cast<int64_t>(bias.size());
@@ -238,7 +239,7 @@ void recurrent(const KernelCall& call) {
     multiply(state.data(), weights, bias, width, own);
     for (int64_t i = 0; i < batch * hidden; ++i) {
       const int64_t first = i / hidden * rows + i % hidden;
-      const double before = projection ? 0 : state[static_cast<size_t>(i)];  // lstm reads none
+      const double before = projection ? 0 : state[static_cast<size_t>(i)];  // not read by lstm
       fresh[static_cast<size_t>(i)] =
           unit(given.data() + t * batch * rows + first, own.data() + first, hidden, before,
                &cells[static_cast<size_t>(i)]);

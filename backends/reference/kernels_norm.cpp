@@ -24,7 +24,7 @@ void softmax(const KernelCall& call) {
       double greatest = -INFINITY;
       for (int64_t i = 0; i < split.size; ++i)
         greatest = std::max<double>(greatest, x[base + i * split.inner]);
-      if (is_masked && greatest == -INFINITY) continue;  // zeros
+      if (is_masked && greatest == -INFINITY) continue;  // leaves zeros
       double sum = 0;
       for (int64_t i = 0; i < split.size; ++i)
         sum += y[static_cast<size_t>(base + i * split.inner)] =
@@ -35,7 +35,7 @@ void softmax(const KernelCall& call) {
   store<double>(call, y);
 }
 
-// x less the logarithm of the sum of all e^x.
+// x minus the logarithm of the sum of e^x.
 void log_softmax(const KernelCall& call) {
   const DimSplit split = *find_split(call.op, call.input_shape(0));
   Buffer<double> y = elements<double>(call, 0);
@@ -124,7 +124,7 @@ void batch_norm(const KernelCall& call) {
   store<double>(call, y);
 }
 
-// Each group of channels by the mean and variance of the group.
+// Normalizes each group of channels by its mean and variance.
 template <typename T>
 void group_norm(const KernelCall& call) {
   const Reals<T> x = reals_of<T>(call, 0);
@@ -153,7 +153,7 @@ void group_norm(const KernelCall& call) {
 
 // ---- checks
 
-// Inputs from `first` on have `count` elements each.
+// Checks that inputs from `first` on have `count` elements each.
 Verdict check_parameters(const Program& program, const ProgramOp& op, size_t first, int64_t count) {
   for (size_t i = first; i < op.inputs.size(); ++i) {
     const ProgramTensor* parameter = find_input(program, op, i);

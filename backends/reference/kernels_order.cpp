@@ -1,4 +1,4 @@
-// Order along a dimension (sort, topk, arg_reduce), running sums and the like, and nonzero.
+// Ops that order elements along a dimension (sort, topk, arg_reduce), cumulative ops, and nonzero.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -10,11 +10,11 @@
 namespace octet::reference {
 namespace {
 
-// NaN is the greatest, and no NaN is less than another.
+// NaN is greater than any number and equal to NaN.
 bool is_less(double a, double b) { return a < b || (std::isnan(b) && !std::isnan(a)); }
 bool is_less(int64_t a, int64_t b) { return a < b; }
 
-// Calls visit(offset of the line's first element, number of the line) for each line along the
+// Calls visit(offset of the line's first element, index of the line) for each line along the
 // dimension.
 template <typename Visit>
 void for_each_line(const DimSplit& split, const Visit& visit) {
@@ -28,7 +28,7 @@ void store_indices(const KernelCall& call, const Sizes& indices, size_t output) 
 
 // ---- sort, topk
 
-// The first `count` positions of each line in order, equal elements as they stand.
+// The first `count` positions of each line in sorted order; equal elements keep their order.
 template <typename T>
 void order(const KernelCall& call, int64_t count, bool is_descending) {
   const DimSplit split = *find_split(call.op, call.input_shape(0));
@@ -38,7 +38,7 @@ void order(const KernelCall& call, int64_t count, bool is_descending) {
   for_each_line(split, [&](int64_t first, int64_t number) {
     const auto at = [&](int64_t i) { return x[static_cast<size_t>(first + i * split.inner)]; };
     std::iota(line.begin(), line.end(), int64_t{0});
-    // the position decides about equals: stable, without memory from the heap
+    // comparing positions makes the sort stable without heap memory
     std::sort(line.begin(), line.end(), [&](int64_t i, int64_t j) {
       const T a = at(i), b = at(j);
       if (is_descending ? is_less(b, a) : is_less(a, b)) return true;
@@ -70,7 +70,7 @@ void topk(const KernelCall& call) {
 
 // ---- arg_reduce
 
-// Along `dim`, or of all elements.
+// Splits along `dim`, or over all elements.
 std::optional<DimSplit> arg_split(const ProgramOp& op, const std::vector<int64_t>& shape) {
   if (op.has(attr::kDim)) return find_split(op, shape);
   return DimSplit{1, product(shape), 1};
@@ -123,8 +123,8 @@ int64_t advanced(Running running, int64_t so_far, int64_t x) {
   return static_cast<int64_t>(running == Running::kSum ? a + b : a * b);
 }
 
-// Whether x takes the place of what is greatest (least) so far: the last of equals does, and of
-// NaNs.
+// Whether x replaces the maximum (minimum) so far. Among equal elements the last one wins, and so
+// it does among NaNs.
 template <typename T>
 bool replaces(Running running, T so_far, T x) {
   if constexpr (std::is_same_v<T, double>) {
@@ -172,7 +172,7 @@ Verdict refuse_dim(const Program& program, const ProgramOp& op) {
                                      shape_text(find_input(program, op, 0)->shape)));
 }
 
-// Values and indices of the same shape.
+// Checks values and indices of the same shape.
 Verdict check_indexed_outputs(const Program& program, const ProgramOp& op,
                               const std::vector<int64_t>& want) {
   if (Verdict shape = check_output_shape(program, op, 0, want); !shape) return shape;

@@ -1,4 +1,4 @@
-// Windows: max_pool, avg_pool, adaptive_avg_pool, adaptive_max_pool, im2col, col2im.
+// Ops on windows: max_pool, avg_pool, adaptive_avg_pool, adaptive_max_pool, im2col, col2im.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -50,11 +50,10 @@ Window make_window(const KernelCall& call) {
   return window;
 }
 
-// Calls visit(index into the plane) for each input pixel of the window at `start` that is not
-// padding.
+// Calls visit(index into the plane) for each input pixel of the window at `start`, except padding.
 template <typename Visit>
 void visit_window(const Window& w, const Size3& start, const Visit& visit) {
-  Size3 first, end;  // of the kernel's positions
+  Size3 first, end;  // kernel positions
   for (size_t d = 0; d < kMaxSpatial; ++d) {
     first[d] = start[d] < 0 ? (w.dilation[d] - 1 - start[d]) / w.dilation[d] : 0;
     end[d] = start[d] < w.in[d]
@@ -70,8 +69,7 @@ void visit_window(const Window& w, const Size3& start, const Visit& visit) {
       }
 }
 
-// Calls pool(plane, start of the window) for each output pixel, in order, and stores what it
-// returns.
+// Calls pool(plane, start of the window) for each output pixel in order, and stores the results.
 template <typename Pool>
 void for_each_window(const KernelCall& call, const Window& w, const Pool& pool) {
   Buffer<double> y;
@@ -86,7 +84,7 @@ void for_each_window(const KernelCall& call, const Window& w, const Pool& pool) 
   store<double>(call, y);
 }
 
-// The greatest element of a window and its place in the plane: the first of equals, the last NaN.
+// The maximum of a window and its index in the plane: the first of equal elements, the last NaN.
 struct Greatest {
   double value = -INFINITY;
   int64_t at = -1;
@@ -140,7 +138,8 @@ void avg_pool(const KernelCall& call) {
   });
 }
 
-// Calls visit(index into the plane) for each input pixel of output pixel i of all planes.
+// Calls visit(index into the plane) for each input pixel of output pixel i, counted over all
+// planes.
 template <typename Visit>
 void visit_share(const Window& w, int64_t i, const Visit& visit) {
   const Size3 out = {i / w.out[2] / w.out[1] % w.out[0], i / w.out[2] % w.out[1], i % w.out[2]};
@@ -229,8 +228,8 @@ struct Columns {
   int64_t planes = 1;  // batch * channels
   std::array<int64_t, 2> image, kernel, stride, padding, dilation, windows;
 
-  // Calls visit(element of the image, element of the columns) for each pair that belongs together,
-  // plane by plane; pixels of the padding are left out.
+  // Calls visit(element of the image, element of the columns) for each pair of corresponding
+  // elements, plane by plane; skips padding.
   template <typename Visit>
   void for_each_pair(const Visit& visit) const {
     const int64_t count = windows[0] * windows[1];

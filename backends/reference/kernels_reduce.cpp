@@ -1,4 +1,4 @@
-// Reductions over any dimensions: mean, and sum, prod, max, min, any, all as "reduce".
+// Reductions over any dimensions: mean, and "reduce" with sum, prod, max, min or any.
 #include <cmath>
 
 #include <fmt/format.h>
@@ -16,8 +16,7 @@ Buffer<bool> reduced_dims(std::span<const int64_t> dims, size_t rank) {
   return is_reduced;
 }
 
-// Results of `combine` over the reduced elements of x, begun with `start`; *count: how many go into
-// each.
+// Combines the reduced elements of x, starting with `start`; *count: elements per result.
 template <typename T, typename X, typename Combine>
 Buffer<T> reduce_elements(const KernelCall& call, const X& x, T start, int64_t* count,
                           const Combine& combine) {
@@ -52,7 +51,7 @@ double times(double a, double b) { return a * b; }
 double either(double a, double b) { return a != 0 || b != 0 ? 1 : 0; }
 double both(double a, double b) { return a != 0 && b != 0 ? 1 : 0; }
 
-// In 64 bits, which wrap.
+// Adds in 64 bits, with wrapping overflow.
 int64_t whole_plus(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
 }
@@ -68,7 +67,7 @@ struct Reduction {
   const char* name;
   double start;
   double (*combine)(double, double);
-  int64_t whole_start;  // of integers and bools that stand for themselves
+  int64_t whole_start;  // for bools and integers without qparams
   int64_t (*whole)(int64_t, int64_t);
 };
 constexpr Reduction kReductions[] = {

@@ -1,5 +1,5 @@
-// Images read between their pixels: upsample and grid_sample. What an output pixel reads along one
-// dimension are weighted input positions, its taps; dimensions multiply.
+// Interpolates images: upsample and grid_sample. Along each dimension, an output pixel reads
+// weighted input positions, its taps; weights of different dimensions multiply.
 #include <algorithm>
 #include <cmath>
 
@@ -13,7 +13,7 @@ namespace {
 
 // ---- upsample
 
-// The taps of all output positions of one dimension; those of position i begin at first[i].
+// The taps of all output positions of one dimension; position i starts at first[i].
 struct DimTaps {
   Buffer<SampleTap> taps;
   Sizes first;
@@ -92,7 +92,7 @@ struct GridRule {
   bool aligns;
 };
 
-// Mirrored at half-pixels low / 2 and high / 2.
+// Reflects at half-pixels low / 2 and high / 2.
 template <typename T>
 T reflected(T x, int64_t low, int64_t high) {
   if (low == high) return 0;
@@ -102,7 +102,7 @@ T reflected(T x, int64_t low, int64_t high) {
   return std::fmod(std::floor(x / span), T{2}) == 0 ? rest + least : span - rest + least;
 }
 
-// A pixel coordinate moved into the image, where the rule says so; NaN counts as 0.
+// Moves a pixel coordinate into the image, if the rule says so; NaN becomes 0.
 template <typename T>
 T moved_inside(T x, int64_t size, const GridRule& rule) {
   if (rule.outside == Outside::kZeros) return x;
@@ -111,7 +111,7 @@ T moved_inside(T x, int64_t size, const GridRule& rule) {
   return x > 0 ? std::min(x, static_cast<T>(size - 1)) : T{0};
 }
 
-// The pixel of a whole coordinate, -1 outside.
+// The pixel at a whole coordinate; -1 outside.
 template <typename T>
 int64_t pixel_at(T x, int64_t size) {
   return x >= 0 && x < static_cast<T>(size) ? static_cast<int64_t>(x) : -1;
@@ -119,7 +119,7 @@ int64_t pixel_at(T x, int64_t size) {
 
 using GridTaps = std::array<SampleTap, 4>;
 
-// The taps of a coordinate in [-1, 1] along one dimension; returns how many.
+// Finds the taps of a coordinate in [-1, 1] along one dimension; returns their number.
 template <typename T>
 size_t grid_taps(T given, int64_t size, const GridRule& rule, GridTaps& taps) {
   const T extent = static_cast<T>(size);
@@ -159,7 +159,7 @@ void sample_grid(const KernelCall& call, const Reals<T>& grid) {
     for (int64_t point = 0; point < points; ++point) {
       std::array<GridTaps, kMaxSpatial> taps;
       std::array<size_t, kMaxSpatial> counts{1, 1, 1};
-      // the grid names the last dimension first
+      // the grid lists the last dimension first
       for (size_t d = 0; d < spatial; ++d)
         counts[2 - d] = grid_taps(
             grid[(n * points + point) * static_cast<int64_t>(spatial) + static_cast<int64_t>(d)],
@@ -171,7 +171,7 @@ void sample_grid(const KernelCall& call, const Reals<T>& grid) {
           for (size_t j = 0; j < counts[1]; ++j)
             for (size_t k = 0; k < counts[2]; ++k) {
               const SampleTap &a = taps[0][i], &b = taps[1][j], &e = taps[2][k];
-              // outside of the image are zeros, which a weight NaN makes NaN
+              // outside is 0, but a NaN weight still gives NaN
               const bool is_outside = a.at < 0 || b.at < 0 || e.at < 0;
               const double value = is_outside ? 0 : plane[(a.at * size[1] + b.at) * size[2] + e.at];
               sum += value * a.weight * b.weight * e.weight;
@@ -182,7 +182,7 @@ void sample_grid(const KernelCall& call, const Reals<T>& grid) {
   store<double>(call, y);
 }
 
-// Coordinates are computed as the grid has them: their roundings decide about pixels.
+// Computes coordinates in the grid's precision, because their rounding selects pixels.
 void grid_sample(const KernelCall& call) {
   call.input(1).dtype == DType::kFloat64 ? sample_grid<double>(call, doubles(call, 1))
                                          : sample_grid<float>(call, floats(call, 1));
@@ -202,7 +202,7 @@ Verdict check_upsample(const Program& program, const ProgramOp& op) {
   const std::string mode = op.get(attr::kMode);
   if (!find_resize(mode, x.size() - 2))
     return Verdict::refuse(fmt::format("the mode {} of input {}", mode, shape_text(x)));
-  // as many taps as pixels, in the worst case
+  // at most as many taps as pixels
   for (size_t d = 0; d < scales.size() && mode.ends_with("_aa"); ++d)
     if (scales[d] * static_cast<double>(y[2 + d]) > 4 * static_cast<double>(x[2 + d]))
       return Verdict::refuse(fmt::format("scale {} is not that of the sizes", scales[d]));

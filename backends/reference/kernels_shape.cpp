@@ -1,6 +1,5 @@
-// Moving elements: reshape, permute, cat, slice, expand, pad, rows of embedding tables. Where input
-// and output store elements alike (dtype and qparams), bytes are moved; otherwise they go through
-// reals.
+// Moves elements: reshape, permute, cat, slice, expand, pad, rows of embedding tables. If input and
+// output store elements alike (dtype and qparams), moves bytes; otherwise converts through reals.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -24,7 +23,7 @@ void reshape(const KernelCall& call) {
   move_elements(call, [&next] { return next++; });
 }
 
-// Strides of the input in the order of the output's dimensions.
+// Reads the input with strides in the order of the output's dimensions.
 void gather_strided(const KernelCall& call, Sizes strides, int64_t offset) {
   StridedWalk walk(call.output_shape(), std::move(strides));
   move_elements(call, [&walk, offset] {
@@ -45,7 +44,7 @@ void slice(const KernelCall& call) {
   Sizes strides = strides_of(call.input_shape(0));
   const size_t dim = *find_dim(call.op.get(attr::kDim), strides.size());
   const int64_t offset = call.op.get(attr::kStart) * strides[dim];
-  // a longer step is never taken
+  // a longer step would never be taken
   strides[dim] *=
       std::min(call.op.get(attr::kStep), std::max<int64_t>(call.input_shape(0)[dim], 1));
   gather_strided(call, std::move(strides), offset);
@@ -131,7 +130,7 @@ void embedding(const KernelCall& call) {
                   call.inputs[0].raw() + static_cast<size_t>(chosen[i]) * bytes, bytes);
     return;
   }
-  // Only the chosen rows are converted.
+  // Convert only the selected rows.
   Buffer<float> y(chosen.size() * static_cast<size_t>(width));
   for (size_t i = 0; i < chosen.size(); ++i)
     read_row(call.inputs[0], table, chosen[i],
@@ -232,7 +231,7 @@ Verdict check_embedding(const Program& program, const ProgramOp& op) {
 
 // ---- embedding_bag
 
-// Where each bag begins in the list of indices, and where the last one ends.
+// The start of each bag in the list of indices, and the end of the last bag.
 Sizes bag_bounds(const KernelCall& call, int64_t count) {
   const int64_t bags = call.output_shape()[0];
   Sizes bounds;

@@ -16,7 +16,7 @@
 namespace octet {
 namespace {
 
-// ---- custom ops: what is registered under the op's name runs (lowering/program/custom_kernel.h)
+// ---- custom ops: run the kernel registered under the op's name (lowering/program/custom_kernel.h)
 
 void run_custom(const reference::KernelCall& call) {
   const std::string name = call.op.get(attr::kCustomOp);
@@ -139,7 +139,7 @@ class ReferenceSegment : public CompiledSegment {
          {outputs.begin(), outputs.end()}});
   }
 
-  // Assigning to what held an equal tensor before takes nothing from the heap.
+  // Assigning a tensor of the same rank reuses its memory, so the heap is not used.
   void bind(const std::vector<const Tensor*>& from, const std::vector<int>& indices,
             std::vector<Tensor>& tensors) const {
     for (size_t i = 0; i < from.size(); ++i) {
@@ -152,8 +152,8 @@ class ReferenceSegment : public CompiledSegment {
 
   const Program& program_;
   const Segment segment_;
-  // By index, those of the segment alone: constants, views of the arena, and of each run inputs and
-  // outputs. A map, as their addresses stay.
+  // Tensors of the segment by index: constants, arena views, and in each run inputs and outputs. A
+  // map, because pointers to elements must stay valid.
   std::map<int, Tensor> tensors_;
   std::vector<Tensor*> inputs_, outputs_;  // in tensors_, by position in the segment
   reference::ScratchPool pool_;

@@ -1,5 +1,5 @@
 // The portable backend: runs each op as plain loops that follow lowering/program/ops.def to the
-// letter. Other backends are compared with it, and it runs the ops that they refuse.
+// letter. It defines the expected results of other backends, and runs the ops that they refuse.
 #pragma once
 
 #include "lowering/program/backend.h"
@@ -17,7 +17,7 @@ class ReferenceBackend : public Backend {
  public:
   std::string name() const override { return "reference"; }
   std::map<std::string, std::string> versions() const override { return {}; }
-  // `threads` is accepted and ignored: the kernels are serial.
+  // `threads` is ignored: the kernels are serial.
   std::unique_ptr<CompiledSegment> compile(const Program& program, const Segment& segment,
                                            int threads) const override;
 };

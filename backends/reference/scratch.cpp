@@ -1,4 +1,4 @@
-// A header before each block says to which pool and list the block belongs.
+// A header before each block names its pool and list.
 #include "backends/reference/scratch.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kLeastBlock = 64;
 thread_local ScratchPool* in_use = nullptr;
 
-// Up to an eighth more, so that sizes are few.
+// Rounds up by at most an eighth, to limit the number of different sizes.
 size_t rounded_up(size_t bytes) {
   const size_t unit = std::max(kLeastBlock, std::bit_floor(bytes) / 8);
   if (bytes > std::numeric_limits<size_t>::max() - 2 * unit) throw std::bad_alloc();
@@ -22,7 +22,7 @@ size_t rounded_up(size_t bytes) {
 }  // namespace
 
 struct alignas(std::max_align_t) ScratchPool::Header {
-  ScratchPool* pool;  // null: from the heap, and back to it
+  ScratchPool* pool;  // null: from the heap
   size_t size;
   Header* next;
 };

@@ -1,7 +1,6 @@
-// Memory of a run that the next run takes again: what kernels put into a Buffer comes from the pool
-// of the session that runs, or of a segment that runs without one, and goes back to it. A second
-// run asks for the same sizes in the same order, so it finds all of them there and the heap is left
-// alone.
+// Reuses memory from run to run. A Buffer in a kernel takes its memory from the pool of the current
+// session (or of a segment that runs without one) and returns it there. The second run asks for the
+// same sizes in the same order, so it allocates nothing from the heap.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +10,7 @@
 
 namespace octet::reference {
 
-// Blocks by size, of which each freed one waits for the next request of its size. Not thread-safe.
+// Free blocks by size; a request takes a freed block of the same size. Not thread-safe.
 class ScratchPool {
  public:
   ScratchPool() = default;
@@ -19,12 +18,12 @@ class ScratchPool {
   ScratchPool& operator=(const ScratchPool&) = delete;
   ~ScratchPool();
 
-  // At least `bytes`, aligned for any type. Without a pool in use (below) from the heap.
+  // Allocates at least `bytes`, aligned for any type; from the heap when no pool is in use.
   static void* allocate(size_t bytes);
   static void release(void* block);
 
-  // Makes a pool the one in use by this thread, as long as it lives; unless one is in use already:
-  // all that runs within a run shares the pool of that.
+  // Makes `pool` the current pool of this thread for the lifetime of this object. If a pool is
+  // current already, nested runs share that one.
   class Use {
    public:
     explicit Use(ScratchPool& pool);
@@ -38,7 +37,7 @@ class ScratchPool {
 
  private:
   struct Header;
-  std::map<size_t, Header*> waiting_;  // by size: a list
+  std::map<size_t, Header*> waiting_;  // by size: a list of free blocks
 };
 
 template <typename T>

@@ -1,5 +1,5 @@
-// Where the inputs and outputs of a segment's only op lie: for segments that run bodies on the
-// memory of the program that they are in.
+// Locates the inputs and outputs of a segment with one op, for segments that run bodies on the
+// memory of the enclosing program.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace octet {
 
 class CallPlaces {
  public:
-  // segment: of one op of the program, which stays as long as this does.
+  // segment: of one op. The program must outlive this object.
   CallPlaces(const Program& program, const Segment& segment) {
     const ProgramOp& op = program.op(segment.ops.front());
     for (int index : op.inputs) {
@@ -45,10 +45,10 @@ class CallPlaces {
                                              : place.own.raw());
   }
 
-  // Addresses by input and output of the op; null: absent.
+  // Addresses by input and output of the op; null when absent.
   std::span<const void* const> inputs() const { return inputs_; }
   std::span<void* const> outputs() const { return outputs_; }
-  // Which output of the op is output `position` of the segment; -1: none.
+  // The op's output that is output `position` of the segment; -1: none.
   int op_output(size_t position) const {
     const auto found = std::find_if(targets_.begin(), targets_.end(), [&](const Place& place) {
       return place.position == static_cast<int>(position);
@@ -57,8 +57,8 @@ class CallPlaces {
   }
 
  private:
-  // Among the segment's inputs, or a constant. Likewise an output that nobody reads, which has
-  // memory of its own.
+  // A position in the segment's inputs or outputs; else -1, with `own` memory: a constant, or an
+  // output that nobody reads.
   struct Place {
     int position = -1;
     Tensor own;

@@ -1,6 +1,6 @@
 // Checks a verified Program before it is compiled: the memory that it needs, and each op.
 //
-// The count of memory is linear in the size of the program: bodies form a tree, and each is
+// Counting memory takes time linear in the size of the program: bodies form a tree, and each is
 // compiled once, however many ops run it.
 #include "backends/runtime/check_program.h"
 
@@ -23,7 +23,7 @@ namespace octet {
 
 namespace {
 
-// The most bytes that are in use at one step.
+// The peak bytes over all steps.
 size_t greatest(const std::map<int, ArenaBuffer>& buffers, size_t steps) {
   std::vector<size_t> begins(steps, 0), ends(steps, 0);
   for (const auto& [index, buffer] : buffers) {
@@ -54,8 +54,8 @@ size_t carried_bytes(const Program& program, const ProgramOp& op) {
   return bytes;
 }
 
-// XNNPACK packs a constant for each op that reads it, others expand a stored one for each segment;
-// oneDNN shares what it packs.
+// XNNPACK packs a constant for each op that reads it, other backends expand a stored one for each
+// segment; oneDNN shares packed constants.
 size_t copied_constants(const Program& program) {
   std::set<int> seen;
   size_t bytes = 0;
@@ -74,8 +74,7 @@ size_t copied_constants(const Program& program) {
   return bytes;
 }
 
-// What a kernel of the reference takes beside its tensors, the one that takes most: all elements in
-// 64 bits.
+// The additional memory of a reference kernel, maximized over kernels: all elements in 64 bits.
 size_t scratch_bytes(const Program& program) {
   size_t most = 0;
   for (const Segment& segment : program.segments) {
@@ -85,7 +84,7 @@ size_t scratch_bytes(const Program& program) {
       for (const std::vector<int>* indices :
            {&program.op(op_index).inputs, &program.op(op_index).outputs})
         for (int index : *indices)
-          if (index >= 0)  // a shape is far from 2^60 elements
+          if (index >= 0)  // shapes stay far below 2^60 elements
             bytes = saturating_add(
                 bytes, sizeof(double) * static_cast<size_t>(program.tensor(index).numel()));
       most = std::max(most, bytes);
@@ -145,10 +144,10 @@ void check_ops(const Program& program, const char* advice) {
   for (const Program& body : program.bodies) check_ops(body, advice);
   const ReferenceSupport support;
   for (const Segment& segment : program.segments) {
-    if (segment.backend == kControl) continue;  // verify() looked at it
+    if (segment.backend == kControl) continue;  // verify() checked it
     for (int index : segment.ops) {
       const ProgramOp& op = program.op(index);
-      // an op of ATen that was kept whole has no meaning but that of the backend that keeps it
+      // only its backend knows the meaning of an ATen op
       const Verdict verdict = op.is("aten") ? make_support(segment.backend)->accepts(program, op)
                                             : support.accepts(program, op);
       if (verdict) continue;

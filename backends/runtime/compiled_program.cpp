@@ -1,4 +1,4 @@
-// Compiles the segments, plans the memory between them, runs them.
+// Compiles the segments, plans the memory between them, and runs them.
 #include "backends/runtime/compiled_program.h"
 
 #include <algorithm>
@@ -55,7 +55,7 @@ void check_address(const Program& program, int index, const char* what, size_t p
                           fmt::ptr(address), element));
 }
 
-// A view of memory that is given for each run.
+// A view of memory that each run provides.
 Tensor unbound(const ProgramTensor& tensor) {
   auto storage = std::make_shared<Storage>();
   storage->size = tensor.nbytes();
@@ -67,8 +67,8 @@ bool is_conversion(const ProgramOp& op) {
   return op.is("quantize") || op.is("dequantize") || op.is("requantize");
 }
 
-// Ops whose integer input a call of their own turns into floats. Products are left out, as that may
-// be the input of an addition behind them; where their integers go unused the segment warns of it.
+// Ops whose integer input is dequantized by a separate call. Products are excluded, since the input
+// may belong to a fused addition; if their integers are unused, the segment warns about it.
 std::set<std::string> ops_in_floats(const Program& program,
                                     const std::vector<KernelReport>& kernels) {
   std::set<std::string> others;

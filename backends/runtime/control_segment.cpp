@@ -1,4 +1,4 @@
-// See the header. Values that go from round to round have two blocks of memory, which take turns.
+// Values carried between rounds have two blocks of memory, used in turn.
 #include "backends/runtime/control_segment.h"
 
 #include <algorithm>
@@ -158,7 +158,7 @@ class ControlSegment : public CompiledSegment {
   CallPlaces places_;
   std::vector<CompiledProgram*> bodies_;
   size_t carried_ = 0;
-  std::vector<Tensor> present_, next_;  // of what is carried
+  std::vector<Tensor> present_, next_;  // carried values
   size_t rounds_ = 0;
   std::vector<const void*> operands_;
   std::vector<void*> results_, round_results_;

@@ -1,6 +1,5 @@
-// A branch or a loop as a segment: its bodies are compiled programs, which it runs on the memory of
-// the program that it is in, and which other ops of that may run, too. Used by CompiledProgram
-// only.
+// Runs a branch or a loop as a segment. Its bodies are compiled programs that use the memory of the
+// enclosing program and that several ops may share. Used by CompiledProgram only.
 #pragma once
 
 #include <memory>
@@ -13,8 +12,8 @@
 namespace octet {
 
 class CompiledProgram;
-// By position in Program::bodies, each compiled once for all ops that run it; null: not yet, or run
-// by a session of its own (`rest`).
+// By position in Program::bodies, each compiled once for all ops that run it; null: not yet
+// compiled, or run by a separate session (`rest`).
 using CompiledBodies = std::vector<std::unique_ptr<CompiledProgram>>;
 
 // segment: of one control op (lowering/program/control.h) of a verified program. The program and

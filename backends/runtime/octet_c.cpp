@@ -1,4 +1,4 @@
-// The C interface over Session: exceptions become texts, tensors become addresses.
+// The C interface of Session: converts exceptions to strings, and tensors to addresses.
 #include "backends/runtime/octet.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct octet_model {
   octet::Session session;
   // by tensor index; empty for all but inputs and outputs
   std::vector<octet::ShapeRange> shapes = {};
-  mutable std::deque<std::string> warnings = {};  // told so far; their addresses stay
+  mutable std::deque<std::string> warnings = {};  // reported so far; their addresses stay valid
 };
 
 namespace octet {
@@ -31,13 +31,13 @@ namespace {
 constexpr int kMostThreads = 1024;
 constexpr size_t kLongestLine = 4000;
 
-// Of a fixed size, above that of any Error: keeping one allocates nothing, as memory may have run
-// out.
+// Has a fixed size, larger than any Error, so that storing an error allocates nothing: memory may
+// have run out.
 thread_local char last_error[8192];
 
 void note_error(const char* text) {
   size_t length = ::strnlen(text, sizeof(last_error) - 1);
-  while (length > 0 && (text[length] & 0xc0) == 0x80) --length;  // not within a character
+  while (length > 0 && (text[length] & 0xc0) == 0x80) --length;  // do not split a character
   std::memcpy(last_error, text, length);
   last_error[length] = '\0';
 }
@@ -75,7 +75,7 @@ octet_dtype number_of(DType dtype) {
   }
 }
 
-// Runs `action`; what it throws becomes the thread's last error.
+// Runs `action` and stores its exception as the thread's last error.
 template <typename Action>
 octet_status guarded(const Action& action) {
   try {
@@ -91,13 +91,13 @@ octet_status guarded(const Action& action) {
     note_error(why);
   } catch (const Error& error) {
     note_error(error.what());
-  } catch (const std::exception& error) {  // of the standard library
+  } catch (const std::exception& error) {  // from the standard library
     note_error(short_line(error.what(), kLongestLine).c_str());
   }
   return OCTET_FAILED;
 }
 
-// What the caller's header knew of the struct; members that came later are 0.
+// Copies the members that the caller's header has; later members are 0.
 template <typename Struct>
 Struct known_part(const Struct* given, const char* name) {
   Struct whole{};
@@ -122,7 +122,7 @@ void note_shapes(octet_model& model) {
         model.shapes[static_cast<size_t>(index)] = shape_range(program, program.tensor(index));
 }
 
-// Adds those of the present sizes.
+// Adds the warnings for the current sizes.
 void note_warnings(const octet_model& model) {
   for (std::string& line : model.session.warnings())
     if (std::find(model.warnings.begin(), model.warnings.end(), line) == model.warnings.end())
@@ -135,7 +135,7 @@ octet_model* with_facts(Session session) {
   return model.release();
 }
 
-// 0 and null stand for the default.
+// 0 and null mean the default.
 template <typename Number, typename Given>
 void set_option(Number& option, Given given) {
   if (given != 0) option = static_cast<Number>(given);

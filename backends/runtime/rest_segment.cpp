@@ -1,5 +1,5 @@
-// The rows that count are the first ones of a row-major tensor, so the body reads them, and writes
-// its results, in the memory of the whole tensors.
+// The valid rows come first in a row-major tensor, so the body reads inputs and writes results
+// directly in the memory of the whole tensors.
 #include "backends/runtime/rest_segment.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 SessionOptions options_of(SessionOptions options, const Program& body) {
   options.cache_folder.clear();
-  // as many bytes as the outer program counted for it
+  // the bytes that the outer program counted for it
   options.cached_bytes = options.memory_limit == 0 ? 0 : std::max<size_t>(held_bytes(body), 1);
   return options;
 }
@@ -42,7 +42,7 @@ class RestSegment : public CompiledSegment {
     for (size_t k = 0; k < counts_; ++k) limits_.push_back(limits_of(k));
   }
 
-  // At the counts of the run before nothing is allocated.
+  // Allocates nothing if the counts equal those of the previous run.
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs) override {
     places_.find(inputs, outputs);
     const std::span<const void* const> operands = places_.inputs();
@@ -72,7 +72,7 @@ class RestSegment : public CompiledSegment {
     int64_t least, greatest;
   };
 
-  // The rows that there are, and the range that the export gave.
+  // The number of rows, and the range from the export.
   Limits limits_of(size_t k) const {
     const Program& body = session_.program();
     const ProgramTensor& rows = body.tensor(body.inputs[k]);
@@ -100,7 +100,7 @@ class RestSegment : public CompiledSegment {
     check_outputs();
   }
 
-  // A damaged file may have formulas that grow beyond what was planned.
+  // Formulas in a damaged file may exceed the planned sizes.
   void check_outputs() const {
     for (size_t k = 0; k < op_.outputs.size(); ++k) {
       const std::vector<int64_t> shape = session_.output_shape(k);

@@ -1,5 +1,5 @@
-// What stands behind a size that only the run decides (the op `rest`) as a segment: a session of
-// its body, which compiles at the sizes that the counts give. Used by CompiledProgram only.
+// Runs the part of a program after a size that only the run decides (the op `rest`) as a segment: a
+// session of its body, compiled for the actual sizes. Used by CompiledProgram only.
 #pragma once
 
 #include <memory>

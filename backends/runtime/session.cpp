@@ -1,4 +1,4 @@
-// One compiled program; of a program with open sizes, the last used ones of several.
+// Holds one compiled program, or with open sizes the most recently used ones.
 #include "backends/runtime/session.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ namespace {
 struct Entry {
   SymbolValues values;
   Program program;  // at these values
-  size_t bytes;     // that `compiled` keeps
+  size_t bytes;     // used by `compiled`
   std::unique_ptr<CompiledProgram> compiled;
   int threads = 0;  // that it is compiled for
 
@@ -47,7 +47,7 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Another address in each thread.
+// Returns a different address in each thread.
 const void* this_thread() {
   thread_local const char place = 0;
   return &place;
@@ -85,8 +85,8 @@ bool is_empty(const Program& program, const Segment& segment) {
   });
 }
 
-// Libraries refuse tensors without elements, as of a batch of none. The reference takes each op
-// that check_runnable lets pass, but for those of ATen, which their backend takes at any size.
+// Libraries refuse tensors without elements, such as an empty batch. The reference backend runs
+// each op that check_runnable accepts, except ATen ops, which their backend runs at any size.
 void run_empty_segments_on_reference(Program& program) {
   for (Program& body : program.bodies) run_empty_segments_on_reference(body);
   const auto is_aten = [&](int index) { return program.op(index).is("aten"); };
@@ -101,7 +101,7 @@ void run_empty_segments_on_reference(Program& program) {
   if (changes) restore_row_major(program, backends_with_channels_last(program));
 }
 
-// A damaged file may have formulas that agree at the sizes alone that it was lowered at.
+// Formulas in a damaged file may agree only at the sizes that it was lowered at.
 void verify_at(const Program& program, const SymbolValues& values) {
   try {
     verify(program);
@@ -113,7 +113,7 @@ void verify_at(const Program& program, const SymbolValues& values) {
   }
 }
 
-// The first elements of a row-major tensor, as a tensor of that shape.
+// Keeps the first elements of a row-major tensor, as a tensor of that shape.
 void shrink(Tensor& tensor, const std::vector<int64_t>& shape) {
   if (tensor.shape() == shape) return;
   Tensor first = Tensor::zeros(tensor.dtype(), shape);
@@ -121,7 +121,7 @@ void shrink(Tensor& tensor, const std::vector<int64_t>& shape) {
   tensor = std::move(first);
 }
 
-// What packed weights depend on besides themselves.
+// What packed weights depend on besides the weights.
 std::string made_for(const Program& program) {
   std::map<std::string, std::string> versions = {{"octet", OCTET_VERSION}};
   for (const std::string& name : backends_of(program))
@@ -137,28 +137,28 @@ struct Session::Impl {
   SessionOptions options;
   std::unique_ptr<PackedCache> cache;  // null without a folder
   std::string thread_warning;          // empty: none
-  ThreadChoice choice{CpuTime()};      // of sessions with several threads
+  ThreadChoice choice{CpuTime()};      // for several threads
   bool is_timed = false;               // kernel by kernel
   std::optional<Program> open;         // with open sizes
-  // the last used one first; exactly one without open sizes
+  // most recently used first; exactly one without open sizes
   std::list<Entry> entries;
   std::vector<const int64_t*> given_shapes;  // of one run
   std::vector<const void*> given_inputs;
   std::vector<void*> given_outputs;
-  // By position in Program::states: what the next run reads, and where it leaves what they become.
+  // By position in Program::states: what the next run reads, and where it writes the new values.
   std::vector<Tensor> states;
   std::vector<Tensor> next_states;
   std::vector<const void*> checked_inputs;  // of one run
   reference::ScratchPool scratch;           // of all segments on the reference
-  std::vector<Tensor> bools;                // by input, copies where bytes were neither 0 nor 1
+  std::vector<Tensor> bools;                // by input: copies, if bytes other than 0 and 1 occur
 
   const Program& program() const { return open ? *open : entries.front().program; }
   int threads() const;  // of the next run
   void compile(SymbolValues values);
   void make_room(const Program& wanted);
-  // At the front. `fixed` is checked.
+  // Adds an entry at the front. `fixed` has been checked.
   void add_entry(SymbolValues values, Program fixed);
-  // For as many threads as the next run takes.
+  // Compiles for the thread count of the next run.
   void compile(Entry& entry);
   void leave_threads_to_parent();
   void run(std::span<const void* const> inputs, std::span<void* const> outputs);
@@ -172,8 +172,7 @@ int Session::Impl::threads() const {
   return options.threads > 1 && choice.uses_threads() ? options.threads : 1;
 }
 
-// The entry of these values comes first; the one that was not used for longest makes room for a new
-// one.
+// Moves the entry of these values to the front, or adds one and drops the least recently used.
 void Session::Impl::compile(SymbolValues values) {
   choice.forget_runs();
   const std::list<Entry>::iterator found = std::find_if(
@@ -187,7 +186,7 @@ void Session::Impl::compile(SymbolValues values) {
   add_entry(std::move(values), std::move(fixed));
 }
 
-// Drops compiled ones, those that were not used for longest first, until this one fits beside them.
+// Drops compiled programs, least recently used first, until this one fits.
 void Session::Impl::make_room(const Program& wanted) {
   const size_t limit =
       options.cached_bytes == 0 ? allowed_bytes(options.memory_limit) : options.cached_bytes;
@@ -245,7 +244,7 @@ void Session::Impl::reset_states() {
   }
 }
 
-// The inputs, with copies of bools in place of those that have other bytes than 0 and 1.
+// Copies bool inputs that have bytes other than 0 and 1.
 std::span<const void* const> Session::Impl::with_true_bools(std::span<const void* const> inputs) {
   const Program& bound = entries.front().program;
   checked_inputs.assign(inputs.begin(), inputs.end());
@@ -265,7 +264,7 @@ std::span<const void* const> Session::Impl::with_true_bools(std::span<const void
   return checked_inputs;
 }
 
-// A run that throws has written to next_states alone.
+// A run that throws has written only to next_states.
 void Session::Impl::run(std::span<const void* const> inputs, std::span<void* const> outputs) {
   const reference::ScratchPool::Use use(scratch);
   if (options.threads > 1 && is_forked_child()) leave_threads_to_parent();

@@ -1,7 +1,7 @@
-// The options of a session, listed once for C++, C, Python and pickles. Free of torch.
+// Lists the options of a session once for C++, C, Python and pickles. Does not depend on torch.
 //
-// A new option is a member and a row of visit_options(), a member of the same name in octet_options
-// (octet.h), and the code that uses it.
+// To add an option, add a member, a row of visit_options(), a member of the same name in
+// octet_options (octet.h), and the code that uses it.
 #pragma once
 
 #include <cstddef>
@@ -11,29 +11,27 @@
 namespace octet {
 
 struct SessionOptions {
-  // at least 1; more than there are CPUs for this process are not used, which warnings() says
+  // at least 1; threads beyond the CPUs of this process are not used, and warnings() says so
   int threads = 1;
-  // bytes that inputs, outputs, states, intermediates and copies of a constant beyond the first may
-  // take at once; 0: what the machine has
+  // limit of the bytes of inputs, outputs, states, intermediates and additional copies of
+  // constants; 0: the machine's memory
   size_t memory_limit = 0;
-  // how often a loop may run its body in one run, after which the run throws; 0: without limit
+  // how often a loop may run its body in one run before the run throws; 0: no limit
   size_t loop_limit = 0;
-  // at least 1; for a program with open sizes: how many sets of sizes stay compiled, the last used
-  // ones
+  // at least 1; for open sizes: how many sets of sizes stay compiled, most recently used first
   size_t cached_shapes = 4;
   // where oneDNN's packed weights are kept for the next start (lowering/program/packed_cache.h);
-  // empty: nowhere. For programs that were read from a file.
+  // empty: nowhere. Only for programs read from a file.
   std::filesystem::path cache_folder = {};
 
-  // Of callers in C++, which users do not set:
-  // called before each round of a loop, to stop one: what it throws ends the run
+  // For C++ callers only, not set by users:
+  // called before each round of a loop; an exception stops the run
   std::function<void()> before_round = {};
-  // bytes that compiled sets of sizes may take together; 0: memory_limit. Below what one takes:
-  // that one stays.
+  // limit of the bytes of all compiled sets of sizes; 0: memory_limit. One set always stays.
   size_t cached_bytes = 0;
 };
 
-// visit(name, what it means, field...) for each option that users set, with that field of all
+// Calls visit(name, description, field...) for each option that users set, with that field of all
 // `options`: SessionOptions, or structs with members of the same names.
 template <typename Visit, typename... Options>
 void visit_options(const Visit& visit, Options&... options) {

@@ -13,11 +13,11 @@ namespace octet {
 namespace {
 
 constexpr double kBetweenLooks = 0.02;  // seconds
-// The CPUs are busy for a thread that waits for more of its time, and for so many seconds.
+// The CPUs are busy for a thread that waits for more than this share of its time, and this long.
 constexpr double kBusyShare = 0.2, kLeastWait = 0.002;
-// A run is late when it takes so many times the least.
+// A run is late when it takes this multiple of the shortest run.
 constexpr double kLate = 3;
-// CPUs are taken when they are at each of so many looks, so far apart.
+// CPUs are taken if they are at each of these looks, at this interval.
 constexpr int kFirstLooks = 4;
 constexpr std::chrono::milliseconds kBetweenFirstLooks{1};
 constexpr double kLeastPrice = 0.01, kShortestPeriod = 0.1, kLongestPeriod = 10;
@@ -28,8 +28,8 @@ bool is_busy(const CpuTime& time) {
 
 }  // namespace
 
-// Measured with two threads on AVX512-VNNI: they gain from about a million multiply-accumulates on,
-// and other CPUs take up to four times as long for each. An element of another op is worth 16.
+// Measured with two threads on AVX512-VNNI, which gain from about a million multiply-accumulates
+// on; other CPUs take up to four times as long for each. An element of another op counts as 16.
 bool is_too_small_for_threads(const Program& program) {
   constexpr int64_t kLeastWork = 1 << 18, kWorkOfElement = 16;
   if (!program.symbols.empty() || !program.bodies.empty()) return false;
@@ -78,8 +78,8 @@ void ThreadChoice::look(double now, const void* thread, const CpuTime& cpu) {
   if (!uses_threads_) {
     if (now < until_) return;
     const bool waits = is_busy(passed);
-    // Where others yield their CPUs threads help all the same: after the longest period they are
-    // tried.
+    // Threads help even if other processes hold the CPUs but yield them, so try threads again after
+    // the longest period.
     const bool is_taken =
         !waits && period_ < kLongestPeriod && are_taken_ != nullptr && are_taken_();
     if (is_taken) period_ = std::min(2 * period_, kLongestPeriod);
@@ -111,13 +111,13 @@ void ThreadChoice::forget_runs() {
   late_ = alone_ = {};
 }
 
-// What is known of one thread, beside what threads take since they are late. Where a run takes as
-// long as its data say, late runs mean nothing.
+// Whether runs on one thread took longer than runs on all threads since these became late. Late
+// runs alone prove nothing, since run times may depend on the data.
 bool ThreadChoice::alone_is_slower() const {
   return alone_.count > 0 && late_.count > 0 && alone_.mean() > late_.mean();
 }
 
-// Each time twice as long as before, unless the threads did well for long.
+// Doubles the period each time, unless the threads did well for long.
 void ThreadChoice::leave_threads(double now) {
   period_ = now - since_ > 10 * period_ ? kShortestPeriod : std::min(2 * period_, kLongestPeriod);
   period_ = std::max(period_, 10 * price_);

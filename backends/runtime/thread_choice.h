@@ -1,9 +1,9 @@
-// Whether the runs of a session use its threads or the caller's alone.
+// Decides whether runs of a session use all its threads or only the caller's.
 //
-// A loop on several threads ends when the last of them does. Where other processes keep the CPUs
-// busy, a thread without a CPU holds up all: a run then takes as long as the scheduler's turns do,
-// a thousand times what one thread needs. So a session that starts while other processes use the
-// CPUs, or whose runs are held up, uses one thread, and returns to its threads when the CPUs are
+// A parallel loop ends when its last thread does. When other processes keep the CPUs busy, one
+// thread without a CPU delays all others until the scheduler runs it, which may take a thousand
+// times as long as the loop on one thread. So a session uses one thread if other processes use the
+// CPUs when it starts, or when its runs are delayed, and returns to all threads when the CPUs are
 // free again.
 #pragma once
 
@@ -16,30 +16,31 @@ namespace octet {
 
 struct Program;
 
-// Whether threads would cost such a program more than they save, as far as its file tells how much
-// work it is: at fixed sizes.
+// Whether threads would cost this program more than they save, judging by the amount of work in the
+// file. Requires fixed sizes.
 bool is_too_small_for_threads(const Program& program);
 
-// Whether other processes leave fewer CPUs of the machine than so many threads need, right now.
+// Whether other processes leave fewer CPUs than `threads` at the moment.
 bool are_cpus_taken(int threads);
 
 class ThreadChoice {
  public:
-  // cpu: of the calling thread. Starts with one thread when that thread waited for much of its
-  // life, or when are_taken() stays true for some milliseconds. Empty: never.
+  // cpu: of the calling thread. Starts with one thread if that thread spent much of its life
+  // waiting, or if are_taken() stays true for some milliseconds. Empty are_taken: always starts
+  // with all threads.
   explicit ThreadChoice(const CpuTime& cpu, std::function<bool()> are_taken = {});
 
   bool uses_threads() const { return uses_threads_; }
 
-  // Compiling for another count of threads takes so many seconds: what runs must have lost before
-  // that pays.
+  // Sets the cost of compiling for another thread count. Runs must lose that much time before
+  // switching pays.
   void set_price(double seconds);
-  // Before a run, when is_due(): `now` in seconds of a clock that never goes back.
+  // Call before a run when is_due(). now: seconds of a monotonic clock.
   bool is_due(double now) const { return now >= next_look_; }
   void look(double now, const void* thread, const CpuTime& cpu);
-  // After a run that ended at `now`.
+  // Call after a run that ended at `now`.
   void note_run(double now, double taken);
-  // Of other sizes than the runs before.
+  // Call when sizes change: earlier run times do not compare.
   void forget_runs();
 
  private:
@@ -57,14 +58,14 @@ class ThreadChoice {
   bool uses_threads_;
   double price_;
   double next_look_ = 0;
-  const void* thread_ = nullptr;  // that looked last
-  CpuTime before_;                // at that look
-  // On threads: the least time of a run, what runs lost against it, and the runs since they lose.
+  const void* thread_ = nullptr;  // the thread that called look() last
+  CpuTime before_;                // its CPU time then
+  // With all threads: the shortest run, the time that runs lost against it, and the slow runs.
   double best_ = 0;
   double lost_ = 0;
   Runs late_;
   double since_ = 0;
-  // On one: the runs of the last period, how long it takes, and when it ends.
+  // With one thread: the runs of the current period, its length, and its end.
   Runs alone_;
   double period_;
   double until_ = 0;

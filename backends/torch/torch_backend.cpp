@@ -1,4 +1,4 @@
-// One Interpreter for each op of a segment.
+// Runs one Interpreter per op of a segment.
 #include "backends/torch/torch_backend.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ const std::string& graph_text(const ProgramOp& op) {
   return *text;
 }
 
-// One op with its graph; the Interpreter points into it.
+// An op with its graph, into which the Interpreter points.
 class AtenCall {
  public:
   AtenCall(const Program& program, const ProgramOp& op)
@@ -42,7 +42,7 @@ class AtenCall {
                   "has a graph with other inputs or outputs than the op; the file "
                   "is damaged, lower the model again");
     InterpreterOptions options;
-    options.check_inputs = false;  // of open sizes there are hints only
+    options.check_inputs = false;  // open sizes only have hints
     interpreter_ = std::make_unique<Interpreter>(graph_, std::move(options));
   }
 
@@ -57,9 +57,9 @@ class AtenCall {
   }
 
  private:
-  // Into the caller's memory where there is some.
+  // Writes into the caller's memory if there is any.
   void keep(const ProgramTensor& info, const Tensor& given, Tensor& kept) const {
-    const Tensor result = with_true_bools(given);  // a view of other elements gives any bytes
+    const Tensor result = with_true_bools(given);  // a view of other elements may have any bytes
     if (result.dtype() != info.dtype || result.shape() != info.shape)
       throw Error(
           "run", op_.name,

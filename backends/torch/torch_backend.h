@@ -1,12 +1,11 @@
-// Runs single ATen ops with LibTorch's dispatcher, where LibTorch is there anyway: what
-// `octet lower --fallback torch` leaves to it. Such an op is a graph of one node, in the text form
-// of graphs, so that any op is kept whole: its attributes, the bodies of its control flow, an op
-// that writes into its arguments (which get copies).
+// Runs single ATen ops with LibTorch's dispatcher, for `octet lower --fallback torch`. Each op is
+// stored as a graph of one node in text form, so that any op is preserved completely: its
+// attributes, the bodies of its control flow, and writes to its arguments (which get copies).
 //
-// A Program names it as an op of kind "aten" with the attributes "op" ("aten.nanmedian.default")
-// and "graph" (core/text/text.h); its inputs are those of the graph. Such a file runs in processes
-// that link octet_torch_backend and call register_torch_backend(), as the command does; the runtime
-// without LibTorch says in one line that it lacks the backend.
+// In a Program it is an op of kind "aten" with the attributes "op" ("aten.nanmedian.default") and
+// "graph" (core/text/text.h); its inputs are the graph's. Such a file runs in processes that link
+// octet_torch_backend and call register_torch_backend(), as the command does. The runtime without
+// LibTorch reports that it lacks the backend.
 #pragma once
 
 #include "lowering/program/backend.h"
@@ -17,7 +16,7 @@ class TorchSupport : public BackendSupport {
  public:
   std::string name() const override { return "torch"; }
   std::map<std::string, std::string> versions() const override;
-  // Ops of kind "aten" whose graph can be read and whose op this process knows.
+  // Accepts ops of kind "aten" whose graph can be parsed and whose op this process knows.
   Verdict accepts(const Program& program, const ProgramOp& op) const override;
 };
 
@@ -25,13 +24,13 @@ class TorchBackend : public Backend {
  public:
   std::string name() const override { return "torch"; }
   std::map<std::string, std::string> versions() const override;
-  // LibTorch has one pool of threads for the process, which `threads` does not change. Throws
-  // Error("run", op, ...) for an op that the support refuses.
+  // LibTorch has one thread pool per process, which `threads` does not change. Throws Error("run",
+  // op, ...) for an op that the support refuses.
   std::unique_ptr<CompiledSegment> compile(const Program& program, const Segment& segment,
                                            int threads) const override;
 };
 
-// Makes the backend known in this process; again: nothing.
+// Registers the backend in this process; does nothing when called again.
 void register_torch_backend();
 
 }  // namespace octet

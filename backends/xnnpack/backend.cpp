@@ -21,7 +21,7 @@ std::unique_ptr<CompiledSegment> XNNPACKBackend::compile(const Program& program,
                                                          const Segment& segment,
                                                          int threads) const {
   std::vector<const ProgramOp*> ops;
-  std::set<int> bytes;  // tensors that are quantized at run time; their floats are never made
+  std::set<int> bytes;  // tensors quantized at run time, whose floats are never made
   for (int index : segment.ops) {
     const ProgramOp& op = program.ops.at(static_cast<size_t>(index));
     const Verdict verdict = xnnpack::check_op(program, op);
@@ -49,11 +49,11 @@ std::unique_ptr<CompiledSegment> XNNPACKBackend::compile(const Program& program,
   }
 }
 
-// ---- acceptance: the row's check, then a plan of the op by itself
+// ---- acceptance: the row's check, then a plan of the op alone
 
 namespace {
 
-// All that the library's answer depends on: everything but the values of constants.
+// Everything that the library's answer depends on: all but the values of constants.
 std::string describe_tensor(const ProgramTensor& tensor) {
   std::string text = fmt::format("{}{}[{}]", tensor.is_constant() ? "constant " : "",
                                  short_name_of(tensor.dtype), fmt::join(tensor.shape, ","));
@@ -85,7 +85,7 @@ std::map<std::string, std::string> XNNPACKSupport::versions() const {
 
 Verdict XNNPACKSupport::accepts(const Program& program, const ProgramOp& op) const {
   Verdict verdict = xnnpack::check_op(program, op);
-  // what we do ourselves needs no proof
+  // custom kernels need no proof
   if (!verdict || !xnnpack::is_native(program, op)) return verdict;
   return proofs_.find_or_prove(op_signature(program, op, describe_tensor),
                                [&] { return prove(program, op); });

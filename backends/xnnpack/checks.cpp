@@ -1,4 +1,4 @@
-// What XNNPACK has no words for, refused with the reason, op kind by op kind.
+// Refuses what XNNPACK's interface cannot express, with the reason, by op kind.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -15,7 +15,7 @@ namespace octet::xnnpack {
 namespace {
 
 constexpr size_t kMaxRank = 6;
-// products of 8-bit integers that an int32 accumulator holds
+// products of 8-bit integers that fit an int32 accumulator
 constexpr int64_t kMaxSummands = 65536;
 
 constexpr double kMostRatio = 256;
@@ -50,7 +50,7 @@ Verdict check_activation(const ProgramTensor& tensor) {
   return Verdict::accept();
 }
 
-// All activations integer, or all float.
+// Checks that all activations are integer, or all are float.
 Verdict check_one_kind(const Program& program, const ProgramOp& op) {
   const bool wants_float = is_float(program.output(op));
   for (size_t i = 0; i < op.inputs.size(); ++i) {
@@ -68,8 +68,8 @@ double scale_ratio(const Program& program, const ProgramOp& op, size_t input) {
          program.output(op).qparams->scale.at(0);
 }
 
-// The ratios to the output's scale that integer kernels take. Newer releases do not refuse others:
-// they stop the process.
+// Checks a ratio to the output's scale. Newer releases do not refuse unsupported ratios: they abort
+// the process.
 Verdict check_ratio(const char* what, double ratio, double least) {
   if (ratio >= least && ratio < kMostRatio) return Verdict::accept();
   return Verdict::refuse(

@@ -19,14 +19,14 @@
 namespace octet::xnnpack {
 namespace {
 
-// A copy with one or both ends in the buffers of this segment.
+// A copy between the segment's border and its buffers.
 struct BorderCopy {
   size_t border;  // index into the segment's inputs or outputs
   Shuffle shuffle;
   std::byte* buffer;
 };
 
-// Between runtimes.
+// A call between runtimes.
 struct HostCall {
   std::variant<Shuffle, CustomKernel> how;
   std::vector<const std::byte*> from;
@@ -42,7 +42,7 @@ void run_kernel(const SharedRecurrentLayer& layer, const HostCall& call, const H
   layer->run(call.from, call.to, memory.scratch, parallel_on(memory.pool));
 }
 
-// The kernels of backends/kernels get a Parallel, those of this backend the pool itself.
+// Kernels of backends/kernels take a Parallel, those of this backend the pool.
 template <typename Kernel>
 void run_kernel(const Kernel& kernel, const HostCall& call, const HostMemory& memory) {
   std::byte* const to = call.to[0];
@@ -79,10 +79,10 @@ size_t scratch_of(const CustomKernel& kernel) {
 
 struct CompiledStage {
   std::vector<HostCall> before;
-  StageRuntime stage;  // without a runtime when nothing is left for it
+  StageRuntime stage;  // without a runtime when no op needs one
 };
 
-// The least time of some calls, by position; measures while it is on.
+// Records the shortest time of each call while it is on.
 class Stopwatch {
  public:
   void set(bool on) {
@@ -90,7 +90,7 @@ class Stopwatch {
     seconds_.clear();
   }
   double seconds(size_t call) const { return call < seconds_.size() ? seconds_[call] : 0; }
-  // Runs `body` as the call of that position.
+  // Runs `body` as the call at that position.
   template <typename Body>
   void run(size_t call, const Body& body) {
     if (!is_on_) return body();
@@ -162,7 +162,7 @@ class XNNPACKSegment : public CompiledSegment {
   void time_kernels(bool on) override { stopwatch_.set(on); }
 
  private:
-  // at_border: outside of it u8 is u8, inside it is s8.
+  // at_border: converts u8 outside to s8 inside, or back.
   static Shuffle shuffle_of(const Program& program, int tensor, Order from, Order to,
                             bool at_border) {
     const ProgramTensor& t = program.tensor(tensor);
@@ -223,7 +223,7 @@ class XNNPACKSegment : public CompiledSegment {
       release_weights(program, *step.op);
   }
 
-  // "f32 f32 -> s8": what an op reads and writes.
+  // "f32 f32 -> s8": the types that an op reads and writes.
   static std::string layout_of(const Program& program, const std::vector<int>& inputs, int output) {
     std::string text;
     for (const int index : inputs)
@@ -236,7 +236,7 @@ class XNNPACKSegment : public CompiledSegment {
     reports_.push_back({std::move(ops), std::move(what), std::move(kernel), std::move(layout), {}});
   }
 
-  // XNNPACK, or the custom kernel, has packed copies by now.
+  // XNNPACK, or the custom kernel, has made packed copies.
   static void release_weights(const Program& program, const ProgramOp& op) {
     for (int index : op.inputs) {
       if (index < 0 || !program.tensor(index).is_constant()) continue;
@@ -270,13 +270,13 @@ class XNNPACKSegment : public CompiledSegment {
                     "xnn_setup_runtime");
   }
 
-  ThreadPoolHandle pool_;  // outlives the runtimes
+  ThreadPoolHandle pool_;  // must outlive the runtimes
   std::map<BufferKey, Tensor> buffers_;
   std::vector<BorderCopy> imports_;
   std::vector<CompiledStage> stages_;
   std::vector<BorderCopy> exports_;
   size_t scratch_bytes_ = 0;
-  Tensor scratch_;                     // of one host call at a time
+  Tensor scratch_;                     // used by one host call at a time
   std::vector<KernelReport> reports_;  // in the order of the calls
   Stopwatch stopwatch_;
 };
@@ -288,7 +288,7 @@ std::unique_ptr<CompiledSegment> compile(const Program& program,
                                          std::span<const int> inputs, std::span<const int> outputs,
                                          int threads) {
   initialize();
-  take_failure();  // of a compilation that ended otherwise
+  take_failure();  // from an earlier, failed compilation
   return std::make_unique<XNNPACKSegment>(program, ops, inputs, outputs, threads);
 }
 

@@ -1,4 +1,4 @@
-// A segment as XNNPACK runtimes with the copies between them.
+// Compiles a segment into XNNPACK runtimes with copies between them.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 namespace octet::xnnpack {
 
-// ops: in execution order; inputs and outputs: tensor indices, as in Segment. threads: at least 1.
-// Throws Refusal when XNNPACK refuses, and Error when it does not start.
+// ops: in execution order; inputs, outputs: tensor indices, as in Segment. threads: at least 1.
+// Throws Refusal when XNNPACK refuses an op, and Error when it does not start.
 std::unique_ptr<CompiledSegment> compile(const Program& program,
                                          std::span<const ProgramOp* const> ops,
                                          std::span<const int> inputs, std::span<const int> outputs,

@@ -1,4 +1,4 @@
-// Elementwise ops, conversions and changes of shape as XNNPACK nodes.
+// Writes elementwise ops, conversions and changes of shape as XNNPACK nodes.
 #include <algorithm>
 #include <limits>
 
@@ -16,7 +16,7 @@ struct UnaryRow {
   const char* call;
 };
 
-// Functions without parameters; leaky_relu and elu have one, silu and hardsigmoid are composed.
+// Functions without parameters. leaky_relu and elu have one; silu and hardsigmoid are composed.
 constexpr UnaryRow kUnaries[] = {
     {"sigmoid", xnn_define_sigmoid, "xnn_define_sigmoid"},
     {"hardswish", xnn_define_hardswish, "xnn_define_hardswish"},
@@ -50,8 +50,8 @@ void emit_hardsigmoid(StageBuilder& builder, const ProgramTensor& like,
 }
 
 #ifndef OCTET_XNNPACK_HAS_TANH
-// tanh(x) = 2 sigmoid(2x) - 1, each step exact on the integers but for the sigmoid: with output
-// scale 1/128 and zero point 0 the result has the integers that sigmoid gives with 1/256 and -128.
+// tanh(x) = 2 sigmoid(2x) - 1. Every step except the sigmoid is exact on integers: tanh with output
+// scale 1/128 and zero point 0 has the same integers as sigmoid with 1/256 and -128.
 void emit_integer_tanh(StageBuilder& builder, const ProgramTensor& in,
                        const std::vector<size_t>& dims, uint32_t x, uint32_t y) {
   const auto scratch = [&](float scale, int32_t zero_point) {
@@ -141,7 +141,7 @@ void emit_unary(StageBuilder& builder, const ProgramOp& op, Forms forms) {
   throw Refusal("no XNNPACK function " + fn);
 }
 
-// Reshapes, copies, and permutations that only change how the same bytes are read.
+// Reshapes, copies, and permutations that leave the bytes in place.
 void emit_reshape(StageBuilder& builder, const ProgramOp& op, Forms forms) {
   const ProgramTensor& out = builder.program().output(op);
   emit_same_shape(builder, dims_of(out.shape, forms.out), builder.input(op.inputs[0], forms.in),
@@ -157,7 +157,7 @@ void emit_pad(StageBuilder& builder, const ProgramOp& op, Forms forms) {
     after.push_back(pads[2 * d + 1]);
   }
   std::vector<size_t> pre = dims_of(before, forms.in), post = dims_of(after, forms.in);
-  // the height that the form adds
+  // skip the height that the form adds
   if (forms.in == Form::kChannelsLast && x.shape.size() == 3) pre[1] = post[1] = 0;
   require_success(xnn_define_static_constant_pad(builder.subgraph(), pre.data(), post.data(),
                                                  static_cast<float>(op.get(attr::kValue)),
@@ -176,8 +176,9 @@ void emit_upsample(StageBuilder& builder, const ProgramOp& op, Forms forms) {
       "xnn_define_static_resize_bilinear_2d");
 }
 
-// quantize and dequantize are XNNPACK's convert; requantize is a multiplication by one, or a copy
-// where the scales agree. A range narrower than the dtype is a clamp, which the multiplication has.
+// quantize and dequantize become XNNPACK's convert; requantize becomes a multiplication by one, or
+// a copy if the scales are equal. A range narrower than the dtype becomes the multiplication's
+// clamp.
 void emit_conversion(StageBuilder& builder, const ProgramOp& op, Forms forms) {
   const ProgramTensor& in = builder.program().input(op, 0);
   const ProgramTensor& out = builder.program().output(op);

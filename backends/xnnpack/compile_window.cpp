@@ -1,4 +1,4 @@
-// Convolutions, linear layers and poolings as XNNPACK nodes.
+// Writes convolutions, linear layers and poolings as XNNPACK nodes.
 #include <algorithm>
 
 #include "backends/xnnpack/filter.h"
@@ -11,8 +11,7 @@ std::vector<int64_t> spatial_of(const std::vector<int64_t>& shape) {
   return {shape.begin() + 2, shape.end()};
 }
 
-// Averages with every window, padding included, divided by the same number: a depthwise
-// convolution.
+// Averages that divide every window, padding included, by the same number: a depthwise convolution.
 void emit_uniform_average(StageBuilder& builder, const ProgramOp& op, Forms forms,
                           const Window& window, double divisor) {
   const ProgramTensor& x = builder.program().input(op, 0);
@@ -29,8 +28,8 @@ void emit_uniform_average(StageBuilder& builder, const ProgramOp& op, Forms form
       "xnn_define_depthwise_convolution_2d");
 }
 
-// The result is [N, 1, 1, C]. Newer releases drop the dimensions of one otherwise, whatever was
-// declared.
+// The result is [N, 1, 1, C]. Without the flag, newer releases drop dimensions of one, whatever
+// shape was declared.
 #ifdef OCTET_XNNPACK_HAS_KEEP_DIMS
 constexpr uint32_t kKeepDims = XNN_FLAG_KEEP_DIMS;
 #else
@@ -46,7 +45,7 @@ void emit_global_average(StageBuilder& builder, const ProgramOp& op, Forms forms
       "xnn_define_global_average_pooling_2d");
 }
 
-// divisor: 0 when each window is divided by how many elements of the input it covers.
+// divisor: 0 divides each window by the number of input elements that it covers.
 void emit_average(StageBuilder& builder, const ProgramOp& op, Forms forms, const Window& window,
                   int64_t divisor) {
   const ProgramTensor& x = builder.program().input(op, 0);
@@ -121,8 +120,8 @@ void emit_conv_transpose(StageBuilder& builder, const ProgramOp& op, Forms forms
       "xnn_define_deconvolution_2d");
 }
 
-// XNNPACK's fully connected takes no scales per channel, a 1x1 convolution does; both run the same
-// kernels.
+// XNNPACK's fully connected op has no per-channel scales, but a 1x1 convolution does; both run the
+// same kernels.
 void emit_linear(StageBuilder& builder, const ProgramOp& op, Forms forms) {
   const ProgramTensor& w = builder.program().input(op, 1);
   const FilterAndBias weights = define_filter_and_bias(builder, op, FilterLayout::kConvolution, 1);

@@ -1,4 +1,4 @@
-// Linears and convolutions on bytes by custom kernels.
+// Runs linears and convolutions on bytes with custom kernels.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ float at_or_first(const std::vector<float>& values, size_t i) {
   return values.size() == 1 ? values[0] : values.at(i);
 }
 
-// Weights whose rows are the outputs.
+// Checks weights whose rows are the outputs.
 Verdict check_byte_weight(const ProgramTensor& w) {
   constexpr int64_t kMostSummands = 65000;  // 255 * 128 of each fits 32 bits
   if (!w.is_constant() || w.dtype != DType::kInt8 || w.shape.size() < 2 || !w.qparams)
@@ -72,7 +72,7 @@ ByteScales byte_scales(const Program& program, const ProgramOp& op) {
   return scales;
 }
 
-// One number for each spatial dimension.
+// One number per spatial dimension.
 std::vector<int64_t> per_axis(const ProgramOp& op, const attr::Integers& key, size_t axes,
                               int64_t absent) {
   std::vector<int64_t> values = op.get(key, {absent});
@@ -80,7 +80,7 @@ std::vector<int64_t> per_axis(const ProgramOp& op, const attr::Integers& key, si
   return values;
 }
 
-// Without the first of three spatial dimensions.
+// Removes the first of three spatial dimensions.
 ProgramOp in_two_dimensions(const ProgramOp& op) {
   ProgramOp flat = op;
   for (const attr::Integers& key :
@@ -93,7 +93,7 @@ ProgramOp in_two_dimensions(const ProgramOp& op) {
   return flat;
 }
 
-// Sizes and window; weights and scales are the caller's.
+// Sets sizes and window; the caller sets weights and scales.
 ByteConvTerms conv_sizes(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t>& x = program.input(op, 0).shape;
   const std::vector<int64_t>& w = program.input(op, 1).shape;

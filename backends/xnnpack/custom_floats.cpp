@@ -1,5 +1,5 @@
-// Float functions, softmax, rotary embeddings, resizing, products of two activations and recurrent
-// layers by custom kernels.
+// Runs float functions, softmax, rotary embeddings, resizing, products of two activations and
+// recurrent layers with custom kernels.
 #include "backends/xnnpack/custom_ops.h"
 
 #include <algorithm>
@@ -66,7 +66,7 @@ std::vector<CustomStep> float_softmax_steps(const Program& program, const Progra
                                             std::span<const Order>, Order to, pthreadpool_t) {
   const Sizes& shape = program.input(op, 0).shape;
   const size_t dim = *find_dim(op.get(attr::kDim), shape.size());
-  // dimensions as they lie in memory
+  // dimensions in memory order
   std::vector<size_t> order(shape.size());
   for (size_t d = 0; d < order.size(); ++d) order[d] = d;
   if (to == Order::kChannelsLast) std::rotate(order.begin() + 1, order.begin() + 2, order.end());
@@ -108,7 +108,7 @@ std::vector<CustomStep> rotary_steps(const Program& program, const ProgramOp& op
   return {{{0, 1, 2}, Rotary(x, rows, strides, rows)}};
 }
 
-// ---- other sizes of images
+// ---- resized images
 
 Verdict check_resize(const Program& program, const ProgramOp& op) {
   const Sizes& in = program.input(op, 0).shape;
@@ -122,7 +122,7 @@ Verdict check_resize(const Program& program, const ProgramOp& op) {
   for (size_t d = 0; d < scales.size(); ++d) {
     if (!(scales[d] >= 0 && scales[d] < 1e9))
       return Verdict::refuse(fmt::format("its scale is {}", scales[d]));
-    // as many taps as pixels, in the worst case
+    // at most as many taps as pixels
     if (mode.ends_with("_aa") &&
         scales[d] * static_cast<double>(out[2 + d]) > 4 * static_cast<double>(in[2 + d]))
       return Verdict::refuse("the scale is not that of the sizes");
@@ -148,7 +148,7 @@ std::vector<CustomStep> resize_steps(const Program& program, const ProgramOp& op
   const std::vector<double> scales = op.get(attr::kScales);
   const Resize mode = *find_resize(op.get(attr::kMode), spatial);
   ImageResize resize;
-  // of a single pixel both orders are the same
+  // for a single pixel, both orders coincide
   const bool is_channels_last = from[0] == Order::kChannelsLast || to == Order::kChannelsLast;
   resize.outer = is_channels_last ? in[0] : in[0] * in[1];
   resize.inner = is_channels_last ? in[1] : 1;
@@ -164,7 +164,7 @@ std::vector<CustomStep> resize_steps(const Program& program, const ProgramOp& op
 
 namespace {
 
-// The matrices of both factors for each matrix of the result; leading dimensions broadcast.
+// Matches the matrices of both factors to those of the result; leading dimensions broadcast.
 MatrixBatch matrices_of(const Sizes& a, const Sizes& b, const Sizes& y) {
   MatrixBatch batch;
   batch.rows = a[a.size() - 2];

@@ -1,5 +1,5 @@
-// Norms and reductions by custom kernels: layer, RMS, group and batch norm; sums, means and
-// extremes over neighbouring dimensions.
+// Runs norms and reductions with custom kernels: layer, RMS, group and batch norm; sums, means,
+// maxima and minima over neighbouring dimensions.
 #include <algorithm>
 #include <cmath>
 
@@ -17,7 +17,7 @@ namespace {
 
 using Extents = std::vector<int64_t>;
 
-// Inputs from `first` on are constants of `count` floats, or absent.
+// Checks that inputs from `first` on are constants of `count` floats, or absent.
 Verdict check_parameters(const Program& program, const ProgramOp& op, size_t first, int64_t count) {
   for (size_t i = first; i < op.inputs.size(); ++i) {
     if (!op.has_input(i)) continue;
@@ -100,7 +100,7 @@ Verdict check_batch_norm(const Program& program, const ProgramOp& op) {
 std::vector<CustomStep> batch_norm_steps(const Program& program, const ProgramOp& op,
                                          std::span<const Order> from, Order to, pthreadpool_t) {
   const ProgramTensor& x = program.input(op, 0);
-  // of a single pixel both orders are the same
+  // for a single pixel, both orders coincide
   const bool is_channels_last = from[0] == Order::kChannelsLast || to == Order::kChannelsLast;
   const int64_t pixels = product({x.shape.begin() + 2, x.shape.end()}), channels = x.shape[1];
   const std::optional<ByteScale> scale = byte_scale_of(x);
@@ -129,14 +129,14 @@ std::vector<CustomStep> batch_norm_steps(const Program& program, const ProgramOp
 
 namespace {
 
-// Nothing for reductions without a custom kernel.
+// nullopt for reductions without a custom kernel.
 std::optional<Reduction::Kind> find_kind(const ProgramOp& op) {
   if (op.is("mean")) return Reduction::Kind::kMean;
   const std::optional<Reduction::Kind> kind = find_reduction(op.get(attr::kFn));
   return kind == Reduction::Kind::kProduct ? std::nullopt : kind;
 }
 
-// The first and last of the dimensions that are reduced; all where the op names none. Nothing when
+// The first and last of the reduced dimensions (all dimensions if the op names none); nullopt if
 // one does not exist.
 struct Run {
   size_t first, last;

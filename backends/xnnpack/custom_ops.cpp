@@ -1,4 +1,4 @@
-// The table of ops with custom kernels, and its rows that copy elements or look bytes up in tables.
+// The table of ops with custom kernels, and the rows that copy elements or look up bytes in tables.
 #include "backends/xnnpack/custom_ops.h"
 
 #include <algorithm>
@@ -18,13 +18,13 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
-// A dimension number from the front; -1 when there is no such dimension.
+// Makes a negative dimension positive; -1 when there is no such dimension.
 int64_t from_front(int64_t dim, size_t rank) {
   const std::optional<size_t> found = find_dim(dim, rank);
   return found ? static_cast<int64_t>(*found) : -1;
 }
 
-// Steps between the elements of a tensor in that order, by logical dimension.
+// Strides of a tensor in that order, by logical dimension.
 Shape strides_in(const Shape& shape, Order order) {
   if (order == Order::kRowMajor) return contiguous_strides(shape);
   Shape moved{shape[0]};
@@ -42,8 +42,8 @@ bool is_byte(const ProgramTensor& tensor) {
 
 constexpr IntegerRange kSignedBytes{-128, 127};
 
-// What each signed byte of x becomes as one of y, when the real value goes through `function`. In
-// float, as backends/reference. range: of the signed bytes of y.
+// Maps each signed byte of x to one of y by applying `function` to the real value, in float as
+// backends/reference does. range: of the signed bytes of y.
 template <typename Function>
 ByteTable table_of(const ProgramTensor& x, const ProgramTensor& y, const Function& function,
                    const IntegerRange& range = kSignedBytes) {
@@ -61,7 +61,7 @@ ByteTable table_of(const ProgramTensor& x, const ProgramTensor& y, const Functio
   return table;
 }
 
-// ---- checks: after check_activations, so there is a first input and one output
+// ---- checks: they run after check_activations, so there is a first input and one output
 
 Verdict check_custom_permute(const Program& program, const ProgramOp& op) {
   const Shape& in = program.input(op, 0).shape;
@@ -140,7 +140,7 @@ Verdict check_custom_unary(const Program& program, const ProgramOp& op) {
   return Verdict::accept();
 }
 
-// Whole factors only: then each pixel becomes a block of equal ones.
+// Accepts whole factors only: each pixel becomes a block of equal pixels.
 Verdict check_custom_upsample(const Program& program, const ProgramOp& op) {
   const Shape& in = program.input(op, 0).shape;
   const Shape& out = program.output(op).shape;
@@ -151,7 +151,7 @@ Verdict check_custom_upsample(const Program& program, const ProgramOp& op) {
   for (size_t d = 0; d < 2; ++d) {
     if (out[2 + d] % in[2 + d] != 0)
       return Verdict::refuse("the output's size is no multiple of the input's");
-    for (int64_t i = 0; i < out[2 + d]; ++i)  // in float, as backends/reference
+    for (int64_t i = 0; i < out[2 + d]; ++i)  // in float, as backends/reference does
       if (std::floor(static_cast<float>(i) * static_cast<float>(scales[d])) !=
           static_cast<float>(i / (out[2 + d] / in[2 + d])))
         return Verdict::refuse("the scale is not that of the sizes");
@@ -315,8 +315,8 @@ constexpr CustomOrders kChannelsLast = {Order::kChannelsLast, Order::kChannelsLa
 constexpr CustomOrders kPlain = {Order::kRowMajor, Order::kRowMajor};
 constexpr CustomOrders kAgree = {{}, {}, true};
 
-// Where a kind has several rows, the first that accepts the op counts; the last gives the reason
-// when none does.
+// If a kind has several rows, the first that accepts the op applies; when none does, the last gives
+// the reason.
 constexpr CustomOp kCustomOps[] = {
     {"permute", check_custom_permute, copied<permute_copies>, kAny},
     {"slice", check_custom_slice, copied<slice_copies>, kAny},

@@ -1,7 +1,7 @@
-// Ops of a segment that XNNPACK lacks, done by custom kernels between two XNNPACK runtimes, so that
-// the segment need not be cut: copies of elements and tables of bytes in any memory order;
-// functions of floats, softmax, norms, reductions, rotary embeddings, other sizes of images;
-// products of two activations; linears and convolutions on bytes; recurrent layers.
+// Runs ops that XNNPACK lacks with custom kernels between two XNNPACK runtimes, so that the segment
+// need not be split: copies and byte tables in any memory order; functions of floats, softmax,
+// norms, reductions, rotary embeddings, resized images; products of two activations; linears and
+// convolutions on bytes; recurrent layers.
 #pragma once
 
 #include <memory>
@@ -28,15 +28,15 @@
 
 namespace octet::xnnpack {
 
-// Accepts what a custom kernel does; asked about what the table of XNNPACK's ops refuses. Shapes
-// and attributes are checked too.
+// Accepts what a custom kernel can run, including shapes and attributes. Called for ops that
+// find_native_op's checks refuse.
 Verdict check_custom(const Program& program, const ProgramOp& op);
 
-// The memory orders that an accepted op insists on: of its inputs, of its output. Nothing: any.
+// The memory orders that an accepted op requires of its inputs and output; nullopt: any.
 struct CustomOrders {
   std::optional<Order> from;
   std::optional<Order> to;
-  bool agree = false;  // the output's is the first input's
+  bool agree = false;  // the output has the order of the first input
 };
 CustomOrders custom_orders(const Program& program, const ProgramOp& op);
 
@@ -46,29 +46,29 @@ using CustomKernel =
                  FloatMap, FloatSoftmax, RowNorm, ChannelAffine, Reduction, FloatProduct,
                  ByteProduct, ByteLinear, ByteConv, ImageResize, Rotary, SharedRecurrentLayer>;
 
-// Some inputs of the op, and the kernel that reads them.
+// A kernel, and which inputs of the op it reads.
 struct CustomStep {
   std::vector<size_t> inputs;
   CustomKernel kernel;
 };
-// The steps that do an accepted op. from: the memory order of each input; to: that of the output;
-// pool: of the runs, null for one thread. Throws Refusal.
+// Makes the steps for an accepted op. from, to: memory orders of the inputs and the output. pool:
+// of the runs, null for one thread. Throws Refusal.
 using MakeSteps = std::vector<CustomStep>(const Program& program, const ProgramOp& op,
                                           std::span<const Order> from, Order to,
                                           pthreadpool_t pool);
 MakeSteps custom_steps;
 
-// ---- the rows of custom_ops.cpp. Checks come after check_activations; steps are of accepted ops.
+// ---- the rows of custom_ops.cpp. Checks run after check_activations; steps are for accepted ops.
 
 inline bool has_floats(const ProgramTensor& tensor) { return tensor.dtype == DType::kFloat32; }
-// The scale of an activation; nothing where it has floats.
+// The scale of an activation; nullopt for floats.
 std::optional<ByteScale> byte_scale_of(const ProgramTensor& tensor);
 
 using CheckOp = Verdict(const Program& program, const ProgramOp& op);
 CheckOp expect_same_shape, check_float_map, check_float_softmax, check_layer_norm, check_group_norm,
     check_batch_norm, check_reduction, check_rotary, check_resize, check_matmul, check_byte_linear,
     check_byte_conv, check_byte_conv_3d, check_row_product;
-// Accepts images with so many channels that vectors of them pay.
+// Accepts images with enough channels for vectors along them to pay.
 CheckOp check_resize_by_channels;
 
 MakeSteps float_map_steps, float_softmax_steps, layer_norm_steps, group_norm_steps,

@@ -26,7 +26,7 @@ bool is_constant_input(const Program& program, const ProgramOp& op, size_t i) {
   return !op.has_input(i) || program.input(op, i).is_constant();
 }
 
-// What keeps an op from multiplying the integers of `quantized`, which it reads. kind: what can.
+// Why an op that reads `quantized` cannot multiply its integers. kind: of ops that can.
 Verdict check_reader(const Program& program, const ProgramOp& op, int quantized, OpKind kind) {
   const bool multiplies =
       op.kind == kind && op.inputs.size() >= 2 && op.inputs[0] == quantized && op.has_input(1);
@@ -53,7 +53,7 @@ Verdict check_reader(const Program& program, const ProgramOp& op, int quantized,
   return check_native(program, op);
 }
 
-// True before there are segments.
+// Whether both ops are in one segment; true before there are segments.
 bool are_together(const Program& program, const ProgramOp& a, const ProgramOp& b) {
   return std::all_of(program.segments.begin(), program.segments.end(), [&](const Segment& segment) {
     const auto holds = [&](const ProgramOp& op) {
@@ -68,7 +68,7 @@ bool is_float(const Program& program, int index) {
   return program.tensor(index).dtype == DType::kFloat32;
 }
 
-// Accepts when nothing but such ops reads the integers.
+// Accepts when only such ops read the integers.
 Verdict check_readers(const Program& program, const ProgramOp& op, OpKind kind) {
   const int quantized = op.outputs[0];
   const std::vector<int> results = program.results();
@@ -89,7 +89,7 @@ std::vector<int64_t> blocks_of(const ProgramOp& op, size_t rank) {
   return op.get(attr::kBlocks, std::vector<int64_t>(rank, 1));
 }
 
-// Rows of channels; each image in a block of its own, or all in one.
+// Rows of channels, in one block per image or in one block.
 std::optional<RowBlocks> find_pixel_blocks(const Program& program, const ProgramOp& op) {
   std::vector<int64_t> shape = program.input(op, 0).shape, blocks = blocks_of(op, shape.size());
   if (!has_channels_last(shape) || blocks.size() != shape.size()) return std::nullopt;
@@ -99,7 +99,7 @@ std::optional<RowBlocks> find_pixel_blocks(const Program& program, const Program
   return found && found->rows_per_block % (found->rows / shape[0]) == 0 ? found : std::nullopt;
 }
 
-// Floats of one shape, and integers of 8 bits.
+// Checks for floats of one shape, and 8-bit integers.
 Verdict check_operands(const Program& program, const ProgramOp& op) {
   const int quantized = op.outputs[0];
   const std::vector<int64_t>& shape = program.input(op, 0).shape;

@@ -11,7 +11,7 @@
 namespace octet::xnnpack {
 namespace {
 
-// Sizes of a filter [outer, inner, spatial], spatial as height x width.
+// The sizes of a filter [outer, inner, spatial], with spatial as height x width.
 struct FilterShape {
   int64_t outer;
   int64_t inner;
@@ -25,7 +25,7 @@ FilterShape shape_of(const ProgramTensor& w) {
   return {w.shape[0], w.shape[1], rank == 4 ? w.shape[2] : 1, rank > 2 ? w.shape.back() : 1};
 }
 
-// The copies that bring the filter into the layout, one after the other.
+// Copies the filter into the layout, in several steps if necessary.
 void permute(const std::byte* from, std::byte* to, const FilterShape& f, FilterLayout layout,
              int64_t groups, DType dtype) {
   Shuffle shuffle{.element_size = size_of(dtype), .flip = dtype == DType::kUInt8};
@@ -37,7 +37,7 @@ void permute(const std::byte* from, std::byte* to, const FilterShape& f, FilterL
       shuffle.rows = f.outer, shuffle.columns = f.taps();
       return run(shuffle, from, to);
     case FilterLayout::
-        kTransposed: {  // of each group, [inputs, outputs, taps] -> [outputs, taps, inputs]
+        kTransposed: {  // per group, [inputs, outputs, taps] -> [outputs, taps, inputs]
       shuffle.rows = f.outer / groups, shuffle.columns = f.inner * f.taps();
       const int64_t bytes =
           shuffle.rows * shuffle.columns * static_cast<int64_t>(shuffle.element_size);
@@ -60,7 +60,7 @@ std::vector<size_t> filter_dims(const FilterShape& f, FilterLayout layout, int64
   OCTET_ASSERT(false, "unknown layout");
 }
 
-// The real bias, whatever its dtype.
+// The real values of the bias, whatever its dtype.
 std::vector<double> real_bias(const Program& program, const ProgramOp& op,
                               const std::vector<double>& product_scale) {
   std::vector<double> real(product_scale.size(), 0.0);

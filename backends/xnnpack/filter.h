@@ -1,4 +1,4 @@
-// Filters and biases of convolutions in XNNPACK's layouts and integers.
+// Converts filters and biases of convolutions to XNNPACK's layouts and integers.
 #pragma once
 
 #include "backends/xnnpack/stage.h"
@@ -20,15 +20,15 @@ struct FilterAndBias {
 FilterAndBias define_filter_and_bias(StageBuilder& builder, const ProgramOp& op,
                                      FilterLayout layout, int64_t groups);
 
-// A depthwise filter [1, KH, KW, channels] of which every real weight is `weight`; like: the input,
-// whose dtype decides. Bias 0.
+// Defines a depthwise filter [1, KH, KW, channels] whose real weights all equal `weight`, and a
+// bias of 0. like: the input, which determines the dtype.
 FilterAndBias define_uniform_depthwise(StageBuilder& builder, const ProgramTensor& like,
                                        size_t height, size_t width, size_t channels, double weight);
 
-// The largest scale x * scale w / scale y over the channels of an integer convolution: how many
-// output steps one accumulator step is.
+// The largest scale x * scale w / scale y over the channels of an integer convolution: output steps
+// per accumulator step.
 double largest_requantization_scale(const Program& program, const ProgramOp& op);
-// Whether XNNPACK takes these steps of all channels of an integer convolution to 8 bits.
+// Whether XNNPACK supports these scales of all channels of an integer convolution to 8 bits.
 bool takes_requantization_scales(const Program& program, const ProgramOp& op);
 
 }  // namespace octet::xnnpack

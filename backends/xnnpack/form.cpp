@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kTile = 32;
 constexpr int64_t kColours = 3;
-constexpr uint8_t kSignBit = 0x80;  // what u8 and s8 of the same value differ in
+constexpr uint8_t kSignBit = 0x80;  // the bit in which u8 and s8 of the same value differ
 
 template <typename T>
 void transpose(const T* from, T* to, int64_t rows, int64_t columns) {
@@ -30,8 +30,8 @@ void transpose(const T* from, T* to, int64_t rows, int64_t columns) {
   }
 }
 
-// Swaps the upper-right with the lower-left quarter of each square of 2 * rows bytes, of a matrix
-// with a row in each word.
+// Swaps the upper-right and lower-left quarter of each square of 2 * rows bytes, in a matrix with
+// one row per word.
 void swap_quarters(std::array<uint64_t, 8>& words, size_t rows, uint64_t low_half) {
   for (size_t i = 0; i < words.size(); ++i) {
     if (i & rows) continue;
@@ -41,7 +41,7 @@ void swap_quarters(std::array<uint64_t, 8>& words, size_t rows, uint64_t low_hal
   }
 }
 
-// An 8x8 block of bytes. The strides are in bytes.
+// Transposes an 8x8 block of bytes. The strides are in bytes.
 void transpose_block(const uint8_t* from, int64_t from_stride, uint8_t* to, int64_t to_stride,
                      uint64_t mask) {
   std::array<uint64_t, 8> words;
@@ -56,7 +56,7 @@ void transpose_block(const uint8_t* from, int64_t from_stride, uint8_t* to, int6
     std::memcpy(to + static_cast<int64_t>(i) * to_stride, &words[i], sizeof(uint64_t));
 }
 
-// Bytes in blocks of 8x8, what is left over one by one.
+// Transposes bytes in blocks of 8x8, and the remainder one by one.
 void transpose_bytes(const uint8_t* from, uint8_t* to, int64_t rows, int64_t columns,
                      uint8_t mask) {
   const bool has_blocks = std::endian::native == std::endian::little;
@@ -73,13 +73,13 @@ void transpose_bytes(const uint8_t* from, uint8_t* to, int64_t rows, int64_t col
   }
 }
 
-// The planes of an image, pixel by pixel. It is apart because a number of channels that the
-// compiler knows lets it use vectors.
+// Interleaves the planes of an image. The number of channels is a compile-time constant, so that
+// the loop is vectorized.
 template <typename T>
 void interleave_colours(const T* __restrict from, T* __restrict to, int64_t pixels, T mask) {
   run_vectorised([=]() __attribute__((always_inline)) {
     const T* __restrict x = from;
-    T* __restrict y = to;  // whose elements could be the pointers' bytes else
+    T* __restrict y = to;  // a local copy: stores of bytes might alias the pointer
     const T flipped = mask;
     for (int64_t i = 0, count = pixels; i < count; ++i)
       for (int64_t c = 0; c < kColours; ++c)

@@ -1,5 +1,5 @@
-// Forms: the shapes that one logical tensor takes as an XNNPACK value. Two forms of one memory
-// order differ in their dimensions only.
+// Forms: the shapes that a tensor can have as an XNNPACK value. Forms of the same memory order
+// differ only in their dimensions.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +11,17 @@
 
 namespace octet::xnnpack {
 
-// Memory order of the elements, against the logical [N, C, spatial...].
+// Memory order of the elements of a logical [N, C, spatial...] tensor.
 enum class Order {
   kRowMajor,
   kChannelsLast,
-  kBytes,       // row-major, quantized to bytes at run time: RowLayout
-  kPixelBytes,  // as kBytes, channels last: a row of RowLayout for each pixel
+  kBytes,       // row-major, quantized to bytes at run time (RowLayout)
+  kPixelBytes,  // as kBytes, channels last: a row of RowLayout per pixel
 };
 
 enum class Form {
   kPlain,         // the logical shape, row-major; a scalar has one dimension
-  kRows,          // [rows, 1, 1, last dimension], row-major: what a 1x1 convolution takes
+  kRows,          // [rows, 1, 1, last dimension], row-major: the input of a 1x1 convolution
   kChannelsLast,  // [N, H, W, C] of a logical [N, C, H, W]; [N, 1, W, C] of a logical [N, C, W]
 };
 
@@ -31,11 +31,10 @@ struct Forms {
   Form out;
 };
 
-// Ranks 3 and 4 only have the form kChannelsLast.
+// Only ranks 3 and 4 have the form kChannelsLast.
 bool has_channels_last(const std::vector<int64_t>& shape);
 std::vector<size_t> dims_of(const std::vector<int64_t>& shape, Form form);
-// kRowMajor also for channels-last shapes in which both orders are the same (one channel or one
-// pixel).
+// Returns kRowMajor also for channels-last shapes whose orders coincide (one channel or one pixel).
 Order order_of(const std::vector<int64_t>& shape, Form form);
 
 // A copy between the two orders: to[b][c][r] = from[b][r][c]; one row or one column is a plain
@@ -50,10 +49,10 @@ struct Shuffle {
 Shuffle shuffle_between(const ProgramTensor& tensor, Order from, Order to, bool flip);
 void run(const Shuffle& shuffle, const std::byte* from, std::byte* to);
 
-// A copy of a constant in the memory order and dtype (u8 becomes s8) of `form`, with room after it
-// for kernels that read past the end. A rank below `rank` is filled up with leading ones first.
+// Copies a constant in the memory order and dtype (u8 becomes s8) of `form`, with padding for
+// kernels that read past the end. A rank below `rank` gets leading ones first.
 std::vector<std::byte> constant_bytes(const ProgramTensor& tensor, Form form, size_t rank);
-// Shape with leading ones up to `rank`.
+// Adds leading ones up to `rank`.
 std::vector<int64_t> padded_shape(const std::vector<int64_t>& shape, size_t rank);
 
 }  // namespace octet::xnnpack

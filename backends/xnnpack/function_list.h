@@ -1,5 +1,5 @@
-// The functions of XNNPACK and of pthreadpool that are called here, one a line; functions.h
-// includes this with several meanings of OCTET_FUNCTION.
+// Lists the functions of XNNPACK and pthreadpool that are called here. functions.h includes this
+// file with several definitions of OCTET_FUNCTION.
 OCTET_FUNCTION(xnn_initialize)
 OCTET_FUNCTION(xnn_create_subgraph)
 OCTET_FUNCTION(xnn_delete_subgraph)

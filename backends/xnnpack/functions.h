@@ -1,7 +1,6 @@
-// The only file that includes the headers of XNNPACK and pthreadpool. Both are opened, not linked
+// Includes the headers of XNNPACK and pthreadpool; no other file does. Both are opened, not linked
 // (backends/common/isolated_library.h): in namespace octet::xnnpack their functions are constants
-// of the same names that call the opened library. A function that is used stands in
-// function_list.h.
+// of the same names that call the opened library. function_list.h lists the functions in use.
 #pragma once
 
 #include <pthreadpool.h>
@@ -21,12 +20,12 @@ enum class FunctionIndex : size_t {
 #undef OCTET_FUNCTION
 #undef OCTET_FUNCTION_OF_TYPE
 
-// By FunctionIndex. The first call opens XNNPACK; throws Error.
+// Function addresses by FunctionIndex. The first call opens XNNPACK; throws Error.
 void* const* function_addresses();
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored \
-    "-Wdeprecated-declarations"  // newer releases have other names for some, beside these
+    "-Wdeprecated-declarations"  // newer releases rename some functions and keep the old names
 #define OCTET_FUNCTION(name) OCTET_FUNCTION_OF_TYPE(name, decltype(::name))
 #define OCTET_FUNCTION_OF_TYPE(name, ...)                                           \
   inline constexpr auto name =                                                      \

@@ -57,7 +57,7 @@ void start() {
 
 #ifdef OCTET_XNNPACK_SONAME
 void* const* function_addresses() {
-  // pthreadpool's are found by way of XNNPACK, which brings it along: both sides reach the same
+  // Finds pthreadpool's functions through XNNPACK, which depends on it, so that both use the same
   // copy.
   static const std::array addresses =
       IsolatedLibrary("xnnpack", OCTET_XNNPACK_SONAME, {"libcpuinfo.so.0", "libpthreadpool.so.0"})

@@ -1,4 +1,4 @@
-// XNNPACK as a library: started once, its refusals as exceptions, its handles as owning types.
+// Wraps XNNPACK: starts it once, turns its refusals into exceptions, and owns its handles.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace octet::xnnpack {
 
-// A call that XNNPACK answered with anything but success: `xnn_define_add2: unsupported parameter`.
+// Thrown when a call to XNNPACK fails: `xnn_define_add2: unsupported parameter`.
 class Refusal : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -23,8 +23,7 @@ void require_success(xnn_status status, const char* call);
 // Starts XNNPACK on first use. Throws Error when it does not run on this machine.
 void initialize();
 
-// "xnnpack" -> which library file and which generation of its interface. XNNPACK has no version
-// numbers.
+// "xnnpack" -> library file and interface generation. XNNPACK has no version numbers.
 std::map<std::string, std::string> library_versions();
 
 struct Deleter {
@@ -33,7 +32,7 @@ struct Deleter {
 #ifdef OCTET_XNNPACK_HAS_ROW_PRODUCT
   void operator()(xnn_operator_t op) const { xnn_delete_operator(op); }
 #endif
-  // Waits for the pool's threads; where they are the parent's, the pool is left.
+  // Waits for the pool's threads. A forked child has none of them, so there the pool is leaked.
   void operator()(pthreadpool_t pool) const {
     if (!is_forked_child()) pthreadpool_destroy(pool);
   }

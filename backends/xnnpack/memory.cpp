@@ -1,6 +1,6 @@
-// An area is a mapping of kAreaSize bytes or of one larger block; blocks are cut
-// from its front and never used twice. A block that is freed gives its whole pages back at once, an
-// area goes when its last block does.
+// An area is a mapping of kAreaSize bytes, or of one larger block. Blocks are allocated from its
+// front and never reused. Freeing a block returns its whole pages to the system; an area is
+// unmapped when its last block is freed.
 #include "backends/xnnpack/memory.h"
 
 #include <sys/mman.h>
@@ -21,17 +21,17 @@
 namespace octet::xnnpack {
 namespace {
 
-// of address space; memory only where it was touched
+// of address space; only touched pages use memory
 constexpr size_t kAreaSize = size_t{32} << 20;
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kLeastLarge = size_t{64} << 10;  // smaller blocks come from malloc
+constexpr size_t kLeastLarge = size_t{64} << 10;  // smaller blocks use malloc
 
 uintptr_t rounded_up(uintptr_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
 struct Area {
-  uintptr_t mapping = 0;  // what munmap gets
+  uintptr_t mapping = 0;  // argument of munmap
   size_t mapped = 0;
-  uintptr_t next = 0;  // where the next block begins at the earliest
+  uintptr_t next = 0;  // lower bound of the next block's address
   uintptr_t end = 0;
   size_t live = 0;  // blocks
 };
@@ -46,20 +46,20 @@ class Areas {
     }
     Area& area = current_->second;
     const uintptr_t block = rounded_up(area.next, alignment);
-    blocks_[block] = {current_->first, size};  // first, as it may throw
+    blocks_[block] = {current_->first, size};  // done first, because it may throw
     area.next = block + size;
     ++area.live;
     return reinterpret_cast<void*>(block);
   }
 
-  // The size of a block that was allocated here, 0 of any other.
+  // The size of a block allocated here, 0 for other addresses.
   size_t size_of(const void* address) {
     const std::lock_guard lock(mutex_);
     const auto found = blocks_.find(reinterpret_cast<uintptr_t>(address));
     return found == blocks_.end() ? 0 : found->second.size;
   }
 
-  // False for what was not allocated here.
+  // Returns false for addresses not allocated here.
   bool free(const void* address) {
     const std::lock_guard lock(mutex_);
     const auto block = blocks_.find(reinterpret_cast<uintptr_t>(address));
@@ -111,8 +111,8 @@ class Areas {
   std::map<uintptr_t, Block> blocks_;
 };
 
-// Replaces memory that could not be allocated, so that XNNPACK, which reads what some of its small
-// allocations did not get, reaches the end of the call; that counts as failed then.
+// A substitute for memory that could not be allocated. XNNPACK does not check some of its small
+// allocations; the reserve lets it reach the end of the call, which then counts as failed.
 class Reserve {
  public:
   void* allocate(size_t alignment, size_t size) {
@@ -149,13 +149,13 @@ class Reserve {
 Reserve reserve;
 thread_local bool has_failed = false;
 
-// Never destroyed: XNNPACK frees until the very end of the process.
+// Never destroyed: XNNPACK frees memory until the process exits.
 Areas& areas() {
   static Areas* const only = new Areas;
   return *only;
 }
 
-// Throws nothing, as XNNPACK calls it.
+// Does not throw, because XNNPACK, a C library, calls it.
 void* allocate_aligned(void*, size_t alignment, size_t size) try {
   if (size >= kLeastLarge) return areas().allocate(alignment, size);
   void* block = nullptr;
@@ -179,7 +179,7 @@ void* reallocate(void* context, void* address, size_t size) {
   const size_t old = address == nullptr     ? 0
                      : reserve.has(address) ? Reserve::size_of(address)
                                             : areas().size_of(address);
-  // what began small stays with malloc
+  // blocks that began small stay with malloc
   if (old == 0 && (address != nullptr || size < kLeastLarge)) return std::realloc(address, size);
   void* block = allocate(context, size);
   if (old == 0) return block;

@@ -1,17 +1,16 @@
-// The memory that XNNPACK takes for packed weights and intermediates: large blocks side by side in
-// areas with huge pages, as touching a model's memory for the first time page by page is a tenth of
-// its load time.
+// Allocates XNNPACK's packed weights and intermediates: large blocks in areas with huge pages,
+// because page faults would take a tenth of a model's load time.
 #pragma once
 
 #include "backends/xnnpack/functions.h"
 
 namespace octet::xnnpack {
 
-// For xnn_initialize; lives as long as the process. Small blocks come from malloc.
+// For xnn_initialize; lives as long as the process. Small blocks use malloc.
 const xnn_allocator* memory_source();
 
-// Whether one of these blocks could not be had since the last such question of this thread. XNNPACK
-// got another for it, and what it did is to be thrown away.
+// Returns and clears whether an allocation failed in this thread. XNNPACK got a substitute block
+// then, so its result must be discarded.
 bool take_failure();
 
 }  // namespace octet::xnnpack

@@ -1,4 +1,4 @@
-// The table of ops and the forms they work in.
+// The table of ops and their forms.
 #include "backends/xnnpack/native_ops.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ std::vector<Forms> spatial_forms(const Program&, const ProgramOp&) { return {kCh
 
 std::vector<Forms> linear_forms(const Program&, const ProgramOp&) { return {kAllRows}; }
 
-// Without keepdim the result has rank 2, and [N, 1, 1, C] is its rows.
+// Without keepdim the result has rank 2, which [N, 1, 1, C] holds as rows.
 std::vector<Forms> mean_forms(const Program& program, const ProgramOp& op) {
   const bool keeps = program.output(op).shape.size() == program.input(op, 0).shape.size();
   return {{Form::kChannelsLast, keeps ? Form::kChannelsLast : Form::kRows}};
@@ -33,8 +33,8 @@ std::vector<Forms> pad_forms(const Program& program, const ProgramOp& op) {
   return {kPlain};
 }
 
-// Broadcasting goes by position from the last dimension, so the other forms need operands whose
-// positions survive.
+// Broadcasting aligns dimensions from the last one, so other forms require operands whose
+// dimensions stay aligned.
 std::vector<Forms> binary_forms(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t>& out = program.output(op).shape;
   bool takes_channels_last = has_channels_last(out), takes_rows = !out.empty();
@@ -52,7 +52,7 @@ std::vector<Forms> binary_forms(const Program& program, const ProgramOp& op) {
   return forms;
 }
 
-// [N, C, pixels] stays channels-last when only the pixels are regrouped.
+// [N, C, pixels] stays channels-last if only the pixels are regrouped.
 std::vector<Forms> reshape_forms(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t>& in = program.input(op, 0).shape;
   const std::vector<int64_t>& out = program.output(op).shape;
@@ -62,7 +62,7 @@ std::vector<Forms> reshape_forms(const Program& program, const ProgramOp& op) {
   return {kPlain, from_rows};
 }
 
-// Moving channels after or before the pixels moves no bytes: only the form changes.
+// Moving channels after or before the pixels moves no bytes; only the form changes.
 std::vector<Forms> permute_forms(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t> dims = op.get(attr::kDims);
   const int64_t rank = static_cast<int64_t>(program.input(op, 0).shape.size());

@@ -1,5 +1,5 @@
-// The ops that XNNPACK runs, as a table: what is refused up front, in which forms the op works, and
-// how it is written into a subgraph.
+// Lists the ops that XNNPACK runs: what is refused up front, the forms in which an op works, and
+// how it is added to a subgraph.
 #pragma once
 
 #include <string_view>
@@ -15,12 +15,12 @@ class StageBuilder;
 
 struct NativeOp {
   std::string_view kind;
-  // Refuses what XNNPACK has no words for; what it has words for is proven by creating it.
-  // Activations were checked before.
+  // Refuses what XNNPACK's interface cannot express; everything else is proven by creating it. Runs
+  // after check_activations.
   Verdict (*check)(const Program&, const ProgramOp&);
-  // The forms in which the op works, the preferred one first. Never empty once `check` accepted.
+  // The forms in which the op works, preferred first. Not empty once `check` accepts.
   std::vector<Forms> (*forms)(const Program&, const ProgramOp&);
-  // Writes the op into the stage. Throws Refusal.
+  // Adds the op to the stage. Throws Refusal.
   void (*emit)(StageBuilder&, const ProgramOp&, Forms);
 };
 
@@ -33,19 +33,20 @@ Verdict check_activations(const Program& program, const ProgramOp& op);
 
 // Checks the shapes of an op whose activations check_activations accepts.
 Verdict check_shapes(const Program& program, const ProgramOp& op);
-// All checks of an op that XNNPACK does, but the proof: its kind, activations, shapes, and its
-// row's own check.
+// Runs all checks of an op for XNNPACK except creating it: kind, activations, shapes, and the row's
+// check.
 Verdict check_native(const Program& program, const ProgramOp& op);
-// Whether XNNPACK does an accepted op, and not a custom kernel (custom_ops.h).
+// Whether XNNPACK runs an accepted op, rather than a custom kernel (custom_ops.h).
 bool is_native(const Program& program, const ProgramOp& op);
-// Accepts what XNNPACK or a custom kernel does. The reason of a refusal is XNNPACK's where that has
-// an op of the kind.
+// Accepts what XNNPACK or a custom kernel can run. If XNNPACK has an op of the kind, a refusal
+// gives its reason.
 Verdict check_op(const Program& program, const ProgramOp& op);
 
-// A grouped convolution with one input channel in each group; its filter has an order of its own.
+// Whether it is a grouped convolution with one input channel per group. Its filter has another
+// layout.
 bool is_depthwise(const Program& program, const ProgramOp& op);
 
-// Zero point as XNNPACK sees it: u8 is shifted to s8.
+// Zero point for XNNPACK: u8 is shifted to s8.
 int32_t signed_zero_point(const ProgramTensor& tensor, size_t i = 0);
 
 using CheckNative = Verdict(const Program&, const ProgramOp&);

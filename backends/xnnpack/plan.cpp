@@ -10,17 +10,17 @@
 namespace octet::xnnpack {
 namespace {
 
-// the "stage" of what lies in a buffer before the stage of its reader: segment inputs, converted
+// the "stage" of tensors in buffers before the stage of their reader: segment inputs, converted
 // tensors
 constexpr int kBorder = -1;
-constexpr int kCustom = -2;  // in place of a stage: a custom kernel made it
+constexpr int kCustom = -2;  // instead of a stage: made by a custom kernel
 
-// What a form costs where it is not there yet, relative to each other.
+// Relative costs of making a form that does not exist yet.
 constexpr int kReshapeCost = 1;  // a copy inside the stage
-// importing in the order that the segment's other ops do not want
+// importing in an order that the segment's other ops do not want
 constexpr int kUnlikelyOrderCost = 2;
 constexpr int kConvertCost = 50;    // a transposition
-constexpr int kNewStageCost = 100;  // a transposition that cuts the stage
+constexpr int kNewStageCost = 100;  // a transposition that splits the stage
 
 struct Occurrence {
   Form form;
@@ -83,8 +83,8 @@ class Planner {
     plan_.stages.back().ops.push_back({&op, row, *best});
   }
 
-  // A permutation that is only another name for the same bytes needs them channels-last, or makes
-  // them so. Where neither is at hand or wanted, one copy costs less than two changes of order.
+  // A permutation that keeps bytes in place reads or produces channels-last. If neither form exists
+  // or is wanted, one copy costs less than two changes of order.
   bool is_copied(const ProgramOp& op) const {
     if (!op.is("permute") || !check_custom(program_, op)) return false;
     const std::vector<Forms> candidates = find_native_op(op.kind)->forms(program_, op);
@@ -95,8 +95,8 @@ class Planner {
     });
   }
 
-  // Reads its inputs in any order, and writes the order that the segment's other ops want, unless
-  // it insists on orders.
+  // Adds a custom kernel. Unless it requires orders, it reads inputs in any order, and writes the
+  // order that the segment's other ops want.
   void add_own(const ProgramOp& op) {
     const CustomOrders orders = custom_orders(program_, op);
     const bool waits = std::any_of(op.inputs.begin(), op.inputs.end(), [&](int index) {
@@ -143,7 +143,7 @@ class Planner {
     return is_spatial && !is_read_plain(index) ? Form::kChannelsLast : Form::kPlain;
   }
 
-  // Whether none of the ops that read the tensor gains from channels last.
+  // Whether no op that reads the tensor gains from channels last.
   bool is_read_plain(int index) const {
     const auto found = readers_.find(index);
     if (found == readers_.end()) return true;
@@ -159,7 +159,7 @@ class Planner {
     });
   }
 
-  // Whether it takes its inputs channels-last only.
+  // Whether the op requires channels-last inputs.
   bool is_spatial(const ProgramOp& op) const {
     if (!is_native(program_, op)) {
       const std::optional<Order> from = custom_orders(program_, op).from;
@@ -243,14 +243,14 @@ class Planner {
   const Program& program_;
   Plan plan_;
   std::set<int> borders_;
-  // ranks of tensors that some op of the segment takes channels-last only
+  // ranks of tensors that some op of the segment requires channels-last
   std::set<size_t> spatial_ranks_;
   std::map<int, std::vector<const ProgramOp*>> readers_;  // by tensor
   std::map<int, std::vector<Occurrence>> occurrences_;
 };
 
-// Without the ops that nothing needs: XNNPACK drops their results and stops at an assertion when it
-// makes them.
+// Leaves out ops that nothing needs: XNNPACK drops their results, and fails an assertion when it
+// creates them.
 std::vector<const ProgramOp*> needed_ops(std::span<const ProgramOp* const> ops,
                                          std::span<const int> outputs) {
   std::set<int> wanted(outputs.begin(), outputs.end());

@@ -1,6 +1,6 @@
-// Cuts a segment into stages, each one XNNPACK runtime and what is done before it, and picks the
-// form of every tensor. XNNPACK cannot transpose, so where an op wants the other memory order of a
-// tensor made in the same stage, a new stage begins and the tensor is converted in between.
+// Splits a segment into stages, each with host steps and one XNNPACK runtime, and picks the form of
+// every tensor. XNNPACK cannot transpose, so when an op needs another memory order of a tensor made
+// in the same stage, a new stage begins and the tensor is converted in between.
 #pragma once
 
 #include <compare>
@@ -12,7 +12,7 @@
 
 namespace octet::xnnpack {
 
-// A tensor in one memory order, held outside of the runtimes.
+// A tensor in one memory order, in memory outside of the runtimes.
 struct BufferKey {
   int tensor;
   Order order;
@@ -25,30 +25,31 @@ struct PlannedOp {
   Forms forms;
 };
 
-// What is done between runtimes: a copy into the other memory order, or an op by custom kernels
+// Work between runtimes: a copy to the other memory order, or an op run by custom kernels
 // (custom_ops.h).
 struct HostStep {
-  const ProgramOp* op;          // null: the copy
-  std::vector<BufferKey> from;  // the op's inputs; constants in row-major order, absent ones as -1
+  const ProgramOp* op;  // null: a copy
+  std::vector<BufferKey>
+      from;  // the op's inputs; constants in row-major order, absent inputs as -1
   BufferKey to;
-  std::vector<BufferKey> further = {};  // what the op makes beside its first output
+  std::vector<BufferKey> further = {};  // the op's other outputs
 };
 
 struct Stage {
-  std::vector<HostStep> before;  // to do before the runtime runs, in this order
+  std::vector<HostStep> before;  // run before the runtime, in this order
   std::vector<PlannedOp> ops;    // may be empty
-  std::set<BufferKey> reads;     // of the runtime: made before this stage
-  std::set<BufferKey> writes;    // made here, wanted later
+  std::set<BufferKey> reads;     // by the runtime: made before this stage
+  std::set<BufferKey> writes;    // made here, needed later
 };
 
 struct Plan {
   std::vector<Stage> stages;
   std::set<BufferKey> imports;     // segment inputs, in each order that a stage reads
-  std::vector<BufferKey> exports;  // where each segment output is found
+  std::vector<BufferKey> exports;  // where to find each segment output
 };
 
-// ops in execution order, all accepted by check_op. outputs: tensors that the segment must deliver;
-// ops that none of them needs are left out.
+// ops: in execution order, all accepted by check_op. outputs: tensors that the segment must
+// deliver. Leaves out ops that no output needs.
 Plan make_plan(const Program& program, std::span<const ProgramOp* const> ops,
                std::span<const int> inputs, std::span<const int> outputs);
 

@@ -1,5 +1,5 @@
-// Shapes and attributes that do not fit each other are refused before XNNPACK sees them: it trusts
-// them, and an artifact may be damaged.
+// Refuses inconsistent shapes and attributes before XNNPACK, which trusts them, sees them: an
+// .octet file may be damaged.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -23,8 +23,8 @@ Verdict expect_shape(const ProgramTensor& out, const Shape& want) {
                                      fmt::join(out.shape, ", "), fmt::join(want, ", ")));
 }
 
-// Attributes with one entry per spatial dimension: absent, one for all, or that many; none below
-// `least`.
+// Checks attributes with one entry per spatial dimension: absent, one for all, or that many; none
+// below `least`.
 Verdict check_per_dimension(const ProgramOp& op, size_t spatial) {
   struct Row {
     attr::Integers key;
@@ -51,7 +51,7 @@ struct Axis {
   int64_t kernel, stride, dilation, pad_before, pad_behind, adjust;
 };
 
-// Height (of rank 4) and width.
+// Height (for rank 4) and width.
 std::vector<Axis> axes_of(const Window& w, size_t rank) {
   std::vector<Axis> axes;
   if (rank == 4)
@@ -71,7 +71,7 @@ Verdict check_bias(const Program& program, const ProgramOp& op, int64_t outputs)
 Verdict check_convolution_shape(const Program& program, const ProgramOp& op) {
   const Shape& in = program.input(op, 0).shape;
   const ProgramTensor& w = program.input(op, 1);
-  // the op's own check says it better
+  // the op's check gives a better reason
   if (!has_channels_last(in) || w.shape.size() != in.size()) return Verdict::accept();
   Verdict verdict = check_per_dimension(op, in.size() - 2);
   if (!verdict) return verdict;
@@ -124,7 +124,7 @@ Verdict check_pool_shape(const Program& program, const ProgramOp& op) {
     const int64_t size = in[want.size()] + axis.pad_before + axis.pad_behind,
                   reach = axis.dilation * (axis.kernel - 1) + 1;
     want.push_back(size < reach ? 0 : (size - reach) / axis.stride + 1);
-    // Windows that start after the input would be all padding.
+    // A window that starts after the input would contain only padding.
     if ((want.back() - 1) * axis.stride >= in[want.size() - 1] + axis.pad_before)
       return Verdict::refuse("a window lies outside of the input");
   }
@@ -234,7 +234,8 @@ Verdict check_native(const Program& program, const ProgramOp& op) {
 
 namespace {
 
-// Whether the release of 2022 has no depthwise kernel on bytes for it, and goes channel by channel.
+// Whether the release of 2022 lacks a depthwise kernel on bytes for it and processes single
+// channels.
 bool is_done_by_channel(const Program& program, const ProgramOp& op) {
 #ifdef OCTET_XNNPACK_HAS_ROW_PRODUCT
   return false;
@@ -245,17 +246,17 @@ bool is_done_by_channel(const Program& program, const ProgramOp& op) {
 #endif
 }
 
-// Whether the custom kernel, which uses instructions that XNNPACK lacks, gains more in products
-// than packing costs for each pixel. XNNPACK keeps groups apart in other ways.
+// Whether the custom kernel, which uses instructions that XNNPACK lacks, saves more in products
+// than packing costs per pixel. XNNPACK handles groups differently.
 bool gains_by_custom_conv(const Program& program, const ProgramOp& op) {
-  constexpr int64_t kLeastProducts = 1 << 10;  // of a pixel
-  constexpr int64_t kChannels = 8;             // XNNPACK fills them up to so many
+  constexpr int64_t kLeastProducts = 1 << 10;  // per pixel
+  constexpr int64_t kChannels = 8;             // XNNPACK pads channels to a multiple of this
   const ProgramTensor& w = program.input(op, 1);
   return op.get(attr::kGroups) == 1 && (w.numel() > kLeastProducts || w.shape[1] < kChannels);
 }
 
-// Linears and convolutions on bytes that a custom kernel does though XNNPACK has the op: where that
-// is faster, and where XNNPACK only fails when it makes the op.
+// Whether a custom kernel runs a linear or convolution on bytes that XNNPACK supports: where it is
+// faster, or where XNNPACK fails only when it creates the op.
 bool prefers_custom(const Program& program, const ProgramOp& op) {
   const bool is_conv = op.is("conv");
   if ((!op.is("linear") && !is_conv) || !check_activations(program, op) ||

@@ -134,7 +134,7 @@ uint32_t StageBuilder::scratch(const ProgramTensor& like, const std::vector<size
 }
 
 uint32_t StageBuilder::scalar_f32(float value) {
-  // One element, and room for kernels that read a whole vector.
+  // One element, with padding for kernels that read a whole vector.
   return define(DType::kFloat32, {1}, nullptr,
                 keep(std::vector<float>(1 + XNN_EXTRA_BYTES / sizeof(float), value)),
                 XNN_INVALID_VALUE_ID, 0);
@@ -170,8 +170,8 @@ StageRuntime StageBuilder::finish(pthreadpool_t pool) {
   const xnn_status status = xnn_create_runtime_v2(subgraph(), pool, 0, &runtime);
   result_.runtime.reset(runtime);
   require_success(status, "xnn_create_runtime_v2");
-  // Without memory for its buffers XNNPACK reports success and gives no runtime, which the calls
-  // that follow would read.
+  // If memory for buffers runs out, XNNPACK reports success without a runtime, which later calls
+  // would dereference.
   if (runtime == nullptr) throw std::bad_alloc();
   subgraph_.reset();
   packed_.clear();

@@ -1,4 +1,4 @@
-// Writes one stage of a segment into an XNNPACK subgraph, and makes the runtime.
+// Builds one stage of a segment as an XNNPACK subgraph, and creates its runtime.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@
 
 namespace octet::xnnpack {
 
-// A runtime with what it points to. Members are destroyed bottom up: the runtime first.
+// A runtime with the memory that it points to. Members are destroyed bottom up: the runtime first.
 struct StageRuntime {
   std::vector<std::shared_ptr<void>> kept;
   RuntimeHandle runtime;
@@ -26,7 +26,7 @@ struct Quantization {
   size_t channel_dim = 0;  // of per-channel scales
 };
 
-// The methods that make values return XNNPACK's value ids; all throw Refusal.
+// Builds a stage. Methods that make values return XNNPACK's value ids; all throw Refusal.
 class StageBuilder {
  public:
   StageBuilder(const Program& program, const Stage& stage);
@@ -34,24 +34,24 @@ class StageBuilder {
   const Program& program() const { return program_; }
   xnn_subgraph_t subgraph() const { return subgraph_.get(); }
 
-  // An activation or constant in `form`. A constant of a rank below `rank` gets leading ones.
+  // An activation or constant in `form`. A constant of a lower rank gets leading ones up to `rank`.
   uint32_t input(int tensor, Form form, size_t rank = 0);
-  // The value that an op writes. Each tensor once.
+  // The value that an op writes. Call it once per tensor.
   uint32_t output(int tensor, Form form);
-  // A value between two XNNPACK ops of one op, quantized like `like`.
+  // An intermediate value of an op that becomes several XNNPACK ops, quantized like `like`.
   uint32_t scratch(const ProgramTensor& like, const std::vector<size_t>& dims);
   // A constant with a single element.
   uint32_t scalar_f32(float value);
   uint32_t scalar_s8(int8_t value, float scale);
 
-  // Filters and biases, which XNNPACK copies when it makes the runtime; until then the builder
-  // keeps them alive. `owner` owns `data`.
+  // Filters and biases. XNNPACK copies them when it creates the runtime; the builder keeps them
+  // alive until then. `owner` owns `data`.
   uint32_t filter(DType dtype, const std::vector<size_t>& dims, const void* data,
                   std::shared_ptr<void> owner, Quantization quantization);
   uint32_t bias_f32(std::vector<float> values);
   uint32_t bias_s32(std::vector<int32_t> values, Quantization quantization);
 
-  // Makes the runtime; the builder is spent. pool: null for one thread.
+  // Creates the runtime and consumes the builder. pool: null for one thread.
   StageRuntime finish(pthreadpool_t pool);
 
  private:
@@ -59,7 +59,7 @@ class StageBuilder {
                   const void* data, uint32_t external_id, uint32_t flags);
   uint32_t define_like(const ProgramTensor& tensor, const std::vector<size_t>& dims,
                        const void* data, uint32_t external_id, uint32_t flags);
-  // Keeps what the runtime points to alive as long as the runtime; with another place, that long.
+  // Keeps values alive as long as the runtime, or as long as `place`.
   template <typename T>
   const T* keep(std::vector<T> values) {
     return keep(std::move(values), result_.kept);
@@ -75,14 +75,14 @@ class StageBuilder {
   std::map<std::pair<int, Form>, uint32_t> values_;
 };
 
-// The clamp that an op with post-ops applies; infinite where unbounded.
+// The clamp of an op's post-ops; infinite when unbounded.
 struct OutputRange {
   float min;
   float max;
 };
 OutputRange post_range_of(const ProgramOp& op);
-// The range that a quantize or requantize narrows its integers to, in real units; infinite where it
-// is the dtype's.
+// The range to which a quantize or requantize narrows its integers, in real units; infinite when it
+// is the dtype's range.
 OutputRange quantized_range_of(const Program& program, const ProgramOp& op);
 
 }  // namespace octet::xnnpack

@@ -28,7 +28,7 @@ std::vector<int64_t> per_dimension(const ProgramOp& op, const attr::Integers& ke
   return values;
 }
 
-// Padding behind the input so that `out` windows fit.
+// Padding after the input so that `out` windows fit.
 uint32_t padding_behind(int64_t in, int64_t out, uint32_t kernel, uint32_t stride,
                         uint32_t dilation, uint32_t pad_before) {
   const int64_t reach = (out - 1) * stride + int64_t{dilation} * (kernel - 1) + 1;

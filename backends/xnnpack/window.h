@@ -1,5 +1,4 @@
-// The sliding window of convolutions and poolings in two dimensions; one-dimensional ops get height
-// 1.
+// The window of a convolution or pooling in two dimensions; one-dimensional ops get height 1.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +19,11 @@ struct Window {
   bool has_padding() const { return (pad_top | pad_left | pad_bottom | pad_right) != 0; }
 };
 
-// kernel: spatial sizes, 1 or 2 of them. Reads stride (default: 1; the kernel for poolings),
-// padding, dilation and output_padding.
+// kernel: one or two spatial sizes. Reads stride (default: 1; for poolings the kernel), padding,
+// dilation and output_padding.
 Window window_of(const ProgramOp& op, const std::vector<int64_t>& kernel);
-// As window_of, for a pooling; grows bottom and right padding so that the output gets the size that
-// ceil_mode gave it. in, out: logical shapes of rank 3 or 4.
+// As window_of, for a pooling. Extends bottom and right padding to the output size that ceil_mode
+// gives. in, out: logical shapes of rank 3 or 4.
 Window pooling_window_of(const ProgramOp& op, const std::vector<int64_t>& in,
                          const std::vector<int64_t>& out);
 

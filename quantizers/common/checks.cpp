@@ -14,18 +14,18 @@
 namespace octet {
 namespace {
 
-constexpr double kHistogramLimit = 3.4028235e15;  // torch.histc loses its bins beyond
-// ops between a weight and the parameters it is computed from
+constexpr double kHistogramLimit = 3.4028235e15;  // torch.histc fails beyond it
+// limit of ops between a weight and the parameters that it is computed from
 constexpr int kMaxConstantDepth = 64;
 constexpr double kMaskFactor = 1e4;
-constexpr int kMaxMoves = 8;  // ops between two that compute
+constexpr int kMaxMoves = 8;  // limit of moving ops between two compute ops
 constexpr std::array<std::string_view, 12> kMoves = {
     "aten.cat",     "aten.to",        "aten._to_copy", "aten.view",
     "aten.reshape", "aten.unsqueeze", "aten.expand",   "aten.transpose",
     "aten.permute", "aten.repeat",    "aten.slice",    "aten.repeat_interleave"};
 
-// The largest absolute value; infinity when there is a NaN. Magnitudes of floats compare like their
-// bits, NaN above all; several maxima at once, as whole models go through here.
+// The largest absolute value; infinity if there is a NaN. Magnitudes of floats order as their bits
+// do, with NaN above all. Keeps several maxima, because whole models are scanned.
 double largest_magnitude(std::span<const float> values) {
   constexpr size_t kLanes = 8;
   std::array<uint32_t, kLanes> largest{};
@@ -40,7 +40,7 @@ double largest_magnitude(std::span<const float> values) {
   return std::isnan(result) ? INFINITY : result;
 }
 
-// The largest absolute value of a tensor; 0 when it has no elements or is not float32 or float64.
+// The largest absolute value of a tensor; 0 if it is empty or not float32 or float64.
 double largest_magnitude(const Tensor& tensor) {
   const Tensor dense = tensor.contiguous();
   const size_t count = static_cast<size_t>(dense.numel());
@@ -70,7 +70,7 @@ bool contains(const std::vector<const Value*>& values, const Value* value) {
   return std::find(values.begin(), values.end(), value) != values.end();
 }
 
-// Whether an op writes to the value's memory, be it through a view.
+// Whether an op writes to the value's memory, directly or through a view.
 bool is_written(const Value* value) {
   return std::any_of(value->users().begin(), value->users().end(), [&](const Node* user) {
     if (contains(written_values(*user), value)) return true;
@@ -80,7 +80,7 @@ bool is_written(const Value* value) {
   });
 }
 
-// An input that holds one tensor in every run.
+// Whether an input holds the same tensor in every run.
 bool is_fixed_input(const Graph& graph, const Value* value) {
   const GraphInput* input = graph.find_input(value);
   return graph.find_constant(value) != nullptr &&
@@ -104,8 +104,8 @@ bool is_any_of(const Node& node, std::span<const std::string_view> ops) {
   return std::any_of(ops.begin(), ops.end(), [&](std::string_view op) { return node.is(op); });
 }
 
-// A node that `is_wanted` and takes the value through at most so many nodes that `pass`; null when
-// there is none.
+// Finds a node that satisfies `is_wanted` and reads the value through at most `moves` nodes that
+// satisfy `passes`; null when there is none.
 const Node* find_taker(const Value* value, const NodeFilter& is_wanted, const NodeFilter& passes,
                        int moves) {
   if (value == nullptr) return nullptr;
@@ -120,7 +120,7 @@ const Node* find_taker(const Value* value, const NodeFilter& is_wanted, const No
 
 bool moves_elements(const Node& node) { return is_any_of(node, kMoves); }
 
-// By a number of 1e4 or more, as what is masked is driven to the end of a softmax.
+// Whether the node multiplies by 1e4 or more, as masks do to saturate a softmax.
 bool scales_mask(const Graph& graph, const Node& node) {
   if (!node.is("aten.mul")) return false;
   if (node.find_input("other") == nullptr)

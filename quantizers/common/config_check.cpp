@@ -17,8 +17,8 @@ namespace {
 
 constexpr size_t kShownNames = 3;
 
-// How many characters of `a` to insert, remove or replace: first for the closest beginning of `b`,
-// then for all of it. "aten.conv2" is closer to "aten.conv2d.default" than to "aten.add.Tensor".
+// Edit distances from `a` to the closest prefix of `b`, and to all of `b`. "aten.conv2" is closer
+// to "aten.conv2d.default" than to "aten.add.Tensor".
 std::pair<size_t, size_t> edit_distance(const std::string& a, const std::string& b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -34,8 +34,8 @@ std::pair<size_t, size_t> edit_distance(const std::string& a, const std::string&
   return {*std::min_element(row.begin(), row.end()), row[b.size()]};
 }
 
-// The same from the dot of `b` on that is best: "Block" is "my.Block", and "linaer" rather
-// "aten.linear.default" than "aten.add.Tensor".
+// The least edit distance to a suffix of `b` that starts after a dot: "Block" matches "my.Block",
+// and "linaer" is closer to "aten.linear.default" than to "aten.add.Tensor".
 std::pair<size_t, size_t> least_distance(const std::string& a, const std::string& b) {
   std::pair<size_t, size_t> least = edit_distance(a, b);
   for (size_t dot = b.find('.'); dot != std::string::npos; dot = b.find('.', dot + 1))
@@ -56,8 +56,7 @@ std::string closest(const std::string& wanted, const std::set<std::string>& know
   return fmt::format("the closest: {}", fmt::join(names, ", "));
 }
 
-// Whether LibTorch has the op. A name without overload may stand for any; those that occur are
-// tried.
+// Whether LibTorch has the op. A name without overload may mean any; the common ones are tried.
 bool is_known_op(const std::string& op) {
   constexpr std::array<const char*, 9> kOverloads = {
       "", ".default", ".Tensor", ".int", ".dim", ".input", ".vec", ".using_ints", ".Scalar"};
@@ -66,7 +65,7 @@ bool is_known_op(const std::string& op) {
   return false;
 }
 
-// What the nodes of a model say of names.
+// Names in the nodes of a model.
 class ModelNames {
  public:
   explicit ModelNames(const Graph& model) {
@@ -75,7 +74,7 @@ class ModelNames {
   }
 
   const std::set<std::string>& modules() const { return modules_; }
-  // Modules and what stands around them without being called, such as lists of modules.
+  // Modules, and containers that are not called, such as lists of modules.
   const std::set<std::string>& paths() const { return paths_; }
   const std::set<std::string>& types() const { return types_; }
   const std::set<std::string>& ops() const { return ops_; }
@@ -118,8 +117,8 @@ class ModelNames {
   std::vector<const Graph*> graphs_;
 };
 
-// The most calls in one graph, of the whole model and its bodies; and the ops that the module calls
-// itself.
+// The largest number of calls in one graph of the model or its bodies, and the ops that the module
+// calls directly.
 int64_t count_calls(const ModelNames& names, const CallIndex& call, std::set<std::string>& ops) {
   int64_t most = 0;
   for (const Graph* graph : names.graphs()) {
@@ -134,7 +133,7 @@ int64_t count_calls(const ModelNames& names, const CallIndex& call, std::set<std
   return most;
 }
 
-// Empty when the call is there.
+// Empty when the call exists.
 std::string objection(const ModelNames& names, const CallIndex& call) {
   if (!call.module.empty() && !names.modules().contains(call.module))
     return fmt::format("\"{}\" is no module of the model, {}", call.module,

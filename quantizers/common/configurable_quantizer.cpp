@@ -57,7 +57,7 @@ void ConfigurableQuantizer::report_float_ops(const Graph& graph, const Annotatio
                      report);
 }
 
-// ---- settings for other quantizers: claim ops, let the quantizer work, take the claims back
+// ---- settings for other quantizers: claim ops, run the quantizer, release the claims
 
 namespace {
 
@@ -76,7 +76,7 @@ class SettledQuantizer : public ForwardingQuantizer<ConfigurableQuantizer> {
 void SettledQuantizer::annotate(Graph& graph, Annotations& annotations, Report& report) {
   std::unordered_map<std::string, const Node*> left_float;
   for (const Node* node : graph.nodes()) {
-    if (annotations.find(node)) continue;  // another quantizer's
+    if (annotations.find(node)) continue;  // annotated by another quantizer
     const ConfigTable::Choice choice = config_of(*node);
     if (choice.config) continue;
     annotations[node].rule = choice.reason;

@@ -1,6 +1,5 @@
-// A quantizer with settings: those of JSON files and of --config (global, op_type, module_type,
-// module_name_regex, module_name, call_index), and the same in code. One of your own:
-//
+// A quantizer with settings, which come from JSON files, from --config (global, op_type,
+// module_type, module_name_regex, module_name, call_index), or from code. To write one:
 //   class AcmeQuantizer : public ConfigurableQuantizer {
 //    public:
 //     AcmeQuantizer() : ConfigurableQuantizer("acme") {}
@@ -14,8 +13,8 @@
 //     return std::make_unique<AcmeQuantizer>();
 //   });
 //
-// and {"base": "acme", "module_name": {"head": null}} keeps head float. Without rules, ask
-// config_of(node) before annotating a node.
+// Then {"base": "acme", "module_name": {"head": null}} leaves head float. A quantizer without rules
+// calls config_of(node) before it annotates a node.
 #pragma once
 
 #include <memory>
@@ -33,41 +32,41 @@ namespace octet {
 
 class ConfigurableQuantizer : public Quantizer {
  public:
-  // `configs`: what settings choose among; the first is that of {} and the global one until another
-  // is set, the others go by name ({"dtype_config": "int16"}, QuantizationConfig::dtype_config).
-  // None: nothing is quantized until a row is set. The default says that the quantizer has its
-  // specs elsewhere, and settings decide no more than what stays float.
+  // configs: what settings choose from. The first one applies for {} and as the global one until
+  // another is set; the others are chosen by name ({"dtype_config": "int16"},
+  // QuantizationConfig::dtype_config). If empty, nothing is quantized until a row is set. The
+  // default suits quantizers whose specs are elsewhere: settings then only decide what stays float.
   explicit ConfigurableQuantizer(std::string name,
                                  std::vector<QuantizationConfig> configs = {QuantizationConfig()},
                                  Compat compat = Compat::kNone);
 
   std::string name() const override { return name_; }
-  // Throws Error for rows that name what the model lacks (config_check.h); not in compat.
+  // Throws Error for rows that name something the model lacks (config_check.h), except in compat.
   void check_model(const Graph& model) const override;
 
   // A config of nullopt leaves what the row covers float. Throws Error as ConfigTable::set does,
-  // and in compat for expressions and calls. `place`: where the row was said, for messages.
+  // and in compat for expressions and calls. place: where the row is defined, for messages.
   void set_row(const RowKey& row, ConfigTable::Config config, const std::string& place = {});
 
   const ConfigTable& rows() const { return rows_; }
   const std::vector<QuantizationConfig>& configs() const { return configs_; }
 
-  // What the settings say of a node: its config, or none and why.
+  // The config of a node according to the settings, or none and why.
   ConfigTable::Choice config_of(const Node& node) const { return rows_.find(node); }
   // The config of a match, which is that of its innermost op. None without a reason when the
-  // settings leave another of its ops float, so that a shorter rule takes the rest.
+  // settings leave another op of the match float, so that a shorter rule can take the rest.
   ConfigChoice config_of(const Match& match) const;
-  // Whether the match has a batch norm though its config is not for training. A batch norm belongs
-  // to a convolution in training alone; otherwise it is folded, or stays an op.
+  // Whether the match has a batch norm but its config is not for training. Outside of training a
+  // batch norm is folded or remains an op, so it does not belong to the convolution's pattern.
   bool has_norm_outside_of_training(const Match& match) const;
-  // For annotate_by_rules, while this lives.
+  // For annotate_by_rules; valid as long as this object.
   ConfigOf by_settings() const;
-  // One entry for each op that computes and has no annotation, with the reason.
+  // Adds an entry for each compute op without annotation, with the reason.
   void report_float_ops(const Graph& graph, const Annotations& annotations, const RuleState& state,
                         Report& report, std::span<const std::string> sharing_ops = {}) const;
 
  protected:
-  // Asked before a row is set: the row that it is kept as, or nothing to skip it.
+  // Called before a row is set. Returns the row to store, or nullopt to skip it.
   virtual std::optional<RowKey> accept_row(const RowKey& row, const ConfigTable::Config&) {
     return row;
   }
@@ -80,16 +79,16 @@ class ConfigurableQuantizer : public Quantizer {
   ConfigTable rows_;
 };
 
-// The rows one by one, for chains: Kind is the quantizer itself.
+// Setters for single rows that can be chained. Kind is the quantizer's class.
 template <typename Kind>
 class RowSetters {
  public:
   Kind& set_global(ConfigTable::Config config) { return set({}, std::move(config)); }
-  // `op`: "aten.linear.default", "aten.linear" or "linear".
+  // op: "aten.linear.default", "aten.linear" or "linear".
   Kind& set_operator_type(const std::string& op, ConfigTable::Config config) {
     return set({RowKind::kOpType, op}, std::move(config));
   }
-  // `type` as torch prints it: "torch.nn.modules.linear.Linear" or "torch.nn.Linear".
+  // type: as torch prints it, "torch.nn.modules.linear.Linear" or "torch.nn.Linear".
   Kind& set_module_type(const std::string& type, ConfigTable::Config config) {
     return set({RowKind::kModuleType, type}, std::move(config));
   }
@@ -97,7 +96,7 @@ class RowSetters {
   Kind& set_module_name_regex(const std::string& regex, ConfigTable::Config config) {
     return set({RowKind::kModuleNameRegex, regex}, std::move(config));
   }
-  // `name` as in nn_module_stack: "block.conv"; covers everything within.
+  // name: as in nn_module_stack, "block.conv"; covers everything inside.
   Kind& set_module_name(const std::string& name, ConfigTable::Config config) {
     return set({RowKind::kModuleName, name}, std::move(config));
   }
@@ -114,12 +113,12 @@ class RowSetters {
   }
 };
 
-// Gives settings to a quantizer that has none.
+// Adds settings to a quantizer that has none.
 //
-// Does what `quantizer`, any subclass of Quantizer, does, and keeps it out of what the settings
-// leave float: those ops are annotated without specs while it works, so that rules pass them over
-// as they pass over another quantizer's; what it annotates there all the same is dropped.
-// Registered quantizers have this by themselves. Not null. Throws Error as the quantizer does.
+// Behaves as `quantizer`, any subclass of Quantizer, but leaves the ops float that the settings
+// leave float: while it runs, these ops are annotated without specs, so that its rules skip them as
+// if another quantizer had annotated them. Annotations that it adds there nevertheless are dropped.
+// Registered quantizers get this automatically. Not null. Throws Error as the quantizer does.
 std::unique_ptr<ConfigurableQuantizer> with_settings(std::unique_ptr<Quantizer> quantizer);
 
 }  // namespace octet

@@ -13,9 +13,10 @@
 namespace octet {
 namespace {
 
-// Puts the choice into the spec, which keeps its eps unless the choice has one. Throws
-// Error("quantizer", option, ...) for a spec without scale from data (dynamic, groups), for
-// observers that learn no range, and when the observer does not fit the spec or has bad arguments.
+// Sets the spec's observer; the spec's eps stays unless the choice has one. Throws
+// Error("quantizer", option, ...) for a spec whose scale does not come from data (dynamic, groups),
+// for observers that find no range, and when the observer does not fit the spec or has bad
+// arguments.
 void choose_observer(QuantizationSpec& spec, const ObserverChoice& choice, const char* option) {
   const auto refuse = [&](const std::string& message) {
     throw Error("quantizer", option, message);

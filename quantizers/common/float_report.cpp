@@ -1,4 +1,4 @@
-// The reasons, the most specific first.
+// Finds the reasons, most specific first.
 #include "quantizers/common/float_report.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 using Constants = std::unordered_set<const Value*>;
 
-// Ops with weights beside those of core/ops/weighted_ops.h.
+// Ops with weights that core/ops/weighted_ops.h does not list.
 const std::vector<std::string> kMoreWeightOps = {
     "aten.embedding_bag", "aten.lstm",          "aten.gru",
     "aten.rnn_tanh",      "aten.rnn_relu",      "aten.lstm_cell",
@@ -45,7 +45,7 @@ bool is_one_of(const Node& node, std::span<const std::string> ops) {
   return std::any_of(ops.begin(), ops.end(), [&](const std::string& op) { return node.is(op); });
 }
 
-// A product: each of its factors may be an activation.
+// Whether the op is a product in which each factor may be an activation.
 bool is_product(const Node& node) {
   const WeightedOp* row = find_weighted_op(node);
   return node.is("aten.einsum") || (row != nullptr && (row->form == WeightForm::kProduct ||
@@ -65,14 +65,14 @@ bool has_static_activations(const QuantizationConfig& config) {
          (config.output_activation && !config.output_activation->is_dynamic);
 }
 
-// Whether the op's configuration is of a kind that leaves it float by itself.
+// Whether the op's configuration does not cover it because of its mode.
 bool is_left_by_mode(const Node& node, const ConfigTable::Choice& choice,
                      const FloatReportArgs& args, const Constants& constants) {
   return args.has_modes && choice.config && !has_static_activations(*choice.config) &&
          !has_weight(node, constants);
 }
 
-// An op on constants alone is computed ahead.
+// Ops on constants alone are computed ahead.
 bool computes_on_data(const Node& node, const Constants& constants) {
   const std::vector<Value*> outputs = node.outputs();
   return computes_on_floats(node) &&
@@ -80,8 +80,8 @@ bool computes_on_data(const Node& node, const Constants& constants) {
                       [&](const Value* value) { return constants.contains(value); });
 }
 
-// A factor of the product is picked out of a constant by a computed index, as the experts of a
-// token are.
+// Whether a factor of the product is selected from a constant by a computed index, as a token's
+// experts are.
 bool has_picked_weight(const Node& node, const Constants& constants) {
   if (!is_product(node)) return false;
   const std::vector<Value*> inputs = node.inputs();

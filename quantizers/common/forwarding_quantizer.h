@@ -1,4 +1,4 @@
-// A quantizer that does what another one does; what differs is overridden.
+// A quantizer that forwards to another one; subclasses override what differs.
 #pragma once
 
 #include <memory>
@@ -10,11 +10,11 @@
 
 namespace octet {
 
-// Base: Quantizer, or a subclass, whose constructor gets `arguments`. The name is Base's.
+// Base: Quantizer, or a subclass that is constructed from `arguments` and gives the name.
 template <class Base>
 class ForwardingQuantizer : public Base {
  public:
-  // `inner` is not null; it is taken after `arguments` are used.
+  // `inner` is not null; it is moved from after `arguments` are used.
   template <class... Arguments>
   explicit ForwardingQuantizer(std::unique_ptr<Quantizer>&& inner, Arguments&&... arguments)
       : Base(std::forward<Arguments>(arguments)...), inner_(std::move(inner)) {

@@ -1,4 +1,4 @@
-// Matching of nodes by module and op, and the precedence among the rows.
+// Matches nodes by module and op, and ranks the rows.
 #include "quantizers/common/module_filter.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace octet {
 
 namespace {
 
-// The configuration of a row, whichever kind of row it is.
+// The configuration of a row of any kind.
 template <typename Row>
 auto& row_config(Row& row) {
   if constexpr (requires { row.config; })
@@ -121,7 +121,7 @@ auto& ConfigTable::rows_of(Table& table, RowKind kind) {
                                         : table.operator_types_;
 }
 
-// Null when there is no such row.
+// Null when not found.
 template <typename Table>
 auto* ConfigTable::find_in(Table& table, const RowKey& row) {
   using Found = decltype(&*table.global_);
@@ -178,12 +178,12 @@ std::vector<std::pair<RowKey, const ConfigTable::Config*>> ConfigTable::all() co
 
 namespace {
 
-// "layers" covers the module "layers.0" too: it may be a list, which is no module that is called.
+// "layers" also covers the module "layers.0": it may be a list, which is not a called module.
 bool covers(const std::string& name, const std::string& path) {
   return path == name || path.starts_with(name + ".");
 }
 
-// The row of the longest name that covers the path; null when none does.
+// The row with the longest name that covers the path; null when none does.
 const std::pair<std::string, ConfigTable::Config>* find_covering(const ConfigTable::Rows& rows,
                                                                  const std::string& path) {
   const std::pair<std::string, ConfigTable::Config>* found = nullptr;

@@ -1,4 +1,4 @@
-// Which configuration applies to which node: by call, module name, module type, op type, or to all.
+// Finds the configuration of a node: by call, module name, module type, op type, or the global one.
 // Names and types are those of nn_module_stack.
 #pragma once
 
@@ -20,15 +20,14 @@ namespace octet {
 
 // The path of the innermost module around the node; "" is the model itself.
 std::string innermost_module(const Node& node);
-// True when some module around the node has this path ("block.conv"), a path that matches, or this
-// type.
+// Whether a module around the node has this path ("block.conv"), a matching path, or this type.
 bool is_in_module(const Node& node, const std::string& name);
 bool is_in_module_like(const Node& node, const ModuleRegex& regex);
 bool is_in_module_type(const Node& node, const std::string& type);
 
-// The n-th call of an op that stands in a module itself (not in a module within), counted from 0 in
-// the order of the graph, bodies of control flow each by itself. A module that is called twice
-// counts on.
+// The n-th call of an op directly in a module (not in a nested module), counted from 0 in graph
+// order. Each body of control flow is counted separately; a second call of the module continues the
+// count.
 struct CallIndex {
   std::string module;  // "" is the model itself
   std::string op;      // as for is_op_type
@@ -37,24 +36,24 @@ struct CallIndex {
 };
 bool is_call(const Node& node, const CallIndex& call);
 
-// What a row of settings covers; weakest first.
+// What a row of settings covers, in increasing precedence.
 enum class RowKind { kGlobal, kOpType, kModuleType, kModuleNameRegex, kModuleName, kCallIndex };
 struct RowKey {
   RowKind kind = RowKind::kGlobal;
-  std::string name = {};  // the op, class, expression or path; not of the global row and of calls
-  CallIndex call = {};    // of calls
+  std::string name = {};  // op, class, expression or path; empty for global rows and calls
+  CallIndex call = {};    // for calls
   bool operator==(const RowKey&) const = default;
 };
-// "module_name", as JSON says it.
+// "module_name", as in JSON.
 const char* name_of(RowKind kind);
 // "module_name "blok"", "call_index 1 of aten.linear.default in module "block"", "the global
 // configuration".
 std::string describe(const RowKey& row);
 
-// Throws Error for a kind of row that torchao's quantizers lack (expressions, calls).
+// Throws Error for kinds of rows that torchao's quantizers lack (expressions, calls).
 void refuse_in_compat(Compat compat, RowKind kind);
 
-// The settings of one quantizer. A config of nullopt leaves the node float.
+// The settings of one quantizer. A config of nullopt leaves nodes float.
 class ConfigTable {
  public:
   using Config = std::optional<QuantizationConfig>;
@@ -69,12 +68,12 @@ class ConfigTable {
     Config config;
   };
 
-  // A second call with the same key replaces the first. Throws Error when the name is empty, when
-  // it is to be a regular expression and is none, and when the index of a call is negative.
-  // `place`: where the row was said, for messages ("q.json: /module_name/blok"); "": in code.
+  // A second call with the same key replaces the first. Throws Error when the name is empty or not
+  // a valid regular expression, or when the index of a call is negative. place: where the row is
+  // defined, for messages ("q.json: /module_name/blok"); "": in code.
   void set(const RowKey& row, Config config, const std::string& place = {});
 
-  // the outer optional: whether it was set
+  // the outer optional: whether it is set
   const std::optional<Config>& global() const { return global_; }
   // in the order in which they were set
   const Rows& module_names() const { return module_names_; }
@@ -84,26 +83,25 @@ class ConfigTable {
   const std::vector<CallRow>& calls() const { return calls_; }
   // null when there is no such row
   const Config* find_row(const RowKey& row) const;
-  // Every row that was set, the global one last.
+  // All rows, the global one last.
   std::vector<std::pair<RowKey, const Config*>> all() const;
-  // "" when the row was said in code.
+  // "" when the row is defined in code.
   std::string place_of(const RowKey& row) const;
 
-  // The row that applies to the node; nothing when none covers it. The strongest wins: the call,
-  // then the longest module name, then the innermost module that a regex matches (several that
-  // match it: the one set first), then the innermost module type, then the op type, then the global
-  // row.
+  // The row that applies to the node; nullopt when none does. Precedence: the call, the longest
+  // module name, the innermost module that a regex matches (of several regexes, the one set first),
+  // the innermost module type, the op type, the global row.
   std::optional<RowKey> row_of(const Node& node) const;
 
-  // What applies to the node: the config, or none and why.
+  // The config of a node, or none and why.
   struct Choice {
     const QuantizationConfig* config = nullptr;
     std::string reason;
   };
   Choice find(const Node& node) const;
 
-  // Rows that apply to no node of the graph and its bodies, as "module_name \"x\"": most often a
-  // misspelling.
+  // Rows that apply to no node of the graph and its bodies, as "module_name \"x\"", most often
+  // misspellings.
   std::vector<std::string> unused_rows(const Graph& graph) const;
 
  private:

@@ -13,7 +13,7 @@ namespace octet {
 
 namespace {
 
-// The library's parser and matcher recurse as deep as the text is long.
+// The library's parser and matcher recurse as deep as the text is long, so its length is limited.
 constexpr size_t kMaxTextLength = 500;
 constexpr size_t kMaxPathLength = 1000;
 
@@ -41,8 +41,7 @@ Error fault(const std::string& text, const std::string& message) {
                "not a regular expression (ECMAScript): " + message);
 }
 
-// The matcher whose time grows with the length of the path, not exponentially with the expression;
-// libstdc++ has both.
+// Selects the matcher that takes polynomial rather than exponential time; libstdc++ has both.
 #ifdef __GLIBCXX__
 constexpr std::regex::flag_type kSyntax = std::regex::ECMAScript | __polynomial;
 #else

@@ -1,4 +1,4 @@
-// A regular expression over module paths.
+// Matches module paths with a regular expression.
 #pragma once
 
 #include <memory>
@@ -8,16 +8,16 @@ namespace octet {
 
 class ModuleRegex {
  public:
-  // ECMAScript. Throws Error("quantizer", "module_name_regex \"(\"", ...) when the text is no
-  // expression or longer than 500 characters.
+  // ECMAScript. Throws Error("quantizer", "module_name_regex \"(\"", ...) when the text is not a
+  // valid expression or is longer than 500 characters.
   explicit ModuleRegex(const std::string& text);
   ~ModuleRegex();
   ModuleRegex(ModuleRegex&&) noexcept;
   ModuleRegex& operator=(ModuleRegex&&) noexcept;
 
   const std::string& text() const;
-  // True when the whole path matches. Paths longer than 1000 characters never do. Not thread-safe:
-  // it remembers its answers.
+  // Whether the whole path matches. Paths longer than 1000 characters never do. Not thread-safe,
+  // because results are cached.
   bool matches(const std::string& path) const;
 
  private:

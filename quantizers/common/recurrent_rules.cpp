@@ -17,7 +17,7 @@ const std::vector<std::string> kOps = {
     "aten.lstm",      "aten.gru",      "aten.rnn_tanh",      "aten.rnn_relu",
     "aten.lstm_cell", "aten.gru_cell", "aten.rnn_tanh_cell", "aten.rnn_relu_cell",
 };
-constexpr std::array<std::string_view, 2> kInputs = {"input", "data"};  // data: of packed sequences
+constexpr std::array<std::string_view, 2> kInputs = {"input", "data"};  // data: packed sequences
 constexpr std::array<std::string_view, 3> kWeights = {"params", "w_ih", "w_hh"};
 
 bool is_recurrent(const Node& node) {
@@ -30,7 +30,7 @@ Value* input_of(const Node& node) {
   return nullptr;
 }
 
-// The matrices among the parameters; a tensor of unknown shape counts as one.
+// The matrices among the parameters; tensors of unknown shape are included.
 std::vector<Value*> weights_of(const Node& node) {
   std::vector<Value*> weights;
   for (const std::string_view name : kWeights) {
@@ -50,7 +50,7 @@ bool is_float32(const Value* value) {
          value->meta->dtype == DType::kFloat32;
 }
 
-// Elements of a row that share a scale; 0: all.
+// Elements per row that share a scale; 0: all.
 int64_t group_size(const QuantizationConfig& config) {
   const std::optional<AffineOptions>& affine = config.weight->observer_or_fake_quant_ctr.affine;
   return affine && affine->granularity.kind == Granularity::Kind::kPerGroup
@@ -85,8 +85,8 @@ QuantizationSpec recurrent_weight_spec(const QuantizationConfig& config) {
   return spec;
 }
 
-// The input of the first step of each cell, by the weight that all its steps have. A step sees a
-// small part of what the layer reads, so all steps share one observer.
+// The first input of each cell, by the weight that its steps have in common. One step sees only a
+// part of what the layer reads, so all steps share one observer.
 class FirstSteps {
  public:
   SpecVariant input_spec(const Value* weight, Edge input, const QuantizationSpec& spec) {

@@ -1,4 +1,4 @@
-// Patterns, cells and checks that the rows of several quantizers share.
+// Patterns, specs of inputs, and checks that the rule tables of several quantizers share.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ inline const std::string kLinear = "linear(x, w, b?)";
 inline const std::string kAddmm = "addmm(b, x, w)";  // linear layers whose weight is [in, out]
 inline const std::string kMm = "mm(x, w)";           // without bias
 
-// A batch norm belongs to the pattern in training alone (has_norm_outside_of_training).
+// A batch norm belongs to the pattern only in training (has_norm_outside_of_training).
 inline std::string norm_if_any(const std::string& pattern) {
   return "batch_norm?(" + pattern + ", ...)";
 }

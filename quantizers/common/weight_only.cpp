@@ -1,4 +1,4 @@
-// Builds the configurations and fits them to shapes.
+// Builds the configurations and adapts them to shapes.
 #include "quantizers/common/weight_only.h"
 
 #include <algorithm>
@@ -61,8 +61,8 @@ bool takes_columns(const Node& node) {
   return row != nullptr && row->form == WeightForm::kColumns;
 }
 
-// As many input channels as divide them all and keep the block within `group` elements; at least
-// one.
+// The most input channels that divide all channels and keep the block within `group` elements; at
+// least one.
 int64_t channels_in_block(int64_t channels, int64_t kernel, int64_t group) {
   int64_t result = 1;
   for (int64_t count = 1; count <= channels && count * kernel <= group; ++count)
@@ -103,8 +103,8 @@ QuantizationSpec weight_spec(const WeightOptions& options) {
   if (group > 0) {
     spec.observer_or_fake_quant_ctr.name =
         options.search_weight_ranges ? "affine_mse" : "affine_min_max";
-    // 0.3 dB more of MiniLM's weights than SYMMETRIC, whose scale is a compromise between both
-    // ends; zero points stay 0 for the kernels' sake.
+    // Gains 0.3 dB on MiniLM's weights over SYMMETRIC, whose scale must fit both ends; zero points
+    // stay 0, as the kernels require.
     spec.observer_or_fake_quant_ctr.affine =
         AffineOptions{.granularity = {.kind = Granularity::Kind::kPerGroup,
                                       .group_size = group,
@@ -161,7 +161,7 @@ Verdict weight_is_float32(const RuleMatch& at) {
 
 Verdict groups_divide_weight(const RuleMatch& at) {
   std::optional<QuantizationSpec> spec = at.config.weight;
-  const bool columns = takes_columns(at.anchor());  // ConfigFitter made blocks of their groups
+  const bool columns = takes_columns(at.anchor());  // ConfigFitter replaced their groups by blocks
   const AffineOptions* affine =
       find_affine(spec, columns ? Granularity::Kind::kPerBlock : Granularity::Kind::kPerGroup);
   if (affine == nullptr) return Verdict::accept();

@@ -1,4 +1,4 @@
-// Watches that the quantizers keep out of each other's way.
+// Runs the quantizers and checks that they do not interfere.
 #include "quantizers/compose/composable_quantizer.h"
 
 #include <algorithm>
@@ -14,12 +14,12 @@ namespace octet {
 
 namespace {
 
-// What was annotated before a quantizer ran, and by which one.
+// An earlier annotation, and the quantizer that made it.
 struct Sealed {
   QuantizationAnnotation annotation;
   size_t owner;
 };
-// the owner of what stood there before: opaque parts
+// the owner of annotations that existed before: opaque parts
 constexpr size_t kNobody = static_cast<size_t>(-1);
 using SealedAnnotations = std::unordered_map<const Node*, Sealed>;
 
@@ -41,8 +41,8 @@ bool is_same(const SpecVariant& a, const SpecVariant& b) {
   return false;
 }
 
-// The rule counts too: it carries the seal, which whoever replaces an annotation by an equal one
-// loses.
+// Compares the rule too: it carries the seal, which is lost when a quantizer replaces an annotation
+// by an equal one.
 bool is_same(const QuantizationAnnotation& a, const QuantizationAnnotation& b) {
   if (a.rule != b.rule || a.allow_implicit_sharing != b.allow_implicit_sharing ||
       a.output_qspec.has_value() != b.output_qspec.has_value())
@@ -56,8 +56,8 @@ bool is_same(const QuantizationAnnotation& a, const QuantizationAnnotation& b) {
                     b.input_qspec_map.end(), same_input);
 }
 
-// The reasons of several quantizers for one node. What the mode of one leaves float says nothing
-// beside what another could not quantize.
+// The reasons of several quantizers for one node. A reason from a quantizer's mode is dropped if
+// another quantizer gives a real one.
 class ReasonTable {
  public:
   void add(const std::string& quantizer, const ReportEntry& entry) {

@@ -1,4 +1,4 @@
-// Two rows, and torchao's way of writing them.
+// Annotates by two rows, or as torchao does.
 #include "quantizers/embedding/quantizer.h"
 
 #include <fmt/format.h>
@@ -42,8 +42,8 @@ QuantizationConfig get_embedding_quantization_config(int64_t bits, Compat compat
   weight.ch_axis = 0;
   weight.observer_or_fake_quant_ctr.name =
       compat == Compat::kTorchao ? "per_channel_min_max" : "whole_zero_point_min_max";
-  // The least scale. A row whose scale would be less gets scale 1 and thereby zeros: tables of
-  // small numbers vanish with torchao's.
+  // The smallest scale. A row with a smaller one gets scale 1 and becomes zeros, so that tables of
+  // small numbers vanish in compat.
   weight.observer_or_fake_quant_ctr.eps = compat == Compat::kTorchao ? kBackendEps : kFloatEps;
   if (bits == 4) {
     weight.quant_min = 0;

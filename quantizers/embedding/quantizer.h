@@ -1,19 +1,20 @@
-// Tables of embeddings as uint8, one scale and zero point a row; activations stay float.
+// Quantizes embedding tables to uint8 with one scale and zero point per row; activations stay
+// float.
 #pragma once
 
 #include "quantizers/common/configurable_quantizer.h"
 
 namespace octet {
 
-// The weight alone has a spec: uint8, affine with a float zero point (without fraction but in
-// compat), channel axis 0. bits: 8, or 4 (0 .. 15 in uint8 storage). Throws Error("quantizer", ...)
-// for any other number.
+// Only the weight has a spec: uint8, affine with a float zero point (a whole number except in
+// compat), channel axis 0. bits: 8, or 4 (0 .. 15, stored as uint8). Throws Error("quantizer", ...)
+// for other numbers.
 QuantizationConfig get_embedding_quantization_config(int64_t bits = 8,
                                                      Compat compat = Compat::kNone);
 
 // Annotates embedding and embedding_bag, all of them with 8 bits until a config is set. A config of
-// nullopt leaves what it covers float. compat: embedding alone, and what an earlier quantizer said
-// about it is overwritten. Setters return *this.
+// nullopt leaves ops float. compat: annotates embedding only, and overwrites annotations of earlier
+// quantizers. Setters return *this.
 class EmbeddingQuantizer : public ConfigurableQuantizer, public RowSetters<EmbeddingQuantizer> {
  public:
   explicit EmbeddingQuantizer(Compat compat = Compat::kNone, std::string name = "embedding");

@@ -1,4 +1,4 @@
-// One row per name; and how the settings of a file are set.
+// The base quantizers, one row per name, and how settings of a file apply to them.
 #include "quantizers/json/base_quantizers.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ using Config = std::optional<QuantizationConfig>;
 constexpr std::array<RowKind, 4> kNamedRows = {RowKind::kOpType, RowKind::kModuleType,
                                                RowKind::kModuleName, RowKind::kModuleNameRegex};
 
-// An object whose keys are names; "" is one only where `allows_empty`.
+// Checks that an object's keys are names; "" only with `allows_empty`.
 void check_names(const Place& rows, bool allows_empty = false) {
   if (!rows.value.is_object()) rows.want("an object of names and options");
   for (const auto& [key, value] : rows.value.items()) {
@@ -65,8 +65,8 @@ void read_calls(const Place& modules, const Set& set) {
   }
 }
 
-// Sets one row of a quantizer, which remembers its place in the file; what the quantizer says
-// against it comes with that place.
+// Sets one row of a quantizer, with its place in the file, and adds that place to the quantizer's
+// errors.
 void set_at(const Place& place, ConfigurableQuantizer& target, const RowKey& row, Config config) {
   try {
     target.set_row(row, std::move(config), place.text());
@@ -111,7 +111,7 @@ QuantizerPart make_x86(const std::string& name, const QuantizerOptions& options)
       {"is_dynamic", "is_weight_only", "weight_bits", "group_size", "reduce_range"});
 }
 
-// The modes are as good as heeded: activations stay float in all.
+// Supports the modes trivially, since activations always stay float.
 QuantizerPart make_embedding(const std::string& name, const QuantizerOptions& options) {
   std::unique_ptr<EmbeddingQuantizer> quantizer =
       std::make_unique<EmbeddingQuantizer>(options.compat, name);
@@ -122,7 +122,7 @@ QuantizerPart make_embedding(const std::string& name, const QuantizerOptions& op
   return result;
 }
 
-// The configurations of a declared backend, or of a quantizer of the user's own.
+// Reads the configurations of a declared backend or of a registered quantizer.
 QuantizerPart with_own_configs(std::unique_ptr<ConfigurableQuantizer> quantizer,
                                const QuantizerOptions& options) {
   const auto read = [configs = quantizer->configs()](const Place& place, const QuantizerOptions&) {
@@ -178,7 +178,7 @@ const Base& base_of(const std::string& name) {
 struct Override {
   const char* name;
   bool (*is_set)(const QuantizerOptions&);
-  bool is_mode;  // all parts must heed it, but those that it does not concern
+  bool is_mode;  // all parts must support it, except those that it does not concern
 };
 constexpr std::array<Override, 6> kOverrides = {
     {{"is_per_channel",

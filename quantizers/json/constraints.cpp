@@ -1,4 +1,4 @@
-// Reads constraints, and holds them against each other and against the cells of their row.
+// Reads constraints, and checks them against each other and against the specs of their row.
 #include "quantizers/json/constraints.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ constexpr const char* kOutputKey = "output";
 constexpr const char* kOpKey = "op";
 constexpr int kMaxRank = 64;
 
-// A value, or a list of them that is not empty.
+// Reads a value or a non-empty list of values.
 template <typename T, typename Read>
 std::vector<T> one_or_list(const Place& place, const char* wanted, const Read& read) {
   if (!place.value.is_array()) return {read(place)};
@@ -102,7 +102,7 @@ QuantLimits limits_at(const Place& place) {
   return limits;
 }
 
-// The spec that a cell puts on its tensor by itself; a shared one is known in the graph alone.
+// The spec that a cell defines by itself; a shared spec is only known in the graph.
 SpecVariant spec_of(const SlotSpec& cell) {
   if (const QuantizationSpec* spec = std::get_if<QuantizationSpec>(&cell)) return *spec;
   if (const FixedQParamsQuantizationSpec* spec = std::get_if<FixedQParamsQuantizationSpec>(&cell))

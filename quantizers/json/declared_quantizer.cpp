@@ -1,4 +1,4 @@
-// Applies the filters to the matches of the rows.
+// Applies settings and checks to the matches of the rows.
 #include "quantizers/json/declared_quantizer.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace octet {
 
 namespace {
 
-// Slots without a spec may hold anything (the indices of an embedding).
+// Slots without a spec may have any dtype (the indices of an embedding).
 std::string objection_to_dtype(const AnnotationRule& rule, const Match& match) {
   for (const auto& [slot, cell] : rule.inputs) {
     if (std::holds_alternative<LeaveFloat>(cell)) continue;
@@ -32,7 +32,7 @@ std::string objection_to_dtype(const AnnotationRule& rule, const Match& match) {
   return {};
 }
 
-// The spec with an observer that a cell holds; null when it holds none.
+// The spec with an observer that a cell holds, or null.
 const QuantizationSpec* find_own_spec(const SlotSpec& cell) {
   if (const QuantizationSpec* spec = std::get_if<QuantizationSpec>(&cell)) return spec;
   if (const AllSame* same = std::get_if<AllSame>(&cell)) return same->spec ? &*same->spec : nullptr;
@@ -41,7 +41,8 @@ const QuantizationSpec* find_own_spec(const SlotSpec& cell) {
   return nullptr;
 }
 
-// Scales along a dimension that the tensor lacks, or groups that do not divide it.
+// Why the spec does not fit: its channel axis does not exist, or its groups do not divide the
+// tensor.
 std::string objection_to_shape(const QuantizationSpec& spec, const Value& value) {
   if (!value.meta) return {};
   const std::vector<int64_t> shape = value.meta->shape();
@@ -68,7 +69,7 @@ std::string objection_to_shapes(const AnnotationRule& rule, const Match& match) 
   return {};
 }
 
-// What settings choose among: each row's default, or the variants of one name.
+// What settings choose from: the defaults of all rows, or the variants of one name.
 std::vector<QuantizationConfig> configs_of(const DeclaredBackend& backend) {
   std::vector<QuantizationConfig> configs = {QuantizationConfig()};
   for (const DtypeVariant& variant : backend.variants) {
@@ -177,7 +178,7 @@ void DeclaredQuantizer::validate(const Graph& graph, const Annotations& annotati
   check_spec_limits(graph, annotations);
 }
 
-// A composition puts the quantizer's name before the row's.
+// In a composition, the quantizer's name precedes the row's.
 std::string DeclaredQuantizer::place_of(const std::string& rule) const {
   for (size_t i = 0; i < backend_.rules.size(); ++i)
     for (const PatternVariant& variant : parse_pattern(backend_.rules[i].pattern).variants) {

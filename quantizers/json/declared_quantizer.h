@@ -1,5 +1,5 @@
-// A backend said as a table: rows of patterns and specs, and filters. patterns.h reads one from a
-// file; C++ can fill one as well.
+// Annotates by a table that describes a backend: rows of patterns and specs. patterns.h reads one
+// from a file; C++ code can also fill one.
 #pragma once
 
 #include <string>
@@ -10,49 +10,50 @@
 
 namespace octet {
 
-// Which of a row's dtype configurations a rule is: what the backend can do for one pattern, of
-// which a setting chooses one by name.
+// The dtype configuration that a rule implements. A backend may support several for one pattern;
+// settings choose one by name.
 struct DtypeVariant {
-  std::string name = {};   // "": the row has one alone
-  bool is_default = true;  // the first of its row, which counts where no setting names another
+  std::string name = {};   // "": the only one of its row
+  bool is_default = true;  // the first of its row, used when no setting names another
 };
 
 struct DeclaredBackend {
   std::string name;
-  // cells name no role: a declared backend has no configurations
+  // their specs name no role, as a declared backend has no configurations
   std::vector<AnnotationRule> rules;
-  // as for Node::is: share the observer of their first input when that is quantized
+  // in the form of Node::is: these share the observer of their first input when it is quantized
   std::vector<std::string> sharing_ops;
-  // by rule, where it was said: "npu.json: /patterns/0"; may be shorter
+  // per rule: where it is defined, "npu.json: /patterns/0"; may be shorter
   std::vector<std::string> places = {};
-  // by rule; may be shorter. The rules of one row stand together, the default first.
+  // per rule; may be shorter. The rules of one row are adjacent, the default first.
   std::vector<DtypeVariant> variants = {};
 };
 
-// Annotates what the rows list, the first row that matches. Rows of set_...: a config leaves the
-// nodes to the table, nullopt leaves them float; until one is set everything is left to the table.
-// Tensors that observers cannot look at (dtypes other than float32, constants beyond 3.4e15, shapes
-// that the groups or the channel axis of their spec do not fit) keep their op float with a reason;
-// with compat they are annotated all the same. A config with a dtype_config wants the rows'
-// variants of that name; what is matched by rows without it stays float with a reason.
+// Annotates ops by the first row that matches. In the settings, a config leaves nodes to the table
+// and nullopt leaves them float; until a row is set, the table decides everything. Tensors that
+// observers do not support (dtypes other than float32, constants beyond 3.4e15, shapes that the
+// groups or the channel axis of their spec do not fit) leave their op float with a reason, except
+// in compat. A config with a dtype_config selects the variants of that name; ops whose rows lack it
+// stay float with a reason.
 class DeclaredQuantizer : public ConfigurableQuantizer, public RowSetters<DeclaredQuantizer> {
  public:
   explicit DeclaredQuantizer(DeclaredBackend backend, Compat compat = Compat::kNone);
 
-  // Throws Error("quantizer", ...) too for a dtype_config that no row has which matches what the
-  // setting covers, with those that they have.
+  // Also throws Error("quantizer", ...) for a dtype_config that no row has for the ops that the
+  // setting covers, and lists those that exist.
   void check_model(const Graph& model) const override;
   // Throws Error("annotate", row, ...) when a row names a slot that its pattern lacks.
   void annotate(Graph& graph, Annotations& annotations, Report& report) override;
-  // Throws Error("quantizer", the row's place, ...) when a shared spec of a row leads to a tensor
-  // without spec or in a circle, and when specs break the constraints of a row (check_limits.h).
+  // Throws Error("quantizer", the row's place, ...) when a shared spec of a row refers to a tensor
+  // without spec or forms a cycle, and when specs violate the constraints of a row
+  // (check_limits.h).
   void validate(const Graph& graph, const Annotations& annotations) override;
 
  private:
   DtypeVariant variant_of(size_t rule) const;
-  // The names of all variants of the rule's row.
+  // The names of all variants in the rule's row.
   std::vector<std::string> names_in_row(size_t rule) const;
-  // The config, or none with the reason when the rule is not the variant that it wants.
+  // Returns `choice`, or none with a reason when the rule is not the variant that it selects.
   ConfigChoice choose_variant(const AnnotationRule& rule, const ConfigChoice& choice) const;
   void check_dtype_config(const RowKey& row, const QuantizationConfig& config,
                           const Graph& model) const;

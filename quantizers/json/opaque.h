@@ -1,17 +1,17 @@
-// Opaque parts in JSON: the key "opaque" at the top of each form of file and of --config.
+// Reads opaque parts from JSON: the key "opaque" at the top of each form of file and of --config.
 //
 //   "opaque": [
 //     {"module": "postprocess"},
 //     {"module_type": "my.Decoder"},
 //     {"op": "my_ns.nms.default", "recorded": true},
 //     {"ops": ["aten.mul", "my_ns.gate.default"], "quantized_inputs": {"0": "act"},
-//         "quantized_outputs": {"0": {"same_as": {"input": 0}}}},
+//      "quantized_outputs": {"0": {"same_as": {"input": 0}}}},
 //     {"module": "head", "quantizer": {"base": "x86", "global": {}}}
 //   ]
 //
-// "quantizer" is what "compose" takes: a name, a path, an object. A spec is the name of one of the
-// file's "specs" or stands in place; it has an observer of its own, is fixed, or shares that of an
-// input of the part.
+// "quantizer" takes what "compose" takes: a name, a path, an object. A spec is given in place or by
+// a name in the file's "specs"; it has a separate observer, is fixed, or shares that of an input of
+// the part.
 #pragma once
 
 #include <functional>
@@ -26,8 +26,8 @@ namespace octet {
 // Makes a quantizer from a name, a path or an object.
 using QuantizerReaderFn = std::function<std::shared_ptr<Quantizer>(const Place&)>;
 
-// The parts of a file, none without the key. Throws Error("quantizer", "file.json: /opaque/0/...",
-// ...) for each fault.
+// Reads the parts of a file; none without the key. Throws Error("quantizer", "file.json:
+// /opaque/0/...", ...) for each mistake.
 std::vector<OpaquePart> opaque_at(const Place& root, const QuantizerReaderFn& read_quantizer);
 
 }  // namespace octet

@@ -1,4 +1,4 @@
-// Tables of options, and what the caller overrides.
+// Tables of options, and the caller's overrides.
 #include "quantizers/json/options.h"
 
 #include <algorithm>
@@ -79,8 +79,8 @@ void read_own(const Place& place, OwnOptions& options) {
     options.weight_observer = observer_at(place.at("weight_observer"));
 }
 
-// What serves accuracy is on unless torchao's choices are asked for. Ranges of weights that change
-// in training are not searched.
+// Options that improve accuracy default to on, except in compat. Weight ranges are not searched in
+// training, where weights change.
 template <typename Options>
 Options default_options(const QuantizerOptions& overrides, bool is_qat) {
   Options options;

@@ -1,4 +1,4 @@
-// Options in JSON -> configurations, one reader per kind of quantizer.
+// Reads configurations from options in JSON, with one reader per kind of quantizer.
 #pragma once
 
 #include <functional>
@@ -13,31 +13,31 @@
 
 namespace octet {
 
-// An object of options, or null to leave what it covers float (then nothing is returned). Each
-// throws Error("quantizer", "file.json: /global/act_qmin", "got \"x\", want an int") for a fault.
-// What `overrides` sets wins.
+// Reads an object of options; null returns nullopt, which leaves ops float. Throws
+// Error("quantizer", "file.json: /global/act_qmin", "got \"x\", want an int") for a mistake.
+// `overrides` takes precedence.
 using ConfigReader = std::function<std::optional<QuantizationConfig>(
     const Place& place, const QuantizerOptions& overrides)>;
 
-// The members of SymmetricOptions. is_per_token and search_weight_ranges are true by default unless
-// torchao's choices are asked for.
+// Reads the members of SymmetricOptions. is_per_token and search_weight_ranges default to true,
+// except in compat.
 std::optional<QuantizationConfig> symmetric_config_at(const Place& place,
                                                       const QuantizerOptions& overrides);
-// The members of X86InductorOptions, or {"preset": "linear_dynamic_fp16"}.
+// Reads the members of X86InductorOptions, or {"preset": "linear_dynamic_fp16"}.
 std::optional<QuantizationConfig> x86_config_at(const Place& place,
                                                 const QuantizerOptions& overrides);
-// {"weight_bits": 8 or 4}.
+// Reads {"weight_bits": 8 or 4}.
 std::optional<QuantizationConfig> embedding_config_at(const Place& place,
                                                       const QuantizerOptions& overrides);
-// For quantizers that list their configurations: {} is the first, {"dtype_config": "int16"} the one
+// For quantizers with a list of configurations: {} is the first, {"dtype_config": "int16"} the one
 // of that name.
 std::optional<QuantizationConfig> dtype_config_at(const Place& place,
                                                   std::span<const QuantizationConfig> configs);
 
-// The keys of a built-in quantizer's options, or of all with "".
+// The keys of a built-in quantizer's options; "": of all.
 std::vector<std::string> option_keys(const std::string& base);
 
-// The meaning of the bare names: the options {"is_per_channel": true}, {} and {}.
+// The configurations of the bare names: of the options {"is_per_channel": true}, {} and {}.
 QuantizationConfig default_symmetric_config(const QuantizerOptions& overrides);
 QuantizationConfig default_x86_config(const QuantizerOptions& overrides);
 QuantizationConfig default_embedding_config(const QuantizerOptions& overrides);

@@ -22,7 +22,7 @@ namespace {
 constexpr std::array<const char*, 10> kRowKeys = {
     "name",        "pattern", "inputs", "output", "allow_implicit_sharing",
     "constraints", "owned",   "marked", "owner",  "dtype_configs"};
-// A row has these by itself, or lists several choices of them.
+// A row has these keys, or lists several choices of them.
 constexpr std::array<const char*, 3> kCellKeys = {"inputs", "output", "constraints"};
 constexpr std::array<const char*, 4> kChoiceKeys = {"name", "inputs", "output", "constraints"};
 constexpr size_t kMaxPattern = 1000;  // characters
@@ -30,7 +30,7 @@ const std::vector<std::string> kOwners = {"first", "first_quantized"};
 
 using Cells = std::vector<std::pair<std::string, SlotSpec>>;
 
-// The key of the cell that is for the slot: "x" for "x[1]" when that has none of its own.
+// The key of the slot's cell: "x" for "x[1]" if "x[1]" has no cell.
 std::string key_of(const Cells& inputs, const std::string& slot) {
   const bool has_own = std::any_of(inputs.begin(), inputs.end(),
                                    [&](const auto& cell) { return cell.first == slot; });
@@ -46,7 +46,7 @@ bool has_spec(const Cells& inputs, const std::string& slot) {
   });
 }
 
-// The slots that a cell takes its observer or scale from, as edges; and as values.
+// The slots from which a cell takes its observer or scale, as edges and as values.
 struct Sources {
   std::vector<std::string> edges;
   std::vector<std::string> values;
@@ -58,15 +58,15 @@ Sources sources_of(const SlotSpec& cell) {
   return same->half == SameAs::Half::kEdge ? Sources{{same->slot}, {}} : Sources{{}, {same->slot}};
 }
 
-// An op in the namespace aten that the dispatcher does not know: most often a misspelling. Custom
-// ops may come later, with their library.
+// Whether the op is in the namespace aten but unknown to the dispatcher, most often a misspelling.
+// Custom ops may be registered later, by their library.
 bool is_unknown(const std::string& op) {
   if (!op.starts_with("aten.")) return false;
   const bool has_overload = std::count(op.begin(), op.end(), '.') == 2;
   return has_overload ? find_op_schema(op) == nullptr : overloads_of(op).empty();
 }
 
-// Empty: none.
+// Returns "" when all ops are known.
 std::string find_unknown_op(const PatternTerm& term) {
   for (const std::string& op : term.ops)
     if (is_unknown(op)) return op;
@@ -77,7 +77,7 @@ std::string find_unknown_op(const PatternTerm& term) {
 
 class RowReader {
  public:
-  // `cells`: what has the specs, the row itself or one of its dtype_configs.
+  // cells: the object with the specs, the row or one of its dtype_configs.
   RowReader(const Place& row, const Place& cells, const SpecTable& specs)
       : row_(row), cells_(cells), specs_(specs) {}
 
@@ -154,8 +154,8 @@ class RowReader {
           "takes its scale from itself by way of {}; give one of them a spec of its own", circle));
   }
 
-  // "a -> b -> a" when following the sources of a way's last slot leads back to its first one; else
-  // empty.
+  // Returns "a -> b -> a" when the sources of the last slot of `way` lead back to its first slot,
+  // else "".
   std::string find_circle(std::vector<std::string> way) const {
     const auto cell = std::find_if(rule_.inputs.begin(), rule_.inputs.end(),
                                    [&](const auto& input) { return input.first == way.back(); });
@@ -215,7 +215,7 @@ class RowReader {
         known.empty() ? "a pattern with slots" : fmt::format("one of {}", fmt::join(known, ", "))));
   }
 
-  // "x[1]" that names no element.
+  // Refuses "x[1]" when there is no such element.
   [[noreturn]] void refuse_element(const Place& place, const std::string& slot) const {
     const std::string name = slot.substr(0, slot.find('['));
     const PatternVariable* variable = pattern_.find_variable(name);
@@ -236,7 +236,7 @@ class RowReader {
   Pattern pattern_;
 };
 
-// One rule for each of the row's dtype_configs.
+// Reads one rule for each of the row's dtype_configs.
 void read_dtype_configs(const Place& row, const SpecTable& specs, DeclaredBackend& backend) {
   for (const char* key : kCellKeys)
     if (row.has(key))
@@ -261,7 +261,7 @@ void read_dtype_configs(const Place& row, const SpecTable& specs, DeclaredBacken
   }
 }
 
-// "max_pool2d" is "aten.max_pool2d".
+// Reads ops; "max_pool2d" means "aten.max_pool2d".
 std::vector<std::string> sharing_ops_at(const Place& place) {
   if (!place.value.is_array())
     place.want("a list of ops, e.g. [\"max_pool2d\", \"aten.view.default\"]");

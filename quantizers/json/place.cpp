@@ -16,14 +16,14 @@ namespace octet {
 
 namespace {
 
-constexpr size_t kShownLength = 60;  // of a wrong value in a message
+constexpr size_t kShownLength = 60;  // limit of a wrong value in a message
 constexpr int64_t kMaxAxis = 63;
-constexpr int kMaxDepth = 64;                       // of nested values
-constexpr std::string_view kSchemaKey = "$schema";  // of editors, at the top of a file
+constexpr int kMaxDepth = 64;                       // limit of nesting
+constexpr std::string_view kSchemaKey = "$schema";  // used by editors, at the top of a file
 
 bool is_control(char c) { return static_cast<unsigned char>(c) < ' '; }
 
-// A key of a JSON path, on one line whatever it holds.
+// Escapes a key of a JSON path, so that it fits on one line.
 std::string escaped(const std::string& key) {
   std::string result;
   for (char c : key)
@@ -36,7 +36,7 @@ std::string shown(const Json& value) {
   return text.size() > kShownLength ? text.substr(0, kShownLength) + "..." : text;
 }
 
-// Refuses keys that occur twice in one object, of which the reader would silently keep one.
+// Refuses duplicate keys in an object, of which the parser would silently keep one.
 class DuplicateKeys {
  public:
   explicit DuplicateKeys(const std::string& file) : file_(file) {}

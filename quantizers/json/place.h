@@ -1,4 +1,4 @@
-// JSON values that know their path, so that every message names the file and the path in it.
+// JSON values with their path, so that messages can name the file and the place in it.
 #pragma once
 
 #include <filesystem>
@@ -11,7 +11,7 @@
 
 namespace octet {
 
-using Json = nlohmann::ordered_json;  // the order of rows counts
+using Json = nlohmann::ordered_json;  // the order of rows matters
 
 // A value in a file. The Json that it refers to must outlive it.
 struct Place {
@@ -23,29 +23,29 @@ struct Place {
   Place at(const std::string& key) const;
   Place at(size_t index) const;
   std::string text() const;  // "file.json: /path"
-  // Both throw Error("quantizer", "file.json: /path", ...); want() says "got VALUE, want ...".
+  // Both throw Error("quantizer", "file.json: /path", ...). want() says "got VALUE, want ...".
   [[noreturn]] void refuse(const std::string& message) const;
   [[noreturn]] void want(const std::string& wanted) const;
 };
 
 // Throws Error("quantizer", file, ...) when the file cannot be read, and as parse_json does.
 Json load_json(const std::filesystem::path& path);
-// Throws Error("quantizer", file, ...) when the text is not JSON or has a key twice in one object.
+// Throws Error("quantizer", file, ...) when the text is not JSON or an object repeats a key.
 Json parse_json(const std::string& text, const std::string& file);
 
-// An object with these keys only. `later`: keys that the format has and this build lacks.
+// Allows only these keys of an object. later: keys of the format that this build does not support.
 void check_keys(const Place& place, std::span<const char* const> allowed,
                 std::span<const char* const> later = {});
 
-// The value, or an error that says what is wanted.
+// These return the value, or throw an error that says what is wanted.
 bool bool_at(const Place& place);
 int64_t int_at(const Place& place);
 int64_t int_in(const Place& place, int64_t min, int64_t max);
-int axis_at(const Place& place);            // of a dimension: 0 or more
+int axis_at(const Place& place);            // of a dimension, at least 0
 double positive_at(const Place& place);     // > 0 and finite as float32
 DType dtype_at(const Place& place);         // "int8", "float32", ...
 std::string string_at(const Place& place);  // not empty, one line
-// One of the words.
+// Returns a word of the list.
 std::string word_at(const Place& place, std::span<const std::string> words);
 
 }  // namespace octet

@@ -1,4 +1,4 @@
-// Tells the forms apart.
+// Distinguishes the forms of files.
 #include "quantizers/json/quantizer.h"
 
 #include <algorithm>
@@ -31,14 +31,14 @@ constexpr std::array<const char*, 8> kComposeKeys = {
     "module_name_regex", "module_name", "call_index", "opaque"};
 constexpr std::array<const char*, 7> kConfigKeys = {
     "global", "op_type", "module_type", "module_name_regex", "module_name", "call_index", "opaque"};
-// What a --config file holds besides: "passes" and "effort" are for accuracy passes
+// Keys of a --config file. "passes" and "effort" belong to accuracy passes
 // (tools/cli/quantize/pass_rows.h).
 constexpr std::array<const char*, 9> kConfigFileKeys = {
     "global", "op_type", "module_type", "module_name_regex", "module_name", "call_index",
     "opaque", "passes",  "effort"};
 constexpr std::array<const char*, 3> kLaterKeys = {"quantizers", "module_name_object_type_order",
                                                    "observers"};
-constexpr int kMaxFiles = 8;  // that name each other in "compose"
+constexpr int kMaxFiles = 8;  // limit of files that refer to each other in "compose"
 
 bool is_json_path(const std::string& text) {
   return text.ends_with(".json") || text.find('/') != std::string::npos;
@@ -49,7 +49,7 @@ bool is_base(const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Options beside the settings instead of in one.
+// Refuses options that are next to the settings instead of inside one.
 void check_no_options(const Place& root, const std::string& base) {
   const std::vector<std::string> options = option_keys(base);
   for (const auto& [key, value] : root.value.items()) {

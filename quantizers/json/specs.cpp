@@ -1,4 +1,4 @@
-// One reader for each kind of spec: each kind has a key that the others lack.
+// Reads specs with one reader per kind; each kind has a key that the others lack.
 #include "quantizers/json/specs.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ constexpr std::array<const char*, 9> kAffineKeys = {
 struct GranularityWord {
   std::string word;
   Granularity::Kind kind;
-  const char* parameter;  // the key that it needs; null: none
+  const char* parameter;  // the key that it requires; null: none
 };
 const std::vector<GranularityWord> kGranularities = {
     {"per_tensor", Granularity::Kind::kPerTensor, nullptr},
@@ -95,7 +95,7 @@ Granularity granularity_at(const Place& observer) {
         observer.at(parameter).refuse(fmt::format("granularity {} has no \"{}\"", word, parameter));
     }
   }
-  // a row lies along the last dimension
+  // a row extends along the last dimension
   if (granularity.kind == Granularity::Kind::kPerRow) granularity.axis = -1;
   if (observer.has("axis")) granularity.axis = axis_at(observer.at("axis"));
   if (observer.has("group_size"))
@@ -104,7 +104,7 @@ Granularity granularity_at(const Place& observer) {
   return granularity;
 }
 
-// Reads the arguments of an affine observer; keys other than kAffineKeys are not looked at.
+// Reads the arguments of an affine observer; ignores keys other than kAffineKeys.
 AffineOptions affine_at(const Place& observer) {
   AffineOptions options;
   options.granularity = granularity_at(observer);
@@ -140,7 +140,7 @@ const std::vector<std::string> kQSchemes = {"per_tensor_affine", "per_tensor_sym
 constexpr std::string_view kAffinePrefix = "affine_";
 constexpr int64_t kMaxBins = 1 << 20;
 
-// What all kinds have but same_as.
+// Reads what all kinds except same_as have.
 template <typename Spec>
 void read_common(const Place& place, Spec& spec, const std::vector<std::string>& dtypes) {
   if (!place.has("dtype")) place.refuse("has no \"dtype\", want e.g. \"int8\"");
@@ -230,7 +230,7 @@ SameAs same_at(const Place& place) {
           is_edge ? SameAs::Half::kEdge : SameAs::Half::kValue};
 }
 
-// A fake-quant may have another observer in parentheses: "fake_quantize(histogram)".
+// A fake-quant may name another observer in parentheses: "fake_quantize(histogram)".
 std::string observer_name_at(const Place& place, const std::vector<std::string>& names) {
   const auto is_known = [&](const std::string& name) {
     return std::find(names.begin(), names.end(), name) != names.end();
@@ -241,7 +241,7 @@ std::string observer_name_at(const Place& place, const std::vector<std::string>&
   return word_at(place, names);
 }
 
-// The spec with an observer under the only key of the object.
+// Reads the spec with an observer under the only key of the object.
 QuantizationSpec inner_spec_at(const Place& place, const char* key, const SpecTable& table) {
   const std::array<const char*, 1> keys = {key};
   check_keys(place, keys);

@@ -1,5 +1,5 @@
-// torchao's steps: fusions, matmul, mul, then what lies between quantized ops; configuration by
-// configuration.
+// Follows torchao's steps: fusions, matmul, mul, then ops between quantized ops; one configuration
+// after another.
 #include "quantizers/x86/compat.h"
 
 #include <algorithm>
@@ -19,8 +19,8 @@ void set_input(QuantizationAnnotation& annotation, Value* value,
   if (spec) annotation.set_input(value, *spec);
 }
 
-// The operand of a two-operand op that is not `one`; null when both are no values, or `one` is
-// neither.
+// The operand of a two-operand op other than `one`; null if neither operand is a value or `one` is
+// not an operand.
 Value* other_operand(const Node& node, const Value* one) {
   if (node.arguments().size() < 2) return nullptr;
   Value* first = node.arguments()[0].value.value_or_null();
@@ -130,7 +130,7 @@ void X86CompatAnnotator::annotate_chain(const Run& run, const X86FusionRow& row,
     }
 }
 
-// A linear module that is called several times: each call by itself.
+// Annotates each call of a linear module that is called several times.
 void X86CompatAnnotator::annotate_alone(const Run& run, const X86FusionRow& row,
                                         const SourcePartition& partition) {
   for (Node* node : partition.output_nodes) {

@@ -1,5 +1,4 @@
-// compat: the X86 annotations as torchao's X86InductorQuantizer makes them, its choices and defects
-// included.
+// compat: annotates as torchao's X86InductorQuantizer does, including its choices and defects.
 #pragma once
 
 #include <functional>
@@ -15,7 +14,7 @@
 
 namespace octet {
 
-// Annotates one graph, one configuration after the other in the order of torchao's precedence.
+// Annotates one graph, one configuration after another in torchao's order of precedence.
 class X86CompatAnnotator {
  public:
   // Whether a configuration covers the ops of one match.
@@ -24,12 +23,12 @@ class X86CompatAnnotator {
   X86CompatAnnotator(Graph& graph, Annotations& annotations, RuleState& state)
       : graph_(graph), annotations_(annotations), state_(state) {}
 
-  // What `filter` accepts and no earlier configuration took. nullopt marks the ops as annotated
-  // without specs. `description` is for reports.
+  // Annotates what `filter` accepts and no earlier configuration took. nullopt marks ops as
+  // annotated without specs. description: for reports.
   void apply(const std::optional<QuantizationConfig>& config, const MatchFilter& filter,
              const std::string& description);
-  // After the last configuration: pooling, cat and flatten share one observer between input and
-  // output.
+  // Call after the last configuration: makes pooling, cat and flatten share one observer between
+  // input and output.
   void share_outputs();
   // Ops that a configuration of nullopt marked, with its description.
   const std::map<const Node*, std::string>& excluded() const { return excluded_; }
@@ -41,8 +40,8 @@ class X86CompatAnnotator {
     const std::string& description;
   };
   void annotate_fusions(const Run& run, const X86FusionRow& row);
-  // The ops that the partitions of a chain end in, in the order of the row; empty, and a refusal
-  // kept, when the row does not take them.
+  // The last ops of the partitions of a chain, in the order of the row; empty, with a recorded
+  // refusal, when the row does not accept them.
   std::vector<Node*> find_chain(const X86FusionRow& row, const PartitionChain& chain);
   void annotate_chain(const Run& run, const X86FusionRow& row, const std::vector<Node*>& nodes,
                       const PartitionChain& chain);
@@ -56,7 +55,7 @@ class X86CompatAnnotator {
   void exclude(const Run& run, std::span<Node* const> nodes);
   void annotate_gemm(const QuantizationConfig& config, const X86FusionRow& row, Node& gemm,
                      bool is_output);
-  // Fresh annotation of a node whose inputs all get the spec of activations.
+  // Annotates a node anew; all its inputs get the spec of activations.
   void annotate_inputs(const QuantizationConfig& config, Node& node, std::span<Value* const> inputs,
                        const std::string& rule);
   bool is_quantized(const Value* value) const;

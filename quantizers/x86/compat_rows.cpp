@@ -11,8 +11,8 @@ using Sources = std::vector<std::string>;
 using Ops = std::vector<std::string>;
 
 // clang-format off
-// Where an op came from, by the names of the archive: the module's class, and functions that
-// torchao counts as the same.
+// The origin of an op, as named in the .pt2: the module's class, and functions that torchao treats
+// as equal.
 const Sources kConv1d    = {"torch.nn.modules.conv.Conv1d", "torch.conv1d"};
 const Sources kConv2d    = {"torch.nn.modules.conv.Conv2d", "torch.conv2d"};
 const Sources kLinear    = {"torch.nn.modules.linear.Linear"};

@@ -1,5 +1,5 @@
-// compat: what torchao's X86 quantizer takes, as tables, in its order. Matched by where the nodes
-// came from (see source_partitions.h).
+// compat: tables of what torchao's X86 quantizer annotates, in its order. Rows match by the origin
+// of nodes (source_partitions.h).
 #pragma once
 
 #include <optional>
@@ -9,18 +9,18 @@
 
 namespace octet {
 
-// kUnfolded: of training, where it is folded after annotation
+// kUnfolded: in training, where it is folded after annotation
 enum class BatchNorm { kFolded, kUnfolded };
-// the other operand of an addition that follows the matrix op
+// the other operand of an addition after the matrix op
 enum class Addend { kNone, kQuantized, kFloat };
 enum class Unary { kNone, kLast };                 // the last op of the chain
-enum class ManyCalls { kRefused, kEachByItself };  // of a module that is called more than once
+enum class ManyCalls { kRefused, kEachByItself };  // of a module
 
-// A convolution or linear op, then batch norm, add and unary op, as far as they are there.
+// A convolution or linear op, then optional batch norm, add and unary op.
 struct X86FusionRow {
   std::string name;
-  std::vector<std::vector<std::string>> sources;  // what each op came from
-  std::vector<std::string> matrix_ops;            // that the first partition must end in
+  std::vector<std::vector<std::string>> sources;  // the origin of each op
+  std::vector<std::string> matrix_ops;  // the last op of the first partition must be one of these
   BatchNorm batch_norm = BatchNorm::kFolded;
   Addend addend = Addend::kNone;
   Unary unary = Unary::kNone;
@@ -28,15 +28,15 @@ struct X86FusionRow {
 };
 std::span<const X86FusionRow> x86_fusion_rows();
 
-// Ops that are quantized when what they read is. They read and write integers of one scale.
+// Ops that are quantized when their input is. Input and output are integers of one scale.
 std::span<const std::string> x86_propagation_ops();
-// Ops that the global configuration covers, and those that can be configured at all.
+// Ops that the global configuration covers, and ops that can be configured at all.
 std::span<const std::string> x86_default_ops();
 std::span<const std::string> x86_quantizable_ops();
 
-// The op of a function or module class: "torch.nn.functional.linear",
-// "torch.nn.Linear", "aten.linear" and "linear" are all "aten.linear.default". Nothing when
-// torchao cannot configure it.
+// Finds the op of a function or module class: "torch.nn.functional.linear", "torch.nn.Linear",
+// "aten.linear" and "linear" are all "aten.linear.default". nullopt when torchao cannot configure
+// it.
 std::optional<std::string> find_x86_op(const std::string& name);
 
 }  // namespace octet

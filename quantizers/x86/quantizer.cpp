@@ -1,5 +1,4 @@
-// Which configuration goes with which match; the rest is in the tables of rules.cpp and
-// compat_rows.cpp.
+// Matches configurations to matches; the tables are in rules.cpp and compat_rows.cpp.
 #include "quantizers/x86/quantizer.h"
 
 #include <algorithm>
@@ -20,7 +19,7 @@ namespace octet {
 
 namespace {
 
-// Static activations, dynamic ones, or none (float16 weights; integer ones).
+// Static, dynamic, or float activations (with float16 or integer weights).
 enum class Activations { kStatic, kDynamic, kFloat, kWeightOnly };
 
 Activations activations_of(const QuantizationConfig& config) {
@@ -33,15 +32,14 @@ constexpr const char* kLinearOnly =
     "its configuration is dynamic or of float16 weights, which takes linear ops only";
 constexpr const char* kOptIn = "it is quantized only where its op type or module is named";
 
-// "torch.nn.functional.linear" means the op in all its overloads; an op that is named as such means
-// itself.
+// "torch.nn.functional.linear" means the op with all overloads; other names mean themselves.
 std::string own_op_key(const std::string& op) {
   const std::optional<std::string> known =
       op.starts_with("torch.") ? find_x86_op(op) : std::nullopt;
   return known ? known->substr(0, known->rfind('.')) : op;
 }
 
-// Why `config` does not go with `other`; empty when it does.
+// Why `config` conflicts with `other`; empty when it does not.
 std::string conflict(const QuantizationConfig& config, const QuantizationConfig& other) {
   if (config.is_qat != other.is_qat) return "mixed configurations of training and calibration";
   if (config.input_activation && other.input_activation &&
@@ -108,7 +106,7 @@ void X86InductorQuantizer::annotate_own(Graph& graph, Annotations& annotations,
   ConfigFitter fitter;
   const std::unordered_set<const Node*> formulas = find_formula_nodes(graph);
   const std::unordered_set<const Value*> ahead = find_input_free_values(graph);
-  // Which configurations a table of rules is for.
+  // Which configurations a rule table is for.
   using Wants = bool (*)(Activations);
   const Wants is_static = [](Activations kind) { return kind == Activations::kStatic; };
   const Wants is_linear_only = [](Activations kind) {
@@ -118,7 +116,7 @@ void X86InductorQuantizer::annotate_own(Graph& graph, Annotations& annotations,
   const auto choose = [&](const AnnotationRule& rule, const Match& match,
                           Wants wants) -> ConfigChoice {
     if (has_norm_outside_of_training(match)) return {};
-    // An op whose settings leave it float is not fused; a shorter variant takes the rest.
+    // Do not fuse an op whose settings leave it float; a shorter variant takes the rest.
     const ConfigChoice choice = config_of(match);
     if (!choice.config) return choice;
     if (formulas.contains(match.root)) return {nullptr, kPartOfFormula};

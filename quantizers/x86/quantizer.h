@@ -1,4 +1,4 @@
-// Int8 for x86 servers (oneDNN): static, dynamic, and float16 weights of linear ops.
+// Quantizes for x86 servers (oneDNN): static or dynamic int8, or float16 weights of linear ops.
 #pragma once
 
 #include "quantizers/common/configurable_quantizer.h"
@@ -8,20 +8,20 @@ namespace octet {
 
 struct RuleState;
 
-// Annotates what the tables in rules.h list: convolutions and linear ops with the elementwise ops
-// that follow, mul, matmul where it is named, and pooling, cat and flatten between quantized ops. A
-// config of nullopt leaves the nodes that it covers float. Nothing is annotated until a config is
-// set. Setters return *this. Static and dynamic configs, or those of training and of calibration,
-// do not mix: a config that is unlike those of the other rows is skipped, and the report says so.
-// compat: unlike its own row's former config as well.
+// Annotates by the tables in rules.h: convolutions and linear ops with the elementwise ops after
+// them, mul, matmul where a setting names it, and pooling, cat and flatten between quantized ops. A
+// config of nullopt leaves nodes float. Nothing is annotated until a config is set. Setters return
+// *this. Static and dynamic configs do not mix, nor do those for training and calibration: a config
+// that conflicts with those of other rows is skipped, and the report says so. compat: a config also
+// conflicts with the row's previous one.
 class X86InductorQuantizer : public ConfigurableQuantizer, public RowSetters<X86InductorQuantizer> {
  public:
   explicit X86InductorQuantizer(Compat compat = Compat::kNone, std::string name = "x86")
       : ConfigurableQuantizer(std::move(name), {}, compat) {}
 
-  // torchao's names of set_operator_type, which takes "torch.nn.functional.linear" and
-  // "torch.matmul" too, of set_module_type and of set_module_name. compat: a class stands for the
-  // ops of that kind everywhere.
+  // torchao's names for set_operator_type (which also accepts "torch.nn.functional.linear" and
+  // "torch.matmul"), set_module_type and set_module_name. compat: a class represents the ops of
+  // that kind everywhere.
   X86InductorQuantizer& set_function_type_qconfig(const std::string& op,
                                                   ConfigTable::Config config) {
     return set_operator_type(op, std::move(config));
@@ -39,16 +39,16 @@ class X86InductorQuantizer : public ConfigurableQuantizer, public RowSetters<X86
   void annotate(Graph& graph, Annotations& annotations, Report& report) override;
 
  private:
-  // Keeps ops by the names that nodes have; skips what does not go with the other rows.
+  // Renames ops to the names of nodes, and skips rows that conflict with others.
   std::optional<RowKey> accept_row(const RowKey& row, const ConfigTable::Config& config) override;
-  // Why the rows set so far keep this one out; empty when they do not. compat: the row that it
-  // would replace counts among them.
+  // Why existing rows conflict with this one; empty when they do not. compat: also checks the row
+  // that it would replace.
   std::string objection_to(const RowKey& row, const ConfigTable::Config& config) const;
   void annotate_own(Graph& graph, Annotations& annotations, RuleState& state) const;
   void annotate_compat(Graph& graph, Annotations& annotations, RuleState& state,
                        Report& report) const;
 
-  std::vector<std::string> notes_;  // of skipped rows, for the report
+  std::vector<std::string> notes_;  // about skipped rows, for the report
 };
 
 }  // namespace octet

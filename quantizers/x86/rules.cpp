@@ -1,4 +1,4 @@
-// The rows and the checks that only they use. The first row that matches wins.
+// The rows, and the checks that only they use. The first matching row wins.
 #include "quantizers/x86/rules.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ bool is_identity(const Node& node) {
          !node.arguments().empty() && !node.bool_or("train", false);
 }
 
-// The op that made the value, beyond those that only pass it on; null for graph inputs.
+// Finds the op that made the value, looking through identities; null for graph inputs.
 const Node* find_maker(const Value* value) {
   const Node* node = value->producer();
   while (node && is_identity(*node)) {
@@ -60,7 +60,7 @@ Verdict operands_have_one_shape(const RuleMatch& at) {
                                      shape_text(x), shape_text(y)));
 }
 
-// Every value of slot x comes from an annotated op, through ops that change no value.
+// Every value of slot x comes from an annotated op, possibly through identities.
 Verdict inputs_are_quantized(const RuleMatch& at) {
   for (const Value* value : at.match.find_all("x")) {
     const Node* maker = find_maker(value);

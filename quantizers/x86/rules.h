@@ -1,4 +1,4 @@
-// The tables of patterns that the X86 quantizer annotates. compat.h has torchao's choices.
+// The rule tables of the X86 quantizer. compat.h has torchao's choices.
 #pragma once
 
 #include <span>
@@ -7,16 +7,17 @@
 
 namespace octet {
 
-// Convolutions, linear ops and the elementwise ops that follow them, mul, matmul. Their inputs get
-// observers; the op that reads a result observes it.
+// Convolutions and linear ops with the elementwise ops after them, mul, matmul. Their inputs get
+// observers; a result is observed by the op that reads it.
 std::span<const AnnotationRule> x86_rules();
-// For configs whose activations are dynamic or stay float (float16 weights).
+// For configs with dynamic or float activations (float16 weights).
 std::span<const AnnotationRule> x86_dynamic_rules();
-// Ops that, between quantized ops, read and write integers of one scale. Repeat them until they
-// annotate nothing more: one may follow another.
+// Ops that read and write integers of one scale between quantized ops. Apply the rules until they
+// annotate nothing more, since one such op may follow another.
 std::span<const AnnotationRule> x86_propagation_rules();
 
-// Rules that the global configuration does not reach: their op or module must be named.
+// Whether the global configuration does not apply to the rule: a setting must name its op or
+// module.
 bool is_opt_in(const AnnotationRule& rule);
 
 }  // namespace octet

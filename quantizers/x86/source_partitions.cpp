@@ -1,4 +1,4 @@
-// Grouping by source_fn_stack, torch_fn and nn_module_stack, and the chains of groups.
+// Groups nodes by source_fn_stack, torch_fn and nn_module_stack, and finds chains of groups.
 #include "quantizers/x86/source_partitions.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace octet {
 
 namespace {
 
-// What a node came from: the source, and a name that tells its calls apart.
+// The origin of a node: the source, and a name that distinguishes its calls.
 struct Origin {
   std::string source;
   std::string call;
@@ -65,13 +65,13 @@ bool leaves(const Node& node, const std::vector<Node*>& nodes) {
   });
 }
 
-// The partitions of one link of the chains, and where each node is.
+// The partitions of one link of the chains, and the partition of each node.
 struct Link {
   std::vector<SourcePartition> partitions;
   std::unordered_map<const Node*, size_t> index;
 };
 
-// Partitions of `link` that read something of `partition`, by their order.
+// Partitions of `link` that read a node of `partition`, in order.
 std::set<size_t> readers_of(const SourcePartition& partition, const Link& link) {
   std::set<size_t> readers;
   for (const Node* node : partition.nodes)

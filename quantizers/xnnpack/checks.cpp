@@ -17,7 +17,7 @@ namespace octet {
 
 namespace {
 
-constexpr int kMaxSharingDepth = 64;  // sharing ops between a value and its spec
+constexpr int kMaxSharingDepth = 64;  // limit of sharing ops between a value and its spec
 constexpr std::string_view kPoolClass = "torch.nn.modules.pooling.AdaptiveAvgPool2d";
 constexpr std::string_view kPoolFunction = "torch.nn.functional.adaptive_avg_pool2d";
 
@@ -51,7 +51,7 @@ bool is_rsqrt(const Node& node) {
          (node.is("aten.pow.Tensor_Scalar") && node.float_or("exponent", 0) == -0.5);
 }
 
-// The rsqrt that the product has for a factor, null when it has none.
+// The rsqrt that is a factor of the product; null when there is none.
 const Node* find_rsqrt(const Node* node) {
   if (node == nullptr || !node->is("aten.mul")) return nullptr;
   for (const Value* factor : node->inputs())
@@ -70,7 +70,7 @@ std::pair<std::string, std::string> innermost_source(const Node& node) {
   return {last.substr(0, comma), last.substr(comma + 1)};
 }
 
-// What groups nodes into one source partition of the pool; empty when the node belongs to none.
+// The key of the node's source partition of the pool; empty when it belongs to none.
 std::string partition_key(const Node& node) {
   if (node.metadata.contains("source_fn_stack")) {
     const auto [name, source] = innermost_source(node);

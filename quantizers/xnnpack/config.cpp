@@ -17,8 +17,7 @@ void check_range(const char* what, int64_t min, int64_t max) {
         fmt::format("not a range within -128 .. 127 that contains 0, got {} .. {}", min, max));
 }
 
-// A narrower weight_qmin .. weight_qmax than the bits have is taken over; the default one means all
-// that they have.
+// A weight_qmin .. weight_qmax narrower than the bits is kept; the default means the full range.
 QuantizationSpec symmetric_weight_spec(const SymmetricOptions& options) {
   const OwnOptions& own = options.own;
   if (has_plain_weights(own))

@@ -59,7 +59,7 @@ class FloatSums {
            std::holds_alternative<QuantizationSpec>(*annotation.output_qspec);
   }
 
-  // A norm that is written out begins with a square, or with the mean.
+  // A decomposed norm begins with a square or with the mean.
   bool is_norm(const Node& node) const {
     const bool is_square =
         node.is("aten.pow") ||
@@ -68,14 +68,14 @@ class FloatSums {
            ((is_square || node.is("aten.mean")) && !annotations_.find(&node));
   }
 
-  // Reads floats, and gives floats of another kind.
+  // Whether the node is a norm or an addition left float, or a view that only such nodes read.
   bool reads_floats(const Node& node) const {
     if (is_norm(node) || sums_.contains(&node)) return true;
     if (is_any(node, kMoves)) return node.output_or_null() && is_for_norms(*node.output_or_null());
     return is_scaled_by_root(node);
   }
 
-  // x * rsqrt(...), which no rule takes.
+  // Whether it is x * rsqrt(...) without annotation.
   bool is_scaled_by_root(const Node& node) const {
     if (!node.is("aten.mul") || annotations_.find(&node)) return false;
     const std::vector<Value*> factors = node.inputs();
@@ -93,7 +93,7 @@ class FloatSums {
   }
 
   Annotations& annotations_;
-  std::vector<const Node*> nodes_;  // the last first
+  std::vector<const Node*> nodes_;  // in reverse graph order
   std::unordered_set<const Node*> sums_;
 };
 

@@ -1,4 +1,4 @@
-// Which config goes with which match; the rest is in the tables of rules.cpp.
+// Matches configs to matches; the tables are in rules.cpp.
 #include "quantizers/xnnpack/quantizer.h"
 
 #include <algorithm>
@@ -25,14 +25,14 @@ bool is_dynamic(const QuantizationConfig& config) {
   return config.input_activation && config.input_activation->is_dynamic;
 }
 
-// Which table of rules a config goes with.
+// The rule table that a config uses.
 enum class ConfigKind { kStatic, kDynamic, kWeightOnly };
 ConfigKind kind_of(const QuantizationConfig& config) {
   if (is_weight_only(config)) return ConfigKind::kWeightOnly;
   return is_dynamic(config) ? ConfigKind::kDynamic : ConfigKind::kStatic;
 }
 
-// Why a rule of static activations leaves the op to other tables, in case none of them takes it.
+// Why a static rule does not apply to the op, if no other table takes it.
 constexpr const char* kDynamicOnly =
     "its configuration is dynamic, which takes linear and convolution only";
 
@@ -42,7 +42,7 @@ struct XNNPACKQuantizer::Run {
   const QuantizationConfig* config = nullptr;
   std::string description;  // for reports
   NodeFilter filter;
-  // what the filter says of a weight, which belongs to no module
+  // the filter's answer for weights, which belong to no module
   bool accepts_graph_inputs = false;
   std::string op;
 };
@@ -67,7 +67,7 @@ bool XNNPACKQuantizer::has_static_config() const {
 void XNNPACKQuantizer::transform_for_annotation(Graph& graph) {
   scalars_to_constants(graph, is_compat() ? ScalarOps::kAll : ScalarOps::kFloatOnly);
   if (is_compat()) {
-    if (has_static_config()) remove_dead(graph);  // torchao does it while it looks for batch norms
+    if (has_static_config()) remove_dead(graph);  // torchao does so while it looks for batch norms
     return;
   }
   fold_pad(graph);
@@ -98,7 +98,7 @@ void XNNPACKQuantizer::annotate_own(Graph& graph, Annotations& annotations,
   const std::unordered_set<const Value*> ahead = find_input_free_values(graph);
   const auto choose = [&](ConfigKind table, const Match& match) -> ConfigChoice {
     if (has_norm_outside_of_training(match)) return {};
-    // A clamp whose settings leave it float is not fused; a shorter variant takes the op alone.
+    // Do not fuse a clamp whose settings leave it float; a shorter variant takes the op alone.
     const ConfigChoice choice = config_of(match);
     if (!choice.config) return choice;
     if (ahead.contains(match.root->output_or_null())) return {nullptr, kComputedAhead};
@@ -178,7 +178,7 @@ void XNNPACKQuantizer::annotate_run(Graph& graph, const Run& run, Annotations& a
   const auto choose = [&](const AnnotationRule& rule, const Match& match) -> ConfigChoice {
     const std::span<const std::string> ops = operator_types_of(rule.name);
     if (!run.op.empty() && std::find(ops.begin(), ops.end(), run.op) == ops.end()) return {};
-    if (rule.name == "cat") return {run.config, {}};  // torchao asks no filter about it
+    if (rule.name == "cat") return {run.config, {}};  // torchao does not filter it
     const bool is_pool = rule.name == "adaptive_avg_pool2d";
     for (const Node* node : is_pool
                                 ? pool_partition(graph, *match.root)
@@ -193,7 +193,7 @@ void XNNPACKQuantizer::annotate_run(Graph& graph, const Run& run, Annotations& a
   };
   if (run.config->is_qat && !is_dynamic(*run.config)) {
     annotate_by_rules(graph, xnnpack_batch_norm_rules_compat(), choose, annotations, state);
-    // torchao leaves those within a pattern unmarked
+    // torchao leaves norms within a pattern unmarked
     for (const Node* norm : graph.nodes_of("aten.batch_norm"))
       if (const QuantizationAnnotation* annotation = annotations.find(norm);
           annotation && !annotation->output_qspec)

@@ -1,4 +1,4 @@
-// The rows. The first row that matches wins; in the compat tables the order is torchao's.
+// The rows. The first matching row wins; the compat tables have torchao's order.
 #include "quantizers/xnnpack/rules.h"
 
 #include <map>
@@ -80,7 +80,7 @@ const std::vector<AnnotationRule> kRulesCompat = {
     {"cat",                 "aten.cat.default(x...)",              kList,       same_as("x"), {},                       {}, {}, first_quantized_input_compat},
 };
 
-// torchao takes no convolutions with padding by name here, and dimension 0 of a transposed weight.
+// Here torchao takes neither convolutions with named padding nor axis 0 for transposed weights.
 const std::vector<AnnotationRule> kBatchNormRulesCompat = {
     // name                      pattern                                     inputs     output   checks  owned
     {"conv_bn[_relu]",           relu_if_any(norm_of(kConvCompat)),          kWeighted, kOutput, {},     kWeightAndBias},

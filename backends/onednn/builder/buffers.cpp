@@ -1,4 +1,4 @@
-// Buffers are numbered as they are added.
+// Buffers are numbered in the order in which they are added.
 #include "backends/onednn/builder/buffers.h"
 
 #include <cstring>
@@ -19,7 +19,7 @@ int64_t bytes_for(const Dims& shape, const QuantParams& quant_params) {
   return product(shape) * bytes_of(quant_params.type);
 }
 
-// A result in an arena buffer that holds nothing else.
+// Whether the result fills an arena buffer by itself.
 bool fills(const Stored& stored, const Buffer& buffer) {
   return buffer.kind == BufferKind::kArena && buffer.inside.buffer < 0 &&
          stored.place.offset == 0 && buffer.bytes == bytes_for(stored.shape, stored.quant_params);

@@ -1,4 +1,4 @@
-// The memory of a segment under construction: buffers whose addresses are planned afterwards.
+// The memory of a segment under construction: buffers that get their addresses later, in the plan.
 #pragma once
 
 #include <cstddef>
@@ -17,15 +17,15 @@ struct Buffer {
   int64_t bytes = 0;
   int external = -1;               // kInput, kOutput: index into the segment's inputs or outputs
   std::shared_ptr<void> constant;  // kConstant: keeps the bytes alive
-  // kArena: the part of another buffer that it is; none when its buffer is -1
+  // kArena: where this buffer is inside another one; Place::buffer is -1 when it is not
   Place inside = {};
 };
 
 class Buffers {
  public:
-  // A new buffer for an op's result.
+  // Allocates a buffer for the result of an op.
   Stored allocate(const Dims& shape, const QuantParams& quant_params, const Dims& strides);
-  // Memory of the segment's caller: its input or output at `position`, row-major.
+  // Adds memory of the caller: the segment's input or output at `position`, row-major.
   Stored add_external(BufferKind kind, const Dims& shape, const QuantParams& quant_params,
                       int position);
 
@@ -33,16 +33,15 @@ class Buffers {
                       std::shared_ptr<void> data);
   Stored add_floats(const std::vector<float>& values);  // 1-D
   Stored add_integers(const std::vector<int32_t>& values);
-  // A constant of ready bytes.
+  // Adds a constant of `count` bytes in their final form.
   Place add_bytes(std::shared_ptr<void> bytes, int64_t count);
 
-  // From now on what was made in a buffer of its own is made at `part`, in memory of another
-  // buffer: true. False when the elements would lie in another order, or the buffer is not the
-  // tensor's alone.
+  // Places `made`, which has a separate buffer, at `part` of another buffer. Returns false when the
+  // element orders differ, or when other tensors use the buffer.
   bool place_inside(const Stored& made, const Stored& part);
-  // As place_inside, in the output at `position`, for a tensor that fills its buffer.
+  // As place_inside, for the output at `position` and a tensor that fills its buffer.
   bool place_in_output(const Stored& made, int position);
-  // Where the elements are, when the buffer is part of another one.
+  // Follows buffers that are inside other buffers.
   Place resolve(Place place) const;
 
   const std::vector<Buffer>& buffers() const { return buffers_; }

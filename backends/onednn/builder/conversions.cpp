@@ -1,4 +1,4 @@
-// A conversion is a change of order, of type and scale, or one after the other.
+// A conversion changes the order, the type and scale, or both in two steps.
 #include "backends/onednn/builder/conversions.h"
 
 #include "backends/onednn/kernels/loops.h"
@@ -54,9 +54,9 @@ void add_fill(SegmentBuilder& builder, const Stored& to, double real) {
 }
 namespace {
 
-// One step when only type or scale, or only the order changes; else two. oneDNN 3.2's reorder
-// computes wrong values for some shapes when it changes the order and has zero points as well, so
-// it only ever changes the order here.
+// Adds one step if only the order, or only type and scale change, else two. oneDNN 3.2's reorder
+// computes wrong values for some shapes when it changes the order and applies zero points, so here
+// it only changes the order.
 void add_reorder(SegmentBuilder& builder, const Stored& from, const Stored& to) {
   if (from.quant_params == to.quant_params) {
     add_copy(builder, from, to);
@@ -67,7 +67,7 @@ void add_reorder(SegmentBuilder& builder, const Stored& from, const Stored& to) 
     add_requantize(builder, from, to);
     return;
   }
-  // move the fewer bytes
+  // move the smaller elements
   const bool moves_first =
       !is_from_dense || bytes_of(from.quant_params.type) < bytes_of(to.quant_params.type);
   const Stored middle = moves_first ? builder.allocate(from.shape, from.quant_params, to.strides)

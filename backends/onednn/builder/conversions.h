@@ -1,5 +1,5 @@
-// Steps that convert tensors between orders, types and scales, and the segment's results to what
-// its caller wants; and the loops and kernels that do it.
+// Adds the steps that convert tensors between memory orders, types and scales, and that write the
+// segment's results in the form that its caller expects.
 #pragma once
 
 #include <functional>
@@ -10,15 +10,16 @@
 
 namespace octet::onednn {
 
-// The tensor in another order and quantization: itself, or through a reorder (made once).
+// Returns the tensor in another order and quantization: `from` itself, or the result of a reorder,
+// which is added once.
 Stored convert(SegmentBuilder& builder, const Stored& from, const QuantParams& quant_params,
                const Dims& strides);
-// In any order without gaps.
+// As convert, to any order without gaps.
 Stored to_dense(SegmentBuilder& builder, const Stored& from, const QuantParams& quant_params);
 Stored to_real(SegmentBuilder& builder, int index, const Dims& strides);  // f32
 
-// Copies what the segment gives back to where its caller wants it, or lets the last op write
-// there. To be called after the last op.
+// Copies the segment's results to the caller's memory, or lets the last op write there. Call it
+// after the last op.
 void finish_outputs(SegmentBuilder& builder);
 
 // ---- each add_* appends a step to the segment
@@ -28,20 +29,20 @@ void finish_outputs(SegmentBuilder& builder);
 void add_table(SegmentBuilder& builder, const Stored& from, const Stored& to,
                const std::function<double(double)>& function);
 
-// Changes type or scale and keeps the order. from: dense.
+// Changes type or scale, not the order. from: dense.
 void add_requantize(SegmentBuilder& builder, const Stored& from, const Stored& to);
-// Floats to integers in `range`, which is part of the type's.
+// Quantizes floats to integers in `range`, a part of the type's range.
 void add_quantize(SegmentBuilder& builder, const Stored& from, const Stored& to,
                   const StepRange& range);
 
-// Copies elements to another order; types agree. Strides of 0 repeat. By oneDNN's reorder where
-// it has a fast one.
+// Copies elements to another order; types agree. Strides of 0 repeat. Uses oneDNN's reorder where
+// oneDNN has a fast one.
 void add_copy(SegmentBuilder& builder, const Stored& from, const Stored& to);
 
-// Every element becomes `real`.
+// Sets every element to `real`.
 void add_fill(SegmentBuilder& builder, const Stored& to, double real);
 
-// A kernel of backends/kernels that reads `inputs` and writes y.
+// Runs a kernel of backends/kernels that reads `inputs` and writes y.
 template <typename Kernel>
 void add_kernel(SegmentBuilder& builder, const char* what, Kernel kernel, std::vector<Place> inputs,
                 Place y) {

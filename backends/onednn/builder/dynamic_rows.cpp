@@ -1,4 +1,4 @@
-// The loops of kernels/rows.h with the places of what they read and write.
+// Adds the loops of kernels/rows.h with the places of their arguments.
 #include "backends/onednn/builder/dynamic_rows.h"
 
 #include "backends/onednn/kernels/rows.h"

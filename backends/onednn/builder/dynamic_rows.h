@@ -1,4 +1,4 @@
-// Tensors that are quantized while the segment runs, and the steps that make and read them.
+// Tensors that are quantized while the segment runs, and the steps that produce and consume them.
 #pragma once
 
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace octet::onednn {
 
-// A tensor quantized to u8 at run time: real = scale * (value - zero_point), both one per block of
-// neighbouring rows.
+// A tensor quantized to u8 at run time: real = scale * (value - zero_point), with one scale and
+// zero point per block of neighbouring rows.
 struct DynamicRows {
   Place values;      // u8 [rows, width], row-major
   Place scale;       // f32 [rows / rows_per_block]
@@ -20,23 +20,23 @@ struct DynamicRows {
   int64_t rows_per_block = 1;
 };
 
-// x: f32 [rows, width], row-major. Allocates values, scales and zero points. The mapping's range
-// has at most 256 steps.
+// Quantizes x, f32 [rows, width], row-major. Allocates values, scales and zero points. The range of
+// `mapping` has at most 256 steps.
 DynamicRows add_quantize_rows(SegmentBuilder& builder, Place x, int64_t rows, int64_t width,
                               int64_t rows_per_block, const DynamicMapping& mapping);
 
 // y: f32 [rows, width].
 void add_dequantize_rows(SegmentBuilder& builder, const DynamicRows& x, Place y);
 
-// What a sum over integers needs to become real: one entry per column.
+// What converts an integer sum to a real, one entry per column.
 struct ColumnTerms {
   std::vector<int32_t> sums;  // of the weights
   std::vector<float> scale;
   std::vector<float> bias;
 };
 
-// In place, y[m, n] = clamp((sum[m, n] - zero_point[m] * sums[n]) * scale[m] * scale[n] + bias[n]),
-// finished. sums: s32 [x.rows, columns], becomes f32; operand: of the finish, f32 of that shape.
+// In place: y[m, n] = clamp((sum[m, n] - zero_point[m] * sums[n]) * scale[m] * scale[n] + bias[n]),
+// then `finish`. sums: s32 [x.rows, columns], becomes f32. operand: of `finish`, f32 of that shape.
 void add_scale_rows(SegmentBuilder& builder, const DynamicRows& x, Place sums,
                     const ColumnTerms& columns, const Clamp& clamp, RowFinish finish = {},
                     Place operand = {});

@@ -1,4 +1,4 @@
-// Reads inputs and constants, and answers how tensors are to be kept.
+// Loads inputs and constants, and decides how tensors are stored.
 #include "backends/onednn/builder/segment_builder.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ bool works_channels_last(const ProgramOp& op) {
          std::end(kChannelsLastOps);
 }
 
-// Who reads each tensor in the segment. Nothing is kept yet.
+// Finds who reads each tensor in the segment. Nothing is stored yet.
 std::map<int, TensorState> tensor_states(const Program& program, const Segment& segment) {
   std::map<int, TensorState> states;
   for (int op_index : segment.ops) {

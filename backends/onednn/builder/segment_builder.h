@@ -1,5 +1,5 @@
-// One segment under construction: its buffers, its steps, and the state of each tensor, as the ops
-// are emitted one after the other.
+// One segment under construction: its buffers, its steps, and the state of each tensor, updated as
+// ops are emitted in order.
 #pragma once
 
 #include <functional>
@@ -19,18 +19,17 @@ namespace octet::onednn {
 
 struct DynamicRows;  // backends/onednn/builder/dynamic_rows.h
 
-// What a segment under construction knows of one tensor of the Program: who reads it, and how it is
-// kept.
+// What the builder knows about one tensor of the Program: who reads it, and how it is stored.
 struct TensorState {
-  // The only op of the segment that reads it; null when there are others, or when the tensor leaves
-  // the segment.
+  // The only op of the segment that reads it; null when there are others, or when the tensor is an
+  // output of the segment.
   const ProgramOp* only_reader = nullptr;
   bool is_read = false;                // by ops of the segment
-  bool is_read_channels_last = false;  // by one that works channels-last
+  bool is_read_channels_last = false;  // by an op that works channels-last
   bool is_second_factor = false;       // read only as the second input of matmul
 
-  std::optional<Stored> kept;  // as it is kept now
-  // makes it in the usual form when the first op asks for that
+  std::optional<Stored> kept;  // how it is stored now
+  // makes the usual form when the first op asks for it
   std::function<Stored()> late;
   // the integers that a float tensor was dequantized from
   std::optional<Stored> integers;
@@ -53,18 +52,18 @@ class SegmentBuilder : public Buffers, public StepList {
   const ProgramTensor& tensor(int index) const { return program_.tensor(index); }
   bool is_constant(int index) const { return tensor(index).is_constant(); }
 
-  // How the tensor is kept now.
+  // How the tensor is stored now.
   const Stored& read(int index);
-  // Ends an op: the tensor is kept like this. Where type or scale differ from the declared reals, a
-  // conversion follows.
+  // Ends an op: `stored` holds the tensor from now on. If type or scale differ from the declared
+  // ones, a conversion follows.
   void define(int index, const Stored& stored);
-  // In place of define(), for a tensor that some ops read in another form: `make` gives the usual
+  // Replaces define() for a tensor that some ops read in another form: `make` produces the usual
   // form when the first op asks for it.
   void define_later(int index, std::function<Stored()> make) {
     state(index).late = std::move(make);
   }
-  // The integers that a float tensor was dequantized from; null when there are none. `kept` is how
-  // they are kept.
+  // The integers that a float tensor was dequantized from; null when there are none. `kept`: how
+  // they are stored.
   const Stored* find_integers(int index) const { return address_of(state(index).integers); }
   void define_integers(int index, const Stored& kept) { state(index).integers = kept; }
   // The integers of a float tensor that was quantized at run time; null when there are none.
@@ -72,27 +71,27 @@ class SegmentBuilder : public Buffers, public StepList {
   void define_dynamic(int index, std::shared_ptr<const DynamicRows> rows) {
     state(index).dynamic = std::move(rows);
   }
-  // Whether read() gives it already.
+  // Whether read() needs no further op.
   bool is_made(int index) const {
     return is_constant(index) || state(index).kept.has_value() || state(index).late != nullptr;
   }
-  // As it is kept now, null when nothing asked for it yet.
+  // How the tensor is stored now; null when no op has asked for it yet.
   const Stored* find_kept(int index) const { return address_of(state(index).kept); }
-  // The only op in here that reads the tensor; null when there are others, or when the tensor
-  // leaves the segment.
+  // The only op of the segment that reads the tensor; null when there are others, or when the
+  // tensor is an output of the segment.
   const ProgramOp* find_only_reader(int index) const { return state(index).only_reader; }
-  // An op in here that works channels-last reads the tensor.
+  // Whether an op of the segment that works channels-last reads the tensor.
   bool prefers_channels_last(int index) const { return state(index).is_read_channels_last; }
 
-  // Type and scale with which the op that makes the tensor should write it: as_unsigned of the
-  // declared one when ops in here read it.
+  // Type and scale that the op should write: as_unsigned of the declared ones when ops of the
+  // segment read the tensor.
   QuantParams output_quant_params(int index) const;
-  // The declared one. Throws Refusal when the tensor is quantized per channel.
+  // The declared type and scale. Throws Refusal when the tensor is quantized per channel.
   QuantParams declared_quant_params(int index) const;
 
   // Which products are computed in floats.
   Saturation& saturation() { return saturation_; }
-  // What convert() made: conversions.h.
+  // Conversions that convert() has added (conversions.h).
   std::vector<Conversion>& conversions() { return conversions_; }
 
   void end_op();
@@ -106,7 +105,7 @@ class SegmentBuilder : public Buffers, public StepList {
 
   const Program& program_;
   const Segment& segment_;
-  mutable std::map<int, TensorState> states_;  // by tensor; another one has nothing yet
+  mutable std::map<int, TensorState> states_;  // by tensor; absent: nothing is known yet
   Saturation saturation_;
   std::vector<Conversion> conversions_;
 };

@@ -1,4 +1,4 @@
-// Steps, and what `kernels()` tells of them.
+// Adds steps, and describes them for `kernels()`.
 #include "backends/onednn/builder/steps.h"
 
 #include <fmt/format.h>

@@ -21,7 +21,7 @@ struct Argument {
 
 struct Step {
   const char* what = "";
-  std::string kernel = "custom";  // oneDNN's name of the implementation
+  std::string kernel = "custom";  // oneDNN's name for the implementation
   std::string post_ops;
   std::string layout;
   std::vector<const ProgramOp*> ops;
@@ -29,28 +29,28 @@ struct Step {
   Loop loop;
   std::vector<Argument> arguments;
   int64_t scratch_bytes = 0;
-  // DNNL_ARG_DST may be the memory of DNNL_ARG_SRC; of loops, the last argument that of the first
+  // DNNL_ARG_DST may share memory with DNNL_ARG_SRC; in loops, the last argument with the first
   bool can_be_in_place = false;
 };
 
-// The scratchpad, which all primitives share.
+// The place of the scratchpad, which all primitives share.
 inline constexpr Place kScratchpad = {-2, 0};
 
 // Attributes with a user scratchpad.
 dnnl::primitive_attr new_attributes();
 
-// Throws Refusal when the descriptor is that of one of oneDNN's slow reference kernels.
+// Throws Refusal when `implementation` is one of oneDNN's slow reference kernels.
 void refuse_reference_kernel(const char* what, const char* implementation);
 
 class StepList {
  public:
-  // Proving stops at primitive descriptors: nothing is generated, packed or run.
+  // kProve stops at primitive descriptors: no code is generated, and nothing is packed or run.
   enum class Purpose { kRun, kProve };
 
   explicit StepList(Purpose purpose) : purpose_(purpose) {}
   Purpose purpose() const { return purpose_; }
 
-  // Adds the scratchpad argument itself. The descriptor must have a user scratchpad.
+  // Adds the scratchpad argument itself. The descriptor must use a user scratchpad.
   template <typename PrimitiveDesc>
   void add_primitive(const char* what, const PrimitiveDesc& desc, std::vector<Argument> arguments) {
     Step step;
@@ -64,24 +64,24 @@ class StepList {
       step.arguments.push_back({DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc(), kScratchpad});
     steps_.push_back(std::move(step));
   }
-  // kernel: its name for `kernels()`, after "custom".
+  // kernel: its name in `kernels()`, after "custom".
   void add_loop(const char* what, Loop loop, std::vector<Place> arguments,
                 const char* kernel = nullptr);
-  // The step that was added last may write over its source.
+  // Allows the last step to write over its source.
   void allow_in_place() { steps_.back().can_be_in_place = true; }
 
-  // The op whose steps follow, until end_op(): what `kernels()` tells of them.
+  // Assigns the steps that follow to `op` in `kernels()`, until end_op().
   void begin_op(const ProgramOp& op);
-  // Another op's work is part of it; nothing is to be emitted for that one.
+  // Marks an op whose work the current op does, so that it is not emitted.
   void absorb(const ProgramOp& op);
   bool is_absorbed(const ProgramOp& op) const { return absorbed_.contains(&op); }
 
   std::vector<Step>& steps() { return steps_; }
 
  protected:
-  // The op that is being emitted, and what it absorbed.
+  // The op that is being emitted, and the ops it absorbed.
   const std::vector<const ProgramOp*>& current_ops() const { return doing_; }
-  // layout: of what the op read and what it made.
+  // layout: of the op's inputs and outputs.
   void end_op(const std::string& layout);
 
  private:
@@ -91,7 +91,7 @@ class StepList {
   std::vector<Step> steps_;
   std::set<const ProgramOp*> absorbed_;
   std::vector<const ProgramOp*> doing_;
-  size_t first_step_ = 0;  // of that op
+  size_t first_step_ = 0;  // of the current op
 };
 
 }  // namespace octet::onednn

@@ -1,4 +1,4 @@
-// Each bin begins with the largest step that is left, and takes the largest ones that still fit.
+// Fills bins greedily: each begins with the largest remaining step and takes the largest that fit.
 #include "backends/onednn/bytes/bins.h"
 
 #include <algorithm>
@@ -9,12 +9,12 @@ namespace octet::onednn {
 namespace {
 
 constexpr int kMostLanes = 16;
-// Cost of a step and of a bin beside two steps of kWords (Zen 4, tiles of AVX2).
+// Cost of a step and of a bin, relative to two steps of kWords (Zen 4, AVX2 tiles).
 constexpr double kStepCost = 0.58, kBinCost = 0.24;
 
 constexpr int kCapacity = 32767;
 
-// Per pair of each channel, the greatest sum of products, then the least one as a positive number.
+// Per pair of each channel: the largest sum of products, then minus the smallest one.
 struct Load {
   std::array<uint16_t, 4 * kMostLanes> of{};
 };
@@ -26,7 +26,7 @@ struct Step {
   int most;
 };
 
-// The greatest x0 * a + x1 * b, for a, b >= 0.
+// The largest x0 * a + x1 * b for a, b >= 0.
 int greatest_sum(int a, int b, ByteBound bound) {
   return bound.byte * std::max(a, b) +
          std::min(bound.pair - bound.byte, bound.byte) * std::min(a, b);
@@ -45,7 +45,7 @@ Step make_step(int32_t x, const std::array<int8_t, 4 * kMostLanes>& weights, int
   return step;
 }
 
-// Each load is within capacity, so that two of them fit into 16 bits.
+// Requires that each load is within capacity, so that the sum of two fits 16 bits.
 bool fits(const Load& a, const Load& b) {
   uint16_t over = 0;
   for (size_t i = 0; i < a.of.size(); ++i)
@@ -57,7 +57,7 @@ void add(Load& a, const Load& b) {
   for (size_t i = 0; i < a.of.size(); ++i) a.of[i] = static_cast<uint16_t>(a.of[i] + b.of[i]);
 }
 
-// The steps, each within capacity.
+// Splits steps so that each is within capacity.
 std::vector<Step> split(std::span<const int8_t> weights, int lanes, ByteBound bound) {
   const int capacity = bound.pair <= 255 ? 256 : kCapacity / bound.byte;  // of weights of one sign
   const size_t size = static_cast<size_t>(lanes) * 4;
@@ -91,11 +91,11 @@ BinnedBlock make_bins(std::span<const int8_t> weights, int lanes, ByteBound boun
                    [](const Step& a, const Step& b) { return a.most > b.most; });
   std::vector<size_t> left(steps.size());
   std::iota(left.begin(), left.end(), size_t{0});
-  std::vector<std::vector<size_t>> bins[kMostBin];  // of kMostBin steps, of one less, ...
+  std::vector<std::vector<size_t>> bins[kMostBin];  // with kMostBin steps, with one less, ...
   std::vector<char> is_taken(steps.size(), 0);
   for (size_t taken = 0; taken < steps.size();) {
     std::erase_if(left, [&](size_t i) { return is_taken[i] != 0; });
-    // Half of what is left in one go, so that erasing is seldom.
+    // Fill half of the remaining steps at a time, so that erasing is rare.
     const size_t count = left.size();
     for (size_t seed = 0; seed < (count + 1) / 2; ++seed) {
       if (is_taken[left[seed]] != 0) continue;
@@ -103,7 +103,7 @@ BinnedBlock make_bins(std::span<const int8_t> weights, int lanes, ByteBound boun
       Load load = steps[left[seed]].load;
       is_taken[left[seed]] = 1;
       while (bin.size() < kMostBin) {
-        // From large to small: the largest of those tried that fits.
+        // Tries candidates from large to small and takes the first that fits.
         const size_t stride = std::max<size_t>((count - seed) / kProbes, 1);
         size_t found = count;
         for (size_t i = seed + 1 + bin.size() % stride; i < count && found == count; i += stride)

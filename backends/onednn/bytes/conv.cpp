@@ -1,8 +1,8 @@
-// The input under a band of output rows is copied to scratch memory with its padding (widened for
-// kWords); 1x1 convolutions of bytes read x itself. Then each block of channels goes over the
-// band's pixels in tiles, so that its weights are read once for the band. Where bins count on pairs
-// of small bytes, the copy holds what they may be at most, and what is above is added apart
-// (excess.h); a band with too much of it is multiplied in words.
+// The input of a band of output rows is copied to scratch memory with its padding (widened for
+// kWords); 1x1 convolutions of bytes read x directly. Then each block of channels processes the
+// band's pixels in tiles, so that its weights are read once per band. If bins require small pairs
+// of bytes, the excess is subtracted from the copy and added separately (excess.h); a band with too
+// much excess is multiplied in words.
 #include "backends/onednn/bytes/conv.h"
 
 #include <algorithm>
@@ -19,10 +19,10 @@
 namespace octet::onednn {
 namespace {
 
-constexpr int64_t kScratch = 128 * 1024;  // bytes of input under a band, for each thread
-// enough that reading weights is little beside multiplying
+constexpr int64_t kScratch = 128 * 1024;  // input bytes of a band, per thread
+// enough to make reading weights cheap beside multiplying
 constexpr int64_t kBandPixels = 112;
-// of a band, in all steps; and at most a part of its products:
+// per band, over all steps; and at most this fraction of its products:
 constexpr int64_t kMostExcess = 16384;
 constexpr int64_t kExcessPart = 6;
 
@@ -30,26 +30,26 @@ struct Plan {
   ByteConvShape shape;
   ByteConvOutput output;
   std::optional<PackedTiles> packed;
-  bool is_in_place = false;  // x itself is read
-  int64_t blocks = 1;        // of a group
-  int64_t band = 1;          // output rows under which the input is copied
-  int64_t columns = 1;       // output columns of a tile of them
+  bool is_in_place = false;  // x is read directly
+  int64_t blocks = 1;        // per group
+  int64_t band = 1;          // output rows per copy of the input
+  int64_t columns = 1;       // output columns per tile of them
   int64_t scratch_rows = 1;  // input rows of a band in one plane
-  // bytes of one scratch row: all groups, one after the other
+  // bytes of one scratch row, with all groups in order
   int64_t row_step = 0;
-  int64_t group_step = 0;                     // bytes of one group in it
+  int64_t group_step = 0;                     // bytes of a group in a scratch row
   int64_t x_step = 0;                         // bytes between pixels
   std::vector<std::vector<int32_t>> offsets;  // per piece (kPairs), or per segment
   std::vector<float> scale, bias;             // per segment and block: padded
-  std::vector<int32_t> start;                 // the same; 0 for all segments but the first
+  std::vector<int32_t> start;                 // as scale and bias; 0 for all segments but the first
 
   int64_t padded_outputs() const { return shape.groups * blocks * packed->kernels->lanes; }
 };
 
-// Columns and rows of a band, so that its input fits into scratch memory.
+// Chooses columns and rows of a band so that its input fits the scratch memory.
 void choose_band(Plan& plan, int x_bytes) {
   const ByteConvShape& s = plan.shape;
-  constexpr int64_t kOverrun = 8;  // the last step may read on
+  constexpr int64_t kOverrun = 8;  // the last step may read past the end
   const auto measure = [&] {
     plan.group_step =
         (input_columns(s, plan.columns) * s.channels * x_bytes + kOverrun + 3) / 4 * 4;
@@ -70,7 +70,7 @@ Plan make_plan(const ByteConvShape& given, const Tensor& weights, const ByteConv
   Plan plan;
   plan.shape = with_long_rows(given);
   plan.output = output;
-  // padding may be above what x holds
+  // padding may exceed the bytes of x
   range.highest = std::max(range.highest, output.scales.padding);
   plan.packed = pack_tiles(plan.shape, weights, range);
   const TileKernels& kernels = *plan.packed->kernels;
@@ -139,8 +139,8 @@ void put_padding(const Plan& p, std::byte* to, int64_t count) {
   }
 }
 
-// The output pixels that are done together: rows [row, row + rows) of one plane, columns [column,
-// column + columns).
+// The output pixels that are processed together: rows [row, row + rows) of one plane, columns
+// [column, column + columns).
 struct Band {
   int64_t image, plane, row, rows, column, columns;
 };
@@ -165,7 +165,7 @@ int64_t band_count(const Plan& p) {
          ((s.out_size[2] + p.columns - 1) / p.columns);
 }
 
-// One input row of a band: every group after the other.
+// Copies one input row of a band, group by group.
 void copy_row(const Plan& p, const uint8_t* row, int64_t first, int64_t count, std::byte* to) {
   const ByteConvShape& s = p.shape;
   const int64_t element = p.packed->kernels->x_bytes(), all = s.groups * s.channels;
@@ -205,7 +205,7 @@ void copy_band(const Plan& p, const uint8_t* x, const Band& band, std::byte* scr
   }
 }
 
-// The output pixel at (row, column) of the band's plane, in y.
+// The index in y of the output pixel at (row, column) of the band's plane.
 int64_t y_pixel(const ByteConvShape& s, const Band& band, int64_t row, int64_t column) {
   const std::array<int64_t, 3>& size = s.y_size[2] == 0 ? s.out_size : s.y_size;
   const int64_t plane = s.y_first[0] + band.plane * s.y_step[0];
@@ -213,8 +213,7 @@ int64_t y_pixel(const ByteConvShape& s, const Band& band, int64_t row, int64_t c
          s.y_first[2] + column * s.y_step[2];
 }
 
-// How a thread's part of the scratch memory is divided: the band's input, then what is needed for
-// excess.
+// The scratch memory of one thread: the band's input, then memory for excess.
 struct Memory {
   std::byte* input;
   int32_t* starts;  // of one block, for all pixels of the band
@@ -228,7 +227,7 @@ int64_t most_excess(const Plan& p) {
 
 constexpr int64_t whole_vectors(int64_t bytes) { return (bytes + kVector - 1) / kVector * kVector; }
 
-// Bytes of each of these: the input, starts, Taken, Excess, of_group.
+// Bytes of the input, starts, Taken, Excess and of_group.
 std::array<int64_t, 5> memory_bytes(const Plan& p) {
   const bool has_excess = p.packed && p.packed->bin_tiles != nullptr;
   const int64_t input =
@@ -257,7 +256,7 @@ Memory memory_at(const Plan& p, std::byte* scratch) {
            reinterpret_cast<int32_t*>(at[4]), most_excess(p)}};
 }
 
-// A band as its tiles read it.
+// The input of a band as its tiles read it.
 struct Source {
   const std::byte* input;  // under the first pixel, of the first group
   const TileKernels* kernels;
@@ -284,7 +283,7 @@ Source prepare_band(const Plan& p, const Band& band, const uint8_t* x, const Mem
   return {memory.input, p.packed->kernels, memory.excess.of_group[s.groups] > 0};
 }
 
-// What the sums of a block start from, with its excess.
+// Fills the initial sums of a block, including its excess.
 void fill_starts(const Plan& p, int64_t index, const Band& band, const Memory& memory) {
   const int64_t lanes = p.packed->kernels->lanes, group = index / p.blocks;
   const int32_t first = memory.excess.of_group[group], last = memory.excess.of_group[group + 1];
@@ -295,7 +294,7 @@ void fill_starts(const Plan& p, int64_t index, const Band& band, const Memory& m
                                   p.packed->at[static_cast<size_t>(index)].data(), memory.starts);
 }
 
-// Block `index` of all groups' over the band.
+// Multiplies block `index`, counted over all groups, for the band.
 void multiply_block(const Plan& p, int64_t index, const Band& band, const Source& source,
                     const Memory& memory, std::byte* y, const uint8_t* residual) {
   const ByteConvShape& s = p.shape;
@@ -335,8 +334,8 @@ void multiply_block(const Plan& p, int64_t index, const Band& band, const Source
   }
 }
 
-// scratch: scratch_bytes for each of `parts`. Bands are shared among the threads; few bands with
-// many channels, the channels of each.
+// scratch: scratch_bytes for each of `parts`. Threads share the bands; if there are few bands with
+// many channels, they share the channels of each.
 void run(const Plan& p, const uint8_t* x, std::byte* y, const uint8_t* residual, std::byte* scratch,
          int64_t parts) {
   const ByteConvShape& s = p.shape;

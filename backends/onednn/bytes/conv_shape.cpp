@@ -1,4 +1,4 @@
-// Shapes of linear layers and 1x1 convolutions; tiles for outputs.
+// Makes shapes of linear layers and 1x1 convolutions, and tiles for outputs.
 #include "backends/onednn/bytes/conv_shape.h"
 
 #include <numeric>

@@ -1,6 +1,6 @@
-// Input rows are interleaved in pairs, so that one multiplication sums two kernel rows of each
-// channel. A pair serves all output rows of a band that read it, with weights that are 0 for rows
-// that they do not read.
+// Input rows are interleaved in pairs, so that one multiplication sums two kernel rows per channel.
+// A pair serves all output rows of a band that read it; weights are 0 for rows that they do not
+// read.
 #include "backends/onednn/bytes/conv.h"
 
 #include <algorithm>
@@ -28,20 +28,20 @@ struct Plan {
   ByteConvOutput output;
   const DepthwiseTiles* kernels = nullptr;
   int64_t blocks = 1;
-  int64_t band = 1;     // output rows done together
-  int64_t period = 1;   // output rows of a band until kernel rows meet pairs in the same way again
-  int64_t pairs = 1;    // of input rows under a band
-  int64_t columns = 1;  // output columns done together
+  int64_t band = 1;     // output rows processed together
+  int64_t period = 1;   // output rows until kernel rows align with pairs again
+  int64_t pairs = 1;    // of input rows in a band
+  int64_t columns = 1;  // output columns processed together
   // per output row of a band: kernel columns x pairs that it reads
   std::vector<int32_t> offsets[kMostBand];
   int64_t weights_begin[kMostBand] = {};  // per output row of a band: bytes, in a block's weights
   int64_t block_weights = 0;              // bytes
   std::shared_ptr<void> weights;
   std::vector<float> scale, bias;  // padded to blocks
-  std::vector<int32_t> start;      // the same
+  std::vector<int32_t> start;      // padded to blocks
 
   int64_t lanes() const { return kernels->tiles.lanes; }
-  int64_t pair_step() const { return lanes() * 4; }  // bytes: two words for each channel
+  int64_t pair_step() const { return lanes() * 4; }  // bytes: two words per channel
   int64_t column_step() const { return pairs * pair_step(); }
 };
 
@@ -105,7 +105,7 @@ Plan make_plan(const ByteConvShape& shape, const Tensor& weights, const ByteConv
   return plan;
 }
 
-// The columns under a band of output rows from `out_row` on, interleaved: columns x pairs.
+// Interleaves the input columns of a band of output rows from `out_row` on: columns x pairs.
 void interleave_band(const Plan& p, const uint8_t* x, int64_t out_row, int64_t first, int64_t count,
                      int64_t channel, std::byte* scratch) {
   const ByteConvShape& s = p.shape;
@@ -136,7 +136,7 @@ void interleave_band(const Plan& p, const uint8_t* x, int64_t out_row, int64_t f
   }
 }
 
-// One band of output rows of one image, one block of channels.
+// Computes one band of output rows of an image for one block of channels.
 void run_block(const Plan& p, int64_t block, const uint8_t* x, std::byte* y, int64_t out_row,
                std::byte* scratch) {
   const ByteConvShape& s = p.shape;

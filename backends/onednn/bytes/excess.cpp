@@ -8,7 +8,7 @@ struct Word {
   int64_t plane, row, column, index;  // index: of the pixel's words
 };
 
-// Which output position reads `input` under the kernel's `tap`, or -1.
+// The output position that reads `input` with the kernel's `tap`, or -1.
 int64_t reader(int64_t input, int64_t tap, int64_t dilation, int64_t stride, int64_t count) {
   const int64_t at = input - tap * dilation;
   if (at < 0) return -1;
@@ -17,8 +17,8 @@ int64_t reader(int64_t input, int64_t tap, int64_t dilation, int64_t stride, int
   return position < count && position * stride == at ? position : -1;
 }
 
-// Appends what `rest` adds to each sum that reads the word; false when there is no room. count: of
-// the list, kept.
+// Appends what `rest` adds to each sum that reads the word; false when the list is full. count: the
+// length of the list, updated.
 bool append(const ByteConvShape& s, const BandInput& band, const Word& word,
             const std::array<uint8_t, 4>& rest, const ExcessMemory& memory, int64_t& count) {
   for (int64_t ky = 0; ky < s.kernel[1]; ++ky) {

@@ -1,5 +1,5 @@
-// For each matrix of the batch, b is packed into blocks of columns; then chunks of a's rows are
-// widened and multiplied with each block.
+// For each matrix of the batch, packs b into blocks of columns, then widens chunks of a's rows and
+// multiplies them by each block.
 #include "backends/onednn/bytes/conv.h"
 
 #include <algorithm>
@@ -15,9 +15,9 @@
 namespace octet::onednn {
 namespace {
 
-constexpr int64_t kChunk = 48;  // rows of a that are widened at once
+constexpr int64_t kChunk = 48;  // rows of a that are widened together
 
-// A factor: where element (row, column) of a matrix is, and what is taken off it.
+// A factor: the position of element (row, column) in a matrix, and its zero point.
 struct Factor {
   int64_t row_step = 0, column_step = 0;  // elements
   int zero_point = 0;
@@ -32,7 +32,7 @@ struct Plan {
   int64_t rows = 1, depth = 1, columns = 1;
   std::vector<int32_t> offsets;
   std::vector<float> scale, bias;  // padded
-  std::vector<int32_t> start;      // the same
+  std::vector<int32_t> start;      // padded
 
   int64_t steps() const { return (depth + 1) / 2; }
   int64_t blocks() const { return (columns + kernels->lanes - 1) / kernels->lanes; }
@@ -79,14 +79,14 @@ template <typename T>
   }
 }
 
-// One block of columns of b: words of two rows for each column.
+// Packs one block of columns of b: words of two rows per column.
 template <typename T>
 void pack_block(const Plan& p, const T* matrix, int64_t block, int16_t* to) {
   const int64_t lanes = p.block_lanes(block), first = block * p.kernels->lanes,
                 count = std::min<int64_t>(lanes, p.columns - first);
   const Factor& b = p.b;
   run_vectorised([&]() __attribute__((always_inline)) {
-    if (b.row_step == 1 && b.column_step != 1) {  // a transposed factor: along its rows
+    if (b.row_step == 1 && b.column_step != 1) {  // a transposed factor: copy along its rows
       for (int64_t column = 0; column < count; ++column) {
         const T* from = matrix + (first + column) * b.column_step;
         int16_t* pair = to + 2 * column;
@@ -123,7 +123,7 @@ void widen_rows(const Plan& p, const T* matrix, int64_t first, int64_t count, in
   });
 }
 
-// Rows [first, last) of one matrix of y.
+// Computes rows [first, last) of one matrix of y.
 void run_rows(const Plan& p, const std::byte* a, const std::byte* b, std::byte* y, int64_t matrix,
               int64_t first, int64_t last, bool packs, int16_t* scratch) {
   int16_t* blocks = scratch;
@@ -164,7 +164,7 @@ void run_rows(const Plan& p, const std::byte* a, const std::byte* b, std::byte* 
 void run(const Plan& p, const std::byte* a, const std::byte* b, std::byte* y, int16_t* scratch,
          int64_t parts) {
   const int64_t matrices = std::ssize(p.a.matrices);
-  // of a matrix' rows
+  // parts of a matrix's rows
   const int64_t shares = matrices >= parts ? 1 : std::min(parts, (p.rows + kChunk - 1) / kChunk);
   for_numbered_parts(matrices * shares, p.rows / shares * p.steps() * p.columns,
                      [&](int64_t part, int64_t first, int64_t last) {

@@ -34,10 +34,11 @@ int lanes_of(const ByteConvShape& s, const TileKernels& kernels, int64_t block) 
 namespace {
 
 constexpr int kMostUsual = 75;          // pairs of such bytes are far below kMostPair
-constexpr int64_t kLeastReaders = 128;  // of a word of x: fewer do not pay for looking at it
-constexpr double kMostBinCost = 0.97;   // of kWords: else its scratch memory is the better bargain
+constexpr int64_t kLeastReaders = 128;  // of a word of x; with fewer, checking it does not pay
+// relative to kWords, which is better above this, as it needs less scratch memory
+constexpr double kMostBinCost = 0.97;
 
-// One segment's part.
+// The number of steps of one segment.
 int64_t steps_of(const ByteConvShape& s, int step_elements) {
   int64_t steps = 0;
   for (const Run& run : runs_of(s, 0)) steps += (run.elements + step_elements - 1) / step_elements;
@@ -48,8 +49,7 @@ int64_t pieces_of(const ByteConvShape& s, const TileKernels& kernels) {
   return s.groups * blocks_of(s, kernels) * s.segments;
 }
 
-// The weights of one piece in the order of its steps: [steps, lanes, step_elements], 0 where there
-// are none.
+// The weights of one piece in the order of its steps: [steps, lanes, step_elements], padded with 0.
 std::vector<int8_t> in_steps(const ByteConvShape& s, const int8_t* weights, int64_t piece,
                              const TileKernels& kernels) {
   const int64_t blocks = blocks_of(s, kernels), segment = piece % s.segments,
@@ -79,8 +79,8 @@ std::vector<int8_t> in_steps(const ByteConvShape& s, const int8_t* weights, int6
   return packed;
 }
 
-// What the block begins with; then come first, bins, order and at, one piece after the other,
-// then at a multiple of kVector the weights.
+// The header of a packed block. It is followed by first, bins, order and at, piece by piece, then
+// by the weights at a multiple of kVector.
 struct Front {
   int64_t is_binned;
   int64_t pieces;
@@ -88,7 +88,7 @@ struct Front {
   int64_t has_bound;
 };
 
-// Bytes up to the weights.
+// The offset of the weights in bytes.
 int64_t weights_begin(const Front& front) {
   const int64_t words = front.is_binned == 0 ? 0
                                              : front.pieces * kMostBin + front.pieces +
@@ -97,7 +97,7 @@ int64_t weights_begin(const Front& front) {
          kVector * kVector;
 }
 
-// Writes one array of a block after the other.
+// Writes the arrays of a block in order.
 struct Writer {
   std::byte* to;
 
@@ -131,7 +131,7 @@ PackedBlock pack_plain(const ByteConvShape& s, const int8_t* weights, const Tile
   return {block, static_cast<size_t>(bytes)};
 }
 
-// The place of every step in `order`, which has each step once.
+// The position of each step in `order`, which contains each step once.
 std::vector<int32_t> places_of(const std::vector<int32_t>& order) {
   std::vector<int32_t> at(order.size());
   for (size_t i = 0; i < order.size(); ++i)
@@ -139,7 +139,7 @@ std::vector<int32_t> places_of(const std::vector<int32_t>& order) {
   return at;
 }
 
-// Nothing when the weights are too large for bins to pay.
+// nullopt when the weights are too large for bins to pay.
 std::optional<PackedBlock> pack_bins(const ByteConvShape& s, const int8_t* weights,
                                      const TileKernels& kernels, ByteBound bound, bool has_bound) {
   const int64_t pieces = pieces_of(s, kernels), steps = steps_of(s, kernels.step_elements);
@@ -182,7 +182,7 @@ std::optional<PackedBlock> pack_bins(const ByteConvShape& s, const int8_t* weigh
   return PackedBlock{block, static_cast<size_t>(bytes)};
 }
 
-// The block of pack_bins, `front` and size apart: each index within its range.
+// Whether each index of a pack_bins block is within its range; does not check `front` and the size.
 bool fits_bins(const ByteConvShape& s, const TileKernels& kernels, const Front& front,
                const PackedBlock& block) {
   const int64_t begin = weights_begin(front), step_bytes = kernels.step_weights(kernels.lanes),
@@ -212,8 +212,8 @@ bool fits_bins(const ByteConvShape& s, const TileKernels& kernels, const Front& 
   return before == front.steps;
 }
 
-// Whether the block is one of pack_plain or pack_bins, so that nothing reads beyond it or beyond x,
-// whatever its weights are.
+// Whether the block could come from pack_plain or pack_bins, so that nothing reads past it or past
+// x, whatever its weights are.
 bool fits_tiles(const ByteConvShape& s, const BinTiles* tiles, bool has_bound,
                 const PackedBlock& block) {
   Front front;
@@ -236,7 +236,7 @@ bool fits_tiles(const ByteConvShape& s, const BinTiles* tiles, bool has_bound,
          weights_begin(front) + front.pieces * piece_bytes == static_cast<int64_t>(block.size);
 }
 
-// The block of pack_plain or pack_bins as what it holds.
+// Interprets a block of pack_plain or pack_bins.
 PackedTiles read_tiles(std::shared_ptr<std::byte> block, const BinTiles* bins) {
   Front front;
   std::memcpy(&front, block.get(), sizeof(front));
@@ -267,7 +267,7 @@ PackedTiles read_tiles(std::shared_ptr<std::byte> block, const BinTiles* bins) {
 PackedTiles pack_tiles(const ByteConvShape& s, const Tensor& weights, ByteRange range) {
   const BinTiles* tiles = find_bin_tiles();
   const int64_t readers = s.outputs * s.kernel[0] * s.kernel[1] * s.kernel[2];
-  // Excess is by words of one pixel.
+  // Excess works on words of one pixel.
   const bool has_bound = range.usual <= kMostUsual && s.segments == 1 && s.channels % 4 == 0 &&
                          readers >= kLeastReaders;
   const ByteBound bound = {std::max<int>(range.highest, 64), has_bound ? kMostPair : 2 * 255};

@@ -1,4 +1,4 @@
-// Compiles tiles.inc for each instruction set, and picks the tiles that this CPU runs.
+// Compiles tiles.inc for each instruction set, and picks the best tiles for this CPU.
 #include "backends/onednn/bytes/tiles.h"
 
 #include "backends/kernels/isa.h"

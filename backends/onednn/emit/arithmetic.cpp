@@ -1,4 +1,4 @@
-// Scales, zero points and biases of the ops with weights, folded ahead of the run.
+// Folds scales, zero points and biases of ops with weights before the run.
 #include <limits>
 #include <numeric>
 
@@ -13,7 +13,7 @@
 namespace octet::onednn {
 namespace {
 
-// int8, symmetric: what integer arithmetic applies to.
+// Whether the weights are int8 and symmetric, as integer arithmetic requires.
 bool has_integer_weights(const ProgramTensor& w) {
   if (w.dtype != DType::kInt8 || !w.qparams) return false;
   for (int32_t zero_point : w.qparams->zero_point)
@@ -21,8 +21,7 @@ bool has_integer_weights(const ProgramTensor& w) {
   return true;
 }
 
-// Of the weights of each output channel, which is the first dimension. int8, at most 2^24 of them
-// for one channel.
+// Sums int8 weights per output channel, the first dimension; at most 2^24 weights per channel.
 std::vector<double> weight_sums(const ProgramTensor& w, int64_t channels) {
   std::vector<double> sums;
   const Tensor data = w.data.contiguous();
@@ -68,8 +67,8 @@ Arithmetic plan_arithmetic(SegmentBuilder& builder, const ProgramOp& op, int64_t
       folds ? weight_sums(w, channels) : std::vector<double>(static_cast<size_t>(channels), 0.0);
   for (int64_t c = 0; c < channels; ++c) {
     const size_t i = static_cast<size_t>(c);
-    // Rounded as a kernel rounds its sum times the scale: zeros then give exact zeros, which
-    // a later division by a small norm would blow up otherwise.
+    // Round as the kernel rounds its sum times the scale, so that zeros give exact zeros; a later
+    // division by a small norm would amplify anything else.
     const float of_zeros =
         plan.scale[i % plan.scale.size()] * static_cast<float>(plan.x.zero_point * of_weights[i]);
     const double real = has_bias ? bias[i] / plan.unit : 0.0;

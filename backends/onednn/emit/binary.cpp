@@ -1,5 +1,5 @@
-// Functions of two tensors in floats by oneDNN: div, minimum, maximum, prelu. Integers on either
-// side are converted.
+// Runs float functions of two tensors with oneDNN: div, minimum, maximum, prelu. Converts integer
+// inputs and outputs.
 #include <algorithm>
 
 #include "backends/onednn/builder/constants.h"
@@ -21,7 +21,7 @@ constexpr BinaryRow kBinaries[] = {
     {"maximum", dnnl::algorithm::binary_max},
 };
 
-// Every element of `shape`, in the given order.
+// Repeats the tensor to all of `shape`, in the given order.
 Stored repeated(SegmentBuilder& builder, const Stored& stored, const Dims& shape,
                 const Dims& order) {
   if (stored.shape == shape) return stored;
@@ -34,7 +34,7 @@ Stored repeated(SegmentBuilder& builder, const Stored& stored, const Dims& shape
   return full;
 }
 
-// As floats; a tensor of the output's shape in its order.
+// The input as floats; in the output's order if it has the output's shape.
 Stored operand(SegmentBuilder& builder, int index, const Dims& shape, const Dims& order) {
   const Dims own = builder.tensor(index).shape;
   return with_rank(to_real(builder, index, own == shape ? order : row_major(own)), shape.size());
@@ -70,7 +70,7 @@ void emit_prelu(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored x = to_dense(builder, builder.read(op.inputs[0]), {});
   const Stored y = builder.allocate(shape, {}, x.strides);
   const std::vector<float> slopes = real_values(builder.tensor(op.inputs[1]));
-  if (slopes.size() == 1) {  // of one slope, a relu that leaks
+  if (slopes.size() == 1) {  // a single slope is a leaky relu
     const dnnl::eltwise_forward::primitive_desc leaky(
         cpu_engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::eltwise_relu, x.desc(),
         y.desc(), slopes[0], 0.0f, new_attributes());

@@ -1,4 +1,4 @@
-// Folds scales, zero points and clamps for the byte kernels; allocates their scratch memory and
+// Folds scales, zero points and clamps for the byte kernels, allocates their scratch memory, and
 // adds their loops.
 #include "backends/onednn/emit/byte_conv.h"
 
@@ -13,7 +13,7 @@
 namespace octet::onednn {
 namespace {
 
-// What proves the op in place of a loop: its weights are not packed.
+// Stands for the loop when proving, which does not pack weights.
 void add_empty_loop(SegmentBuilder& builder, const char* what, const Place& x, const Place& y) {
   builder.add_loop(what, [](std::byte* const*) {}, {x, y});
 }

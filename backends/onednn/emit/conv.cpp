@@ -1,4 +1,4 @@
-// Convolutions. Integer arithmetic has every scale folded into one per output channel, and works in
+// Emits convolutions. Integer arithmetic folds all scales into one per output channel and works in
 // output steps.
 #include <algorithm>
 #include <tuple>
@@ -18,7 +18,7 @@
 namespace octet::onednn {
 namespace {
 
-// Dimensions and strides of the weights as oneDNN names them: [groups,] O, I, spatial.
+// Dimensions and strides of the weights in oneDNN's order: [groups,] O, I, spatial.
 dnnl::memory::desc conv_weights(const Dims& w, int64_t groups, bool transposed, ElementType type) {
   const Dims strides = row_major(w);
   Dims dims;
@@ -44,8 +44,8 @@ dnnl::memory::desc any_layout(const dnnl::memory::desc& desc) {
 }
 
 // An integer convolution whose float result is only added to a dequantized tensor and quantized:
-// q(clamp(conv + dq(r))), all in integers. The convolution counts in steps of r, so that r itself
-// is the operand of a post-op, and the change to steps of the result comes last.
+// q(clamp(conv + dq(r))), computed in integers. The convolution's result is in steps of r, so that
+// r is the operand of a post-op; the conversion to output steps comes last.
 struct Residual {
   std::vector<Follower> followers;
   Stored r;
@@ -138,7 +138,7 @@ void emit_convolution(SegmentBuilder& builder, const ProgramOp& op, Algorithm al
       planned = plan_convolution(&*residual, {});
       followers = residual->followers;
     } catch (const dnnl::error&) {  // oneDNN has no kernel that adds these integers
-    } catch (const Refusal&) {      // or only its slow reference kernel: added in floats below
+    } catch (const Refusal&) {      // or only a slow reference kernel: add in floats below
     }
   }
   if (!planned) {
@@ -184,9 +184,8 @@ ByteWindowShape window_shape(const Dims& x, const Dims& w, const Dims& y, const 
           g.padding_begin[1]};
 }
 
-// By one of the custom kernels for AVX512-VNNI, which take bytes, undilated kernels in two
-// dimensions, and either one channel a group or few channels in all; false when it is something
-// else.
+// Emits one of the custom AVX512-VNNI kernels, for undilated two-dimensional kernels on bytes with
+// one channel per group or few channels in total. Returns false for other convolutions.
 bool emit_by_vnni_kernel(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& x = builder.tensor(op.inputs[0]).shape;
   const Dims& w = builder.tensor(op.inputs[1]).shape;
@@ -200,7 +199,7 @@ bool emit_by_vnni_kernel(SegmentBuilder& builder, const ProgramOp& op) {
   const bool is_image = groups == 1 && has_image_conv_kernel(shape);
   if (g.dilation[0] != 0 || g.dilation[1] != 0 || (!is_depthwise && !is_image)) return false;
 
-  Arithmetic plan = plan_arithmetic(builder, op, outputs, true);  // padding is bytes here, too
+  Arithmetic plan = plan_arithmetic(builder, op, outputs, true);  // padding is bytes here too
   if (!plan.is_integer) return false;
   std::optional<Residual> residual;
   if (!plan.y.is_integer() && is_image && takes_residual(shape))
@@ -230,8 +229,8 @@ bool emit_by_vnni_kernel(SegmentBuilder& builder, const ProgramOp& op) {
   return true;
 }
 
-// Whether emit_by_vnni_kernel takes the op on a CPU with AVX512-VNNI. The op's arithmetic is on
-// integers.
+// Whether emit_by_vnni_kernel would take the op on a CPU with AVX512-VNNI. Requires integer
+// arithmetic.
 bool is_fused_with_vnni(SegmentBuilder& builder, const ProgramOp& op, const Geometry& g) {
   const Dims& x = builder.tensor(op.inputs[0]).shape;
   const Dims& w = builder.tensor(op.inputs[1]).shape;
@@ -246,7 +245,7 @@ bool is_fused_with_vnni(SegmentBuilder& builder, const ProgramOp& op, const Geom
   return is_image && takes_residual(shape);
 }
 
-// By the tiles of bytes, on CPUs where those are the best kernels; false when it is in floats.
+// Emits byte tiles on CPUs where they are the best kernels; false for floats.
 bool emit_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& x = builder.tensor(op.inputs[0]).shape;
   const Dims& w = builder.tensor(op.inputs[1]).shape;
@@ -267,7 +266,7 @@ bool emit_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
   const bool is_depthwise = has_byte_depthwise(shape);
   if (!is_depthwise && !has_byte_conv(shape)) return false;
 
-  // As on AVX512-VNNI: fused where a custom kernel runs there, else as oneDNN rounds.
+  // As on AVX512-VNNI: fused if a custom kernel runs there, else with oneDNN's rounding.
   const bool is_fused = is_fused_with_vnni(builder, op, g);
   const bool folds = is_fused || !g.is_padded;
   const Arithmetic plan = plan_arithmetic(builder, op, outputs, folds, Sums::kExact);

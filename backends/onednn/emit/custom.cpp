@@ -1,6 +1,6 @@
-// Ops that custom kernels do alone (backends/kernels): reductions, group and RMS norms, rotary
-// embeddings, resizing, recurrent layers. They read floats; where an op reads or gives integers, a
-// conversion is added, unless the kernel does it.
+// Emits ops that only custom kernels run (backends/kernels): reductions, group and RMS norms,
+// rotary embeddings, resizing, recurrent layers. The kernels use floats; integer inputs and outputs
+// are converted unless the kernel supports them.
 #include <memory>
 
 #include <fmt/format.h>
@@ -28,8 +28,8 @@ std::vector<char> reduced_dimensions(const ProgramOp& op, size_t rank) {
   return is_reduced;
 }
 
-// The reduced dimensions as one, when nothing else lies between them in memory; else with an order
-// in which they are innermost.
+// Merges the reduced dimensions into one if they are contiguous in memory; else chooses an order in
+// which they are innermost.
 struct ReductionPlan {
   Reduction reduction;
   Dims strides;  // of x
@@ -61,7 +61,7 @@ ReductionPlan plan_reduction(const Dims& shape, const std::vector<char>& is_redu
   return plan;
 }
 
-// One copy for all segments.
+// Keeps one copy for all segments.
 std::shared_ptr<std::byte> keep_packed(const ProgramTensor& weights, const std::string& form,
                                        size_t bytes, const std::function<PackedBlock()>& pack) {
   const PackedForm packed = {form, {}, {}, bytes};
@@ -69,8 +69,8 @@ std::shared_ptr<std::byte> keep_packed(const ProgramTensor& weights, const std::
                         : find_or_pack(weights.data, packed, pack);
 }
 
-// Arguments: the input's gates, the hidden state before the first step, of lstm the cell state,
-// then scratch memory, y, and of lstm the cell state after the last step.
+// Arguments: the input's gates, the first hidden state, for lstm the first cell state, then scratch
+// memory, y, and for lstm the last cell state.
 Loop layer_loop(std::shared_ptr<const RecurrentLayer> layer, bool has_cell) {
   return [layer = std::move(layer), has_cell](std::byte* const* arguments) {
     const size_t inputs = has_cell ? 3 : 2, outputs = has_cell ? 2 : 1;
@@ -128,7 +128,7 @@ void emit_group_norm(SegmentBuilder& builder, const ProgramOp& op) {
   define_real(builder, op.outputs[0], y);
 }
 
-// Written as bytes at once where only a quantization reads it.
+// Writes bytes directly if only a quantize reads the result.
 void emit_rms_norm(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& shape = builder.tensor(op.inputs[0]).shape;
   const Stored x = to_real(builder, op.inputs[0], row_major(shape));
@@ -148,7 +148,7 @@ void emit_rms_norm(SegmentBuilder& builder, const ProgramOp& op) {
   builder.define(output, y);
 }
 
-// On channels-last images, of bytes or floats.
+// Works on channels-last images, of bytes or floats.
 void emit_upsample(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims in = builder.tensor(op.inputs[0]).shape, out = builder.tensor(op.outputs[0]).shape;
   const Stored kept = builder.read(op.inputs[0]);
@@ -208,7 +208,7 @@ void emit_recurrent(SegmentBuilder& builder, const ProgramOp& op) {
     places.insert(places.begin() + 2, to_real(builder, op.inputs[4], {hidden, 1}).place);
     places.push_back(state.place);
   }
-  // proving packs no weights, and nothing else could be refused
+  // proving packs no weights, and nothing else can be refused
   if (builder.purpose() == SegmentBuilder::Purpose::kRun)
     builder.add_loop(
         "recurrent",

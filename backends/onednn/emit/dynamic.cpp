@@ -1,10 +1,10 @@
-// Activations quantized at run time, per token or per tensor, and the linear ops that read them.
+// Emits activations quantized at run time, per token or per tensor, and the linears that read them.
 //
 //   fake_quantize_dynamic -> linear(x, w, b)     a custom loop (range, u8), a u8 x s8 product into
-//       s32, a custom loop that makes it real
-//   ... -> silu, gelu -> add(residual), mul(gate)    done by that loop
+//                                                s32, a custom loop that scales it to reals
+//   ... -> silu, gelu -> add(residual), mul(gate)    fused into that loop
 //
-// Ops that cannot use the integers read floats, made from them when the first such op comes.
+// Ops that cannot use the integers read floats, which are made when the first such op needs them.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -46,7 +46,7 @@ std::optional<RowFunction> find_row_function(const ProgramOp& unary) {
   return std::nullopt;
 }
 
-// Another tensor of the product's shape, in rows of floats.
+// Another tensor of the product's shape, as rows of floats.
 std::optional<Place> find_rows(SegmentBuilder& builder, int tensor, const Dims& shape) {
   const Stored kept = builder.read(tensor);
   if (kept.shape != shape || kept.quant_params.is_integer() ||
@@ -55,8 +55,8 @@ std::optional<Place> find_rows(SegmentBuilder& builder, int tensor, const Dims& 
   return kept.place;
 }
 
-// The product's sums become real, and what follows it and fits is done at once: a function, then a
-// sum or product with a tensor of its shape.
+// Scales the product's sums to reals, fused with a following function and a sum or product with a
+// tensor of the same shape.
 void define_scaled(SegmentBuilder& builder, const ProgramOp& op, const DynamicRows& x,
                    const Stored& y, const ColumnTerms& columns) {
   const std::vector<Follower> followers = find_followers(builder, op);

@@ -1,4 +1,5 @@
-// How each op becomes steps. Emitters throw Refusal or dnnl::error when the library has no kernel.
+// Turns ops into steps, one emitter per op. Emitters throw Refusal or dnnl::error when oneDNN has
+// no kernel.
 #pragma once
 
 #include "backends/onednn/builder/segment_builder.h"
@@ -17,16 +18,16 @@ EmitOp emit_softmax, emit_layer_norm, emit_rms_norm, emit_group_norm, emit_batch
 EmitOp emit_recurrent, emit_rotary;
 EmitOp emit_reshape, emit_permute, emit_slice, emit_expand, emit_cat, emit_pad, emit_copy;
 
-// Other ways to emit an op, for some operands and CPUs; false when this one does not apply.
+// Alternative emitters for some operands and CPUs. They return false when they do not apply.
 using TryEmitOp = bool(SegmentBuilder& builder, const ProgramOp& op);
 
-// conv_transpose by the tiles of bytes (backends/onednn/bytes/tiles.h), on CPUs where those are the
+// Emits conv_transpose with byte tiles (backends/onednn/bytes/tiles.h), on CPUs where they are the
 // best kernels.
 TryEmitOp emit_transposed_by_byte_tiles;
-// linear on integers, when the input was quantized at run time in the segment and the weight is
-// stored as integers: with a scale for each row of weights, or for groups within a row.
+// Emit a linear on integers. The segment quantizes the input at run time; the weight is stored as
+// integers with a scale per row, or per group within a row.
 TryEmitOp emit_dynamic_linear, emit_dynamic_group_linear;
-// linear on few rows of floats with weights stored as integers.
+// Emits a linear on few rows of floats with weights stored as integers.
 TryEmitOp emit_weight_only_linear;
 
 }  // namespace octet::onednn

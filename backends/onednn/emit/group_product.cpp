@@ -1,9 +1,9 @@
-// linear on activations quantized at run time, whose integer weights have scales for groups within
-// a row: a custom loop of u8 x s8 products, which oneDNN lacks. The sum of a group becomes a float
-// as soon as it is complete.
+// Emits a linear whose activations are quantized at run time and whose integer weights have scales
+// per group within a row: a custom loop of u8 x s8 products, which oneDNN lacks. The sum of each
+// group is converted to float once it is complete.
 //
-//   y[m, n] = scale[m] * (sum over groups g of w_scale[n, g] * sum[m, n, g] - zero_point[m] *
-//       shift[n]) + bias[n]
+//   y[m, n] = scale[m] * (sum over groups g of w_scale[n, g] * sum[m, n, g]
+//                         - zero_point[m] * shift[n]) + bias[n]
 //   shift[n] = sum over groups g of w_scale[n, g] * (sum of the weights of the group)
 #include <algorithm>
 #include <limits>
@@ -20,9 +20,9 @@
 namespace octet::onednn {
 namespace {
 
-constexpr int64_t kVectors = 3;  // of kLanes outputs at once
+constexpr int64_t kVectors = 3;  // of kLanes outputs, processed together
 constexpr int64_t kBlock = kLanes * kVectors;
-constexpr int64_t kRows = 4;  // rows at once
+constexpr int64_t kRows = 4;  // processed together
 constexpr int64_t kLeastGroup = 16;
 
 struct Sizes {
@@ -35,8 +35,8 @@ struct Sizes {
   int64_t blocks() const { return (out + kBlock - 1) / kBlock; }
 };
 
-// int8 weights [out, in] with scales [blocks of rows, groups] and no zero points, in groups of a
-// multiple of 4.
+// Whether the weights are int8 [out, in] with scales [blocks of rows, groups], no zero points, and
+// groups of a multiple of 4.
 bool has_plain_groups(const ProgramTensor& w) {
   if (!w.stored || w.stored->values.dtype() != DType::kInt8 || !w.stored->scale.defined() ||
       w.shape.size() != 2 || w.numel() == 0)
@@ -91,12 +91,12 @@ struct Operands {
 };
 
 #if defined(__x86_64__)
-// Rows [m, m + R) of one block of outputs.
+// Computes rows [m, m + R) of one block of outputs.
 template <int64_t R>
 OCTET_VNNI inline void multiply_block(const Operands& o, const Sizes& s, int64_t m, int64_t block) {
   const int8_t* w = o.w + block * kBlock * s.in;
   const float* w_scale = o.w_scale + block * s.groups * kBlock;
-  const int64_t group = s.group();  // divides, which is slow
+  const int64_t group = s.group();  // involves a slow division
   __m512 total[R][kVectors];
   for (int64_t r = 0; r < R; ++r)
     for (int64_t v = 0; v < kVectors; ++v) total[r][v] = _mm512_setzero_ps();
@@ -156,7 +156,7 @@ OCTET_VNNI void multiply(const Operands& o, const Sizes& s, int64_t rows, int64_
 void multiply(const Operands&, const Sizes&, int64_t, int64_t) {}
 #endif
 
-// arguments: as Operands
+// Arguments: as Operands.
 Loop product_loop(const Sizes& sizes, int64_t rows) {
   return [=](std::byte* const* arguments) {
     const auto floats = [&](size_t i) { return reinterpret_cast<float*>(arguments[i]); };
@@ -174,8 +174,8 @@ Loop product_loop(const Sizes& sizes, int64_t rows) {
   };
 }
 
-// ---- CPUs without VNNI: the same sums by tiles of bytes, group after group, then one loop for
-// what belongs to rows
+// ---- CPUs without VNNI: byte tiles compute the same sums group by group, then one loop applies
+// the terms of each row
 
 struct RowTerms {
   float scale, zero_point, low, high;
@@ -190,7 +190,7 @@ struct RowTerms {
   }
 }
 
-// In place on y [rows, out]. Arguments: y, x's scales and zero points, shift, bias.
+// Works in place on y [rows, out]. Arguments: y, x's scales and zero points, shift, bias.
 void add_finish_rows(SegmentBuilder& builder, const Sizes& sizes, const DynamicRows& x, Place y,
                      Place shift, Place bias) {
   const int64_t out = sizes.out, rows_per_scale = sizes.rows_per_scale;
@@ -216,7 +216,7 @@ void add_finish_rows(SegmentBuilder& builder, const Sizes& sizes, const DynamicR
                    {y, x.scale, x.zero_point, shift, bias});
 }
 
-// w_scale as [groups, out], and shift.
+// Returns w_scale as [groups, out], and shift.
 std::pair<std::vector<float>, std::vector<float>> group_terms(const ProgramTensor& w,
                                                               const Sizes& sizes) {
   const Tensor values = w.stored->values.contiguous(), scales = w.stored->scale.contiguous();

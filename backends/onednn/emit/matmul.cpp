@@ -1,4 +1,4 @@
-// linear (constant weights, packed ahead) and matmul (two activations).
+// Emits linear (constant weights, packed in advance) and matmul (two activations).
 #include <algorithm>
 #include <string_view>
 
@@ -20,15 +20,15 @@ Stored with_shape(const Stored& dense, const Dims& shape) {
   return {dense.place, dense.quant_params, shape, row_major(shape)};
 }
 
-// The second factor as s8: its kernels take nothing else.
+// The second factor as s8, the only type that oneDNN's kernels support.
 QuantParams as_signed(QuantParams quant_params) {
   if (quant_params.type == ElementType::u8)
     quant_params = {ElementType::s8, quant_params.scale, quant_params.zero_point - 128};
   return quant_params;
 }
 
-// Matrices whose last two dimensions are dense in either order stay as they are (oneDNN reads
-// both); others become row-major.
+// Keeps matrices whose last two dimensions are dense in either order, which oneDNN reads; others
+// become row-major.
 Stored as_matrices(SegmentBuilder& builder, const Stored& stored, const QuantParams& quant_params) {
   const size_t rank = stored.shape.size();
   Dims transposed = stored.shape;
@@ -40,7 +40,7 @@ Stored as_matrices(SegmentBuilder& builder, const Stored& stored, const QuantPar
   return convert(builder, stored, quant_params, row_major(stored.shape));
 }
 
-// A product with its scales, zero points and post-ops; the arguments of those.
+// A product with its scales, zero points and post-ops, and their arguments.
 struct MatmulProduct {
   dnnl::matmul::primitive_desc desc;
   std::vector<Argument> arguments;
@@ -51,7 +51,7 @@ struct MatmulProduct {
 
 namespace {
 
-// By the tiles of bytes, on CPUs where those are the best kernels; false when it is in floats.
+// Emits byte tiles on CPUs where they are the best kernels; false for floats.
 bool emit_linear_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
   const ProgramTensor& xt = builder.tensor(op.inputs[0]);
   const ProgramTensor& wt = builder.tensor(op.inputs[1]);
@@ -132,8 +132,8 @@ void emit_linear(SegmentBuilder& builder, const ProgramOp& op) {
 
 namespace {
 
-// The factor as it lies in memory, when oneDNN can be asked to read it so: rows or columns without
-// gaps, nothing repeated.
+// Whether oneDNN can read the factor from its place in memory: rows or columns without gaps,
+// nothing repeated.
 bool has_matrix_strides(const Stored& stored, const QuantParams& quant_params) {
   const size_t rank = stored.shape.size();
   bool repeats = false;
@@ -143,8 +143,8 @@ bool has_matrix_strides(const Stored& stored, const QuantParams& quant_params) {
          (stored.strides[rank - 1] == 1 || stored.strides[rank - 2] == 1);
 }
 
-// plan(a, b) of the factors as they lie in memory where oneDNN has a fast kernel for that, else of
-// row-major copies.
+// Calls plan(a, b) on the factors in place if oneDNN has a fast kernel for them, else on row-major
+// copies.
 template <typename Plan>
 auto plan_with_least_copies(SegmentBuilder& builder, const Stored& a, const QuantParams& qa,
                             const Stored& b, const QuantParams& qb, const Plan& plan) {
@@ -159,8 +159,7 @@ auto plan_with_least_copies(SegmentBuilder& builder, const Stored& a, const Quan
   return plan(as_matrices(builder, a, qa), as_matrices(builder, b, qb));
 }
 
-// By the tiles of bytes, on CPUs where those are the best kernels; false when a factor is no
-// integer.
+// Emits byte tiles on CPUs where they are the best kernels; false if a factor has floats.
 bool emit_matmul_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& shape = builder.tensor(op.outputs[0]).shape;
   const Stored a = with_rank(builder.read(op.inputs[0]), shape.size()),
@@ -181,7 +180,7 @@ bool emit_matmul_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
     output.scales.low = static_cast<uint8_t>(range.low);
     output.scales.high = static_cast<uint8_t>(range.high);
     output.scales.is_signed = written.type == ElementType::s8;
-    // the steps fit into 32 bits
+    // the steps fit 32 bits
     if (!(output.scales.scale[0] * 255.0 * 255.0 * static_cast<double>(depth) < 1e9)) return false;
   } else {
     Arithmetic plan;

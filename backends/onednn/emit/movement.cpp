@@ -1,4 +1,5 @@
-// Data movement. Where strides can say it (permute, slice, expand, most reshapes) nothing moves.
+// Emits data movement. Nothing moves where strides can express it (permute, slice, expand, most
+// reshapes).
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -11,7 +12,7 @@
 namespace octet::onednn {
 namespace {
 
-// With the type and scale that the output declares, when they differ (an op that moves and
+// Converts to the type and scale that the output declares, when they differ (an op that moves and
 // requantizes).
 void define_moved(SegmentBuilder& builder, int output, const Stored& moved) {
   const QuantParams declared = builder.declared_quant_params(output);
@@ -27,8 +28,8 @@ size_t dimension(const ProgramOp& op, const attr::Integer& key, const Dims& shap
   return static_cast<size_t>(wrap_dim(dim, shape.size()));
 }
 
-// Strides of `shape` over the same memory; false when elements would have to move. Dimensions that
-// continue each other in memory are one run, which the new dimensions cut anew.
+// Finds strides of `shape` over the same memory; false when elements would have to move. Dimensions
+// that are contiguous in memory form one run, which the new dimensions split.
 bool reshape_strides(const Stored& from, const Dims& shape, Dims& strides) {
   std::vector<std::pair<int64_t, int64_t>> runs;  // elements, innermost stride
   for (size_t i = 0; i < from.shape.size(); ++i) {
@@ -51,7 +52,7 @@ bool reshape_strides(const Stored& from, const Dims& shape, Dims& strides) {
       left /= shape[end];
     }
   }
-  // Where the size is 1, the stride of dense memory: oneDNN knows orders by it.
+  // For size 1, use the stride of dense memory: oneDNN recognizes memory orders by it.
   for (size_t i = shape.size(); i-- > 0;)
     if (shape[i] == 1) strides[i] = i + 1 < shape.size() ? strides[i + 1] * shape[i + 1] : 1;
   return std::all_of(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(end),
@@ -111,7 +112,7 @@ void emit_copy(SegmentBuilder& builder, const ProgramOp& op) {
   define_moved(builder, op.outputs[0], builder.read(op.inputs[0]));
 }
 
-// Each input goes into its part of the output, changing scale on the way where they differ.
+// Copies each input into its part of the output, and requantizes it if scales differ.
 void emit_cat(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& shape = builder.tensor(op.outputs[0]).shape;
   const size_t d = dimension(op, attr::kDim, shape);

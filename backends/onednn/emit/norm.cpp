@@ -1,5 +1,4 @@
-// softmax, layer_norm and batch_norm in floats; where an op reads or gives integers, a conversion
-// is added.
+// Emits softmax, layer_norm and batch_norm in floats; integer inputs and outputs are converted.
 #include <cmath>
 
 #include <fmt/format.h>
@@ -25,7 +24,7 @@ void emit_softmax(SegmentBuilder& builder, const ProgramOp& op) {
   }
   const int64_t dim = op.get(attr::kDim);
   const size_t axis = static_cast<size_t>(wrap_dim(dim, shape.size()));
-  // The axis innermost: other orders only have a reference kernel.
+  // Make the axis innermost: other orders only have a reference kernel.
   Dims nesting = row_major(shape);
   for (int64_t& stride : nesting) stride = 2 * stride + 1;
   nesting[axis] = 0;
@@ -33,7 +32,7 @@ void emit_softmax(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored x = to_real(builder, op.inputs[0], order);
   const Stored y = builder.allocate(shape, {}, order);
   const bool is_masked = op.get(attr::kMasked);
-  if (is_masked || may_use(Isa::kAvx512)) {  // else by oneDNN
+  if (is_masked || may_use(Isa::kAvx512)) {  // else use oneDNN
     add_kernel(builder, "softmax", FloatSoftmax{x.numel() / shape[axis], shape[axis], 1, is_masked},
                {x.place}, y.place);
     builder.allow_in_place();
@@ -91,8 +90,8 @@ void emit_batch_norm(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored given = to_dense(builder, builder.read(op.inputs[0]), {});
   const bool is_plain = same_strides(shape, given.strides, row_major(shape));
   const Dims order = is_plain ? row_major(shape) : channels_last(shape);
-  // Other orders, as views and permutations leave them, only have a reference kernel; so have other
-  // strides of dimensions of size 1.
+  // Other orders, which views and permutations produce, only have a reference kernel, and so do
+  // other strides of dimensions of size 1.
   const bool has_kernel = is_plain || same_strides(shape, given.strides, order);
   Stored x = has_kernel ? given : to_real(builder, op.inputs[0], order);
   x.strides = order;

@@ -1,4 +1,4 @@
-// Elementwise ops: tables and custom loops on integers, oneDNN on floats.
+// Emits elementwise ops: tables and custom loops on integers, oneDNN on floats.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -56,7 +56,7 @@ double alpha_of(const ProgramOp& unary) {
   return unary.get(attr::kAlpha, unary.get(attr::kFn) == "leaky_relu" ? 0.01 : 1.0);
 }
 
-// x through a function: by table from integers, by oneDNN from floats.
+// Applies a function to x: a table for integers, oneDNN for floats.
 void emit_function(SegmentBuilder& builder, const ProgramOp& op,
                    const std::function<double(double)>& function, dnnl::algorithm algorithm,
                    float alpha, float beta) {
@@ -81,8 +81,8 @@ void emit_function(SegmentBuilder& builder, const ProgramOp& op,
   define_real(builder, op.outputs[0], y);
 }
 
-// The tensor's shape and strides stretched to the output's: dimensions in front, zero strides where
-// it repeats.
+// Broadcasts the tensor's shape and strides to the output's: adds leading dimensions, and zero
+// strides where it repeats.
 Stored broadcast(const Stored& stored, const Dims& shape) {
   Stored wide = stored;
   while (wide.shape.size() < shape.size()) {
@@ -95,14 +95,14 @@ Stored broadcast(const Stored& stored, const Dims& shape) {
   return wide;
 }
 
-// Strides without gaps for a smaller operand, nesting like those of the larger one.
+// Strides without gaps for a smaller operand, with dimensions nested as in the larger one.
 Dims operand_strides(const Dims& shape, const Dims& like) {
   const Dims tail(like.end() - static_cast<std::ptrdiff_t>(shape.size()), like.end());
   return dense_like(shape, tail);
 }
 
-// What oneDNN would want copied first: both repeat, or one has gaps; and what it has no fast kernel
-// for, as where an operand repeats in a permuted order.
+// Whether oneDNN would require a copy (both operands repeat, or one has gaps) or has no fast
+// kernel, as when an operand repeats in a permuted order.
 bool is_for_custom_loop(const Stored& a, const Stored& b, const Dims& shape, const Dims& order) {
   const auto has_gaps = [&](const Stored& x) {
     return x.shape == shape && !x.quant_params.is_integer() && !is_dense(x.shape, x.strides);
@@ -146,7 +146,7 @@ void emit_real_elementwise(SegmentBuilder& builder, const ProgramOp& op, const D
   Stored b = convert(builder, builder.read(op.inputs[1]), {},
                      operand_strides(builder.tensor(op.inputs[1]).shape, order));
   double alpha = op.get(attr::kAlpha, 1.0) * (op.is("sub") ? -1 : 1);
-  int scaled = DNNL_ARG_SRC_1;  // what alpha belongs to
+  int scaled = DNNL_ARG_SRC_1;  // the argument that alpha scales
   if (product(a.shape) < product(shape) && product(b.shape) == product(shape)) {
     std::swap(a, b);
     scaled = DNNL_ARG_SRC_0;
@@ -251,7 +251,7 @@ void emit_unary(SegmentBuilder& builder, const ProgramOp& op) {
 void emit_requantize(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored x = builder.read(op.inputs[0]);
   const QuantParams wanted = builder.output_quant_params(op.outputs[0]);
-  // floats are made when the first op asks for them
+  // floats are made when the first op needs them
   if (x.quant_params.is_integer() && !wanted.is_integer()) {
     builder.define_integers(op.outputs[0], x);
     builder.define_later(op.outputs[0], [&builder, x] { return to_dense(builder, x, {}); });
@@ -268,8 +268,8 @@ void emit_requantize(SegmentBuilder& builder, const ProgramOp& op) {
     builder.define(op.outputs[0], y);
     return;
   }
-  // What is quantized mostly goes into convolutions: the change of order comes for free with the
-  // change of type.
+  // Quantized tensors are mostly read by convolutions, and changing the type makes changing the
+  // order free.
   const bool is_plain_input = op.is("quantize") && x.shape.size() >= 3 && x.shape.size() <= 5 &&
                               same_strides(x.shape, x.strides, row_major(x.shape));
   if (is_plain_input && builder.prefers_channels_last(op.outputs[0]) && x.shape.size() == 4 &&

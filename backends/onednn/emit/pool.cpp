@@ -1,5 +1,5 @@
-// Pooling and means. Maxima are oneDNN's; averages are custom loops, which take any zero points and
-// change the scale on the way out.
+// Emits pooling and means. Maxima use oneDNN; averages use custom loops, which support any zero
+// points and change the scale as they store results.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 namespace octet::onednn {
 namespace {
 
-// [N, C, 1, 1, W] of [N, C, W]: three spatial axes.
+// Views [N, C, W] as [N, C, 1, 1, W], with three spatial axes.
 Stored with_three_axes(const Stored& stored) {
   Stored wide = stored;
   while (wide.shape.size() < 5) {
@@ -26,7 +26,7 @@ Stored with_three_axes(const Stored& stored) {
   return wide;
 }
 
-// The attributes of a pooling op, one number a spatial axis.
+// The attributes of a pooling op, one number per spatial axis.
 struct PoolAttributes {
   Dims kernel, stride, padding, dilation;
   PoolAttributes(const ProgramOp& op, size_t axes)
@@ -36,7 +36,7 @@ struct PoolAttributes {
         dilation(op.get(attr::kDilation, Dims(axes, 1))) {}
 };
 
-// What each output position reads, one list a spatial axis.
+// The window of each output position, one list per spatial axis.
 std::vector<std::vector<Window>> windows_of(const PoolAttributes& pool, const Dims& in,
                                             const Dims& out, bool counts_padding) {
   std::vector<std::vector<Window>> windows(in.size() - 2);
@@ -60,7 +60,7 @@ void to_three_axes(const std::vector<std::vector<Window>>& spatial,
   }
 }
 
-// Windows for the last `spatial.size()` axes; the leading ones are a single position.
+// Averages over windows of the last `spatial.size()` axes; leading axes have a single position.
 void emit_average(SegmentBuilder& builder, const ProgramOp& op, const Dims& shape,
                   const std::vector<std::vector<Window>>& spatial, int64_t divisor) {
   const Stored x0 = builder.read(op.inputs[0]);
@@ -86,7 +86,7 @@ void emit_max_pool(SegmentBuilder& builder, const ProgramOp& op) {
   for (size_t i = 0; i < pool.kernel.size(); ++i) {
     end.push_back((out[i + 2] - 1) * pool.stride[i] + pool.dilation[i] * (pool.kernel[i] - 1) + 1 -
                   in[i + 2] - pool.padding[i]);
-    pool.dilation[i] -= 1;  // oneDNN counts the elements left out
+    pool.dilation[i] -= 1;  // oneDNN counts the skipped elements
   }
   const Stored x0 = builder.read(op.inputs[0]);
   const Stored x = convert(builder, x0, as_unsigned(x0.quant_params), channels_last(in));
@@ -131,7 +131,7 @@ void emit_adaptive_avg_pool(SegmentBuilder& builder, const ProgramOp& op) {
   emit_average(builder, op, out, windows, 0);
 }
 
-// Over all spatial axes: an average. Over others: oneDNN's reduction in floats.
+// Over all spatial axes: an average. Over other axes: oneDNN's reduction in floats.
 void emit_mean(SegmentBuilder& builder, const ProgramOp& op) {
   const ProgramTensor& xt = builder.tensor(op.inputs[0]);
   const ProgramTensor& yt = builder.tensor(op.outputs[0]);

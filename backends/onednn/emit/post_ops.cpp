@@ -1,4 +1,4 @@
-// Which ops follow, and their form as post-ops.
+// Finds the ops that follow a product, and converts them to post-ops.
 #include "backends/onednn/emit/post_ops.h"
 
 #include "backends/onednn/emit/arithmetic.h"
@@ -6,8 +6,8 @@
 namespace octet::onednn {
 namespace {
 
-// `operand` as a float tensor of `shape`'s rank that broadcasts to it, row-major in memory, or of
-// `shape` in another `order`; nullopt when it is kept in another way.
+// The operand as a float tensor of `shape`'s rank that broadcasts to it, in row-major order or, if
+// it has `shape`, in `order`; nullopt when it is stored differently.
 std::optional<Stored> find_operand(const SegmentBuilder& builder, int operand, const Dims& shape,
                                    const Dims& order) {
   const Stored* kept = builder.find_kept(operand);
@@ -21,7 +21,7 @@ std::optional<Stored> find_operand(const SegmentBuilder& builder, int operand, c
   if (product(dims) == product(shape)) {
     dims = shape;
   } else {
-    // Leading dimensions of 1 come and go; the rest stays in place.
+    // Only the number of leading ones may differ.
     while (dims.size() > shape.size() && dims.front() == 1) dims.erase(dims.begin());
     while (dims.size() < shape.size()) dims.insert(dims.begin(), 1);
     if (dims.size() != shape.size()) return std::nullopt;

@@ -1,4 +1,4 @@
-// Elementwise ops and quantizations that a matrix product does as its last act, so that their
+// Fuses elementwise ops and quantizations into the matrix product that precedes them, so that their
 // inputs are never written to memory:
 //
 //   linear -> gelu -> quantize        matmul -> mul(scalar) -> add(mask)
@@ -20,19 +20,19 @@ struct Follower {
   int other = -1;  // kAdd, kMul: the tensor that does not come from the product
 };
 
-// The ops that follow `op`, each the only reader of the one before, as far as a product can do
-// them; a kQuantize comes last. Empty unless op's output is f32.
+// Finds the ops after `op` that a product can fuse. Each is the only reader of the one before; a
+// kQuantize comes last. Empty unless op's output is f32.
 std::vector<Follower> find_followers(const SegmentBuilder& builder, const ProgramOp& op);
 
-// Appends the followers to the attributes' post-ops, with the arguments that they need. `shape` and
-// `order` (strides): those of the product as oneDNN sees it. Returns what is written then: float,
-// or type and scale of the last one.
+// Appends the followers to the attributes' post-ops, with their arguments. `shape`, `order`
+// (strides): of the product as oneDNN sees it. Returns what the product then writes: float, or type
+// and scale of the last follower.
 QuantParams append_followers(SegmentBuilder& builder, std::span<const Follower> followers,
                              const Dims& shape, const Dims& order, dnnl::primitive_attr& attributes,
                              std::vector<Argument>& arguments);
 
-// plan(followers) for as many of the followers as there is a fast kernel for, and how many those
-// are. Throws what plan throws without any.
+// Calls plan(followers) with as many followers as have a fast kernel, and returns the result and
+// their number. Throws what plan throws without followers.
 template <typename Plan>
 auto plan_with_most_followers(const std::vector<Follower>& followers, const Plan& plan) {
   using Planned = decltype(plan(std::span<const Follower>()));
@@ -47,7 +47,8 @@ auto plan_with_most_followers(const std::vector<Follower>& followers, const Plan
   return std::pair<Planned, size_t>(plan(std::span<const Follower>()), 0);
 }
 
-// Marks them as done and returns the tensor that the last one makes; op's own when there are none.
+// Marks the followers as done and returns the tensor that the last one makes, or op's output when
+// there are none.
 int absorb_followers(SegmentBuilder& builder, const ProgramOp& op,
                      std::span<const Follower> followers);
 

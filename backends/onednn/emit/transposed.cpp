@@ -1,6 +1,6 @@
-// Transposed convolutions by the tiles of bytes. The outputs of one phase, o = phase (mod stride),
-// are a convolution of stride 1 with every stride-th kernel element, from last to first; each phase
-// is one step that writes every stride-th pixel.
+// Emits transposed convolutions with byte tiles. The outputs o = phase (mod stride) form a
+// convolution of stride 1 with every stride-th kernel element in reverse order; each phase is one
+// step that writes every stride-th pixel.
 #include <algorithm>
 #include <numeric>
 
@@ -13,14 +13,14 @@ namespace octet::onednn {
 namespace {
 
 // One dimension of one phase. Element j of its kernel is element first_tap - j * tap_step of the
-// whole one.
+// full kernel.
 struct Phase {
   int64_t outputs = 0;
   int64_t taps = 1;
-  int64_t first_tap = -1;  // -1: none, and the one tap is 0
+  int64_t first_tap = -1;  // -1: none, and the only tap is 0
   int64_t tap_step = 0;
   int64_t dilation = 1;
-  int64_t padding = 0;  // in front; may be negative
+  int64_t padding = 0;  // before the first element; may be negative
 };
 
 // Output o sums x[i] * w[k] over i * stride - padding + k * dilation = o. dilation: 1 is dense.
@@ -70,13 +70,13 @@ Tensor weights_of_phases(const Tensor& weights, int64_t groups,
   return packed;
 }
 
-// One phase as a convolution; weights: undefined when proving.
+// One phase as a convolution. weights: undefined when proving.
 struct Part {
   ByteConvShape shape;
   Tensor weights;
 };
 
-// nullopt when one has no kernel.
+// nullopt when a phase has no kernel.
 std::optional<std::vector<Part>> plan_phases(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& x = builder.tensor(op.inputs[0]).shape;
   const Dims& w = builder.tensor(op.inputs[1]).shape;
@@ -133,7 +133,7 @@ bool emit_transposed_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op)
   const Stored from = convert(builder, builder.read(op.inputs[0]), plan.x, channels_last(x));
   const Stored to = builder.allocate(y, plan.y, channels_last(y));
   for (const Part& part : *parts) {
-    // The zero point belongs to each phase: it reads kernel elements of its own.
+    // The zero point term differs per phase, since each reads different kernel elements.
     if (part.weights.defined()) output->start = zero_point_start(plan.x.zero_point, part.weights);
     add_byte_conv(builder, "transposed convolution", part.shape, part.weights, *output,
                   {builder.saturation().highest_byte(op.inputs[0]), output->scales.padding},

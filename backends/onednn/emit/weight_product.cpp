@@ -1,6 +1,6 @@
-// Packs a weight once and adds a loop for each product. Linears on float activations of few rows
-// read weights that are stored as integers as they are; with more rows the arithmetic decides, and
-// oneDNN's float product on expanded weights is faster.
+// Packs a weight once and adds a loop for each product. Linears on few rows of float activations
+// read integer weights directly; with more rows, arithmetic dominates, and oneDNN's float product
+// on expanded weights is faster.
 #include "backends/onednn/emit/weight_product.h"
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Steps of products with weights that stay integers (backends/onednn/kernels/weight_product.h).
+// Emits products with weights that stay integers (backends/onednn/kernels/weight_product.h).
 #pragma once
 
 #include <optional>
@@ -8,13 +8,13 @@
 
 namespace octet::onednn {
 
-// A weight that was packed for such products, once for all steps that read it.
+// A weight that is packed once for all steps that read it.
 struct IntegerProduct {
   WeightProduct product;
   Place values, scale, zero_point;
 };
 
-// For `rows` rows; nullopt where has_weight_product() is false.
+// Packs the weight for `rows` rows; nullopt when has_weight_product() is false.
 std::optional<IntegerProduct> find_weight_product(SegmentBuilder& builder, const ProgramTensor& w,
                                                   int64_t rows);
 

@@ -1,8 +1,8 @@
-// Two passes over a band of output rows and a block of channels. The first interleaves input rows
-// in groups of four: a column becomes vectors whose 32-bit lanes are one channel's bytes of four
-// rows. The second multiplies columns with kernel columns that are laid out the same way. A group
-// of rows serves several output rows: each has kernel vectors of its own, with zeros for the rows
-// that it does not read.
+// Makes two passes over a band of output rows and a block of channels. The first interleaves input
+// rows in groups of four: a column becomes vectors whose 32-bit lanes hold one channel's bytes of
+// four rows. The second multiplies these columns by kernel columns in the same layout. A group of
+// rows serves several output rows: each has separate kernel vectors, with zeros for the rows that
+// it does not read.
 #include "backends/onednn/kernels/vnni_conv.h"
 
 #include <algorithm>
@@ -16,26 +16,26 @@
 namespace octet::onednn {
 namespace {
 
-constexpr int64_t kMostRows = 8;         // input rows of a band: two groups of four
-constexpr int64_t kScratch = 48 * 1024;  // bytes of interleaved columns, in the first-level cache
+constexpr int64_t kMostRows = 8;         // input rows per band: two groups of four
+constexpr int64_t kScratch = 48 * 1024;  // bytes of interleaved columns, in the L1 cache
 
 struct Plan {
   ByteWindowShape shape;
   ByteScales scales;
-  int64_t band = 1;        // output rows done together
-  int64_t groups = 1;      // of four input rows in a band
-  int64_t tile = 1;        // output columns done together
+  int64_t band = 1;        // output rows processed together
+  int64_t groups = 1;      // groups of four input rows in a band
+  int64_t tile = 1;        // output columns processed together
   int64_t group_begin[4];  // per output row of a band: the groups of rows that it reads
   int64_t group_end[4];
-  // the same: kernel columns x groups that it reads, counted in groups
+  // per output row of a band: kernel columns x groups that it reads, counted in groups
   std::vector<int64_t> offsets[4];
   std::vector<ChannelBlock> blocks;  // of 64 channels, then of 32 and 16
   // per block, output row of a band, kernel column, group that it reads: vectors
   std::shared_ptr<std::byte> weights;
   std::shared_ptr<std::byte> constants;  // per block: pack_constants
-  // per output row of a band: where its weights start in a block's, in units of the block's vectors
+  // per output row of a band: offset of its weights in a block, in the block's vectors
   int64_t weight_begin[4];
-  int64_t weight_end = 0;  // the same, of all rows
+  int64_t weight_end = 0;  // total weights of a block, in its vectors
 };
 
 int64_t band_rows(const ByteWindowShape& s) {
@@ -83,7 +83,7 @@ Plan make_plan(const ByteWindowShape& shape, const ByteScales& scales, const Ten
   const int64_t columns = kScratch / (plan.groups * 4 * kVector);
   plan.tile = std::min(shape.out_width, (columns - shape.kernel_w) / shape.stride_w + 1);
   plan.blocks = channel_blocks(shape.channels, plan.weight_end);
-  // The number of channels and the kernel belong to the constant.
+  // The key includes the constant, so the number of channels and the kernel are implied.
   const std::string form =
       fmt::format("depthwise, stride {}, bands of {}", shape.stride_h, plan.band);
   plan.weights = pack_blocks(weights, form, plan.blocks, plan.weight_end,
@@ -98,7 +98,7 @@ Plan make_plan(const ByteWindowShape& shape, const ByteScales& scales, const Ten
 
 #if defined(__x86_64__)
 
-// Where a band reads its rows; a row that is padding is one vector read over and over.
+// Where a band reads its rows; padding rows read one vector repeatedly.
 struct Rows {
   std::array<const uint8_t*, kMostRows> address;
   std::array<int64_t, kMostRows> step;
@@ -157,9 +157,9 @@ OCTET_VNNI_INLINE void interleave_16(const Rows& rows, int64_t first, int64_t co
   quarters[3] = _mm_unpackhi_epi16(ab_high, cd_high);
 }
 
-// As many output columns of one output row as kPixels counts; kSums counts their sums. columns:
-// under the first one, step: to the next one's, offsets: kernel columns x groups, both in groups;
-// weights: as many times kVectors.
+// Computes kPixels output columns of one output row; kSums indexes their sums. columns: of the
+// first output column; step: to the next one; offsets: kernel columns x groups; both in groups.
+// weights: kVectors per offset.
 template <int kVectors, int... kSums, int... kPixels>
 OCTET_VNNI_INLINE void multiply(std::integer_sequence<int, kSums...>,
                                 std::integer_sequence<int, kPixels...>, const __m512i* columns,
@@ -206,7 +206,7 @@ OCTET_VNNI_INLINE void multiply_row(const Plan& p, const ChannelBlock& block, in
     multiply<kVectors, 1>(at(x), step, offsets, weights, finish, y + x * channels, channels);
 }
 
-// One band of output rows from `out_row` on, one block of channels.
+// Computes one band of output rows from `out_row` on, for one block of channels.
 template <int kVectors>
 OCTET_VNNI void run_block(const Plan& p, const ChannelBlock& block, const uint8_t* x, uint8_t* y,
                           int64_t out_row) {
@@ -284,8 +284,8 @@ bool has_depthwise_kernel(const ByteWindowShape& shape) {
 }
 
 bool fits_depthwise_kernel(const ByteWindowShape& shape) {
-  // A stride of 2 with a small kernel leaves nothing to share between rows; on large images oneDNN
-  // is then as fast (EPYC, one thread: 56 to 62 us).
+  // With a stride of 2 and a small kernel, rows share nothing; on large images oneDNN is then as
+  // fast (EPYC, one thread: 56 to 62 us).
   if (shape.stride_h > 1 && shape.kernel_h <= 4 && shape.out_width >= 28) return false;
   return shape.channels >= 4 && shape.kernel_h <= kMostRows && shape.kernel_w <= kMostRows &&
          shape.stride_h <= 4 && shape.stride_w <= 4;

@@ -1,5 +1,5 @@
-// For each output row, the input rows under it are copied to the first-level cache with their
-// padding; then some pixels times some channels are summed in registers.
+// For each output row, copies the input rows that it reads to the L1 cache with their padding, then
+// sums a few pixels times some channels in registers.
 #include "backends/onednn/kernels/vnni_conv.h"
 
 #include <algorithm>
@@ -18,18 +18,18 @@ constexpr int64_t kMostPointwise = 640;  // input channels of a 1x1 convolution
 struct Plan {
   ByteWindowShape shape;
   ByteScales scales;
-  int64_t words = 1;     // of four bytes, in a kernel row
-  int64_t tile = 1;      // output columns done together
-  int64_t row_step = 1;  // bytes of scratch for an input row
-  // bytes from the first word under a pixel to each of the others: kernel rows x words
+  int64_t words = 1;     // of four bytes, per kernel row
+  int64_t tile = 1;      // output columns processed together
+  int64_t row_step = 1;  // scratch bytes per input row
+  // byte offsets of the words of a pixel from its first word: kernel rows x words
   std::vector<int64_t> offsets;
   std::vector<ChannelBlock> blocks;
   std::shared_ptr<std::byte> weights;    // per block, kernel row, word: vectors
   std::shared_ptr<std::byte> constants;  // per block: pack_constants
 };
 
-// A 1x1 convolution: what lies under a pixel is one run of whole words in x itself. From few
-// channels to many: else oneDNN is faster.
+// Whether it is a 1x1 convolution whose pixels are runs of whole words in x. Only from few channels
+// to many; otherwise oneDNN is faster.
 bool is_pointwise(const ByteWindowShape& s) {
   const bool is_plain = s.kernel_h == 1 && s.kernel_w == 1 && s.stride_h == 1 && s.stride_w == 1 &&
                         s.padding_h == 0 && s.padding_w == 0;
@@ -37,7 +37,7 @@ bool is_pointwise(const ByteWindowShape& s) {
          s.channels <= kMostPointwise && s.outputs >= 64 && s.out_width >= 8;
 }
 
-// Bytes of an input row under `columns` output columns, up to the end of the last word.
+// Bytes of an input row that `columns` output columns read, up to the end of the last word.
 int64_t row_bytes(const ByteWindowShape& s, int64_t columns) {
   return ((columns - 1) * s.stride_w * s.channels + (s.kernel_w * s.channels + 3) / 4 * 4 +
           kVector - 1) /
@@ -48,7 +48,7 @@ void pack_block(const Plan& plan, const ChannelBlock& block, const int8_t* weigh
                 std::byte* all) {
   const ByteWindowShape& s = plan.shape;
   const int64_t lanes = block.vectors * kLanes, kernel = s.kernel_h * s.kernel_w;
-  // of the output in a lane: its first weight; -1: there is none
+  // index of the first weight of each lane's output; -1: none
   std::vector<int64_t> first(static_cast<size_t>(lanes), -1);
   for (int64_t lane = 0; lane < lanes; ++lane) {
     const int64_t output = channel_of_lane(block.vectors, lane / kLanes, lane % kLanes);
@@ -68,8 +68,7 @@ void pack_block(const Plan& plan, const ChannelBlock& block, const int8_t* weigh
       }
 }
 
-// Joins several rows of a 1x1 convolution to one, so that weights that were read serve for more
-// pixels.
+// Joins several rows of a 1x1 convolution, so that weights serve more pixels per load.
 ByteWindowShape with_long_rows(ByteWindowShape shape) {
   constexpr int64_t kPixels = 112;
   if (!is_pointwise(shape)) return shape;
@@ -116,7 +115,7 @@ OCTET_VNNI_INLINE __m512i broadcast_word(const uint8_t* from) {
   return _mm512_set1_epi32(word);
 }
 
-// Where bytes go, and, at the same distances, those that are added first; null: none.
+// Output bytes, and at the same offsets the residual; null: none.
 struct Target {
   uint8_t* y;
   const uint8_t* residual;
@@ -125,8 +124,8 @@ struct Target {
   }
 };
 
-// As many pixels of one output row as kPixels counts; kSums counts their sums. rows: the first byte
-// under the first pixel in the first kernel row.
+// Computes kPixels pixels of one output row; kSums indexes their sums. rows: the first byte of the
+// first pixel in the first kernel row.
 template <int kVectors, int... kSums, int... kPixels>
 OCTET_VNNI_INLINE void multiply(std::integer_sequence<int, kSums...>,
                                 std::integer_sequence<int, kPixels...>, const Plan& p,
@@ -175,7 +174,7 @@ OCTET_VNNI void multiply_row(const Plan& p, const ChannelBlock& block, const uin
     multiply<kVectors, 1>(p, rows + x * step, weights, finish, to.at(x * outputs));
 }
 
-// The input rows under `columns` output columns from `begin` on.
+// Copies the input rows for `columns` output columns from `begin` on.
 void copy_rows(const Plan& p, const uint8_t* x, int64_t out_row, int64_t begin, int64_t columns,
                uint8_t* scratch) {
   const ByteWindowShape& s = p.shape;
@@ -204,7 +203,7 @@ void multiply_block(const Plan& p, const ChannelBlock& block, const uint8_t* row
                         : multiply_row<1>)(p, block, rows, columns, to);
 }
 
-// One output row of all images counted through.
+// Computes one output row; rows are numbered over all images.
 void run_row(const Plan& p, const uint8_t* x, const Target& to, int64_t row) {
   const ByteWindowShape& s = p.shape;
   const uint8_t* image = x + row / s.out_height * s.height * s.width * s.channels;

@@ -1,5 +1,5 @@
-// How kernels run in a segment: as functions of the addresses of their arguments, cut into parts
-// for OpenMP's threads.
+// Runs kernels in a segment: as functions of the addresses of their arguments, split across
+// OpenMP's threads.
 #pragma once
 
 #include <omp.h>
@@ -14,18 +14,18 @@
 
 namespace octet::onednn {
 
-// Gets the addresses in the order that the kernel's header names.
+// Takes the addresses in the order that the kernel's header lists.
 using Loop = std::function<void(std::byte* const* arguments)>;
 
-// A loop that needs memory of its own, as one more argument.
+// A loop that needs scratch memory, passed as an additional argument.
 struct ScratchLoop {
   Loop loop;
-  int64_t scratch_bytes = 0;     // none: the argument is left out
-  const char* kernel = nullptr;  // its name
+  int64_t scratch_bytes = 0;     // 0: no such argument
+  const char* kernel = nullptr;  // name of the kernel
 };
 
-// Sets OpenMP's thread count, and restores the caller's. oneDNN's primitives take the count of the
-// moment when they are made.
+// Sets OpenMP's thread count and restores the caller's. oneDNN's primitives keep the count that is
+// set when they are created.
 class ThreadCount {
  public:
   explicit ThreadCount(int threads) : before_(omp_get_max_threads()) {
@@ -43,8 +43,8 @@ class ThreadCount {
   bool changed_ = false;
 };
 
-// Calls body(part, first, last) on parts of [0, rows), one for each of OpenMP's threads when there
-// are enough elements for them.
+// Calls body(part, first, last) on parts of [0, rows), one per OpenMP thread if there are enough
+// elements.
 template <typename Body>
 void for_numbered_parts(int64_t rows, int64_t row_elements, const Body& body) {
   const int64_t parts = std::min<int64_t>(
@@ -55,14 +55,14 @@ void for_numbered_parts(int64_t rows, int64_t row_elements, const Body& body) {
     body(part, rows * part / parts, rows * (part + 1) / parts);
 }
 
-// Calls body(first, last) on the same parts.
+// As above, without the number of the part.
 template <typename Body>
 void for_parts(int64_t rows, int64_t row_elements, const Body& body) {
   for_numbered_parts(rows, row_elements,
                      [&](int64_t, int64_t first, int64_t last) { body(first, last); });
 }
 
-// OpenMP's threads for the kernels of backends/kernels.
+// Passes OpenMP's threads to the kernels of backends/kernels.
 inline Parallel on_openmp() {
   return {[](void*, int64_t rows, int64_t row_elements, Parallel::Part part, const void* body) {
             for_parts(rows, row_elements,
@@ -71,7 +71,7 @@ inline Parallel on_openmp() {
           nullptr, omp_get_max_threads()};
 }
 
-// A kernel of backends/kernels as a loop. Arguments: its inputs, scratch memory (if any), y.
+// Wraps a kernel of backends/kernels. Arguments: its inputs, scratch memory (if any), y.
 template <typename Kernel>
 Loop loop_of(Kernel kernel, size_t inputs, bool has_scratch) {
   return [kernel = std::move(kernel), inputs, has_scratch](std::byte* const* arguments) {

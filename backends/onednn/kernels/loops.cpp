@@ -59,7 +59,7 @@ Loop look_up(std::array<T, 256> table, int64_t count) {
   };
 }
 
-// Whether some elements are copied more than once.
+// Whether some elements are copied several times.
 bool repeats(const Stored& from) {
   for (size_t i = 0; i < from.shape.size(); ++i)
     if (from.shape[i] != 1 && from.strides[i] == 0) return true;
@@ -73,7 +73,7 @@ struct RealRow {
   float low, high;
 };
 
-// Steps of 1 and 0 are known to the compiler, others are not.
+// Steps of 0 and 1 are compile-time constants, others are not.
 template <Elementwise kKind, int kStepA, int kStepB>
 [[gnu::always_inline]] inline void real_row(const float* a, int64_t step_a, const float* b,
                                             int64_t step_b, float* y, int64_t count, RealRow p) {
@@ -114,7 +114,7 @@ Loop real_walk(const Walk& walk, const RealRow& p) {
 
 // ---- images
 
-// pixels whose bytes wait in the first-level cache to be interleaved
+// pixels whose bytes stay in the L1 cache until they are interleaved
 constexpr int64_t kBlock = 256;
 
 using Bytes = uint8_t __attribute__((vector_size(16)));
@@ -125,13 +125,13 @@ using Bytes = uint8_t __attribute__((vector_size(16)));
   return bytes;
 }
 
-// y[3i + c] = planes[c][i], for a multiple of 16 pixels. Makes 16 bytes in two shuffles: the first
-// places the bytes of planes 0 and 1 (16 and up), with any byte at the places of plane 2, the
-// second puts those in:
+// y[3i + c] = planes[c][i], for a multiple of 16 pixels. Makes 16 bytes with two shuffles: the
+// first places the bytes of planes 0 and 1 (16 and up), with arbitrary bytes in the places of plane
+// 2; the second inserts those:
 //
 //   a0 b0 .. a1 b1 .. a2 b2 ..   ->   a0 b0 c0 a1 b1 c1 a2 b2 c2
 //
-// The orders are constants, which compile to single instructions.
+// The orders are constants, so each shuffle compiles to one instruction.
 [[gnu::always_inline]] inline void interleave(const int8_t (&planes)[3][kBlock], int8_t* y,
                                               int64_t count) {
   for (int64_t i = 0; i < count; i += 16) {
@@ -149,7 +149,7 @@ using Bytes = uint8_t __attribute__((vector_size(16)));
   }
 }
 
-// `count` pixels of planes that are `plane` elements apart.
+// Quantizes `count` pixels of planes that are `plane` elements apart.
 [[gnu::always_inline]] inline void quantize_pixels(const float* x, int64_t plane, int8_t* y,
                                                    int64_t count, ByteOutput output) {
   int8_t planes[3][kBlock];

@@ -1,6 +1,5 @@
-// Loops over elements for what oneDNN has no exact or no fast kernel for: sums and products of
-// bytes with zero points and of floats in any memory order, tables, changes of type or scale,
-// copies, images.
+// Elementwise loops where oneDNN has no exact or no fast kernel: sums and products of bytes with
+// zero points and of floats in any memory order, tables, changes of type or scale, copies, images.
 #pragma once
 
 #include <functional>
@@ -12,30 +11,30 @@ namespace octet::onednn {
 
 enum class Elementwise { kAdd, kMul };
 
-// to = clamp(a * factor_a + b * factor_b) or clamp(a * b). a and b: u8 with `to`'s shape, strides
-// of 0 where they repeat; to: u8 or s8. Arguments: a, b, to. Throws Refusal for orders that do not
-// fit.
+// to = clamp(a * factor_a + b * factor_b) or clamp(a * b). a and b: u8 of `to`'s shape, strides of
+// 0 where they repeat; to: u8 or s8. Arguments: a, b, to. Throws Refusal for memory orders that it
+// does not support.
 Loop elementwise_loop(Elementwise kind, const Stored& a, double factor_a, const Stored& b,
                       double factor_b, const Stored& to, const Clamp& clamp);
 
 // to = function(from), by a table of 256 entries. from: u8 or s8, dense; to: u8, s8 or f32 in the
-// same order. Arguments of this and the following: from, to.
+// same order. Arguments of this loop and the next ones: from, to.
 Loop table_loop(const Stored& from, const Stored& to,
                 const std::function<double(double)>& function);
 
-// `count` floats to integers in `range`, which is part of the type's.
+// Quantizes `count` floats to integers in `range`, a part of the type's range.
 Loop quantize_loop(int64_t count, const QuantParams& to, const StepRange& range);
-// `count` integers to floats.
+// Dequantizes `count` integers.
 Loop dequantize_loop(int64_t count, const QuantParams& from);
-// u8 to s8 or back, with the zero point shifted by as much: the same reals.
+// Converts u8 to s8 or back, with the zero point shifted equally; the real values are unchanged.
 Loop shift_loop(int64_t count);
 
 // Copies elements to another order; types agree. Strides of 0 repeat.
 Loop copy_loop(const Stored& from, const Stored& to);
-// Whether copy_loop is faster than oneDNN's reorder: for long runs, and where elements repeat.
+// Whether copy_loop is faster than oneDNN's reorder: for long runs and repeated elements.
 bool is_custom_copy(const Stored& from, const Stored& to);
 
-// Every element becomes `real`. Argument: to.
+// Sets every element to `real`. Argument: to.
 Loop fill_loop(const Stored& to, double real);
 
 // Floats: to = clamp(a * factor_a + b * factor_b), or clamp(a * b). a and b: `to`'s shape, strides
@@ -43,8 +42,8 @@ Loop fill_loop(const Stored& to, double real);
 Loop real_loop(Elementwise kind, const Stored& a, float factor_a, const Stored& b, float factor_b,
                const Stored& to, const Clamp& clamp);
 
-// An image on its way in: three planes of floats to interleaved bytes in one pass. f32 [N, 3, H, W]
-// row-major to u8 or s8 channels-last. Arguments: from, to.
+// Quantizes an input image in one pass, from three planes of floats to interleaved bytes: f32 [N,
+// 3, H, W] row-major to u8 or s8 channels-last. Arguments: from, to.
 Loop image_loop(const Stored& from, const Stored& to);
 
 }  // namespace octet::onednn

@@ -1,5 +1,5 @@
-// Averages and maxima over windows of channels-last tensors. oneDNN 3.2's max pooling of bytes
-// handles few channels at a time.
+// Averages and maxima over windows of channels-last tensors. oneDNN 3.2's max pooling of bytes is
+// slow with few channels.
 #include "backends/onednn/kernels/pool.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kChunk = 64;  // channels whose sums or maxima stay in registers
 
-// ---- averages: sums per channel, scaled on the way out
+// ---- averages: sums per channel, scaled when stored
 
 struct AveragePlan {
   int64_t batch = 1;
@@ -116,7 +116,7 @@ struct MaximumPlan {
   std::copy_n(most, count, y);
 }
 
-// One line of outputs.
+// Computes one line of outputs.
 void maximum_line(const uint8_t* x, uint8_t* y, const MaximumPlan& p, const Window& d,
                   const Window& h) {
   run_vectorised([&]() __attribute__((always_inline)) {

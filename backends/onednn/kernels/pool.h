@@ -9,19 +9,19 @@
 
 namespace octet::onednn {
 
-// One output position along one spatial axis: inputs [begin, end), and what to divide by.
+// One output position along one spatial axis: its inputs [begin, end), and the divisor.
 struct Window {
   int64_t begin;
   int64_t end;
   int64_t count;
 };
 
-// Averages over windows, one list per spatial axis (exactly 3, outermost first). x u8 or f32, y u8,
-// s8 or f32. divisor: 0 for the product of the windows' counts.
+// Averages over windows, one list per spatial axis (exactly 3, outermost first). x: u8 or f32; y:
+// u8, s8 or f32. divisor: 0 uses the product of the windows' counts.
 Loop average_loop(const Stored& x, const Stored& y, const std::vector<Window> (&windows)[3],
                   int64_t divisor, const Clamp& clamp);
 
-// Maxima over such windows; x and y: u8 with one scale and zero point.
+// Maxima over windows; x and y: u8 with one scale and zero point.
 Loop maximum_loop(const Stored& x, const Stored& y, const std::vector<Window> (&windows)[3]);
 
 }  // namespace octet::onednn

@@ -1,5 +1,5 @@
-// Loops over rows of floats whose scales are computed at run time: quantize, dequantize, and what
-// follows an integer matrix product.
+// Loops over rows of floats with scales computed at run time: quantize, dequantize, and scale the
+// sums of an integer matrix product.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace octet::onednn {
 
-// Rows of one width; neighbouring ones, a block, share scale and zero point.
+// Rows of one width. Neighbouring rows form blocks that share scale and zero point.
 struct RowSizes {
   int64_t rows = 0;
   int64_t width = 0;
@@ -25,8 +25,8 @@ Loop quantize_rows_loop(const RowSizes& sizes, const DynamicMapping& mapping);
 // Arguments: values, scale, zero point, as above; y f32 [rows, width].
 Loop dequantize_rows_loop(const RowSizes& sizes);
 
-// What is done with a row of results while it is in the first-level cache: a function, then the sum
-// or product with a row of another tensor.
+// What to do with a row of results while it is in the L1 cache: apply a function, then add or
+// multiply by a row of another tensor.
 enum class RowFunction { kNone, kSilu, kGelu, kGeluTanh };
 enum class RowOperand { kNone, kSummand, kFactor };
 struct RowFinish {
@@ -34,9 +34,9 @@ struct RowFinish {
   RowOperand operand = RowOperand::kNone;
 };
 
-// In place, y[m, n] = clamp((sum[m, n] - zero_point[m] * sums[n]) * scale[m] * scale[n] + bias[n]),
-// finished. Arguments: sums s32 [rows, width], which become f32; scale and zero point of the
-// blocks; for each column the weights' sum (s32), scale and bias; the operand f32 [rows, width], if
+// In place: y[m, n] = clamp((sum[m, n] - zero_point[m] * sums[n]) * scale[m] * scale[n] + bias[n]),
+// then `finish`. Arguments: sums s32 [rows, width], which become f32; scale and zero point of the
+// blocks; the weights' sum (s32), scale and bias of each column; the operand f32 [rows, width], if
 // any.
 Loop scale_rows_loop(const RowSizes& sizes, const Clamp& clamp, RowFinish finish = {});
 

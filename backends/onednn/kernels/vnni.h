@@ -1,5 +1,5 @@
-// What the custom kernels for AVX512-VNNI share: the instruction set, the order of channels in
-// their vectors, and the way from sums of products to bytes.
+// Shared by the custom kernels for AVX512-VNNI: the instruction set, the order of channels in
+// vectors, and the conversion of sums to bytes.
 #pragma once
 
 #include <algorithm>
@@ -26,19 +26,19 @@ namespace octet::onednn {
 inline constexpr int64_t kVector = 64;  // bytes
 inline constexpr int64_t kLanes = 16;   // sums of 32 bits in a vector
 
-// A convolution of bytes: x u8 [N, C, H, W] channels-last, y u8 or s8 [N, O, its own H and W],
-// channels-last, undilated.
+// An undilated convolution of bytes: x u8 [N, C, H, W], y u8 or s8 [N, O, out_height, out_width],
+// both channels-last.
 struct ByteWindowShape {
   int64_t batch = 1, channels = 1, outputs = 1;
   int64_t height = 1, width = 1, out_height = 1, out_width = 1;
   int64_t kernel_h = 1, kernel_w = 1;
   int64_t stride_h = 1, stride_w = 1;
-  int64_t padding_h = 0, padding_w = 0;  // in front
+  int64_t padding_h = 0, padding_w = 0;  // before the first element
 };
 
 inline bool has_vnni() { return may_use(Isa::kAvx512Vnni); }
 
-// Channels that are summed side by side: 64 in four vectors, up to 32 in two, up to 16 in one.
+// Channels that are summed together: 64 in four vectors, up to 32 in two, up to 16 in one.
 struct ChannelBlock {
   int64_t channel;
   int64_t count;
@@ -47,11 +47,11 @@ struct ChannelBlock {
   int64_t constants;  // vectors before this block's scales and biases
 };
 
-// The channel, counted from its block, in a 32-bit lane: the order in which unpacking
-// bytes in vectors of as many channels leaves them, and from which packing restores it.
+// The channel, within its block, of a 32-bit lane. Unpacking the bytes of a block leaves its
+// channels in this order; packing restores the original one.
 inline int64_t channel_of_lane(int vectors, int64_t vector, int64_t lane) {
-  const int64_t quarter = lane / 4, place = vector * 4 + quarter;  // of 16 bytes
-  const int64_t across = vectors;                                  // quarters of 16 channels each
+  const int64_t quarter = lane / 4, place = vector * 4 + quarter;
+  const int64_t across = vectors;
   return place % across * 16 + place / across * 4 + lane % 4;
 }
 
@@ -61,12 +61,12 @@ inline std::shared_ptr<std::byte> zeroed_vectors(int64_t count) {
   return block;
 }
 
-// Vectors that a block's constants take: scales, biases, then low, high, what is flipped in the
-// end, and the residual's scale.
+// The number of vectors for a block's constants: scales, biases, then low, high, xor mask, and the
+// residual's scale.
 inline constexpr int64_t constant_vectors(int vectors) { return 2 * vectors + 4; }
 
-// All channels (at least one) in blocks; a block's weights take `weight_vectors` for each of its
-// vectors.
+// Splits all channels (at least one) into blocks; the weights of a block take `weight_vectors` for
+// each of its vectors.
 inline std::vector<ChannelBlock> channel_blocks(int64_t channels, int64_t weight_vectors) {
   std::vector<ChannelBlock> blocks;
   int64_t weights = 0, constants = 0;
@@ -81,9 +81,8 @@ inline std::vector<ChannelBlock> channel_blocks(int64_t channels, int64_t weight
   return blocks;
 }
 
-// int8 weights in the order of a kernel, block by block, where `pack_block(block, weights,
-// to)` puts those of each; `weight_vectors` as above. Shared by all that pack them in the order
-// that `form` names.
+// Packs int8 weights for a kernel, calling `pack_block(block, weights, to)` for each block;
+// `weight_vectors` as above. Shared by all callers with the same weights and `form`.
 template <typename PackBlock>
 std::shared_ptr<std::byte> pack_blocks(const Tensor& weights, const std::string& form,
                                        const std::vector<ChannelBlock>& blocks,
@@ -120,7 +119,7 @@ inline void pack_constants(const ChannelBlock& block, const ByteScales& scales, 
 
 struct ByteFinish {
   const __m512* constants;
-  bool is_full;    // the block has as many channels as its vectors
+  bool is_full;    // the block fills its vectors
   __mmask32 mask;  // channels of a block of one or two vectors
 };
 
@@ -134,7 +133,7 @@ OCTET_VNNI_INLINE __m512i steps_of(__m512i sums, __m512 scale, __m512 bias) {
   return _mm512_cvtps_epi32(_mm512_fmadd_ps(_mm512_cvtepi32_ps(sums), scale, bias));
 }
 
-// 64 channels with those of a residual.
+// Stores 64 channels with the residual added.
 OCTET_VNNI_INLINE void store_sum(const __m512i* sums, const ByteFinish& f, const uint8_t* residual,
                                  uint8_t* y) {
   const __m512* c = f.constants;
@@ -161,8 +160,8 @@ OCTET_VNNI_INLINE void store_sum(const __m512i* sums, const ByteFinish& f, const
   _mm512_storeu_si512(y, _mm512_xor_si512(bytes, limit[2]));
 }
 
-// One pixel of a block's channels. Constant indices instead of loops, and constants that stay in
-// memory: else GCC 12 keeps sums in memory, too.
+// Stores one pixel of a block's channels. Loops or constants in registers would make GCC 12 spill
+// the sums, so indices are constants, and the constants stay in memory.
 template <int kVectors>
 OCTET_VNNI_INLINE void store_bytes(const __m512i* sums, const ByteFinish& f, uint8_t* y) {
   const __m512* c = f.constants;

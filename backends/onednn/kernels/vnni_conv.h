@@ -1,4 +1,4 @@
-// Convolutions of bytes (u8 x s8) for AVX512-VNNI that oneDNN 3.2 does slowly.
+// Convolutions of bytes (u8 x s8) for AVX512-VNNI where oneDNN 3.2 is slow.
 #pragma once
 
 #include "backends/onednn/kernels/loop.h"
@@ -6,11 +6,11 @@
 
 namespace octet::onednn {
 
-// ---- depthwise: one input and one output channel a group, kernel [C, 1, kernel_h, kernel_w] of
-// s8, row-major. oneDNN 3.2 spends one multiplication of four on each kernel element; here four
-// rows of the input are interleaved, so that one instruction does four kernel elements.
+// ---- depthwise: one input and one output channel per group, kernel [C, 1, kernel_h, kernel_w] of
+// s8, row-major. oneDNN 3.2 spends a four-way multiplication on each kernel element; these kernels
+// interleave four rows of the input, so that one instruction multiplies four kernel elements.
 
-// Whether the shape is one that the kernel was written for; and this CPU has the instructions, too.
+// Whether the kernel supports the shape; has_ also checks that this CPU has the instructions.
 bool fits_depthwise_kernel(const ByteWindowShape& shape);
 bool has_depthwise_kernel(const ByteWindowShape& shape);
 
@@ -18,19 +18,19 @@ bool has_depthwise_kernel(const ByteWindowShape& shape);
 Loop depthwise_loop(const ByteWindowShape& shape, const Tensor& weights, const ByteScales& scales);
 
 // ---- images (up to 4 channels) and 1x1 convolutions, kernel [O, C, kernel_h, kernel_w] of s8,
-// row-major. A kernel row of a channels-last image is one run of bytes, so that every four bytes of
-// it are one multiplication, whatever channel they belong to. oneDNN 3.2 spends one on the three
-// channels of each pixel, and with few channels more time around its multiplications than in them.
+// row-major. A kernel row of a channels-last image is a contiguous run of bytes, so one
+// multiplication takes four of them, whatever their channels. oneDNN 3.2 spends one on the three
+// channels of each pixel, and with few channels its overhead exceeds its multiplications.
 
-// Whether the shape is one that the kernel was written for; and this CPU has the instructions, too.
+// Whether the kernel supports the shape; has_ also checks that this CPU has the instructions.
 bool fits_image_conv_kernel(const ByteWindowShape& shape);
 bool has_image_conv_kernel(const ByteWindowShape& shape);
 
-// Whether it can add a tensor of y's shape, u8 and channels-last, before y is rounded. Requires
-// has_image_conv_kernel(shape).
+// Whether the kernel can add a tensor of y's shape, u8 and channels-last, before it rounds y.
+// Requires has_image_conv_kernel(shape).
 bool takes_residual(const ByteWindowShape& shape);
 
-// Arguments: x, y, and (adds) the tensor to add. Requires has_image_conv_kernel(shape).
+// Arguments: x, y, and with `adds` the tensor to add. Requires has_image_conv_kernel(shape).
 Loop image_conv_loop(const ByteWindowShape& shape, const Tensor& weights, const ByteScales& scales,
                      bool adds);
 // "pointwise convolution" or "image convolution".

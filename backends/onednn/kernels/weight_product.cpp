@@ -1,4 +1,4 @@
-// The loops: weights are packed in blocks of four outputs, so that these share the loads of x.
+// Packs weights in blocks of four outputs, which share the loads of x, and runs the loops.
 #include "backends/onednn/kernels/weight_product.h"
 
 #include <algorithm>
@@ -14,11 +14,11 @@
 namespace octet::onednn {
 namespace {
 
-// with AVX-512 the float product is faster from about 6 rows on
+// with AVX-512, the float product is faster from about 6 rows on
 constexpr int64_t kMostRows = 4;
-constexpr int64_t kLeastGroup = 32;  // shorter groups spend their time on sums
+constexpr int64_t kLeastGroup = 32;  // shorter groups spend too much time on sums
 
-constexpr int64_t kLanes = 16;   // elements of a row that are multiplied at once
+constexpr int64_t kLanes = 16;   // elements of a row that are multiplied together
 constexpr int64_t kColumns = 4;  // outputs that share the loads of x
 
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
@@ -37,7 +37,7 @@ struct Sizes {
   int64_t packed_row() const { return packed_group() * groups * bits / 8; }
 };
 
-// 8 bits: sixteen elements of each of the four outputs in turn. 0 where there are none.
+// 8 bits: sixteen elements of each of the four outputs in turn, padded with 0.
 void pack_bytes(const int8_t* from, const Sizes& sizes, uint8_t* to) {
   const int64_t group = sizes.group();
   for (int64_t n = 0; n < sizes.packed_out(); n += kColumns)
@@ -48,8 +48,8 @@ void pack_bytes(const int8_t* from, const Sizes& sizes, uint8_t* to) {
             std::copy_n(from + (n + c) * sizes.in + g * group + k, std::min(kLanes, group - k), to);
 }
 
-// 4 bits: 32 elements of the four outputs are 16 words of 32 bits; lane i of output c has its
-// elements i and 16 + i in nibbles 2c and 2c + 1.
+// 4 bits: 32 elements of the four outputs are 16 words of 32 bits; lane i of output c has elements
+// i and 16 + i in nibbles 2c and 2c + 1.
 void pack_nibbles(const int8_t* from, const Sizes& sizes, uint8_t* to) {
   const int64_t group = sizes.group();
   for (int64_t n = 0; n < sizes.packed_out(); n += kColumns)
@@ -89,8 +89,8 @@ struct Product {
 #undef WEIGHT_PRODUCT_TARGET
 #undef WEIGHT_PRODUCT_WIDE
 
-// Rows that are multiplied at once: beyond, the float product is faster. With AVX2 fewer sums fit
-// into registers.
+// The largest number of rows; with more, the float product is faster. With AVX2 fewer sums fit
+// registers.
 int64_t most_rows() { return may_use(Isa::kAvx512) ? kMostRows : may_use(Isa::kAvx2) ? 2 : 0; }
 
 template <int64_t kRows, int kBits>

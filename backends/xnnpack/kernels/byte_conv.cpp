@@ -1,5 +1,4 @@
-// See byte_conv.h. The windows of some pixels of y become rows, which the loops of row_kernels.h
-// multiply.
+// Copies the windows of a few pixels of y into rows, which the loops of row_kernels.h multiply.
 #include "backends/xnnpack/kernels/byte_conv.h"
 
 #include <algorithm>
@@ -18,8 +17,8 @@ namespace {
 
 constexpr int64_t kCacheLine = 64;
 
-// The weights of one group: [out, taps, inner], with zeros where inner is more than the weights
-// have, which are channels-last.
+// The weights of one group as [out, taps, inner], padded with zeros to `inner`. weights:
+// channels-last.
 std::vector<int8_t> rows_of_weights(const ByteConvTerms& terms, const Tensor& weights,
                                     int64_t group, int64_t out, int64_t inner) {
   const int64_t channels = terms.channels / terms.groups, taps = out * terms.taps();
@@ -30,19 +29,19 @@ std::vector<int8_t> rows_of_weights(const ByteConvTerms& terms, const Tensor& we
   return rows;
 }
 
-// Signed bytes to unsigned ones and back.
+// Converts signed bytes to unsigned ones or back.
 void flip_bytes(const uint8_t* from, int64_t count, uint8_t* to, pthreadpool_t pool) {
   constexpr int64_t kPart = 1 << 16;
   for_parts(pool, count, kPart, [&](int64_t first, int64_t last) {
     run_vectorised([=]() __attribute__((always_inline)) {
       const uint8_t* __restrict x = from + first;
-      uint8_t* __restrict y = to + first;  // whose bytes could be the pointers' else
+      uint8_t* __restrict y = to + first;  // a local copy: stores of bytes might alias the pointer
       for (int64_t i = 0, count = last - first; i < count; ++i) y[i] = x[i] ^ 128;
     });
   });
 }
 
-// The weights of a group; scale and bias of whole blocks.
+// The weights of a group; scale and bias are padded to whole blocks.
 struct Group {
   PackedColumns columns;
   std::vector<float> scale, bias;
@@ -51,12 +50,12 @@ struct Group {
 struct WindowConv : ByteConvMethod {
   ByteConvTerms terms;
   std::vector<Group> groups;
-  int64_t out;     // of a group
+  int64_t out;     // per group
   int64_t inner;   // bytes of a tap in a row
-  int64_t stride;  // of rows
-  int64_t tile;    // pixels of y that are done together
+  int64_t stride;  // between rows
+  int64_t tile;    // pixels of y processed together
   int64_t column_parts = 1;
-  int64_t parts;  // each has its scratch memory: rows, their parameters, sums as floats
+  int64_t parts;  // each has scratch memory: rows, their parameters, sums as floats
 
   WindowConv(const ByteConvTerms& given, pthreadpool_t pool);
   size_t scratch_bytes() const override;
@@ -72,7 +71,7 @@ struct WindowConv : ByteConvMethod {
   }
   int64_t tiles() const { return (terms.pixels() + tile - 1) / tile; }
 
-  // Whether the pixels of x are the rows.
+  // Whether the pixels of x already form the rows.
   bool is_pointwise() const {
     const Window& w = terms.window;
     return terms.taps() == 1 && terms.depth_window.stride == 1 &&
@@ -94,7 +93,7 @@ struct WindowConv : ByteConvMethod {
 
 WindowConv::WindowConv(const ByteConvTerms& given, pthreadpool_t pool)
     : terms(given), out(given.out / given.groups) {
-  constexpr int64_t kRowBytes = 1 << 17, kMostRows = 96;  // of a tile: in the second cache
+  constexpr int64_t kRowBytes = 1 << 17, kMostRows = 96;  // per tile, to stay in the L2 cache
   const int64_t threads = static_cast<int64_t>(pthreadpool_get_threads_count(pool));
   parts = threads == 1 ? 1 : 4 * threads;
   inner = terms.groups == 1 ? terms.pitch() : terms.channels / terms.groups;
@@ -124,7 +123,7 @@ size_t WindowConv::scratch_bytes() const {
                              (terms.is_planar ? y_bytes() : 0));
 }
 
-// Copies a number of elements that the compiler knows.
+// Copies a number of elements between kBytes and 2 * kBytes.
 template <size_t kBytes>
 [[gnu::always_inline]] inline void copy_both_ends(const uint8_t* from, int64_t count, uint8_t* to) {
   const int64_t last = count - int64_t{kBytes};
@@ -135,7 +134,7 @@ template <size_t kBytes>
   std::memcpy(to + last, back.data(), kBytes);
 }
 
-// memcpy, which costs more than the few bytes of most calls.
+// memcpy without its overhead for the small sizes of most calls.
 [[gnu::always_inline]] inline void copy_few(const uint8_t* from, int64_t count, uint8_t* to) {
   if (count > 128) {
     std::memcpy(to, from, static_cast<size_t>(count));
@@ -151,7 +150,7 @@ template <size_t kBytes>
   }
 }
 
-// A pixel of y, by its place in the order of memory; moves to the next one.
+// A pixel of y by its position in memory order, with a step to the next one.
 struct PixelOfResult {
   int64_t image, z, y, x;
 
@@ -172,7 +171,7 @@ struct PixelOfResult {
   }
 };
 
-// The windows of neighbouring pixels of y.
+// Packs the windows of neighbouring pixels of y.
 void WindowConv::pack_rows(const uint8_t* x, int64_t group, int64_t first, int64_t count,
                            const RowParameters* parameters, uint8_t* to) const {
   const Window& w = terms.window;
@@ -231,7 +230,7 @@ void WindowConv::fill_parameters(const PixelBytes& x, int64_t first, int64_t cou
   }
 }
 
-// A tile of pixels, and a part of the columns.
+// Computes a tile of pixels for a part of the columns.
 void WindowConv::run_item(const PixelBytes& x, std::byte* y, int64_t item, std::byte* scratch,
                           int64_t& packed_tile) const {
   const int64_t first = item / column_parts * tile, count = std::min(tile, terms.pixels() - first);

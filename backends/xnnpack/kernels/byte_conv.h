@@ -1,5 +1,5 @@
-// Convolutions on bytes, channels last: exact in 32 bits, then scaled in float, to floats or signed
-// bytes. Three dimensions are taken in row-major order.
+// Convolutions on bytes, channels last: exact 32-bit sums, scaled in float to floats or signed
+// bytes. Three-dimensional convolutions are also supported in row-major order.
 #pragma once
 
 #include <cstddef>
@@ -28,13 +28,13 @@ struct ByteConvTerms {
   int64_t groups = 1;
   Window window;
   DepthWindow depth_window;
-  bool is_planar = false;  // x and y are row-major, with the channels in front
+  bool is_planar = false;  // x and y are row-major, channels first
   Tensor weights;  // int8 [out, channels / groups, spatial...], zero points 0; in any memory order
   ByteScales scales;              // of [out]
-  std::optional<int32_t> x_zero;  // nothing: x is a RowLayout with a row for each pixel
+  std::optional<int32_t> x_zero;  // nullopt: x is a RowLayout with a row per pixel
 
   int64_t taps() const { return depth_window.kernel * window.taps(); }
-  // of an image, and of all
+  // per image, and in total
   int64_t x_pixels() const { return depth * height * width; }
   int64_t y_pixels() const { return out_depth * out_height * out_width; }
   int64_t pixels() const { return images * y_pixels(); }
@@ -42,15 +42,15 @@ struct ByteConvTerms {
   int64_t pitch() const { return x_zero ? channels : (channels + 3) / 4 * 4; }
 };
 
-// ---- how a convolution is done: by the loops of row_kernels.h (byte_conv.cpp), or channel by
-// channel (byte_depthwise.cpp)
+// ---- the two methods: by the loops of row_kernels.h (byte_conv.cpp), or channel by channel
+// (byte_depthwise.cpp)
 
 // The bytes of x.
 struct PixelBytes {
   const uint8_t* bytes;
   bool is_signed;
-  const RowParameters* parameters;  // of each pixel; null: zero point 0 and scale 1
-  int32_t zero;                     // is added to their zero points
+  const RowParameters* parameters;  // per pixel; null: zero point 0 and scale 1
+  int32_t zero;                     // added to these zero points
 };
 
 class ByteConvMethod {
@@ -60,13 +60,13 @@ class ByteConvMethod {
   virtual void run(PixelBytes x, std::byte* to, std::byte* scratch, pthreadpool_t pool) const = 0;
 };
 
-// For as many groups as channels and outputs, where sums in float are exact; else null.
+// For one channel and one output per group, if sums in float are exact; else null.
 std::shared_ptr<const ByteConvMethod> find_depthwise(const ByteConvTerms& terms,
                                                      pthreadpool_t pool);
 
 // ---- the convolution
 
-// With its packed weights; copies share them.
+// Holds packed weights; copies share them.
 class ByteConv {
  public:
   // pool: of all runs, null for one thread.

@@ -1,5 +1,5 @@
-// See byte_conv.h. Rows of x become floats once, in a ring of as many as a window reaches; what
-// multiplies them is 16 channels of four neighbouring pixels at a time.
+// Converts each row of x to floats once, in a ring of as many rows as a window spans, and
+// multiplies 16 channels of four neighbouring pixels at a time.
 #include <algorithm>
 #include <cstring>
 
@@ -15,7 +15,7 @@ constexpr int64_t kLanes = 16;
 constexpr int64_t kPixels = 4;  // of y that share the loads of weights
 using Lanes [[gnu::vector_size(kLanes * sizeof(float)), gnu::aligned(4), gnu::may_alias]] = float;
 
-// Converts a row of pixels; those after it stay as they are.
+// Converts a row of pixels; leaves the pixels after it unchanged.
 template <typename T>
 [[gnu::always_inline]] inline void bytes_to_floats(const T* bytes, float* reals, int64_t pixels,
                                                    int64_t channels, int64_t from_pitch,
@@ -27,13 +27,13 @@ template <typename T>
   }
 }
 
-// What the windows of neighbouring pixels read: floats, in steps from a first one.
+// What the windows of neighbouring pixels read: floats, at fixed steps from the first window.
 struct Reach {
-  const float* const* rows;  // by row of the window; null: outside of the image
+  const float* const* rows;  // by row of the window; null: outside the image
   int64_t height, width;     // of the window
   int64_t pixel_step, tap_step;
   const float* weights;  // [height, width, channels]
-  int64_t channels;      // in whole lanes
+  int64_t channels;      // rounded up to whole lanes
 };
 
 template <int64_t kCount>
@@ -58,11 +58,11 @@ template <int64_t kCount>
 struct DepthwiseConv : ByteConvMethod {
   ByteConvTerms terms;
   std::vector<float> weights;      // [taps, channels]
-  std::vector<float> scale, bias;  // these three: of whole lanes
-  int64_t channels;                // in whole lanes
-  int64_t row_pixels;              // of a row of x with its padding
-  int64_t ring;                    // rows of x that a window reaches over
-  int64_t parts;  // each has its scratch memory: the ring, some pixels of y, rows of a window
+  std::vector<float> scale, bias;  // as `weights`: padded to whole lanes
+  int64_t channels;                // rounded up to whole lanes
+  int64_t row_pixels;              // of a row of x with padding
+  int64_t ring;                    // rows of x that a window spans
+  int64_t parts;  // each has scratch memory: the ring, some pixels of y, rows of a window
 
   int64_t ring_floats() const { return ring * row_pixels * channels; }
   int64_t windows() const { return ring_floats() + kPixels * channels; }
@@ -156,7 +156,7 @@ void DepthwiseConv::run_row(const Reach& reach, float factor, float* reals, std:
   });
 }
 
-// Rows of y, of all images one after the other.
+// Computes rows of y, numbered over all images.
 void DepthwiseConv::run_rows(const PixelBytes& x, std::byte* y, int64_t first, int64_t last,
                              float* scratch) const {
   const Window& w = terms.window;
@@ -171,7 +171,7 @@ void DepthwiseConv::run_rows(const PixelBytes& x, std::byte* y, int64_t first, i
                        w.dilation_width * channels,
                        weights.data(),
                        channels};
-  int64_t image = -1, converted = 0;  // rows of that image, from the front
+  int64_t image = -1, converted = 0;  // rows converted so far of that image
   RowParameters given = {x.zero, 1.0f};
   for (int64_t row = first; row < last; ++row) {
     const int64_t top = row % terms.out_height * w.stride_height - w.pad_top;

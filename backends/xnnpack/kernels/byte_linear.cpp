@@ -1,4 +1,4 @@
-// The loops are those of row_kernels.h.
+// Runs the loops of row_kernels.h.
 #include "backends/xnnpack/kernels/byte_linear.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ struct ByteLinear::Packed {
   int64_t rows, in, out, stride;
   int32_t x_zero;
   PackedColumns columns;
-  ByteScales scales;  // of whole blocks
+  ByteScales scales;  // padded to whole blocks
 
   // the scratch memory: rows, their parameters, sums as floats
   int64_t parameters() const { return round_up(rows * stride, 64); }
@@ -40,7 +40,7 @@ size_t ByteLinear::scratch_bytes() const { return static_cast<size_t>(packed_->e
 
 void ByteLinear::run(std::span<const std::byte* const> from, std::byte* to, std::byte* scratch,
                      pthreadpool_t pool) const {
-  constexpr int64_t kMostRows = 96, kMostBlocks = 16;  // of a part, which stays in the caches
+  constexpr int64_t kMostRows = 96, kMostBlocks = 16;  // per part, to stay in the caches
   const Packed& p = *packed_;
   const int8_t* x = reinterpret_cast<const int8_t*>(from[0]);
   uint8_t* bytes = reinterpret_cast<uint8_t*>(scratch);
@@ -82,7 +82,7 @@ void ByteLinear::run(std::span<const std::byte* const> from, std::byte* to, std:
 
 bool prefers_byte_linear() {
 #ifdef OCTET_XNNPACK_HAS_ROW_PRODUCT
-  return false;  // it has them
+  return false;  // XNNPACK has them
 #else
   return may_use(Isa::kAvx512Vnni);
 #endif

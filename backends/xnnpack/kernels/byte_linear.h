@@ -1,5 +1,5 @@
-// Linears on signed bytes with constant weights: exact in 32 bits, then scaled in float, to floats
-// or signed bytes.
+// Linears on signed bytes with constant weights: exact 32-bit sums, scaled in float to floats or
+// signed bytes.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,13 @@
 
 namespace octet::xnnpack {
 
-// What sums of products of bytes with constant weights become: y = clamp(sum * scale + bias); where
-// y has bytes, all of it in its steps.
+// Converts sums of products of bytes with constant weights: y = clamp(sum * scale + bias), in steps
+// of y when y has bytes.
 struct ByteScales {
-  std::vector<float> scale;       // of each output: the weight's, times what is known of x's
-  std::vector<float> bias;        // as `scale`
+  std::vector<float> scale;       // per output: the weight's scale times the known part of x's
+  std::vector<float> bias;        // per output
   float low = 0, high = 0;        // clamp
-  std::optional<int32_t> y_zero;  // of bytes; nothing: floats
+  std::optional<int32_t> y_zero;  // for bytes; nullopt: floats
 };
 
 struct ByteLinearTerms {
@@ -30,7 +30,7 @@ struct ByteLinearTerms {
   ByteScales scales;  // of [out]
 };
 
-// With its packed weights; copies share them.
+// Holds packed weights; copies share them.
 class ByteLinear {
  public:
   explicit ByteLinear(const ByteLinearTerms& terms);
@@ -45,7 +45,8 @@ class ByteLinear {
   std::shared_ptr<const Packed> packed_;
 };
 
-// Whether this is faster than XNNPACK's kernels, which lack the CPU's instructions for it.
+// Whether this is faster than XNNPACK's kernels, which do not use the CPU's dot-product
+// instructions.
 bool prefers_byte_linear();
 
 }  // namespace octet::xnnpack

@@ -1,5 +1,5 @@
-// The loops are those of linears on rows that are quantized at run time
-// (row_kernels.h); b is packed for them in each run, a is copied into rows of whole groups.
+// Uses the loops of row_kernels.h, made for linears on rows quantized at run time. Each run packs b
+// for them and copies a into rows of whole groups.
 #include "backends/xnnpack/kernels/byte_product.h"
 
 #include <algorithm>
@@ -16,10 +16,10 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 
-// Where the parts of the scratch memory begin, in bytes.
+// Byte offsets of the parts of the scratch memory.
 struct ByteLayout {
   int64_t stride;           // of a row
-  int64_t columns, packed;  // of one matrix b: in whole blocks, bytes
+  int64_t columns, packed;  // per matrix b: padded columns, bytes
   int64_t rows, parameters, terms, weights, sums, results, end;
 };
 
@@ -61,7 +61,7 @@ struct ByteCall {
   }
 };
 
-// Writes the bytes and scales of rows of a, and what the zero points add to their products.
+// Packs rows of a as bytes and scales, and computes what zero points add to their products.
 void pack_rows(const ByteCall& call, int64_t first, int64_t last, uint8_t flip) {
   const ByteProduct& p = call.product;
   const int64_t depth = p.batch.depth, rows = p.batch.rows, stride = call.layout.stride;
@@ -81,7 +81,7 @@ void pack_rows(const ByteCall& call, int64_t first, int64_t last, uint8_t flip) 
   });
 }
 
-// A block of columns: four elements of each lie together.
+// Packs a block of columns, four elements of each together.
 void pack_block(const int8_t* b, int64_t step, int64_t depth, int64_t columns, int8_t* to,
                 int32_t* sums) {
   run_vectorised([=]() __attribute__((always_inline)) {
@@ -117,7 +117,7 @@ void pack_matrix(const ByteCall& call, int64_t i) {
                sums + column);
 }
 
-// Rows [row, last) of matrix i.
+// Computes rows [row, last) of matrix i.
 void multiply_matrix(const ByteCall& call, int64_t i, int64_t row, int64_t last) {
   const ByteProduct& p = call.product;
   const ByteLayout& l = call.layout;

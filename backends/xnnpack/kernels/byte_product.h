@@ -1,4 +1,4 @@
-// Products of two activations in signed bytes, exact in 32 bits, to floats or signed bytes.
+// Products of two activations in signed bytes: exact 32-bit sums, to floats or signed bytes.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +19,11 @@ struct ByteProduct {
 
   MatrixBatch batch;
   int32_t a_zero, b_zero;
-  float scale;      // of y; where y has bytes, in its steps
+  float scale;      // of y; in steps of y when y has bytes
   float low, high;  // as `scale`
-  // of bytes; nothing: floats
+  // for bytes; nullopt: floats
   std::optional<int32_t> y_zero;
-  std::vector<float> ones, zeros;  // as many as there are columns in whole blocks
+  std::vector<float> ones, zeros;  // as many as the columns of whole blocks
 
   size_t scratch_bytes() const;
   // from: a and b, each matrix in row-major order. scratch: aligned to 64. Allocates nothing. pool:

@@ -1,4 +1,4 @@
-// Rows of signed bytes as the loops of row_kernels.h read them, and their products as bytes.
+// Packs rows of signed bytes for the loops of row_kernels.h, and rounds their products to bytes.
 #pragma once
 
 #include <algorithm>
@@ -11,11 +11,11 @@
 
 namespace octet::xnnpack {
 
-// What the best kernel wants signed bytes to be combined with (exclusive or): nothing, or what
-// makes them unsigned ones, 128 higher.
+// The xor mask for signed bytes that the best kernel needs: 0, or 128 to make them unsigned (128
+// higher).
 inline uint8_t byte_flip() { return best_row_kernel().lowest == 0 ? 128 : 0; }
 
-// One row in whole groups. Returns the sum of its bytes.
+// Packs one row in whole groups. Returns the sum of its bytes.
 [[gnu::always_inline]] inline int32_t pack_row(const int8_t* x, uint8_t* to, int64_t depth,
                                                int64_t stride, uint8_t flip) {
   const int8_t* __restrict from = x;
@@ -29,8 +29,8 @@ inline uint8_t byte_flip() { return best_row_kernel().lowest == 0 ? 128 : 0; }
   return sum;
 }
 
-// The best kernel's products of these rows and blocks. y_zero, where y has bytes: those are rounded
-// to `bytes`, which lie there as the floats of view.y do.
+// Multiplies rows and blocks with the best kernel. If y has bytes, y_zero is their zero point, and
+// the floats of view.y are rounded to `bytes`, in the same layout.
 inline void multiply_rows(const RowProductView& view, int64_t row, int64_t rows, int64_t block,
                           int64_t blocks, std::optional<int32_t> y_zero, int8_t* bytes) {
   best_row_kernel().run(view, row, rows, block, blocks);

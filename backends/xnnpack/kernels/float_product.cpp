@@ -1,5 +1,5 @@
-// b is packed in panels two vectors wide, the last one filled up with zeros; a tile of rows keeps
-// its sums in registers over the whole depth. The vectors are the compiler's, as wide as the CPU's.
+// Packs b in panels two vectors wide, padded with zeros; a tile of rows keeps its sums in registers
+// over the whole depth. Uses the compiler's vector types, as wide as the CPU's.
 #include "backends/xnnpack/kernels/float_product.h"
 
 #include <cstring>
@@ -10,16 +10,16 @@
 namespace octet::xnnpack {
 namespace {
 
-constexpr int64_t kVectors = 2;  // in the width of a panel
+constexpr int64_t kVectors = 2;  // per panel
 
 struct PanelView {
   const float* a;
-  int64_t a_step;  // from row to row
+  int64_t a_step;  // between rows
   const float* panel;
   int64_t depth;
   float* y;
   int64_t y_step;
-  int64_t columns;  // of this panel
+  int64_t columns;  // in this panel
   float low, high;
 };
 
@@ -65,7 +65,7 @@ template <int64_t kLanes, int64_t kRows>
   if (row < last) multiply_tile<kLanes, 1>(p, row);
 }
 
-// Rows [row, last).
+// Computes rows [row, last).
 void run_panel(const PanelView& p, int64_t row, int64_t last) {
   run_in_vectors([=, &p]<int64_t kLanes>() __attribute__((always_inline)) {
     multiply_panel<kLanes, kLanes == 16 ? 8 : 6>(p, row, last);
@@ -81,7 +81,7 @@ int64_t panels_of(const MatrixBatch& batch) {
 
 int64_t panel_floats(const MatrixBatch& batch) { return batch.depth * panel_width(); }
 
-// One panel: [depth, width], zeros after the last column.
+// Packs one panel: [depth, width], zeros after the last column.
 void pack_panel(const MatrixBatch& batch, const float* b, int64_t panel, float* to) {
   const int64_t width = panel_width(), first = panel * width,
                 columns = batch.columns - first < width ? batch.columns - first : width;

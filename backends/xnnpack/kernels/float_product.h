@@ -1,4 +1,4 @@
-// Products of two activations in floats: y = clamp(a b) for each of a batch of matrices.
+// Products of two activations in floats: y = clamp(a b) for each matrix of a batch.
 #pragma once
 
 #include <cstddef>
@@ -10,20 +10,20 @@
 
 namespace octet::xnnpack {
 
-// Where the matrices of both factors lie, in elements; those of the result follow each other.
+// Offsets of the matrices of both factors, in elements; the matrices of y are contiguous.
 struct MatrixBatch {
   int64_t rows = 0;          // of a and of y
   int64_t depth = 0;         // columns of a, rows of b
   int64_t columns = 0;       // of b and of y
-  std::vector<int64_t> a;    // for each matrix of y, where that of a begins
-  std::vector<int64_t> b;    // where each matrix of b begins
-  std::vector<size_t> b_of;  // for each matrix of y, which of `b`
+  std::vector<int64_t> a;    // per matrix of y: offset of its a
+  std::vector<int64_t> b;    // offset of each matrix of b
+  std::vector<size_t> b_of;  // per matrix of y: index into `b`
   int64_t count() const { return static_cast<int64_t>(a.size()); }
 };
 
 struct FloatProduct {
   MatrixBatch batch;
-  float low = 0;  // clamp of the result; infinite where there is none
+  float low = 0;  // clamp of the result; infinite when unbounded
   float high = 0;
 
   size_t scratch_bytes() const;

@@ -1,4 +1,4 @@
-// Cuts loops into parts for the threads of a pthreadpool.
+// Splits loops into parts for the threads of a pthreadpool.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace octet::xnnpack {
 
-// The next multiple of `step`.
+// Rounds up to a multiple of `step`.
 constexpr int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
 // Calls body(first, last) on parts of [0, count) of at most `part` each. pool: null for one thread.
@@ -24,7 +24,7 @@ void for_parts(pthreadpool_t pool, int64_t count, int64_t part, const Body& body
       const_cast<Body*>(&body), static_cast<size_t>(count), static_cast<size_t>(part), 0);
 }
 
-// The pool for the kernels of backends/kernels. pool: null for one thread.
+// Passes the pool to the kernels of backends/kernels. pool: null for one thread.
 inline Parallel parallel_on(pthreadpool_t pool) {
   const int64_t threads =
       pool == nullptr ? 1 : static_cast<int64_t>(pthreadpool_get_threads_count(pool));

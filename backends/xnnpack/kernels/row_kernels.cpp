@@ -1,6 +1,6 @@
-// A kernel sums the products of some rows with some blocks in registers; what
-// follows is the same for all. Loops over sums are unrolled by command: sums are registers only
-// where no loop indexes them.
+// A kernel sums the products of some rows with some blocks in registers; the scaling afterwards is
+// common to all kernels. Loops over sums are unrolled explicitly: sums stay in registers only if no
+// loop indexes them.
 #include "backends/xnnpack/kernels/row_kernels.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ int32_t four_bytes(const uint8_t* from) {
   return word;
 }
 
-// Sums of a block to reals.
+// Converts the sums of a block to reals.
 [[gnu::always_inline]] inline void finish(const RowProductView& p, int64_t row, int64_t block,
                                           const int32_t* sum) {
   const RowParameters r = p.parameters[row];
@@ -65,7 +65,7 @@ void run_plain(const RowProductView& p, int64_t row, int64_t rows, int64_t block
 
 #if defined(__x86_64__)
 
-// ---- x86 with four products of u8 and s8 added in one instruction
+// ---- x86 with VNNI: one instruction adds four products of u8 and s8
 
 #define OCTET_VNNI [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni" OCTET_WIDEST)]]
 
@@ -116,7 +116,7 @@ void run_vnni(const RowProductView& p, int64_t row, int64_t rows, int64_t block,
 }
 #undef OCTET_VNNI
 
-// ---- x86 with pairs of products of 16 bits. (The instruction for bytes saturates.)
+// ---- x86 with pairs of 16-bit products (the instruction for bytes saturates)
 
 #define OCTET_AVX2 [[gnu::target("avx2,fma")]]
 
@@ -124,7 +124,7 @@ bool has_avx2() { return may_use(Isa::kAvx2); }
 
 template <int64_t kRows>
 OCTET_AVX2 void multiply_avx2(const RowProductView& p, int64_t row, int64_t block) {
-  constexpr int64_t kQuarters = 4;  // of a block: four columns, each in two sums
+  constexpr int64_t kQuarters = 4;  // per block: four columns, each in two sums
   const int8_t* w = p.weights + block * p.depth * kBlockColumns;
   const uint8_t* x = p.rows + row * p.stride;
   __m256i sum[kRows][kQuarters] = {};
@@ -167,9 +167,9 @@ void run_avx2_pairs(const RowProductView& p, int64_t row, int64_t rows, int64_t 
 }
 #undef OCTET_AVX2
 
-// ---- the same for x86 of any kind: half a block at a time, as there are 16 registers
+// ---- baseline x86: as above, half a block at a time, because there are 16 registers
 
-// Bytes to 16 bits, the lower or the upper half of them.
+// Sign-extends the lower or upper half of the bytes to 16 bits.
 [[gnu::always_inline]] inline __m128i widened(__m128i bytes, bool is_upper) {
   const __m128i sign = _mm_cmpgt_epi8(_mm_setzero_si128(), bytes);
   return is_upper ? _mm_unpackhi_epi8(bytes, sign) : _mm_unpacklo_epi8(bytes, sign);
@@ -177,7 +177,7 @@ void run_avx2_pairs(const RowProductView& p, int64_t row, int64_t rows, int64_t 
 
 template <int64_t kRows>
 void multiply_sse2(const RowProductView& p, int64_t row, int64_t block) {
-  constexpr int64_t kPairs = 4;  // of columns, in half a block
+  constexpr int64_t kPairs = 4;  // of columns, per half block
   const uint8_t* x = p.rows + row * p.stride;
   int32_t sums[kRows][kBlockColumns];
   for (int64_t half = 0; half < 2; ++half) {
@@ -221,11 +221,11 @@ void run_sse2(const RowProductView& p, int64_t row, int64_t rows, int64_t block,
 
 #elif defined(__aarch64__)
 
-// ---- NEON: products of 16 bits, added in pairs
+// ---- NEON: 16-bit products, added in pairs
 
 template <int64_t kRows>
 void multiply_neon(const RowProductView& p, int64_t row, int64_t block) {
-  constexpr int64_t kQuarters = 4;  // of a block: four columns, each in two sums
+  constexpr int64_t kQuarters = 4;  // per block: four columns, each in two sums
   const int8_t* w = p.weights + block * p.depth * kBlockColumns;
   const uint8_t* x = p.rows + row * p.stride;
   int32x4_t sum[kRows][2 * kQuarters] = {};
@@ -287,7 +287,7 @@ const RowKernel& best_row_kernel() {
   return best;
 }
 
-// Zeros where there are no columns or elements.
+// Pads columns and elements with zeros.
 PackedColumns pack_columns(const int8_t* from, int64_t out, int64_t in, int64_t depth) {
   const int64_t columns = (out + kBlockColumns - 1) / kBlockColumns * kBlockColumns,
                 bytes = columns * depth;

@@ -1,4 +1,4 @@
-// The inner loops of the custom row product, one for each kind of CPU.
+// The inner loops of the custom row product, one per instruction set.
 #pragma once
 
 #include <memory>
@@ -10,12 +10,12 @@
 
 namespace octet::xnnpack {
 
-// Weights are packed in blocks of 16 columns; of each, four elements lie together, then those of
-// the next column.
+// Weights are packed in blocks of 16 columns: four elements of a column, then four of the next
+// column, and so on.
 inline constexpr int64_t kBlockColumns = 16;
 inline constexpr int64_t kGroup = 4;
-inline constexpr int64_t kTileBlocks = 4;  // neighbouring blocks that share the loads of x
-inline constexpr int64_t kTileRows = 6;    // rows that share the loads of weights
+inline constexpr int64_t kTileBlocks = 4;  // neighbouring blocks that share loads of x
+inline constexpr int64_t kTileRows = 6;    // rows that share loads of weights
 
 // y[rows, out] = clamp((x * w - zero_point[row] * sum[column] + term[row]) * scale[row] *
 // scale[column] + bias[column])
@@ -25,25 +25,25 @@ struct RowProductView {
   const RowParameters* parameters;
   const int8_t* weights;
   int64_t depth;        // elements of a column, a multiple of kGroup
-  const int32_t* sums;  // these three: of all columns, out rounded up to whole blocks
+  const int32_t* sums;  // sums, scale and bias: per column, padded to whole blocks
   const float* scale;
   const float* bias;
   float* y;
   int64_t out;
   float low, high;
   const int32_t* terms = nullptr;  // null: none
-  int64_t pitch = 0;               // floats from row to row of y; 0: out
+  int64_t pitch = 0;               // floats between rows of y; 0: out
 };
 
 struct RowKernel {
   std::string_view name;
-  bool (*is_here)();  // whether this CPU has it
-  int lowest;         // of the bytes in rows: 0 for u8, -128 for s8
+  bool (*is_here)();  // whether this CPU supports it
+  int lowest;         // least byte in `rows`: 0 for u8, -128 for s8
   // Rows [row, row + rows), blocks of columns [block, block + blocks).
   void (*run)(const RowProductView& view, int64_t row, int64_t rows, int64_t block, int64_t blocks);
 };
 
-// Constant weights, packed, and their sums; both of whole blocks.
+// Packed constant weights and their sums, both padded to whole blocks.
 struct PackedColumns {
   std::shared_ptr<int8_t[]> weights;
   std::vector<int32_t> sums;
@@ -51,7 +51,7 @@ struct PackedColumns {
 // from: [out, in]; depth: in rounded up to whole groups. Throws std::bad_alloc.
 PackedColumns pack_columns(const int8_t* from, int64_t out, int64_t in, int64_t depth);
 
-// The best first; plain C++, which every CPU has, last.
+// All kernels of this build, best first; the last one is portable C++.
 std::span<const RowKernel> row_kernels();
 const RowKernel& best_row_kernel();
 

@@ -1,5 +1,5 @@
-// The product as XNNPACK's operator, in releases that have it. Custom kernels quantize, so that the
-// scales are those of the op.
+// Multiplies with XNNPACK's operator, in releases that have it. Custom kernels quantize, so that
+// the scales are those of the op.
 #include "backends/xnnpack/kernels/row_product.h"
 #include "backends/xnnpack/library.h"
 #include "core/base/error.h"

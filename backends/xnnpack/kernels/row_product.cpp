@@ -1,4 +1,5 @@
-// The product as a custom kernel, for releases of XNNPACK whose integer products write 8 bits only.
+// Multiplies with a custom kernel, for releases of XNNPACK whose integer products only write 8
+// bits.
 #include "backends/xnnpack/kernels/row_product.h"
 
 #include "backends/xnnpack/kernels/parts.h"
@@ -9,7 +10,7 @@ struct RowProduct::Packed {
   RowLayout rows;
   int64_t out;
   PackedColumns columns;
-  std::vector<float> scale;  // these two: of whole blocks
+  std::vector<float> scale;  // as `bias`: padded to whole blocks
   std::vector<float> bias;
   float low, high;
 };
@@ -33,7 +34,7 @@ RowProduct::RowProduct(const RowProductTerms& terms, int64_t rows, pthreadpool_t
 
 void RowProduct::run(std::span<const std::byte* const> from, std::byte* to, std::byte*,
                      pthreadpool_t pool) const {
-  // so many rows of x stay in the second cache while all columns pass
+  // rows of x that stay in the L2 cache while all columns are processed
   constexpr int64_t kMostRows = 96;
   const Packed& p = *packed_;
   const RowProductView view = {reinterpret_cast<const uint8_t*>(from[0]) + p.rows.values(),

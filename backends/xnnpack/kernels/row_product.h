@@ -1,7 +1,7 @@
-// Linears on rows that are quantized at run time: float rows to bytes, and the bytes times int8
-// weights, exact in 32 bits, made real with one scale and zero point per row and one scale per
-// column. The product is XNNPACK's where its release has one (row_operator.cpp), else a custom
-// kernel (row_product.cpp).
+// Linears on rows that are quantized at run time: float rows become bytes, which are multiplied by
+// int8 weights with exact 32-bit sums and scaled by one scale and zero point per row and one scale
+// per column. Uses XNNPACK's kernel if the release has one (row_operator.cpp), else a custom kernel
+// (row_product.cpp).
 #pragma once
 
 #include <cstddef>
@@ -16,33 +16,34 @@
 
 namespace octet::xnnpack {
 
-// real = scale * (value - zero_point). As XNNPACK wants it.
+// real = scale * (value - zero_point). XNNPACK requires this layout.
 struct RowParameters {
   int32_t zero_point;
   float scale;
 };
 
-// The least and greatest float of a block, or of a part of it.
+// The least and greatest float of a block or part of a block.
 struct RowRange {
   float low;
   float high;
 };
 
-// Where rows of bytes lie: parameters, values, ranges (which only the quantization reads).
+// The layout of rows of bytes: parameters, values, ranges (used only while quantizing).
 struct RowLayout {
   int64_t rows;
   int64_t width;
-  // bytes from row to row; those from `width` on have any value
+  // bytes between rows; values from `width` on are unspecified
   int64_t stride() const { return (width + 3) / 4 * 4; }
   size_t values() const { return (static_cast<size_t>(rows) + kExtraRows) * sizeof(RowParameters); }
   size_t ranges() const { return values() + static_cast<size_t>(rows * stride()) + kExtraBytes; }
   size_t bytes() const { return ranges() + static_cast<size_t>(rows) * sizeof(RowRange); }
-  // parameters of the last row again: XNNPACK computes it up to ten times, and the last time counts
+  // copies of the last row's parameters: XNNPACK computes that row up to ten times, and the last
+  // result counts
   static constexpr size_t kExtraRows = 16;
-  static constexpr size_t kExtraBytes = 128;  // XNNPACK reads some past the values
+  static constexpr size_t kExtraBytes = 128;  // XNNPACK reads past the values
 };
 
-// float rows -> RowLayout.
+// Quantizes float rows to a RowLayout.
 struct RowQuantization {
   DynamicMapping mapping;
   RowBlocks blocks;
@@ -52,7 +53,7 @@ struct RowQuantization {
            pthreadpool_t pool) const;
 };
 
-// float rows -> the floats that these bytes stand for, for ops other than products.
+// Quantizes float rows and dequantizes the result, for ops other than products.
 struct RowFakeQuantization {
   RowQuantization quantization;
 
@@ -61,10 +62,10 @@ struct RowFakeQuantization {
            pthreadpool_t pool) const;
 };
 
-// What the product reads: u8 from 0 on, or s8 from this on.
+// The least byte that the product reads: 0 for u8, -128 for s8.
 int lowest_byte();
 
-// A linear's constants, before they are packed.
+// The constants of a linear before packing.
 struct RowProductTerms {
   IntegerWeights weights;
   std::vector<float> bias;  // [out]
@@ -72,7 +73,7 @@ struct RowProductTerms {
   float high;
 };
 
-// A linear with its packed weights. Copies share them.
+// A linear with packed weights; copies share them.
 class RowProduct {
  public:
   // rows: of each run. Throws Refusal.

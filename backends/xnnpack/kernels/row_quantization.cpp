@@ -1,4 +1,4 @@
-// The first half of row_product.h: ranges, scales and zero points, bytes.
+// Implements the quantization of row_product.h: ranges, scales and zero points, bytes.
 #include <algorithm>
 #include <cstring>
 
@@ -54,7 +54,7 @@ struct Call {
   }
 
  private:
-  // Copies rows to a multiple of four bytes each, with the bytes that follow them.
+  // Copies rows and pads each to a multiple of four bytes with the bytes that follow.
   static void spread(const uint8_t* bytes, int64_t width, int64_t rows, uint8_t* to,
                      int64_t stride) {
     for (int64_t i = 0; i < rows; ++i, bytes += width)
@@ -62,7 +62,7 @@ struct Call {
   }
 };
 
-// A scale for each row.
+// Computes one scale per row.
 void quantize_rows(const Call& call, pthreadpool_t pool) {
   for_parts(pool, call.layout.rows, rows_per_part(call.layout.width),
             [&](int64_t first, int64_t last) {
@@ -74,7 +74,7 @@ void quantize_rows(const Call& call, pthreadpool_t pool) {
             });
 }
 
-// A scale for all rows of a block. Parts of blocks have their ranges at their first rows.
+// Computes one scale per block of rows. Ranges of parts of blocks are stored at their first rows.
 void quantize_blocks(const Call& call, pthreadpool_t pool) {
   const RowBlocks& blocks = call.quantization.blocks;
   const int64_t part = std::min(rows_per_part(blocks.width), blocks.rows_per_block),
