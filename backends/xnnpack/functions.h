@@ -1,6 +1,6 @@
 // The only file that includes the headers of XNNPACK and pthreadpool. Both are opened, not linked
 // (backends/common/isolated_library.h): in namespace octet::xnnpack their functions are constants
-// of the same names that call the opened library. A function that is used stands in
+// of the same names that call the opened library. A function that is used is listed in
 // function_list.h.
 #pragma once
 
