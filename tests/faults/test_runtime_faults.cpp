@@ -1,5 +1,5 @@
 // What the C interface does when an allocation, a mapping or a write fails: every call gives a
-// status and a text of one line, called again it works, and nothing stays behind in memory or on
+// status and a text of one line, called again it works, and nothing is left in memory or on
 // the disk. Each fault is tried, or where there are very many a sample of them (all with [long]).
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -33,7 +33,7 @@ struct Fault {
   bool all = false;
 };
 
-// Functions of oneDNN that do not survive a failed allocation of their own.
+// Functions of oneDNN that do not survive a failed allocation inside them.
 constexpr const char* kFaultsOfOneDnn[] = {
     // An exception leaves a block allocated that only oneDNN knows.
     "dnnl_primitive_create",
@@ -79,7 +79,7 @@ class Use {
     return wrong_;
   }
 
-  // The same in a process of its own, which may crash: then the signal, and where the fault was.
+  // As above, in a separate process, which may crash: then the signal, and where the fault was.
   // "" also for what oneDNN does wrong.
   std::string check_apart(const Fault& fault, const std::filesystem::path& report) {
     const int file = ::open(report.c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);

@@ -1,5 +1,5 @@
 // libFuzzer on the reader of .pt2 files. An input is a whole file; most changes are made in its
-// JSON records, behind the zip's check sums.
+// JSON records, with checksums of the zip that fit.
 #include <unistd.h>
 
 #include <algorithm>

@@ -224,7 +224,7 @@ TEST_CASE("numbers up to an open size are the first of a constant", "[lowering][
   for (int64_t length : {4, 32, 2}) CHECK(difference(session, graph, {{3, length, 3}}) < 1e-6);
 }
 
-TEST_CASE("rows with scales of their own follow an open batch", "[lowering][open]") {
+TEST_CASE("rows with separate scales follow an open batch", "[lowering][open]") {
   const Graph graph = open_graph(R"graph(graph(%w = param "w": f32[4,8], %x: f32[<B>,8]):
   %s: f64[<B>,1], %z: i64[<B>,1] = quantized_decomposed.choose_qparams_per_token_asymmetric.default(%x, i8)
   %q: i8[<B>,8] = quantized_decomposed.quantize_per_token.default(%x, %s, %z, -128, 127, i8)

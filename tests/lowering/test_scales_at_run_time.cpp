@@ -92,8 +92,7 @@ TEST_CASE("a chain of run-time scales is one op, and the weight stays int8",
         "return y\n");
 }
 
-TEST_CASE("movement behind a chain of run-time scales comes in front of it",
-          "[lowering][dynamic]") {
+TEST_CASE("movement after a chain of run-time scales moves before it", "[lowering][dynamic]") {
   const auto chain = [](const char* block, const char* scales, const char* dims,
                         const char* shape) {
     return make_graph(fmt::format(

@@ -18,7 +18,7 @@
 #include "quantizers/registry.h"
 #include "support/golden.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_invariance {

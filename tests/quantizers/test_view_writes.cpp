@@ -16,7 +16,7 @@
 #include "core/text/text.h"
 #include "quantizers/registry.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_view_writes {
@@ -60,7 +60,7 @@ Graph calibrated(Graph graph, const std::string& quantizer, Compat compat = Comp
   return convert_pt2e(std::move(observed), convert, report);
 }
 
-// A moving average that sees a tensor before and after a write lags behind the larger range.
+// A moving average that sees a tensor before and after a write stays below the larger range.
 Graph trained(Graph graph, const std::string& quantizer) {
   Report report;
   QuantizerOptions options;

@@ -105,7 +105,7 @@ class GoldenTrees {
   int placeholders_ = 0;
 };
 
-// The same of an Octet graph.
+// The trees of an Octet graph.
 class GraphTrees {
  public:
   explicit GraphTrees(const Graph& graph) {

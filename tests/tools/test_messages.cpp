@@ -78,7 +78,7 @@ TEST_CASE("progress without a stage says nothing", "[tools][messages]") {
         }).empty());
 }
 
-TEST_CASE("a sink takes lines and warnings as they are", "[tools][messages]") {
+TEST_CASE("a sink takes lines and warnings unchanged", "[tools][messages]") {
   std::string told;
   set_message_sink([&](bool is_warning, std::string_view text) {
     told += (is_warning ? "warning " : "line ") + std::string(text) + ";";

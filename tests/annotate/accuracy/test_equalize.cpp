@@ -9,7 +9,7 @@
 #include "core/interpreter/interpreter.h"
 #include "core/text/text.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_equalize {

@@ -14,7 +14,7 @@
 #include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_held_out {

@@ -11,7 +11,7 @@
 #include "annotate/accuracy/rounding_cases.h"
 #include "core/base/error.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_matrix_layers {

@@ -10,7 +10,7 @@
 #include "core/text/text.h"
 #include "support/rule_quantizer.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_specs {
@@ -262,7 +262,7 @@ TEST_CASE("specs: a quantizer's callback lets places share an observer, or leave
         }) == std::vector<int>{0, 1, 2});
 }
 
-TEST_CASE("specs: a callback cannot observe where no spec stands", "[annotate][specs]") {
+TEST_CASE("specs: a callback cannot observe where there is no spec", "[annotate][specs]") {
   const auto add = [](ObserverMap& map) {
     const Edge edge = std::get<Edge>(map[0].first);
     map.emplace_back(EdgeOrNode(edge.user->output()), map[0].second);

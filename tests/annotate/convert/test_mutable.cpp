@@ -10,7 +10,7 @@
 #include "support/rule_quantizer.h"
 #include "support/tensor_matchers.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_mutable {

@@ -9,7 +9,7 @@
 #include "core/text/text.h"
 #include "support/tensor_matchers.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include "support/graph_matchers.h"
 
 namespace octet::test_constant_products {
@@ -113,7 +113,7 @@ TEST_CASE("einsum with the weight first, and with its labels in any order",
       return (%y))"));
 }
 
-TEST_CASE("products that are no linear layers stay", "[annotate][products]") {
+TEST_CASE("products that are not linear layers stay", "[annotate][products]") {
   const char* const kKept[] = {
       // two activations
       "graph(%x: f32[4,3], %z: f32[3,5]): %y: f32[4,5] = aten.matmul.default(%x, %z) return (%y)",

@@ -20,7 +20,7 @@
 #include "core/base/error.h"
 #include "support/error_message.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_accuracy_observers {
@@ -90,7 +90,7 @@ std::string message_of(const std::function<void()>& action) {
   return test::error_message([&] { action(); });
 }
 
-TEST_CASE("mse: the error is no larger than with min-max and histogram", "[annotate][observer]") {
+TEST_CASE("mse: the error is at most that of min-max and histogram", "[annotate][observer]") {
   for (const QScheme qscheme : {QScheme::kPerTensorAffine, QScheme::kPerTensorSymmetric})
     for (size_t i = 0; i < samples().size(); ++i) {
       INFO("sample " << i << " " << name_of(qscheme));
@@ -132,7 +132,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("per_channel_mse: behind inputs with a mean, outputs are nearer than with min-max",
+TEST_CASE("per_channel_mse: for inputs with a mean, outputs are closer than with min-max",
           "[annotate][observer]") {
   const at::Tensor weight = test::make_batch(9, {64, 48}, 1.0f, 0.0f);
   const at::Tensor x = test::make_batch(10, {500, 48}, 1.0f, 0.0f).clamp_min(0);

@@ -7,7 +7,7 @@
 #include "annotate/observers/affine.h"
 #include "core/base/error.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_block_fake_quantize {

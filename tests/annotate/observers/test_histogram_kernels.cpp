@@ -19,7 +19,7 @@
 #include "annotate/observers/kernels.h"
 #include "annotate/observers/observer_cases.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_histogram_kernels {

@@ -13,7 +13,7 @@
 #include "annotate/observers/observer_cases.h"
 #include "core/base/error.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_observer_merge {

@@ -31,7 +31,7 @@ Tensor first_input(bool is_integer) {
 
 }  // namespace
 
-TEST_CASE("oneDNN: a function and a quantization behind linear join it",
+TEST_CASE("oneDNN: a function and a quantization after linear join it",
           "[backends][onednn][followers][tanh]") {
   for (bool is_integer : {false, true}) {
     for (const char* fn : {"gelu", "gelu_tanh", "silu", "tanh"}) {
@@ -73,7 +73,7 @@ TEST_CASE("oneDNN: residuals and masks of every broadcast join a product",
 // conv(x) in floats + dequantize(r), clamped, quantized: what a quantizer leaves that quantizes one
 // summand only.
 TEST_CASE(
-    "oneDNN: a convolution takes a dequantized summand, the clamp behind the sum and the "
+    "oneDNN: a convolution takes a dequantized summand, the clamp after the sum and the "
     "quantization",
     "[backends][onednn][followers]") {
   for (DType dtype : {DType::kUInt8, DType::kInt8}) {
@@ -241,7 +241,7 @@ TEST_CASE("oneDNN: two convolutions of one sum, whichever comes first",
   }
 }
 
-TEST_CASE("oneDNN: functions behind a convolution join it", "[backends][onednn][followers]") {
+TEST_CASE("oneDNN: functions after a convolution join it", "[backends][onednn][followers]") {
   const Shape shape = {1, 16, 5, 5};
   for (const char* fn : {"silu", "hardswish", "gelu"}) {
     for (int64_t groups : {1, 16}) {

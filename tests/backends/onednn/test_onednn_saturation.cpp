@@ -28,7 +28,7 @@ Program linear(int64_t quant_max, int64_t magnitude) {
   return b.finish();
 }
 
-// Two linear layers, each a segment of its own, then neg on the reference.
+// Two linear layers, each in a separate segment, then neg on the reference.
 Program three_segments() {
   ProgramBuilder b;
   const int x = b.input("x", DType::kUInt8, {3, 64}, quantized(0.01f, 0));

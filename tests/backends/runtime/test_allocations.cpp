@@ -167,7 +167,7 @@ TEST_CASE("no heap allocation after the first run on the reference, whatever the
 
 namespace {
 
-// Loads the file with each claim in place of what stands there: an Error each time, and no large
+// Loads the file with each claim in place of the true value: an Error each time, and no large
 // allocation.
 void check_claims(const std::string& good,
                   const std::vector<std::pair<std::string, std::string>>& claims) {

@@ -1,5 +1,5 @@
 // A forked process runs the models of its parent, and its own, with one thread. Not under the
-// thread sanitizer, which forbids threads behind a fork.
+// thread sanitizer, which forbids threads after a fork.
 #if !defined(__SANITIZE_THREAD__)
 #include <sys/wait.h>
 #include <unistd.h>

@@ -143,7 +143,7 @@ TEST_CASE(
       }
 }
 
-TEST_CASE("XNNPACK: convolutions one behind the other keep channels last between them",
+TEST_CASE("XNNPACK: consecutive convolutions keep channels last between them",
           "[backends][xnnpack][dynamic]") {
   ProgramBuilder b;
   const Shape shape{1, 8, 6, 6}, blocks{1, 1, 1, 1};

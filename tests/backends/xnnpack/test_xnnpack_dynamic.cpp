@@ -103,7 +103,7 @@ TEST_CASE(
   CHECK(check_against_reference(b.finish(), "xnnpack", {rows({9, 50})}) <= kRounding);
 }
 
-TEST_CASE("XNNPACK: a clamp behind a linear on integers made at run time is applied to the reals",
+TEST_CASE("XNNPACK: a clamp after a linear on integers made at run time is applied to the reals",
           "[backends][xnnpack][dynamic]") {
   const Attributes per_row = mapping("least_error", -128, 127, {4, 1});
   CHECK(difference({{4, 40}, 24, per_row, true, {{"post_min", 0.0}}}) <= kRounding);

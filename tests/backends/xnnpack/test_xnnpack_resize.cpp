@@ -61,7 +61,7 @@ TEST_CASE("XNNPACK: images at any size, by every mode", "[backends][xnnpack]") {
           }
 }
 
-TEST_CASE("XNNPACK: sequences and volumes at any size, by scales of their own too",
+TEST_CASE("XNNPACK: sequences and volumes at any size, by explicit scales too",
           "[backends][xnnpack]") {
   for (DType dtype : {kF32, kS8}) {
     const double most = dtype == kF32 ? 1e-5 : 1;

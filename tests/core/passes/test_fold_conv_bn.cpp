@@ -265,7 +265,7 @@ TEST_CASE(
   fill_constants(alone);
   const std::map<std::string, Constant> constants = alone.constants;
   CHECK(fold_conv_bn(alone, {.check_users = false}) == 1);
-  for (const std::string input : {"%z", "%y"}) {  // one behind the other, and both side by side
+  for (const std::string input : {"%z", "%y"}) {  // one after the other, and side by side
     Graph both = parse_graph(weight + other + first + "%z2: f32[1,4,6,6] = aten.batch_norm(" +
                              input + R"(, None, None, %m2, %v2, False, 0.1, 1e-05, True)
       %t = aten.neg.default(%z2) return (%t))");
@@ -312,7 +312,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("fold_conv_bn: a batch norm behind a batch norm is folded too", "[core][fold]") {
+TEST_CASE("fold_conv_bn: a batch norm after a batch norm is folded too", "[core][fold]") {
   check_fold(
       "graph(%w = param \"w\": f32[4,3,3,3], " + kStatistics +
           R"(, %m2 = buffer "b2.mean": f32[4], %v2 = buffer "b2.var": f32[4], %x: f32[1,3,8,8]):

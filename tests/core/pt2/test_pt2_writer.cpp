@@ -1,4 +1,4 @@
-// Reading and writing again is the identity; edits come out; failures leave nothing behind.
+// Reading and writing again is the identity; edits are written; failures leave no files.
 #include <catch2/catch.hpp>
 
 #include <cstdlib>

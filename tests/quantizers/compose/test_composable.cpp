@@ -144,7 +144,7 @@ TEST_CASE("the report of a composition has only what nobody took, with the reaso
 }
 
 TEST_CASE(
-    "what the mode of one part leaves float stands behind what another part could not quantize",
+    "what another part could not quantize comes before what the mode of one part leaves float",
     "[quantizers][composable]") {
   const auto weight_only = [] {
     std::unique_ptr<XNNPACKQuantizer> quantizer = std::make_unique<XNNPACKQuantizer>();

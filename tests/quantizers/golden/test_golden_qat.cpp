@@ -1,5 +1,5 @@
 // Differential test of training on the QAT cases in compat mode: the prepared graph, outputs, first
-// gradients, what each of two steps leaves behind, the evaluation and the converted program.
+// gradients, the state after each of two steps, the evaluation and the converted program.
 // Skipped without OCTET_GOLDEN_DIR.
 #include <catch2/catch.hpp>
 

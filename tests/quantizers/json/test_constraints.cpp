@@ -97,7 +97,7 @@ TEST_CASE("constraints on groups, users and constants", "[quantizers][json][cons
         "output %y has 0 users and is an output, want one (constraint of the output)");
 }
 
-TEST_CASE("a refused match is left to the rows behind it", "[quantizers][json][constraints]") {
+TEST_CASE("a refused match is left to the rows after it", "[quantizers][json][constraints]") {
   const std::string rows =
       sigmoid_row(R"j({"x": {"max_rank": 1}})j") +
       R"j(, {"name": "any", "pattern": "sigmoid(x)", "inputs": {"x": "act"}})j";

@@ -37,7 +37,7 @@ std::string row_annotations(const std::string& row, const std::string& graph) {
   return annotations_of(file_of(row), graph);
 }
 
-// Of a file with one row, and of one with a single spec.
+// The fault of a file with one row, and of one with a single spec.
 std::string row_message(const std::string& row) { return declared_fault(file_of(row)); }
 std::string spec_message(const std::string& spec) {
   return declared_fault(R"j({"specs": {"s": )j" + spec +

@@ -79,7 +79,7 @@ TEST_CASE("the files that the faults are put into are right", "[quantizers][json
   }
 }
 
-TEST_CASE("each wrong file gives one line that names the place, what stands there and what to do",
+TEST_CASE("each wrong file gives one line that names the place, its value and what to do",
           "[quantizers][json][wrong_files]") {
   const Json table = read_table();
   CHECK(table.at("wrong").size() >= 60);
