@@ -1,5 +1,5 @@
-// Graphs exported with dynamic dimensions: torch's expressions, lowering, other sizes against the
-// interpreter, what is refused.
+// Graphs exported with dynamic dimensions: torch's expressions, lowering, other sizes compared with
+// the interpreter, and refusals.
 #include <cmath>
 
 #include <catch2/catch.hpp>
@@ -51,7 +51,7 @@ std::string replaced(std::string text, const std::string& word, const std::strin
   return text;
 }
 
-// B and S stand for symbols with the hints 2 and 4.
+// B and S are symbols with the hints 2 and 4.
 Graph open_graph(const std::string& text) {
   const std::string with_batch = replaced(text, "<B>", size(symbol("s0"), 2));
   Graph graph = make_graph(replaced(with_batch, "<S>", size(symbol("s1"), 4)));
@@ -277,7 +277,7 @@ TEST_CASE("arithmetic reads sizes, and what is computed of them, as numbers", "[
   return (%y))graph");
   for (const std::string& backend : backend_names()) {
     const Program program = lowered_for(graph, backend);
-    // numbers stand before the rest and cut it nowhere
+    // numbers come before the rest and do not cut it
     CHECK(program.ops[0].kind == "size");
     CHECK(program.segments.size() <= 4);
     Session session(program);

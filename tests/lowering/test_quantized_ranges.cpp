@@ -1,5 +1,4 @@
-// Ranges narrower than their dtype, drawn at random: every op that quantizes clamps to them on
-// every backend.
+// Random ranges narrower than their dtype: every op that quantizes clamps to them on every backend.
 #include <random>
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// Activations whose scale is computed at run time: per tensor, per row, in blocks; against the
-// interpreter, and what is refused.
+// Activations whose scale is computed at run time, per tensor, per row or in blocks: compared with
+// the interpreter, and refusals.
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 

@@ -1,5 +1,5 @@
-// Buffers that a graph writes, in both forms in which torch.export gives them: several runs in a
-// row against the interpreter, and which of them become states.
+// Buffers that a graph writes, in both forms of torch.export: several runs compared with the
+// interpreter, and which buffers become states.
 #include <catch2/catch.hpp>
 
 #include "tests/lowering/lowering_helpers.h"

@@ -1,4 +1,4 @@
-// Reductions and normalizations by groups, against the interpreter.
+// Compares reductions and group normalizations with the interpreter.
 #include <catch2/catch.hpp>
 
 #include "core/graph/graph.h"

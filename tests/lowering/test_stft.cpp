@@ -1,4 +1,4 @@
-// Spectrograms and the signals of them: against the interpreter.
+// Compares spectrograms and their inverses with the interpreter.
 #include <catch2/catch.hpp>
 
 #include "tests/lowering/lowering_helpers.h"

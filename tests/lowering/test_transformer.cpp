@@ -1,4 +1,5 @@
-// What Hugging Face's transformers are made of becomes few ops: RMS norms, masks of attention.
+// The parts of Hugging Face's transformers become few ops: RMS norms, attention masks, rotary
+// embeddings.
 #include <catch2/catch.hpp>
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-// Integers: what they are made of, and that they wrap as torch's do.
+// Integers: what is converted to them, and that they wrap as torch's do.
 #include <string>
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// Writes in place into views: they reach what is read later, or are refused; none gets lost.
+// In-place writes into views reach later readers or are refused; none is lost.
 #include <array>
 #include <string>
 

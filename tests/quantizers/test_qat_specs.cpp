@@ -1,4 +1,4 @@
-// What the quantizers ask for in training: fake-quants, and batch norms as a part of their
+// The specs of quantizers in training: fake-quants, and batch norms as a part of their
 // convolutions.
 #include <catch2/catch.hpp>
 

@@ -1,5 +1,5 @@
-// Writes into views, where quantize and dequantize ops may come between: no write gets lost, with
-// either quantizer, after calibration and in training.
+// Writes into views with quantize and dequantize ops around them: no write is lost with either
+// quantizer, after calibration or in training.
 #include <cmath>
 
 #include <ATen/Context.h>

@@ -11,7 +11,7 @@
 namespace octet {
 namespace {
 
-// What a Progress wrote into a file while `work` went on.
+// What a Progress wrote into a file while `work` ran.
 std::string written(bool is_terminal, const std::function<void(Progress&)>& work) {
   char* text = nullptr;
   size_t size = 0;

@@ -1,5 +1,5 @@
-// Passes that read calibration data for accuracy: what each does where the answer is known, what it
-// leaves alone, and bad input.
+// Accuracy passes that read calibration data: their results where the answer is known, what they
+// leave unchanged, and bad input.
 #include <cmath>
 
 #include <ATen/TensorOperators.h>

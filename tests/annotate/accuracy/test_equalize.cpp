@@ -1,4 +1,4 @@
-// Channels that may be scaled, and equalization: graphs in text, weights before and after, outputs
+// Equalization: which channels may be scaled, weights before and after, and outputs that are equal
 // to the bit.
 #include <ATen/ops/equal.h>
 #include <ATen/ops/tensor.h>

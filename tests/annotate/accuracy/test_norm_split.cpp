@@ -1,5 +1,5 @@
-// Smoothing of layer norms that a residual reads too: the copy, what stays as it was, and the way
-// back.
+// Smoothing of layer norms that a residual reads too: the copy of the norm, what stays unchanged,
+// and undoing it.
 #include <cmath>
 #include <limits>
 

@@ -1,4 +1,4 @@
-// Accuracy passes that may change some nodes only.
+// Accuracy passes that may change only some nodes.
 #include <ATen/ops/equal.h>
 
 #include "annotate/accuracy/accuracy_passes.h"

@@ -1,4 +1,4 @@
-// What convert computes ahead: quantized constants and the ops in front of them, and nothing else.
+// What convert computes ahead: quantized constants and the ops before them, and nothing else.
 #include "annotate/flow_helpers.h"
 #include "core/interpreter/interpreter.h"
 #include "core/text/text.h"

@@ -1,4 +1,4 @@
-// Module, stack trace and tag go from ops to the quantize and dequantize ops around them: torchao's
+// Quantize and dequantize ops get the module, stack trace and tag of the ops around them: torchao's
 // cases of PortNodeMetaForQDQ.
 #include "annotate/flow_helpers.h"
 #include "core/text/text.h"

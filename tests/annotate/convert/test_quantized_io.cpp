@@ -1,4 +1,4 @@
-// Integer tensors at the program's border: which inputs and outputs qualify, and why others do not.
+// Integer tensors as inputs and outputs of a program: which qualify, and why others do not.
 #include "annotate/convert/quantized_io.h"
 
 #include "annotate/flow_helpers.h"

@@ -1,4 +1,4 @@
-// Products with a constant matrix become linear layers of the same numbers.
+// Products with a constant matrix become linear layers with the same values.
 #include <ATen/ops/linspace.h>
 
 #include "annotate/graph/constant_products.h"
@@ -27,7 +27,7 @@ at::Tensor run(const Graph& graph) {
   return Interpreter(graph).run({numbers(shape)}).front().toTensor();
 }
 
-// The graph with its one product replaced.
+// Replaces the only product of the graph.
 Graph rewritten(const char* text) {
   Graph graph = parse_graph(text);
   Tensor& weight = graph.constants.at("w").tensor;
@@ -40,7 +40,7 @@ Graph rewritten(const char* text) {
   return graph;
 }
 
-// The number of products that are replaced in a graph with these.
+// The number of products that are replaced in a graph with these nodes.
 int changes(const char* text) {
   Graph graph = parse_graph(text);
   return constant_products_to_linear(graph);

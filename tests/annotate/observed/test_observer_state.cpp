@@ -1,4 +1,4 @@
-// Observers' states as JSON: round trip, merging of files, taking a part of a state, and files that
+// States of observers as JSON: round trip, merging files, reading a part of a state, and files that
 // are refused.
 #include <ATen/ops/full.h>
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
-// Percentile and minimum-MSE observers: on known distributions, on data that is none, and on their
-// way through states.
+// Percentile and minimum-MSE observers: on known distributions, on empty data, and saved and
+// loaded as states.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -66,7 +66,7 @@ double error_of(const at::Tensor& x, const QParams& qparams, size_t channel = 0,
   return squares + mean_share * sum * sum;
 }
 
-// 20000 values near a normal distribution and a few far ones.
+// 20000 values of a normal distribution and a few outliers.
 at::Tensor with_outliers(float low, float high) {
   const at::Tensor normal = test::make_batch(7, {20000}, 1.0f, 0.25f);
   return at::cat({normal, at::tensor({low, low * 0.9f, high, high * 0.95f, high * 0.9f})});
@@ -96,7 +96,7 @@ TEST_CASE("mse: the error is at most that of min-max and histogram", "[annotate]
       INFO("sample " << i << " " << name_of(qscheme));
       const at::Tensor& x = samples()[i];
       const double least = error_of(x, qparams_of(args_with("mse", qscheme), x));
-      // What the histogram does not see within its bins.
+      // The error within the bins, which the histogram does not see.
       CHECK(least <= 1.03 * error_of(x, qparams_of(args_with("min_max", qscheme), x)));
       CHECK(least <= 1.03 * error_of(x, qparams_of(args_with("histogram", qscheme), x)));
     }

@@ -30,7 +30,7 @@ ObserverArgs block_args(Granularity granularity,
   return args;
 }
 
-// Each block by itself, per tensor.
+// Fake-quantizes each block separately, per tensor.
 at::Tensor by_block(const at::Tensor& rows, MappingType mapping) {
   std::vector<at::Tensor> results;
   const std::shared_ptr<Observer> whole =

@@ -1,5 +1,5 @@
-// Fake-quants, against what torchao's modules give for the same numbers (make_observer_goldens.py),
-// and in a graph.
+// Compares fake-quants with torchao's modules on the same data (make_observer_goldens.py), and runs
+// them in a graph.
 #include <cmath>
 
 #include <ATen/ops/empty.h>

@@ -1,4 +1,4 @@
-// The histogram's loops against the ATen ops that they stand for, to the bit.
+// The histogram's loops equal the ATen ops that they replace, to the bit.
 #include <algorithm>
 #include <cmath>
 #include <random>

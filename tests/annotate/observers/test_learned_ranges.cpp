@@ -48,7 +48,7 @@ ObserverArgs per_channel(const std::string& name, QScheme qscheme = QScheme::kPe
   return args;
 }
 
-// What the gradients shall be, of sum(y * weight): those of the header comment, element by element.
+// The expected gradients of sum(y * weight), from the formulas of the header, by element.
 struct Gradients {
   at::Tensor x, scale, zero_point;
 };

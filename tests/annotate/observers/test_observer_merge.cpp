@@ -1,5 +1,4 @@
-// Merging: two observers that saw a part of the data each become what one observer over all of it
-// is.
+// Merging two observers that each saw a part of the data gives the observer of all data.
 #include <algorithm>
 #include <cmath>
 #include <random>

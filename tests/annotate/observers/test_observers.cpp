@@ -1,5 +1,5 @@
-// Observers and the choice of scale and zero point, against what torchao computed for the same
-// numbers (make_observer_goldens.py).
+// Compares observers, and their scales and zero points, with torchao's on the same data
+// (make_observer_goldens.py).
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>

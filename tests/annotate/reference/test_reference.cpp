@@ -1,5 +1,5 @@
-// The integer reference representation: each rewrite's structure, and that it computes what the
-// q/dq graph computes.
+// The integer reference representation: the structure of each rewrite, which computes what the q/dq
+// graph computes.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>

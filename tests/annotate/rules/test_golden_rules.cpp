@@ -1,5 +1,5 @@
-// Differential tests against the oracle's custom-rule cases: groups, observers, scales, q/dq graph
-// and outputs equal the peer's.
+// Differential test with the oracle's custom-rule cases: groups, observers, scales, q/dq graph and
+// outputs equal torchao's.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,5 +1,5 @@
-// Activations quantized at run time on oneDNN: the integers, the linear ops that read them, and
-// what reads floats instead.
+// Activations quantized at run time on oneDNN: their integers, the linear ops that read them, and
+// other consumers, which read floats.
 #include <catch2/catch.hpp>
 
 #include "tests/backends/program_builder.h"

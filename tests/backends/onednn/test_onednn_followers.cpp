@@ -1,5 +1,5 @@
-// What a matrix product on oneDNN does as its last act: functions, residual additions, masks,
-// quantization. The reference does each on its own.
+// What oneDNN fuses into the end of a matrix product: functions, residual additions, masks,
+// quantization. The reference runs each separately.
 #include <catch2/catch.hpp>
 
 #include "tests/backends/program_builder.h"
@@ -70,8 +70,8 @@ TEST_CASE("oneDNN: residuals and masks of every broadcast join a product",
   }
 }
 
-// conv(x) in floats + dequantize(r), clamped, quantized: what a quantizer leaves that quantizes one
-// summand only.
+// conv(x) in floats + dequantize(r), clamped, quantized: the result of a quantizer that quantizes
+// one summand only.
 TEST_CASE(
     "oneDNN: a convolution takes a dequantized summand, the clamp after the sum and the "
     "quantization",
@@ -200,7 +200,7 @@ TEST_CASE("oneDNN: a product waits for a summand that is made later",
                                 {first_input(false), random_floats({2, 6, 24}, -1, 1, 9)}) <= 1e-4);
 }
 
-// main(x) + projection(x), either order in the program; each way that a residual block ends.
+// main(x) + projection(x), in either order in the program, with each end of a residual block.
 TEST_CASE("oneDNN: two convolutions of one sum, whichever comes first",
           "[backends][onednn][followers]") {
   const Shape shape = {2, 16, 6, 6};

@@ -1,4 +1,4 @@
-// The rest of oneDNN's ops against the reference: elementwise, pooling, normalization, data
+// Compares the other ops of oneDNN with the reference: elementwise, pooling, normalization, data
 // movement.
 #include <catch2/catch.hpp>
 

@@ -1,5 +1,5 @@
-// What transformers have on oneDNN beside products: RMS norms, sums and products in permuted orders
-// and of views, masked softmax.
+// Other ops of transformers on oneDNN: RMS norms, sums and products in permuted orders and of
+// views, masked softmax.
 #include <catch2/catch.hpp>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// The table of ops, and what verify() says of scales, attributes and dtypes that no op can mean.
+// The table of ops, and the errors of verify() for meaningless scales, attributes and dtypes.
 #include <cmath>
 #include <cstdlib>
 #include <fstream>

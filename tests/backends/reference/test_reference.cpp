@@ -1,4 +1,4 @@
-// The reference kernels against plain formulas, written again here in the most naive way.
+// Compares the reference kernels with plain formulas, written here in the simplest way.
 #include <cmath>
 
 #include <catch2/catch.hpp>

@@ -1,5 +1,5 @@
-// The C interface: what it tells, what it answers to misuse, the example in C, and what the shared
-// library depends on.
+// The C interface: what it reports, its answers to misuse, the example in C, and the dependencies
+// of the shared library.
 #include <sys/wait.h>
 
 #include <cstdio>
@@ -35,7 +35,7 @@ Printed run_command(const std::string& command) {
   return {text, WEXITSTATUS(::pclose(pipe))};
 }
 
-// A file that is there for the life of this.
+// A file that exists as long as this object.
 struct File {
   File(const std::string& name, const std::string& bytes) : path(temporary_file(name)) {
     write_bytes(path, bytes);

@@ -1,5 +1,5 @@
-// What a session keeps from run to run: that it goes on, starts anew, and survives a failed run;
-// how a file stores it, and what damaged files give.
+// What a session keeps from run to run: it continues, starts anew, and survives a failed run; its
+// form in a file, and errors for damaged files.
 #include <cstring>
 
 #include <catch2/catch.hpp>

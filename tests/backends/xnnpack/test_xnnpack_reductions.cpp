@@ -1,4 +1,4 @@
-// Reductions over any neighbouring dimensions by our own kernel, against the reference.
+// Compares the custom kernel of reductions over adjacent dimensions with the reference.
 #include <catch2/catch.hpp>
 
 #include <cmath>

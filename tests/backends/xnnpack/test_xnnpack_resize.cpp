@@ -1,5 +1,5 @@
-// Images at other sizes by a custom kernel, in every mode, dtype and memory order, against the
-// reference.
+// Compares the custom kernel that resizes images with the reference, in every mode, dtype and
+// memory order.
 #include <catch2/catch.hpp>
 
 #include <limits>

@@ -1,4 +1,4 @@
-// Editing graphs: users, names and constants stay right.
+// Edits of graphs keep users, names and constants consistent.
 #include <catch2/catch.hpp>
 
 #include "core/base/error.h"

@@ -1,4 +1,4 @@
-// Batch norm folding: the structure after it, and that the program computes the same.
+// Batch norm folding: the structure afterwards, and equal results.
 #include <catch2/catch.hpp>
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -38,7 +38,7 @@ at::Tensor run(const Graph& graph, const at::Tensor& x) {
 }
 
 // Folds a copy, checks that it has `folds` folds, that a second run finds nothing, and that the
-// result agrees with the graph as it was.
+// result agrees with the original graph.
 Graph check_fold(const std::string& text, int folds, double atol = 1e-4) {
   Graph graph = parse_graph(text);
   fill_constants(graph);

@@ -1,4 +1,4 @@
-// Patterns: what they match, what they bind, and how they are refused.
+// Patterns: what they match and bind, and errors for wrong ones.
 #include <catch2/catch.hpp>
 
 #include "core/base/error.h"

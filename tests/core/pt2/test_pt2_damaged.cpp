@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kProgram = "models/model.json";
 constexpr const char* kWeights = "data/weights/model_weights_config.json";
 
-// The error of the program "net" with its program JSON changed.
+// The error for the program "net" with changed program JSON.
 std::string error_of_program(const std::function<void(json&)>& edit) {
   Scratch scratch;
   octet::testing::edit_json(model_path("net"), scratch / "bad.pt2", kProgram, edit);

@@ -1,4 +1,4 @@
-// What read_pt2 makes of the programs of make_models.py.
+// Reads the programs of make_models.py with read_pt2.
 #include <catch2/catch.hpp>
 
 #include <cmath>

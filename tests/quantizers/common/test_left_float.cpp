@@ -1,4 +1,4 @@
-// Sums and products that both quantizers leave float, though their rules match, and why.
+// Sums and products that both quantizers leave float although their rules match, and why.
 #include <catch2/catch.hpp>
 
 #include "annotate/rules/annotation_rule.h"

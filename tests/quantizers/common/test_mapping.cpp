@@ -1,5 +1,5 @@
-// Which rows win, rows of calls and of regular expressions, and rows that the model has no place
-// for.
+// Precedence of rows, rows for calls and regular expressions, and rows that match nothing in the
+// model.
 #include <catch2/catch.hpp>
 
 #include "annotate/prepare/prepare.h"

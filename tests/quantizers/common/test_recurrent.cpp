@@ -1,4 +1,4 @@
-// Recurrent layers and cells in Octet's own mode: what is annotated, and what is left of the
+// Recurrent layers and cells in Octet's default mode: what is annotated, and the remaining
 // accuracy.
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>

@@ -1,4 +1,4 @@
-// Parts of a program that quantizers keep out of, as JSON says them.
+// Parts of a program that quantizers leave alone, given in JSON.
 #include <catch2/catch.hpp>
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// What 8 and 4 bits leave of a table, as figures: Octet's own choices beside the peer's.
+// The accuracy of tables at 8 and 4 bits, as figures: Octet's default choices and torchao's.
 #include <cmath>
 #include <random>
 

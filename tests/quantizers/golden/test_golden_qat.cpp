@@ -36,7 +36,7 @@ std::unique_ptr<Quantizer> quantizer_of(const GoldenCase& golden) {
   return test::make_golden_quantizer(description, Compat::kTorchao);
 }
 
-// The whole training of one case, step by step; `differences` says what is not as the peer has it.
+// The whole training of one case, step by step; `differences` lists differences from torchao.
 class Training {
  public:
   explicit Training(const GoldenCase& golden) : golden_(golden) {}

@@ -1,4 +1,4 @@
-// Backends declared in JSON: what their rows annotate, and the messages for files with faults.
+// Backends declared in JSON: what their rows annotate, and errors for wrong files.
 #include <catch2/catch.hpp>
 
 #include <nlohmann/json.hpp>

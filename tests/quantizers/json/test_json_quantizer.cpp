@@ -1,4 +1,4 @@
-// Quantizers by name and from JSON files, and the messages for files with faults.
+// Quantizers by name and from JSON files, and errors for wrong files.
 #include <catch2/catch.hpp>
 
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// The schema that editors use and the reader agree: the reader says which keys and words it takes
-// when it meets an unknown one.
+// The schema for editors agrees with the reader, whose errors list the keys and words that it
+// takes.
 #include <catch2/catch.hpp>
 
 #include <algorithm>

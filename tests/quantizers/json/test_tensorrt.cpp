@@ -1,5 +1,5 @@
-// The declared backend quantizers/tensorrt.json: what it annotates, and what is left of a small
-// network when it has quantized it.
+// The declared backend quantizers/tensorrt.json: what it annotates, and the accuracy of a small
+// network.
 #include <ATen/Functions.h>
 
 #include "annotate/calibrate/calibrate.h"

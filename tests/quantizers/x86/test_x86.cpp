@@ -1,4 +1,4 @@
-// The X86 rows in Octet's own mode.
+// The X86 rows in Octet's default mode.
 #include <catch2/catch.hpp>
 
 #include "core/text/text.h"

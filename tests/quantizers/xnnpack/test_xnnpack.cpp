@@ -1,4 +1,4 @@
-// The XNNPACK rows in Octet's own mode.
+// The XNNPACK rows in Octet's default mode.
 #include <catch2/catch.hpp>
 
 #include "quantizers/annotate_text.h"

@@ -1,4 +1,5 @@
-// Twins, shadows and errors of two programs.
+// Compares two programs: corresponding ops (twins), ops run on the float program's tensors
+// (shadows), and errors.
 #include <catch2/catch.hpp>
 
 #include <cmath>
@@ -125,7 +126,7 @@ TEST_CASE("equalized programs are compared in the float program's terms", "[comp
   const Comparison comparison = shadow(reference, *scaled, once({numbers({2, 3, 8, 8})}));
   REQUIRE(comparison.ops.size() == 3);
   for (const OpComparison& op : comparison.ops) {
-    CHECK(op.accumulated.sqnr_db() == HUGE_VAL);  // powers of two change no bit
+    CHECK(op.accumulated.sqnr_db() == HUGE_VAL);  // powers of two are exact
     CHECK(op.isolated.sqnr_db() == HUGE_VAL);
   }
 }

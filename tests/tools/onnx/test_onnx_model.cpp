@@ -1,4 +1,4 @@
-// Graphs in, ONNX nodes out.
+// Writes graphs as ONNX nodes.
 #include <catch2/catch.hpp>
 
 #include "core/base/error.h"
