@@ -1,7 +1,7 @@
 // Quantizes the oracle's custom-rule cases and writes them, for check_converted.py and
 // check_affine.py: octet_convert_rules OUT. Writes OUT/<case>.pt2, and in OUT/<case>.outputs.pt
-// what its interpreter gives for the second batch (the first, if there is one only); a case whose
-// peer failed is left out. Needs OCTET_GOLDEN_DIR.
+// the interpreter's outputs for the second batch (or the only one). Leaves out cases where torchao
+// failed. Needs OCTET_GOLDEN_DIR.
 #include <filesystem>
 #include <iostream>
 

@@ -16,7 +16,7 @@
 #include "core/text/text.h"
 #include "support/rule_quantizer.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_flow {
@@ -91,7 +91,7 @@ TEST_CASE("prepare: one point serves two consumers with the same group", "[annot
   CHECK(observed.graph.find_node("c")->find_input("self")->name() == "x");
 }
 
-TEST_CASE("prepare: an edge with another dtype than its producer's output hangs behind that point",
+TEST_CASE("prepare: an edge with another dtype than its producer's output follows that observer",
           "[annotate][prepare]") {
   Json other = kAct;
   other["dtype"] = "uint8";

@@ -1,4 +1,4 @@
-// Building, filling and comparing; see the header.
+// Builds small programs, fills tensors and compares backends.
 #include "tests/backends/program_builder.h"
 
 #include <algorithm>

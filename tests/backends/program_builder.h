@@ -1,4 +1,4 @@
-// Small Programs in a few lines, and the comparison of a backend with the reference.
+// Builds small Programs in a few lines, and compares a backend with the reference.
 //
 //   ProgramBuilder b;
 //   int x = b.input("x", DType::kUInt8, {1, 8, 5, 5}, quantized(0.05f, 3));
@@ -20,16 +20,15 @@
 namespace octet {
 
 TensorQParams quantized(float scale, int32_t zero_point);  // per tensor
-// The same for bytes of u8 or s8: zero_point is that of s8; nothing for floats.
+// As above for u8 or s8, where zero_point is that of s8; empty for floats.
 std::optional<TensorQParams> qparams_of(DType dtype, float scale, int32_t zero_point);
 TensorQParams per_channel(std::vector<float> scales, int axis);  // zero points 0
 inline Attribute ints(std::vector<int64_t> values) { return values; }
-// Of a fake_quantize_dynamic; the zero point, where the mapping has a fixed one, is the middle of
-// the range.
+// The attributes of a fake_quantize_dynamic; a fixed zero point is the middle of the range.
 Attributes mapping(const std::string& name, int64_t low, int64_t high, std::vector<int64_t> blocks);
 
-// Deterministic fillings; `seed` makes different tensors differ. Integers take [low, high], the
-// dtype's full range when left out.
+// Deterministic data; tensors with different seeds differ. Integers are in [low, high], by default
+// the dtype's full range.
 Tensor random_integers(DType dtype, std::vector<int64_t> shape, uint32_t seed = 1,
                        std::optional<int64_t> low = {}, std::optional<int64_t> high = {});
 Tensor random_floats(std::vector<int64_t> shape, float low = -1, float high = 1, uint32_t seed = 1);
@@ -54,7 +53,7 @@ class ProgramBuilder {
   // A body, for the attribute "bodies" of a control op.
   int64_t body(Program body);
   void output(int tensor);
-  // A state's value, with the constant that it starts as (-1: zeros); `becomes` must follow.
+  // A state's value and the constant that it starts as (-1: zeros); call `becomes` afterwards.
   int state(const std::string& name, DType dtype, std::vector<int64_t> shape, int start = -1);
   void becomes(int state, int tensor);
   // The program without segments, verified.
@@ -68,8 +67,7 @@ class ProgramBuilder {
 // All ops as one segment of `backend`.
 Program with_one_segment(Program program, const std::string& backend);
 
-// The reason with which the backend refuses the first op that it refuses; nullopt when it takes
-// all.
+// Why the backend refuses the first op that it refuses; nullopt when it accepts all.
 std::optional<std::string> refusal(const Program& program, const std::string& backend);
 
 // Runs the program as one segment of `backend` and of the reference and returns the greatest

@@ -1,4 +1,4 @@
-// Programs of one recurrent op, for the tests of every backend that has it.
+// Programs of one recurrent op, for the tests of each backend that supports it.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ inline constexpr RecurrentCase kRecurrentCases[] = {
 
 struct RecurrentSizes {
   int64_t steps, batch, hidden;
-  int64_t projected = 0;  // the width of the hidden state where there is a projection, 0: none
+  int64_t projected = 0;  // the width of the projected hidden state; 0: no projection
   bool has_bias = true;
   bool is_reverse = false;
 };

@@ -1,6 +1,6 @@
 // run_lowered PROGRAM.octet OUTPUT [EXPECTED]: runs a program on inputs made from a fixed seed and
-// writes the outputs' bytes. With EXPECTED, another machine's, they must lie within one step of
-// those, floats that come from integers too, others within a part in 10,000.
+// writes the bytes of its outputs. With EXPECTED, from another machine, they may differ by one
+// step, also where floats come from integers; other floats by one part in 10,000.
 #define CATCH_CONFIG_RUNNER  // the program builder links Catch2; main is below
 #include <catch2/catch.hpp>
 

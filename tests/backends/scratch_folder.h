@@ -1,4 +1,4 @@
-// A folder for one test.
+// A temporary folder for one test.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 namespace octet {
 
-// A folder that is gone afterwards, with what is in it.
+// Creates a folder, and removes it with its contents at the end.
 class Folder {
  public:
   explicit Folder(const std::string& name) : path_(temporary_file(name)) {

@@ -1,4 +1,3 @@
-// See the header.
 #include "tests/backends/small_programs.h"
 
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// Small programs, files and messages for the tests of sessions, artifacts and the C interface. Free
-// of torch.
+// Small programs, files and messages for tests of sessions, artifacts and the C interface. Needs no
+// LibTorch.
 #pragma once
 
 #include <filesystem>
@@ -12,8 +12,8 @@ namespace octet {
 
 // x [2, 3] -> exp -> neg -> y, one reference segment per op.
 Program two_segments();
-// x i8[2, 5] -> a linear layer with a constant weight, and qparams with an awkward scale -> y i8[2,
-// 4]; on the reference.
+// x i8[2, 5] -> a linear layer with a constant weight, one of whose scales is tiny -> y i8[2, 4];
+// on the reference.
 Program with_constants();
 // x i8[1, 4, 6, 6] -> conv -> max_pool -> y, on the backend.
 Program small_conv(const std::string& backend);
@@ -34,23 +34,23 @@ Program open_attention(const std::string& backend, DType dtype);
 Program open_columns();
 // x f32[2, 3] -> sum, last, count, first; on the reference. States: total, which starts as `begin`
 // and becomes sum = total + x; last, which becomes x; count i64[], which becomes count + 1; first
-// (starting as `begin`) and second, which change places.
+// (which starts as `begin`) and second, which are swapped.
 Program with_states();
 // yes b8[], x f32[2, 3], begin i64[] -> chosen f32[2, 3]: x + x if yes, else -x; count i64[] and
 // grown f32[2, 3]: `begin` and x, counted and added to themselves while the count is less than 3;
 // sum f32[3] and sums f32[2, 3]: of x's rows, the last and all. Bodies are on the backend.
 Program with_bodies(const std::string& backend);
 
-// In the folder for temporary files, named after this process.
+// A path in the folder for temporary files, with the process id in its name.
 std::filesystem::path temporary_file(const std::string& name);
 std::string read_bytes(const std::filesystem::path& path);
 void write_bytes(const std::filesystem::path& path, const std::string& bytes);
 // The program as the bytes of an .octet file.
 std::string artifact_bytes(const Program& program);
 
-// The text of the Error that the action throws, "no Error" otherwise.
+// The text of the Error that the action throws, or "no Error".
 std::string error_of(const std::function<void()>& action);
-// What verify() says of the program behind the change, "none" when it is sound.
+// What verify() says about the changed program, or "none".
 std::string fault_of(Program program, const std::function<void(Program&)>& change);
 
 std::vector<float> floats_of(const Tensor& tensor);

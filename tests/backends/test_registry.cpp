@@ -1,4 +1,4 @@
-// Backends from outside of the tree, in a process of their own: whoever registers one changes the
+// Backends from outside of the tree, in a separate process, because registering one changes the
 // list that other tests go through.
 #include <catch2/catch.hpp>
 
@@ -71,7 +71,7 @@ TEST_CASE("a file for a registered backend runs on it, and says so where it is a
              Contains("was lowered for deep 4.1.9, this build has 4.2.0"));
 }
 
-TEST_CASE("a backend needs a name of its own and both halves", "[registry]") {
+TEST_CASE("a backend needs a unique name and both halves", "[registry]") {
   CHECK_THAT(error_of([] { register_as("reference"); }),
              Contains("library: reference: is a backend already"));
   register_as("twice");

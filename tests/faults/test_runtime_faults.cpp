@@ -1,6 +1,6 @@
-// What the C interface does when an allocation, a mapping or a write fails: every call gives a
-// status and a text of one line, called again it works, and nothing stays behind in memory or on
-// the disk. Each fault is tried, or where there are very many a sample of them (all with [long]).
+// The C interface when an allocation, a mapping or a write fails: every call gives a status and one
+// line of text, works when called again, and leaves nothing in memory or on disk. Every fault is
+// tried, or a sample where there are very many (all with [long]).
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ struct Fault {
   bool all = false;
 };
 
-// Functions of oneDNN that do not survive a failed allocation of their own.
+// Functions of oneDNN that do not survive a failed allocation inside them.
 constexpr const char* kFaultsOfOneDnn[] = {
     // An exception leaves a block allocated that only oneDNN knows.
     "dnnl_primitive_create",
@@ -47,26 +47,26 @@ bool is_fault_of_onednn(const std::string& report) {
                      [&](const char* name) { return report.find(name) != std::string::npos; });
 }
 
-// One use of a file from octet_load to octet_free, its calls being watched.
+// Uses a file from octet_load to octet_free, and watches the calls.
 class Use {
  public:
   Use(std::filesystem::path path, octet_options options)
       : path_(std::move(path)), options_(options) {
     options_.size = sizeof(options_);
-    error_.reserve(4096);  // not within what is counted
+    error_.reserve(4096);  // before counting starts
     Model model(octet_load(path_.c_str(), &options_));
     INFO(octet_last_error());
     REQUIRE(model.get() != nullptr);
     note_shapes(model.get());
     if (is_open_) REQUIRE(octet_bind(model.get(), shapes_.data()) == OCTET_OK);
     note_sizes(model.get());
-    for (int i = 0; i < 3; ++i) watched({});  // the first ones fill what stays
+    for (int i = 0; i < 3; ++i) watched({});  // the first ones fill caches that stay
     want_ = outputs_;
   }
 
   long calls(fault_kind kind) { return watched({kind, 0, false}); }
 
-  // What is wrong about a run with the fault, "" when nothing is.
+  // What is wrong in a run with the fault, or "".
   std::string check(const Fault& fault) {
     error_.clear();
     wrong_.clear();
@@ -79,7 +79,7 @@ class Use {
     return wrong_;
   }
 
-  // The same in a process of its own, which may crash: then the signal, and where the fault was.
+  // As above, in a separate process, which may crash: then the signal, and where the fault was.
   // "" also for what oneDNN does wrong.
   std::string check_apart(const Fault& fault, const std::filesystem::path& report) {
     const int file = ::open(report.c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);

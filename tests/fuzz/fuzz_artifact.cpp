@@ -1,5 +1,5 @@
-// libFuzzer target: the input is an .octet file. Most changes are made in its fields, and leave the
-// checksum right.
+// libFuzzer target: the input is an .octet file. Most changes are made in its fields, with a
+// correct checksum.
 #include <algorithm>
 #include <cstdint>
 #include <optional>

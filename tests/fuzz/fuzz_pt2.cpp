@@ -1,5 +1,5 @@
-// libFuzzer on the reader of .pt2 files. An input is a whole file; most changes are made in its
-// JSON records, behind the zip's check sums.
+// libFuzzer target for the reader of .pt2 files. An input is a whole file; most changes are made in
+// its JSON records, with correct checksums of the zip.
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 
 using namespace octet::fuzz;
 
-// The readers take files, not memory. One for each process.
+// The readers take files, not memory. Each process has one file.
 std::filesystem::path scratch_file(const char* name) {
   return std::filesystem::temp_directory_path() /
          ("octet_fuzz_" + std::to_string(::getpid()) + "_" + name);
@@ -31,7 +31,7 @@ void write_file(const std::filesystem::path& path, const uint8_t* bytes, size_t 
       .write(reinterpret_cast<const char*>(bytes), static_cast<std::streamsize>(size));
 }
 
-// The record after a change, of fields or bytes, by libFuzzer or by ours.
+// The record after a change of fields or bytes, by libFuzzer or by ours.
 void change_record(Record& changed, Mutator& mutator) {
   std::string& record = changed.second;
   if (is_text(changed) && mutator.below(2) == 0) {

@@ -35,7 +35,7 @@ size_t count(const json& value) {
   return all;
 }
 
-// The one at the place, which becomes less than 0 behind it.
+// The value at `place` in depth-first order; `place` is less than 0 once it was found.
 json* find(json& value, int64_t& place) {
   if (place-- == 0) return &value;
   if (!value.is_structured()) return nullptr;

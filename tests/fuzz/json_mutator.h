@@ -1,5 +1,5 @@
-// Changes of single fields of a JSON value: what a fuzzer of bytes reaches only by luck, as most of
-// its changes leave no JSON behind. Free of torch.
+// Changes single fields of a JSON value. A fuzzer of bytes rarely does, because most of its changes
+// break the JSON. Needs no LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@ namespace octet::fuzz {
 
 class JsonMutator {
  public:
-  // words: what texts become, besides other texts of the value.
+  // words: replacements for texts, besides other texts of the value.
   JsonMutator(uint32_t seed, std::vector<std::string> words)
       : random_(seed), words_(std::move(words)) {}
 
-  // One field: another number, text or flag, an element or member less or more, or what stands
-  // elsewhere in the value.
+  // Changes one field: another number, text or flag, an element or member removed or added, or a
+  // copy of another part of the value.
   void change(nlohmann::json& value);
-  // 1 to 4 fields.
+  // Changes 1 to 4 fields.
   void change_some(nlohmann::json& value);
 
   size_t below(size_t count) { return count == 0 ? 0 : random_() % count; }

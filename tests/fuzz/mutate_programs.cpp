@@ -1,8 +1,8 @@
-// mutate_programs SECONDS [SEED]: changes fields of the seed programs, in .octet files with right
-// checksums and in programs' JSON texts, and runs what loads. An Error is a proper answer; any
-// other exception is a finding, and so is a crash: what was run is left beside the program as
-// finding.octet or finding.json. It chooses its own changes, in builds without libFuzzer
-// (fuzz_artifact and fuzz_program are those with it).
+// mutate_programs SECONDS [SEED]: changes fields of the seed programs, in .octet files with correct
+// checksums and in JSON texts of programs, and runs what loads. An Error is correct; another
+// exception or a crash is a finding, which is written as finding.octet or finding.json beside the
+// program. It chooses its changes itself, for builds without libFuzzer (fuzz_artifact and
+// fuzz_program use that).
 #define CATCH_CONFIG_RUNNER  // the program builder links Catch2; main is below
 #include <catch2/catch.hpp>
 

@@ -1,7 +1,7 @@
-// mutate_pt2 SECONDS FILE.pt2...: changes the files at random and reads them. An Error is a proper
-// answer; any other exception is a finding, and so is a crash: the file is left beside the program
-// as finding.pt2. It chooses its own changes, in builds without libFuzzer (fuzz_pt2 is the one with
-// it): most are made in the JSON records, behind the zip's check sums.
+// mutate_pt2 SECONDS FILE.pt2...: changes the files at random and reads them. An Error is correct;
+// another exception or a crash is a finding, which is written as finding.pt2 beside the program. It
+// chooses its changes itself, for builds without libFuzzer (fuzz_pt2 uses that); most are made in
+// the JSON records, with correct checksums of the zip.
 #include <chrono>
 #include <cstdio>
 #include <filesystem>

@@ -1,5 +1,5 @@
-// An .octet file taken apart, changed and put together again with a checksum that is right: so that
-// changes reach what stands behind it. Free of torch.
+// Takes an .octet file apart and puts it together again with a correct checksum, so that changes
+// reach the code after the check. Needs no LibTorch.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +14,15 @@
 namespace octet::fuzz {
 
 struct OctetFile {
-  nlohmann::json header;  // its program taken out
+  nlohmann::json header;  // without its program
   nlohmann::json program;
   std::string data;
 };
 
-// Nothing when the bytes are no such file.
+// nullopt when the bytes are not an .octet file.
 std::optional<OctetFile> take_apart(std::span<const std::byte> bytes);
 std::string put_together(OctetFile file);
-// Some fields of the program, of the list of constants, or bytes of these.
+// Changes some fields of the program, of the list of constants, or bytes of constants.
 void change(OctetFile& file, JsonMutator& mutator);
 
 }  // namespace octet::fuzz

@@ -1,4 +1,3 @@
-// See the header.
 #include "tests/fuzz/pt2_records.h"
 
 #include <iterator>
@@ -19,7 +18,7 @@ constexpr const char* kNumbers[] = {"-1",
                                     "1e999"};
 constexpr const char* kTexts[] = {"null", "[]", "{}", "\"\"", "true", "[[[[[[[[[[[[]]]]]]]]]]]]"};
 
-// The run of such characters from `at` on, and what stands in its place.
+// The run of such characters from `at` on, and its replacement.
 void replace_token(std::string& bytes, const char* characters, const std::string& token,
                    size_t at) {
   const size_t begin = bytes.find_first_of(characters, at);

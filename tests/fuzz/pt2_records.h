@@ -1,4 +1,4 @@
-// .pt2 files taken apart into records, changed and put together again, for the fuzzers.
+// Takes .pt2 files apart into records, changes these and writes them again, for the fuzzers.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ namespace octet::fuzz {
 using Record = std::pair<std::string, std::string>;  // name, bytes
 using Records = std::vector<Record>;
 
-// What the archive holds but what the writer adds by itself. Throws Error when the file is no
-// archive.
+// The records of the archive without those that the writer adds by itself. Throws Error when the
+// file is not an archive.
 Records records_of(const std::filesystem::path& path);
 void write_archive(const std::filesystem::path& path, const Records& records);
-// Whether the record is JSON, by its first letter.
+// Whether the record is JSON, as its first character tells.
 bool is_text(const Record& record);
-// 1 to 4 fields of a JSON text; none when it is no JSON.
+// Changes 1 to 4 fields of a JSON text; does nothing when it is not JSON.
 void change_fields(std::string& text, JsonMutator& mutator);
 
 class Mutator {
@@ -31,7 +31,7 @@ class Mutator {
   size_t below(size_t limit) {
     return limit == 0 ? 0 : std::uniform_int_distribution<size_t>(0, limit - 1)(random_);
   }
-  // One change of a text or of bytes.
+  // Makes one change of a text or of bytes.
   void change(std::string& bytes);
 
  private:

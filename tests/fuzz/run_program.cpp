@@ -1,4 +1,3 @@
-// See the header.
 #include "tests/fuzz/run_program.h"
 
 #include <algorithm>

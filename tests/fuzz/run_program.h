@@ -1,4 +1,4 @@
-// What the fuzzers do with a program once they have one. Free of torch.
+// Runs a program that a fuzzer made. Needs no LibTorch.
 #pragma once
 
 #include <cstddef>
@@ -10,19 +10,19 @@
 
 namespace octet::fuzz {
 
-// Opens a session with little memory and runs it three times on inputs of which `seed` decides the
-// elements: any floats and integers, small integers, as indices are, any bytes as bools. An Error
-// is a proper answer; anything else that it throws, and any read or write outside of a tensor, is a
-// finding. Takes no program with custom ops, whose kernels are not ours.
+// Opens a session with little memory and runs it three times on inputs whose elements `seed`
+// decides: any floats and integers, small integers (such as indices), any bytes as bools. An Error
+// is correct; any other exception, and any read or write outside of a tensor, is a finding. Does
+// not take programs with custom ops, whose kernels are not part of Octet.
 void run_program(Program program, uint32_t seed);
 
-// The same of an .octet file's bytes.
+// Runs the program of an .octet file, given as bytes.
 void run_artifact(std::span<const std::byte> bytes);
-// And of a program's JSON text. Constants get bytes of a pattern, so that changes of shapes and
-// attributes reach the ops.
+// Runs a program given as JSON text. Its constants get a pattern of bytes, so that changes of
+// shapes and attributes reach the ops.
 void run_program_text(const std::string& text);
 
-// Of bytes, for `seed`.
+// A seed computed from bytes.
 uint32_t seed_of(std::span<const std::byte> bytes);
 
 }  // namespace octet::fuzz

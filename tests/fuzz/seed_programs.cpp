@@ -1,4 +1,3 @@
-// See the header.
 #include "tests/fuzz/seed_programs.h"
 
 #include <algorithm>
@@ -19,7 +18,7 @@ constexpr DType kF32 = DType::kFloat32, kI8 = DType::kInt8, kU8 = DType::kUInt8;
 
 TensorQParams step(float scale = 0.1f) { return quantized(scale, 3); }
 
-// Convolutions, integer and float, with poolings behind them.
+// Convolutions, integer and float, followed by poolings.
 Program convolutions() {
   ProgramBuilder b;
   const int x = b.input("x", kU8, {1, 4, 6, 6}, step());

@@ -1,4 +1,4 @@
-// Small programs that together have every op: where the fuzzers start. Free of torch.
+// Small programs that together have every op, from which the fuzzers start. Needs no LibTorch.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 namespace octet::fuzz {
 
 struct SeedProgram {
-  std::string name;  // of its file
+  std::string name;  // the name of its file
   Program program;
 };
 
-// For the reference, and for each other backend of this build that takes all ops of one.
+// Programs for the reference, and for each other backend of this build that accepts all their ops.
 std::vector<SeedProgram> seed_programs();
 
 }  // namespace octet::fuzz

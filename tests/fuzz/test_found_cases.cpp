@@ -1,5 +1,5 @@
-// What fuzzers found once, in tests/fuzz/cases: .octet files and programs' JSON texts, which must
-// run or be refused.
+// Runs what the fuzzers have found, in tests/fuzz/cases: .octet files and JSON texts of programs,
+// which must run or be refused.
 #include <catch2/catch.hpp>
 
 #include <filesystem>

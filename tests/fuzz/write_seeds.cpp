@@ -1,4 +1,5 @@
-// write_seeds FOLDER: the seed programs as FOLDER/artifact/*.octet and FOLDER/program/*.json.
+// write_seeds FOLDER: writes the seed programs as FOLDER/artifact/*.octet and
+// FOLDER/program/*.json.
 #define CATCH_CONFIG_RUNNER  // the program builder links Catch2; main is below
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-// The rows, and the graphs made of them.
+// The rows, and the graphs that they give.
 #include "tests/lowering/coverage_rows.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// The ops that a server model may have, as calls on small tensors: what test_coverage runs in each
+// The ops that a server model may have, as calls on small tensors; test_coverage runs them in each
 // form on each backend.
 #pragma once
 
@@ -26,7 +26,7 @@ struct CoverageInput {
 struct CoverageRow {
   const char* item;
   std::vector<CoverageInput> inputs;
-  const char* call;     // on %name of the inputs
+  const char* call;     // with inputs as %name
   const char* results;  // "%y: f32[2,8]"; %y is compared
 };
 
@@ -43,14 +43,14 @@ enum class CoverageForm {
   kNibbleGroups,   // 4-bit weights in groups of 32
 };
 
-// How a tensor of integers is quantized, but for its scale.
+// How a tensor of integers is quantized, without the scale.
 struct CoverageSteps {
   const char* dtype;
   int64_t zero_point, low, high;
 };
 struct CoverageRanges {
   CoverageSteps activation = {"u8", 125, 0, 255};  // in the static form
-  CoverageSteps dynamic = {"i8", 0, -128, 127};    // with one scale that the run chooses
+  CoverageSteps dynamic = {"i8", 0, -128, 127};    // with one scale computed at run time
   CoverageSteps result = {"i8", 3, -128, 127};
 };
 

@@ -1,4 +1,3 @@
-// See the header.
 #include "tests/lowering/lowering_helpers.h"
 
 #include <cmath>

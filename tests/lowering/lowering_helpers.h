@@ -1,4 +1,4 @@
-// Graphs from text with filled constants, and the comparison of a lowered program with the
+// Makes graphs from text with filled constants, and compares a lowered program with the
 // interpreter.
 #pragma once
 
@@ -10,16 +10,16 @@
 
 namespace octet {
 
-// parse_graph, then: int8 constants get random integers (of 4 bits when the name has "int4"), i64
-// and i32 zeros, float constants values in [-1, 1), except that names with "scale" get values in
-// [0.005, 0.02).
+// Parses the text and fills the constants: int8 with random integers (of 4 bits if the name has
+// "int4"), i64 and i32 with zeros, floats with values in [-1, 1), or in [0.005, 0.02) if the name
+// has "scale".
 Graph make_graph(const std::string& text);
 
 // The ops of a program as to_text prints them, without inputs, scales and segments.
 std::string ops_text(const Program& program);
 
-// `graph` lowered for the reference backend: its ops_text; the message of the Error that says why
-// not, "no error" without one.
+// Lowers `graph` for the reference backend. Returns its ops_text; and the message of the Error that
+// this throws, or "no error".
 std::string lowered(const Graph& graph);
 std::string error_of(const Graph& graph);
 
@@ -32,14 +32,14 @@ struct Difference {
 };
 
 // Runs `graph` in the interpreter and lowered for the reference backend on random inputs of the
-// recorded shapes, `runs` times in a row (buffers that it writes go on), each time on others.
+// recorded shapes, `runs` times in a row on different inputs; buffers keep what a run wrote.
 Difference compare_with_interpreter(const Graph& graph, bool fuse = true, int runs = 1);
-// The same, lowered for that backend.
+// As above, lowered for `backend`.
 Difference compare_on_backend(const Graph& graph, const std::string& backend, bool fuse = true,
                               int runs = 1);
-// The greatest magnitude in the interpreter's first result, on the inputs of the first such run.
+// The greatest magnitude in the interpreter's first result, on the inputs of the first run.
 double greatest_result(const Graph& graph);
-// The greatest of four runs in a row of the graph of the text, fused and not.
+// The greatest difference in four runs in a row of the graph of the text, fused and not.
 double greatest_in_four_runs(const std::string& text);
 
 }  // namespace octet

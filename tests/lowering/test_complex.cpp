@@ -1,5 +1,5 @@
-// Fourier transforms and other complex numbers, which become pairs of real tensors: against the
-// interpreter.
+// Fourier transforms and other complex numbers, lowered to pairs of real tensors and compared with
+// the interpreter.
 #include <array>
 
 #include <catch2/catch.hpp>

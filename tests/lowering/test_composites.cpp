@@ -1,4 +1,4 @@
-// Ops without a row of their own, by what LibTorch composes them of.
+// Ops without an import row, lowered as what LibTorch composes them of.
 #include <string>
 
 #include <catch2/catch.hpp>

@@ -1,5 +1,5 @@
-// Branches and loops of a graph: each body becomes a program, and the whole gives what the
-// interpreter gives.
+// Branches and loops of a graph: each body becomes a program, and the results equal the
+// interpreter's.
 #include <catch2/catch.hpp>
 
 #include "backends/reference/reference_backend.h"

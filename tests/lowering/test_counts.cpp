@@ -1,4 +1,4 @@
-// Graphs whose sizes only a run decides: what stands before the count and what behind it.
+// Graphs whose sizes only a run decides: what runs before the count and what after it.
 #include <catch2/catch.hpp>
 
 #include "lowering/program/symbols.h"
@@ -39,7 +39,7 @@ TEST_CASE("a mask cuts a program in two", "[lowering][counts]") {
   CHECK(describe(program.bodies[0].symbols[0]) == "u0 from 0 to 5");
 }
 
-TEST_CASE("weights are dequantized behind the count", "[lowering][counts]") {
+TEST_CASE("weights are dequantized after the count", "[lowering][counts]") {
   const Program program = reference_program(
       make_graph(counted(R"(graph(%w = param "w": i8[4,3], %x: f32[5,3], %m: b8[5]):
   %v: f32[4,3] = quantized_decomposed.dequantize_per_tensor.default(%w, 0.05, 0, -127, 127, i8)
@@ -54,7 +54,7 @@ TEST_CASE("weights are dequantized behind the count", "[lowering][counts]") {
   CHECK_THAT(to_text(program.bodies.at(0)), Contains("i8[u0,4] = linear("));
 }
 
-TEST_CASE("counts that depend on each other are cut one behind the other", "[lowering][counts]") {
+TEST_CASE("counts that depend on each other are cut one after the other", "[lowering][counts]") {
   const std::string text = counted(R"(graph(%x: f32[7]):
   %some: b8[7] = aten.gt.Scalar(%x, -0.5)
   %y: f32[<U0>] = aten.masked_select.default(%x, %some)

@@ -1,5 +1,5 @@
-// Custom ops: kept whole with all their arguments, run through the callback that is registered
-// under their name.
+// Custom ops: kept whole with all their arguments, and run through the callback registered under
+// their name.
 #include <mutex>
 
 #include <torch/library.h>

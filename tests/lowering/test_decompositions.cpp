@@ -1,4 +1,4 @@
-// Each ATen op that the import knows by a row of its own, against ATen.
+// Compares each ATen op that has an import row with ATen.
 #include <string>
 
 #include <catch2/catch.hpp>
@@ -318,7 +318,7 @@ TEST_CASE("writes in place reach what they are views of", "[lowering][decomposit
       %b: f32[2,6,4] = aten.add_.Tensor(%a, 1.0)
       %c: f32[2,6,4] = aten.sigmoid_.default(%b)
       return (%a, %b, %c))") < 1e-5);
-  // a copy is no view
+  // a copy is not a view
   CHECK(difference(R"(      %a: f32[2,6,4] = aten.relu.default(%x)
       %t: f32[2,4,6] = aten.transpose.int(%a, 1, 2)
       %c: f32[2,4,6] = aten.clone.default(%t)

@@ -1,4 +1,4 @@
-// q/dq graph in, program text out; and each graph computes what the interpreter computes.
+// Lowers q/dq graphs to program text, and compares the results with the interpreter.
 
 #include <catch2/catch.hpp>
 

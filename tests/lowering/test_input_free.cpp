@@ -1,4 +1,4 @@
-// What depends on no input is computed when the program is lowered.
+// What depends on no input is computed during lowering.
 #include <catch2/catch.hpp>
 
 #include "core/passes/fold_input_free.h"

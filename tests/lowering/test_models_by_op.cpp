@@ -1,6 +1,6 @@
-// Real models, op by op: each op of the lowered program, fed with what the interpreted q/dq graph
-// computes, gives what that graph computes, within one output step. Over a whole model such steps
-// add up (two float kernels of PyTorch itself differ as much); here they can't.
+// Real models, op by op: each op of the lowered program, on inputs from the interpreted q/dq graph,
+// agrees with that graph within one output step. Over a whole model such steps add up, as they do
+// between two float kernels of PyTorch itself; here they cannot.
 #include <algorithm>
 #include <cmath>
 #include <map>

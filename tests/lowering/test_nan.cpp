@@ -1,4 +1,4 @@
-// NaNs, infinities and tensors without dimensions on every backend: what PyTorch gives.
+// NaNs, infinities and tensors without dimensions give on every backend what PyTorch gives.
 #include <cmath>
 #include <limits>
 

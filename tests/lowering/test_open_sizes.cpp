@@ -1,5 +1,5 @@
-// Graphs exported with dynamic dimensions: torch's expressions, lowering, other sizes against the
-// interpreter, what is refused.
+// Graphs exported with dynamic dimensions: torch's expressions, lowering, other sizes compared with
+// the interpreter, and refusals.
 #include <cmath>
 
 #include <catch2/catch.hpp>
@@ -51,7 +51,7 @@ std::string replaced(std::string text, const std::string& word, const std::strin
   return text;
 }
 
-// B and S stand for symbols with the hints 2 and 4.
+// B and S are symbols with the hints 2 and 4.
 Graph open_graph(const std::string& text) {
   const std::string with_batch = replaced(text, "<B>", size(symbol("s0"), 2));
   Graph graph = make_graph(replaced(with_batch, "<S>", size(symbol("s1"), 4)));
@@ -224,7 +224,7 @@ TEST_CASE("numbers up to an open size are the first of a constant", "[lowering][
   for (int64_t length : {4, 32, 2}) CHECK(difference(session, graph, {{3, length, 3}}) < 1e-6);
 }
 
-TEST_CASE("rows with scales of their own follow an open batch", "[lowering][open]") {
+TEST_CASE("rows with separate scales follow an open batch", "[lowering][open]") {
   const Graph graph = open_graph(R"graph(graph(%w = param "w": f32[4,8], %x: f32[<B>,8]):
   %s: f64[<B>,1], %z: i64[<B>,1] = quantized_decomposed.choose_qparams_per_token_asymmetric.default(%x, i8)
   %q: i8[<B>,8] = quantized_decomposed.quantize_per_token.default(%x, %s, %z, -128, 127, i8)
@@ -277,7 +277,7 @@ TEST_CASE("arithmetic reads sizes, and what is computed of them, as numbers", "[
   return (%y))graph");
   for (const std::string& backend : backend_names()) {
     const Program program = lowered_for(graph, backend);
-    // numbers stand before the rest and cut it nowhere
+    // numbers come before the rest and do not cut it
     CHECK(program.ops[0].kind == "size");
     CHECK(program.segments.size() <= 4);
     Session session(program);

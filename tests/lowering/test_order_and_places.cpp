@@ -1,4 +1,4 @@
-// Order, places, signs and losses against ATen.
+// Compares ops for order, places, signs and losses with ATen.
 #include <string>
 
 #include <catch2/catch.hpp>

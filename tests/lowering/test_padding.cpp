@@ -1,5 +1,5 @@
-// Uneven zero padding (what TensorFlow calls SAME, with stride 2) runs inside the convolution on
-// every backend.
+// Uneven zero padding (TensorFlow's SAME, with stride 2) runs inside the convolution on every
+// backend.
 #include <catch2/catch.hpp>
 
 #include "backends/registry.h"

@@ -1,5 +1,4 @@
-// Ranges narrower than their dtype, drawn at random: every op that quantizes clamps to them on
-// every backend.
+// Random ranges narrower than their dtype: every op that quantizes clamps to them on every backend.
 #include <random>
 
 #include <fmt/format.h>
@@ -56,7 +55,7 @@ double difference_on(const std::string& backend, const CoverageRow& row, Coverag
 
 }  // namespace
 
-TEST_CASE("every op clamps its result to the range of the quantize behind it, on every backend",
+TEST_CASE("every op clamps its result to the range of the quantize after it, on every backend",
           "[lowering][ranges][tanh]") {
   RandomSteps random(20);
   for (const CoverageRow& row : coverage_rows()) {
@@ -146,7 +145,7 @@ TEST_CASE("a quantize to a range that the integers keep already vanishes, a narr
              Contains("requantize(") && Contains("quant_max=77 quant_min=-50"));
 }
 
-TEST_CASE("a narrow range behind an op without a clamp is a requantize of its integers",
+TEST_CASE("a narrow range after an op without a clamp is a requantize of its integers",
           "[lowering][fuse][ranges]") {
   const std::string text = lowered_pairs(kWide, "aten.sigmoid.default(%d)", kNarrow);
   CHECK_THAT(text, Contains("i8[1,2,4,4] = unary(") && Contains("requantize(") &&

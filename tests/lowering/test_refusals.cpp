@@ -1,4 +1,4 @@
-// What lowering refuses: each reason once, with the ways out that there are.
+// What lowering refuses: each reason once, with possible remedies.
 #include <catch2/catch.hpp>
 
 #include "tests/lowering/lowering_helpers.h"

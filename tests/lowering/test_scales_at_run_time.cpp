@@ -1,5 +1,5 @@
-// Activations whose scale is computed at run time: per tensor, per row, in blocks; against the
-// interpreter, and what is refused.
+// Activations whose scale is computed at run time, per tensor, per row or in blocks: compared with
+// the interpreter, and refusals.
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
@@ -92,8 +92,7 @@ TEST_CASE("a chain of run-time scales is one op, and the weight stays int8",
         "return y\n");
 }
 
-TEST_CASE("movement behind a chain of run-time scales comes in front of it",
-          "[lowering][dynamic]") {
+TEST_CASE("movement after a chain of run-time scales moves before it", "[lowering][dynamic]") {
   const auto chain = [](const char* block, const char* scales, const char* dims,
                         const char* shape) {
     return make_graph(fmt::format(

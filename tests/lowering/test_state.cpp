@@ -1,5 +1,5 @@
-// Buffers that a graph writes, in both forms in which torch.export gives them: several runs in a
-// row against the interpreter, and which of them become states.
+// Buffers that a graph writes, in both forms of torch.export: several runs compared with the
+// interpreter, and which buffers become states.
 #include <catch2/catch.hpp>
 
 #include "tests/lowering/lowering_helpers.h"
@@ -18,7 +18,7 @@ const char* const kFunctional = R"(graph(%b_mean = buffer "mean": f32[4], %x: f3
   %y: f32[3,4] = aten.sub.Tensor(%x, %new)
   return (mutate "mean" = %new, %y))";
 
-// A cache that is written at a position, a counter and flags, as they are exported.
+// A cache that is written at a position, a counter and flags, as torch.export writes them.
 const char* const kInPlace =
     R"(graph(%b_k = buffer "cache.k": f32[2,8,4], %b_n = buffer "n": i64[], %b_seen = buffer "seen": b8[8], %one = tensor "one": b8[], %x: f32[2,1,4], %at: i64[1]):
   %k: f32[2,8,4] = aten.index_copy_.default(%b_k, 1, %at, %x)

@@ -1,4 +1,4 @@
-// Reductions and normalizations by groups, against the interpreter.
+// Compares reductions and group normalizations with the interpreter.
 #include <catch2/catch.hpp>
 
 #include "core/graph/graph.h"
@@ -45,7 +45,7 @@ TEST_CASE("normalizations by groups give what the interpreter gives", "[lowering
         1e-5);
 }
 
-TEST_CASE("integers behind a reduction stay integers", "[lowering][statistics]") {
+TEST_CASE("integers after a reduction stay integers", "[lowering][statistics]") {
   CHECK(lowered(make_graph(R"(graph(%x: f32[2,3,4]):
       %q: u8[2,3,4] = quantized_decomposed.quantize_per_tensor.default(%x, 0.01, 128, 0, 255, u8)
       %d: f32[2,3,4] = quantized_decomposed.dequantize_per_tensor.default(%q, 0.01, 128, 0, 255, u8)

@@ -1,4 +1,4 @@
-// Spectrograms and the signals of them: against the interpreter.
+// Compares spectrograms and their inverses with the interpreter.
 #include <catch2/catch.hpp>
 
 #include "tests/lowering/lowering_helpers.h"
@@ -47,7 +47,7 @@ TEST_CASE("a signal is put together from its frames", "[lowering][stft]") {
   }
 }
 
-TEST_CASE("spectrograms that are no convolution are refused by name", "[lowering][stft]") {
+TEST_CASE("spectrograms that are not a convolution are refused by name", "[lowering][stft]") {
   CHECK_THAT(error_of(make_graph(R"(graph(%w: f32[16], %x: f32[2,40]):
   %y: f32[2,9,7,2] = aten.stft.default(%x, 16, 4, None, %w, False, True, False)
   return (%y))")),

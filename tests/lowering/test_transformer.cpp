@@ -1,4 +1,5 @@
-// What Hugging Face's transformers are made of becomes few ops: RMS norms, masks of attention.
+// The parts of Hugging Face's transformers become few ops: RMS norms, attention masks, rotary
+// embeddings.
 #include <catch2/catch.hpp>
 
 #include <ATen/core/Tensor.h>
@@ -59,7 +60,7 @@ TEST_CASE("the formula of an RMS norm becomes one op", "[lowering][transformer]"
   }
 }
 
-TEST_CASE("what is no RMS norm stays as it is", "[lowering][transformer]") {
+TEST_CASE("what is not an RMS norm is unchanged", "[lowering][transformer]") {
   const std::string forms[] = {
       replaced(kLlama, "pow.Tensor_Scalar(%x, 2)", "pow.Tensor_Scalar(%x, 3)"),
       replaced(replaced(replaced(kLlama, "[-1], True", "[1], True"), "%mean: f32[2,5,1]",
@@ -77,7 +78,7 @@ TEST_CASE("what is no RMS norm stays as it is", "[lowering][transformer]") {
   }
 }
 
-TEST_CASE("a weight of another shape stays a product behind the norm", "[lowering][transformer]") {
+TEST_CASE("a weight of another shape stays a product after the norm", "[lowering][transformer]") {
   const Graph graph = make_graph("graph(%w = param \"w\": f32[5,1], %x: f32[2,5,8]):\n" +
                                  std::string(kLlama) + "  return (%y)");
   CHECK_THAT(lowered(graph), Contains("rms_norm(x f32[2,5,8]) eps") && Contains(" = mul("));
@@ -154,7 +155,7 @@ TEST_CASE("rotary embeddings become one op", "[lowering][transformer]") {
   }
 }
 
-TEST_CASE("what turns otherwise is no rotary embedding", "[lowering][transformer]") {
+TEST_CASE("another rotation is not fused into a rotary embedding", "[lowering][transformer]") {
   for (const std::string& text :
        {replaced(kRotary, "[%negative, %low]", "[%low, %negative]"),
         replaced(kRotary, "aten.neg.default(%high)", "aten.abs.default(%high)"),

@@ -1,4 +1,4 @@
-// Integers: what they are made of, and that they wrap as torch's do.
+// Integers: what is converted to them, and that they wrap as torch's do.
 #include <string>
 
 #include <catch2/catch.hpp>
@@ -8,7 +8,7 @@
 namespace octet::test_whole_numbers {
 namespace {
 
-// Of a call on %r, reals up to 5 with fractions.
+// The difference for a call on %r, reals up to 5 with fractions.
 double difference_on_reals(const std::string& result, const std::string& call) {
   return compare_with_interpreter(make_graph("graph(%x: f32[3,7]):\n"
                                              "      %r: f32[3,7] = aten.mul.Scalar(%x, 5)\n"
@@ -17,7 +17,7 @@ double difference_on_reals(const std::string& result, const std::string& call) {
       .greatest;
 }
 
-// Of a call on %r: the inputs are 0 and 1, which the factor, as i64 and cast, spreads.
+// The difference for a call on %r, which is x - factor, cast to `dtype`; x is 0 or 1.
 double difference_on(const std::string& dtype, const std::string& factor, const std::string& call,
                      const std::string& shape = "[3,4]",
                      const std::string& rest = "aten.alias.default(%y)") {

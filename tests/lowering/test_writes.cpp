@@ -1,4 +1,4 @@
-// Writes in place into views: they reach what is read later, or are refused; none gets lost.
+// In-place writes into views reach later readers or are refused; none is lost.
 #include <array>
 #include <string>
 
@@ -41,7 +41,7 @@ TEST_CASE("a view of a view has what is written to the memory", "[lowering][writ
   CHECK(compare_with_interpreter(graph).greatest < 1e-6);
 }
 
-TEST_CASE("a cast has memory of its own", "[lowering][writes]") {
+TEST_CASE("a cast has separate memory", "[lowering][writes]") {
   Graph before = make_graph(R"(graph(%x: f32[4]):
       %c: f32[4] = aten.clone.default(%x)
       %d: f64[4] = aten.to.dtype(%c, f64)
@@ -79,7 +79,7 @@ TEST_CASE("an offset of a view of memory counts from the memory's begin", "[lowe
   CHECK(compare_with_interpreter(graph).greatest == 0);
 }
 
-TEST_CASE("bytes are no other dtype", "[lowering][writes]") {
+TEST_CASE("bytes do not become another dtype", "[lowering][writes]") {
   CHECK_THAT(error_of(make_graph("graph(%x: f32[4]):\n      %y: i32[4] = aten.view.dtype(%x, i32)\n"
                                  "      return (%y)")),
              Contains("of the bytes of another dtype"));

@@ -1,4 +1,4 @@
-// What the X86 quantizer makes of a small network goes onto oneDNN without a float matrix op.
+// A small network from the X86 quantizer runs on oneDNN without a float matrix op.
 #include <algorithm>
 #include <cmath>
 

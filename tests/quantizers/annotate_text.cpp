@@ -1,4 +1,4 @@
-// Text in, text out.
+// Annotates graphs given as text and prints the annotations.
 #include "quantizers/annotate_text.h"
 
 #include "annotate/annotation/annotation.h"

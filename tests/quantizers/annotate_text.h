@@ -1,5 +1,5 @@
-// Annotates a graph given as text and prints the result, the common specs in short: ACT, WEIGHT
-// (axis 0), WEIGHT1 (axis 1), WEIGHT_T (per tensor); of X86: ACT8U, WEIGHT8.
+// Annotates a graph given as text and prints the result. Common specs are abbreviated: ACT, WEIGHT
+// (axis 0), WEIGHT1 (axis 1), WEIGHT_T (per tensor); those of X86: ACT8U, WEIGHT8.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace octet::test {
 
-// Value or node name -> nn_module_stack as the file has it.
+// Name of a value or node -> its nn_module_stack as in the file.
 using ModuleStacks = std::map<std::string, std::string>;
 // Node name -> source_fn_stack, which strict exports have.
 using Sources = std::map<std::string, std::string>;
@@ -23,7 +23,7 @@ struct Annotated {
 };
 Annotated annotate_text(const std::string& graph, Quantizer& quantizer,
                         const ModuleStacks& stacks = {}, const Sources& sources = {});
-// With the per-channel static config as the global one.
+// Annotates with the per-channel static config as the global one.
 Annotated annotate_text(const std::string& graph, Compat compat = Compat::kNone,
                         const ModuleStacks& stacks = {});
 
@@ -33,10 +33,10 @@ std::string fused_as(const Annotated& annotated, const std::vector<std::string>&
 
 void replace_all(std::string& text, const std::string& from, const std::string& to);
 
-// The text of the Error that the JSON of a declared backend gives, "no error" without one.
+// The text of the Error that the JSON of a declared backend gives, or "no error".
 std::string declared_fault(const std::string& json);
 
-// The reason that the report gives for a node, "" when it has none.
+// The reason that the report gives for a node, or "".
 std::string reason_for(const Report& report, const std::string& node);
 
 }  // namespace octet::test

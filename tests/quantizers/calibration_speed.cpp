@@ -1,8 +1,8 @@
-// What calibration costs beside the float model: octet_calibration_speed FOLDER [QUANTIZER
-// [BATCHES]]. FOLDER: a golden folder (model.pt2 and calib_*). Prints milliseconds per batch of the
-// float forward run, and of calibration with min-max and with histogram observers for the
-// activations, each the median over BATCHES batches (default 12), on one thread, in its processor
-// time. The folder's batches come again and again, in the last run a little larger each time.
+// octet_calibration_speed FOLDER [QUANTIZER [BATCHES]]: the cost of calibration compared with the
+// float model. FOLDER is a golden folder (model.pt2 and calib_*). Prints milliseconds per batch of
+// the float forward run, and of calibration with min-max and with histogram observers for the
+// activations: the median over BATCHES batches (default 12), on one thread, in its CPU time. The
+// folder's batches are repeated, in the last run a little larger each time.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>

@@ -18,7 +18,7 @@
 #include "quantizers/registry.h"
 #include "support/golden.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_invariance {
@@ -127,7 +127,7 @@ std::string first_difference(const std::string& got, const std::string& want) {
   return fmt::format("got {}, want {}", line_at(got), line_at(want));
 }
 
-// What differs after each change; "" when nothing does.
+// The differences after each change, or "".
 std::string differences_of(const Graph& graph, const MakeQuantizer& make, bool uses_modules,
                            unsigned seed) {
   std::mt19937 random(seed);

@@ -1,5 +1,5 @@
-// Training with what the quantizers ask for: groups and tokens, parts that are observed only, and
-// ranges of a calibration to begin with.
+// Training as the quantizers specify it: groups and tokens, parts that are only observed, and
+// initial ranges from a calibration.
 #include <map>
 
 #include <ATen/Context.h>
@@ -22,7 +22,7 @@
 #include "core/text/text.h"
 #include "quantizers/registry.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_qat_flow {
@@ -47,7 +47,7 @@ Graph filled(const char* text) {
   return graph;
 }
 
-// Few steps towards the target; the first and the last loss.
+// Trains a few steps towards the target; returns the first and the last loss.
 std::pair<double, double> train(QatModel& model, const at::Tensor& x, const at::Tensor& target,
                                 double rate, int steps) {
   torch::optim::SGD optimizer(model.parameters(), rate);
@@ -95,7 +95,7 @@ std::string with_mode(std::string text, const char* mode) {
   return text.replace(text.find("MODE"), 4, mode);
 }
 
-// What a calibration in evaluation mode knows.
+// The ranges of a calibration in evaluation mode.
 std::string calibrated_state(const char* text, const QuantizerOptions& options = {}) {
   Report report;
   ObservedGraph observed = prepare_pt2e(filled(with_mode(text, "False").c_str()),
@@ -152,7 +152,7 @@ TEST_CASE(
   CHECK(observers > 0);
   at::manual_seed(0);
   const at::Tensor x = at::randn({6, 64});
-  // near enough for the ranges that the observers see on the way
+  // close enough for the ranges that the observers see during training
   const at::Tensor target = model.forward({x})[0].toTensor().detach() * 0.8;
   const auto [first, last] = train(model, x, target, 0.001, 30);
   CHECK(last < first / 2);

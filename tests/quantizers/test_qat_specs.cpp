@@ -1,4 +1,4 @@
-// What the quantizers ask for in training: fake-quants, and batch norms as a part of their
+// The specs of quantizers in training: fake-quants, and batch norms as a part of their
 // convolutions.
 #include <catch2/catch.hpp>
 
@@ -48,7 +48,7 @@ const std::string kActivation =
 
 }  // namespace
 
-TEST_CASE("training: a batch norm and the clamp behind it belong to their convolution",
+TEST_CASE("training: a batch norm and the clamp after it belong to their convolution",
           "[quantizers][qat]") {
   CHECK(annotated("xnnpack", kConvBn) ==
         "%c [conv_bn_clamp]: %x: " + kActivation + ", %w: " + kWeight +
@@ -123,7 +123,7 @@ TEST_CASE("training: scales are learned where the options or an observer's name 
              Contains("%w: int8 -127..127 per_tensor_symmetric learnable_fake_quantize(min_max)"));
 }
 
-TEST_CASE("training: a quantizer of one's own names fake-quants as observers, of groups too",
+TEST_CASE("training: a user-defined quantizer names fake-quants as observers, of groups too",
           "[quantizers][qat]") {
   const std::unique_ptr<Quantizer> own = parse_quantizer(R"json({"name": "own", "specs": {
       "act": {"dtype": "int8", "observer": "fake_quantize(histogram)"},

@@ -1,5 +1,5 @@
-// Writes into views, where quantize and dequantize ops may come between: no write gets lost, with
-// either quantizer, after calibration and in training.
+// Writes into views with quantize and dequantize ops around them: no write is lost with either
+// quantizer, after calibration or in training.
 #include <cmath>
 
 #include <ATen/Context.h>
@@ -16,7 +16,7 @@
 #include "core/text/text.h"
 #include "quantizers/registry.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_view_writes {
@@ -60,7 +60,7 @@ Graph calibrated(Graph graph, const std::string& quantizer, Compat compat = Comp
   return convert_pt2e(std::move(observed), convert, report);
 }
 
-// A moving average that sees a tensor before and after a write lags behind the larger range.
+// A moving average that sees a tensor before and after a write stays below the larger range.
 Graph trained(Graph graph, const std::string& quantizer) {
   Report report;
   QuantizerOptions options;

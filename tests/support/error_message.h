@@ -1,4 +1,4 @@
-// What an Error says, for tests of bad input.
+// The message of an Error, for tests of bad input.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace octet::test {
 
-// The message of the Error that `action` throws, "no error" when it throws none.
+// The message of the Error that `action` throws, or "no error".
 template <typename Action>
 std::string error_message(Action&& action) {
   try {

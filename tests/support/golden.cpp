@@ -27,7 +27,7 @@
 namespace octet::test {
 namespace {
 
-// Also of the classes that carry a fixed or derived spec, which no rule asks for by name.
+// Also the classes with a fixed or derived spec, which no rule names.
 std::string our_name(const Json& group) {
   const std::string peer_class = group.at("cls");
   if (peer_class == "FixedQParamsObserver" || peer_class == "FixedQParamsFakeQuantize")

@@ -1,5 +1,5 @@
-// The oracle's golden folders (tests/oracle/README.md): reading them, and comparing what Octet
-// makes with what the peer made.
+// Reads golden folders (tests/oracle/README.md), and compares the results of Octet with those of
+// torchao.
 #pragma once
 
 #include <filesystem>
@@ -35,22 +35,22 @@ struct GoldenCase {
 // OCTET_GOLDEN_DIR is unset.
 std::vector<GoldenCase> golden_cases(const std::string& prefix);
 
-// Each of these returns what differs, one line each; empty when equal.
+// Each of these functions returns the differences, one a line; empty when equal.
 
-// Structure: targets, which value is observed for whom, groups (up to numbering) and each group's
-// observer.
+// Compares the structure: targets, which value is observed for which consumer, groups (up to
+// numbering) and each group's observer.
 std::vector<std::string> compare_prepared(const ObservedGraph& observed, const GoldenCase& golden);
-// Scales, zero points, ranges, searched ranges and histograms of the calibrated observers. Requires
-// that compare_prepared found nothing.
+// Compares scales, zero points, ranges, searched ranges and histograms of the calibrated observers.
+// Requires that compare_prepared found no difference.
 std::vector<std::string> compare_qparams(const ObservedGraph& observed, const GoldenCase& golden);
-// Structure, q/dq arguments, and the bytes of quantized constants.
+// Compares the structure, q/dq arguments, and the bytes of quantized constants.
 std::vector<std::string> compare_converted(const Graph& converted, const GoldenCase& golden);
 // files: "quantized_out", or "reference_out" for the integer reference representation.
 std::vector<std::string> compare_outputs(const std::vector<c10::IValue>& outputs,
                                          const GoldenCase& golden,
                                          const std::string& files = "quantized_out");
 
-// The whole way: prepare with `quantizer` in compat mode, calibrate, convert, run. Stops at the
+// All steps: prepare with `quantizer` in compat mode, calibrate, convert, run. Stops at the
 // first step that differs.
 std::vector<std::string> compare_flow(const GoldenCase& golden, Quantizer& quantizer);
 

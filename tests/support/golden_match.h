@@ -1,5 +1,5 @@
 // Pairs the nodes of a golden graph (prepared.json, converted.json) with those of an Octet graph,
-// from the outputs and compute ops backwards.
+// backwards from the outputs and compute ops.
 #pragma once
 
 #include <map>
@@ -25,7 +25,7 @@ class GoldenMatch {
               MatchTolerance tolerance);
 
   std::vector<std::string> differences;
-  std::map<int, int> groups;  // golden group -> ours
+  std::map<int, int> groups;  // golden group -> Octet's
 
  private:
   void match_compute_nodes();
@@ -43,9 +43,9 @@ class GoldenMatch {
   std::map<std::string, Tensor> constants_;
   MatchTolerance tolerance_;
   std::map<std::string, const Json*> by_name_;
-  std::map<std::string, const Value*> paired_;  // golden node -> our value
+  std::map<std::string, const Value*> paired_;  // golden node -> Octet's value
   std::unordered_map<const Value*, std::string> paired_back_;
-  std::map<std::string, const Node*> compute_;  // golden compute node -> ours
+  std::map<std::string, const Node*> compute_;  // golden compute node -> Octet's
   std::map<std::string, const Value*> placeholders_;
 };
 

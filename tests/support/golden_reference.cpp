@@ -17,7 +17,7 @@ struct Tree {
 };
 
 // Ops by one name in both: without "torch.ops.", quantized_decomposed and clamp without overload
-// (the peer's rewrite drops them).
+// (torchao's rewrite drops them).
 std::string op_name(std::string target) {
   constexpr std::string_view kPrefix = "torch.ops.";
   if (target.starts_with(kPrefix)) target.erase(0, kPrefix.size());
@@ -105,7 +105,7 @@ class GoldenTrees {
   int placeholders_ = 0;
 };
 
-// The same of an Octet graph.
+// The trees of an Octet graph.
 class GraphTrees {
  public:
   explicit GraphTrees(const Graph& graph) {

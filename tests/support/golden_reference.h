@@ -1,4 +1,4 @@
-// Comparing Octet's integer reference representation with the peer's (reference.json of a golden
+// Compares Octet's integer reference representation with torchao's (reference.json of a golden
 // case).
 #pragma once
 
@@ -10,9 +10,9 @@
 
 namespace octet::test {
 
-// What differs, one line an output; empty when each output is the same tree of ops down to the
-// inputs and constants (constants by dtype and shape, integer literals exact, scales left out).
-// Arithmetic on literals alone, which the peer leaves in the graph, does not count.
+// The differences, a line for each output; empty when each output is the same tree of ops down to
+// the inputs and constants (constants by dtype and shape, integer literals exactly, scales not at
+// all). Arithmetic on literals alone, which torchao leaves in the graph, is ignored.
 std::vector<std::string> compare_reference(const Graph& graph, const GoldenCase& golden);
 
 }  // namespace octet::test

@@ -11,8 +11,8 @@
 
 namespace octet::test {
 
-// One blank for each run of white space, none at brackets and at the ends: indentation and line
-// breaks do not count.
+// Replaces each run of white space by one space, and removes it at brackets and at the ends, so
+// that indentation and line breaks do not matter.
 inline std::string without_indentation(std::string_view text) {
   std::string out;
   bool blank = false;
@@ -30,7 +30,7 @@ inline std::string without_indentation(std::string_view text) {
   return out;
 }
 
-// The graph's text is the expected one but for indentation.
+// The graph's text is the expected one, apart from indentation.
 class PrintsAsMatcher : public Catch::MatcherBase<Graph> {
  public:
   PrintsAsMatcher(std::string expected, TextOptions options)
@@ -46,7 +46,7 @@ class PrintsAsMatcher : public Catch::MatcherBase<Graph> {
 };
 
 inline PrintsAsMatcher PrintsAs(std::string expected) { return {std::move(expected), {}}; }
-// The same without the types of inputs and results.
+// Compares without the types of inputs and results.
 inline PrintsAsMatcher PrintsAsUntyped(std::string expected) {
   return {std::move(expected), {.types = false}};
 }

@@ -64,8 +64,8 @@ Tensor read_npy(const std::filesystem::path& path) {
   return parse_npy(read_bytes(path), path.string());
 }
 
-// Entries are found through the central directory at the end of the zip; numpy stores them as they
-// are.
+// Entries are found through the central directory at the end of the zip; numpy stores them
+// uncompressed.
 std::map<std::string, Tensor> read_npz(const std::filesystem::path& path) {
   const std::string bytes = read_bytes(path);
   const size_t end = bytes.rfind("PK\x05\x06");

@@ -1,4 +1,4 @@
-// Reads what numpy.save and numpy.savez (uncompressed) write.
+// Reads files of numpy.save and numpy.savez (uncompressed).
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@ namespace octet::test {
 // Contiguous little-endian arrays of bool, integers and floats. Throws Error("npy", ...) for
 // anything else.
 Tensor read_npy(const std::filesystem::path& path);
-// by array name, without ".npy"
+// the arrays by name, without ".npy"
 std::map<std::string, Tensor> read_npz(const std::filesystem::path& path);
 
 }  // namespace octet::test

@@ -26,8 +26,8 @@ const std::map<std::string, std::string> kObservers = {
     {"FusedMovingAvgObsFakeQuantize", "fused_moving_avg_obs_fake_quantize"},
 };
 
-// args: those of the class; a fake-quant has the class of the observer inside among them. Octet's
-// own observers have the names of its registry.
+// args: the arguments of the class; those of a fake-quant include the class of its observer.
+// Octet's observers have the names of its registry.
 std::string observer_name(const std::string& peer_class, const Json& args) {
   if (peer_class == "FakeQuantize")
     return fmt::format(

@@ -1,4 +1,4 @@
-// A Quantizer driven by a JSON list of rules, as the oracle's custom cases have it.
+// A Quantizer that follows a JSON list of rules, which the custom cases of the oracle have.
 //
 //   {"target": "aten.conv2d.default", "nth": k, "name": "conv2d_1", "user_target": the only user's
 //       target,
@@ -16,15 +16,15 @@
 
 namespace octet::test {
 
-// Octet's name of an observer class of the peer ("HistogramObserver" -> "histogram"); null when it
-// has none.
+// Octet's name for an observer class of torchao ("HistogramObserver" -> "histogram"); null when
+// there is none.
 const std::string* find_observer_name(const std::string& peer_class);
 
 class RuleQuantizer : public Quantizer {
  public:
   explicit RuleQuantizer(nlohmann::ordered_json rules) : rules_(std::move(rules)) {}
   std::string name() const override { return "rules"; }
-  // Throws Error("annotate", ...) when a reference names nothing.
+  // Throws Error("annotate", ...) when a reference does not exist.
   void annotate(Graph& graph, Annotations& annotations, Report& report) override;
 
  private:

@@ -1,4 +1,4 @@
-// Matchers over tensors of either kind: CHECK_THAT(actual, AllClose(expected, 1e-5)).
+// Matchers over ATen's and Octet's tensors: CHECK_THAT(actual, AllClose(expected, 1e-5)).
 #pragma once
 
 #include <cmath>
@@ -28,7 +28,7 @@ inline std::string describe_tensor(const at::Tensor& tensor) {
 }
 
 // Same dtype and shape, and |a - b| <= atol + rtol * |b| everywhere; NaN equals NaN. With both
-// tolerances 0: equal.
+// tolerances 0, elements must be equal.
 template <typename T>
 class AllCloseMatcher : public Catch::MatcherBase<T> {
  public:

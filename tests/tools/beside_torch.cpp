@@ -1,6 +1,6 @@
-// beside_torch PROGRAM.octet INPUT.raw OUTPUT.raw: one program with LibTorch and the runtime in it.
-// LibTorch's own thread pool (by QNNPACK) and its own oneDNN run before and after the .octet file,
-// and must give the same both times.
+// beside_torch PROGRAM.octet INPUT.raw OUTPUT.raw: a program that uses both LibTorch and the
+// runtime. LibTorch's thread pool (through QNNPACK) and oneDNN run before and after the .octet
+// file, and must give the same results both times.
 #include <ATen/Context.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <octet.h>

@@ -1,5 +1,5 @@
-// page_of DATA.json PAGE.html NODE_DATA.json: the page and Model Explorer's node data of any data,
-// for tests that need no model.
+// page_of DATA.json PAGE.html NODE_DATA.json: writes the page and Model Explorer's node data for
+// any data, for tests that need no model.
 #include <fstream>
 
 #include <nlohmann/json.hpp>

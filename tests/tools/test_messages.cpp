@@ -11,7 +11,7 @@
 namespace octet {
 namespace {
 
-// What a Progress wrote into a file while `work` went on.
+// What a Progress wrote into a file while `work` ran.
 std::string written(bool is_terminal, const std::function<void(Progress&)>& work) {
   char* text = nullptr;
   size_t size = 0;
@@ -78,7 +78,7 @@ TEST_CASE("progress without a stage says nothing", "[tools][messages]") {
         }).empty());
 }
 
-TEST_CASE("a sink takes lines and warnings as they are", "[tools][messages]") {
+TEST_CASE("a sink takes lines and warnings unchanged", "[tools][messages]") {
   std::string told;
   set_message_sink([&](bool is_warning, std::string_view text) {
     told += (is_warning ? "warning " : "line ") + std::string(text) + ";";

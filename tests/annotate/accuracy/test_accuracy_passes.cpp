@@ -1,5 +1,5 @@
-// Passes that read calibration data for accuracy: what each does where the answer is known, what it
-// leaves alone, and bad input.
+// Accuracy passes that read calibration data: their results where the answer is known, what they
+// leave unchanged, and bad input.
 #include <cmath>
 
 #include <ATen/TensorOperators.h>
@@ -26,7 +26,7 @@
 #include "support/error_message.h"
 #include "support/rule_quantizer.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_accuracy_passes {
@@ -121,7 +121,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("smoothing: a set of channels that gains nothing stays as it is", "[annotate][smooth]") {
+TEST_CASE("smoothing: a set of channels that gains nothing is unchanged", "[annotate][smooth]") {
   Graph graph = parse_graph(kTwoLinears);
   for (auto& [fqn, constant] : graph.constants) to_aten(constant.tensor).fill_(1.0);
   ObservedGraph observed = prepare(std::move(graph), test::linear_rules());
@@ -251,7 +251,7 @@ TEST_CASE("bias correction takes out the mean error of a rounded weight", "[anno
   CHECK(run_quantized(std::move(observed), data[0])[0][0].item<double>() == Approx(1 + 0.4 / 127));
 }
 
-TEST_CASE("bias correction leaves layers without bias as they are", "[annotate][bias]") {
+TEST_CASE("bias correction does not change layers without bias", "[annotate][bias]") {
   ObservedGraph observed = prepare(uneven_linears(), test::linear_rules());
   const Batches data = random_batches(observed.graph, 5, 2);
   calibrate(observed, data);

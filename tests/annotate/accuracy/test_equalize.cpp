@@ -1,4 +1,4 @@
-// Channels that may be scaled, and equalization: graphs in text, weights before and after, outputs
+// Equalization: which channels may be scaled, weights before and after, and outputs that are equal
 // to the bit.
 #include <ATen/ops/equal.h>
 #include <ATen/ops/tensor.h>
@@ -9,7 +9,7 @@
 #include "core/interpreter/interpreter.h"
 #include "core/text/text.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_equalize {

@@ -1,5 +1,5 @@
-// Data held out: passes whose work it does not confirm are undone; how rounding uses it, and what
-// `follow` makes of noise in the input.
+// Held-out data: a pass that it does not confirm is undone, rounding uses it, and rounding with
+// `follow` compensates noise in its input.
 #include "annotate/accuracy/held_out_check.h"
 
 #include <cmath>
@@ -14,7 +14,7 @@
 #include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_held_out {
@@ -57,7 +57,7 @@ std::string message_of(const RoundingOptions& options) {
   return {};
 }
 
-// The input is rounded to 15 steps: the float output cannot be had from it by the float weight.
+// The input is rounded to 15 steps, so the float weight does not give the float output.
 QuantizationSpec coarse_activation() {
   QuantizationSpec spec = int8_activation();
   spec.quant_min = -8;

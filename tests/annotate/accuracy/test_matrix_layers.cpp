@@ -11,7 +11,7 @@
 #include "annotate/accuracy/rounding_cases.h"
 #include "core/base/error.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_matrix_layers {
@@ -31,7 +31,7 @@ std::string refusal_of(const std::string& text) {
   return report.entries().empty() ? "" : report.entries().front().reason;
 }
 
-// Whether rows times matrices is what the op gives, bias taken off.
+// Whether rows times matrices equals the op's result without the bias.
 bool rows_give_output(const std::string& text) {
   ObservedGraph observed = observe_layers(text, std::nullopt, channel_weight(127));
   const Batches batches = correlated_batches(observed.graph, 1, 1);
@@ -127,7 +127,7 @@ TEST_CASE(
   LayerWalk walk(observed, layers_of(observed), source_of(batches), "test");
   CHECK(walk.batches() == 3);
   REQUIRE(walk.next());
-  // The input lies on the grid of its observer.
+  // The input is on the grid of its observer.
   const QParams qparams =
       observed.observers[static_cast<size_t>(group_of(*walk.layer().input->producer()))]
           ->calculate_qparams();

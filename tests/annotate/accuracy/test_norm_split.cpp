@@ -1,5 +1,5 @@
-// Smoothing of layer norms that a residual reads too: the copy, what stays as it was, and the way
-// back.
+// Smoothing of layer norms that a residual reads too: the copy of the norm, what stays unchanged,
+// and undoing it.
 #include <cmath>
 #include <limits>
 
@@ -19,7 +19,7 @@
 #include "core/text/text.h"
 #include "support/rule_quantizer.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_norm_split {
@@ -65,7 +65,7 @@ double quantized_error(ObservedGraph observed, const at::Tensor& expected,
 
 }  // namespace
 
-TEST_CASE("smoothing gives the linears behind a residual's layer norm a copy of it",
+TEST_CASE("smoothing gives the linears after a residual's layer norm a copy of it",
           "[annotate][smooth]") {
   ObservedGraph plain = prepare(uneven_block(), linear_inputs());
   ObservedGraph smoothed = prepare(uneven_block(), linear_inputs());

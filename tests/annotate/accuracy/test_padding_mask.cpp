@@ -1,4 +1,4 @@
-// Row masks: which input is one, which rows it leaves, and what is no mask.
+// Row masks: which input is one, which rows it keeps, and what is not a mask.
 #include "annotate/accuracy/padding_mask.h"
 
 #include <ATen/TensorOperators.h>
@@ -9,7 +9,7 @@
 
 #include "core/text/text.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_padding_mask {
@@ -55,7 +55,7 @@ TEST_CASE("rows that a mask leaves out are gone, in its shape or flattened",
   CHECK(at::equal(rows_that_count(x.reshape({6, 2}), mask), kept));
 }
 
-TEST_CASE("a mask of another shape leaves a tensor as it is", "[annotate][padding_mask]") {
+TEST_CASE("a mask of another shape does not change a tensor", "[annotate][padding_mask]") {
   const at::Tensor x = at::arange(12).reshape({2, 3, 2});
   CHECK(at::equal(rows_that_count(x, flags({1, 0})), x));
   CHECK(at::equal(rows_that_count(x, {}), x));

@@ -1,4 +1,4 @@
-// Accuracy passes that may change some nodes only.
+// Accuracy passes that may change only some nodes.
 #include <ATen/ops/equal.h>
 
 #include "annotate/accuracy/accuracy_passes.h"
@@ -14,7 +14,7 @@
 #include "core/text/text.h"
 #include "support/rule_quantizer.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_pass_filter {

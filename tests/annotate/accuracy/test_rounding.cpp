@@ -1,5 +1,5 @@
-// Rounding of weights by calibration data: smaller errors on unseen data, weights that convert
-// leaves as they are, and what is refused.
+// Rounding of weights by calibration data: smaller errors on unseen data, weights that convert does
+// not change, and refusals.
 #include <limits>
 
 #include <ATen/TensorOperators.h>
@@ -13,7 +13,7 @@
 #include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_rounding {
@@ -52,7 +52,7 @@ ObservedGraph copy_of(const ObservedGraph& observed) {
   return {std::move(*clone(observed.graph)), observed.observers, {}};
 }
 
-// The output's error on unseen batches with this rounding, over that of the nearest.
+// The output's error on unseen batches with this rounding, relative to rounding to nearest.
 double error_ratio(ObservedGraph observed, const RoundFn& round) {
   const bool is_image = observed.graph.user_inputs().front()->meta->sizes.size() == 4;
   const auto make_batches = [&](uint64_t seed) {
@@ -78,7 +78,7 @@ const at::Tensor only_int8_constant(const Graph& graph) {
   return found;
 }
 
-// Whether the rounded weight lies on its grid to the bit, and convert stores these very integers.
+// Whether the rounded weight is on its grid to the bit, and convert stores the same integers.
 bool convert_keeps(ObservedGraph observed, const RoundFn& round) {
   const Batches batches = correlated_batches(observed.graph, 1, 2);
   calibrate(observed, batches);

@@ -1,4 +1,4 @@
-// Sharing groups, from graphs in text and specs written out.
+// Computes sharing groups from graphs in text and explicit specs.
 #include <catch2/catch.hpp>
 
 #include "annotate/annotation/sharing.h"

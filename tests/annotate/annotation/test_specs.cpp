@@ -1,5 +1,5 @@
-// The kinds of specs from prepare to the q/dq graph: what is absent stays float, what is shared has
-// one scale, what is derived follows its sources.
+// Each kind of spec from prepare to the q/dq graph: without a spec a value stays float, shared
+// specs give one scale, derived specs follow their sources.
 #include <functional>
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 #include "core/text/text.h"
 #include "support/rule_quantizer.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_specs {
@@ -80,7 +80,7 @@ constexpr std::string_view kQuantize = "quantized_decomposed.quantize_per_tensor
 constexpr std::string_view kDequantize = "quantized_decomposed.dequantize_per_tensor.default";
 
 TEST_CASE("specs: any of activation, weight, bias and output may be absent", "[annotate][spec]") {
-  // A quantized constant is folded, so it has a dequantize alone.
+  // A quantized constant is folded, so it has only a dequantize.
   const auto counts = [](const Json& rules) {
     const Graph graph = quantize(linear_relu(), rules);
     return std::pair(count_of(graph, kQuantize),
@@ -220,7 +220,7 @@ TEST_CASE("specs: a q/dq graph can be quantized further", "[annotate][spec][reen
     CHECK(constant.tensor.dtype() == DType::kInt8);
 }
 
-// A quantizer whose callback is given.
+// A quantizer with the given callback.
 class CallbackQuantizer : public test::RuleQuantizer {
  public:
   using Callback = std::function<void(ObserverMap&)>;
@@ -234,8 +234,8 @@ class CallbackQuantizer : public test::RuleQuantizer {
   Callback callback_;
 };
 
-// The groups of the observer nodes of relus(), each annotated at its input with a range of its
-// own.
+// The groups of the observer nodes of relus(), each annotated at its input with a different
+// range.
 std::vector<int> groups_after(CallbackQuantizer::Callback callback) {
   Json rules = Json::array();
   int width = 10;
@@ -262,7 +262,7 @@ TEST_CASE("specs: a quantizer's callback lets places share an observer, or leave
         }) == std::vector<int>{0, 1, 2});
 }
 
-TEST_CASE("specs: a callback cannot observe where no spec stands", "[annotate][specs]") {
+TEST_CASE("specs: a callback cannot observe where there is no spec", "[annotate][specs]") {
   const auto add = [](ObserverMap& map) {
     const Edge edge = std::get<Edge>(map[0].first);
     map.emplace_back(EdgeOrNode(edge.user->output()), map[0].second);

@@ -1,4 +1,4 @@
-// What observers have seen, handed on to other preparations of the same program.
+// Passes what observers have seen to other preparations of the same program.
 #include "annotate/calibrate/observer_memory.h"
 
 #include <ATen/ops/equal.h>
@@ -13,7 +13,7 @@
 #include "core/text/text.h"
 #include "support/rule_quantizer.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_observer_memory {
@@ -42,7 +42,7 @@ Json linear(const char* observer) {
                        {"output", spec(observer)}}});
 }
 
-// With the sigmoid, whose input and output have one observer more.
+// With the sigmoid, whose input and output have another observer.
 Json with_sigmoid(const char* observer) {
   Json rules = linear(observer);
   rules.push_back({{"target", "aten.sigmoid.default"},
@@ -63,7 +63,7 @@ Batches batches_of(const ObservedGraph& observed) {
   return {test::random_inputs(observed.graph, 5), test::random_inputs(observed.graph, 6)};
 }
 
-// What calibrates, and what it was given.
+// A function that calibrates, and its arguments.
 struct Work {
   Batches batches;
   int runs = 0;
@@ -93,7 +93,7 @@ TEST_CASE("observer memory: a program that is prepared again runs no data", "[an
     work.fill(memory, second);
     CHECK(work.runs == 1);
     CHECK(observer_state_to_json(second) == calibrated_state(linear(observer)));
-    // each has its own
+    // each has a separate observer
     calibrate(first, work.batches);
     ObservedGraph third = prepared(linear(observer));
     work.fill(memory, third);

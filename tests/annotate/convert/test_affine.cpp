@@ -1,4 +1,4 @@
-// Affine specs, observers and convert. Equality with torchao is check_affine.py's work.
+// Affine specs, their observers and convert. check_affine.py compares them with torchao.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
@@ -16,7 +16,7 @@
 #include "core/text/text.h"
 #include "support/graph_matchers.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_affine {
@@ -61,7 +61,7 @@ std::string spec_error(const QuantizationSpec& spec) {
   return {};
 }
 
-// A linear layer of which `act` and `weight` are the specs, if any.
+// A linear layer with the specs `act` and `weight`, if any.
 ObservedGraph observe_linear(const std::optional<QuantizationSpec>& act,
                              const std::optional<QuantizationSpec>& weight,
                              const std::string& x = "f32[2,4]") {

@@ -1,11 +1,11 @@
-// What convert computes ahead: quantized constants and the ops in front of them, and nothing else.
+// What convert computes ahead: quantized constants and the ops before them, and nothing else.
 #include "annotate/flow_helpers.h"
 #include "core/interpreter/interpreter.h"
 #include "core/text/text.h"
 #include "support/graph_matchers.h"
 #include "support/tensor_matchers.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_constants {
@@ -56,7 +56,7 @@ TEST_CASE("constants: all ops between a constant and its quantize are computed a
   CHECK(graph.constants.size() == 1);
 }
 
-TEST_CASE("constants: weights behind ops with several results are computed ahead",
+TEST_CASE("constants: weights that depend on ops with several results are computed ahead",
           "[annotate][constants]") {
   // attention stores the three projections of query, key and value as one matrix
   const std::string parts = GENERATE(

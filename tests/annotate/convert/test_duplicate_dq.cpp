@@ -5,7 +5,7 @@
 #include "core/passes/verify.h"
 #include "core/text/text.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_duplicate_dq {
@@ -93,7 +93,7 @@ TEST_CASE("duplicate dequantize: a consumer that takes the tensor twice gets one
   CHECK(mul->find_input("self") != graph.find_node("b")->find_input("self"));
 }
 
-TEST_CASE("duplicate dequantize: sizes are no consumers", "[annotate][duplicate]") {
+TEST_CASE("duplicate dequantize: sizes do not count as consumers", "[annotate][duplicate]") {
   const Graph graph =
       test::quantize(parse_graph(R"(graph(%x: f32[2,4]):
     %a: f32[2,4] = aten.sigmoid.default(%x) %n: int = aten.sym_size.int(%a, 0) %b: f32[2,4] = aten.tanh.default(%a)

@@ -1,9 +1,9 @@
-// Module, stack trace and tag go from ops to the quantize and dequantize ops around them: torchao's
+// Quantize and dequantize ops get the module, stack trace and tag of the ops around them: torchao's
 // cases of PortNodeMetaForQDQ.
 #include "annotate/flow_helpers.h"
 #include "core/text/text.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_metadata {
@@ -97,7 +97,7 @@ TEST_CASE("metadata: a dynamic chain has its consumer's", "[annotate][metadata]"
   CHECK(tags(graph) == "dq:conv choose:conv q:conv dq:conv q:none dq:last q:last dq:none");
 }
 
-TEST_CASE("metadata: the dequantize of a static output and a dynamic chain behind it",
+TEST_CASE("metadata: the dequantize of a static output and a dynamic chain after it",
           "[annotate][metadata]") {
   const Graph graph = test::quantize(
       tagged_graph(), Json::array({linear_rule(act_spec(), act_spec()),

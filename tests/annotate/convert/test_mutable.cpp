@@ -10,7 +10,7 @@
 #include "support/rule_quantizer.h"
 #include "support/tensor_matchers.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_mutable {
@@ -22,7 +22,7 @@ using test::count_of;
 
 constexpr const char* kQuantize = "quantized_decomposed.quantize_per_tensor.default";
 
-// The outputs of `runs` runs in a row on the same interpreter, over the inputs of calibration.
+// The outputs of `runs` consecutive runs of one interpreter, on the inputs of calibration.
 std::vector<at::Tensor> run_often(const Graph& graph, int runs) {
   Interpreter interpreter(graph);
   std::vector<at::Tensor> outputs;

@@ -1,4 +1,4 @@
-// Integer tensors at the program's border: which inputs and outputs qualify, and why others do not.
+// Integer tensors as inputs and outputs of a program: which qualify, and why others do not.
 #include "annotate/convert/quantized_io.h"
 
 #include "annotate/flow_helpers.h"
@@ -9,7 +9,7 @@
 #include "core/text/text.h"
 #include "support/graph_matchers.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_quantized_io {
@@ -92,7 +92,7 @@ TEST_CASE("quantized io: an integer that goes through is a float again",
 }
 
 TEST_CASE(
-    "quantized io: the quantize op behind an input and the dequantize op in front of an output go",
+    "quantized io: removes the quantize op after an input and the dequantize op before an output",
     "[annotate][quantized_io]") {
   const Result result = run(relu_text());
   CHECK_THAT(result.graph,
@@ -134,7 +134,7 @@ TEST_CASE(
             "quantized-io: output 0 (%s) stays float: %s (aten.add.Tensor) makes it in float"});
 }
 
-TEST_CASE("quantized io: an input that comes back through one pair is returned as it is",
+TEST_CASE("quantized io: an input that comes back through one pair is returned unchanged",
           "[annotate][quantized_io]") {
   const Result result =
       run("graph(%x: f32[4]):\n" + q("a", "x") + dq("b", "a") + "return (%b, %b)");

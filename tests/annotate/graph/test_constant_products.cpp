@@ -1,4 +1,4 @@
-// Products with a constant matrix become linear layers of the same numbers.
+// Products with a constant matrix become linear layers with the same values.
 #include <ATen/ops/linspace.h>
 
 #include "annotate/graph/constant_products.h"
@@ -9,7 +9,7 @@
 #include "core/text/text.h"
 #include "support/tensor_matchers.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include "support/graph_matchers.h"
 
 namespace octet::test_constant_products {
@@ -27,7 +27,7 @@ at::Tensor run(const Graph& graph) {
   return Interpreter(graph).run({numbers(shape)}).front().toTensor();
 }
 
-// The graph with its one product replaced.
+// Replaces the only product of the graph.
 Graph rewritten(const char* text) {
   Graph graph = parse_graph(text);
   Tensor& weight = graph.constants.at("w").tensor;
@@ -40,7 +40,7 @@ Graph rewritten(const char* text) {
   return graph;
 }
 
-// The number of products that are replaced in a graph with these.
+// The number of products that are replaced in a graph with these nodes.
 int changes(const char* text) {
   Graph graph = parse_graph(text);
   return constant_products_to_linear(graph);
@@ -113,7 +113,7 @@ TEST_CASE("einsum with the weight first, and with its labels in any order",
       return (%y))"));
 }
 
-TEST_CASE("products that are no linear layers stay", "[annotate][products]") {
+TEST_CASE("products that are not linear layers stay", "[annotate][products]") {
   const char* const kKept[] = {
       // two activations
       "graph(%x: f32[4,3], %z: f32[3,5]): %y: f32[4,5] = aten.matmul.default(%x, %z) return (%y)",

@@ -18,7 +18,7 @@
 #include "core/text/text.h"
 #include "support/rule_quantizer.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include "support/graph_matchers.h"
 
 namespace octet::test_control_flow {

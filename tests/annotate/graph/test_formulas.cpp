@@ -1,4 +1,4 @@
-// Ops that are part of a formula which is one op to a backend.
+// Finds ops that belong to a formula that a backend runs as one op.
 #include <set>
 
 #include <catch2/catch.hpp>

@@ -9,7 +9,7 @@
 #include "core/text/text.h"
 #include "support/rule_quantizer.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_annotation_json {
@@ -237,7 +237,7 @@ TEST_CASE("edges that share with one another end at the spec of the one that has
   CHECK(json.at("groups").at(0).at("spec").at("dtype") == "int8");
 }
 
-TEST_CASE("nodes within bodies of control flow stand behind the body's path", "[annotate][json]") {
+TEST_CASE("nodes in bodies of control flow are named with the body's path", "[annotate][json]") {
   Graph graph = parse_graph(R"(
     graph(%w = param "w": f32[2,2], %p: b8[], %x: f32[1,2]):
       %y: f32[1,2] = higher_order.cond(%p,

@@ -1,4 +1,4 @@
-// Observers' states as JSON: round trip, merging of files, taking a part of a state, and files that
+// States of observers as JSON: round trip, merging files, reading a part of a state, and files that
 // are refused.
 #include <ATen/ops/full.h>
 #include <nlohmann/json.hpp>
@@ -11,7 +11,7 @@
 #include "core/base/error.h"
 #include "core/text/text.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_observer_state {

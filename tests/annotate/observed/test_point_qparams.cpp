@@ -1,5 +1,5 @@
-// Scales and zero points that observers and derive functions of others compute are checked before
-// the program has them.
+// Scales and zero points from user-defined observers and derive functions are checked before the
+// program uses them.
 #include "annotate/observed/observed_graph.h"
 
 #include <limits>
@@ -13,7 +13,7 @@
 #include "core/text/text.h"
 #include "support/error_message.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_point_qparams {
@@ -61,7 +61,7 @@ QuantizationSpec per_channel(QuantizationSpec spec) {
   return spec;
 }
 
-// Every linear has these specs.
+// Gives every linear these specs.
 class LinearQuantizer : public Quantizer {
  public:
   QuantizationSpec input = spec_of("min_max");

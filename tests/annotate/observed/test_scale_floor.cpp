@@ -1,4 +1,4 @@
-// Ranges below the least scale of their spec: they keep their integers.
+// Ranges below the least scale of their spec keep their integers.
 #include <cmath>
 
 #include <ATen/ops/full.h>
@@ -15,7 +15,7 @@
 #include "core/passes/verify.h"
 #include "core/text/text.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_scale_floor {
@@ -198,7 +198,7 @@ graph(%w = param "w": f32[4,8], %b = param "b": f32[4], %x: f32[16,8]):
   CHECK(scales[2] > 1e-7f);
   CHECK(scales[2] < 1e-5f);
   CHECK(scales[3] > kEps);
-  // of the first channel nothing is left, and nothing of it would be felt
+  // nothing is left of the first channel, and it would have no effect
   report_scale_floors(observed, Compat::kNone, report);
   CHECK_THAT(all_of(report.notes()),
              Contains("%w have ranges below the least scale of their specs"));

@@ -1,5 +1,5 @@
-// Percentile and minimum-MSE observers: on known distributions, on data that is none, and on their
-// way through states.
+// Percentile and minimum-MSE observers: on known distributions, on empty data, and saved and
+// loaded as states.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -20,7 +20,7 @@
 #include "core/base/error.h"
 #include "support/error_message.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_accuracy_observers {
@@ -66,7 +66,7 @@ double error_of(const at::Tensor& x, const QParams& qparams, size_t channel = 0,
   return squares + mean_share * sum * sum;
 }
 
-// 20000 values near a normal distribution and a few far ones.
+// 20000 values of a normal distribution and a few outliers.
 at::Tensor with_outliers(float low, float high) {
   const at::Tensor normal = test::make_batch(7, {20000}, 1.0f, 0.25f);
   return at::cat({normal, at::tensor({low, low * 0.9f, high, high * 0.95f, high * 0.9f})});
@@ -90,13 +90,13 @@ std::string message_of(const std::function<void()>& action) {
   return test::error_message([&] { action(); });
 }
 
-TEST_CASE("mse: the error is no larger than with min-max and histogram", "[annotate][observer]") {
+TEST_CASE("mse: the error is at most that of min-max and histogram", "[annotate][observer]") {
   for (const QScheme qscheme : {QScheme::kPerTensorAffine, QScheme::kPerTensorSymmetric})
     for (size_t i = 0; i < samples().size(); ++i) {
       INFO("sample " << i << " " << name_of(qscheme));
       const at::Tensor& x = samples()[i];
       const double least = error_of(x, qparams_of(args_with("mse", qscheme), x));
-      // What the histogram does not see within its bins.
+      // The error within the bins, which the histogram does not see.
       CHECK(least <= 1.03 * error_of(x, qparams_of(args_with("min_max", qscheme), x)));
       CHECK(least <= 1.03 * error_of(x, qparams_of(args_with("histogram", qscheme), x)));
     }
@@ -132,7 +132,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("per_channel_mse: behind inputs with a mean, outputs are nearer than with min-max",
+TEST_CASE("per_channel_mse: for inputs with a mean, outputs are closer than with min-max",
           "[annotate][observer]") {
   const at::Tensor weight = test::make_batch(9, {64, 48}, 1.0f, 0.0f);
   const at::Tensor x = test::make_batch(10, {500, 48}, 1.0f, 0.0f).clamp_min(0);

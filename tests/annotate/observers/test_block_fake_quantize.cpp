@@ -7,7 +7,7 @@
 #include "annotate/observers/affine.h"
 #include "core/base/error.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_block_fake_quantize {
@@ -30,7 +30,7 @@ ObserverArgs block_args(Granularity granularity,
   return args;
 }
 
-// Each block by itself, per tensor.
+// Fake-quantizes each block separately, per tensor.
 at::Tensor by_block(const at::Tensor& rows, MappingType mapping) {
   std::vector<at::Tensor> results;
   const std::shared_ptr<Observer> whole =

@@ -1,5 +1,5 @@
-// Fake-quants, against what torchao's modules give for the same numbers (make_observer_goldens.py),
-// and in a graph.
+// Compares fake-quants with torchao's modules on the same data (make_observer_goldens.py), and runs
+// them in a graph.
 #include <cmath>
 
 #include <ATen/ops/empty.h>
@@ -15,7 +15,7 @@
 #include "core/base/error.h"
 #include "core/text/text.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_fake_quantize {

@@ -1,4 +1,4 @@
-// The histogram's loops against the ATen ops that they stand for, to the bit.
+// The histogram's loops equal the ATen ops that they replace, to the bit.
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -19,7 +19,7 @@
 #include "annotate/observers/kernels.h"
 #include "annotate/observers/observer_cases.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_histogram_kernels {

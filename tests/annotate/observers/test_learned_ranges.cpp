@@ -25,7 +25,7 @@
 #include "core/text/text.h"
 #include "support/rule_quantizer.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_learned_ranges {
@@ -48,7 +48,7 @@ ObserverArgs per_channel(const std::string& name, QScheme qscheme = QScheme::kPe
   return args;
 }
 
-// What the gradients shall be, of sum(y * weight): those of the header comment, element by element.
+// The expected gradients of sum(y * weight), from the formulas of the header, by element.
 struct Gradients {
   at::Tensor x, scale, zero_point;
 };
@@ -213,7 +213,7 @@ TEST_CASE(
     return result;
   }();
   CHECK(model.range_parameters().size() == 1);
-  CHECK(model.parameters().size() == 2);  // and the weight, which stays as it is here
+  CHECK(model.parameters().size() == 2);  // and the weight, which does not change here
   torch::optim::SGD optimizer(model.range_parameters(), torch::optim::SGDOptions(1).momentum(0.9));
   model.train();
   model.enable_range_learning();

@@ -1,5 +1,4 @@
-// Merging: two observers that saw a part of the data each become what one observer over all of it
-// is.
+// Merging two observers that each saw a part of the data gives the observer of all data.
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -13,7 +12,7 @@
 #include "annotate/observers/observer_cases.h"
 #include "core/base/error.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_observer_merge {

@@ -1,5 +1,5 @@
-// Observers and the choice of scale and zero point, against what torchao computed for the same
-// numbers (make_observer_goldens.py).
+// Compares observers, and their scales and zero points, with torchao's on the same data
+// (make_observer_goldens.py).
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
@@ -10,7 +10,7 @@
 #include "annotate/observers/observer_cases.h"
 #include "core/base/error.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_observers {

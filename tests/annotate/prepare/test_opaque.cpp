@@ -1,5 +1,5 @@
-// Opaque parts on their way through calibration and convert: custom ops without kernel, recorded
-// tensors, hooks, bodies of control flow.
+// Opaque parts in calibration and convert: custom ops without kernel, recorded tensors, hooks,
+// bodies of control flow.
 #include <algorithm>
 
 #include <ATen/core/Generator.h>
@@ -16,14 +16,14 @@
 #include "core/text/text.h"
 #include "support/rule_quantizer.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include "support/error_message.h"
 #include "support/graph_matchers.h"
 
 namespace octet::test_opaque {
 namespace {
 
-// A RuleQuantizer that keeps out of parts.
+// A RuleQuantizer that does not annotate opaque parts.
 class PartialQuantizer : public test::RuleQuantizer {
  public:
   explicit PartialQuantizer(std::vector<OpaquePart> parts)
@@ -72,7 +72,7 @@ Batches data_for(const Graph& graph) {
   return {test::random_inputs(graph, 5), test::random_inputs(graph, 6)};
 }
 
-// What the custom op gives for each batch.
+// The results of the custom op for each batch.
 Batches record(const Batches& data) {
   const Graph graph = [] {
     Graph gated = parse_graph(kGated);

@@ -7,7 +7,7 @@
 #include "core/text/text.h"
 #include "support/rule_quantizer.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include "support/graph_matchers.h"
 
 namespace octet::test_training_mode {
@@ -53,7 +53,8 @@ TEST_CASE("prepare: a program in training mode is an error that counts its ops a
              Catch::Contains("%n: it (aten.batch_norm.default) is an op in training mode"));
 }
 
-TEST_CASE("prepare: norms without running statistics are no training mode", "[annotate][prepare]") {
+TEST_CASE("prepare: norms without running statistics do not count as training mode",
+          "[annotate][prepare]") {
   CHECK(failure_of(R"(graph(%w = param "w": f32[4,4], %x: f32[2,4]):
   %b: f32[2,4] = aten.linear.default(%x, %w)
   %n: f32[2,4] = aten.batch_norm.default(%b, None, None, None, None, True, 0.1, 1e-5, False)

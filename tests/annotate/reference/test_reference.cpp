@@ -1,5 +1,5 @@
-// The integer reference representation: each rewrite's structure, and that it computes what the
-// q/dq graph computes.
+// The integer reference representation: the structure of each rewrite, which computes what the q/dq
+// graph computes.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
@@ -14,7 +14,7 @@
 #include "core/text/text.h"
 #include "support/graph_matchers.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_reference {

@@ -1,5 +1,5 @@
-// The integer reference representation of ranges narrower than the dtype, drawn at random, and of
-// 16-bit floats: what the q/dq graph computes.
+// The integer reference representation computes what the q/dq graph computes, for random ranges
+// narrower than the dtype and for 16-bit floats.
 #include <random>
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -13,7 +13,7 @@
 #include "core/passes/verify.h"
 #include "core/text/text.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_reference_ranges {
@@ -23,7 +23,7 @@ class Drawn {
  public:
   explicit Drawn(uint32_t seed) : random_(seed) {}
 
-  // "0.02, 3, -50, 77, i8": what a quantize and its dequantize have.
+  // "0.02, 3, -50, 77, i8": the arguments of a quantize and its dequantize.
   std::string arguments(double scale) {
     const bool is_signed = between(0, 1) == 1;
     const int64_t lowest = is_signed ? -128 : 0, zero = between(lowest + 20, lowest + 235);

@@ -1,5 +1,5 @@
-// Differential tests against the oracle's custom-rule cases: groups, observers, scales, q/dq graph
-// and outputs equal the peer's.
+// Differential test with the oracle's custom-rule cases: groups, observers, scales, q/dq graph and
+// outputs equal torchao's.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -10,7 +10,7 @@
 #include "support/golden.h"
 #include "support/rule_quantizer.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_golden_rules {

@@ -1,4 +1,5 @@
-// A step whose batch is run in parts is the step of the whole batch: ranges, statistics, gradients.
+// A training step that runs its batch in parts equals the step of the whole batch: ranges,
+// statistics, gradients.
 #include <barrier>
 #include <exception>
 #include <functional>
@@ -16,7 +17,7 @@
 #include "core/text/text.h"
 #include "support/rule_quantizer.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_batch_parts {
@@ -24,7 +25,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Threads in the place of processes.
+// Threads instead of processes.
 class Meeting {
  public:
   explicit Meeting(size_t count) : barrier_(static_cast<std::ptrdiff_t>(count)), places_(count) {}
@@ -111,7 +112,7 @@ ObservedGraph prepared(int64_t rows, const Json& spec) {
   return prepare_qat_pt2e(filled(rows), quantizer, report, {});
 }
 
-// What a step leaves.
+// The state after a step.
 struct Step {
   std::vector<at::Tensor> gradients;
   std::map<std::string, at::Tensor> buffers;
@@ -172,7 +173,7 @@ void check_parts_of(const std::vector<int64_t>& sizes, const Json& spec) {
     if (!whole.gradients[i].defined()) continue;
     at::Tensor sum = at::zeros_like(whole.gradients[i]);
     for (const Step& part : parts) sum += part.gradients[i];
-    // a bias in front of a batch norm has no gradient but for roundings
+    // a bias before a batch norm has only a gradient from rounding
     if (whole.gradients[i].abs().max().item<double>() > 1e-3)
       CHECK(distance(sum, whole.gradients[i]) < 1e-3);
   }

@@ -1,6 +1,5 @@
 // Training with fake quantization: the fused form of convolution and batch norm, gradients,
-// switches, and the way back. What torchao gives for the same models is in
-// tests/quantizers/golden/test_golden_qat.cpp.
+// switches, and conversion. tests/quantizers/golden/test_golden_qat.cpp compares with torchao.
 #include <ATen/ATen.h>
 #include <torch/optim/sgd.h>
 
@@ -16,7 +15,7 @@
 #include "core/text/text.h"
 #include "support/rule_quantizer.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_qat {
@@ -76,7 +75,7 @@ at::Tensor output_of(QatModel& model, uint64_t seed = 5) {
   return model.forward(test::random_inputs(model.prepared().graph, seed))[0].toTensor();
 }
 
-// What the float program gives in the mode that its text says.
+// The results of the float program, in the mode that its text says.
 at::Tensor float_output(const char* text, uint64_t seed = 5) {
   const Graph graph = filled(text);
   return Interpreter(graph).run(test::random_inputs(graph, seed))[0].toTensor();
@@ -86,8 +85,8 @@ double distance(const at::Tensor& a, const at::Tensor& b) {
   return (a - b).abs().max().item<double>() / b.abs().max().item<double>();
 }
 
-// Without rounding the fused form computes what the pair does, and after training it folds into one
-// op.
+// Without rounding the fused form computes what the pair computes, and after training it folds into
+// one op.
 void check_pair(const char* text, const std::string& op) {
   INFO(text);
   Report report;

@@ -1,5 +1,5 @@
-// What makes a training step cheaper gives the same numbers: rounding in vectors, and the batch
-// norm's scale on the weight's side.
+// Optimizations of a training step do not change its numbers: vectorized rounding, and the scale of
+// the batch norm applied to the weight.
 #include <cmath>
 #include <limits>
 
@@ -12,7 +12,7 @@
 #include "core/interpreter/aten_bridge.h"
 #include "core/text/text.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_qat_step {

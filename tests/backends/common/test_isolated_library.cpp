@@ -1,4 +1,4 @@
-// Libraries that are opened: what is found, and one line for what is not.
+// Opens shared libraries: finds their functions, and gives one line for what is missing.
 #include <catch2/catch.hpp>
 
 #include <cmath>

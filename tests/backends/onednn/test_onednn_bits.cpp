@@ -1,5 +1,5 @@
-// Products of integers give the same bits whatever kernels a CPU has. This writes what the machine
-// computes; same_bits.py runs it with lesser instruction sets (ONEDNN_MAX_CPU_ISA) and compares.
+// Products of integers give the same bits with any kernels of a CPU. Writes the results of this
+// machine; same_bits.py runs it with smaller instruction sets (ONEDNN_MAX_CPU_ISA) and compares.
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -155,7 +155,7 @@ TEST_CASE("oneDNN: writes the bits of products of integers", "[.][bits]") {
           file,
           std::string("conv/") + kResultNames[result] + "/" + std::to_string(&c - convolutions),
           convolution(c, static_cast<Result>(result), false));
-  // Activations that crowd near the zero point, of which few or many are more than bins count on.
+  // Activations near the zero point, of which few or many exceed what the bins assume.
   for (Result result : {Result::kUnsigned, Result::kReal, Result::kResidual})
     for (int large : {1000, 40, 3}) {
       const std::string name =

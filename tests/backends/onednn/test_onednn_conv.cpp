@@ -1,5 +1,5 @@
-// oneDNN's convolutions and matrix products against the reference, over many shapes: integers never
-// more than one output step apart.
+// Compares oneDNN's convolutions and matrix products with the reference over many shapes: integers
+// differ by at most one output step.
 #include <cmath>
 
 #include <catch2/catch.hpp>

@@ -1,5 +1,5 @@
-// Activations quantized at run time on oneDNN: the integers, the linear ops that read them, and
-// what reads floats instead.
+// Activations quantized at run time on oneDNN: their integers, the linear ops that read them, and
+// other consumers, which read floats.
 #include <catch2/catch.hpp>
 
 #include "tests/backends/program_builder.h"
@@ -18,7 +18,7 @@ int stored_weights(ProgramBuilder& b, const Shape& shape, int64_t low = -127, in
                                         Tensor()});
 }
 
-// linear behind fake_quantize_dynamic, against the reference.
+// linear after fake_quantize_dynamic, against the reference.
 double run_linear(const Shape& x_shape, int64_t out, const Attributes& attributes, bool has_bias,
                   Attributes post = {}) {
   ProgramBuilder b;
@@ -52,7 +52,7 @@ TEST_CASE("oneDNN: linear on activations quantized per token or per tensor equal
   CHECK(run_linear({1, 1}, 1, mapping("asymmetric", -128, 127, {1, 1}), true) <= kRounding);
 }
 
-TEST_CASE("oneDNN: a clamp behind a linear with scales at run time is applied to the reals",
+TEST_CASE("oneDNN: a clamp after a linear with scales at run time is applied to the reals",
           "[backends][onednn][dynamic]") {
   CHECK(run_linear({4, 40}, 24, mapping("asymmetric", -128, 127, {4, 1}), true,
                    {{"post_min", 0.0}}) <= kRounding);

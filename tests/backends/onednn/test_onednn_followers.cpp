@@ -1,5 +1,5 @@
-// What a matrix product on oneDNN does as its last act: functions, residual additions, masks,
-// quantization. The reference does each on its own.
+// What oneDNN fuses into the end of a matrix product: functions, residual additions, masks,
+// quantization. The reference runs each separately.
 #include <catch2/catch.hpp>
 
 #include "tests/backends/program_builder.h"
@@ -31,7 +31,7 @@ Tensor first_input(bool is_integer) {
 
 }  // namespace
 
-TEST_CASE("oneDNN: a function and a quantization behind linear join it",
+TEST_CASE("oneDNN: a function and a quantization after linear join it",
           "[backends][onednn][followers][tanh]") {
   for (bool is_integer : {false, true}) {
     for (const char* fn : {"gelu", "gelu_tanh", "silu", "tanh"}) {
@@ -70,10 +70,10 @@ TEST_CASE("oneDNN: residuals and masks of every broadcast join a product",
   }
 }
 
-// conv(x) in floats + dequantize(r), clamped, quantized: what a quantizer leaves that quantizes one
-// summand only.
+// conv(x) in floats + dequantize(r), clamped, quantized: the result of a quantizer that quantizes
+// one summand only.
 TEST_CASE(
-    "oneDNN: a convolution takes a dequantized summand, the clamp behind the sum and the "
+    "oneDNN: a convolution takes a dequantized summand, the clamp after the sum and the "
     "quantization",
     "[backends][onednn][followers]") {
   for (DType dtype : {DType::kUInt8, DType::kInt8}) {
@@ -200,7 +200,7 @@ TEST_CASE("oneDNN: a product waits for a summand that is made later",
                                 {first_input(false), random_floats({2, 6, 24}, -1, 1, 9)}) <= 1e-4);
 }
 
-// main(x) + projection(x), either order in the program; each way that a residual block ends.
+// main(x) + projection(x), in either order in the program, with each end of a residual block.
 TEST_CASE("oneDNN: two convolutions of one sum, whichever comes first",
           "[backends][onednn][followers]") {
   const Shape shape = {2, 16, 6, 6};
@@ -241,7 +241,7 @@ TEST_CASE("oneDNN: two convolutions of one sum, whichever comes first",
   }
 }
 
-TEST_CASE("oneDNN: functions behind a convolution join it", "[backends][onednn][followers]") {
+TEST_CASE("oneDNN: functions after a convolution join it", "[backends][onednn][followers]") {
   const Shape shape = {1, 16, 5, 5};
   for (const char* fn : {"silu", "hardswish", "gelu"}) {
     for (int64_t groups : {1, 16}) {

@@ -1,5 +1,5 @@
-// What a compiled program on oneDNN calls, kernel by kernel: fusion, and integers that stay
-// integers. From the list of kernels, not from times.
+// Which kernels a compiled program calls on oneDNN: fused ones, and integers that stay integers.
+// Reads the list of kernels and measures no time.
 #include <algorithm>
 
 #include <catch2/catch.hpp>
@@ -17,7 +17,7 @@ using Catch::Matchers::StartsWith;
 namespace {
 
 // r = first(x), then quantize(relu(conv(r) + dequantize(r))), the end of a residual block; the zero
-// point of y makes relu more than the limit of bytes.
+// point of y makes relu more than a limit of the bytes.
 Program residual_block(int64_t channels, int64_t kernel, DType dtype) {
   ProgramBuilder b;
   const std::vector<int64_t> shape = {2, channels, 7, 9};

@@ -1,5 +1,5 @@
-// Where results lie in a oneDNN segment's memory: inside of what joins them, and over what they are
-// made from.
+// Where results are in the memory of a oneDNN segment: inside of the tensor that joins them, and
+// over their operands.
 #include <algorithm>
 #include <map>
 

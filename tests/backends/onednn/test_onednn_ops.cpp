@@ -1,4 +1,4 @@
-// The rest of oneDNN's ops against the reference: elementwise, pooling, normalization, data
+// Compares the other ops of oneDNN with the reference: elementwise, pooling, normalization, data
 // movement.
 #include <catch2/catch.hpp>
 
@@ -181,7 +181,7 @@ TEST_CASE("oneDNN: softmax and normalizations equal the reference", "[backends][
   }
 }
 
-TEST_CASE("oneDNN: a batch norm behind a permutation equals the reference", "[backends][onednn]") {
+TEST_CASE("oneDNN: a batch norm after a permutation equals the reference", "[backends][onednn]") {
   ProgramBuilder b;
   const int x = b.input("x", DType::kFloat32, {2, 6, 4, 5});
   const int turned = b.op("permute", {x}, "turned", DType::kFloat32, {2, 6, 5, 4}, {},

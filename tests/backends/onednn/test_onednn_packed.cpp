@@ -1,4 +1,4 @@
-// Packed weights are one block for all that pack the same constant in the same way.
+// All ops that pack the same constant in the same way share one block of packed weights.
 #include <cstring>
 #include <thread>
 
@@ -196,7 +196,7 @@ TEST_CASE("packed cache: tiles whose places are wrong are packed anew, whichever
   REQUIRE(entries.size() == 1);
   const std::string key = entries.begin().key();
   const size_t begin = 16 + length, size = entries.at(key).at("size");
-  // In front of the weights stand fewer bytes than these.
+  // There are fewer bytes than these before the weights.
   const size_t front = std::min(size, 64 + want.size() * 8);
   for (size_t at = 0; at + 4 <= front; at += 4)
     for (const int32_t wrong : {-1, 1000, 0x7fffffff}) {

@@ -1,5 +1,5 @@
-// Products on CPUs whose int8 sums have 16 bits. ctest runs this twice more, with
-// ONEDNN_MAX_CPU_ISA at what such CPUs have.
+// Products on CPUs whose int8 sums have 16 bits. ctest runs this twice more with ONEDNN_MAX_CPU_ISA
+// set for such CPUs.
 #include <algorithm>
 
 #include <catch2/catch.hpp>
@@ -14,7 +14,7 @@ using namespace octet;
 namespace {
 
 // quantize to [0, quant_max], then a linear layer with weights in [-magnitude, magnitude]; every
-// input and weight may be at its end.
+// input and weight may be at the end of its range.
 Program linear(int64_t quant_max, int64_t magnitude) {
   ProgramBuilder b;
   const std::vector<int> x = {b.input("x", DType::kFloat32, {3, 64})};
@@ -28,7 +28,7 @@ Program linear(int64_t quant_max, int64_t magnitude) {
   return b.finish();
 }
 
-// Two linear layers, each a segment of its own, then neg on the reference.
+// Two linear layers, each in a separate segment, then neg on the reference.
 Program three_segments() {
   ProgramBuilder b;
   const int x = b.input("x", DType::kUInt8, {3, 64}, quantized(0.01f, 0));
@@ -55,7 +55,7 @@ bool is_in_floats(const std::vector<KernelReport>& kernels) {
                      [](const KernelReport& kernel) { return kernel.what == "dequantize"; });
 }
 
-// oneDNN's own int8 kernels sum in 16 bits here, and no custom tiles replace them.
+// oneDNN's int8 kernels sum in 16 bits here, and no custom tiles replace them.
 bool computes_in_floats() {
   return onednn::sums_in_16_bits() && onednn::find_tile_kernels() == nullptr;
 }

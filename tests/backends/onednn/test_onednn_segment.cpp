@@ -15,7 +15,7 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
-// A convolution with made-up weights behind tensor `x`.
+// A convolution of tensor `x` with made-up weights.
 int add_conv(ProgramBuilder& b, const std::string& name, int x, const Shape& in, int64_t channels,
              int64_t kernel, int64_t stride, int64_t groups, DType dtype, bool relu) {
   const int64_t padding = kernel / 2;

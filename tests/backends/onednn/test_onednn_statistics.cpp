@@ -85,7 +85,7 @@ TEST_CASE("oneDNN: group_norm equals the reference, alone and between convolutio
             limit_of(dtype));
     }
   }
-  ProgramBuilder b;  // behind a convolution the tensor is channels-last
+  ProgramBuilder b;  // after a convolution the tensor is channels-last
   const int x = b.input("x", DType::kFloat32, {2, 3, 9, 9});
   const int c = b.op("conv", {x, b.constant("w", random_floats({40, 3, 1, 1})), -1}, "c",
                      DType::kFloat32, {2, 40, 9, 9});

@@ -1,5 +1,5 @@
-// What transformers have on oneDNN beside products: RMS norms, sums and products in permuted orders
-// and of views, masked softmax.
+// Other ops of transformers on oneDNN: RMS norms, sums and products in permuted orders and of
+// views, masked softmax.
 #include <catch2/catch.hpp>
 
 #include <cmath>
@@ -39,7 +39,7 @@ TEST_CASE("oneDNN: rms_norm equals the reference", "[backends][onednn][transform
         }
 }
 
-TEST_CASE("oneDNN: rms_norm over several dimensions behind a permutation",
+TEST_CASE("oneDNN: rms_norm over several dimensions after a permutation",
           "[backends][onednn][transformer]") {
   ProgramBuilder b;
   const int x = b.input("x", kF32, {4, 3, 6});
@@ -51,7 +51,7 @@ TEST_CASE("oneDNN: rms_norm over several dimensions behind a permutation",
   CHECK(check_against_reference(b.finish(), "onednn", {random_floats({4, 3, 6})}) <= 1e-5);
 }
 
-TEST_CASE("oneDNN: a quantization behind rms_norm is part of it",
+TEST_CASE("oneDNN: a quantization after rms_norm is part of it",
           "[backends][onednn][transformer]") {
   for (const DType out : {DType::kUInt8, DType::kInt8}) {
     ProgramBuilder b;

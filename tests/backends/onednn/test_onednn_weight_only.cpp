@@ -1,4 +1,4 @@
-// linear on floats with weights stored as integers on oneDNN: few rows read the integers, many rows
+// Linear on floats with integer weights on oneDNN: few rows read the integers, many rows read
 // floats.
 #include <catch2/catch.hpp>
 

@@ -24,7 +24,7 @@ double run_nibbles(int64_t rows, int64_t in, int64_t out, int64_t groups, DType 
   return check_against_reference(b.finish(), "onednn", {random_floats({rows, in}, -1, 1, 3)});
 }
 
-// The same with x quantized at run time, per row or per tensor, and int8 weights in [low, high].
+// As above, with x quantized at run time, per row or per tensor, and int8 weights in [low, high].
 double run_dynamic(int64_t rows, int64_t in, int64_t out, int64_t groups, bool is_per_row,
                    int64_t high, Attributes post = {}) {
   ProgramBuilder b;

@@ -1,4 +1,4 @@
-// The .octet file: what it holds, and what damaged or hostile ones get.
+// The .octet file: its contents, and errors for damaged and hostile files.
 #include <sys/stat.h>
 
 #include <cstring>
@@ -28,7 +28,7 @@ std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
-// What running the file gives: its outputs' bytes, or the message of the Error.
+// Runs the file. Returns the bytes of its outputs, or the message of the Error.
 struct Outcome {
   bool ran = false;
   std::string text;
@@ -66,7 +66,7 @@ Program linear_with(StoredConstant weight) {
   return with_one_segment(b.finish(), "reference");
 }
 
-// One program for each form in which constants stand in a file: plain, channels-last, two integers
+// One program for each form of constants in a file: plain, channels-last, two integers
 // in a byte with scales and zero points, float16.
 std::vector<Program> every_form() {
   Program ordered = small_conv("reference");

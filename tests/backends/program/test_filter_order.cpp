@@ -1,4 +1,4 @@
-// Filters in channels-last order: in the file, on the backend that wants them so, and on others.
+// Filters in channels-last order: in the file, on the backend that reads them so, and on others.
 #include <algorithm>
 #include <cstring>
 

@@ -1,4 +1,4 @@
-// The table of ops, and what verify() says of scales, attributes and dtypes that no op can mean.
+// The table of ops, and the errors of verify() for meaningless scales, attributes and dtypes.
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -20,7 +20,7 @@
 namespace octet::test_op_contract {
 using Catch::Matchers::Contains;
 
-TEST_CASE("a scale that is no positive number is found, per tensor and per channel",
+TEST_CASE("a scale that is not a positive number is found, per tensor and per channel",
           "[backends][program]") {
   for (const float scale : {0.0f, -0.1f, INFINITY, NAN})
     for (const size_t tensor : {0, 1}) {

@@ -1,4 +1,5 @@
-// Packed weights in a file: the same outputs with it, and nothing worse than one warning without.
+// Packed weights in a file: outputs are the same with it, and without it there is at most a
+// warning.
 #include <sys/stat.h>
 #include <unistd.h>
 

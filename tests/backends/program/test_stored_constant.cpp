@@ -1,5 +1,5 @@
-// Float constants that files hold as integers: blocks of any form, 4 bits, movement, artifacts and
-// their damage.
+// Float constants stored as integers: all forms of blocks, 4 bits, movement, artifacts and damaged
+// ones.
 #include <unistd.h>
 
 #include <cstring>

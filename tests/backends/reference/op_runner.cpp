@@ -1,4 +1,3 @@
-// See the header.
 #include "tests/backends/reference/op_runner.h"
 
 #include <cmath>

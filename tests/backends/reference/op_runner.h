@@ -1,4 +1,4 @@
-// Single ops on the reference backend: run, or refused.
+// Runs single ops on the reference backend, or says why it refuses them.
 #pragma once
 
 #include <optional>
@@ -22,11 +22,11 @@ struct Result {
 Program one_op(const std::string& kind, const std::vector<Operand>& inputs,
                const std::vector<Result>& outputs, Attributes attributes);
 
-// Its outputs; a failing REQUIRE gives the reason when the op is refused.
+// The outputs of the op; when it is refused, a failing REQUIRE gives the reason.
 std::vector<Tensor> run_one(const std::string& kind, const std::vector<Operand>& inputs,
                             const std::vector<Result>& outputs, Attributes attributes = {});
 
-// Why it is refused; "accepted" when it is not.
+// Why the op is refused, or "accepted".
 std::string reason(const std::string& kind, const std::vector<Operand>& inputs,
                    const std::vector<Result>& outputs, Attributes attributes = {});
 
@@ -38,11 +38,11 @@ Operand bytes(std::vector<int64_t> shape, const std::vector<int8_t>& values,
               std::optional<TensorQParams> qparams = {});
 Operand bools(std::vector<int64_t> shape, const std::vector<uint8_t>& values);
 
-// Elements of any dtype but int64, as reals, and those of integers and bools.
+// Elements as reals, of any dtype but int64; and elements of integers and bools.
 std::vector<double> values_of(const Tensor& tensor);
 std::vector<int64_t> integers_of(const Tensor& tensor);
 
-// Within 1e-6 of each other, relative and absolute; NaN equals NaN.
+// Checks that they agree within 1e-6, relative and absolute; NaN equals NaN.
 bool is_close(const std::vector<double>& got, const std::vector<double>& want);
 
 }  // namespace octet::reference_ops

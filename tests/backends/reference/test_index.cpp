@@ -103,8 +103,7 @@ TEST_CASE("flip turns dimensions around", "[backends][reference]") {
             .empty());
 }
 
-TEST_CASE("quantized elements are moved as they are or change their scale",
-          "[backends][reference]") {
+TEST_CASE("quantized elements are moved unchanged or change their scale", "[backends][reference]") {
   const TensorQParams q = quantized(0.5f, 7), half = quantized(1.0f, 0);
   const Operand x = bytes({3}, {1, 9, -3}, q);
   const Operand index = longs({2}, {2, 0});

@@ -102,7 +102,7 @@ TEST_CASE("cumulative max and min take the last of equals, and keep NaN", "[back
   CHECK(integers_of(z[1]) == Longs{0, 1, 2, 2});
 }
 
-TEST_CASE("cumulative logsumexp stands infinities", "[backends][reference]") {
+TEST_CASE("cumulative logsumexp handles infinities", "[backends][reference]") {
   const auto run = [](const std::vector<float>& x) {
     const int64_t n = static_cast<int64_t>(x.size());
     return values_of(

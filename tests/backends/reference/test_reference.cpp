@@ -1,4 +1,4 @@
-// The reference kernels against plain formulas, written again here in the most naive way.
+// Compares the reference kernels with plain formulas, written here in the simplest way.
 #include <cmath>
 
 #include <catch2/catch.hpp>
@@ -162,7 +162,7 @@ TEST_CASE("normalizations follow their formulas", "[backends][reference]") {
   CHECK(values_of(bn) == std::vector<float>{2, 2});
 }
 
-TEST_CASE("data movement keeps integers as they are and pads with the zero point",
+TEST_CASE("data movement does not change integers and pads with the zero point",
           "[backends][reference]") {
   ProgramBuilder b;
   const TensorQParams q = quantized(0.5f, 7);

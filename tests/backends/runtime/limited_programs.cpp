@@ -17,7 +17,7 @@ Program expanded_max(int64_t elements) {
   return with_one_segment(b.finish(), "reference");
 }
 
-// In a body `yes` comes with x, as all inputs of a cond but the first go to its bodies.
+// A body gets `yes` and x, because all inputs of a cond but the first go to its bodies.
 Program conds_over(Program body, int count) {
   ProgramBuilder b;
   const bool takes_yes = body.inputs.size() == 2;

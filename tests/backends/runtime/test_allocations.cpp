@@ -1,6 +1,6 @@
-// What is taken from the heap: nothing after the first run of a session, and nothing that a hostile
-// file claims. malloc and its kin are watched for the whole process. Not under sanitizers, which
-// bring their own.
+// Heap allocations: none after the first run of a session, and none of a size that only a hostile
+// file claims. Watches malloc and the like in the whole process. Not for sanitizers, which replace
+// them.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #include <execinfo.h>
 #include <link.h>
@@ -32,7 +32,7 @@ std::atomic<size_t> largest{0};  // bytes of one allocation
 std::atomic<size_t> taken{0};    // bytes of all of them
 std::atomic<int> allocations_of_onednn{0};
 std::atomic<bool> looks_for_onednn{false};
-uintptr_t onednn_begin = 0, onednn_end = 0;  // where the library lies
+uintptr_t onednn_begin = 0, onednn_end = 0;  // where the library is
 
 int find_onednn(dl_phdr_info* info, size_t, void*) {
   if (std::string_view(info->dlpi_name).find("libdnnl") == std::string_view::npos) return 0;
@@ -44,7 +44,7 @@ int find_onednn(dl_phdr_info* info, size_t, void*) {
   return 1;
 }
 
-// One more: oneDNN's when any of its functions is among the callers.
+// Counts one more; it is oneDNN's when any of its functions is among the callers.
 void count(size_t size) {
   ++allocations;
   taken += size;
@@ -62,7 +62,7 @@ void count(size_t size) {
 
 }  // namespace
 
-// glibc's own functions under other names, so that ours can count and pass on.
+// glibc's functions under other names, so that ours can count and call them.
 extern "C" {
 void* __libc_malloc(size_t size);
 void* __libc_calloc(size_t count, size_t size);
@@ -167,7 +167,7 @@ TEST_CASE("no heap allocation after the first run on the reference, whatever the
 
 namespace {
 
-// Loads the file with each claim in place of what stands there: an Error each time, and no large
+// Loads the file with each claim in place of the true value: an Error each time, and no large
 // allocation.
 void check_claims(const std::string& good,
                   const std::vector<std::pair<std::string, std::string>>& claims) {
@@ -273,7 +273,7 @@ TEST_CASE(
                });
 }
 
-// oneDNN makes a list of the arguments anew whenever it runs a primitive.
+// oneDNN makes a new list of the arguments whenever it runs a primitive.
 TEST_CASE("no heap allocation of ours after the first run on oneDNN", "[backends][session]") {
   for (const std::string& backend : backend_names()) {
     if (backend != "onednn") continue;

@@ -1,5 +1,5 @@
-// The C interface: what it tells, what it answers to misuse, the example in C, and what the shared
-// library depends on.
+// The C interface: what it reports, its answers to misuse, the example in C, and the dependencies
+// of the shared library.
 #include <sys/wait.h>
 
 #include <cstdio>
@@ -35,7 +35,7 @@ Printed run_command(const std::string& command) {
   return {text, WEXITSTATUS(::pclose(pipe))};
 }
 
-// A file that is there for the life of this.
+// A file that exists as long as this object.
 struct File {
   File(const std::string& name, const std::string& bytes) : path(temporary_file(name)) {
     write_bytes(path, bytes);
@@ -64,7 +64,7 @@ TEST_CASE("C: names of a file stand shortened and printable in texts", "[backend
     CHECK_THAT(text, Contains(wanted) && Contains("\\x1b[31m"));
     CHECK(printable_line(text) == text);
   };
-  // The file's JSON replaces what is no UTF-8, so the session is asked as well.
+  // The file's JSON replaces what is not UTF-8, so the session is asked as well.
   check_text(error_of([&] { Session(program).run({random_floats({2, 2})}); }), "convert the input");
   const std::string bytes = artifact_bytes(program);
   octet_model* model = octet_load_memory(bytes.data(), bytes.size(), nullptr);
@@ -193,7 +193,8 @@ TEST_CASE("C: misuse gives a status and a text, never a crash", "[backends][c]")
   CHECK(octet_input_count(nullptr) == 0);
 }
 
-TEST_CASE("C: an address that is no multiple of the element's size is refused", "[backends][c]") {
+TEST_CASE("C: an address that is not a multiple of the element's size is refused",
+          "[backends][c]") {
   const std::string bytes = artifact_bytes(two_segments());
   octet_model* model = octet_load_memory(bytes.data(), bytes.size(), nullptr);
   REQUIRE(model != nullptr);

@@ -1,5 +1,5 @@
-// Branches and loops in a session: what they compute on each backend, how they stand in a file,
-// what damaged ones get.
+// Branches and loops in a session: their results on each backend, their form in a file, and errors
+// for damaged files.
 #include <catch2/catch.hpp>
 
 #include "backends/registry.h"

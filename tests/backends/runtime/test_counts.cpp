@@ -1,4 +1,5 @@
-// Sizes that only a run decides, in a session: on each backend, in C, in a file, in damaged ones.
+// Sizes known only at run time, in a session: on each backend, in C, in a file, and in damaged
+// files.
 #include <limits>
 
 #include <catch2/catch.hpp>

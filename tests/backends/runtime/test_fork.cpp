@@ -1,5 +1,5 @@
 // A forked process runs the models of its parent, and its own, with one thread. Not under the
-// thread sanitizer, which forbids threads behind a fork.
+// thread sanitizer, which forbids threads after a fork.
 #if !defined(__SANITIZE_THREAD__)
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,8 +21,8 @@ namespace {
 
 constexpr int64_t kRows = 256, kColumns = 128;
 
-// x f32[256, 128] -> what three linears make of it and add to the state, which becomes y: enough
-// for the threads of every backend.
+// x f32[256, 128] -> three linears -> added to the state, which becomes y: enough work for the
+// threads of every backend.
 Program linears(const std::string& backend) {
   ProgramBuilder b;
   const std::vector<int64_t> shape = {kRows, kColumns};

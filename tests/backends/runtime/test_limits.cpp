@@ -1,4 +1,4 @@
-// Limits of memory: what is counted before anything is allocated, and what stays allocated.
+// Limits of memory: what is counted before it is allocated, and what stays allocated.
 #include <catch2/catch.hpp>
 
 #include "backends/runtime/session.h"

@@ -61,8 +61,7 @@ std::string fault_of(const std::string& json) {
 
 }  // namespace
 
-TEST_CASE("what no op makes of a batch of none names other sizes as the way out",
-          "[backends][open]") {
+TEST_CASE("an op that cannot run an empty batch suggests other sizes", "[backends][open]") {
   ProgramBuilder b;
   const int x = b.input("x", DType::kFloat32, {2, 3});
   b.output(b.op("reduce", {x}, "y", DType::kFloat32, {3}, {},

@@ -1,5 +1,5 @@
-// What a session keeps from run to run: that it goes on, starts anew, and survives a failed run;
-// how it stands in a file, and what damaged ones get.
+// What a session keeps from run to run: it continues, starts anew, and survives a failed run; its
+// form in a file, and errors for damaged files.
 #include <cstring>
 
 #include <catch2/catch.hpp>
@@ -63,7 +63,7 @@ TEST_CASE("each run reads the states as the one before left them", "[backends][s
   }
 }
 
-TEST_CASE("another session of a program has states of its own", "[backends][states]") {
+TEST_CASE("another session of a program has separate states", "[backends][states]") {
   Session first(with_states());
   first.run({filled(1)});
   Session second = first.duplicate();

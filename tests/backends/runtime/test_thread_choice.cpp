@@ -1,4 +1,4 @@
-// When a session's runs use its threads: made-up clocks, no time is measured.
+// When a session uses its threads. Simulated clocks replace measured time.
 #include <cstdint>
 
 #include <catch2/catch.hpp>
@@ -11,12 +11,12 @@ namespace {
 
 constexpr CpuTime kQuiet = {0.05, 0.0001}, kBusy = {0.01, 0.19};
 
-// Runs a session in a made-up world.
+// Runs a session with simulated clocks.
 class World {
  public:
   explicit World(const CpuTime& past = {}) : cpu(past), choice(past) {}
 
-  // For so many seconds: runs that take `taken`, and `waited` of each second without a CPU.
+  // For `seconds`: runs that take `taken`, and `waited` of each second without a CPU.
   void run(double seconds, double taken, double waited) {
     for (const double end = now + seconds; now < end;) step(taken, waited);
   }
@@ -56,7 +56,7 @@ TEST_CASE("threads: a session that starts while others use the CPUs starts with 
   int looks = 0;
   CHECK_FALSE(ThreadChoice({}, [&] { return ++looks > 0; }).uses_threads());
   CHECK(looks == 4);
-  // Taken for a moment.
+  // CPUs are taken for a moment.
   looks = 0;
   CHECK(ThreadChoice({}, [&] { return ++looks < 4; }).uses_threads());
 

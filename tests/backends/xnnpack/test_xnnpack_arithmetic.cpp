@@ -1,5 +1,5 @@
-// Functions of floats, softmax, layer norm and products of two activations: our own kernels in
-// place of what XNNPACK lacks, against the reference.
+// Compares custom kernels, for ops that XNNPACK does not have, with the reference: functions of
+// floats, softmax, layer norm and products of two activations.
 #include <catch2/catch.hpp>
 
 #include <cmath>
@@ -41,7 +41,7 @@ double matmul_difference(DType in, DType out, const std::vector<int64_t>& a,
                                  {random_elements(in, a, 1), random_elements(in, b, 2)});
 }
 
-// The floats that one op makes of some.
+// The result of one op on floats.
 std::vector<float> outputs_of(const std::string& kind, const std::vector<float>& values,
                               const std::vector<int64_t>& shape, const Attributes& attributes,
                               int threads = 1) {

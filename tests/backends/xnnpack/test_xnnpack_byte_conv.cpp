@@ -1,5 +1,5 @@
-// Convolutions on bytes by our own kernels, and on activations quantized at run time, against the
-// reference.
+// Compares the custom kernels of convolutions on bytes, also on activations quantized at run time,
+// with the reference.
 #include <catch2/catch.hpp>
 
 #include <cstring>
@@ -65,7 +65,7 @@ const Conv kConvs3d[] = {
     {{2, 6, 4, 4, 4}, {6, 1, 3, 3, 3}, 6, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
 };
 
-// The difference to the reference; a failing CHECK where threads change a bit.
+// The difference from the reference; a CHECK fails where threads change a bit.
 double difference(const Program& program, const Tensor& x) {
   const auto run = [&](int threads) {
     return Session(with_one_segment(program, "xnnpack"), {.threads = threads}).run({{x}})[0];
@@ -114,7 +114,7 @@ StoredConstant stored(const Shape& shape) {
           Tensor::from<float>(kF32, blocks, random_scales(count)), Tensor()};
 }
 
-// The program, of which `quantize` says what becomes of the input at run time.
+// The program; `quantize` says how the input is quantized at run time.
 Program dynamic_program(const Conv& conv, const Attributes& quantize) {
   ProgramBuilder b;
   const int q =
@@ -143,7 +143,7 @@ TEST_CASE(
       }
 }
 
-TEST_CASE("XNNPACK: convolutions one behind the other keep channels last between them",
+TEST_CASE("XNNPACK: consecutive convolutions keep channels last between them",
           "[backends][xnnpack][dynamic]") {
   ProgramBuilder b;
   const Shape shape{1, 8, 6, 6}, blocks{1, 1, 1, 1};

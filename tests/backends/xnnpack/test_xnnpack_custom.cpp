@@ -1,5 +1,5 @@
-// Ops that XNNPACK lacks and that stay in its segments: copies and tables, in every memory order,
-// against the reference.
+// Compares ops that XNNPACK does not have but that stay in its segments with the reference: copies
+// and tables, in every memory order.
 #include <catch2/catch.hpp>
 
 #include "backends/kernels/strided.h"
@@ -32,7 +32,7 @@ int pooled(ProgramBuilder& b, int x, const std::string& name, DType dtype,
               {{"kernel_size", ints({3, 3})}, {"stride", ints({1, 1})}, {"padding", ints({1, 1})}});
 }
 
-// One op of one input, alone and between two that want channels last.
+// One op with one input, alone and between two that need channels-last.
 double difference(const std::string& kind, DType dtype, const std::vector<int64_t>& in,
                   const std::vector<int64_t>& out, const Attributes& attributes, bool is_between,
                   std::optional<TensorQParams> q = {}) {

@@ -1,5 +1,5 @@
-// Linears on activations quantized at run time, on XNNPACK: in integers, whatever multiplies them;
-// and what stays in float.
+// Linear on activations quantized at run time on XNNPACK: in integers, with any kernel; and what
+// stays in float.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -54,8 +54,8 @@ double difference(const Linear& given) {
   return check_against_reference(b.finish(), "xnnpack", {rows(given.x_shape)});
 }
 
-// The reason why the quantize op of `attributes` makes no bytes for a product when `add_reader`
-// reads it; empty when it does.
+// Why the quantize op with `attributes` does not make bytes for a product when `add_reader` reads
+// it; empty when it does.
 template <typename AddReader>
 std::string reason(const Shape& shape, const Attributes& attributes, const AddReader& add_reader) {
   ProgramBuilder b;
@@ -103,7 +103,7 @@ TEST_CASE(
   CHECK(check_against_reference(b.finish(), "xnnpack", {rows({9, 50})}) <= kRounding);
 }
 
-TEST_CASE("XNNPACK: a clamp behind a linear on integers made at run time is applied to the reals",
+TEST_CASE("XNNPACK: a clamp after a linear on integers made at run time is applied to the reals",
           "[backends][xnnpack][dynamic]") {
   const Attributes per_row = mapping("least_error", -128, 127, {4, 1});
   CHECK(difference({{4, 40}, 24, per_row, true, {{"post_min", 0.0}}}) <= kRounding);

@@ -1,5 +1,5 @@
-// XNNPACK's 8-bit ops against the reference, over many shapes: never more than one output step
-// apart.
+// Compares XNNPACK's 8-bit ops with the reference over many shapes: they differ by at most one
+// output step.
 #include <cmath>
 #include <random>
 

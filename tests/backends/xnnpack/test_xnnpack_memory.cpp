@@ -1,5 +1,4 @@
-// The memory that XNNPACK is given, and the pages of a file that are given back once weights are
-// packed.
+// The memory of XNNPACK, and the pages of a file that are released once weights are packed.
 #include <cstdint>
 #include <cstring>
 #include <filesystem>

@@ -1,4 +1,5 @@
-// Group norms, and batch norms that no convolution took, by our own kernels, against the reference.
+// Compares the custom kernels of group norms, and of batch norms that are not fused into
+// convolutions, with the reference.
 #include <catch2/catch.hpp>
 
 #include "tests/backends/program_builder.h"

@@ -1,4 +1,4 @@
-// Reductions over any neighbouring dimensions by our own kernel, against the reference.
+// Compares the custom kernel of reductions over adjacent dimensions with the reference.
 #include <catch2/catch.hpp>
 
 #include <cmath>
@@ -45,7 +45,7 @@ TEST_CASE("XNNPACK: sums, means and extremes of floats and bytes over neighbouri
         }
 }
 
-TEST_CASE("XNNPACK: the clamp behind a reduction is applied before its output is rounded",
+TEST_CASE("XNNPACK: the clamp after a reduction is applied before its output is rounded",
           "[backends][xnnpack]") {
   const Shape shape{3, 5, 6, 70};
   for (const char* fn : {"sum", "mean", "max", "min"})
@@ -74,7 +74,7 @@ TEST_CASE("XNNPACK: an extreme with a NaN is NaN", "[backends][xnnpack]") {
   }
 }
 
-TEST_CASE("XNNPACK: reductions over dimensions that are no neighbours are refused",
+TEST_CASE("XNNPACK: reductions over dimensions that are not adjacent are refused",
           "[backends][xnnpack]") {
   CHECK(refusal(reduction("sum", {2, 3, 4}, {0, 2}), "xnnpack") ==
         "y: its dimensions [0, 2] are not neighbours of [2, 3, 4]");

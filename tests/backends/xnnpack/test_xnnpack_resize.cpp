@@ -1,5 +1,5 @@
-// Images at other sizes by a custom kernel, in every mode, dtype and memory order, against the
-// reference.
+// Compares the custom kernel that resizes images with the reference, in every mode, dtype and
+// memory order.
 #include <catch2/catch.hpp>
 
 #include <limits>
@@ -61,7 +61,7 @@ TEST_CASE("XNNPACK: images at any size, by every mode", "[backends][xnnpack]") {
           }
 }
 
-TEST_CASE("XNNPACK: sequences and volumes at any size, by scales of their own too",
+TEST_CASE("XNNPACK: sequences and volumes at any size, by explicit scales too",
           "[backends][xnnpack]") {
   for (DType dtype : {kF32, kS8}) {
     const double most = dtype == kF32 ? 1e-5 : 1;

@@ -1,5 +1,5 @@
-// Each inner loop of the custom row product that this CPU has, against the sums in 64 bits.
-// (Releases of XNNPACK that have the product do without.)
+// Compares each inner loop of the custom row product that this CPU has with sums in 64 bits.
+// (Releases of XNNPACK that have the product do not need it.)
 #include <catch2/catch.hpp>
 
 #include "backends/xnnpack/kernels/row_kernels.h"
@@ -8,7 +8,7 @@
 namespace octet::xnnpack {
 namespace {
 
-// Bytes that the largest sums come from, or any.
+// Bytes that give the largest sums, or any bytes.
 enum class Filling { kAny, kExtreme };
 
 // The greatest difference of a linear [rows, in] -> [rows, out] to the formula, relative to what an

@@ -1,5 +1,5 @@
-// Segments of several ops on XNNPACK: memory orders, u8 at the border, reuse, threads; what is
-// refused and why.
+// Segments of several ops on XNNPACK: memory orders, u8 inputs and outputs, reuse, threads, and
+// refusals.
 #include <algorithm>
 
 #include <catch2/catch.hpp>
@@ -29,8 +29,8 @@ int conv3x3(ProgramBuilder& b, int x, const std::string& name, DType dtype,
                {"post_min", 0.0}});
 }
 
-// Steps may add up where an op reads another's rounded output; this is what a chain of two or three
-// is held to.
+// Steps may add up where an op reads another's rounded output; this is the limit for a chain of two
+// or three.
 constexpr double kChainSteps = 3;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Outputs: whole or not at all, through links, with the mode of before, into what is no regular
-// file.
+// Output files: written whole or not at all, through links, with the mode of the file before, and
+// to what is not a regular file.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>

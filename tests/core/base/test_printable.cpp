@@ -23,7 +23,7 @@ TEST_CASE("text for a terminal: of a long one begin and end are shown", "[core][
   CHECK(short_line("äöüäöü", 6) == "ä ... (8 bytes) ... ü");
 }
 
-TEST_CASE("text for a terminal: bytes that are no UTF-8 are spelled, one by one",
+TEST_CASE("text for a terminal: bytes that are not UTF-8 are spelled, one by one",
           "[core][printable]") {
   CHECK(printable("\xff"
                   "a\xc3") == "\\xffa\\xc3");

@@ -1,4 +1,4 @@
-// How many threads are taken by default: affinity, quotas of control groups, OMP_NUM_THREADS.
+// The default number of threads: affinity, quotas of control groups, OMP_NUM_THREADS.
 #include <sched.h>
 
 #include <cstdlib>
@@ -12,7 +12,7 @@
 namespace octet::test_usable_cpus {
 namespace {
 
-// A made-up /sys/fs/cgroup and /proc/self/cgroup.
+// A simulated /sys/fs/cgroup and /proc/self/cgroup.
 class ControlGroups {
  public:
   ControlGroups() {
@@ -35,7 +35,7 @@ class ControlGroups {
   std::filesystem::path folder_;
 };
 
-// Sets OMP_NUM_THREADS, null for none, and puts it back.
+// Sets OMP_NUM_THREADS (null: unsets it), and restores it at the end.
 class ThreadsOfOpenMP {
  public:
   explicit ThreadsOfOpenMP(const char* value) {

@@ -1,4 +1,4 @@
-// Editing graphs: users, names and constants stay right.
+// Edits of graphs keep users, names and constants consistent.
 #include <catch2/catch.hpp>
 
 #include "core/base/error.h"
@@ -44,7 +44,7 @@ TEST_CASE("graph: an output counts as a use", "[core][graph]") {
   CHECK_THROWS_AS(graph.erase(*graph.find_node("z")), InternalError);
 }
 
-TEST_CASE("graph: add_constant makes fresh names and stands before the user inputs",
+TEST_CASE("graph: add_constant makes fresh names and inserts before the user inputs",
           "[core][graph]") {
   Graph graph = parse_graph(R"(graph(%p_w = param "w": f32[2], %x: f32[2]): return (%x))");
   Value* added =

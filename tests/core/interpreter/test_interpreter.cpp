@@ -1,4 +1,4 @@
-// The interpreter on graphs written as text.
+// Runs graphs written as text in the interpreter.
 #include <memory>
 
 #include <ATen/ops/add.h>

@@ -1,4 +1,4 @@
-// The interpreter against PyTorch's own outputs of the oracle's float and quantized programs.
+// Compares the interpreter with PyTorch's outputs of the oracle's float and quantized programs.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -28,7 +28,7 @@ using Json = nlohmann::json;
 
 constexpr double kRelativeTolerance = 1e-5;
 
-// Empty when equal or near; how far otherwise. Counts equal outputs.
+// Empty when equal or close, otherwise the difference. Counts equal outputs.
 std::string difference(const at::Tensor& got, const at::Tensor& want, bool& exact) {
   if (got.sizes() != want.sizes())
     return fmt::format("shape [{}], want [{}]", fmt::join(got.sizes(), ", "),

@@ -63,7 +63,7 @@ TEST_CASE("every namespace that LibTorch fills is judged", "[core][callable_ops]
     const auto op = c10::Dispatcher::singleton().findSchema(name);
     if (op && !refusal_of(*op)) callable.insert(name.name.substr(0, name.name.find("::")));
   }
-  // Of Octet and of these tests.
+  // The ops of Octet and of these tests.
   for (const char* own : {"octet_quantized_decomposed", "octet_torchao"}) callable.erase(own);
   std::erase_if(callable, [](const std::string& name) { return name.find("test") != name.npos; });
   CHECK(callable == std::set<std::string>{"aten"});

@@ -1,5 +1,5 @@
-// quantized_decomposed and torchao's ops against what their Python computed (make_qdq_goldens.py,
-// make_affine_goldens.py): equal to the bit.
+// Compares quantized_decomposed and torchao's ops with the results of their Python versions
+// (make_qdq_goldens.py, make_affine_goldens.py): equal to the bit.
 #include <chrono>
 #include <cstring>
 #include <map>

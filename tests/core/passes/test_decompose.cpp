@@ -1,4 +1,4 @@
-// Ops become what LibTorch's own kernels for them call.
+// Ops are replaced by what LibTorch's kernels for them call.
 #include <algorithm>
 #include <functional>
 #include <string>

@@ -1,4 +1,4 @@
-// Batch norm folding: the structure after it, and that the program computes the same.
+// Batch norm folding: the structure afterwards, and equal results.
 #include <catch2/catch.hpp>
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -38,7 +38,7 @@ at::Tensor run(const Graph& graph, const at::Tensor& x) {
 }
 
 // Folds a copy, checks that it has `folds` folds, that a second run finds nothing, and that the
-// result agrees with the graph as it was.
+// result agrees with the original graph.
 Graph check_fold(const std::string& text, int folds, double atol = 1e-4) {
   Graph graph = parse_graph(text);
   fill_constants(graph);
@@ -265,7 +265,7 @@ TEST_CASE(
   fill_constants(alone);
   const std::map<std::string, Constant> constants = alone.constants;
   CHECK(fold_conv_bn(alone, {.check_users = false}) == 1);
-  for (const std::string input : {"%z", "%y"}) {  // one behind the other, and both side by side
+  for (const std::string input : {"%z", "%y"}) {  // one after the other, and side by side
     Graph both = parse_graph(weight + other + first + "%z2: f32[1,4,6,6] = aten.batch_norm(" +
                              input + R"(, None, None, %m2, %v2, False, 0.1, 1e-05, True)
       %t = aten.neg.default(%z2) return (%t))");
@@ -312,7 +312,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("fold_conv_bn: a batch norm behind a batch norm is folded too", "[core][fold]") {
+TEST_CASE("fold_conv_bn: a batch norm after a batch norm is folded too", "[core][fold]") {
   check_fold(
       "graph(%w = param \"w\": f32[4,3,3,3], " + kStatistics +
           R"(, %m2 = buffer "b2.mean": f32[4], %v2 = buffer "b2.var": f32[4], %x: f32[1,3,8,8]):

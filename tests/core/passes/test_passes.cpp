@@ -37,7 +37,7 @@ TEST_CASE("scalars_to_constants: integer arithmetic stays, unless all ops are as
   CHECK(*graph.constants.at("_tensor_constant_0").tensor.data<float>() == 1.0F);
 }
 
-TEST_CASE("inline_bodies: a body under no_grad stands in its call's place", "[core][inline]") {
+TEST_CASE("inline_bodies: a body under no_grad replaces its call", "[core][inline]") {
   Graph graph = parse_graph(R"(graph(%x: f32[2], %y: f32[2]):
     %b: f32[2] = aten.relu.default(%x)
     [%r: f32[2], %s: f32[2]] = higher_order.wrap_with_set_grad_enabled(False, graph "body" (%a: f32[2], %b: f32[2]): %c: f32[2] = aten.add.Tensor(%a, %b) return (%c, %a), %y, %b) as call

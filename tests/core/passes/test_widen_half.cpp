@@ -62,7 +62,8 @@ TEST_CASE("widen_half: bodies", "[core][widen]") {
     return (%r_float16))"));
 }
 
-TEST_CASE("widen_half: stored float16 weights alone are no computation in half", "[core][widen]") {
+TEST_CASE("widen_half: stored float16 weights alone do not count as computation in half",
+          "[core][widen]") {
   CHECK_FALSE(computes_in_half(parse_graph(
       R"(graph(%w = param "w": f32[4,3], %h = buffer "h": f16[4,3], %x: f16[2,3]):
     %a: f32[2,3] = aten.to.dtype(%x, f32)

@@ -1,4 +1,4 @@
-// Patterns: what they match, what they bind, and how they are refused.
+// Patterns: what they match and bind, and errors for wrong ones.
 #include <catch2/catch.hpp>
 
 #include "core/base/error.h"
@@ -134,7 +134,7 @@ TEST_CASE("pattern: custom ops without a schema match by their recorded argument
   CHECK(match_at(graph, "my_ns.my_op.default(x)", "a"));
 }
 
-TEST_CASE("pattern: a keyword argument stands at its place in the schema", "[core][pattern]") {
+TEST_CASE("pattern: a keyword argument matches at its place in the schema", "[core][pattern]") {
   const Graph graph = parse_graph(
       "graph(%x: f32[2,3], %w: f32[4,3], %b: f32[4]): %l = aten.linear.default(bias=%b, weight=%w, "
       "input=%x) return (%l)");

@@ -1,4 +1,4 @@
-// Files for the archive tests: the programs of make_models.py, and damaged copies of them.
+// Files for tests of archives: the programs of make_models.py, and damaged copies.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 namespace octet::testing {
 
-// models/core/<name>.pt2 of the build folder.
+// models/core/NAME.pt2 in the build folder.
 std::filesystem::path model_path(const std::string& name);
 
 // A new empty folder, removed with the object.
@@ -18,7 +18,7 @@ class Scratch {
   Scratch();
   ~Scratch();
   std::filesystem::path operator/(const std::string& name) const { return folder_ / name; }
-  // Names of the files in it, sorted.
+  // The names of its files, sorted.
   std::vector<std::string> files() const;
 
  private:
@@ -40,7 +40,7 @@ void edit_json(const std::filesystem::path& from, const std::filesystem::path& t
 // models/<name>.json, and every record that is compared byte by byte.
 nlohmann::json program_json(const std::filesystem::path& path);
 
-// what() of the octet::Error that reading the program gives; "" when it gives none.
+// what() of the octet::Error that reading the program throws, or "".
 std::string reading_error(const std::filesystem::path& path);
 
 }  // namespace octet::testing

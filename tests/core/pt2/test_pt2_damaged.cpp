@@ -1,4 +1,4 @@
-// Files that are no programs, or damaged ones: each is one Error of one line, and never a crash.
+// Files that are not programs, and damaged ones: each gives an Error of one line, never a crash.
 #include <catch2/catch.hpp>
 
 #include <cstring>
@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kProgram = "models/model.json";
 constexpr const char* kWeights = "data/weights/model_weights_config.json";
 
-// The error of the program "net" with its program JSON changed.
+// The error for the program "net" with changed program JSON.
 std::string error_of_program(const std::function<void(json&)>& edit) {
   Scratch scratch;
   octet::testing::edit_json(model_path("net"), scratch / "bad.pt2", kProgram, edit);
@@ -63,7 +63,7 @@ TEST_CASE("a missing file, a folder and an empty file are errors", "[core][pt2][
              Catch::Contains("is empty, want a zip archive written by PyTorch"));
 }
 
-TEST_CASE("a file that is no zip is an error", "[core][pt2][damaged]") {
+TEST_CASE("a file that is not a zip archive is an error", "[core][pt2][damaged]") {
   CHECK_THAT(
       error_of_bytes(std::string(5000, 'x')),
       Catch::Contains("is not an archive written by PyTorch: it does not begin like a zip file"));
@@ -126,7 +126,7 @@ TEST_CASE("an archive that would take much more memory than its file is an error
                                         Catch::Contains("200 times the file; save it again"));
 }
 
-TEST_CASE("text that is no JSON, or nests too deep, is an error", "[core][pt2][damaged]") {
+TEST_CASE("text that is not JSON, or nests too deep, is an error", "[core][pt2][damaged]") {
   CHECK_THAT(error_of_record(kProgram,
                              [](std::string& bytes) {
                                bytes.resize(bytes.size() / 2);

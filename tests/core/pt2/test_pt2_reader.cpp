@@ -1,4 +1,4 @@
-// What read_pt2 makes of the programs of make_models.py.
+// Reads the programs of make_models.py with read_pt2.
 #include <catch2/catch.hpp>
 
 #include <cmath>
@@ -141,7 +141,7 @@ TEST_CASE("symbolic sizes keep expression, hint and range", "[core][pt2]") {
   CHECK_FALSE(graph.nodes_of("_operator.floordiv").empty());
 }
 
-TEST_CASE("inputs that are no tensors are constants with their name", "[core][pt2]") {
+TEST_CASE("inputs that are not tensors are constants with their name", "[core][pt2]") {
   const Graph graph = read_pt2(model_path("plain"));
   REQUIRE(graph.inputs().size() == 6);
   CHECK(graph.user_inputs().size() == 1);
@@ -157,7 +157,7 @@ TEST_CASE("inputs that are no tensors are constants with their name", "[core][pt
   CHECK(symbolic.user_inputs().at(1)->kind() == ValueKind::kSymInt);
 }
 
-TEST_CASE("the branches of cond are graphs of their own", "[core][pt2]") {
+TEST_CASE("the branches of cond are separate graphs", "[core][pt2]") {
   const Graph graph = read_pt2(model_path("branch"));
   const Node* cond = only(graph, "higher_order.cond");
   REQUIRE(cond->arguments().size() == 4);

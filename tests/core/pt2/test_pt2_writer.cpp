@@ -1,4 +1,4 @@
-// Reading and writing again is the identity; edits come out; failures leave nothing behind.
+// Reading and writing again is the identity; edits are written; failures leave no files.
 #include <catch2/catch.hpp>
 
 #include <cstdlib>
@@ -19,7 +19,7 @@ using octet::testing::Scratch;
 
 namespace {
 
-// All records but those that hold the writer's own numbers.
+// All records but those in .data/, which depend on the writer, and the JSON.
 std::map<std::string, std::string> records(const std::filesystem::path& path) {
   const ArchiveReader reader(path, "test");
   std::map<std::string, std::string> result;

@@ -1,5 +1,4 @@
-// torch.save files: what LibTorch and Python write is read, with strides; what Octet writes is read
-// again.
+// torch.save files: reads what LibTorch and Python write, with strides, and what Octet writes.
 #include <catch2/catch.hpp>
 
 #include <ATen/Functions.h>

@@ -1,4 +1,4 @@
-// The text form: what is printed is parsed again, and faults name their line.
+// The text form: what is printed parses again, and errors name their line.
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Sums and products that both quantizers leave float, though their rules match, and why.
+// Sums and products that both quantizers leave float although their rules match, and why.
 #include <catch2/catch.hpp>
 
 #include "annotate/rules/annotation_rule.h"
@@ -31,7 +31,7 @@ constexpr const char* kNorm = R"(graph(%w = param "w": f32[8], %x: f32[4,8]):
 
 }  // namespace
 
-TEST_CASE("what depends on no input stays float, as it is computed ahead",
+TEST_CASE("what depends on no input stays float, because it is computed ahead",
           "[quantizers][left_float]") {
   const std::string text =
       R"(graph(%f = buffer "f": f32[4], %w = param "w": f32[3,4], %x: f32[4,3]):

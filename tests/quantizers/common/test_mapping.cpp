@@ -1,5 +1,5 @@
-// Which rows win, rows of calls and of regular expressions, and rows that the model has no place
-// for.
+// Precedence of rows, rows for calls and regular expressions, and rows that match nothing in the
+// model.
 #include <catch2/catch.hpp>
 
 #include "annotate/prepare/prepare.h"
@@ -16,7 +16,7 @@ namespace {
 using test::annotate_text;
 using test::reason_for;
 
-// block calls lin, relu, lin again (one module), and a functional linear of its own; head is a
+// block calls lin, relu, lin again (one module), and a functional linear itself; head is a
 // linear.
 constexpr const char* kNet =
     R"(graph(%x: f32[2,4], %w = param "block.lin.weight": f32[4,4], %v = param "head.weight": f32[4,4]):
@@ -279,7 +279,7 @@ TEST_CASE("a row that the model has no place for is an error that names what is 
             .starts_with("quantizer: f.json: /compose/0/module_name/blok: "));
 }
 
-TEST_CASE("an op that the model lacks is no error, a file about a backend serves many models",
+TEST_CASE("an op that the model lacks is not an error, because a file serves many models",
           "[quantizers][mapping]") {
   for (const char* op : {"aten.mul.Tensor", "aten.conv2d", "mul", "aten.lstm", "aten.lstm.input"})
     CHECK(message_of(on_xnnpack(R"("op_type": {")" + std::string(op) + R"(": null})")) ==

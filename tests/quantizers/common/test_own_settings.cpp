@@ -1,4 +1,4 @@
-// Quantizers of the user's own that heed the settings of files: with rules, node by node with
+// User-defined quantizers that follow the settings of files: with rules, node by node with
 // configurations to choose among, and plain subclasses of Quantizer.
 #include <catch2/catch.hpp>
 
@@ -105,7 +105,7 @@ class Plain : public Quantizer {
   }
 };
 
-// Annotates whatever stands there.
+// Annotates every op that it finds.
 class Greedy : public Quantizer {
  public:
   std::string name() const override { return "greedy"; }
@@ -163,7 +163,8 @@ Prepared prepare_json(const std::string& json) {
   return prepare_with(*parse_quantizer(json, "f.json"));
 }
 
-// Of the quantizer that asks the settings; one that does not is kept out of the same ops.
+// The result of the quantizer that asks the settings; one that does not is kept out of the same
+// ops.
 std::string rules_with(const std::string& settings) {
   const std::string rules = prepare_json(R"({"base": "own_by_rules", )" + settings + "}").rules;
   CHECK(prepare_json(R"({"base": "own_plain", )" + settings + "}").rules == rules);
@@ -182,7 +183,7 @@ constexpr const char* kAllRules = "a: linear, b: linear, c: linear, h: linear_re
 
 }  // namespace
 
-TEST_CASE("a quantizer of one's own quantizes everything without settings",
+TEST_CASE("a user-defined quantizer quantizes everything without settings",
           "[quantizers][settings]") {
   register_all();
   CHECK(prepare_with(*make_quantizer("own_by_rules")).rules == kAllRules);
@@ -190,7 +191,7 @@ TEST_CASE("a quantizer of one's own quantizes everything without settings",
         "a: int8, b: int8, c: int8, h: int8");
 }
 
-TEST_CASE("each kind of row keeps what it covers out of a quantizer of one's own",
+TEST_CASE("each kind of row keeps a user-defined quantizer out of what it covers",
           "[quantizers][settings]") {
   CHECK(rules_with(R"("global": null)").empty());
   CHECK(rules_with(R"("global": {})") == kAllRules);
@@ -203,14 +204,14 @@ TEST_CASE("each kind of row keeps what it covers out of a quantizer of one's own
         "a: linear, b: linear, h: linear_relu, r: linear_relu");
 }
 
-TEST_CASE("the rows of a quantizer of one's own have the precedence of all settings",
+TEST_CASE("the rows of a user-defined quantizer have the precedence of all settings",
           "[quantizers][settings]") {
   CHECK(rules_with(R"("global": null, "module_name": {"head": {}, "b": {}},
                       "call_index": {"b": {"linear": {"0": null}}})") ==
         "c: linear, h: linear_relu, r: linear_relu");
 }
 
-TEST_CASE("ops that settings keep from a quantizer of one's own have the row as their reason",
+TEST_CASE("ops that settings keep from a user-defined quantizer have the row as their reason",
           "[quantizers][settings]") {
   const Prepared prepared =
       prepare_json(R"({"base": "own_by_rules", "module_name": {"head": null}})");
@@ -235,7 +236,7 @@ TEST_CASE("a plain quantizer has settings in code", "[quantizers][settings]") {
   CHECK(prepare_with(*quantizer).rules == "a: linear, b: linear, c: linear");
 }
 
-TEST_CASE("settings choose among the configurations of a quantizer of one's own",
+TEST_CASE("settings choose among the configurations of a user-defined quantizer",
           "[quantizers][settings]") {
   CHECK(dtypes_with(R"("module_name": {"b": {"dtype_config": "int16"}, "head": null})") ==
         "a: int8, b: int16, c: int16");
@@ -245,7 +246,7 @@ TEST_CASE("settings choose among the configurations of a quantizer of one's own"
         "a: int8, b: int8, c: int16, h: int8");
 }
 
-TEST_CASE("settings of a composition and of --config reach a quantizer of one's own",
+TEST_CASE("settings of a composition and of --config reach a user-defined quantizer",
           "[quantizers][settings]") {
   CHECK(prepare_json(R"({"compose": ["own_by_rules", "own_plain"]})")
             .rules.starts_with("a: by_rules: linear, "));
@@ -267,7 +268,7 @@ TEST_CASE("settings in code are those of files", "[quantizers][settings]") {
   CHECK(prepare_with(quantizer).dtypes == "h: int16");
 }
 
-TEST_CASE("faults of settings for a quantizer of one's own are errors with their place",
+TEST_CASE("faults of settings for a user-defined quantizer are errors with their place",
           "[quantizers][settings]") {
   const auto check = [](const std::string& base, const std::string& settings,
                         const std::string& message) {

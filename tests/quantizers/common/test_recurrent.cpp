@@ -1,4 +1,4 @@
-// Recurrent layers and cells in Octet's own mode: what is annotated, and what is left of the
+// Recurrent layers and cells in Octet's default mode: what is annotated, and the remaining
 // accuracy.
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
@@ -16,7 +16,7 @@
 #include "quantizers/xnnpack/quantizer.h"
 #include "support/golden.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_recurrent {
@@ -141,7 +141,7 @@ TEST_CASE("compat: recurrent layers stay float", "[quantizers][recurrent]") {
 }
 
 TEST_CASE(
-    "a recurrent layer whose weights are no constants, or of another type, stays float with the "
+    "a recurrent layer whose weights are not constants, or of another type, stays float with the "
     "reason",
     "[quantizers][recurrent]") {
   std::string computed = kGru;

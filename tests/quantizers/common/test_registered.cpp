@@ -1,4 +1,4 @@
-// Quantizers and derive functions of the user's own, by name: in lists, in JSON, with settings; and
+// User-defined quantizers and derive functions, by name: in lists, in JSON, with settings; and
 // their names.
 #include <catch2/catch.hpp>
 

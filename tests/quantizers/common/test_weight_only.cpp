@@ -1,4 +1,5 @@
-// Weights alone, groups of weights, and scales per token in the quantizers' own modes.
+// Weight-only quantization, groups of weights, and scales per token in the default modes of the
+// quantizers.
 #include <catch2/catch.hpp>
 
 #include "annotate/calibrate/calibrate.h"

@@ -24,7 +24,7 @@ constexpr const char* kMixed =
   %y: f32[3,2] = aten.linear.default(%e, %w)
   %z: f32[3,2] = aten.sigmoid.default(%y) return (%z))";
 
-// Does to the annotations of a graph what it is told, and says when it was asked.
+// Changes the annotations of a graph as told, and records when it was asked.
 class Scripted : public Quantizer {
  public:
   using Step = std::function<void(Graph&, Annotations&)>;
@@ -144,7 +144,7 @@ TEST_CASE("the report of a composition has only what nobody took, with the reaso
 }
 
 TEST_CASE(
-    "what the mode of one part leaves float stands behind what another part could not quantize",
+    "what another part could not quantize comes before what the mode of one part leaves float",
     "[quantizers][composable]") {
   const auto weight_only = [] {
     std::unique_ptr<XNNPACKQuantizer> quantizer = std::make_unique<XNNPACKQuantizer>();

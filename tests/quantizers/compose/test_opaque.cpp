@@ -1,4 +1,4 @@
-// Parts of a program that quantizers keep out of, as JSON says them.
+// Parts of a program that quantizers leave alone, given in JSON.
 #include <catch2/catch.hpp>
 
 #include <fmt/format.h>
@@ -140,7 +140,7 @@ TEST_CASE("inputs and outputs of an opaque part are quantized by index", "[quant
 }
 
 TEST_CASE(
-    "an output of an opaque part may share the observer of an input, and sharing goes on behind it",
+    "an output of an opaque part may share the observer of an input, and sharing goes on after it",
     "[quantizers][opaque]") {
   const char* net = R"(graph(%w = param "w": f32[4,4], %x: f32[1,4]):
     %a: f32[1,4] = aten.linear.default(%x, %w)
@@ -159,7 +159,7 @@ TEST_CASE(
         group_of(*prepared.observed.graph.find_value("a")->users().front()));
 }
 
-TEST_CASE("a standalone part has a quantizer of its own, and its border stays float",
+TEST_CASE("a standalone part has its own quantizer, and its border stays float",
           "[quantizers][opaque]") {
   const Prepared prepared = prepare(with_opaque(R"([{"module": "head", "quantizer": "x86"}])"));
   CHECK(find(prepared, "b")->rule.starts_with("x86: "));
@@ -215,7 +215,7 @@ TEST_CASE("an opaque list of modules is whole where its modules read each other"
   stacks["b"] = "L__self__,,Net;L__self___layers_1,layers.1,my.Layer";
   stacks["d"] = "L__self__,,Net;L__self___layers_2,layers.2,my.Layer";
   const Prepared prepared = prepare(with_opaque(R"([{"module": "layers"}])"), kNet, stacks);
-  REQUIRE(prepared.observed.islands.size() == 2);  // a relu of head stands between
+  REQUIRE(prepared.observed.islands.size() == 2);  // a relu of head is between them
   CHECK(names(prepared.observed.islands[0].inputs) == "x");
   CHECK(names(prepared.observed.islands[0].outputs) == "b");
   CHECK(names(prepared.observed.islands[1].inputs) == "r");

@@ -13,7 +13,7 @@
 #include "quantizers/registry.h"
 #include "support/error_message.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_opaque_types {
@@ -105,7 +105,8 @@ TEST_CASE("PyTorch's classes go by their short names in opaque parts too", "[qua
   CHECK(borders(prepare_with(R"([{"module_type": "torch.nn.Tanh"}])")) == "r -> t; s -> u");
 }
 
-TEST_CASE("what an earlier part covers is no part of an opaque class", "[quantizers][opaque]") {
+TEST_CASE("what an earlier part covers does not belong to an opaque class",
+          "[quantizers][opaque]") {
   CHECK(borders(prepare_with(R"([{"module": "last"}, {"module_type": "my.Gate"}])")) ==
         "b -> u; a -> t");
 }

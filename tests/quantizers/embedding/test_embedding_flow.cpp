@@ -1,4 +1,4 @@
-// What 8 and 4 bits leave of a table, as figures: Octet's own choices beside the peer's.
+// The accuracy of tables at 8 and 4 bits, as figures: Octet's default choices and torchao's.
 #include <cmath>
 #include <random>
 
@@ -14,7 +14,7 @@
 #include "core/text/text.h"
 #include "quantizers/registry.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_embedding_flow {

@@ -1,4 +1,4 @@
-// Reads the descriptors of golden cases.
+// Reads the quantizers of golden cases.
 #include "quantizers/golden/golden_quantizer.h"
 
 #include <set>

@@ -1,5 +1,4 @@
-// Builds the quantizer that a golden case was made with, from the "quantizer" entry of its
-// case.json.
+// Builds the quantizer of a golden case from the "quantizer" entry of its case.json.
 #pragma once
 
 #include <memory>

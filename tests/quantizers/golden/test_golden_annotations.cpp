@@ -1,6 +1,5 @@
-// Differential test: in compat mode the annotations equal those that the peer made for the golden
-// cases. Reads the folder that OCTET_GOLDEN_DIR names (tests/oracle makes it); skipped when it is
-// unset.
+// Differential test: in compat mode the annotations equal torchao's for the golden cases. Reads the
+// folder in OCTET_GOLDEN_DIR (tests/oracle makes it); skipped if unset.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -28,7 +27,7 @@ namespace octet::test_golden_annotations {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Names = std::map<std::string, std::string>;  // the peer's node -> our value
+using Names = std::map<std::string, std::string>;  // torchao's node -> our value
 
 Json read_json(const std::filesystem::path& path) {
   std::ifstream stream(path);
@@ -50,7 +49,7 @@ std::string without_torch(const std::string& name) {
   return name.starts_with("torch.") ? name.substr(6) : name;
 }
 
-// An edge or a node as in the peer's specs.
+// An edge or a node as in torchao's specs.
 std::string key_text(const Json& key, const Names& names) {
   const auto known = [&](const std::string& name) {
     return names.contains(name) ? names.at(name) : "?" + name;
@@ -59,13 +58,13 @@ std::string key_text(const Json& key, const Names& names) {
   return fmt::format("{} -> {}", known(key.at("edge").at(0)), known(key.at("edge").at(1)));
 }
 
-// A fake-quant of the peer's configurations has a moving average inside.
+// A fake-quant of torchao's configurations has a moving average inside.
 std::string observer_text(const Json& observer) {
   return observer.at("cls") == "FakeQuantize" ? "fake_quantize"
                                               : *test::find_observer_name(observer.at("cls"));
 }
 
-// The peer's spec in the words of to_text(SpecVariant).
+// torchao's spec in the words of to_text(SpecVariant).
 std::string spec_text(const Json& spec, const Names& names) {
   const std::string kind = spec.at("kind");
   if (kind == "shared") return "same as " + key_text(spec.at("with"), names);
@@ -277,7 +276,7 @@ TEST_CASE(
         test::make_golden_quantizer(description.at("quantizer"), Compat::kTorchao);
     const std::unique_ptr<Quantizer> own =
         test::make_golden_quantizer(description.at("quantizer"), Compat::kNone);
-    // float64, which the peer annotates and cannot convert
+    // float64, which torchao annotates and cannot convert
     if (!peer || entry.path().filename() == "xnn_double_linear") continue;
     INFO(entry.path().filename().string());
     const Prefixes prefixes = leaves_convolutions_float(description.at("quantizer"))

@@ -1,5 +1,5 @@
-// Convert alone: each observer gives the scale and zero point that the peer's observer came to, and
-// the q/dq graph must be the peer's exactly, quantized constants to the byte. Skipped without
+// Tests convert alone: each observer gives the scale and zero point of torchao's observer, and the
+// q/dq graph must equal torchao's, quantized constants to the byte. Skipped without
 // OCTET_GOLDEN_DIR.
 #include <iostream>
 
@@ -16,7 +16,7 @@
 #include "support/npy.h"
 #include "support/rule_quantizer.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_golden_injected {
@@ -25,7 +25,7 @@ namespace {
 using test::GoldenCase;
 using test::Json;
 
-// Stands for another observer and knows its result.
+// Replaces an observer and gives its known result.
 class InjectedObserver : public Observer {
  public:
   InjectedObserver(const Observer& replaced, QParams qparams)

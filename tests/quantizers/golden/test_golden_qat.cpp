@@ -1,5 +1,5 @@
 // Differential test of training on the QAT cases in compat mode: the prepared graph, outputs, first
-// gradients, what each of two steps leaves behind, the evaluation and the converted program.
+// gradients, the state after each of two steps, the evaluation and the converted program.
 // Skipped without OCTET_GOLDEN_DIR.
 #include <catch2/catch.hpp>
 
@@ -36,7 +36,7 @@ std::unique_ptr<Quantizer> quantizer_of(const GoldenCase& golden) {
   return test::make_golden_quantizer(description, Compat::kTorchao);
 }
 
-// The whole training of one case, step by step; `differences` says what is not as the peer has it.
+// The whole training of one case, step by step; `differences` lists differences from torchao.
 class Training {
  public:
   explicit Training(const GoldenCase& golden) : golden_(golden) {}

@@ -1,6 +1,6 @@
 // Property test: random small models under random configurations and specs
-// (tests/oracle/cases_random.py) give what the peer gives, and Octet's own mode converts whatever
-// the peer converts. Skipped without OCTET_GOLDEN_DIR.
+// (tests/oracle/cases_random.py) give what torchao gives, and Octet's default mode converts
+// whatever torchao converts. Skipped without OCTET_GOLDEN_DIR.
 #include <iostream>
 
 #include <ATen/ops/isfinite.h>
@@ -16,7 +16,7 @@
 #include "support/golden.h"
 #include "support/rule_quantizer.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_golden_random {
@@ -31,7 +31,7 @@ std::unique_ptr<Quantizer> make_quantizer_of(const GoldenCase& golden, Compat co
   return test::make_golden_quantizer(description, compat);
 }
 
-// "" when the whole flow equals the peer's.
+// "" when the whole flow equals torchao's.
 std::string differences_of(const GoldenCase& golden, Quantizer& quantizer) {
   try {
     return fmt::format("{}", fmt::join(test::compare_flow(golden, quantizer), "\n  "));
@@ -49,8 +49,8 @@ std::vector<c10::IValue> run_own_flow(const GoldenCase& golden, Quantizer& quant
   return Interpreter(converted).run(golden.example());
 }
 
-// Settings of random configurations often name a type or module that the model lacks, which the
-// peer passes over.
+// Settings of random configurations often name a type or module that the model lacks, which
+// torchao ignores.
 bool names_what_the_model_lacks(const Error& error) {
   const std::string text = error.what();
   return text.find("is no type of a module of the model") != std::string::npos ||
@@ -89,7 +89,7 @@ TEST_CASE("golden: on its own Octet converts and runs every random model that th
         if (!at::isfinite(output.toTensor()).all().item<bool>())
           failure = "an output is not finite";
     } catch (const Error& error) {
-      // Where the peer raises, an error that says why will do.
+      // Where torchao raises, an error that says why is enough.
       if (!golden.peer_failed() && !names_what_the_model_lacks(error)) failure = error.what();
     } catch (const std::exception& error) {
       failure = error.what();

@@ -1,5 +1,5 @@
-// The integer reference representation: the peer's op by op in compat mode, and beside the q/dq
-// graph in Octet's own. Skipped without OCTET_GOLDEN_DIR.
+// The integer reference representation: op by op torchao's in compat mode, and compared with the
+// q/dq graph in Octet's default mode. Skipped without OCTET_GOLDEN_DIR.
 #include <iostream>
 
 #include <ATen/Parallel.h>
@@ -16,7 +16,7 @@
 #include "support/golden_reference.h"
 #include "support/rule_quantizer.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_golden_reference {
@@ -50,7 +50,7 @@ Graph quantize(const GoldenCase& golden, Quantizer& quantizer, bool is_compat, b
   return convert_pt2e(std::move(observed), options, report);
 }
 
-// What differs from the peer; "" when nothing does.
+// The differences from torchao, or "".
 std::string compare_with_peer(const GoldenCase& golden, Quantizer& quantizer) {
   try {
     const Graph graph = quantize(golden, quantizer, /*is_compat=*/true, /*is_reference=*/true);
@@ -91,8 +91,8 @@ size_t count_qdq(const Graph& graph) {
   return count;
 }
 
-// The share of the elements beyond float noise; each is off by what one step makes of the output at
-// most.
+// The share of the elements beyond float noise; each differs by at most what one step changes the
+// output.
 double share_off(const GoldenCase& golden, const Graph& expected, const Graph& graph) {
   const std::vector<c10::IValue> want = Interpreter(expected).run(golden.example());
   const std::vector<c10::IValue> got = Interpreter(graph).run(golden.example());

@@ -1,4 +1,4 @@
-// Translates rule by rule.
+// Translates the oracle's rules one by one.
 #include "quantizers/json/declared_rules.h"
 
 #include <stdexcept>

@@ -7,9 +7,9 @@
 
 namespace octet::test {
 
-// rules: of a case's quantizer (see support/rule_quantizer.h); nodes: those of its annotated.json,
-// where rules for the n-th call of an op find the module of that call. Such rules become quantizers
-// of their own, composed, with a filter.
+// rules: the rules of a case's quantizer (support/rule_quantizer.h). nodes: the nodes of its
+// annotated.json, where rules for the n-th call of an op find the module of that call. Each such
+// rule becomes a separate quantizer with a filter; these are composed.
 std::string declared_from_rules(const nlohmann::ordered_json& rules,
                                 const nlohmann::ordered_json& nodes);
 

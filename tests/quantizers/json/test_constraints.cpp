@@ -1,5 +1,5 @@
-// Constraints of declared rows: what they refuse on the graph, and what they say against specs and
-// scales.
+// Constraints of declared rows: which matches they refuse in the graph, and errors against specs
+// and scales.
 #include <catch2/catch.hpp>
 
 #include <ATen/ops/full.h>
@@ -32,7 +32,7 @@ std::string file_of(const std::string& rows, const std::string& rest = "") {
          rows + "]" + rest + "}";
 }
 
-// Why an op stays float that one row with these constraints may take; "" when the row takes it.
+// Why a row with these constraints leaves the op float; "" when it takes the op.
 std::string refusal(const std::string& graph, const std::string& pattern,
                     const std::string& constraints, const std::string& slot = "x") {
   const std::string row = R"j({"name": "r", "pattern": ")j" + pattern + R"j(", "inputs": {")j" +
@@ -42,7 +42,7 @@ std::string refusal(const std::string& graph, const std::string& pattern,
                           "y");
 }
 
-// What prepare says, and after it convert, when each input is a tensor of this value.
+// The errors of prepare, and then of convert, when each input is a tensor of this value.
 std::string message_of(const std::string& rows, const std::string& graph, double value,
                        const std::string& rest = "") {
   return test::error_message([&] {
@@ -97,7 +97,7 @@ TEST_CASE("constraints on groups, users and constants", "[quantizers][json][cons
         "output %y has 0 users and is an output, want one (constraint of the output)");
 }
 
-TEST_CASE("a refused match is left to the rows behind it", "[quantizers][json][constraints]") {
+TEST_CASE("a refused match is left to the rows after it", "[quantizers][json][constraints]") {
   const std::string rows =
       sigmoid_row(R"j({"x": {"max_rank": 1}})j") +
       R"j(, {"name": "any", "pattern": "sigmoid(x)", "inputs": {"x": "act"}})j";

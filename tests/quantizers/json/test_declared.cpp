@@ -1,4 +1,4 @@
-// Backends declared in JSON: what their rows annotate, and the messages for files with faults.
+// Backends declared in JSON: what their rows annotate, and errors for wrong files.
 #include <catch2/catch.hpp>
 
 #include <nlohmann/json.hpp>
@@ -37,7 +37,7 @@ std::string row_annotations(const std::string& row, const std::string& graph) {
   return annotations_of(file_of(row), graph);
 }
 
-// Of a file with one row, and of one with a single spec.
+// The fault of a file with one row, and of one with a single spec.
 std::string row_message(const std::string& row) { return declared_fault(file_of(row)); }
 std::string spec_message(const std::string& spec) {
   return declared_fault(R"j({"specs": {"s": )j" + spec +

@@ -1,5 +1,5 @@
 // Declared backends whose rows list several dtype configurations: which one a setting chooses, and
-// what is said when there is none of that name.
+// the error for an unknown name.
 #include <catch2/catch.hpp>
 
 #include "annotate/prepare/prepare.h"

@@ -1,4 +1,4 @@
-// Elements of list slots in declared rows: specs of their own, references, constraints, faults.
+// Elements of list slots in declared rows: separate specs, references, constraints, faults.
 #include <nlohmann/json.hpp>
 
 #include "annotate/calibrate/calibrate.h"
@@ -11,7 +11,7 @@
 #include "quantizers/annotate_text.h"
 #include "quantizers/registry.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_elements {
@@ -87,7 +87,8 @@ TEST_CASE("constraints on an element decide for the row", "[quantizers][json][el
   CHECK_THAT(test::reason_for(annotated(row).report, "y"), Contains("rank 2"));
 }
 
-TEST_CASE("elements with scales of their own are quantized so", "[quantizers][json][elements]") {
+TEST_CASE("elements with separate scales are quantized with these",
+          "[quantizers][json][elements]") {
   Graph graph = parse_graph(cat_text("[%a, %b, %c]"));
   const std::unique_ptr<Quantizer> quantizer =
       parse_quantizer(file_of(R"j({"x[0]": "act", "x[1]": "act16"})j"), "npu.json");

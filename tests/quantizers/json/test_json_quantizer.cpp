@@ -1,4 +1,4 @@
-// Quantizers by name and from JSON files, and the messages for files with faults.
+// Quantizers by name and from JSON files, and errors for wrong files.
 #include <catch2/catch.hpp>
 
 #include <unistd.h>
@@ -301,7 +301,7 @@ TEST_CASE("reduce_range halves the range of activations, whatever configurations
              Contains("%x: uint8 0..127 dynamic"));
 }
 
-TEST_CASE("reduce_range is an error where no activations are quantized, and for rows of one's own",
+TEST_CASE("reduce_range is an error where no activations are quantized, and for user-defined rows",
           "[quantizers][registry]") {
   QuantizerOptions options;
   options.reduce_range = true;

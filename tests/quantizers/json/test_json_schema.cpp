@@ -1,5 +1,5 @@
-// The schema that editors use and the reader agree: the reader says which keys and words it takes
-// when it meets an unknown one.
+// The schema for editors agrees with the reader, whose errors list the keys and words that it
+// takes.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ Words wanted_words(const std::string& message) {
   return words;
 }
 
-// What the reader wants at a place of one of the table's files, said when `value` stands there.
+// What the reader wants at a place of one of the table's files, as its message for `value` says.
 Words words_at(const std::string& file, const std::string& path, const Json& value) {
   Json changed = read_json("quantizers/wrong_files.json").at("files").at(file);
   changed[Json::json_pointer(path)] = value;

@@ -1,5 +1,5 @@
-// The declared backend quantizers/tensorrt.json: what it annotates, and what is left of a small
-// network when it has quantized it.
+// The declared backend quantizers/tensorrt.json: what it annotates, and the accuracy of a small
+// network.
 #include <ATen/Functions.h>
 
 #include "annotate/calibrate/calibrate.h"
@@ -11,7 +11,7 @@
 #include "quantizers/annotate_text.h"
 #include "quantizers/registry.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_tensorrt {

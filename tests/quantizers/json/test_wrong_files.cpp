@@ -1,5 +1,5 @@
-// Files with faults, one cause each: wrong_files.json holds them as changes to files that are
-// right, and the whole message for each.
+// Wrong files, each with one cause: wrong_files.json has them as changes of correct files, with the
+// whole message for each.
 #include <catch2/catch.hpp>
 
 #include <fstream>
@@ -31,7 +31,7 @@ Json read_table() {
   return Json::parse(stream);
 }
 
-// The file that an entry stands for.
+// The file that an entry describes.
 std::string file_text(const Json& entry, const Json& files) {
   if (entry.contains("text")) return entry.at("text").get<std::string>();
   Json file = files.at(entry.at("file").get<std::string>());
@@ -46,7 +46,7 @@ std::string file_text(const Json& entry, const Json& files) {
   return file.dump();
 }
 
-// What reading the file says, or preparing a small model with it.
+// The error of reading the file, or of preparing a small model with it.
 std::string message_of(const std::string& text) {
   return test::error_message([&] {
     const std::unique_ptr<Quantizer> quantizer = parse_quantizer(text, "q.json");
@@ -57,7 +57,7 @@ std::string message_of(const std::string& text) {
   });
 }
 
-// Lists that grow with what is registered stand by name in the table.
+// The table has a name for each list that grows with what is registered.
 std::string completed(std::string message) {
   const std::pair<std::string, std::vector<std::string>> lists[] = {
       {"{observers}", observer_names()},
@@ -79,7 +79,7 @@ TEST_CASE("the files that the faults are put into are right", "[quantizers][json
   }
 }
 
-TEST_CASE("each wrong file gives one line that names the place, what stands there and what to do",
+TEST_CASE("each wrong file gives one line that names the place, its value and what to do",
           "[quantizers][json][wrong_files]") {
   const Json table = read_table();
   CHECK(table.at("wrong").size() >= 60);

@@ -1,4 +1,4 @@
-// The X86 rows in Octet's own mode.
+// The X86 rows in Octet's default mode.
 #include <catch2/catch.hpp>
 
 #include "core/text/text.h"
@@ -61,14 +61,14 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("x86: an op behind a convolution that others read too stays apart", "[quantizers][x86]") {
+TEST_CASE("x86: an op after a convolution that others read too stays apart", "[quantizers][x86]") {
   const test::Annotated result =
       annotate(conv_then("%r: f32[1,4,6,6] = aten.relu.default(%c) return (%c, %r)"));
   CHECK(result.text == "%c [conv]: %x: ACT8U, %w: WEIGHT8\n");
   CHECK(reason_for(result.report, "r") == "no rule of x86 matches aten.relu.default");
 }
 
-TEST_CASE("x86: the other operand of an addition behind a convolution is observed, on either side",
+TEST_CASE("x86: the other operand of an addition after a convolution is observed, on either side",
           "[quantizers][x86]") {
   for (const std::string add :
        {"aten.add.Tensor(%c, %y)", "aten.add.Tensor(%y, %c)", "aten.add_.Tensor(%c, %y)"}) {
@@ -96,7 +96,7 @@ TEST_CASE("x86: a convolution that is added to itself is quantized alone", "[qua
         "%c [conv]: %x: ACT8U, %w: WEIGHT8\n");
 }
 
-TEST_CASE("x86: the other operand of an addition behind a linear op stays float",
+TEST_CASE("x86: the other operand of an addition after a linear op stays float",
           "[quantizers][x86]") {
   CHECK(annotate(linear_then("%a: f32[2,4] = aten.add.Tensor(%y, %l) %r: f32[2,4] = "
                              "aten.relu.default(%a) return (%r)"))
@@ -113,7 +113,7 @@ TEST_CASE("x86: a Python scalar that is added leaves the op before it quantized"
         "%l [linear]: %x: ACT8U, %w: WEIGHT8\n");
 }
 
-TEST_CASE("x86: an op whose result nobody uses is no obstacle", "[quantizers][x86]") {
+TEST_CASE("x86: an op whose result nobody uses does not prevent fusion", "[quantizers][x86]") {
   CHECK(annotate(conv_then("%r: f32[1,4,6,6] = aten.relu.default(%c) return (%c)")).text ==
         "%c [conv]: %x: ACT8U, %w: WEIGHT8\n");
 }
@@ -151,7 +151,7 @@ TEST_CASE("x86: products of equal shapes are quantized, others stay float with t
         "its operands have shapes [2, 4] and [4], want equal ones");
 }
 
-TEST_CASE("x86: integer ops stay as they are", "[quantizers][x86]") {
+TEST_CASE("x86: integer ops are unchanged", "[quantizers][x86]") {
   const test::Annotated result = annotate(
       "graph(%x: i64[2,4], %y: i64[2,4]): %m: i64[2,4] = aten.mul.Tensor(%x, %y) return (%m)");
   CHECK(result.text.empty());

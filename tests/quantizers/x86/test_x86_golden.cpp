@@ -13,7 +13,7 @@
 #include "quantizers/golden/golden_quantizer.h"
 #include "support/golden.h"
 
-// After torch, which has a macro CHECK of its own.
+// After torch, which defines a macro CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_x86_golden {

@@ -16,7 +16,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(text.find(from), from.size(), to);
 }
 
-// Of BERT: the norm is behind the sum.
+// As in BERT: the norm follows the sum.
 const char* const kBehind =
     R"(graph(%v = param "v": f32[8,8], %w = param "w": f32[8,8], %x: f32[1,4,8]):
   %l: f32[1,4,8] = aten.linear.default(%x, %w)
@@ -25,7 +25,7 @@ const char* const kBehind =
   %y: f32[1,4,8] = aten.linear.default(%n, %v)
   return (%y))";
 
-// Of ViT: the sum goes on beside the norm.
+// As in ViT: the sum continues beside the norm.
 const char* const kBeside =
     R"(graph(%v = param "v": f32[8,8], %w = param "w": f32[8,8], %x: f32[1,4,8]):
   %l: f32[1,4,8] = aten.linear.default(%x, %w)

@@ -1,4 +1,4 @@
-// The XNNPACK rows in Octet's own mode.
+// The XNNPACK rows in Octet's default mode.
 #include <catch2/catch.hpp>
 
 #include "quantizers/annotate_text.h"
@@ -121,7 +121,7 @@ TEST_CASE("a linear that is called twice is quantized both times", "[quantizers]
         "%w: WEIGHT => ACT\n");
 }
 
-TEST_CASE("both inputs of an addition are observed, a clamp behind it takes the output",
+TEST_CASE("both inputs of an addition are observed, a clamp after it takes the output",
           "[quantizers][xnnpack]") {
   const std::string text = annotate_text(R"(graph(%x: f32[2,4], %y: f32[2,4]):
     %s: f32[2,4] = aten.add.Tensor(%x, %y)
@@ -204,7 +204,7 @@ TEST_CASE("an op without a rule is reported", "[quantizers][xnnpack][report]") {
   CHECK(reason_for(result.report, "s") == "no rule of xnnpack matches aten.sigmoid.default");
 }
 
-TEST_CASE("a sharing op behind a float op is reported", "[quantizers][xnnpack][report]") {
+TEST_CASE("a sharing op after a float op is reported", "[quantizers][xnnpack][report]") {
   const test::Annotated result = annotate_text(
       "graph(%x: f32[1,3,8,8]): %p: f32[1,3,4,4] = aten.max_pool2d.default(%x, [2, 2]) return "
       "(%p)");
@@ -238,7 +238,7 @@ TEST_CASE("a weight that the program writes to keeps the op float",
   }
 }
 
-TEST_CASE("half precision stays as it is", "[quantizers][xnnpack][report]") {
+TEST_CASE("half precision is unchanged", "[quantizers][xnnpack][report]") {
   const test::Annotated result = annotate_text(
       R"(graph(%x: bf16[2,4], %w = param "w": bf16[3,4]): %l: bf16[2,3] = aten.linear.default(%x, %w) return (%l))");
   CHECK(reason_for(result.report, "l") == "input %w is bfloat16, want float32");

@@ -1,5 +1,5 @@
-// The choices of the peer that Octet repeats in compat mode alone. Each stands beside what Octet
-// does on its own.
+// The choices of torchao that Octet repeats in compat mode alone. Each is compared with what Octet
+// does by default.
 #include <catch2/catch.hpp>
 
 #include "quantizers/annotate_text.h"

@@ -64,7 +64,7 @@ const char* const kAttention = R"(graph(
   %last: f32[4,8,16] = aten.add.Tensor(%norm, %down)
   return (%last))";
 
-// Weights of unit gain, so that no tensor runs away; factors and deviations about 1.
+// Weights of unit gain, so that no tensor grows without bound; factors and deviations are about 1.
 Graph filled(const char* text, uint64_t seed) {
   Graph graph = parse_graph(text);
   at::Generator random = at::detail::createCPUGenerator(seed);
@@ -112,12 +112,12 @@ const Node* behind_dequantize(const Node* node) {
   return node;
 }
 
-// The op that makes what is quantized, and those that read it.
+// The op whose result is quantized, and those that read it.
 std::set<std::string> around(const Node& quantize) {
   std::set<std::string> names;
   const Value* value = quantize.find_input("input");
   names.insert(value->name());
-  // rounded once for several readers: theirs
+  // rounded once for several readers, which share the blame
   if (value->users().size() > 1 || value->is_output())
     for (const Node* dequantize : quantize.output()->users())
       for (const Node* reader : dequantize->output()->users())
@@ -162,7 +162,7 @@ std::set<std::string> reader_scale_times(Graph& graph, size_t index, double fact
   std::set<std::string> names;
   for (const Node* reader : dequantize->output()->users()) {
     names.insert(reader->name());
-    // a view hands on what its reader suffers from
+    // a view passes the fault on to its reader
     for (const Node* next : reader->outputs().front()->users()) names.insert(next->name());
   }
   names.insert(quantizes_of(graph).at(index)->find_input("input")->name());
@@ -229,7 +229,7 @@ std::vector<size_t> weighted_ops(const Program& program) {
   return ops;
 }
 
-// Its own copy of a constant, changed.
+// A changed copy of a constant.
 void change_constant(Program& program, int tensor,
                      const std::function<at::Tensor(const at::Tensor&)>& change) {
   ProgramTensor& constant = program.tensor(tensor);
@@ -258,7 +258,7 @@ std::vector<Fault> faults_of(const Subject& subject, const Program& program) {
                             std::function<std::set<std::string>(Graph&)> plant) {
     faults.push_back({.name = name, .in_graph = std::move(plant)});
   };
-  Graph& graph = const_cast<Graph&>(subject.quantized);  // only looked at
+  Graph& graph = const_cast<Graph&>(subject.quantized);  // only read
   const size_t tensors = quantizes_of(graph).size(), layers = layers_of(graph).size();
   for (size_t i = 0; i < std::min<size_t>(tensors, 4); ++i) {
     const size_t at = i * tensors / 4;

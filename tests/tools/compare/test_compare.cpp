@@ -1,4 +1,5 @@
-// Twins, shadows and errors of two programs.
+// Compares two programs: corresponding ops (twins), ops run on the float program's tensors
+// (shadows), and errors.
 #include <catch2/catch.hpp>
 
 #include <cmath>
@@ -125,7 +126,7 @@ TEST_CASE("equalized programs are compared in the float program's terms", "[comp
   const Comparison comparison = shadow(reference, *scaled, once({numbers({2, 3, 8, 8})}));
   REQUIRE(comparison.ops.size() == 3);
   for (const OpComparison& op : comparison.ops) {
-    CHECK(op.accumulated.sqnr_db() == HUGE_VAL);  // powers of two change no bit
+    CHECK(op.accumulated.sqnr_db() == HUGE_VAL);  // powers of two are exact
     CHECK(op.isolated.sqnr_db() == HUGE_VAL);
   }
 }
@@ -154,7 +155,7 @@ TEST_CASE("shadows take the float program's tensors", "[compare]") {
   const Comparison whole = shadow(subject.reference, subject.quantized, once(batch));
   const OpComparison& last = op_named(whole, "out");
   CHECK(last.isolated.sqnr_db() > last.accumulated.sqnr_db() + 3);
-  // the first op has nothing in front of it but the input's rounding, which is a row of its own
+  // only the input's rounding, which is a separate row, comes before the first op
   CHECK(op_named(whole, "x").isolated.sqnr_db() == op_named(whole, "x").accumulated.sqnr_db());
   CHECK(op_named(whole, "x").rounding);
   CHECK(whole.outputs.sqnr_db() == Approx(last.accumulated.sqnr_db()));
@@ -184,7 +185,7 @@ TEST_CASE("ops in place do not spoil what is compared", "[compare]") {
   CHECK(x.equal(before));
 }
 
-TEST_CASE("what the program writes over is no constant", "[compare]") {
+TEST_CASE("what the program overwrites is not a constant", "[compare]") {
   Graph reference =
       parse_graph(R"(graph(%w = param "w": f32[4,4], %cache = buffer "cache": f32[8,4],
     %x: f32[8,4]):
@@ -222,7 +223,7 @@ TEST_CASE("weights are compared channel by channel as folding left them", "[comp
   }
 }
 
-TEST_CASE("a metric of one's own is a mean over batches, and may end it", "[compare]") {
+TEST_CASE("a user-defined metric is a mean over batches, and may end it", "[compare]") {
   const std::vector<test::Subject> subjects = test::make_subjects();
   const test::Subject& subject = subjects.front();
   CompareOptions options;

@@ -1,4 +1,4 @@
-// The op that was spoilt is the first that `octet compare` names.
+// `octet compare` names the faulty op first.
 #include <catch2/catch.hpp>
 
 #include "annotate/compare/compare.h"

@@ -1,4 +1,4 @@
-// The search of `octet tune` on programs that are tables of numbers.
+// The search of `octet tune`, on programs that are simulated by tables of numbers.
 #include <catch2/catch.hpp>
 
 #include <set>
@@ -13,7 +13,7 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-// Errors that add up; each op's goes when its row says null.
+// Errors that add up; the error of an op is gone when its row says null.
 struct Model {
   std::vector<double> errors;
   std::vector<double> costs;
@@ -83,7 +83,7 @@ TEST_CASE("poor estimates cost evaluations, not the goal", "[tune]") {
     CHECK(outcome.is_reached);
     CHECK(model.evaluations <= 25);
     CHECK(outcome.trials.size() == model.evaluations);
-    // 16 of the worst would do
+    // the 16 worst would be enough
     CHECK(outcome.trials[outcome.best].float_share < 0.66);
   }
 }

@@ -1,4 +1,5 @@
-// What `octet compare` suggests, and `octet tune` tries, names the exported program's ops.
+// The suggestions of `octet compare` and the trials of `octet tune` name the ops of the exported
+// program.
 #include <catch2/catch.hpp>
 
 #include "core/graph/origin.h"
@@ -10,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A layer norm that smoothing has split: `second` and `first` stand for one op of the module.
+// A layer norm that smoothing has split: `second` and `first` come from one op of the module.
 Graph split_norm() {
   Graph graph = parse_graph(R"(graph(%x: f32[2,4], %g = param "g": f32[4]):
   %first: f32[2,4] = aten.layer_norm.default(%x, [4], %g)

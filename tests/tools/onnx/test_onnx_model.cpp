@@ -1,4 +1,4 @@
-// Graphs in, ONNX nodes out.
+// Writes graphs as ONNX nodes.
 #include <catch2/catch.hpp>
 
 #include "core/base/error.h"
@@ -73,7 +73,7 @@ TEST_CASE("a weight of more dimensions' products is stored the other way round",
   CHECK(model.nodes[0].op == "MatMul");
 }
 
-TEST_CASE("a range narrower than the integers is a clip behind the quantize", "[onnx]") {
+TEST_CASE("a range narrower than the integers is a clip after the quantize", "[onnx]") {
   const std::string nodes = nodes_of(R"(graph(%x: f32[4]):
     %q: u8[4] = quantized_decomposed.quantize_per_tensor.default(%x, 0.5, 3, 0, 127, u8)
     %d: f32[4] = quantized_decomposed.dequantize_per_tensor.default(%q, 0.5, 3, 0, 127, u8)
@@ -145,7 +145,7 @@ TEST_CASE("opsets that are not known are refused", "[onnx]") {
         "onnx: --opset 16: is not known here, want 17 to 23");
 }
 
-TEST_CASE("what is returned twice, or as it came, has a name of its own", "[onnx]") {
+TEST_CASE("what is returned twice, or unchanged, has a separate name", "[onnx]") {
   const OnnxModel model = to_onnx(parse_graph(R"(graph(%x: f32[4]):
     %y: f32[4] = aten.relu.default(%x)
     return (%x, %y, %y))"));
