@@ -19,31 +19,48 @@ struct RowMoments {
   float inverse;
 };
 
-// The sum of (x - center)^2, or of x if `center` is null.
-[[gnu::always_inline]] inline double sum_of(const float* x, int64_t width, const float* center) {
+// Sums term(x) in lanes; the rest of a row in double.
+template <typename Term>
+[[gnu::always_inline]] inline double sum_of(const float* x, int64_t width, const Term& term) {
   const int64_t whole = width / kLanes * kLanes;
-  const float c = center != nullptr ? *center : 0;
   float sums[kLanes] = {};
-  if (center != nullptr) {
-    for (int64_t i = 0; i < whole; i += kLanes)
-      for (int64_t k = 0; k < kLanes; ++k) sums[k] += (x[i + k] - c) * (x[i + k] - c);
-  } else {
-    for (int64_t i = 0; i < whole; i += kLanes)
-      for (int64_t k = 0; k < kLanes; ++k) sums[k] += x[i + k];
-  }
+  for (int64_t i = 0; i < whole; i += kLanes)
+    for (int64_t k = 0; k < kLanes; ++k) sums[k] += term(x[i + k]);
   double sum = double{sum_of_lanes(sums)};
-  for (int64_t i = whole; i < width; ++i) {
-    const double d = double{x[i] - c};
-    sum += center != nullptr ? d * d : d;
-  }
+  for (int64_t i = whole; i < width; ++i) sum += term(double{x[i]});
   return sum;
 }
 
+struct Itself {
+  template <typename T>
+  [[gnu::always_inline]] T operator()(T x) const {
+    return x;
+  }
+};
+struct Squared {
+  template <typename T>
+  [[gnu::always_inline]] T operator()(T x) const {
+    return x * x;
+  }
+};
+struct DistanceSquared {
+  float center;
+  template <typename T>
+  [[gnu::always_inline]] T operator()(T x) const {
+    return (x - T{center}) * (x - T{center});
+  }
+};
+
 [[gnu::always_inline]] inline RowMoments moments_of(const float* x, const RowNorm& norm) {
   const double count = static_cast<double>(norm.width);
-  const float center =
-      norm.is_centered ? static_cast<float>(sum_of(x, norm.width, nullptr) / count) : 0;
-  const double square = sum_of(x, norm.width, &center);
+  float center = 0;
+  double square = 0;
+  if (norm.is_centered) {
+    center = static_cast<float>(sum_of(x, norm.width, Itself{}) / count);
+    square = sum_of(x, norm.width, DistanceSquared{center});
+  } else {
+    square = sum_of(x, norm.width, Squared{});
+  }
   return {center, static_cast<float>(1 / std::sqrt(square / count + norm.eps))};
 }
 
@@ -75,15 +92,18 @@ template <typename X, typename Y>
                                              const float* __restrict weight,
                                              const float* __restrict bias, RowMoments m,
                                              uint8_t flip, ByteOutput output) {
-  if (bias == nullptr) {
+  if (bias != nullptr) {
+    for (int64_t i = 0; i < width; ++i)
+      store_real(
+          (static_cast<float>(number_of(x[i], flip)) - m.center) * m.inverse * weight[i] + bias[i],
+          y + i, output);
+  } else if (m.center != 0) {
     for (int64_t i = 0; i < width; ++i)
       store_real((static_cast<float>(number_of(x[i], flip)) - m.center) * m.inverse * weight[i],
                  y + i, output);
   } else {
     for (int64_t i = 0; i < width; ++i)
-      store_real(
-          (static_cast<float>(number_of(x[i], flip)) - m.center) * m.inverse * weight[i] + bias[i],
-          y + i, output);
+      store_real(static_cast<float>(number_of(x[i], flip)) * m.inverse * weight[i], y + i, output);
   }
 }
 
@@ -141,13 +161,13 @@ void normalize_rows(const RowNorm& norm, const std::byte* from, std::byte* to,
   for (int64_t i = 0; i < pixels; ++i)
     for (int64_t c = begin; c < end; ++c) factor[c] += x[i * channels + c];
   for (int64_t at = begin; at < end; at += size)
-    std::fill_n(center + at, size, static_cast<float>(sum_of(factor + at, size, nullptr) / count));
+    std::fill_n(center + at, size, static_cast<float>(sum_of(factor + at, size, Itself{}) / count));
   std::fill(factor + begin, factor + end, 0.0f);
   for (int64_t i = 0; i < pixels; ++i)
     for (int64_t c = begin; c < end; ++c)
       factor[c] += (x[i * channels + c] - center[c]) * (x[i * channels + c] - center[c]);
   for (int64_t at = begin; at < end; at += size) {
-    const float variance = static_cast<float>(sum_of(factor + at, size, nullptr) / count),
+    const float variance = static_cast<float>(sum_of(factor + at, size, Itself{}) / count),
                 inverse = 1.0f / std::sqrt(variance + static_cast<float>(g.eps));
     for (int64_t c = at; c < at + size; ++c) {
       factor[c] = inverse * g.weight[static_cast<size_t>(c)];

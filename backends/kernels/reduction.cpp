@@ -10,7 +10,9 @@
 namespace octet {
 namespace {
 
-constexpr int64_t kLanes = 32;
+constexpr int64_t kLanes = 32;        // of a row
+constexpr int64_t kInRegisters = 64;  // columns whose results are kept there
+constexpr int64_t kColumns = 1024;    // that are read side by side
 
 // NaN wins, as in torch.
 struct Greatest {
@@ -58,8 +60,7 @@ template <typename T, typename X, typename Combine>
   const int64_t whole = size / kLanes * kLanes;
   for (int64_t i = 0; i < whole; i += kLanes)
     for (int64_t k = 0; k < kLanes; ++k) lanes[k] = combine(lanes[k], number_of(x[i + k], flip));
-  T result = start;
-  for (int64_t k = 0; k < kLanes; ++k) result = combine(result, lanes[k]);
+  T result = combine_lanes(lanes, combine);
   for (int64_t i = whole; i < size; ++i) result = combine(result, number_of(x[i], flip));
   return result;
 }
@@ -70,9 +71,15 @@ template <typename T, typename X, typename Combine>
                                                   int64_t count, T start, uint8_t flip,
                                                   const Combine& combine, T* results) {
   for (int64_t k = 0; k < count; ++k) results[k] = start;
-  for (int64_t i = 0; i < size; ++i)
-    for (int64_t k = 0; k < count; ++k)
-      results[k] = combine(results[k], number_of(x[i * inner + k], flip));
+  if (count == kInRegisters) {  // a number that the compiler knows
+    for (int64_t i = 0; i < size; ++i)
+      for (int64_t k = 0; k < kInRegisters; ++k)
+        results[k] = combine(results[k], number_of(x[i * inner + k], flip));
+  } else {
+    for (int64_t i = 0; i < size; ++i)
+      for (int64_t k = 0; k < count; ++k)
+        results[k] = combine(results[k], number_of(x[i * inner + k], flip));
+  }
 }
 
 // Converts a reduced number to a real: (number - shift) * factor, in steps of y when y has bytes.
@@ -96,17 +103,17 @@ void reduce(const Reduction& r, T start, const Combine& combine, const std::byte
   const ByteOutput output = r.to ? byte_output({1, r.to->zero_point, r.to->flip}) : ByteOutput{};
   const bool is_byte = r.to.has_value();
   const uint8_t flip = r.from ? r.from->flip : 0;
-  const int64_t parts_per_row = (r.inner + kLanes - 1) / kLanes;
+  const int64_t parts_per_row = (r.inner + kColumns - 1) / kColumns;
   parallel(
-      r.outer * parts_per_row, r.size * std::min(r.inner, kLanes),
+      r.outer * parts_per_row, r.size * std::min(r.inner, kColumns),
       [&](int64_t first, int64_t last) {
         run_vectorised([=, size = r.size, inner = r.inner, low = r.low,
                         high = r.high]() __attribute__((always_inline)) {
           for (int64_t part = first; part < last; ++part) {
-            const int64_t outer = part / parts_per_row, column = part % parts_per_row * kLanes,
-                          count = std::min(kLanes, inner - column);
+            const int64_t outer = part / parts_per_row, column = part % parts_per_row * kColumns,
+                          count = std::min(kColumns, inner - column);
             const X* const row = x + outer * size * inner + column;
-            T results[kLanes];
+            T results[kColumns];
             if (inner == 1)
               results[0] = reduce_row(row, size, start, flip, combine);
             else
@@ -118,7 +125,7 @@ void reduce(const Reduction& r, T start, const Combine& combine, const std::byte
                   std::max((static_cast<float>(results[k]) - meaning.shift) * meaning.factor, low),
                   high);
               if (is_byte)
-                reinterpret_cast<int8_t*>(to)[at + k] = byte_of(real, output);
+                reinterpret_cast<int8_t*>(to)[at + k] = byte_of_steps(real, output);
               else
                 reinterpret_cast<float*>(to)[at + k] = real;
             }

@@ -76,22 +76,48 @@ struct Reals {
   [[gnu::always_inline]] float of(float sum) const { return (sum - zero) * scale; }
 };
 
-// Sums the pixels of an input row.
-[[gnu::always_inline]] inline void add_pixels(const ImageResize& r, const float* sum, float* reals,
-                                              Reals finish) {
-  const ResizeAxis& width = r.axes[2];
-  const int64_t inner = r.inner, out = width.out();
-  const ResizeAxis::Tap* const taps = width.taps.data();
-  const int64_t* const first = width.first.data();
+// Number of taps of each position; 0 if positions differ.
+int64_t taps_of_each(const ResizeAxis& axis) {
+  const int64_t taps = std::ssize(axis.taps) / std::max<int64_t>(axis.out(), 1);
+  for (size_t o = 0; o < axis.first.size(); ++o)
+    if (axis.first[o] != static_cast<int64_t>(o) * taps) return 0;
+  return taps;
+}
+
+// Writes an output row from a summed input row, for pixels of one element. each:
+// taps_of_each(width).
+[[gnu::always_inline]] inline void add_elements(const ResizeAxis& width, int64_t each,
+                                                const float* sum, float* reals, Reals finish) {
+  const int64_t out = width.out();
+  const int64_t* const __restrict first = width.first.data();
+  const ResizeAxis::Tap* const __restrict taps = width.taps.data();
+  float* const __restrict to = reals;
+  if (each == 1) {
+    for (int64_t o = 0; o < out; ++o) to[o] = finish.of(taps[o].weight * sum[taps[o].at]);
+  } else if (each == 2) {
+    for (int64_t o = 0; o < out; ++o) {
+      const ResizeAxis::Tap *a = taps + 2 * o, *b = a + 1;
+      to[o] = finish.of(a->weight * sum[a->at] + b->weight * sum[b->at]);
+    }
+  } else {
+    for (int64_t o = 0; o < out; ++o) {
+      float value = 0;
+      for (int64_t i = first[o]; i < first[o + 1]; ++i) value += taps[i].weight * sum[taps[i].at];
+      to[o] = finish.of(value);
+    }
+  }
+}
+
+// Writes an output row from a summed input row, for pixels of several elements.
+[[gnu::always_inline]] inline void add_pixels(const ResizeAxis& width, int64_t inner,
+                                              const float* sum, float* reals, Reals finish) {
+  const int64_t out = width.out();
   for (int64_t o = 0; o < out; ++o) {
     float* __restrict to = reals + o * inner;
-    const ResizeAxis::Tap* const tap = taps + first[o];
-    const int64_t count = first[o + 1] - first[o];
-    if (inner == 1) {
-      float value = 0;
-      for (int64_t i = 0; i < count; ++i) value += tap[i].weight * sum[tap[i].at];
-      *to = finish.of(value);
-    } else if (count == 1) {
+    const int64_t first = width.first[static_cast<size_t>(o)],
+                  count = width.first[static_cast<size_t>(o) + 1] - first;
+    const ResizeAxis::Tap* const tap = width.taps.data() + first;
+    if (count == 1) {
       const float* __restrict a = sum + tap[0].at * inner;
       const float of_a = tap[0].weight;
       for (int64_t c = 0; c < inner; ++c) to[c] = finish.of(of_a * a[c]);
@@ -111,6 +137,7 @@ struct Reals {
 template <typename X, typename Y>
 void resize_rows(const ImageResize& r, const X* x, Y* y, float* scratch, const Parallel& parallel) {
   const int64_t size = part_size(r), out_size = r.axes[2].out() * r.inner;
+  const int64_t each = taps_of_each(r.axes[2]);
   const Reals finish =
       r.from ? Reals{static_cast<float>(r.from->zero_point), r.from->scale} : Reals{0, 1};
   const ByteOutput output = r.to ? byte_output(*r.to) : ByteOutput{};
@@ -123,13 +150,14 @@ void resize_rows(const ImageResize& r, const X* x, Y* y, float* scratch, const P
       run_vectorised([=, &r]() __attribute__((always_inline)) {
         for (int64_t row = part * size; row < end; ++row) {
           Y* const to = y + row * out_size;
+          float* made = pixels;
+          if constexpr (std::is_same_v<Y, float>) made = to;
           add_rows(r, x, row, sum);
-          if constexpr (std::is_same_v<Y, float>) {
-            add_pixels(r, sum, to, finish);
-          } else {
-            add_pixels(r, sum, pixels, finish);
-            round_to_bytes(pixels, to, out_size, output);
-          }
+          if (r.inner == 1)
+            add_elements(r.axes[2], each, sum, made, finish);
+          else
+            add_pixels(r.axes[2], r.inner, sum, made, finish);
+          if constexpr (!std::is_same_v<Y, float>) round_to_bytes(pixels, to, out_size, output);
         }
       });
     }

@@ -12,7 +12,8 @@ namespace {
 
 template <typename T>
 void copy_run(const T* from, int64_t from_step, T* to, int64_t to_step, int64_t count) {
-  if (from_step == 1 && to_step == 1)
+  constexpr int64_t kShort = 16;  // a call costs more
+  if (from_step == 1 && to_step == 1 && count >= kShort)
     return static_cast<void>(std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T)));
   for (int64_t i = 0; i < count; ++i) to[i * to_step] = from[i * from_step];
 }
@@ -71,13 +72,13 @@ void StridedCopy::run_typed(const std::byte* from, std::byte* to, const Parallel
   const T* const x = reinterpret_cast<const T*>(from) + from_offset_;
   T* const y = reinterpret_cast<T*>(to) + to_offset_;
   const int64_t from_step = walk_.steps.back()[1], to_step = walk_.steps.back()[0];
-  for_each_run(walk_, parallel, [&](const std::array<int64_t, 3>& at, int64_t count) {
-    if constexpr (sizeof(T) == 1)
-      if (table_) {
+  if constexpr (sizeof(T) == 1)
+    if (table_)
+      return for_each_run(walk_, parallel, [&](const std::array<int64_t, 3>& at, int64_t count) {
         for (int64_t i = 0; i < count; ++i)
           y[at[0] + i * to_step] = (*table_)[x[at[1] + i * from_step]];
-        return;
-      }
+      });
+  for_each_run(walk_, parallel, [&](const std::array<int64_t, 3>& at, int64_t count) {
     copy_run(x + at[1], from_step, y + at[0], to_step, count);
   });
 }

@@ -2,6 +2,7 @@
 // embeddings.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -50,8 +51,16 @@ void for_each_run(const Walk& walk, const Parallel& parallel, const Body& body) 
       rest /= count;
       for (size_t k = 0; k < 3; ++k) offsets[k] += index[d] * walk.steps[d][k];
     }
-    for (int64_t run = first; run < last; ++run) {
-      body(offsets, inner);
+    // along the innermost loop first, which needs no carry
+    const std::array<int64_t, 3> step = walk.steps[loops - 1];
+    for (int64_t run = first; run < last;) {
+      const int64_t end = std::min(last, run + walk.counts[loops - 1] - index[loops - 1]);
+      index[loops - 1] += end - run - 1;
+      for (; run < end; ++run) {
+        body(offsets, inner);
+        for (size_t k = 0; k < 3; ++k) offsets[k] += step[k];
+      }
+      for (size_t k = 0; k < 3; ++k) offsets[k] -= step[k];
       for (size_t d = loops; d-- > 0;) {
         for (size_t k = 0; k < 3; ++k) offsets[k] += walk.steps[d][k];
         if (++index[d] < walk.counts[d]) break;

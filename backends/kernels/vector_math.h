@@ -116,8 +116,8 @@ struct Exponent {
 // instructions; combining lanes one by one would dominate the time of short rows.
 
 // count: a power of two. Overwrites the lanes.
-template <int64_t count, typename Combine>
-[[gnu::always_inline]] inline float combine_lanes(float (&lanes)[count], const Combine& combine) {
+template <typename T, int64_t count, typename Combine>
+[[gnu::always_inline]] inline T combine_lanes(T (&lanes)[count], const Combine& combine) {
 #pragma GCC unroll 8
   for (int64_t half = count / 2; half > 0; half /= 2)
     for (int64_t k = 0; k < half; ++k) lanes[k] = combine(lanes[k], lanes[k + half]);
@@ -164,13 +164,15 @@ inline ByteOutput byte_output(const ByteScale& to, int32_t least = -128, int32_t
           static_cast<float>(most - to.zero_point), to.zero_point, to.flip};
 }
 
-// NaN becomes the lowest byte.
-[[gnu::always_inline]] inline int8_t byte_of(float real, const ByteOutput& output) {
-  float steps = real * output.inverse;
+// NaN becomes the lowest byte. steps: real * inverse.
+[[gnu::always_inline]] inline int8_t byte_of_steps(float steps, const ByteOutput& output) {
   steps = steps > output.low ? steps : output.low;
   steps = steps < output.high ? steps : output.high;
   const int32_t byte = static_cast<int32_t>((steps + kRounder) - kRounder) + output.zero_point;
   return static_cast<int8_t>(static_cast<uint8_t>(byte) ^ output.flip);
+}
+[[gnu::always_inline]] inline int8_t byte_of(float real, const ByteOutput& output) {
+  return byte_of_steps(real * output.inverse, output);
 }
 
 // Loads and stores one element of a tensor of floats or bytes.

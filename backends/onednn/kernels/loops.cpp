@@ -27,10 +27,10 @@ template <Elementwise kKind, bool kRepeatB>
   for (int64_t i = 0; i < count; ++i) {
     const float fa = static_cast<float>(a[i]);
     const float fb = kRepeatB ? repeated : static_cast<float>(b[i]);
-    y[i] =
-        byte_of(kKind == Elementwise::kAdd ? fa * p.factor_a + (fb * p.factor_b + p.bias)
-                                           : ((fa + p.offset_a) * (fb + p.offset_b)) * p.factor_a,
-                p.output);
+    y[i] = byte_of_steps(kKind == Elementwise::kAdd
+                             ? fa * p.factor_a + (fb * p.factor_b + p.bias)
+                             : ((fa + p.offset_a) * (fb + p.offset_b)) * p.factor_a,
+                         p.output);
   }
 }
 

@@ -71,7 +71,7 @@ template <typename X, typename Y, typename Sum>
                 v = v < p.low ? p.low : v;
                 y[channel + c] = v > p.high ? p.high : v;
               } else {
-                y[channel + c] = byte_of(v, output);
+                y[channel + c] = byte_of_steps(v, output);
               }
             }
           }
