@@ -12,10 +12,6 @@
 
 namespace octet {
 
-// e^x = 2^n * e^r, where n = round(x / ln 2) and |r| <= ln(2) / 2. ln 2 is split into two
-// constants, so that r loses few bits (Cody and Waite, "Software Manual for the Elementary
-// Functions", 1980).
-
 // 2^n for n from -126 to 127.
 [[gnu::always_inline]] inline float power_of_two(int32_t n) {
   return std::bit_cast<float>(static_cast<uint32_t>(n + 127) << 23);
@@ -25,7 +21,9 @@ namespace octet {
 // to even: the sum has no bits left for a fraction.
 inline constexpr float kRounder = 12582912.0f;  // 1.5 * 2^23
 
-// e^x = factor * 2^power, where factor is in [1/sqrt(2), sqrt(2)].
+// e^x = factor * 2^power, where factor is in [1/sqrt(2), sqrt(2)]: power = round(x / ln 2), and
+// factor = e^r for the rest r, which a polynomial approximates. ln 2 is split into two constants so
+// that r loses few bits (Cody and Waite, "Software Manual for the Elementary Functions", 1980).
 struct Exponent {
   float factor;
   int32_t power;

@@ -23,7 +23,7 @@ using ElementType = dnnl::memory::data_type;
 ElementType element_type(DType dtype);
 int64_t bytes_of(ElementType type);  // 1 or 4
 
-// Allocates at least `bytes` (at least one), not initialized, aligned to 64 at both ends.
+// Allocates at least `bytes` (at least one), not initialized; start and end are multiples of 64.
 std::shared_ptr<std::byte> aligned_block(int64_t bytes);
 
 // A buffer of the segment, and a byte offset into it.

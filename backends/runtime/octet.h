@@ -76,7 +76,7 @@ typedef struct octet_options {
   /* limit of the bytes of inputs, outputs, states, intermediates and additional copies of
    * constants; 0: the machine's memory */
   uint64_t memory_limit;
-  /* for open sizes: how many sets of sizes stay compiled, most recently used first; 0: four */
+  /* for open sizes: how many sets of sizes stay compiled, those used last; 0: four */
   size_t cached_shapes;
   /* A folder, created when needed, that caches packed weights of models on oneDNN: the next
    * octet_load maps them. NULL: no cache. When a cached file is missing, damaged, from another CPU,
@@ -116,7 +116,7 @@ OCTET_API const char* octet_backends(void);
 
 /* Maps a file, checks it and compiles it. options may be NULL. Returns NULL on failure. Do not
  * write to the file or truncate it before octet_free (reading a truncated mapping kills the
- * process); replace it by renaming another file. */
+ * process); replace it by renaming another file over it. */
 OCTET_API octet_model* octet_load(const char* path, const octet_options* options);
 /* As octet_load, from the bytes of a file, which must stay unchanged until octet_free. They are
  * not copied when they are aligned to 64 bytes. */

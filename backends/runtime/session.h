@@ -57,7 +57,7 @@ class Session {
   // Resets the states to their initial values.
   void reset_states();
 
-  // The program as given, with open sizes as it was lowered.
+  // The program as given, with open sizes at the values that it was lowered at.
   const Program& program() const;
   // The program at the sizes of the next run on plain memory.
   const Program& bound_program() const;

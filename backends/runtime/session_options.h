@@ -18,7 +18,7 @@ struct SessionOptions {
   size_t memory_limit = 0;
   // how often a loop may run its body in one run before the run throws; 0: no limit
   size_t loop_limit = 0;
-  // at least 1; for open sizes: how many sets of sizes stay compiled, most recently used first
+  // at least 1; for open sizes: how many sets of sizes stay compiled, those used last
   size_t cached_shapes = 4;
   // where oneDNN's packed weights are kept for the next start (lowering/program/packed_cache.h);
   // empty: nowhere. Only for programs read from a file.

@@ -28,9 +28,8 @@ struct PlannedOp {
 // Work between runtimes: a copy to the other memory order, or an op run by custom kernels
 // (custom_ops.h).
 struct HostStep {
-  const ProgramOp* op;  // null: a copy
-  std::vector<BufferKey>
-      from;  // the op's inputs; constants in row-major order, absent inputs as -1
+  const ProgramOp* op;          // null: a copy
+  std::vector<BufferKey> from;  // the op's inputs; constants in row-major order, absent ones as -1
   BufferKey to;
   std::vector<BufferKey> further = {};  // the op's other outputs
 };

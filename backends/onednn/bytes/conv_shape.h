@@ -56,8 +56,8 @@ struct ByteConvOutput {
   TileOutput output = TileOutput::kRaw;
   ByteScales scales;
   float low = 0, high = 0;
-  bool is_fused = true;             // the fields below apply when false: step by step
-  float zero_point = 0;             // of y as written
+  bool is_fused = true;             // false: step by step
+  float zero_point = 0;             // step by step: of y as written
   std::vector<int32_t> start = {};  // added to the sums, one per output; empty: 0
 };
 

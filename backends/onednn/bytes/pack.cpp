@@ -182,7 +182,7 @@ std::optional<PackedBlock> pack_bins(const ByteConvShape& s, const int8_t* weigh
   return PackedBlock{block, static_cast<size_t>(bytes)};
 }
 
-// Whether each index of a pack_bins block is within its range; does not check `front` and the size.
+// Whether the size of a pack_bins block matches `front`, and each of its indices is in range.
 bool fits_bins(const ByteConvShape& s, const TileKernels& kernels, const Front& front,
                const PackedBlock& block) {
   const int64_t begin = weights_begin(front), step_bytes = kernels.step_weights(kernels.lanes),

@@ -26,7 +26,8 @@ void add_zero_point(SegmentBuilder& builder, int argument, int zero_point,
 
 // The post-ops of an op.
 Clamp clamp_of(const ProgramOp& op);
-// Appends the clamp as a post-op that works on real / unit, unless `quant_params` implies it.
+// Appends the clamp as a post-op that works on real / unit, unless the range of `quant_params`
+// implies it.
 void append_clamp(dnnl::post_ops& post_ops, const Clamp& clamp, const QuantParams& quant_params,
                   double unit);
 // Defines the op's output by a float result, quantizing it if necessary.
