@@ -14,7 +14,7 @@ enum class BatchNorm { kFolded, kUnfolded };
 // the other operand of an addition after the matrix op
 enum class Addend { kNone, kQuantized, kFloat };
 enum class Unary { kNone, kLast };                 // the last op of the chain
-enum class ManyCalls { kRefused, kEachByItself };  // of a module
+enum class ManyCalls { kRefused, kEachByItself };  // of a module that is called several times
 
 // A convolution or linear op, then optional batch norm, add and unary op.
 struct X86FusionRow {
