@@ -9,7 +9,7 @@ from support import CommandTest, sqnr
 from test_mpi import has_mpi, mpirun
 from torch import nn
 
-PREFIXES = ("octet: ", "continued ", "warning: ", "effort: ")
+PREFIXES = ("octet: ", "resumed ", "warning: ", "effort: ")
 
 
 class Attention(nn.Module):

@@ -13,7 +13,7 @@ from test_mpi import ENVIRONMENT, has_mpi, mpirun, mpirun_command
 from test_qat import labelled
 from torch import nn
 
-PREFIXES = ("octet: ", "continued ", "warning: ", *(f"epoch {i}/" for i in range(1, 9)))
+PREFIXES = ("octet: ", "resumed ", "warning: ", *(f"epoch {i}/" for i in range(1, 9)))
 
 
 def children(process):
