@@ -21,6 +21,13 @@ namespace octet {
 // to even: the sum has no bits left for a fraction.
 inline constexpr float kRounder = 12582912.0f;  // 1.5 * 2^23
 
+// A polynomial in x by Horner's method; the coefficient of the highest power comes first.
+template <typename... Coefficients>
+[[gnu::always_inline]] inline float polynomial(float x, float first, Coefficients... others) {
+  ((first = first * x + others), ...);
+  return first;
+}
+
 // e^x = factor * 2^power, where factor is in [1/sqrt(2), sqrt(2)]: power = round(x / ln 2), and
 // factor = e^r for the rest r, which a polynomial approximates. ln 2 is split into two constants so
 // that r loses few bits (Cody and Waite, "Software Manual for the Elementary Functions", 1980).
@@ -35,13 +42,8 @@ struct Exponent {
   const int32_t n =
       static_cast<int32_t>(std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kRounder));
   const float r = (x - whole * kLn2) - whole * kLn2Rest;
-  float p = 1.38367387e-3f;
-  p = p * r + 8.37489869e-3f;
-  p = p * r + 4.16682325e-2f;
-  p = p * r + 1.66664198e-1f;
-  p = p * r + 4.99999911e-1f;
-  p = p * r + 1.0f;
-  p = p * r + 1.0f;
+  const float p = polynomial(r, 1.38367387e-3f, 8.37489869e-3f, 4.16682325e-2f, 1.66664198e-1f,
+                             4.99999911e-1f, 1.0f, 1.0f);
   return {p, n};
 }
 
@@ -64,11 +66,8 @@ struct Exponent {
 
 [[gnu::always_inline]] inline float hyperbolic_tangent(float x) {
   const float square = x * x;
-  float p = -5.60273649e-3f;
-  p = p * square + 2.05399357e-2f;
-  p = p * square + -5.37053198e-2f;
-  p = p * square + 1.33309320e-1f;
-  p = p * square + -3.33332509e-1f;
+  const float p = polynomial(square, -5.60273649e-3f, 2.05399357e-2f, -5.37053198e-2f,
+                             1.33309320e-1f, -3.33332509e-1f);
   const float near = x + x * square * p;
   const float size = x < 0 ? -x : x;
   const float far = 1.0f - 2.0f / (exponential(2.0f * size) + 1.0f);
@@ -79,18 +78,10 @@ struct Exponent {
 [[gnu::always_inline]] inline float error_function(float x) {
   constexpr float kEnd = 3.92f;  // from here on the result rounds to 1
   const float square = x * x;
-  float p = 2.05004017e-6f;
-  p = p * square + 2.84871086e-4f;
-  p = p * square + 3.76538117e-3f;
-  p = p * square + 5.27479835e-2f;
-  p = p * square + 1.90401837e-1f;
-  p = p * square + 1.12837911f;
-  float q = 3.80906167e-5f;
-  q = q * square + 1.16246636e-3f;
-  q = q * square + 1.49687529e-2f;
-  q = q * square + 1.14107080e-1f;
-  q = q * square + 5.02071977e-1f;
-  q = q * square + 1.0f;
+  const float p = polynomial(square, 2.05004017e-6f, 2.84871086e-4f, 3.76538117e-3f, 5.27479835e-2f,
+                             1.90401837e-1f, 1.12837911f);
+  const float q = polynomial(square, 3.80906167e-5f, 1.16246636e-3f, 1.49687529e-2f, 1.14107080e-1f,
+                             5.02071977e-1f, 1.0f);
   float y = x * p / q;
   y = x >= kEnd ? 1.0f : y;
   y = x <= -kEnd ? -1.0f : y;
