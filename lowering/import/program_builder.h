@@ -53,7 +53,6 @@ class ProgramBuilder {
   // ---- values of the graph
   // Throws Error for complex values, and for values whose node was not imported.
   int tensor_of(Value* value);
-  bool has_tensor(const Value* value) const { return tensors_.contains(value); }
   // Makes `value` this tensor from here on.
   void alias(const Value* value, int tensor) { tensors_[value] = tensor; }
   // Makes `tensor` a result of the node. If the last op made the tensor, it takes the result's
