@@ -10,7 +10,7 @@
 namespace octet {
 
 // Visits the layers in graph order; each sees the inputs that the corrected layers before it
-// produce. Layers without a bias of their own are skipped, as adding one would change the graph.
+// produce. Layers without a bias are skipped, as adding one would change the graph.
 // Biases with a derived spec keep it: convert rounds the new one with scale(x) * scale(w).
 //
 // REQUIRES: `observed` is calibrated, and convert will round the weights to nearest. Returns the

@@ -48,7 +48,7 @@ struct RoundingOptions {
   // share of the batches (or of the first dimension of a single batch) on which the settings and
   // rounding to nearest are compared; in (0, 1)
   double held_out = 0.25;
-  bool correct_bias = true;  // also try a new bias where a layer has one of its own
+  bool correct_bias = true;  // also try a new bias where a layer has one
   WalkOptions walk = {};
 };
 

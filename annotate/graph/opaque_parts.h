@@ -99,7 +99,7 @@ struct OpaqueHooks {
 //   register_opaque_hooks("my.Lstm", {observe_lstm, quantize_lstm});
 //   "opaque": [{"module_type": "my.Lstm"}]
 //
-// They apply to opaque parts with this module_type and no hooks of their own. "torch.nn.LSTM" and
+// They apply to opaque parts with this module_type that have no hooks. "torch.nn.LSTM" and
 // "torch.nn.modules.rnn.LSTM" are one class. Throws Error("quantizer", ...) when the class is empty
 // or already has hooks, and when both hooks are absent. Not thread-safe with running prepare_pt2e.
 void register_opaque_hooks(const std::string& module_type, OpaqueHooks hooks);

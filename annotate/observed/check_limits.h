@@ -7,9 +7,9 @@
 
 namespace octet {
 
-// Checks that shared specs lead to a tensor with a spec of its own. `place_of`: where an annotation
-// is written, for messages; "": skip it. Throws Error("quantizer", that place, "%b -> %add shares
-// the observer of %a -> %add, which has no spec; ...").
+// Checks that shared specs lead to a tensor with a spec that is not shared. `place_of`: where an
+// annotation is written, for messages; "": skip it. Throws Error("quantizer", that place, "%b ->
+// %add shares the observer of %a -> %add, which has no spec; ...").
 void check_shared_specs(const Graph& graph, const Annotations& annotations,
                         const std::function<std::string(const QuantizationAnnotation&)>& place_of);
 

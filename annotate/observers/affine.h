@@ -28,7 +28,7 @@ class AffineObserver : public Observer {
   // One scale and zero point per block, in row-major order, with the block_size of the last
   // observed tensor; empty when the state was loaded.
   QParams calculate_qparams() const override;
-  // kNothing when each row has blocks of its own
+  // kNothing when no block spans rows
   Sees sees() const override;
   bool refuses_nan() const override { return true; }
   bool keeps_state() const override { return kind_ != Kind::kPlaceholder; }

@@ -44,7 +44,7 @@ class PercentileObserver : public HistogramObserver {
   Range choose_range() const override;
 };
 
-// The same choice from all values of each channel of a weight, interpolated between neighbours.
+// Makes that choice from all values of each channel of a weight, interpolated between neighbours.
 class PerChannelPercentileObserver : public PerChannelObserver {
  public:
   explicit PerChannelPercentileObserver(ObserverArgs args);

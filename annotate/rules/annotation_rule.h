@@ -118,12 +118,12 @@ struct RuleMatch {
 using RuleCheck = Verdict (*)(const RuleMatch&);
 
 struct AnnotationRule {
-  // Of a pattern with optional ops, a part in brackets for each of them, the innermost first:
+  // With optional ops in the pattern, it has a part in brackets for each, the innermost first:
   // "conv[_bn][_relu]" is conv_relu where the batch norm is missing.
   std::string name;
   std::string pattern;
   // In the order of the annotation. "x[1]" is one element of the list slot x (see SlotElement), and
-  // "x" then means the elements without a cell of their own. Other cells and constraints use the
+  // "x" then means the elements that have no cell. Other cells and constraints use the
   // same names.
   std::vector<std::pair<std::string, SlotSpec>> inputs;
   SlotSpec output;
@@ -192,8 +192,8 @@ bool is_slot_of(const Pattern& pattern, std::string_view slot);
 // twice), or "".
 std::string bind_elements(const AnnotationRule& rule, Match& match);
 
-// The values that the cell of `slot` applies to: what the slot binds, without elements that have
-// cells of their own.
+// The values that the cell of `slot` applies to: what the slot binds, without elements that
+// have cells.
 std::vector<Value*> rest_of(const AnnotationRule& rule, const std::string& slot,
                             const Match& match);
 
