@@ -34,6 +34,7 @@ void for_each_run(const Walk& walk, const Parallel& parallel, const Body& body) 
   const int64_t inner = walk.counts.back();
   int64_t runs = 1;
   for (size_t d = 0; d < loops; ++d) runs *= walk.counts[d];
+  if (runs == 0) return;
   if (runs == 1) {
     parallel.chunks(inner, [&](int64_t first, int64_t last) {
       std::array<int64_t, 3> offsets = {0, 0, 0};

@@ -71,23 +71,6 @@ std::string describe_tensor(const ProgramTensor& t) {
   return text + (is_symmetric ? "s" : "a");
 }
 
-Verdict check_tensors(const Program& program, const ProgramOp& op) {
-  for (const std::vector<int>* list : {&op.inputs, &op.outputs}) {
-    for (int index : *list) {
-      if (index < 0) continue;
-      const ProgramTensor& t = program.tensor(index);
-      if (t.numel() == 0) return Verdict::refuse(fmt::format("{} has no elements", t.name));
-      if (t.shape.size() > 6)
-        return Verdict::refuse(
-            fmt::format("{} has rank {}, want at most 6", t.name, t.shape.size()));
-    }
-  }
-  if (op.outputs.size() != 1 && !op.is("recurrent"))
-    return Verdict::refuse(fmt::format("it has {} outputs, want 1", op.outputs.size()));
-  if (op.inputs.empty() || op.inputs[0] < 0) return Verdict::refuse("it has no input");
-  return Verdict::accept();
-}
-
 // A segment of this op alone.
 Segment segment_of(const Program& program, const ProgramOp& op) {
   Segment segment;
@@ -101,11 +84,11 @@ Segment segment_of(const Program& program, const ProgramOp& op) {
   return segment;
 }
 
-Verdict prove(const Program& program, const ProgramOp& op, const onednn::OneDnnOp& row) {
+Verdict prove(const Program& program, const ProgramOp& op) {
   try {
     const Segment segment = segment_of(program, op);
     onednn::SegmentBuilder builder(program, segment, onednn::SegmentBuilder::Purpose::kProve);
-    row.emit(builder, op);
+    onednn::find_onednn_op(op.kind)->emit(builder, op);
     finish_outputs(builder);
     return Verdict::accept();
   } catch (const onednn::Refusal& refusal) {
@@ -123,12 +106,9 @@ std::map<std::string, std::string> OneDnnSupport::versions() const {
 }
 
 Verdict OneDnnSupport::accepts(const Program& program, const ProgramOp& op) const {
-  const onednn::OneDnnOp* row = onednn::find_onednn_op(op.kind);
-  if (row == nullptr) return Verdict::refuse(fmt::format("oneDNN has no {}", op.kind));
-  if (Verdict tensors = check_tensors(program, op); !tensors) return tensors;
-  if (Verdict checked = row->check(program, op); !checked) return checked;
+  if (Verdict checked = onednn::check_op(program, op); !checked) return checked;
   return proofs_.find_or_prove(op_signature(program, op, describe_tensor),
-                               [&] { return prove(program, op, *row); });
+                               [&] { return prove(program, op); });
 }
 
 }  // namespace octet

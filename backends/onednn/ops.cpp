@@ -151,16 +151,42 @@ const OneDnnOp* find_onednn_op(const std::string& kind) {
 
 namespace {
 
+Verdict check_tensors(const Program& program, const ProgramOp& op) {
+  for (const std::vector<int>* list : {&op.inputs, &op.outputs}) {
+    for (int index : *list) {
+      if (index < 0) continue;
+      const ProgramTensor& t = program.tensor(index);
+      if (t.numel() == 0) return Verdict::refuse(fmt::format("{} has no elements", t.name));
+      if (t.shape.size() > 6)
+        return Verdict::refuse(
+            fmt::format("{} has rank {}, want at most 6", t.name, t.shape.size()));
+    }
+  }
+  if (op.outputs.size() != 1 && !op.is("recurrent"))
+    return Verdict::refuse(fmt::format("it has {} outputs, want 1", op.outputs.size()));
+  if (op.inputs.empty() || op.inputs[0] < 0) return Verdict::refuse("it has no input");
+  return Verdict::accept();
+}
+
+}  // namespace
+
+Verdict check_op(const Program& program, const ProgramOp& op) {
+  const OneDnnOp* row = find_onednn_op(op.kind);
+  if (row == nullptr) return Verdict::refuse(fmt::format("oneDNN has no {}", op.kind));
+  Verdict tensors = check_tensors(program, op);
+  return tensors ? row->check(program, op) : tensors;
+}
+
+namespace {
+
 void emit_op(SegmentBuilder& builder, const ProgramOp& op) {
   if (builder.is_absorbed(op)) return;
-  const OneDnnOp* row = find_onednn_op(op.kind);
-  if (row == nullptr) throw OpRefusal{op.name, fmt::format("there is no {} here", op.kind)};
   // the program may have been modified since it was lowered
-  if (Verdict verdict = row->check(builder.program(), op); !verdict)
+  if (Verdict verdict = check_op(builder.program(), op); !verdict)
     throw OpRefusal{op.name, verdict.reason()};
   builder.begin_op(op);
   try {
-    row->emit(builder, op);
+    find_onednn_op(op.kind)->emit(builder, op);
   } catch (const Refusal& refusal) {
     throw OpRefusal{op.name, refusal.reason};
   } catch (const dnnl::error& error) {

@@ -19,6 +19,10 @@ struct OneDnnOp {
 // Null for an unknown kind.
 const OneDnnOp* find_onednn_op(const std::string& kind);
 
+// Whether there is a row for the op, its tensors have sizes that oneDNN takes, and the row's check
+// accepts it.
+Verdict check_op(const Program& program, const ProgramOp& op);
+
 // Why an op of a segment cannot become steps.
 struct OpRefusal {
   std::string op;  // its name

@@ -311,7 +311,7 @@ TEST_CASE("oneDNN: what a segment cannot be compiled for is told by the name of 
              Catch::StartsWith("onednn: middle: oneDNN ") && Catch::Contains("could not create a"));
   CHECK_THAT(error_of_middle("sort", {}),
              Catch::StartsWith("onednn: middle: oneDNN ") &&
-                 Catch::EndsWith("there is no sort here; lower the program again"));
+                 Catch::EndsWith("oneDNN has no sort; lower the program again"));
 }
 
 }  // namespace octet
