@@ -47,6 +47,7 @@ int main(int argc, char** argv) {
   }
   const uint32_t seed =
       argc < 3 ? std::random_device()() : static_cast<uint32_t>(std::strtoul(argv[2], nullptr, 10));
+  std::fprintf(stderr, "mutate_programs: seed %u\n", seed);  // a crash prints nothing else
   const std::vector<Seed> seeds = read_seeds();
   const std::filesystem::path folder = std::filesystem::path(argv[0]).parent_path(),
                               text_file = folder / "finding.json",

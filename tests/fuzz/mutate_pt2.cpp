@@ -1,11 +1,11 @@
-// mutate_pt2 SECONDS FILE.pt2...: changes the files at random and reads them. An Error is correct;
-// another exception or a crash is a finding, which is written as finding.pt2 beside the program. It
-// chooses its changes itself, for builds without libFuzzer (fuzz_pt2 uses that); most are made in
-// the JSON records, with correct checksums of the zip.
+// mutate_pt2 SECONDS SEED FILE.pt2...: changes the files at random and reads them. An Error is
+// correct; another exception or a crash is a finding, which is written as finding.pt2 beside the
+// program. It chooses its changes itself, for builds without libFuzzer (fuzz_pt2 uses that); most
+// are made in the JSON records, with correct checksums of the zip.
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -41,15 +41,15 @@ void write_changed(const std::filesystem::path& path, Records records, Mutator& 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 3) {
-    std::fputs("mutate_pt2: want SECONDS FILE.pt2...\n", stderr);
+  if (argc < 4) {
+    std::fputs("mutate_pt2: want SECONDS SEED FILE.pt2...\n", stderr);
     return 2;
   }
   std::vector<Records> files;
-  for (int i = 2; i < argc; ++i) files.push_back(records_of(argv[i]));
+  for (int i = 3; i < argc; ++i) files.push_back(records_of(argv[i]));
   const std::filesystem::path finding =
       std::filesystem::path(argv[0]).parent_path() / "finding.pt2";
-  const uint32_t seed = std::random_device()();
+  const auto seed = static_cast<uint32_t>(std::strtoul(argv[2], nullptr, 10));
   Mutator mutator(seed);
   const std::chrono::steady_clock::time_point end =
       std::chrono::steady_clock::now() + std::chrono::seconds(std::atoi(argv[1]));

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/dev/fuzz.sh [SECONDS]: runs each libFuzzer target for that long (600) with the address and
+# tools/dev/fuzz.sh [SECONDS [SEED]]: runs each libFuzzer target for that long (600) with the address and
 # undefined-behavior sanitizers. Needs clang. Starts with the seed programs, build/fuzz/corpus of
 # earlier runs, .octet files in build/demo, and .pt2 files from tests/core/make_models.py. Without
 # LibTorch (tools/setup.sh) it skips the .pt2 target. Findings go to build/fuzz/findings and make the
@@ -7,6 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 seconds=${1:-600}
+seed=${2:-0}  # 0: a new one each time
 
 clang=$(compgen -c clang++ | grep -E '^clang\+\+(-[0-9]+)?$' | sort -V | tail -n 1) || true
 [ -n "$clang" ] || { echo "fuzz: clang++ is not here; tools/setup.sh --test installs it" >&2; exit 1; }
@@ -44,7 +45,7 @@ for target in $targets; do
   [ $target = pt2 ] && leaks=0  # LibTorch's own reader of zips leaks some bytes where it refuses a damaged one
   mkdir -p build/fuzz/corpus/$target build/fuzz/findings
   echo "fuzz: $target, $seconds seconds" >&2
-  if ASAN_OPTIONS=detect_leaks=$leaks build/fuzz/bin/fuzz_$target -detect_leaks=$leaks -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 -max_len=32768 -dict=tests/fuzz/program.dict -verbosity=0 \
+  if ASAN_OPTIONS=detect_leaks=$leaks build/fuzz/bin/fuzz_$target -detect_leaks=$leaks -max_total_time="$seconds" -seed="$seed" -timeout=20 -rss_limit_mb=2048 -max_len=32768 -dict=tests/fuzz/program.dict -verbosity=0 \
     -print_final_stats=1 -artifact_prefix=build/fuzz/findings/$target- build/fuzz/corpus/$target build/fuzz/seeds/$target 2>build/fuzz/$target.log; then
     grep '^stat::number_of_executed_units' build/fuzz/$target.log
     passed=$((passed + 1))
