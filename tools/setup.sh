@@ -2,6 +2,7 @@
 # Sets up a Debian 12 machine: installs packages, makes the virtual environment .venv (downloads
 # about 1 GB once) and builds build/release/bin/octet (about 16 minutes of CPU the first time).
 # Running it again only does what is missing. Options:
+#   --python    also the Python packages, in build/release/python
 #   --no-build  packages and environment only
 #   --test      also what the tests need: clang, qemu, Chromium, and .venv-site, which builds the site
 #   --dev       also the formatter and the linter
@@ -11,6 +12,7 @@ cd "$(dirname "$0")/.."
 . tools/dev/progress.sh
 
 build=yes
+python_packages=no
 dev=no
 site=no
 torch=yes
@@ -19,10 +21,11 @@ packages=(g++ cmake ninja-build ccache python3 python3-venv nlohmann-json3-dev c
 for option in "$@"; do
   case $option in
     --no-build) build=no ;;
+    --python) python_packages=yes ;;
     --test) packages+=(clang libclang-rt-14-dev qemu-user chromium); site=yes ;;
     --dev) packages+=(clang-tidy); dev=yes ;;
     --runtime) build=no; torch=no ;;
-    *) echo "setup: unknown option $option, want --no-build, --test, --dev or --runtime" >&2; exit 2 ;;
+    *) echo "setup: unknown option $option, want --python, --no-build, --test, --dev or --runtime" >&2; exit 2 ;;
   esac
 done
 [ $torch = no ] || packages+=(libcli11-dev libprotobuf-dev protobuf-compiler libopenmpi-dev openmpi-bin python3-dev)
@@ -82,5 +85,9 @@ if [ $build = yes ]; then
   [ -f build/release/build.ninja ] || watched "setup: cmake" build/setup.log cmake --preset release
   log "building the octet command in build/release (about 16 minutes of CPU the first time)"
   watched "setup: build" build/release/build.log cmake --build --preset release --target octet
+  if [ $python_packages = yes ]; then
+    watched "setup: build" build/release/build.log cmake --build --preset release --target octet_python_packages
+    log "the Python packages: export PYTHONPATH=$PWD/build/release/python"
+  fi
 fi
 log "ready: build/release/bin/octet, .venv"

@@ -27,6 +27,8 @@ if [ "${1:-}" = --backend ]; then
 fi
 
 tools/setup.sh --test
+echo "test: installing what setup.sh has built" >&2
+watched "test: install" build/release/install.log .venv/bin/python tests/tools/test_bare_setup.py
 echo "test: building the tests" >&2
 watched "test: build" build/release/build.log cmake --build --preset release
 ctest --preset release -j "$(nproc)" "$@"

@@ -64,7 +64,7 @@ class Install(CommandTest):
         self.call("cmake", "--install", BUILD, "--prefix", self.path("before"))
         os.rename(self.path("before"), prefix)
         self.command = os.path.join(prefix, "bin", "octet")
-        self.call(os.path.join(TOOLS, "dev", "new_backend"), NAME, self.path("project"))
+        self.call(self.command, "new-backend", NAME, self.path("project"))
         flags = flags_of_build()
         variables = {"CXX": "CMAKE_CXX_COMPILER", "CXXFLAGS": "CMAKE_CXX_FLAGS",
                      "LDFLAGS": "CMAKE_EXE_LINKER_FLAGS"}
@@ -281,23 +281,18 @@ class Install(CommandTest):
 
 
 class NewBackend(CommandTest):
-    """tools/dev/new_backend."""
-
-    def new_backend(self, *arguments):
-        return subprocess.run([os.path.join(TOOLS, "dev", "new_backend"), *arguments], capture_output=True, text=True)
+    """octet new-backend."""
 
     def test_names_and_folders_are_checked(self):
         for name in ("", "MyNpu", "2nd", "a-b"):
-            result = self.new_backend(name, self.path("project"))
-            self.assertEqual(result.returncode, 2)
-            self.assertIn(f'new_backend: "{name}" is not a valid name', result.stderr)
-        self.assertEqual(self.new_backend("my_npu").returncode, 2)
-        result = self.new_backend("my_npu", self.folder)
-        self.assertEqual((result.returncode, result.stderr), (1, f"new_backend: {self.folder} exists already; name a new folder\n"))
+            self.assertRegex(self.fails("new-backend", name, self.path("project")),
+                             rf'^octet: new-backend: "{name}": not a valid name, want .*my_npu$')
+        self.octet("new-backend", "my_npu", code=2)
+        self.assertEqual(self.fails("new-backend", "my_npu", self.folder),
+                         f"octet: new-backend: {self.folder}: exists already; name a new folder")
 
     def test_every_name_is_replaced(self):
-        result = self.new_backend("my_npu", self.path("project"))
-        self.assertEqual(result.returncode, 0, result.stderr)
+        self.octet("new-backend", "my_npu", self.path("project"))
         names = os.listdir(self.path("project"))
         self.assertEqual(len(names), len(os.listdir(os.path.join(TOOLS, "example_backend"))))
         self.assertIn("my_npu_quantizer.cpp", names)

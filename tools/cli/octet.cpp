@@ -30,6 +30,7 @@ constexpr octet::AddCommand kCommands[] = {
 #ifdef OCTET_ONNX
     octet::add_export_command,
 #endif
+    octet::add_new_backend_command,
 };
 
 // LibTorch respects OMP_NUM_THREADS and the affinity, but not the CPU quota of control groups.

@@ -15,7 +15,11 @@ _check_torch()
 # quantized programs call.
 import torch.ao.quantization.fx._decomposed  # noqa: F401
 from octet_runtime._error import Error
+from octet_runtime._error import check_compiled as _check_compiled
 
+_check_compiled(__file__, "_octet")
+
+# isort: split
 from octet._compare import Comparison, compare
 from octet._export import export_onnx
 from octet._inspect import inspect

@@ -5,7 +5,11 @@
     scores = model(numpy.zeros((1, 3, 224, 224), numpy.float32))
 """
 
-from octet_runtime._error import Error
+from octet_runtime._error import Error, check_compiled
+
+check_compiled(__file__, "_runtime")
+
+# isort: split
 from octet_runtime._runtime import Model, TensorInfo, __version__, backends, load
 
 __all__ = ["Error", "Model", "TensorInfo", "backends", "load"]

@@ -1,4 +1,6 @@
-"""Defines Error, for invalid arguments of a caller."""
+"""Defines Error, for invalid arguments of a caller, and checks that the package is compiled."""
+
+import pathlib
 
 LONGEST_SUBJECT, LONGEST_MESSAGE = 300, 4000
 
@@ -13,6 +15,17 @@ def _shown(text: str, most: int) -> str:
         return text
     half = most // 2
     return f"{text[:half]} ... ({len(text) - 2 * half} characters) ... {text[-half:]}"
+
+
+def check_compiled(package: str, module: str) -> None:
+    """Raises a one-line ImportError if the compiled module is not in the package's folder, as in a
+    build folder where only the command was built."""
+    folder = pathlib.Path(package).parent
+    if not any(folder.glob(f"{module}.*so")):
+        raise ImportError(
+            f"{folder.name}: {folder}: {module} is not compiled; run tools/setup.sh --python in "
+            "the source tree, or install the wheel"
+        )
 
 
 class Error(Exception):

@@ -1,0 +1,99 @@
+// Implements octet new-backend, which copies tools/example_backend under another name.
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "core/base/error.h"
+#include "tools/cli/commands/command.h"
+#include "tools/cli/common/messages.h"
+
+namespace octet {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Installed beside the command; in a build folder, a link to the source.
+fs::path example_folder() {
+  const fs::path command = fs::read_symlink("/proc/self/exe");
+  fs::path folder = command.parent_path() / OCTET_DATA_FOLDER / "example_backend";
+  if (!fs::is_directory(folder))
+    throw Error("new-backend", folder.lexically_normal().string(),
+                "the example is not there; use the command of a source tree or of an installed "
+                "Octet (cmake --install), whose headers a backend needs");
+  return folder;
+}
+
+bool is_name(const std::string& name) {
+  const auto is_allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+  };
+  return !name.empty() && name[0] >= 'a' && name[0] <= 'z' &&
+         std::all_of(name.begin(), name.end(), is_allowed);
+}
+
+// my_npu -> MyNpu
+std::string title_of(const std::string& name) {
+  std::string title;
+  bool starts_word = true;
+  for (char c : name) {
+    if (c != '_')
+      title += starts_word ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
+    starts_word = c == '_';
+  }
+  return title;
+}
+
+std::string replaced(std::string text, std::string_view from, std::string_view to) {
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+void copy_example(const std::string& name, const fs::path& folder) {
+  if (!is_name(name))
+    throw Error(
+        "new-backend", fmt::format("\"{}\"", name),
+        "not a valid name, want lower case letters, digits and underscores, such as my_npu");
+  if (fs::exists(folder))
+    throw Error("new-backend", folder.string(), "exists already; name a new folder");
+  const fs::path example = example_folder();
+  std::error_code failure;
+  if (!fs::create_directories(folder, failure))
+    throw Error("new-backend", folder.string(), "cannot be made: " + failure.message());
+  for (const fs::directory_entry& entry : fs::directory_iterator(example)) {
+    std::ifstream file(entry.path(), std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    write_text_file(folder / replaced(entry.path().filename(), "acme", name),
+                    replaced(replaced(text, "acme", name), "Acme", title_of(name)));
+  }
+  log_line(
+      fmt::format("{0}: cmake -S {0} -B {0}/build -DCMAKE_PREFIX_PATH=PREFIX && cmake --build "
+                  "{0}/build && {0}/build/test_{1}",
+                  folder.string(), name));
+}
+
+}  // namespace
+
+void add_new_backend_command(CLI::App& app) {
+  struct Options {
+    std::string name, folder;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("new-backend", "Start a project for a quantizer and a backend");
+  command
+      ->add_option("name", options->name,
+                   "The namespace of its ops, the prefix of its files, and its name for "
+                   "--quantizer and --backend")
+      ->required();
+  command->add_option("folder", options->folder, "The folder to make")->required();
+  command->callback([options] { copy_example(options->name, options->folder); });
+}
+
+}  // namespace octet
