@@ -83,6 +83,14 @@ std::map<std::string, std::string> XNNPACKSupport::versions() const {
   return xnnpack::library_versions();
 }
 
+std::vector<Tolerance> XNNPACKSupport::tolerances() const {
+  const char* const bias = "XNNPACK rounds a float bias to the steps of its sums";
+  return {{"conv", 1, 0, bias},
+          {"conv_transpose", 1, 0, bias},
+          {"linear", 1, 0, bias},
+          {"model", 4, 0, bias}};
+}
+
 Verdict XNNPACKSupport::accepts(const Program& program, const ProgramOp& op) const {
   Verdict verdict = xnnpack::check_op(program, op);
   // custom kernels need no proof

@@ -14,6 +14,16 @@ namespace octet {
 
 // Decides which ops a backend runs. It is asked once for each op, in order; an accepted op joins a
 // segment of the backend, a refused op goes to the fallback with the verdict's reason.
+// How far results may be from the reference's in `octet conformance`. Without one, integers differ
+// at rounding ties alone, and floats by kFloatTolerance.
+struct Tolerance {
+  std::string cells;    // the start of their names: an op, or "op/shape"
+  double steps = 0;     // of integers: output steps
+  double relative = 0;  // of floats: share of the greatest magnitude in the result
+  std::string reason;   // why, for users; not empty
+};
+inline constexpr double kFloatTolerance = 1e-5;
+
 class BackendSupport {
  public:
   virtual ~BackendSupport() = default;
@@ -26,6 +36,8 @@ class BackendSupport {
   // Whether the backend reads input 1 of an accepted op channels-last (filter_order.h), so that it
   // would have to reorder a row-major filter.
   virtual bool wants_channels_last_filter(const Program&, const ProgramOp&) const { return false; }
+  // The ops that differ more from the reference than the others.
+  virtual std::vector<Tolerance> tolerances() const { return {}; }
 };
 
 // Describes one kernel call of a compiled segment: what runs and how long it takes.

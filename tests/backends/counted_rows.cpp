@@ -1,6 +1,6 @@
 #include "tests/backends/counted_rows.h"
 
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 
 namespace octet {
 namespace {

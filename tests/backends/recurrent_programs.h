@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 
 namespace octet {
 

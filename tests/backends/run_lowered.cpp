@@ -13,7 +13,7 @@
 #include "backends/runtime/session.h"
 #include "core/base/error.h"
 #include "lowering/program/artifact.h"
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 #include "tests/backends/small_programs.h"
 
 using namespace octet;

@@ -5,7 +5,7 @@
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
 #include "lowering/program/artifact.h"
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 #include "tests/backends/small_programs.h"
 
 using namespace octet;

@@ -18,7 +18,7 @@
 #include "backends/registry.h"
 #include "backends/runtime/octet.h"
 #include "lowering/program/artifact.h"
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 #include "tests/backends/scratch_folder.h"
 #include "tests/backends/small_programs.h"
 #include "tests/faults/fault_shim.h"

@@ -8,7 +8,7 @@
 #include "lowering/program/filter_order.h"
 #include "lowering/program/stored_constant.h"
 #include "tests/backends/counted_rows.h"
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 #include "tests/backends/small_programs.h"
 
 namespace octet::fuzz {

@@ -14,7 +14,7 @@
 #include "core/interpreter/interpreter.h"
 #include "core/text/text.h"
 #include "lowering/lower.h"
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 
 namespace octet {
 

@@ -15,7 +15,7 @@
 #include "backends/runtime/session.h"
 #include "core/base/error.h"
 #include "lowering/lower.h"
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 #include "tests/lowering/coverage_rows.h"
 #include "tests/lowering/lowering_helpers.h"
 

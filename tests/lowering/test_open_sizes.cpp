@@ -19,7 +19,7 @@
 #include "lowering/lower.h"
 #include "lowering/program/specialize.h"
 #include "quantizers/xnnpack/quantizer.h"
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 #include "tests/lowering/lowering_helpers.h"
 #include "tests/support/error_message.h"
 #include "tests/support/golden.h"

@@ -16,7 +16,7 @@
 #include "core/pt2/reader.h"
 #include "lowering/lower.h"
 #include "quantizers/registry.h"
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 #include "tests/lowering/lowering_helpers.h"
 #include "tests/support/golden.h"
 

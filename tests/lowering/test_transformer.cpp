@@ -8,7 +8,7 @@
 #include "backends/runtime/session.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 #include "tests/lowering/lowering_helpers.h"
 
 namespace octet::test_transformer {

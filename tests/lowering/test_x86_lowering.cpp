@@ -13,7 +13,7 @@
 #include "core/interpreter/interpreter.h"
 #include "lowering/lower.h"
 #include "quantizers/x86/quantizer.h"
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 #include "tests/lowering/lowering_helpers.h"
 
 namespace octet::test_x86_lowering {

@@ -30,6 +30,7 @@ constexpr octet::AddCommand kCommands[] = {
 #ifdef OCTET_ONNX
     octet::add_export_command,
 #endif
+    octet::add_conformance_command,
     octet::add_new_backend_command,
 };
 

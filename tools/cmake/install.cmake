@@ -49,7 +49,7 @@ function(octet_install_headers section component)
 endfunction()
 
 # ---- the runtime
-set(targets octet_options octet_base octet_program octet_backend_common octet_reference octet_runtime octet_runtime_shared)
+set(targets octet_options octet_base octet_program octet_backend_common octet_reference octet_runtime octet_conformance octet_runtime_shared)
 foreach(backend onednn xnnpack)
   if(TARGET octet_${backend})
     list(APPEND targets octet_${backend} octet_${backend}_library)

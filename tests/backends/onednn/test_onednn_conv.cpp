@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "backends/runtime/session.h"
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 
 namespace octet {
 namespace {

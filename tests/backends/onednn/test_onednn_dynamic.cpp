@@ -2,7 +2,7 @@
 // other consumers, which read floats.
 #include <catch2/catch.hpp>
 
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 
 namespace octet {
 namespace {

@@ -8,7 +8,7 @@
 #include "backends/onednn/ops.h"
 #include "backends/onednn/plan.h"
 #include "backends/runtime/session.h"
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 
 namespace octet {
 namespace {

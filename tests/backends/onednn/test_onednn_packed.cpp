@@ -10,7 +10,7 @@
 #include "backends/onednn/packed.h"
 #include "backends/runtime/session.h"
 #include "lowering/program/artifact.h"
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 #include "tests/backends/scratch_folder.h"
 #include "tests/backends/small_programs.h"
 

@@ -7,7 +7,7 @@
 #include "backends/onednn/bytes/tiles.h"
 #include "backends/onednn/saturation.h"
 #include "backends/runtime/session.h"
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 
 using namespace octet;
 

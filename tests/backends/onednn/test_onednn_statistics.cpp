@@ -1,7 +1,7 @@
 // Reductions, group_norm, upsample and functions of two tensors on oneDNN against the reference.
 #include <catch2/catch.hpp>
 
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 
 namespace octet {
 namespace {

@@ -2,7 +2,7 @@
 // floats.
 #include <catch2/catch.hpp>
 
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 
 namespace octet {
 namespace {

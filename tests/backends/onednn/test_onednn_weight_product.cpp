@@ -1,7 +1,7 @@
 // Few rows of floats times weights of 4 bits, against the reference.
 #include <catch2/catch.hpp>
 
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 
 namespace octet {
 namespace {

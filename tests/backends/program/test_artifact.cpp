@@ -15,7 +15,7 @@
 #include "lowering/program/filter_order.h"
 #include "lowering/program/program_json.h"
 #include "lowering/program/stored_constant.h"
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 #include "tests/backends/small_programs.h"
 #include "tests/fuzz/seed_programs.h"
 

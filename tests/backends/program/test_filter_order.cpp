@@ -8,7 +8,7 @@
 #include "backends/runtime/session.h"
 #include "lowering/program/artifact.h"
 #include "lowering/program/filter_order.h"
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 #include "tests/backends/small_programs.h"
 
 using namespace octet;

@@ -12,7 +12,7 @@
 #include "lowering/program/control.h"
 #include "lowering/program/program_json.h"
 #include "lowering/program/real_functions.h"
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 #include "tests/backends/recurrent_programs.h"
 #include "tests/backends/reference/op_runner.h"
 #include "tests/backends/small_programs.h"

@@ -14,7 +14,7 @@
 #include "lowering/program/artifact.h"
 #include "lowering/program/blocks.h"
 #include "lowering/program/stored_constant.h"
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 
 using namespace octet;
 using Catch::Matchers::Contains;

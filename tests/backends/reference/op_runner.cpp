@@ -6,7 +6,7 @@
 
 #include "backends/reference/elements.h"
 #include "backends/runtime/session.h"
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 
 namespace octet::reference_ops {
 

@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 #include "tests/backends/reference/op_runner.h"
 
 namespace octet::test_binary {

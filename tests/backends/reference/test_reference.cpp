@@ -5,7 +5,7 @@
 
 #include "backends/reference/reference_backend.h"
 #include "backends/runtime/session.h"
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 
 using namespace octet;
 

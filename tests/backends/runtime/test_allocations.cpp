@@ -18,7 +18,7 @@
 #include "backends/runtime/session.h"
 #include "lowering/program/control.h"
 #include "lowering/program/filter_order.h"
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 #include "tests/backends/runtime/limited_programs.h"
 #include "tests/backends/small_programs.h"
 #include "tests/fuzz/seed_programs.h"

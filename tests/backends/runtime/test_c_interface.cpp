@@ -11,7 +11,7 @@
 #include "backends/runtime/octet.h"
 #include "backends/runtime/session.h"
 #include "core/base/printable.h"
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 #include "tests/backends/small_programs.h"
 
 using namespace octet;

@@ -6,7 +6,7 @@
 #include "backends/runtime/session.h"
 #include "lowering/program/artifact.h"
 #include "lowering/program/control.h"
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 #include "tests/backends/small_programs.h"
 
 namespace octet::test_control {

@@ -11,7 +11,7 @@
 #include "lowering/program/specialize.h"
 #include "lowering/program/symbols.h"
 #include "tests/backends/counted_rows.h"
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 #include "tests/backends/small_programs.h"
 
 namespace octet::test_counts {

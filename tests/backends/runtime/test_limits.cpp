@@ -6,7 +6,7 @@
 #include "lowering/program/control.h"
 #include "lowering/program/specialize.h"
 #include "tests/backends/counted_rows.h"
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 #include "tests/backends/runtime/limited_programs.h"
 #include "tests/backends/small_programs.h"
 

@@ -15,7 +15,7 @@
 #include "lowering/program/program_json.h"
 #include "lowering/program/specialize.h"
 #include "lowering/program/symbols.h"
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 #include "tests/backends/small_programs.h"
 
 using namespace octet;

@@ -8,7 +8,7 @@
 #include "backends/runtime/octet.h"
 #include "backends/runtime/session.h"
 #include "lowering/program/artifact.h"
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 #include "tests/backends/small_programs.h"
 
 namespace octet::test_states {

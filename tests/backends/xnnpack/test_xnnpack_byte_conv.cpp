@@ -6,7 +6,7 @@
 
 #include "backends/runtime/session.h"
 #include "backends/xnnpack/dynamic.h"
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 
 namespace octet::test_xnnpack_byte_conv {
 

@@ -1,7 +1,7 @@
 // Linears on bytes by a custom kernel, against the reference.
 #include <catch2/catch.hpp>
 
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 
 namespace octet::test_xnnpack_byte_linear {
 

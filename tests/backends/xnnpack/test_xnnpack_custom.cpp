@@ -5,7 +5,7 @@
 #include "backends/kernels/strided.h"
 #include "backends/xnnpack/custom_ops.h"
 #include "core/base/error.h"
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 
 namespace octet {
 namespace {

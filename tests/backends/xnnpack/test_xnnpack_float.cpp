@@ -1,7 +1,7 @@
 // XNNPACK's float ops against the reference.
 #include <catch2/catch.hpp>
 
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 
 namespace octet {
 namespace {

@@ -9,7 +9,7 @@
 #include "backends/xnnpack/memory.h"
 #include "core/base/mapped_file.h"
 #include "lowering/program/artifact.h"
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 #include "tests/backends/small_programs.h"
 
 namespace octet {

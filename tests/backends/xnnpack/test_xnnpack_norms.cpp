@@ -2,7 +2,7 @@
 // convolutions, with the reference.
 #include <catch2/catch.hpp>
 
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 
 namespace octet::test_xnnpack_norms {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "backends/runtime/session.h"
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 
 namespace octet::test_xnnpack_reductions {
 

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "backends/xnnpack/kernels/row_kernels.h"
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 
 namespace octet::xnnpack {
 namespace {

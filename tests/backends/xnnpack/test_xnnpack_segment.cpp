@@ -8,7 +8,7 @@
 #include "backends/xnnpack/form.h"
 #include "backends/xnnpack/library.h"
 #include "core/base/error.h"
-#include "tests/backends/program_builder.h"
+#include "backends/conformance/program_builder.h"
 
 namespace octet {
 namespace {

@@ -28,6 +28,7 @@ void add_inspect_command(CLI::App& app);
 void add_doctor_command(CLI::App& app);
 void add_export_command(CLI::App& app);
 void add_new_backend_command(CLI::App& app);
+void add_conformance_command(CLI::App& app);
 
 // Writes the file whole or not at all (core/base/output_file.h); throws Error("output", path, ...).
 void write_text_file(const std::string& path, const std::string& text);

@@ -1,4 +1,5 @@
-// Builds small Programs in a few lines, and compares a backend with the reference.
+// Builds small Programs in a few lines, and compares a backend with the reference. For tests of
+// backends; installed with Octet.
 //
 //   ProgramBuilder b;
 //   int x = b.input("x", DType::kUInt8, {1, 8, 5, 5}, quantized(0.05f, 3));
@@ -56,8 +57,9 @@ class ProgramBuilder {
   // A state's value and the constant that it starts as (-1: zeros); call `becomes` afterwards.
   int state(const std::string& name, DType dtype, std::vector<int64_t> shape, int start = -1);
   void becomes(int state, int tensor);
-  // The program without segments, verified.
+  // The program without segments, verified; unfinished(): not verified, perhaps without outputs.
   Program finish();
+  const Program& unfinished() const { return program_; }
 
  private:
   int add(ProgramTensor tensor);
@@ -70,9 +72,16 @@ Program with_one_segment(Program program, const std::string& backend);
 // Why the backend refuses the first op that it refuses; nullopt when it accepts all.
 std::optional<std::string> refusal(const Program& program, const std::string& backend);
 
+// The results of the program as one segment of `backend`.
+std::vector<Tensor> run_segment(const Program& program, const std::string& backend,
+                                const std::vector<Tensor>& inputs, int threads = 1);
+
+// An element as a number: of floats, integers of up to 64 bits (which may round) and bools.
+double number_at(const Tensor& tensor, int64_t index);
+
 // Runs the program as one segment of `backend` and of the reference and returns the greatest
-// difference: in output steps for integer outputs, absolute for float ones. The backend must accept
-// every op (a failing REQUIRE names the one it refuses).
+// difference: in output steps for integer outputs, absolute for float ones. Throws Error("backend",
+// op, ...) with the program's text when the backend refuses an op.
 double check_against_reference(const Program& program, const std::string& backend,
                                const std::vector<Tensor>& inputs);
 

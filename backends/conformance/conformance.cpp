@@ -1,0 +1,224 @@
+// Runs cells in child processes, so that a crash or a hang ends one cell.
+#include "backends/conformance/conformance.h"
+
+#include <csignal>
+#include <cstring>
+#include <map>
+#include <regex>
+
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "backends/registry.h"
+#include "core/base/cpus.h"
+#include "core/base/error.h"
+
+namespace octet::conformance {
+namespace {
+
+constexpr size_t kQuickStep = 8;
+
+nlohmann::json to_json(const CellResult& r) {
+  return {{"cell", r.name},           {"op", r.kind},       {"outcome", name_of(r.outcome)},
+          {"difference", r.greatest}, {"detail", r.detail}, {"program", r.program},
+          {"seconds", r.seconds}};
+}
+
+void read_json(const nlohmann::json& json, CellResult& r) {
+  for (Outcome outcome : {Outcome::kExact, Outcome::kTies, Outcome::kWithin, Outcome::kRefused,
+                          Outcome::kWrong, Outcome::kCrashed})
+    if (json.at("outcome") == name_of(outcome)) r.outcome = outcome;
+  r.greatest = json.at("difference").is_number() ? json.at("difference").get<double>()
+                                                 : std::numeric_limits<double>::infinity();
+  r.detail = json.at("detail");
+  r.program = json.at("program");
+  r.seconds = json.at("seconds");
+}
+
+// A child process that runs every `step`-th cell from `next` on and writes a line for each.
+class Worker {
+ public:
+  Worker(const std::vector<Cell>& cells, const ConformanceOptions& options, size_t first,
+         size_t step)
+      : cells_(cells), options_(options), next_(first), step_(step) {
+    start();
+  }
+  ~Worker() { stop(); }
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  bool is_done() const { return next_ >= cells_.size(); }
+  int descriptor() const { return pipe_; }
+
+  // Reads what the child has written; calls take(index, result) for each cell that ended.
+  template <typename Take>
+  void read(const Take& take) {
+    char buffer[4096];
+    const ssize_t count = ::read(pipe_, buffer, sizeof(buffer));
+    if (count < 0 && errno == EINTR) return;
+    if (count <= 0) return crash(take, "");
+    text_.append(buffer, static_cast<size_t>(count));
+    for (size_t end; (end = text_.find('\n')) != std::string::npos; text_.erase(0, end + 1)) {
+      CellResult result = empty_result();
+      read_json(nlohmann::json::parse(text_.substr(0, end)), result);
+      finish(take, std::move(result));
+    }
+  }
+
+  template <typename Take>
+  void check_time(const Take& take) {
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - started_;
+    if (!is_done() && taken.count() > options_.timeout)
+      crash(take, fmt::format("no result in {} s", options_.timeout));
+  }
+
+ private:
+  CellResult empty_result() const {
+    CellResult result;
+    result.name = cells_[next_].name;
+    result.kind = cells_[next_].kind;
+    return result;
+  }
+
+  template <typename Take>
+  void finish(const Take& take, CellResult result) {
+    const size_t index = next_;
+    next_ += step_;
+    started_ = std::chrono::steady_clock::now();
+    take(index, std::move(result));
+  }
+
+  template <typename Take>
+  void crash(const Take& take, std::string why) {
+    const int status = stop();
+    CellResult result = empty_result();
+    result.outcome = Outcome::kCrashed;
+    result.detail = !why.empty() ? std::move(why)
+                    : WIFSIGNALED(status)
+                        ? fmt::format("ended by {}", ::strsignal(WTERMSIG(status)))
+                        : fmt::format("exit {}", WEXITSTATUS(status));
+    try {
+      result.program = to_text(cells_[next_].make(options_.seed).program);
+    } catch (const std::exception& error) {
+      result.program = error.what();
+    }
+    finish(take, std::move(result));
+    if (!is_done()) start();
+  }
+
+  void start() {
+    if (is_done()) return;
+    int ends[2];
+    if (::pipe(ends) != 0) throw Error("conformance", "", std::strerror(errno));
+    started_ = std::chrono::steady_clock::now();
+    text_.clear();
+    child_ = ::fork();
+    if (child_ < 0) throw Error("conformance", "fork", std::strerror(errno));
+    if (child_ == 0) {
+      ::close(ends[0]);
+      for (size_t i = next_; i < cells_.size(); i += step_) {
+        const std::string line =
+            to_json(run_cell(cells_[i], options_))
+                .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
+            "\n";
+        for (size_t at = 0; at < line.size();) {
+          const ssize_t count = ::write(ends[1], line.data() + at, line.size() - at);
+          if (count < 0 && errno != EINTR) ::_exit(1);
+          at += static_cast<size_t>(std::max<ssize_t>(count, 0));
+        }
+      }
+      ::_exit(0);
+    }
+    ::close(ends[1]);
+    pipe_ = ends[0];
+  }
+
+  // Ends the child; returns its status.
+  int stop() {
+    if (child_ <= 0) return 0;
+    int status = 0;
+    // it has ended, is killed for its time, or is not needed any more
+    if (::waitpid(child_, &status, WNOHANG) == 0) {
+      ::usleep(10000);
+      if (::waitpid(child_, &status, WNOHANG) == 0) {
+        ::kill(child_, SIGKILL);
+        ::waitpid(child_, &status, 0);
+      }
+    }
+    ::close(pipe_);
+    child_ = 0;
+    return status;
+  }
+
+  const std::vector<Cell>& cells_;
+  const ConformanceOptions& options_;
+  size_t next_, step_;
+  pid_t child_ = 0;
+  int pipe_ = -1;
+  std::string text_;
+  std::chrono::steady_clock::time_point started_;
+};
+
+std::vector<Cell> chosen_cells(const ConformanceOptions& options) {
+  std::optional<std::regex> filter;
+  try {
+    filter.emplace(options.filter);
+  } catch (const std::regex_error&) {
+    throw Error("conformance", options.filter,
+                "not a regular expression; name an op or a cell, such as conv/odd");
+  }
+  std::vector<Cell> chosen;
+  std::map<std::string, size_t> of_kind;
+  for (Cell& cell : conformance_cells()) {
+    if (options.is_quick && of_kind[cell.kind]++ % kQuickStep != 0) continue;
+    if (std::regex_search(cell.name, *filter)) chosen.push_back(std::move(cell));
+  }
+  if (chosen.empty())
+    throw Error("conformance", options.filter,
+                "no cell has such a name; a name is op/shape/form, such as conv/odd/i8");
+  return chosen;
+}
+
+}  // namespace
+
+std::string name_of(Outcome outcome) {
+  constexpr const char* kNames[] = {"exact", "ties", "within", "refused", "wrong", "crashed"};
+  return kNames[static_cast<size_t>(outcome)];
+}
+
+std::vector<CellResult> run_conformance(const ConformanceOptions& options,
+                                        const std::function<void(const CellResult&)>& done) {
+  make_support(options.backend);  // throws for an unknown name
+  return run_cells(chosen_cells(options), options, done);
+}
+
+std::vector<CellResult> run_cells(const std::vector<Cell>& cells, const ConformanceOptions& options,
+                                  const std::function<void(const CellResult&)>& done) {
+  std::vector<CellResult> results(cells.size());
+  const auto take = [&](size_t index, CellResult result) {
+    results[index] = std::move(result);
+    if (done) done(results[index]);
+  };
+  const size_t count = std::min(cells.size(), static_cast<size_t>(std::max(default_threads(), 1)));
+  std::vector<std::unique_ptr<Worker>> workers;
+  for (size_t i = 0; i < count; ++i)
+    workers.push_back(std::make_unique<Worker>(cells, options, i, count));
+  while (true) {
+    std::erase_if(workers, [](const std::unique_ptr<Worker>& worker) { return worker->is_done(); });
+    if (workers.empty()) return results;
+    std::vector<pollfd> waiting;
+    for (const std::unique_ptr<Worker>& worker : workers)
+      waiting.push_back({worker->descriptor(), POLLIN, 0});
+    ::poll(waiting.data(), waiting.size(), 200);
+    for (size_t i = 0; i < workers.size(); ++i) {
+      if (waiting[i].revents != 0) workers[i]->read(take);
+      workers[i]->check_time(take);
+    }
+  }
+}
+
+}  // namespace octet::conformance
