@@ -1,4 +1,5 @@
-// Builds the program of a cell: one op or a few, with inputs and constants in the numbers of a Form.
+// Builds the program of a cell: one op or a few, with inputs and constants in the numbers of a
+// Form.
 #pragma once
 
 #include <cstdint>

@@ -24,7 +24,7 @@ class CellList {
   // dimension is open. Every third cell runs with two threads.
   void add(const std::string& kind, const std::string& shape, std::span<const Form> forms,
            const Build& build, bool open = false);
-  // Likewise, with weights per tensor and per channel where they are integers.
+  // As above, with weights per tensor and per channel where they are integers.
   void add_weighted(const std::string& kind, const std::string& shape, const Build& build,
                     bool open = false);
   std::vector<Cell> take() { return std::move(cells_); }

@@ -55,7 +55,7 @@ Program with_segments(Program program, const std::string& backend, const std::ve
   return program;
 }
 
-// The same program with real results, or nullopt if its last op has none.
+// The program with real results, or nullopt if its last op has none.
 std::optional<Program> real_form(Program program) {
   ProgramOp& op = program.ops.back();
   ProgramTensor& y = program.tensor(op.outputs[0]);

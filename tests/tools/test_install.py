@@ -125,6 +125,10 @@ class Install(CommandTest):
             self.check_deploy_page()
         with self.subTest("its own tests pass"):
             self.assertIn("All tests passed", self.own_tests)
+        with self.subTest("its backend conforms"):
+            self.block(3)
+            report = pathlib.Path(self.path("project/report.xml")).read_text()
+            self.assertIn('failures="0" errors="0"', report)
         net, x = self.exported_model()
         with self.subTest("its README's commands"):
             for name, copy in (("model.pt2", "model.pt2"), ("x.pt", "x.pt"), ("calibration.pt", "data.pt")):

@@ -105,6 +105,7 @@ PLAN = {
         "cmake -S . -B build": By("test_install.py"),
         "octet quantize": By("test_install.py"),
         "octet lower": By("test_install.py"),
+        "octet conformance": By("test_install.py"),
     },
     "tools/site/README.md": {
         "tools/setup.sh": NotRun("installs packages; test_site.py builds the site"),
@@ -117,6 +118,11 @@ PLAN = {
     "tools/site/docs/errors/models_and_data.md": {
         "torch.export.save": NotRun("a line to adapt; README.md has a whole one, which runs"),
         "torch.save": NotRun("a line to adapt, as above"),
+    },
+    "tools/site/docs/tutorials/conformance.md": {
+        "octet conformance": By("test_conformance.py"),
+        "std::vector<Tolerance>": By("test_install.py"),
+        "#include": By("test_install.py"),
     },
     "tools/site/docs/tutorials/quantizer.md": {
         "#include": Run("cpp_compiles"),

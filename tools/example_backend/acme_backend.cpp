@@ -188,6 +188,11 @@ Verdict NpuSupport::accepts(const Program& program, const ProgramOp& op) const {
   return Verdict::refuse("the NPU has no " + op.kind);
 }
 
+std::vector<Tolerance> NpuSupport::tolerances() const {
+  const char* const reason = "a float bias is rounded to the steps of the sums";
+  return {{"conv", 1, 0, reason}, {"linear", 1, 0, reason}, {"model", 3, 0, reason}};
+}
+
 std::map<std::string, std::string> NpuBackend::versions() const { return NpuSupport().versions(); }
 
 std::unique_ptr<CompiledSegment> NpuBackend::compile(const Program& program, const Segment& segment,

@@ -13,6 +13,8 @@ class NpuSupport : public octet::BackendSupport {
   std::string name() const override { return "acme"; }
   std::map<std::string, std::string> versions() const override;
   octet::Verdict accepts(const octet::Program& program, const octet::ProgramOp& op) const override;
+  // How far results may be from the reference's, for `octet conformance`.
+  std::vector<octet::Tolerance> tolerances() const override;
 };
 
 // Runs the ops that NpuSupport accepted.

@@ -2,12 +2,14 @@
 // the observer, the kernel of the op, and the path from a float program to every backend of this
 // Octet.
 #define CATCH_CONFIG_RUNNER
+#include <algorithm>
 #include <cmath>
 
 #include <ATen/ATen.h>
 #include <catch2/catch.hpp>
 
 #include "acme_quantizer.h"
+#include "backends/conformance/conformance.h"
 #include "octet/octet.hpp"
 
 using namespace octet;
@@ -161,6 +163,14 @@ TEST_CASE("the NPU runs what it accepts, the reference the rest, each with a rea
     }
   CHECK(accepted > 0);
   CHECK(program.versions.at("acme_driver") == "1.0");
+}
+
+TEST_CASE("the NPU computes what the reference does, op by op") {
+  const conformance::ConformanceOptions options{.backend = "acme",
+                                                .filter = "^(conv|linear|model)/"};
+  const std::vector<conformance::CellResult> results = run_conformance(options);
+  INFO(to_text(results, options));
+  CHECK(std::all_of(results.begin(), results.end(), [](const auto& r) { return r.passed(); }));
 }
 
 int main(int count, char** arguments) {

@@ -25,7 +25,7 @@ fs::path example_folder() {
   if (!fs::is_directory(folder))
     throw Error("new-backend", folder.lexically_normal().string(),
                 "the example is not there; use the command of a source tree or of an installed "
-                "Octet (cmake --install), whose headers a backend needs");
+                "Octet, whose headers a backend needs");
   return folder;
 }
 
@@ -72,10 +72,7 @@ void copy_example(const std::string& name, const fs::path& folder) {
     write_text_file(folder / replaced(entry.path().filename(), "acme", name),
                     replaced(replaced(text, "acme", name), "Acme", title_of(name)));
   }
-  log_line(
-      fmt::format("{0}: cmake -S {0} -B {0}/build -DCMAKE_PREFIX_PATH=PREFIX && cmake --build "
-                  "{0}/build && {0}/build/test_{1}",
-                  folder.string(), name));
+  log_line(folder.string() + ": README.md there says how to build and test it");
 }
 
 }  // namespace

@@ -25,7 +25,8 @@ STAGES = {
                  ("train", "qat", "tune", "compare", "metric", "mpi")),
     "running": ("Lowering and running", "From the q/dq graph to outputs, in C, C++ and Python.",
                 ("lower", "artifact", "session", "backend", "octet", "shape", "bench", "doctor",
-                 "inspect", "explain", "onednn", "xnnpack", "onnx")),
+                 "inspect", "explain", "onednn", "xnnpack", "onnx",
+                 "conformance", "new-backend")),
 }
 # page: title, what it holds, the folders whose refusals these are.
 REFUSALS = {
