@@ -18,7 +18,7 @@ FOLDERS = ["core", "annotate", "quantizers", "lowering", "backends", "tools"]
 COMMENT = re.compile(r"(?m)^\s*//.*$|\s//\s.*$")
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"(?:\s*\n\s*"((?:[^"\\\n]|\\.)*)")*')
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
-COMMAND = re.compile(r"\boctet\s+([a-z]+)\b")
+COMMAND = re.compile(r"\boctet\s+([a-z]+(?:-[a-z]+)*)\b")
 SCRIPT = re.compile(r"\b[\w/]+\.(?:sh|py)\b")
 SNAKE_CASE = re.compile(r"(?<![\w.:])[a-z]+(?:_[a-z0-9]+)+(?![\w.:(])")
 
@@ -28,7 +28,7 @@ def options_of(octet):
     def listed(*command):
         return subprocess.run([octet, *command, "--help"], check=True, capture_output=True, text=True).stdout
     text = listed()
-    names = re.findall(r"(?m)^  ([a-z]+) ", text[text.index("Subcommands:"):])
+    names = re.findall(r"(?m)^  ([a-z-]+) ", text[text.index("Subcommands:"):])
     return {"": set(OPTION.findall(text)), **{name: set(OPTION.findall(listed(name))) for name in names}}
 
 

@@ -104,7 +104,7 @@ class Built(SiteTest):
 
     def test_every_option_has_an_entry(self):
         text = subprocess.run([OCTET, "--help"], check=True, capture_output=True, text=True).stdout
-        commands = re.findall(r"^  (\w+)  ", text.partition("Subcommands:")[2], re.MULTILINE)
+        commands = re.findall(r"^  ([\w-]+)  ", text.partition("Subcommands:")[2], re.MULTILINE)
         self.assertIn("quantize", commands)
         for command in commands:
             text = subprocess.run([OCTET, command, "--help"], check=True, capture_output=True,

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# tools/dev/fuzz.sh [SECONDS [SEED]]: runs each libFuzzer target for that long (600) with the address and
-# undefined-behavior sanitizers. Needs clang. Starts with the seed programs, build/fuzz/corpus of
-# earlier runs, .octet files in build/demo, and .pt2 files from tests/core/make_models.py. Without
-# LibTorch (tools/setup.sh) it skips the .pt2 target. Findings go to build/fuzz/findings and make the
-# script fail.
+# tools/dev/fuzz.sh [SECONDS [SEED]]: runs the cells of `octet conformance`, then each libFuzzer
+# target for that long (600), with the address and undefined-behavior sanitizers. Needs clang. Starts
+# with the seed programs, build/fuzz/corpus of earlier runs, .octet files in build/demo, and .pt2
+# files from tests/core/make_models.py. Without LibTorch (tools/setup.sh) it skips the .pt2 target.
+# Findings go to build/fuzz/findings and make the script fail.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 seconds=${1:-600}
@@ -21,7 +21,7 @@ openmp=("-DOpenMP_CXX_FLAGS=-fopenmp=libgomp -I$PWD/build/fuzz/openmp" -DOpenMP_
 common=(-G Ninja -DCMAKE_C_COMPILER="${clang/++/}" -DCMAKE_CXX_COMPILER="$clang" -DOCTET_FUZZ=ON
   -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g1")
 [ -f build/fuzz/build.ninja ] || cmake -S . -B build/fuzz "${common[@]}" "${openmp[@]}" -DOCTET_TORCH=OFF >/dev/null
-ninja -C build/fuzz write_seeds fuzz_artifact fuzz_program >build/fuzz/build.log || { tail -n 40 build/fuzz/build.log >&2; exit 1; }
+ninja -C build/fuzz run_cells write_seeds fuzz_artifact fuzz_program >build/fuzz/build.log || { tail -n 40 build/fuzz/build.log >&2; exit 1; }
 
 build/fuzz/bin/write_seeds build/fuzz/seeds
 find build/demo -maxdepth 1 -name '*.octet' -size -8M -exec cp -t build/fuzz/seeds/artifact {} + 2>/dev/null || true
@@ -40,6 +40,10 @@ fi
 
 passed=0
 failed=0
+for backend in onednn xnnpack reference; do
+  echo "fuzz: the cells of $backend" >&2
+  build/fuzz/bin/run_cells $backend 2>build/fuzz/cells.log || { tail -n 60 build/fuzz/cells.log >&2; failed=$((failed + 1)); }
+done
 for target in $targets; do
   leaks=1
   [ $target = pt2 ] && leaks=0  # LibTorch's own reader of zips leaks some bytes where it refuses a damaged one
