@@ -88,7 +88,7 @@ std::string objection(const Node& node, size_t argument, Compat compat) {
     return fmt::format("bodies of {} are not quantized (compat torchao)", node.target());
   if (is_condition(node, argument)) return "it decides whether a loop goes on";
   if (!can_edit(node, *form))
-    return fmt::format("the operands of {} are no list of tensors", node.target());
+    return fmt::format("the operands of {} are not a list of tensors", node.target());
   return {};
 }
 

@@ -155,7 +155,7 @@ Verdict check_convert(const Program& program, const ProgramOp& op) {
   const IntegerRange range = integer_range(y.dtype);
   const int64_t low = op.get(attr::kQuantMin, range.min), high = op.get(attr::kQuantMax, range.max);
   if (low < range.min || high > range.max || low > high)
-    return Verdict::refuse(fmt::format("quant_min {} and quant_max {} are no part of {}", low, high,
+    return Verdict::refuse(fmt::format("quant_min {} and quant_max {} are outside of {}", low, high,
                                        name_of(y.dtype)));
   return Verdict::accept();
 }

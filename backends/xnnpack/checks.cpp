@@ -323,7 +323,7 @@ Verdict check_conversion(const Program& program, const ProgramOp& op) {
   const bool fits = op.is("quantize")     ? reads_float && !writes_float
                     : op.is("dequantize") ? !reads_float && writes_float
                                           : !reads_float && !writes_float;
-  if (!fits) return Verdict::refuse("its dtypes are not those of its kind");
+  if (!fits) return Verdict::refuse("its dtypes do not fit its kind");
   return op.is("requantize")
              ? check_ratio("the input's scale", scale_ratio(program, op, 0), kLeastFactor)
              : Verdict::accept();

@@ -85,7 +85,7 @@ Values rows_of(const Values& tensors, int64_t index) {
 
 int64_t row_count(const Node& node, const Values& tensors) {
   if (tensors.empty() || !tensors[0].isTensor() || tensors[0].toTensor().dim() == 0)
-    fail(node, "want at least one tensor with a dimension to walk along");
+    fail(node, "want at least one tensor with a dimension to scan");
   const int64_t count = tensors[0].toTensor().size(0);
   for (const IValue& tensor : tensors)
     if (!tensor.isTensor() || tensor.toTensor().dim() == 0 || tensor.toTensor().size(0) != count)
@@ -238,7 +238,7 @@ Values out_dtype(const Node& node, const Values& arguments, const RunSubgraph&) 
   }
   op->callBoxed(stack);
   if (stack.size() != 1 || !stack[0].isTensor())
-    fail(node, fmt::format("{} gives no single tensor, want one", target));
+    fail(node, fmt::format("{} does not return a single tensor, want one", target));
   return {stack[0].toTensor().to(dtype)};
 }
 

@@ -254,7 +254,7 @@ Values Interpreter::State::execute(const Step& step, Frame& frame) {
     Values results = (*step.handler)(*step.node, arguments);
     OCTET_ASSERT(results.size() == step.node->outputs().size(),
                  "the handler of " + step.node->target() +
-                     " gave another number of results than the node has");
+                     " returned another number of results than the node has");
     return results;
   }
   if (step.python != nullptr)

@@ -214,7 +214,7 @@ TEST_CASE("convert: a constant is folded through a transpose", "[annotate][conve
   CHECK(graph.constants.at("_frozen_param0").tensor.shape() == want);
 }
 
-TEST_CASE("convert: each annotated consumer gets a dequantize of its own", "[annotate][convert]") {
+TEST_CASE("convert: each annotated consumer gets a separate dequantize", "[annotate][convert]") {
   ObservedGraph observed =
       prepare(parse_graph(R"(
     graph(%x: f32[4,3]):

@@ -91,7 +91,7 @@ TEST_CASE("an output of which the greatest size is not known is refused", "[lowe
                                   "aten.sym_size.int(%y, 0)\n"
                                   "  %z: f32[" +
                                   size + "] = aten.slice.Tensor(%k, 0, %n)\n  return (%z)"))),
-      Contains("is an output of the size") && Contains("return what it is made of"));
+      Contains("is an output of the size") && Contains("return what it is computed from"));
 }
 
 }  // namespace octet::test_counts

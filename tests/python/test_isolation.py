@@ -1,4 +1,4 @@
-"""The modules share no symbol of XNNPACK, cpuinfo, pthreadpool and oneDNN with LibTorch: the dynamic linker's own log tells."""
+"""The modules and LibTorch have separate symbols of XNNPACK, cpuinfo, pthreadpool and oneDNN: the dynamic linker's own log tells."""
 
 import glob
 import os

@@ -19,7 +19,7 @@ class Linears(octet.Quantizer):
                 derived = octet.DerivedQuantizationSpec([(x, node), (weight, node)], qscheme="per_channel_symmetric", ch_axis=0)
                 annotations.annotate(node, inputs={x: INT8, weight: WEIGHT, bias: derived}, output=INT8, rule="mine")
             else:
-                report.float_op(node, "is no linear")
+                report.float_op(node, "is not a linear")
         report.note("all seen")
 
 
@@ -61,7 +61,7 @@ class Quantizers(PackageTest):
         rules = [op["rule"] for op in q.report.data["quantized_ops"] if op["rule"]]
         self.assertEqual(rules, ["mine"])
         self.assertIn("all seen", q.report.data["notes"])
-        self.assertIn("is no linear", {op["reason"] for op in q.report.float_ops})
+        self.assertIn("is not a linear", {op["reason"] for op in q.report.float_ops})
         self.assertGreater(sqnr(program.module()(x), q.module()(x)), 25)
         targets = [node["target"] for node in octet.inspect(q).data["nodes"]]
         self.assertIn("quantized_decomposed.dequantize_per_channel.default", targets)
@@ -215,7 +215,7 @@ class FromTorchao(PackageTest):
 
     @unittest.skipUnless(importlib.util.find_spec("executorch"), "executorch is for one version of torch alone")
     def test_quantizers_of_vendors(self):
-        """Those of the executorch package that need no kit of their vendor."""
+        """The quantizers of the executorch package that need no vendor SDK."""
         from executorch.backends.samsung.quantizer import EnnQuantizer
         from executorch.backends.vulkan.quantizer import vulkan_quantizer as vulkan
         from executorch.backends.xnnpack.quantizer import xnnpack_quantizer as xnnpack

@@ -23,7 +23,7 @@ class Misuse(CommandTest):
 
     def test_data_without_a_range_or_a_difference(self):
         self.save("zeros.pt", [(torch.zeros(1, 3, 32, 32),) for _ in range(3)])
-        self.assertIn("warning: calibration: input 0 is 0 in all places of all batches", self.quantize(calibration="zeros.pt"))
+        self.assertIn("warning: calibration: input 0 is 0 everywhere in all batches", self.quantize(calibration="zeros.pt"))
         one = torch.randn(1, 3, 32, 32)
         self.save("same.pt", [(one.clone(),) for _ in range(3)])
         self.assertIn("warning: calibration: the 3 batches are all the same", self.quantize(calibration="same.pt"))

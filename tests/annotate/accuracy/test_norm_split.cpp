@@ -78,7 +78,7 @@ TEST_CASE("smoothing gives the linears after a residual's layer norm a copy of i
   CHECK(spaces[0].maker == "n_smoothed");
   CHECK(report.notes() ==
         std::vector<std::string>{
-            "smooth: 1 of 1 sets of channels scaled, 1 of them of a copy of a layer norm"});
+            "smooth: 1 of 1 sets of channels scaled, 1 of them from a copy of a layer norm"});
   CHECK(test::count_of(smoothed.graph, "aten.layer_norm.default") == 2);
   CHECK(test::count_of(smoothed.graph, kObserveTarget) ==
         test::count_of(plain.graph, kObserveTarget));
@@ -179,7 +179,7 @@ TEST_CASE("effort keeps smoothing that data held out confirms", "[annotate][effo
   CHECK(test::count_of(observed.graph, "aten.layer_norm.default") == 2);
   REQUIRE(report.notes().size() == 2);
   CHECK(report.notes()[1].starts_with("smooth: "));
-  CHECK(report.notes()[1].ends_with(" dB on calibration data held out"));
+  CHECK(report.notes()[1].ends_with(" dB on held-out calibration data"));
 }
 
 TEST_CASE("fresh observers saw nothing; derived ones follow them, fixed ones stay",

@@ -107,7 +107,7 @@ TEST_CASE("sharing: a missing anchor is named together with the way to it", "[an
   setup.input("b", "sum", SharedQuantizationSpec{setup.value("sum")});
   CHECK_THROWS_WITH(setup.groups(),
                     Catch::Contains("prepare: %b -> %sum: shares the observer of (%a)") &&
-                        Catch::Contains("by way of (%b -> %sum) as (%sum)"));
+                        Catch::Contains("through (%b -> %sum) as (%sum)"));
 }
 
 TEST_CASE("sharing: a circle is an error that lists it", "[annotate][sharing]") {
@@ -117,11 +117,11 @@ TEST_CASE("sharing: a circle is an error that lists it", "[annotate][sharing]") 
   CHECK_THROWS_WITH(setup.groups(), Catch::Contains("circle: (%a) as (%b) as (%a)"));
 }
 
-TEST_CASE("sharing: a spec for a value that is no input of the node is an error",
+TEST_CASE("sharing: a spec for a value that is not an input of the node is an error",
           "[annotate][sharing]") {
   Setup setup(kTwoRelus);
   setup.input("x", "sum", int8_spec());
-  CHECK_THROWS_WITH(setup.groups(), Catch::Contains("%x, which is none of its inputs"));
+  CHECK_THROWS_WITH(setup.groups(), Catch::Contains("%x, which is not one of its inputs"));
 }
 
 TEST_CASE("sharing: fixed specs join only when scale and zero point agree", "[annotate][sharing]") {

@@ -131,7 +131,7 @@ TEST_CASE(
                                     "aten.add.Tensor(%b, %d) return (%s, %n)"));
   CHECK(result.notes ==
         std::vector<std::string>{
-            "quantized-io: output 0 (%s) stays float: %s (aten.add.Tensor) makes it in float"});
+            "quantized-io: output 0 (%s) stays float: %s (aten.add.Tensor) computes it in float"});
 }
 
 TEST_CASE("quantized io: an input that comes back through one pair is returned unchanged",
@@ -160,7 +160,7 @@ TEST_CASE("quantized io: each float tensor at the border has its reason",
   check_note("graph(%x: f32[4], %y: f32[4]): %r: f32[4] = aten.relu.default(%y) return (%r)",
              "input 0 (%x) stays float: nothing reads it");
   check_note("graph(%x: f32[4]): return (%x)",
-             "input 0 (%x) stays float: it is returned as it came");
+             "input 0 (%x) stays float: it is returned unchanged");
   check_note(
       "graph(%x: f32[4]): %r: f32[4] = aten.relu.default(%x) return (mutate_input \"x\" = %r)",
       "input 0 (%x) stays float: the program updates it");
@@ -213,7 +213,7 @@ TEST_CASE("quantized io: a listed index that cannot be is an error and leaves th
       Equals("quantized-io: input 1 (%i): is not a float tensor, want one; leave its index out"));
   CHECK_THAT(error_of(text, {.inputs = {{0}}, .outputs = {{0}}}),
              Equals("quantized-io: output 0 (%r): cannot be an integer: %r (aten.relu.default) "
-                    "makes it in float; leave its index out"));
+                    "computes it in float; leave its index out"));
 }
 
 TEST_CASE("quantized io: the parameters stand in the archive as an extra file",

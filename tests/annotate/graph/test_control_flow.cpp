@@ -183,7 +183,7 @@ graph(%w = param "l.weight": f32[2,2], %b = param "l.bias": f32[2], %c: f32[1,2]
   }
 }
 
-TEST_CASE("compat: a weight is quantized anew in each step of a loop, and the scales are operands",
+TEST_CASE("compat: a weight is quantized in each step of a loop, and the scales are operands",
           "[annotate][control]") {
   Report report;
   const Graph quantized = quantize(kScan, {scan_batch(2.0)}, report, true);

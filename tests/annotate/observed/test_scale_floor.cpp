@@ -318,7 +318,7 @@ graph(%w = param "w": f32[8,8], %mask = param "mask": f32[8], %x: f32[4,8]):
     CHECK(is_dequantized(quantized.find_node("y")->inputs().at(0)) != is_left);
     const std::vector<ReportEntry>& entries = report.entries();
     CHECK(std::any_of(entries.begin(), entries.end(), [](const ReportEntry& entry) {
-            return entry.node == "y" && entry.reason.starts_with("it masks, by 2e+30");
+            return entry.node == "y" && entry.reason.starts_with("it is a mask of up to 2e+30");
           }) == is_left);
   }
 }

@@ -172,7 +172,7 @@ TEST_CASE("recorded tensors that are missing, unwanted or too few are errors",
   ObservedGraph plain = prepare_gated(gate_part(), report);
   CHECK(message_of(
             [&] { calibrate(plain, source_of(data), {.recorded = source_of(record(data))}); }) ==
-        "calibrate: recorded: got recorded tensors, and no opaque part is recorded; set "
+        "calibrate: recorded: got recorded tensors, but no opaque part is recorded; set "
         "\"recorded\": true on the part");
 }
 

@@ -52,8 +52,7 @@ bool run(octet_model* model, const Tensor& x, Floats& y) {
 bool warns_of_fork(const octet_model* model) {
   for (size_t i = 0; octet_warning(model, i) != nullptr; ++i)
     if (std::strcmp(octet_warning(model, i),
-                    "threads: this process was forked off, and runs the model with one thread") ==
-        0)
+                    "threads: this process is a fork, and runs the model with one thread") == 0)
       return true;
   return false;
 }

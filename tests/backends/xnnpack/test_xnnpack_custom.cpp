@@ -159,9 +159,9 @@ TEST_CASE("XNNPACK: ops of our own with sizes that do not fit are refused", "[ba
   b.op("cat", twice, "c1", kS8, {4, 5}, q, {{"dim", int64_t{0}}});
   b.op("unary", of_x, "u0", kS8, {2, 6}, q, {{"fn", std::string("sine")}});
   const char* const reasons[] = {
-      "dims are no permutation that gives the output's shape",
-      "dims are no permutation that gives the output's shape",
-      "dims are no permutation that gives the output's shape",
+      "dims are not a permutation that gives the output's shape",
+      "dims are not a permutation that gives the output's shape",
+      "dims are not a permutation that gives the output's shape",
       "slice reaches outside of its input",
       "slice out of range",
       "slice out of range",

@@ -85,7 +85,7 @@ TEST_CASE("an output is written to a new file, whatever others have put beside i
   CHECK(fs::exists(scratch / "a.99999998.tmp") == is_root);
 }
 
-TEST_CASE("a write that fails leaves the file of before", "[core][output]") {
+TEST_CASE("a write that fails leaves the existing file", "[core][output]") {
   Scratch scratch;
   write_file(scratch / "a", "before", "test");
   rlimit before{};

@@ -17,7 +17,7 @@
 #include "core/ops/qdq_ops.h"
 #include "core/pt2/tensor_file.h"
 
-// After the torch headers, which define a CHECK of their own.
+// Last, because the torch headers also define CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_quantized_decomposed {

@@ -109,7 +109,7 @@ TEST_CASE("a file of something else is an error", "[core][tensor_file]") {
   CHECK_THAT(error_of(octet::testing::model_path("net")),
              Catch::Contains("there is no record \"data.pkl\""));
   CHECK_THROWS_WITH(BatchReader(tensor_path("empty_list")),
-                    Catch::Contains("holds no batch, got 0, want at least 1"));
+                    Catch::Contains("holds no batches, got 0, want at least 1"));
   CHECK_THROWS_WITH(BatchReader(tensor_path("mixed")),
                     Catch::Contains("batch 1 is a Int, want a tuple of inputs"));
 }

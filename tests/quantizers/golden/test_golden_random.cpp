@@ -53,8 +53,8 @@ std::vector<c10::IValue> run_own_flow(const GoldenCase& golden, Quantizer& quant
 // torchao ignores.
 bool names_what_the_model_lacks(const Error& error) {
   const std::string text = error.what();
-  return text.find("is no type of a module of the model") != std::string::npos ||
-         text.find("is no module of the model") != std::string::npos;
+  return text.find("is not the type of any module of the model") != std::string::npos ||
+         text.find("is not a module of the model") != std::string::npos;
 }
 
 }  // namespace

@@ -200,10 +200,9 @@ TEST_CASE("faults in dtype configurations are named with their place",
         "{\"x\": \"act\"}}]");
   check(R"("dtype_configs": [{"inputs": {"x": "act"}}])",
         "dtype_configs/0: has no \"name\", by which settings choose it");
-  check(
-      R"("dtype_configs": [{"name": "a", "inputs": {"x": "act"}}, {"name": "a"}])",
-      "dtype_configs/1/name: got \"a\", which choice 0 is called already; give each a name of its "
-      "own");
+  check(R"("dtype_configs": [{"name": "a", "inputs": {"x": "act"}}, {"name": "a"}])",
+        "dtype_configs/1/name: got \"a\", which is already the name of choice 0; give each a "
+        "different name");
   check(R"("dtype_configs": [{"name": "a", "inputs": {"x": "atc"}}])",
         "dtype_configs/0/inputs/x: got \"atc\", want a spec in place, or one of act, act16, found, "
         "weight");
@@ -212,10 +211,11 @@ TEST_CASE("faults in dtype configurations are named with their place",
   check(R"("dtype_configs": [{"name": "a"}])",
         "dtype_configs/0: quantizes nothing, want \"inputs\" or \"output\"");
   check(R"("output": "act", "dtype_configs": [{"name": "a", "output": "act"}])",
-        "output: stands beside dtype_configs, want it within each of them");
+        "output: is next to dtype_configs, want it inside each of them");
   check(
       R"("dtype_configs": [{"name": "a", "inputs": {"x": "act"}, "constraints": {"z": {"rank": 2}}}])",
-      "dtype_configs/0/constraints/z: \"z\" is no slot of linear(x, w), want one of x, w, output, "
+      "dtype_configs/0/constraints/z: \"z\" is not a slot of linear(x, w), want one of x, w, "
+      "output, "
       "op");
 }
 

@@ -290,7 +290,7 @@ TEST_CASE("programs of other models are refused by name", "[compare]") {
   CHECK_THROWS_WITH(shadow(subjects[2].reference, subjects[0].quantized, nothing),
                     Contains("input %x") && Contains("float32[4, 4, 12, 12]"));
   CHECK_THROWS_WITH(shadow(subjects[0].reference, subjects[0].quantized, nothing),
-                    Contains("holds no batch"));
+                    Contains("holds no batches"));
 }
 
 }  // namespace octet::test_compare

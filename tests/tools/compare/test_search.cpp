@@ -45,7 +45,7 @@ struct Model {
   }
 };
 
-const std::vector<Trial> kPlain = {{.label = "as it is"}};
+const std::vector<Trial> kPlain = {{.label = "unchanged"}};
 
 TuneOutcome tune(Model& model, double most_error, size_t most_trials = 25, double bias = 1) {
   return search(kPlain, model.candidates(bias), {.most_error = most_error}, most_trials,

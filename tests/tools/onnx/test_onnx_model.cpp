@@ -59,7 +59,7 @@ TEST_CASE("a linear layer with scales of channels and a bias of integers", "[onn
         "  %y = Gemm(%d, %v, %y_dequantizelinear) {transB=1}\n");
 }
 
-TEST_CASE("int8 that something else than dequantize reads stays int8", "[onnx]") {
+TEST_CASE("int8 that an op other than dequantize reads stays int8", "[onnx]") {
   const std::string nodes = nodes_of(linear("return (%y, %q)"));
   CHECK(nodes.find("%q = QuantizeLinear(%x, f32 0.5, i8 -3)") != std::string::npos);
 }
