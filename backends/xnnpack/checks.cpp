@@ -312,7 +312,7 @@ Verdict check_upsample(const Program& program, const ProgramOp& op) {
                                                  : 0.0)
                                : static_cast<double>(in[d + 2]) / static_cast<double>(out[d + 2]);
     if (std::abs(scales[d] - step) > 1e-6)
-      return Verdict::refuse("the scale is not that of the sizes");
+      return Verdict::refuse("the scale does not match the sizes");
   }
   return check_same_qparams(program, op);
 }

@@ -94,7 +94,7 @@ Verdict check_rotary(const Program& program, const ProgramOp& op) {
   for (size_t i = 0; i < 3; ++i) fits = fits && has_floats(program.input(op, i));
   return fits && has_floats(program.output(op))
              ? expect_same_shape(program, op)
-             : Verdict::refuse("cosine and sine are not rows of floats of the input's");
+             : Verdict::refuse("cosine and sine are not float rows like those of the input");
 }
 
 std::vector<CustomStep> rotary_steps(const Program& program, const ProgramOp& op,
@@ -125,7 +125,7 @@ Verdict check_resize(const Program& program, const ProgramOp& op) {
     // at most as many taps as pixels
     if (mode.ends_with("_aa") &&
         scales[d] * static_cast<double>(out[2 + d]) > 4 * static_cast<double>(in[2 + d]))
-      return Verdict::refuse("the scale is not that of the sizes");
+      return Verdict::refuse("the scale does not match the sizes");
   }
   return Verdict::accept();
 }

@@ -122,7 +122,7 @@ Verdict check_custom_cat(const Program& program, const ProgramOp& op) {
     if (others != want) return Verdict::refuse("inputs differ in shape");
   }
   return want == out.shape ? Verdict::accept()
-                           : Verdict::refuse("inputs together are not the output");
+                           : Verdict::refuse("the inputs' sizes do not add up to the output's");
 }
 
 Verdict check_custom_requantize(const Program& program, const ProgramOp& op) {
@@ -154,7 +154,7 @@ Verdict check_custom_upsample(const Program& program, const ProgramOp& op) {
     for (int64_t i = 0; i < out[2 + d]; ++i)  // in float, as backends/reference does
       if (std::floor(static_cast<float>(i) * static_cast<float>(scales[d])) !=
           static_cast<float>(i / (out[2 + d] / in[2 + d])))
-        return Verdict::refuse("the scale is not that of the sizes");
+        return Verdict::refuse("the scale does not match the sizes");
   }
   return check_same_qparams(program, op);
 }

@@ -167,7 +167,7 @@ TEST_CASE("XNNPACK: ops of our own with sizes that do not fit are refused", "[ba
       "slice out of range",
       "output has a lower rank than the input",
       "input does not broadcast to the output",
-      "inputs together are not the output",
+      "the inputs' sizes do not add up to the output's",
       "inputs differ in shape",
       "unknown function sine",
   };

@@ -35,7 +35,7 @@ SampleData last_batches(const SampleData& all, size_t held_out, size_t most) {
   last.description =
       which + (held_out > 0
                    ? ", held out"
-                   : ", which were also used to calibrate; give others with --evaluate DATA.pt");
+                   : ", which were also used to calibrate; --evaluate DATA.pt uses others");
   return last;
 }
 
