@@ -19,7 +19,7 @@ PHRASES = {
     r"(?<!left )\bbehind\b": "after, of, that follows",
     r"\bof (?:one's|its|their|the user's) own\b": "its, a separate",
     r"\b(?:what|as \w+ as) it takes\b": "what is needed",
-    r"(?<!such )\bas (?:it is|they are|they stand|it stands)\b": "unchanged",
+    r"(?<!such )(?<!long )\bas (?:it is|they are|they stand|it stands)\b": "unchanged",
     r"\bmends?\b": "fixes",
     r"\bso-manieth\b": "every n-th",
     r"\bthose who\b|\bwhoever\b": "name the subject",

@@ -71,7 +71,7 @@ TEST_CASE("counts that depend on each other are cut one after the other", "[lowe
   CHECK(program.tensor(program.outputs[0]).sizes.empty());
 }
 
-TEST_CASE("what a mask puts is taken in order", "[lowering][counts]") {
+TEST_CASE("values put by a mask are taken in order", "[lowering][counts]") {
   CHECK(greatest_in_four_runs(counted(R"(graph(%x: f32[5,3], %limit: f32[5]):
   %mask: b8[5] = aten.gt.Scalar(%limit, 0.0)
   %y: f32[<U0>,3] = aten.index.Tensor(%x, [%mask])

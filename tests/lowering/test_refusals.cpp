@@ -29,7 +29,8 @@ TEST_CASE("ops without a kernel and sizes of a run are refused together", "[lowe
       "the export, or leave it to the caller");
 }
 
-TEST_CASE("LibTorch is a way out for those ops alone that it takes", "[lowering][refusals]") {
+TEST_CASE("the fallback to LibTorch is suggested only for ops that it accepts",
+          "[lowering][refusals]") {
   const std::string write = error_of(make_graph(R"(graph(%x: f32[2,5]):
   %y: f32[2,5] = aten.exp.default(%x)
   %u: f32[2,2,2] = aten.unfold.default(%y, 1, 2, 2)

@@ -29,7 +29,7 @@ std::string written(bool is_terminal, const std::function<void(Progress&)>& work
 
 void wait() { std::this_thread::sleep_for(std::chrono::milliseconds(60)); }
 
-TEST_CASE("progress tells the share of all work, the time gone and what is left",
+TEST_CASE("progress shows the share of all work, the elapsed time and what is left",
           "[tools][messages]") {
   CHECK(progress_text("round", 12, 64, 0.25, 0, 30, 0) ==
         "round 12/64, 25 %, 0:30 elapsed, about 1:30 left");
@@ -40,7 +40,7 @@ TEST_CASE("progress tells the share of all work, the time gone and what is left"
         "[##..] round 1/2, 50 %, 0:02 elapsed, about 0:02 left");
 }
 
-TEST_CASE("a bar is redrawn in one line and taken away, lines stay above it", "[tools][messages]") {
+TEST_CASE("a bar is redrawn in one line and removed, lines stay above it", "[tools][messages]") {
   const std::string text = written(true, [](Progress& progress) {
     wait();
     progress.begin("calibrate");

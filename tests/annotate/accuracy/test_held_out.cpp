@@ -76,7 +76,7 @@ double error_with(const RoundingSetting& setting) {
 
 }  // namespace
 
-TEST_CASE("a change that data held out confirms stays", "[annotate][held_out]") {
+TEST_CASE("a change that held-out data confirms is kept", "[annotate][held_out]") {
   const Batches batches = batches_of(4, 11);
   ObservedGraph observed = calibrated(batches);
   HeldOutCheck check(observed, HeldOutData(without_points(observed), source_of(batches)));
@@ -132,7 +132,7 @@ TEST_CASE("rounding that follows makes up for noise in its input", "[annotate][r
         0.9 * error_with({.damping = 0.01, .follow = 0}));
 }
 
-TEST_CASE("rounding decides on the data held out, not on what it was found with",
+TEST_CASE("rounding decides on the held-out data, not on the data that it was found with",
           "[annotate][rounding]") {
   // The last batch has another relation between features: what was fitted to the first ones does
   // not serve it.

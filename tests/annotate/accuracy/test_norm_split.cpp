@@ -92,7 +92,7 @@ TEST_CASE("smoothing gives the linears after a residual's layer norm a copy of i
         0.5 * quantized_error(std::move(plain), expected, unseen));
 }
 
-TEST_CASE("a point that an add and a linear share goes on serving the add", "[annotate][smooth]") {
+TEST_CASE("a point that an add and a linear share still serves the add", "[annotate][smooth]") {
   Json rules = linear_inputs();
   rules.push_back({{"target", "aten.add.Tensor"}, {"inputs", {{"0", test::act_spec()}}}});
   ObservedGraph observed = prepare(uneven_block(), rules);
@@ -169,7 +169,7 @@ TEST_CASE("smoothing refuses a gain below zero", "[annotate][smooth][error]") {
   CHECK(message == "smooth: least_split_gain_db: got -1, want 0 or more");
 }
 
-TEST_CASE("effort keeps smoothing that data held out confirms", "[annotate][effort]") {
+TEST_CASE("effort keeps smoothing that held-out data confirms", "[annotate][effort]") {
   ObservedGraph observed = prepare(uneven_block(), linear_inputs());
   const Batches data = random_batches(observed.graph, 5, 4);
   Report report;

@@ -96,7 +96,8 @@ TEST_CASE("sharing: an anchor may come later in the graph", "[annotate][sharing]
   CHECK(std::get<QuantizationSpec>(groups.spec_of_group(0)) == int8_spec());
 }
 
-TEST_CASE("sharing: a missing anchor is named together with the way to it", "[annotate][sharing]") {
+TEST_CASE("sharing: a missing anchor is named together with the path to it",
+          "[annotate][sharing]") {
   Setup setup(kTwoRelus);
   setup.output("a", SharedQuantizationSpec{setup.edge("x", "a")});
   setup.output("sum", SharedQuantizationSpec{setup.value("a")});
@@ -110,7 +111,7 @@ TEST_CASE("sharing: a missing anchor is named together with the way to it", "[an
                         Catch::Contains("through (%b -> %sum) as (%sum)"));
 }
 
-TEST_CASE("sharing: a circle is an error that lists it", "[annotate][sharing]") {
+TEST_CASE("sharing: a cycle is an error that lists it", "[annotate][sharing]") {
   Setup setup(kTwoRelus);
   setup.output("a", SharedQuantizationSpec{setup.value("b")});
   setup.output("b", SharedQuantizationSpec{setup.value("a")});

@@ -139,7 +139,7 @@ TEST_CASE("scale floor: torchao's stays, and the report says what becomes zero",
                                               "scale that torchao asks for: they become zero"));
 }
 
-TEST_CASE("scale floor: what has half of its integers or more is as with torchao",
+TEST_CASE("scale floor: tensors with half of their integers or more are quantized as by torchao",
           "[annotate][scale_floor]") {
   // 0.04 / 2^-12 = 164 of 255 steps
   for (const double gamma : {1.0, 0.04}) {

@@ -36,7 +36,7 @@ class Packer {
 
 }  // namespace
 
-TEST_CASE("oneDNN: a constant is packed once in each form, for as long as somebody has it",
+TEST_CASE("oneDNN: a constant is packed once in each form, for as long as it is in use",
           "[backends][onednn][packed]") {
   const Tensor constant = random_integers(DType::kInt8, {4, 4}), equal = constant.clone();
   Packer packer;

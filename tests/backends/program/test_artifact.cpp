@@ -188,9 +188,8 @@ TEST_CASE("scales read back as the same floats, in few digits", "[backends][arti
   CHECK(load_program(bytes_of(file)).tensors[0].qparams == of_input);
 }
 
-TEST_CASE(
-    "scales and zero points of slices stand in the data, zero points only when there are some",
-    "[backends][artifact]") {
+TEST_CASE("scales and zero points of slices are in the data, zero points only when there are some",
+          "[backends][artifact]") {
   Program program = with_constants();
   const std::string without = artifact_bytes(program);
   CHECK_THAT(without, Contains("\"w:scale\"") && !Contains("w:zero_point") &&

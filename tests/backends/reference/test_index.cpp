@@ -35,7 +35,7 @@ TEST_CASE("gather takes one element for each index", "[backends][reference]") {
                     Contains("run: gather: index -1 is outside of a dimension of 4 elements"));
 }
 
-TEST_CASE("index takes no index from the end where that is not wanted", "[backends][reference]") {
+TEST_CASE("index refuses indices from the end where they are not wanted", "[backends][reference]") {
   const Attributes from_front = {{"from_end", false}};
   const std::vector<Operand> last = {counting({3}), longs({1}, {-1})};
   CHECK(integers_of(run_one("index", last, {{DType::kInt64, {1}}})[0]) == Longs{2});
@@ -56,7 +56,8 @@ TEST_CASE("indices of adjacent dimensions stay at their place, others come first
                     Contains("index 2 is outside of a dimension of 2"));
 }
 
-TEST_CASE("index_put replaces, or adds up what meets", "[backends][reference]") {
+TEST_CASE("index_put replaces values, or adds up those at the same place",
+          "[backends][reference]") {
   const Operand x = floats({3, 4}, std::vector<float>(12, 0.0f)), i = longs({3}, {0, 0, -1}),
                 j = longs({3}, {1, 1, 2});
   const Result y{DType::kFloat32, {3, 4}};
@@ -70,7 +71,8 @@ TEST_CASE("index_put replaces, or adds up what meets", "[backends][reference]") 
         Longs{0, big + 1});
 }
 
-TEST_CASE("scatter reduces what meets, with or without what was there", "[backends][reference]") {
+TEST_CASE("scatter reduces values at the same place, with or without the existing one",
+          "[backends][reference]") {
   const Operand x = floats({4}, {1, 2, 3, 4}), index = longs({3}, {0, 0, 2}),
                 source = floats({3}, {5, 7, 9});
   const auto scatter = [&](const char* reduce, bool includes) {

@@ -255,7 +255,7 @@ TEST_CASE("what a file claims of symbols and formulas is checked", "[backends][o
              Contains("steps, want 1 to 1024"));
 }
 
-TEST_CASE("formulas that are none are refused", "[backends][open]") {
+TEST_CASE("malformed formulas are refused", "[backends][open]") {
   const std::string good = to_json_text(open_columns()), formula = R"(["m",-1,"+"])";
   const auto with = [&](const std::string& other) {
     std::string text = good;

@@ -71,7 +71,7 @@ TEST_CASE("another session of a program has separate states", "[backends][states
   CHECK(first.run({filled(1)})[2].data<int64_t>()[0] == 1);
 }
 
-TEST_CASE("states go on on every backend", "[backends][states]") {
+TEST_CASE("states are kept between runs on every backend", "[backends][states]") {
   for (const std::string& backend : backend_names()) {
     if (backend == "torch") continue;
     INFO(backend);

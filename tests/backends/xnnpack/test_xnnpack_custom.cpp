@@ -139,7 +139,7 @@ TEST_CASE("XNNPACK: 8-bit functions that it lacks come from a table", "[backends
                    quantized(0.03f, -3)) == 0);
 }
 
-TEST_CASE("XNNPACK: ops of our own with sizes that do not fit are refused", "[backends][xnnpack]") {
+TEST_CASE("XNNPACK: custom kernels refuse sizes that do not fit", "[backends][xnnpack]") {
   const TensorQParams q = quantized(0.05f, 3);
   ProgramBuilder b;
   const int x = b.input("x", kS8, {2, 6}, q);

@@ -173,7 +173,7 @@ TEST_CASE("XNNPACK: a row with infinities or NaNs leaves the other rows alone",
 }
 
 TEST_CASE(
-    "XNNPACK: activations quantized at run time stay floats where not all that reads them can "
+    "XNNPACK: activations quantized at run time stay floats if one of their readers cannot "
     "multiply integers",
     "[backends][xnnpack][dynamic]") {
   const Attributes per_row = mapping("asymmetric", -128, 127, {2, 1});

@@ -118,7 +118,7 @@ TEST_CASE("XNNPACK: patches become tokens without a transposition", "[backends][
         kChainSteps);
 }
 
-TEST_CASE("XNNPACK: a clamp on its own does not change the tensor that others read",
+TEST_CASE("XNNPACK: a separate clamp does not change the tensor that others read",
           "[backends][xnnpack]") {
   ProgramBuilder b;
   const std::vector<int64_t> shape{1, 4, 5, 5};

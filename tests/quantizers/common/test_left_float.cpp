@@ -88,7 +88,7 @@ TEST_CASE("angles that come in at run time stay float", "[quantizers][left_float
   CHECK(annotate_text(text, Compat::kTorchao).text.find("%a [mul]") != std::string::npos);
 }
 
-TEST_CASE("a mask stays float, whose rounding a large factor would enlarge",
+TEST_CASE("a mask stays float when a large factor would amplify its rounding errors",
           "[quantizers][left_float]") {
   const auto masks = [](const char* factor) {
     return std::string(R"(graph(%p: f32[1,4,1], %q: f32[1,1,4]):

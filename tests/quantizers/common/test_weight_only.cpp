@@ -150,7 +150,7 @@ std::string entries_text(const Report& report) {
   return text;
 }
 
-TEST_CASE("what a mode leaves float by itself is told from what it should have taken",
+TEST_CASE("what a mode leaves float by design is distinguished from what it failed to quantize",
           "[quantizers][weight_only]") {
   const std::string graph = R"(graph(%x: f32[2,48], %w = param "w": f32[4,48]):
     %h: f32[2,48] = aten.hardtanh.default(%x)

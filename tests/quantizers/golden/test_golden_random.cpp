@@ -78,7 +78,7 @@ TEST_CASE(
   std::cerr << fmt::format("random flow: {} of {} cases are equal\n", equal, compared);
 }
 
-TEST_CASE("golden: on its own Octet converts and runs every random model that the peer converts",
+TEST_CASE("golden: Octet converts and runs every random model that the peer converts",
           "[quantizers][golden][random][long]") {
   for (const GoldenCase& golden : test::golden_cases("rnd_")) {
     const std::unique_ptr<Quantizer> quantizer = make_quantizer_of(golden, Compat::kNone);

@@ -160,7 +160,7 @@ TEST_CASE("C++ lists dtype configurations by rule", "[quantizers][json][dtype_co
   CHECK(text.find("%b [linear]: %a: int16") != std::string::npos);
 }
 
-TEST_CASE("a dtype configuration that is not there is refused with those that are",
+TEST_CASE("an unknown dtype configuration is refused with a list of the known ones",
           "[quantizers][json][dtype_configs]") {
   CHECK(message_of(file_of(R"(, "module_name": {"b": {"dtype_config": "int4"}})")) ==
         "quantizer: npu.json: /module_name/b/dtype_config: got \"int4\", want one of int8, int16, "
@@ -179,7 +179,7 @@ TEST_CASE("a dtype configuration that is not there is refused with those that ar
         "among; leave it out");
 }
 
-TEST_CASE("a setting that names a dtype configuration for a part of what it covers is none",
+TEST_CASE("a setting may name a dtype configuration that only some of its ops have",
           "[quantizers][json][dtype_configs]") {
   CHECK(message_of(file_of(R"(, "global": {"dtype_config": "int16"})")) == "no error");
   CHECK(message_of(file_of(R"(, "op_type": {"aten.mul.Tensor": {"dtype_config": "int16"}})")) ==

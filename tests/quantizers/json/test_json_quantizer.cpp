@@ -119,8 +119,8 @@ TEST_CASE("options choose observers, by name or with arguments, for all or for w
 }
 
 TEST_CASE(
-    "ranges of weights are searched in own mode, and from end to end where that is chosen and in "
-    "compat",
+    "ranges of weights are searched by default, and from minimum to maximum where that is chosen "
+    "and in compat",
     "[quantizers][json]") {
   const auto weight = [](const std::string& global, bool compat) {
     QuantizerOptions options;
@@ -156,7 +156,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("rows on top of a built-in name have its scales of weights", "[quantizers][json]") {
+TEST_CASE("rows added to a built-in quantizer use its weight scales", "[quantizers][json]") {
   const auto weights = [](const char* rows, Compat compat, std::optional<bool> is_per_channel) {
     const JsonFile file(rows);
     QuantizerOptions options;
@@ -354,14 +354,14 @@ TEST_CASE("null in a JSON file leaves the op float", "[quantizers][json]") {
   CHECK(annotate(*make_quantizer(file.path()), kLinear).empty());
 }
 
-TEST_CASE("a second file sets rows on top", "[quantizers][json]") {
+TEST_CASE("a second file adds rows", "[quantizers][json]") {
   const JsonFile file(R"({"op_type": {"linear": null}})");
   QuantizerOptions options;
   options.config = file.path();
   CHECK(annotate(*make_quantizer("xnnpack", options), kLinear).empty());
 }
 
-TEST_CASE("a second file sets rows on top of all parts of a composition", "[quantizers][json]") {
+TEST_CASE("a second file adds rows of all parts of a composition", "[quantizers][json]") {
   const JsonFile file(R"({"op_type": {"linear": null}})");
   QuantizerOptions options;
   options.config = file.path();

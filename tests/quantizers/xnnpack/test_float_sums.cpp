@@ -40,7 +40,7 @@ const char* const kBeside =
 
 }  // namespace
 
-TEST_CASE("a sum that a norm reads stays float, and the layer in front of it gives floats",
+TEST_CASE("a sum that a norm reads stays float, and the layer before it gives floats",
           "[quantizers][xnnpack][float_sums]") {
   const test::Annotated result = annotate_text(kBehind);
   CHECK(result.text ==
