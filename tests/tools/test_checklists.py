@@ -1,6 +1,6 @@
 """Follows checklists of CONTRIBUTING.md with toy changes: each patch in tests/checklists/ applies to
 a copy of the tree, touches as many places as its checklist says, and its sources compile. Patches
-leave out generated files, such as lowering/OPS.md."""
+leave out generated files."""
 import json
 import os
 import pathlib
