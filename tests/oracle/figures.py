@@ -1,4 +1,4 @@
-"""The figures of the tables of differences in annotate/DIFFERENCES.md: figures.py OCTET WORK [WORDS].
+"""The figures of the tables in annotate/differences: figures.py OCTET WORK [WORDS].
 
 Each row below is a small model under one configuration, which the real peer and Octet (without --compat torchao) quantize with the same data. Prints,
 for the rows whose name begins with WORDS, what either gives: activations quantized (quantize ops), different scales among these, scales computed at run
