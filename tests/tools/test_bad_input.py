@@ -177,7 +177,7 @@ class BadInput(CommandTest):
             "xnnpack,absent.json": ["absent.json", "cannot be read"],
         }
         files = {
-            "slot.json": (row(inputs={"y": "act"}), ["/patterns/0/inputs/y", "no slot", "one of x, w, b"]),
+            "slot.json": (row(inputs={"y": "act"}), ["/patterns/0/inputs/y", "not a slot", "one of x, w, b"]),
             "name.json": (row(inputs={"x": "atc"}), ["/patterns/0/inputs/x", "got \"atc\"", "one of act"]),
             "pattern.json": (row(pattern="linear(x", inputs={"x": "act"}), ["/patterns/0/pattern", "column 9"]),
             "later.json": ({**row(inputs={"x": "act"}), "opaque": {}}, ["/opaque", "got {}, want a list of parts"]),

@@ -165,7 +165,7 @@ class Compare(CommandTest):
         line = self.fails("compare", self.path("linear.pt2"), self.path("state.pt"), *inputs)
         self.assertIn("settings: ", line)
         self.octet("qat", self.path("float.pt2"), "--quantizer", "xnnpack", "--train", self.path("train.pt"), "--checkpoint", self.path("plain.pt"), "--output", self.path("q.pt2"))
-        self.assertIn("is of a training of another model", self.fails("compare", self.path("linear.pt2"), self.path("plain.pt"), *inputs))
+        self.assertIn("belongs to a training of another model", self.fails("compare", self.path("linear.pt2"), self.path("plain.pt"), *inputs))
         self.assertIn("calibration.pt: holds a Tuple within another", self.fails("compare", self.path("float.pt2"), self.path("calibration.pt"), *inputs))
         tensors = list(torch.load(self.path("plain.pt")))
         for replaced, said in [({0: b"octet qat 1; loss 0"}, "another version of Octet"), ({1: b"{}"}, "is damaged"), ({1: b'{"quantizer": 3}'}, "is damaged")]:

@@ -88,7 +88,6 @@ PLAN = {
         "// top5.cpp": By("test_metric.py"),
     },
     "tools/python/README.md": {
-        "python3 -m venv env": NotRun("installs packages"),
         "tools/dev/wheel.sh": NotRun("builds again; test_package.py installs what is built"),
         **dict.fromkeys(
             ["import octet, torch", "q.report.show()", "prepared =", "model =", "import numpy",

@@ -132,16 +132,17 @@ TEST_CASE("damaged index ops are refused", "[backends][reference]") {
   CHECK_THAT(reason("gather", {x, f}, {y}), Contains("wants int64 or int32"));
   CHECK_THAT(reason("gather", {x, i}, {y}, dim(2)), Contains("along dimension 2"));
   CHECK_THAT(reason("gather", {x, longs({2}, {0, 0})}, {{DType::kInt64, {2}}}, dim(0)),
-             Contains("with indices [2]"));
-  CHECK_THAT(reason("gather", {counting({1, 4}), i}, {y}, dim(1)), Contains("with indices [2, 2]"));
+             Contains("does not fit indices [2] and input"));
+  CHECK_THAT(reason("gather", {counting({1, 4}), i}, {y}, dim(1)),
+             Contains("does not fit indices [2, 2] and input"));
   CHECK_THAT(reason("gather", {x, i}, {same}, dim(1)), Contains("want [2, 2]"));
   CHECK_THAT(reason("scatter", {x, i, longs({1, 2}, {0, 0})}, {same}),
-             Contains("of source [1, 2]"));
+             Contains("do not fit source [1, 2]"));
   CHECK_THAT(reason("scatter", {x, i, i}, {same}, {{"reduce", std::string("no")}}),
              Contains("unknown reduce"));
   CHECK_THAT(reason("scatter", {x, i, i}, {y}), Contains("want [3, 4]"));
-  CHECK_THAT(reason("index", {x, {}, {}}, {same}), Contains("are none or too many"));
-  CHECK_THAT(reason("index", {x, i, i, i}, {y}), Contains("are none or too many"));
+  CHECK_THAT(reason("index", {x, {}, {}}, {same}), Contains("their number does not fit"));
+  CHECK_THAT(reason("index", {x, i, i, i}, {y}), Contains("their number does not fit"));
   CHECK_THAT(reason("index", {x, i, longs({3}, {0, 0, 0})}, {y}), Contains("do not broadcast"));
   CHECK_THAT(reason("index", {x, bools({3, 4}, std::vector<uint8_t>(12, 1))}, {y}),
              Contains("wants int64 or int32"));
