@@ -15,7 +15,7 @@ import tokenize
 # phrase: what to write instead
 PHRASES = {
     r"(?<!there )\b(?:is|are|was|were) no\b(?! (?:longer|more|less|way|such|narrower))": "is not a ..., has no ...",
-    r"\b(?:stands|stood)\b(?! for\b)": "is, is in, comes",
+    r"\b(?:stands?|stood)\b(?! (?:for|alone)\b|-)": "is, is in, comes",
     r"(?<!left )\bbehind\b": "after, of, that follows",
     r"\bof (?:one's|its|their|the user's) own\b": "its, a separate",
     r"\b(?:what|as \w+ as) it takes\b": "what is needed",
@@ -29,9 +29,11 @@ PHRASES = {
     r"\bbut for\b": "except for",
     r"\bequally many\b": "equal numbers of, as many",
     r"\bby way of\b": "through",
-    r"\b(?:is|are) of (?:another|other)\b": "has another, belongs to another",
+    r"\b(?<!there )(?:is|are) of\b(?! (?:one|the same|each)\b)": "has, belongs to, applies to",
     r"\bha(?:s|ve) not (?:a|an|the|this|one|exactly)\b": "does not have",
     r"\bso many (?:of|batches|seconds|parameters|arguments)\b": "this many",
+    r"\bgo(?:es)? on\b": "continues, resumes, still does",
+    r"\bin front of\b": "before",
     r"\bof before\b": "existing, earlier",
     r"\bcalled how\b|\bwhat is what\b": "terminology",
 }

@@ -20,7 +20,7 @@ struct MatrixLayer {
   };
   Kind kind = Kind::kLinear;
   Node* op = nullptr;
-  Node* weight_point = nullptr;  // the observer node in front of the op's weight
+  Node* weight_point = nullptr;  // the observer node before the op's weight
   // what the point observes: a parameter or buffer, or the result of a pure op on some
   Value* weight = nullptr;
   int weight_group = -1;   // group of the weight's observer: index into ObservedGraph::observers

@@ -106,7 +106,7 @@ void give_unique_slices(Steps& s, const Node& node, bool is_sorted) {
   Sizes shape = s.sizes(moved);
   const SizeExpr columns = element_count(std::vector<SizeExpr>(shape.begin() + 1, shape.end()));
   if (is_empty(shape) || !columns.is_number() || (!is_sorted && columns.number() > kMostColumns))
-    return refuse_form(s, "has no elements, or of slices of more than 64");
+    return refuse_form(s, "has no elements, or slices of more than 64 elements");
   const int rows = s.reshape(moved, {shape[0], columns});
   give_unique(s, node, is_sorted ? Ordered{rows} : ordered_rows(s, node, rows, columns.number()),
               dim, {shape[0]}, [&](int values) {

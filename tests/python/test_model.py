@@ -204,7 +204,7 @@ class Models(PackageTest):
         self.assertEqual(wrong, [])
 
     def test_others_run_while_it_does(self):
-        # A call gives the GIL away: this thread goes on while the other is within one.
+        # A call gives the GIL away: this thread continues while the other is within one.
         net = nn.Sequential(*[nn.Linear(1500, 1500) for _ in range(8)]).eval().requires_grad_(False)
         x = torch.randn(64, 1500)
         model = self.model(net, x)

@@ -193,7 +193,7 @@ class Metrics(CommandTest):
         self.assertIn("metric: angry: for tensors of shape", self.fails("compare", *files, *self.others(), "--metric", "angry"))
         self.octet("lower", self.path("q.pt2"), "--backend", "xnnpack", "--output", self.path("q.octet"))
         files[1] = self.path("q.octet")
-        self.assertIn("compare: --metric: is of two .pt2", self.fails("compare", *files, "--metric", self.top5()))
+        self.assertIn("compare: --metric: applies to two .pt2", self.fails("compare", *files, "--metric", self.top5()))
         self.assertFalse(os.path.exists(self.path("c.json")))
 
 

@@ -41,7 +41,7 @@ class Misuse(CommandTest):
                     self.assertEqual(warnings, [])
                 else:
                     self.assertRegex(warnings[0], part)
-                    # The one besides is of the outputs, which have nothing left of these inputs.
+                    # The other one is about the outputs, which have nothing left of these inputs.
                     self.assertEqual(["dB to float" in line for line in warnings[1:]], [True] * (factor > 1), warnings)
 
     def test_data_that_nothing_observes(self):

@@ -13,7 +13,7 @@ PREFIXES = ("octet: ", "resumed ", "warning: ", "effort: ")
 
 
 class Attention(nn.Module):
-    """Layer norms in front of linears, which smoothing changes, and outputs of [samples, classes]."""
+    """Layer norms before linears, which smoothing changes, and outputs of [samples, classes]."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Training in several processes: the steps of one process, whatever the number; what ends it, and what goes on from a checkpoint."""
+"""Training in several processes: the steps of one process, whatever the number; what ends it, and what resumes from a checkpoint."""
 import os
 import re
 import signal

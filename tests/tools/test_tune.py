@@ -21,7 +21,7 @@ class Mlp(nn.Module):
 
 
 class Norms(nn.Module):
-    """Layer norms with narrow channels in front of linears: the default smoothing scales them."""
+    """Layer norms with narrow channels before linears: the default smoothing scales them."""
 
     def __init__(self):
         super().__init__()

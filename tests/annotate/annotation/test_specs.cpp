@@ -126,7 +126,7 @@ TEST_CASE("specs: with a per-channel weight the derived bias is per channel",
   for (int64_t i = 0; i < 3; ++i) CHECK(bias.data<float>()[i] == input * weight.data<float>()[i]);
 }
 
-TEST_CASE("specs: a chain of shared specs ends at one observer, whichever way it is told",
+TEST_CASE("specs: a chain of shared specs ends at one observer, in any notation",
           "[annotate][spec][shared]") {
   const Json edge = {{"kind", "shared"}, {"edge", Json::array({"$arg0", "$self"})}};
   const Json producer = {{"kind", "shared"}, {"node", "$arg0"}};

@@ -84,7 +84,7 @@ int fault_in_child(octet_model* model, const std::string& bytes, const Tensor& x
 
 }  // namespace
 
-TEST_CASE("a forked process runs the models of its parent, whose states go on, with one thread",
+TEST_CASE("a forked process runs the models of its parent, whose states are kept, with one thread",
           "[backends][fork]") {
   const Tensor x = random_floats({kRows, kColumns}, -1, 1, 7);
   for (const std::string& backend : backend_names()) {

@@ -51,7 +51,7 @@ TEST_CASE("strides, channels-last and shared storages come back as saved", "[cor
   CHECK(values.at(0).toTensor().storage().data() == values.at(1).toTensor().storage().data());
 }
 
-TEST_CASE("the bits for a conjugate and a sign are of the elements", "[core][tensor_file]") {
+TEST_CASE("the bits for a conjugate and a sign belong to the elements", "[core][tensor_file]") {
   const at::Tensor z = at::complex(at::arange(6.0f), at::arange(6.0f) - 2), w = z.conj(),
                    x = at::arange(6.0f);
   REQUIRE(at::imag(w).is_neg());

@@ -225,7 +225,7 @@ TEST_CASE("x86: a regex or a call that mixes dynamic and static is skipped, and 
         "configurations are not supported");
 }
 
-TEST_CASE("a row that the model has no place for is an error that names what is there",
+TEST_CASE("a row that matches nothing in the model is an error that names the closest names",
           "[quantizers][mapping]") {
   const std::string start = "quantizer: f.json: /";
   CHECK(message_of(on_xnnpack(R"("module_name": {"blok": null})")) ==

@@ -140,7 +140,8 @@ TEST_CASE("inputs and outputs of an opaque part are quantized by index", "[quant
 }
 
 TEST_CASE(
-    "an output of an opaque part may share the observer of an input, and sharing goes on after it",
+    "an output of an opaque part may share the observer of an input, and sharing continues after "
+    "it",
     "[quantizers][opaque]") {
   const char* net = R"(graph(%w = param "w": f32[4,4], %x: f32[1,4]):
     %a: f32[1,4] = aten.linear.default(%x, %w)

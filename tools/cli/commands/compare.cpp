@@ -78,9 +78,10 @@ void check_files(const CompareCommand& options) {
     throw Error("compare", "the programs",
                 "the first is lowered, the second is not; put the .pt2 first");
   if (!options.metric.empty() && is_lowered(options.files[1]))
-    throw Error("compare", "--metric",
-                "is of two .pt2, one of the programs is lowered; compare FLOAT.pt2 QUANTIZED.pt2 "
-                "with it");
+    throw Error(
+        "compare", "--metric",
+        "applies to two .pt2, but one of the programs is lowered; compare FLOAT.pt2 QUANTIZED.pt2 "
+        "with it");
   for (const std::string& path : options.outputs) check_writable(path);
 }
 
