@@ -14,7 +14,8 @@ import tokenize
 
 # phrase: what to write instead
 PHRASES = {
-    r"(?<!there )\b(?:is|are|was|were) no\b(?! (?:longer|more|less|way|such|narrower))": "is not a ..., has no ...",
+    r"(?<!there )\b(?:is|are|was|were) no\b(?! (?:longer|more|less|way|such|narrower))":
+        "is not a ..., has no ...",
     r"\b(?:stands?|stood)\b(?! (?:for|alone)\b|-)": "is, is in, comes",
     r"(?<!left )\bbehind\b": "after, of, that follows",
     r"\bof (?:one's|its|their|the user's) own\b": "its, a separate",
