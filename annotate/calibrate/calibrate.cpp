@@ -111,7 +111,7 @@ class Calibration {
     if (value.producer() == nullptr)
       return "the weights hold NaN, want finite numbers; check the exported model";
     return fmt::format(
-        "{} gave NaN for finite inputs, want numbers; check the model with these inputs",
+        "{} returned NaN for finite inputs, want numbers; check the model with these inputs",
         value.producer()->target());
   }
 

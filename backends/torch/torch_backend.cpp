@@ -63,7 +63,7 @@ class AtenCall {
     if (result.dtype() != info.dtype || result.shape() != info.shape)
       throw Error(
           "run", op_.name,
-          fmt::format("gave {}, want {}[{}]; the op's result depends on its data, which a "
+          fmt::format("returned {}, want {}[{}]; the op's result depends on its data, which a "
                       "lowered program cannot follow",
                       describe(result), short_name_of(info.dtype), fmt::join(info.shape, ", ")));
     if (!kept.defined()) {

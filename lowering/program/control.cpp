@@ -83,7 +83,7 @@ struct Check {
 
   void counts(const Program& body, size_t outputs) {
     if (body.outputs.size() != outputs)
-      fail(fmt::format("a body gives {} outputs, want {}", body.outputs.size(), outputs));
+      fail(fmt::format("a body returns {} outputs, want {}", body.outputs.size(), outputs));
   }
 
  private:

@@ -161,7 +161,7 @@ QuantizerPart make_registered(const RegisteredBase& base, const QuantizerOptions
   std::unique_ptr<Quantizer> quantizer = base.make(options);
   if (!quantizer)
     throw Error("quantizer", fmt::format("\"{}\"", base.name),
-                "its maker gave no quantizer; return one or throw an Error");
+                "its function returned no quantizer; return one or throw an Error");
   ConfigurableQuantizer* own = dynamic_cast<ConfigurableQuantizer*>(quantizer.get());
   if (own == nullptr) return with_own_configs(with_settings(std::move(quantizer)), options);
   quantizer.release();

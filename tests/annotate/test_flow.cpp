@@ -146,7 +146,7 @@ TEST_CASE(
       return (%y))"),
                                Json::array({{{"target", "aten.log.default"}, {"output", kAct}}}));
   CHECK_THROWS_WITH(calibrate(logs, {batch(1), batch(-1)}),
-                    Catch::Contains("calibrate: batch 1 %y: aten.log.default gave NaN"));
+                    Catch::Contains("calibrate: batch 1 %y: aten.log.default returned NaN"));
 }
 
 TEST_CASE("calibrate: batches are asked for one by one and progress counts them",

@@ -271,13 +271,13 @@ class FromTorchao(PackageTest):
 
         program, batches, _ = self.small_program()
         for given, pattern in (
-            (7, r"convert: .*gave 7, want \(scales, zero points\)"),
+            (7, r"convert: .*returned 7, want \(scales, zero points\)"),
             (([0.5], [0.5]), "zero points whole"),
             (([0.5], [float("inf")]), "zero points whole"),
             (([0.5], [2.0**70]), "zero points whole"),
-            (([float("nan")], [0]), r'convert: %.* -> %linear \(observer group \d\): the derive function "<lambda>" gave the scale nan at index 0, want'),
-            (([0.5], [2**31]), "gave the zero point 2147483648 at index 0, want one within"),
-            (([0.5, 0.5], [0, 0]), "gave 2 scales for a per-tensor spec, want 1"),
+            (([float("nan")], [0]), r'convert: %.* -> %linear \(observer group \d\): the derive function "<lambda>" returned the scale nan at index 0, want'),
+            (([0.5], [2**31]), "returned the zero point 2147483648 at index 0, want one within"),
+            (([0.5, 0.5], [0, 0]), "returned 2 scales for a per-tensor spec, want 1"),
         ):
             with self.assertRaisesRegex(octet.Error, pattern):
                 octet.quantize(program, Bad(given), calibration=batches)
@@ -347,7 +347,7 @@ class Observers(PackageTest):
             (Blind, octet.Error, "convert: .*Blind 1 raised AttributeError: .*calculate_qparams"),
             (Raising, octet.Error, "calibrate: batch 0 .*Raising 1 raised LookupError: no such thing$"),
             (Wrong, octet.Error, "convert: .*gave 'a scale', want"),
-            (Negative, octet.Error, r"convert: %.* -> %linear \(observer group 0\): the observer .*Negative 1.* gave the scale -0.5 at index 0, want"),
+            (Negative, octet.Error, r"convert: %.* -> %linear \(observer group 0\): the observer .*Negative 1.* returned the scale -0.5 at index 0, want"),
             (3, octet.Error, "QuantizationSpec.observer: got 3"),
         ):
             with self.assertRaisesRegex(error, pattern):

@@ -210,7 +210,7 @@ TEST_CASE("a fake-quant checks what the observer in it computes", "[annotate][qp
   g_given.zero_point = {0};
   LinearQuantizer quantizer;
   quantizer.input.observer_or_fake_quant_ctr.name = "fake_quantize(given)";
-  CHECK(message_of(quantizer).find(R"(the observer "given" gave the scale nan)") !=
+  CHECK(message_of(quantizer).find(R"(the observer "given" returned the scale nan)") !=
         std::string::npos);
 }
 
@@ -233,9 +233,10 @@ TEST_CASE("scales of blocks that their dtype cannot hold are refused", "[annotat
   quantizer.weight = spec_of("affine_min_max");
   quantizer.weight.observer_or_fake_quant_ctr.eps = 1e-12;
   quantizer.weight.observer_or_fake_quant_ctr.affine = options;
-  CHECK(message_of(quantizer) ==
-        R"(convert: %w: the observer "affine_min_max" gave the scale 0 at index 0, want a finite )"
-        "number above 0; correct it");
+  CHECK(
+      message_of(quantizer) ==
+      R"(convert: %w: the observer "affine_min_max" returned the scale 0 at index 0, want a finite )"
+      "number above 0; correct it");
 }
 
 }  // namespace octet::test_point_qparams

@@ -165,7 +165,7 @@ TEST_CASE("bodies that do not fit their ops are refused", "[backends][control][a
   CHECK_THAT(fault([](Program& p) { p.tensor(p.ops[0].outputs[0]).dtype = DType::kInt32; }),
              Contains("output 0 of a body (y) is f32[2, 3], want i32[2, 3]"));
   CHECK_THAT(fault([](Program& p) { p.bodies[0].outputs.clear(); }),
-             Contains("a body gives 0 outputs, want 1"));
+             Contains("a body returns 0 outputs, want 1"));
   CHECK_THAT(fault([](Program& p) { p.ops[1].inputs[0] = p.inputs[1]; }),
              Contains("carried input 0 (x) is f32[2, 3], want i64[]"));
   CHECK_THAT(fault([](Program& p) { p.ops[2].attributes["rows"] = int64_t{7}; }),
