@@ -346,7 +346,7 @@ class Observers(PackageTest):
         for observer, error, pattern in (
             (Blind, octet.Error, "convert: .*Blind 1 raised AttributeError: .*calculate_qparams"),
             (Raising, octet.Error, "calibrate: batch 0 .*Raising 1 raised LookupError: no such thing$"),
-            (Wrong, octet.Error, "convert: .*gave 'a scale', want"),
+            (Wrong, octet.Error, "convert: .*returned 'a scale', want"),
             (Negative, octet.Error, r"convert: %.* -> %linear \(observer group 0\): the observer .*Negative 1.* returned the scale -0.5 at index 0, want"),
             (3, octet.Error, "QuantizationSpec.observer: got 3"),
         ):
