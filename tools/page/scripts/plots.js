@@ -40,7 +40,7 @@ function decibelPlot(kinds) {
   });
   const names = kinds.map(({kind}) => `${{circle: "●", triangle: "▲", square: "■"}[kKindSymbols[kind]]} ${kErrorNames[kind] || kind}`);
   const against = kinds[0].kind === "weights" ? "float weights" : "float program";
-  const caption = `Signal to noise against the ${against}; larger is better. ${kinds.length > 1 ? names.join("   ") + "." : ""}` +
+  const caption = `Signal to noise against the ${against}; higher is better. ${kinds.length > 1 ? names.join("   ") + "." : ""}` +
     (equal ? ` ${equal} equal, not shown.` : "");
   return figure(caption, selectable(plot));
 }
@@ -87,7 +87,7 @@ function paretoPlots(panel) {
   const front = shown.filter(point => point.y > best && ((best = point.y), true));
   const plot = Plot.plot({
     width: Math.min(panelWidth(), 760), height: 300, marginLeft: 48, style: kPlotStyle, ariaLabel: "Latency against error",
-    x: {label: "latency, ms (lower is better)", nice: true}, y: {label: "SQNR, dB (more is better)", grid: true, nice: true},
+    x: {label: "latency, ms (lower is better)", nice: true}, y: {label: "SQNR, dB (higher is better)", grid: true, nice: true},
     marks: [
       Plot.line(front, {x: "x", y: "y", curve: "step-after", stroke: "var(--limit)"}),
       Plot.dot(shown, {x: "x", y: "y", r: 4, stroke: "currentColor", fill: point => front.includes(point) ? "var(--limit)" : "var(--back)"}),
