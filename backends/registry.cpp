@@ -79,12 +79,12 @@ void register_backend(const std::string& name, BackendMaker make_backend,
                       BackendSupportMaker make_support) {
   if (!is_word(name))
     throw Error("library", fmt::format("\"{}\"", name),
-                "is no name of a backend, want letters, digits and '_', such as acme_npu");
+                "is not a valid backend name, want letters, digits and '_', such as acme_npu");
   if (!make_backend || !make_support)
     throw Error("library", name,
                 "got no backend or no support for it; register a function for each");
   if (find_own_row(name) != nullptr || registered().count(name) != 0)
-    throw Error("library", name, "is a backend already; register it under another name");
+    throw Error("library", name, "is already a backend; register it under another name");
   registered().emplace(name, Makers{std::move(make_backend), std::move(make_support)});
 }
 

@@ -129,7 +129,7 @@ class EffortRun {
         throw Error(
             "quantize", std::string(name_of(pass)),
             fmt::format(
-                "the interrupted run has {} at this point; remove the checkpoint to start anew",
+                "the interrupted run has {} at this point; remove the checkpoint to start over",
                 outcome.pass));
       apply(outcome, observed_);
       ranges_changed_ = outcome.ranges.size();
@@ -302,10 +302,11 @@ std::vector<EffortStage> calibrate_with_passes(ObservedGraph& observed, const Da
                                                Peers* peers, EffortMemory* memory) {
   const size_t usable = batches < 2 ? batches : batches - std::max<size_t>(1, batches / 4);
   if (peers != nullptr && usable < peers->count())
-    throw Error("quantize", "data",
-                fmt::format("{} of the {} batches are for the passes, which {} processes cannot "
-                            "share; start no more than {}",
-                            usable, batches, peers->count(), usable));
+    throw Error(
+        "quantize", "data",
+        fmt::format(
+            "{} of the {} batches are for the passes, too few for {} processes; start at most {}",
+            usable, batches, peers->count(), usable));
   const PassOrder order(passes);
   EffortRun run(observed, open, batches, report, progress, journal, applies, peers, memory);
   run.run_chain(order.equalize);

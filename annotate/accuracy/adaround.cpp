@@ -128,17 +128,19 @@ class Descent {
 void check(const AdaptiveOptions& options) {
   if (options.iterations < 1)
     throw Error(kAdaptiveStage, "iterations",
-                fmt::format("got {}, want at least 1; 1000 is usual", options.iterations));
+                fmt::format("got {}, want at least 1; 1000 is typical", options.iterations));
   if (!(options.learning_rate > 0 && std::isfinite(options.learning_rate)))
-    throw Error(kAdaptiveStage, "learning_rate",
-                fmt::format("got {}, want a number above 0; 0.02 is usual", options.learning_rate));
+    throw Error(
+        kAdaptiveStage, "learning_rate",
+        fmt::format("got {}, want a number above 0; 0.02 is typical", options.learning_rate));
   if (!(options.regularization > 0 && std::isfinite(options.regularization)))
-    throw Error(kAdaptiveStage, "regularization",
-                fmt::format("got {}, want a number above 0; 0.1 is usual", options.regularization));
+    throw Error(
+        kAdaptiveStage, "regularization",
+        fmt::format("got {}, want a number above 0; 0.1 is typical", options.regularization));
   if (!(options.warm_up >= 0 && options.warm_up < 1))
     throw Error(
         kAdaptiveStage, "warm_up",
-        fmt::format("got {}, want a number from 0 to below 1; 0.2 is usual", options.warm_up));
+        fmt::format("got {}, want a number from 0 to below 1; 0.2 is typical", options.warm_up));
 }
 
 }  // namespace

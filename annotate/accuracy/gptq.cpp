@@ -127,7 +127,7 @@ class GroupRounder {
 void check(const SecondOrderOptions& options) {
   if (options.block_columns < 1)
     throw Error(kSecondOrderStage, "block_columns",
-                fmt::format("got {}, want at least 1; 128 is usual", options.block_columns));
+                fmt::format("got {}, want at least 1; 128 is typical", options.block_columns));
   if (options.passes < 0)
     throw Error(kSecondOrderStage, "passes",
                 fmt::format("got {}, want at least 0", options.passes));

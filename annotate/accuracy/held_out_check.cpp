@@ -62,7 +62,7 @@ std::string HeldOutGain::description() const {
   const auto decibels = [](double ratio) {
     return ratio > 0 ? -10 * std::log10(ratio) : std::numeric_limits<double>::infinity();
   };
-  return fmt::format("{:.2f} -> {:.2f} dB on calibration data held out{}", decibels(before),
+  return fmt::format("{:.2f} -> {:.2f} dB on held-out calibration data{}", decibels(before),
                      decibels(after), is_enough() ? "" : ", undone");
 }
 

@@ -37,7 +37,7 @@ struct HeldOutGain {
   double after = 0;
 
   bool is_enough() const;
-  // "A -> B dB on calibration data held out", with ", undone" when it is not enough
+  // "A -> B dB on held-out calibration data", with ", undone" when it is not enough
   std::string description() const;
 };
 

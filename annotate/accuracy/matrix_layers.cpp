@@ -48,7 +48,7 @@ bool has_one_reader(const Value* constant) {
   }
 }
 
-// The tensor behind a value that depends on constants alone.
+// The tensor of a value that depends only on constants.
 at::Tensor constant_tensor(const Graph& graph, const Value* value) {
   if (const Tensor* tensor = graph.find_constant(value)) return to_aten(*tensor);
   const Graph part = extract_constant_part(graph, {value});
@@ -260,7 +260,7 @@ at::Tensor bias_of(const MatrixLayer& layer) {
 }
 
 void set_bias(MatrixLayer& layer, const at::Tensor& bias) {
-  OCTET_ASSERT(layer.owns_bias, layer.name() + " has no bias of its own");
+  OCTET_ASSERT(layer.owns_bias, layer.name() + " does not own its bias");
   Graph& graph = layer.op->graph();
   const GraphInput* old = graph.find_input(layer.bias);
   if (is_own_constant(graph, *old)) {

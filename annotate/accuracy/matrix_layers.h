@@ -20,7 +20,7 @@ struct MatrixLayer {
   };
   Kind kind = Kind::kLinear;
   Node* op = nullptr;
-  Node* weight_point = nullptr;  // the observer node in front of the op's weight
+  Node* weight_point = nullptr;  // the observer node before the op's weight
   // what the point observes: a parameter or buffer, or the result of a pure op on some
   Value* weight = nullptr;
   int weight_group = -1;   // group of the weight's observer: index into ObservedGraph::observers
@@ -47,7 +47,7 @@ struct LayerOperands {
 const LayerOperands* find_operands(const Node& node);  // null: another op
 
 // In graph order. Left out, each with an entry in the report under `stage`: weights with other
-// users, weights behind more than one observer node, biases that are not a constant of shape [out],
+// users, weights with more than one observer node, biases that are not a constant of shape [out],
 // and layers within bodies of control flow. Ops without an observed constant weight are not
 // mentioned.
 std::vector<MatrixLayer> find_matrix_layers(const ObservedGraph& observed, const std::string& stage,

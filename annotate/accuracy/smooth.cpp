@@ -183,7 +183,7 @@ std::string copies(const std::vector<SmoothedSpace>& smoothed) {
   const auto count =
       std::count_if(smoothed.begin(), smoothed.end(),
                     [](const SmoothedSpace& chosen) { return chosen.split.has_value(); });
-  return count == 0 ? "" : fmt::format(", {} of them of a copy of a layer norm", count);
+  return count == 0 ? "" : fmt::format(", {} of them from a copy of a layer norm", count);
 }
 
 void check(const SmoothOptions& options) {

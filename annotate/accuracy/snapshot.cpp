@@ -15,7 +15,7 @@ bool is_changed(const at::Tensor& before, const at::Tensor& now) {
 
 [[noreturn]] void refuse(const PassOutcome& outcome) {
   throw Error("quantize", outcome.pass,
-              "the checkpoint belongs to another program; remove it to start anew");
+              "the checkpoint belongs to another program; remove it to start over");
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ struct PassOutcome {
   Report report;                 // what the pass reported
 };
 
-// Weights and biases of the matrix layers and all observers, as they are at one moment.
+// The state of all observers and of the weights and biases of the matrix layers at one moment.
 class LayerSnapshot {
  public:
   explicit LayerSnapshot(const ObservedGraph& observed);

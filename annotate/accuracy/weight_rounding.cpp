@@ -177,8 +177,7 @@ std::vector<MatrixLayer> find_layers(const ObservedGraph& observed, const std::s
 
 std::string description(const LayerRounding& result) {
   if (!result.is_better)
-    return result.changes_bias ? ", the nearest rounding with a new bias"
-                               : ", the nearest rounding stays";
+    return result.changes_bias ? ", nearest rounding with a new bias" : ", nearest rounding kept";
   return fmt::format(", damping {}, follow {}{}", result.setting.damping, result.setting.follow,
                      result.changes_bias ? ", new bias" : "");
 }
@@ -188,11 +187,11 @@ void check(const RoundingOptions& options, const std::string& stage) {
   if (!(options.held_out > 0 && options.held_out < 1))
     throw Error(
         stage, "held_out",
-        fmt::format("got {}, want a number between 0 and 1; 0.25 is usual", options.held_out));
+        fmt::format("got {}, want a number between 0 and 1; 0.25 is typical", options.held_out));
   for (const RoundingSetting& setting : options.settings) {
     if (!(setting.damping > 0 && std::isfinite(setting.damping)))
       throw Error(stage, "damping",
-                  fmt::format("got {}, want a number above 0; 0.01 is usual", setting.damping));
+                  fmt::format("got {}, want a number above 0; 0.01 is typical", setting.damping));
     if (!(setting.follow >= 0 && setting.follow <= 1))
       throw Error(stage, "follow",
                   fmt::format("got {}, want a number from 0 to 1", setting.follow));
@@ -222,7 +221,7 @@ std::vector<LayerRounding> round_weights(ObservedGraph& observed, const BatchSou
         weight_grid(*observed.observers[static_cast<size_t>(layer.weight_group)], weight_of(layer),
                     "%" + layer.weight->name());
     const LayerRounding result = LayerRounder(walk, grid, method, options, stage).run();
-    report.detail(fmt::format("{}: {}: {:.2f} -> {:.2f} dB on calibration data held out{}", stage,
+    report.detail(fmt::format("{}: {}: {:.2f} -> {:.2f} dB on held-out calibration data{}", stage,
                               result.layer, result.before_db, result.after_db,
                               description(result)));
     results.push_back(result);

@@ -91,13 +91,12 @@ void check_affine(const ObserverChoice& choice, std::optional<QScheme> qscheme,
                                      granularity.block_size));
   if (choice.affine->zero_point_domain != ZeroPointDomain::kInt || !choice.affine->preserve_zero)
     refuse_spec(subject,
-                "torchao.quantize_affine takes integer zero points that keep 0 exact only; leave "
-                "zero_point_domain and preserve_zero as they are");
+                "torchao.quantize_affine takes only integer zero points that keep 0 exact; leave "
+                "zero_point_domain and preserve_zero at their defaults");
   if (qscheme)
-    refuse_spec(
-        subject,
-        fmt::format("affine options say what a qscheme says, got {} too; leave the qscheme out",
-                    name_of(*qscheme)));
+    refuse_spec(subject,
+                fmt::format("affine options replace the qscheme, got {} too; leave the qscheme out",
+                            name_of(*qscheme)));
 }
 
 struct SpecChecker {

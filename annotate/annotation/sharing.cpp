@@ -76,7 +76,7 @@ void collect_members(SharingGroups& groups, const Graph& graph, const Annotation
       const std::vector<Value*> inputs = node->inputs();
       if (std::find(inputs.begin(), inputs.end(), value) == inputs.end())
         throw Error("prepare", "%" + node->name(),
-                    fmt::format("annotated with a spec for %{}, which is none of its inputs",
+                    fmt::format("annotated with a spec for %{}, which is not one of its inputs",
                                 value == nullptr ? "?" : value->name()));
       add_member(groups, Edge{value, node}, spec, annotation->allow_implicit_sharing);
     }
@@ -126,7 +126,7 @@ class Followed {
     const auto next = groups_.index.find(shared.edge_or_node);
     if (next == groups_.index.end())
       throw Error("prepare", to_text(groups_.members[way.front()].key),
-                  fmt::format("shares the observer of ({}), which has no spec, by way of {}; "
+                  fmt::format("shares the observer of ({}), which has no spec, through {}; "
                               "annotate that edge or value, or share with another",
                               to_text(shared.edge_or_node), describe_way(groups_, way)));
     return next->second;
@@ -135,7 +135,7 @@ class Followed {
   [[noreturn]] void fail_on_circle(size_t again, std::vector<size_t> way) const {
     way.push_back(again);
     throw Error("prepare", to_text(groups_.members[way.front()].key),
-                fmt::format("shared specs form a circle: {}; give one of them a spec of its own",
+                fmt::format("shared specs form a cycle: {}; give one of them a separate spec",
                             describe_way(groups_, way)));
   }
 

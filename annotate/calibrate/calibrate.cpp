@@ -111,7 +111,7 @@ class Calibration {
     if (value.producer() == nullptr)
       return "the weights hold NaN, want finite numbers; check the exported model";
     return fmt::format(
-        "{} gave NaN for finite inputs, want numbers; check the model with these inputs",
+        "{} returned NaN for finite inputs, want numbers; check the model with these inputs",
         value.producer()->target());
   }
 
@@ -187,7 +187,7 @@ size_t calibrate(ObservedGraph& observed, const BatchSource& next_batch,
   if (values.empty() && options.recorded)
     throw Error(
         "calibrate", "recorded",
-        "got recorded tensors, and no opaque part is recorded; set \"recorded\": true on the part");
+        "got recorded tensors, but no opaque part is recorded; set \"recorded\": true on the part");
   if (values.empty()) return calibrate_whole(observed, next_batch, options);
   if (!options.recorded)
     throw Error("calibrate", names_of(values),

@@ -131,7 +131,7 @@ Comparison compare_programs(const Graph& given_reference, const Graph& given_sub
     if (options.progress) options.progress(batches);
   }
   if (batches == 0)
-    throw Error("compare", "the data", "holds no batch; give at least one set of inputs");
+    throw Error("compare", "the data", "holds no batches; give at least one set of inputs");
   Comparison comparison = std::move(comparer).take();
   if (bodies) {
     comparison.body_weights = bodies->weights();

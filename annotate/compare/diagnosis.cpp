@@ -47,7 +47,7 @@ Diagnosis of_weights(const OpComparison& op, const WeightComparison& weights) {
     text += fmt::format(", channel {} of {} only {:.1f} dB", worst - weights.sqnr_db.begin(),
                         weights.sqnr_db.size(), *worst);
   if (op.rounding)
-    text += fmt::format("; in front of the rounding of its output is {} of the error",
+    text += fmt::format("; {} of the error arises before its output is rounded",
                         percent(std::min(1.0, op.before.noise / op.isolated.noise)));
   return {Cause::kWeights, text};
 }
@@ -61,9 +61,11 @@ Diagnosis rounded(const OpComparison& op) {
                                                 : static_cast<double>(narrow) /
                                                       static_cast<double>(op.channel_peaks.size());
   if (share >= kManyChannels)
-    return {Cause::kNarrowChannels,
-            fmt::format("{} of {} channels reach less than {:.0f} steps of {:.3g}, which all share",
-                        narrow, op.channel_peaks.size(), kFewSteps, step)};
+    return {
+        Cause::kNarrowChannels,
+        fmt::format(
+            "{} of {} channels span fewer than {:.0f} steps of {:.3g}, the scale that they share",
+            narrow, op.channel_peaks.size(), kFewSteps, step)};
   return {Cause::kRounding, fmt::format("its output is rounded to steps of {:.3g}", step)};
 }
 
@@ -133,18 +135,20 @@ Diagnosis diagnose(const OpComparison& op, const WeightComparison* weights) {
     return {};
   if (!op.isolated.has_data() || op.isolated.relative() < kLittle * op.accumulated.relative())
     return {Cause::kAccumulated,
-            !op.isolated.has_data() ? "what it does by itself was not measured"
+            !op.isolated.has_data() ? "its own error was not measured"
             : op.isolated.relative() == 0
-                ? "by itself it is exact; all of it comes in"
-                : fmt::format("by itself {:.1f} dB; the rest comes in", op.isolated.sqnr_db())};
+                ? "by itself it is exact; all of the error comes from its inputs"
+                : fmt::format("by itself {:.1f} dB; the rest comes from its inputs",
+                              op.isolated.sqnr_db())};
   if (op.isolated.strange > 0)
-    return {Cause::kOperation, fmt::format("{} elements are NaN or infinite in one program alone",
-                                           op.isolated.strange)};
+    return {Cause::kOperation,
+            fmt::format("{} elements are NaN or infinite in only one of the programs",
+                        op.isolated.strange)};
   if (op.rounding && op.clipped_noise >= kMostOfIt * op.isolated.noise) return clipped(op);
   const bool is_before = !op.rounding || op.before.noise >= kMostOfIt * op.isolated.noise;
   if (!is_before) return rounded(op);
   if (weights != nullptr) return of_weights(op, *weights);
-  return {Cause::kOperation, "what it computes differs, in front of any rounding of its output"};
+  return {Cause::kOperation, "it computes different values, even before its output is rounded"};
 }
 
 std::vector<size_t> rank(const std::vector<OpComparison>& ops) {
@@ -215,7 +219,7 @@ Sensitivities estimate_sensitivities(const Graph& original, const Graph& subject
   if (options.peers != nullptr)
     batches = share_sums(result, energy, noise, batches, *options.peers);
   if (batches == 0)
-    throw Error("compare", "the data", "holds no batch; give at least one set of inputs");
+    throw Error("compare", "the data", "holds no batches; give at least one set of inputs");
   for (OpSensitivity& op : result.ops) {
     op.output_error = energy > 0 ? op.output_error / energy : 0;
     result.estimated += op.output_error;

@@ -182,7 +182,7 @@ Metric find_metric(const std::string& name) {
     } catch (const std::exception& error) {
       refuse_tensors(name, reference, error.what());
     } catch (...) {
-      refuse_tensors(name, reference, "something that is no std::exception was thrown");
+      refuse_tensors(name, reference, "something other than a std::exception was thrown");
     }
   };
 }

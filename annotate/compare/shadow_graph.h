@@ -12,8 +12,8 @@
 
 namespace octet {
 
-// A node that passes (row, reference, subject, isolated, before) to whoever runs the graph; the
-// last two may be None. It has no results.
+// A node that passes (row, reference, subject, isolated, before) to the code that runs the graph;
+// the last two may be None. It has no results.
 inline constexpr const char* kCompareTarget = "octet.compare";
 
 // The rounding of a value right after the op that produces it: per tensor, with literals.

@@ -86,7 +86,7 @@ class Matcher {
 };
 
 // subject = reference / factors, when both differ from the exported program. Nothing when their
-// factors are of other shapes.
+// factors have different shapes.
 std::optional<ChannelFactors> factors_between(const Node& reference, const Node& subject) {
   const ChannelFactors before = channel_factors_of(reference);
   ChannelFactors factors = channel_factors_of(subject);
@@ -197,8 +197,8 @@ Twins find_twins(const Graph& reference, const Graph& subject) {
   if (2 * twins.lonely.size() > own) {
     const Node& first = *twins.lonely.front();
     throw Error("compare", subject_of(first),
-                fmt::format("is the first of {} ops (of {}) without a twin in {}; give the program "
-                            "that this one was made of",
+                fmt::format("is the first of {} ops (of {}) without a counterpart in {}; give the "
+                            "program that this one was made from",
                             twins.lonely.size(), own,
                             reference.source.empty() ? "the other program" : reference.source));
   }

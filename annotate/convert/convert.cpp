@@ -89,7 +89,7 @@ class Converter {
                                     ? ""
                                     : ", with data for which this branch or loop runs"));
       report_.note(fmt::format(
-          "convert: {}: the observer saw no data; scale 1 and zero point 0 were taken", subject));
+          "convert: {}: the observer saw no data; scale 1 and zero point 0 were used", subject));
       QParams result;
       result.scale = {1.0f};
       result.zero_point = {0};

@@ -64,7 +64,8 @@ class AffineEmitter {
     if (std::find(shape_.begin(), shape_.end(), -1) == shape_.end()) return;
     if (!observer_.observed_shape())
       throw Error("convert", subject_,
-                  "stored scales of blocks whose number is known at run time only; calibrate and "
+                  "its scales would be stored, but the number of blocks is known only at run time; "
+                  "calibrate and "
                   "convert in one run, or choose dynamic quantization");
     shape_ = *observer_.observed_shape();
   }

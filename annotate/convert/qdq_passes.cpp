@@ -104,7 +104,7 @@ std::string check_state(State& state) {
     state.stored = q;
     const Value* result = write.copy == nullptr ? nullptr : write.copy->output_or_null();
     if (result != nullptr && !result->is_unused())
-      return fmt::format("%{} is another name of it", result->name());
+      return fmt::format("%{} is an alias of it", result->name());
   }
   if (buffer->is_output()) return "it is an output";
   for (Node* user : buffer->users()) {

@@ -84,7 +84,7 @@ std::vector<Node*> quantizers_of(const Value& input) {
 
 std::string reason_of_input(const Graph& graph, const Value& input, Quantization& quantization) {
   if (!update_target(graph, input).empty()) return "the program updates it";
-  if (input.is_output()) return "it is returned as it came";
+  if (input.is_output()) return "it is returned unchanged";
   const std::vector<Node*> quantizers = quantizers_of(input);
   for (const Node* user : input.users())
     if (!is_quantize(user) && !user->is("aten.sym_size"))
@@ -104,8 +104,8 @@ std::string reason_of_input(const Graph& graph, const Value& input, Quantization
 
 std::string reason_of_output(const Graph& graph, const Value& value, Quantization& quantization) {
   const Node* producer = value.producer();
-  if (producer == nullptr) return "it is an input or a constant as it came";
-  if (!is_dequantize(producer)) return fmt::format("{} makes it in float", describe(*producer));
+  if (producer == nullptr) return "it is an unchanged input or constant";
+  if (!is_dequantize(producer)) return fmt::format("{} computes it in float", describe(*producer));
   const std::optional<Quantization> found = find_quantization(producer);
   const std::string fault = fault_of_parameters(*producer, found);
   if (!fault.empty()) return fault;
@@ -338,7 +338,7 @@ QuantizedIo read_quantized_io(const Graph& graph) {
   }
   if (!is_whole || !is_io_of(io, graph))
     throw Error(kIoStage, graph.source.empty() ? "quantized_io.json" : graph.source,
-                "the quantized_io.json within is not what `octet quantize` wrote for this program; "
+                "the quantized_io.json in it is not what `octet quantize` wrote for this program; "
                 "quantize it again");
   return io;
 }

@@ -112,8 +112,9 @@ class FloatSums {
     if (result && *result > kMask)
       return leave_float(
           op, *point,
-          fmt::format("it masks, by {:.2g}; all else would vanish in steps of {:.2g}", *result,
-                      *scale));
+          fmt::format(
+              "it is a mask of up to {:.2g}; everything else would vanish in steps of {:.2g}",
+              *result, *scale));
     for (const Value* operand : op.inputs()) {
       const std::optional<double> reach = reach_of(operand, group_of(*point));
       if (!reach || !(*reach > 0) || !(*reach < *scale / 2)) continue;

@@ -98,7 +98,7 @@ Graph extract_constant_part(const Graph& graph, const std::vector<const Value*>&
   std::unordered_map<const Value*, Value*> mapping;
   for (const Value* root : roots) {
     const Tensor* tensor = graph.find_constant(root);
-    OCTET_ASSERT(tensor != nullptr, "%" + root->name() + " is no constant");
+    OCTET_ASSERT(tensor != nullptr, "%" + root->name() + " is not a constant");
     mapping[root] = part.add_constant(graph.find_input(root)->fqn, *tensor, InputKind::kBuffer);
   }
   for (const Node* node : needed) copy_node(*node, part, mapping);

@@ -86,9 +86,9 @@ std::string objection(const Node& node, size_t argument, Compat compat) {
   if (form == nullptr) return fmt::format("bodies of {} are not quantized", node.target());
   if (compat == Compat::kTorchao && !form->peer_quantizes)
     return fmt::format("bodies of {} are not quantized (compat torchao)", node.target());
-  if (is_condition(node, argument)) return "it decides whether a loop goes on";
+  if (is_condition(node, argument)) return "it decides whether a loop continues";
   if (!can_edit(node, *form))
-    return fmt::format("the operands of {} are no list of tensors", node.target());
+    return fmt::format("the operands of {} are not a list of tensors", node.target());
   return {};
 }
 

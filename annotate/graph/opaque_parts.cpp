@@ -152,7 +152,7 @@ void check_opaque_part(const OpaquePart& part) {
       !part.quantizer->opaque_parts()->empty())
     throw Error(
         "quantizer", name_of(part),
-        "has a quantizer with opaque parts of its own; list those before this part instead");
+        "has a quantizer that itself has opaque parts; list those before this part instead");
   if (part.is_recorded && part.float_to_observed)
     throw Error("quantizer", name_of(part),
                 "is recorded and has a hook float_to_observed, whose nodes would not run; leave "

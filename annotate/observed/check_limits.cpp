@@ -36,16 +36,15 @@ void follow(const Annotations& annotations, const EdgeOrNode& start, const SpecV
     if (next == start)
       throw Error(
           "quantizer", place,
-          fmt::format(
-              "{} shares its own observer, by way of {}; give one of them a spec of its own",
-              to_text(start), way));
+          fmt::format("{} shares its own observer, through {}; give one of them a separate spec",
+                      to_text(start), way));
     // a circle that does not include `start`
     if (std::find(seen.begin(), seen.end(), next) != seen.end()) return;
     at = find_spec(annotations, next);
     if (at == nullptr)
       throw Error("quantizer", place,
                   fmt::format("{} shares the observer of {}, which has no spec; give that one a "
-                              "spec, or this one a spec of its own",
+                              "spec, or give this one a separate spec",
                               way, to_text(next)));
     seen.push_back(next);
     way += " as " + to_text(next);

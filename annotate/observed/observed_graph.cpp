@@ -19,10 +19,11 @@ void check_channels(const QParams& qparams, const Value& value, const std::strin
                     const std::string& subject) {
   const size_t count = qparams.scale.size();
   if (qparams.axis < 0 && count != 1)
-    throw Error("convert", subject,
-                fmt::format("{} gave {} scales for the whole tensor, want 1; set the qscheme and "
-                            "the axis of channels",
-                            source, count));
+    throw Error(
+        "convert", subject,
+        fmt::format("{} returned {} scales for the whole tensor, want 1; set the qscheme and "
+                    "the axis of channels",
+                    source, count));
   if (qparams.axis < 0 || !value.meta) return;
   const std::vector<Dim>& sizes = value.meta->sizes;
   const size_t axis = static_cast<size_t>(qparams.axis);
@@ -31,10 +32,11 @@ void check_channels(const QParams& qparams, const Value& value, const std::strin
                 fmt::format("its channels are along dimension {}, but it has {}; correct ch_axis",
                             axis, sizes.size()));
   if (!sizes[axis].is_symbolic() && static_cast<size_t>(sizes[axis].value) != count)
-    throw Error("convert", subject,
-                fmt::format("{} gave {} scales for the {} channels along dimension {}; want one "
-                            "each",
-                            source, count, sizes[axis].value, axis));
+    throw Error(
+        "convert", subject,
+        fmt::format("{} returned {} scales for the {} channels along dimension {}; want one "
+                    "each",
+                    source, count, sizes[axis].value, axis));
 }
 
 }  // namespace

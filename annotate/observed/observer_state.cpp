@@ -27,7 +27,7 @@ void check_numbers(const SavedGroup& group, const std::string& source) {
   const ObserverState& state = group.state;
   const std::string where = fmt::format("the group of [{}]", fmt::join(group.sites, ", "));
   if (state.min.size() != state.max.size())
-    refuse_file(source, fmt::format("{} has {} minima and {} maxima, want equally many", where,
+    refuse_file(source, fmt::format("{} has {} minima and {} maxima, want equal numbers", where,
                                     state.min.size(), state.max.size()));
   if (state.first_min.size() != state.first_max.size() ||
       (!state.first_min.empty() && state.first_min.size() != state.min.size()))

@@ -1,5 +1,5 @@
 // The interface through which processes that each work on a part of the data exchange sums and
-// texts. Whoever starts the processes implements it; a null pointer means a single process.
+// texts. The code that starts the processes implements it; a null pointer means a single process.
 #pragma once
 
 #include <cstddef>

@@ -130,7 +130,7 @@ AffineObserver::AffineObserver(ObserverArgs args, Kind kind)
                            (kind == Kind::kMovingAverage && args_.choice.averaging_constant != 1)))
     refuse("this observer cannot serve dynamic quantization; use affine_placeholder");
   if (!args_.is_dynamic && kind == Kind::kPlaceholder)
-    refuse("a placeholder has no scale of its own; set is_dynamic, or use affine_min_max");
+    refuse("a placeholder has no scale; set is_dynamic, or use affine_min_max");
 }
 
 std::vector<int64_t> AffineObserver::block_size(std::span<const int64_t> shape) const {

@@ -33,8 +33,8 @@ class PerChannelMseObserver : public PerChannelObserver {
 };
 
 // ObserverChoice::percentile of the values stay inside the range. Symmetric schemes clip the
-// largest magnitudes, affine ones equally many values at either end. Uses a histogram over all
-// batches with values spread evenly within a bin: exact to one bin.
+// largest magnitudes, affine ones as many values at either end. Uses a histogram over all batches
+// with values spread evenly within a bin: exact to one bin.
 class PercentileObserver : public HistogramObserver {
  public:
   // Throws as HistogramObserver does, and for a percentile outside of (0, 100].

@@ -96,10 +96,11 @@ QParams DerivedObserver::calculate_qparams() const {
   check_qparams(result, {quant_min_, quant_max_},
                 fmt::format("the derive function \"{}\"", derive_name_));
   if (result.axis < 0 && result.scale.size() != 1)
-    throw Error("convert", "",
-                fmt::format("the derive function \"{}\" gave {} scales for a per-tensor spec, want "
-                            "1; set a per-channel qscheme and ch_axis",
-                            derive_name_, result.scale.size()));
+    throw Error(
+        "convert", "",
+        fmt::format("the derive function \"{}\" returned {} scales for a per-tensor spec, want "
+                    "1; set a per-channel qscheme and ch_axis",
+                    derive_name_, result.scale.size()));
   return result;
 }
 

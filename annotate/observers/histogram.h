@@ -29,11 +29,11 @@ class HistogramObserver : public Observer {
   ObserverState state() const override;
   void set_state(const ObserverState& state) override;
   // The result spans both ranges; minimum, maximum and, up to float rounding, the total are those
-  // of one observer over both. A histogram that already has the common range is added as it is; the
-  // other is spread over the common range like the old histogram when observe() extends the range,
-  // which moves a count by less than one bin of the result. Cumulative counts at any bin boundary
-  // therefore equal those of a single pass up to the counts within k bins, where k is how often the
-  // two parts and the single pass have spread, plus one.
+  // of one observer over both. A histogram that already has the common range is added unchanged;
+  // the other is spread over the common range like the old histogram when observe() extends the
+  // range, which moves a count by less than one bin of the result. Cumulative counts at any bin
+  // boundary therefore equal those of a single pass up to the counts within k bins, where k is how
+  // often the two parts and the single pass have spread, plus one.
   //
   // Example: [0, 4) with counts 3 1 merged with [0, 8) with counts 2 2 gives [0, 8): the first
   // becomes 4 0, the sum is 6 2.

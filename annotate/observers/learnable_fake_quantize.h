@@ -33,7 +33,7 @@ class LearnableFakeQuantize : public FakeQuantize {
   // whose scales are not kept.
   LearnableFakeQuantize(ObserverArgs args, std::shared_ptr<Observer> observer, GradScaling scaling);
 
-  // On: switches the observer off and learning on. Off: scale and zero point stay as they are.
+  // On: switches the observer off and learning on. Off: scale and zero point stay unchanged.
   void enable_range_learning(bool enabled = true);
   // Also ends learning, as the observer decides again.
   void enable_observer(bool enabled = true) override;

@@ -256,7 +256,7 @@ QParams PerChannelObserver::calculate_qparams() const {
 void PerChannelObserver::set_state(const ObserverState& state) {
   if (state.min.size() != state.max.size())
     throw Error("state", args_.choice.name,
-                fmt::format("got {} minima and {} maxima, want equally many", state.min.size(),
+                fmt::format("got {} minima and {} maxima, want equal numbers", state.min.size(),
                             state.max.size()));
   min_ = state.min;
   max_ = state.max;

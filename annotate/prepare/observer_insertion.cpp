@@ -60,7 +60,7 @@ class GroupObservers {
   std::shared_ptr<Observer> make_derived(int group, const DerivedQuantizationSpec& spec) {
     if (!in_work_.insert(group).second)
       throw Error("prepare", subject(group),
-                  "derived specs form a circle; derive from an observed edge or value");
+                  "derived specs form a cycle; derive from an observed edge or value");
     std::vector<std::shared_ptr<Observer>> sources;
     for (const EdgeOrNode& source : spec.derived_from) {
       const SharingGroups::Member* member = groups_.find(source);

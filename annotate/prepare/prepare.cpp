@@ -76,7 +76,7 @@ bool widens(const Graph& graph, const PrepareOptions& options) {
 void widen(Graph& graph, Report& report) {
   widen_half(graph);
   report.note(
-      "prepare: the program is of bfloat16 or float16: it is observed, and what stays "
+      "prepare: the program computes in bfloat16 or float16: it is observed, and what stays "
       "float is computed, in float32; its inputs and outputs keep their dtypes");
 }
 

@@ -16,7 +16,7 @@ namespace octet {
 //   add, add+relu, max_pool2d      int32 arithmetic and one multiplier per input
 // kNone gives the results of the q/dq graph except for ties and float noise; kTorchao those of
 // convert_pt2e(use_reference_representation=True). choose_qparams and dtypes without an integer
-// form (uint16, float8; in kTorchao all but int8) stay as they are, with a note. Returns the number
+// form (uint16, float8; in kTorchao all but int8) stay unchanged, with a note. Returns the number
 // of rewrites.
 int to_reference_representation(Graph& graph, Compat compat, Report& report);
 

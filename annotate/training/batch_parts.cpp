@@ -194,7 +194,7 @@ void check_parts(const ObservedGraph& prepared) {
     if (has_body(*node))
       throw Error("train", "%" + node->name(),
                   "branches and loops cannot be trained in several processes, which could take "
-                  "different ways; start one");
+                  "different branches; start one");
     if (is_other_norm(*node))
       throw Error("train", "%" + node->name(),
                   fmt::format("the statistics of {} cannot be shared among processes; export "

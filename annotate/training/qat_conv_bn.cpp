@@ -31,12 +31,12 @@ const WeightedOp* find_row(const Node& node, Compat compat) {
 std::string objection(const Graph& graph, const Node& conv, const Node& bn, const WeightedOp& row,
                       Compat compat) {
   if (!bn.find_input("input")->has_one_user())
-    return fmt::format("others read %{} too", conv.output()->name());
+    return fmt::format("other ops read %{} too", conv.output()->name());
   const Value* weight = conv.find_input("weight");
   for (const Value* value : {weight, static_cast<const Value*>(bn.find_input("running_mean")),
                              static_cast<const Value*>(bn.find_input("running_var"))})
     if (value == nullptr || graph.find_constant(value) == nullptr)
-      return "its weight or the running statistics are no data of the program";
+      return "its weight or running statistics are not stored in the program";
   const bool is_affine = bn.find_input("weight") != nullptr && bn.find_input("bias") != nullptr;
   if (compat == Compat::kTorchao && !is_affine)
     return "the batch norm has no gamma and beta (compat torchao)";

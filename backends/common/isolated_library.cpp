@@ -49,8 +49,8 @@ void* IsolatedLibrary::function(const char* name) const {
   if (address == nullptr) address = dlsym(handle_, name);
   if (address == nullptr)
     throw Error("backend", backend_,
-                fmt::format("{} is another release than the one of the headers, got no {}, want "
-                            "it; put the library that Octet was built with first",
+                fmt::format("{} is not the release of the headers, got no {}, want it; put the "
+                            "library that Octet was built with first",
                             soname_, name));
   return address;
 }

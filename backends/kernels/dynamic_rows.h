@@ -97,7 +97,7 @@ inline Verdict check_bytes(const ProgramOp& op) {
   const int64_t low = op.get(attr::kQuantMin), high = op.get(attr::kQuantMax),
                 zero_point = op.get(attr::kZeroPoint);
   if (low >= high || low < -kMost || high > kMost)
-    return Verdict::refuse("the range is none of 8 or 16 bits");
+    return Verdict::refuse("the range does not have 8 or 16 bits");
   if (high - low > 255) return Verdict::refuse("the range has more than 256 steps");
   if (mapping_name(op).starts_with("symmetric") && (zero_point < low || zero_point > high))
     return Verdict::refuse("the zero point is outside of the range");

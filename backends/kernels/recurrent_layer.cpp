@@ -24,7 +24,7 @@ constexpr int64_t kNearBytes = 384 << 10;
 constexpr int64_t kMostRowsOfIntegers = 4;
 // Multiplications per step that repay splitting its units into parts.
 constexpr int64_t kLargeStep = 1 << 19;
-// With so many batch entries, these are the parts: they synchronize once, not at each step.
+// With this many batch entries, these are the parts: they synchronize once, not at each step.
 constexpr int64_t kLargeBatch = 16;
 
 constexpr std::align_val_t kAlignment{64};

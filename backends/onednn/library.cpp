@@ -21,9 +21,10 @@ auto opened_functions() {
 #if defined(__x86_64__)
   // Check this first, because the library's startup code uses such instructions.
   if (!__builtin_cpu_supports("sse4.1"))
-    throw Error("backend", "onednn",
-                "oneDNN does not run on this CPU, got none with SSE4.1, want one; lower the "
-                "program for another backend");
+    throw Error(
+        "backend", "onednn",
+        "oneDNN does not run on this CPU, got one without SSE4.1, want one with it; lower the "
+        "program for another backend");
 #endif
   return IsolatedLibrary("onednn", OCTET_ONEDNN_SONAME).functions(kFunctionNames);
 }
@@ -47,7 +48,7 @@ std::map<std::string, std::string> library_versions() {
   if (opened.cpu_runtime != DNNL_RUNTIME_OMP)
     throw Error("backend", "onednn",
                 fmt::format("the loaded library does not use OpenMP, got CPU runtime {}, want {}; "
-                            "take an OpenMP build of it",
+                            "use an OpenMP build of it",
                             opened.cpu_runtime, DNNL_RUNTIME_OMP));
   return {{"onednn", fmt::format("{}.{}.{}", opened.major, opened.minor, opened.patch)}};
 }

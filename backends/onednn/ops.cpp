@@ -97,7 +97,7 @@ Verdict check_upsample(const Program& program, const ProgramOp& op) {
     return Verdict::refuse(fmt::format("the input has rank {}, want [N, C, H, W]", rank));
   const std::string mode = op.get(attr::kMode);
   if (mode != "nearest" && mode != "bilinear")
-    return Verdict::refuse(fmt::format("the mode {} is not done here", mode));
+    return Verdict::refuse(fmt::format("the mode {} is not supported here", mode));
   return Verdict::accept();
 }
 

@@ -126,8 +126,8 @@ Verdict check_index_dtype(const Program& program, const ProgramOp& op, size_t in
 Verdict check_index_output(const Program& program, const ProgramOp& op, size_t output) {
   const ProgramTensor& indices = program.output(op, output);
   if (indices.dtype == DType::kInt64) return Verdict::accept();
-  return Verdict::refuse(
-      fmt::format("{} gives indices as int64, its output is {}", op.kind, name_of(indices.dtype)));
+  return Verdict::refuse(fmt::format("{} returns indices as int64, but its output is {}", op.kind,
+                                     name_of(indices.dtype)));
 }
 
 Verdict check_output_shape(const Program& program, const ProgramOp& op, size_t output,

@@ -313,7 +313,8 @@ Verdict check_binary(const Program& program, const ProgramOp& op) {
   const BinaryRow* row = find_binary_row(name);
   const ProgramTensor& y = program.output(op);
   if (row->result == Result::kBool && y.dtype != DType::kBool)
-    return Verdict::refuse(fmt::format("{} gives bools, its output is {}", name, name_of(y.dtype)));
+    return Verdict::refuse(
+        fmt::format("{} returns bools, but its output is {}", name, name_of(y.dtype)));
   if (row->single == nullptr && !(is_whole(*find_input(program, op, 0)) &&
                                   is_whole(*find_input(program, op, 1)) && is_whole(y)))
     return Verdict::refuse(name + " wants integers or bools");

@@ -155,7 +155,7 @@ Verdict check_convert(const Program& program, const ProgramOp& op) {
   const IntegerRange range = integer_range(y.dtype);
   const int64_t low = op.get(attr::kQuantMin, range.min), high = op.get(attr::kQuantMax, range.max);
   if (low < range.min || high > range.max || low > high)
-    return Verdict::refuse(fmt::format("quant_min {} and quant_max {} are no part of {}", low, high,
+    return Verdict::refuse(fmt::format("quant_min {} and quant_max {} are outside of {}", low, high,
                                        name_of(y.dtype)));
   return Verdict::accept();
 }
@@ -165,7 +165,7 @@ Verdict check_prelu(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
   const int64_t count = find_input(program, op, 1)->numel();
   if (count != 1 && (x.size() < 2 || count != x[1]))
-    return Verdict::refuse(fmt::format("{} slopes for input {}", count, shape_text(x)));
+    return Verdict::refuse(fmt::format("{} slopes do not fit input {}", count, shape_text(x)));
   return Verdict::accept();
 }
 
@@ -263,7 +263,7 @@ Verdict check_unary(const Program& program, const ProgramOp& op) {
   if (find_row(kPredicates, name) != nullptr) {
     if (y.dtype != DType::kBool)
       return Verdict::refuse(
-          fmt::format("{} gives bools, its output is {}", name, name_of(y.dtype)));
+          fmt::format("{} returns bools, but its output is {}", name, name_of(y.dtype)));
   } else if (find_real_function(name) == nullptr && (!is_whole(x) || !is_whole(y))) {
     return Verdict::refuse(name + " wants integers or bools");
   }

@@ -289,8 +289,9 @@ Verdict check_gather_shapes(const Program& program, const ProgramOp& op) {
   bool fits = dim && x.size() == indices.size();
   for (size_t d = 0; fits && d < x.size(); ++d) fits = d == *dim || indices[d] <= x[d];
   if (fits) return Verdict::accept();
-  return Verdict::refuse(fmt::format("{} along dimension {} with indices {} of {}", op.kind,
-                                     op.get(attr::kDim), shape_text(indices), shape_text(x)));
+  return Verdict::refuse(fmt::format("{} along dimension {} does not fit indices {} and input {}",
+                                     op.kind, op.get(attr::kDim), shape_text(indices),
+                                     shape_text(x)));
 }
 
 Verdict check_gather(const Program& program, const ProgramOp& op) {
@@ -306,7 +307,7 @@ Verdict check_scatter(const Program& program, const ProgramOp& op) {
   for (size_t d = 0; fits && d < source.size(); ++d) fits = indices[d] <= source[d];
   if (!fits)
     return Verdict::refuse(
-        fmt::format("indices {} of source {}", shape_text(indices), shape_text(source)));
+        fmt::format("indices {} do not fit source {}", shape_text(indices), shape_text(source)));
   return check_output_shape(program, op, 0, find_input(program, op, 0)->shape);
 }
 
@@ -316,8 +317,8 @@ Verdict check_flip(const Program& program, const ProgramOp& op) {
   for (int64_t given : op.get(attr::kDims)) {
     const std::optional<size_t> dim = find_dim(given, x.size());
     if (!dim || is_seen[*dim])
-      return Verdict::refuse(
-          fmt::format("dims {} of input {}", shape_text(op.get(attr::kDims)), shape_text(x)));
+      return Verdict::refuse(fmt::format("dims {} do not fit input {}",
+                                         shape_text(op.get(attr::kDims)), shape_text(x)));
     is_seen[*dim] = true;
   }
   return check_output_shape(program, op, 0, x);
@@ -329,7 +330,7 @@ Verdict check_index_plan(const Program& program, const ProgramOp& op, size_t fir
       if (Verdict dtype = check_index_dtype(program, op, i); !dtype) return dtype;
   if (find_plan(program, op, first)) return Verdict::accept();
   return Verdict::refuse(
-      fmt::format("its index tensors do not broadcast, or are none or too many for input {}",
+      fmt::format("its index tensors do not broadcast, or their number does not fit input {}",
                   shape_text(find_input(program, op, 0)->shape)));
 }
 

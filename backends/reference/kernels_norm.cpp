@@ -167,8 +167,8 @@ Verdict check_parameters(const Program& program, const ProgramOp& op, size_t fir
 Verdict check_softmax(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
   if (!x.empty() && !find_dim(op.get(attr::kDim), x.size()))
-    return Verdict::refuse(
-        fmt::format("dimension {} of input {}", op.get(attr::kDim), shape_text(x)));
+    return Verdict::refuse(fmt::format("dimension {} is out of range for input {}",
+                                       op.get(attr::kDim), shape_text(x)));
   return check_same_shape(program, op);
 }
 
@@ -177,7 +177,7 @@ Verdict check_layer_norm(const Program& program, const ProgramOp& op) {
   const int64_t trailing = op.get(attr::kNormalizedDims);
   if (trailing < 1 || trailing > static_cast<int64_t>(x.size()))
     return Verdict::refuse(
-        fmt::format("{} normalized dimensions of input {}", trailing, shape_text(x)));
+        fmt::format("{} normalized dimensions do not fit input {}", trailing, shape_text(x)));
   return check_parameters(program, op, 1, product({x.end() - trailing, x.end()}));
 }
 
@@ -193,7 +193,7 @@ Verdict check_group_norm(const Program& program, const ProgramOp& op) {
   const int64_t groups = op.get(attr::kGroups);
   if (x.size() < 2 || groups < 1 || x[1] % groups != 0)
     return Verdict::refuse(
-        fmt::format("{} groups of the channels of input {}", groups, shape_text(x)));
+        fmt::format("{} groups do not divide the channels of input {}", groups, shape_text(x)));
   return check_parameters(program, op, 1, x[1]);
 }
 

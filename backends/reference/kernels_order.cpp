@@ -168,7 +168,8 @@ void cumulative(const KernelCall& call) {
 // ---- checks
 
 Verdict refuse_dim(const Program& program, const ProgramOp& op) {
-  return Verdict::refuse(fmt::format("dimension {} of input {}", op.get(attr::kDim),
+  return Verdict::refuse(fmt::format("dimension {} is out of range for input {}",
+                                     op.get(attr::kDim),
                                      shape_text(find_input(program, op, 0)->shape)));
 }
 
@@ -193,7 +194,7 @@ Verdict check_topk(const Program& program, const ProgramOp& op) {
   if (!split) return refuse_dim(program, op);
   const int64_t k = op.get(attr::kK);
   if (k < 0 || k > split->size || (want.empty() && k == 0))
-    return Verdict::refuse(fmt::format("the first {} of {} elements", k, split->size));
+    return Verdict::refuse(fmt::format("cannot take the first {} of {} elements", k, split->size));
   if (!want.empty()) want[*find_dim(op.get(attr::kDim), want.size())] = k;
   return check_indexed_outputs(program, op, want);
 }
@@ -210,14 +211,14 @@ Verdict check_arg_reduce(const Program& program, const ProgramOp& op) {
     if (!is_reduced || keeps) want.push_back(is_reduced ? 1 : x[d]);
   }
   if (split->size == 0 && product(want) > 0)
-    return Verdict::refuse(fmt::format("{} of no elements", name));
+    return Verdict::refuse(fmt::format("{} needs at least one element", name));
   if (Verdict dtype = check_index_output(program, op, 0); !dtype) return dtype;
   return check_output_shape(program, op, 0, want);
 }
 
 Verdict check_cumulative(const Program& program, const ProgramOp& op) {
   if (op.outputs.size() > 1 && !is_chosen(running_of(op)))
-    return Verdict::refuse(fmt::format("{} gives no indices", op.get(attr::kFn)));
+    return Verdict::refuse(fmt::format("{} returns no indices", op.get(attr::kFn)));
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
   if (!find_split(op, x)) return refuse_dim(program, op);
   return check_indexed_outputs(program, op, x);

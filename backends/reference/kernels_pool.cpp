@@ -199,7 +199,7 @@ Verdict check_pool(const Program& program, const ProgramOp& op) {
   const size_t spatial = spatial_rank(op);
   if (spatial < 1 || spatial > kMaxSpatial || x.size() < spatial)
     return Verdict::refuse(
-        fmt::format("{} spatial dimensions for input {}", spatial, shape_text(x)));
+        fmt::format("{} spatial dimensions do not fit input {}", spatial, shape_text(x)));
   const size_t lead = x.size() - spatial;
   std::vector<int64_t> want = x;
   if (Verdict attributes = check_windows(op, spatial); !attributes) return attributes;
@@ -299,8 +299,8 @@ Verdict check_columns(const Program& program, const ProgramOp& op) {
   if (!makes_columns) {
     const std::vector<int64_t> size = op.get(attr::kOutputSize);
     if (size != std::vector<int64_t>(columns->image.begin(), columns->image.end()))
-      return Verdict::refuse(
-          fmt::format("output_size {} of the image {}", shape_text(size), shape_text(image)));
+      return Verdict::refuse(fmt::format("output_size {} does not fit the image {}",
+                                         shape_text(size), shape_text(image)));
   }
   const int64_t kernel = columns->kernel[0] * columns->kernel[1];
   const int64_t channels = image[image.size() - 3];

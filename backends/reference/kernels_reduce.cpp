@@ -109,7 +109,8 @@ Verdict check_mean(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
   for (int64_t dim : op.get(attr::kDims))
     if (!find_dim(dim, x.size()))
-      return Verdict::refuse(fmt::format("dimension {} of input {}", dim, shape_text(x)));
+      return Verdict::refuse(
+          fmt::format("dimension {} is out of range for input {}", dim, shape_text(x)));
   const Buffer<bool> is_reduced = reduced_dims(op.get(attr::kDims), x.size());
   std::vector<int64_t> want;
   for (size_t d = 0; d < x.size(); ++d)
@@ -121,11 +122,11 @@ Verdict check_reduce(const Program& program, const ProgramOp& op) {
   if (Verdict shapes = check_mean(program, op); !shapes) return shapes;
   const std::string name = op.get(attr::kFn);
   if ((name == "any" || name == "all") && program.output(op).dtype != DType::kBool)
-    return Verdict::refuse(
-        fmt::format("{} gives bools, its output is {}", name, name_of(program.output(op).dtype)));
+    return Verdict::refuse(fmt::format("{} returns bools, but its output is {}", name,
+                                       name_of(program.output(op).dtype)));
   if ((name == "max" || name == "min") && program.input(op, 0).numel() == 0 &&
       program.output(op).numel() > 0)
-    return Verdict::refuse(fmt::format("{} of no elements", name));
+    return Verdict::refuse(fmt::format("{} needs at least one element", name));
   return Verdict::accept();
 }
 

@@ -196,16 +196,17 @@ Verdict check_upsample(const Program& program, const ProgramOp& op) {
   const std::vector<double> scales = op.get(attr::kScales);
   if (x.size() < 3 || x.size() > 2 + kMaxSpatial || y.size() != x.size() || x[0] != y[0] ||
       x[1] != y[1] || scales.size() != x.size() - 2 || product(x) == 0)
-    return Verdict::refuse(fmt::format("upsample {} to {}", shape_text(x), shape_text(y)));
+    return Verdict::refuse(fmt::format("cannot upsample {} to {}", shape_text(x), shape_text(y)));
   for (double scale : scales)
-    if (!(scale >= 0 && scale < 1e9)) return Verdict::refuse(fmt::format("scale {}", scale));
+    if (!(scale >= 0 && scale < 1e9))
+      return Verdict::refuse(fmt::format("scale {} is out of range", scale));
   const std::string mode = op.get(attr::kMode);
   if (!find_resize(mode, x.size() - 2))
-    return Verdict::refuse(fmt::format("the mode {} of input {}", mode, shape_text(x)));
+    return Verdict::refuse(fmt::format("mode {} does not fit input {}", mode, shape_text(x)));
   // at most as many taps as pixels
   for (size_t d = 0; d < scales.size() && mode.ends_with("_aa"); ++d)
     if (scales[d] * static_cast<double>(y[2 + d]) > 4 * static_cast<double>(x[2 + d]))
-      return Verdict::refuse(fmt::format("scale {} is not that of the sizes", scales[d]));
+      return Verdict::refuse(fmt::format("scale {} does not match the sizes", scales[d]));
   return Verdict::accept();
 }
 
@@ -215,9 +216,10 @@ Verdict check_grid_sample(const Program& program, const ProgramOp& op) {
   const size_t rank = x.size();
   if ((rank != 4 && rank != 5) || grid.size() != rank || grid[0] != x[0] ||
       grid[rank - 1] != static_cast<int64_t>(rank) - 2 || product({x.begin() + 2, x.end()}) == 0)
-    return Verdict::refuse(fmt::format("grid {} of input {}", shape_text(grid), shape_text(x)));
+    return Verdict::refuse(
+        fmt::format("grid {} does not fit input {}", shape_text(grid), shape_text(x)));
   if (sampling_of(op.get(attr::kMode)) == Sampling::kCubic && rank != 4)
-    return Verdict::refuse(fmt::format("the mode bicubic of input {}", shape_text(x)));
+    return Verdict::refuse(fmt::format("mode bicubic does not fit input {}", shape_text(x)));
   std::vector<int64_t> want = {x[0], x[1]};
   want.insert(want.end(), grid.begin() + 1, grid.end() - 1);
   return check_output_shape(program, op, 0, want);

@@ -147,8 +147,8 @@ const std::vector<int64_t>& output_shape(const Program& program, const ProgramOp
 Verdict check_reshape(const Program& program, const ProgramOp& op) {
   const ProgramTensor& x = *find_input(program, op, 0);
   if (x.numel() != product(output_shape(program, op)))
-    return Verdict::refuse(
-        fmt::format("{} elements into shape {}", x.numel(), shape_text(output_shape(program, op))));
+    return Verdict::refuse(fmt::format("{} elements do not fit shape {}", x.numel(),
+                                       shape_text(output_shape(program, op))));
   return Verdict::accept();
 }
 
@@ -159,8 +159,8 @@ Verdict check_permute(const Program& program, const ProgramOp& op) {
   for (int64_t dim : op.get(attr::kDims)) {
     const std::optional<size_t> found = find_dim(dim, x.size());
     if (!found || is_seen[*found])
-      return Verdict::refuse(
-          fmt::format("dims {} of input {}", shape_text(op.get(attr::kDims)), shape_text(x)));
+      return Verdict::refuse(fmt::format("dims {} do not fit input {}",
+                                         shape_text(op.get(attr::kDims)), shape_text(x)));
     is_seen[*found] = true;
     want.push_back(x[*found]);
   }
@@ -176,7 +176,7 @@ Verdict check_slice(const Program& program, const ProgramOp& op) {
     return Verdict::refuse("slice with dimension, start or step out of range");
   if (y[*dim] > 0 && (start >= x[*dim] || y[*dim] - 1 > (x[*dim] - 1 - start) / step))
     return Verdict::refuse(
-        fmt::format("slice {} of {} reaches outside", shape_text(y), shape_text(x)));
+        fmt::format("slice {} reaches outside of {}", shape_text(y), shape_text(x)));
   std::vector<int64_t> want = x;
   want[*dim] = y[*dim];
   return check_output_shape(program, op, 0, want);
@@ -192,7 +192,7 @@ Verdict check_pad(const Program& program, const ProgramOp& op) {
   std::vector<int64_t> want = find_input(program, op, 0)->shape;
   const std::vector<int64_t> pads = op.get(attr::kPads);
   if (pads.size() != 2 * want.size())
-    return Verdict::refuse(fmt::format("{} pads for {} dimensions", pads.size(), want.size()));
+    return Verdict::refuse(fmt::format("got {} pads for {} dimensions", pads.size(), want.size()));
   for (int64_t count : pads)
     if (count < -kLargestAttribute || count > kLargestAttribute)
       return Verdict::refuse(fmt::format("pads has entry {}", count));
@@ -210,7 +210,7 @@ Verdict check_cat(const Program& program, const ProgramOp& op) {
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     std::vector<int64_t> x = find_input(program, op, i)->shape;
     if (x.size() != y.size())
-      return Verdict::refuse(fmt::format("input {} into {}", shape_text(x), shape_text(y)));
+      return Verdict::refuse(fmt::format("input {} does not fit {}", shape_text(x), shape_text(y)));
     want[*dim] += x[*dim];
     x[*dim] = y[*dim];
     if (x != y) return Verdict::refuse(fmt::format("input {} does not fit {}", i, shape_text(y)));
@@ -244,9 +244,10 @@ Sizes bag_bounds(const KernelCall& call, int64_t count) {
   if (!call.op.get(attr::kIncludeLastOffset)) bounds.push_back(count);
   for (size_t i = 0; i < bounds.size(); ++i)
     if (bounds[i] < (i == 0 ? 0 : bounds[i - 1]) || bounds[i] > count || (i == 0 && bounds[i] > 0))
-      throw Error("run", call.op.name,
-                  fmt::format("offset {} is {}, want rising ones from 0 to {}; check the input", i,
-                              bounds[i], count));
+      throw Error(
+          "run", call.op.name,
+          fmt::format("offset {} is {}, want increasing offsets from 0 to {}; check the input", i,
+                      bounds[i], count));
   return bounds;
 }
 
@@ -300,7 +301,7 @@ Verdict check_embedding_bag(const Program& program, const ProgramOp& op) {
         fmt::format("embedding_bag wants a table [V, D] and indices of rank {}, got {} and {}",
                     offsets != nullptr ? 1 : 2, shape_text(weight), shape_text(indices)));
   if (factors != nullptr && (op.get(attr::kMode) != "sum" || factors->shape != indices))
-    return Verdict::refuse("per-sample weights are those of sums, one for each index");
+    return Verdict::refuse("per-sample weights need mode sum and one weight per index");
   int64_t bags = indices[0];
   if (offsets != nullptr) {
     if (Verdict dtype = check_index_dtype(program, op, 2); !dtype) return dtype;

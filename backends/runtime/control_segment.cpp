@@ -96,7 +96,7 @@ class ControlSegment : public CompiledSegment {
     if (options_.loop_limit != 0 && rounds_++ == options_.loop_limit)
       throw Error(
           "session", op_.name,
-          fmt::format("runs more than {} rounds; raise the limit of rounds", options_.loop_limit));
+          fmt::format("runs more than {} rounds; raise the loop limit", options_.loop_limit));
   }
 
   void bind_carried() {

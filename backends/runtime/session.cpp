@@ -221,7 +221,7 @@ void Session::Impl::compile(Entry& entry) {
 
 void Session::Impl::leave_threads_to_parent() {
   options.threads = 1;
-  thread_warning = "threads: this process was forked off, and runs the model with one thread";
+  thread_warning = "threads: this process is a fork, and runs the model with one thread";
 }
 
 void Session::Impl::add_states() {

@@ -38,9 +38,9 @@ void visit_options(const Visit& visit, Options&... options) {
   visit("threads", "1 to 1024; None: all CPUs that this process may use, at most OMP_NUM_THREADS.",
         options.threads...);
   visit("memory_limit",
-        "bytes that inputs, outputs, states and intermediates may take; 0: what there is.",
+        "bytes that inputs, outputs, states and intermediates may take; 0: all available memory.",
         options.memory_limit...);
-  visit("loop_limit", "how often a loop may run its body in one call; 0: without limit.",
+  visit("loop_limit", "how many times a loop may run its body in one call; 0: no limit.",
         options.loop_limit...);
   visit("cached_shapes", "for a program with open sizes: how many sets of sizes stay compiled.",
         options.cached_shapes...);

@@ -63,7 +63,7 @@ class AtenCall {
     if (result.dtype() != info.dtype || result.shape() != info.shape)
       throw Error(
           "run", op_.name,
-          fmt::format("gave {}, want {}[{}]; the op's result depends on its data, which a "
+          fmt::format("returned {}, want {}[{}]; the op's result depends on its data, which a "
                       "lowered program cannot follow",
                       describe(result), short_name_of(info.dtype), fmt::join(info.shape, ", ")));
     if (!kept.defined()) {
@@ -114,11 +114,11 @@ std::map<std::string, std::string> TorchBackend::versions() const { return torch
 
 Verdict TorchSupport::accepts(const Program& program, const ProgramOp& op) const {
   if (op.kind != kOpKind)
-    return Verdict::refuse(fmt::format("{} is no op of ATen that was kept whole", op.kind));
+    return Verdict::refuse(fmt::format("{} is not an ATen op that was kept whole", op.kind));
   const auto is_plain = [&](int index) { return index >= 0 && !program.tensor(index).qparams; };
   if (!std::all_of(op.inputs.begin(), op.inputs.end(), is_plain) ||
       !std::all_of(op.outputs.begin(), op.outputs.end(), is_plain))
-    return Verdict::refuse("it reads or gives a tensor that is absent or quantized");
+    return Verdict::refuse("it reads or writes a tensor that is absent or quantized");
   try {
     AtenCall(program, op);
   } catch (const Error& error) {

@@ -312,7 +312,7 @@ Verdict check_upsample(const Program& program, const ProgramOp& op) {
                                                  : 0.0)
                                : static_cast<double>(in[d + 2]) / static_cast<double>(out[d + 2]);
     if (std::abs(scales[d] - step) > 1e-6)
-      return Verdict::refuse("the scale is not that of the sizes");
+      return Verdict::refuse("the scale does not match the sizes");
   }
   return check_same_qparams(program, op);
 }
@@ -323,7 +323,7 @@ Verdict check_conversion(const Program& program, const ProgramOp& op) {
   const bool fits = op.is("quantize")     ? reads_float && !writes_float
                     : op.is("dequantize") ? !reads_float && writes_float
                                           : !reads_float && !writes_float;
-  if (!fits) return Verdict::refuse("its dtypes are not those of its kind");
+  if (!fits) return Verdict::refuse("its dtypes do not fit its kind");
   return op.is("requantize")
              ? check_ratio("the input's scale", scale_ratio(program, op, 0), kLeastFactor)
              : Verdict::accept();

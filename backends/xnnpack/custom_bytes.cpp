@@ -20,7 +20,7 @@ float at_or_first(const std::vector<float>& values, size_t i) {
 Verdict check_byte_weight(const ProgramTensor& w) {
   constexpr int64_t kMostSummands = 65000;  // 255 * 128 of each fits 32 bits
   if (!w.is_constant() || w.dtype != DType::kInt8 || w.shape.size() < 2 || !w.qparams)
-    return Verdict::refuse("its weight is no constant of int8 with scales");
+    return Verdict::refuse("its weight is not an int8 constant with scales");
   const TensorQParams& q = *w.qparams;
   if (!q.is_per_tensor() && q.axis != 0)
     return Verdict::refuse(fmt::format("its weight is quantized along axis {}, want 0", q.axis));
@@ -41,7 +41,7 @@ Verdict check_byte_operands(const Program& program, const ProgramOp& op) {
     const ProgramTensor& bias = program.input(op, 2);
     if (!bias.is_constant() || bias.numel() != w.shape[0] ||
         (!has_floats(bias) && bias.dtype != DType::kInt32))
-      return Verdict::refuse("its bias is no constant of a float or int32 for each output");
+      return Verdict::refuse("its bias is not a constant with one float or int32 per output");
   }
   const OutputRange range = post_range_of(op);
   return range.min < range.max ? Verdict::accept()
@@ -149,7 +149,7 @@ Verdict check_byte_conv(const Program& program, const ProgramOp& op) {
   if (Verdict verdict = check_byte_operands(program, op); !verdict) return verdict;
   const std::vector<int64_t>& x = program.input(op, 0).shape;
   if (!has_channels_last(x) || program.input(op, 1).shape.size() != x.size())
-    return Verdict::refuse("it is no convolution in one or two dimensions");
+    return Verdict::refuse("it is not a convolution in one or two dimensions");
   return check_shapes(program, op);
 }
 
@@ -159,7 +159,7 @@ Verdict check_byte_conv_3d(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t>& w = program.input(op, 1).shape;
   const int64_t groups = op.get(attr::kGroups);
   if (x.size() != 5 || w.size() != 5 || groups < 1 || w[0] % groups != 0 || w[1] * groups != x[1])
-    return Verdict::refuse("it is no convolution in three dimensions of the input's channels");
+    return Verdict::refuse("it is not a convolution in three dimensions of the input's channels");
   std::vector<int64_t> want{x[0], w[0]};
   const std::vector<int64_t> stride = per_axis(op, attr::kStride, 3, 1),
                              dilation = per_axis(op, attr::kDilation, 3, 1),
@@ -169,7 +169,7 @@ Verdict check_byte_conv_3d(const Program& program, const ProgramOp& op) {
                                           : before;
   if (stride.size() != 3 || dilation.size() != 3 || before.size() != 3 || behind.size() != 3 ||
       std::any_of(stride.begin(), stride.end(), [](int64_t s) { return s < 1; }))
-    return Verdict::refuse("its window has not three dimensions");
+    return Verdict::refuse("its window does not have three dimensions");
   for (size_t d = 0; d < 3; ++d)
     want.push_back(
         (x[2 + d] + before[d] + behind[d] - dilation[d] * (w[2 + d] - 1) - 1) / stride[d] + 1);

@@ -58,7 +58,7 @@ Verdict check_float_softmax(const Program& program, const ProgramOp& op) {
     return Verdict::refuse(
         fmt::format("dimension {} of {} does not exist", op.get(attr::kDim), rank));
   if (!has_floats(program.input(op, 0)) || !has_floats(program.output(op)))
-    return Verdict::refuse("it neither reads and writes floats nor 8-bit integers");
+    return Verdict::refuse("it reads and writes neither floats nor 8-bit integers");
   return expect_same_shape(program, op);
 }
 
@@ -94,7 +94,7 @@ Verdict check_rotary(const Program& program, const ProgramOp& op) {
   for (size_t i = 0; i < 3; ++i) fits = fits && has_floats(program.input(op, i));
   return fits && has_floats(program.output(op))
              ? expect_same_shape(program, op)
-             : Verdict::refuse("cosine and sine are not rows of floats of the input's");
+             : Verdict::refuse("cosine and sine are not float rows like those of the input");
 }
 
 std::vector<CustomStep> rotary_steps(const Program& program, const ProgramOp& op,
@@ -125,7 +125,7 @@ Verdict check_resize(const Program& program, const ProgramOp& op) {
     // at most as many taps as pixels
     if (mode.ends_with("_aa") &&
         scales[d] * static_cast<double>(out[2 + d]) > 4 * static_cast<double>(in[2 + d]))
-      return Verdict::refuse("the scale is not that of the sizes");
+      return Verdict::refuse("the scale does not match the sizes");
   }
   return Verdict::accept();
 }
@@ -215,7 +215,8 @@ Verdict check_matmul_shape(const Sizes& a, const Sizes& b, const Sizes& y) {
 
 Verdict check_matmul(const Program& program, const ProgramOp& op) {
   constexpr int64_t kMostSummands = 16000;  // of products of bytes, in 32 bits
-  if (op.inputs.size() != 2 || !op.has_input(1)) return Verdict::refuse("it has no two inputs");
+  if (op.inputs.size() != 2 || !op.has_input(1))
+    return Verdict::refuse("it does not have two inputs");
   const ProgramTensor& a = program.input(op, 0);
   const ProgramTensor& b = program.input(op, 1);
   const ProgramTensor& y = program.output(op);

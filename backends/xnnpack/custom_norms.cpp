@@ -24,7 +24,7 @@ Verdict check_parameters(const Program& program, const ProgramOp& op, size_t fir
     const ProgramTensor& parameter = program.input(op, i);
     if (!parameter.is_constant() || !has_floats(parameter) || parameter.numel() != count)
       return Verdict::refuse(
-          fmt::format("its parameters are no constants of {} floats each", count));
+          fmt::format("its parameters are not constants of {} floats each", count));
   }
   return expect_same_shape(program, op);
 }
@@ -163,7 +163,7 @@ Verdict check_reduction(const Program& program, const ProgramOp& op) {
   if (!find_kind(op)) return Verdict::refuse(fmt::format("XNNPACK has no {}", op.get(attr::kFn)));
   const std::optional<Run> run = x.empty() ? std::nullopt : find_run(op, x.size());
   if (!run)
-    return Verdict::refuse(fmt::format("its dimensions [{}] are not neighbours of [{}]",
+    return Verdict::refuse(fmt::format("its dimensions [{}] of [{}] are not adjacent",
                                        fmt::join(op.get(attr::kDims), ", "), fmt::join(x, ", ")));
   const int64_t size = product({x.begin() + static_cast<std::ptrdiff_t>(run->first),
                                 x.begin() + static_cast<std::ptrdiff_t>(run->last) + 1});

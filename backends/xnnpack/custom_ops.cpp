@@ -73,7 +73,7 @@ Verdict check_custom_permute(const Program& program, const ProgramOp& op) {
   const bool is_permutation = dims.size() == in.size() && (seen.empty() || seen.front() == 0) &&
                               std::adjacent_find(seen.begin(), seen.end()) == seen.end();
   if (!is_permutation || want != program.output(op).shape)
-    return Verdict::refuse("dims are no permutation that gives the output's shape");
+    return Verdict::refuse("dims are not a permutation that gives the output's shape");
   return check_same_qparams(program, op);
 }
 
@@ -122,7 +122,7 @@ Verdict check_custom_cat(const Program& program, const ProgramOp& op) {
     if (others != want) return Verdict::refuse("inputs differ in shape");
   }
   return want == out.shape ? Verdict::accept()
-                           : Verdict::refuse("inputs together are not the output");
+                           : Verdict::refuse("the inputs' sizes do not add up to the output's");
 }
 
 Verdict check_custom_requantize(const Program& program, const ProgramOp& op) {
@@ -150,11 +150,11 @@ Verdict check_custom_upsample(const Program& program, const ProgramOp& op) {
     return Verdict::refuse("only nearest neighbours of a 2-D image are copies");
   for (size_t d = 0; d < 2; ++d) {
     if (out[2 + d] % in[2 + d] != 0)
-      return Verdict::refuse("the output's size is no multiple of the input's");
+      return Verdict::refuse("the output's size is not a multiple of the input's");
     for (int64_t i = 0; i < out[2 + d]; ++i)  // in float, as backends/reference does
       if (std::floor(static_cast<float>(i) * static_cast<float>(scales[d])) !=
           static_cast<float>(i / (out[2 + d] / in[2 + d])))
-        return Verdict::refuse("the scale is not that of the sizes");
+        return Verdict::refuse("the scale does not match the sizes");
   }
   return check_same_qparams(program, op);
 }

@@ -118,7 +118,7 @@ Verdict check_fake_quantize(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t> blocks = blocks_of(op, shape.size());
   if (!find_row_blocks(shape, blocks))
     return Verdict::refuse(fmt::format(
-        "the scales are of {} blocks of {}, want one per tensor or per row", blocks, shape));
+        "the scales are for {} blocks of {}, want one per tensor or per row", blocks, shape));
   return Verdict::accept();
 }
 

@@ -80,7 +80,7 @@ std::vector<Forms> permute_forms(const Program& program, const ProgramOp& op) {
 
 Verdict check_permute(const Program& program, const ProgramOp& op) {
   if (permute_forms(program, op).empty())
-    return Verdict::refuse("XNNPACK does not permute, but for channels to the last place or back");
+    return Verdict::refuse("XNNPACK permutes only to move channels to the last place or back");
   return check_same_qparams(program, op);
 }
 

@@ -25,7 +25,7 @@ struct CpuTime {
   double waited = 0;  // ready to run but without a CPU: others had it, or the quota was used up
 };
 
-// Of the calling thread; zeros when the system does not provide it.
+// The time of the calling thread; zeros when the system does not provide it.
 CpuTime cpu_time();
 
 // How many threads of other processes run or wait for a CPU at this moment, on the whole machine; 0

@@ -38,7 +38,7 @@ struct Unmap {
 // they are read again.
 void fetch_pages(const Storage& storage, std::span<const std::byte> bytes);
 void release_pages(const Storage& storage, std::span<const std::byte> bytes);
-// The same hints for the elements of a constant, which may be undefined.
+// These hints for the elements of a constant, which may be undefined.
 void fetch_pages(const Tensor& constant);
 void release_pages(const Tensor& constant);
 

@@ -52,7 +52,7 @@ void unregister(int slot) {
   if (slot >= 0) slots[static_cast<size_t>(slot)].state = 0;
 }
 
-// The target of a chain of links, which may not exist yet. A circle of links is returned as it is,
+// The target of a chain of links, which may not exist yet. A cycle of links is returned unchanged,
 // and opening it fails.
 fs::path behind_links(fs::path path) {
   std::error_code failure;
@@ -159,7 +159,7 @@ bool OutputFile::Temporary::make(const fs::path& target, int& fault) {
   file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   fault = file_ < 0 ? errno : 0;
   if (file_ < 0) return fault == EEXIST;
-  // Another process that looks for left-behind files may have found it before it was locked.
+  // Another process that looks for abandoned files may have found it before it was locked.
   struct stat status{};
   return ::flock(file_, LOCK_EX) == 0 && ::fstat(file_, &status) == 0 && status.st_nlink == 0;
 }

@@ -18,7 +18,7 @@ namespace octet {
 // read. commit() replaces the file when they are complete and on the disk. A symbolic link is kept
 // and its target is replaced. The new file gets the old one's mode and, where allowed, owner.
 // Anything but a regular file (a device, a pipe) is written directly. Temporary files of this user
-// that a killed process left behind are removed.
+// that killed processes left are removed.
 class OutputFile {  // without commit() nothing changes
  public:
   // stage: of the Error that members throw when the file cannot be written.

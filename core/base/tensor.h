@@ -88,7 +88,7 @@ Tensor Tensor::from(DType dtype, std::vector<int64_t> shape, std::span<const T> 
 bool are_bools(std::span<const std::byte> bytes);
 // Copies `from` to `to`, of the same size, with 1 for each nonzero byte. They may be the same.
 void copy_as_bools(std::span<const std::byte> from, std::byte* to);
-// A copy when the tensor is of bools with other bytes, else the tensor itself.
+// A copy when the tensor has bools with other bytes, else the tensor itself.
 Tensor with_true_bools(const Tensor& given);
 
 }  // namespace octet

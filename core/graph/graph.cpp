@@ -301,7 +301,7 @@ void Graph::erase_inputs(const std::vector<Value*>& values) {
   std::unordered_set<std::string> dropped;
   for (Value* value : values) {
     const GraphInput* input = find_input(value);
-    OCTET_ASSERT(input != nullptr, "%" + value->name() + " is no input");
+    OCTET_ASSERT(input != nullptr, "%" + value->name() + " is not an input");
     --input_ranks_[rank_of(input->kind)];
     if (!input->fqn.empty()) dropped.insert(input->fqn);
   }

@@ -231,7 +231,7 @@ Value* Node::output_or_null() const {
 
 Value* Node::output() const {
   Value* only = output_or_null();
-  OCTET_ASSERT(only != nullptr, name_ + " (" + target_ + ") has not exactly one result");
+  OCTET_ASSERT(only != nullptr, name_ + " (" + target_ + ") does not have exactly one result");
   return only;
 }
 

@@ -68,9 +68,9 @@ std::vector<std::string> origins_of(const Node& node) {
   return split(found->second, ' ');
 }
 
-void absorb_behind(Node& node, const Node& behind) {
+void absorb_after(Node& node, const Node& after) {
   std::vector<std::string> names = origins_of(node);
-  for (std::string& name : origins_of(behind)) names.push_back(std::move(name));
+  for (std::string& name : origins_of(after)) names.push_back(std::move(name));
   node.metadata[kOriginKey] = joined_names(names);
 }
 

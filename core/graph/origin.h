@@ -18,8 +18,8 @@ void set_origins(Graph& graph);
 // handle the node's own name; empty for a node that gives no value of the exported program.
 std::vector<std::string> origins_of(const Node& node);
 
-// Call when `behind` is folded into `node`, which then gives the value of `behind`.
-void absorb_behind(Node& node, const Node& behind);
+// Call when `after` is folded into `node`, which then gives the value of `after`.
+void absorb_after(Node& node, const Node& after);
 // Call when `before` is folded into `node`, whose value stays the same.
 void absorb_before(Node& node, const Node& before);
 // Call when the node's value no longer is a value of the exported program.

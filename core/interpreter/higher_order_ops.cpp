@@ -67,11 +67,11 @@ Values while_loop(const Node& node, const Values& arguments, const RunSubgraph& 
     append(inputs, additional);
     const Values decision = run(condition, inputs);
     if (decision.size() != 1)
-      fail(node, fmt::format("the condition gives {} results, want 1", decision.size()));
+      fail(node, fmt::format("the condition returns {} results, want 1", decision.size()));
     if (!to_bool(decision[0], subject_of(node))) return carried;
     carried = run(body, std::move(inputs));
     if (carried.size() != count)
-      fail(node, fmt::format("the body gives {} results, want {} as many as are carried",
+      fail(node, fmt::format("the body returns {} results, want {} as many as are carried",
                              carried.size(), count));
   }
 }
@@ -85,7 +85,7 @@ Values rows_of(const Values& tensors, int64_t index) {
 
 int64_t row_count(const Node& node, const Values& tensors) {
   if (tensors.empty() || !tensors[0].isTensor() || tensors[0].toTensor().dim() == 0)
-    fail(node, "want at least one tensor with a dimension to walk along");
+    fail(node, "want at least one tensor with a dimension to scan");
   const int64_t count = tensors[0].toTensor().size(0);
   for (const IValue& tensor : tensors)
     if (!tensor.isTensor() || tensor.toTensor().dim() == 0 || tensor.toTensor().size(0) != count)
@@ -105,7 +105,7 @@ Values stacked(const Node& node, const std::vector<Values>& rows) {
     std::vector<at::Tensor> column;
     for (const Values& row : rows) {
       if (row.size() != rows.front().size() || !row[i].isTensor())
-        fail(node, "the body gives different results from row to row");
+        fail(node, "the body returns different results from row to row");
       column.push_back(row[i].toTensor());
     }
     results.emplace_back(at::stack(column));
@@ -128,7 +128,8 @@ Values scan(const Node& node, const Values& arguments, const RunSubgraph& run) {
     append(inputs, additional);
     Values outputs = run(combine, std::move(inputs));
     if (static_cast<std::ptrdiff_t>(outputs.size()) < count)
-      fail(node, fmt::format("the body gives {} results, want at least {}", outputs.size(), count));
+      fail(node,
+           fmt::format("the body returns {} results, want at least {}", outputs.size(), count));
     carried.assign(outputs.begin(), outputs.begin() + count);
     results.emplace_back(outputs.begin() + count, outputs.end());
   }
@@ -238,7 +239,7 @@ Values out_dtype(const Node& node, const Values& arguments, const RunSubgraph&) 
   }
   op->callBoxed(stack);
   if (stack.size() != 1 || !stack[0].isTensor())
-    fail(node, fmt::format("{} gives no single tensor, want one", target));
+    fail(node, fmt::format("{} does not return a single tensor, want one", target));
   return {stack[0].toTensor().to(dtype)};
 }
 

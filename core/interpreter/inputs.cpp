@@ -79,7 +79,7 @@ class InputCheck {
     got_ = describe(got);
     if (input.kind == InputKind::kConstant || input.value == nullptr) {
       if (!is_same_literal(got, resolve(input.constant, {})))
-        fail("the program was exported for this very value; export it again for another");
+        fail("the program was exported for this value only; export it again for another one");
       return;
     }
     switch (input.value->kind()) {

@@ -112,7 +112,7 @@ Values match_results(const Node& node, Values stack) {
     throw Error(
         "run", subject_of(node),
         fmt::format(
-            "the op gives {} results, want {}; the program is for another version of the op",
+            "the op returns {} results, want {}; the program is for another version of the op",
             stack.size(), slots.size()));
   Values results;
   for (size_t i = 0; i < slots.size(); ++i) {
@@ -143,7 +143,7 @@ Values match_flat_results(const Node& node, Values flat) {
     wanted += slot.kind == ResultSlot::Kind::kLiteral ? 1 : slot.values.size();
   if (flat.size() != wanted)
     throw Error("run", subject_of(node),
-                fmt::format("the subgraph gives {} results, want {}; the file is damaged",
+                fmt::format("the subgraph returns {} results, want {}; the file is damaged",
                             flat.size(), wanted));
   Values results;
   size_t next = 0;
@@ -254,7 +254,7 @@ Values Interpreter::State::execute(const Step& step, Frame& frame) {
     Values results = (*step.handler)(*step.node, arguments);
     OCTET_ASSERT(results.size() == step.node->outputs().size(),
                  "the handler of " + step.node->target() +
-                     " gave another number of results than the node has");
+                     " returned another number of results than the node has");
     return results;
   }
   if (step.python != nullptr)

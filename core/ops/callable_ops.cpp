@@ -72,7 +72,7 @@ struct RefusedOp {
 constexpr const char *kFiles = "it reads and writes files",
                      *kTerminal = "it writes to the terminal",
                      *kState = "it changes the state of the process",
-                     *kGradients = "it works on autograd's records",
+                     *kGradients = "it changes autograd's records",
                      *kMemory = "it replaces the memory of a tensor",
                      *kTest = "it serves PyTorch's own tests",
                      *kUnchecked = "it does not check its arguments";
@@ -127,17 +127,17 @@ const char* refusal_by_schema(const c10::FunctionSchema& schema) {
   };
   if (has(c10::TypeKind::StorageType)) return kMemory;
   if (has(c10::TypeKind::StreamObjType)) return kState;
-  if (has(c10::TypeKind::ClassType)) return "it takes or gives a TorchScript object";
+  if (has(c10::TypeKind::ClassType)) return "it takes or returns a TorchScript object";
   return nullptr;
 }
 
 // Why a custom op is refused, by its schema.
 const char* refusal_by_effect(const c10::FunctionSchema& schema) {
   if (schema.returns().empty() && !schema.is_mutable())
-    return "it gives nothing and writes into no tensor, so it does something else than compute";
+    return "it returns nothing and writes to no tensor, so it does more than compute";
   if (have(schema.arguments(), c10::TypeKind::StringType) &&
       !have(schema.arguments(), c10::TypeKind::TensorType))
-    return "it makes a result of text alone, which may name a file";
+    return "it makes its result from text alone, which may name a file";
   return nullptr;
 }
 
@@ -158,7 +158,7 @@ std::optional<std::string> refusal_of(const c10::OperatorHandle& op) {
   if (full.starts_with("aten::_test_")) why = kTest;
   if (full.starts_with("aten::_reshape_alias") || full.ends_with("_tensor_unsafe"))
     why = kUnchecked;
-  if (is_in(kPyTorchsOwn, name_space)) why = "torch.export writes no op of its namespace";
+  if (is_in(kPyTorchsOwn, name_space)) why = "torch.export never writes ops of its namespace";
   if (why == nullptr && !is_in(kComputing, name_space)) why = refusal_by_effect(op.schema());
   return why == nullptr ? std::nullopt : std::optional<std::string>(why);
 }

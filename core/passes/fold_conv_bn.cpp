@@ -293,7 +293,7 @@ void note_fold(const Candidate& candidate) {
     node = node->find_input("self")->producer();
     forget_origin(*node);
   }
-  absorb_behind(*last, *candidate.bn);
+  absorb_after(*last, *candidate.bn);
 }
 
 void drop_batch_norm(Graph& graph, const Candidate& candidate) {

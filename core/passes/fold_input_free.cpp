@@ -305,7 +305,7 @@ class Folding {
   }
 
   // Whether folding needs much more memory: constants of 16 or 8 bits and rows that are repeated
-  // stay as they are.
+  // stay unfolded.
   bool grows(const Node& node, const std::vector<Value*>& values) const {
     constexpr int64_t kSmall = 1 << 16;
     int64_t before = 0, after = 0;

@@ -75,7 +75,7 @@ class Verifier {
       check_argument(argument.value, subject);
       for_each_value(argument.value, [&](Value* value) {
         if (std::find(value->users().begin(), value->users().end(), &node) == value->users().end())
-          fail(subject, fmt::format("uses %{}, which does not know this user", value->name()));
+          fail(subject, fmt::format("uses %{}, which does not list this user", value->name()));
       });
     }
     if (const OpSchema* schema = find_op_schema(node.target()))
@@ -143,7 +143,7 @@ class Verifier {
     check_argument(output.value, "return");
     for_each_value(output.value, [&](Value* value) {
       if (!value->is_output())
-        fail("return", fmt::format("%{} does not know that it is an output", value->name()));
+        fail("return", fmt::format("%{} is not marked as an output", value->name()));
     });
     const bool needs_target =
         output.kind == OutputKind::kBufferMutation || output.kind == OutputKind::kParameterMutation;

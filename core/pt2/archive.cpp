@@ -259,7 +259,7 @@ std::shared_ptr<Storage> ArchiveReader::map(const std::string& name, size_t alig
       // Checks weights only: data may be larger than memory.
       if (state_->stage == "pt2" && checksum && crc32(bytes, result->size) != *checksum)
         throw Error(state_->stage, state_->path,
-                    fmt::format("record \"{}\" is damaged: its bytes have another checksum; copy "
+                    fmt::format("record \"{}\" is damaged: its checksum does not match; copy "
                                 "or export the file again",
                                 name));
       result->data = bytes;

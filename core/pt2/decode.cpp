@@ -218,7 +218,7 @@ Argument decode_literal(const schema::Argument& from, const Graph& graph,
       return OperatorRef{from.get_as_operator()};
     default:
       fail(graph, where,
-           "is of a kind that schema version 8 does not have; the file is damaged or of a newer "
+           "has a kind that schema version 8 does not have; the file is damaged or of a newer "
            "torch");
   }
 }

@@ -174,7 +174,7 @@ void decode_result(const schema::Argument& from, Graph& graph, Node& node,
   if (holds_values)
     throw Error("pt2", graph.source,
                 where +
-                    ": is of a kind that no op returns, want tensors, symbols or literals; the "
+                    ": has a kind that no op returns, want tensors, symbols or literals; the "
                     "file is damaged");
   graph.add_literal_result(node, std::move(literal));
 }

@@ -44,7 +44,7 @@ json parse_json(const std::string& text, const std::string& record, const std::s
   try {
     return json::parse(text);
   } catch (const json::exception& error) {
-    throw Error("pt2", source, fmt::format("{} is no JSON: {}", record, one_line(error.what())));
+    throw Error("pt2", source, fmt::format("{} is not JSON: {}", record, one_line(error.what())));
   }
 }
 
@@ -280,7 +280,7 @@ void read_program(const ArchiveReader& archive, Graph& graph) {
   const json::json_pointer major("/schema_version/major");
   if (!text.is_object() || !text.contains(major) || !text[major].is_number_integer())
     throw Error("pt2", graph.source,
-                record + " names no schema version, want one of torch.export.save");
+                record + " has no schema version, want that of torch.export.save");
   if (text[major] != kSchemaMajor)
     throw Error("pt2", graph.source,
                 fmt::format("schema version, got {}, want {}; export with torch 2.13 to 2.15",

@@ -25,7 +25,7 @@ using StorageSizes = std::map<const void*, size_t>;
 // LibTorch's reader knows few types and reports others (such as an OrderedDict) as internal errors.
 std::string unreadable(const std::string& why) {
   if (why.find("report a bug") != std::string::npos)
-    return fmt::format("holds a Python object that is none of these; {}", kExpected);
+    return fmt::format("holds a Python object of another type; {}", kExpected);
   return fmt::format("cannot be read: {}; {}", why, kExpected);
 }
 
@@ -150,7 +150,7 @@ BatchReader::BatchReader(const std::filesystem::path& path) : state_(std::make_u
     state_->batches.push_back(checked_items(batch, sizes, path));
   }
   if (state_->batches.empty())
-    throw Error(kStage, path.string(), "holds no batch, got 0, want at least 1");
+    throw Error(kStage, path.string(), "holds no batches, got 0, want at least 1");
 }
 
 BatchReader::~BatchReader() = default;

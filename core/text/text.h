@@ -7,7 +7,7 @@
 //     [%a: f32[1,2,6], %b: f32[1,2,6]] = aten.split.Tensor(%v, 2, 1)
 //     return (%a, mutate "bn.mean" = %n)
 //
-// An argument stands without its name while it is the next one in the op's schema, else as
+// An argument is written without its name while it is the next one in the op's schema, else as
 // `name=value`. White space and line ends have no meaning to the parser; `#` starts a comment.
 //   types      f32[2,3]. A symbolic size is {"expression": value seen at export}. What is unusual
 //              follows: {1,2} strides, @4 storage offset, on "cuda:0", layout.mkldnn, grad / nograd

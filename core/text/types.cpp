@@ -67,8 +67,9 @@ int64_t TextReader::to_int(const Token& token) const {
   const auto [end, status] =
       std::from_chars(token.text.data(), token.text.data() + token.text.size(), value);
   if (status != std::errc() || end != token.text.data() + token.text.size())
-    throw text_error(token.line, fmt::format("'{}' is no number, want an int of 64 bits or a float",
-                                             token.text));
+    throw text_error(
+        token.line,
+        fmt::format("'{}' is not a number, want an int of 64 bits or a float", token.text));
   return value;
 }
 
@@ -80,7 +81,7 @@ double TextReader::expect_float(const std::string& where) {
       std::from_chars(token.text.data(), token.text.data() + token.text.size(), value);
   if (status != std::errc() || end != token.text.data() + token.text.size())
     throw text_error(token.line,
-                     fmt::format("'{}' is no number, want an int or a float", token.text));
+                     fmt::format("'{}' is not a number, want an int or a float", token.text));
   return value;
 }
 

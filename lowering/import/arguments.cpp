@@ -143,7 +143,7 @@ SizeExpr Steps::size_argument(const Node& node, const char* name, int64_t fallba
 
 std::optional<int64_t> Steps::fixed_size(int x, size_t dim) {
   if (dim >= rank(x)) {
-    refuse("of a tensor that has not this dimension");
+    refuse("of a tensor without this dimension");
     return std::nullopt;
   }
   const SizeExpr size = sizes(x)[dim];

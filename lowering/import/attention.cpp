@@ -111,7 +111,7 @@ void import_attention(Steps& s, const Node& node) {
     return s.refuse("with tensors of unequal rank");
   if (node.bool_or("enable_gqa", false)) {
     if (s.sizes(q).size() != 4 || !has_whole_groups(s, q, k) || !has_whole_groups(s, q, v))
-      return s.refuse("with heads that are no multiple of those of the keys");
+      return s.refuse("with a number of heads that is not a multiple of the keys'");
     k = repeat_heads(s, k, s.sizes(q)[1].number());
     v = repeat_heads(s, v, s.sizes(q)[1].number());
   }

@@ -35,7 +35,7 @@ void add_operands(BodyCall& call, size_t index) {
   if (const std::vector<Value*>* values = argument.find<std::vector<Value*>>()) {
     for (Value* value : *values) {
       if (value->kind() != ValueKind::kTensor && !is_number(value->kind()))
-        call.why = fmt::format("takes %{}, which is no tensor", value->name());
+        call.why = fmt::format("takes %{}, which is not a tensor", value->name());
       call.operands.push_back(value);
     }
   } else if (const SymIntList* list = argument.find<SymIntList>()) {
@@ -46,7 +46,7 @@ void add_operands(BodyCall& call, size_t index) {
     }
   } else if (const std::vector<int64_t>* numbers = argument.find<std::vector<int64_t>>();
              (numbers != nullptr && !numbers->empty()) || holds_values(argument)) {
-    call.why = "takes operands that are no tensors";
+    call.why = "takes operands that are not tensors";
   }
 }
 
@@ -157,8 +157,8 @@ void emit_call(BodyCall& call, const std::string& kind, std::vector<int> inputs,
   const std::vector<Value*> results = call.node.outputs();
   for (const Value* value : results)
     if (value->kind() != ValueKind::kTensor && !is_number(value->kind()))
-      call.why = fmt::format("gives %{}, which is no tensor", value->name());
-  if (results.empty()) call.why = "gives no tensor";
+      call.why = fmt::format("returns %{}, which is not a tensor", value->name());
+  if (results.empty()) call.why = "returns no tensor";
   if (!call.why.empty()) return call.s.refuse(call.why);
   const auto carried = attributes.find(attr::kCarried.name);  // only a scan has it
   define_result_sizes(call, kind == "while_loop" ? 1 : 0,
@@ -190,7 +190,7 @@ int decision_of(Steps& s, const Node& node) {
 void import_cond(Steps& s, const Node& node) {
   BodyCall call{s, node};
   const int decision = node.arguments().empty() ? -1 : decision_of(s, node);
-  if (decision < 0) return s.refuse("decides by something that is no bool");
+  if (decision < 0) return s.refuse("has a condition that is not a bool");
   add_operands(call, 3);
   for (size_t argument : {1, 2}) add_body(call, argument, 0);
   emit_call(call, "cond", {decision}, 0, {});

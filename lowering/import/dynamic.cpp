@@ -92,7 +92,7 @@ std::string find_obstacle(Steps& s, const Node& quantize, const Node& origin, co
                           DType dtype) {
   for (const Node* user : quantize.outputs().front()->users())
     if (!user->is(family.pair.dequantize) || find_dynamic_origin(*user) != &origin)
-      return "whose integers are used by something else than its dequantize";
+      return "whose integers are used by something other than its dequantize";
   if (origin.find_input("input") != quantize.find_input("input"))
     return "with the range of another tensor";
   const DType input = s.tensor(s.input("input")).dtype;
@@ -217,7 +217,7 @@ void import_choose_qparams(Steps& s, const Node& node) {
   for (const Value* value : node.outputs())
     for (const Node* user : value->users())
       if (find_dynamic_origin(*user) != &node)
-        return s.refuse("whose scale is used by something else than quantize and dequantize");
+        return s.refuse("whose scale is used by something other than quantize and dequantize");
 }
 
 }  // namespace octet

@@ -103,8 +103,7 @@ Importer::Importer(const Graph& graph, bool keep_unknown, size_t depth,
 Program Importer::import_body(const Node& node, const Graph& body) {
   const std::string subject = fmt::format("{} ({})", node.name(), node.target());
   if (depth_ == kDeepestBodies)
-    throw Error("lower", subject,
-                fmt::format("has bodies that stand in each other deeper than {}", kDeepestBodies));
+    throw Error("lower", subject, fmt::format("has bodies nested deeper than {}", kDeepestBodies));
   Program program = Importer(body, keep_unknown_, depth_ + 1, sizes_.symbols()).run();
   if (!program.states.empty())
     throw Error("lower", subject,

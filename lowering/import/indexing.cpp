@@ -150,7 +150,7 @@ void import_index_put(Steps& s, const Node& node) {
   if (put_by_mask(s, node, x, values)) return;
   const std::vector<int> indices = given_indices(s, node);
   if (has_mask(s, indices))
-    return s.refuse("by a mask of booleans, whose result has no size of its own");
+    return s.refuse("by a boolean mask, where the size of the result depends on the data");
   emit_index_put(s, x, values, indices, node.bool_or("accumulate", false));
 }
 

@@ -138,7 +138,7 @@ int number_result(Importer& importer, Value* value) {
       value->producer() == nullptr ? -1 : make_number(importer, *value->producer(), value);
   if (number < 0)
     throw Error("lower", "outputs",
-                fmt::format("a body gives the number %{}, which is not computed here; carry a "
+                fmt::format("a body returns the number %{}, which is not computed here; carry a "
                             "tensor of int64 instead",
                             value->name()));
   builder.set_number(value, number);

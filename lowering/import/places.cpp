@@ -150,7 +150,7 @@ void import_as_strided(Steps& s, const Node& node) {
 void import_as_strided_scatter(Steps& s, const Node& node) {
   const std::vector<int64_t> places = strided_places(s, node);
   if (places.empty()) return;
-  if (has_duplicates(places)) return s.refuse("with elements that lie on each other");
+  if (has_duplicates(places)) return s.refuse("with overlapping elements");
   s.give(s.put_at(s.flatten(s.self()), 0, places, s.flatten(s.operand("src"))));
 }
 

@@ -35,7 +35,7 @@ TensorQParams qparams_of(Steps& s, const Node& node, DType dtype) {
     } else {
       for (double zero : numbers(s, "zero_points")) {
         if (zero != std::nearbyint(zero))
-          s.fail("has zero points that are no integers; dequantize before");
+          s.fail("has zero points that are not integers; dequantize first");
         qparams.zero_point.push_back(static_cast<int32_t>(zero));
       }
     }

@@ -64,7 +64,7 @@ void Refusals::fail_if_any(bool keeps_unknown) const {
         "{}has a size or an index that is known only when the program runs, which no backend and "
         "no fallback takes; {} such op{}: {}; make it fixed before the export, or leave it to the "
         "caller",
-        ops.empty() ? "" : "; besides, the program ", sizes.size(), plural(sizes),
+        ops.empty() ? "" : "; also, the program ", sizes.size(), plural(sizes),
         fmt::join(sizes, ", "));
   const auto leads = [&](const Refusal& refusal) {
     return ops.empty() || refusal.kind != RefusalKind::kSize;

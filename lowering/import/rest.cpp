@@ -230,8 +230,8 @@ class Split {
   void add_rest() {
     if (depth_ == kDeepestBodies)
       throw Error("lower", program_.ops[cuts_[0]].name,
-                  fmt::format("is a size that only a run decides, behind {} others that it depends "
-                              "on, want fewer; export with fixed ones",
+                  fmt::format("is a size that only a run decides and that depends on {} others, "
+                              "want fewer; export with fixed ones",
                               depth_));
     Program& front = front_.program;
     ProgramOp op;
@@ -264,8 +264,8 @@ class Split {
       const SizeExpr limit = size.with(greatest);
       if (!(limit == size) && !grows(size))
         throw Error("lower", tensor.name,
-                    fmt::format("is an output of the size {}, of which the greatest is not known; "
-                                "return what it is made of",
+                    fmt::format("is an output of the size {}, of which the maximum is not known; "
+                                "return what it is computed from",
                                 size.to_text()));
       size = limit;
     }

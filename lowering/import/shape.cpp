@@ -73,7 +73,7 @@ void import_pixel_shuffle(Steps& s, const Node& node) {
   const Sizes in = s.sizes(x);
   const DType dtype = s.tensor(x).dtype;
   const int64_t r = node.int_or("upscale_factor", 1);
-  if (in.size() != 4) return s.refuse("of an input that has not 4 dimensions");
+  if (in.size() != 4) return s.refuse("of an input that does not have 4 dimensions");
   const SizeExpr channels = floor_divide(in[1], r * r);
   const int split =
       s.op("reshape", {x}, {in[0], channels, SizeExpr(r), SizeExpr(r), in[2], in[3]}, dtype);

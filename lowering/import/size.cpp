@@ -39,7 +39,7 @@ class Parser {
 
   SizeExpr parse() {
     const SizeExpr size = expression(0);
-    if (!rest_.empty()) fail("has something behind its end");
+    if (!rest_.empty()) fail("has text after its end");
     return size;
   }
 
@@ -47,7 +47,7 @@ class Parser {
   SizeExpr expression(int depth) {
     if (depth > kDeepest) fail(fmt::format("is nested deeper than {}", kDeepest));
     const std::string name(rest_.substr(0, rest_.find('(')));
-    if (name.size() == rest_.size()) fail("is no call of a function");
+    if (name.size() == rest_.size()) fail("is not a function call");
     rest_.remove_prefix(name.size() + 1);
     if (name == "Symbol") return symbol();
     if (name == "Integer") return integer();
@@ -73,7 +73,7 @@ class Parser {
     int64_t number = 0;
     const std::from_chars_result read =
         std::from_chars(rest_.data(), rest_.data() + rest_.size(), number);
-    if (read.ec != std::errc()) fail("has an Integer that is none");
+    if (read.ec != std::errc()) fail("has an Integer that is not a number");
     rest_.remove_prefix(static_cast<size_t>(read.ptr - rest_.data()));
     take(')');
     return SizeExpr(number);
@@ -97,7 +97,7 @@ class Parser {
     const SizeExpr exponent = expression(depth + 1);
     take(')');
     if (!exponent.is_number() || exponent.number() < 1 || exponent.number() > kHighestPower)
-      fail("has a power that is no small number");
+      fail("has an exponent that is not a small number");
     SizeExpr size = base;
     for (int64_t i = 1; i < exponent.number(); ++i) size = size * base;
     return size;
@@ -111,8 +111,9 @@ class Parser {
   [[noreturn]] void fail(const std::string& what) const {
     throw Error(
         "lower", subject_,
-        fmt::format("its size {} {}; export with a size that is made otherwise, or a fixed one",
-                    text_, what));
+        fmt::format(
+            "its size {} {}; export with a size that is computed in another way, or a fixed one",
+            text_, what));
   }
 
   const std::string& text_;

@@ -213,9 +213,9 @@ bool SizeTable::touches_given_up(const Node& node) const {
 
 std::string SizeTable::refusal_of(const std::string& symbol) const {
   return fmt::format("gives the size {}{}", symbol,
-                     endless_.contains(symbol) ? ", a number without a greatest value "
-                                                 "(torch._check(n <= 100) gives it one)"
-                                               : "");
+                     endless_.contains(symbol)
+                         ? ", a number without a maximum (torch._check(n <= 100) sets one)"
+                         : "");
 }
 
 void SizeTable::note_item_sizes() {

@@ -175,7 +175,7 @@ class Steps {
   int first_numbers(int count, const SizeExpr& size);
 
   // ---- refusals
-  // Records that this call of a known op cannot be expressed. The import goes on and fails at its
+  // Records that this call of a known op cannot be expressed. The import continues and fails at its
   // end.
   void refuse(const std::string& why, RefusalKind kind = RefusalKind::kOp) const;
   // Stops the import with Error("lower", node, what).

@@ -41,7 +41,7 @@ std::optional<Frames> frames_of(Steps& s, const Node& node, bool is_half) {
   frames.bins = is_half ? frames.size / 2 + 1 : frames.size;
   std::optional<std::vector<double>> window = find_window(s, node, frames.size);
   if (frames.size < 1 || frames.hop < 1 || !window) {
-    s.refuse("with a window that is no constant of float32");
+    s.refuse("with a window that is not a float32 constant");
     return std::nullopt;
   }
   frames.window = std::move(*window);

@@ -79,7 +79,7 @@ void refuse_form(const Steps& s, const char* why) { s.refuse(why, RefusalKind::k
 
 void give_unique_elements(Steps& s, const Node& node, bool is_sorted) {
   const int self = s.operand("self"), x = s.flatten(self);
-  if (is_empty(s.sizes(self))) return refuse_form(s, "is of no elements");
+  if (is_empty(s.sizes(self))) return refuse_form(s, "has no elements");
   Ordered given{x};
   if (!is_sorted) {
     const Sorted sorted = sorted_along(s, node, x, 0);
@@ -106,7 +106,7 @@ void give_unique_slices(Steps& s, const Node& node, bool is_sorted) {
   Sizes shape = s.sizes(moved);
   const SizeExpr columns = element_count(std::vector<SizeExpr>(shape.begin() + 1, shape.end()));
   if (is_empty(shape) || !columns.is_number() || (!is_sorted && columns.number() > kMostColumns))
-    return refuse_form(s, "is of no elements, or of slices of more than 64");
+    return refuse_form(s, "has no elements, or slices of more than 64 elements");
   const int rows = s.reshape(moved, {shape[0], columns});
   give_unique(s, node, is_sorted ? Ordered{rows} : ordered_rows(s, node, rows, columns.number()),
               dim, {shape[0]}, [&](int values) {
@@ -132,7 +132,7 @@ void import_repeat_interleave(Steps& s, const Node& node) {
   const SizeExpr length = s.sizes(x)[dim];
   const int repeats =
       s.expand(s.at_least_1d(s.cast(s.operand("repeats"), DType::kInt64)), {length});
-  if (is_empty({length})) return refuse_form(s, "is of no elements");
+  if (is_empty({length})) return refuse_form(s, "has no elements");
   const int ends = s.running_sum(repeats);
   const SizeExpr size = s.new_size(dim);
   const int count = s.reshape(s.slice(ends, 0, length - 1, 1), Sizes{});

@@ -95,10 +95,10 @@ void import_custom(Steps& s, const Node& node) {
   if (schema != nullptr && schema->is_mutable())
     return s.refuse("writes into its arguments; make it return its results");
   const std::vector<Value*> outputs = node.outputs();
-  if (outputs.empty()) return s.refuse("gives no tensor");
+  if (outputs.empty()) return s.refuse("returns no tensor");
   for (const Value* value : outputs)
     if (value->kind() != ValueKind::kTensor)
-      return s.refuse(fmt::format("gives %{}, which is no tensor", value->name()));
+      return s.refuse(fmt::format("returns %{}, which is not a tensor", value->name()));
   Call call;
   if (!collect(s, node, schema, call)) return;
   call.attributes[kCustomOpAttribute] = node.target();
@@ -107,10 +107,10 @@ void import_custom(Steps& s, const Node& node) {
 
 std::string find_part_missing(const Node& node) {
   const std::vector<Value*> results = node.outputs();
-  if (results.empty()) return "gives no tensor";
+  if (results.empty()) return "returns no tensor";
   for (const Value* value : results)
     if (value->kind() != ValueKind::kTensor || !value->meta)
-      return "gives something else than tensors";
+      return "returns something other than tensors";
   for (const Value* value : node.inputs())
     if (value->kind() != ValueKind::kTensor) return "takes sizes that are not fixed";
   return "";

@@ -46,7 +46,7 @@ void import_pixel_unshuffle(Steps& s, const Node& node) {
   const int x = s.operand({"self", "input"});
   const int64_t r = node.int_or("downscale_factor", 1);
   const Sizes in = s.sizes(x);
-  if (in.size() != 4) return s.refuse("of an input that has not 4 dimensions");
+  if (in.size() != 4) return s.refuse("of an input that does not have 4 dimensions");
   const SizeExpr h = floor_divide(in[2], r), w = floor_divide(in[3], r);
   const int split = s.reshape(x, {in[0], in[1], h, SizeExpr(r), w, SizeExpr(r)});
   s.give(s.reshape(s.permute(split, {0, 1, 3, 5, 2, 4}), {in[0], in[1] * SizeExpr(r * r), h, w}));

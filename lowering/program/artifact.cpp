@@ -23,9 +23,9 @@ using namespace artifact;
 
 const char* dtype_in_file(const std::string& name, DType dtype) {
   if (const char* found = find_dtype_name(dtype)) return found;
-  throw Error(
-      "artifact", name,
-      fmt::format("has dtype {}, which the file format lacks; cast the constant", name_of(dtype)));
+  throw Error("artifact", name,
+              fmt::format("has dtype {}, which the file format does not have; cast the constant",
+                          name_of(dtype)));
 }
 
 struct Entry {

@@ -13,7 +13,7 @@
 namespace octet {
 
 static_assert(std::endian::native == std::endian::little,
-              "artifacts are little endian, and mapped as they are");
+              "artifacts are little endian and mapped without conversion");
 
 struct Checksum::State {
   XXH64_state_t hash;

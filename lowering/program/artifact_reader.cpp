@@ -28,7 +28,7 @@ std::shared_ptr<Storage> map_artifact(const std::string& name) {
     throw Error("artifact", name,
                 fmt::format("cannot be opened ({}); check the path", std::strerror(file.code)));
   if (file.fault == MappedFile::Fault::kNoFile)
-    throw Error("artifact", name, "is no file; give what `octet lower` wrote");
+    throw Error("artifact", name, "is not a file; give what `octet lower` wrote");
   if (file.fault == MappedFile::Fault::kNotMapped)
     throw Error("artifact", name, fmt::format("cannot be mapped ({})", std::strerror(file.code)));
   if (file.size < 8)
@@ -109,7 +109,7 @@ void take_range(const OpenArtifact& source, const std::string& key, uint64_t beg
   const bool is_free = (behind == source.taken.end() || end <= behind->first) &&
                        (behind == source.taken.begin() || std::prev(behind)->second <= begin);
   if (!is_free)
-    fail(source, key, fmt::format("lies at {}..{}, where another one lies", begin, end));
+    fail(source, key, fmt::format("lies at {}..{}, where it overlaps another one", begin, end));
   source.taken.emplace(begin, end);
 }
 
@@ -125,7 +125,7 @@ Tensor entry_data(const OpenArtifact& source, const std::string& key, DType dtyp
     fail(source, key, "lacks dtype, shape or data_offsets");
   const char* want_dtype = find_dtype_name(dtype);
   if (want_dtype == nullptr)
-    fail(source, key, fmt::format("is {}, which the file format lacks", name_of(dtype)));
+    fail(source, key, fmt::format("is {}, which the file format does not have", name_of(dtype)));
   // Not a comparison with want_dtype itself, which would allocate and must not throw.
   if (*given_dtype != Json(want_dtype) || *given_shape != Json(shape))
     fail(source, key, "dtype or shape differ from the program's");
@@ -204,7 +204,7 @@ StoredConstant read_stored(const OpenArtifact& source, const ProgramTensor& tens
   const std::string fault = find_fault(stored);
   if (!fault.empty()) fail(source, tensor.name, fault);
   if (!has_finite_scales(stored))
-    fail(source, tensor.name, "has a scale or zero point that is no finite number");
+    fail(source, tensor.name, "has a scale or zero point that is not finite");
   return stored;
 }
 
@@ -212,7 +212,7 @@ void read_constant(const OpenArtifact& source, ProgramTensor& tensor) {
   if (source.header.contains(tensor.name + kChannelsLast)) {
     if (!can_be_channels_last(tensor.shape))
       fail(source, tensor.name,
-           fmt::format("stands channels-last, but has {} dimensions", tensor.shape.size()));
+           fmt::format("is channels-last, but has {} dimensions", tensor.shape.size()));
     tensor.data = from_channels_last(entry_data(source, tensor.name + kChannelsLast, tensor.dtype,
                                                 channels_last_shape(tensor.shape)));
     return;
@@ -245,7 +245,7 @@ void read_slice_parameters(const OpenArtifact& source, ProgramTensor& tensor) {
                             zero_point.data<int32_t>() + zero_point.numel());
   if (const std::optional<int32_t> zero = find_misplaced_zero_point(tensor))
     fail(source, tensor.name,
-         fmt::format("has zero point {}, which is no {}", *zero, name_of(tensor.dtype)));
+         fmt::format("has zero point {}, which does not fit {}", *zero, name_of(tensor.dtype)));
 }
 
 // Reads the tensors whose names in the file begin with `prefix`.

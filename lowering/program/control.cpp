@@ -83,7 +83,7 @@ struct Check {
 
   void counts(const Program& body, size_t outputs) {
     if (body.outputs.size() != outputs)
-      fail(fmt::format("a body gives {} outputs, want {}", body.outputs.size(), outputs));
+      fail(fmt::format("a body returns {} outputs, want {}", body.outputs.size(), outputs));
   }
 
  private:
@@ -118,7 +118,7 @@ void check_scan(Check& check, const std::vector<const Program*>& bodies) {
   const auto limit = static_cast<int64_t>(check.op.inputs.size());
   if (carried < 0 || rows < 1 || carried > limit || rows > limit - carried)
     return check.fail(
-        fmt::format("carries {} values and walks along {} of {} inputs", carried, rows, limit));
+        fmt::format("carries {} values and scans {} of {} inputs", carried, rows, limit));
   const auto first = static_cast<size_t>(carried), count = static_cast<size_t>(rows);
   check.carries(first);
   check.counts(*bodies[0], check.op.outputs.size());
@@ -126,7 +126,7 @@ void check_scan(Check& check, const std::vector<const Program*>& bodies) {
   int64_t length = -1;
   const auto walk = [&](const ProgramTensor* tensor) {
     if (tensor == nullptr || tensor->shape.empty() || (length >= 0 && tensor->shape[0] != length))
-      return check.fail("walks along tensors that have no rows, or not equally many");
+      return check.fail("scans tensors that have no rows, or different numbers of rows");
     length = tensor->shape[0];
   };
   for (size_t k = first; k < first + count; ++k) walk(check.input(k));
@@ -157,7 +157,7 @@ void check_rest(Check& check, const std::vector<const Program*>& bodies) {
   for (size_t k = 0; k < first; ++k) {
     const ProgramTensor* count = check.input(k);
     if (count == nullptr || count->dtype != DType::kInt64 || count->numel() != 1)
-      return check.fail(fmt::format("count {} is no i64 of one element", k));
+      return check.fail(fmt::format("count {} is not an i64 of one element", k));
     if (body.inputs[k] < 0 || body.tensor(body.inputs[k]).shape.empty())
       return check.fail(fmt::format("input {} of a body has no rows", k));
   }
@@ -236,7 +236,7 @@ std::vector<int64_t> bodies_of(const ProgramOp& op) { return op.get(attr::kBodie
 
 std::string find_control_fault(const Program& program, const ProgramOp& op) {
   const ControlRow* row = find_control_row(op.kind);
-  if (row == nullptr) return fmt::format("{} is no branch or loop", op.kind);
+  if (row == nullptr) return fmt::format("{} is not a branch or loop", op.kind);
   const std::vector<int64_t> indices = bodies_of(op);
   if (indices.size() != row->bodies)
     return fmt::format("has {} bodies, want {}", indices.size(), row->bodies);
@@ -253,7 +253,7 @@ std::string find_control_fault(const Program& program, const ProgramOp& op) {
 
 void verify_bodies(const Program& program, size_t depth) {
   OCTET_ASSERT(program.bodies.empty() || depth < kDeepestBodies,
-               fmt::format("bodies stand in each other deeper than {}", kDeepestBodies));
+               fmt::format("bodies are nested deeper than {}", kDeepestBodies));
   const std::vector<bool> is_rest = bodies_of_rests(program);
   for (size_t i = 0; i < program.bodies.size(); ++i) {
     const Program& body = program.bodies[i];

@@ -29,10 +29,10 @@ bool is_full_name(const std::string& op) {
 void register_custom_kernel(const std::string& op, CustomKernel kernel) {
   if (!is_full_name(op))
     throw Error("library", fmt::format("\"{}\"", op),
-                "is no name of an op, want namespace.name.overload, such as acme.swish.default");
+                "is not a valid op name, want namespace.name.overload, such as acme.swish.default");
   if (!kernel) throw Error("library", op, "got no kernel; register a function");
   if (!kernels().emplace(op, std::move(kernel)).second)
-    throw Error("library", op, "has a kernel already; register one of them");
+    throw Error("library", op, "already has a kernel; register only one");
 }
 
 const CustomKernel* find_custom_kernel(const std::string& op) {

@@ -1,5 +1,5 @@
 // Describes each kind of op in a Program: operands, results, attributes and meaning. The rows are
-// in ops.def; verify(), the reference backend, the fuse passes and OPS.md use them.
+// in ops.def; verify(), the reference backend, the fuse passes and `octet inspect --ops` use them.
 #pragma once
 
 #include <array>
@@ -152,7 +152,7 @@ std::string find_attribute_fault(const ProgramOp& op);
 // unknown word or a number out of range; empty if there is none. Ignores shapes and dtypes.
 std::string find_contract_fault(const ProgramOp& op);
 
-// The text of lowering/OPS.md: a section for each kind.
+// A page with a section for each kind, in Markdown.
 std::string contracts_page();
 
 // A kind in ops.def, written as a string literal. A misspelt kind does not compile.

@@ -87,8 +87,8 @@ PackedBlock PackedCache::map_own_file() {
   is_refused_ = fault != nullptr;
   if (is_refused_ && warning_.empty())
     warning_ = fmt::format(
-        "packed weights {}: the folder {}, want one that this user alone may write; programs are "
-        "packed anew at each start",
+        "packed weights {}: the folder {}, want one that only this user may write; programs are "
+        "packed again at each start",
         folder_.string(), fault);
   const int descriptor = is_refused_ ? -1
                                      : ::openat(folder, path_.filename().c_str(),
@@ -96,7 +96,7 @@ PackedBlock PackedCache::map_own_file() {
   ::close(folder);
   if (descriptor < 0) return {};
   if ((fault = find_other_writers(descriptor)) != nullptr) {
-    warn(fmt::format("{}; it is written anew", fault));
+    warn(fmt::format("{}; it is rewritten", fault));
     ::close(descriptor);
     return {};
   }
@@ -110,10 +110,10 @@ void PackedCache::open() {
   size_t begin = 0;
   const Json description = parse_description(file, begin);
   try {
-    if (description.is_null()) return warn("is damaged or cut off; it is written anew");
+    if (description.is_null()) return warn("is damaged or cut off; it is rewritten");
     if (description.at("version") != kCacheVersion || description.at("program") != program_ ||
         description.at("made_for") != made_for_)
-      return warn(fmt::format("was made for {}, want {}; it is written anew",
+      return warn(fmt::format("was made for {}, want {}; it is rewritten",
                               description.at("made_for").dump(), made_for_));
     for (const auto& [key, entry] : description.at("entries").items()) {
       const size_t offset = entry.at("offset").get<size_t>(), size = entry.at("size").get<size_t>(),
@@ -124,7 +124,7 @@ void PackedCache::open() {
     }
   } catch (const Json::exception&) {
     entries_.clear();
-    return warn("is damaged or cut off; it is written anew");
+    return warn("is damaged or cut off; it is rewritten");
   }
   file_ = std::move(file);
 }
@@ -151,7 +151,7 @@ std::optional<PackedBlock> PackedCache::find(const std::string& key, const Fits&
                     entry.size};
   if (digits_of({block.bytes.get(), block.size}) == entry.checksum && fits(block)) return block;
   entries_.erase(found);
-  warn("is damaged; what is wrong is written anew");
+  warn("is damaged; the damaged part is rewritten");
   return std::nullopt;
 }
 
@@ -200,7 +200,7 @@ void PackedCache::save() {
     open();
   } catch (const Error& error) {
     if (warning_.empty())
-      warning_ = fmt::format("{}; programs are packed anew at each start", error.what());
+      warning_ = fmt::format("{}; programs are packed again at each start", error.what());
   }
 }
 

@@ -281,7 +281,7 @@ void verify_tensor(const ProgramTensor& tensor) {
   if (!tensor.qparams) return;
   const TensorQParams& qparams = *tensor.qparams;
   OCTET_ASSERT(is_integer(tensor.dtype),
-               tensor.name + " has quantization parameters but is no integer tensor");
+               tensor.name + " has quantization parameters but is not an integer tensor");
   OCTET_ASSERT(qparams.axis < static_cast<int>(tensor.shape.size()),
                tensor.name + " has its quantization axis out of range");
   const size_t count = qparams.is_per_tensor()
@@ -324,7 +324,7 @@ void verify_states(const Program& program, const std::vector<bool>& defined) {
   std::set<std::string> names;
   for (const ProgramState& state : program.states) {
     OCTET_ASSERT(!state.name.empty() && names.insert(state.name).second,
-                 "a state without a name of its own");
+                 "a state without a unique name");
     const ProgramTensor& value = program.tensor(state.value);
     const auto check_alike = [&](int index) {
       check_index(program, index, "state " + state.name);
@@ -339,7 +339,7 @@ void verify_states(const Program& program, const std::vector<bool>& defined) {
     if (state.start < 0) continue;
     check_alike(state.start);
     OCTET_ASSERT(program.tensor(state.start).is_constant(),
-                 fmt::format("state {} starts as {}, which is no constant", state.name,
+                 fmt::format("state {} starts as {}, which is not a constant", state.name,
                              program.tensor(state.start).name));
   }
 }
@@ -417,7 +417,7 @@ void verify(const Program& program, size_t depth) {
       OCTET_ASSERT(index >= 0 && static_cast<size_t>(index) < program.ops.size(),
                    fmt::format("segment: op index {} out of range", index));
       OCTET_ASSERT(!placed[static_cast<size_t>(index)],
-                   program.op(index).name + " stands in two segments");
+                   program.op(index).name + " is in two segments");
       placed[static_cast<size_t>(index)] = true;
       verify_op(program, program.op(index), defined);
     }
@@ -429,7 +429,7 @@ void verify(const Program& program, size_t depth) {
   }
   if (!program.segments.empty())
     OCTET_ASSERT(std::find(placed.begin(), placed.end(), false) == placed.end(),
-                 "an op stands in no segment");
+                 "an op is in no segment");
   for (int index : program.outputs) {
     check_index(program, index, "outputs");
     OCTET_ASSERT(defined[static_cast<size_t>(index)],

@@ -84,7 +84,7 @@ Json sizes_to_json(const std::vector<SizeExpr>& sizes) {
 
 std::vector<ShapeSymbol> symbols_from_json(const Json& json) {
   if (!json.is_array() || json.size() > kMostSymbols)
-    throw std::invalid_argument(fmt::format("symbols are no list of at most {}", kMostSymbols));
+    throw std::invalid_argument(fmt::format("symbols are not a list of at most {}", kMostSymbols));
   std::vector<ShapeSymbol> symbols;
   for (const Json& item : json) {
     symbols.push_back({item.at("name").get<std::string>(), integer_from_json(item.at("min")),
@@ -97,7 +97,7 @@ std::vector<ShapeSymbol> symbols_from_json(const Json& json) {
 
 std::vector<SizeExpr> sizes_from_json(const Json& json) {
   if (!json.is_array() || json.size() > kHighestRank)
-    throw std::invalid_argument("formulas of sizes are no list, or a long one");
+    throw std::invalid_argument("formulas of sizes are not a list, or too long a one");
   std::vector<SizeExpr> sizes;
   for (const Json& item : json) sizes.push_back(size_from_json(item));
   return sizes;

@@ -167,7 +167,7 @@ void verify_symbols(const Program& program) {
   std::set<std::string> names;
   for (const ShapeSymbol& symbol : program.symbols) {
     OCTET_ASSERT(!symbol.name.empty() && names.insert(symbol.name).second,
-                 "a shape symbol without a name of its own");
+                 "a shape symbol without a unique name");
     OCTET_ASSERT(symbol.min >= 0 && symbol.min <= symbol.hint && symbol.hint <= symbol.max &&
                      symbol.max <= kLargestSize,
                  fmt::format("symbol {} has the hint {} and the range {} to {}", symbol.name,
@@ -203,14 +203,14 @@ void verify_symbols(const Program& program) {
       const int64_t* one = std::get_if<int64_t>(&attribute->second);
       const std::vector<int64_t>* many = std::get_if<std::vector<int64_t>>(&attribute->second);
       OCTET_ASSERT(one != nullptr || many != nullptr,
-                   fmt::format("{} has formulas for {}, which is no size", op.name, key));
+                   fmt::format("{} has formulas for {}, which is not a size", op.name, key));
       check(op.name, sizes, one != nullptr ? std::vector<int64_t>{*one} : *many);
     }
   if (program.symbols.empty()) return;
   const std::set<std::string> undecided = undecided_symbols(program);
   OCTET_ASSERT(
       undecided.empty(),
-      fmt::format("the symbol{} {} {} no size of an input", undecided.size() == 1 ? "" : "s",
+      fmt::format("the symbol{} {} {} not a size of an input", undecided.size() == 1 ? "" : "s",
                   fmt::join(undecided, ", "), undecided.size() == 1 ? "is" : "are"));
 }
 

@@ -164,7 +164,7 @@ Verdict inputs_are_float32(const RuleMatch& at) {
   for (const auto& [slot, values] : at.match.bindings)
     for (const Value* value : values) {
       if (value->kind() != ValueKind::kTensor)
-        return Verdict::refuse(fmt::format("input %{} is no tensor", value->name()));
+        return Verdict::refuse(fmt::format("input %{} is not a tensor", value->name()));
       if (!value->meta)
         return Verdict::refuse(
             fmt::format("input %{} has no known dtype, want float32", value->name()));
@@ -190,7 +190,7 @@ Verdict result_is_no_angle(const RuleMatch& at) {
   const Node* turning = find_taker_of_elements(at.match.root->output_or_null(), kTurning);
   if (turning == nullptr) return Verdict::accept();
   return Verdict::refuse(
-      fmt::format("its result is an angle, of which %{} needs more than 8 bits", turning->name()));
+      fmt::format("its result is an angle, and %{} needs more than 8 bits of it", turning->name()));
 }
 
 Verdict result_is_no_mask(const RuleMatch& at) {
@@ -201,7 +201,7 @@ Verdict result_is_no_mask(const RuleMatch& at) {
   const Node* product = find_taker(at.match.root->output_or_null(), scales, passes, kMaxMoves);
   if (product == nullptr) return Verdict::accept();
   return Verdict::refuse(fmt::format(
-      "its result is a mask, of which %{} would enlarge each rounding", product->name()));
+      "its result is a mask, and %{} would amplify its rounding errors", product->name()));
 }
 
 Verdict has_one_group(const RuleMatch& at) {

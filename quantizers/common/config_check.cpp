@@ -46,7 +46,7 @@ std::pair<size_t, size_t> least_distance(const std::string& a, const std::string
 // "the closest: block, block.fc, head"
 std::string closest(const std::string& wanted, const std::set<std::string>& known,
                     const char* plural) {
-  if (known.empty()) return fmt::format("which names no {}", plural);
+  if (known.empty()) return fmt::format("which has no {}", plural);
   std::vector<std::pair<std::pair<size_t, size_t>, std::string>> ranked;
   for (const std::string& name : known) ranked.emplace_back(least_distance(wanted, name), name);
   std::sort(ranked.begin(), ranked.end());
@@ -136,15 +136,15 @@ int64_t count_calls(const ModelNames& names, const CallIndex& call, std::set<std
 // Empty when the call exists.
 std::string objection(const ModelNames& names, const CallIndex& call) {
   if (!call.module.empty() && !names.modules().contains(call.module))
-    return fmt::format("\"{}\" is no module of the model, {}", call.module,
+    return fmt::format("\"{}\" is not a module of the model, {}", call.module,
                        closest(call.module, names.modules(), "modules"));
   std::set<std::string> ops;
   const int64_t count = count_calls(names, call, ops);
   if (call.index < count) return {};
   if (count == 0)
-    return fmt::format("the module itself (without modules within) has no such op, {}",
+    return fmt::format("the module itself (without its submodules) has no such op, {}",
                        closest(call.op, ops, "ops of it"));
-  return fmt::format("the op stands there {} time{}, want an index of 0 .. {}", count,
+  return fmt::format("the module calls the op {} time{}, want an index of 0 .. {}", count,
                      count == 1 ? "" : "s", count - 1);
 }
 
@@ -162,23 +162,25 @@ void check_rows(const ConfigTable& table, const std::string& quantizer, const Gr
   };
   for (const auto& [name, config] : table.module_names())
     if (!names.paths().contains(name))
-      refuse({RowKind::kModuleName, name}, fmt::format(" is no module of the model, {}",
+      refuse({RowKind::kModuleName, name}, fmt::format(" is not a module of the model, {}",
                                                        closest(name, names.paths(), "modules")));
   for (const ConfigTable::RegexRow& row : table.module_regexes()) {
     const std::string& text = row.regex->text();
     if (std::none_of(names.modules().begin(), names.modules().end(),
                      [&](const std::string& path) { return row.regex->matches(path); }))
       refuse({RowKind::kModuleNameRegex, text},
-             fmt::format(" matches the whole path of no module of the model, {}",
+             fmt::format(" does not match the whole path of any module of the model, {}",
                          closest(text, names.modules(), "modules")));
   }
   for (const auto& [type, config] : table.module_types())
     if (!names.has_module_type(type))
-      refuse({RowKind::kModuleType, type}, fmt::format(" is no type of a module of the model, {}",
-                                                       closest(type, names.types(), "types")));
+      refuse({RowKind::kModuleType, type},
+             fmt::format(" is not the type of any module of the model, {}",
+                         closest(type, names.types(), "types")));
   for (const auto& [op, config] : table.operator_types())
     if (!names.has_op(op) && !is_known_op(op))
-      refuse({RowKind::kOpType, op}, fmt::format(" is no op, {}", closest(op, names.ops(), "ops")));
+      refuse({RowKind::kOpType, op},
+             fmt::format(" is not an op, {}", closest(op, names.ops(), "ops")));
   for (const ConfigTable::CallRow& row : table.calls())
     if (const std::string reason = objection(names, row.call); !reason.empty())
       refuse({RowKind::kCallIndex, {}, row.call}, ": " + reason);
@@ -190,11 +192,11 @@ void check_opaque_parts(const std::vector<OpaquePart>& parts, const Graph& model
     const std::string subject = part.place.empty() ? "opaque part" : part.place;
     if (!part.module.empty() && !names.paths().contains(part.module))
       throw Error("quantizer", subject,
-                  fmt::format("module \"{}\" is no module of the model, {}", part.module,
+                  fmt::format("module \"{}\" is not a module of the model, {}", part.module,
                               closest(part.module, names.paths(), "modules")));
     if (!part.module_type.empty() && !names.has_module_type(part.module_type))
       throw Error("quantizer", subject,
-                  fmt::format("module_type \"{}\" is no type of a module of the model, {}",
+                  fmt::format("module_type \"{}\" is not the type of any module of the model, {}",
                               part.module_type, closest(part.module_type, names.types(), "types")));
     std::vector<std::string> ops = part.ops;
     if (!part.op.empty()) ops.push_back(part.op);

@@ -23,13 +23,13 @@ void choose_observer(QuantizationSpec& spec, const ObserverChoice& choice, const
   };
   if (spec.is_dynamic)
     refuse(fmt::format(
-        "got {} beside is_dynamic, want one of them; dynamic activations have no observer",
+        "got {} together with is_dynamic, want one of them; dynamic activations have no observer",
         choice.name));
   if (spec.observer_or_fake_quant_ctr.affine)
-    refuse(
-        fmt::format("got {} beside groups of weights, want one of them; the scales of groups come "
-                    "from their minimum and maximum",
-                    choice.name));
+    refuse(fmt::format(
+        "got {} together with groups of weights, want one of them; the scales of groups come "
+        "from their minimum and maximum",
+        choice.name));
   if (choice.affine)
     refuse(
         fmt::format("got {}, want an observer of tensors or channels, e.g. mse or per_channel_mse",
@@ -114,13 +114,13 @@ QuantizationSpec activation_spec(const OwnOptions& options, DType dtype, Integer
 QuantizationConfig own_config(const OwnOptions& options, QuantizationSpec weight,
                               QuantizationSpec activation, bool outputs) {
   if (options.is_weight_only && activation.is_dynamic)
-    throw Error(
-        "quantizer", "is_weight_only",
-        "got true beside is_dynamic, want one of them; weight-only leaves activations float");
+    throw Error("quantizer", "is_weight_only",
+                "got true together with is_dynamic, want one of them; weight-only leaves "
+                "activations float");
   if (options.is_weight_only && options.act_observer)
     throw Error(
         "quantizer", "act_observer",
-        fmt::format("got {} beside is_weight_only, want one of them; activations stay float",
+        fmt::format("got {} together with is_weight_only, want one of them; activations stay float",
                     options.act_observer->name));
   QuantizationConfig config;
   if (options.weight_observer) choose_observer(weight, *options.weight_observer, "weight_observer");

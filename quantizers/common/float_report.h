@@ -15,9 +15,10 @@ namespace octet {
 inline constexpr const char* kModeStage = "mode";
 inline constexpr const char* kPartOfFormula = "it is part of a GELU, which is computed in one step";
 inline constexpr const char* kWeightsAlone =
-    "its configuration quantizes weights alone, and it has none";
+    "its configuration quantizes only weights, and it has none";
 // For ops that are folded by lowering or by PyTorch's freezing.
-inline constexpr const char* kComputedAhead = "it depends on no input and is computed ahead";
+inline constexpr const char* kComputedAhead =
+    "it depends on no input and is computed ahead of time";
 
 // Ops that compute. The report has a reason for each of them that stays float.
 std::span<const std::string> compute_ops();

@@ -21,14 +21,14 @@ using namespace std::regex_constants;
 const std::array<std::pair<error_type, const char*>, 9> kFaults = {
     {{error_complexity,
       "it has a back reference, which may take forever to match; spell out what it stands for"},
-     {error_paren, "a ( or ) has no partner, or a * + ? { repeats nothing"},
-     {error_brack, "a [ or ] has no partner"},
-     {error_brace, "a { or } has no partner"},
+     {error_paren, "a ( or ) is unmatched, or a * + ? { repeats nothing"},
+     {error_brack, "a [ or ] is unmatched"},
+     {error_brace, "a { or } is unmatched"},
      {error_badbrace, "the braces hold no range, want e.g. {1,3}"},
      {error_range, "the range in [ ] is empty, want e.g. [a-z]"},
-     {error_escape, "a \\ stands before what it cannot escape, or at the end"},
+     {error_escape, "a \\ comes before a character that it cannot escape, or at the end"},
      {error_badrepeat, "a * + ? or { repeats nothing, want e.g. .*"},
-     {error_backref, "a back reference names a group that is not there"}}};
+     {error_backref, "a back reference names a group that does not exist"}}};
 
 std::string fault_of(const std::regex_error& error) {
   for (const auto& [code, text] : kFaults)

@@ -41,7 +41,7 @@ int64_t index_of(const Place& place, const std::string& key) {
   if (key.empty() || key.size() > kMaxDigits ||
       !std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; }))
     place.refuse(
-        "the key is no index, want the number of the call as a string, \"0\" for the first");
+        "the key is not an index, want the number of the call as a string, \"0\" for the first");
   return std::stoll(key);
 }
 
@@ -161,7 +161,7 @@ QuantizerPart make_registered(const RegisteredBase& base, const QuantizerOptions
   std::unique_ptr<Quantizer> quantizer = base.make(options);
   if (!quantizer)
     throw Error("quantizer", fmt::format("\"{}\"", base.name),
-                "its maker gave no quantizer; return one or throw an Error");
+                "its function returned no quantizer; return one or throw an Error");
   ConfigurableQuantizer* own = dynamic_cast<ConfigurableQuantizer*>(quantizer.get());
   if (own == nullptr) return with_own_configs(with_settings(std::move(quantizer)), options);
   quantizer.release();
@@ -200,11 +200,11 @@ bool contains(const std::vector<std::string>& names, const char* name) {
 
 [[noreturn]] void refuse_override(const QuantizerPart& part, const std::string& option) {
   std::string has = fmt::format("{}", fmt::join(part.overrides, ", "));
-  if (part.overrides.empty()) has = "none; its file says everything";
+  if (part.overrides.empty()) has = "none, because its file defines everything";
   if (part.overrides.empty() && option == "reduce_range")
     has += "; give its specs a narrower quant_min and quant_max";
   throw Error("quantizer", part.quantizer->name(),
-              fmt::format("got the option {}, want one of those that it has: {}", option, has));
+              fmt::format("got the option {}, want one of its options: {}", option, has));
 }
 
 }  // namespace
@@ -260,7 +260,7 @@ QuantizerPart make_declared(DeclaredBackend backend, const QuantizerOptions& opt
 void check_overrides(const QuantizerParts& parts, const QuantizerOptions& options) {
   if (options.reduce_range.value_or(false) && options.is_weight_only.value_or(false))
     throw Error("quantizer", "reduce_range",
-                "got true beside is_weight_only, want one of them; activations stay float");
+                "got true together with is_weight_only, want one of them; activations stay float");
   for (const Override& override : kOverrides) {
     if (!override.is_set(options)) continue;
     const auto heeds = [&](const QuantizerPart& part) {

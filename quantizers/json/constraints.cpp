@@ -60,7 +60,7 @@ void read_ranks(const Place& place, TensorConstraint& constraint) {
     return;
   }
   if (constraint.min_rank || constraint.max_rank)
-    place.refuse("has rank beside min_rank or max_rank, want one or the other");
+    place.refuse("has both rank and min_rank or max_rank, want one or the other");
   constraint.min_rank = constraint.max_rank = rank_at(place, "rank");
 }
 
@@ -198,7 +198,7 @@ RuleConstraints constraints_at(const Place& place, const Pattern& pattern,
       std::vector<std::string> known;
       for (const PatternVariable& variable : pattern.variables) known.push_back(variable.name);
       known.insert(known.end(), {kOutputKey, kOpKey});
-      child.refuse(fmt::format("\"{}\" is no slot of {}, want one of {}", key, pattern.text,
+      child.refuse(fmt::format("\"{}\" is not a slot of {}, want one of {}", key, pattern.text,
                                fmt::join(known, ", ")));
     }
   }

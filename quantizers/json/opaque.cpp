@@ -23,7 +23,7 @@ size_t spec_index(const Place& place, const std::string& key) {
   if (key.empty() || key.size() > kMaxDigits ||
       !std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; }))
     place.refuse(
-        "the key is no index, want the number of the tensor as a string, \"0\" for the first");
+        "the key is not an index, want the number of the tensor as a string, \"0\" for the first");
   return static_cast<size_t>(std::stoul(key));
 }
 
@@ -50,7 +50,7 @@ std::map<size_t, BorderSpec> border_specs_at(const Place& place, const SpecTable
   for (const auto& [key, value] : place.value.items()) {
     const size_t index = spec_index(place.at(key), key);
     if (!result.emplace(index, border_spec_at(place.at(key), specs)).second)
-      place.at(key).refuse("the index stands there twice");
+      place.at(key).refuse("the index occurs twice");
   }
   return result;
 }

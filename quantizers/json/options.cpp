@@ -59,7 +59,7 @@ bool is_qat_at(const Place& place, const QuantizerOptions& overrides) {
   if (!place.has("is_qat")) return overrides.is_qat;
   const bool is_qat = bool_at(place.at("is_qat"));
   if (is_qat && !overrides.is_qat)
-    place.at("is_qat").refuse("got true, want false: this is no training; train with octet qat");
+    place.at("is_qat").refuse("got true, want false: this command does not train; use octet qat");
   return is_qat;
 }
 
@@ -108,8 +108,9 @@ void override_symmetric(SymmetricOptions& options, const QuantizerOptions& overr
 QuantizationConfig x86_config(const X86InductorOptions& options,
                               const QuantizerOptions& overrides) {
   if (options.own.is_weight_only && overrides.compat == Compat::kTorchao)
-    throw Error("quantizer", "is_weight_only",
-                "torchao's X86InductorQuantizer has no weights alone; leave out --compat torchao");
+    throw Error(
+        "quantizer", "is_weight_only",
+        "torchao's X86InductorQuantizer has no weight-only mode; leave out --compat torchao");
   return get_default_x86_inductor_quantization_config(options);
 }
 

@@ -96,7 +96,7 @@ class RowReader {
     }
     if (const std::string op = find_unknown_op(pattern_.variants.front().root); !op.empty())
       row_.at("pattern").refuse(fmt::format(
-          "{}: {} is no op of ATen; write your own ops as my_ns.my_op.default", rule_.pattern, op));
+          "{}: {} is not an ATen op; write custom ops as my_ns.my_op.default", rule_.pattern, op));
     rule_.name = row_.has("name") ? string_at(row_.at("name")) : rule_.pattern;
     if (row_.has("allow_implicit_sharing"))
       rule_.allow_implicit_sharing = bool_at(row_.at("allow_implicit_sharing"));
@@ -151,7 +151,7 @@ class RowReader {
     check_sources(place, cell);
     if (const std::string circle = find_circle({slot}); !circle.empty())
       place.refuse(fmt::format(
-          "takes its scale from itself by way of {}; give one of them a spec of its own", circle));
+          "takes its scale from itself through {}; give one of them a separate spec", circle));
   }
 
   // Returns "a -> b -> a" when the sources of the last slot of `way` lead back to its first slot,
@@ -211,7 +211,7 @@ class RowReader {
     std::vector<std::string> known;
     for (const PatternVariable& variable : pattern_.variables) known.push_back(variable.name);
     place.refuse(fmt::format(
-        "\"{}\" is no slot of {}, want {}", slot, rule_.pattern,
+        "\"{}\" is not a slot of {}, want {}", slot, rule_.pattern,
         known.empty() ? "a pattern with slots" : fmt::format("one of {}", fmt::join(known, ", "))));
   }
 
@@ -220,11 +220,12 @@ class RowReader {
     const std::string name = slot.substr(0, slot.find('['));
     const PatternVariable* variable = pattern_.find_variable(name);
     if (variable != nullptr && !variable->is_list)
-      place.refuse(fmt::format(
-          "\"{}\" is an element of \"{}\", which is no list slot; write \"{}...\" in the pattern",
-          slot, name, name));
+      place.refuse(
+          fmt::format("\"{}\" is an element of \"{}\", which is not a list slot; write \"{}...\" "
+                      "in the pattern",
+                      slot, name, name));
     place.refuse(
-        fmt::format("\"{}\" names no element of a list slot, want e.g. \"x[0]\", \"x[1]\", "
+        fmt::format("\"{}\" does not name an element of a list slot, want e.g. \"x[0]\", \"x[1]\", "
                     "up to x[999]",
                     slot));
   }
@@ -239,8 +240,7 @@ class RowReader {
 // Reads one rule for each of the row's dtype_configs.
 void read_dtype_configs(const Place& row, const SpecTable& specs, DeclaredBackend& backend) {
   for (const char* key : kCellKeys)
-    if (row.has(key))
-      row.at(key).refuse("stands beside dtype_configs, want it within each of them");
+    if (row.has(key)) row.at(key).refuse("is next to dtype_configs, want it inside each of them");
   const Place list = row.at("dtype_configs");
   if (!list.value.is_array() || list.value.empty())
     list.want("a list of choices, e.g. [{\"name\": \"int8\", \"inputs\": {\"x\": \"act\"}}]");
@@ -252,9 +252,9 @@ void read_dtype_configs(const Place& row, const SpecTable& specs, DeclaredBacken
     const std::string name = string_at(choice.at("name"));
     const auto [same, is_new] = names.emplace(name, i);
     if (!is_new)
-      choice.at("name").refuse(
-          fmt::format("got \"{}\", which choice {} is called already; give each a name of its own",
-                      name, same->second));
+      choice.at("name").refuse(fmt::format(
+          "got \"{}\", which is already the name of choice {}; give each a different name", name,
+          same->second));
     backend.rules.push_back(RowReader(row, choice, specs).read());
     backend.places.push_back(row.text());
     backend.variants.push_back({name, i == 0});
@@ -270,8 +270,8 @@ std::vector<std::string> sharing_ops_at(const Place& place) {
     const std::string name = string_at(place.at(i));
     ops.push_back(name.find('.') == std::string::npos ? "aten." + name : name);
     if (is_unknown(ops.back()))
-      place.at(i).refuse(fmt::format(
-          "{} is no op of ATen; write your own ops as my_ns.my_op.default", ops.back()));
+      place.at(i).refuse(
+          fmt::format("{} is not an ATen op; write custom ops as my_ns.my_op.default", ops.back()));
   }
   return ops;
 }
@@ -297,9 +297,9 @@ DeclaredBackend declared_backend_at(const Place& root) {
     if (!row.has("name")) continue;
     const auto [same, is_new] = names.emplace(backend.rules.back().name, i);
     if (!is_new)
-      row.at("name").refuse(
-          fmt::format("got \"{}\", which row {} is called already; give each row a name of its own",
-                      same->first, same->second));
+      row.at("name").refuse(fmt::format(
+          "got \"{}\", which is already the name of row {}; give each row a different name",
+          same->first, same->second));
   }
   if (root.has("sharing_ops")) backend.sharing_ops = sharing_ops_at(root.at("sharing_ops"));
   return backend;

@@ -94,15 +94,15 @@ Json parse_json(const std::string& text, const std::string& file) {
         text.substr(0, std::min(text.size(), error.byte > 0 ? error.byte - 1 : 0));
     const size_t line_begin = before.rfind('\n') + 1;  // npos + 1 is 0
     throw Error("quantizer", file,
-                fmt::format("not JSON, got a syntax error at line {} column {}; look for a comma, "
-                            "quote or bracket that is missing or too much",
+                fmt::format("not JSON, got a syntax error at line {} column {}; look for a missing "
+                            "or extra comma, quote or bracket",
                             std::count(before.begin(), before.end(), '\n') + 1,
                             before.size() - line_begin + 1));
   } catch (const Json::out_of_range&
                error) {  // "[json.exception.out_of_range.406] number overflow parsing '1e400'"
     const std::string message = error.what();
     throw Error("quantizer", file,
-                fmt::format("has a number that no double holds ({})",
+                fmt::format("has a number outside of the range of a double ({})",
                             message.substr(message.find("] ") + 2)));
   }
 }

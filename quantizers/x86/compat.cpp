@@ -186,8 +186,8 @@ void X86CompatAnnotator::annotate_muls(const Run& run) {
     const bool are_tensors =
         x && y && x->kind() == ValueKind::kTensor && y->kind() == ValueKind::kTensor;
     if (!are_tensors || !x->meta || !y->meta || x->meta->sizes != y->meta->sizes) {
-      state_.refusals[node] =
-          are_tensors ? "its operands have different shapes" : "one of its operands is no tensor";
+      state_.refusals[node] = are_tensors ? "its operands have different shapes"
+                                          : "one of its operands is not a tensor";
       continue;
     }
     annotate_inputs(*run.config, *node, node->inputs(), "mul");

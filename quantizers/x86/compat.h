@@ -55,7 +55,7 @@ class X86CompatAnnotator {
   void exclude(const Run& run, std::span<Node* const> nodes);
   void annotate_gemm(const QuantizationConfig& config, const X86FusionRow& row, Node& gemm,
                      bool is_output);
-  // Annotates a node anew; all its inputs get the spec of activations.
+  // Annotates a node again; all its inputs get the spec of activations.
   void annotate_inputs(const QuantizationConfig& config, Node& node, std::span<Value* const> inputs,
                        const std::string& rule);
   bool is_quantized(const Value* value) const;

@@ -29,7 +29,7 @@ Activations activations_of(const QuantizationConfig& config) {
 }
 
 constexpr const char* kLinearOnly =
-    "its configuration is dynamic or of float16 weights, which takes linear ops only";
+    "its configuration is dynamic or of float16 weights, which applies to linear ops only";
 constexpr const char* kOptIn = "it is quantized only where its op type or module is named";
 
 // "torch.nn.functional.linear" means the op with all overloads; other names mean themselves.

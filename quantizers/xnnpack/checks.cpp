@@ -97,14 +97,14 @@ Verdict has_one_group_by_shape(const RuleMatch& at) {
 Verdict is_plain_conv2d(const RuleMatch& at) {
   const std::vector<int64_t> weight = shape_of(at.match.find("w"));
   if (weight.size() != 4)
-    return Verdict::refuse(
-        fmt::format("only 2d convolutions quantize dynamically, got a weight of shape {}", weight));
+    return Verdict::refuse(fmt::format(
+        "only 2d convolutions can be quantized dynamically, got a weight of shape {}", weight));
   const std::vector<int64_t> x = shape_of(at.match.find("x"));
   const bool has_one_channel = x.size() == 4 && x[1] == 1;
   if (!is_transposed_conv(at.anchor()) && weight[1] == 1)
     return Verdict::refuse(has_one_channel
-                               ? "convolutions of one input channel do not quantize dynamically"
-                               : "depthwise convolutions do not quantize dynamically");
+                               ? "convolutions of one input channel cannot be quantized dynamically"
+                               : "depthwise convolutions cannot be quantized dynamically");
   return Verdict::accept();
 }
 
@@ -112,11 +112,12 @@ Verdict is_no_part_of_norm(const RuleMatch& at) {
   static constexpr std::array<std::string_view, 2> kRoots = {"aten.rsqrt", "aten.sqrt"};
   const Node& node = at.anchor();
   if (const Node* root = find_taker_of_elements(node.output_or_null(), kRoots))
-    return Verdict::refuse(fmt::format("%{} is taken of it, as norms do", root->name()));
+    return Verdict::refuse(fmt::format("%{} is computed from it, as in a norm", root->name()));
   if (const Node* rsqrt = find_rsqrt(&node))
-    return Verdict::refuse(fmt::format(
-        "it is the product of a norm: no scale holds what %{} gives for short rows and for others",
-        rsqrt->name()));
+    return Verdict::refuse(
+        fmt::format("it is the product of a norm: no scale fits the results of %{} for short rows "
+                    "and for others",
+                    rsqrt->name()));
   const std::vector<Value*> factors = node.inputs();
   const bool has_weight =
       node.is("aten.mul") && std::any_of(factors.begin(), factors.end(), [&](const Value* factor) {

@@ -18,7 +18,7 @@ constexpr std::string_view kMoves[] = {"aten.view",    "aten.reshape",   "aten.t
                                        "aten.flatten", "aten.to",        "aten._to_copy",
                                        "aten.dropout", "aten.clone",     "aten.contiguous"};
 constexpr const char* kReason =
-    "only norms and float sums read it, and one scale would not hold its channels";
+    "only norms and float sums read it, and one scale would not fit all its channels";
 
 template <size_t count>
 bool is_any(const Node& node, const std::string_view (&ops)[count]) {

@@ -34,7 +34,7 @@ ConfigKind kind_of(const QuantizationConfig& config) {
 
 // Why a static rule does not apply to the op, if no other table takes it.
 constexpr const char* kDynamicOnly =
-    "its configuration is dynamic, which takes linear and convolution only";
+    "its configuration is dynamic, which applies to linear and convolution only";
 
 }  // namespace
 

@@ -1,8 +1,8 @@
 """`octet quantize --reference`, read by PyTorch: check_reference.py OCTET WORK.
 
-The program must load, hold no quantize or dequantize op, and compute what the q/dq program of the same run computes but for rounding ties; with
+The program must load, hold no quantize or dequantize op, and compute what the q/dq program of the same run computes, except for rounding ties; with
 --compat torchao it must run too. Small models of each pattern of the quantizers compute what their q/dq programs compute. So do linears with int4 weights
-in groups, and torchao's own rewrite of that q/dq program must agree with them but for its bfloat16 scales. Needs OCTET_GOLDEN_DIR. Prints one line per
+in groups, and torchao's own rewrite of that q/dq program must agree with them except for its bfloat16 scales. Needs OCTET_GOLDEN_DIR. Prints one line per
 difference and exits with 1 when there is any.
 """
 import json
@@ -95,7 +95,7 @@ def pattern_differences(octet, work, name):
     for quantizer in ("xnnpack", "x86"):
         try:
             expected = quantize(octet, folder, work, "--quantizer", quantizer)(*example)
-        except subprocess.CalledProcessError as error:  # an x86 quantizer has no add of its own
+        except subprocess.CalledProcessError as error:  # an x86 quantizer does not quantize an add alone
             if "finds nothing to quantize" not in error.stderr:
                 raise
             continue

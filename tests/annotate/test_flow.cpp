@@ -146,7 +146,7 @@ TEST_CASE(
       return (%y))"),
                                Json::array({{{"target", "aten.log.default"}, {"output", kAct}}}));
   CHECK_THROWS_WITH(calibrate(logs, {batch(1), batch(-1)}),
-                    Catch::Contains("calibrate: batch 1 %y: aten.log.default gave NaN"));
+                    Catch::Contains("calibrate: batch 1 %y: aten.log.default returned NaN"));
 }
 
 TEST_CASE("calibrate: batches are asked for one by one and progress counts them",
@@ -214,7 +214,7 @@ TEST_CASE("convert: a constant is folded through a transpose", "[annotate][conve
   CHECK(graph.constants.at("_frozen_param0").tensor.shape() == want);
 }
 
-TEST_CASE("convert: each annotated consumer gets a dequantize of its own", "[annotate][convert]") {
+TEST_CASE("convert: each annotated consumer gets a separate dequantize", "[annotate][convert]") {
   ObservedGraph observed =
       prepare(parse_graph(R"(
     graph(%x: f32[4,3]):

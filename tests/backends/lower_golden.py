@@ -2,7 +2,7 @@
 """Golden cases as .octet files for XNNPACK: lower_golden.py OCTET GOLDEN OUT [pattern...].
 
 Each case's float program is quantized by the command with XNNPACK's quantizer on the case's calibration data, then lowered. What the command refuses is
-named and left out; a program in which the quantizer finds nothing is lowered as it is, in float. tools/dev/aarch64.sh runs the files on another machine.
+named and left out; a program in which the quantizer finds nothing is lowered in float. tools/dev/aarch64.sh runs the files on another machine.
 """
 import fnmatch
 import json

@@ -73,12 +73,12 @@ TEST_CASE("a file for a registered backend runs on it, and says so where it is a
 
 TEST_CASE("a backend needs a unique name and both halves", "[registry]") {
   CHECK_THAT(error_of([] { register_as("reference"); }),
-             Contains("library: reference: is a backend already"));
+             Contains("library: reference: is already a backend"));
   register_as("twice");
   CHECK_THAT(error_of([] { register_as("twice"); }),
-             Contains("library: twice: is a backend already"));
+             Contains("library: twice: is already a backend"));
   for (const char* name : {"", "a b", "a/b", "a.b"})
-    CHECK_THAT(error_of([&] { register_as(name); }), Contains("is no name of a backend"));
+    CHECK_THAT(error_of([&] { register_as(name); }), Contains("is not a valid backend name"));
   CHECK_THAT(error_of([] { register_backend("half", nullptr, nullptr); }),
              Contains("library: half: got no backend or no support"));
 }

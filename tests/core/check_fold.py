@@ -1,7 +1,7 @@
 """Batch norms folded by `octet fuse`, read by PyTorch: check_fold.py OCTET WORK.
 
 Each model is exported, folded and run: the result must be the float model's within 1e-5 of its largest element, with as many batch norms left as the
-table says. Beside it stands what torchao's prepare_pt2e makes of the same program, which changes results where others read the convolution's output
+table says. It also reports what torchao's prepare_pt2e makes of the same program, which changes results where others read the convolution's output
 and fails on grouped transposed convolutions. Prints one line per difference and exits with 1 when there is any.
 """
 import copy
@@ -40,7 +40,7 @@ class TwoReaders(nn.Module):
 
 
 class SharedConv(nn.Module):
-    """One convolution called twice, with a batch norm of its own after each call."""
+    """One convolution called twice, with a separate batch norm after each call."""
 
     def __init__(self):
         super().__init__()

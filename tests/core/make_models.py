@@ -113,7 +113,7 @@ class Named(nn.Module):
 
 
 class Plain(nn.Module):
-    """Inputs that are no tensors."""
+    """Inputs that are not tensors."""
 
     def forward(self, x, count, factor, flag, nothing, word):
         y = x * count * factor
@@ -215,7 +215,7 @@ def main():
         decompose = options.pop("decompose", False)
         program = export(module.eval(), tuple(args), kwargs or None, **options)
         program = program.run_decompositions() if decompose else program
-        extra = {"notes.txt": "kept as it is \u00e4", "folder/version": "3"} if name == "net" else None
+        extra = {"notes.txt": "kept unchanged \u00e4", "folder/version": "3"} if name == "net" else None
         save(program, folder / f"{name}.pt2", extra_files=extra)
         torch.save((args, kwargs), folder / f"{name}.inputs.pt")
     for name, value in tensor_files():

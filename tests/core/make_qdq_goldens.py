@@ -1,7 +1,7 @@
 """Runs torch's own quantized_decomposed ops: make_qdq_goldens.py FILE.
 
 Writes a list of tuples (op, label, number of arguments, arguments..., results...); dtypes are strings, a call that raises has the one result
-"raises", a tensor behind the string "as torch.uint16" is one of that dtype in other clothes, and one behind "as list" is a list of ints.
+"raises", a tensor after the string "as torch.uint16" is one of that dtype in other clothes, and one after "as list" is a list of ints.
 """
 
 import sys
@@ -19,7 +19,7 @@ RANGES = {
     torch.float8_e4m3fn: (-448, 448),
     torch.float8_e5m2: (-57344, 57344),
 }
-# Dtypes that LibTorch's unpickler does not read: stored as the bytes of another one, behind a string that names them.
+# Dtypes that LibTorch's unpickler does not read: stored as the bytes of another one, after a string that names them.
 STORED_AS = {torch.uint16: torch.int16, torch.float8_e4m3fn: torch.int8, torch.float8_e5m2: torch.int8}
 calls = []
 

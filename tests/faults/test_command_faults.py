@@ -43,7 +43,7 @@ class CommandFaults(unittest.TestCase):
         return os.path.join(SCRATCH, name)
 
     def run_with(self, fault, arguments, outputs, number=0):
-        """Runs the command in a folder of its own, where the outputs stand from before. Returns code, stderr, report, files."""
+        """Runs the command in a new folder that has the outputs of an earlier run. Returns code, stderr, report, files."""
         folder = self.path(f"run_{number}")
         os.makedirs(folder)
         for name in outputs:

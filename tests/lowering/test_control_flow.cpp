@@ -81,7 +81,7 @@ TEST_CASE("scan and map walk along rows", "[lowering][control_flow]") {
   CHECK(greatest_in_four_runs(kMap) == 0);
 }
 
-TEST_CASE("bodies may stand in bodies", "[lowering][control_flow]") {
+TEST_CASE("bodies may be nested", "[lowering][control_flow]") {
   CHECK(greatest_in_four_runs(R"(graph(%w = param "w": f32[4], %n: i64[], %x: f32[4]):
   [%count: i64[], %y: f32[4]] = higher_order.while_loop(graph "condition" (%i: i64[], %a: f32[4], %b: f32[4]):
     %less: b8[] = aten.lt.Scalar(%i, 4)

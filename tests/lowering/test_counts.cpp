@@ -71,7 +71,7 @@ TEST_CASE("counts that depend on each other are cut one after the other", "[lowe
   CHECK(program.tensor(program.outputs[0]).sizes.empty());
 }
 
-TEST_CASE("what a mask puts is taken in order", "[lowering][counts]") {
+TEST_CASE("values put by a mask are taken in order", "[lowering][counts]") {
   CHECK(greatest_in_four_runs(counted(R"(graph(%x: f32[5,3], %limit: f32[5]):
   %mask: b8[5] = aten.gt.Scalar(%limit, 0.0)
   %y: f32[<U0>,3] = aten.index.Tensor(%x, [%mask])
@@ -91,7 +91,7 @@ TEST_CASE("an output of which the greatest size is not known is refused", "[lowe
                                   "aten.sym_size.int(%y, 0)\n"
                                   "  %z: f32[" +
                                   size + "] = aten.slice.Tensor(%k, 0, %n)\n  return (%z)"))),
-      Contains("is an output of the size") && Contains("return what it is made of"));
+      Contains("is an output of the size") && Contains("return what it is computed from"));
 }
 
 }  // namespace octet::test_counts

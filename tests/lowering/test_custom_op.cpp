@@ -187,13 +187,12 @@ TEST_CASE("custom op: names of kernels are checked", "[lowering][custom]") {
     CHECK_THROWS_WITH(
         register_custom_kernel(name, kernel),
         std::string("library: \"") + name +
-            "\": is no name of an op, want namespace.name.overload, such as acme.swish.default");
+            "\": is not a valid op name, want namespace.name.overload, such as acme.swish.default");
   CHECK_THROWS_WITH(register_custom_kernel("test_custom.none.default", {}),
                     "library: test_custom.none.default: got no kernel; register a function");
   register_custom_kernel("test_custom.twice.default", kernel);
-  CHECK_THROWS_WITH(
-      register_custom_kernel("test_custom.twice.default", kernel),
-      "library: test_custom.twice.default: has a kernel already; register one of them");
+  CHECK_THROWS_WITH(register_custom_kernel("test_custom.twice.default", kernel),
+                    "library: test_custom.twice.default: already has a kernel; register only one");
 }
 
 }  // namespace octet::test_custom_op

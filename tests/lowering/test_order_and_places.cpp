@@ -28,7 +28,7 @@ TEST_CASE("elements by their order", "[lowering][decompositions]") {
   });
 }
 
-TEST_CASE("the order beside NaN", "[lowering][decompositions]") {
+TEST_CASE("the order next to NaN", "[lowering][decompositions]") {
   // 0 / 0 where the input is not above zero
   const auto difference = [](const char* results, const char* call, const char* returns) {
     const std::string text = std::string("graph(%x: f32[5,9]):\n"

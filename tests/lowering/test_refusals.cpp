@@ -22,14 +22,15 @@ TEST_CASE("ops without a kernel and sizes of a run are refused together", "[lowe
       message ==
       "lower: a (aten.lgamma.default): has no kernel in the reference backend; 2 such ops: a "
       "(aten.lgamma.default), e (aten.digamma.default); replace them before the export, or run "
-      "them with LibTorch (--fallback torch); besides, the program has a size or an index that "
+      "them with LibTorch (--fallback torch); also, the program has a size or an index that "
       "is known only when the program runs, which no backend and no fallback takes; 2 such ops: b "
       "(aten._unique9.default) gives the size u0, d (aten.zeros.default) gives the size u1, a "
-      "number without a greatest value (torch._check(n <= 100) gives it one); make it fixed before "
+      "number without a maximum (torch._check(n <= 100) sets one); make it fixed before "
       "the export, or leave it to the caller");
 }
 
-TEST_CASE("LibTorch is a way out for those ops alone that it takes", "[lowering][refusals]") {
+TEST_CASE("the fallback to LibTorch is suggested only for ops that it accepts",
+          "[lowering][refusals]") {
   const std::string write = error_of(make_graph(R"(graph(%x: f32[2,5]):
   %y: f32[2,5] = aten.exp.default(%x)
   %u: f32[2,2,2] = aten.unfold.default(%y, 1, 2, 2)

@@ -182,7 +182,7 @@ TEST_CASE("a program may give neither the scale nor the integers of a run-time r
                                   outputs));
   };
   CHECK_THAT(error_of(chain("%dq, %e")),
-             Contains("whose integers are used by something else than its dequantize"));
+             Contains("whose integers are used by something other than its dequantize"));
 }
 
 }  // namespace octet::test_scales_at_run_time

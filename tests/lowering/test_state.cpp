@@ -35,7 +35,7 @@ const char* const kInPlace =
 
 }  // namespace
 
-TEST_CASE("buffers that an output gives a new value go on", "[lowering][state]") {
+TEST_CASE("buffers that an output updates keep their value", "[lowering][state]") {
   CHECK(greatest_in_four_runs(kFunctional) < 1e-6);
   const Program program = reference_program(make_graph(kFunctional));
   REQUIRE(program.states.size() == 1);
@@ -45,7 +45,7 @@ TEST_CASE("buffers that an output gives a new value go on", "[lowering][state]")
   CHECK(program.states[0].start >= 0);  // make_graph fills it
 }
 
-TEST_CASE("buffers that are written in place go on", "[lowering][state]") {
+TEST_CASE("buffers that are written in place keep their value", "[lowering][state]") {
   CHECK(greatest_in_four_runs(kInPlace) < 1e-5);
   const Program program = reference_program(make_graph(kInPlace));
   REQUIRE(program.states.size() == 3);

@@ -51,7 +51,7 @@ TEST_CASE("spectrograms that are not a convolution are refused by name", "[lower
   CHECK_THAT(error_of(make_graph(R"(graph(%w: f32[16], %x: f32[2,40]):
   %y: f32[2,9,7,2] = aten.stft.default(%x, 16, 4, None, %w, False, True, False)
   return (%y))")),
-             Contains("y (aten.stft.default) with a window that is no constant of float32"));
+             Contains("y (aten.stft.default) with a window that is not a float32 constant"));
   CHECK_THAT(error_of(make_graph(R"(graph(%x: f32[2,40]):
   %f: c64[2,9,7] = aten.stft.default(%x, 16, 4, None, None, False, True, True)
   %y: f32[2,60] = aten.istft.default(%f, 16, 4, None, None, True, False, None, 60)

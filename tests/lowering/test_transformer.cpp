@@ -186,7 +186,7 @@ const char* const kMasked =
 
 }  // namespace
 
-TEST_CASE("attentions share one additive form of a mask of booleans", "[lowering][transformer]") {
+TEST_CASE("attentions share one additive form of a boolean mask", "[lowering][transformer]") {
   const std::string text = lowered(make_graph(kMasked));
   CAPTURE(text);
   CHECK_THAT(text, Contains("f32[2,1,4,5] = where(m b8[2,1,4,5]"));

@@ -31,7 +31,7 @@ double difference_on(const std::string& dtype, const std::string& factor, const 
 
 }  // namespace
 
-TEST_CASE("reals become integers before they are reduced to one", "[lowering][integers]") {
+TEST_CASE("floats become integers before they are reduced to one", "[lowering][integers]") {
   CHECK(difference_on_reals("i64[3,7]", "aten.cumsum.default(%r, 1, dtype=i64)") == 0);
   CHECK(difference_on_reals("i64[3,7]", "aten.cumprod.default(%r, 0, dtype=i64)") == 0);
   CHECK(difference_on_reals("i32[3]", "aten.sum.dim_IntList(%r, [1], dtype=i32)") == 0);

@@ -58,7 +58,7 @@ TEST_CASE("a cast has separate memory", "[lowering][writes]") {
   CHECK(compare_with_interpreter(behind).greatest < 1e-6);
 }
 
-TEST_CASE("writes into views without a way back are refused", "[lowering][writes]") {
+TEST_CASE("writes into views that cannot be inverted are refused", "[lowering][writes]") {
   for (const auto& [shape, view] : {
            std::array{"[2,2]", "aten.as_strided.default(%c, [2, 2], [1, 1], 0)"},
            std::array{"[6,4]", "aten.numpy_T.default(%c)"},

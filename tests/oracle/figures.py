@@ -1,4 +1,4 @@
-"""The figures of the tables of differences in annotate/DIFFERENCES.md: figures.py OCTET WORK [WORDS].
+"""The figures of the tables in annotate/differences: figures.py OCTET WORK [WORDS].
 
 Each row below is a small model under one configuration, which the real peer and Octet (without --compat torchao) quantize with the same data. Prints,
 for the rows whose name begins with WORDS, what either gives: activations quantized (quantize ops), different scales among these, scales computed at run
@@ -247,10 +247,10 @@ row("write into a tensor whose view is read", written(lambda y: (lambda v: y.mul
     [R(2, 3, 8, 8)])
 
 # X86
-row("x86: GELU behind a convolution, then pooling", lambda: Seq(Conv2d(3, 8, 3), nn.GELU(), nn.MaxPool2d(2), Conv2d(8, 8, 1)), [R(1, 3, 10, 10)], X86)
-row("x86: SiLU behind linear, cat", lambda: Fn(lambda s, x: s.o(torch.cat([F.silu(s.a(x)), F.silu(s.b(x))], 1)), a=Linear(8, 8), b=Linear(8, 8),
+row("x86: GELU after a convolution, then pooling", lambda: Seq(Conv2d(3, 8, 3), nn.GELU(), nn.MaxPool2d(2), Conv2d(8, 8, 1)), [R(1, 3, 10, 10)], X86)
+row("x86: SiLU after linear, cat", lambda: Fn(lambda s, x: s.o(torch.cat([F.silu(s.a(x)), F.silu(s.b(x))], 1)), a=Linear(8, 8), b=Linear(8, 8),
                                             o=Linear(16, 4)), [R(4, 8)], X86)
-row("x86: hardtanh behind a residual addition, pooling", lambda: Fn(lambda s, x: s.o(F.max_pool2d(F.hardtanh(s.a(x) + s.b(x)), 2)),
+row("x86: hardtanh after a residual addition, pooling", lambda: Fn(lambda s, x: s.o(F.max_pool2d(F.hardtanh(s.a(x) + s.b(x)), 2)),
                                                                   a=Conv2d(3, 8, 1), b=Conv2d(3, 8, 1), o=Conv2d(8, 8, 1)), [R(1, 3, 8, 8)], X86)
 row("x86: 1-d pooling", lambda: Seq(Conv1d(3, 8, 3), nn.ReLU(), nn.MaxPool1d(2), Conv1d(8, 8, 1), nn.ReLU()), [R(1, 3, 16)], X86)
 row("x86: dropout before pooling", lambda: Seq(Conv2d(3, 8, 3), nn.ReLU(), nn.Dropout(), nn.MaxPool2d(2), Conv2d(8, 8, 1)), [R(1, 3, 10, 10)], X86)

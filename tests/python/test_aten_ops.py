@@ -33,7 +33,7 @@ OTHERS = """hash_tensor histc histogram histogramdd index_reduce linspace logspa
     nn.functional.pdist renorm"""
 REFUSED = set(" ".join((MATRICES, SPECIAL_FUNCTIONS, SIZES_OF_DATA, COMPLEX, RANDOM,
                         WRITES_INTO_INPUTS, TRAINING, OTHERS)).split())
-# Numbers drawn anew, parts of the library of other names, and what makes no tensor of tensors.
+# Random numbers, parts of the library of other names, and what makes no tensor of tensors.
 LEFT_OUT = re.compile(r"linalg|special|masked\.|sparse|rand|dropout|bernoulli|multinomial|normal"
                       r"|cauchy|exponential|geometric|empty|signal|uniform|stft|jiterator")
 

@@ -22,7 +22,7 @@ batches = [(torch.randn(1, 3, 32, 32),) for _ in range(2000)]
 def interrupt():
     while "calibrating" not in open(sys.argv[2]).read():
         time.sleep(0.01)
-    time.sleep(0.2)  # behind mkdtemp: Python's own code leaves the folder when it is interrupted there
+    time.sleep(0.2)  # after mkdtemp: Python's own code leaves the folder when it is interrupted there
     os.kill(os.getpid(), signal.SIGINT)
 threading.Thread(target=interrupt, daemon=True).start()
 open(sys.argv[2], "w").write("")
@@ -33,7 +33,7 @@ try:
     print("not interrupted")
 except KeyboardInterrupt:
     print("interrupted")
-# Behind the handler: an interrupt in between the making of a folder and its use lets go of it there.
+# Also after an interrupt between the creation of a folder and its use, the handler removes it.
 print("left", [name for name in os.listdir(os.environ["TMPDIR"]) if name.startswith("octet-")])
 print(octet.quantize(program, "xnnpack", calibration=batches[:2]))
 """
@@ -83,7 +83,7 @@ class Errors(PackageTest):
         self.refuses(quantize("absent.pt2", "x86", calibration=batches), "pt2: absent.pt2: ")
         self.refuses(quantize(program, "x87", calibration=batches), 'quantizer: "x87": not in this build, want embedding')
         self.refuses(quantize(program, {"nothing": 1}, calibration=batches), "quantizer: the quantizer: ")
-        self.refuses(quantize(program, {"nothing": {1}}, calibration=batches), "quantize: the quantizer: is no JSON")
+        self.refuses(quantize(program, {"nothing": {1}}, calibration=batches), "quantize: the quantizer: is not JSON")
         self.refuses(quantize(program, "x86"), "quantize: the program: static quantization needs data, got none; give calibration ")
         self.refuses(quantize(program, "x86", calibration=batches, config={"op": 1}), "quantizer: config: ")
         self.refuses(quantize(program, "x86", passes=["round"]), "quantize: ")

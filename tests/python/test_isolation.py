@@ -1,4 +1,4 @@
-"""The modules share no symbol of XNNPACK, cpuinfo, pthreadpool and oneDNN with LibTorch: the dynamic linker's own log tells."""
+"""The modules and LibTorch have separate symbols of XNNPACK, cpuinfo, pthreadpool and oneDNN: the dynamic linker's own log tells."""
 
 import glob
 import os
@@ -21,7 +21,7 @@ x = torch.randn(1, 3, 32, 32)
 conv = torch.nn.Conv2d(3, 4, 3)
 conv(x), octet.load(sys.argv[1], threads=2)(x), conv(x)
 """,
-    "octet_runtime in front of torch": """
+    "octet_runtime before torch": """
 import sys, numpy, octet_runtime
 model = octet_runtime.load(sys.argv[1], threads=2)
 model(numpy.zeros((1, 3, 32, 32), numpy.float32))

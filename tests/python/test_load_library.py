@@ -211,7 +211,7 @@ torch.save(net(x), sys.argv[2] + "/float.pt")
 
     def test_errors_are_one_line(self):
         text = self.path("text.so")
-        pathlib.Path(text).write_text("hello, this is no library at all" * 20)
+        pathlib.Path(text).write_text("hello, this is not a library at all" * 20)
         ops = (EXAMPLE / "acme_ops.cpp").read_text()
         register = 'extern "C" void octet_register()'
         needy = 'extern "C" void nobody_has_this();' + register + "{ nobody_has_this(); }"

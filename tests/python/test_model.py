@@ -122,7 +122,7 @@ class Models(PackageTest):
         model(*inputs)
         limited = octet.Model.from_bytes(model.to_bytes(), loop_limit=4)
         for twin in (limited, limited.duplicate(), pickle.loads(pickle.dumps(limited))):
-            with self.assertRaisesRegex(octet.Error, "runs more than 4 rounds; raise the limit of rounds"):
+            with self.assertRaisesRegex(octet.Error, "runs more than 4 rounds; raise the loop limit"):
                 twin(*inputs)
         with self.assertRaisesRegex(octet.Error, "bytes at once, want at most 10"):
             octet.Model.from_bytes(model.to_bytes(), memory_limit=10)
@@ -204,7 +204,7 @@ class Models(PackageTest):
         self.assertEqual(wrong, [])
 
     def test_others_run_while_it_does(self):
-        # A call gives the GIL away: this thread goes on while the other is within one.
+        # A call gives the GIL away: this thread continues while the other is within one.
         net = nn.Sequential(*[nn.Linear(1500, 1500) for _ in range(8)]).eval().requires_grad_(False)
         x = torch.randn(64, 1500)
         model = self.model(net, x)
@@ -238,8 +238,8 @@ class Models(PackageTest):
                 self.assertTrue((y == expected).all())
                 self.assertTrue((z == expected).all())
                 if len(os.sched_getaffinity(0)) > 1:
-                    self.assertIn("threads: this process was forked off", " ".join(warnings))
-                    self.assertIn("threads: this process was forked off", " ".join(own_warnings))
+                    self.assertIn("threads: this process is a fork", " ".join(warnings))
+                    self.assertIn("threads: this process is a fork", " ".join(own_warnings))
                 self.assertTrue((model(x.numpy()) == expected).all())
 
     def test_workers_of_a_data_loader(self):

@@ -13,7 +13,7 @@ import torch
 from package_test import PackageTest
 
 BUILD = os.environ["OCTET_BUILD"]
-# Of a wheel, as in tools/dev/wheel.sh. Nearly all of octet_runtime is oneDNN.
+# The limit for a wheel, as in tools/dev/wheel.sh. Nearly all of octet_runtime is oneDNN.
 MOST_BYTES = {"octet_runtime": 15 << 20, "octet": 8 << 20}
 # Which files of these libraries are in the process, after a run on each backend.
 SCRIPT = """
@@ -70,7 +70,7 @@ class Package(PackageTest):
                 self.assertEqual(len(names), len(set(names)), told["files"])
                 own = [file for file in told["files"] if file.startswith(site)]
                 others = [file for file in told["files"] if not file.startswith(site)]
-                # One OpenMP, of whoever came first.
+                # One OpenMP, that of the package imported first.
                 self.assertTrue(all("libgomp" in file for file in others), others)
                 self.assertEqual(len(own) + len(others), 5)
 

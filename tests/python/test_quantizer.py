@@ -19,7 +19,7 @@ class Linears(octet.Quantizer):
                 derived = octet.DerivedQuantizationSpec([(x, node), (weight, node)], qscheme="per_channel_symmetric", ch_axis=0)
                 annotations.annotate(node, inputs={x: INT8, weight: WEIGHT, bias: derived}, output=INT8, rule="mine")
             else:
-                report.float_op(node, "is no linear")
+                report.float_op(node, "is not a linear")
         report.note("all seen")
 
 
@@ -61,7 +61,7 @@ class Quantizers(PackageTest):
         rules = [op["rule"] for op in q.report.data["quantized_ops"] if op["rule"]]
         self.assertEqual(rules, ["mine"])
         self.assertIn("all seen", q.report.data["notes"])
-        self.assertIn("is no linear", {op["reason"] for op in q.report.float_ops})
+        self.assertIn("is not a linear", {op["reason"] for op in q.report.float_ops})
         self.assertGreater(sqnr(program.module()(x), q.module()(x)), 25)
         targets = [node["target"] for node in octet.inspect(q).data["nodes"]]
         self.assertIn("quantized_decomposed.dequantize_per_channel.default", targets)
@@ -215,7 +215,7 @@ class FromTorchao(PackageTest):
 
     @unittest.skipUnless(importlib.util.find_spec("executorch"), "executorch is for one version of torch alone")
     def test_quantizers_of_vendors(self):
-        """Those of the executorch package that need no kit of their vendor."""
+        """The quantizers of the executorch package that need no vendor SDK."""
         from executorch.backends.samsung.quantizer import EnnQuantizer
         from executorch.backends.vulkan.quantizer import vulkan_quantizer as vulkan
         from executorch.backends.xnnpack.quantizer import xnnpack_quantizer as xnnpack
@@ -271,13 +271,13 @@ class FromTorchao(PackageTest):
 
         program, batches, _ = self.small_program()
         for given, pattern in (
-            (7, r"convert: .*gave 7, want \(scales, zero points\)"),
+            (7, r"convert: .*returned 7, want \(scales, zero points\)"),
             (([0.5], [0.5]), "zero points whole"),
             (([0.5], [float("inf")]), "zero points whole"),
             (([0.5], [2.0**70]), "zero points whole"),
-            (([float("nan")], [0]), r'convert: %.* -> %linear \(observer group \d\): the derive function "<lambda>" gave the scale nan at index 0, want'),
-            (([0.5], [2**31]), "gave the zero point 2147483648 at index 0, want one within"),
-            (([0.5, 0.5], [0, 0]), "gave 2 scales for a per-tensor spec, want 1"),
+            (([float("nan")], [0]), r'convert: %.* -> %linear \(observer group \d\): the derive function "<lambda>" returned the scale nan at index 0, want'),
+            (([0.5], [2**31]), "returned the zero point 2147483648 at index 0, want one within"),
+            (([0.5, 0.5], [0, 0]), "returned 2 scales for a per-tensor spec, want 1"),
         ):
             with self.assertRaisesRegex(octet.Error, pattern):
                 octet.quantize(program, Bad(given), calibration=batches)
@@ -346,8 +346,8 @@ class Observers(PackageTest):
         for observer, error, pattern in (
             (Blind, octet.Error, "convert: .*Blind 1 raised AttributeError: .*calculate_qparams"),
             (Raising, octet.Error, "calibrate: batch 0 .*Raising 1 raised LookupError: no such thing$"),
-            (Wrong, octet.Error, "convert: .*gave 'a scale', want"),
-            (Negative, octet.Error, r"convert: %.* -> %linear \(observer group 0\): the observer .*Negative 1.* gave the scale -0.5 at index 0, want"),
+            (Wrong, octet.Error, "convert: .*returned 'a scale', want"),
+            (Negative, octet.Error, r"convert: %.* -> %linear \(observer group 0\): the observer .*Negative 1.* returned the scale -0.5 at index 0, want"),
             (3, octet.Error, "QuantizationSpec.observer: got 3"),
         ):
             with self.assertRaisesRegex(error, pattern):

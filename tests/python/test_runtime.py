@@ -126,7 +126,7 @@ class Runtime(PackageTest):
             "session: input 0 (x): got f32[1, 2, 32, 32], want f32[1, 3, 32, 32]",
             "session: input 0 (x): got list, want a numpy array or a dense torch tensor",
             "session: input 0 (x): got NoneType, want a numpy array",
-            "session: y: is no input, want one of (x: float32[1, 3, 32, 32])",
+            "session: y: is not an input, want one of (x: float32[1, 3, 32, 32])",
             "session: x: is given twice",
             "session: input 0 (x): starts within an element",
             "session: input 0 (x): got c64[1, 3, 32, 32], want f32",

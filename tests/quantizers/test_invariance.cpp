@@ -98,7 +98,7 @@ std::string annotate(Graph& graph, Quantizer& quantizer, const Names& names = {}
     lines.push_back(text.substr(at, end - at));
     at = end == std::string::npos ? text.size() : end + 1;
   }
-  // Which edges and values share an observer, each group told by its least member.
+  // Which edges and values share an observer, each group identified by its least member.
   const SharingGroups groups = find_sharing_groups(graph, annotations);
   std::map<int, std::set<std::string>> members;
   for (const SharingGroups::Member& member : groups.members)

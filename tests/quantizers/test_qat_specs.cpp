@@ -140,9 +140,9 @@ TEST_CASE("training: a user-defined quantizer names fake-quants as observers, of
       Contains("observer \"min_max(histogram)\": unknown"));
 }
 
-TEST_CASE("training: it is refused where there is none", "[quantizers][qat]") {
+TEST_CASE("training: is_qat is refused where nothing is trained", "[quantizers][qat]") {
   CHECK(message_of(R"({"base": "x86", "global": {"is_qat": true}})", {}) ==
-        "quantizer: q.json: /global/is_qat: got true, want false: this is no training; train with "
+        "quantizer: q.json: /global/is_qat: got true, want false: this command does not train; use "
         "octet qat");
 }
 

@@ -98,7 +98,7 @@ const std::vector<Case>& cases() {
     %d: f32[2,4,4,4] = aten.dropout.default(%b, 0.5, False)
     %r: f32[2,4,4,4] = aten.relu_.default(%a)
     %m: f32[2,4,4,4] = aten.add_.Tensor(%d, %r))"},
-      {"a write behind a reader",
+      {"a write after a reader",
        R"(%r: f32[2,8,4,4] = aten.conv2d.default(%y, %v)
     %s: f32[2,4,4,4] = aten.slice.Tensor(%y, 1, 4, 8)
     %c: f32[2,4,4,4] = aten.copy_.default(%s, 0.5)

@@ -193,7 +193,7 @@ void GoldenMatch::match_added_node(const Json& golden, const Node& node, const s
     const bool want_value =
         arguments[i].is_string() && arguments[i].get<std::string>().starts_with("%");
     if (want_value != (value != nullptr))
-      differ(inside, fmt::format("argument {} is of another kind", argument.name));
+      differ(inside, fmt::format("argument {} has another kind", argument.name));
     else if (value != nullptr)
       match_value(arguments[i].get<std::string>().substr(1), value, inside);
     else
@@ -216,7 +216,7 @@ void GoldenMatch::match_literal(const Json& golden, const NamedArgument& argumen
     if (golden != Json("torch." + std::string(name_of(*dtype))))
       differ(where, fmt::format("{} {}, want {}", argument.name, name_of(*dtype), golden.dump()));
   } else {
-    differ(where, fmt::format("argument {} is of another kind", argument.name));
+    differ(where, fmt::format("argument {} has another kind", argument.name));
   }
 }
 

@@ -36,7 +36,7 @@ DType dtype_of(const std::string& descr, const std::string& name) {
 
 Tensor parse_npy(const std::string& bytes, const std::string& name) {
   if (bytes.size() < 12 || bytes.compare(0, 6, "\x93NUMPY", 6) != 0)
-    throw Error("npy", name, "is no .npy file");
+    throw Error("npy", name, "is not a .npy file");
   const size_t header_start = bytes[6] == 1 ? 10 : 12;
   const size_t header_size =
       bytes[6] == 1 ? read_at<uint16_t>(bytes, 8) : read_at<uint32_t>(bytes, 8);
@@ -69,7 +69,7 @@ Tensor read_npy(const std::filesystem::path& path) {
 std::map<std::string, Tensor> read_npz(const std::filesystem::path& path) {
   const std::string bytes = read_bytes(path);
   const size_t end = bytes.rfind("PK\x05\x06");
-  if (end == std::string::npos) throw Error("npy", path.string(), "is no .npz file");
+  if (end == std::string::npos) throw Error("npy", path.string(), "is not a .npz file");
   const size_t count = read_at<uint16_t>(bytes, end + 10);
   size_t entry = read_at<uint32_t>(bytes, end + 16);
   std::map<std::string, Tensor> arrays;

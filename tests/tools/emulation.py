@@ -19,5 +19,5 @@ AVAILABLE = QEMU is not None and platform.machine() == "x86_64"
 
 
 def on(cpu):
-    """What stands before a command that is to run on the CPU."""
+    """The words to put before a command so that it runs on the CPU."""
     return [QEMU, "-cpu", CPUS[cpu]]

@@ -75,7 +75,7 @@ HOSTILE = [
 
 
 def hostile():
-    """Every text of the page is hostile, and so are the relations: loops, names that stand twice or nowhere."""
+    """Every text of the page is hostile, and so are the relations: loops, names that occur twice or nowhere."""
     nodes = []
     for i, text in enumerate(HOSTILE):
         nodes.append({"name": text, "target": text, "module": text, "module_type": text, "stack_trace": text, "inputs": [HOSTILE[i - 1], text, "nowhere"],

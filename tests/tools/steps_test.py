@@ -13,7 +13,7 @@ class StepsTest(CommandTest):
         return [[tensor.clone() for tensor in (output if isinstance(output, (tuple, list)) else [output])] for output in outputs]
 
     def check(self, source, steps, share=1e5, *options, backends=BACKENDS, like=None):
-        """Every backend's outputs are PyTorch's of `like` (default: of the source itself), but for one part in `share`."""
+        """Every backend's outputs are PyTorch's of `like` (default: of the source itself), except for one part in `share`."""
         want = self.in_torch(like or source, steps)
         self.save("steps.pt", steps)
         for backend in backends:

@@ -1,4 +1,4 @@
-"""Programs as they are exported, with masks, positions, writes in place and ops that only LibTorch has: every one is lowered and gives PyTorch's numbers."""
+"""Exported programs with masks, positions, writes in place and ops that only LibTorch has: every one is lowered and gives PyTorch's numbers."""
 import unittest
 
 import torch

@@ -1,4 +1,4 @@
-"""What stands around the ops of a program is still there once it is quantized: names, structure, shapes, buffers, metadata, extra files."""
+"""Quantizing keeps everything around the ops of a program: names, structure, shapes, buffers, metadata, extra files."""
 import unittest
 
 import torch

@@ -83,12 +83,12 @@ class BadInput(CommandTest):
 
     def test_settings_of_what_the_model_lacks(self):
         for rows, message in (
-            ({"module_name": {"projekt": None}}, 'module_name "projekt" is no module of the model, the closest: project, '),
-            ({"module_name_regex": {"stem[.]9": None}}, 'module_name_regex "stem[.]9" matches the whole path of no module of the model, the closest: '),
-            ({"module_type": {"torch.nn.LSTM": None}}, 'module_type "torch.nn.LSTM" is no type of a module of the model, the closest: '),
-            ({"op_type": {"aten.conv2": None}}, 'op_type "aten.conv2" is no op, the closest: aten.conv2d.default, '),
+            ({"module_name": {"projekt": None}}, 'module_name "projekt" is not a module of the model, the closest: project, '),
+            ({"module_name_regex": {"stem[.]9": None}}, 'module_name_regex "stem[.]9" does not match the whole path of any module of the model, the closest: '),
+            ({"module_type": {"torch.nn.LSTM": None}}, 'module_type "torch.nn.LSTM" is not the type of any module of the model, the closest: '),
+            ({"op_type": {"aten.conv2": None}}, 'op_type "aten.conv2" is not an op, the closest: aten.conv2d.default, '),
             ({"call_index": {"head": {"linear": {"1": None}}}},
-             'call_index 1 of linear in module "head": the op stands there 1 time, want an index of 0 .. 0'),
+             'call_index 1 of linear in module "head": the module calls the op 1 time, want an index of 0 .. 0'),
         ):
             key, value = next(iter(rows.items()))
             place = f"octet: quantizer: {self.path('rows.json')}: /{key}"
@@ -101,9 +101,9 @@ class BadInput(CommandTest):
     def test_settings_that_cannot_be_read(self):
         place = f"octet: quantizer: {self.path('rows.json')}: "
         self.assert_line(self.with_config({"module_name_regex": {"(stem": None}}),
-                         place + '/module_name_regex/(stem: module_name_regex "(stem": not a regular expression (ECMAScript): a ( or ) has no partner')
+                         place + '/module_name_regex/(stem: module_name_regex "(stem": not a regular expression (ECMAScript): a ( or ) is unmatched')
         self.assert_line(self.with_config({"call_index": {"head": {"linear": {"first": None}}}}),
-                         place + '/call_index/head/linear/first: the key is no index, want the number of the call as a string, "0" for the first')
+                         place + '/call_index/head/linear/first: the key is not an index, want the number of the call as a string, "0" for the first')
         self.assert_line(self.with_config({"call_index": {"head": {"linear": {"0": None}}}}, "--compat", "torchao"),
                          place + "/call_index/head/linear/0: call_index: torchao's quantizers have no such setting; leave out --compat torchao")
 
@@ -177,7 +177,7 @@ class BadInput(CommandTest):
             "xnnpack,absent.json": ["absent.json", "cannot be read"],
         }
         files = {
-            "slot.json": (row(inputs={"y": "act"}), ["/patterns/0/inputs/y", "no slot", "one of x, w, b"]),
+            "slot.json": (row(inputs={"y": "act"}), ["/patterns/0/inputs/y", "not a slot", "one of x, w, b"]),
             "name.json": (row(inputs={"x": "atc"}), ["/patterns/0/inputs/x", "got \"atc\"", "one of act"]),
             "pattern.json": (row(pattern="linear(x", inputs={"x": "act"}), ["/patterns/0/pattern", "column 9"]),
             "later.json": ({**row(inputs={"x": "act"}), "opaque": {}}, ["/opaque", "got {}, want a list of parts"]),
@@ -201,10 +201,9 @@ class BadInput(CommandTest):
             json.dump({"name": "npu", "specs": {"act": {"dtype": "int8", "observer": "min_max"}},
                        "patterns": [{"pattern": "relu(x)", "inputs": {"x": "act"}}]}, file)
         for quantizer, options, message in (
-                ("embedding", [], "octet: quantizer: embedding: got the option reduce_range, want one of those that it has"),
-                ("xnnpack", ["--mode", "weight-only"], "octet: quantizer: reduce_range: got true beside is_weight_only, want one of them"),
-                (self.path("npu.json"), [], "octet: quantizer: npu: got the option reduce_range, want one of those that it has: none; its file says "
-                                            "everything; give its specs a narrower quant_min and quant_max")):
+                ("embedding", [], "octet: quantizer: embedding: got the option reduce_range, want one of its options"),
+                ("xnnpack", ["--mode", "weight-only"], "octet: quantizer: reduce_range: got true together with is_weight_only, want one of them"),
+                (self.path("npu.json"), [], "octet: quantizer: npu: got the option reduce_range, want one of its options: none, because its file defines everything; give its specs a narrower quant_min and quant_max")):
             with self.subTest(quantizer=quantizer):
                 line = self.fails("quantize", self.path("model.pt2"), "--quantizer", quantizer, "--reduce-range", *options,
                                   "--output", self.path("q.pt2"))
@@ -237,7 +236,7 @@ class BadInput(CommandTest):
     def test_x86_has_no_weights_alone_as_torchao_has_it(self):
         line = self.fails("quantize", self.path("model.pt2"), "--quantizer", "x86", "--mode", "weight-only", "--compat", "torchao",
                           "--output", self.path("q.pt2"))
-        self.assert_line(line, "octet: quantizer: is_weight_only: torchao's X86InductorQuantizer has no weights alone; leave out --compat torchao")
+        self.assert_line(line, "octet: quantizer: is_weight_only: torchao's X86InductorQuantizer has no weight-only mode; leave out --compat torchao")
 
     def test_run_with_inputs_of_wrong_shape(self):
         self.save("wrong.pt", (torch.randn(1, 3, 5, 5),))

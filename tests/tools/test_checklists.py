@@ -1,6 +1,6 @@
 """Follows checklists of CONTRIBUTING.md with toy changes: each patch in tests/checklists/ applies to
 a copy of the tree, touches as many places as its checklist says, and its sources compile. Patches
-leave out generated files, such as lowering/OPS.md."""
+leave out generated files."""
 import json
 import os
 import pathlib
@@ -94,7 +94,7 @@ class Checklists(unittest.TestCase):
         applied = subprocess.run(["git", "apply", patch], cwd=self.copy, env=environment,
                                  capture_output=True, text=True)
         self.assertEqual(applied.returncode, 0,
-                         f"tests/checklists/{name}.patch no longer applies; make it anew with git "
+                         f"tests/checklists/{name}.patch no longer applies; create it again with git "
                          f"diff -U1, and update \"{checklist}\" in CONTRIBUTING.md\n"
                          f"{applied.stderr}")
         try:

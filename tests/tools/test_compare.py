@@ -92,7 +92,7 @@ class Compare(CommandTest):
         self.assertTrue(own == "inf" or own > before + 3, (before, own))
 
     def test_a_float_program_lowered_as_it_is(self):
-        """Lowering folds batch norms; each op still stands beside the value that it gives."""
+        """Lowering folds batch norms; each op is still next to the value that it gives."""
         self.small_model()
         self.octet("lower", self.path("model.pt2"), "--backend", "onednn", "--output", self.path("m.octet"))
         _, nodes, _ = self.compare(self.path("model.pt2"), self.path("m.octet"))
@@ -165,7 +165,7 @@ class Compare(CommandTest):
         line = self.fails("compare", self.path("linear.pt2"), self.path("state.pt"), *inputs)
         self.assertIn("settings: ", line)
         self.octet("qat", self.path("float.pt2"), "--quantizer", "xnnpack", "--train", self.path("train.pt"), "--checkpoint", self.path("plain.pt"), "--output", self.path("q.pt2"))
-        self.assertIn("is of a training of another model", self.fails("compare", self.path("linear.pt2"), self.path("plain.pt"), *inputs))
+        self.assertIn("belongs to a training of another model", self.fails("compare", self.path("linear.pt2"), self.path("plain.pt"), *inputs))
         self.assertIn("calibration.pt: holds a Tuple within another", self.fails("compare", self.path("float.pt2"), self.path("calibration.pt"), *inputs))
         tensors = list(torch.load(self.path("plain.pt")))
         for replaced, said in [({0: b"octet qat 1; loss 0"}, "another version of Octet"), ({1: b"{}"}, "is damaged"), ({1: b'{"quantizer": 3}'}, "is damaged")]:
@@ -206,7 +206,7 @@ class Compare(CommandTest):
                 data = source.read(item)
                 target.writestr(item, data.replace(b'"scale"', b'"scull"') if item.filename.endswith("quantized_io.json") else data)
         line = self.fails("compare", self.path("model.pt2"), self.path("bad.pt2"), "--inputs", self.path("calibration.pt"))
-        self.assertIn("bad.pt2: the quantized_io.json within is not what `octet quantize` wrote", line)
+        self.assertIn("bad.pt2: the quantized_io.json in it is not what `octet quantize` wrote", line)
 
     def test_lowered_programs_of_tokens(self):
         """Two .octet that take token numbers, of every length, each op beside its own."""
@@ -260,7 +260,7 @@ class Compare(CommandTest):
                 rows = [node for node in inner.values() if node["target"].startswith("aten.linear")]
                 self.assertEqual(len(rows), linears, list(inner))
                 for node in rows:
-                    # by itself it is no worse than with what the iterations before left
+                    # by itself it has at most the error that it has after the earlier iterations
                     self.assertLess(10, self.decibels(node, "accumulated"))
                     self.assertGreater(self.decibels(node, "isolated"), self.decibels(node, "accumulated") - 1)
                     self.assertEqual(len(node["weight"]["sqnr_db"]), 8)
@@ -341,7 +341,7 @@ class Compare(CommandTest):
         torch.manual_seed(1)
         self.export(nn.Sequential(nn.Conv2d(3, 4, 1), nn.Tanh()), torch.randn(1, 3, 32, 32), name="other.pt2")
         line = self.fails("compare", self.path("other.pt2"), self.path("q.pt2"), *inputs)
-        self.assertRegex(line, r"compare: %\S+ .*is the first of \d+ ops .*without a twin in .*other.pt2")
+        self.assertRegex(line, r"compare: %\S+ .*is the first of \d+ ops .*without a counterpart in .*other.pt2")
         self.export(nn.Linear(3, 4), torch.randn(2, 3), name="linear.pt2")
         self.assertIn("input %", self.fails("compare", self.path("linear.pt2"), self.path("q.pt2"), *inputs))
         self.save("wrong.pt", [(torch.randn(1, 3, 16, 16),)])

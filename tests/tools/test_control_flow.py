@@ -84,7 +84,7 @@ def bodies(module):
 
 
 def quantized_ops(module):
-    """Of each body: the ops in order, and each scale and zero point."""
+    """The ops of each body in order, and each scale and zero point."""
     result = {}
     for name, graph in bodies(module).items():
         calls = [node for node in graph.nodes if node.op == "call_function"]

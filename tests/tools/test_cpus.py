@@ -47,7 +47,7 @@ class OnCpu(CommandTest):
 
 class Suites(OnCpu):
     def suite(self, name):
-        by_name = LEFT_OUT_ON.get(CPU, "")  # behind the tags: a name takes all that follows
+        by_name = LEFT_OUT_ON.get(CPU, "")  # after the tags: a name takes all that follows
         if CPU not in emulation.WITHOUT_GATHER:
             self.emulated(os.path.join(BIN, name), LEFT_OUT + by_name)
             return
@@ -96,7 +96,7 @@ class TooOld(OnCpu):
             with self.subTest(backend=backend):
                 if backend == "onednn":
                     errors = self.emulated_octet("run", self.path("m.octet"), "--inputs", self.path("x.pt"), "--outputs", self.path("y.pt"), code=1)
-                    self.assertEqual(errors, "octet: backend: onednn: oneDNN does not run on this CPU, got none with SSE4.1, want one; lower the program "
+                    self.assertEqual(errors, "octet: backend: onednn: oneDNN does not run on this CPU, got one without SSE4.1, want one with it; lower the program "
                                              "for another backend\n")
                 else:
                     self.output(self.emulated_octet, "m.octet")

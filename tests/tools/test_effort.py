@@ -182,8 +182,8 @@ class Effort(CommandTest):
         self.high("q.pt2", "--checkpoint", checkpoint)
         arguments = ("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--output", self.path("other.pt2"), "--calibration",
                      self.path("calibration.pt"), "--checkpoint", checkpoint, "--passes")
-        self.assertRegex(self.fails(*arguments, "correct-bias"), "is of another run, got .*passes correct-bias, ranges, round, want .*passes correct-bias; remove it")
-        self.assertIn("is of another run", self.fails(*arguments, "ranges,correct-bias,round", "--per-tensor"))
+        self.assertRegex(self.fails(*arguments, "correct-bias"), "belongs to another run, got .*passes correct-bias, ranges, round, want .*passes correct-bias; remove it")
+        self.assertIn("belongs to another run", self.fails(*arguments, "ranges,correct-bias,round", "--per-tensor"))
         whole = self.bytes_of("c")
         for damaged in (whole[: len(whole) // 2], b"", b"no zip"):
             with open(checkpoint, "wb") as file:
@@ -293,7 +293,7 @@ class Effort(CommandTest):
             ({"module_name": {"head": "low"}}, "/effort/module_name/head", 'got "low", want "high", "none" or a list of passes'),
             ({"global": []}, "/effort/global", "that is not empty"),
             ({"global": ["rounding"]}, "/effort/global/0", 'got "rounding", want one of equalize, smooth'),
-            ({"call_index": {"": {"aten.linear.default": {"one": "high"}}}}, "/effort/call_index//aten.linear.default/one", "is no number of a call"),
+            ({"call_index": {"": {"aten.linear.default": {"one": "high"}}}}, "/effort/call_index//aten.linear.default/one", "is not the index of a call"),
             ({"call_index": {"": ["round"]}}, "/effort/call_index/", "want an object: module, op, number of the call"),
         ):
             with self.subTest(effort=effort):

@@ -1,5 +1,5 @@
 """The messages that the site's pages about errors (tools/site/docs/errors/*.md) quote are those of
-the sources: the words between what is <variable> stand in one message, in their order."""
+the sources: the words between what is <variable> are in one message, in their order."""
 import pathlib
 import re
 import sys

@@ -1,5 +1,5 @@
-"""LibTorch and what runs an .octet file share no symbol of XNNPACK, cpuinfo, pthreadpool and oneDNN, in either direction: the dynamic linker's own log tells.
-And what comes of it: the same programs run on a CPU with AVX2 alone, where LibTorch's cpuinfo made XNNPACK take kernels that the CPU lacks."""
+"""LibTorch and what runs an .octet file share no symbols of XNNPACK, cpuinfo, pthreadpool and oneDNN, in either direction: the dynamic linker's own log tells.
+As a consequence, the same programs run on a CPU with AVX2 alone, where LibTorch's cpuinfo made XNNPACK take kernels that the CPU lacks."""
 import glob
 import os
 import re

@@ -20,7 +20,7 @@ class Library(CommandTest):
         return path
 
     def message(self, *paths):
-        """What the command says of libraries; the program does not matter, as they are loaded first."""
+        """What the command says of libraries; the program does not matter, because libraries are loaded first."""
         options = [option for path in paths for option in ("--library", path)]
         return self.fails("inspect", self.path("absent.pt2"), *options)
 
@@ -38,7 +38,7 @@ class Library(CommandTest):
     def test_files_that_are_no_library(self):
         self.assertEqual(self.message(self.path("none.so")), f"octet: library: {self.path('none.so')}: there is no such file; check the path")
         self.assertEqual(self.message(self.folder), f"octet: library: {self.folder}: is a folder; name the shared library in it")
-        for text in ("", "hello, this is no library at all"):
+        for text in ("", "hello, this is not a library at all"):
             with open(self.path("text.so"), "w") as file:
                 file.write(text * 20)
             line = self.message(self.path("text.so"))
@@ -61,8 +61,7 @@ class Library(CommandTest):
         kernel = 'octet::register_custom_kernel("acme.op.default", [](const octet::CustomCall&) {});'
         first = self.extension("first", kernel, '#include "lowering/program/custom_kernel.h"')
         second = self.extension("second", kernel, '#include "lowering/program/custom_kernel.h"')
-        self.assertEqual(self.message(first, second), f"octet: library: {second}: its octet_register says: library: acme.op.default: has a kernel already; "
-                                                      "register one of them")
+        self.assertEqual(self.message(first, second), f"octet: library: {second}: its octet_register says: library: acme.op.default: already has a kernel; register only one")
 
     def test_a_library_given_twice_is_loaded_once(self):
         path = self.extension("kernel", 'octet::register_custom_kernel("acme.op.default", [](const octet::CustomCall&) {});',

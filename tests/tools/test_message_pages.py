@@ -27,7 +27,7 @@ SAYS = re.compile(r", want |, got |; the file is damaged|; lower the |; give |; 
 # What reads as one and stops nothing.
 NO_MESSAGES = {
     "core/base/error.cpp": "bugs of Octet, which name the place",
-    "lowering/program/packed_cache.cpp": "a warning: the file is written anew",
+    "lowering/program/packed_cache.cpp": "a warning: the file is rewritten",
     "tools/cli/quantize/data_checks.cpp": "warnings about data",
 }
 

@@ -29,18 +29,18 @@ std::string written(bool is_terminal, const std::function<void(Progress&)>& work
 
 void wait() { std::this_thread::sleep_for(std::chrono::milliseconds(60)); }
 
-TEST_CASE("progress tells the share of all work, the time gone and what is left",
+TEST_CASE("progress shows the share of all work, the elapsed time and what is left",
           "[tools][messages]") {
   CHECK(progress_text("round", 12, 64, 0.25, 0, 30, 0) ==
-        "round 12/64, 25 %, 0:30 gone, about 1:30 left");
+        "round 12/64, 25 %, 0:30 elapsed, about 1:30 left");
   CHECK(progress_text("round", 0, 0, 0.5, 0.25, 3600, 0) ==
-        "round, 50 %, 1:00:00 gone, about 2:00:00 left");
-  CHECK(progress_text("round", 1, 64, 0.26, 0.25, 30, 0) == "round 1/64, 26 %, 0:30 gone");
+        "round, 50 %, 1:00:00 elapsed, about 2:00:00 left");
+  CHECK(progress_text("round", 1, 64, 0.26, 0.25, 30, 0) == "round 1/64, 26 %, 0:30 elapsed");
   CHECK(progress_text("round", 1, 2, 0.5, 0, 2, 4) ==
-        "[##..] round 1/2, 50 %, 0:02 gone, about 0:02 left");
+        "[##..] round 1/2, 50 %, 0:02 elapsed, about 0:02 left");
 }
 
-TEST_CASE("a bar is redrawn in one line and taken away, lines stay above it", "[tools][messages]") {
+TEST_CASE("a bar is redrawn in one line and removed, lines stay above it", "[tools][messages]") {
   const std::string text = written(true, [](Progress& progress) {
     wait();
     progress.begin("calibrate");
@@ -66,8 +66,8 @@ TEST_CASE("off a terminal progress is lines", "[tools][messages]") {
     progress.advance(5, 3);  // no more than there are
     wait();
   });
-  CHECK(text.find("round 1/3, 25 %, 0:00 gone\n") != std::string::npos);
-  CHECK(text.find("round 3/3, 50 %, 0:00 gone\n") != std::string::npos);
+  CHECK(text.find("round 1/3, 25 %, 0:00 elapsed\n") != std::string::npos);
+  CHECK(text.find("round 3/3, 50 %, 0:00 elapsed\n") != std::string::npos);
   CHECK(text.find('\x1b') == std::string::npos);
 }
 

@@ -177,7 +177,7 @@ class Metrics(CommandTest):
         self.assertEqual(self.fails(*base, "--metric", "none", "--min-metric", "1"), "octet: metric: none: no metric is registered; give the --library that has it")
         self.assertIn("metric: none: unknown, want one of angry, silent, odd, minus, ratio", wanted("--metric", "none", "--min-metric", "1"))
         self.assertIn("metric: angry: for tensors of shape [16, 40] it throws: wants; return NaN", wanted("--metric", "angry", "--min-metric", "1"))
-        self.assertIn("something that is no std::exception was thrown", wanted("--metric", "odd", "--min-metric", "1"))
+        self.assertIn("something other than a std::exception was thrown", wanted("--metric", "odd", "--min-metric", "1"))
         self.assertIn("tune: silent: gives nan for the float program's outputs beside themselves", wanted("--metric", "silent", "--min-metric", "1"))
         self.assertIn("tune: --min-metric 1: is more than minus gives for the float program beside itself, 0; ask for less", wanted("--metric", "minus", "--min-metric", "1"))
         self.assertIn("registers 5 metrics; give it as --library, and one of angry, silent, odd, minus, ratio", self.fails(*base, "--metric", self.others()[1], "--min-metric", "1"))
@@ -193,7 +193,7 @@ class Metrics(CommandTest):
         self.assertIn("metric: angry: for tensors of shape", self.fails("compare", *files, *self.others(), "--metric", "angry"))
         self.octet("lower", self.path("q.pt2"), "--backend", "xnnpack", "--output", self.path("q.octet"))
         files[1] = self.path("q.octet")
-        self.assertIn("compare: --metric: is of two .pt2", self.fails("compare", *files, "--metric", self.top5()))
+        self.assertIn("compare: --metric: applies to two .pt2", self.fails("compare", *files, "--metric", self.top5()))
         self.assertFalse(os.path.exists(self.path("c.json")))
 
 

@@ -23,7 +23,7 @@ class Misuse(CommandTest):
 
     def test_data_without_a_range_or_a_difference(self):
         self.save("zeros.pt", [(torch.zeros(1, 3, 32, 32),) for _ in range(3)])
-        self.assertIn("warning: calibration: input 0 is 0 in all places of all batches", self.quantize(calibration="zeros.pt"))
+        self.assertIn("warning: calibration: input 0 is 0 everywhere in all batches", self.quantize(calibration="zeros.pt"))
         one = torch.randn(1, 3, 32, 32)
         self.save("same.pt", [(one.clone(),) for _ in range(3)])
         self.assertIn("warning: calibration: the 3 batches are all the same", self.quantize(calibration="same.pt"))
@@ -41,7 +41,7 @@ class Misuse(CommandTest):
                     self.assertEqual(warnings, [])
                 else:
                     self.assertRegex(warnings[0], part)
-                    # The one besides is of the outputs, which have nothing left of these inputs.
+                    # The other one is about the outputs, which have nothing left of these inputs.
                     self.assertEqual(["dB to float" in line for line in warnings[1:]], [True] * (factor > 1), warnings)
 
     def test_data_that_nothing_observes(self):

@@ -13,7 +13,7 @@ PREFIXES = ("octet: ", "resumed ", "warning: ", "effort: ")
 
 
 class Attention(nn.Module):
-    """Layer norms in front of linears, which smoothing changes, and outputs of [samples, classes]."""
+    """Layer norms before linears, which smoothing changes, and outputs of [samples, classes]."""
 
     def __init__(self):
         super().__init__()
@@ -60,7 +60,7 @@ class Together(CommandTest):
         return program.graph_module.code, {**program.state_dict, **program.constants}
 
     def check_same(self, one, other, most=0.002):
-        """The same graph with the same scales, and integers of which at most this share is another."""
+        """Checks that graphs and scales are equal, and that at most this share of the integers differs."""
         (code, constants), (other_code, others) = self.constants(one), self.constants(other)
         self.assertEqual(code, other_code)
         self.assertEqual(set(constants), set(others))
@@ -126,7 +126,7 @@ class MpiEffort(Together):
     def test_more_processes_than_batches_and_bad_data_end_all_with_one_line(self):
         self.save("few.pt", self.batches[:4])
         line = self.fails_together(4, *self.arguments("q.pt2", "--effort", "high", data="few.pt"))
-        self.assertIn("3 of the 4 batches are for the passes, which 4 processes cannot share; start no more than 3", line)
+        self.assertIn("3 of the 4 batches are for the passes, too few for 4 processes; start at most 3", line)
         self.save("bad.pt", [*self.batches[:11], (torch.full((1, 3, 32, 32), float("inf")),)])
         line = self.fails_together(2, *self.arguments("q.pt2", "--effort", "high", data="bad.pt"))
         self.assertIn("batch 11", line)
@@ -171,7 +171,7 @@ class MpiTune(Together):
         self.save("few.pt", self.batches[:2])
         line = self.fails_together(3, "tune", self.path("model.pt2"), "--quantizer", self.quantizer, "--calibration", self.path("few.pt"), "--output",
                                    self.path("q.pt2"), "--save-config", self.path("c.json"), "--min-sqnr", "30")
-        self.assertIn("2 batches to calibrate with for 3 processes; start no more than there are batches", line)
+        self.assertIn("2 batches to calibrate with for 3 processes; start at most one per batch", line)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Training in several processes: the steps of one process, whatever the number; what ends it, and what goes on from a checkpoint."""
+"""Training in several processes: the steps of one process, whatever the number; what ends it, and what resumes from a checkpoint."""
 import os
 import re
 import signal
@@ -150,7 +150,7 @@ class MpiQat(CommandTest):
     def test_what_cannot_be_shared_is_refused_with_what_to_do(self):
         self.save("train.pt", labelled(2, 3, 1))
         line = self.fails_together(4, *self.arguments())
-        self.assertIn(f"{self.path('train.pt')}: batches of 3 rows for 4 processes; start no more than 3, or make larger batches", line)
+        self.assertIn(f"{self.path('train.pt')}: batches of 3 rows for 4 processes; start at most 3, or make larger batches", line)
         self.save("train.pt", labelled(2, 16, 1))
         self.write_json("h.json", {"base": "xnnpack", "global": {"is_per_channel": True, "is_qat": True, "act_observer": "fake_quantize(histogram)"}})
         line = self.fails_together(2, *self.arguments(quantizer=self.path("h.json")))

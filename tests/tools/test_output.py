@@ -76,7 +76,7 @@ class Output(CommandTest):
         ):
             with self.subTest(command=command[0], output=output):
                 os.makedirs(self.path("sub"), exist_ok=True)
-                self.assertRegex(self.fails(*command), rf"^octet: {command[0]}: {re.escape(output)}: is named by [a-z-]+ and by {option}, want a file of its own")
+                self.assertRegex(self.fails(*command), rf"^octet: {command[0]}: {re.escape(output)}: is named by [a-z-]+ and by {option}, want a separate file")
         with open(q, "rb") as file:  # stdin
             result = subprocess.run([OCTET, "lower", "-", "--backend", "xnnpack", "--output", q], stdin=file, capture_output=True, text=True)
         self.assertIn("is named by model and by --output", result.stderr)
@@ -184,10 +184,10 @@ class Output(CommandTest):
                     break
         os.close(master)
         self.assertEqual(process.returncode, 0)
-        bars = re.findall(rb"\r\x1b\[K\[#*\.*\] [a-z-]+(?: [0-9]+/[0-9]+)?, ([0-9]+) %, 0:[0-9]{2} gone", text)
+        bars = re.findall(rb"\r\x1b\[K\[#*\.*\] [a-z-]+(?: [0-9]+/[0-9]+)?, ([0-9]+) %, 0:[0-9]{2} elapsed", text)
         self.assertTrue(bars, text)
         self.assertEqual(bars, sorted(bars, key=int))
-        self.assertNotRegex(text, rb"gone[^\r]*\r?\n")
+        self.assertNotRegex(text, rb"elapsed[^\r]*\r?\n")
 
     def test_threads_follow_the_machine(self):
         self.quantized_model()

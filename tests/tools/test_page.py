@@ -383,7 +383,7 @@ class HostileNames(PageTest):
                 f"(() => {{ const box = document.getElementById('metric'); box.value = {i}; box.dispatchEvent(new Event('change')); }})()"))
         self.check(page)
         seen = page.value("document.body.innerText")
-        self.assertNotIn("\u202e", seen, "nothing turns the text behind it round")
+        self.assertNotIn("\u202e", seen, "nothing reverses the text after it")
         self.assertIn("\\u202egnp.exe", page.value("nodes[5].name"))
         page.pdf(self.path("page.pdf"))
         self.check(page)

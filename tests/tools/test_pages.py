@@ -67,7 +67,7 @@ PLAN = {
     "annotate/QAT.md": {"#include": Run("cpp_compiles")},
     "quantizers/README.md": {"#include": Run("cpp_compiles")},
     "backends/runtime/FIGURES.md": {
-        "cmake -S . -B build/mobile": NotRun("builds the runtime anew, which takes minutes"),
+        "cmake -S . -B build/mobile": NotRun("builds the runtime again, which takes minutes"),
         ".venv/bin/python tools/bench/busy_threads.py": NotRun("keeps the machine busy for minutes"),
     },
     "backends/runtime/README.md": {"#include": Run("c_program")},
@@ -88,8 +88,7 @@ PLAN = {
         "// top5.cpp": By("test_metric.py"),
     },
     "tools/python/README.md": {
-        "python3 -m venv env": NotRun("installs packages"),
-        "tools/dev/wheel.sh": NotRun("builds anew; test_package.py installs what is built"),
+        "tools/dev/wheel.sh": NotRun("builds again; test_package.py installs what is built"),
         **dict.fromkeys(
             ["import octet, torch", "q.report.show()", "prepared =", "model =", "import numpy",
              "print(octet.inspect", "INT8 ="],
@@ -112,7 +111,7 @@ PLAN = {
     },
     "tools/site/docs/start/install.md": {
         "tools/setup.sh": NotRun("installs packages and builds everything"),
-        "tools/dev/wheel.sh": NotRun("builds anew; test_package.py installs what is built"),
+        "tools/dev/wheel.sh": NotRun("builds again; test_package.py installs what is built"),
         "cmake --install": NotRun("test_install.py installs and builds against it"),
     },
     "tools/site/docs/errors/models_and_data.md": {

@@ -9,7 +9,7 @@ from support import OCTET, CommandTest
 
 class Passes(CommandTest):
     def traced(self, *arguments, **environment):
-        """What was printed behind passes: (stage, pass) -> text."""
+        """What was printed after passes: (stage, pass) -> text."""
         result = subprocess.run([OCTET, *arguments], capture_output=True, text=True, env={**os.environ, **environment})
         self.assertEqual(result.returncode, 0, result.stderr)
         pieces = re.split(r"^(prepare|convert|lower): ([a-z_]+)$", result.stderr, flags=re.MULTILINE)

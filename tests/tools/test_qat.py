@@ -149,14 +149,14 @@ class Qat(CommandTest):
         self.save("train.pt", [(torch.full((16, 3, 16, 16), float("nan")), torch.zeros(16, dtype=torch.int64))])
         self.assertRegex(self.fails(*options), "octet: train: .*NaN")
         self.save("train.pt", labelled(2, 16, 1))
-        self.assertEqual(self.fails(*options, "--checkpoint-every", "2"), "octet: qat: --checkpoint-every: goes with --checkpoint; give it a file")
+        self.assertEqual(self.fails(*options, "--checkpoint-every", "2"), "octet: qat: --checkpoint-every: needs --checkpoint; give it a file")
         self.assertRegex(self.fails(*options, "--freeze-after", "0"),
                          "octet: train: --freeze-after: got 0, but %.* has no range yet; freeze later, or give --state of a calibration")
         self.assertEqual(self.fails(*options, "--learn-ranges", "0", "--compat", "torchao"),
                          "octet: qat: --learn-ranges: torchao's quantizers have no learned ranges; leave out --compat torchao")
         self.assertRegex(self.fails(*options, "--state", self.path("none.json")), "octet: state: .*none.json: cannot be read; check the path")
         self.octet(*options, "--checkpoint", self.path("c.pt"))
-        self.assertRegex(self.fails(*options, "--seed", "5", "--checkpoint", self.path("c.pt")), "octet: train: .*c.pt: is of another run, got .*seed 0.*want .*seed 5")
+        self.assertRegex(self.fails(*options, "--seed", "5", "--checkpoint", self.path("c.pt")), "octet: train: .*c.pt: belongs to another run, got .*seed 0.*want .*seed 5")
         self.assertIn("not a checkpoint of octet qat", self.fails(*options, "--checkpoint", self.save("x.pt", (torch.ones(2),))))
         frozen = SmallNet().requires_grad_(False)
         torch.export.save(torch.export.export(frozen, (torch.randn(16, 3, 16, 16),)), self.path("model.pt2"))

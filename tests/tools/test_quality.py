@@ -1,4 +1,4 @@
-"""What `octet quantize` says of its own work."""
+"""What `octet quantize` reports about its result."""
 import json
 import math
 import os

@@ -196,8 +196,8 @@ class SizesOfARun(StepsTest):
 
         for name, function, example, reason in (
                 ("no limit", without_limit, (torch.randn(3), torch.tensor(2)), r"arange|full|zeros"),
-                ("repeats", lambda x, n: torch.repeat_interleave(x, n), (torch.ones(3), torch.tensor([1, 2, 3])), r"gives the size u0, a number without a greatest value"),
-                ("long slices", lambda x: torch.unique(x, dim=0), (torch.ones(3, 200),), r"unique_dim \(aten.unique_dim.default\) is of .* slices of more than 64"),
+                ("repeats", lambda x, n: torch.repeat_interleave(x, n), (torch.ones(3), torch.tensor([1, 2, 3])), r"gives the size u0, a number without a maximum"),
+                ("long slices", lambda x: torch.unique(x, dim=0), (torch.ones(3, 200),), r"unique_dim \(aten.unique_dim.default\) has .* slices of more than 64"),
         ):
             with self.subTest(name):
                 self.export(Function(function), *example)

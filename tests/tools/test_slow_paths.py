@@ -11,7 +11,7 @@ from support import CommandTest
 class SlowPaths(CommandTest):
     def test_calls_in_floats_and_on_the_reference_are_marked_and_warned_of_once(self):
         class Net(torch.nn.Module):
-            """Linear layers before and behind an op that oneDNN lacks: two segments of it, one of the reference."""
+            """Linear layers before and after an op that oneDNN lacks: two segments of it, one of the reference."""
 
             def __init__(self):
                 super().__init__()

@@ -21,7 +21,7 @@ class Mlp(nn.Module):
 
 
 class Norms(nn.Module):
-    """Layer norms with narrow channels in front of linears: the default smoothing scales them."""
+    """Layer norms with narrow channels before linears: the default smoothing scales them."""
 
     def __init__(self):
         super().__init__()
@@ -124,7 +124,7 @@ class Tune(CommandTest):
             self.assertEqual(plain.read(), tuned.read())
 
     def test_what_trials_hand_on_changes_no_bit(self):
-        """Trials share what observers have seen and what smoothing has measured; `octet quantize` begins anew."""
+        """Trials share what observers have seen and what smoothing has measured; `octet quantize` starts over."""
         for net, shape, gain in [(Norms, (16, 32), 3), (Deep, (2, 3, 16, 16), 4), (Mlp, (16, 32), 6)]:
             for quantizer in ["x86", "xnnpack"]:
                 with self.subTest(net=net.__name__, quantizer=quantizer):
@@ -207,7 +207,7 @@ class Tune(CommandTest):
         _, report = self.tune("--min-sqnr", f"{before + 1:.2f}", "--effort", "high", *options)
         trials = report["trials"]
         best = next(point for point in report["pareto"] if point["chosen"])
-        self.assertIn("rounded anew", best["label"])
+        self.assertIn("rounded again", best["label"])
         self.assertEqual(best["weight_bits"], trials[0]["weight_bits"])
         self.assertGreaterEqual(best["sqnr_db"], before + 1)
         with open(self.path("config.json")) as file:
@@ -224,7 +224,7 @@ class Tune(CommandTest):
         self.assertIn("tune: --effort high: changes weights and ranges", line)
 
     def test_settings_to_start_from_stay(self):
-        """Those of an op too, where another of its options changes."""
+        """Also the settings of an op, where another of its options changes."""
         self.prepare(self.weights_net(), (16, 32))
         base = {"global": {"weight_bits": 4, "group_size": 16}, "module_name": {"head": {"weight_bits": 4, "group_size": 0}, "layers.0": None}}
         self.write_json("base.json", base)
@@ -253,7 +253,7 @@ class Tune(CommandTest):
     def test_what_cannot_be_reached_is_said_with_the_nearest(self):
         self.small_model()
         errors, report = self.tune("--min-sqnr", "400", "--trials", "4", code=1)
-        self.assertIn("the goal is not reached in 4 evaluations, the nearest is ", errors)
+        self.assertIn("the goal was not reached in 4 evaluations; the nearest, ", errors)
         self.assertEqual(len(report["trials"]), 4)
         self.assertTrue(os.path.exists(self.path("q.pt2")))
 

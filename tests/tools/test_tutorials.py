@@ -2,7 +2,7 @@
 
 Those of a page run one after another in one folder: Python in one session, shell commands with
 octet and the compiler on the path; a block with title="FILE" is that file. What a page says that a
-command prints (a block of text with title="output") is there, but for numbers.
+command prints (a block of text with title="output") is there, except for numbers.
 """
 import contextlib
 import io

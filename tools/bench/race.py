@@ -6,7 +6,7 @@ in turns. octet_xnnpack and octet_xnnpack13 are Octet on XNNPACK, beside ExecuTo
 
 Stages: setup installs the peers at pinned versions in .venv-peers (beside .venv, whose packages it sees); export writes models and data (tools/models/export.py);
 build quantizes each model with each peer's own quantizer; run starts a worker for each entrant and gives them bursts in turns, A B C A B C; report prints
-ratios and fidelity as tables and writes latency.svg. What is there already is not made again: remove DIR/MODEL/PEER to build anew.
+ratios and fidelity as tables and writes latency.svg. What is there already is not made again: remove DIR/MODEL/PEER to build again.
 Times are medians over rounds of the medians within bursts; bursts beside which other processes took a core are dropped, when enough others are left.
 """
 import argparse

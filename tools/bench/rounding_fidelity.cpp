@@ -185,7 +185,7 @@ int main(int argc, char** argv) {
   app.add_option("--weight-bits", settings.bits);
   app.add_option("--group-size", settings.group_size);
   app.add_option("--config", settings.config);
-  app.add_option("--held-out", settings.held_out, "At most so many batches");
+  app.add_option("--held-out", settings.held_out, "Maximum number of batches");
   CLI11_PARSE(app, argc, argv);
   try {
     for (const std::string& method : settings.methods) measure(settings, method);

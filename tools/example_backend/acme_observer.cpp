@@ -27,7 +27,7 @@ octet::QParams PowerOfTwoObserver::calculate_qparams() const {
 
 octet::ObserverState PowerOfTwoObserver::state() const {
   if (!has_data()) return {};
-  return {.min = {-largest_[0]}, .max = largest_};  // a state needs equally many of both
+  return {.min = {-largest_[0]}, .max = largest_};  // a state needs as many minima as maxima
 }
 
 void PowerOfTwoObserver::merge(const Observer& other) {

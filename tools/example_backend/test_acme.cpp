@@ -64,7 +64,7 @@ double greatest_difference(const at::Tensor& a, const at::Tensor& b) {
 
 }  // namespace
 
-TEST_CASE("each kind of spec stands where the NPU wants it") {
+TEST_CASE("each kind of spec is where the NPU wants it") {
   Graph graph = model(kModel);
   Annotations annotations;
   Report report;
@@ -81,7 +81,7 @@ TEST_CASE("each kind of spec stands where the NPU wants it") {
             "%prob [sigmoid]: %head: " + act + " => fixed 0.00390625, -128 int8\n");
 }
 
-TEST_CASE("a relu behind an addition is one op with it, whose result alone is quantized") {
+TEST_CASE("an addition and the relu after it are one op, of which only the result is quantized") {
   Graph graph = parse_graph(
       "graph(%a: f32[4], %b: f32[4]): %s: f32[4] = aten.add.Tensor(%a, %b) %r: f32[4] = "
       "aten.relu.default(%s) return (%r)");

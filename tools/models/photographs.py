@@ -47,7 +47,7 @@ def _crops(names, count, mean, std, size, rng):
 
 
 def photographs(calibration_count, held_out_count, mean, std, size=224, skipped=0):
-    """Two lists of (title, tensor [1, 3, size, size]): for calibration, and held out for evaluation. The same on every call. skipped: so many of those held
+    """Two lists of (title, tensor [1, 3, size, size]): for calibration, and held out for evaluation. The same on every call. skipped: this many of those held
     back are left out in front."""
     rng = np.random.default_rng(0)
     return (_crops(CALIBRATION, calibration_count, mean, std, size, rng),

@@ -3,7 +3,7 @@
     apt-get install dataset-fashion-mnist
     OMP_NUM_THREADS=1 .venv/bin/python tools/models/qat_table.py build/release/bin/octet [--plot annotate/qat_curves.svg] [--net resnet,mobilenet]
 
-Every number is of the whole test set. A network trains in float first; both sides then start from the same weights and see the same batches of the same
+Every number is for the whole test set. A network trains in float first; both sides then start from the same weights and see the same batches of the same
 size with the same learning rate, which falls to 0 along a cosine. In the last epoch ranges and the statistics of batch norms stay unchanged. Octet learns
 its scales after the first epoch. 4 bits: weights in -8 .. 7, one scale per output channel, activations int8. The plot (it needs matplotlib) shows the
 accuracy on the test set by epoch. With --seeds a number of QAT is the median of as many orders of the batches, and the plot shows the first.

@@ -59,7 +59,7 @@ void OnnxWriter::add_inputs() {
     if (input.kind != InputKind::kUserInput) continue;
     if (input.value->kind() != ValueKind::kTensor)
       throw Error("onnx", "%" + input.value->name(),
-                  "is an input that is no tensor; export the program with tensors alone");
+                  "is an input that is not a tensor; export the program with tensors only");
     add(index, border(*input.value));
   }
   for (const ProgramOp& op : top_.program.ops)
@@ -88,7 +88,7 @@ void OnnxWriter::add_outputs() {
     Value* value = output.value.value_or_null();
     if (value == nullptr || value->kind() != ValueKind::kTensor)
       throw Error("onnx", fmt::format("output {}", model_.outputs.size()),
-                  "is no tensor; export a program that returns tensors alone");
+                  "is not a tensor; export a program that returns only tensors");
     add_result(border(*value), name_of(top_.program.outputs[position++]));
   }
   for (const ProgramState& state : top_.program.states) {

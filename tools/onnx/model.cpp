@@ -106,10 +106,11 @@ std::string graph_text(const OnnxGraph& graph, const Constants& constants,
 OnnxType onnx_type_of(DType dtype, const std::string& subject) {
   for (const TypeRow& row : kTypes)
     if (row.dtype == dtype) return row.type;
-  throw Error("onnx", subject,
-              fmt::format("is of {}, which ONNX's operators do not take; export the program with "
-                          "reals of 16 or 32 bits",
-                          name_of(dtype)));
+  throw Error(
+      "onnx", subject,
+      fmt::format("has dtype {}, which ONNX's operators do not take; export the program with "
+                  "reals of 16 or 32 bits",
+                  name_of(dtype)));
 }
 
 std::string short_name_of(OnnxType type) {

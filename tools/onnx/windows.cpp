@@ -57,7 +57,7 @@ void write_avg_pool(OnnxSteps& s) {
   const Window window = window_of(s);
   const int64_t divisor = s.source.get(attr::kDivisorOverride);
   const bool is_up = rounds_up(s, window);
-  if (divisor != 0 && is_up) return s.refuse("with a divisor of its own and ceil_mode");
+  if (divisor != 0 && is_up) return s.refuse("with divisor_override and ceil_mode");
   OnnxAttributes attributes = attributes_of(window);
   attributes.emplace_back("ceil_mode", int64_t{is_up});
   attributes.emplace_back("count_include_pad",

@@ -79,7 +79,7 @@ class OnnxWriter {
   // Adds an output under a new name to the innermost graph.
   void add_output(OnnxGraph& graph, const ProgramTensor& tensor, const std::string& value);
 
-  // Records that ONNX cannot express this op. The export goes on and fails at its end. `why`
+  // Records that ONNX cannot express this op. The export continues and fails at its end. `why`
   // follows the op's name in the message.
   void refuse(const ProgramOp& op, const std::string& why);
   // Whether the opset is at least `opset`; otherwise records a refusal. what: "int4 in blocks".

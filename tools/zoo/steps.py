@@ -178,7 +178,7 @@ def median_ms(program, inputs, seconds=SECONDS):
 
 
 def burst_ms(run, seconds):
-    """The median time of run() over so many seconds."""
+    """The median time of run() over this many seconds."""
     for _ in range(3):
         run()
     times, end = [], clock.perf_counter() + seconds

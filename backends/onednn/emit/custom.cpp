@@ -174,7 +174,7 @@ void emit_rotary(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& factors = builder.tensor(op.inputs[1]).shape;
   if (shape.back() < 4 || factors.size() > shape.size() || factors.back() != shape.back() ||
       builder.tensor(op.inputs[2]).shape != factors)
-    throw Refusal{"cosine and sine are not rows of the input's"};
+    throw Refusal{"cosine and sine are not rows like those of the input"};
   const Stored kept = builder.read(op.inputs[0]);
   const bool has_rows = !kept.quant_params.is_integer() && kept.strides.back() == 1;
   const Stored x = has_rows ? kept : to_real(builder, op.inputs[0], row_major(shape));

@@ -90,7 +90,7 @@ void emit_fake_quantize_dynamic(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims counts = op.get(attr::kBlocks, Dims(shape.size(), 1));
   const std::optional<RowBlocks> blocks = find_row_blocks(shape, counts);
   if (!blocks)
-    throw Refusal{fmt::format("the scales are of {} blocks of {}, want one per tensor or per row",
+    throw Refusal{fmt::format("the scales are for {} blocks of {}, want one per tensor or per row",
                               counts, shape)};
   const Stored x = to_real(builder, op.inputs[0], row_major(shape));
   const auto quantized = std::make_shared<const DynamicRows>(add_quantize_rows(

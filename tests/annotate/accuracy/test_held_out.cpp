@@ -76,7 +76,7 @@ double error_with(const RoundingSetting& setting) {
 
 }  // namespace
 
-TEST_CASE("a change that data held out confirms stays", "[annotate][held_out]") {
+TEST_CASE("a change that held-out data confirms is kept", "[annotate][held_out]") {
   const Batches batches = batches_of(4, 11);
   ObservedGraph observed = calibrated(batches);
   HeldOutCheck check(observed, HeldOutData(without_points(observed), source_of(batches)));
@@ -84,7 +84,7 @@ TEST_CASE("a change that data held out confirms stays", "[annotate][held_out]") 
   round_second_order(observed, source_of(batches), report);
   const at::Tensor rounded = weight_of(only_layer(observed)).clone();
   const std::string text = check.keep_or_undo().description();
-  CHECK(text.ends_with(" dB on calibration data held out"));
+  CHECK(text.ends_with(" dB on held-out calibration data"));
   CHECK(at::equal(weight_of(only_layer(observed)), rounded));
 }
 
@@ -102,7 +102,7 @@ TEST_CASE("a change that is worse, or not better by 0.3 dB, is undone to the bit
   }
   SECTION("the same") {}
   const std::string text = check.keep_or_undo().description();
-  CHECK(text.ends_with(" dB on calibration data held out, undone"));
+  CHECK(text.ends_with(" dB on held-out calibration data, undone"));
   CHECK(at::equal(weight_of(only_layer(observed)), weight));
   CHECK(at::equal(bias_of(only_layer(observed)), bias));
 }
@@ -111,9 +111,9 @@ TEST_CASE("a gain of 0.3 dB is enough", "[annotate][held_out]") {
   CHECK(HeldOutGain{1.0, std::pow(10.0, -0.031)}.is_enough());
   CHECK_FALSE(HeldOutGain{1.0, std::pow(10.0, -0.029)}.is_enough());
   CHECK_FALSE(HeldOutGain{1.0, std::nan("")}.is_enough());
-  CHECK(HeldOutGain{0.1, 0.01}.description() == "10.00 -> 20.00 dB on calibration data held out");
+  CHECK(HeldOutGain{0.1, 0.01}.description() == "10.00 -> 20.00 dB on held-out calibration data");
   CHECK(HeldOutGain{0.01, 0.01}.description() ==
-        "20.00 -> 20.00 dB on calibration data held out, undone");
+        "20.00 -> 20.00 dB on held-out calibration data, undone");
 }
 
 TEST_CASE("held-out data must have a batch", "[annotate][held_out][error]") {
@@ -132,7 +132,7 @@ TEST_CASE("rounding that follows makes up for noise in its input", "[annotate][r
         0.9 * error_with({.damping = 0.01, .follow = 0}));
 }
 
-TEST_CASE("rounding decides on the data held out, not on what it was found with",
+TEST_CASE("rounding decides on the held-out data, not on the data that it was found with",
           "[annotate][rounding]") {
   // The last batch has another relation between features: what was fitted to the first ones does
   // not serve it.
@@ -156,9 +156,9 @@ TEST_CASE("rounding refuses shares and dampings out of range", "[annotate][round
   CHECK(message_of({.settings = {{0.01, 2}}}) ==
         "second-order rounding: follow: got 2, want a number from 0 to 1");
   CHECK(message_of({.held_out = 0}) ==
-        "second-order rounding: held_out: got 0, want a number between 0 and 1; 0.25 is usual");
+        "second-order rounding: held_out: got 0, want a number between 0 and 1; 0.25 is typical");
   CHECK(message_of({.held_out = 1}) ==
-        "second-order rounding: held_out: got 1, want a number between 0 and 1; 0.25 is usual");
+        "second-order rounding: held_out: got 1, want a number between 0 and 1; 0.25 is typical");
 }
 
 }  // namespace octet::test_held_out

@@ -78,7 +78,7 @@ TEST_CASE("smoothing gives the linears after a residual's layer norm a copy of i
   CHECK(spaces[0].maker == "n_smoothed");
   CHECK(report.notes() ==
         std::vector<std::string>{
-            "smooth: 1 of 1 sets of channels scaled, 1 of them of a copy of a layer norm"});
+            "smooth: 1 of 1 sets of channels scaled, 1 of them from a copy of a layer norm"});
   CHECK(test::count_of(smoothed.graph, "aten.layer_norm.default") == 2);
   CHECK(test::count_of(smoothed.graph, kObserveTarget) ==
         test::count_of(plain.graph, kObserveTarget));
@@ -92,7 +92,7 @@ TEST_CASE("smoothing gives the linears after a residual's layer norm a copy of i
         0.5 * quantized_error(std::move(plain), expected, unseen));
 }
 
-TEST_CASE("a point that an add and a linear share goes on serving the add", "[annotate][smooth]") {
+TEST_CASE("a point that an add and a linear share still serves the add", "[annotate][smooth]") {
   Json rules = linear_inputs();
   rules.push_back({{"target", "aten.add.Tensor"}, {"inputs", {{"0", test::act_spec()}}}});
   ObservedGraph observed = prepare(uneven_block(), rules);
@@ -169,7 +169,7 @@ TEST_CASE("smoothing refuses a gain below zero", "[annotate][smooth][error]") {
   CHECK(message == "smooth: least_split_gain_db: got -1, want 0 or more");
 }
 
-TEST_CASE("effort keeps smoothing that data held out confirms", "[annotate][effort]") {
+TEST_CASE("effort keeps smoothing that held-out data confirms", "[annotate][effort]") {
   ObservedGraph observed = prepare(uneven_block(), linear_inputs());
   const Batches data = random_batches(observed.graph, 5, 4);
   Report report;
@@ -179,7 +179,7 @@ TEST_CASE("effort keeps smoothing that data held out confirms", "[annotate][effo
   CHECK(test::count_of(observed.graph, "aten.layer_norm.default") == 2);
   REQUIRE(report.notes().size() == 2);
   CHECK(report.notes()[1].starts_with("smooth: "));
-  CHECK(report.notes()[1].ends_with(" dB on calibration data held out"));
+  CHECK(report.notes()[1].ends_with(" dB on held-out calibration data"));
 }
 
 TEST_CASE("fresh observers saw nothing; derived ones follow them, fixed ones stay",

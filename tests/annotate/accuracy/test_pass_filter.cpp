@@ -95,7 +95,7 @@ TEST_CASE("weights and biases of other layers stay", "[annotate][filter]") {
   CHECK(at::equal(operand(observed, "y", "weight"), weight));
 }
 
-TEST_CASE("ranges are tried of what a chosen op makes, or reads from the caller",
+TEST_CASE("ranges are tried for the results of a chosen op, and for what it reads from the caller",
           "[annotate][filter]") {
   const Batches data = random_batches(uneven_linears().graph, 5, 2);
   const auto tried = [&](const NodeFilter& applies) {

@@ -232,19 +232,19 @@ TEST_CASE("rounding refuses NaN and options out of range", "[annotate][rounding]
   RoundingOptions undamped;
   undamped.settings = {{.damping = 0}};
   CHECK(error_of(observed, batches, undamped) ==
-        "second-order rounding: damping: got 0, want a number above 0; 0.01 is usual");
+        "second-order rounding: damping: got 0, want a number above 0; 0.01 is typical");
   CHECK(error_of(observed, batches, {}, {.block_columns = 0}) ==
-        "second-order rounding: block_columns: got 0, want at least 1; 128 is usual");
+        "second-order rounding: block_columns: got 0, want at least 1; 128 is typical");
   CHECK(error_of(observed, batches, {}, {.passes = -1}) ==
         "second-order rounding: passes: got -1, want at least 0");
   CHECK(adaptive_error({.iterations = 0}) ==
-        "adaptive rounding: iterations: got 0, want at least 1; 1000 is usual");
+        "adaptive rounding: iterations: got 0, want at least 1; 1000 is typical");
   CHECK(adaptive_error({.learning_rate = -1}) ==
-        "adaptive rounding: learning_rate: got -1, want a number above 0; 0.02 is usual");
+        "adaptive rounding: learning_rate: got -1, want a number above 0; 0.02 is typical");
   CHECK(adaptive_error({.regularization = 0}) ==
-        "adaptive rounding: regularization: got 0, want a number above 0; 0.1 is usual");
+        "adaptive rounding: regularization: got 0, want a number above 0; 0.1 is typical");
   CHECK(adaptive_error({.warm_up = 1}) ==
-        "adaptive rounding: warm_up: got 1, want a number from 0 to below 1; 0.2 is usual");
+        "adaptive rounding: warm_up: got 1, want a number from 0 to below 1; 0.2 is typical");
   batches[0][0].toTensor().fill_(std::numeric_limits<double>::quiet_NaN());
   CHECK(error_of(observed, batches, {}) ==
         "second-order rounding: %y: its inputs or outputs hold NaN or infinities, want finite "

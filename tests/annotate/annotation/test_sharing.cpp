@@ -96,7 +96,8 @@ TEST_CASE("sharing: an anchor may come later in the graph", "[annotate][sharing]
   CHECK(std::get<QuantizationSpec>(groups.spec_of_group(0)) == int8_spec());
 }
 
-TEST_CASE("sharing: a missing anchor is named together with the way to it", "[annotate][sharing]") {
+TEST_CASE("sharing: a missing anchor is named together with the path to it",
+          "[annotate][sharing]") {
   Setup setup(kTwoRelus);
   setup.output("a", SharedQuantizationSpec{setup.edge("x", "a")});
   setup.output("sum", SharedQuantizationSpec{setup.value("a")});
@@ -107,21 +108,21 @@ TEST_CASE("sharing: a missing anchor is named together with the way to it", "[an
   setup.input("b", "sum", SharedQuantizationSpec{setup.value("sum")});
   CHECK_THROWS_WITH(setup.groups(),
                     Catch::Contains("prepare: %b -> %sum: shares the observer of (%a)") &&
-                        Catch::Contains("by way of (%b -> %sum) as (%sum)"));
+                        Catch::Contains("through (%b -> %sum) as (%sum)"));
 }
 
-TEST_CASE("sharing: a circle is an error that lists it", "[annotate][sharing]") {
+TEST_CASE("sharing: a cycle is an error that lists it", "[annotate][sharing]") {
   Setup setup(kTwoRelus);
   setup.output("a", SharedQuantizationSpec{setup.value("b")});
   setup.output("b", SharedQuantizationSpec{setup.value("a")});
   CHECK_THROWS_WITH(setup.groups(), Catch::Contains("circle: (%a) as (%b) as (%a)"));
 }
 
-TEST_CASE("sharing: a spec for a value that is no input of the node is an error",
+TEST_CASE("sharing: a spec for a value that is not an input of the node is an error",
           "[annotate][sharing]") {
   Setup setup(kTwoRelus);
   setup.input("x", "sum", int8_spec());
-  CHECK_THROWS_WITH(setup.groups(), Catch::Contains("%x, which is none of its inputs"));
+  CHECK_THROWS_WITH(setup.groups(), Catch::Contains("%x, which is not one of its inputs"));
 }
 
 TEST_CASE("sharing: fixed specs join only when scale and zero point agree", "[annotate][sharing]") {

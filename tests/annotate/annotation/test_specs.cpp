@@ -110,7 +110,7 @@ TEST_CASE("specs: an int32 bias has the product of the scales of input and weigh
         DType::kInt32);
 }
 
-TEST_CASE("specs: behind a weight per channel the derived bias is per channel",
+TEST_CASE("specs: with a per-channel weight the derived bias is per channel",
           "[annotate][spec][derived]") {
   const Graph graph = quantize(linear_relu(), linear_rule({{"0", act_spec()},
                                                            {"1", test::per_channel_weight_spec()},
@@ -126,7 +126,7 @@ TEST_CASE("specs: behind a weight per channel the derived bias is per channel",
   for (int64_t i = 0; i < 3; ++i) CHECK(bias.data<float>()[i] == input * weight.data<float>()[i]);
 }
 
-TEST_CASE("specs: a chain of shared specs ends at one observer, whichever way it is told",
+TEST_CASE("specs: a chain of shared specs ends at one observer, in any notation",
           "[annotate][spec][shared]") {
   const Json edge = {{"kind", "shared"}, {"edge", Json::array({"$arg0", "$self"})}};
   const Json producer = {{"kind", "shared"}, {"node", "$arg0"}};
@@ -142,7 +142,7 @@ TEST_CASE("specs: a chain of shared specs ends at one observer, whichever way it
 }
 
 TEST_CASE(
-    "specs: without implicit sharing each edge has an observer of its own, told ones still share",
+    "specs: without implicit sharing each edge has a separate observer, shared specs still share",
     "[annotate][spec][shared]") {
   const auto rules = [](bool implicit) {
     Json both = Json::array({rule("aten.relu.default", Json::object(), act_spec()),
@@ -157,8 +157,7 @@ TEST_CASE(
   CHECK(groups_of(relus(), told) == 1);
 }
 
-TEST_CASE("specs: fixed scales are taken as they are and need no data of their own",
-          "[annotate][spec][fixed]") {
+TEST_CASE("specs: fixed scales are used unchanged and need no data", "[annotate][spec][fixed]") {
   const Json fixed = {{"kind", "fixed"},
                       {"dtype", "uint8"},
                       {"scale", 1.0 / 256},

@@ -132,15 +132,15 @@ TEST_CASE("specs with affine options are checked", "[annotate][affine][error]") 
         place + "observer min_max takes no affine options; use affine_min_max");
   QuantizationSpec spec = affine_spec("affine_min_max", per_token());
   spec.qscheme = QScheme::kPerTensorAffine;
-  CHECK(spec_error(spec) == place +
-                                "affine options say what a qscheme says, got per_tensor_affine "
-                                "too; leave the qscheme out");
+  CHECK(spec_error(spec) ==
+        place +
+            "affine options replace the qscheme, got per_tensor_affine too; leave the qscheme out");
   spec.qscheme.reset();
   spec.observer_or_fake_quant_ctr.affine->zero_point_domain = ZeroPointDomain::kFloat;
-  CHECK(spec_error(spec) == place +
-                                "torchao.quantize_affine takes integer zero points that keep 0 "
-                                "exact only; leave zero_point_domain and "
-                                "preserve_zero as they are");
+  CHECK(spec_error(spec) ==
+        place +
+            "torchao.quantize_affine takes only integer zero points that keep 0 exact; leave "
+            "zero_point_domain and preserve_zero at their defaults");
   spec.observer_or_fake_quant_ctr.affine.reset();
   CHECK(spec_error(spec) ==
         place +
@@ -187,7 +187,7 @@ TEST_CASE("affine observers refuse what their ops lack", "[annotate][affine][err
   spec.observer_or_fake_quant_ctr.name = "affine_placeholder";
   spec.is_dynamic = false;
   CHECK_THROWS_WITH(observer_of(spec),
-                    "prepare: affine_placeholder: a placeholder has no scale of its own; set "
+                    "prepare: affine_placeholder: a placeholder has no scale; set "
                     "is_dynamic, or use affine_min_max");
 }
 

@@ -94,7 +94,7 @@ TEST_CASE("constants: a copy of a constant that an op writes to is not computed 
   CHECK_THAT(output_of(graph), test::AllClose(output_of(filled(text)), 0.5));
 }
 
-TEST_CASE("constants: constants that are not quantized stay as they are", "[annotate][constants]") {
+TEST_CASE("constants: constants that are not quantized stay unchanged", "[annotate][constants]") {
   const std::string text =
       R"(graph(%w = param "w": f32[4,3], %c = buffer "c": f32[4,2], %x: f32[2,3]):
     %y: f32[2,4] = aten.linear.default(%x, %w)

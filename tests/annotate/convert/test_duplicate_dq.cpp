@@ -56,7 +56,7 @@ TEST_CASE("duplicate dequantize: two annotated consumers of one tensor get a deq
   CHECK(graph.find_node("b")->find_input("self") != graph.find_node("c")->find_input("self"));
 }
 
-TEST_CASE("duplicate dequantize: consumers without annotation go on sharing one",
+TEST_CASE("duplicate dequantize: consumers without annotation still share one",
           "[annotate][duplicate]") {
   const Graph graph = test::quantize(parse_graph(R"(graph(%x: f32[2,4]):
     %a: f32[2,4] = aten.relu.default(%x) %b: f32[2,4] = aten.sigmoid.default(%a) %c: f32[2,4] = aten.tanh.default(%a)
@@ -68,9 +68,8 @@ TEST_CASE("duplicate dequantize: consumers without annotation go on sharing one"
   CHECK(graph.find_node("b")->find_input("self") != graph.find_node("c")->find_input("self"));
 }
 
-TEST_CASE(
-    "duplicate dequantize: consumers with specs of their own have quantize ops of their own too",
-    "[annotate][duplicate]") {
+TEST_CASE("duplicate dequantize: consumers with separate specs have separate quantize ops",
+          "[annotate][duplicate]") {
   const Graph graph = test::quantize(parse_graph(R"(graph(%x: f32[2,4]):
     %a: f32[2,4] = aten.relu.default(%x) %b: f32[2,4] = aten.sigmoid.default(%a) %c: f32[2,4] = aten.tanh.default(%a) return (%b, %c))"),
                                      Json::array({rule("aten.sigmoid.default", act_spec()),

@@ -119,8 +119,7 @@ TEST_CASE("metadata: ops without any have nothing to give", "[annotate][metadata
   CHECK(tags(converted) == "dq:none q:none dq:none q:none dq:none q:none dq:none");
 }
 
-TEST_CASE("metadata: ops on a constant in front of its quantize keep their own",
-          "[annotate][metadata]") {
+TEST_CASE("metadata: ops on a constant before its quantize keep theirs", "[annotate][metadata]") {
   Graph graph = parse_graph(R"(graph(%w = param "w": f32[3,4], %x: f32[2,3]):
     %t: f32[4,3] = aten.transpose.int(%w, 0, 1)
     %u: f32[4,3] = aten.neg.default(%t)

@@ -183,7 +183,7 @@ TEST_CASE("mutable: states that cannot be stored quantized stay float with a rea
                            "aten.select.int(%s, 0, 0) return (%v)")) ==
         "convert: the buffer s stays float: v (aten.select.int) reads or changes it unquantized");
   CHECK(note_of(state_text("0.1", "%c: f32[2,2] = aten.copy_.default(%s, %yd) return (%c)")) ==
-        "convert: the buffer s stays float: %c is another name of it");
+        "convert: the buffer s stays float: %c is an alias of it");
   CHECK(note_of(state_text("0.1",
                            "%c: f32[2,2] = aten.copy_.default(%s, %yd) %d: f32[2,2] = "
                            "aten.copy_.default(%s, %y) return (%yd)")) ==

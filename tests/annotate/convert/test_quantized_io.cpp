@@ -65,7 +65,7 @@ std::string error_of(const std::string& text, const QuantizedIoOptions& options)
 
 }  // namespace
 
-TEST_CASE("quantized io: what went comes back", "[annotate][quantized_io]") {
+TEST_CASE("quantized io: restore_float_io undoes quantize_io", "[annotate][quantized_io]") {
   Result result = run(relu_text());
   restore_float_io(result.graph, result.io);
   verify(result.graph);
@@ -120,8 +120,7 @@ TEST_CASE("quantized io: the result equals quantizing by hand around the program
 }
 
 TEST_CASE(
-    "quantized io: several quantize ops with equal numbers become one input, sizes go on being "
-    "read",
+    "quantized io: several quantize ops with equal numbers become one input, sizes are still read",
     "[annotate][quantized_io]") {
   const Result result = run(
       "graph(%x: f32[4]):\n" + q("a", "x") + dq("b", "a") + q("c", "x") + dq("d", "c") +
@@ -131,7 +130,7 @@ TEST_CASE(
                                     "aten.add.Tensor(%b, %d) return (%s, %n)"));
   CHECK(result.notes ==
         std::vector<std::string>{
-            "quantized-io: output 0 (%s) stays float: %s (aten.add.Tensor) makes it in float"});
+            "quantized-io: output 0 (%s) stays float: %s (aten.add.Tensor) computes it in float"});
 }
 
 TEST_CASE("quantized io: an input that comes back through one pair is returned unchanged",
@@ -160,7 +159,7 @@ TEST_CASE("quantized io: each float tensor at the border has its reason",
   check_note("graph(%x: f32[4], %y: f32[4]): %r: f32[4] = aten.relu.default(%y) return (%r)",
              "input 0 (%x) stays float: nothing reads it");
   check_note("graph(%x: f32[4]): return (%x)",
-             "input 0 (%x) stays float: it is returned as it came");
+             "input 0 (%x) stays float: it is returned unchanged");
   check_note(
       "graph(%x: f32[4]): %r: f32[4] = aten.relu.default(%x) return (mutate_input \"x\" = %r)",
       "input 0 (%x) stays float: the program updates it");
@@ -190,7 +189,7 @@ TEST_CASE("quantized io: outputs that update a buffer or are written in place st
           "quantized-io: output 0 (%b) stays float: %r (aten.relu_.default) writes into it")));
 }
 
-TEST_CASE("quantized io: indices choose", "[annotate][quantized_io]") {
+TEST_CASE("quantized io: indices choose inputs and outputs", "[annotate][quantized_io]") {
   const std::string text = "graph(%x: f32[4], %y: f32[4]):\n" + q("a", "x") + dq("b", "a") +
                            q("c", "y") + dq("d", "c") + "%s: f32[4] = aten.add.Tensor(%b, %d)\n" +
                            q("e", "s") + dq("f", "e") + "return (%f)";
@@ -213,10 +212,10 @@ TEST_CASE("quantized io: a listed index that cannot be is an error and leaves th
       Equals("quantized-io: input 1 (%i): is not a float tensor, want one; leave its index out"));
   CHECK_THAT(error_of(text, {.inputs = {{0}}, .outputs = {{0}}}),
              Equals("quantized-io: output 0 (%r): cannot be an integer: %r (aten.relu.default) "
-                    "makes it in float; leave its index out"));
+                    "computes it in float; leave its index out"));
 }
 
-TEST_CASE("quantized io: the parameters stand in the archive as an extra file",
+TEST_CASE("quantized io: the parameters are in the archive as an extra file",
           "[annotate][quantized_io]") {
   Result result = run(relu_text(), {.inputs = {}, .outputs = {{}}});
   CHECK(stored_quantized_io(result.graph) == std::nullopt);

@@ -116,7 +116,7 @@ constexpr const char* kQuantizedLinear =
 
 }  // namespace
 
-TEST_CASE("the observer nodes of a scan's body stand within it, and its constants too",
+TEST_CASE("the observer nodes of a scan's body are inside it, and its constants too",
           "[annotate][control]") {
   Report report;
   const ObservedGraph observed = prepare(with_weights(kScan), report);
@@ -167,7 +167,7 @@ TEST_CASE(
   CHECK(reasons(report) == "body.n: no rule of the quantizer gave it a spec\n");
 }
 
-TEST_CASE("a quantized scan gives what its unrolled twin gives", "[annotate][control]") {
+TEST_CASE("a quantized scan gives what the unrolled program gives", "[annotate][control]") {
   constexpr const char* kRows = R"(
 graph(%w = param "l.weight": f32[2,2], %b = param "l.bias": f32[2], %c: f32[1,2], %x: f32[3,1,2]):
   %y: f32[3,1,2] = aten.linear.default(%x, %w, %b)
@@ -183,7 +183,7 @@ graph(%w = param "l.weight": f32[2,2], %b = param "l.bias": f32[2], %c: f32[1,2]
   }
 }
 
-TEST_CASE("compat: a weight is quantized anew in each step of a loop, and the scales are operands",
+TEST_CASE("compat: a weight is quantized in each step of a loop, and the scales are operands",
           "[annotate][control]") {
   Report report;
   const Graph quantized = quantize(kScan, {scan_batch(2.0)}, report, true);

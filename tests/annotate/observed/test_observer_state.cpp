@@ -169,7 +169,7 @@ std::string refusal(const std::string& site, const std::string& key, const Json&
 
 TEST_CASE("state: impossible numbers are refused", "[annotate][state]") {
   CHECK(refusal("y", "min", {5.0, 6.0}) ==
-        "state: s.json: the group of [y] has 2 minima and 1 maxima, want equally many");
+        "state: s.json: the group of [y] has 2 minima and 1 maxima, want equal numbers");
   CHECK(refusal("y", "min", {1e9}).find("state: s.json: the group of [y] has the range [1e+09, ") ==
         0);
   CHECK(
@@ -179,7 +179,7 @@ TEST_CASE("state: impossible numbers are refused", "[annotate][state]") {
   CHECK(refusal("y", "batches", -1) ==
         "state: s.json: the group of [y] has seen -1 batches, want at least 0");
   CHECK(refusal("w", "max", {1.0}) ==
-        "state: s.json: the group of [w] has 2 minima and 1 maxima, want equally many");
+        "state: s.json: the group of [w] has 2 minima and 1 maxima, want equal numbers");
   CHECK(refusal("y", "histogram", {1.0, 2.0}, "histogram") ==
         "state: s.json: the group of [y]: histogram: a histogram of another size, got 2 bins, want "
         "2048");

@@ -134,7 +134,8 @@ std::string with_fixed(double scale, int64_t zero_point) {
 
 TEST_CASE("what an observer computes is checked, and the error names it and the edge",
           "[annotate][qparams]") {
-  const std::string at_x = R"(convert: %x -> %y (observer group 0): the observer "given" gave )";
+  const std::string at_x =
+      R"(convert: %x -> %y (observer group 0): the observer "given" returned )";
   const std::string scale = " at index 0, want a finite number above 0; correct it";
   CHECK(with_given({0.5f}, {0}) == "no error");
   CHECK(with_given({kNan}, {0}) == at_x + "the scale nan" + scale);
@@ -152,7 +153,8 @@ TEST_CASE("what an observer computes is checked, and the error names it and the 
 }
 
 TEST_CASE("an observer of channels gives a scale for each", "[annotate][qparams]") {
-  const std::string at_w = R"(convert: %w -> %y (observer group 1): the observer "given" gave )";
+  const std::string at_w =
+      R"(convert: %w -> %y (observer group 1): the observer "given" returned )";
   CHECK(with_given({1, 1, 1, 1}, {0, 0, 0, 0}, true) == "no error");
   CHECK(with_given({1, 1}, {0, 0}, true) ==
         at_w + "2 scales for the 4 channels along dimension 0; want one each");
@@ -170,7 +172,7 @@ TEST_CASE("an observer of channels gives a scale for each", "[annotate][qparams]
 TEST_CASE("what a derive function computes is checked, and the error names it and the edge",
           "[annotate][qparams]") {
   const std::string mine =
-      R"(convert: %b -> %y (observer group 2): the derive function "mine" gave )";
+      R"(convert: %b -> %y (observer group 2): the derive function "mine" returned )";
   CHECK(with_derived({1, 1, 1, 1}, {0, 0, 0, 0}) == "no error");
   CHECK(with_derived({1, 0, 1, 1}, {0, 0, 0, 0}) ==
         mine + "the scale 0 at index 1, want a finite number above 0; correct it");
@@ -210,7 +212,7 @@ TEST_CASE("a fake-quant checks what the observer in it computes", "[annotate][qp
   g_given.zero_point = {0};
   LinearQuantizer quantizer;
   quantizer.input.observer_or_fake_quant_ctr.name = "fake_quantize(given)";
-  CHECK(message_of(quantizer).find(R"(the observer "given" gave the scale nan)") !=
+  CHECK(message_of(quantizer).find(R"(the observer "given" returned the scale nan)") !=
         std::string::npos);
 }
 
@@ -233,9 +235,10 @@ TEST_CASE("scales of blocks that their dtype cannot hold are refused", "[annotat
   quantizer.weight = spec_of("affine_min_max");
   quantizer.weight.observer_or_fake_quant_ctr.eps = 1e-12;
   quantizer.weight.observer_or_fake_quant_ctr.affine = options;
-  CHECK(message_of(quantizer) ==
-        R"(convert: %w: the observer "affine_min_max" gave the scale 0 at index 0, want a finite )"
-        "number above 0; correct it");
+  CHECK(
+      message_of(quantizer) ==
+      R"(convert: %w: the observer "affine_min_max" returned the scale 0 at index 0, want a finite )"
+      "number above 0; correct it");
 }
 
 }  // namespace octet::test_point_qparams

@@ -139,7 +139,7 @@ TEST_CASE("scale floor: torchao's stays, and the report says what becomes zero",
                                               "scale that torchao asks for: they become zero"));
 }
 
-TEST_CASE("scale floor: what has half of its integers or more is as with torchao",
+TEST_CASE("scale floor: tensors with half of their integers or more are quantized as by torchao",
           "[annotate][scale_floor]") {
   // 0.04 / 2^-12 = 164 of 255 steps
   for (const double gamma : {1.0, 0.04}) {
@@ -318,7 +318,7 @@ graph(%w = param "w": f32[8,8], %mask = param "mask": f32[8], %x: f32[4,8]):
     CHECK(is_dequantized(quantized.find_node("y")->inputs().at(0)) != is_left);
     const std::vector<ReportEntry>& entries = report.entries();
     CHECK(std::any_of(entries.begin(), entries.end(), [](const ReportEntry& entry) {
-            return entry.node == "y" && entry.reason.starts_with("it masks, by 2e+30");
+            return entry.node == "y" && entry.reason.starts_with("it is a mask of up to 2e+30");
           }) == is_left);
   }
 }

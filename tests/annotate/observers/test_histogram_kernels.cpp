@@ -57,7 +57,8 @@ TEST_CASE("histogram: counting equals aten::histc for random data, ranges and bi
   }
 }
 
-TEST_CASE("histogram: ranges that the loops cannot serve are told", "[annotate][histogram]") {
+TEST_CASE("histogram: ranges that the loops cannot handle are recognized",
+          "[annotate][histogram]") {
   CHECK_FALSE(can_count_into_bins(1.0f, 1.0f, 2048));
   CHECK_FALSE(can_count_into_bins(-3e38f, 3e38f, 2048));
   CHECK_FALSE(can_count_into_bins(0.0f, 3e38f, 2048));
@@ -160,7 +161,7 @@ TEST_CASE("histogram: tensors that are not contiguous are counted in full",
   CHECK(sliced.state() == copied.state());
 }
 
-TEST_CASE("histogram: the bit that stands for a sign counts", "[annotate][histogram]") {
+TEST_CASE("histogram: the sign bit counts", "[annotate][histogram]") {
   const at::Tensor x = test::make_batch(3, {20, 30}, 1, 2);
   HistogramObserver plain(test::named("histogram")), marked(test::named("histogram"));
   plain.observe(-x);

@@ -194,7 +194,7 @@ class LargestMagnitude : public Observer {
   float largest_ = -1;
 };
 
-TEST_CASE("observers: a class of the user's own serves specs under its name",
+TEST_CASE("observers: specs may name an observer class that a user registers",
           "[annotate][observer]") {
   register_observer("largest_magnitude", ObserverScope::kTensor, [](const ObserverArgs& args) {
     return std::make_shared<LargestMagnitude>(args);

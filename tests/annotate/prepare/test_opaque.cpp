@@ -95,7 +95,7 @@ std::string message_of(const Work& work) {
   return test::error_message([&] { work(); });
 }
 
-TEST_CASE("an op without kernel stops calibration with its name and the ways out",
+TEST_CASE("an op without kernel stops calibration with its name and what to do",
           "[annotate][opaque]") {
   Report report;
   ObservedGraph observed = prepare_gated(gate_part(), report);
@@ -172,12 +172,11 @@ TEST_CASE("recorded tensors that are missing, unwanted or too few are errors",
   ObservedGraph plain = prepare_gated(gate_part(), report);
   CHECK(message_of(
             [&] { calibrate(plain, source_of(data), {.recorded = source_of(record(data))}); }) ==
-        "calibrate: recorded: got recorded tensors, and no opaque part is recorded; set "
+        "calibrate: recorded: got recorded tensors, but no opaque part is recorded; set "
         "\"recorded\": true on the part");
 }
 
-TEST_CASE("hooks put an observed and then a quantized form in the place of a part",
-          "[annotate][opaque]") {
+TEST_CASE("hooks replace a part by an observed and then a quantized form", "[annotate][opaque]") {
   OpaquePart part = gate_part();
   float seen = 0;
   part.float_to_observed = [](Graph& graph, Island& island) {

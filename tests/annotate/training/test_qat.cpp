@@ -209,7 +209,7 @@ TEST_CASE("qat: what cannot be trained as one is said, with the reason", "[annot
     %y: f32[2,4,5,5] = aten.batch_norm.default(%c, None, None, %m, %v, True, 0.1, 1e-05, False)
     return (%y, %c))",
           "aten.conv2d.default") ==
-      "prepare: %y is not trained together with %c: others read %c too");
+      "prepare: %y is not trained together with %c: other ops read %c too");
 }
 
 TEST_CASE(

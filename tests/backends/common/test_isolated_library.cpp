@@ -29,8 +29,8 @@ TEST_CASE("a library that is missing, broken or of another release is one line o
   std::filesystem::remove(broken);
   const IsolatedLibrary library("maths", "libm.so.6");
   CHECK(error_of([&] { library.function("cosine_of_tomorrow"); }) ==
-        "backend: maths: libm.so.6 is another release than the one of the headers, got no "
-        "cosine_of_tomorrow, want it; put the library that Octet "
+        "backend: maths: libm.so.6 is not the release of the headers, got no cosine_of_tomorrow, "
+        "want it; put the library that Octet "
         "was built "
         "with first");
 }

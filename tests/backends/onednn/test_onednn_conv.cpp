@@ -150,7 +150,8 @@ TEST_CASE("oneDNN: integer convolutions stay within a step of the reference",
   }
 }
 
-TEST_CASE("oneDNN: the clamp of a convolution lies before its quantization", "[backends][onednn]") {
+TEST_CASE("oneDNN: the clamp of a convolution is applied before its quantization",
+          "[backends][onednn]") {
   for (const Numbers& numbers : kNumbers) {
     CAPTURE(name_of(numbers.in), name_of(numbers.out));
     CHECK(run_conv(kConvCases[0], numbers, 2, false, {{"post_min", 0.0}}, 3) <= limit_of(numbers));

@@ -105,7 +105,7 @@ TEST_CASE("oneDNN: blocks that cut rows and ranges above 8 bits are refused",
     return refusal(b.finish(), "onednn").value_or("");
   };
   CHECK(reason(mapping("asymmetric", -128, 127, {2, 2})) ==
-        "q: the scales are of [2, 2] blocks of [2, 8], want one per tensor or per row");
+        "q: the scales are for [2, 2] blocks of [2, 8], want one per tensor or per row");
   CHECK(reason(mapping("asymmetric", -32768, 32767, {2, 1})) ==
         "q: the range has more than 256 steps");
 }

@@ -134,8 +134,7 @@ TEST_CASE("oneDNN: kernels are timed from one call to the next", "[backends][one
   CHECK_FALSE(is_timed());
 }
 
-TEST_CASE("a backend that does not tell has one entry for a segment",
-          "[backends][session][kernels]") {
+TEST_CASE("a backend without timings has one entry for a segment", "[backends][session][kernels]") {
   const std::vector<KernelReport> kernels = Session(two_segments()).kernels();
   REQUIRE(kernels.size() == 2);
   CHECK(kernels[0].kernel == "reference");

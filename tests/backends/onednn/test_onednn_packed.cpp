@@ -36,7 +36,7 @@ class Packer {
 
 }  // namespace
 
-TEST_CASE("oneDNN: a constant is packed once in each form, for as long as somebody has it",
+TEST_CASE("oneDNN: a constant is packed once in each form, for as long as it is in use",
           "[backends][onednn][packed]") {
   const Tensor constant = random_integers(DType::kInt8, {4, 4}), equal = constant.clone();
   Packer packer;
@@ -123,7 +123,7 @@ TEST_CASE("packed cache: sessions give the same bits with it, new, used, damaged
     bytes[bytes.size() - 100] = static_cast<char>(bytes[bytes.size() - 100] ^ 1);
     write_bytes(kept, bytes);
     check(folder.path(), 1);
-    check(folder.path(), 0);  // written anew
+    check(folder.path(), 0);  // rewritten
   }
   write_bytes(file.string() + ".txt", "");
   check(file.string() + ".txt", folder.files().empty() ? 0 : 1);
@@ -151,7 +151,7 @@ TEST_CASE("packed cache: a block of another size than the kernel needs is not us
   pack(64, 64);
   CHECK(pack(64, 64).empty());
   CHECK(count == 1);
-  CHECK_THAT(pack(128, 128), Catch::Contains("is damaged; what is wrong is written anew"));
+  CHECK_THAT(pack(128, 128), Catch::Contains("is damaged; the damaged part is rewritten"));
   CHECK(count == 2);
   CHECK(pack(128, 128).empty());
   CHECK(count == 2);
@@ -172,8 +172,7 @@ std::vector<int64_t> places_of(const PackedTiles& tiles) {
 
 }  // namespace
 
-TEST_CASE("packed cache: tiles whose places are wrong are packed anew, whichever it is",
-          "[backends][onednn][cache]") {
+TEST_CASE("packed cache: any tile in a wrong place is packed again", "[backends][onednn][cache]") {
   if (find_tile_kernels() == nullptr) return;
   ByteConvShape shape;
   shape.groups = 2, shape.channels = 8, shape.outputs = 40;

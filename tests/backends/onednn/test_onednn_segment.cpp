@@ -282,7 +282,7 @@ TEST_CASE("oneDNN: a reshape of what lies in memory with gaps or in another orde
   }
 }
 
-TEST_CASE("oneDNN: what a segment cannot be compiled for is told by the name of that op",
+TEST_CASE("oneDNN: an error names the op that a segment cannot be compiled for",
           "[backends][onednn]") {
   const auto error_of_middle = [](const std::string& kind, Attributes attributes) {
     ProgramBuilder b;

@@ -142,7 +142,7 @@ TEST_CASE("damaged artifacts give one-line errors", "[backends][artifact]") {
   std::filesystem::remove(path);
   REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
   CHECK_THAT(error_of([&] { load_program(path); }),
-             Contains("is no file; give what `octet lower` wrote"));
+             Contains("is not a file; give what `octet lower` wrote"));
   CHECK_THAT(error_of([&] { save_program(with_constants(), "/nonexistent/x.octet"); }),
              Contains("cannot be written"));
   std::filesystem::remove(path);
@@ -188,9 +188,8 @@ TEST_CASE("scales read back as the same floats, in few digits", "[backends][arti
   CHECK(load_program(bytes_of(file)).tensors[0].qparams == of_input);
 }
 
-TEST_CASE(
-    "scales and zero points of slices stand in the data, zero points only when there are some",
-    "[backends][artifact]") {
+TEST_CASE("scales and zero points of slices are in the data, zero points only when there are some",
+          "[backends][artifact]") {
   Program program = with_constants();
   const std::string without = artifact_bytes(program);
   CHECK_THAT(without, Contains("\"w:scale\"") && !Contains("w:zero_point") &&
@@ -204,7 +203,7 @@ TEST_CASE(
   REQUIRE(at != std::string::npos);
   file[at + 5] = 0x7f;
   CHECK_THAT(outcome_of(file, {.verifies_checksum = false}).text,
-             Contains("constant w: has zero point -32896, which is no int8"));
+             Contains("constant w: has zero point -32896, which does not fit int8"));
 }
 
 TEST_CASE("files of format version 1, with all scales in the header, still load",
@@ -254,7 +253,7 @@ TEST_CASE("a changed byte of an artifact is found, or changes nothing", "[backen
           FAIL(fmt::format("bit {} of byte {} of {} went unnoticed", bit, i, good.size()));
         unnoticed += outcome.ran;
       }
-    // the letters of the key "checksum": without it, the file is one of before checksums
+    // the letters of the key "checksum": without it, the file is older than checksums
     CHECK(unnoticed <= 8 * 8);
   }
 }

@@ -117,17 +117,17 @@ TEST_CASE("packed cache: a folder that cannot be written is one warning", "[back
   }
   CHECK_THAT(
       cache.warning(),
-      Contains("cannot be written: Not a directory; programs are packed anew at each start"));
+      Contains("cannot be written: Not a directory; programs are packed again at each start"));
   std::filesystem::remove(file);
 }
 
-TEST_CASE("packed cache: a block that does not fit is packed anew", "[backends][cache]") {
+TEST_CASE("packed cache: a block that does not fit is packed again", "[backends][cache]") {
   const Folder folder("cache_unfit");
   save_two(folder.path());
   PackedCache cache(folder.path(), "abc", "this CPU");
   const auto has_four = [](const PackedBlock& block) { return block.size == 4; };
   CHECK(text_of(cache.find("first", has_four)) == "nothing");
-  CHECK_THAT(cache.warning(), Contains("is damaged; what is wrong is written anew"));
+  CHECK_THAT(cache.warning(), Contains("is damaged; the damaged part is rewritten"));
 }
 
 TEST_CASE("packed cache: its folder and file are this user's alone", "[backends][cache]") {
@@ -162,8 +162,8 @@ TEST_CASE("packed cache: what others may write is not used, and nothing is writt
     ::chmod(folder.path().c_str(), mode);
     PackedCache cache(folder.path(), "abc", "this CPU");
     CHECK(text_of(cache.find("first", any)) == "nothing");
-    CHECK_THAT(cache.warning(), Contains("the folder may be written by others, want one that this "
-                                         "user alone may write; programs are packed anew"));
+    CHECK_THAT(cache.warning(), Contains("the folder may be written by others, want one that only "
+                                         "this user may write; programs are packed again"));
     cache.add("third", block_of("three"));
     cache.save();
     CHECK(read_bytes(file) == bytes);
@@ -171,7 +171,7 @@ TEST_CASE("packed cache: what others may write is not used, and nothing is writt
   ::chmod(folder.path().c_str(), 0755);
   ::chmod(file.c_str(), 0664);
   CHECK(first(&warning) == "nothing");
-  CHECK_THAT(warning, Contains("the file may be written by others; it is written anew"));
+  CHECK_THAT(warning, Contains("the file may be written by others; it is rewritten"));
   std::filesystem::rename(file, folder.path() / "real");
   std::filesystem::create_symlink("real", file);
   ::chmod((folder.path() / "real").c_str(), 0600);
@@ -181,7 +181,7 @@ TEST_CASE("packed cache: what others may write is not used, and nothing is writt
   std::filesystem::rename(folder.path() / "real", file);
   REQUIRE(::chown(file.c_str(), 12345, 0) == 0);
   CHECK(first(&warning) == "nothing");
-  CHECK_THAT(warning, Contains("the file belongs to another user; it is written anew"));
+  CHECK_THAT(warning, Contains("the file belongs to another user; it is rewritten"));
   REQUIRE(::chown(folder.path().c_str(), 12345, 0) == 0);
   CHECK(first(&warning) == "nothing");
   CHECK_THAT(warning, Contains("the folder belongs to another user"));

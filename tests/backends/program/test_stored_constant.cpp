@@ -131,7 +131,7 @@ TEST_CASE("a stored constant moves as its elements do", "[backends][stored]") {
   CHECK_FALSE(reshaped(stored, {96}));
 }
 
-TEST_CASE("four-bit values stand two in a byte", "[backends][stored]") {
+TEST_CASE("four-bit values are stored two per byte", "[backends][stored]") {
   const std::vector<int8_t> odd = {-8, 7, -1, 0, 3};
   const Tensor values = Tensor::from<int8_t>(DType::kInt8, {5}, odd);
   const Tensor bytes = pack_nibbles(values);

@@ -217,12 +217,12 @@ TEST_CASE("damaged ops of two and of one operand are refused", "[backends][refer
   CHECK_THAT(reason("binary", {x}, {b}, fn("eq")), Contains("lacks input 1"));
   CHECK_THAT(reason("binary", {x, floats({3}, {1, 2, 3})}, {b}, fn("eq")),
              Contains("does not broadcast"));
-  CHECK_THAT(reason("binary", {x, x}, {f}, fn("eq")), Contains("gives bools"));
+  CHECK_THAT(reason("binary", {x, x}, {f}, fn("eq")), Contains("returns bools"));
   CHECK_THAT(reason("binary", {x, n}, {l}, fn("left_shift")), Contains("integers or bools"));
   CHECK_THAT(reason("unary", {x}, {l}, fn("bitwise_not")), Contains("integers or bools"));
-  CHECK_THAT(reason("unary", {x}, {f}, fn("isnan")), Contains("gives bools"));
+  CHECK_THAT(reason("unary", {x}, {f}, fn("isnan")), Contains("returns bools"));
   CHECK_THAT(reason("unary", {x}, {{DType::kFloat32, {3}}}, fn("exp")), Contains("want [2]"));
-  CHECK_THAT(reason("reduce", {x}, {{DType::kFloat32, {}}}, fn("any")), Contains("gives bools"));
+  CHECK_THAT(reason("reduce", {x}, {{DType::kFloat32, {}}}, fn("any")), Contains("returns bools"));
 }
 
 }  // namespace octet::test_binary

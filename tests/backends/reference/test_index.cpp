@@ -35,7 +35,7 @@ TEST_CASE("gather takes one element for each index", "[backends][reference]") {
                     Contains("run: gather: index -1 is outside of a dimension of 4 elements"));
 }
 
-TEST_CASE("index takes no index from the end where that is not wanted", "[backends][reference]") {
+TEST_CASE("index refuses indices from the end where they are not wanted", "[backends][reference]") {
   const Attributes from_front = {{"from_end", false}};
   const std::vector<Operand> last = {counting({3}), longs({1}, {-1})};
   CHECK(integers_of(run_one("index", last, {{DType::kInt64, {1}}})[0]) == Longs{2});
@@ -56,7 +56,8 @@ TEST_CASE("indices of adjacent dimensions stay at their place, others come first
                     Contains("index 2 is outside of a dimension of 2"));
 }
 
-TEST_CASE("index_put replaces, or adds up what meets", "[backends][reference]") {
+TEST_CASE("index_put replaces values, or adds up those at the same place",
+          "[backends][reference]") {
   const Operand x = floats({3, 4}, std::vector<float>(12, 0.0f)), i = longs({3}, {0, 0, -1}),
                 j = longs({3}, {1, 1, 2});
   const Result y{DType::kFloat32, {3, 4}};
@@ -70,7 +71,8 @@ TEST_CASE("index_put replaces, or adds up what meets", "[backends][reference]") 
         Longs{0, big + 1});
 }
 
-TEST_CASE("scatter reduces what meets, with or without what was there", "[backends][reference]") {
+TEST_CASE("scatter reduces values at the same place, with or without the existing one",
+          "[backends][reference]") {
   const Operand x = floats({4}, {1, 2, 3, 4}), index = longs({3}, {0, 0, 2}),
                 source = floats({3}, {5, 7, 9});
   const auto scatter = [&](const char* reduce, bool includes) {
@@ -130,16 +132,17 @@ TEST_CASE("damaged index ops are refused", "[backends][reference]") {
   CHECK_THAT(reason("gather", {x, f}, {y}), Contains("wants int64 or int32"));
   CHECK_THAT(reason("gather", {x, i}, {y}, dim(2)), Contains("along dimension 2"));
   CHECK_THAT(reason("gather", {x, longs({2}, {0, 0})}, {{DType::kInt64, {2}}}, dim(0)),
-             Contains("with indices [2]"));
-  CHECK_THAT(reason("gather", {counting({1, 4}), i}, {y}, dim(1)), Contains("with indices [2, 2]"));
+             Contains("does not fit indices [2] and input"));
+  CHECK_THAT(reason("gather", {counting({1, 4}), i}, {y}, dim(1)),
+             Contains("does not fit indices [2, 2] and input"));
   CHECK_THAT(reason("gather", {x, i}, {same}, dim(1)), Contains("want [2, 2]"));
   CHECK_THAT(reason("scatter", {x, i, longs({1, 2}, {0, 0})}, {same}),
-             Contains("of source [1, 2]"));
+             Contains("do not fit source [1, 2]"));
   CHECK_THAT(reason("scatter", {x, i, i}, {same}, {{"reduce", std::string("no")}}),
              Contains("unknown reduce"));
   CHECK_THAT(reason("scatter", {x, i, i}, {y}), Contains("want [3, 4]"));
-  CHECK_THAT(reason("index", {x, {}, {}}, {same}), Contains("are none or too many"));
-  CHECK_THAT(reason("index", {x, i, i, i}, {y}), Contains("are none or too many"));
+  CHECK_THAT(reason("index", {x, {}, {}}, {same}), Contains("their number does not fit"));
+  CHECK_THAT(reason("index", {x, i, i, i}, {y}), Contains("their number does not fit"));
   CHECK_THAT(reason("index", {x, i, longs({3}, {0, 0, 0})}, {y}), Contains("do not broadcast"));
   CHECK_THAT(reason("index", {x, bools({3, 4}, std::vector<uint8_t>(12, 1))}, {y}),
              Contains("wants int64 or int32"));

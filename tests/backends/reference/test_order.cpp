@@ -116,7 +116,7 @@ TEST_CASE("damaged ops that order elements are refused", "[backends][reference]"
   const Operand x = floats({2, 3}, {1, 2, 3, 4, 5, 6});
   const Result y{DType::kFloat32, {2, 3}}, i{DType::kInt64, {2, 3}};
   CHECK_THAT(reason("sort", {x}, {y}), Contains("has 1 outputs"));
-  CHECK_THAT(reason("sort", {x}, {y, y}), Contains("gives indices as int64"));
+  CHECK_THAT(reason("sort", {x}, {y, y}), Contains("returns indices as int64"));
   CHECK_THAT(reason("sort", {x}, {y, i}, {{"dim", int64_t{2}}}), Contains("dimension 2"));
   CHECK_THAT(reason("sort", {x}, {y, {DType::kInt64, {3}}}), Contains("want [2, 3]"));
   CHECK_THAT(reason("topk", {x}, {y, i}, {{"k", int64_t{4}}}), Contains("the first 4 of 3"));
@@ -124,12 +124,12 @@ TEST_CASE("damaged ops that order elements are refused", "[backends][reference]"
   CHECK_THAT(reason("topk", {x}, {y, i}, {{"k", int64_t{2}}}), Contains("want [2, 2]"));
   CHECK_THAT(reason("arg_reduce", {x}, {{DType::kInt64, {}}}), Contains("it has no fn"));
   CHECK_THAT(reason("arg_reduce", {x}, {{DType::kFloat32, {}}}, fn("argmax")),
-             Contains("gives indices as int64"));
+             Contains("returns indices as int64"));
   CHECK_THAT(reason("arg_reduce", {floats({0}, {})}, {{DType::kInt64, {}}}, fn("argmax")),
-             Contains("of no elements"));
+             Contains("needs at least one element"));
   CHECK_THAT(reason("arg_reduce", {x}, {i}, fn("argmax")), Contains("want []"));
   CHECK_THAT(reason("cumulative", {x}, {y}, fn("mean")), Contains("unknown fn"));
-  CHECK_THAT(reason("cumulative", {x}, {y, i}, fn("sum")), Contains("sum gives no indices"));
+  CHECK_THAT(reason("cumulative", {x}, {y, i}, fn("sum")), Contains("sum returns no indices"));
   CHECK_THAT(reason("cumulative", {x}, {i, i}, {{"fn", std::string("max")}, {"dim", int64_t{-3}}}),
              Contains("dimension -3"));
 }

@@ -54,7 +54,7 @@ octet_tensor_info info_of(octet_status (*ask)(const octet_model*, size_t, octet_
 
 }  // namespace
 
-TEST_CASE("C: names of a file stand shortened and printable in texts", "[backends][c]") {
+TEST_CASE("C: names of a file are shortened and printable in texts", "[backends][c]") {
   std::string name;
   while (name.size() < 1000000) name += "\x1b[31m\r\x07name\xe2\x80\xae\xff";
   Program program = two_segments();
@@ -120,8 +120,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("C: a duplicate runs by itself, the model that it came from gone or not",
-          "[backends][c]") {
+TEST_CASE("C: a duplicate runs without the model that it came from", "[backends][c]") {
   const Tensor x = random_integers(DType::kInt8, {1, 4, 6, 6}, 7);
   for (const std::string& backend : backend_names()) {
     INFO(backend);

@@ -114,7 +114,7 @@ TEST_CASE("a loop that runs too often ends with an error where there is a limit"
   Session session(with_bodies("reference"), {.loop_limit = 4});
   CHECK_NOTHROW(session.run({flag(true), x, number(-1)}));
   CHECK_THAT(error_of([&] { session.run({flag(true), x, number(-2)}); }),
-             Contains("session: count: runs more than 4 rounds; raise the limit of rounds"));
+             Contains("session: count: runs more than 4 rounds; raise the loop limit"));
   CHECK_NOTHROW(session.run({flag(true), x, number(0)}));
 }
 
@@ -165,15 +165,15 @@ TEST_CASE("bodies that do not fit their ops are refused", "[backends][control][a
   CHECK_THAT(fault([](Program& p) { p.tensor(p.ops[0].outputs[0]).dtype = DType::kInt32; }),
              Contains("output 0 of a body (y) is f32[2, 3], want i32[2, 3]"));
   CHECK_THAT(fault([](Program& p) { p.bodies[0].outputs.clear(); }),
-             Contains("a body gives 0 outputs, want 1"));
+             Contains("a body returns 0 outputs, want 1"));
   CHECK_THAT(fault([](Program& p) { p.ops[1].inputs[0] = p.inputs[1]; }),
              Contains("carried input 0 (x) is f32[2, 3], want i64[]"));
   CHECK_THAT(fault([](Program& p) { p.ops[2].attributes["rows"] = int64_t{7}; }),
-             Contains("carries 1 values and walks along 7 of 2 inputs"));
+             Contains("carries 1 values and scans 7 of 2 inputs"));
   CHECK_THAT(fault([](Program& p) { p.ops[2].attributes["carried"] = int64_t{-1}; }),
              Contains("carries -1 values"));
   CHECK_THAT(fault([](Program& p) { p.tensor(p.ops[2].outputs[1]).shape = {4, 3}; }),
-             Contains("not equally many"));
+             Contains("different numbers of rows"));
   CHECK_THAT(fault([](Program& p) { p.segments[0].backend = "reference"; }),
              Contains("is in a segment of another kind"));
   CHECK_THAT(fault([](Program& p) { p.bodies[0].symbols.push_back({"s0", 1, 2, 1}); }),
@@ -187,7 +187,7 @@ TEST_CASE("bodies that do not fit their ops are refused", "[backends][control][a
                  p = outer;
                }
              }),
-             Contains("bodies stand in each other deeper than 8"));
+             Contains("bodies are nested deeper than 8"));
 }
 
 }  // namespace octet::test_control

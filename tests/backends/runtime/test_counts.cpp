@@ -145,7 +145,7 @@ TEST_CASE("a rest that does not fit its body is refused", "[backends][counts][ar
   CHECK_THAT(fault([](Program& p) { p.ops[1].attributes.erase("counts"); }),
              Contains("has 0 counts"));
   CHECK_THAT(fault([](Program& p) { p.ops[1].inputs[0] = p.inputs[0]; }),
-             Contains("count 0 is no i64 of one element"));
+             Contains("count 0 is not an i64 of one element"));
   CHECK_THAT(fault([](Program& p) { p.ops[1].inputs[1] = p.inputs[0]; }),
              Contains("input 0 of a body (places) is i64[4, 1], want f32[4, 3]"));
   CHECK_THAT(fault([](Program& p) { p.tensor(p.outputs[0]).shape = {3, 3}; }),

@@ -52,8 +52,7 @@ bool run(octet_model* model, const Tensor& x, Floats& y) {
 bool warns_of_fork(const octet_model* model) {
   for (size_t i = 0; octet_warning(model, i) != nullptr; ++i)
     if (std::strcmp(octet_warning(model, i),
-                    "threads: this process was forked off, and runs the model with one thread") ==
-        0)
+                    "threads: this process is a fork, and runs the model with one thread") == 0)
       return true;
   return false;
 }
@@ -85,7 +84,7 @@ int fault_in_child(octet_model* model, const std::string& bytes, const Tensor& x
 
 }  // namespace
 
-TEST_CASE("a forked process runs the models of its parent, whose states go on, with one thread",
+TEST_CASE("a forked process runs the models of its parent, whose states are kept, with one thread",
           "[backends][fork]") {
   const Tensor x = random_floats({kRows, kColumns}, -1, 1, 7);
   for (const std::string& backend : backend_names()) {

@@ -115,8 +115,8 @@ TEST_CASE("constants of a file that lie in the same bytes are refused",
         [&] { load_program(std::as_bytes(std::span(bytes)), {.verifies_checksum = false}); });
   };
   CHECK(error_with("[64,128]") == "no Error");
-  CHECK_THAT(error_with("[0,64]  "), Contains("lies at 0..64, where another one lies"));
-  CHECK_THAT(error_with("[32,96] "), Contains("lies at 32..96, where another one lies"));
+  CHECK_THAT(error_with("[0,64]  "), Contains("lies at 0..64, where it overlaps another one"));
+  CHECK_THAT(error_with("[32,96] "), Contains("lies at 32..96, where it overlaps another one"));
 }
 
 TEST_CASE("a rest shares its body with no other op", "[backends][limits][counts]") {

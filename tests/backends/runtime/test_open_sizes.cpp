@@ -226,11 +226,11 @@ TEST_CASE("what a file claims of symbols and formulas is checked", "[backends][o
   CHECK_THAT(with([](Program& p) { p.symbols[0].min = -1; }),
              Contains("symbol n has the hint 2 and the range -1 to 8"));
   CHECK_THAT(with([](Program& p) { p.symbols[1].name = "n"; }),
-             Contains("a shape symbol without a name of its own"));
+             Contains("a shape symbol without a unique name"));
   CHECK_THAT(with([](Program& p) { p.symbols.push_back({"q", 0, 1, 0}); }),
-             Contains("the symbol q is no size of an input"));
+             Contains("the symbol q is not a size of an input"));
   CHECK_THAT(with([](Program& p) { p.symbols.assign(65, {"q", 0, 1, 0}); }),
-             Contains("symbols are no list of at most 64"));
+             Contains("symbols are not a list of at most 64"));
   CHECK_THAT(with([&](Program& p) { p.tensors[0].sizes = {n}; }),
              Contains("x has formulas that give other sizes than it has"));
   CHECK_THAT(with([&](Program& p) { p.tensors[0].sizes[1] = SizeExpr::symbol("u"); }),
@@ -255,7 +255,7 @@ TEST_CASE("what a file claims of symbols and formulas is checked", "[backends][o
              Contains("steps, want 1 to 1024"));
 }
 
-TEST_CASE("formulas that are none are refused", "[backends][open]") {
+TEST_CASE("malformed formulas are refused", "[backends][open]") {
   const std::string good = to_json_text(open_columns()), formula = R"(["m",-1,"+"])";
   const auto with = [&](const std::string& other) {
     std::string text = good;

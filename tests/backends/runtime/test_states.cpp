@@ -1,4 +1,4 @@
-// What a session keeps from run to run: it continues, starts anew, and survives a failed run; its
+// What a session keeps from run to run: it continues, restarts, and survives a failed run; its
 // form in a file, and errors for damaged files.
 #include <cstring>
 
@@ -71,7 +71,7 @@ TEST_CASE("another session of a program has separate states", "[backends][states
   CHECK(first.run({filled(1)})[2].data<int64_t>()[0] == 1);
 }
 
-TEST_CASE("states go on on every backend", "[backends][states]") {
+TEST_CASE("states are kept between runs on every backend", "[backends][states]") {
   for (const std::string& backend : backend_names()) {
     if (backend == "torch") continue;
     INFO(backend);
@@ -136,7 +136,7 @@ TEST_CASE("states stay when other sizes are bound", "[backends][states]") {
           ++expected);
 }
 
-TEST_CASE("C: states start anew when that is asked for", "[backends][states][c]") {
+TEST_CASE("C: reset_states restores the initial states", "[backends][states][c]") {
   const std::string bytes = artifact_bytes(with_states());
   octet_model* model = octet_load_memory(bytes.data(), bytes.size(), nullptr);
   REQUIRE(model != nullptr);
@@ -198,9 +198,9 @@ TEST_CASE("states that contradict the program are refused", "[backends][states][
   CHECK_THAT(fault([](Program& p) { p.states[2].start = p.states[0].start; }),
              Contains("differ in dtype or shape"));
   CHECK_THAT(fault([](Program& p) { p.states[0].start = p.inputs[0]; }),
-             Contains("which is no constant"));
+             Contains("which is not a constant"));
   CHECK_THAT(fault([](Program& p) { p.states[0].name = p.states[1].name; }),
-             Contains("without a name of its own"));
+             Contains("without a unique name"));
   CHECK_THAT(fault([](Program& p) { p.states.clear(); }), Contains("before it is made"));
   std::string file = artifact_bytes(with_states());
   const std::string good = "\\\"value\\\":", bad = "\\\"valus\\\":";

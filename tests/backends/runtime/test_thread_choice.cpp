@@ -20,7 +20,7 @@ class World {
   void run(double seconds, double taken, double waited) {
     for (const double end = now + seconds; now < end;) step(taken, waited);
   }
-  // Until the choice changes, for at most so many seconds.
+  // Until the choice changes, for at most this many seconds.
   double until_change(double most, double taken, double waited) {
     const bool before = choice.uses_threads();
     const double start = now;

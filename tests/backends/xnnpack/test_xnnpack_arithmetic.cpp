@@ -220,8 +220,8 @@ TEST_CASE("XNNPACK: layer norms whose parameters do not fit are refused", "[back
   };
   CHECK(refused(3, 6, true) == "y: 3 normalized dimensions of 2");
   CHECK(refused(0, 6, true) == "y: 0 normalized dimensions of 2");
-  CHECK(refused(1, 5, true) == "y: its parameters are no constants of 6 floats each");
-  CHECK(refused(1, 6, false) == "y: its parameters are no constants of 6 floats each");
+  CHECK(refused(1, 5, true) == "y: its parameters are not constants of 6 floats each");
+  CHECK(refused(1, 6, false) == "y: its parameters are not constants of 6 floats each");
 }
 
 TEST_CASE("XNNPACK: products of two activations, of floats and of bytes", "[backends][xnnpack]") {

@@ -164,8 +164,9 @@ TEST_CASE("XNNPACK: consecutive convolutions keep channels last between them",
   CHECK(check_against_reference(program, "xnnpack", {random_floats(shape, -1, 3)}) <= 1e-2);
 }
 
-TEST_CASE("XNNPACK: who keeps a convolution from multiplying integers made at run time is named",
-          "[backends][xnnpack][dynamic]") {
+TEST_CASE(
+    "XNNPACK: the op that keeps a convolution from multiplying integers made at run time is named",
+    "[backends][xnnpack][dynamic]") {
   const Conv conv = {{2, 4, 5, 5}, {6, 4, 3, 3}, 1, {1, 1}, {1, 1}, {1, 1}};
   const auto reason = [](const Program& program) {
     const Verdict verdict = xnnpack::check_pixel_quantize(program, program.ops[0]);

@@ -49,7 +49,7 @@ TEST_CASE("XNNPACK: linears on bytes, to floats and bytes, with every kind of bi
           }
 }
 
-TEST_CASE("XNNPACK: linears with scales that its own kernels refuse are ours on every CPU",
+TEST_CASE("XNNPACK: linears with scales that XNNPACK refuses run on custom kernels on every CPU",
           "[backends][xnnpack]") {
   for (const std::vector<float>& scales :
        {std::vector<float>{0.01f, 3000, 0.02f}, {1, 1e-38f, 1e-12f}}) {

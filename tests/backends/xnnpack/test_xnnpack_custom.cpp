@@ -139,7 +139,7 @@ TEST_CASE("XNNPACK: 8-bit functions that it lacks come from a table", "[backends
                    quantized(0.03f, -3)) == 0);
 }
 
-TEST_CASE("XNNPACK: ops of our own with sizes that do not fit are refused", "[backends][xnnpack]") {
+TEST_CASE("XNNPACK: custom kernels refuse sizes that do not fit", "[backends][xnnpack]") {
   const TensorQParams q = quantized(0.05f, 3);
   ProgramBuilder b;
   const int x = b.input("x", kS8, {2, 6}, q);
@@ -159,15 +159,15 @@ TEST_CASE("XNNPACK: ops of our own with sizes that do not fit are refused", "[ba
   b.op("cat", twice, "c1", kS8, {4, 5}, q, {{"dim", int64_t{0}}});
   b.op("unary", of_x, "u0", kS8, {2, 6}, q, {{"fn", std::string("sine")}});
   const char* const reasons[] = {
-      "dims are no permutation that gives the output's shape",
-      "dims are no permutation that gives the output's shape",
-      "dims are no permutation that gives the output's shape",
+      "dims are not a permutation that gives the output's shape",
+      "dims are not a permutation that gives the output's shape",
+      "dims are not a permutation that gives the output's shape",
       "slice reaches outside of its input",
       "slice out of range",
       "slice out of range",
       "output has a lower rank than the input",
       "input does not broadcast to the output",
-      "inputs together are not the output",
+      "the inputs' sizes do not add up to the output's",
       "inputs differ in shape",
       "unknown function sine",
   };

@@ -173,7 +173,7 @@ TEST_CASE("XNNPACK: a row with infinities or NaNs leaves the other rows alone",
 }
 
 TEST_CASE(
-    "XNNPACK: activations quantized at run time stay floats where not all that reads them can "
+    "XNNPACK: activations quantized at run time stay floats if one of their readers cannot "
     "multiply integers",
     "[backends][xnnpack][dynamic]") {
   const Attributes per_row = mapping("asymmetric", -128, 127, {2, 1});
@@ -201,7 +201,7 @@ TEST_CASE(
         "q: its floats are an output or a state of the program");
   CHECK(reason({2, 8}, mapping("asymmetric", -128, 127, {2, 2}), [](ProgramBuilder& b, int q) {
           return b.op("add", {q, q}, "y", kF32, {2, 8});
-        }) == "q: the scales are of [2, 2] blocks of [2, 8], want one per tensor or per row");
+        }) == "q: the scales are for [2, 2] blocks of [2, 8], want one per tensor or per row");
   CHECK(reason({2, 8}, mapping("asymmetric", -32768, 32767, {2, 1}), [](ProgramBuilder& b, int q) {
           return b.op("add", {q, q}, "y", kF32, {2, 8});
         }) == "q: the range has more than 256 steps");
@@ -234,7 +234,7 @@ TEST_CASE("XNNPACK: floats that are quantized at run time for other readers equa
   b.output(b.op("fake_quantize_dynamic", {x}, "q", kF32, {2, 8}, {},
                 mapping("asymmetric", -128, 127, {2, 2})));
   CHECK(refusal(b.finish(), "xnnpack") ==
-        "q: the scales are of [2, 2] blocks of [2, 8], want one per tensor or per row");
+        "q: the scales are for [2, 2] blocks of [2, 8], want one per tensor or per row");
 }
 
 TEST_CASE(

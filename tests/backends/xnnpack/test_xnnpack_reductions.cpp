@@ -77,7 +77,7 @@ TEST_CASE("XNNPACK: an extreme with a NaN is NaN", "[backends][xnnpack]") {
 TEST_CASE("XNNPACK: reductions over dimensions that are not adjacent are refused",
           "[backends][xnnpack]") {
   CHECK(refusal(reduction("sum", {2, 3, 4}, {0, 2}), "xnnpack") ==
-        "y: its dimensions [0, 2] are not neighbours of [2, 3, 4]");
+        "y: its dimensions [0, 2] of [2, 3, 4] are not adjacent");
   CHECK(refusal(reduction("prod", {2, 3, 4}, {0}), "xnnpack") == "y: XNNPACK has no prod");
 }
 

@@ -118,7 +118,7 @@ TEST_CASE("XNNPACK: patches become tokens without a transposition", "[backends][
         kChainSteps);
 }
 
-TEST_CASE("XNNPACK: a clamp on its own does not change the tensor that others read",
+TEST_CASE("XNNPACK: a separate clamp does not change the tensor that others read",
           "[backends][xnnpack]") {
   ProgramBuilder b;
   const std::vector<int64_t> shape{1, 4, 5, 5};
@@ -195,11 +195,11 @@ TEST_CASE("XNNPACK: what it cannot run is refused with the reason", "[backends][
   const std::pair<const char*, const char*> reasons[] = {
       {"cumulative", "XNNPACK has no cumulative"},
       {"gelu", "input 0 is int8 and the output float32, XNNPACK wants both integer or both float"},
-      {"softmax", "it neither reads and writes floats nor 8-bit integers"},
+      {"softmax", "it reads and writes neither floats nor 8-bit integers"},
       {"mixed", "input 0 is int8 and the output float32, XNNPACK wants both integer or both float"},
       {"far", "input 0's scale is 4000 times the output's, XNNPACK takes from 0.0009766 to 256"},
       {"pool", "input and output differ in scale or zero point"},
-      {"permute", "XNNPACK does not permute, but for channels to the last place or back"},
+      {"permute", "XNNPACK permutes only to move channels to the last place or back"},
   };
   const Program program = b.finish();
   const XNNPACKSupport support;
@@ -218,7 +218,7 @@ TEST_CASE("XNNPACK: an artifact's op that this library refuses is an error that 
   CHECK_THROWS_WITH(
       XNNPACKBackend().compile(program, program.segments[0], 1),
       Catch::Contains(
-          "cannot run softmax: it neither reads and writes floats nor 8-bit integers; lower"));
+          "cannot run softmax: it reads and writes neither floats nor 8-bit integers; lower"));
 }
 
 TEST_CASE("XNNPACK: shapes that do not fit each other are refused, not run",

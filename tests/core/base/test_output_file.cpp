@@ -85,7 +85,7 @@ TEST_CASE("an output is written to a new file, whatever others have put beside i
   CHECK(fs::exists(scratch / "a.99999998.tmp") == is_root);
 }
 
-TEST_CASE("a write that fails leaves the file of before", "[core][output]") {
+TEST_CASE("a write that fails leaves the existing file", "[core][output]") {
   Scratch scratch;
   write_file(scratch / "a", "before", "test");
   rlimit before{};
@@ -118,7 +118,7 @@ TEST_CASE("an output that is an input is known, through links", "[core][output]"
   CHECK_FALSE(is_same_file("/dev/null", "/dev/null"));
 }
 
-TEST_CASE("an output goes through links, to files that are not there yet, too", "[core][output]") {
+TEST_CASE("an output follows links, also to files that do not exist yet", "[core][output]") {
   Scratch scratch;
   fs::create_directory(scratch / "below");
   fs::create_symlink("below/to", scratch / "link");
@@ -156,8 +156,10 @@ TEST_CASE("paths with spaces, line breaks and other letters are as good as other
   CHECK(scratch.files().size() == 4);
 }
 
-TEST_CASE("what a killed process left is removed by the next, and what a living one writes is not",
-          "[core][output]") {
+TEST_CASE(
+    "files that a killed process left are removed by the next, and those that a running one writes "
+    "are not",
+    "[core][output]") {
   Scratch scratch;
   write_file(scratch / "a.99999999.tmp", "left", "test");
   write_file(scratch / "a.9x.tmp", "somebody's", "test");

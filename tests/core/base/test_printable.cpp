@@ -6,7 +6,7 @@ using octet::printable;
 using octet::printable_line;
 using octet::short_line;
 
-TEST_CASE("text for a terminal: what it would obey is spelled", "[core][printable]") {
+TEST_CASE("text for a terminal: control characters are escaped", "[core][printable]") {
   CHECK(printable("conv_1 größe 北\t|\n") == "conv_1 größe 北\t|\n");
   CHECK(printable_line("a\nb\r") == "a\\nb\\x0d");
   CHECK(printable("\x1b[31mred\a\x7f") == "\\x1b[31mred\\x07\\x7f");
@@ -17,13 +17,14 @@ TEST_CASE("text for a terminal: what it would obey is spelled", "[core][printabl
   CHECK(printable("\xef\xbb\xbfx\xe2\x80\x8b") == "\\u{feff}x\\u{200b}");
 }
 
-TEST_CASE("text for a terminal: of a long one begin and end are shown", "[core][printable]") {
+TEST_CASE("text for a terminal: a long text is shown by its beginning and end",
+          "[core][printable]") {
   CHECK(short_line("a\nb", 4) == "a\\nb");
   CHECK(short_line("0123456789", 4) == "01 ... (6 bytes) ... 89");
   CHECK(short_line("äöüäöü", 6) == "ä ... (8 bytes) ... ü");
 }
 
-TEST_CASE("text for a terminal: bytes that are not UTF-8 are spelled, one by one",
+TEST_CASE("text for a terminal: bytes that are not UTF-8 are escaped one by one",
           "[core][printable]") {
   CHECK(printable("\xff"
                   "a\xc3") == "\\xffa\\xc3");

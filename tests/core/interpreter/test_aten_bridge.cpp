@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"
 
-// After the torch headers, which define a CHECK of their own.
+// Last, because the torch headers also define CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_aten_bridge {

@@ -19,7 +19,7 @@
 #include "core/interpreter/interpreter.h"
 #include "core/text/text.h"
 
-// After the torch headers, which define a CHECK of their own.
+// Last, because the torch headers also define CHECK.
 #include <catch2/catch.hpp>
 
 #include "support/tensor_matchers.h"
@@ -338,7 +338,7 @@ TEST_CASE("inputs are checked against what the graph was exported for", "[core][
                     Catch::Contains("got f64[1, 3, 8, 8], want f32[1, 3, 8, 8]; convert"));
   CHECK_THROWS_WITH(
       run(text, {x, 3}),
-      Catch::Contains("got int 3, want int 2; the program was exported for this very value"));
+      Catch::Contains("got int 3, want int 2; the program was exported for this value only"));
   CHECK_THROWS_WITH(run(text, {IValue(), 2}),
                     Catch::Contains("input 0 (%x): got None, want f32[1, 3, 8, 8]"));
   CHECK_THROWS_WITH(run(text, {x}),

@@ -17,7 +17,7 @@
 #include "core/pt2/reader.h"
 #include "support/npy.h"
 
-// After the torch headers, which define a CHECK of their own.
+// Last, because the torch headers also define CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_interpreter_golden {

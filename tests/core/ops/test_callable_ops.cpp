@@ -10,7 +10,7 @@
 #include "core/ops/op_lookup.h"
 #include "core/text/text.h"
 
-// After the torch headers, which define a CHECK of their own.
+// Last, because the torch headers also define CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_callable_ops {
@@ -80,7 +80,7 @@ TEST_CASE("custom ops compute, too", "[core][callable_ops]") {
   CHECK_FALSE(refusal("callable_test.table.default"));
   CHECK_FALSE(refusal("callable_test.put.default"));
   CHECK_THAT(refusal("callable_test.read.default").value(), Contains("may name a file"));
-  CHECK_THAT(refusal("callable_test.write.default").value(), Contains("writes into no tensor"));
+  CHECK_THAT(refusal("callable_test.write.default").value(), Contains("writes to no tensor"));
 }
 
 TEST_CASE("an op that somebody allows may be called", "[core][callable_ops]") {

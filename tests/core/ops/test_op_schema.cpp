@@ -43,7 +43,7 @@ TEST_CASE("in-place ops and out arguments are known to write", "[core][op_schema
   CHECK_FALSE(find_op_schema("aten.add.out")->find("self")->is_write);
 }
 
-TEST_CASE("quantized_decomposed is there without being asked for", "[core][op_schema]") {
+TEST_CASE("quantized_decomposed is registered by default", "[core][op_schema]") {
   const OpSchema* op = find_op_schema("quantized_decomposed.dequantize_per_tensor.tensor");
   REQUIRE(op != nullptr);
   CHECK(op->find("out_dtype")->type == "ScalarType?");

@@ -17,7 +17,7 @@
 #include "core/ops/qdq_ops.h"
 #include "core/pt2/tensor_file.h"
 
-// After the torch headers, which define a CHECK of their own.
+// Last, because the torch headers also define CHECK.
 #include <catch2/catch.hpp>
 
 namespace octet::test_quantized_decomposed {
@@ -84,7 +84,7 @@ std::vector<IValue> revealed(const std::vector<IValue>& entry) {
   return result;
 }
 
-// Repeats every call of a golden file; returns how many there are of each op.
+// Repeats every call of a golden file; returns the count of each op.
 std::map<std::string, int> check_goldens(const std::string& file) {
   const BatchReader calls(std::string(OCTET_BINARY_DIR) + "/" + file);
   std::map<std::string, int> compared;

@@ -51,7 +51,7 @@ TEST_CASE("decompose: lists of results, and results that are inputs", "[core][de
   CHECK(graph.nodes()[0]->target() == "aten.tensor_split.sections");
 }
 
-TEST_CASE("decompose: a trace that comes upon an unknown op changes nothing", "[core][decompose]") {
+TEST_CASE("decompose: a trace that meets an unknown op changes nothing", "[core][decompose]") {
   Graph graph = parse_graph(R"(graph(%x: f32[3,4]):
     %y: f32[3,3] = aten.diff.default(%x)
     %z: f32[3,3] = aten.cholesky.default(%y)

@@ -90,7 +90,7 @@ TEST_CASE("remove_dead: a batch norm stays in training mode only", "[core][dead]
   }
 }
 
-TEST_CASE("remove_dead: unused constants go on request, mutated ones and user inputs stay",
+TEST_CASE("remove_dead: unused constants are removed on request, mutated ones and user inputs stay",
           "[core][dead]") {
   Graph graph = parse_graph(
       R"(graph(%w = param "w": f32[2], %b = buffer "b": f32[2], %x: f32[2], %y: f32[2]): return (%y, mutate "b" = %x))");

@@ -132,7 +132,7 @@ TEST_CASE("text that is not JSON, or nests too deep, is an error", "[core][pt2][
                                bytes.resize(bytes.size() / 2);
                                return true;
                              }),
-             Catch::StartsWith("pt2: bad.pt2: models/model.json is no JSON: "));
+             Catch::StartsWith("pt2: bad.pt2: models/model.json is not JSON: "));
   CHECK(
       error_of_record(kProgram, [](std::string& bytes) {
         bytes = std::string(1000000, '[');
@@ -143,7 +143,7 @@ TEST_CASE("text that is not JSON, or nests too deep, is an error", "[core][pt2][
                                bytes = "[1]";
                                return true;
                              }),
-             Catch::Contains("names no schema version"));
+             Catch::Contains("has no schema version"));
   CHECK_THAT(error_of_record(kWeights,
                              [](std::string& bytes) {
                                bytes = "7";

@@ -46,7 +46,7 @@ TEST_CASE("extra files and sample inputs are kept as bytes", "[core][pt2]") {
   const Graph graph = read_pt2(model_path("net"));
   std::map<std::string, std::string> records(graph.extras->records.begin(),
                                              graph.extras->records.end());
-  CHECK(records.at("extra/notes.txt") == "kept as it is \xc3\xa4");
+  CHECK(records.at("extra/notes.txt") == "kept unchanged \xc3\xa4");
   CHECK(records.at("extra/folder/version") == "3");
   CHECK(records.contains("data/sample_inputs/model.pt"));
 }

@@ -123,7 +123,7 @@ TEST_CASE("a value without dtype and sizes cannot be written", "[core][pt2]") {
   CHECK(scratch.files().empty());
 }
 
-TEST_CASE("a folder that is not there is an error", "[core][pt2]") {
+TEST_CASE("a folder that does not exist is an error", "[core][pt2]") {
   Scratch scratch;
   const std::string path = (scratch / "missing/net.pt2").string();
   CHECK_THROWS_WITH(write_pt2(filled(1.0), path),

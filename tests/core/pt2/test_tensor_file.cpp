@@ -51,7 +51,7 @@ TEST_CASE("strides, channels-last and shared storages come back as saved", "[cor
   CHECK(values.at(0).toTensor().storage().data() == values.at(1).toTensor().storage().data());
 }
 
-TEST_CASE("the bits for a conjugate and a sign are of the elements", "[core][tensor_file]") {
+TEST_CASE("the bits for a conjugate and a sign belong to the elements", "[core][tensor_file]") {
   const at::Tensor z = at::complex(at::arange(6.0f), at::arange(6.0f) - 2), w = z.conj(),
                    x = at::arange(6.0f);
   REQUIRE(at::imag(w).is_neg());
@@ -109,7 +109,7 @@ TEST_CASE("a file of something else is an error", "[core][tensor_file]") {
   CHECK_THAT(error_of(octet::testing::model_path("net")),
              Catch::Contains("there is no record \"data.pkl\""));
   CHECK_THROWS_WITH(BatchReader(tensor_path("empty_list")),
-                    Catch::Contains("holds no batch, got 0, want at least 1"));
+                    Catch::Contains("holds no batches, got 0, want at least 1"));
   CHECK_THROWS_WITH(BatchReader(tensor_path("mixed")),
                     Catch::Contains("batch 1 is a Int, want a tuple of inputs"));
 }

@@ -167,7 +167,7 @@ TEST_CASE("text: faults name the line", "[core][text][error]") {
   check("graph(%w = weird \"w\"): return ()", "unknown input kind 'weird'");
   check("graph(%x: f32[2]): return (\"abc)", "no closing quote");
   check("graph(%x: f32[2]): return (%x) more", "after the graph's return: got 'more'");
-  check("graph(%x: f32[2]): return (99999999999999999999)", "is no number");
+  check("graph(%x: f32[2]): return (99999999999999999999)", "is not a number");
   check("graph(%x: f32[2]): return (~)", "'~' is not part of the notation");
 }
 

@@ -42,7 +42,7 @@ TEST_CASE("what depends on no input stays float, because it is computed ahead",
     %l: f32[4,3] = aten.linear.default(%e, %w)
     %y: f32[4,3] = aten.mul.Tensor(%x, %l)
     return (%y))";
-  const char* const reason = "it depends on no input and is computed ahead";
+  const char* const reason = "it depends on no input and is computed ahead of time";
   const test::Annotated xnnpack = annotate_text(text), x86 = annotate_for_x86(text);
   CHECK(xnnpack.text == "%y [mul]: %x: ACT, %l: ACT => ACT\n");
   CHECK(x86.text == "%y [mul]: %x: ACT8U, %l: ACT8U\n");
@@ -84,11 +84,11 @@ TEST_CASE("angles that come in at run time stay float", "[quantizers][left_float
   const test::Annotated result = annotate_text(text);
   CHECK(result.text.empty());
   CHECK(reason_for(result.report, "a") ==
-        "its result is an angle, of which %c needs more than 8 bits");
+        "its result is an angle, and %c needs more than 8 bits of it");
   CHECK(annotate_text(text, Compat::kTorchao).text.find("%a [mul]") != std::string::npos);
 }
 
-TEST_CASE("a mask stays float, whose rounding a large factor would enlarge",
+TEST_CASE("a mask stays float when a large factor would amplify its rounding errors",
           "[quantizers][left_float]") {
   const auto masks = [](const char* factor) {
     return std::string(R"(graph(%p: f32[1,4,1], %q: f32[1,1,4]):
@@ -103,7 +103,7 @@ TEST_CASE("a mask stays float, whose rounding a large factor would enlarge",
     const test::Annotated result = annotate_text(masks(factor));
     CHECK(result.text.find("%m [mul]") == std::string::npos);
     CHECK(reason_for(result.report, "m") ==
-          "its result is a mask, of which %y would enlarge each rounding");
+          "its result is a mask, and %y would amplify its rounding errors");
   }
   CHECK(annotate_text(masks("-2.0")).text.find("%m [mul]") != std::string::npos);
 }
@@ -112,9 +112,10 @@ TEST_CASE("a norm that is written out stays float, what takes its result does no
           "[quantizers][left_float]") {
   const test::Annotated result = annotate_text(kNorm);
   CHECK(result.text == "%z [mul]: %y: ACT, %x: ACT => ACT\n");
-  CHECK(reason_for(result.report, "a") == "%r is taken of it, as norms do");
-  CHECK(reason_for(result.report, "n") ==
-        "it is the product of a norm: no scale holds what %r gives for short rows and for others");
+  CHECK(reason_for(result.report, "a") == "%r is computed from it, as in a norm");
+  CHECK(
+      reason_for(result.report, "n") ==
+      "it is the product of a norm: no scale fits the results of %r for short rows and for others");
   CHECK(reason_for(result.report, "y") ==
         "it is the product with the weight of a norm, which stays float");
   CHECK(annotate_text(kNorm, Compat::kTorchao).text.find("%n [mul]") != std::string::npos);

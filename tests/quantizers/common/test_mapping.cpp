@@ -132,9 +132,10 @@ TEST_CASE("a module name may be that of a list of modules, which is never called
   CHECK(annotated(R"("global": {}, "module_name": {"layers": null})") == "d");
   CHECK(annotated(R"("module_name": {"layers": {}, "layers.1": null})") == "a");
   CHECK(annotated(R"("module_name": {"layers.1.parts": null, "layers.1": {}})") == "b");
-  CHECK(message_of(R"({"base": "xnnpack", "module_name": {"layer": {}}})", {}, stacks) ==
-        "quantizer: f.json: /module_name/layer: module_name \"layer\" is no module of the model, "
-        "the closest: layers, layers.0, layers.1");
+  CHECK(
+      message_of(R"({"base": "xnnpack", "module_name": {"layer": {}}})", {}, stacks) ==
+      "quantizer: f.json: /module_name/layer: module_name \"layer\" is not a module of the model, "
+      "the closest: layers, layers.0, layers.1");
 }
 
 TEST_CASE("each kind of row wins over the weaker ones", "[quantizers][mapping]") {
@@ -224,50 +225,51 @@ TEST_CASE("x86: a regex or a call that mixes dynamic and static is skipped, and 
         "configurations are not supported");
 }
 
-TEST_CASE("a row that the model has no place for is an error that names what is there",
+TEST_CASE("a row that matches nothing in the model is an error that names the closest names",
           "[quantizers][mapping]") {
   const std::string start = "quantizer: f.json: /";
   CHECK(message_of(on_xnnpack(R"("module_name": {"blok": null})")) ==
         start +
-            "module_name/blok: module_name \"blok\" is no module of the model, the closest: block, "
+            "module_name/blok: module_name \"blok\" is not a module of the model, the closest: "
+            "block, "
             "block.lin, head");
   CHECK(message_of(on_xnnpack(R"("module_name_regex": {"lin.*": null})")) ==
         start +
-            "module_name_regex/lin.*: module_name_regex \"lin.*\" matches the whole path of no "
-            "module of the model, the closest: block.lin, "
+            "module_name_regex/lin.*: module_name_regex \"lin.*\" does not match the whole path of "
+            "any module of the model, the closest: block.lin, "
             "block, head");
-  CHECK(message_of(on_xnnpack(R"("module_type": {"Blok": null})")) ==
-        start +
-            "module_type/Blok: module_type \"Blok\" is no type of a module of the model, the "
-            "closest: my.Block, "
-            "torch.nn.modules.linear.Linear, Net");
+  CHECK(
+      message_of(on_xnnpack(R"("module_type": {"Blok": null})")) ==
+      start +
+          "module_type/Blok: module_type \"Blok\" is not the type of any module of the model, the "
+          "closest: my.Block, "
+          "torch.nn.modules.linear.Linear, Net");
   CHECK(message_of(on_xnnpack(R"("module_type": {"torch.nn.Conv2d": null})")) ==
         start +
-            "module_type/torch.nn.Conv2d: module_type \"torch.nn.Conv2d\" is no type of a module "
-            "of the model, the closest: "
+            "module_type/torch.nn.Conv2d: module_type \"torch.nn.Conv2d\" is not the type of any "
+            "module of the model, the closest: "
             "torch.nn.modules.linear.Linear, my.Block, Net");
   CHECK(message_of(on_xnnpack(R"("op_type": {"aten.linaer": null})")) ==
         start +
-            "op_type/aten.linaer: op_type \"aten.linaer\" is no op, the closest: "
+            "op_type/aten.linaer: op_type \"aten.linaer\" is not an op, the closest: "
             "aten.linear.default");
   CHECK(message_of(on_xnnpack(R"("call_index": {"block.ln": {"linear": {"0": null}}})")) ==
         start +
             "call_index/block.ln/linear/0: call_index 0 of linear in module \"block.ln\": "
-            "\"block.ln\" is no module of the model, the closest: "
+            "\"block.ln\" is not a module of the model, the closest: "
             "block.lin, block, head");
   CHECK(message_of(on_xnnpack(R"("call_index": {"block.lin": {"aten.mul": {"0": null}}})")) ==
         start +
             "call_index/block.lin/aten.mul/0: call_index 0 of aten.mul in module \"block.lin\": "
-            "the module itself (without modules within) has no "
-            "such op, the closest: "
+            "the module itself (without its submodules) has no such op, the closest: "
             "aten.linear.default");
   CHECK(message_of(on_xnnpack(R"("call_index": {"block.lin": {"linear": {"2": null}}})")) ==
         start +
-            "call_index/block.lin/linear/2: call_index 2 of linear in module \"block.lin\": the op "
-            "stands there 2 times, want an index of 0 .. 1");
+            "call_index/block.lin/linear/2: call_index 2 of linear in module \"block.lin\": the "
+            "module calls the op 2 times, want an index of 0 .. 1");
   CHECK(message_of(on_xnnpack(R"("module_name": {"head": null})"), {}, {}) ==
         start +
-            "module_name/head: module_name \"head\" is no module of the model, which names no "
+            "module_name/head: module_name \"head\" is not a module of the model, which has no "
             "modules");
   CHECK(
       message_of(on_xnnpack(
@@ -310,14 +312,14 @@ TEST_CASE("faults of regexes and calls are named with their place", "[quantizers
   };
   CHECK(regex_message("(a") ==
         "quantizer: f.json: /module_name_regex/(a: module_name_regex \"(a\": not a regular "
-        "expression (ECMAScript): a ( or ) has no partner, or a * "
+        "expression (ECMAScript): a ( or ) is unmatched, or a * "
         "+ ? { repeats nothing");
   CHECK_THAT(
       regex_message("[a"),
-      Catch::Matchers::EndsWith("not a regular expression (ECMAScript): a [ or ] has no partner"));
+      Catch::Matchers::EndsWith("not a regular expression (ECMAScript): a [ or ] is unmatched"));
   CHECK_THAT(regex_message("*"),
-             Catch::Matchers::EndsWith("not a regular expression (ECMAScript): a ( or ) has no "
-                                       "partner, or a * + ? { repeats nothing"));
+             Catch::Matchers::EndsWith("not a regular expression (ECMAScript): a ( or ) is "
+                                       "unmatched, or a * + ? { repeats nothing"));
   CHECK_THAT(regex_message("[z-a]"),
              Catch::Matchers::EndsWith("the range in [ ] is empty, want e.g. [a-z]"));
   CHECK_THAT(regex_message(std::string(100000, '(')),
@@ -338,10 +340,9 @@ TEST_CASE("faults of regexes and calls are named with their place", "[quantizers
         "quantizer: f.json: /call_index/head/linear: got null, want an object of indices, e.g. "
         "{\"0\": null}");
   for (const char* index : {"", "-1", "x", "1.5", "99999999999999999999"})
-    CHECK_THAT(
-        call_message(R"({"head": {"linear": {")" + std::string(index) + R"(": null}}})"),
-        Catch::Matchers::EndsWith(
-            ": the key is no index, want the number of the call as a string, \"0\" for the first"));
+    CHECK_THAT(call_message(R"({"head": {"linear": {")" + std::string(index) + R"(": null}}})"),
+               Catch::Matchers::EndsWith(": the key is not an index, want the number of the call "
+                                         "as a string, \"0\" for the first"));
   CHECK(call_message(R"({"head": {"linear": {"0": {"bits": 4}}}})")
             .starts_with("quantizer: f.json: /call_index/head/linear/0/bits: unknown key"));
 }

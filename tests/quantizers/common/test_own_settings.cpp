@@ -219,7 +219,7 @@ TEST_CASE("ops that settings keep from a user-defined quantizer have the row as 
   CHECK(reason_for(prepared.report, "r") == "excluded by module_name \"head\"");
 }
 
-TEST_CASE("what a plain quantizer says of ops that settings leave float gives way to the setting",
+TEST_CASE("the reason of a setting replaces the quantizer's reason for a float op",
           "[quantizers][settings]") {
   const Prepared prepared = prepare_json(R"({"base": "own_plain", "module_name": {"b": null}})");
   CHECK(reason_for(prepared.report, "b") == "excluded by module_name \"b\"");
@@ -276,14 +276,14 @@ TEST_CASE("faults of settings for a user-defined quantizer are errors with their
           "quantizer: f.json: /" + message);
   };
   check("own_by_rules", R"("module_name": {"haed": null})",
-        "module_name/haed: module_name \"haed\" is no module of the model, the closest: head, "
+        "module_name/haed: module_name \"haed\" is not a module of the model, the closest: head, "
         "head.fc, a");
   check("own_by_rules", R"("call_index": {"b": {"linear": {"2": null}}})",
-        "call_index/b/linear/2: call_index 2 of linear in module \"b\": the op stands there 2 "
+        "call_index/b/linear/2: call_index 2 of linear in module \"b\": the module calls the op 2 "
         "times, want an index of 0 .. 1");
   check("own_by_rules", R"("module_name_regex": {"(": null})",
         "module_name_regex/(: module_name_regex \"(\": not a regular expression (ECMAScript): a ( "
-        "or ) has no partner, or a * + ? { repeats nothing");
+        "or ) is unmatched, or a * + ? { repeats nothing");
   check("own_by_rules", R"("global": {"weight_bits": 4})",
         "global/weight_bits: unknown key, want one of dtype_config");
   check("own_by_rules", R"("global": {"dtype_config": "int8"})",
@@ -292,9 +292,10 @@ TEST_CASE("faults of settings for a user-defined quantizer are errors with their
         "module_name/b/dtype_config: got \"int4\", want one of int8, int16");
   check("own_by_node", R"("module_name": {"b": true})",
         "module_name/b: got true, want an object of options, or null to leave it float");
-  check("own_plain", R"("module_type": {"my.Hed": null})",
-        "module_type/my.Hed: module_type \"my.Hed\" is no type of a module of the model, the "
-        "closest: my.Head, my.Block, torch.nn.modules.linear.Linear");
+  check(
+      "own_plain", R"("module_type": {"my.Hed": null})",
+      "module_type/my.Hed: module_type \"my.Hed\" is not the type of any module of the model, the "
+      "closest: my.Head, my.Block, torch.nn.modules.linear.Linear");
   check("own_plain", R"("global": {"dtype_config": "int8"})",
         "global/dtype_config: the quantizer lists no dtype_configs to choose among; leave it out");
 }

@@ -109,7 +109,7 @@ TEST_CASE("a registered quantizer names itself, and its maker gives one",
       "quantizer: \"other\": the quantizer idle names itself; leave the \"name\" out");
   CHECK_THROWS_WITH(
       make_quantizer("broken"),
-      "quantizer: \"broken\": its maker gave no quantizer; return one or throw an Error");
+      "quantizer: \"broken\": its function returned no quantizer; return one or throw an Error");
 }
 
 TEST_CASE("names of quantizers and derive functions are checked", "[quantizers][registry]") {

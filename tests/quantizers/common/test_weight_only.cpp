@@ -139,7 +139,7 @@ TEST_CASE("ops without weights stay float in a weight-only configuration, with t
     %s: f32[2,4] = aten.add.Tensor(%x, %y)
     return (%s))");
   CHECK(reason_for(result.report, "s") ==
-        "its configuration quantizes weights alone, and it has none");
+        "its configuration quantizes only weights, and it has none");
 }
 
 // "node: stage, reason", a line each.
@@ -150,7 +150,7 @@ std::string entries_text(const Report& report) {
   return text;
 }
 
-TEST_CASE("what a mode leaves float by itself is told from what it should have taken",
+TEST_CASE("what a mode leaves float by design is distinguished from what it failed to quantize",
           "[quantizers][weight_only]") {
   const std::string graph = R"(graph(%x: f32[2,48], %w = param "w": f32[4,48]):
     %h: f32[2,48] = aten.hardtanh.default(%x)
@@ -161,7 +161,7 @@ TEST_CASE("what a mode leaves float by itself is told from what it should have t
     return (%m))";
   SymmetricOptions options = kWeights8;
   options.own.group_size = 32;
-  const std::string alone = "its configuration quantizes weights alone, and it has none";
+  const std::string alone = "its configuration quantizes only weights, and it has none";
   CHECK(entries_text(annotate_with(options, graph).report) ==
         "h: mode, " + alone + "\nc: mode, " + alone +
             "\nl: annotate, group size 32 does not divide the rows of %w, which have 48 elements\n"
@@ -222,9 +222,10 @@ TEST_CASE("options of weights that contradict each other are errors",
   CHECK(option_error({.own = {.is_weight_only = true, .weight_bits = 4, .group_size = 0}}) ==
         "quantizer: weight_bits: 4-bit weights with one scale per tensor keep too little; want a "
         "group_size, or is_per_channel");
-  CHECK(option_error({.is_dynamic = true, .own = {.is_weight_only = true}}) ==
-        "quantizer: is_weight_only: got true beside is_dynamic, want one of them; weight-only "
-        "leaves activations float");
+  CHECK(
+      option_error({.is_dynamic = true, .own = {.is_weight_only = true}}) ==
+      "quantizer: is_weight_only: got true together with is_dynamic, want one of them; weight-only "
+      "leaves activations float");
   CHECK(option_error({.weight_qmin = -100, .own = {.is_weight_only = true, .weight_bits = 4}}) ==
         "quantizer: weight_qmin .. weight_qmax: 4-bit weights lie within -8 .. 7, got -100 .. 127");
 }

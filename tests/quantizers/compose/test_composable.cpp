@@ -158,7 +158,7 @@ TEST_CASE(
     return annotated.report.entries().front().stage + ": " +
            annotated.report.entries().front().reason;
   };
-  const std::string alone = "xnnpack: its configuration quantizes weights alone, and it has none";
+  const std::string alone = "xnnpack: its configuration quantizes only weights, and it has none";
   CHECK(entry_of(compose(weight_only(), make_xnnpack())) ==
         "annotate: xnnpack: no rule of xnnpack matches aten.sigmoid.default");
   CHECK(entry_of(compose(weight_only(), weight_only())) == "mode: " + alone + "; " + alone);

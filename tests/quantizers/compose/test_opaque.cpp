@@ -140,7 +140,8 @@ TEST_CASE("inputs and outputs of an opaque part are quantized by index", "[quant
 }
 
 TEST_CASE(
-    "an output of an opaque part may share the observer of an input, and sharing goes on after it",
+    "an output of an opaque part may share the observer of an input, and sharing continues after "
+    "it",
     "[quantizers][opaque]") {
   const char* net = R"(graph(%w = param "w": f32[4,4], %x: f32[1,4]):
     %a: f32[1,4] = aten.linear.default(%x, %w)
@@ -273,7 +274,7 @@ TEST_CASE("faults of opaque parts are errors with their place", "[quantizers][op
         "/0: opaque part: names several kinds of ops, want exactly one of module, module_type, op "
         "and ops");
   check(R"([{"module": "haed"}])",
-        "/0: module \"haed\" is no module of the model, the closest: head, head.fc, a");
+        "/0: module \"haed\" is not a module of the model, the closest: head, head.fc, a");
   check(R"([{"op": "aten.linaer"}])",
         "/0: op \"aten.linaer\" is neither in the model nor known, the closest: "
         "aten.linear.default, aten.relu.default");
@@ -283,9 +284,10 @@ TEST_CASE("faults of opaque parts are errors with their place", "[quantizers][op
         fmt::format(
             R"(/0/quantizer: got "x87", want one of {}, the path of a .json file, or an object)",
             fmt::join(quantizer_names(), ", ")));  // other tests register some
-  check(R"([{"module": "head", "quantized_inputs": {"x": null}}])",
-        "/0/quantized_inputs/x: the key is no index, want the number of the tensor as a string, "
-        "\"0\" for the first");
+  check(
+      R"([{"module": "head", "quantized_inputs": {"x": null}}])",
+      "/0/quantized_inputs/x: the key is not an index, want the number of the tensor as a string, "
+      "\"0\" for the first");
   check(
       R"([{"module": "head", "quantized_inputs": {"0": null}}])",
       R"(/0/quantized_inputs/0: got null, want a spec with an observer, a fixed one, or {"same_as": {"input": 0}})");
@@ -294,7 +296,7 @@ TEST_CASE("faults of opaque parts are errors with their place", "[quantizers][op
         "leave out one of them");
   check(
       R"([{"module": "head", "quantizer": {"base": "x86", "global": {}, "opaque": [{"module": "head.fc"}]}}])",
-      "/0: module \"head\": has a quantizer with opaque parts of its own; list those before this "
+      "/0: module \"head\": has a quantizer that itself has opaque parts; list those before this "
       "part instead");
 }
 

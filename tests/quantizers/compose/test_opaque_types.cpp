@@ -121,8 +121,8 @@ TEST_CASE("an opaque class has a quantizer and specs at its border", "[quantizer
 
 TEST_CASE("faults of opaque classes are errors with their place", "[quantizers][opaque]") {
   CHECK(message_of(R"([{"module_type": "my.Gait"}])") ==
-        "quantizer: f.json: /opaque/0: module_type \"my.Gait\" is no type of a module of the "
-        "model, the closest: my.Gate, torch.nn.modules.activation.Tanh, Net");
+        "quantizer: f.json: /opaque/0: module_type \"my.Gait\" is not the type of any module of "
+        "the model, the closest: my.Gate, torch.nn.modules.activation.Tanh, Net");
   CHECK(message_of(R"([{"module_type": "my.Gate", "module": "first"}])") ==
         "quantizer: f.json: /opaque/0: opaque part: names several kinds of ops, want exactly one "
         "of module, module_type, op and ops");

@@ -95,7 +95,7 @@ TEST_CASE("golden: where the peer raises on custom rules, the declared backend g
   }
 }
 
-TEST_CASE("golden: built-in names and lists of them stand for the peer's defaults",
+TEST_CASE("golden: built-in names and lists of them mean the peer's defaults",
           "[quantizers][golden][json][long]") {
   const std::vector<std::pair<std::string, std::string>> names = {
       {"emb_quantizer", "embedding"},

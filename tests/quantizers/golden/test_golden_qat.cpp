@@ -118,7 +118,7 @@ class Training {
   void check_fake_quant(const Observer& observer, const std::string& module, const Tensors& want,
                         int step) {
     const FakeQuantize* fake_quant = dynamic_cast<const FakeQuantize*>(&observer);
-    if (fake_quant == nullptr) return differences_.push_back(module + " is no fake-quant");
+    if (fake_quant == nullptr) return differences_.push_back(module + " is not a fake-quant");
     const std::string where = fmt::format("{} after step {}", module, step);
     check(fake_quant->scale(), want.at(module + ".scale"), 1e-5, where + ": scale");
     check(fake_quant->zero_point(), want.at(module + ".zero_point"), 0, where + ": zero point");

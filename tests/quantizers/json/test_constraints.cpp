@@ -71,7 +71,7 @@ TEST_CASE("a constraint on the rank refuses the match with its reason",
         "output %y has rank 2, want at least 3 (constraint of the output)");
 }
 
-TEST_CASE("a constraint on the dtype speaks of the float graph, also of slots without spec",
+TEST_CASE("a constraint on the dtype applies to the float graph, also to slots without spec",
           "[quantizers][json][constraints]") {
   constexpr const char* kTable =
       R"j(graph(%i: i32[3], %t = param "t": f32[10,4]): %y: f32[3,4] = aten.embedding.default(%t, %i) return (%y))j";
@@ -105,7 +105,7 @@ TEST_CASE("a refused match is left to the rows after it", "[quantizers][json][co
         "%y [any]: %x: int8 -128..127 per_tensor_affine min_max\n");
 }
 
-TEST_CASE("validate follows shared specs to the one that a limit speaks of",
+TEST_CASE("validate follows shared specs to the one that a limit applies to",
           "[quantizers][json][constraints]") {
   constexpr const char* kChain =
       R"j(graph(%x: f32[2,3]): %t: f32[2,3] = aten.tanh.default(%x) %y: f32[2,3] = aten.relu.default(%t) return (%y))j";
@@ -122,7 +122,7 @@ TEST_CASE("validate follows shared specs to the one that a limit speaks of",
         "change the constraint");
 }
 
-TEST_CASE("scales that calibration finds are held against their limits at convert",
+TEST_CASE("convert checks the scales that calibration finds against their limits",
           "[quantizers][json][constraints]") {
   CHECK(
       message_of(

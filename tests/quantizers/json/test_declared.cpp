@@ -208,13 +208,13 @@ TEST_CASE("faults in rows are named with their place", "[quantizers][json][decla
   CHECK(row_message(R"j({"pattern": "relu(x", "inputs": {"x": "act"}})j") ==
         at + "/pattern: relu(x: column 7: got the end, want ',' or ')'");
   CHECK(row_message(R"j({"pattern": "relu(x)", "inputs": {"y": "act"}})j") ==
-        at + "/inputs/y: \"y\" is no slot of relu(x), want one of x");
+        at + "/inputs/y: \"y\" is not a slot of relu(x), want one of x");
   CHECK(row_message(R"j({"pattern": "reluu(x)", "inputs": {"x": "act"}})j") ==
-        at + "/pattern: reluu(x): aten.reluu is no op of ATen; write your own ops as "
+        at + "/pattern: reluu(x): aten.reluu is not an ATen op; write custom ops as "
              "my_ns.my_op.default");
   CHECK(row_message(R"j({"pattern": "relu(aten.conv2d.valid(x, w))", "inputs": {"x": "act"}})j") ==
-        at + "/pattern: relu(aten.conv2d.valid(x, w)): aten.conv2d.valid is no op of ATen; write "
-             "your own ops as my_ns.my_op.default");
+        at + "/pattern: relu(aten.conv2d.valid(x, w)): aten.conv2d.valid is not an ATen op; write "
+             "custom ops as my_ns.my_op.default");
   CHECK(row_message(R"j({"pattern": "relu(x)", "inputs": ["x"]})j") ==
         at + "/inputs: got [\"x\"], want an object of slots and specs");
   CHECK(row_message(R"j({"pattern": "relu(x)", "inputs": {"x": "int8"}})j") ==
@@ -222,7 +222,7 @@ TEST_CASE("faults in rows are named with their place", "[quantizers][json][decla
   CHECK(row_message(R"j({"pattern": "relu(x)", "inputs": {"x": 8}})j") ==
         at + "/inputs/x: got 8, want the name of a spec, a spec, or null to leave it float");
   CHECK(row_message(R"j({"pattern": "relu(x)", "inputs": {"x": "act"}, "output": "bias"})j") ==
-        at + "/output: \"w\" is no slot of relu(x), want one of x");
+        at + "/output: \"w\" is not a slot of relu(x), want one of x");
   CHECK(row_message(R"j({"pattern": "relu(x)", "output": {"same_as": {"edge": "x"}}})j") ==
         at + "/output: takes its scale from slot \"x\", which has no spec in \"inputs\"");
   CHECK(row_message(R"j({"pattern": "relu(x)", "inputs": {"x": {"same_as": {"edge": "x"}}}})j") ==

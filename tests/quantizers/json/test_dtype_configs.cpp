@@ -160,7 +160,7 @@ TEST_CASE("C++ lists dtype configurations by rule", "[quantizers][json][dtype_co
   CHECK(text.find("%b [linear]: %a: int16") != std::string::npos);
 }
 
-TEST_CASE("a dtype configuration that is not there is refused with those that are",
+TEST_CASE("an unknown dtype configuration is refused with a list of the known ones",
           "[quantizers][json][dtype_configs]") {
   CHECK(message_of(file_of(R"(, "module_name": {"b": {"dtype_config": "int4"}})")) ==
         "quantizer: npu.json: /module_name/b/dtype_config: got \"int4\", want one of int8, int16, "
@@ -179,7 +179,7 @@ TEST_CASE("a dtype configuration that is not there is refused with those that ar
         "among; leave it out");
 }
 
-TEST_CASE("a setting that names a dtype configuration for a part of what it covers is none",
+TEST_CASE("a setting may name a dtype configuration that only some of its ops have",
           "[quantizers][json][dtype_configs]") {
   CHECK(message_of(file_of(R"(, "global": {"dtype_config": "int16"})")) == "no error");
   CHECK(message_of(file_of(R"(, "op_type": {"aten.mul.Tensor": {"dtype_config": "int16"}})")) ==
@@ -200,10 +200,9 @@ TEST_CASE("faults in dtype configurations are named with their place",
         "{\"x\": \"act\"}}]");
   check(R"("dtype_configs": [{"inputs": {"x": "act"}}])",
         "dtype_configs/0: has no \"name\", by which settings choose it");
-  check(
-      R"("dtype_configs": [{"name": "a", "inputs": {"x": "act"}}, {"name": "a"}])",
-      "dtype_configs/1/name: got \"a\", which choice 0 is called already; give each a name of its "
-      "own");
+  check(R"("dtype_configs": [{"name": "a", "inputs": {"x": "act"}}, {"name": "a"}])",
+        "dtype_configs/1/name: got \"a\", which is already the name of choice 0; give each a "
+        "different name");
   check(R"("dtype_configs": [{"name": "a", "inputs": {"x": "atc"}}])",
         "dtype_configs/0/inputs/x: got \"atc\", want a spec in place, or one of act, act16, found, "
         "weight");
@@ -212,10 +211,11 @@ TEST_CASE("faults in dtype configurations are named with their place",
   check(R"("dtype_configs": [{"name": "a"}])",
         "dtype_configs/0: quantizes nothing, want \"inputs\" or \"output\"");
   check(R"("output": "act", "dtype_configs": [{"name": "a", "output": "act"}])",
-        "output: stands beside dtype_configs, want it within each of them");
+        "output: is next to dtype_configs, want it inside each of them");
   check(
       R"("dtype_configs": [{"name": "a", "inputs": {"x": "act"}, "constraints": {"z": {"rank": 2}}}])",
-      "dtype_configs/0/constraints/z: \"z\" is no slot of linear(x, w), want one of x, w, output, "
+      "dtype_configs/0/constraints/z: \"z\" is not a slot of linear(x, w), want one of x, w, "
+      "output, "
       "op");
 }
 

@@ -109,12 +109,15 @@ TEST_CASE("elements with separate scales are quantized with these",
 TEST_CASE("faults in the names of elements are errors with their place",
           "[quantizers][json][elements]") {
   const std::string at = "quantizer: npu.json: /patterns/0/inputs/";
-  CHECK_THAT(declared_fault(file_of(R"j({"x[-1]": "act"})j")),
-             Contains(at + "x[-1]: \"x[-1]\" names no element of a list slot, want e.g. \"x[0]\""));
-  CHECK_THAT(declared_fault(file_of(R"j({"x[01]": "act"})j")), Contains("names no element"));
-  CHECK_THAT(declared_fault(file_of(R"j({"z[0]": "act"})j")), Contains("names no element"));
+  CHECK_THAT(
+      declared_fault(file_of(R"j({"x[-1]": "act"})j")),
+      Contains(at +
+               "x[-1]: \"x[-1]\" does not name an element of a list slot, want e.g. \"x[0]\""));
+  CHECK_THAT(declared_fault(file_of(R"j({"x[01]": "act"})j")),
+             Contains("does not name an element"));
+  CHECK_THAT(declared_fault(file_of(R"j({"z[0]": "act"})j")), Contains("does not name an element"));
   CHECK_THAT(declared_fault(file_of(R"j({"x[0]": "act"})j", "", "relu(x)")),
-             Contains("\"x[0]\" is an element of \"x\", which is no list slot; write \"x...\""));
+             Contains("\"x[0]\" is an element of \"x\", which is not a list slot; write \"x...\""));
   CHECK_THAT(declared_fault(file_of(R"j({"x[0]": {"all_same": "act"}})j")),
              Contains("all_same is for list slots"));
   CHECK_THAT(declared_fault(file_of(R"j({"x": {"same_as": {"edge": "x[0]"}}})j")),
@@ -126,7 +129,7 @@ TEST_CASE("faults in the names of elements are errors with their place",
   CHECK_THAT(
       declared_fault(file_of(
           R"j({"x[0]": {"same_as": {"edge": "x[1]"}}, "x[1]": {"same_as": {"edge": "x[0]"}}})j")),
-      Contains("takes its scale from itself by way of x[0] -> x[1] -> x[0]"));
+      Contains("takes its scale from itself through x[0] -> x[1] -> x[0]"));
 }
 
 }  // namespace octet::test_elements

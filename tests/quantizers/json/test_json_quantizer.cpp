@@ -119,8 +119,8 @@ TEST_CASE("options choose observers, by name or with arguments, for all or for w
 }
 
 TEST_CASE(
-    "ranges of weights are searched in own mode, and from end to end where that is chosen and in "
-    "compat",
+    "ranges of weights are searched by default, and from minimum to maximum where that is chosen "
+    "and in compat",
     "[quantizers][json]") {
   const auto weight = [](const std::string& global, bool compat) {
     QuantizerOptions options;
@@ -156,7 +156,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("rows on top of a built-in name have its scales of weights", "[quantizers][json]") {
+TEST_CASE("rows added to a built-in quantizer use its weight scales", "[quantizers][json]") {
   const auto weights = [](const char* rows, Compat compat, std::optional<bool> is_per_channel) {
     const JsonFile file(rows);
     QuantizerOptions options;
@@ -197,7 +197,7 @@ TEST_CASE("observers that do not fit are refused with the option's place", "[qua
   CHECK_THAT(
       message(
           R"({"is_per_channel": true, "weight_bits": 4, "is_weight_only": true, "weight_observer": "per_channel_mse"})"),
-      Contains(": /global: weight_observer: got per_channel_mse beside groups of weights"));
+      Contains(": /global: weight_observer: got per_channel_mse together with groups of weights"));
   CHECK_THAT(message(R"({"act_observer": "affine_min_max"})"),
              Contains(": /global: act_observer: got affine_min_max, want an observer of"));
 }
@@ -249,15 +249,15 @@ TEST_CASE("an option that no quantizer has, and a mode that one of them lacks, a
   QuantizerOptions options;
   options.is_per_channel = false;
   CHECK_THROWS_WITH(make_quantizer("x86", options),
-                    "quantizer: x86: got the option is_per_channel, want one of those that it has: "
+                    "quantizer: x86: got the option is_per_channel, want one of its options: "
                     "is_dynamic, is_weight_only, weight_bits, "
                     "group_size, reduce_range");
   CHECK_NOTHROW(make_quantizer("embedding,xnnpack", options));
   QuantizerOptions groups;
   groups.group_size = 64;
   CHECK_THROWS_WITH(make_quantizer("embedding", groups),
-                    "quantizer: embedding: got the option group_size, want one of those that it "
-                    "has: is_dynamic, is_weight_only, weight_bits");
+                    "quantizer: embedding: got the option group_size, want one of its options: "
+                    "is_dynamic, is_weight_only, weight_bits");
   QuantizerOptions mode;
   mode.is_weight_only = true;
   CHECK_NOTHROW(make_quantizer("embedding,xnnpack", mode));
@@ -265,8 +265,8 @@ TEST_CASE("an option that no quantizer has, and a mode that one of them lacks, a
       R"j({"name": "npu", "specs": {"act": {"dtype": "int8", "observer": "min_max"}},
     "patterns": [{"pattern": "relu(x)", "inputs": {"x": "act"}}]})j";
   CHECK_THROWS_WITH(parse_quantizer(declared, "npu.json", mode),
-                    "quantizer: npu: got the option is_weight_only, want one of those that it has: "
-                    "none; its file says everything");
+                    "quantizer: npu: got the option is_weight_only, want one of its options: "
+                    "none, because its file defines everything");
 }
 
 TEST_CASE("reduce_range halves the range of activations, whatever configurations say",
@@ -306,22 +306,23 @@ TEST_CASE("reduce_range is an error where no activations are quantized, and for 
   QuantizerOptions options;
   options.reduce_range = true;
   CHECK_THROWS_WITH(make_quantizer("embedding", options),
-                    "quantizer: embedding: got the option reduce_range, want one of those that it "
-                    "has: is_dynamic, is_weight_only, weight_bits");
+                    "quantizer: embedding: got the option reduce_range, want one of its options: "
+                    "is_dynamic, is_weight_only, weight_bits");
   const char* declared =
       R"j({"name": "npu", "specs": {"act": {"dtype": "int8", "observer": "min_max"}},
     "patterns": [{"pattern": "relu(x)", "inputs": {"x": "act"}}]})j";
   const std::string message =
-      "quantizer: npu: got the option reduce_range, want one of those that it has: none; its file "
-      "says everything; "
+      "quantizer: npu: got the option reduce_range, want one of its options: none, because its "
+      "file defines everything; "
       "give its specs a narrower quant_min and quant_max";
   CHECK_THROWS_WITH(parse_quantizer(declared, "npu.json", options), message);
   const std::string list = R"({"compose": ["x86", )" + std::string(declared) + "]}";
   CHECK_THROWS_WITH(parse_quantizer(list, "list.json", options), message);
   options.is_weight_only = true;
-  CHECK_THROWS_WITH(make_quantizer("x86", options),
-                    "quantizer: reduce_range: got true beside is_weight_only, want one of them; "
-                    "activations stay float");
+  CHECK_THROWS_WITH(
+      make_quantizer("x86", options),
+      "quantizer: reduce_range: got true together with is_weight_only, want one of them; "
+      "activations stay float");
 }
 
 TEST_CASE("options override what configurations say", "[quantizers][registry]") {
@@ -353,14 +354,14 @@ TEST_CASE("null in a JSON file leaves the op float", "[quantizers][json]") {
   CHECK(annotate(*make_quantizer(file.path()), kLinear).empty());
 }
 
-TEST_CASE("a second file sets rows on top", "[quantizers][json]") {
+TEST_CASE("a second file adds rows", "[quantizers][json]") {
   const JsonFile file(R"({"op_type": {"linear": null}})");
   QuantizerOptions options;
   options.config = file.path();
   CHECK(annotate(*make_quantizer("xnnpack", options), kLinear).empty());
 }
 
-TEST_CASE("a second file sets rows on top of all parts of a composition", "[quantizers][json]") {
+TEST_CASE("a second file adds rows of all parts of a composition", "[quantizers][json]") {
   const JsonFile file(R"({"op_type": {"linear": null}})");
   QuantizerOptions options;
   options.config = file.path();

@@ -47,8 +47,8 @@ TEST_CASE("x86: convolutions of one and three dimensions are quantized alone",
 }
 
 TEST_CASE(
-    "x86: elementwise ops behind a convolution or linear op belong to it, whether functions or "
-    "modules wrote them",
+    "x86: elementwise ops after a convolution or linear op belong to it, as functions and as "
+    "modules",
     "[quantizers][x86]") {
   for (const std::string unary : {"relu", "relu_", "relu6", "hardswish", "silu", "gelu", "tanh",
                                   "leaky_relu", "sigmoid", "hardswish_", "silu_"}) {
@@ -219,7 +219,7 @@ TEST_CASE("x86: a chain of residual additions is quantized throughout", "[quanti
 )");
 }
 
-TEST_CASE("x86: pooling behind a float op and flatten before one stay float, with the reason",
+TEST_CASE("x86: pooling after a float op and flatten before one stay float, with the reason",
           "[quantizers][x86]") {
   const test::Annotated result =
       annotate(conv_then(R"(%p: f32[1,4,3,3] = aten.max_pool2d.default(%y, [2, 2])

@@ -132,7 +132,7 @@ TEST_CASE("x86: dynamic quantization takes linear ops; a convolution stays float
   CHECK(result.text ==
         "%l [linear]: %c: uint8 0..255 per_tensor_affine dynamic placeholder, %v: WEIGHT8\n");
   CHECK(reason_for(result.report, "c") ==
-        "its configuration is dynamic or of float16 weights, which takes linear ops only");
+        "its configuration is dynamic or of float16 weights, which applies to linear ops only");
 }
 
 TEST_CASE("x86: float16 weights are for linear ops; activations stay float", "[quantizers][x86]") {

@@ -10,7 +10,7 @@ using test::annotate_text;
 using test::reason_for;
 
 constexpr const char* kReason =
-    "only norms and float sums read it, and one scale would not hold its channels";
+    "only norms and float sums read it, and one scale would not fit all its channels";
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   return text.replace(text.find(from), from.size(), to);
@@ -40,7 +40,7 @@ const char* const kBeside =
 
 }  // namespace
 
-TEST_CASE("a sum that a norm reads stays float, and the layer in front of it gives floats",
+TEST_CASE("a sum that a norm reads stays float, and the layer before it gives floats",
           "[quantizers][xnnpack][float_sums]") {
   const test::Annotated result = annotate_text(kBehind);
   CHECK(result.text ==

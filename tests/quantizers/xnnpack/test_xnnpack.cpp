@@ -313,7 +313,7 @@ TEST_CASE("a dynamic config quantizes inputs of linear and leaves outputs and ad
   CHECK(result.text ==
         "%l [linear]: %x: int8 -128..127 per_tensor_affine dynamic placeholder, %w: WEIGHT_T\n");
   CHECK(reason_for(result.report, "s") ==
-        "its configuration is dynamic, which takes linear and convolution only");
+        "its configuration is dynamic, which applies to linear and convolution only");
 }
 
 TEST_CASE("nothing is annotated without a config", "[quantizers][xnnpack][config]") {

@@ -285,12 +285,13 @@ TEST_CASE("programs of other models are refused by name", "[compare]") {
   %cosine: f32[4,4,12,12] = aten.cos.default(%sine)
   return (%cosine))");
   const BatchSource nothing = [] { return std::nullopt; };
-  CHECK_THROWS_WITH(shadow(subjects[0].reference, other, nothing),
-                    Contains("%sine") && Contains("first of 2 ops") && Contains("without a twin"));
+  CHECK_THROWS_WITH(
+      shadow(subjects[0].reference, other, nothing),
+      Contains("%sine") && Contains("first of 2 ops") && Contains("without a counterpart"));
   CHECK_THROWS_WITH(shadow(subjects[2].reference, subjects[0].quantized, nothing),
                     Contains("input %x") && Contains("float32[4, 4, 12, 12]"));
   CHECK_THROWS_WITH(shadow(subjects[0].reference, subjects[0].quantized, nothing),
-                    Contains("holds no batch"));
+                    Contains("holds no batches"));
 }
 
 }  // namespace octet::test_compare

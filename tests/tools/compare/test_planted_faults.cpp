@@ -67,7 +67,7 @@ TEST_CASE("planted faults are named first", "[compare]") {
   CHECK(static_cast<double>(found) >= 58.0 / 60 * static_cast<double>(planted));
 }
 
-TEST_CASE("a fault of the graph is none of lowering", "[compare]") {
+TEST_CASE("a fault of the graph is not blamed on lowering", "[compare]") {
   for (const Subject& subject : test::make_subjects()) {
     const Program program = lowered(subject.quantized);
     for (const Fault& fault : test::faults_of(subject, program)) {

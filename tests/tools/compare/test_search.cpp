@@ -45,7 +45,7 @@ struct Model {
   }
 };
 
-const std::vector<Trial> kPlain = {{.label = "as it is"}};
+const std::vector<Trial> kPlain = {{.label = "unchanged"}};
 
 TuneOutcome tune(Model& model, double most_error, size_t most_trials = 25, double bias = 1) {
   return search(kPlain, model.candidates(bias), {.most_error = most_error}, most_trials,
@@ -158,7 +158,7 @@ TEST_CASE("of two changes of one op the stronger holds", "[tune]") {
   CHECK(configs[1].at("module_name").dump() == R"({"a":null})");
 }
 
-TEST_CASE("a row of an op keeps what holds for all", "[tune]") {
+TEST_CASE("a row of an op keeps the settings for all ops", "[tune]") {
   CHECK(with_global(Json::parse(R"({"global": {"act_observer": "mse", "weight_bits": 4},
                                     "module_name": {"a": {"weight_bits": 8}, "b": null},
                                     "call_index": {"": {"aten.add": {"1": {"weight_bits": 8}}}}})"))
@@ -168,7 +168,7 @@ TEST_CASE("a row of an op keeps what holds for all", "[tune]") {
         R"("call_index":{"":{"aten.add":{"1":{"act_observer":"mse","weight_bits":8}}}}})");
 }
 
-TEST_CASE("a label tells the choices", "[tune]") {
+TEST_CASE("a label lists the choices", "[tune]") {
   std::vector<TuneCandidate> candidates;
   for (int i = 0; i < 4; ++i)
     candidates.push_back({.label = fmt::format("%{} {}", i, i == 3 ? "in float" : "in 8 bits"),

@@ -49,7 +49,7 @@ Graph linear(const std::string& end) {
 
 }  // namespace
 
-TEST_CASE("a linear layer with scales of channels and a bias of integers", "[onnx]") {
+TEST_CASE("a linear layer with per-channel scales and an integer bias", "[onnx]") {
   CHECK(nodes_of(linear("return (%y)")) ==
         "  %q = QuantizeLinear(%x, f32 0.5, u8 125)\n"
         "  %d = DequantizeLinear(%q, f32 0.5, u8 125)\n"
@@ -59,12 +59,12 @@ TEST_CASE("a linear layer with scales of channels and a bias of integers", "[onn
         "  %y = Gemm(%d, %v, %y_dequantizelinear) {transB=1}\n");
 }
 
-TEST_CASE("int8 that something else than dequantize reads stays int8", "[onnx]") {
+TEST_CASE("int8 that an op other than dequantize reads stays int8", "[onnx]") {
   const std::string nodes = nodes_of(linear("return (%y, %q)"));
   CHECK(nodes.find("%q = QuantizeLinear(%x, f32 0.5, i8 -3)") != std::string::npos);
 }
 
-TEST_CASE("a weight of more dimensions' products is stored the other way round", "[onnx]") {
+TEST_CASE("a weight of a product with more dimensions is stored transposed", "[onnx]") {
   const OnnxModel model = to_onnx(parse_graph(R"(graph(%w = param "w": f32[3,4], %x: f32[2,5,4]):
     %y: f32[2,5,3] = aten.linear.default(%x, %w)
     return (%y))"));
@@ -145,7 +145,7 @@ TEST_CASE("opsets that are not known are refused", "[onnx]") {
         "onnx: --opset 16: is not known here, want 17 to 23");
 }
 
-TEST_CASE("what is returned twice, or unchanged, has a separate name", "[onnx]") {
+TEST_CASE("outputs that are returned twice, or unchanged, have separate names", "[onnx]") {
   const OnnxModel model = to_onnx(parse_graph(R"(graph(%x: f32[4]):
     %y: f32[4] = aten.relu.default(%x)
     return (%x, %y, %y))"));

@@ -174,7 +174,7 @@ void add_bench_command(CLI::App& app) {
       app.add_subcommand("bench", "Measure the latency of a .pt2 or .octet program");
   command->add_option("file", options->file, "The program, .pt2 or .octet")->required();
   command->add_option("--inputs", options->inputs,
-                      "torch.save of a tuple of inputs; made up when absent (integers are 0)");
+                      "torch.save of a tuple of inputs; made up by default (integers are 0)");
   command
       ->add_option(
           "--threads", options->session.threads,
@@ -183,7 +183,7 @@ void add_bench_command(CLI::App& app) {
       ->check(CLI::Range(1, 1024));
   command
       ->add_option("--streams", options->streams,
-                   "Measure throughput: so many copies of the program run at the same time, each "
+                   "Measure throughput: run this many copies of the program at the same time, each "
                    "on --threads threads")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();

@@ -78,9 +78,10 @@ void check_files(const CompareCommand& options) {
     throw Error("compare", "the programs",
                 "the first is lowered, the second is not; put the .pt2 first");
   if (!options.metric.empty() && is_lowered(options.files[1]))
-    throw Error("compare", "--metric",
-                "is of two .pt2, one of the programs is lowered; compare FLOAT.pt2 QUANTIZED.pt2 "
-                "with it");
+    throw Error(
+        "compare", "--metric",
+        "applies to two .pt2, but one of the programs is lowered; compare FLOAT.pt2 QUANTIZED.pt2 "
+        "with it");
   for (const std::string& path : options.outputs) check_writable(path);
 }
 
@@ -144,9 +145,9 @@ void write_comparison(const std::string& path, const nlohmann::ordered_json& jso
 void check_batches(const CompareCommand& options, size_t processes) {
   const size_t count = data_of(options).size();
   if (count < processes)
-    throw Error("compare", options.inputs,
-                fmt::format("{} batches for {} processes; start no more than there are batches",
-                            count, processes));
+    throw Error(
+        "compare", options.inputs,
+        fmt::format("{} batches for {} processes; start at most one per batch", count, processes));
 }
 
 void compare(const CompareCommand& options) {
@@ -172,10 +173,10 @@ void compare(const CompareCommand& options) {
 
 void add_compare_command(CLI::App& app) {
   auto options = std::make_shared<CompareCommand>();
-  CLI::App* command = app.add_subcommand(
-      "compare",
-      "Tell op by op how far a quantized program is from its float program, and a lowered one from "
-      "both; mpirun shares the data among processes");
+  CLI::App* command =
+      app.add_subcommand("compare",
+                         "Show op by op how far a quantized program is from its float program, and "
+                         "a lowered one from both; mpirun shares the data among processes");
   command
       ->add_option("files", options->files,
                    "FLOAT.pt2 QUANTIZED.pt2 [LOWERED.octet], PROGRAM.pt2 LOWERED.octet, two "
@@ -187,7 +188,7 @@ void add_compare_command(CLI::App& app) {
   command
       ->add_option("--output", options->outputs,
                    "Write it too: F.html for people (one page that needs no other file), F.json, "
-                   "F.csv, or F.model-explorer.json to be laid over the graph in Model Explorer; "
+                   "F.csv, or F.model-explorer.json to overlay on the graph in Model Explorer; "
                    "may be given several times")
       ->allow_extra_args(false)
       ->check([](const std::string& path) {
@@ -196,7 +197,7 @@ void add_compare_command(CLI::App& app) {
                    : "want a name that ends in .html, .json or .csv";
       });
   command->add_option("--top", options->top, "How many ops the table shows, worst first");
-  command->add_option("--batches", options->batches, "Take the first batches of the data alone")
+  command->add_option("--batches", options->batches, "Use only the first batches of the data")
       ->check(CLI::Range(1, 1 << 30));
   add_library_option(*command, options->libraries);
   add_options(*command, {metric_option(options->metric)});

@@ -133,16 +133,19 @@ std::string kernels_of(const std::string& backend) {
     const char* own = may_use(Isa::kAvx512Vnni) ? "AVX512-VNNI"
                       : may_use(Isa::kAvx2)     ? "AVX2"
                                                 : "plain";
-    return fmt::format("XNNPACK's for this CPU; int8 linear at run time: own, {} (release of 2022)",
-                       own);
+    return fmt::format(
+        "XNNPACK's for this CPU; int8 linear at run time: custom kernels, {} (release of 2022)",
+        own);
   }
-  if (may_use(Isa::kAvx512Vnni)) return "int8: oneDNN's and own for AVX512-VNNI";
-  if (may_use(Isa::kAvxVnni)) return "int8: own for AVX-VNNI, depthwise and matmul for AVX2";
-  if (may_use(Isa::kAvx512)) return "int8: own for AVX-512 without VNNI";
-  if (may_use(Isa::kAvx2)) return "int8: own for AVX2";
-  return "int8: oneDNN's where sums fit into 16 bits, else floats";
+  if (may_use(Isa::kAvx512Vnni)) return "int8: oneDNN's and custom kernels for AVX512-VNNI";
+  if (may_use(Isa::kAvxVnni))
+    return "int8: custom kernels for AVX-VNNI, depthwise and matmul for AVX2";
+  if (may_use(Isa::kAvx512)) return "int8: custom kernels for AVX-512 without VNNI";
+  if (may_use(Isa::kAvx2)) return "int8: custom kernels for AVX2";
+  return "int8: oneDNN's where sums fit into 16 bits, otherwise float";
 #else
-  return backend == "xnnpack" ? "XNNPACK's for this CPU; int8 linear at run time: own" : "oneDNN's";
+  return backend == "xnnpack" ? "XNNPACK's for this CPU; int8 linear at run time: custom kernels"
+                              : "oneDNN's";
 #endif
 }
 
@@ -232,8 +235,8 @@ void add_doctor_command(CLI::App& app) {
   };
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("doctor",
-                                         "Tell what this machine has, which kernels run on it, and "
-                                         "whether programs do; exit 1 when something does not");
+                                         "Report what this machine has, which kernels run on it, "
+                                         "and whether programs run; exit 1 if something does not");
   command->add_option("files", options->files, "Programs to try, .pt2 or .octet");
   command->add_flag("--json", options->json, "As JSON");
   add_library_option(*command, options->libraries);

@@ -28,11 +28,11 @@ void add_export_command(CLI::App& app) {
   command->add_option("model", options->model, "The .pt2, quantized or not")->required();
   command->add_option("--onnx", options->onnx, "The .onnx to write")->required();
   command->add_option("--opset", options->form.opset,
-                      fmt::format("ONNX's operators of this version, {} to {}; default: the least "
-                                  "that has all that the program needs",
+                      fmt::format("Version of ONNX's operators, {} to {}; default: the lowest that "
+                                  "has all that the program needs",
                                   kLeastOpset, kGreatestOpset));
   command->add_flag("--external-data", options->has_weights_beside,
-                    "Put weights into a file beside it, FILE.data; done anyway over 2 GB");
+                    "Write weights to a separate file, FILE.data; always done over 2 GB");
   command->add_flag("--integer-biases", options->form.has_integer_biases,
                     "Round the biases of convolutions of integers to int32, for runtimes that do "
                     "not by themselves");

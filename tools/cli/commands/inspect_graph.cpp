@@ -225,7 +225,7 @@ nlohmann::ordered_json to_json(const Graph& graph) {
     const Json io = Json::parse(*text, nullptr, false);
     if (io.is_discarded())
       throw Error("inspect", graph.source,
-                  "the extra file quantized_io.json is no JSON; quantize the model again");
+                  "the extra file quantized_io.json is not JSON; quantize the model again");
     result["quantized_io"] = io;
   }
   return result;

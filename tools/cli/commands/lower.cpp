@@ -36,18 +36,16 @@ void add_lower_command(CLI::App& app) {
   command
       ->add_option(
           "--backend", options->backend,
-          fmt::format("One of {}, or one of a --library", fmt::join(backend_names(), ", ")))
+          fmt::format("One of {}, or one from a --library", fmt::join(backend_names(), ", ")))
       ->required();
   accept_standard_output(
       command->add_option("--output", options->output, "The .octet file to write; -: stdout"))
       ->required();
   command
-      ->add_option(
-          "--fallback", options->fallback,
-          "What runs the ops that the backend refuses: reference; torch (reference, and LibTorch "
-          "for "
-          "ops that it has not: the file then runs where LibTorch is); or none (then they are an "
-          "error)")
+      ->add_option("--fallback", options->fallback,
+                   "What runs the ops that the backend refuses: reference; torch (reference, and "
+                   "LibTorch for ops that it does not have: the file then needs LibTorch to run); "
+                   "or none (they are then an error)")
       ->check(CLI::IsMember({"reference", "torch", "none"}))
       ->capture_default_str();
   command->add_flag("--explain", options->explain,

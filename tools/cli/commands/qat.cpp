@@ -26,7 +26,8 @@ void train_and_write(const QatRequest& request, Processes& processes) {
   if (result->pages) result->pages->write(request.report, report, result->figures);
   write_pt2(result->graph, request.output);
   if (!report.entries().empty())
-    log_line(fmt::format("float: {} ops; --report says why of each", report.entries().size()));
+    log_line(
+        fmt::format("float: {} ops; --report gives the reason for each", report.entries().size()));
   for (const std::string& note : report.notes()) log_line("note: " + note);
 }
 

@@ -39,16 +39,17 @@ void add_run_command(CLI::App& app) {
   accept_standard_input(
       command->add_option("--inputs", options->inputs, "torch.save of a tuple of inputs; -: stdin"))
       ->required();
-  CLI::Option* steps = command->add_flag(
-      "--steps", options->steps,
-      "--inputs is a list of such tuples, run one after another: caches, counters and other "
-      "buffers that the program writes go on from step to step; --outputs is a tuple of tuples");
+  CLI::Option* steps =
+      command->add_flag("--steps", options->steps,
+                        "--inputs is a list of such tuples, run one after another: caches, "
+                        "counters and other buffers that the program writes keep their values from "
+                        "step to step; --outputs is a tuple of tuples");
   command
       ->add_flag("--reset-states", options->resets,
-                 "Each of the steps starts with the buffers as the file has them")
+                 "Start each step with the buffers as stored in the file")
       ->needs(steps);
   accept_standard_output(command->add_option("--outputs", options->outputs,
-                                             "Where the tuple of outputs goes; -: stdout"))
+                                             "The file for the tuple of outputs; -: stdout"))
       ->required();
   command
       ->add_option(

@@ -158,16 +158,16 @@ std::unique_ptr<Runnable> load_runnable(const std::string& path, const SessionOp
 void add_session_options(CLI::App& command, SessionOptions& options) {
   command.add_option_function<std::string>(
       "--cache", [&options](const std::string& folder) { options.cache_folder = folder; },
-      "A folder where packed weights are kept for the next start (.octet on oneDNN)");
+      "A folder that keeps packed weights for the next start (.octet on oneDNN)");
   command
       .add_option("--memory-limit", options.memory_limit,
-                  "Bytes that inputs, outputs, states and intermediates may take, as 300M; by "
+                  "Bytes that inputs, outputs, states and intermediates may take, such as 300M; by "
                   "default what the machine has (.octet)")
       ->option_text("BYTES")
       ->transform(CLI::AsSizeValue(false));
   command
       .add_option("--loop-limit", options.loop_limit,
-                  "How often a loop may run its body in one run; without limit by default (.octet)")
+                  "How many times a loop may run its body in one run; no limit by default (.octet)")
       ->check(CLI::NonNegativeNumber);
 }
 

@@ -75,8 +75,8 @@ void run_tune(const TuneOptions& options, Processes& processes) {
         tuned.estimate.estimated, tuned.estimate.measured));
   if (!tuned.outcome.is_reached)
     throw Error("tune", options.flow.model,
-                fmt::format("the goal is not reached in {} evaluations, the nearest is {}, which "
-                            "was written; lower the goal, give more --trials, or try --effort high "
+                fmt::format("the goal was not reached in {} evaluations; the nearest, {}, was "
+                            "written; lower the goal, give more --trials, or try --effort high "
                             "of `octet quantize` with that --config",
                             tuned.outcome.trials.size(), figures_of(best, tuned.metric)));
 }

@@ -77,11 +77,11 @@ void take_whole() {
 
 std::string input_path(const std::string& name) {
   if (name != "-") return name;
-  if (is_input_taken) fail("-", "stdin is asked for twice, want it once; name a file");
+  if (is_input_taken) fail("-", "stdin is used twice, want it once; name a file");
   is_input_taken = true;
   struct stat status{};
   if (::fstat(STDIN_FILENO, &status) != 0 || ::isatty(STDIN_FILENO) != 0)
-    fail("-", "nothing comes in on stdin; pipe a file into the command");
+    fail("-", "stdin is empty; pipe a file into the command");
   if (!S_ISREG(status.st_mode)) take_whole();
   return kInput;
 }
@@ -103,7 +103,7 @@ void check_outputs(const CLI::App& command) {
     for (const NamedFile& other : files)
       if (&other != &output && !other.path.empty() && is_same_file(output.path, other.path))
         throw Error(command.get_name(), output.path,
-                    fmt::format("is named by {} and by {}, want a file of its own for each output; "
+                    fmt::format("is named by {} and by {}, want a separate file for each output; "
                                 "name another one",
                                 other.option, output.option));
   }

@@ -97,8 +97,8 @@ void load_library(const std::string& shown) {
 void add_library_option(CLI::App& command, std::vector<std::string>& paths) {
   command
       .add_option("--library", paths,
-                  "A shared library with custom ops, quantizers, observers or kernels of your own; "
-                  "may be given several times")
+                  "A shared library with custom ops, quantizers, observers or kernels; may be "
+                  "given several times")
       ->allow_extra_args(false);
   command
       .add_option_function<std::vector<std::string>>(

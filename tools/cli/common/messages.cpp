@@ -84,7 +84,7 @@ std::string progress_text(std::string_view stage, size_t done, size_t total, dou
     text = fmt::format("[{:#<{}}{:.<{}}] {}", "", filled, "", width - filled, stage);
   }
   if (total > 0) text += fmt::format(" {}/{}", done, total);
-  text += fmt::format(", {:.0f} %, {} gone", 100 * fraction, clock_text(seconds));
+  text += fmt::format(", {:.0f} %, {} elapsed", 100 * fraction, clock_text(seconds));
   const double known = fraction - first;
   if (known >= kLeastKnown && seconds >= 1)
     text += fmt::format(", about {} left", clock_text(seconds * (1 - fraction) / known));

@@ -83,9 +83,9 @@ class Progress {
   std::thread thread_;  // last: it uses all of the above
 };
 
-// "calibrate 12/64, 34 %, 0:10 gone, about 0:20 left". fraction: of all work, in [0, 1]; first: the
-// part that was done before `seconds` began. Has no estimate at the beginning. width: of the bar; 0
-// for none.
+// "calibrate 12/64, 34 %, 0:10 elapsed, about 0:20 left". fraction: of all work, in [0, 1]; first:
+// the part that was done before `seconds` began. Has no estimate at the beginning. width: of the
+// bar; 0 for none.
 std::string progress_text(std::string_view stage, size_t done, size_t total, double fraction,
                           double first, double seconds, size_t width);
 

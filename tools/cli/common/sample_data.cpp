@@ -32,9 +32,10 @@ SampleData last_batches(const SampleData& all, size_t held_out, size_t most) {
                           : fmt::format("the last {} of {} calibration batches", count, all.size());
   SampleData last = all;
   last.first = last.end - count;
-  last.description = which + (held_out > 0 ? ", held out"
-                                           : ", which were also used to calibrate; --evaluate "
-                                             "DATA.pt takes others");
+  last.description =
+      which + (held_out > 0
+                   ? ", held out"
+                   : ", which were also used to calibrate; --evaluate DATA.pt uses others");
   return last;
 }
 

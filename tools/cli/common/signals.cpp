@@ -30,7 +30,7 @@ void print(const char* text) {
 void handle(int signal) {
   const int count = remove_unfinished_files();
   print("\noctet: interrupted");
-  if (count > 0) print("; what was being written is removed, and files of before are as they were");
+  if (count > 0) print("; unfinished outputs are removed, and existing files are unchanged");
   const int text = current;
   if (text >= 0) {
     print("; ");

@@ -216,7 +216,7 @@ LoweredComparison finished(LoweredComparison comparison, OpByOp& ops, Session& s
                            const std::optional<Values>& batch, size_t batches) {
   comparison.ops = ops.results();
   if (batches == 0)
-    throw Error("compare", "the data", "holds no batch; give at least one set of inputs");
+    throw Error("compare", "the data", "holds no batches; give at least one set of inputs");
   // If the programs are unrelated, no op finds its tensors. Ops that read only states find none
   // either.
   if (!ops.has_seen_any() && !comparison.ops.empty())
@@ -240,7 +240,7 @@ void check_order(const Graph& graph, const Program& program) {
   if (std::any_of(nodes.begin(), nodes.end(), is_quantize) && !has_integers(program))
     throw Error("compare", "the programs",
                 "the first has quantize ops and the lowered one computes in float, want a lowered "
-                "program that was made of the first; lower it, or give the float .pt2");
+                "program that was made from the first; lower it, or give the float .pt2");
 }
 
 // A batch in the form that each of two programs needs.

@@ -42,7 +42,7 @@ NamedMetric read_metric(const std::string& text) {
   if (names.size() == 1) return {names.front(), find_metric(names.front())};
   if (names.empty() && !metric_names().empty())
     throw Error("metric", text,
-                fmt::format("registers no metric of its own; name one of those that are there: {}",
+                fmt::format("registers no metric; name an existing one: {}",
                             fmt::join(metric_names(), ", ")));
   if (names.empty())
     throw Error("metric", text,

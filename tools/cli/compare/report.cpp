@@ -177,7 +177,7 @@ void blame_lowering(Json& node) {
   node["cause"] = "lowering";
   const Json& error = node.at("errors").at("lowering");
   node["explanation"] = fmt::format(
-      "{} computes something else than the q/dq op: {} off at most", node.value("backend", ""),
+      "{} computes something other than the q/dq op: {} off at most", node.value("backend", ""),
       error.at("max_steps").is_null()
           ? fmt::format("{:.3g}", error.at("max_abs").get<double>())
           : fmt::format("{:.0f} steps", error.at("max_steps").get<double>()));
@@ -228,7 +228,7 @@ Json compare_json(const ComparisonReport& report) {
     summary.push_back({report.metric, fmt::format("{:.6g}", *report.comparison.metric)});
   if (report.lowered) summary.push_back({"lowered outputs", ratio_text(report.lowered->outputs)});
   for (const std::string& name : report.comparison.lonely)
-    notes.push_back(fmt::format("%{} has no twin in the reference", name));
+    notes.push_back(fmt::format("%{} has no counterpart in the reference", name));
   Json nodes = report.subject == nullptr ? Json::array() : compared_nodes(*report.subject);
   std::map<std::string, const WeightComparison*> weights;
   for (const auto* some : {&report.weights, &report.comparison.body_weights})

@@ -48,7 +48,7 @@ class Processes {
 
   // Reductions, to be called within the work of gather: each number becomes the sum, minimum or
   // maximum over all processes, with the same bits in each. All processes must call these in the
-  // same order with equally many numbers; a single process keeps its numbers. The order of
+  // same order with the same number of values; a single process keeps its numbers. The order of
   // summation depends only on the number of processes. Throw OtherFailed if another process failed
   // before it called them.
   void sum(std::span<double> numbers);

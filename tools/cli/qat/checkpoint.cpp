@@ -87,7 +87,7 @@ std::vector<at::Tensor> tensors_of(const std::filesystem::path& file, const std:
       tensors[1].scalar_type() != at::kByte || !text_of_tensor(tensors[0]).starts_with(kFormat))
     refuse("not a checkpoint of octet qat; give another file, or remove it");
   if (!text_of_tensor(tensors[0]).starts_with(kVersion))
-    refuse("is a checkpoint of another version of Octet; remove it to start anew");
+    refuse("is a checkpoint of another version of Octet; remove it to start over");
   return tensors;
 }
 
@@ -155,14 +155,14 @@ void load_checkpoint(const TrainOptions& options, size_t batch_count, QatModel& 
   for (const auto& [found, want] : {std::pair(text_of_tensor(tensors[0]), wanted),
                                     std::pair(text_of_tensor(tensors[1]), options.flow)})
     if (found != want)
-      refuse(
-          fmt::format("is of another run, got {}, want {}; remove it to start anew", found, want));
+      refuse(fmt::format("belongs to another run, got {}, want {}; remove it to start over", found,
+                         want));
   const bool has_best = tensors.size() == kHeadTensors + 2 * now.size();
   const bool is_whole = (has_best || tensors.size() == kHeadTensors + now.size()) &&
                         tensors[2].scalar_type() == at::kDouble &&
                         tensors[2].numel() == static_cast<int64_t>(kPositionNumbers) &&
                         fits(tensors, now, kHeadTensors);
-  if (!is_whole) refuse("is damaged; remove it to start anew");
+  if (!is_whole) refuse("is damaged; remove it to start over");
   position = position_of(tensors[2]);
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   generator.set_state(tensors[3]);

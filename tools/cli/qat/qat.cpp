@@ -31,7 +31,7 @@ void check_request(const QatRequest& request) {
     throw Error("qat", "--recorded",
                 "recorded parts do not run, so nothing is trained through them; leave it out");
   if (request.train.checkpoint_every && request.train.checkpoint.empty())
-    throw Error("qat", "--checkpoint-every", "goes with --checkpoint; give it a file");
+    throw Error("qat", "--checkpoint-every", "needs --checkpoint; give it a file");
   if (request.train.learn_ranges && request.flow.is_compat())
     throw Error("qat", "--learn-ranges",
                 "torchao's quantizers have no learned ranges; leave out --compat torchao");
@@ -108,7 +108,7 @@ Graph read_trained(const std::string& checkpoint, const std::string& model) {
   QatModel trained(prepare_model(read_model(flow), flow, report));
   if (!restore_saved(trained, saved))
     throw Error("compare", checkpoint,
-                "is of a training of another model; give the float program that is trained");
+                "belongs to a training of another model; give the float program that is trained");
   return convert_pt2e(std::move(trained).finish(), {.compat = flow.compat}, report);
 }
 

@@ -109,7 +109,7 @@ void SharedStep::check_rows(const std::vector<c10::IValue>& batch, const std::st
   rows_of(batch, subject);
   if (is_alone() || rows_ >= static_cast<int64_t>(processes_.count())) return;
   throw Error("train", subject,
-              fmt::format("batches of {} rows for {} processes; start no more than {}, or make "
+              fmt::format("batches of {} rows for {} processes; start at most {}, or make "
                           "larger batches",
                           rows_, processes_.count(), rows_));
 }

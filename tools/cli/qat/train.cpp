@@ -140,8 +140,7 @@ Options options_of(TrainOptions& options) {
              "Learning rate schedule; cosine: falls to 0 over all epochs"},
       Option{"momentum", &options.momentum, "Momentum of sgd"}.between(0, 1),
       Option{"weight_decay", &options.weight_decay,
-             "How strongly parameters are pulled towards 0; sgd adds it, times the parameter, to "
-             "the gradient, adamw to the step"}
+             "Weight decay: sgd adds it, times the parameter, to the gradient; adamw to the step"}
           .not_negative(),
       Option{"freeze_after", &options.freeze_after,
              "Epochs after which ranges and batch norm statistics are frozen"}
@@ -155,7 +154,7 @@ Options options_of(TrainOptions& options) {
              "(LSQ); 0: from the first batch on"}
           .not_negative(),
       Option{"patience", &options.patience,
-             "Stop after so many epochs without a lower loss, and take the best epoch"}
+             "Stop after this many epochs without a lower loss, and use the best epoch"}
           .positive()
           .without_key(),
       Option{"seed", &options.seed, "Random seed of the order of the batches and of dropout"},

@@ -81,11 +81,11 @@ std::vector<std::string> find_distant_data(const SampleReader& calibration,
     if (outside > kMostOutside)
       lines.push_back(
           fmt::format("evaluate: input {} has {}: {:.0f} % of its values are outside and will be "
-                      "cut off; prepare both in the same way",
+                      "cut off; preprocess both in the same way",
                       input, ranges, 100 * outside));
     else if (now.width() < kLeastWidth * known.width())
       lines.push_back(fmt::format(
-          "evaluate: input {} has {}: it uses few of the integers; prepare both in the same way",
+          "evaluate: input {} has {}: it uses few of the integers; preprocess both in the same way",
           input, ranges));
   }
   return lines;
@@ -101,8 +101,8 @@ std::vector<std::string> find_odd_data(const SampleReader& data) {
       is_constant = data.at(i).size() > input && only_value(data.at(i)[input]) == value;
     if (is_constant)
       lines.push_back(
-          fmt::format("calibration: input {} is {:g} in all places of all batches, so its range "
-                      "says nothing; give data as in use",
+          fmt::format("calibration: input {} is {:g} everywhere in all batches, so its range means "
+                      "nothing; give realistic data",
                       input, *value));
   }
   bool are_same = data.size() > 1;
@@ -112,10 +112,9 @@ std::vector<std::string> find_odd_data(const SampleReader& data) {
                std::equal(batch.begin(), batch.end(), first.begin(), is_same);
   }
   if (are_same && lines.empty())
-    lines.push_back(
-        fmt::format("calibration: the {} batches are all the same, which one gives as well; give "
-                    "different ones",
-                    data.size()));
+    lines.push_back(fmt::format(
+        "calibration: the {} batches are all the same, so one would do; give different ones",
+        data.size()));
   return lines;
 }
 

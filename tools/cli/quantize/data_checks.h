@@ -10,7 +10,7 @@
 namespace octet {
 
 // Warns if an input of the calibration data has one value in every batch, or if all batches are
-// equal; a line each.
+// equal; one line each.
 std::vector<std::string> find_odd_data(const SampleReader& data);
 // Warns if float inputs of the evaluation data exceed the values of calibration, or cover only a
 // small part of their range.

@@ -174,14 +174,14 @@ EffortJournal load_effort(const std::string& file, const std::string& run) {
                 "not a checkpoint of octet quantize; give another name, or remove it");
   if (json.value("run", "") != run)
     throw Error("quantize", file,
-                fmt::format("is of another run, got {}, want {}; remove it to start anew",
+                fmt::format("belongs to another run, got {}, want {}; remove it to start over",
                             json.value("run", ""), run));
   try {
     size_t next = 1;
     for (const Json& pass : json.at("passes"))
       journal.outcomes.push_back(from_json(pass, values, next));
   } catch (const std::exception&) {
-    throw Error("quantize", file, "is damaged; remove it to start anew");
+    throw Error("quantize", file, "is damaged; remove it to start over");
   }
   return journal;
 }

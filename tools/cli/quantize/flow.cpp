@@ -28,13 +28,13 @@ Options options_of(QuantizeFlow& flow) {
           .required()
           .from_stdin()
           .without_key(),
-      Option(
-          "quantizer", &flow.quantizer,
-          fmt::format("{}, one of a --library, or a JSON file", fmt::join(quantizer_names(), ", ")))
+      Option("quantizer", &flow.quantizer,
+             fmt::format("{}, one from a --library, or a JSON file",
+                         fmt::join(quantizer_names(), ", ")))
           .required(),
       Option("config", &flow.config,
-             "A JSON file with global, op_type, module_type, module_name_regex, module_name, "
-             "call_index settings on top")
+             "A JSON file with settings for global, op_type, module_type, module_name_regex, "
+             "module_name, call_index to add")
           .of_kind(Option::Kind::kSettings),
       other_options([&flow](CLI::App& command) { add_library_option(command, flow.libraries); }),
       Option("mode", &flow.mode,
@@ -48,8 +48,8 @@ Options options_of(QuantizeFlow& flow) {
       Option("group_size", &flow.group_size,
              "Input channels that share a weight scale; 0: one scale per output channel"),
       Option("reduce_range", &flow.reduce_range,
-             "Activations in half of their range, 7 bits of 8: for runtimes whose int8 kernels "
-             "saturate on CPUs without VNNI; Octet's do not"),
+             "Use 7 of 8 bits for activations: for runtimes whose int8 kernels saturate on CPUs "
+             "without VNNI; Octet's do not"),
       Option("fold_bn", &flow.fold_bn, "Fold batch norms into convolutions and linears")
           .one_of({"auto", "off"}),
       Option("recorded", &flow.recorded,
@@ -64,7 +64,7 @@ Options options_of(QuantizeFlow& flow) {
     options.push_back(
         Option("training_mode", &flow.training_mode,
                "For a model that was exported in training mode, with active dropouts and batch "
-               "norms; ok: quantize it as it is")
+               "norms; ok: quantize it anyway")
             .one_of({"error", "ok"}));
   return options;
 }

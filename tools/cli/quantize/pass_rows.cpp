@@ -104,7 +104,7 @@ void add_calls(PassRows& rows, const Place& place, const ReadPasses& read) {
         const Place call = of_op.at(index);
         const bool is_number = !index.empty() && index.size() < 10 &&
                                index.find_first_not_of("0123456789") == std::string::npos;
-        if (!is_number) call.refuse("is no number of a call; count from 0");
+        if (!is_number) call.refuse("is not the index of a call; count from 0");
         RowKey key;
         key.kind = RowKind::kCallIndex;
         key.call = {module, op, std::stoll(index)};

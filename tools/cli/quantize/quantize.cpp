@@ -144,11 +144,11 @@ void check_request(const QuantizeRequest& request) {
   check_effort_options(request.effort, !data.calibration.empty(), request.flow.is_compat());
   if (!data.labels.empty() && data.evaluate.empty() && data.calibration.empty())
     throw Error("quantize", "--labels",
-                "goes with --evaluate or --calibration; give the data whose classes these are");
+                "needs --evaluate or --calibration; give the data whose classes these are");
   if (!request.flow.recorded.empty() && (data.calibration.empty() || request.effort.is_asked_for()))
     throw Error(
         "quantize", "--recorded",
-        "goes with --calibration and the default effort alone; leave out the other options");
+        "works only with --calibration and the default effort; leave out the other options");
 }
 
 // Calibrates with the requested accuracy passes, and measures the same calibration without them.

@@ -106,7 +106,7 @@ Json quantize_report(const std::string& model, const std::string& quantizer,
 Option report_option(std::string& path) {
   return Option{"report", &path,
                 "Write what was quantized how, what stayed float and why: F.html for people (one "
-                "page that needs no other file), F.json, or F.model-explorer.json to be laid over "
+                "page that needs no other file), F.json, or F.model-explorer.json to overlay on "
                 "the graph in Model Explorer"}
       .ends_in({".json", ".html"})
       .for_command();

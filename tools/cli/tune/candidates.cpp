@@ -66,7 +66,7 @@ bool has_narrow_channels(const OpFacts& op) {
 }
 
 const std::vector<Choice> kChoices = {
-    {.name = "with weights rounded anew",
+    {.name = "with weights rounded again",
      .applies = can_round_anew,
      .settings = [](const OpFacts&) { return Json::array({"correct-bias", "round"}); },
      .promise = [](const OpFacts& op) { return 0.3 * op.before_share; },

@@ -44,31 +44,31 @@ Options tune_options(TuneOptions& options) {
       evaluation_options(options.data),
       {
           Option{"min_sqnr", &options.least_sqnr_db,
-                 "Goal: the least SQNR of the outputs in dB, as the median over batches"}
+                 "Goal: minimum SQNR of the outputs in dB, as the median over batches"}
               .without_key(),
-          Option{
-              "max_drop", &options.most_drop,
-              "Goal: the greatest share of samples lost, 0.01 for one of a hundred; needs --labels"}
+          Option{"max_drop", &options.most_drop,
+                 "Goal: maximum share of samples lost, 0.01 for 1 of 100; needs --labels"}
               .without_key(),
           metric_option(options.metric),
           Option{"min_metric", &options.least_metric,
-                 "Goal: the least --metric, as the mean over batches"}
+                 "Goal: minimum --metric, as the mean over batches"}
               .without_key(),
           Option{"max_latency", &options.most_latency,
-                 "A second goal: the most milliseconds of a run on --backend"}
+                 "Second goal: maximum milliseconds of a run on --backend"}
               .positive()
               .without_key(),
           Option{"backend", &options.backend,
                  "Time each trial on this backend, and minimize time instead of float ops"}
               .one_of(backend_names()),
           Option{"threads", &options.threads, "Threads of these runs"}.between(1, 1024),
-          Option{"trials", &options.most_trials, "The most evaluations of the whole program"}
+          Option{"trials", &options.most_trials,
+                 "Maximum number of evaluations of the whole program"}
               .between(1, 1000)
               .without_key(),
           Option{
               "effort", &options.effort,
               "high: also try accuracy passes for single ops, which do not slow the program down "
-              "but take some seconds to minutes a trial"}
+              "but take seconds to minutes per trial"}
               .one_of({"default", "high"}),
           Option{"checkpoint", &options.checkpoint,
                  "A file for the trials made: an interrupted run resumes"}
@@ -76,7 +76,7 @@ Options tune_options(TuneOptions& options) {
               .without_key(),
           Option{"output", &options.output, "The quantized .pt2 to write"}.required().for_command(),
           Option{"save_config", &options.save_config,
-                 "Where the settings found go, for --config of `octet quantize`: a .json to write"}
+                 "The .json to write the settings to, for --config of `octet quantize`"}
               .required()
               .for_command(),
           Option{"report", &options.report,
@@ -127,10 +127,10 @@ class Tuner {
   void check_batches() const {
     const size_t batches = data_.calibration.size();
     if (peers_ != nullptr && batches < peers_->count())
-      throw Error("tune", data_.all.file,
-                  fmt::format("{} batches to calibrate with for {} processes; start no more than "
-                              "there are batches",
-                              batches, peers_->count()));
+      throw Error(
+          "tune", data_.all.file,
+          fmt::format("{} batches to calibrate with for {} processes; start at most one per batch",
+                      batches, peers_->count()));
   }
 
   std::vector<Progress::Stage> stages() const {
@@ -212,9 +212,9 @@ class Tuner {
       global["act_observer"] = name;
       return Json{{"global", std::move(global)}};
     };
-    if (!is_static()) return {{.label = "as it is"}};
+    if (!is_static()) return {{.label = "unchanged"}};
     return {
-        {.label = "as it is"},
+        {.label = "unchanged"},
         {.label = "activations by mse", .config = observer("mse")},
         {.label = "activations by min_max", .config = observer("min_max")},
     };
@@ -383,7 +383,7 @@ void check_goals(const TuneOptions& options) {
                 "want one of --min-sqnr DB, --max-drop SHARE (with --labels) and --min-metric X "
                 "(with --metric)");
   if (options.least_metric && options.metric.empty())
-    throw Error("tune", "--min-metric", "needs what it is the least of; give --metric LIB.so");
+    throw Error("tune", "--min-metric", "needs a metric; give --metric LIB.so");
   if (options.most_drop && options.data.labels.empty())
     throw Error("tune", "--max-drop", "needs the class of each sample; give --labels L.pt");
   for (const auto& [name, value] : {std::pair("--min-sqnr", options.least_sqnr_db),
@@ -391,10 +391,11 @@ void check_goals(const TuneOptions& options) {
     if (value && !std::isfinite(*value))
       throw Error("tune", name, fmt::format("is {}, want a finite number", *value));
   if (options.most_drop && !(*options.most_drop >= 0 && *options.most_drop < 1))
-    throw Error("tune", "--max-drop",
-                fmt::format("is {}, want a share of the samples, at least 0 and below 1; give 0.01 "
-                            "for one of a hundred",
-                            *options.most_drop));
+    throw Error(
+        "tune", "--max-drop",
+        fmt::format(
+            "is {}, want a share of the samples, at least 0 and below 1; give 0.01 for 1 of 100",
+            *options.most_drop));
   if (options.most_latency && !(*options.most_latency > 0))
     throw Error("tune", "--max-latency",
                 fmt::format("is {}, want milliseconds above 0", *options.most_latency));

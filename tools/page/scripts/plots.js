@@ -40,7 +40,7 @@ function decibelPlot(kinds) {
   });
   const names = kinds.map(({kind}) => `${{circle: "●", triangle: "▲", square: "■"}[kKindSymbols[kind]]} ${kErrorNames[kind] || kind}`);
   const against = kinds[0].kind === "weights" ? "float weights" : "float program";
-  const caption = `Signal to noise against the ${against}; larger is better. ${kinds.length > 1 ? names.join("   ") + "." : ""}` +
+  const caption = `Signal to noise against the ${against}; higher is better. ${kinds.length > 1 ? names.join("   ") + "." : ""}` +
     (equal ? ` ${equal} equal, not shown.` : "");
   return figure(caption, selectable(plot));
 }
@@ -54,7 +54,7 @@ function errorPlots(panel) {
 function weightPlots(panel) {
   if (nodes.some(node => weightSqnr(node) !== null))
     panel.append(decibelPlot([{kind: "weights", value: weightSqnr}]),
-                 make("p", {}, "Of each weight its worst channel; the channels of an op are among its details."));
+                 make("p", {}, "The worst channel of each weight; the details of an op show all its channels."));
 }
 
 function latencyPlots(panel) {
@@ -87,7 +87,7 @@ function paretoPlots(panel) {
   const front = shown.filter(point => point.y > best && ((best = point.y), true));
   const plot = Plot.plot({
     width: Math.min(panelWidth(), 760), height: 300, marginLeft: 48, style: kPlotStyle, ariaLabel: "Latency against error",
-    x: {label: "latency, ms (less is better)", nice: true}, y: {label: "SQNR, dB (more is better)", grid: true, nice: true},
+    x: {label: "latency, ms (lower is better)", nice: true}, y: {label: "SQNR, dB (higher is better)", grid: true, nice: true},
     marks: [
       Plot.line(front, {x: "x", y: "y", curve: "step-after", stroke: "var(--limit)"}),
       Plot.dot(shown, {x: "x", y: "y", r: 4, stroke: "currentColor", fill: point => front.includes(point) ? "var(--limit)" : "var(--back)"}),
@@ -102,7 +102,7 @@ function paretoPlots(panel) {
     make("td", {class: "number"}, format(point.x)), make("td", {class: "number"}, formatDecibels(point.y)),
     make("td", {}, point.label || ""),
     make("td", {}, point.config ? make("details", {}, make("summary", {}, "config"), make("pre", {}, JSON.stringify(point.config, null, 1))) : "")));
-  panel.append(figure("Settings that were tried. Filled: no other one is both faster and nearer to float. Ring: chosen.", plot),
+  panel.append(figure("Settings that were tried. Filled: no other setting is both faster and closer to float. Ring: chosen.", plot),
     make("table", {class: "points"}, make("thead", {}, make("tr", {}, ...["", "", "ms", "dB", "settings", ""].map(name => make("th", {}, name)))),
          make("tbody", {}, ...rows)));
 }

@@ -61,7 +61,7 @@ def compare(
         subject = None
         if isinstance(quantized, _octet.Model):
             if metric is not None:
-                raise Error("compare", "metric", "is of the ops of a graph, got a lowered program")
+                raise Error("compare", "metric", "applies to the ops of a graph, got a lowered program")
             lowered = quantized
         else:
             subject = graph_of(folder, quantized, file="quantized.pt2")

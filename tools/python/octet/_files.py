@@ -103,7 +103,7 @@ class Folder:
         try:
             text = json.dumps(value)
         except (TypeError, ValueError) as error:
-            raise Error("quantize", name, f"is no JSON: {error}") from None
+            raise Error("quantize", name, f"is not JSON: {error}") from None
         pathlib.Path(path).write_text(text, encoding="utf-8")
         return path
 

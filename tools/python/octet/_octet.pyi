@@ -8,7 +8,7 @@ from octet_runtime._runtime import Model as Model, TensorInfo as TensorInfo, bac
 
 
 def take_messages() -> list[tuple[bool, str]]:
-    """(is a warning, text) of what was said since the last call."""
+    """(is a warning, text) of each message since the last call."""
 
 def set_quiet(quiet: bool) -> None:
     """Whether no progress is drawn on stderr."""
@@ -103,7 +103,7 @@ class Value:
 
     @property
     def dtype(self) -> str | None:
-        """"float32", ...; None for what is no tensor."""
+        """"float32", ...; None if it is not a tensor."""
 
     @property
     def shape(self) -> tuple[int | None, ...] | None:
@@ -129,7 +129,7 @@ class GraphView:
         """The node of that name, or None."""
 
 class Annotations:
-    """What a Quantizer fills."""
+    """Receives the annotations of a Quantizer."""
 
     def annotate(self, node: Node, *, inputs: dict[Value, Any] | None = None, output: Any = None, rule: str = '', allow_implicit_sharing: bool = True) -> None:
         """
@@ -137,13 +137,13 @@ class Annotations:
         """
 
     def is_annotated(self, node: Node) -> bool:
-        """Whether somebody has annotated the node."""
+        """Whether the node is annotated."""
 
 class AnnotationReport:
     """What a Quantizer says."""
 
     def float_op(self, node: Node, reason: str) -> None:
-        """That an op stays float, and why."""
+        """Records that an op stays float, and why."""
 
     def note(self, text: str) -> None:
         """A remark."""

@@ -126,7 +126,7 @@ def _named(folder, quantizer, program):
             name = type(part).__name__
             part = FromTorchao(part, program) if is_torchao(part) else part
             if own.setdefault(name, part) is not part:
-                raise Error("quantizer", name, "is twice in the list")
+                raise Error("quantizer", name, "is in the list twice")
             names.append(name)
         elif isinstance(part, dict):
             names.append(folder.json(part, f"quantizer{index}.json", "the quantizer"))

@@ -100,7 +100,7 @@ def qparams_as_lists(given, subject):
         raise Error(
             "convert",
             subject,
-            f"gave {given!r}, want (scales, zero points) as tensors, zero points whole",
+            f"returned {given!r}, want (scales, zero points) as tensors, zero points whole",
         ) from None
 
 

@@ -100,7 +100,7 @@ std::vector<nb::object> arrange(const Program& program, const nb::args& position
     const auto found = std::find_if(program.inputs.begin(), program.inputs.end(), has_name);
     if (found == program.inputs.end())
       throw Error("session", name,
-                  fmt::format("is no input, want one of ({})",
+                  fmt::format("is not an input, want one of ({})",
                               list_text(infos_of(program, program.inputs))));
     nb::object& place = given[static_cast<size_t>(found - program.inputs.begin())];
     if (place.is_valid()) throw Error("session", name, "is given twice; leave one out");
@@ -187,7 +187,7 @@ constexpr const char* kModelDoc =
     R"(A lowered program, compiled for this machine: call it with its inputs.
 
 Calls from several threads take turns; duplicate() gives each thread its own. Pickling takes the
-program and its options along; states start anew. In a forked process (a DataLoader's worker) it
+program and its options along; states are reset. In a forked process (a DataLoader's worker) it
 runs with one thread.)";
 
 std::string load_doc() {
@@ -211,8 +211,8 @@ Returns the output, or a tuple of several: torch tensors when an input is one, e
 Raises Error on a wrong count, dtype or shape; nothing is converted.)";
 
 void bind_tensor_info(nb::module_& module) {
-  nb::class_<TensorInfo>(module, "TensorInfo", "What an input or output of a Model is.")
-      .def_ro("name", &TensorInfo::name, "As the exported program named it.")
+  nb::class_<TensorInfo>(module, "TensorInfo", "An input or output of a Model.")
+      .def_ro("name", &TensorInfo::name, "Its name in the exported program.")
       .def_prop_ro(
           "dtype", [](const TensorInfo& info) { return std::string(name_of(info.dtype)); },
           "\"float32\", \"int8\", ...")
@@ -221,10 +221,10 @@ void bind_tensor_info(nb::module_& module) {
           nb::sig("def shape(self) -> tuple[int | None, ...]"), "None for a size that is open.")
       .def_prop_ro(
           "min_shape", [](const TensorInfo& info) { return tuple_of(info.shape.min); },
-          nb::sig("def min_shape(self) -> tuple[int, ...]"), "The least that each size may be.")
+          nb::sig("def min_shape(self) -> tuple[int, ...]"), "The minimum of each size.")
       .def_prop_ro(
           "max_shape", [](const TensorInfo& info) { return tuple_of(info.shape.max); },
-          nb::sig("def max_shape(self) -> tuple[int, ...]"), "The greatest that each size may be.")
+          nb::sig("def max_shape(self) -> tuple[int, ...]"), "The maximum of each size.")
       .def_prop_ro(
           "scale",
           [](const TensorInfo& info) {
@@ -250,7 +250,7 @@ void bind_calls(nb::class_<Model>& type) {
       .def("kernels", time_kernels, "inputs"_a, nb::kw_only(), "runs"_a = 20, "named"_a,
            nb::sig("def kernels(self, *inputs: typing.Any, runs: int = 20, **named: typing.Any) "
                    "-> list[dict[str, typing.Any]]"),
-           "Runs the program some times more and tells for each call of a kernel: ops, what, "
+           "Runs the program a few more times and reports for each call of a kernel: ops, what, "
            "kernel, layout, post_ops, seconds (of the fastest run), note (what it does less well "
            "than it could).")
       .def(
@@ -260,7 +260,7 @@ void bind_calls(nb::class_<Model>& type) {
             const nb::gil_scoped_release release;
             model.reset_states();
           },
-          "Buffers that the program writes become what they were before the first call.")
+          "Resets the buffers that the program writes to their initial values.")
       .def(
           "duplicate",
           [](Model& model) {
@@ -268,7 +268,7 @@ void bind_calls(nb::class_<Model>& type) {
             const nb::gil_scoped_release release;
             return model.duplicate();
           },
-          "Another one of the same program, for another thread; weights are shared.");
+          "A Model of the same program for another thread; weights are shared.");
 }
 
 void bind_files(nb::class_<Model>& type) {
@@ -335,7 +335,7 @@ void bind_model(nb::module_& module) {
   bind_files(type);
   type.def_prop_ro(
           "backend", [](const Model& model) { return model.program().backend; },
-          "That it was lowered for.")
+          "The backend that the program was lowered for.")
       .def_prop_ro(
           "inputs",
           [](const Model& model) { return infos_of(model.program(), model.program().inputs); },
@@ -351,8 +351,8 @@ void bind_model(nb::module_& module) {
             const nb::gil_scoped_release release;
             return model.warnings();
           },
-          "What this machine does less well than the program was made for; of a program with open "
-          "sizes known after the first call.")
+          "Why the program runs slower on this machine than it could; with open sizes, known after "
+          "the first call.")
       .def("__str__", [](const Model& model) { return octet::to_text(model.program()); })
       .def("__repr__", [](const Model& model) { return to_text(model); });
   module.def(

@@ -114,7 +114,7 @@ std::vector<std::string> Model::warnings() {
   std::vector<std::string> lines =
       with_session([](Session& session) { return session.warnings(); });
   if (was_forked_)
-    lines.push_back("threads: this process was forked off, and runs the model with one thread");
+    lines.push_back("threads: this process is a fork, and runs the model with one thread");
   return lines;
 }
 

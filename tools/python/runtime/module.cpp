@@ -9,5 +9,5 @@ NB_MODULE(_runtime, module) {
   module.doc() = "Runs .octet files: the compiled part of octet_runtime.";
   octet::python::translate_errors(nanobind::module_::import_("octet_runtime._error").attr("Error"));
   octet::python::bind_model(module);
-  module.def("backends", octet::backend_names, "The names of the backends that are here.");
+  module.def("backends", octet::backend_names, "The names of the available backends.");
 }

@@ -49,7 +49,7 @@ void connect_messages(nb::module_& module) {
         const std::lock_guard lock(messages().mutex);
         return std::exchange(messages().lines, {});
       },
-      "(is a warning, text) of what was said since the last call.");
+      "(is a warning, text) of each message since the last call.");
   module.def("set_quiet", set_quiet, nb::arg("quiet"), "Whether no progress is drawn on stderr.");
 }
 

@@ -142,7 +142,7 @@ void bind_value(nb::module_& module) {
             return value->meta ? std::optional(std::string(name_of(value->meta->dtype)))
                                : std::nullopt;
           },
-          "\"float32\", ...; None for what is no tensor.")
+          "\"float32\", ...; None if it is not a tensor.")
       .def_prop_ro("shape", shape_of, nb::sig("def shape(self) -> tuple[int | None, ...] | None"),
                    "None for a size that is open.")
       .def("__eq__", [](const ValueView& a, const ValueView& b) { return a == b; })

@@ -74,7 +74,7 @@ int64_t export_onnx([[maybe_unused]] const GraphHandle& graph, const std::filesy
     return model.opset;
   });
 #else
-  throw Error("onnx", path.string(), "this build has no protobuf; install it and build anew");
+  throw Error("onnx", path.string(), "this build has no protobuf; install it and build again");
 #endif
 }
 

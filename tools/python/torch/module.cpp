@@ -48,6 +48,6 @@ NB_MODULE(_octet, module) {
   bind_export(module);
   bind_compare(module);
   bind_libraries(module);
-  module.def("backends", octet::backend_names, "The names of the backends that are here.");
+  module.def("backends", octet::backend_names, "The names of the available backends.");
   module.def("quantizers", octet::quantizer_names, "The names of the built-in quantizers.");
 }

@@ -244,7 +244,7 @@ void set_quantizers(const nb::dict& quantizers) {
 
 void bind_quantizer(nb::module_& module) {
   bind_graph_view(module);
-  nb::class_<AnnotationsView>(module, "Annotations", "What a Quantizer fills.")
+  nb::class_<AnnotationsView>(module, "Annotations", "Receives the annotations of a Quantizer.")
       .def("annotate", annotate_node, "node"_a, nb::kw_only(), "inputs"_a = nb::none(),
            "output"_a = nb::none(), "rule"_a = "", "allow_implicit_sharing"_a = true,
            nb::sig(
@@ -258,7 +258,7 @@ void bind_quantizer(nb::module_& module) {
           [](const AnnotationsView& view, const NodeView& node) {
             return view.annotations->is_annotated(&*node);
           },
-          "node"_a, "Whether somebody has annotated the node.");
+          "node"_a, "Whether the node is annotated.");
   nb::class_<ReportView>(module, "AnnotationReport", "What a Quantizer says.")
       .def(
           "float_op",
@@ -267,7 +267,7 @@ void bind_quantizer(nb::module_& module) {
             view.report->add({"annotate", node->name(), node->target(),
                               stack.empty() ? "" : stack.back().path, reason});
           },
-          "node"_a, "reason"_a, "That an op stays float, and why.")
+          "node"_a, "reason"_a, "Records that an op stays float, and why.")
       .def(
           "note",
           [](ReportView& view, const std::string& text) {

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from . import cpp, sources
 from .render import HOLE, Param, Renderer, filled, has_words, of_params, products, telling
 
-# What makes a message: its kind; where in its arguments stage, subject and text stand, None: it has
+# What makes a message: its kind; where in its arguments stage, subject and text are, None: it has
 # none.
 ROOTS = {
     "Error": ("error", 0, 1, 2),

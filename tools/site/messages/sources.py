@@ -72,7 +72,7 @@ class Sources:
         return min((near.get(place, 999) for place in places), default=999)
 
     def called(self, file, at, name, count):
-        """The functions that a call of `name` with so many arguments may mean, the nearest."""
+        """The functions that a call of `name` with this many arguments may mean, the nearest."""
         tokens = file.tokens
         before = tokens[at - 1].text if at else ""
         owner = tokens[at - 2].text if before == "::" and at > 1 else ""
@@ -104,7 +104,7 @@ class Sources:
         return [entry[3] for entry in sorted(found, key=lambda e: e[:3]) if entry[:2] == best]
 
     def overloads(self, file, name, count):
-        """The free functions of a name and so many parameters that a file can see."""
+        """The free functions of a name with this many parameters that a file can see."""
         return [function for function in self.functions.get(name, ())
                 if not function.owner and not function.scope and len(function.params) == count
                 and self.home(function, file.path) < 999

@@ -1,4 +1,4 @@
-"""The reference of the command line: what `octet <command> --help` says."""
+"""The reference of the command line: what `octet <command> --help` and `inspect --ops` print."""
 import os
 import re
 import subprocess
@@ -19,9 +19,13 @@ def binary():
     return path
 
 
-def help_text(*command):
-    return subprocess.run([binary(), *command, "--help"], check=True, capture_output=True,
+def printed(*arguments):
+    return subprocess.run([binary(), *arguments], check=True, capture_output=True,
                           text=True).stdout
+
+
+def help_text(*command):
+    return printed(*command, "--help")
 
 
 COLUMN = 30  # where CLI11 begins a description, on a separate line when the term is longer
@@ -88,7 +92,7 @@ def pages():
     for name, what in found["Subcommands"]:
         index.append(f"[`octet {name}`]({name}.md)\n:   {escaped(what)}\n\n")
     index.append("Exit codes, stdin and stdout: [the command](../../tools/README.md).\n")
-    made = {f"{FOLDER}/index.md": "".join(index)}
+    made = {f"{FOLDER}/index.md": "".join(index), "reference/ops.md": printed("inspect", "--ops")}
     for name in names:
         made[f"{FOLDER}/{name}.md"] = page_of_command(name)
     return made
