@@ -21,6 +21,7 @@ _check_compiled(__file__, "_octet")
 
 # isort: split
 from octet._compare import Comparison, compare
+from octet._conformance import Conformance, conformance
 from octet._export import export_onnx
 from octet._inspect import inspect
 from octet._lower import explain, load, lower
@@ -47,6 +48,7 @@ from octet._steps import Prepared, calibrate, convert, prepare
 
 __all__ = [
     "Comparison",
+    "Conformance",
     "DerivedQuantizationSpec",
     "Error",
     "FixedQParamsQuantizationSpec",
@@ -63,6 +65,7 @@ __all__ = [
     "backends",
     "calibrate",
     "compare",
+    "conformance",
     "convert",
     "explain",
     "export_onnx",

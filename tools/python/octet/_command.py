@@ -25,3 +25,7 @@ def main() -> None:
     path = os.environ.get("LD_LIBRARY_PATH")
     os.environ["LD_LIBRARY_PATH"] = ":".join([*folders, path] if path else folders)
     os.execv(command, [command, *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    main()
