@@ -11,6 +11,7 @@
 #include "backends/onednn/library.h"
 #include "backends/onednn/ops.h"
 #include "backends/onednn/plan.h"
+#include "backends/reference/reference_backend.h"
 #include "core/base/error.h"
 
 namespace octet {
@@ -54,6 +55,12 @@ std::unique_ptr<CompiledSegment> OneDnnBackend::compile(const Program& program,
   }
 }
 
+std::vector<std::string_view> OneDnnSupport::kinds() const {
+  std::vector<std::string_view> kinds;
+  for (const onednn::OneDnnOp& row : onednn::onednn_ops()) kinds.push_back(row.kind.name);
+  return kinds;
+}
+
 // ---- acceptance: the row's check, then a plan of the op alone
 
 namespace {
@@ -84,8 +91,7 @@ Verdict check_tensors(const Program& program, const ProgramOp& op) {
   }
   if (op.outputs.size() != 1 && !op.is("recurrent"))
     return Verdict::refuse(fmt::format("it has {} outputs, want 1", op.outputs.size()));
-  if (op.inputs.empty() || op.inputs[0] < 0) return Verdict::refuse("it has no input");
-  return Verdict::accept();
+  return ReferenceSupport().accepts(program, op);  // counts, shapes and attributes
 }
 
 // A segment of this op alone.

@@ -31,6 +31,7 @@ class XNNPACKSupport : public BackendSupport {
   // Creates an XNNPACK runtime of this op alone and discards it. Throws Error when XNNPACK does not
   // start on this machine.
   Verdict accepts(const Program& program, const ProgramOp& op) const override;
+  std::vector<std::string_view> kinds() const override;
   bool wants_channels_last_filter(const Program& program, const ProgramOp& op) const override;
 
  private:
