@@ -103,4 +103,12 @@ std::unique_ptr<BackendSupport> make_support(const std::string& name) {
   return makers_of(name).make_support();
 }
 
+std::string ops_page() {
+  std::vector<BackendKinds> columns;
+  for (const std::string& name : backend_names())
+    if (BackendKinds column{name, make_support(name)->kinds()}; !column.kinds.empty())
+      columns.push_back(std::move(column));
+  return contracts_page(columns);
+}
+
 }  // namespace octet

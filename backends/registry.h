@@ -28,4 +28,7 @@ std::vector<std::string> backend_names();
 std::unique_ptr<Backend> make_backend(const std::string& name);
 std::unique_ptr<BackendSupport> make_support(const std::string& name);
 
+// The page of ops in Markdown, with a column for each backend that lists its kinds of ops.
+std::string ops_page();
+
 }  // namespace octet

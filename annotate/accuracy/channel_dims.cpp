@@ -70,15 +70,6 @@ std::vector<int64_t> permutation_of(const Node& node, int64_t rank) {
   return order;
 }
 
-constexpr std::array<OpForm, 7> kOpForms = {
-    {{"aten.conv1d", "input", "weight", "bias", 0, 1, ChannelPosition::kSecond},
-     {"aten.conv2d", "input", "weight", "bias", 0, 1, ChannelPosition::kSecond},
-     {"aten.conv3d", "input", "weight", "bias", 0, 1, ChannelPosition::kSecond},
-     {"aten.linear", "input", "weight", "bias", 0, 1, ChannelPosition::kLast},
-     {"aten.addmm", "mat1", "mat2", "self", 1, 0, ChannelPosition::kLast},
-     {"aten.mm", "self", "mat2", "", 1, 0, ChannelPosition::kLast},
-     {"aten.layer_norm", "input", "weight", "bias", 0, -1, ChannelPosition::kLast}}};
-
 }  // namespace
 
 std::optional<ChannelDims> dims_after_reshape(const std::vector<int64_t>& from,
@@ -138,10 +129,15 @@ std::optional<ChannelDims> dims_through_layout(const Node& node, const ChannelDi
   return result;
 }
 
-const OpForm* find_op_form(const Node& node) {
-  const auto form = std::find_if(kOpForms.begin(), kOpForms.end(),
-                                 [&](const OpForm& row) { return node.is(row.op); });
-  return form == kOpForms.end() ? nullptr : form;
+const WeightedOp* find_scaled_form(const Node& node) {
+  static constexpr WeightedOp kLayerNorm = {
+      "aten.layer_norm", WeightForm::kLinear, "input", "weight", "bias", 0, -1};
+  if (node.is(kLayerNorm.op)) return &kLayerNorm;
+  const WeightedOp* row = find_weighted_op(node);
+  const bool is_scaled =
+      row != nullptr && (row->form == WeightForm::kConv || row->form == WeightForm::kLinear ||
+                         row->form == WeightForm::kColumns);
+  return is_scaled ? row : nullptr;
 }
 
 }  // namespace octet

@@ -50,10 +50,10 @@ at::Tensor data_of(const Graph& graph, const Value* value) {
 
 // Looks up the constants again, as scaling one space may have replaced those of another.
 Value* weight_of(const Node& op) {
-  return through_observers(op.find_input(find_op_form(op)->weight));
+  return through_observers(op.find_input(find_scaled_form(op)->weight));
 }
 Value* find_bias_of(const Node& op) {
-  const OpForm& form = *find_op_form(op);
+  const WeightedOp& form = *find_scaled_form(op);
   return form.bias.empty() ? nullptr : through_observers(op.find_input(form.bias));
 }
 
@@ -159,7 +159,7 @@ at::Tensor maker_weight(const Graph& graph, const ScaledOp& maker) {
 }
 
 Value* weight_operand(const ScaledOp& scaled) {
-  return scaled.op->find_input(find_op_form(*scaled.op)->weight);
+  return scaled.op->find_input(find_scaled_form(*scaled.op)->weight);
 }
 
 at::Tensor round_to_powers_of_two(const at::Tensor& factors) {

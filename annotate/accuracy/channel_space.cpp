@@ -16,18 +16,12 @@ namespace {
 
 // f(s * x) = s * f(x) for s > 0, element by element or within a channel; the first argument is the
 // input.
-constexpr std::array<std::string_view, 12> kHomogeneous = {"aten.relu",
-                                                           "aten.leaky_relu",
-                                                           "aten.clone",
-                                                           "aten.contiguous",
-                                                           "aten.alias",
-                                                           "aten.detach",
-                                                           "aten.max_pool1d",
-                                                           "aten.max_pool2d",
-                                                           "aten.avg_pool1d",
-                                                           "aten.avg_pool2d",
-                                                           "aten.adaptive_avg_pool2d",
-                                                           "aten.max_pool3d"};
+// clang-format off
+constexpr std::string_view kHomogeneous[] = {
+    "aten.relu", "aten.leaky_relu", "aten.clone", "aten.contiguous", "aten.alias", "aten.detach",
+    "aten.max_pool1d", "aten.max_pool2d", "aten.avg_pool1d", "aten.avg_pool2d",
+    "aten.adaptive_avg_pool2d", "aten.max_pool3d"};
+// clang-format on
 
 bool is_one_of(const Node& node, std::initializer_list<std::string_view> ops) {
   return std::any_of(ops.begin(), ops.end(), [&](std::string_view op) { return node.is(op); });
@@ -55,7 +49,7 @@ class Flood {
 
   std::optional<ChannelSpace> from(Node& maker) {
     Value* output = maker.output_or_null();
-    const OpForm* form = find_op_form(maker);
+    const WeightedOp* form = find_scaled_form(maker);
     if (output == nullptr || form == nullptr || rank_of(*output) < 2) return std::nullopt;
     add(output, channel_dims(*form, *output));
     while (is_open_ && !pending_.empty()) {
@@ -69,8 +63,8 @@ class Flood {
   }
 
  private:
-  static ChannelDims channel_dims(const OpForm& form, const Value& value) {
-    return {form.position == ChannelPosition::kLast ? rank_of(value) - 1 : 1};
+  static ChannelDims channel_dims(const WeightedOp& form, const Value& value) {
+    return {form.form == WeightForm::kConv ? 1 : rank_of(value) - 1};
   }
 
   void fail() { is_open_ = false; }
@@ -106,13 +100,13 @@ class Flood {
 
   // Adds the node whose output the place is.
   void make(Node& node, const ChannelPlace& place) {
-    const OpForm* form = find_op_form(node);
+    const WeightedOp* form = find_scaled_form(node);
     if (form != nullptr) return add_maker(node, *form, place);
     spread(node, place, Direction::kBackward);
   }
 
   void take(Node& node, const ChannelPlace& place) {
-    const OpForm* form = find_op_form(node);
+    const WeightedOp* form = find_scaled_form(node);
     if (form != nullptr) return add_taker(node, *form, place);
     spread(node, place, Direction::kForward);
   }
@@ -129,7 +123,7 @@ class Flood {
     return tensor != nullptr && is_floating_point(tensor->dtype()) ? constant : nullptr;
   }
 
-  void add_maker(Node& node, const OpForm& form, const ChannelPlace& place) {
+  void add_maker(Node& node, const WeightedOp& form, const ChannelPlace& place) {
     const Value* weight = scalable_constant(node, form.weight);
     const bool has_bias = !form.bias.empty() && node.find_input(form.bias) != nullptr;
     const Value* bias = has_bias ? scalable_constant(node, form.bias) : nullptr;
@@ -137,35 +131,35 @@ class Flood {
         !node.is("aten.layer_norm") || node.ints_or("normalized_shape", {}).size() == 1;
     if (weight == nullptr || (has_bias && bias == nullptr) || !is_normalized_last) return fail();
     if (place.dims != channel_dims(form, *place.value) || has_fewer_dims(node, form)) return fail();
-    if (graph_.find_constant(weight)->shape().at(static_cast<size_t>(form.output_axis)) !=
+    if (graph_.find_constant(weight)->shape().at(static_cast<size_t>(form.out_axis)) !=
         space_.channels)
       return fail();
     if (bias != nullptr &&
         graph_.find_constant(bias)->shape() != std::vector<int64_t>{space_.channels})
       return fail();
-    space_.makers.push_back({.op = &node, .axis = form.output_axis});
+    space_.makers.push_back({.op = &node, .axis = form.out_axis});
   }
 
-  void add_taker(Node& node, const OpForm& form, const ChannelPlace& place) {
+  void add_taker(Node& node, const WeightedOp& form, const ChannelPlace& place) {
     const Value* weight = scalable_constant(node, form.weight);
-    const bool is_input_only = node.find_input(form.input) == place.value &&
+    const bool is_input_only = node.find_input(form.x) == place.value &&
                                (form.bias.empty() || node.find_input(form.bias) != place.value);
-    if (weight == nullptr || form.input_axis < 0 || !is_input_only ||
+    if (weight == nullptr || form.in_axis < 0 || !is_input_only ||
         node.find_input(form.weight) == place.value)
       return fail();
     if (place.dims != channel_dims(form, *place.value) || has_fewer_dims(node, form)) return fail();
-    const int64_t groups = form.position == ChannelPosition::kSecond ? node.int_or("groups", 1) : 1;
-    if (graph_.find_constant(weight)->shape().at(static_cast<size_t>(form.input_axis)) * groups !=
+    const int64_t groups = form.form == WeightForm::kConv ? node.int_or("groups", 1) : 1;
+    if (graph_.find_constant(weight)->shape().at(static_cast<size_t>(form.in_axis)) * groups !=
         space_.channels)
       return fail();
     space_.takers.push_back(
-        {.op = &node, .axis = form.input_axis, .groups = groups, .input = place.value});
+        {.op = &node, .axis = form.in_axis, .groups = groups, .input = place.value});
   }
 
   // A convolution of a single image without batch dimension has its channels in another dimension.
-  bool has_fewer_dims(const Node& node, const OpForm& form) const {
-    if (form.position != ChannelPosition::kSecond) return false;
-    const Value* input = node.find_input(form.input);
+  bool has_fewer_dims(const Node& node, const WeightedOp& form) const {
+    if (form.form != WeightForm::kConv) return false;
+    const Value* input = node.find_input(form.x);
     return input == nullptr ||
            rank_of(*input) !=
                static_cast<int64_t>(
@@ -179,7 +173,7 @@ class Flood {
     Value* output = node.output_or_null();
     if (output == nullptr) return fail();
     if (is_observer_node(&node)) return both(node.find_input("input"), output, place.dims);
-    if (std::any_of(kHomogeneous.begin(), kHomogeneous.end(),
+    if (std::any_of(std::begin(kHomogeneous), std::end(kHomogeneous),
                     [&](std::string_view op) { return node.is(op); }))
       return both(node.find_input("self"), output, place.dims);
     if (node.is("aten.dropout") && !node.bool_or("train", true))
@@ -289,7 +283,7 @@ std::vector<ChannelSpace> find_channel_spaces(Graph& graph, ClampChoice clamps) 
   std::vector<ChannelSpace> spaces;
   std::unordered_set<const Node*> done;
   for (Node* node : graph.nodes()) {
-    if (find_op_form(*node) == nullptr || done.contains(node)) continue;
+    if (find_scaled_form(*node) == nullptr || done.contains(node)) continue;
     std::optional<ChannelSpace> space = Flood(graph, constants, clamps).from(*node);
     if (!space) continue;
     for (const ScaledOp& maker : space->makers) done.insert(maker.op);

@@ -12,7 +12,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "core/graph/graph.h"
+#include "core/ops/weighted_ops.h"
 
 namespace octet {
 
@@ -33,17 +33,9 @@ enum class Direction { kForward, kBackward };
 std::optional<ChannelDims> dims_through_layout(const Node& node, const ChannelDims& dims,
                                                Direction direction);
 
-enum class ChannelPosition { kSecond, kLast };
-
-struct OpForm {
-  std::string_view op;
-  std::string_view input, weight, bias;
-  int64_t output_axis;  // of the weight
-  int64_t input_axis;   // of the weight; -1: it takes no channels
-  ChannelPosition position;
-};
-
-const OpForm* find_op_form(const Node& node);  // null for other ops
+// A convolution (its channels are in the second dimension), linear, addmm or mm (in the last), or
+// layer_norm (in the last; it has no in_axis). Null for other ops.
+const WeightedOp* find_scaled_form(const Node& node);
 
 // An op whose weights absorb the factors: a convolution (1-d to 3-d), linear, addmm or mm with
 // constant weights; as a maker also layer_norm.

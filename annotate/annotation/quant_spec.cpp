@@ -226,33 +226,14 @@ void check_spec(const SpecVariant& spec, const std::string& subject) {
 }
 
 std::string_view name_of(MappingType type) {
-  switch (type) {
-    case MappingType::kSymmetric:
-      return "SYMMETRIC";
-    case MappingType::kSymmetricNoClippingErr:
-      return "SYMMETRIC_NO_CLIPPING_ERR";
-    case MappingType::kAsymmetric:
-      return "ASYMMETRIC";
-  }
-  OCTET_ASSERT(false, "unknown mapping type");
+  constexpr std::string_view kNames[] = {"SYMMETRIC", "SYMMETRIC_NO_CLIPPING_ERR", "ASYMMETRIC"};
+  return kNames[static_cast<size_t>(type)];
 }
 
 std::string_view name_of(Kind kind) {
-  switch (kind) {
-    case Kind::kPerTensor:
-      return "per_tensor";
-    case Kind::kPerAxis:
-      return "per_axis";
-    case Kind::kPerGroup:
-      return "per_group";
-    case Kind::kPerToken:
-      return "per_token";
-    case Kind::kPerRow:
-      return "per_row";
-    case Kind::kPerBlock:
-      return "per_block";
-  }
-  OCTET_ASSERT(false, "unknown granularity");
+  constexpr std::string_view kNames[] = {"per_tensor", "per_axis", "per_group",
+                                         "per_token",  "per_row",  "per_block"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 std::string to_text(const Granularity& granularity) {

@@ -111,23 +111,9 @@ size_t share_sums(Sensitivities& result, double& energy, double& noise, size_t b
 }  // namespace
 
 std::string_view name_of(Cause cause) {
-  switch (cause) {
-    case Cause::kNone:
-      return "none";
-    case Cause::kAccumulated:
-      return "accumulated";
-    case Cause::kClipped:
-      return "clipped";
-    case Cause::kNarrowChannels:
-      return "narrow channels";
-    case Cause::kRounding:
-      return "rounding";
-    case Cause::kWeights:
-      return "weights";
-    case Cause::kOperation:
-      return "operation";
-  }
-  return "none";
+  constexpr std::string_view kNames[] = {"none",     "accumulated", "clipped",  "narrow channels",
+                                         "rounding", "weights",     "operation"};
+  return kNames[static_cast<size_t>(cause)];
 }
 
 Diagnosis diagnose(const OpComparison& op, const WeightComparison* weights) {

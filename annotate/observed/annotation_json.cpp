@@ -29,29 +29,9 @@ Json name_or_null(const std::optional<QScheme>& qscheme) {
   return qscheme ? Json(name_of(*qscheme)) : Json(nullptr);
 }
 
-std::string word_of(MappingType type) {
-  switch (type) {
-    case MappingType::kSymmetric:
-      return "symmetric";
-    case MappingType::kSymmetricNoClippingErr:
-      return "symmetric_no_clipping_err";
-    case MappingType::kAsymmetric:
-      return "asymmetric";
-  }
-  return {};
-}
-
-std::string word_of(ZeroPointDomain domain) {
-  switch (domain) {
-    case ZeroPointDomain::kInt:
-      return "int";
-    case ZeroPointDomain::kFloat:
-      return "float";
-    case ZeroPointDomain::kNone:
-      return "none";
-  }
-  return {};
-}
+// In the order of the enumerators.
+constexpr const char* kMappingTypes[] = {"symmetric", "symmetric_no_clipping_err", "asymmetric"};
+constexpr const char* kZeroPointDomains[] = {"int", "float", "none"};
 
 void put_granularity(const Granularity& granularity, Json& observer) {
   observer["granularity"] = name_of(granularity.kind);
@@ -74,11 +54,12 @@ Json observer_json(const ObserverChoice& choice) {
     observer["percentile"] = choice.percentile;
   if (!choice.affine) return observer;
   put_granularity(choice.affine->granularity, observer);
-  observer["mapping_type"] = word_of(choice.affine->mapping_type);
+  observer["mapping_type"] = kMappingTypes[static_cast<size_t>(choice.affine->mapping_type)];
   observer["scale_dtype"] = name_or_null(choice.affine->scale_dtype);
   observer["zero_point_dtype"] = name_or_null(choice.affine->zero_point_dtype);
   observer["preserve_zero"] = choice.affine->preserve_zero;
-  observer["zero_point_domain"] = word_of(choice.affine->zero_point_domain);
+  observer["zero_point_domain"] =
+      kZeroPointDomains[static_cast<size_t>(choice.affine->zero_point_domain)];
   return observer;
 }
 

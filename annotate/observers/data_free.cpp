@@ -52,8 +52,6 @@ QParams PlaceholderObserver::calculate_qparams() const {
               "choose min_max");
 }
 
-double PlaceholderObserver::min_scale() const { return args_.choice.eps.value_or(kFloatEps); }
-
 NoopObserver::NoopObserver(ObserverArgs args) : DataFreeObserver(args, placeholder_range(args)) {
   if (args_.is_dynamic)
     throw Error("prepare", args_.choice.name,

@@ -25,7 +25,6 @@ class PlaceholderObserver : public DataFreeObserver {
  public:
   explicit PlaceholderObserver(ObserverArgs args);
   QParams calculate_qparams() const override;
-  double min_scale() const;  // eps of choose_qparams
 };
 
 // Like PlaceholderObserver, but never dynamic: for dtypes that need no range (float16).

@@ -92,7 +92,6 @@ PackedBlock pack_panels(const T* values, int64_t units, int64_t gates, int64_t d
 }  // namespace
 
 Verdict RecurrentLayer::check(const Program& program, const ProgramOp& op) {
-  if (Verdict fits = check_recurrent(program, op); !fits) return fits;
   struct Row {
     size_t input;
     const char* name;

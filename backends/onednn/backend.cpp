@@ -54,6 +54,12 @@ std::unique_ptr<CompiledSegment> OneDnnBackend::compile(const Program& program,
   }
 }
 
+std::vector<std::string_view> OneDnnSupport::kinds() const {
+  std::vector<std::string_view> kinds;
+  for (const onednn::OneDnnOp& row : onednn::onednn_ops()) kinds.push_back(row.kind.name);
+  return kinds;
+}
+
 // ---- acceptance: the row's check, then a plan of the op alone
 
 namespace {

@@ -31,6 +31,7 @@ class OneDnnSupport : public BackendSupport {
   // Plans a segment of this op alone, up to its primitive descriptors, and discards it.
   Verdict accepts(const Program& program, const ProgramOp& op) const override;
   std::vector<Tolerance> tolerances() const override;
+  std::vector<std::string_view> kinds() const override;
 
  private:
   mutable ProofCache proofs_;

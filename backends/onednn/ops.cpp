@@ -9,6 +9,7 @@
 #include "backends/kernels/recurrent_layer.h"
 #include "backends/onednn/builder/conversions.h"
 #include "backends/onednn/emit/emitters.h"
+#include "backends/reference/reference_backend.h"
 #include "core/base/error.h"
 
 namespace octet::onednn {
@@ -16,14 +17,9 @@ namespace {
 
 Verdict no_check(const Program&, const ProgramOp&) { return Verdict::accept(); }
 
-Verdict check_inputs(const Program& program, const ProgramOp& op, size_t count) {
-  for (size_t i = 0; i < count; ++i)
-    if (!op.has_input(i)) return Verdict::refuse(fmt::format("input {} is absent", i));
-  static_cast<void>(program);
-  return Verdict::accept();
-}
-
-Verdict check_bias(const Program& program, const ProgramOp& op) {
+// A constant weight and bias.
+Verdict check_weights(const Program& program, const ProgramOp& op) {
+  if (!program.input(op, 1).is_constant()) return Verdict::refuse("the weight is not constant");
   if (!op.has_input(2)) return Verdict::accept();
   const ProgramTensor& bias = program.input(op, 2);
   if (!bias.is_constant()) return Verdict::refuse("the bias is not constant");
@@ -35,37 +31,6 @@ Verdict check_bias(const Program& program, const ProgramOp& op) {
   return Verdict::accept();
 }
 
-Verdict check_weights(const Program& program, const ProgramOp& op, size_t rank_min,
-                      size_t rank_max) {
-  if (Verdict inputs = check_inputs(program, op, 2); !inputs) return inputs;
-  const ProgramTensor& w = program.input(op, 1);
-  if (!w.is_constant()) return Verdict::refuse("the weight is not constant");
-  if (w.shape.size() < rank_min || w.shape.size() > rank_max)
-    return Verdict::refuse(
-        fmt::format("the weight has rank {}, want {} to {}", w.shape.size(), rank_min, rank_max));
-  return check_bias(program, op);
-}
-
-Verdict check_conv(const Program& program, const ProgramOp& op) {
-  if (Verdict weights = check_weights(program, op, 3, 5); !weights) return weights;
-  if (program.input(op, 0).shape.size() != program.input(op, 1).shape.size())
-    return Verdict::refuse("the input has no batch dimension");
-  return Verdict::accept();
-}
-
-Verdict check_linear(const Program& program, const ProgramOp& op) {
-  if (Verdict weights = check_weights(program, op, 2, 2); !weights) return weights;
-  return program.input(op, 0).shape.empty() ? Verdict::refuse("the input is a scalar")
-                                            : Verdict::accept();
-}
-
-Verdict check_matmul(const Program& program, const ProgramOp& op) {
-  for (size_t i = 0; i < 2; ++i)
-    if (!op.has_input(i) || program.input(op, i).shape.size() < 2)
-      return Verdict::refuse(fmt::format("input {} is not a matrix", i));
-  return Verdict::accept();
-}
-
 Verdict check_pool(const Program& program, const ProgramOp& op) {
   const size_t rank = program.input(op, 0).shape.size();
   return rank < 3 || rank > 5
@@ -74,21 +39,11 @@ Verdict check_pool(const Program& program, const ProgramOp& op) {
              : Verdict::accept();
 }
 
-Verdict check_two(const Program& program, const ProgramOp& op) {
-  return check_inputs(program, op, 2);
-}
-
 Verdict check_norm(const Program& program, const ProgramOp& op) {
   for (size_t i = 1; i < op.inputs.size(); ++i)
     if (op.has_input(i) && !program.input(op, i).is_constant())
       return Verdict::refuse(fmt::format("{} is not constant", program.input(op, i).name));
-  if (op.is("batch_norm") && program.input(op, 0).shape.size() < 2)
-    return Verdict::refuse("the input has no channels");
   return Verdict::accept();
-}
-
-Verdict check_rotary(const Program& program, const ProgramOp& op) {
-  return check_inputs(program, op, 3);
 }
 
 Verdict check_upsample(const Program& program, const ProgramOp& op) {
@@ -101,17 +56,17 @@ Verdict check_upsample(const Program& program, const ProgramOp& op) {
   return Verdict::accept();
 }
 
-const OneDnnOp kOps[] = {
-    {"conv", check_conv, emit_conv},
-    {"conv_transpose", check_conv, emit_conv_transpose},
-    {"linear", check_linear, emit_linear},
-    {"matmul", check_matmul, emit_matmul},
-    {"add", check_two, emit_elementwise},
-    {"sub", check_two, emit_elementwise},
-    {"mul", check_two, emit_elementwise},
-    {"div", check_two, emit_binary},
-    {"minimum", check_two, emit_binary},
-    {"maximum", check_two, emit_binary},
+constexpr OneDnnOp kOps[] = {
+    {"conv", check_weights, emit_conv},
+    {"conv_transpose", check_weights, emit_conv_transpose},
+    {"linear", check_weights, emit_linear},
+    {"matmul", no_check, emit_matmul},
+    {"add", no_check, emit_elementwise},
+    {"sub", no_check, emit_elementwise},
+    {"mul", no_check, emit_elementwise},
+    {"div", no_check, emit_binary},
+    {"minimum", no_check, emit_binary},
+    {"maximum", no_check, emit_binary},
     {"prelu", check_norm, emit_prelu},
     {"max_pool", check_pool, emit_max_pool},
     {"avg_pool", check_pool, emit_avg_pool},
@@ -126,7 +81,7 @@ const OneDnnOp kOps[] = {
     {"softmax", no_check, emit_softmax},
     {"layer_norm", check_norm, emit_layer_norm},
     {"rms_norm", check_norm, emit_rms_norm},
-    {"rotary", check_rotary, emit_rotary},
+    {"rotary", no_check, emit_rotary},
     {"batch_norm", check_norm, emit_batch_norm},
     {"quantize", no_check, emit_requantize},
     {"dequantize", no_check, emit_requantize},
@@ -143,7 +98,9 @@ const OneDnnOp kOps[] = {
 
 }  // namespace
 
-const OneDnnOp* find_onednn_op(const std::string& kind) {
+std::span<const OneDnnOp> onednn_ops() { return kOps; }
+
+const OneDnnOp* find_onednn_op(std::string_view kind) {
   for (const OneDnnOp& row : kOps)
     if (row.kind == kind) return &row;
   return nullptr;
@@ -164,8 +121,7 @@ Verdict check_tensors(const Program& program, const ProgramOp& op) {
   }
   if (op.outputs.size() != 1 && !op.is("recurrent"))
     return Verdict::refuse(fmt::format("it has {} outputs, want 1", op.outputs.size()));
-  if (op.inputs.empty() || op.inputs[0] < 0) return Verdict::refuse("it has no input");
-  return Verdict::accept();
+  return ReferenceSupport().accepts(program, op);  // counts, shapes and attributes
 }
 
 }  // namespace

@@ -9,15 +9,16 @@
 namespace octet::onednn {
 
 struct OneDnnOp {
-  const char* kind;
+  OpKind kind;
   // cheap; the reason is for users
   Verdict (*check)(const Program& program, const ProgramOp& op);
   // throws Refusal or dnnl::error when the library has no kernel
   void (*emit)(SegmentBuilder& builder, const ProgramOp& op);
 };
 
+std::span<const OneDnnOp> onednn_ops();
 // Null for an unknown kind.
-const OneDnnOp* find_onednn_op(const std::string& kind);
+const OneDnnOp* find_onednn_op(std::string_view kind);
 
 // Whether there is a row for the op, its tensors have sizes that oneDNN takes, and the row's check
 // accepts it.

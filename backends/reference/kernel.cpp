@@ -85,6 +85,24 @@ Sizes KernelCall::sizes(const attr::Integers& key, const Sizes& fallback) const 
   return {value.begin(), value.end()};
 }
 
+void SpatialWindows::set(const KernelCall& call, std::span<const int64_t> sizes,
+                         const Sizes& default_stride) {
+  const size_t spatial = sizes.size(), lead = call.input_shape(0).size() - spatial;
+  const Sizes ones(spatial, 1), zeros(spatial, 0);
+  const Sizes strides = call.sizes(attr::kStride, default_stride),
+              paddings = call.sizes(attr::kPadding, zeros),
+              dilations = call.sizes(attr::kDilation, ones);
+  for (size_t d = 0; d < spatial; ++d) {
+    const size_t at = kMaxSpatial - spatial + d;
+    in[at] = call.input_shape(0)[lead + d];
+    out[at] = call.output_shape()[lead + d];
+    kernel[at] = sizes[d];
+    stride[at] = strides[d];
+    padding[at] = paddings[d];
+    dilation[at] = dilations[d];
+  }
+}
+
 // ---- elements
 
 template <typename T>

@@ -12,6 +12,7 @@
 #include "backends/reference/scratch.h"
 #include "core/base/dtype.h"
 #include "core/base/error.h"
+#include "core/base/number_types.h"
 #include "core/base/report.h"
 #include "core/base/shape.h"
 #include "lowering/program/program.h"
@@ -51,6 +52,16 @@ inline double greater(double a, double b) { return std::isnan(a) || a > b ? a : 
 inline constexpr size_t kMaxSpatial = 3;
 using Size3 = std::array<int64_t, kMaxSpatial>;
 
+// The windows of a convolution or pooling, with leading spatial dimensions of size 1 up to three.
+struct SpatialWindows {
+  Size3 in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1}, padding{0, 0, 0},
+      dilation{1, 1, 1};
+  int64_t in_pixels() const { return in[0] * in[1] * in[2]; }
+  int64_t out_pixels() const { return out[0] * out[1] * out[2]; }
+  // sizes: of the kernel. default_stride: if the op has none.
+  void set(const KernelCall& call, std::span<const int64_t> sizes, const Sizes& default_stride);
+};
+
 using Kernel = void (*)(const KernelCall&);
 
 struct KernelRow {
@@ -75,34 +86,6 @@ std::span<const KernelRow> pool_kernels();
 std::span<const KernelRow> reduce_kernels();
 std::span<const KernelRow> norm_kernels();
 std::span<const KernelRow> shape_kernels();
-
-// Calls visit with a null pointer to the element type of an integer or bool dtype.
-template <typename Visit>
-void visit_integer_type(DType dtype, const Visit& visit) {
-  switch (dtype) {
-    case DType::kUInt8:
-      return visit(static_cast<uint8_t*>(nullptr));
-    case DType::kInt8:
-      return visit(static_cast<int8_t*>(nullptr));
-    case DType::kUInt16:
-      return visit(static_cast<uint16_t*>(nullptr));
-    case DType::kInt16:
-      return visit(static_cast<int16_t*>(nullptr));
-    case DType::kUInt32:
-      return visit(static_cast<uint32_t*>(nullptr));
-    case DType::kInt32:
-      return visit(static_cast<int32_t*>(nullptr));
-    case DType::kUInt64:
-      return visit(static_cast<uint64_t*>(nullptr));
-    case DType::kInt64:
-      return visit(static_cast<int64_t*>(nullptr));
-    case DType::kBool:
-      return visit(static_cast<bool*>(nullptr));
-    default:
-      OCTET_ASSERT(false,
-                   "dtype " + std::string(name_of(dtype)) + " is not for the reference kernels");
-  }
-}
 
 // The elements of a tensor as reals, row-major: a view if they are stored as T, else a converted
 // copy. Integers with qparams give scale * (q - zero_point), others their value.

@@ -11,41 +11,21 @@
 namespace octet::reference {
 namespace {
 
-// The sizes of a convolution, with leading spatial dimensions of 1 up to three.
-struct Geometry {
+struct Geometry : SpatialWindows {
   int64_t batch = 1, groups = 1;
   int64_t in_channels = 1, out_channels = 1;  // per group
-  Size3 in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1}, padding{0, 0, 0},
-      dilation{1, 1, 1};
-
-  int64_t in_pixels() const { return in[0] * in[1] * in[2]; }
-  int64_t out_pixels() const { return out[0] * out[1] * out[2]; }
   int64_t kernel_size() const { return kernel[0] * kernel[1] * kernel[2]; }
 };
 
 Geometry make_geometry(const KernelCall& call, bool is_transposed) {
   const std::vector<int64_t>& x = call.input_shape(0);
   const std::vector<int64_t>& w = call.input_shape(1);
-  const std::vector<int64_t>& y = call.output_shape();
-  const size_t spatial = x.size() - 2;
   Geometry g;
   g.batch = x[0];
   g.groups = call.op.get(attr::kGroups);
   g.in_channels = x[1] / g.groups;
   g.out_channels = is_transposed ? w[1] : w[0] / g.groups;
-  const Sizes ones(spatial, 1), zeros(spatial, 0);
-  const Sizes stride = call.sizes(attr::kStride, ones);
-  const Sizes padding = call.sizes(attr::kPadding, zeros);
-  const Sizes dilation = call.sizes(attr::kDilation, ones);
-  for (size_t d = 0; d < spatial; ++d) {
-    const size_t at = kMaxSpatial - spatial + d;
-    g.in[at] = x[2 + d];
-    g.out[at] = y[2 + d];
-    g.kernel[at] = w[2 + d];
-    g.stride[at] = stride[d];
-    g.padding[at] = padding[d];
-    g.dilation[at] = dilation[d];
-  }
+  g.set(call, std::span(w).subspan(2), Sizes(w.size() - 2, 1));
   return g;
 }
 

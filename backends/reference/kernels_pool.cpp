@@ -10,13 +10,8 @@
 namespace octet::reference {
 namespace {
 
-// Pooling sizes, with leading spatial dimensions of 1 up to three.
-struct Window {
+struct Window : SpatialWindows {
   int64_t planes = 1;  // batch * channels
-  Size3 in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1}, padding{0, 0, 0},
-      dilation{1, 1, 1};
-  int64_t in_pixels() const { return in[0] * in[1] * in[2]; }
-  int64_t out_pixels() const { return out[0] * out[1] * out[2]; }
 };
 
 bool is_adaptive(const ProgramOp& op) {
@@ -30,23 +25,10 @@ size_t spatial_rank(const ProgramOp& op) {
 Window make_window(const KernelCall& call) {
   const std::vector<int64_t>& x = call.input_shape(0);
   const size_t spatial = spatial_rank(call.op);
-  const size_t lead = x.size() - spatial;
-  const Sizes ones(spatial, 1), zeros(spatial, 0);
-  const Sizes kernel = call.sizes(attr::kKernelSize, ones);
-  const Sizes stride = call.sizes(attr::kStride, kernel),
-              padding = call.sizes(attr::kPadding, zeros),
-              dilation = call.sizes(attr::kDilation, ones);
+  const Sizes kernel = call.sizes(attr::kKernelSize, Sizes(spatial, 1));
   Window window;
-  for (size_t d = 0; d < lead; ++d) window.planes *= x[d];
-  for (size_t d = 0; d < spatial; ++d) {
-    const size_t at = kMaxSpatial - spatial + d;
-    window.in[at] = x[lead + d];
-    window.out[at] = call.output_shape()[lead + d];
-    window.kernel[at] = kernel[d];
-    window.stride[at] = stride[d];
-    window.padding[at] = padding[d];
-    window.dilation[at] = dilation[d];
-  }
+  for (size_t d = 0; d < x.size() - spatial; ++d) window.planes *= x[d];
+  window.set(call, kernel, kernel);
   return window;
 }
 

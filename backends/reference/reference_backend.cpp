@@ -160,16 +160,31 @@ class ReferenceSegment : public CompiledSegment {
   std::vector<Call> calls_;
 };
 
-}  // namespace
-
-const reference::KernelRow* reference::find_kernel(std::string_view kind) {
+// Calls visit with each row.
+template <typename Visit>
+void for_each_kernel(const Visit& visit) {
+  using namespace reference;
   for (const auto& rows :
        {conv_kernels(), matmul_kernels(), elementwise_kernels(), pool_kernels(), norm_kernels(),
         shape_kernels(), reduce_kernels(), binary_kernels(), index_kernels(), order_kernels(),
         sample_kernels(), std::span<const KernelRow>(kCustomKernels)})
-    for (const KernelRow& row : rows)
-      if (row.kind == kind) return &row;
-  return nullptr;
+    for (const KernelRow& row : rows) visit(row);
+}
+
+}  // namespace
+
+const reference::KernelRow* reference::find_kernel(std::string_view kind) {
+  const KernelRow* found = nullptr;
+  for_each_kernel([&](const KernelRow& row) {
+    if (row.kind == kind) found = &row;
+  });
+  return found;
+}
+
+std::vector<std::string_view> ReferenceSupport::kinds() const {
+  std::vector<std::string_view> kinds;
+  for_each_kernel([&](const reference::KernelRow& row) { kinds.push_back(row.kind.name); });
+  return kinds;
 }
 
 Verdict ReferenceSupport::accepts(const Program& program, const ProgramOp& op) const {

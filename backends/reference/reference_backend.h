@@ -11,6 +11,7 @@ class ReferenceSupport : public BackendSupport {
   std::string name() const override { return "reference"; }
   std::map<std::string, std::string> versions() const override { return {}; }
   Verdict accepts(const Program& program, const ProgramOp& op) const override;
+  std::vector<std::string_view> kinds() const override;
 };
 
 class ReferenceBackend : public Backend {

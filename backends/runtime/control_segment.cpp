@@ -8,7 +8,6 @@
 
 #include "backends/runtime/call_places.h"
 #include "backends/runtime/compiled_program.h"
-#include "backends/runtime/rest_segment.h"
 #include "core/base/error.h"
 #include "lowering/program/control.h"
 

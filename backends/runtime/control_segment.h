@@ -22,4 +22,9 @@ std::unique_ptr<CompiledSegment> compile_control(const Program& program, const S
                                                  const SessionOptions& options,
                                                  CompiledBodies& bodies);
 
+// Runs the part of a program after a size that only the run decides: a session of the body,
+// compiled for the actual sizes. segment: of one op `rest`.
+std::unique_ptr<CompiledSegment> compile_rest(const Program& program, const Segment& segment,
+                                              const SessionOptions& options);
+
 }  // namespace octet

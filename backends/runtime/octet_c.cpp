@@ -43,36 +43,18 @@ void note_error(const char* text) {
 }
 
 octet_dtype number_of(DType dtype) {
-  switch (dtype) {
-    case DType::kBool:
-      return OCTET_BOOL;
-    case DType::kUInt8:
-      return OCTET_UINT8;
-    case DType::kInt8:
-      return OCTET_INT8;
-    case DType::kUInt16:
-      return OCTET_UINT16;
-    case DType::kInt16:
-      return OCTET_INT16;
-    case DType::kUInt32:
-      return OCTET_UINT32;
-    case DType::kInt32:
-      return OCTET_INT32;
-    case DType::kUInt64:
-      return OCTET_UINT64;
-    case DType::kInt64:
-      return OCTET_INT64;
-    case DType::kFloat16:
-      return OCTET_FLOAT16;
-    case DType::kBFloat16:
-      return OCTET_BFLOAT16;
-    case DType::kFloat32:
-      return OCTET_FLOAT32;
-    case DType::kFloat64:
-      return OCTET_FLOAT64;
-    default:
-      return OCTET_OTHER;
-  }
+  constexpr std::pair<DType, octet_dtype> kNumbers[] = {
+      {DType::kBool, OCTET_BOOL},         {DType::kUInt8, OCTET_UINT8},
+      {DType::kInt8, OCTET_INT8},         {DType::kUInt16, OCTET_UINT16},
+      {DType::kInt16, OCTET_INT16},       {DType::kUInt32, OCTET_UINT32},
+      {DType::kInt32, OCTET_INT32},       {DType::kUInt64, OCTET_UINT64},
+      {DType::kInt64, OCTET_INT64},       {DType::kFloat16, OCTET_FLOAT16},
+      {DType::kBFloat16, OCTET_BFLOAT16}, {DType::kFloat32, OCTET_FLOAT32},
+      {DType::kFloat64, OCTET_FLOAT64},
+  };
+  for (const auto& [known, number] : kNumbers)
+    if (known == dtype) return number;
+  return OCTET_OTHER;
 }
 
 // Runs `action` and stores its exception as the thread's last error.

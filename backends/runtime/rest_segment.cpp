@@ -1,13 +1,12 @@
 // The valid rows come first in a row-major tensor, so the body reads inputs and writes results
 // directly in the memory of the whole tensors.
-#include "backends/runtime/rest_segment.h"
-
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "backends/runtime/call_places.h"
 #include "backends/runtime/check_program.h"
+#include "backends/runtime/control_segment.h"
 #include "backends/runtime/session.h"
 #include "core/base/error.h"
 #include "lowering/program/control.h"

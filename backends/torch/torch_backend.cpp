@@ -23,12 +23,11 @@ namespace {
 constexpr const char* kOpKind = "aten";
 
 const std::string& graph_text(const ProgramOp& op) {
-  const std::string* text = op.find<std::string>("graph");
-  if (text == nullptr)
+  if (!op.has(attr::kGraph))
     throw Error("run", op.name,
                 "lacks the graph that an op of kind \"aten\" holds; the file is "
                 "damaged, lower the model again");
-  return *text;
+  return op.get(attr::kGraph);
 }
 
 // An op with its graph, into which the Interpreter points.

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "backends/xnnpack/compile.h"
+#include "backends/xnnpack/custom_ops.h"
 #include "backends/xnnpack/dynamic.h"
 #include "backends/xnnpack/library.h"
 #include "backends/xnnpack/native_ops.h"
@@ -97,6 +98,12 @@ Verdict XNNPACKSupport::accepts(const Program& program, const ProgramOp& op) con
   if (!verdict || !xnnpack::is_native(program, op)) return verdict;
   return proofs_.find_or_prove(op_signature(program, op, describe_tensor),
                                [&] { return prove(program, op); });
+}
+
+std::vector<std::string_view> XNNPACKSupport::kinds() const {
+  std::vector<std::string_view> kinds = xnnpack::custom_kinds();
+  for (const xnnpack::NativeOp& row : xnnpack::native_ops()) kinds.push_back(row.kind.name);
+  return kinds;
 }
 
 bool XNNPACKSupport::wants_channels_last_filter(const Program& program, const ProgramOp& op) const {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "backends/reference/reference_backend.h"
 #include "backends/xnnpack/filter.h"
 #include "backends/xnnpack/native_ops.h"
 #include "backends/xnnpack/window.h"
@@ -120,6 +121,16 @@ Verdict check_weight(const Program& program, const ProgramOp& op, bool may_be_pe
   return Verdict::accept();
 }
 
+// Refuses a pooling with a window that starts after the input and contains only padding.
+Verdict check_inside(const Program& program, const ProgramOp& op, const Window& window) {
+  const std::vector<int64_t>& in = program.input(op, 0).shape;
+  const std::vector<int64_t>& out = program.output(op).shape;
+  const bool fits =
+      (out.back() - 1) * window.stride_width < in.back() + window.pad_left &&
+      (in.size() == 3 || (out[2] - 1) * window.stride_height < in[2] + window.pad_top);
+  return fits ? Verdict::accept() : Verdict::refuse("a window lies outside of the input");
+}
+
 template <typename... Checks>
 Verdict check_all(const Program& program, const ProgramOp& op, Checks... checks) {
   const std::array<Verdict (*)(const Program&, const ProgramOp&), sizeof...(Checks)> list{
@@ -141,39 +152,33 @@ Verdict check_activations(const Program& program, const ProgramOp& op) {
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     if (!op.has_input(i)) continue;
     const ProgramTensor& tensor = program.input(op, i);
-    if (tensor.is_constant() && (op.is("conv") || op.is("linear") || op.is("conv_transpose")))
+    if (tensor.is_constant() && (op.is("conv") || op.is("linear") || op.is("conv_transpose"))) {
+      if (tensor.numel() == 0) return Verdict::refuse(fmt::format("{} is empty", tensor.name));
       continue;
+    }
     reads_activation |= !tensor.is_constant();
     Verdict verdict = check_activation(tensor);
     if (!verdict) return verdict;
   }
   if (!op.has_input(0)) return Verdict::refuse("its first input is absent");
   if (!reads_activation) return Verdict::refuse("all inputs are constants");
-  return check_activation(program.output(op));
+  if (Verdict verdict = check_activation(program.output(op)); !verdict) return verdict;
+  return ReferenceSupport().accepts(program, op);
 }
 
 Verdict check_conv(const Program& program, const ProgramOp& op) {
   Verdict verdict = check_spatial(program, op);
   if (!verdict) return verdict;
-  const ProgramTensor& w = program.input(op, 1);
-  if (w.shape.size() != program.input(op, 0).shape.size())
-    return Verdict::refuse("input and weight differ in rank");
-  if (op.get(attr::kGroups) < 1 || w.shape[0] % op.get(attr::kGroups) != 0)
-    return Verdict::refuse("groups do not divide the channels");
   return check_weight(program, op, true);
 }
 
 Verdict check_conv_transpose(const Program& program, const ProgramOp& op) {
   Verdict verdict = check_spatial(program, op);
   if (!verdict) return verdict;
-  const ProgramTensor& w = program.input(op, 1);
-  if (w.shape.size() != program.input(op, 0).shape.size())
-    return Verdict::refuse("input and weight differ in rank");
   return check_weight(program, op, false);
 }
 
 Verdict check_linear(const Program& program, const ProgramOp& op) {
-  if (program.input(op, 1).shape.size() != 2) return Verdict::refuse("weight is not [out, in]");
   return check_weight(program, op, true);
 }
 
@@ -212,6 +217,7 @@ Verdict check_max_pool(const Program& program, const ProgramOp& op) {
   Verdict verdict = check_all(program, op, check_spatial, check_same_qparams);
   if (!verdict) return verdict;
   const Window window = pooling_window_of(op, program.input(op, 0).shape, program.output(op).shape);
+  if (Verdict inside = check_inside(program, op, window); !inside) return inside;
   const bool is_dilated = window.dilation_height > 1 || window.dilation_width > 1;
   if (is_dilated && window.has_padding())
     return Verdict::refuse("XNNPACK pads a dilated max pooling with pixels outside of the window");
@@ -222,6 +228,7 @@ Verdict check_avg_pool(const Program& program, const ProgramOp& op) {
   Verdict verdict = check_all(program, op, check_spatial, check_one_kind);
   if (!verdict) return verdict;
   const Window window = pooling_window_of(op, program.input(op, 0).shape, program.output(op).shape);
+  if (Verdict inside = check_inside(program, op, window); !inside) return inside;
   if (!window.has_padding() || op.get(attr::kDivisorOverride) != 0) return Verdict::accept();
   if (!op.get(attr::kCountIncludePad)) {
     if (is_float(program.output(op))) return Verdict::accept();
@@ -292,8 +299,6 @@ Verdict check_pad(const Program& program, const ProgramOp& op) {
   Verdict verdict = check_same_qparams(program, op);
   if (!verdict) return verdict;
   const std::vector<int64_t> pads = op.get(attr::kPads);
-  if (pads.size() != 2 * program.input(op, 0).shape.size())
-    return Verdict::refuse("pads are not two per dimension");
   if (std::any_of(pads.begin(), pads.end(), [](int64_t pad) { return pad < 0; }))
     return Verdict::refuse("a pad is negative");
   return Verdict::accept();
@@ -306,7 +311,7 @@ Verdict check_upsample(const Program& program, const ProgramOp& op) {
     return Verdict::refuse("XNNPACK resizes 2-D images bilinearly only");
   const bool aligns = op.get(attr::kAlignCorners);
   const std::vector<double> scales = op.get(attr::kScales);
-  for (size_t d = 0; d < scales.size() && d < 2; ++d) {
+  for (size_t d = 0; d < 2; ++d) {
     const double step = aligns ? (out[d + 2] > 1 ? static_cast<double>(in[d + 2] - 1) /
                                                        static_cast<double>(out[d + 2] - 1)
                                                  : 0.0)

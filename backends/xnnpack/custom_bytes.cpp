@@ -26,30 +26,12 @@ Verdict check_byte_weight(const ProgramTensor& w) {
     return Verdict::refuse(fmt::format("its weight is quantized along axis {}, want 0", q.axis));
   if (std::any_of(q.zero_point.begin(), q.zero_point.end(), [](int32_t z) { return z != 0; }))
     return Verdict::refuse("its weight has zero points");
-  return w.numel() != 0 && w.numel() / w.shape[0] <= kMostSummands
+  return w.numel() / w.shape[0] <= kMostSummands
              ? Verdict::accept()
-             : Verdict::refuse("its weight has no or too many elements");
+             : Verdict::refuse("its weight has too many elements");
 }
 
-Verdict check_byte_operands(const Program& program, const ProgramOp& op) {
-  if (op.inputs.size() < 2 || op.inputs.size() > 3 || !op.has_input(1))
-    return Verdict::refuse("its weight is absent");
-  const ProgramTensor& w = program.input(op, 1);
-  if (has_floats(program.input(op, 0))) return Verdict::refuse("its input is float");
-  if (Verdict verdict = check_byte_weight(w); !verdict) return verdict;
-  if (op.has_input(2)) {
-    const ProgramTensor& bias = program.input(op, 2);
-    if (!bias.is_constant() || bias.numel() != w.shape[0] ||
-        (!has_floats(bias) && bias.dtype != DType::kInt32))
-      return Verdict::refuse("its bias is not a constant with one float or int32 per output");
-  }
-  const OutputRange range = post_range_of(op);
-  return range.min < range.max ? Verdict::accept()
-                               : Verdict::refuse(fmt::format("its results are clamped to {} and {}",
-                                                             range.min, range.max));
-}
-
-// The scales of an op that check_byte_operands accepts.
+// The scales of an op that check_byte_linear accepts.
 ByteScales byte_scales(const Program& program, const ProgramOp& op) {
   const ProgramTensor& x = program.input(op, 0);
   const ProgramTensor& w = program.input(op, 1);
@@ -70,14 +52,6 @@ ByteScales byte_scales(const Program& program, const ProgramOp& op) {
     scales.bias.push_back(static_cast<float>(shift));
   }
   return scales;
-}
-
-// One number per spatial dimension.
-std::vector<int64_t> per_axis(const ProgramOp& op, const attr::Integers& key, size_t axes,
-                              int64_t absent) {
-  std::vector<int64_t> values = op.get(key, {absent});
-  if (values.size() == 1) values.resize(axes, values[0]);
-  return values;
 }
 
 // Removes the first of three spatial dimensions.
@@ -115,9 +89,8 @@ ByteConvTerms conv_sizes(const Program& program, const ProgramOp& op) {
   terms.depth = x[2];
   terms.out_depth = y[2];
   terms.window = window_of(in_two_dimensions(op), {w[3], w[4]});
-  terms.depth_window = {w[2], per_axis(op, attr::kStride, 3, 1)[0],
-                        per_axis(op, attr::kDilation, 3, 1)[0],
-                        per_axis(op, attr::kPadding, 3, 0)[0]};
+  terms.depth_window = {w[2], op.get(attr::kStride, {1})[0], op.get(attr::kDilation, {1})[0],
+                        op.get(attr::kPadding, {0})[0]};
   terms.is_planar = true;
   return terms;
 }
@@ -125,15 +98,18 @@ ByteConvTerms conv_sizes(const Program& program, const ProgramOp& op) {
 }  // namespace
 
 Verdict check_byte_linear(const Program& program, const ProgramOp& op) {
-  if (Verdict verdict = check_byte_operands(program, op); !verdict) return verdict;
   const ProgramTensor& w = program.input(op, 1);
-  std::vector<int64_t> want = program.input(op, 0).shape;
-  if (w.shape.size() != 2 || want.empty() || want.back() != w.shape[1])
-    return Verdict::refuse(
-        fmt::format("input's last dimension is not the weight's {}", w.shape[1]));
-  want.back() = w.shape[0];
-  return want == program.output(op).shape ? Verdict::accept()
-                                          : Verdict::refuse("its output has another shape");
+  if (has_floats(program.input(op, 0))) return Verdict::refuse("its input is float");
+  if (Verdict verdict = check_byte_weight(w); !verdict) return verdict;
+  if (op.has_input(2)) {
+    const ProgramTensor& bias = program.input(op, 2);
+    if (!bias.is_constant() || (!has_floats(bias) && bias.dtype != DType::kInt32))
+      return Verdict::refuse("its bias is no constant of a float or int32 for each output");
+  }
+  const OutputRange range = post_range_of(op);
+  return range.min < range.max ? Verdict::accept()
+                               : Verdict::refuse(fmt::format("its results are clamped to {} and {}",
+                                                             range.min, range.max));
 }
 
 std::vector<CustomStep> byte_linear_steps(const Program& program, const ProgramOp& op,
@@ -146,35 +122,17 @@ std::vector<CustomStep> byte_linear_steps(const Program& program, const ProgramO
 }
 
 Verdict check_byte_conv(const Program& program, const ProgramOp& op) {
-  if (Verdict verdict = check_byte_operands(program, op); !verdict) return verdict;
-  const std::vector<int64_t>& x = program.input(op, 0).shape;
-  if (!has_channels_last(x) || program.input(op, 1).shape.size() != x.size())
-    return Verdict::refuse("it is not a convolution in one or two dimensions");
-  return check_shapes(program, op);
+  if (Verdict verdict = check_byte_linear(program, op); !verdict) return verdict;
+  return has_channels_last(program.input(op, 0).shape)
+             ? Verdict::accept()
+             : Verdict::refuse("it is no convolution in one or two dimensions");
 }
 
 Verdict check_byte_conv_3d(const Program& program, const ProgramOp& op) {
-  if (Verdict verdict = check_byte_operands(program, op); !verdict) return verdict;
-  const std::vector<int64_t>& x = program.input(op, 0).shape;
-  const std::vector<int64_t>& w = program.input(op, 1).shape;
-  const int64_t groups = op.get(attr::kGroups);
-  if (x.size() != 5 || w.size() != 5 || groups < 1 || w[0] % groups != 0 || w[1] * groups != x[1])
-    return Verdict::refuse("it is not a convolution in three dimensions of the input's channels");
-  std::vector<int64_t> want{x[0], w[0]};
-  const std::vector<int64_t> stride = per_axis(op, attr::kStride, 3, 1),
-                             dilation = per_axis(op, attr::kDilation, 3, 1),
-                             before = per_axis(op, attr::kPadding, 3, 0),
-                             behind = op.has(attr::kPaddingEnd)
-                                          ? per_axis(op, attr::kPaddingEnd, 3, 0)
-                                          : before;
-  if (stride.size() != 3 || dilation.size() != 3 || before.size() != 3 || behind.size() != 3 ||
-      std::any_of(stride.begin(), stride.end(), [](int64_t s) { return s < 1; }))
-    return Verdict::refuse("its window does not have three dimensions");
-  for (size_t d = 0; d < 3; ++d)
-    want.push_back(
-        (x[2 + d] + before[d] + behind[d] - dilation[d] * (w[2 + d] - 1) - 1) / stride[d] + 1);
-  return want == program.output(op).shape ? Verdict::accept()
-                                          : Verdict::refuse("its output has another shape");
+  if (Verdict verdict = check_byte_linear(program, op); !verdict) return verdict;
+  return program.input(op, 0).shape.size() == 5
+             ? Verdict::accept()
+             : Verdict::refuse("it is no convolution in three dimensions");
 }
 
 std::vector<CustomStep> byte_conv_steps(const Program& program, const ProgramOp& op,

@@ -61,76 +61,33 @@ ByteTable table_of(const ProgramTensor& x, const ProgramTensor& y, const Functio
   return table;
 }
 
-// ---- checks: they run after check_activations, so there is a first input and one output
+// ---- checks: they run after check_activations, so counts, shapes and attributes fit
 
-Verdict check_custom_permute(const Program& program, const ProgramOp& op) {
-  const Shape& in = program.input(op, 0).shape;
-  const Shape dims = op.get(attr::kDims);
-  Shape want, seen = dims;
-  for (int64_t& dim : seen) dim = from_front(dim, in.size());
-  for (int64_t dim : seen) want.push_back(dim < 0 ? -1 : in[static_cast<size_t>(dim)]);
-  std::sort(seen.begin(), seen.end());
-  const bool is_permutation = dims.size() == in.size() && (seen.empty() || seen.front() == 0) &&
-                              std::adjacent_find(seen.begin(), seen.end()) == seen.end();
-  if (!is_permutation || want != program.output(op).shape)
-    return Verdict::refuse("dims are not a permutation that gives the output's shape");
-  return check_same_qparams(program, op);
-}
+Verdict check_nothing(const Program&, const ProgramOp&) { return Verdict::accept(); }
 
+// A step of more than the whole dimension would overflow the strides.
 Verdict check_custom_slice(const Program& program, const ProgramOp& op) {
   const Shape& in = program.input(op, 0).shape;
-  const Shape& out = program.output(op).shape;
-  const int64_t dim = from_front(op.get(attr::kDim), in.size()), start = op.get(attr::kStart),
-                step = op.get(attr::kStep);
-  if (dim < 0 || in.size() != out.size() || start < 0 || step < 1 ||
-      step > in[static_cast<size_t>(dim)])
+  const int64_t dim = from_front(op.get(attr::kDim), in.size());
+  if (op.get(attr::kStep) > in[static_cast<size_t>(dim)])
     return Verdict::refuse("slice out of range");
-  const size_t d = static_cast<size_t>(dim);
-  Shape want = in;
-  want[d] = out[d];
-  if (want != out || start >= in[d] || start + (out[d] - 1) * step >= in[d])
-    return Verdict::refuse("slice reaches outside of its input");
-  return check_same_qparams(program, op);
-}
-
-Verdict check_custom_expand(const Program& program, const ProgramOp& op) {
-  const Shape& out = program.output(op).shape;
-  if (program.input(op, 0).shape.size() > out.size())
-    return Verdict::refuse("output has a lower rank than the input");
-  const Shape in = padded_shape(program.input(op, 0).shape, out.size());
-  for (size_t d = 0; d < out.size(); ++d)
-    if (in[d] != 1 && in[d] != out[d])
-      return Verdict::refuse("input does not broadcast to the output");
   return check_same_qparams(program, op);
 }
 
 Verdict check_custom_cat(const Program& program, const ProgramOp& op) {
   const ProgramTensor& out = program.output(op);
-  const int64_t dim = from_front(op.get(attr::kDim), out.shape.size());
-  if (dim < 0) return Verdict::refuse("its dimension does not exist");
-  Shape want = out.shape;
-  want[static_cast<size_t>(dim)] = 0;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
-    if (!op.has_input(i)) return Verdict::refuse("an input is absent");
     const ProgramTensor& in = program.input(op, i);
     if (in.dtype != out.dtype && !(is_byte(in) && is_byte(out)))
       return Verdict::refuse("inputs and output are not all integer or all float");
-    Shape others = in.shape;
-    if (others.size() != want.size()) return Verdict::refuse("inputs differ in rank");
-    want[static_cast<size_t>(dim)] += in.shape[static_cast<size_t>(dim)];
-    others[static_cast<size_t>(dim)] = want[static_cast<size_t>(dim)];
-    if (others != want) return Verdict::refuse("inputs differ in shape");
   }
-  return want == out.shape ? Verdict::accept()
-                           : Verdict::refuse("the inputs' sizes do not add up to the output's");
+  return Verdict::accept();
 }
 
 Verdict check_custom_requantize(const Program& program, const ProgramOp& op) {
-  const ProgramTensor& in = program.input(op, 0);
-  const ProgramTensor& out = program.output(op);
-  return is_byte(in) && is_byte(out) && in.shape == out.shape
+  return is_byte(program.input(op, 0)) && is_byte(program.output(op))
              ? Verdict::accept()
-             : Verdict::refuse("a table takes 8-bit integers of one shape");
+             : Verdict::refuse("a table takes 8-bit integers");
 }
 
 Verdict check_custom_unary(const Program& program, const ProgramOp& op) {
@@ -145,8 +102,7 @@ Verdict check_custom_upsample(const Program& program, const ProgramOp& op) {
   const Shape& in = program.input(op, 0).shape;
   const Shape& out = program.output(op).shape;
   const std::vector<double> scales = op.get(attr::kScales);
-  if (op.get(attr::kMode) != "nearest" || in.size() != 4 || out.size() != 4 || in[0] != out[0] ||
-      in[1] != out[1] || scales.size() != 2)
+  if (op.get(attr::kMode) != "nearest" || in.size() != 4)
     return Verdict::refuse("only nearest neighbours of a 2-D image are copies");
   for (size_t d = 0; d < 2; ++d) {
     if (out[2 + d] % in[2 + d] != 0)
@@ -161,11 +117,9 @@ Verdict check_custom_upsample(const Program& program, const ProgramOp& op) {
 
 Verdict check_custom_softmax(const Program& program, const ProgramOp& op) {
   const ProgramTensor& in = program.input(op, 0);
-  const ProgramTensor& out = program.output(op);
-  const bool fits = is_byte(in) && is_byte(out) && in.shape == out.shape &&
-                    from_front(op.get(attr::kDim), in.shape.size()) >= 0;
-  return fits ? Verdict::accept()
-              : Verdict::refuse("its softmax takes 8-bit integers of one shape");
+  return is_byte(in) && is_byte(program.output(op)) && !in.shape.empty()
+             ? Verdict::accept()
+             : Verdict::refuse("its softmax takes 8-bit integers");
 }
 
 // ---- copies
@@ -300,7 +254,7 @@ std::vector<CustomStep> softmax_steps(const Program& program, const ProgramOp& o
 }
 
 struct CustomOp {
-  std::string_view kind;
+  OpKind kind;
   CheckOp* check;
   MakeSteps* steps;
   CustomOrders orders;
@@ -318,22 +272,22 @@ constexpr CustomOrders kAgree = {{}, {}, true};
 // If a kind has several rows, the first that accepts the op applies; when none does, the last gives
 // the reason.
 constexpr CustomOp kCustomOps[] = {
-    {"permute", check_custom_permute, copied<permute_copies>, kAny},
+    {"permute", check_same_qparams, copied<permute_copies>, kAny},
     {"slice", check_custom_slice, copied<slice_copies>, kAny},
-    {"expand", check_custom_expand, copied<expand_copies>, kAny},
+    {"expand", check_same_qparams, copied<expand_copies>, kAny},
     {"cat", check_custom_cat, copied<cat_copies>, kAny},
     {"unary", check_custom_unary, copied<unary_copies>, kAny},
     {"unary", check_float_map, float_map_steps, kAgree},
     {"requantize", check_custom_requantize, copied<requantize_copies>, kAny},
     {"upsample", check_custom_upsample, copied<upsample_copies>, kAny},
     {"upsample", check_resize_by_channels, resize_steps, kChannelsLast},
-    {"upsample", check_resize, resize_steps, kAgree},
+    {"upsample", check_nothing, resize_steps, kAgree},
     {"softmax", check_custom_softmax, softmax_steps, kAny},
     {"softmax", check_float_softmax, float_softmax_steps, kAgree},
-    {"layer_norm", check_layer_norm, layer_norm_steps, kPlain},
-    {"rms_norm", check_layer_norm, layer_norm_steps, kPlain},
-    {"group_norm", check_group_norm, group_norm_steps, kPlain},
-    {"batch_norm", check_batch_norm, batch_norm_steps, kAgree},
+    {"layer_norm", check_norm, layer_norm_steps, kPlain},
+    {"rms_norm", check_norm, layer_norm_steps, kPlain},
+    {"group_norm", check_norm, group_norm_steps, kPlain},
+    {"batch_norm", check_norm, batch_norm_steps, kAgree},
     {"mean", check_reduction, reduction_steps, kPlain},
     {"reduce", check_reduction, reduction_steps, kPlain},
     {"rotary", check_rotary, rotary_steps, kPlain},
@@ -358,7 +312,7 @@ struct Found {
 Found find_row(const Program& program, const ProgramOp& op) {
   Found found{nullptr, Verdict::refuse(fmt::format("XNNPACK has no {}", op.kind))};
   for (const CustomOp& row : kCustomOps) {
-    if (row.kind != op.kind) continue;
+    if (!op.is(row.kind)) continue;
     found = {&row, row.check(program, op)};
     if (found.verdict) break;
   }
@@ -367,9 +321,15 @@ Found find_row(const Program& program, const ProgramOp& op) {
 
 }  // namespace
 
+std::vector<std::string_view> custom_kinds() {
+  std::vector<std::string_view> kinds;
+  for (const CustomOp& row : kCustomOps) kinds.push_back(row.kind.name);
+  return kinds;
+}
+
 Verdict check_custom(const Program& program, const ProgramOp& op) {
   const bool is_known = std::any_of(std::begin(kCustomOps), std::end(kCustomOps),
-                                    [&](const CustomOp& row) { return row.kind == op.kind; });
+                                    [&](const CustomOp& row) { return op.is(row.kind); });
   if (!is_known) return Verdict::refuse(fmt::format("XNNPACK has no {}", op.kind));
   Verdict verdict = check_activations(program, op);
   return verdict ? find_row(program, op).verdict : verdict;

@@ -28,9 +28,10 @@
 
 namespace octet::xnnpack {
 
-// Accepts what a custom kernel can run, including shapes and attributes. Called for ops that
-// find_native_op's checks refuse.
+// Accepts what a custom kernel can run. Called for ops that find_native_op's checks refuse.
 Verdict check_custom(const Program& program, const ProgramOp& op);
+// The kinds with custom kernels; some repeat.
+std::vector<std::string_view> custom_kinds();
 
 // The memory orders that an accepted op requires of its inputs and output; nullopt: any.
 struct CustomOrders {
@@ -65,9 +66,8 @@ inline bool has_floats(const ProgramTensor& tensor) { return tensor.dtype == DTy
 std::optional<ByteScale> byte_scale_of(const ProgramTensor& tensor);
 
 using CheckOp = Verdict(const Program& program, const ProgramOp& op);
-CheckOp expect_same_shape, check_float_map, check_float_softmax, check_layer_norm, check_group_norm,
-    check_batch_norm, check_reduction, check_rotary, check_resize, check_matmul, check_byte_linear,
-    check_byte_conv, check_byte_conv_3d, check_row_product;
+CheckOp check_float_map, check_float_softmax, check_norm, check_reduction, check_rotary,
+    check_matmul, check_byte_linear, check_byte_conv, check_byte_conv_3d, check_row_product;
 // Accepts images with enough channels for vectors along them to pay.
 CheckOp check_resize_by_channels;
 

@@ -22,25 +22,19 @@ constexpr const char* kFunctionNames[] = {
 #undef OCTET_FUNCTION_OF_TYPE
 #endif
 
-const char* words_of(xnn_status status) {
-  switch (status) {
-    case xnn_status_success:
-      return "success";
-    case xnn_status_uninitialized:
-      return "not initialized";
-    case xnn_status_invalid_parameter:
-      return "invalid parameter";
-    case xnn_status_invalid_state:
-      return "invalid state";
-    case xnn_status_unsupported_parameter:
-      return "unsupported parameter";
-    case xnn_status_unsupported_hardware:
-      return "unsupported hardware";
-    case xnn_status_out_of_memory:
-      return "out of memory";
-    default:
-      return "unknown status";
-  }
+std::string_view words_of(xnn_status status) {
+  constexpr std::pair<xnn_status, std::string_view> kWords[] = {
+      {xnn_status_success, "success"},
+      {xnn_status_uninitialized, "not initialized"},
+      {xnn_status_invalid_parameter, "invalid parameter"},
+      {xnn_status_invalid_state, "invalid state"},
+      {xnn_status_unsupported_parameter, "unsupported parameter"},
+      {xnn_status_unsupported_hardware, "unsupported hardware"},
+      {xnn_status_out_of_memory, "out of memory"},
+  };
+  for (const auto& [known, words] : kWords)
+    if (known == status) return words;
+  return "unknown status";
 }
 
 void start() {

@@ -1,9 +1,11 @@
 // The table of ops and their forms.
 #include "backends/xnnpack/native_ops.h"
 
-#include <algorithm>
+#include <fmt/format.h>
 
-#include "core/base/error.h"
+#include "backends/xnnpack/custom_ops.h"
+#include "backends/xnnpack/dynamic.h"
+#include "backends/xnnpack/filter.h"
 #include "core/base/shape.h"
 
 namespace octet::xnnpack {
@@ -84,7 +86,7 @@ Verdict check_permute(const Program& program, const ProgramOp& op) {
   return check_same_qparams(program, op);
 }
 
-const NativeOp kOps[] = {
+constexpr NativeOp kOps[] = {
     // kind               refuses                  works in           is written by
     {"conv", check_conv, spatial_forms, emit_conv},
     {"conv_transpose", check_conv_transpose, spatial_forms, emit_conv_transpose},
@@ -111,6 +113,8 @@ const NativeOp kOps[] = {
 
 }  // namespace
 
+std::span<const NativeOp> native_ops() { return kOps; }
+
 const NativeOp* find_native_op(std::string_view kind) {
   for (const NativeOp& row : kOps)
     if (row.kind == kind) return &row;
@@ -125,6 +129,62 @@ int32_t signed_zero_point(const ProgramTensor& tensor, size_t i) {
   const int32_t zero_point =
       i < tensor.qparams->zero_point.size() ? tensor.qparams->zero_point[i] : 0;
   return tensor.dtype == DType::kUInt8 ? zero_point - 128 : zero_point;
+}
+
+Verdict check_native(const Program& program, const ProgramOp& op) {
+  const NativeOp* row = find_native_op(op.kind);
+  if (row == nullptr) return Verdict::refuse(fmt::format("XNNPACK has no {}", op.kind));
+  Verdict verdict = check_activations(program, op);
+  return verdict ? row->check(program, op) : verdict;
+}
+
+namespace {
+
+// Whether the release of 2022 lacks a depthwise kernel on bytes for it and processes single
+// channels.
+bool is_done_by_channel(const Program& program, const ProgramOp& op) {
+#ifdef OCTET_XNNPACK_HAS_ROW_PRODUCT
+  return false;
+#else
+  constexpr int64_t kMostTaps = 25;
+  const ProgramTensor& w = program.input(op, 1);
+  return is_depthwise(program, op) && w.numel() / w.shape[0] > kMostTaps;
+#endif
+}
+
+// Whether the custom kernel, which uses instructions that XNNPACK lacks, saves more in products
+// than packing costs per pixel. XNNPACK handles groups differently.
+bool gains_by_custom_conv(const Program& program, const ProgramOp& op) {
+  constexpr int64_t kLeastProducts = 1 << 10;  // per pixel
+  constexpr int64_t kChannels = 8;             // XNNPACK pads channels to a multiple of this
+  const ProgramTensor& w = program.input(op, 1);
+  return op.get(attr::kGroups) == 1 && (w.numel() > kLeastProducts || w.shape[1] < kChannels);
+}
+
+// Whether a custom kernel runs a linear or convolution on bytes that XNNPACK supports: where it is
+// faster, or where XNNPACK fails only when it creates the op.
+bool prefers_custom(const Program& program, const ProgramOp& op) {
+  const bool is_conv = op.is("conv");
+  if ((!op.is("linear") && !is_conv) || !check_activations(program, op) ||
+      !(is_conv ? check_byte_conv : check_byte_linear)(program, op))
+    return false;
+  const bool writes_bytes = program.output(op).qparams.has_value();
+  return (prefers_byte_linear() && (!is_conv || gains_by_custom_conv(program, op))) ||
+         (is_conv && is_done_by_channel(program, op)) ||
+         (writes_bytes && !takes_requantization_scales(program, op));
+}
+
+}  // namespace
+
+bool is_native(const Program& program, const ProgramOp& op) {
+  return !prefers_custom(program, op) && find_row_quantize(program, op) == nullptr &&
+         static_cast<bool>(check_native(program, op));
+}
+
+Verdict check_op(const Program& program, const ProgramOp& op) {
+  if (find_native_op(op.kind) == nullptr) return check_custom(program, op);
+  Verdict verdict = check_native(program, op);
+  return verdict || !check_custom(program, op) ? verdict : Verdict::accept();
 }
 
 }  // namespace octet::xnnpack

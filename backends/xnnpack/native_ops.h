@@ -2,6 +2,7 @@
 // how it is added to a subgraph.
 #pragma once
 
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -14,7 +15,7 @@ namespace octet::xnnpack {
 class StageBuilder;
 
 struct NativeOp {
-  std::string_view kind;
+  OpKind kind;
   // Refuses what XNNPACK's interface cannot express; everything else is proven by creating it. Runs
   // after check_activations.
   Verdict (*check)(const Program&, const ProgramOp&);
@@ -24,17 +25,15 @@ struct NativeOp {
   void (*emit)(StageBuilder&, const ProgramOp&, Forms);
 };
 
+std::span<const NativeOp> native_ops();
 // Null for kinds that XNNPACK lacks.
 const NativeOp* find_native_op(std::string_view kind);
 
 // Accepts tensors that can be XNNPACK activations: f32, or 8-bit with per-tensor scale and zero
-// point.
+// point. Also checks shapes and attributes, as the reference does: XNNPACK trusts them.
 Verdict check_activations(const Program& program, const ProgramOp& op);
 
-// Checks the shapes of an op whose activations check_activations accepts.
-Verdict check_shapes(const Program& program, const ProgramOp& op);
-// Runs all checks of an op for XNNPACK except creating it: kind, activations, shapes, and the row's
-// check.
+// Runs all checks of an op for XNNPACK except creating it: kind, activations, and the row's check.
 Verdict check_native(const Program& program, const ProgramOp& op);
 // Whether XNNPACK runs an accepted op, rather than a custom kernel (custom_ops.h).
 bool is_native(const Program& program, const ProgramOp& op);

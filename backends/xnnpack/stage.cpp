@@ -31,15 +31,15 @@ OutputRange post_range_of(const ProgramOp& op) {
 }
 
 OutputRange quantized_range_of(const Program& program, const ProgramOp& op) {
-  const auto real = [&](const char* key, float fallback) {
-    const int64_t* end = op.find<int64_t>(key);
-    if (end == nullptr) return fallback;
+  const auto real = [&](const attr::Integer& key, float fallback) {
+    const std::optional<int64_t> end = op.find(key);
+    if (!end) return fallback;
     const TensorQParams& qparams = *program.output(op).qparams;
     return static_cast<float>(double{qparams.scale[0]} *
                               static_cast<double>(*end - qparams.zero_point[0]));
   };
   const float infinity = std::numeric_limits<float>::infinity();
-  return {real("quant_min", -infinity), real("quant_max", infinity)};
+  return {real(attr::kQuantMin, -infinity), real(attr::kQuantMax, infinity)};
 }
 
 StageBuilder::StageBuilder(const Program& program, const Stage& stage)

@@ -58,41 +58,27 @@ DType from_scalar_type(c10::ScalarType type) {
 }
 
 c10::Layout to_layout(Layout layout) {
-  switch (layout) {
-    case Layout::kSparseCoo:
-      return c10::Layout::Sparse;
-    case Layout::kSparseCsr:
-      return c10::Layout::SparseCsr;
-    case Layout::kSparseCsc:
-      return c10::Layout::SparseCsc;
-    case Layout::kSparseBsr:
-      return c10::Layout::SparseBsr;
-    case Layout::kSparseBsc:
-      return c10::Layout::SparseBsc;
-    case Layout::kMkldnn:
-      return c10::Layout::Mkldnn;
-    case Layout::kStrided:
-      return c10::Layout::Strided;
-    case Layout::kUnknown:
-      break;
-  }
+  constexpr std::pair<Layout, c10::Layout> kLayouts[] = {
+      {Layout::kSparseCoo, c10::Layout::Sparse},    {Layout::kSparseCsr, c10::Layout::SparseCsr},
+      {Layout::kSparseCsc, c10::Layout::SparseCsc}, {Layout::kSparseBsr, c10::Layout::SparseBsr},
+      {Layout::kSparseBsc, c10::Layout::SparseBsc}, {Layout::kMkldnn, c10::Layout::Mkldnn},
+      {Layout::kStrided, c10::Layout::Strided},
+  };
+  for (const auto& [known, found] : kLayouts)
+    if (known == layout) return found;
   throw Error("run", "layout",
               "got an unknown layout, want one of torch's; export the program again");
 }
 
 c10::MemoryFormat to_memory_format(MemoryFormat format) {
-  switch (format) {
-    case MemoryFormat::kContiguous:
-      return c10::MemoryFormat::Contiguous;
-    case MemoryFormat::kChannelsLast:
-      return c10::MemoryFormat::ChannelsLast;
-    case MemoryFormat::kChannelsLast3d:
-      return c10::MemoryFormat::ChannelsLast3d;
-    case MemoryFormat::kPreserve:
-      return c10::MemoryFormat::Preserve;
-    case MemoryFormat::kUnknown:
-      break;
-  }
+  constexpr std::pair<MemoryFormat, c10::MemoryFormat> kFormats[] = {
+      {MemoryFormat::kContiguous, c10::MemoryFormat::Contiguous},
+      {MemoryFormat::kChannelsLast, c10::MemoryFormat::ChannelsLast},
+      {MemoryFormat::kChannelsLast3d, c10::MemoryFormat::ChannelsLast3d},
+      {MemoryFormat::kPreserve, c10::MemoryFormat::Preserve},
+  };
+  for (const auto& [known, found] : kFormats)
+    if (known == format) return found;
   throw Error("run", "memory format",
               "got an unknown memory format, want one of torch's; export the program again");
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include <fmt/format.h>
@@ -82,24 +83,18 @@ IValue arithmetic(const Arguments& arguments, const std::string& subject, Overfl
   return IValue(result);
 }
 
-IValue add(const Arguments& arguments, const std::string& subject) {
-  return arithmetic(
-      arguments, subject,
-      [](int64_t a, int64_t b, int64_t* out) { return __builtin_add_overflow(a, b, out); },
-      [](double a, double b) { return a + b; });
+using IntegerOp = bool (*)(int64_t, int64_t, int64_t*);
+bool add_overflows(int64_t a, int64_t b, int64_t* out) { return __builtin_add_overflow(a, b, out); }
+bool sub_overflows(int64_t a, int64_t b, int64_t* out) { return __builtin_sub_overflow(a, b, out); }
+bool mul_overflows(int64_t a, int64_t b, int64_t* out) { return __builtin_mul_overflow(a, b, out); }
+
+template <IntegerOp kOverflows, typename Real>
+IValue arithmetic_of(const Arguments& arguments, const std::string& subject) {
+  return arithmetic(arguments, subject, kOverflows, Real());
 }
-IValue subtract(const Arguments& arguments, const std::string& subject) {
-  return arithmetic(
-      arguments, subject,
-      [](int64_t a, int64_t b, int64_t* out) { return __builtin_sub_overflow(a, b, out); },
-      [](double a, double b) { return a - b; });
-}
-IValue multiply(const Arguments& arguments, const std::string& subject) {
-  return arithmetic(
-      arguments, subject,
-      [](int64_t a, int64_t b, int64_t* out) { return __builtin_mul_overflow(a, b, out); },
-      [](double a, double b) { return a * b; });
-}
+constexpr PythonOp add = arithmetic_of<add_overflows, std::plus<>>,
+                   subtract = arithmetic_of<sub_overflows, std::minus<>>,
+                   multiply = arithmetic_of<mul_overflows, std::multiplies<>>;
 
 IValue floor_division(const Arguments& arguments, const std::string& subject) {
   check_divisor(number(arguments, 1, subject), subject);
@@ -144,28 +139,11 @@ IValue power(const Arguments& arguments, const std::string& subject) {
 }
 
 template <typename Compare>
-IValue compare(const Arguments& arguments, const std::string& subject, Compare holds) {
+IValue compare(const Arguments& arguments, const std::string& subject) {
   const Number a = number(arguments, 0, subject);
   const Number b = number(arguments, 1, subject);
-  return IValue(a.is_float || b.is_float ? holds(a.real, b.real) : holds(a.integer, b.integer));
-}
-IValue equal(const Arguments& arguments, const std::string& subject) {
-  return compare(arguments, subject, [](auto a, auto b) { return a == b; });
-}
-IValue not_equal(const Arguments& arguments, const std::string& subject) {
-  return compare(arguments, subject, [](auto a, auto b) { return a != b; });
-}
-IValue less(const Arguments& arguments, const std::string& subject) {
-  return compare(arguments, subject, [](auto a, auto b) { return a < b; });
-}
-IValue less_equal(const Arguments& arguments, const std::string& subject) {
-  return compare(arguments, subject, [](auto a, auto b) { return a <= b; });
-}
-IValue greater(const Arguments& arguments, const std::string& subject) {
-  return compare(arguments, subject, [](auto a, auto b) { return a > b; });
-}
-IValue greater_equal(const Arguments& arguments, const std::string& subject) {
-  return compare(arguments, subject, [](auto a, auto b) { return a >= b; });
+  return IValue(a.is_float || b.is_float ? Compare()(a.real, b.real)
+                                         : Compare()(a.integer, b.integer));
 }
 
 IValue negate(const Arguments& arguments, const std::string& subject) {
@@ -184,20 +162,12 @@ IValue absolute(const Arguments& arguments, const std::string& subject) {
 
 // Bools stay bools under & and |, as in Python.
 template <typename Operation>
-IValue bitwise(const Arguments& arguments, const std::string& subject, Operation operation) {
-  const int64_t result = operation(integer(arguments, 0, subject), integer(arguments, 1, subject));
+IValue bitwise(const Arguments& arguments, const std::string& subject) {
+  const int64_t result =
+      Operation()(integer(arguments, 0, subject), integer(arguments, 1, subject));
   if (scalar_of(arguments[0], subject).isBool() && scalar_of(arguments[1], subject).isBool())
     return IValue(result != 0);
   return IValue(result);
-}
-IValue bit_and(const Arguments& arguments, const std::string& subject) {
-  return bitwise(arguments, subject, [](int64_t a, int64_t b) { return a & b; });
-}
-IValue bit_or(const Arguments& arguments, const std::string& subject) {
-  return bitwise(arguments, subject, [](int64_t a, int64_t b) { return a | b; });
-}
-IValue bit_xor(const Arguments& arguments, const std::string& subject) {
-  return bitwise(arguments, subject, [](int64_t a, int64_t b) { return a ^ b; });
 }
 
 int64_t shift_width(const Arguments& arguments, const std::string& subject) {
@@ -217,24 +187,15 @@ IValue shift_right(const Arguments& arguments, const std::string& subject) {
                 std::min<int64_t>(shift_width(arguments, subject), 63));
 }
 
-template <typename Round>
-IValue rounded(const Arguments& arguments, const std::string& subject, Round round) {
+template <double (*kRound)(double)>
+IValue rounded(const Arguments& arguments, const std::string& subject) {
   const Number a = number(arguments, 0, subject);
-  return a.is_float ? IValue(to_integer(round(a.real), subject)) : IValue(a.integer);
-}
-IValue truncate(const Arguments& arguments, const std::string& subject) {
-  return rounded(arguments, subject, [](double a) { return std::trunc(a); });
-}
-IValue floor(const Arguments& arguments, const std::string& subject) {
-  return rounded(arguments, subject, [](double a) { return std::floor(a); });
-}
-IValue ceil(const Arguments& arguments, const std::string& subject) {
-  return rounded(arguments, subject, [](double a) { return std::ceil(a); });
+  return a.is_float ? IValue(to_integer(kRound(a.real), subject)) : IValue(a.integer);
 }
 // round(x) and round(x, digits): half to even.
 IValue round(const Arguments& arguments, const std::string& subject) {
   if (arguments.size() < 2 || arguments[1].isNone())
-    return rounded(arguments, subject, [](double a) { return std::nearbyint(a); });
+    return rounded<std::nearbyint>(arguments, subject);
   const Number a = number(arguments, 0, subject);
   const double unit = std::pow(10.0, static_cast<double>(integer(arguments, 1, subject)));
   if (!a.is_float) return IValue(to_integer(std::nearbyint(a.real * unit) / unit, subject));
@@ -247,17 +208,14 @@ IValue to_float(const Arguments& arguments, const std::string& subject) {
 IValue logical_not(const Arguments& arguments, const std::string& subject) {
   return IValue(number(arguments, 0, subject).real == 0);
 }
-IValue larger(const Arguments& arguments, const std::string& subject) {
+// kLargest: the larger of two numbers; else the smaller.
+template <bool kLargest>
+IValue extreme(const Arguments& arguments, const std::string& subject) {
+  const auto choose = [](auto a, auto b) { return kLargest ? std::max(a, b) : std::min(a, b); };
   const Number a = number(arguments, 0, subject);
   const Number b = number(arguments, 1, subject);
-  if (a.is_float || b.is_float) return IValue(std::max(a.real, b.real));
-  return IValue(std::max(a.integer, b.integer));
-}
-IValue smaller(const Arguments& arguments, const std::string& subject) {
-  const Number a = number(arguments, 0, subject);
-  const Number b = number(arguments, 1, subject);
-  if (a.is_float || b.is_float) return IValue(std::min(a.real, b.real));
-  return IValue(std::min(a.integer, b.integer));
+  if (a.is_float || b.is_float) return IValue(choose(a.real, b.real));
+  return IValue(choose(a.integer, b.integer));
 }
 IValue if_then_else(const Arguments& arguments, const std::string& subject) {
   if (arguments.size() != 3)
@@ -289,25 +247,25 @@ const std::unordered_map<std::string_view, PythonOp>& python_ops() {
       {"_operator.truediv", true_division},
       {"_operator.mod", modulo},
       {"_operator.pow", power},
-      {"_operator.eq", equal},
-      {"_operator.ne", not_equal},
-      {"_operator.lt", less},
-      {"_operator.le", less_equal},
-      {"_operator.gt", greater},
-      {"_operator.ge", greater_equal},
+      {"_operator.eq", compare<std::equal_to<>>},
+      {"_operator.ne", compare<std::not_equal_to<>>},
+      {"_operator.lt", compare<std::less<>>},
+      {"_operator.le", compare<std::less_equal<>>},
+      {"_operator.gt", compare<std::greater<>>},
+      {"_operator.ge", compare<std::greater_equal<>>},
       {"_operator.neg", negate},
       {"_operator.pos", positive},
       {"_operator.abs", absolute},
-      {"_operator.and_", bit_and},
-      {"_operator.or_", bit_or},
-      {"_operator.xor", bit_xor},
+      {"_operator.and_", bitwise<std::bit_and<>>},
+      {"_operator.or_", bitwise<std::bit_or<>>},
+      {"_operator.xor", bitwise<std::bit_xor<>>},
       {"_operator.not_", logical_not},
       {"_operator.lshift", shift_left},
       {"_operator.rshift", shift_right},
       {"_operator.getitem", get_item},
-      {"math.trunc", truncate},
-      {"math.floor", floor},
-      {"math.ceil", ceil},
+      {"math.trunc", rounded<std::trunc>},
+      {"math.floor", rounded<std::floor>},
+      {"math.ceil", rounded<std::ceil>},
       {"math.sqrt", real_function<std::sqrt>},
       {"math.exp", real_function<std::exp>},
       {"math.log", real_function<std::log>},
@@ -317,14 +275,14 @@ const std::unordered_map<std::string_view, PythonOp>& python_ops() {
       {"math.tan", real_function<std::tan>},
       {"math.tanh", real_function<std::tanh>},
       {"builtins.round", round},
-      {"builtins.max", larger},
-      {"builtins.min", smaller},
+      {"builtins.max", extreme<true>},
+      {"builtins.min", extreme<false>},
       {"builtins.abs", absolute},
-      {"torch.sym_max", larger},
-      {"torch.sym_min", smaller},
+      {"torch.sym_max", extreme<true>},
+      {"torch.sym_min", extreme<false>},
       {"torch.sym_not", logical_not},
       {"torch.sym_float", to_float},
-      {"torch.sym_int", truncate},
+      {"torch.sym_int", rounded<std::trunc>},
       {"torch.sym_ite", if_then_else},
       {"torch.sym_sqrt", real_function<std::sqrt>},
       {"torch._sym_sqrt", real_function<std::sqrt>},

@@ -18,52 +18,16 @@ namespace {
 constexpr std::string_view kComputing[] = {"aten", "prims", "quantized_decomposed"};
 
 // Namespaces of PyTorch itself that torch.export never writes.
+// clang-format off
 constexpr std::string_view kPyTorchsOwn[] = {
-    "_c10d_functional",
-    "_c10d_functional_autograd",
-    "_dtensor",
-    "_native",
-    "_nnapi",
-    "_quantized",
-    "_test",
-    "aoti_custom_ops",
-    "c10d",
-    "c10d_functional",
-    "cuda",
-    "custom_op_fallback",
-    "debug_mode_ops",
-    "debugprims",
-    "dist_inductor",
-    "export",
-    "flash_attn_3",
-    "fsdp",
-    "inductor",
-    "inductor_prims",
-    "metal",
-    "metal_prepack",
-    "mkl",
-    "mkldnn",
-    "mkldnn_prepacked",
-    "mtia",
-    "nestedtensor",
-    "onednn",
-    "prepacked",
-    "profiler",
-    "quantization",
-    "quantized",
-    "rngprims",
-    "rpc",
-    "sparse",
-    "static_runtime",
-    "streams",
-    "symm_mem",
-    "tensorexpr",
-    "torch_attn",
-    "triton",
-    "vulkan",
-    "vulkan_prepack",
-    "xnnpack",
-};
+    "_c10d_functional", "_c10d_functional_autograd", "_dtensor", "_native", "_nnapi", "_quantized",
+    "_test", "aoti_custom_ops", "c10d", "c10d_functional", "cuda", "custom_op_fallback",
+    "debug_mode_ops", "debugprims", "dist_inductor", "export", "flash_attn_3", "fsdp", "inductor",
+    "inductor_prims", "metal", "metal_prepack", "mkl", "mkldnn", "mkldnn_prepacked", "mtia",
+    "nestedtensor", "onednn", "prepacked", "profiler", "quantization", "quantized", "rngprims",
+    "rpc", "sparse", "static_runtime", "streams", "symm_mem", "tensorexpr", "torch_attn", "triton",
+    "vulkan", "vulkan_prepack", "xnnpack"};
+// clang-format on
 
 struct RefusedOp {
   std::string_view name;  // without overload

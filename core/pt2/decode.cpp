@@ -12,23 +12,10 @@ namespace {
 }
 
 std::string_view describe_kind(ValueKind kind) {
-  switch (kind) {
-    case ValueKind::kTensor:
-      return "a tensor";
-    case ValueKind::kSymInt:
-      return "an int symbol";
-    case ValueKind::kSymFloat:
-      return "a float symbol";
-    case ValueKind::kSymBool:
-      return "a bool symbol";
-    case ValueKind::kCustomObj:
-      return "a custom object";
-    case ValueKind::kToken:
-      return "a token";
-    case ValueKind::kNone:
-      return "a literal";
-  }
-  return "unknown";
+  constexpr std::string_view kWords[] = {"a tensor",      "an int symbol",   "a float symbol",
+                                         "a bool symbol", "a custom object", "a token",
+                                         "a literal"};
+  return kWords[static_cast<size_t>(kind)];
 }
 
 // The value `name`, which must be defined already.

@@ -68,6 +68,13 @@ schema::Device encode_device(const Device& from) {
   return result;
 }
 
+// The schema's type of a symbol, or of a number with a symbolic tag.
+template <typename T>
+using SchemaOf =
+    std::conditional_t<std::is_same_v<T, int64_t>, schema::SymIntArgument,
+                       std::conditional_t<std::is_same_v<T, double>, schema::SymFloatArgument,
+                                          schema::SymBoolArgument>>;
+
 // Converts each alternative of Argument into the schema's; the overloads are the table.
 class Encoder {
  public:
@@ -163,28 +170,17 @@ class Encoder {
     for (double value : from) result.push_back(encode_float(value, subject_));
     return result;
   }
-  schema::SymIntArgument encode_item(const std::variant<int64_t, Value*>& from) const {
-    schema::SymIntArgument result;
+  template <typename T>
+  SchemaOf<T> encode_item(const std::variant<T, Value*>& from) const {
+    SchemaOf<T> result;
     if (Value* const* value = std::get_if<Value*>(&from))
       result.set_as_name((*value)->name());
+    else if constexpr (std::is_same_v<T, int64_t>)
+      result.set_as_int(std::get<T>(from));
+    else if constexpr (std::is_same_v<T, double>)
+      result.set_as_float(encode_float(std::get<T>(from), subject_));
     else
-      result.set_as_int(std::get<int64_t>(from));
-    return result;
-  }
-  schema::SymFloatArgument encode_item(const std::variant<double, Value*>& from) const {
-    schema::SymFloatArgument result;
-    if (Value* const* value = std::get_if<Value*>(&from))
-      result.set_as_name((*value)->name());
-    else
-      result.set_as_float(encode_float(std::get<double>(from), subject_));
-    return result;
-  }
-  schema::SymBoolArgument encode_item(const std::variant<bool, Value*>& from) const {
-    schema::SymBoolArgument result;
-    if (Value* const* value = std::get_if<Value*>(&from))
-      result.set_as_name((*value)->name());
-    else
-      result.set_as_bool(std::get<bool>(from));
+      result.set_as_bool(std::get<T>(from));
     return result;
   }
   template <typename To, typename Items>

@@ -103,16 +103,11 @@ int fold_constants(Program& program) {
 }
 
 int fold_dequantized_constants(Program& program) {
-  ProgramEditor editor(program);
-  int changes = 0;
-  for (size_t i = 0; i < editor.op_count(); ++i) {
-    if (editor.is_erased(i) || !editor.op(i).is("dequantize") ||
-        !editor.is_constant(editor.op(i).inputs[0]))
-      continue;
+  return rewrite_ops(program, [](ProgramEditor& editor, size_t i) {
+    if (!editor.op(i).is("dequantize") || !editor.is_constant(editor.op(i).inputs[0])) return false;
     replace_by(editor, i, editor.add_dequantized(folded_name(editor, i), editor.op(i).inputs[0]));
-    ++changes;
-  }
-  return changes;
+    return true;
+  });
 }
 
 int merge_duplicates(Program& program) {

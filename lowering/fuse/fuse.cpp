@@ -84,10 +84,8 @@ bool lies_within(ProgramEditor& editor, int index, const IntegerRange& range) {
 }  // namespace
 
 int sink_dequantize(Program& program) {
-  ProgramEditor editor(program);
-  int changes = 0;
-  for (size_t i = 0; i < editor.op_count(); ++i) {
-    if (editor.is_erased(i) || !is_movement(editor.op(i))) continue;
+  return rewrite_ops(program, [](ProgramEditor& editor, size_t i) {
+    if (!is_movement(editor.op(i))) return false;
     const size_t count =
         find_contract(editor.op(i).kind)->integer_input_count(editor.op(i).inputs.size());
     std::vector<int> integers;
@@ -98,7 +96,7 @@ int sink_dequantize(Program& program) {
           return index >= 0 && moves_freely(editor.tensor(index)) &&
                  stores_alike(editor.tensor(index), editor.tensor(integers[0]));
         });
-    if (!all_alike) continue;
+    if (!all_alike) return false;
     const int real = editor.op(i).outputs[0];
     ProgramTensor moved = editor.tensor(real);
     moved.name += "_q";
@@ -115,9 +113,8 @@ int sink_dequantize(Program& program) {
     dequantize.outputs = {real};
     dequantize.module = editor.op(i).module;
     editor.insert(i + 1, std::move(dequantize));
-    ++changes;
-  }
-  return changes;
+    return true;
+  });
 }
 
 namespace {
@@ -155,45 +152,39 @@ bool changes_nothing(ProgramEditor& editor, const ProgramOp& op) {
 }  // namespace
 
 int merge_movement(Program& program) {
-  ProgramEditor editor(program);
-  int changes = 0;
-  for (size_t i = 0; i < editor.op_count(); ++i) {
+  return rewrite_ops(program, [](ProgramEditor& editor, size_t i) {
     const ProgramOp& op = editor.op(i);
-    if (!op.is("reshape") && !op.is("permute") && !op.is("expand")) continue;
+    if (!op.is("reshape") && !op.is("permute") && !op.is("expand")) return false;
     if (changes_nothing(editor, op)) {
       const int from = editor.op(i).outputs[0], to = editor.op(i).inputs[0];
       editor.erase(i);
       editor.replace_uses(from, to);
     } else if (!merge_with_producer(editor, i)) {
-      continue;
+      return false;
     }
-    ++changes;
-  }
-  return changes;
+    return true;
+  });
 }
 
 int hoist_quantize(Program& program) {
-  ProgramEditor editor(program);
-  int changes = 0;
-  for (size_t i = 0; i < editor.op_count(); ++i) {
-    if (editor.is_erased(i) || !is_movement(editor.op(i)) || editor.op(i).inputs.size() != 1)
-      continue;
+  return rewrite_ops(program, [](ProgramEditor& editor, size_t i) {
+    if (!is_movement(editor.op(i)) || editor.op(i).inputs.size() != 1) return false;
     const int real = editor.op(i).inputs[0];
     const int user = editor.only_user(editor.op(i).outputs[0]);
     if (user < 0 || !editor.op(static_cast<size_t>(user)).is("quantize") ||
         editor.tensor(real).dtype != DType::kFloat32)
-      continue;
+      return false;
     // For an input of the program only padding is worth moving: it adds elements, and a convolution
     // may absorb it.
     if ((editor.producer(real) < 0 && !editor.op(i).is("pad")) || editor.only_user(real) < 0)
-      continue;
+      return false;
     const ProgramOp quantize = editor.op(static_cast<size_t>(user));
     const int result = quantize.outputs[0];
-    if (!moves_freely(editor.tensor(result))) continue;
+    if (!moves_freely(editor.tensor(result))) return false;
     // The zero that a pad adds would not be clamped.
     if (editor.op(i).is("pad") &&
         !holds(range_of(quantize, editor.tensor(result)), *editor.tensor(result).qparams))
-      continue;
+      return false;
     ProgramTensor early = editor.tensor(result);
     early.name = editor.tensor(real).name + "_q";
     early.shape = editor.tensor(real).shape;
@@ -207,21 +198,18 @@ int hoist_quantize(Program& program) {
     editor.op(i).inputs[0] = integer;
     editor.op(i).outputs[0] = result;
     editor.insert(i, std::move(moved));
-    ++changes;
-  }
-  return changes;
+    return true;
+  });
 }
 
 int merge_conversions(Program& program) {
-  ProgramEditor editor(program);
-  int changes = 0;
-  for (size_t i = 0; i < editor.op_count(); ++i) {
+  return rewrite_ops(program, [](ProgramEditor& editor, size_t i) {
     ProgramOp& op = editor.op(i);
-    if (!op.is("quantize") && !op.is("requantize")) continue;
+    if (!op.is("quantize") && !op.is("requantize")) return false;
     const int integer = op.is("quantize") ? integer_behind(editor, op.inputs[0]) : op.inputs[0];
     if (integer < 0 || (op.is("requantize") &&
                         !stores_alike(editor.tensor(integer), editor.tensor(op.outputs[0]))))
-      continue;
+      return false;
     const ProgramTensor& output = editor.tensor(op.outputs[0]);
     const bool keeps_all =
         stores_alike(editor.tensor(integer), output) &&
@@ -236,27 +224,24 @@ int merge_conversions(Program& program) {
       op.inputs[0] = integer;
       editor.refresh();
     } else {
-      continue;
+      return false;
     }
-    ++changes;
-  }
-  return changes;
+    return true;
+  });
 }
 
 int fold_clamps(Program& program) {
-  ProgramEditor editor(program);
-  int changes = 0;
-  for (size_t i = 0; i < editor.op_count(); ++i) {
-    if (editor.is_erased(i) || !editor.op(i).is("clamp")) continue;
+  return rewrite_ops(program, [](ProgramEditor& editor, size_t i) {
+    if (!editor.op(i).is("clamp")) return false;
     const int real = editor.op(i).inputs[0];
     const int producer = editor.producer(real);
     if (producer < 0 || editor.only_user(real) < 0 || editor.tensor(real).dtype != DType::kFloat32)
-      continue;
+      return false;
     ProgramOp& before = editor.op(static_cast<size_t>(producer));
     const OpContract* contract = find_contract(before.kind);
     if (contract == nullptr || !contract->has_post_ops() ||
         editor.tensor(editor.op(i).outputs[0]).dtype != DType::kFloat32)
-      continue;
+      return false;
     // clamp(clamp(x, a, b), c, d) = clamp(x, clamp(a, c, d), clamp(b, c, d))
     const double low = editor.op(i).get(attr::kMin, -INFINITY),
                  high = editor.op(i).get(attr::kMax, INFINITY);
@@ -267,31 +252,27 @@ int fold_clamps(Program& program) {
     add_sources(before, editor.op(i));
     before.outputs[0] = editor.op(i).outputs[0];
     editor.erase(i);
-    ++changes;
-  }
-  return changes;
+    return true;
+  });
 }
 
 int take_integer_inputs(Program& program) {
-  ProgramEditor editor(program);
-  int changes = 0;
-  for (size_t i = 0; i < editor.op_count(); ++i) {
+  return rewrite_ops(program, [](ProgramEditor& editor, size_t i) {
     ProgramOp& op = editor.op(i);
-    const OpContract* contract = editor.is_erased(i) ? nullptr : find_contract(op.kind);
-    if (contract == nullptr || contract->nature != Nature::kCompute) continue;
+    const OpContract* contract = find_contract(op.kind);
+    if (contract == nullptr || contract->nature != Nature::kCompute) return false;
     const size_t count = contract->integer_input_count(op.inputs.size());
     std::vector<int> integers;
     for (size_t k = 0; k < count; ++k) integers.push_back(integer_behind(editor, op.inputs[k]));
     if (integers.empty() || std::find(integers.begin(), integers.end(), -1) != integers.end())
-      continue;
+      return false;
     for (size_t k = 0; k < count; ++k) {
       add_sources(op, *editor.find_producer(op.inputs[k], "dequantize"));
       op.inputs[k] = integers[k];
     }
     editor.refresh();
-    ++changes;
-  }
-  return changes;
+    return true;
+  });
 }
 
 namespace {

@@ -64,22 +64,20 @@ void shrink_quantization(ProgramEditor& editor, size_t quantization, size_t conv
 }  // namespace
 
 int fold_padding(Program& program) {
-  ProgramEditor editor(program);
-  int changes = 0;
-  for (size_t i = 0; i < editor.op_count(); ++i) {
-    if (editor.is_erased(i) || !editor.op(i).is("conv")) continue;
+  return rewrite_ops(program, [](ProgramEditor& editor, size_t i) {
+    if (!editor.op(i).is("conv")) return false;
     const int quantization = quantization_of(editor, i);
     const size_t reader = quantization < 0 ? i : static_cast<size_t>(quantization);
     const int padded = editor.op(reader).inputs[0];
     const ProgramOp* pad = editor.find_producer(padded, "pad");
-    if (pad == nullptr || editor.only_user(padded) != static_cast<int>(reader)) continue;
+    if (pad == nullptr || editor.only_user(padded) != static_cast<int>(reader)) return false;
     const int source = pad->inputs[0];
     const ProgramTensor& before = editor.tensor(source);
     const ProgramTensor& after = editor.tensor(padded);
     if (before.dtype != after.dtype || before.qparams != after.qparams || before.shape.size() < 3)
-      continue;
+      return false;
     const std::optional<Padding> extra = spatial_padding(*pad, before.shape.size());
-    if (!extra) continue;
+    if (!extra) return false;
     ProgramOp& conv = editor.op(i);
     std::vector<int64_t> low = conv.get(attr::kPadding, std::vector<int64_t>(extra->low.size(), 0));
     std::vector<int64_t> high = conv.get(attr::kPaddingEnd, low);
@@ -95,9 +93,8 @@ int fold_padding(Program& program) {
     else
       shrink_quantization(editor, reader, i, source);
     editor.refresh();
-    ++changes;
-  }
-  return changes;
+    return true;
+  });
 }
 
 // ---- dynamic quantization

@@ -175,12 +175,9 @@ void import_glu(Steps& s, const Node& node) {
   s.give(s.mul(s.slice(x, dim, 0, half), s.unary("sigmoid", s.slice(x, dim, half, half))));
 }
 
-void import_log_softmax(Steps& s, const Node& node) {
+void import_log_softmax(Steps& s, const Node&) {
   const int x = as_float(s, input_of(s));
-  Attributes attributes;
-  attributes[attr::kDim] =
-      s.rank(x) == 0 ? int64_t{0} : static_cast<int64_t>(s.dim_of(x, node.int_or("dim", -1)));
-  s.give(s.op("log_softmax", {x}, s.sizes(x), s.dtype(x), std::move(attributes)));
+  s.give(s.op("log_softmax", {x}, s.sizes(x), s.dtype(x), s.dim_attribute(x, -1)));
 }
 
 // ---- recurrent cells: one step, with its linear layers
@@ -246,12 +243,11 @@ void import_grid_sample(Steps& s, const Node& node) {
   const int64_t mode = node.int_or("interpolation_mode", 0),
                 padding = node.int_or("padding_mode", 0);
   if (mode < 0 || mode > 2 || padding < 0 || padding > 2) return s.refuse("with an unknown mode");
-  Attributes attributes;
-  attributes[attr::kMode] = std::string(kModes[static_cast<size_t>(mode)]);
-  attributes[attr::kPaddingMode] = std::string(kPaddings[static_cast<size_t>(padding)]);
-  attributes[attr::kAlignCorners] = node.bool_or("align_corners", false);
   const int x = input_of(s), grid = s.operand("grid");
-  s.give(s.op("grid_sample", {x, grid}, s.result_sizes(), s.dtype(x), std::move(attributes)));
+  s.give(s.op("grid_sample", {x, grid}, s.result_sizes(), s.dtype(x),
+              {{attr::kMode, std::string(kModes[static_cast<size_t>(mode)])},
+               {attr::kPaddingMode, std::string(kPaddings[static_cast<size_t>(padding)])},
+               {attr::kAlignCorners, node.bool_or("align_corners", false)}}));
 }
 
 // Multiplies the positions of the output's pixels, rows of coordinates in [-1, 1] and a one, by

@@ -43,15 +43,13 @@ void import_elu(Steps& s, const Node& node) {
   s.give(s.mul(y, s.number(scale, y)));
 }
 
-// Computes a function of reals; converts integers to float32 first.
-int function_of_reals(Steps& s, const char* function, int x,
-                      std::optional<double> alpha = std::nullopt) {
-  return s.unary(function, is_floating_point(s.dtype(x)) ? x : s.cast(x, DType::kFloat32), alpha);
+// The operand; integers become float32.
+int real_self(Steps& s) {
+  const int x = s.self();
+  return is_floating_point(s.dtype(x)) ? x : s.cast(x, DType::kFloat32);
 }
 
-void import_function_of_reals(Steps& s, const Node&) {
-  s.give(function_of_reals(s, s.word(), s.self()));
-}
+void import_function_of_reals(Steps& s, const Node&) { s.give(s.unary(s.word(), real_self(s))); }
 
 // Rounds to `decimals` digits after the point.
 void import_round(Steps& s, const Node& node) {
@@ -81,11 +79,10 @@ void import_celu(Steps& s, const Node& node) {
 
 void import_softplus(Steps& s, const Node& node) {
   const int x = s.self();
-  Attributes attributes;
-  attributes[attr::kFn] = std::string("softplus");
-  attributes[attr::kAlpha] = node.float_or("beta", 1);
-  attributes[attr::kThreshold] = node.float_or("threshold", 20);
-  s.give(s.op("unary", {x}, s.sizes(x), s.dtype(x), std::move(attributes)));
+  s.give(s.op("unary", {x}, s.sizes(x), s.dtype(x),
+              {{attr::kFn, std::string("softplus")},
+               {attr::kAlpha, node.float_or("beta", 1)},
+               {attr::kThreshold, node.float_or("threshold", 20)}}));
 }
 
 // aten.log_sigmoid_forward has a second result, for its gradient.
@@ -146,14 +143,12 @@ void import_signbit(Steps& s, const Node&) {
 // word: the sign of the infinity.
 void import_is_infinity(Steps& s, const Node&) {
   const double which = *s.word() == '-' ? -INFINITY : INFINITY;
-  const int x = s.self();
-  const int wide = is_floating_point(s.dtype(x)) ? x : s.cast(x, DType::kFloat32);
+  const int wide = real_self(s);
   s.give(s.compare("eq", wide, s.number(which, wide)));
 }
 // The angle of a real number: 0, or pi if it is negative; NaN stays NaN.
 void import_angle(Steps& s, const Node&) {
-  const int given = s.self();
-  const int x = is_floating_point(s.dtype(given)) ? given : s.cast(given, DType::kFloat32);
+  const int x = real_self(s);
   const int turned =
       s.where(s.compare("lt", x, s.number(0, x)), s.number(std::numbers::pi, x), s.number(0, x));
   s.give(s.where(s.compare("ne", x, x), x, s.cast(s.expand(turned, s.sizes(x)), s.dtype(x))));
@@ -161,8 +156,7 @@ void import_angle(Steps& s, const Node&) {
 
 // sin(pi x) / (pi x)
 void import_sinc(Steps& s, const Node&) {
-  const int given = s.self();
-  const int x = is_floating_point(s.dtype(given)) ? given : s.cast(given, DType::kFloat32);
+  const int x = real_self(s);
   const int angle = s.mul(x, s.number(std::numbers::pi, x));
   s.give(s.where(s.compare("eq", x, s.number(0, x)), s.number(1, x),
                  s.div(s.unary("sin", angle), angle)));
@@ -172,9 +166,7 @@ void import_sinc(Steps& s, const Node&) {
 
 void import_test(Steps& s, const Node&) {
   const int x = s.self();
-  Attributes attributes;
-  attributes[attr::kFn] = std::string(s.word());
-  s.give(s.op("unary", {x}, s.sizes(x), DType::kBool, std::move(attributes)));
+  s.give(s.op("unary", {x}, s.sizes(x), DType::kBool, {{attr::kFn, std::string(s.word())}}));
 }
 
 void import_bitwise_not(Steps& s, const Node&) { s.give(s.unary("bitwise_not", s.self())); }

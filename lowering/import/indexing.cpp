@@ -83,9 +83,8 @@ void import_index_select(Steps& s, const Node& node) {
 void emit_index_put(Steps& s, int x, int values, const std::vector<int>& indices, bool accumulate) {
   std::vector<int> inputs = {x, s.cast(values, s.dtype(x))};
   inputs.insert(inputs.end(), indices.begin(), indices.end());
-  Attributes attributes;
-  attributes[attr::kAccumulate] = accumulate;
-  s.give(s.op("index_put", std::move(inputs), s.sizes(x), s.dtype(x), std::move(attributes)));
+  s.give(s.op("index_put", std::move(inputs), s.sizes(x), s.dtype(x),
+              {{attr::kAccumulate, accumulate}}));
 }
 
 // Writes the elements of `source`, in order, into x where the mask is set.
@@ -264,11 +263,9 @@ void import_one_hot(Steps& s, const Node& node) {
   const int at = s.unsqueeze(x, last);
   const int zeros = s.expand(s.indices({0}, std::vector<int64_t>(s.rank(at), 1)), sizes);
   const int ones = s.expand(s.indices({1}, std::vector<int64_t>(s.rank(at), 1)), s.sizes(at));
-  Attributes attributes;
-  attributes[attr::kDim] = last;
-  attributes[attr::kReduce] = std::string("none");
-  attributes[attr::kIncludeSelf] = true;
-  s.give(s.op("scatter", {zeros, at, ones}, sizes, DType::kInt64, std::move(attributes)));
+  s.give(
+      s.op("scatter", {zeros, at, ones}, sizes, DType::kInt64,
+           {{attr::kDim, last}, {attr::kReduce, std::string("none")}, {attr::kIncludeSelf, true}}));
 }
 
 constexpr ImportRow kIndexingRows[] = {

@@ -109,9 +109,8 @@ void import_roll(Steps& s, const Node& node) {
 
 void import_flip(Steps& s, const Node& node) {
   const int x = s.self();
-  Attributes attributes;
-  attributes[attr::kDims] = dims_or(node, "dims", s.rank(x), {});
-  s.give(s.op("flip", {x}, s.sizes(x), s.dtype(x), std::move(attributes)));
+  s.give(s.op("flip", {x}, s.sizes(x), s.dtype(x),
+              {{attr::kDims, dims_or(node, "dims", s.rank(x), {})}}));
 }
 
 void import_meshgrid(Steps& s, const Node& node) {

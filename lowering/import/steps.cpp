@@ -6,40 +6,21 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
+#include "core/base/number_types.h"
 
 namespace octet {
 namespace {
 
-template <typename T>
-Tensor filled_as(DType dtype, const std::vector<int64_t>& shape, double value) {
-  const std::vector<T> values(static_cast<size_t>(product(shape)), static_cast<T>(value));
-  return Tensor::from<T>(dtype, shape, values);
-}
-
 Tensor make_filled(DType dtype, const std::vector<int64_t>& shape, double value) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return filled_as<float>(dtype, shape, value);
-    case DType::kFloat64:
-      return filled_as<double>(dtype, shape, value);
-    case DType::kInt64:
-      return filled_as<int64_t>(dtype, shape, value);
-    case DType::kInt32:
-      return filled_as<int32_t>(dtype, shape, value);
-    case DType::kInt16:
-      return filled_as<int16_t>(dtype, shape, value);
-    case DType::kInt8:
-      return filled_as<int8_t>(dtype, shape, value);
-    case DType::kUInt8:
-      return filled_as<uint8_t>(dtype, shape, value);
-    case DType::kBool: {
-      const Tensor flags = Tensor::zeros(dtype, shape);
-      std::fill_n(flags.data<bool>(), flags.numel(), value != 0);
-      return flags;
-    }
-    default:
-      throw Error("lower", std::string(name_of(dtype)), "has no constants of one value here");
-  }
+  Tensor filled = Tensor::zeros(dtype, shape);
+  const bool is_known = try_number_type(dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    std::fill_n(filled.data<T>(), filled.numel(),
+                std::is_same_v<T, bool> ? value != 0 : static_cast<T>(value));
+  });
+  if (!is_known)
+    throw Error("lower", std::string(name_of(dtype)), "has no constants of one value here");
+  return filled;
 }
 
 std::vector<int64_t> row_of(const Sizes& sizes) {
@@ -133,9 +114,8 @@ int Steps::arithmetic(const char* kind, int a, int b) {
 }
 
 int Steps::binary(const char* function, int a, int b, DType dtype) {
-  Attributes attributes;
-  attributes[attr::kFn] = std::string(function);
-  return op("binary", {a, b}, broadcast(sizes(a), sizes(b)), dtype, std::move(attributes));
+  return op("binary", {a, b}, broadcast(sizes(a), sizes(b)), dtype,
+            {{attr::kFn, std::string(function)}});
 }
 
 int Steps::where(int condition, int a, int b) {
@@ -185,21 +165,15 @@ int Steps::reduce(const char* function, int x, std::vector<int64_t> dims, bool k
                   std::optional<DType> wanted) {
   if (rank(x) == 0) return cast(x, wanted.value_or(dtype(x)));
   dims = all_or_given(std::move(dims), rank(x));
-  Attributes attributes;
-  attributes[attr::kFn] = std::string(function);
-  attributes[attr::kDims] = dims;
-  attributes[attr::kKeepdim] = keepdim;
   return op("reduce", {x}, reduced(sizes(x), dims, keepdim), wanted.value_or(dtype(x)),
-            std::move(attributes));
+            {{attr::kFn, std::string(function)}, {attr::kDims, dims}, {attr::kKeepdim, keepdim}});
 }
 
 int Steps::mean(int x, std::vector<int64_t> dims, bool keepdim) {
   if (rank(x) == 0) return x;
   dims = all_or_given(std::move(dims), rank(x));
-  Attributes attributes;
-  attributes[attr::kDims] = dims;
-  attributes[attr::kKeepdim] = keepdim;
-  return op("mean", {x}, reduced(sizes(x), dims, keepdim), dtype(x), std::move(attributes));
+  return op("mean", {x}, reduced(sizes(x), dims, keepdim), dtype(x),
+            {{attr::kDims, dims}, {attr::kKeepdim, keepdim}});
 }
 
 // ---- products
@@ -233,9 +207,7 @@ int Steps::permute(int x, const std::vector<int64_t>& dims) {
   const Sizes from = sizes(x);
   Sizes to;
   for (int64_t dim : dims) to.push_back(from[static_cast<size_t>(dim)]);
-  Attributes attributes;
-  attributes[attr::kDims] = dims;
-  return op("permute", {x}, to, dtype(x), std::move(attributes));
+  return op("permute", {x}, to, dtype(x), {{attr::kDims, dims}});
 }
 
 int Steps::transpose(int x, int64_t dim0, int64_t dim1) {
@@ -260,10 +232,8 @@ int Steps::slice(int x, int64_t dim, const SizeExpr& start, const SizeExpr& size
   Sizes wanted = sizes(x);
   if (wanted[at] == size && step == 1) return x;
   wanted[at] = size;
-  Attributes attributes;
-  attributes[attr::kDim] = static_cast<int64_t>(at);
-  attributes[attr::kStep] = step;
-  const int taken = op("slice", {x}, wanted, dtype(x), std::move(attributes));
+  const int taken = op("slice", {x}, wanted, dtype(x),
+                       {{attr::kDim, static_cast<int64_t>(at)}, {attr::kStep, step}});
   set_size("start", start);
   return taken;
 }
@@ -274,9 +244,7 @@ int Steps::cat(const std::vector<int>& inputs, int64_t dim) {
   Sizes wanted = sizes(inputs[0]);
   wanted[at] = 0;
   for (int input : inputs) wanted[at] = wanted[at] + sizes(input)[at];
-  Attributes attributes;
-  attributes[attr::kDim] = static_cast<int64_t>(at);
-  return op("cat", inputs, wanted, dtype(inputs[0]), std::move(attributes));
+  return op("cat", inputs, wanted, dtype(inputs[0]), {{attr::kDim, static_cast<int64_t>(at)}});
 }
 
 int Steps::take(int x, int64_t dim, const std::vector<int64_t>& values) {

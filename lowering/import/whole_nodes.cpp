@@ -101,7 +101,7 @@ void import_custom(Steps& s, const Node& node) {
       return s.refuse(fmt::format("returns %{}, which is not a tensor", value->name()));
   Call call;
   if (!collect(s, node, schema, call)) return;
-  call.attributes[kCustomOpAttribute] = node.target();
+  call.attributes[attr::kCustomOp] = node.target();
   s.emit_values(outputs, "custom", std::move(call.inputs), std::move(call.attributes));
 }
 
@@ -149,10 +149,8 @@ std::string keep_whole(Steps& s, const Node& node) {
       graph.add_list_result(*twin, names, metas);
   }
   for (Value* value : twin->outputs()) graph.add_output({value, OutputKind::kUserOutput, ""});
-  Attributes attributes;
-  attributes[attr::kOp] = node.target();
-  attributes[attr::kGraph] = to_text(graph);
-  s.emit_values(results, "aten", std::move(inputs), std::move(attributes));
+  s.emit_values(results, "aten", std::move(inputs),
+                {{attr::kOp, node.target()}, {attr::kGraph, to_text(graph)}});
   return "";
 }
 

@@ -13,14 +13,11 @@
 
 namespace octet {
 
-// The attribute of ops of kind "custom" that names the op: "acme.swish.default".
-inline constexpr const char* kCustomOpAttribute = "custom_op";
-
 // The arguments of one call. Tensors are contiguous and have the dtypes of the graph; they never
 // hold quantized integers, because the ops around a custom op convert.
 struct CustomCall {
   // the op, whose attributes are the arguments that are not tensors, by their names in the op's
-  // schema, defaults included
+  // schema, defaults included: op.get(attr::Real("beta")); attr::kCustomOp is the op's name
   const ProgramOp& op;
   // the tensor arguments in the order of the schema, with lists flattened; an absent optional
   // argument is undefined

@@ -174,6 +174,22 @@ std::string wrapped(std::string_view text) {
   return lines + "\n";
 }
 
+std::string support_table(std::span<const BackendKinds> backends) {
+  std::string head = "\n| op |", line = "|---|", rows;
+  for (const BackendKinds& column : backends) {
+    head += fmt::format(" {} |", column.backend);
+    line += "---|";
+  }
+  for (const OpContract& contract : op_contracts()) {
+    rows += fmt::format("| {} |", contract.kind);
+    for (const auto& [backend, kinds] : backends)
+      rows +=
+          std::find(kinds.begin(), kinds.end(), contract.kind) == kinds.end() ? "  |" : " yes |";
+    rows += '\n';
+  }
+  return fmt::format("{}\n{}\n{}", head, line, rows);
+}
+
 }  // namespace
 
 const AttributeSpec* OpContract::find_attribute(std::string_view name) const {
@@ -238,7 +254,7 @@ std::string find_contract_fault(const ProgramOp& op) {
   return "";
 }
 
-std::string contracts_page() {
+std::string contracts_page(std::span<const BackendKinds> backends) {
   std::string page =
       "# The ops of a Program\n\n" +
       wrapped(
@@ -247,7 +263,14 @@ std::string contracts_page() {
           "any number of them. An attribute of windows (stride, padding, dilation, kernel_size) "
           "has an "
           "entry for each spatial dimension. post_min and post_max clamp the real result before it "
-          "is quantized; a missing one is unbounded.");
+          "is quantized; a missing one is unbounded.") +
+      "\n## Which backend runs what\n\n" +
+      wrapped(
+          "A backend runs some ops of the kinds marked here; `octet lower --explain` says which "
+          "ops "
+          "of a model it refuses, and why. The session itself runs control flow, and LibTorch runs "
+          "aten (`octet lower --fallback torch`).") +
+      support_table(backends);
   for (const OpContract& contract : op_contracts()) {
     std::string meaning(contract.meaning);
     for (size_t at = 0; (at = meaning.find('*', at)) != std::string::npos; at += 2)

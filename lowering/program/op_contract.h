@@ -152,8 +152,12 @@ std::string find_attribute_fault(const ProgramOp& op);
 // unknown word or a number out of range; empty if there is none. Ignores shapes and dtypes.
 std::string find_contract_fault(const ProgramOp& op);
 
-// A page with a section for each kind, in Markdown.
-std::string contracts_page();
+struct BackendKinds {
+  std::string backend;
+  std::vector<std::string_view> kinds;  // those of which it accepts some ops
+};
+// A page in Markdown: a table with a column for each backend, and a section for each kind.
+std::string contracts_page(std::span<const BackendKinds> backends);
 
 // A kind in ops.def, written as a string literal. A misspelt kind does not compile.
 struct OpKind {

@@ -20,7 +20,7 @@ namespace octet {
 // ---- attributes ----
 
 template <typename T>
-const T* ProgramOp::find(std::string_view key) const {
+const T* ProgramOp::find_value(std::string_view key) const {
   const auto found = attributes.find(key);
   if (found == attributes.end()) return nullptr;
   const T* value = std::get_if<T>(&found->second);
@@ -31,13 +31,6 @@ const T* ProgramOp::find(std::string_view key) const {
                             key, kind));
   return value;
 }
-template const bool* ProgramOp::find(std::string_view) const;
-template const int64_t* ProgramOp::find(std::string_view) const;
-template const double* ProgramOp::find(std::string_view) const;
-template const std::string* ProgramOp::find(std::string_view) const;
-template const std::vector<int64_t>* ProgramOp::find(std::string_view) const;
-template const std::vector<double>* ProgramOp::find(std::string_view) const;
-
 namespace {
 
 // The default of a text attribute, which lives as long as the process.
@@ -68,11 +61,11 @@ const AttributeSpec* find_spec(const std::string& kind, const AttributeSpec& key
 
 template <typename T>
 AttributeValue<T> ProgramOp::get(const AttributeKey<T>& key) const {
-  if constexpr (std::is_same_v<T, double>) {
-    if (const std::optional<double> value = find_real(key.name)) return *value;
-  } else if (const T* value = find<T>(key.name)) {
-    return *value;
-  }
+  if constexpr (std::is_same_v<T, double>)
+    if (const auto found = attributes.find(key.name); found != attributes.end())
+      if (const int64_t* whole = std::get_if<int64_t>(&found->second))
+        return static_cast<double>(*whole);
+  if (const T* value = find_value<T>(key.name)) return *value;
   const AttributeSpec* spec = find_spec(kind, key);
   if constexpr (std::is_scalar_v<T>) {
     return spec == nullptr ? T() : static_cast<T>(spec->number);
@@ -90,44 +83,6 @@ template const std::string& ProgramOp::get(const AttributeKey<std::string>&) con
 template const std::vector<int64_t>& ProgramOp::get(
     const AttributeKey<std::vector<int64_t>>&) const;
 template const std::vector<double>& ProgramOp::get(const AttributeKey<std::vector<double>>&) const;
-
-bool ProgramOp::flag(std::string_view key, bool fallback) const {
-  const bool* value = find<bool>(key);
-  return value == nullptr ? fallback : *value;
-}
-
-int64_t ProgramOp::integer(std::string_view key, int64_t fallback) const {
-  const int64_t* value = find<int64_t>(key);
-  return value == nullptr ? fallback : *value;
-}
-
-double ProgramOp::real(std::string_view key, double fallback) const {
-  return find_real(key).value_or(fallback);
-}
-
-std::optional<double> ProgramOp::find_real(std::string_view key) const {
-  const auto found = attributes.find(key);
-  if (found == attributes.end()) return std::nullopt;
-  if (const int64_t* whole = std::get_if<int64_t>(&found->second))
-    return static_cast<double>(*whole);
-  return *find<double>(key);
-}
-
-std::string ProgramOp::text(std::string_view key, std::string_view fallback) const {
-  const std::string* value = find<std::string>(key);
-  return value == nullptr ? std::string(fallback) : *value;
-}
-
-std::vector<int64_t> ProgramOp::integers(std::string_view key,
-                                         std::vector<int64_t> fallback) const {
-  const std::vector<int64_t>* value = find<std::vector<int64_t>>(key);
-  return value == nullptr ? fallback : *value;
-}
-
-std::vector<double> ProgramOp::reals(std::string_view key, std::vector<double> fallback) const {
-  const std::vector<double>* value = find<std::vector<double>>(key);
-  return value == nullptr ? fallback : *value;
-}
 
 // ---- inputs and results ----
 

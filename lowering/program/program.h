@@ -112,7 +112,8 @@ struct ProgramOp {
   bool has_input(size_t i) const { return i < inputs.size() && inputs[i] >= 0; }
 
   // The value of an attribute, or its default in ops.def, or `fallback`. Integers convert to reals.
-  // All getters throw Error if the attribute has another type, which only a damaged file can cause.
+  // Throws Error if the attribute has another type, which only a damaged file can cause. The
+  // argument "beta" of a custom op is get(attr::Real("beta")).
   template <typename T>
   AttributeValue<T> get(const AttributeKey<T>& key) const;
   template <typename T>
@@ -125,16 +126,9 @@ struct ProgramOp {
     return has(key) ? std::optional<T>(get(key)) : std::nullopt;
   }
 
-  // Attributes by name, for the arguments of custom ops; null or the fallback if missing.
+ private:
   template <typename T>
-  const T* find(std::string_view key) const;
-  bool flag(std::string_view key, bool fallback = false) const;
-  int64_t integer(std::string_view key, int64_t fallback) const;
-  double real(std::string_view key, double fallback) const;  // also of an integer
-  std::optional<double> find_real(std::string_view key) const;
-  std::string text(std::string_view key, std::string_view fallback) const;
-  std::vector<int64_t> integers(std::string_view key, std::vector<int64_t> fallback = {}) const;
-  std::vector<double> reals(std::string_view key, std::vector<double> fallback = {}) const;
+  const T* find_value(std::string_view key) const;
 };
 
 // A sequence of ops on one backend, or one op of control flow ("control"), which the session runs.

@@ -5,17 +5,11 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/base/error.h"
+#include "core/base/number_types.h"
 #include "lowering/program/blocks.h"
 
 namespace octet {
 namespace {
-
-template <typename T>
-std::vector<double> copied(const Tensor& tensor) {
-  const T* data = tensor.data<T>();
-  return std::vector<double>(data, data + tensor.numel());
-}
 
 // The slice along `axis` that an element belongs to.
 size_t channel_of(const Tensor& tensor, int axis, int64_t element) {
@@ -35,34 +29,16 @@ bool has_constant_values(DType dtype) {
 
 std::vector<double> constant_values(const Tensor& given) {
   const Tensor tensor = given.contiguous();
-  switch (tensor.dtype()) {
-    case DType::kFloat32:
-      return copied<float>(tensor);
-    case DType::kFloat64:
-      return copied<double>(tensor);
-    case DType::kInt8:
-      return copied<int8_t>(tensor);
-    case DType::kUInt8:
-      return copied<uint8_t>(tensor);
-    case DType::kInt16:
-      return copied<int16_t>(tensor);
-    case DType::kUInt16:
-      return copied<uint16_t>(tensor);
-    case DType::kInt32:
-      return copied<int32_t>(tensor);
-    case DType::kUInt32:
-      return copied<uint32_t>(tensor);
-    case DType::kInt64:
-      return copied<int64_t>(tensor);
-    case DType::kUInt64:
-      return copied<uint64_t>(tensor);
-    case DType::kBool:
-      return copied<bool>(tensor);
-    default:
-      throw Error("lower", "constant",
-                  "has dtype " + std::string(name_of(tensor.dtype())) +
-                      ", want integers, float32 or float64; cast it");
-  }
+  std::vector<double> values;
+  const bool is_known = try_number_type(tensor.dtype(), [&](auto* type) {
+    const auto* data = tensor.data<std::remove_pointer_t<decltype(type)>>();
+    values.assign(data, data + tensor.numel());
+  });
+  if (!is_known)
+    throw Error("lower", "constant",
+                "has dtype " + std::string(name_of(tensor.dtype())) +
+                    ", want integers, float32 or float64; cast it");
+  return values;
 }
 
 Tensor dequantize_constant(const Tensor& tensor, const std::vector<double>& scales,

@@ -13,9 +13,6 @@ struct RealFunction {
   double alpha;  // default; ignored by functions without alpha
 };
 
-// The default of the attribute "threshold", which softplus reads.
-inline constexpr double kSoftplusThreshold = 20;
-
 std::span<const RealFunction> real_functions();
 // Null if `unary` has no function of that name.
 const RealFunction* find_real_function(std::string_view name);

@@ -84,22 +84,8 @@ Printed print(Kind kind, const Printed& a, const Printed& b) {
 }  // namespace
 
 const char* word_of(SizeExpr::Kind kind) {
-  switch (kind) {
-    case Kind::kAdd:
-      return "+";
-    case Kind::kMultiply:
-      return "*";
-    case Kind::kFloorDivide:
-      return "//";
-    case Kind::kModulo:
-      return "%";
-    case Kind::kMinimum:
-      return "min";
-    case Kind::kMaximum:
-      return "max";
-    default:
-      return "";
-  }
+  constexpr const char* kWords[] = {"", "", "+", "*", "//", "%", "min", "max"};
+  return kWords[static_cast<size_t>(kind)];
 }
 
 SizeExpr SizeExpr::symbol(std::string name) {

@@ -10,7 +10,9 @@
 
 #include "core/base/error.h"
 #include "core/base/half.h"
+#include "core/base/number_types.h"
 #include "lowering/program/blocks.h"
+#include "lowering/program/quantized_constants.h"
 
 namespace octet {
 namespace {
@@ -42,23 +44,6 @@ void expand_row_values(const StoredConstant& stored, int64_t row, std::span<floa
   }
 }
 
-// Calls `visit` with a null pointer to the type of the integers.
-template <typename Visit>
-void visit_stored_type(DType dtype, const Visit& visit) {
-  switch (dtype) {
-    case DType::kInt8:
-      return visit(static_cast<int8_t*>(nullptr));
-    case DType::kUInt8:
-      return visit(static_cast<uint8_t*>(nullptr));
-    case DType::kInt16:
-      return visit(static_cast<int16_t*>(nullptr));
-    case DType::kUInt16:
-      return visit(static_cast<uint16_t*>(nullptr));
-    default:
-      OCTET_ASSERT(false, "a stored constant has dtype " + std::string(name_of(dtype)));
-  }
-}
-
 template <typename T>
 bool lie_within(const Tensor& tensor, T low, T high) {
   const T* values = tensor.data<T>();
@@ -70,15 +55,6 @@ bool all_finite(const Tensor& tensor) {
   const Tensor reals = tensor.contiguous();
   return std::all_of(reals.data<float>(), reals.data<float>() + reals.numel(),
                      [](float real) { return std::isfinite(real); });
-}
-
-Tensor permuted(const Tensor& tensor, const std::vector<int64_t>& dims) {
-  std::vector<int64_t> shape, strides;
-  for (int64_t dim : dims) {
-    shape.push_back(tensor.shape()[static_cast<size_t>(dim)]);
-    strides.push_back(tensor.strides()[static_cast<size_t>(dim)]);
-  }
-  return Tensor(tensor.storage(), tensor.dtype(), shape, strides, tensor.offset()).contiguous();
 }
 
 Tensor with_shape(const Tensor& tensor, const std::vector<int64_t>& shape) {
@@ -130,7 +106,7 @@ Tensor expand(const StoredConstant& stored) {
     std::transform(stored.values.data<uint16_t>(), stored.values.data<uint16_t>() + real.numel(),
                    real.data<float>(), half_to_float);
   } else {
-    visit_stored_type(stored.values.dtype(), [&](auto* type) {
+    visit_integer_type(stored.values.dtype(), [&](auto* type) {
       expand_values<std::remove_pointer_t<decltype(type)>>(stored, real.data<float>());
     });
   }
@@ -143,7 +119,7 @@ void expand_row(const StoredConstant& stored, int64_t row, std::span<float> out)
     const uint16_t* values = stored.values.data<uint16_t>() + row * width;
     std::transform(values, values + width, out.begin(), half_to_float);
   } else {
-    visit_stored_type(stored.values.dtype(), [&](auto* type) {
+    visit_integer_type(stored.values.dtype(), [&](auto* type) {
       expand_row_values<std::remove_pointer_t<decltype(type)>>(stored, row, out);
     });
   }
@@ -197,7 +173,7 @@ bool has_finite_scales(const StoredConstant& stored) {
 
 StoredConstant permuted(const StoredConstant& stored, const std::vector<int64_t>& dims) {
   const auto moved = [&](const Tensor& tensor) {
-    return tensor.defined() ? permuted(tensor, dims) : Tensor();
+    return tensor.defined() ? permute_constant(tensor, dims) : Tensor();
   };
   return {moved(stored.values), moved(stored.scale), moved(stored.zero_point)};
 }

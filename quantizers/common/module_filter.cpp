@@ -60,21 +60,9 @@ bool is_call(const Node& node, const CallIndex& call) {
 }
 
 const char* name_of(RowKind kind) {
-  switch (kind) {
-    case RowKind::kGlobal:
-      return "global";
-    case RowKind::kOpType:
-      return "op_type";
-    case RowKind::kModuleType:
-      return "module_type";
-    case RowKind::kModuleNameRegex:
-      return "module_name_regex";
-    case RowKind::kModuleName:
-      return "module_name";
-    case RowKind::kCallIndex:
-      return "call_index";
-  }
-  OCTET_ASSERT(false, "kind of row");
+  constexpr const char* kNames[] = {"global",      "op_type",   "module_type", "module_name_regex",
+                                    "module_name", "call_index"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 std::string describe(const RowKey& row) {

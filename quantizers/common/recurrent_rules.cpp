@@ -108,8 +108,6 @@ bool is_cell(const Node& node) { return node.find_argument("w_ih") != nullptr; }
 
 }  // namespace
 
-std::span<const std::string> recurrent_ops() { return kOps; }
-
 int annotate_recurrent(Graph& graph, const NodeConfig& config_of, Annotations& annotations,
                        RuleState& state) {
   int count = 0;

@@ -10,15 +10,10 @@
 #pragma once
 
 #include <functional>
-#include <span>
-#include <string>
 
 #include "annotate/rules/annotation_rule.h"
 
 namespace octet {
-
-// In the form of Node::is; for reports.
-std::span<const std::string> recurrent_ops();
 
 using NodeConfig = std::function<ConfigChoice(const Node&)>;
 

@@ -138,12 +138,6 @@ QuantizationSpec per_token_spec(DType dtype, int64_t quant_min, int64_t quant_ma
   return spec;
 }
 
-QuantizationConfig get_weight_only_config(const WeightOptions& options) {
-  QuantizationConfig config;
-  config.weight = weight_spec(options);
-  return config;
-}
-
 bool is_weight_only(const QuantizationConfig& config) {
   return config.weight && is_integer(config.weight->dtype) && !config.input_activation &&
          !config.output_activation;

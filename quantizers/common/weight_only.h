@@ -30,8 +30,6 @@ QuantizationSpec weight_spec(const WeightOptions& options);
 // Dynamic, asymmetric, one scale per row of the last dimension.
 QuantizationSpec per_token_spec(DType dtype, int64_t quant_min, int64_t quant_max);
 
-// A configuration of weight_spec() alone.
-QuantizationConfig get_weight_only_config(const WeightOptions& options);
 // Whether the config has a spec for weights only, with integers.
 bool is_weight_only(const QuantizationConfig& config);
 

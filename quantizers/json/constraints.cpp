@@ -16,19 +16,12 @@ namespace octet {
 
 namespace {
 
-constexpr std::array<const char*, 13> kTensorKeys = {"dtype",
-                                                     "rank",
-                                                     "min_rank",
-                                                     "max_rank",
-                                                     "one_user",
-                                                     "is_constant",
-                                                     "quantized_dtype",
-                                                     "quant_min_lower_bound",
-                                                     "quant_max_upper_bound",
-                                                     "scale_min_lower_bound",
-                                                     "scale_max_upper_bound",
-                                                     "scale_exact_match",
-                                                     "zero_point_exact_match"};
+// clang-format off
+constexpr const char* kTensorKeys[] = {
+    "dtype", "rank", "min_rank", "max_rank", "one_user", "is_constant", "quantized_dtype",
+    "quant_min_lower_bound", "quant_max_upper_bound", "scale_min_lower_bound",
+    "scale_max_upper_bound", "scale_exact_match", "zero_point_exact_match"};
+// clang-format on
 constexpr std::array<const char*, 1> kOpKeys = {"groups"};
 constexpr const char* kOutputKey = "output";
 constexpr const char* kOpKey = "op";

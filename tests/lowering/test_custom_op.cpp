@@ -41,7 +41,7 @@ void use_kernel(const std::string& op, CustomKernel kernel) {
 void add_all(const CustomCall& call) {
   float* y = call.outputs[0].data<float>();
   for (int64_t i = 0; i < call.outputs[0].numel(); ++i) {
-    y[i] = static_cast<float>(call.op.integer("start", 0));
+    y[i] = static_cast<float>(call.op.get(attr::Integer("start")));
     for (const Tensor& x : call.inputs) y[i] += x.data<float>()[i];
   }
 }
@@ -77,11 +77,11 @@ TEST_CASE(
   CHECK(outputs.at(0).data<float>()[0] == 7);
   CHECK(outputs.at(1).data<float>()[1] == 8);
   CHECK(seen.kind == "custom");
-  CHECK(seen.text("custom_op", "") == "test_custom.split_scale.default");
-  CHECK(seen.real("factor", 0) == 0.5);
-  CHECK(seen.integers("dims") == std::vector<int64_t>{1, 0});
-  CHECK(seen.text("mode", "") == "plain");
-  CHECK(seen.flag("fast"));
+  CHECK(seen.get(attr::kCustomOp) == "test_custom.split_scale.default");
+  CHECK(seen.get(attr::Real("factor")) == 0.5);
+  CHECK(seen.get(attr::Integers("dims")) == std::vector<int64_t>{1, 0});
+  CHECK(seen.get(attr::Text("mode")) == "plain");
+  CHECK(seen.get(attr::Flag("fast")));
 }
 
 TEST_CASE("custom op: a list of tensors comes one by one, its length by name",
@@ -93,7 +93,7 @@ TEST_CASE("custom op: a list of tensors comes one by one, its length by name",
       {Tensor::from<float>(DType::kFloat32, {2}, a), Tensor::from<float>(DType::kFloat32, {2}, b)});
   CHECK(outputs.at(0).data<float>()[0] == 14);
   CHECK(outputs.at(0).data<float>()[1] == 25);
-  CHECK(session.program().ops.at(0).integer("xs", 0) == 2);
+  CHECK(session.program().ops.at(0).get(attr::Integer("xs")) == 2);
 }
 
 TEST_CASE("custom op: between int8 ops it is a float island on the reference segment",

@@ -43,9 +43,9 @@ bool all_are(const std::vector<int64_t>& values, int64_t wanted) {
 
 Verdict check_conv(const Program& program, const ProgramOp& op) {
   if (program.tensor(op.inputs[0]).shape.size() != 4) return Verdict::refuse("it is not 2-d");
-  if (op.integer("groups", 1) != 1) return Verdict::refuse("it has groups");
-  if (!all_are(op.integers("dilation"), 1)) return Verdict::refuse("it is dilated");
-  if (op.integers("padding_end", op.integers("padding")) != op.integers("padding"))
+  if (op.get(attr::kGroups) != 1) return Verdict::refuse("it has groups");
+  if (!all_are(op.get(attr::kDilation), 1)) return Verdict::refuse("it is dilated");
+  if (op.get(attr::kPaddingEnd, op.get(attr::kPadding)) != op.get(attr::kPadding))
     return Verdict::refuse("its padding differs before and after");
   return check_product(program, op);
 }
@@ -62,9 +62,9 @@ Sizes sizes_of(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t>& x = program.tensor(op.inputs[0]).shape;
   const std::vector<int64_t>& w = program.tensor(op.inputs[1]).shape;
   const std::vector<int64_t>& y = program.tensor(op.outputs[0]).shape;
-  if (op.kind == "linear") return {product(x) / w[1], w[1], 1, 1, w[0], 1, 1, 1, 1};
-  const std::vector<int64_t> stride = op.integers("stride", {1, 1});
-  const std::vector<int64_t> pad = op.integers("padding", {0, 0});
+  if (op.is("linear")) return {product(x) / w[1], w[1], 1, 1, w[0], 1, 1, 1, 1};
+  const std::vector<int64_t> stride = op.get(attr::kStride, {1, 1});
+  const std::vector<int64_t> pad = op.get(attr::kPadding, {0, 0});
   return {x[0], x[1], x[2],      x[3],      w[0],   w[2],  w[3],
           y[2], y[3], stride[0], stride[1], pad[0], pad[1]};
 }
@@ -101,15 +101,15 @@ Product make_product(const Program& program, const ProgramOp& op) {
     product.bias.push_back(bias);
   }
   // the clamp from a relu, in steps of the output
-  const auto bound = [&](const char* name, int32_t end) {
-    const std::optional<double> real = op.find_real(name);
+  const auto bound = [&](const attr::Real& key, int32_t end) {
+    const std::optional<double> real = op.find(key);
     if (!real || std::isinf(*real)) return end;
     return std::clamp(
         static_cast<int32_t>(std::nearbyint(*real / y.qparams->scale[0])) + product.y_zero, -128,
         127);
   };
-  product.low = bound("post_min", -128);
-  product.high = bound("post_max", 127);
+  product.low = bound(attr::kPostMin, -128);
+  product.high = bound(attr::kPostMax, 127);
   return product;
 }
 
@@ -183,8 +183,8 @@ std::map<std::string, std::string> NpuSupport::versions() const {
 }
 
 Verdict NpuSupport::accepts(const Program& program, const ProgramOp& op) const {
-  if (op.kind == "linear") return check_product(program, op);
-  if (op.kind == "conv") return check_conv(program, op);
+  if (op.is("linear")) return check_product(program, op);
+  if (op.is("conv")) return check_conv(program, op);
   return Verdict::refuse("the NPU has no " + op.kind);
 }
 

@@ -6,9 +6,7 @@
 namespace octet {
 namespace {
 
-OnnxAttributes axis_of(const OnnxSteps& s, int64_t fallback) {
-  return {{"axis", s.dim("dim", fallback, s.rank())}};
-}
+OnnxAttributes axis_of(const OnnxSteps& s) { return {{"axis", s.dim(s.rank())}}; }
 
 void write_embedding(OnnxSteps& s) { s.give(s.op("Gather", {s.x(0), s.x(1)})); }
 
@@ -23,7 +21,7 @@ void write_embedding_bag(OnnxSteps& s) {
   s.give(s.reduce(type, rows, {1}, false));
 }
 
-void write_gather(OnnxSteps& s) { s.give(s.op("GatherElements", {s.x(0), s.x(1)}, axis_of(s, 0))); }
+void write_gather(OnnxSteps& s) { s.give(s.op("GatherElements", {s.x(0), s.x(1)}, axis_of(s))); }
 
 // ---- index and index_put
 
@@ -111,7 +109,7 @@ void write_scatter(OnnxSteps& s) {
   if (reduce.starts_with("am") && !s.need(18, "the greatest or least of what is scattered")) return;
   std::string values = s.x(2, s.dtype());
   if (s.rank(2) == 0 && s.rank(1) > 0) values = s.op("Expand", {values, s.shape(s.x(1))});
-  OnnxAttributes attributes = axis_of(s, 0);
+  OnnxAttributes attributes = axis_of(s);
   attributes.emplace_back("reduction", std::string(reduction));
   s.give(s.op("ScatterElements", {s.x(), s.x(1), values}, std::move(attributes)));
 }
@@ -119,35 +117,34 @@ void write_scatter(OnnxSteps& s) {
 // ---- order
 
 void give_top(OnnxSteps& s, const std::string& count, bool is_largest) {
-  OnnxAttributes attributes = axis_of(s, -1);
+  OnnxAttributes attributes = axis_of(s);
   attributes.emplace_back("largest", int64_t{is_largest});
   attributes.emplace_back("sorted", int64_t{1});
   const Names both = s.ops("TopK", 2, {s.x(), count}, std::move(attributes));
   for (size_t i = 0; i < s.source.outputs.size(); ++i) s.give(i, both[i]);
 }
 void write_topk(OnnxSteps& s) {
-  give_top(s, s.size(s.size_attribute("k", 1)), s.source.get(attr::kLargest));
+  give_top(s, s.size(s.size_attribute(attr::kK)), s.source.get(attr::kLargest));
 }
 void write_sort(OnnxSteps& s) {
-  const size_t dim = static_cast<size_t>(s.dim("dim", -1, s.rank()));
+  const size_t dim = static_cast<size_t>(s.dim(s.rank()));
   if (s.rank() == 0) return s.refuse("of a tensor without dimensions");
   give_top(s, s.size(sizes_of(s.in())[dim]), s.source.get(attr::kDescending));
 }
 
 void write_arg_reduce(OnnxSteps& s) {
-  const bool has_dim = s.source.find<int64_t>("dim") != nullptr,
-             keeps = has_dim && s.source.get(attr::kKeepdim);
+  const bool has_dim = s.source.has(attr::kDim), keeps = has_dim && s.source.get(attr::kKeepdim);
   const char* type = s.source.get(attr::kFn) == "argmax" ? "ArgMax" : "ArgMin";
   const std::string x = has_dim && s.rank() > 0 ? s.x() : s.reshape(s.x(), {-1});
-  const std::string y = s.op(type, {x},
-                             {{"axis", has_dim ? s.dim("dim", 0, s.rank()) : 0},
-                              {"keepdims", int64_t{keeps && s.rank() > 0}}});
+  const std::string y =
+      s.op(type, {x},
+           {{"axis", has_dim ? s.dim(s.rank()) : 0}, {"keepdims", int64_t{keeps && s.rank() > 0}}});
   s.give(!has_dim && !s.out().shape.empty() ? s.reshape(y, s.out().shape) : y);
 }
 
 void write_cumulative(OnnxSteps& s) {
   if (s.source.get(attr::kFn) != "sum") return s.refuse("");
-  const int64_t dim = s.dim("dim", -1, s.rank());
+  const int64_t dim = s.dim(s.rank());
   if (s.rank() == 0) return s.give(s.x(0, s.dtype()));
   s.give(s.op("CumSum", {s.x(0, s.dtype()), s.number(static_cast<double>(dim), DType::kInt64)}));
 }

@@ -106,8 +106,8 @@ void write_group_norm(OnnxSteps& s) {
 void write_softmax(OnnxSteps& s) {
   const bool is_log = s.source.is("log_softmax");
   if (s.rank() == 0) return s.give(s.number(is_log ? 0 : 1));
-  const std::string y = s.op(is_log ? "LogSoftmax" : "Softmax", {s.x(0, s.dtype())},
-                             {{"axis", s.dim("dim", -1, s.rank())}});
+  const std::string y =
+      s.op(is_log ? "LogSoftmax" : "Softmax", {s.x(0, s.dtype())}, {{"axis", s.dim(s.rank())}});
   s.give(s.source.get(attr::kMasked) ? s.op("Where", {s.op("IsNaN", {y}), s.number(0), y}) : y);
 }
 

@@ -15,12 +15,12 @@ bool give_selected(OnnxSteps& s) {
   const ProgramOp* slice = s.producer(0, "slice");
   if (slice == nullptr) return false;
   OnnxSteps front(s.writer, *slice);
-  const auto dim = static_cast<size_t>(front.dim("dim", 0, front.rank()));
+  const auto dim = static_cast<size_t>(front.dim(front.rank()));
   std::vector<SizeExpr> sizes = sizes_of(s.in());
   if (!(sizes[dim] == SizeExpr(1))) return false;
   sizes.erase(sizes.begin() + static_cast<std::ptrdiff_t>(dim));
   if (sizes != sizes_of(s.out())) return false;
-  const SizeExpr start = front.size_attribute("start", 0);
+  const SizeExpr start = front.size_attribute(attr::kStart);
   const std::string index = start.is_number()
                                 ? s.number(static_cast<double>(start.number()), DType::kInt64)
                                 : s.squeeze(s.size(start), {0});
@@ -42,12 +42,12 @@ void write_cat(OnnxSteps& s) {
                             s.out().shape.size() != 1;
     if (!is_nothing) parts.push_back(s.x(i, s.dtype()));
   }
-  s.give(s.concat(std::move(parts), s.dim("dim", 0, s.out().shape.size())));
+  s.give(s.concat(std::move(parts), s.dim(s.out().shape.size())));
 }
 
 void write_slice(OnnxSteps& s) {
-  const int64_t dim = s.dim("dim", 0, s.rank()), step = s.source.get(attr::kStep);
-  const SizeExpr start = s.size_attribute("start", 0),
+  const int64_t dim = s.dim(s.rank()), step = s.source.get(attr::kStep);
+  const SizeExpr start = s.size_attribute(attr::kStart),
                  size = sizes_of(s.out())[static_cast<size_t>(dim)];
   if (start == SizeExpr(0) && step == 1 && size == sizes_of(s.in())[static_cast<size_t>(dim)])
     return s.give(s.x());
@@ -77,7 +77,9 @@ void write_pad(OnnxSteps& s) {
               {{"mode", std::string("constant")}}));
 }
 
-void write_size(OnnxSteps& s) { s.give(s.squeeze(s.size(s.size_attribute("value", 0)), {0})); }
+void write_size(OnnxSteps& s) {
+  s.give(s.squeeze(s.size(s.size_attribute(attr::kSizeValue)), {0}));
+}
 
 constexpr OnnxRow kShapeRows[] = {
     {"copy", write_copy}, {"reshape", write_reshape}, {"permute", write_permute},

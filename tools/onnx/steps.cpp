@@ -54,8 +54,8 @@ const ProgramTensor* OnnxSteps::find_constant(size_t i) const {
   return has(i) && in(i).is_constant() ? &in(i) : nullptr;
 }
 
-int64_t OnnxSteps::dim(const char* key, int64_t fallback, size_t rank) const {
-  return wrap_dim(source.integer(key, fallback), std::max<size_t>(rank, 1));
+int64_t OnnxSteps::dim(size_t rank) const {
+  return wrap_dim(source.get(attr::kDim), std::max<size_t>(rank, 1));
 }
 
 std::vector<int64_t> OnnxSteps::dims() const {
@@ -144,10 +144,9 @@ std::string OnnxSteps::sizes(const std::vector<SizeExpr>& sizes) {
   return concat(parts, 0);
 }
 
-SizeExpr OnnxSteps::size_attribute(const char* key, int64_t fallback) const {
+SizeExpr OnnxSteps::size_attribute(const attr::Integer& key) const {
   const auto formula = source.sizes.find(key);
-  return formula == source.sizes.end() ? SizeExpr(source.integer(key, fallback))
-                                       : formula->second.at(0);
+  return formula == source.sizes.end() ? SizeExpr(source.get(key)) : formula->second.at(0);
 }
 
 std::string OnnxSteps::shape(const std::string& name, size_t dim) {

@@ -28,7 +28,7 @@ class OnnxSteps {
   const ProgramTensor* find_constant(size_t i) const;  // null if computed or absent
 
   // ---- attributes
-  int64_t dim(const char* key, int64_t fallback, size_t rank) const;  // in [0, rank)
+  int64_t dim(size_t rank) const;  // in [0, rank)
   // The attribute "dims"; all dimensions of the first input if it is missing.
   std::vector<int64_t> dims() const;
 
@@ -71,7 +71,7 @@ class OnnxSteps {
   std::string size(const SizeExpr& size) { return writer.size(size, "%" + source.name); }
   std::string sizes(const std::vector<SizeExpr>& sizes);
   // An integer attribute, which may be a formula.
-  SizeExpr size_attribute(const char* key, int64_t fallback) const;
+  SizeExpr size_attribute(const attr::Integer& key) const;
   std::string shape(const std::string& name) { return op("Shape", {name}); }
   std::string shape(const std::string& name, size_t dim);
   // Reshapes `name`, which has the shape of `from`, to the shape of `like`.

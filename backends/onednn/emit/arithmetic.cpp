@@ -146,8 +146,21 @@ void append_clamp(dnnl::post_ops& post_ops, const Clamp& clamp, const QuantParam
                           has_max ? static_cast<float>(*clamp.max / unit) : limit);
 }
 
+dnnl::primitive_attr clamp_attributes(const ProgramOp& op) {
+  dnnl::primitive_attr attributes = new_attributes();
+  dnnl::post_ops post_ops;
+  append_clamp(post_ops, clamp_of(op), {}, 1.0);
+  attributes.set_post_ops(post_ops);
+  return attributes;
+}
+
 void define_real(SegmentBuilder& builder, int output, const Stored& real) {
   builder.define(output, to_dense(builder, real, builder.output_quant_params(output)));
+}
+
+void define_result(SegmentBuilder& builder, int output, const Stored& result) {
+  if (result.quant_params.is_integer()) return builder.define(output, result);
+  define_real(builder, output, result);
 }
 
 }  // namespace octet::onednn

@@ -30,8 +30,12 @@ Clamp clamp_of(const ProgramOp& op);
 // implies it.
 void append_clamp(dnnl::post_ops& post_ops, const Clamp& clamp, const QuantParams& quant_params,
                   double unit);
+// Attributes with the op's clamp as the only post-op, for primitives that write floats.
+dnnl::primitive_attr clamp_attributes(const ProgramOp& op);
 // Defines the op's output by a float result, quantizing it if necessary.
 void define_real(SegmentBuilder& builder, int output, const Stored& real);
+// Defines it by integers as they are, or by a float result.
+void define_result(SegmentBuilder& builder, int output, const Stored& result);
 
 // How an op computes. With integers, all scales are folded into one per output channel, and with
 // `fold_zero_point` the source zero point is folded into the bias. Folding requires that every

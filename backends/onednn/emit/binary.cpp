@@ -52,12 +52,8 @@ void emit_binary(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored a = repeated(builder, operand(builder, op.inputs[0], shape, order), shape, order);
   const Stored b = operand(builder, op.inputs[1], shape, order);
   const Stored y = builder.allocate(shape, {}, order);
-  dnnl::primitive_attr attributes = new_attributes();
-  dnnl::post_ops post_ops;
-  append_clamp(post_ops, clamp_of(op), {}, 1.0);
-  attributes.set_post_ops(post_ops);
   const dnnl::binary::primitive_desc desc(cpu_engine(), row->algorithm, a.desc(), b.desc(),
-                                          y.desc(), attributes);
+                                          y.desc(), clamp_attributes(op));
   builder.add_primitive(row->kind.name.data(), desc,
                         {{DNNL_ARG_SRC_0, a.desc(), a.place},
                          {DNNL_ARG_SRC_1, b.desc(), b.place},

@@ -294,11 +294,7 @@ bool emit_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
                   {builder.saturation().highest_byte(op.inputs[0]), output->scales.padding},
                   from.place, to.place, residual ? &residual->r.place : nullptr);
   }
-  if (written.is_integer()) {
-    builder.define(target, to);
-  } else {
-    define_real(builder, target, to);
-  }
+  define_result(builder, target, to);
   return true;
 }
 

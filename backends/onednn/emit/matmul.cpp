@@ -69,11 +69,7 @@ bool emit_linear_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
   add_byte_conv(builder, "linear", shape, wt.data, *output,
                 {builder.saturation().highest_byte(op.inputs[0]), output->scales.padding}, x.place,
                 to.place, nullptr);
-  if (plan.y.is_integer()) {
-    builder.define(op.outputs[0], to);
-  } else {
-    define_real(builder, op.outputs[0], to);
-  }
+  define_result(builder, op.outputs[0], to);
   return true;
 }
 
@@ -192,11 +188,7 @@ bool emit_matmul_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op) {
   const Place scratch = builder.allocate({loop.scratch_bytes}, {ElementType::u8, 1, 0}, {1}).place;
   builder.add_loop("matmul", std::move(loop.loop), {a.place, b.place, y.place, scratch},
                    loop.kernel);
-  if (written.is_integer()) {
-    builder.define(op.outputs[0], y);
-  } else {
-    define_real(builder, op.outputs[0], y);
-  }
+  define_result(builder, op.outputs[0], y);
   return true;
 }
 

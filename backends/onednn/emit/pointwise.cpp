@@ -159,10 +159,7 @@ void emit_real_elementwise(SegmentBuilder& builder, const ProgramOp& op, const D
     }
   }
   const Stored y = builder.allocate(shape, {}, dense_like(shape, order));
-  dnnl::primitive_attr attributes = new_attributes();
-  dnnl::post_ops post_ops;
-  append_clamp(post_ops, clamp_of(op), {}, 1.0);
-  attributes.set_post_ops(post_ops);
+  dnnl::primitive_attr attributes = clamp_attributes(op);
   std::vector<Argument> arguments = {{DNNL_ARG_SRC_0, a.desc(), a.place},
                                      {DNNL_ARG_SRC_1, b.desc(), b.place},
                                      {DNNL_ARG_DST, y.desc(), y.place}};

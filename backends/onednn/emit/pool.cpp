@@ -152,12 +152,9 @@ void emit_mean(SegmentBuilder& builder, const ProgramOp& op) {
   } else {
     const Stored x = to_real(builder, op.inputs[0], row_major(in));
     const Stored y = builder.allocate(reduced, {}, row_major(reduced));
-    dnnl::primitive_attr attributes = new_attributes();
-    dnnl::post_ops post_ops;
-    append_clamp(post_ops, clamp_of(op), {}, 1.0);
-    attributes.set_post_ops(post_ops);
     const dnnl::reduction::primitive_desc desc(cpu_engine(), dnnl::algorithm::reduction_mean,
-                                               x.desc(), y.desc(), 0.0f, 0.0f, attributes);
+                                               x.desc(), y.desc(), 0.0f, 0.0f,
+                                               clamp_attributes(op));
     builder.add_primitive("mean", desc,
                           {{DNNL_ARG_SRC, x.desc(), x.place}, {DNNL_ARG_DST, y.desc(), y.place}});
     define_real(builder, op.outputs[0], y);

@@ -139,11 +139,7 @@ bool emit_transposed_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op)
                   {builder.saturation().highest_byte(op.inputs[0]), output->scales.padding},
                   from.place, to.place, nullptr);
   }
-  if (plan.y.is_integer()) {
-    builder.define(op.outputs[0], to);
-  } else {
-    define_real(builder, op.outputs[0], to);
-  }
+  define_result(builder, op.outputs[0], to);
   return true;
 }
 

@@ -1,9 +1,10 @@
 // Packs a weight once and adds a loop for each product. Linears on few rows of float activations
 // read integer weights directly; with more rows, arithmetic dominates, and oneDNN's float product
 // on expanded weights is faster.
-#include "backends/onednn/emit/weight_product.h"
+#include "backends/onednn/kernels/weight_product.h"
 
 #include <memory>
+#include <optional>
 
 #include "backends/onednn/builder/constants.h"
 #include "backends/onednn/builder/conversions.h"
@@ -11,7 +12,15 @@
 #include "backends/onednn/emit/emitters.h"
 
 namespace octet::onednn {
+namespace {
 
+// A weight that is packed once for all steps that read it.
+struct IntegerProduct {
+  WeightProduct product;
+  Place values, scale, zero_point;
+};
+
+// Packs the weight for `rows` rows; nullopt when has_weight_product() is false.
 std::optional<IntegerProduct> find_weight_product(SegmentBuilder& builder, const ProgramTensor& w,
                                                   int64_t rows) {
   if (!has_weight_product(w, rows)) return std::nullopt;
@@ -22,11 +31,14 @@ std::optional<IntegerProduct> find_weight_product(SegmentBuilder& builder, const
                         builder.add_floats(packed.zero_point).place};
 }
 
+// y[rows, out] = x[rows, in] * transpose(w) + bias[out]; x and y are floats, row-major.
 void add_weight_product(SegmentBuilder& builder, const IntegerProduct& product, Place x, Place bias,
                         Place y) {
   builder.add_loop("linear", weight_product_loop(product.product),
                    {x, product.values, product.scale, product.zero_point, bias, y});
 }
+
+}  // namespace
 
 bool emit_weight_only_linear(SegmentBuilder& builder, const ProgramOp& op) {
   const ProgramTensor& xt = builder.tensor(op.inputs[0]);

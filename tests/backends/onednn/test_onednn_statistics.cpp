@@ -65,8 +65,8 @@ TEST_CASE("oneDNN: an unknown reduction is refused by name", "[backends][onednn]
   ProgramBuilder b;
   b.output(b.op("reduce", {b.input("x", DType::kFloat32, {3, 7})}, "y", DType::kFloat32, {3}, {},
                 reduction("median", {1})));
-  CHECK(refusal(b.finish(), "onednn") == "y: the reduction median is unknown here");
-  CHECK(refusal(b.finish(), "reference") == "y: unknown fn \"median\"");
+  for (const char* backend : {"onednn", "reference"})
+    CHECK(refusal(b.finish(), backend) == "y: unknown fn \"median\"");
 }
 
 TEST_CASE("oneDNN: group_norm equals the reference, alone and between convolutions",

@@ -1,10 +1,12 @@
 // The table of ops, and the errors of verify() for meaningless scales, attributes and dtypes.
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 
 #include <catch2/catch.hpp>
 
 #include "backends/reference/kernel.h"
+#include "backends/reference/reference_backend.h"
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
 #include "lowering/program/control.h"
@@ -55,15 +57,39 @@ TEST_CASE("an attribute that the op's kind lacks is found, and one of another ty
              Contains("y has attribute \"post_min\" of another type than linear wants"));
 }
 
-TEST_CASE("every kind of op has a kernel in the reference, but control flow and ops of ATen",
+TEST_CASE("every kind of op has one kernel with a check of shapes, or is control flow, or aten",
           "[backends][program]") {
+  const std::vector<std::string_view> kinds = ReferenceSupport().kinds();
   for (const OpContract& contract : op_contracts()) {
     ProgramOp op;
     op.kind = contract.kind;
     CAPTURE(op.kind);
-    CHECK((reference::find_kernel(contract.kind) != nullptr) != (is_control(op) || op.is("aten")));
+    const bool is_elsewhere = is_control(op) || op.is("aten");
+    CHECK(std::count(kinds.begin(), kinds.end(), contract.kind) == (is_elsewhere ? 0 : 1));
+    const reference::KernelRow* row = reference::find_kernel(contract.kind);
+    CHECK((row == nullptr) == is_elsewhere);
+    if (row != nullptr) CHECK((row->run != nullptr && row->check != nullptr));
     op.attributes["of_no_kind"] = true;
     if (!op.is("custom")) CHECK_THAT(find_attribute_fault(op), Contains("lacks"));
+  }
+  for (std::string_view kind : kinds) CHECK(find_contract(kind) != nullptr);
+}
+
+TEST_CASE("a backend refuses the kinds that it does not list", "[backends][program]") {
+  for (const std::string& name : backend_names()) {
+    const std::unique_ptr<BackendSupport> support = make_support(name);
+    const std::vector<std::string_view> kinds = support->kinds();
+    for (const OpContract& contract : op_contracts()) {
+      if (kinds.empty()) continue;  // another test registers a backend
+      CAPTURE(name, contract.kind);
+      ProgramOp op;
+      op.kind = contract.kind;
+      const bool is_listed = std::find(kinds.begin(), kinds.end(), contract.kind) != kinds.end();
+      const std::string reason = support->accepts({}, op).reason();
+      const bool is_unknown = reason.ends_with(" has no " + op.kind) ||
+                              reason.find("has no kernel") != std::string::npos;
+      CHECK(is_unknown != is_listed);
+    }
   }
 }
 
@@ -146,7 +172,7 @@ TEST_CASE("the reference has every function that the table names", "[backends][p
 }
 
 TEST_CASE("the page of ops has each op and its attributes", "[backends][program]") {
-  const std::string page = contracts_page();
+  const std::string page = ops_page();
   CHECK_THAT(page, Contains("\n## conv\n\n`x*, w*, bias? -> y`\n"));
   CHECK_THAT(page, Contains("\n| `groups` | int | 1 | at least 1 |\n"));
   CHECK_THAT(page, Contains("\n| `fn` | text | required | sum, max, min, prod, any, all |\n"));

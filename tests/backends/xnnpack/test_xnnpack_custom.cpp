@@ -153,23 +153,26 @@ TEST_CASE("XNNPACK: custom kernels refuse sizes that do not fit", "[backends][xn
        {{"dim", int64_t{2}}, {"start", int64_t{0}}, {"step", int64_t{1}}});
   b.op("slice", of_x, "s2", kS8, {2, 2}, q,
        {{"dim", int64_t{1}}, {"start", int64_t{-1}}, {"step", int64_t{1} << 62}});
+  b.op("slice", of_x, "s3", kS8, {2, 1}, q,
+       {{"dim", int64_t{1}}, {"start", int64_t{0}}, {"step", int64_t{1} << 62}});
   b.op("expand", of_x, "e0", kS8, {6}, q);
   b.op("expand", of_x, "e1", kS8, {4, 6}, q);
   b.op("cat", twice, "c0", kS8, {2, 13}, q, {{"dim", int64_t{1}}});
   b.op("cat", twice, "c1", kS8, {4, 5}, q, {{"dim", int64_t{0}}});
   b.op("unary", of_x, "u0", kS8, {2, 6}, q, {{"fn", std::string("sine")}});
   const char* const reasons[] = {
-      "dims are not a permutation that gives the output's shape",
-      "dims are not a permutation that gives the output's shape",
-      "dims are not a permutation that gives the output's shape",
-      "slice reaches outside of its input",
+      "dims [1, 1] of input [2, 6]",
+      "output shape [2, 6], want [6, 2]",
+      "dims [1, 9] of input [2, 6]",
+      "slice [2, 4] of [2, 6] reaches outside",
+      "slice with dimension, start or step out of range",
+      "slice with dimension, start or step out of range",
       "slice out of range",
-      "slice out of range",
-      "output has a lower rank than the input",
       "input does not broadcast to the output",
-      "the inputs' sizes do not add up to the output's",
-      "inputs differ in shape",
-      "unknown function sine",
+      "input does not broadcast to the output",
+      "output shape [2, 13], want [2, 12]",
+      "input 0 does not fit [4, 5]",
+      "unknown fn \"sine\"",
   };
   const Program program = b.finish();
   for (size_t i = 0; i < program.ops.size(); ++i)

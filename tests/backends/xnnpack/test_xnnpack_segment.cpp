@@ -237,18 +237,24 @@ TEST_CASE("XNNPACK: shapes that do not fit each other are refused, not run",
   b.op("add", {x, x}, "add", kS8, {1, 4, 5, 6}, q);
   b.op("max_pool", {x}, "pool", kS8, {1, 4, 9, 9}, q,
        {{"kernel_size", ints({3, 3})}, {"stride", ints({1, 1})}});
+  b.op("max_pool", {x}, "outside", kS8, {1, 4, 13, 13}, q,
+       {{"kernel_size", ints({3, 3})}, {"stride", ints({1, 1})}, {"padding", ints({5, 5})}});
   b.op("reshape", {x}, "reshape", kS8, {1, 4, 24}, q);
   b.op("pad", {x}, "pad", kS8, {1, 4, 5, 5}, q, {{"pads", ints({0, 0, 0, 0, 1, 1, 0, 0})}});
+  const int none = b.constant("none", Tensor::zeros(kS8, {0, 4, 3, 3}), quantized(0.01f, 0));
+  b.op("conv", {x, none, -1}, "empty", kS8, {1, 6, 3, 3}, q);
   const char* const reasons[] = {
-      "big has shape [1, 6, 5, 5], want [1, 6, 3, 3]",
-      "bias has 5 elements, want 6",
-      "stride is [0, 1], want at least 1",
-      "input has 4 channels, the weight wants 8",
-      "input's last dimension is not the weight's 7",
-      "add has shape [1, 4, 5, 6], want [1, 4, 5, 5]",
+      "output shape [1, 6, 5, 5], want [1, 6, 3, 3]",
+      "bias [5], want [6]",
+      "stride has entry 0, want 1 to 1073741824",
+      "weight [6, 4, 3, 3] does not fit 4 input channels in 2 groups",
+      "input [1, 4, 5, 5] does not fit weight [6, 7]",
+      "input [1, 4, 5, 5] does not broadcast to [1, 4, 5, 6]",
+      "output shape [1, 4, 9, 9], want [1, 4, 3, 3]",
       "a window lies outside of the input",
-      "input and output differ in the number of elements",
-      "pad has shape [1, 4, 5, 5], want [1, 4, 7, 5]",
+      "100 elements into shape [1, 4, 24]",
+      "output shape [1, 4, 5, 5], want [1, 4, 7, 5]",
+      "none is empty",
   };
   const Program program = b.finish();
   const XNNPACKSupport support;

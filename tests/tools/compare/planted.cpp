@@ -302,7 +302,7 @@ std::vector<Fault> faults_of(const Subject& subject, const Program& program) {
       const double most = output.qparams ? 60.0 * output.qparams->scale.front() : 0.3;
       changed.ops[op].attributes["post_max"] = most;
     });
-    if (own.kind == "conv" && own.integers("padding")[0] == 1)
+    if (own.is("conv") && own.get(attr::kPadding)[0] == 1)
       in_program("another padding", [=](Program& changed) {
         changed.ops[op].attributes["padding"] = std::vector<int64_t>{0, 2};
         changed.ops[op].attributes["padding_end"] = std::vector<int64_t>{2, 0};

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "backends/registry.h"
 #include "core/base/error.h"
 #include "core/passes/verify.h"
 #include "core/pt2/reader.h"
@@ -133,7 +134,7 @@ void add_inspect_command(CLI::App& app) {
       ->add_flag_callback(
           "--ops",
           [] {
-            print_text(contracts_page());
+            print_text(ops_page());
             throw CLI::Success();
           },
           "Print what each op of an .octet program does, its inputs and attributes")

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <bit>
-#include <map>
 #include <optional>
 #include <unordered_set>
 
 #include "annotate/graph/constant_subgraph.h"
 #include "annotate/graph/control_flow.h"
 #include "annotate/graph/qdq_nodes.h"
+#include "core/ops/weighted_ops.h"
 
 namespace octet {
 namespace {
@@ -44,34 +44,18 @@ struct Operands {
 
 // The two factors of a product; empty for other ops.
 Operands operands_of(const Node& node) {
-  static const std::map<std::string, size_t> kFirst = {
-      {"conv1d", 0},
-      {"conv2d", 0},
-      {"conv3d", 0},
-      {"convolution", 0},
-      {"conv_transpose1d", 0},
-      {"conv_transpose2d", 0},
-      {"conv_transpose3d", 0},
-      {"linear", 0},
-      {"matmul", 0},
-      {"mm", 0},
-      {"bmm", 0},
-      {"addmm", 1},
-      {"baddbmm", 1},
-  };
-  const auto found = kFirst.find(base_of(node));
-  if (found == kFirst.end() || node.arguments().size() < found->second + 2) return {};
-  return {node.arguments()[found->second].value.value_or_null(),
-          node.arguments()[found->second + 1].value.value_or_null()};
+  const WeightedOp* row = find_weighted_op(node);
+  if (row == nullptr || row->form == WeightForm::kTable) return {};
+  return {node.find_input(row->x), node.find_input(row->weight)};
 }
 
-double macs_of(const std::string& base, const Operands& operands, const Value* y) {
+double macs_of(const Node& node, const Operands& operands, const Value* y) {
   const std::vector<int64_t> in = shape_of(operands.x), weight = shape_of(operands.w),
                              out = shape_of(y);
   if (y == nullptr || !y->meta || in.empty() || weight.empty() || weight[0] == 0) return 0;
   const double each = product_of(weight) / static_cast<double>(weight[0]);
-  if (base.starts_with("conv_transpose")) return product_of(in) * each;
-  if (base.starts_with("conv")) return product_of(out) * each;
+  if (is_transposed_conv(node)) return product_of(in) * each;
+  if (base_of(node).starts_with("conv")) return product_of(out) * each;
   return product_of(out) * static_cast<double>(in.back());
 }
 
@@ -99,7 +83,7 @@ std::optional<Product> product_of_two(const Node& node,
                                       const std::unordered_set<const Value*>& constants) {
   const Operands operands = operands_of(node);
   if (operands.x == nullptr || operands.w == nullptr) return std::nullopt;
-  return Product{.macs = macs_of(base_of(node), operands, node.output_or_null()),
+  return Product{.macs = macs_of(node, operands, node.output_or_null()),
                  .weights = weights_of(operands.w, constants),
                  .weight_bits = bits_of(operands.w),
                  .has_integer_inputs = is_dequantized(operands.x) && is_dequantized(operands.w),
