@@ -31,8 +31,9 @@ Change as(const char* kind) {
   return [=](Program& p) { p.ops[0].kind = kind; };
 }
 Change flip(const char* attribute, bool by_default = false) {
-  return
-      [=](Program& p) { p.ops[0].attributes[attribute] = !p.ops[0].flag(attribute, by_default); };
+  return [=](Program& p) {
+    p.ops[0].attributes[attribute] = !p.ops[0].get(attr::Flag(attribute), by_default);
+  };
 }
 Change swapped(size_t a, size_t b) {
   return [=](Program& p) {
@@ -73,7 +74,7 @@ Change reversed_scales(size_t i) {
 }
 Change reversed_list(const char* attribute) {
   return [=](Program& p) {
-    std::vector<int64_t> list = p.ops[0].integers(attribute);
+    std::vector<int64_t> list = p.ops[0].get(attr::Integers(attribute), {});
     std::ranges::reverse(list);
     if (!list.empty()) p.ops[0].attributes[attribute] = list;
   };
@@ -95,7 +96,7 @@ Change rolled_constant(size_t i, int64_t by) {
 }
 // Padding with the integer 0 instead of the zero point.
 void pads_with_integer_zero(Program& p) {
-  const std::vector<int64_t> padding = p.ops[0].integers("padding");
+  const std::vector<int64_t> padding = p.ops[0].get(attr::kPadding);
   const ProgramTensor x = input(p, 0);
   if (!x.qparams) return;
   std::vector<int64_t> pads = {0, 0, 0, 0}, shape = x.shape;
@@ -268,7 +269,7 @@ std::vector<Mutant> all_mutants() {
       {"maximum ignores a zero point", "maximum", no_zero_point(1)},
       {"gelu is the approximation", "unary",
        [](Program& p) {
-         if (p.ops[0].text("fn", "") == "gelu")
+         if (p.ops[0].get(attr::kFn) == "gelu")
            p.ops[0].attributes["fn"] = std::string("gelu_tanh");
        }},
       {"every function is sigmoid", "unary", fn("sigmoid")},
@@ -297,7 +298,7 @@ std::vector<Mutant> all_mutants() {
       {"mean over other pixels", "mean", result_zero_point(-1)},
       {"reduce takes min for max", "reduce",
        [](Program& p) {
-         if (p.ops[0].text("fn", "") == "max") p.ops[0].attributes["fn"] = std::string("min");
+         if (p.ops[0].get(attr::kFn) == "max") p.ops[0].attributes["fn"] = std::string("min");
        }},
       {"upsample flips align_corners", "upsample", flip("align_corners")},
       {"slice starts one off", "slice", with("start", int64_t{0})},
@@ -306,7 +307,6 @@ std::vector<Mutant> all_mutants() {
       {"pad swaps low and high", "pad", reversed_list("pads")},
       {"permute reverses its dimensions", "permute",
        [](Program& p) {
-         std::vector<int64_t> dims = p.ops[0].integers("dims");
          if (p.tensor(p.ops[0].inputs[0]).shape[0] != p.tensor(p.ops[0].outputs[0]).shape[0])
            return;
          p.ops[0].kind = "reshape";
@@ -321,7 +321,7 @@ std::vector<Mutant> all_mutants() {
       {"dequantize ignores the zero point", "dequantize", no_zero_point(0)},
       {"embedding takes one scale for all rows", "embedding", first_scale_for_all(0)},
       {"gather along another dimension", "gather",
-       [](Program& p) { p.ops[0].attributes["dim"] = int64_t{1} - p.ops[0].integer("dim", 0); }},
+       [](Program& p) { p.ops[0].attributes["dim"] = int64_t{1} - p.ops[0].get(attr::kDim); }},
   };
   for (const char* kind : {"conv", "linear", "add", "mul", "requantize", "mean", "softmax"}) {
     list.push_back({"truncates", kind, {}, [](double s, int64_t z, int64_t a, int64_t b) {
