@@ -119,12 +119,11 @@ def load(path: str | os.PathLike, *, threads: int | None = None, memory_limit: i
     The program of an .octet file.
 
     path: what `octet lower` or Model.save wrote; it is mapped, and must not be written into meanwhile.
-    threads: 1 to 1024; None: all CPUs that this process may use, at most OMP_NUM_THREADS.
-    memory_limit: bytes that inputs, outputs, states and intermediates may take; 0: what there is.
-    loop_limit: how often a loop may run its body in one call; 0: without limit.
-    cached_shapes: for a program with open sizes: how many sets of sizes stay compiled.
-    cache_folder: where packed weights are kept for the next start (oneDNN); a folder that others may
-        write is not used.
+    threads: how many to use, 1 to 1024; by default all CPUs that this process may use, at most OMP_NUM_THREADS.
+    memory_limit: bytes that inputs, outputs, states and intermediates may take; 0: what the machine has.
+    loop_limit: how often a loop may run its body in one run; 0: without limit.
+    cached_shapes: for open sizes: how many sets of sizes stay compiled, those used last; at least 1.
+    cache_folder: a folder that keeps packed weights for the next start (oneDNN), unless others write it.
     verify: compares all bytes with the checksum in the file.
     Raises Error when the file is missing, damaged or of a backend that is not here.
     """
