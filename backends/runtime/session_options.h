@@ -1,7 +1,8 @@
-// Lists the options of a session once for C++, C, Python and pickles. Does not depend on torch.
+// Lists the options of a session once for C++, C, Python, pickles and the command. Does not depend
+// on torch.
 //
-// To add an option, add a member, a row of visit_options(), a member of the same name in
-// octet_options (octet.h), and the code that uses it.
+// To add an option, add a row here, a member of the same name in octet_options (octet.h), and the
+// code that uses it.
 #pragma once
 
 #include <cstddef>
@@ -10,19 +11,25 @@
 
 namespace octet {
 
+// OPTION(type, name, default in C++, meaning) for each option that users set
+#define OCTET_SESSION_OPTIONS(OPTION)                                                              \
+  OPTION(int, threads, 1,                                                                          \
+         "how many to use, 1 to 1024; by default all CPUs that this process may use, at most "     \
+         "OMP_NUM_THREADS")                                                                        \
+  OPTION(size_t, memory_limit, 0,                                                                  \
+         "bytes that inputs, outputs, states and intermediates may take; 0: what the machine has") \
+  OPTION(size_t, loop_limit, 0, "how many times a loop may run its body in one run; 0: no limit")  \
+  OPTION(size_t, cached_shapes, 4,                                                                 \
+         "for open sizes: how many sets of sizes stay compiled, those used last; at least 1")      \
+  OPTION(std::filesystem::path, cache_folder, {},                                                  \
+         "a folder that keeps packed weights for the next start (oneDNN), unless others write it")
+
+// Threads beyond the CPUs of this process are not used, and Session::warnings() says so. Programs
+// that were not read from a file do not use the cache folder (lowering/program/packed_cache.h).
 struct SessionOptions {
-  // at least 1; threads beyond the CPUs of this process are not used, and warnings() says so
-  int threads = 1;
-  // limit of the bytes of inputs, outputs, states, intermediates and additional copies of
-  // constants; 0: the machine's memory
-  size_t memory_limit = 0;
-  // how often a loop may run its body in one run before the run throws; 0: no limit
-  size_t loop_limit = 0;
-  // at least 1; for open sizes: how many sets of sizes stay compiled, those used last
-  size_t cached_shapes = 4;
-  // where oneDNN's packed weights are kept for the next start (lowering/program/packed_cache.h);
-  // empty: nowhere. Only for programs read from a file.
-  std::filesystem::path cache_folder = {};
+#define OCTET_MEMBER(type, name, standard, meaning) type name = standard;
+  OCTET_SESSION_OPTIONS(OCTET_MEMBER)
+#undef OCTET_MEMBER
 
   // For C++ callers only, not set by users:
   // called before each round of a loop; an exception stops the run
@@ -31,23 +38,13 @@ struct SessionOptions {
   size_t cached_bytes = 0;
 };
 
-// Calls visit(name, description, field...) for each option that users set, with that field of all
+// Calls visit(name, meaning, field...) for each option that users set, with that field of all
 // `options`: SessionOptions, or structs with members of the same names.
 template <typename Visit, typename... Options>
 void visit_options(const Visit& visit, Options&... options) {
-  visit("threads", "1 to 1024; None: all CPUs that this process may use, at most OMP_NUM_THREADS.",
-        options.threads...);
-  visit("memory_limit",
-        "bytes that inputs, outputs, states and intermediates may take; 0: all available memory.",
-        options.memory_limit...);
-  visit("loop_limit", "how many times a loop may run its body in one call; 0: no limit.",
-        options.loop_limit...);
-  visit("cached_shapes", "for a program with open sizes: how many sets of sizes stay compiled.",
-        options.cached_shapes...);
-  visit("cache_folder",
-        "where packed weights are kept for the next start (oneDNN); a folder that others may\n"
-        "    write is not used.",
-        options.cache_folder...);
+#define OCTET_VISIT(type, name, standard, meaning) visit(#name, meaning, options.name...);
+  OCTET_SESSION_OPTIONS(OCTET_VISIT)
+#undef OCTET_VISIT
 }
 
 }  // namespace octet

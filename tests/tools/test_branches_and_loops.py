@@ -181,7 +181,7 @@ class BranchesAndLoops(StepsTest):
             self.octet(*command, "--memory-limit", "much", code=2)
             self.octet(*command, "--loop-limit", "-1", code=2)
         run[1] = self.path("model.pt2")
-        self.assertIn("is interpreted, got --memory-limit or --loop-limit", self.fails(*run, "--memory-limit", "1G"))
+        self.assertIn("is interpreted, got --memory-limit, which only .octet programs take", self.fails(*run, "--memory-limit", "1G"))
 
     def test_scan(self):
         self.check_case("scan")

@@ -1,20 +1,14 @@
-"""octet export: what onnx's checker says of the files, and what ONNX Runtime computes with them, optimized and not, beside the graph interpreted."""
-import collections
+"""octet export: each op of float programs, at the least and the greatest opset, and what it refuses."""
 import hashlib
 import os
 import pathlib
 import unittest
 
-import onnx
-import onnxruntime
 import torch
-from support import CommandTest, SmallNet, sqnr
+from onnx_export import ExportTest
 from torch import nn
-from torch.export import Dim
-
 
 PROTO = pathlib.Path(__file__).resolve().parents[2] / "tools" / "onnx" / "proto"
-NEAR = 40  # dB
 F = nn.functional
 
 
@@ -89,79 +83,7 @@ class Products(nn.Module):
                 F.scaled_dot_product_attention(x, x, x, attn_mask=m[0] > 0), torch.outer(m[0, 0], m[0, 1]), torch.baddbmm(m, m, m, beta=0.5))
 
 
-class Words(nn.Module):
-    """A transformer's block of words."""
-
-    def __init__(self):
-        super().__init__()
-        self.words, self.places = nn.Embedding(50, 64), nn.Embedding(32, 64)
-        self.norm, self.inward, self.outward = nn.LayerNorm(64), nn.Linear(64, 192), nn.Linear(64, 64)
-        self.up, self.down = nn.Linear(64, 128), nn.Linear(128, 64)
-        self.register_buffer("positions", torch.arange(32))
-
-    def forward(self, words):
-        x = self.words(words) + self.places(self.positions[:words.shape[1]])
-        q, k, v = self.inward(self.norm(x)).view(words.shape[0], words.shape[1], 3, 4, 16).permute(2, 0, 3, 1, 4).unbind(0)
-        x = x + self.outward(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(words.shape[0], words.shape[1], 64))
-        return x + self.down(F.gelu(self.up(x)))
-
-
-class Mixed(nn.Module):
-    """Quantized ops of each kind beside floating ones."""
-
-    def __init__(self):
-        super().__init__()
-        self.left, self.right, self.last = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(3, 8, 1), nn.Conv2d(16, 8, 3)
-        self.head = nn.Linear(8, 10)
-
-    def forward(self, x):
-        a, b = torch.relu(self.left(x)), self.right(x)
-        x = torch.cat([a + b, F.max_pool2d(a, 3, 1, 1)], 1)
-        return F.softmax(self.head(self.last(x).mean((2, 3))), -1)
-
-
-class ExportOnnx(CommandTest):
-    def exported(self, program="q.pt2", *options, name="q.onnx"):
-        """The model of the file, which onnx's checker takes."""
-        self.octet("export", self.path(program), "--onnx", self.path(name), *options)
-        onnx.checker.check_model(self.path(name), full_check=True)
-        return onnx.load(self.path(name))
-
-    def session(self, name="q.onnx", is_optimized=True, target=None):
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3
-        options.intra_op_num_threads = 1
-        if not is_optimized:
-            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        if target:
-            options.optimized_model_filepath = self.path(target)
-        return onnxruntime.InferenceSession(self.path(name), options, providers=["CPUExecutionProvider"])
-
-    def run_onnx(self, inputs, **options):
-        session = self.session(**options)
-        names = [value.name for value in session.get_inputs()]
-        return [torch.from_numpy(y) for y in session.run(None, {name: x.numpy() for name, x in zip(names, inputs)})]
-
-    def optimized_ops(self, name="q.onnx"):
-        self.session(name, target="optimized.onnx")
-        return collections.Counter(node.op_type for node in onnx.load(self.path("optimized.onnx")).graph.node)
-
-    def check_near(self, inputs, wanted=None, near=NEAR):
-        """What ONNX Runtime makes of q.onnx, to the interpreter's outputs of q.pt2."""
-        if wanted is None:
-            self.save("x.pt", inputs)
-            wanted = self.run_file("q.pt2")
-        for is_optimized in (False, True):
-            results = self.run_onnx(inputs, is_optimized=is_optimized)
-            self.assertEqual(len(results), len(wanted))
-            for want, got in zip(wanted, results):
-                self.assertEqual(got.shape, want.shape)
-                self.assertGreater(sqnr(want, got), near, f"optimized: {is_optimized}")
-        return wanted
-
-    def quantize(self, *options):
-        self.octet("quantize", self.path("model.pt2"), "--output", self.path("q.pt2"), *options)
-
+class Ops(ExportTest):
     def check_ops(self, net, *inputs):
         """Each output of a float network, of opset 17 and the greatest."""
         torch.manual_seed(0)
@@ -194,119 +116,15 @@ class ExportOnnx(CommandTest):
         torch.manual_seed(1)
         self.check_ops(Products(), torch.randn(2, 6, 8, 8))
 
-    def static(self, net, shape, quantizer):
-        torch.manual_seed(0)
-        net = net.requires_grad_(False).eval()
-        x = torch.randn(shape)
-        self.export(net, x)
-        self.save("calibration.pt", [(torch.randn(shape),) for _ in range(4)])
-        self.quantize("--quantizer", quantizer, "--calibration", self.path("calibration.pt"))
-        return x
-
-    def test_static_convolutions(self):
-        for quantizer in ("xnnpack", "x86"):
-            with self.subTest(quantizer=quantizer):
-                x = self.static(SmallNet(), (1, 3, 32, 32), quantizer)
-                model = self.exported()
-                weights = [c for c in model.graph.initializer if len(c.dims) == 4]
-                self.assertEqual({c.data_type for c in weights}, {onnx.TensorProto.INT8})
-                scales = [node for node in model.graph.node if node.op_type == "DequantizeLinear" and node.attribute]
-                self.assertTrue(all(node.attribute[0].name == "axis" for node in scales))
-                self.assertGreaterEqual(len(scales), 4)  # of channels
-                # Activations are u8 whatever the graph has, weights int8.
-                types = {c.name: c.data_type for c in model.graph.initializer}
-                zeros = {types[node.input[2]] for node in model.graph.node if node.op_type == "QuantizeLinear"}
-                self.assertEqual(zeros, {onnx.TensorProto.UINT8})
-                self.check_near((x,), near=30)  # rounding that falls otherwise moves what follows
-                ops = self.optimized_ops()
-                self.assertEqual(ops["Conv"] + ops["FusedConv"] + ops["Gemm"], 1 if quantizer == "x86" else 0, ops)  # the sum's other half
-                self.assertGreaterEqual(ops["QLinearConv"] + ops["QGemm"], 3)
-
-    def test_static_patterns(self):
-        x = self.static(Mixed(), (1, 3, 16, 16), "xnnpack")
-        self.exported()
-        self.check_near((x,), near=30)
-        ops = self.optimized_ops()
-        # The relu's scale is shared with a sum that goes below 0, which keeps it apart from its convolution.
-        self.assertEqual((ops["QLinearConv"], ops["QGemm"], ops["QLinearConcat"], ops["QLinearAdd"]), (2, 1, 1, 1), ops)
-
-    def test_integer_biases(self):
-        self.static(Mixed(), (1, 3, 16, 16), "xnnpack")
-        biases = lambda model: sum(c.data_type == onnx.TensorProto.INT32 for c in model.graph.initializer)
-        self.assertEqual(biases(self.exported()), 1)  # of the linear layer
-        self.assertEqual(biases(self.exported("q.pt2", "--integer-biases")), 4)
-
-    def words(self):
-        torch.manual_seed(0)
-        net = Words().requires_grad_(False).eval()
-        words = torch.randint(0, 50, (2, 7))
-        self.export(net, words)
-        self.save("calibration.pt", [(torch.randint(0, 50, (2, 7)),) for _ in range(4)])
-        return words
-
-    def test_static_transformer(self):
-        words = self.words()
-        for quantizer in ("xnnpack", "x86", "embedding,xnnpack"):
-            with self.subTest(quantizer=quantizer):
-                self.quantize("--quantizer", quantizer, "--calibration", self.path("calibration.pt"))
-                self.exported()
-                self.check_near((words,))
-                self.assertEqual(self.optimized_ops()["QGemm"], 4)
-
-    def test_dynamic(self):
-        words = self.words()
-        for options in (("xnnpack",), ("x86",), ("xnnpack", "--compat", "torchao"), ("x86", "--compat", "torchao")):
-            with self.subTest(options):
-                self.quantize("--quantizer", *options, "--mode", "dynamic")
-                kinds = collections.Counter(node.op_type for node in self.exported().graph.node)
-                self.assertEqual(kinds["MatMulInteger"], 4)
-                self.assertEqual(kinds["MatMul"], 2)  # of the attention
-                self.check_near((words,))
-
-    def test_weights_alone(self):
-        words = self.words()
-        self.quantize("--quantizer", "xnnpack", "--mode", "weight-only")
-        self.exported()
-        self.check_near((words,))
-
-    def test_blocks_of_four_bits(self):
-        words = self.words()
-        for mode, count in (("weight-only", 5), ("dynamic", 4)):  # the first takes the table of words, too; that of positions is computed ahead
-            with self.subTest(mode=mode):
-                self.quantize("--quantizer", "xnnpack", "--mode", mode, "--weight-bits", "4")
-                model = self.exported()
-                self.assertEqual(model.opset_import[0].version, 21)
-                blocks = [node for node in model.graph.node if any(a.name == "block_size" for a in node.attribute)]
-                types = {c.name: c.data_type for c in model.graph.initializer}
-                self.assertEqual([types[node.input[0]] for node in blocks], [onnx.TensorProto.INT4] * count)
-                self.check_near((words,))
-        self.assertEqual(self.optimized_ops()["MatMulNBits"], 4)
-        message = self.fails("export", self.path("q.pt2"), "--onnx", self.path("late.onnx"), "--opset", "20")
-        self.assertRegex(message, r"scales of blocks, which opset 20 lacks, want --opset 21 or later")
-        self.assertFalse(os.path.exists(self.path("late.onnx")))
-
-    def test_open_sizes(self):
-        torch.manual_seed(0)
-        words = torch.randint(0, 50, (2, 7))
-        self.export(Words().requires_grad_(False), words, dynamic_shapes=({0: Dim("batch", min=1, max=8), 1: Dim("length", min=2, max=32)},))
-        self.save("calibration.pt", [(words,)])
-        self.quantize("--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"))
-        model = self.exported()
-        names = [dim.dim_param for dim in model.graph.input[0].type.tensor_type.shape.dim]
-        self.assertEqual(len(set(names)), 2)
-        self.assertNotIn("", names)
-        self.assertEqual([dim.dim_param for dim in model.graph.output[0].type.tensor_type.shape.dim][:2], names)
-        for sizes in ((1, 3), (2, 7), (5, 32)):
-            with self.subTest(sizes=sizes):
-                self.check_near((torch.randint(0, 50, sizes),))
-
-    def test_causal_attention_of_any_length(self):
-        class Causal(nn.Module):
+    def test_columns_of_windows(self):
+        class Columns(nn.Module):
             def forward(self, x):
-                return F.scaled_dot_product_attention(x, x, x, is_causal=True)
+                y = F.unfold(x, (2, 3), padding=1, stride=(1, 2))
+                return y, F.unfold(x[0], 2), F.fold(y, (6, 8), (2, 3), padding=1, stride=(1, 2)), *F.max_pool2d(x, 2, return_indices=True)
 
-        torch.manual_seed(0)
-        self.check_same(Causal(), torch.randn(1, 2, 5, 4), others=((torch.randn(1, 2, 3, 4),), (torch.randn(1, 2, 70, 4),)), dynamic_shapes=({2: Dim("length", min=2)},))
+        self.export(Columns(), torch.randn(2, 3, 6, 8))
+        self.assertIn("Col2Im, which opset 17 lacks", self.fails("export", self.path("model.pt2"), "--onnx", self.path("q.onnx"), "--opset", "17"))
+        self.check_same(Columns(), torch.randn(2, 3, 6, 8))
 
     def test_rows_that_a_mask_hides(self):
         class Masked(nn.Module):
@@ -316,33 +134,6 @@ class ExportOnnx(CommandTest):
         mask = torch.rand(4, 4) > 0.3
         mask[1] = False
         self.check_same(Masked(), torch.randn(1, 2, 4, 4), mask)
-
-    def test_weights_beside(self):
-        x = self.words()
-        self.quantize("--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"))
-        self.exported()
-        want = self.run_onnx((x,))[0]
-        inside = os.path.getsize(self.path("q.onnx"))
-        model = onnx.load(self.path("q.onnx"), load_external_data=False)
-        self.exported("q.pt2", "--external-data", name="beside.onnx")
-        self.assertLess(os.path.getsize(self.path("beside.onnx")), inside)
-        self.assertTrue(os.path.exists(self.path("beside.onnx.data")))
-        self.assertTrue(torch.equal(self.run_onnx((x,), name="beside.onnx")[0], want))
-        beside = onnx.load(self.path("beside.onnx"), load_external_data=False)
-        large = [c for c in beside.graph.initializer if c.data_location == onnx.TensorProto.EXTERNAL]
-        self.assertEqual(len(large), sum(len(c.raw_data) >= 1024 for c in model.graph.initializer))
-        self.assertTrue(all(int(c.external_data[1].value) % 4096 == 0 for c in large))
-
-    def test_names(self):
-        self.static(SmallNet(), (1, 3, 32, 32), "xnnpack")
-        model = self.exported("q.pt2", "--opset", "21")
-        convolutions = {node.name for node in model.graph.node if node.op_type == "Conv"}
-        self.assertEqual({name.split("/")[0] for name in convolutions}, {"stem.0", "depthwise.0", "project"})
-        head = next(node for node in model.graph.node if node.op_type == "Gemm")
-        self.assertEqual({entry.key: entry.value for entry in head.metadata_props}, {"octet.module": "head", "octet.op": "aten.linear.default"})
-        names = [node.name for node in model.graph.node]
-        self.assertEqual(len(names), len(set(names)))
-        self.assertEqual([value.name for value in model.graph.input], ["x"])
 
     def test_what_has_no_form(self):
         class Odd(nn.Module):
@@ -363,169 +154,6 @@ class ExportOnnx(CommandTest):
         self.assertRegex(self.fails("export", self.path("absent.pt2"), "--onnx", self.path("q.onnx")), r"^octet: pt2: .*absent.pt2: ")
         self.octet("export", path, code=2)
         self.assertEqual(os.listdir(self.folder), ["model.pt2"])
-
-    def check_same(self, net, *inputs, others=(), **export):
-        """A float network at the example and at other inputs, of the least opset."""
-        net = net.requires_grad_(False).eval()
-        self.export(net, *inputs, **export)
-        model = self.exported("model.pt2")
-        for given in (inputs, *others):
-            want = net(*given)
-            want = list(want) if isinstance(want, tuple) else [want]
-            got = self.run_onnx(given)
-            self.assertEqual(len(got), len(want))
-            for k, (y, z) in enumerate(zip(want, got)):
-                with self.subTest(output=k):
-                    self.assertEqual((y.shape, y.dtype), (z.shape, z.dtype))
-                    torch.testing.assert_close(z, y, rtol=2e-4, atol=2e-5)
-        return collections.Counter(node.op_type for node in model.graph.node)
-
-    def test_recurrent_layers(self):
-        class Layers(nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.lstm = nn.LSTM(6, 8, 2, bidirectional=True, batch_first=True)
-                self.gru, self.plain, self.cell = nn.GRU(16, 5, bidirectional=True), nn.RNN(10, 4, nonlinearity="relu", bias=False), nn.LSTMCell(6, 7)
-
-            def forward(self, x):
-                y, (h, c) = self.lstm(x)
-                z, g = self.gru(y.transpose(0, 1))
-                p, r = self.plain(z)
-                return y, h, c, z, g, p, r, *self.cell(x[:, 0])
-
-        torch.manual_seed(0)
-        ops = self.check_same(Layers(), torch.randn(3, 5, 6))
-        self.assertEqual((ops["LSTM"], ops["GRU"], ops["RNN"], ops["MatMul"] + ops["Gemm"]), (5, 2, 1, 0), ops)
-
-    def test_quantized_recurrent_layers(self):
-        class Tagger(nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.layer, self.head = nn.LSTM(6, 8), nn.Linear(8, 3)
-
-            def forward(self, x):
-                return self.head(self.layer(x)[0])
-
-        x = self.static(Tagger(), (5, 2, 6), "xnnpack")
-        self.exported()
-        self.check_near((x,), near=30)
-
-    def test_branches_and_loops(self):
-        from torch._higher_order_ops.scan import scan
-
-        class Branch(nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.left, self.right = nn.Linear(4, 4), nn.Linear(4, 4)
-
-            def forward(self, x):
-                y = torch.cond(x.sum() > 0, lambda x: self.left(x) + 1, lambda x: torch.cond(x[0, 0] > -1, lambda x: self.right(x), lambda x: -x, (x,)), (x,))
-                return y * 2
-
-        class Rounds(nn.Module):
-            def forward(self, i, x, most):
-                return torch._higher_order_ops.while_loop(lambda i, x: (x.sum() < 100) & (i < most), lambda i, x: (i + 1, x * 2 + i), (i, x))
-
-        class Rows(nn.Module):
-            def forward(self, start, rows):
-                return scan(lambda carried, row: (carried * 0.5 + row, carried + row.sin()), start, rows, dim=0)
-
-        torch.manual_seed(0)
-        x = torch.randn(2, 4).abs()
-        ops = self.check_same(Branch(), x, others=((-x,), (-5 * x - 1,)))
-        self.assertEqual(ops["If"], 1)
-        ops = self.check_same(Rounds(), torch.tensor(0), x, torch.tensor(9), others=((torch.tensor(8), x, torch.tensor(9)), (torch.tensor(9), x, torch.tensor(9))))
-        self.assertEqual(ops["Loop"], 1)
-        ops = self.check_same(Rows(), torch.randn(4), torch.randn(5, 4))
-        self.assertEqual(ops["Scan"], 1)
-
-    def test_states(self):
-        class Cache(nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.register_buffer("kept", torch.zeros(4, 3))
-                self.register_buffer("count", torch.tensor([2]))
-
-            def forward(self, x, place):
-                self.kept[place] = x
-                self.count.add_(1)
-                return self.kept.sum(0) * self.count
-
-        net = Cache()
-        self.export(net, torch.randn(1, 3), torch.tensor([1]))
-        model = self.exported("model.pt2")
-        self.assertEqual([value.name for value in model.graph.input], ["x", "place", "kept", "count"])
-        self.assertEqual([value.name for value in model.graph.output][1:], ["kept.next", "count.next"])
-        states = {entry.key: entry.value for entry in model.metadata_props}
-        self.assertEqual(states, {"octet.state.kept": "kept.next", "octet.state.count": "count.next"})
-        kept, count = torch.zeros(4, 3), torch.tensor([2])
-        for place in (1, 3, 1):
-            x, place = torch.randn(1, 3), torch.tensor([place])
-            got, kept, count = self.run_onnx((x, place, kept, count))
-            torch.testing.assert_close(got, net(x, place))
-            self.assertTrue(torch.equal(kept, net.kept) and torch.equal(count, net.count))
-
-    def test_complex_numbers(self):
-        class Spectrum(nn.Module):
-            def forward(self, x):
-                y = torch.fft.rfft(x)
-                z = torch.fft.fft2(x) * torch.conj(torch.fft.fft2(x + 1))
-                return y.abs(), torch.view_as_real(z), torch.fft.irfft(y * 2, n=8), torch.stft(x, 8, 4, window=torch.hann_window(8), return_complex=True).abs()
-
-        torch.manual_seed(0)
-        self.check_same(Spectrum(), torch.randn(3, 8))
-
-    def test_sizes_that_a_run_decides(self):
-        class Chosen(nn.Module):
-            def forward(self, x):
-                return x[x > 0] * 2, torch.nonzero(x > 0.5)
-
-        x = torch.randn(6, 5)
-        self.check_same(Chosen(), x, others=((x.abs() + 1,), (-x.abs(),)))
-
-    def test_half_precision(self):
-        torch.manual_seed(0)
-        net = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4)).half().requires_grad_(False).eval()
-        x = torch.randn(3, 8).half()
-        self.export(net, x)
-        self.exported("model.pt2")
-        got = self.run_onnx((x,))[0]
-        self.assertEqual(got.dtype, torch.float16)
-        self.assertGreater(sqnr(net.float()(x.float()), got.float()), NEAR)
-
-    def test_columns_of_windows(self):
-        class Columns(nn.Module):
-            def forward(self, x):
-                y = F.unfold(x, (2, 3), padding=1, stride=(1, 2))
-                return y, F.unfold(x[0], 2), F.fold(y, (6, 8), (2, 3), padding=1, stride=(1, 2)), *F.max_pool2d(x, 2, return_indices=True)
-
-        self.export(Columns(), torch.randn(2, 3, 6, 8))
-        self.assertIn("Col2Im, which opset 17 lacks", self.fails("export", self.path("model.pt2"), "--onnx", self.path("q.onnx"), "--opset", "17"))
-        self.check_same(Columns(), torch.randn(2, 3, 6, 8))
-
-    def test_writes_in_place(self):
-        class Writer(nn.Module):
-            def forward(self, x):
-                y = x + 1
-                y.mul_(2)
-                z = y.clone()
-                z.relu_()
-                return y, z, y + z
-
-        x = torch.randn(3, 4)
-        self.export(Writer(), x)
-        self.exported("model.pt2")
-        for want, got in zip(Writer()(x), self.run_onnx((x,))):
-            self.assertTrue(torch.equal(got, want))
-
-        class Seen(nn.Module):
-            def forward(self, x):
-                y = x + 1
-                row = y[0]
-                y.mul_(2)
-                return row + 1
-
-        self.check_same(Seen(), x)
 
 
 class Format(unittest.TestCase):

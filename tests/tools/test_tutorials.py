@@ -17,7 +17,7 @@ import unittest
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch: small models, beside other tests
 
 from support import OCTET, CommandTest  # noqa: E402
-from test_pages import BLOCK, BUILD, PLAN, ROOT, Block, By, fate  # noqa: E402
+from page_blocks import BLOCK, BUILD, PLAN, ROOT, Block, By, fate  # noqa: E402
 
 PAGES = sorted(name for name, plan in PLAN.items() if By("test_tutorials.py") in plan.values())
 TITLE = re.compile(r'title="([^"]+)"')

@@ -15,7 +15,6 @@
 #include "core/base/printable.h"
 #include "core/passes/pass.h"
 #include "tools/cli/commands/command.h"
-#include "tools/cli/common/files.h"
 #include "tools/cli/common/messages.h"
 #include "tools/cli/common/signals.h"
 #include "tools/cli/processes/processes.h"
@@ -62,9 +61,6 @@ int main(int argc, char** argv) {
   for (CLI::App* command : app.get_subcommands({}))
     command->add_flag_callback(
         "--quiet", [] { octet::set_quiet(true); }, "Print only warnings and errors on stderr");
-  app.parse_complete_callback([&app] {  // runs before the subcommand's callback
-    for (const CLI::App* command : app.get_subcommands()) octet::check_outputs(*command);
-  });
   octet::clean_up_on_signals(!octet::is_one_of_several());
   octet::register_torch_backend();
   limit_threads();

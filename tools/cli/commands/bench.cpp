@@ -12,7 +12,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "core/base/cpus.h"
@@ -158,100 +157,109 @@ double peak_rss_mb() {
   return static_cast<double>(usage.ru_maxrss) / 1024.0;
 }
 
+struct BenchRequest {
+  std::string file, inputs;
+  SessionOptions session = {.threads = 0};
+  int streams = 1;
+  double seconds = 1;
+  bool json = false, explain = false;
+  std::vector<std::string> libraries;
+};
+
+Options options_of(BenchRequest& request) {
+  return joined({
+      {
+          program_option(request.file),
+          Option{"inputs", &request.inputs,
+                 "torch.save of a tuple of inputs; made up by default (integers are 0)"},
+          Option{
+              "streams", &request.streams,
+              "Measure throughput: run this many copies of the program at the same time, each on "
+              "--threads threads, by default on its share of the CPUs"}
+              .between(1, 1024),
+          Option{"seconds", &request.seconds, "How long to measure"}.between(0.001, 3600),
+          Option{"json", &request.json, "Print one JSON object"},
+          Option{"explain", &request.explain,
+                 "Print each call's kernel, layout, share of the time, and why it is slower than "
+                 "it could be (.octet)"},
+      },
+      session_options(request.session),
+      library_options(request.libraries),
+  });
+}
+
+void explain_kernels(const BenchRequest& request, Runnable& program,
+                     const std::vector<c10::IValue>& inputs) {
+  const std::vector<KernelReport> kernels = program.explain(inputs);
+  if (request.json) return print_json(kernels_to_json(kernels) + "\n");
+  print_text(kernels_to_table(kernels));
+  const std::vector<double> times = measure(program, inputs, std::min(request.seconds, 0.2));
+  log_line(fmt::format("median {:.3f} ms on {}; inputs {}", times[times.size() / 2],
+                       threads_text(request.session.threads, program.threads()), sizes_of(inputs)));
+}
+
+void measure_throughput(const BenchRequest& request, std::unique_ptr<Runnable> program,
+                        const std::vector<c10::IValue>& inputs) {
+  std::vector<std::unique_ptr<Runnable>> programs;
+  for (int i = 1; i < request.streams; ++i) programs.push_back(program->duplicate());
+  programs.push_back(std::move(program));
+  for (const std::unique_ptr<Runnable>& each : programs) each->run(inputs);
+  const double rate = throughput(programs, inputs, request.seconds);
+  const int threads = request.session.threads, used = programs.front()->threads();
+  const nlohmann::ordered_json result = {{"runs_per_second", rate},
+                                         {"streams", request.streams},
+                                         {"threads", threads},
+                                         {"threads_used", used},
+                                         {"peak_rss_mb", peak_rss_mb()}};
+  fmt::print("{}\n",
+             request.json
+                 ? result.dump()
+                 : fmt::format("{:.1f} runs per second in {} streams of {}, peak memory {:.0f} MB",
+                               rate, request.streams, threads_text(threads, used), peak_rss_mb()));
+}
+
+void measure_latency(const BenchRequest& request, Runnable& program,
+                     const std::vector<c10::IValue>& inputs, double load_ms) {
+  const std::vector<double> times = measure(program, inputs, request.seconds);
+  const double median = times[times.size() / 2];
+  const double p90 = times[std::min(times.size() - 1, times.size() * 9 / 10)];
+  const int threads = request.session.threads, used = program.threads();
+  if (request.json) {
+    const nlohmann::ordered_json result = {{"median_ms", median},         {"p90_ms", p90},
+                                           {"runs", times.size()},        {"threads", threads},
+                                           {"threads_used", used},        {"load_ms", load_ms},
+                                           {"peak_rss_mb", peak_rss_mb()}};
+    fmt::print("{}\n", result.dump());
+  } else {
+    fmt::print(
+        "median {:.3f} ms, p90 {:.3f} ms over {} runs on {}; loaded in {:.1f} ms, peak memory "
+        "{:.0f} MB; inputs {}\n",
+        median, p90, times.size(), threads_text(threads, used), load_ms, peak_rss_mb(),
+        sizes_of(inputs));
+  }
+}
+
+void bench(BenchRequest& request) {
+  load_libraries(request.libraries);
+  int& threads = request.session.threads;
+  if (threads == 0) threads = default_threads(request.streams);
+  const Clock::time_point start = Clock::now();
+  std::unique_ptr<Runnable> program = load_runnable(request.file, request.session);
+  const double load_ms = milliseconds_since(start);
+  const std::vector<c10::IValue> inputs =
+      request.inputs.empty() ? program->example_inputs() : read_inputs(request.inputs);
+  if (request.explain)
+    explain_kernels(request, *program, inputs);
+  else if (request.streams > 1)
+    measure_throughput(request, std::move(program), inputs);
+  else
+    measure_latency(request, *program, inputs, load_ms);
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& app) {
-  struct Options {
-    std::string file, inputs;
-    SessionOptions session = {.threads = 0};
-    int streams = 1;
-    double seconds = 1;
-    bool json = false, explain = false;
-    std::vector<std::string> libraries;
-  };
-  auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("bench", "Measure the latency of a .pt2 or .octet program");
-  command->add_option("file", options->file, "The program, .pt2 or .octet")->required();
-  command->add_option("--inputs", options->inputs,
-                      "torch.save of a tuple of inputs; made up by default (integers are 0)");
-  command
-      ->add_option(
-          "--threads", options->session.threads,
-          "Threads; by default all CPUs that this process may use, shared among --streams, at "
-          "most OMP_NUM_THREADS")
-      ->check(CLI::Range(1, 1024));
-  command
-      ->add_option("--streams", options->streams,
-                   "Measure throughput: run this many copies of the program at the same time, each "
-                   "on --threads threads")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  command->add_option("--seconds", options->seconds, "How long to measure")
-      ->check(CLI::Range(0.001, 3600.0))
-      ->capture_default_str();
-  command->add_flag("--json", options->json, "Print one JSON object");
-  command->add_flag("--explain", options->explain,
-                    "Print each call's kernel, layout, share of the time, and why it is slower "
-                    "than it could be (.octet)");
-  add_session_options(*command, options->session);
-  add_library_option(*command, options->libraries);
-  command->callback([options] {
-    load_libraries(options->libraries);
-    int& threads = options->session.threads;
-    if (threads == 0) threads = default_threads(options->streams);
-    const Clock::time_point start = Clock::now();
-    std::unique_ptr<Runnable> program = load_runnable(options->file, options->session);
-    const double load_ms = milliseconds_since(start);
-    const std::vector<c10::IValue> inputs =
-        options->inputs.empty() ? program->example_inputs() : read_inputs(options->inputs);
-    if (options->explain) {
-      const std::vector<KernelReport> kernels = program->explain(inputs);
-      if (options->json) return print_json(kernels_to_json(kernels) + "\n");
-      print_text(kernels_to_table(kernels));
-      const std::vector<double> times = measure(*program, inputs, std::min(options->seconds, 0.2));
-      log_line(fmt::format("median {:.3f} ms on {}; inputs {}", times[times.size() / 2],
-                           threads_text(threads, program->threads()), sizes_of(inputs)));
-      return;
-    }
-    if (options->streams > 1) {
-      std::vector<std::unique_ptr<Runnable>> programs;
-      for (int i = 1; i < options->streams; ++i) programs.push_back(program->duplicate());
-      programs.push_back(std::move(program));
-      for (const std::unique_ptr<Runnable>& each : programs) each->run(inputs);
-      const double rate = throughput(programs, inputs, options->seconds);
-      const int used = programs.front()->threads();
-      const nlohmann::ordered_json result = {{"runs_per_second", rate},
-                                             {"streams", options->streams},
-                                             {"threads", threads},
-                                             {"threads_used", used},
-                                             {"peak_rss_mb", peak_rss_mb()}};
-      fmt::print(
-          "{}\n",
-          options->json
-              ? result.dump()
-              : fmt::format("{:.1f} runs per second in {} streams of {}, peak memory {:.0f} MB",
-                            rate, options->streams, threads_text(threads, used), peak_rss_mb()));
-      return;
-    }
-    const std::vector<double> times = measure(*program, inputs, options->seconds);
-    const double median = times[times.size() / 2];
-    const double p90 = times[std::min(times.size() - 1, times.size() * 9 / 10)];
-    const int used = program->threads();
-    if (options->json) {
-      const nlohmann::ordered_json result = {{"median_ms", median},         {"p90_ms", p90},
-                                             {"runs", times.size()},        {"threads", threads},
-                                             {"threads_used", used},        {"load_ms", load_ms},
-                                             {"peak_rss_mb", peak_rss_mb()}};
-      fmt::print("{}\n", result.dump());
-    } else {
-      fmt::print(
-          "median {:.3f} ms, p90 {:.3f} ms over {} runs on {}; loaded in {:.1f} ms, peak memory "
-          "{:.0f} MB; inputs {}\n",
-          median, p90, times.size(), threads_text(threads, used), load_ms, peak_rss_mb(),
-          sizes_of(inputs));
-    }
-  });
+  add_command<BenchRequest>(app, "bench", "Measure the latency of a .pt2 or .octet program", bench);
 }
 
 }  // namespace octet

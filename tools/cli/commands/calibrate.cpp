@@ -2,7 +2,6 @@
 // quantize --state`. Under mpirun each process calibrates on a part of the data, and process 0
 // writes the merged state.
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "annotate/accuracy/accuracy_passes.h"
 #include "annotate/calibrate/calibrate.h"
@@ -17,13 +16,13 @@
 namespace octet {
 namespace {
 
-struct CalibrateCommandOptions {
+struct CalibrateRequest {
   QuantizeFlow flow;
   DataOptions data;
   std::string state;
 };
 
-void calibrate_command(const CalibrateCommandOptions& options) {
+void calibrate_command(CalibrateRequest& options) {
   Processes processes;
   std::optional<ObservedGraph> observed;
   const auto calibrate_part = [&] {
@@ -52,21 +51,20 @@ void calibrate_command(const CalibrateCommandOptions& options) {
   save_observer_state(*observed, options.state);
 }
 
-Options options_of(CalibrateCommandOptions& options) {
+Options options_of(CalibrateRequest& options) {
   return joined({options_of(options.flow),
                  calibration_options(options.data, /*is_required=*/true),
-                 {Option{"state", &options.state, "The JSON file to write"}.required()}});
+                 {Option{"state", &options.state, "The JSON file to write"}.required().output()}});
 }
 
 }  // namespace
 
 void add_calibrate_command(CLI::App& app) {
-  auto options = std::make_shared<CalibrateCommandOptions>();
-  CLI::App* command = app.add_subcommand("calibrate",
-                                         "Run sample data through the observers and save their "
-                                         "state; mpirun shares the data among processes");
-  add_options(*command, options_of(*options));
-  command->callback([options] { calibrate_command(*options); });
+  add_command<CalibrateRequest>(
+      app, "calibrate",
+      "Run sample data through the observers and save their state; mpirun shares the data "
+      "among processes",
+      calibrate_command);
 }
 
 }  // namespace octet

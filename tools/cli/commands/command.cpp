@@ -1,8 +1,34 @@
 #include "tools/cli/commands/command.h"
 
+#include <utility>
+
+#include <CLI/CLI.hpp>
+
 #include "core/base/output_file.h"
+#include "tools/cli/common/messages.h"
+#include "tools/cli/processes/processes.h"
 
 namespace octet {
+
+CLI::App* add_command(CLI::App& app, const char* name, const char* help, const Options& options,
+                      std::function<void()> run) {
+  CLI::App* command = app.add_subcommand(name, help);
+  add_options(*command, options);
+  command->callback([name, options, run = std::move(run)] {
+    check_outputs(name, options);
+    run();
+  });
+  return command;
+}
+
+void in_processes(const std::function<void(Processes&)>& work) {
+  Processes processes;
+  if (processes.rank() != 0) set_silent();
+  processes.gather([&] {
+    work(processes);
+    return std::string();
+  });
+}
 
 void write_text_file(const std::string& path, const std::string& text) {
   write_file(path, text, "output");

@@ -1,12 +1,11 @@
-// Implements octet compare, which compares two programs op by op and finds the cause of their
-// difference.
+#include "tools/cli/commands/compare.h"
+
 #include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "annotate/compare/compare.h"
 #include "annotate/compare/weights.h"
@@ -28,25 +27,15 @@
 namespace octet {
 namespace {
 
-struct CompareCommand {
-  std::vector<std::string> files;
-  std::string inputs;
-  std::vector<std::string> outputs, libraries;
-  std::string metric;
-  size_t top = 20;
-  size_t batches = 0;  // 0: all
-};
-
 constexpr const char* kCompareStage = "compare";
 constexpr const char* kLoweredStage = "lowered";
 
-SampleData data_of(const CompareCommand& options) {
-  return sample_data(options.inputs,
-                     options.batches == 0 ? std::nullopt : std::optional(options.batches));
+SampleData data_of(const CompareRequest& options) {
+  return sample_data(options.inputs, options.batches);
 }
 
 // This process's batches (round-robin), with progress.
-BatchSource batches_of(const CompareCommand& options, Progress& progress, Processes& processes,
+BatchSource batches_of(const CompareRequest& options, Progress& progress, Processes& processes,
                        const char* stage) {
   const SampleData data = data_of(options);
   const size_t step = processes.count();
@@ -62,7 +51,7 @@ BatchSource batches_of(const CompareCommand& options, Progress& progress, Proces
 
 bool is_lowered(const std::string& file) { return has_suffix(file, ".octet"); }
 
-void check_files(const CompareCommand& options) {
+void check_files(const CompareRequest& options) {
   // The second file may be a checkpoint of training, which may have any name.
   for (const std::string& file : options.files)
     if (!is_lowered(file) && !has_suffix(file, ".pt2") && &file != &options.files[1])
@@ -78,10 +67,9 @@ void check_files(const CompareCommand& options) {
     throw Error("compare", "the programs",
                 "the first is lowered, the second is not; put the .pt2 first");
   if (!options.metric.empty() && is_lowered(options.files[1]))
-    throw Error(
-        "compare", "--metric",
-        "applies to two .pt2, but one of the programs is lowered; compare FLOAT.pt2 QUANTIZED.pt2 "
-        "with it");
+    throw Error("compare", "--metric",
+                "applies to two .pt2, but one of the programs is lowered; compare FLOAT.pt2 "
+                "QUANTIZED.pt2 with it");
   for (const std::string& path : options.outputs) check_writable(path);
 }
 
@@ -92,7 +80,7 @@ struct Compared {
 };
 
 // Reads a program, or the program in a checkpoint of training that started from the first file.
-Graph read_subject(const CompareCommand& options) {
+Graph read_subject(const CompareRequest& options) {
   const std::string& file = options.files[1];
   return has_suffix(file, ".pt2") ? read_pt2(file) : read_trained(file, options.files[0]);
 }
@@ -109,7 +97,7 @@ void compare_graphs(Compared& compared, const BatchSource& data, const NamedMetr
 
 // Compares two .pt2 files, optionally with the lowered program of the second; a .pt2 and the
 // program lowered from it; or two lowered programs.
-void compare_files(Compared& compared, const CompareCommand& options, Processes& processes) {
+void compare_files(Compared& compared, const CompareRequest& options, Processes& processes) {
   const std::vector<std::string>& files = options.files;
   std::vector<Progress::Stage> stages;
   if (processes.rank() == 0) stages = {{kCompareStage, 3}, {kLoweredStage, 2}};
@@ -142,7 +130,7 @@ void write_comparison(const std::string& path, const nlohmann::ordered_json& jso
     write_page_file(path, json);
 }
 
-void check_batches(const CompareCommand& options, size_t processes) {
+void check_batches(const CompareRequest& options, size_t processes) {
   const size_t count = data_of(options).size();
   if (count < processes)
     throw Error(
@@ -150,7 +138,7 @@ void check_batches(const CompareCommand& options, size_t processes) {
         fmt::format("{} batches for {} processes; start at most one per batch", count, processes));
 }
 
-void compare(const CompareCommand& options) {
+void compare(CompareRequest& options) {
   Processes processes;
   Compared compared;
   const std::vector<std::string> parts = processes.gather([&] {
@@ -171,37 +159,41 @@ void compare(const CompareCommand& options) {
 
 }  // namespace
 
+Options options_of(CompareRequest& request) {
+  return joined({
+      {
+          Option{"files", &request.files,
+                 "FLOAT.pt2 QUANTIZED.pt2 [LOWERED.octet], PROGRAM.pt2 LOWERED.octet, two .octet "
+                 "of one model, or FLOAT.pt2 and a file of `octet qat --checkpoint`"}
+              .positional()
+              .required()
+              .counted(2, 3),
+          Option{"inputs", &request.inputs, "torch.save of a list of input tuples"}
+              .required()
+              .for_command(),
+          Option{"output", &request.outputs,
+                 "Write it too: F.html for people (one page that needs no other file), F.json, "
+                 "F.csv, or F.model-explorer.json to overlay on the graph in Model Explorer; may "
+                 "be given several times"}
+              .repeated()
+              .ends_in({".html", ".json", ".csv"})
+              .output(),
+          Option{"top", &request.top, "How many ops the table shows, worst first"}.for_command(),
+          Option{"batches", &request.batches, "Use only the first batches of the data"}
+              .positive()
+              .for_command(),
+      },
+      library_options(request.libraries),
+      {metric_option(request.metric)},
+  });
+}
+
 void add_compare_command(CLI::App& app) {
-  auto options = std::make_shared<CompareCommand>();
-  CLI::App* command =
-      app.add_subcommand("compare",
-                         "Show op by op how far a quantized program is from its float program, and "
-                         "a lowered one from both; mpirun shares the data among processes");
-  command
-      ->add_option("files", options->files,
-                   "FLOAT.pt2 QUANTIZED.pt2 [LOWERED.octet], PROGRAM.pt2 LOWERED.octet, two "
-                   ".octet of one model, or FLOAT.pt2 and a file of `octet qat --checkpoint`")
-      ->required()
-      ->expected(2, 3);
-  command->add_option("--inputs", options->inputs, "torch.save of a list of input tuples")
-      ->required();
-  command
-      ->add_option("--output", options->outputs,
-                   "Write it too: F.html for people (one page that needs no other file), F.json, "
-                   "F.csv, or F.model-explorer.json to overlay on the graph in Model Explorer; "
-                   "may be given several times")
-      ->allow_extra_args(false)
-      ->check([](const std::string& path) {
-        return has_suffix(path, ".json") || has_suffix(path, ".csv") || has_suffix(path, ".html")
-                   ? std::string()
-                   : "want a name that ends in .html, .json or .csv";
-      });
-  command->add_option("--top", options->top, "How many ops the table shows, worst first");
-  command->add_option("--batches", options->batches, "Use only the first batches of the data")
-      ->check(CLI::Range(1, 1 << 30));
-  add_library_option(*command, options->libraries);
-  add_options(*command, {metric_option(options->metric)});
-  command->callback([options] { compare(*options); });
+  add_command<CompareRequest>(
+      app, "compare",
+      "Show op by op how far a quantized program is from its float program, and a lowered one from "
+      "both; mpirun shares the data among processes",
+      compare);
 }
 
 }  // namespace octet

@@ -12,7 +12,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "backends/kernels/isa.h"
@@ -226,51 +225,57 @@ void print(const Json& json) {
   }
 }
 
+struct DoctorRequest {
+  std::vector<std::string> files, libraries;
+  bool json = false;
+};
+
+Options options_of(DoctorRequest& request) {
+  return joined({
+      {Option{"files", &request.files, "Programs to try, .pt2 or .octet"}.positional(),
+       Option{"json", &request.json, "As JSON"}},
+      library_options(request.libraries),
+  });
+}
+
+void diagnose(DoctorRequest& request) {
+  load_libraries(request.libraries);
+  std::vector<std::string> problems;
+  const Machine machine = examine_machine();
+  Json json;
+  json["machine"] = {{"cpu", machine.cpu},
+                     {"instruction_sets", machine.instruction_sets},
+                     {"isa_limit", machine.isa_limit},
+                     {"cpus", machine.cpus},
+                     {"memory_mb", machine.memory_mb},
+                     {"available_mb", machine.available_mb},
+                     {"locale", machine.locale}};
+  json["backends"] = Json::array();
+  for (const std::string& name : backend_names())
+    json["backends"].push_back(backend_json(name, problems));
+  json["files"] = Json::array();
+  for (const std::string& path : request.files) json["files"].push_back(file_json(path, problems));
+  json["libraries"] = loaded_files({"libtorch_cpu", "libc10", "libdnnl", "libXNNPACK",
+                                    "libpthreadpool", "libcpuinfo", "libgomp"});
+  if (request.json) {
+    std::cout << json.dump(2, ' ', true, Json::error_handler_t::replace) << std::endl;
+  } else {
+    print(json);
+  }
+  if (problems.empty()) return;
+  const std::string more =
+      problems.size() == 1 ? "" : fmt::format(" (and {} more)", problems.size() - 1);
+  throw Error("doctor", "this machine",
+              fmt::format("not everything works: {}{}", problems.front(), more));
+}
+
 }  // namespace
 
 void add_doctor_command(CLI::App& app) {
-  struct Options {
-    std::vector<std::string> files, libraries;
-    bool json = false;
-  };
-  auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("doctor",
-                                         "Report what this machine has, which kernels run on it, "
-                                         "and whether programs run; exit 1 if something does not");
-  command->add_option("files", options->files, "Programs to try, .pt2 or .octet");
-  command->add_flag("--json", options->json, "As JSON");
-  add_library_option(*command, options->libraries);
-  command->callback([options] {
-    load_libraries(options->libraries);
-    std::vector<std::string> problems;
-    const Machine machine = examine_machine();
-    Json json;
-    json["machine"] = {{"cpu", machine.cpu},
-                       {"instruction_sets", machine.instruction_sets},
-                       {"isa_limit", machine.isa_limit},
-                       {"cpus", machine.cpus},
-                       {"memory_mb", machine.memory_mb},
-                       {"available_mb", machine.available_mb},
-                       {"locale", machine.locale}};
-    json["backends"] = Json::array();
-    for (const std::string& name : backend_names())
-      json["backends"].push_back(backend_json(name, problems));
-    json["files"] = Json::array();
-    for (const std::string& path : options->files)
-      json["files"].push_back(file_json(path, problems));
-    json["libraries"] = loaded_files({"libtorch_cpu", "libc10", "libdnnl", "libXNNPACK",
-                                      "libpthreadpool", "libcpuinfo", "libgomp"});
-    if (options->json) {
-      std::cout << json.dump(2, ' ', true, Json::error_handler_t::replace) << std::endl;
-    } else {
-      print(json);
-    }
-    if (problems.empty()) return;
-    const std::string more =
-        problems.size() == 1 ? "" : fmt::format(" (and {} more)", problems.size() - 1);
-    throw Error("doctor", "this machine",
-                fmt::format("not everything works: {}{}", problems.front(), more));
-  });
+  add_command<DoctorRequest>(app, "doctor",
+                             "Report what this machine has, which kernels run on it, and whether "
+                             "programs run; exit 1 if something does not",
+                             diagnose);
 }
 
 }  // namespace octet

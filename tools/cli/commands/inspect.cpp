@@ -12,6 +12,7 @@
 #include "lowering/program/symbols.h"
 #include "tools/cli/commands/command.h"
 #include "tools/cli/commands/inspect_graph.h"
+#include "tools/cli/commands/runnable.h"
 #include "tools/cli/common/library.h"
 #include "tools/cli/common/messages.h"
 
@@ -117,20 +118,47 @@ nlohmann::ordered_json program_json(const Program& program) {
           {"bodies", bodies}};
 }
 
+struct InspectRequest {
+  std::string file;
+  bool json = false;
+  std::vector<std::string> libraries;
+};
+
+Options options_of(InspectRequest& request) {
+  return joined({
+      {program_option(request.file), Option{"json", &request.json, "Print JSON"}},
+      library_options(request.libraries),
+  });
+}
+
+void inspect(InspectRequest& request) {
+  load_libraries(request.libraries);
+  if (has_suffix(request.file, ".octet")) {
+    const Program program = load_program(request.file);
+    if (request.json)
+      print_json(json_text(program_json(program)));
+    else
+      print_text(to_text(program));
+    return;
+  }
+  if (!has_suffix(request.file, ".pt2"))
+    throw Error("inspect", request.file,
+                "is neither .pt2 nor .octet; give a program that torch.export.save or `octet "
+                "lower` wrote");
+  const Graph graph = read_pt2(request.file);
+  verify(graph);
+  if (request.json)
+    print_json(json_text(to_json(graph)));
+  else
+    print_text(to_table(graph));
+}
+
 }  // namespace
 
 void add_inspect_command(CLI::App& app) {
-  struct Options {
-    std::string file;
-    bool json = false;
-    std::vector<std::string> libraries;
-  };
-  auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
-      "inspect", "Print the ops of a .pt2 (FX's tabular form) or of an .octet program");
-  command->add_option("file", options->file, "The program, .pt2 or .octet")->required();
-  command->add_flag("--json", options->json, "Print JSON");
-  command
+  add_command<InspectRequest>(app, "inspect",
+                              "Print the ops of a .pt2 (FX's tabular form) or of an .octet program",
+                              inspect)
       ->add_flag_callback(
           "--ops",
           [] {
@@ -139,28 +167,6 @@ void add_inspect_command(CLI::App& app) {
           },
           "Print what each op of an .octet program does, its inputs and attributes")
       ->trigger_on_parse();
-  add_library_option(*command, options->libraries);
-  command->callback([options] {
-    load_libraries(options->libraries);
-    if (has_suffix(options->file, ".octet")) {
-      const Program program = load_program(options->file);
-      if (options->json)
-        print_json(json_text(program_json(program)));
-      else
-        print_text(to_text(program));
-      return;
-    }
-    if (!has_suffix(options->file, ".pt2"))
-      throw Error("inspect", options->file,
-                  "is neither .pt2 nor .octet; give a program that torch.export.save or `octet "
-                  "lower` wrote");
-    const Graph graph = read_pt2(options->file);
-    verify(graph);
-    if (options->json)
-      print_json(json_text(to_json(graph)));
-    else
-      print_text(to_table(graph));
-  });
 }
 
 }  // namespace octet

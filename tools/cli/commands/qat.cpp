@@ -1,8 +1,5 @@
 // Implements octet qat, which trains a float .pt2 with fake quantization and writes a q/dq .pt2.
-#include <memory>
-
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "core/pt2/writer.h"
 #include "tools/cli/commands/command.h"
@@ -34,20 +31,12 @@ void train_and_write(const QatRequest& request, Processes& processes) {
 }  // namespace
 
 void add_qat_command(CLI::App& app) {
-  auto request = std::make_shared<QatRequest>();
-  CLI::App* command =
-      app.add_subcommand("qat",
-                         "Train with fake quantization, then quantize; mpirun shares "
-                         "each batch among processes");
-  add_options(*command, options_of(*request));
-  command->callback([request] {
-    Processes processes;
-    if (processes.rank() != 0) set_silent();
-    processes.gather([&] {
-      train_and_write(*request, processes);
-      return std::string();
-    });
-  });
+  add_command<QatRequest>(
+      app, "qat",
+      "Train with fake quantization, then quantize; mpirun shares each batch among processes",
+      [](QatRequest& request) {
+        in_processes([&](Processes& processes) { train_and_write(request, processes); });
+      });
 }
 
 }  // namespace octet

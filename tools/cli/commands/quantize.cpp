@@ -1,9 +1,7 @@
 // Implements octet quantize, which converts a float .pt2 to a q/dq .pt2.
-#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "core/base/error.h"
 #include "core/pt2/writer.h"
@@ -60,22 +58,15 @@ void quantize(QuantizeRequest& request, Processes& processes) {
 }  // namespace
 
 void add_quantize_command(CLI::App& app) {
-  auto request = std::make_shared<QuantizeRequest>();
-  CLI::App* command = app.add_subcommand(
-      "quantize",
+  add_command<QuantizeRequest>(
+      app, "quantize",
       "Turn a float .pt2 into a quantized .pt2 that PyTorch loads and `octet lower` takes; mpirun "
-      "shares the data among processes");
-  add_options(*command, options_of(*request));
-  command->callback([request] {
-    check_effort_options(request->effort, !request->data.calibration.empty(),
-                         request->flow.is_compat());
-    Processes processes;
-    if (processes.rank() != 0) set_silent();
-    processes.gather([&] {
-      quantize(*request, processes);
-      return std::string();
-    });
-  });
+      "shares the data among processes",
+      [](QuantizeRequest& request) {
+        check_effort_options(request.effort, !request.data.calibration.empty(),
+                             request.flow.is_compat());
+        in_processes([&](Processes& processes) { quantize(request, processes); });
+      });
 }
 
 }  // namespace octet

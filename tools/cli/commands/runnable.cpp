@@ -1,10 +1,12 @@
 #include "tools/cli/commands/runnable.h"
 
+#include <algorithm>
+#include <cctype>
 #include <random>
+#include <utility>
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"
@@ -27,6 +29,31 @@ Tensor example_tensor(DType dtype, const std::vector<int64_t>& shape, std::mt199
     for (int64_t i = 0, n = tensor.numel(); i < n; ++i) data[i] = normal(random);
   }
   return tensor;
+}
+
+// The name of a session's option in the command, as "memory-limit".
+std::string name_in_command(std::string name) {
+  if (name == "cache_folder") return "cache";
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
+Option session_option(const std::string& name, const std::string& help, int& threads) {
+  return Option{name, &threads, help}.between(1, 1024).without_default();
+}
+
+Option session_option(const std::string& name, const std::string& help, size_t& number) {
+  const bool is_size = name == "memory-limit";
+  Option option{name, &number, help + (is_size ? " (.octet); also as 300M" : " (.octet)")};
+  option.is_size = is_size;
+  return number == 0 ? std::move(option).not_negative().without_default()
+                     : std::move(option).positive();
+}
+
+Option session_option(const std::string& name, const std::string& help,
+                      std::filesystem::path& path) {
+  return Option{name, TextValue{[&path](const std::string& text) { path = text; }},
+                help + " (.octet)"};
 }
 
 class InterpretedProgram : public Runnable {
@@ -140,35 +167,39 @@ class LoweredProgram : public Runnable {
 
 }  // namespace
 
+Option program_option(std::string& file) {
+  return Option{"file", &file, "The program, .pt2 or .octet"}.positional().required();
+}
+
+Options session_options(SessionOptions& session) {
+  Options options;
+  visit_options(
+      [&](const char* name, std::string help, auto& value) {
+        help[0] = static_cast<char>(std::toupper(help[0]));
+        options.push_back(session_option(name_in_command(name), help, value));
+      },
+      session);
+  return options;
+}
+
 std::unique_ptr<Runnable> load_runnable(const std::string& path, const SessionOptions& options) {
   at::set_num_threads(options.threads);
   if (has_suffix(path, ".octet")) return std::make_unique<LoweredProgram>(path, options);
-  if (has_suffix(path, ".pt2")) {
-    if (options.memory_limit != 0 || options.loop_limit != 0)
-      throw Error("run", path,
-                  "is interpreted, got --memory-limit or --loop-limit, which only .octet programs "
-                  "take; lower it first");
-    return std::make_unique<InterpretedProgram>(path);
-  }
-  throw Error(
-      "run", path,
-      "is neither .pt2 nor .octet; give a program that torch.export.save or `octet lower` wrote");
-}
-
-void add_session_options(CLI::App& command, SessionOptions& options) {
-  command.add_option_function<std::string>(
-      "--cache", [&options](const std::string& folder) { options.cache_folder = folder; },
-      "A folder that keeps packed weights for the next start (.octet on oneDNN)");
-  command
-      .add_option("--memory-limit", options.memory_limit,
-                  "Bytes that inputs, outputs, states and intermediates may take, such as 300M; by "
-                  "default what the machine has (.octet)")
-      ->option_text("BYTES")
-      ->transform(CLI::AsSizeValue(false));
-  command
-      .add_option("--loop-limit", options.loop_limit,
-                  "How many times a loop may run its body in one run; no limit by default (.octet)")
-      ->check(CLI::NonNegativeNumber);
+  if (!has_suffix(path, ".pt2"))
+    throw Error("run", path,
+                "is neither .pt2 nor .octet; give a program that torch.export.save or `octet "
+                "lower` wrote");
+  const SessionOptions defaults{.threads = options.threads};
+  visit_options(
+      [&](const char* name, const char*, const auto& value, const auto& standard) {
+        if (value != standard)
+          throw Error("run", path,
+                      fmt::format("is interpreted, got --{}, which only .octet programs take; "
+                                  "lower it first",
+                                  name_in_command(name)));
+      },
+      options, defaults);
+  return std::make_unique<InterpretedProgram>(path);
 }
 
 }  // namespace octet

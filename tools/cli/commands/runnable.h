@@ -9,10 +9,7 @@
 
 #include "backends/runtime/session.h"
 #include "lowering/program/backend.h"
-
-namespace CLI {
-class App;
-}
+#include "tools/cli/common/options.h"
 
 namespace octet {
 
@@ -35,11 +32,12 @@ class Runnable {
   virtual std::vector<KernelReport> explain(const std::vector<c10::IValue>& inputs) = 0;
 };
 
-// Loads a .pt2 or .octet file, by its suffix. For a .pt2, only the option `threads` has an effect,
-// and a limit is an Error.
+// Loads a .pt2 or .octet file, by its suffix. For a .pt2, options but `threads` are an Error.
 std::unique_ptr<Runnable> load_runnable(const std::string& path, const SessionOptions& options);
 
-// Adds --cache, --memory-limit and --loop-limit. `options` must outlive the command.
-void add_session_options(CLI::App& command, SessionOptions& options);
+// The argument FILE of commands that load a program.
+Option program_option(std::string& file);
+// An option for each option of a session that users set: --threads, --memory-limit, ...
+Options session_options(SessionOptions& session);
 
 }  // namespace octet

@@ -1,9 +1,7 @@
 // Implements octet tune, which searches a mixed precision that meets an accuracy goal.
 #include <algorithm>
-#include <memory>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "annotate/compare/compare.h"
 #include "annotate/compare/weights.h"
@@ -84,19 +82,12 @@ void run_tune(const TuneOptions& options, Processes& processes) {
 }  // namespace
 
 void add_tune_command(CLI::App& app) {
-  auto options = std::make_shared<TuneOptions>();
-  CLI::App* tune = app.add_subcommand(
-      "tune",
-      "Minimize float ops for an accuracy goal, op by op; mpirun shares the data among processes");
-  add_options(*tune, options_of(*options));
-  tune->callback([options] {
-    Processes processes;
-    if (processes.rank() != 0) set_silent();
-    processes.gather([&] {
-      run_tune(*options, processes);
-      return std::string();
-    });
-  });
+  add_command<TuneOptions>(
+      app, "tune",
+      "Minimize float ops for an accuracy goal, op by op; mpirun shares the data among processes",
+      [](TuneOptions& options) {
+        in_processes([&](Processes& processes) { run_tune(options, processes); });
+      });
 }
 
 }  // namespace octet

@@ -4,54 +4,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <iterator>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "core/base/error.h"
-#include "core/base/output_file.h"
 
 namespace octet {
 namespace {
-
-// The options that name outputs. Other options and arguments name inputs.
-constexpr std::string_view kOutputs[] = {"--output",           "--outputs", "--report",
-                                         "--dump-annotations", "--onnx",    "--save-config"};
-
-struct NamedFile {
-  std::string option, path;
-  bool is_output = false;
-};
-
-bool is_output(const CLI::App& command, const std::string& option) {
-  return std::find(std::begin(kOutputs), std::end(kOutputs), option) != std::end(kOutputs) ||
-         (option == "--state" && command.get_name() == "calibrate");
-}
-
-std::vector<NamedFile> named_files(const CLI::App& command) {
-  std::vector<NamedFile> files;
-  for (const CLI::Option* option : command.get_options()) {
-    const std::string name = option->get_name();
-    for (const std::string& value : option->results()) {
-      const bool written = is_output(command, name);
-      files.push_back({name, value, written});
-      if (name == "--onnx") files.push_back({name, value + ".data", written});
-      if (written || value.find(',') == std::string::npos) continue;
-      for (const std::string& part : CLI::detail::split(value, ','))
-        files.push_back({name, part, false});
-    }
-  }
-  return files;
-}
 
 constexpr const char* kInput = "/dev/stdin";
 constexpr const char* kOutput = "/dev/stdout";
@@ -75,6 +39,8 @@ void take_whole() {
   ::close(file);
 }
 
+}  // namespace
+
 std::string input_path(const std::string& name) {
   if (name != "-") return name;
   if (is_input_taken) fail("-", "stdin is used twice, want it once; name a file");
@@ -92,29 +58,6 @@ std::string output_path(const std::string& name) {
     throw Error("output", "-", "stdout is a terminal, want a pipe or a file; name a file");
   is_output_taken = true;
   return kOutput;
-}
-
-}  // namespace
-
-void check_outputs(const CLI::App& command) {
-  const std::vector<NamedFile> files = named_files(command);
-  for (const NamedFile& output : files) {
-    if (!output.is_output) continue;
-    for (const NamedFile& other : files)
-      if (&other != &output && !other.path.empty() && is_same_file(output.path, other.path))
-        throw Error(command.get_name(), output.path,
-                    fmt::format("is named by {} and by {}, want a separate file for each output; "
-                                "name another one",
-                                other.option, output.option));
-  }
-}
-
-CLI::Option* accept_standard_input(CLI::Option* option) {
-  return option->transform([](const std::string& name) { return input_path(name); }, "");
-}
-
-CLI::Option* accept_standard_output(CLI::Option* option) {
-  return option->transform([](const std::string& name) { return output_path(name); }, "");
 }
 
 void check_free_standard_output(const char* subject) {

@@ -7,7 +7,6 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "core/base/error.h"
 #include "core/ops/callable_ops.h"
@@ -94,21 +93,19 @@ void load_library(const std::string& shown) {
 
 }  // namespace
 
-void add_library_option(CLI::App& command, std::vector<std::string>& paths) {
-  command
-      .add_option("--library", paths,
-                  "A shared library with custom ops, quantizers, observers or kernels; may be "
-                  "given several times")
-      ->allow_extra_args(false);
-  command
-      .add_option_function<std::vector<std::string>>(
-          "--allow-op",
-          [](const std::vector<std::string>& names) {
-            for (const std::string& name : names) allow_op(name);
-          },
-          "An op that the program may call although it does more than compute, like "
-          "aten.from_file: only for files that you trust; may be given several times")
-      ->allow_extra_args(false);
+Options library_options(std::vector<std::string>& paths) {
+  return {
+      Option{"library", &paths,
+             "A shared library with custom ops, quantizers, observers or kernels; may be given "
+             "several times"}
+          .repeated()
+          .for_command(),
+      Option{"allow_op", TextValue{allow_op},
+             "An op that the program may call although it does more than compute, like "
+             "aten.from_file: only for files that you trust; may be given several times"}
+          .repeated()
+          .for_command(),
+  };
 }
 
 void load_libraries(const std::vector<std::string>& paths) {

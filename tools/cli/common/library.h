@@ -1,19 +1,17 @@
 // Loads shared libraries of users (--library), which register ops, quantizers, observers, derive
-// functions and custom kernels (tools/extension.h). Also adds --allow-op.
+// functions and custom kernels (tools/extension.h). Also has --allow-op.
 #pragma once
 
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
+#include "tools/cli/common/options.h"
 
 namespace octet {
 
-// Adds both options, which may be repeated. The command's callback must pass `paths` to
-// load_libraries before anything else; --allow-op (core/ops/callable_ops.h) needs no call.
-void add_library_option(CLI::App& command, std::vector<std::string>& paths);
+// Both options. The command must pass `paths` to load_libraries before anything else; --allow-op
+// (core/ops/callable_ops.h) needs no call.
+Options library_options(std::vector<std::string>& paths);
 
 // Loads the libraries in order; a loaded library stays loaded. Throws Error("library", path, ...)
 // for a file that is missing or not a library, whose symbols do not resolve, that was built for

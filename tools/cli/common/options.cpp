@@ -11,6 +11,8 @@
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
+#include "core/base/error.h"
+#include "core/base/output_file.h"
 #include "core/passes/pass.h"
 #include "lowering/program/artifact_format.h"
 #include "tools/cli/common/files.h"
@@ -46,24 +48,33 @@ struct FieldAdder {
     return command.add_flag(command_name(option), *field, option.help);
   }
 
-  CLI::Option* operator()(const NamedValue& value) const {
-    CLI::Option* added = command.add_option_function<std::string>(
-        command_name(option),
-        [value](const std::string& text) {
-          for (size_t i = 0; i < value.names.size(); ++i)
-            if (value.names[i] == text) value.set(i);
-        },
-        option.help);
-    added->check(CLI::IsMember(value.names));
-    if (const std::optional<size_t> now = value.get()) added->default_str(value.names[*now]);
-    return added;
+  CLI::Option* operator()(const TextValue& value) const {
+    CLI::Option* added = nullptr;
+    if (option.is_repeated)
+      added = command
+                  .add_option_function<std::vector<std::string>>(
+                      command_name(option),
+                      [set = value.set](const std::vector<std::string>& texts) {
+                        for (const std::string& text : texts) set(text);
+                      },
+                      option.help)
+                  ->delimiter(',')
+                  ->allow_extra_args(false);
+    else
+      added =
+          command.add_option_function<std::string>(command_name(option), value.set, option.help);
+    if (!value.names.empty()) added->check(CLI::IsMember(value.names));
+    return added->default_str(value.get());
   }
 
   template <typename Value>
   CLI::Option* operator()(std::vector<Value>* field) const {
-    return bounded<Value>(command.add_option(command_name(option), *field, option.help))
-        ->delimiter(',')
-        ->allow_extra_args(false);
+    CLI::Option* added =
+        bounded<Value>(command.add_option(command_name(option), *field, option.help));
+    if (option.is_positional)
+      return option.most_count > 0 ? added->expected(option.least_count, option.most_count) : added;
+    if (!option.is_repeated) added->delimiter(',');
+    return added->allow_extra_args(false);
   }
 
   template <typename Value>
@@ -73,8 +84,9 @@ struct FieldAdder {
 
   template <typename Value>
   CLI::Option* operator()(Value* field) const {
-    CLI::Option* added = command.add_option(command_name(option), *field, option.help);
-    return bounded<Value>(added)->capture_default_str();
+    CLI::Option* added =
+        bounded<Value>(command.add_option(command_name(option), *field, option.help));
+    return option.hides_default ? added : added->capture_default_str();
   }
 
   template <typename Value>
@@ -98,17 +110,19 @@ void add_option(CLI::App& command, const Option& option) {
         if (path.ends_with(ending)) return std::string();
       return "want a name that ends in " + alternatives(endings);
     });
-  if (option.reads_stdin) accept_standard_input(added);
-  if (option.writes_stdout) accept_standard_output(added);
+  if (option.is_size) added->option_text("BYTES")->transform(CLI::AsSizeValue(false));
+  if (option.reads_stdin) added->transform(input_path, "");
+  if (option.writes_stdout) added->transform(output_path, "");
   if (!option.excluded.empty())
     added->excludes(command.get_option("--" + with('-', option.excluded)));
+  if (!option.needed.empty()) added->needs(command.get_option("--" + with('-', option.needed)));
   added->required(option.is_required);
 }
 
 struct FieldJson {
-  Json operator()(const NamedValue& value) const {
-    const std::optional<size_t> now = value.get();
-    return now ? Json(value.names[*now]) : Json(nullptr);
+  Json operator()(const TextValue& value) const {
+    const std::string text = value.get();
+    return text.empty() ? Json(nullptr) : Json(text);
   }
   template <typename Value>
   Json operator()(const std::optional<Value>* field) const {
@@ -123,10 +137,8 @@ struct FieldJson {
 struct FieldReader {
   const Json& json;
 
-  void operator()(const NamedValue& value) const {
-    if (json.is_null()) return;
-    for (size_t i = 0; i < value.names.size(); ++i)
-      if (value.names[i] == json.get<std::string>()) value.set(i);
+  void operator()(const TextValue& value) const {
+    if (!json.is_null()) value.set(json.get<std::string>());
   }
   template <typename Value>
   void operator()(std::optional<Value>* field) const {
@@ -154,28 +166,40 @@ std::string text_of(const Option& option) {
   return text;
 }
 
-}  // namespace
+struct NamedFile {
+  std::string option, path;
+  bool is_output;
+};
 
-Option other_options(std::function<void(CLI::App&)> add) {
-  return {.name = {},
-          .field = {},
-          .help = {},
-          .is_key = false,
-          .is_command = true,
-          .add = std::move(add)};
+// The files that options name. An input may be a list of names with commas between them.
+std::vector<NamedFile> named_files(const Options& options) {
+  std::vector<NamedFile> files;
+  const auto add = [&](const Option& option, const std::string& path) {
+    if (!path.empty()) files.push_back({command_name(option), path, option.is_output});
+  };
+  for (const Option& option : options) {
+    if (!option.choices.empty()) continue;
+    std::vector<std::string> paths;
+    if (const auto* text = std::get_if<std::string*>(&option.field)) paths = {**text};
+    if (const auto* list = std::get_if<std::vector<std::string>*>(&option.field)) paths = **list;
+    for (const std::string& path : paths) {
+      add(option, path);
+      if (option.name == "onnx") add(option, path + ".data");
+      if (option.is_output || path.find(',') == std::string::npos) continue;
+      for (const std::string& part : CLI::detail::split(path, ',')) add(option, part);
+    }
+  }
+  return files;
 }
 
-void add_print_after_option(CLI::App& command) {
-  command
-      .add_option_function<std::vector<std::string>>(
-          "--print-after",
-          [](const std::vector<std::string>& names) {
-            for (const std::string& name : names) print_after(name);
-          },
-          "Print the program after these passes on stderr; OCTET_DEBUG=passes in the environment "
-          "prints it after each pass, and verifies it")
-      ->delimiter(',')
-      ->allow_extra_args(false);
+}  // namespace
+
+Option print_after_option() {
+  return Option{"print_after", TextValue{print_after},
+                "Print the program after these passes on stderr; OCTET_DEBUG=passes in the "
+                "environment prints it after each pass, and verifies it"}
+      .repeated()
+      .for_command();
 }
 
 Options joined(std::initializer_list<Options> parts) {
@@ -185,8 +209,20 @@ Options joined(std::initializer_list<Options> parts) {
 }
 
 void add_options(CLI::App& command, const Options& options) {
-  for (const Option& option : options)
-    option.add ? option.add(command) : add_option(command, option);
+  for (const Option& option : options) add_option(command, option);
+}
+
+void check_outputs(const std::string& command, const Options& options) {
+  const std::vector<NamedFile> files = named_files(options);
+  for (const NamedFile& output : files) {
+    if (!output.is_output) continue;
+    for (const NamedFile& other : files)
+      if (&other != &output && is_same_file(output.path, other.path))
+        throw Error(command, output.path,
+                    fmt::format("is named by {} and by {}, want a separate file for each output; "
+                                "name another one",
+                                other.option, output.option));
+  }
 }
 
 Json to_json(const Options& options) {

@@ -22,23 +22,26 @@ class App;
 
 namespace octet {
 
-// A field of an enum type, read and set by the names of its values.
-struct NamedValue {
-  std::vector<std::string> names;
-  std::function<std::optional<size_t>()> get;  // position in names; nullopt: no name
-  std::function<void(size_t)> set;
+// A value that is read and set as text: an enum by the names of its values, a path, or an action.
+struct TextValue {
+  std::function<void(const std::string&)> set;
+  std::function<std::string()> get = [] { return std::string(); };  // "": none
+  std::vector<std::string> names = {};                              // allowed texts; empty: all
 };
 
 template <typename Enum>
-NamedValue named(Enum& field, std::vector<std::pair<const char*, Enum>> values) {
-  NamedValue named;
+TextValue named(Enum& field, std::vector<std::pair<const char*, Enum>> values) {
+  TextValue named;
   for (const auto& [name, value] : values) named.names.emplace_back(name);
-  named.get = [&field, values]() -> std::optional<size_t> {
-    for (size_t i = 0; i < values.size(); ++i)
-      if (values[i].second == field) return i;
-    return std::nullopt;
+  named.get = [&field, values] {
+    for (const auto& [name, value] : values)
+      if (value == field) return std::string(name);
+    return std::string();
   };
-  named.set = [&field, values](size_t index) { field = values.at(index).second; };
+  named.set = [&field, values](const std::string& text) {
+    for (const auto& [name, value] : values)
+      if (name == text) field = value;
+  };
   return named;
 }
 
@@ -47,7 +50,7 @@ struct Option {
   using Field =
       std::variant<std::string*, bool*, int*, int64_t*, size_t*, double*, std::optional<int64_t>*,
                    std::optional<size_t>*, std::optional<double>*, std::vector<std::string>*,
-                   std::vector<size_t>*, NamedValue>;
+                   std::vector<size_t>*, TextValue>;
   // What a string means. For files, Python also takes a path; for the last three it also takes the
   // batches, labels or settings themselves.
   enum class Kind { kText, kFile, kData, kLabels, kSettings };
@@ -61,12 +64,16 @@ struct Option {
   Bound bound = Bound::kNone;
   double least = 0, most = 0;  // for kRange
   bool is_required = false, is_positional = false;
+  bool is_repeated = false;  // given once for each element of the list, not separated by commas
+  int least_count = 0, most_count = 0;              // of positional arguments; 0: any number
+  bool is_size = false;                             // bytes, also as 300M
+  bool hides_default = false;                       // in --help
+  bool is_output = false;                           // a file that is written
   bool reads_stdin = false, writes_stdout = false;  // for "-"
-  bool is_key = true;                       // whether a checkpoint fits only runs with this value
-  bool is_command = false;                  // not an argument in Python
-  std::string excluded = {};                // the option that cannot be combined with it
-  std::vector<std::string> endings = {};    // allowed suffixes of the file's name
-  std::function<void(CLI::App&)> add = {};  // replaces all of the above: see other_options()
+  bool is_key = true;                      // whether a checkpoint fits only runs with this value
+  bool is_command = false;                 // not an argument in Python
+  std::string excluded = {}, needed = {};  // options that it cannot be, and must be, combined with
+  std::vector<std::string> endings = {};   // allowed suffixes of the file's name
 
   Option one_of(std::vector<std::string> names) && { return choices = std::move(names), take(); }
   Option of_kind(Kind what) && { return kind = what, take(); }
@@ -78,11 +85,17 @@ struct Option {
   }
   Option required() && { return is_required = true, take(); }
   Option positional() && { return is_positional = true, take(); }
+  Option repeated() && { return is_repeated = true, take(); }
+  Option counted(int a, int b) && { return least_count = a, most_count = b, take(); }
+  Option bytes() && { return is_size = true, take(); }
+  Option without_default() && { return hides_default = true, take(); }
   Option from_stdin() && { return reads_stdin = true, take(); }
-  Option to_stdout() && { return writes_stdout = true, take(); }
+  Option output() && { return is_output = is_command = true, is_key = false, take(); }
+  Option to_stdout() && { return writes_stdout = true, std::move(*this).output(); }
   Option without_key() && { return is_key = false, take(); }
   Option for_command() && { return is_command = true, is_key = false, take(); }
   Option excludes(std::string other) && { return excluded = std::move(other), take(); }
+  Option needs(std::string other) && { return needed = std::move(other), take(); }
   Option ends_in(std::vector<std::string> all) && { return endings = std::move(all), take(); }
 
  private:
@@ -91,14 +104,16 @@ struct Option {
 
 using Options = std::vector<Option>;
 
-// An option that stands for several: `add` adds them to the command line at this place.
-Option other_options(std::function<void(CLI::App&)> add);
 // --print-after NAME: core/passes/pass.h.
-void add_print_after_option(CLI::App& command);
+Option print_after_option();
 Options joined(std::initializer_list<Options> parts);
 
 // Adds the options in order. --help shows the defaults of numbers and of texts with choices.
 void add_options(CLI::App& command, const Options& options);
+// Throws Error(command, file, ...) when an output is the same file as another option names, also
+// through links: writing it would destroy an input. A --checkpoint is not an output, because a
+// resumed run replaces its file on purpose.
+void check_outputs(const std::string& command, const Options& options);
 
 // Converts the options that have a key to {name: value} and back. read_json() throws nlohmann's
 // exceptions for missing names and wrong types.

@@ -60,7 +60,7 @@ void keep_freed_memory() {
 Options options_of(QatRequest& request) {
   return joined({options_of(request.flow),
                  options_of(request.train),
-                 {Option{"output", &request.output, "The quantized .pt2"}.required().for_command(),
+                 {Option{"output", &request.output, "The quantized .pt2"}.required().output(),
                   report_option(request.report)}});
 }
 

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 
 #include "annotate/accuracy/accuracy_passes.h"
 #include "annotate/calibrate/calibrate.h"
@@ -36,7 +35,6 @@ Options options_of(QuantizeFlow& flow) {
              "A JSON file with settings for global, op_type, module_type, module_name_regex, "
              "module_name, call_index to add")
           .of_kind(Option::Kind::kSettings),
-      other_options([&flow](CLI::App& command) { add_library_option(command, flow.libraries); }),
       Option("mode", &flow.mode,
              "static; dynamic: activations get their scale at run time, one per row (with --compat "
              "torchao one per tensor); weight-only: activations stay float. The last two need no "
@@ -66,7 +64,7 @@ Options options_of(QuantizeFlow& flow) {
                "For a model that was exported in training mode, with active dropouts and batch "
                "norms; ok: quantize it anyway")
             .one_of({"error", "ok"}));
-  return options;
+  return joined({options, library_options(flow.libraries)});
 }
 
 std::string text_of_flow(QuantizeFlow flow) {

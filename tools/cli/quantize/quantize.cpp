@@ -179,10 +179,7 @@ Options options_of(QuantizeRequest& request) {
   return joined({
       options_of(request.flow),
       {
-          Option{"output", &request.output, "The .pt2 to write; -: stdout"}
-              .required()
-              .to_stdout()
-              .for_command(),
+          Option{"output", &request.output, "The .pt2 to write; -: stdout"}.required().to_stdout(),
       },
       calibration_options(request.data, /*is_required=*/false),
       {
@@ -193,7 +190,7 @@ Options options_of(QuantizeRequest& request) {
               .excludes("calibration"),
       },
       options_of(request.effort),
-      {other_options(add_print_after_option)},
+      {print_after_option()},
       evaluation_options(request.data),
       {
           Option{"hold_out", &request.data.hold_out,
@@ -204,7 +201,7 @@ Options options_of(QuantizeRequest& request) {
                  "Write the specs of each edge and output, the sharing groups and their scales, as "
                  "JSON"}
               .ends_in({".json"})
-              .for_command(),
+              .output(),
           Option{"drop_example_inputs", &request.drops_example_inputs,
                  "Leave out the example inputs that torch.export.save kept in the file"},
           Option{"strict", &request.strict,

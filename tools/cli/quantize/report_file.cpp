@@ -109,7 +109,7 @@ Option report_option(std::string& path) {
                 "page that needs no other file), F.json, or F.model-explorer.json to overlay on "
                 "the graph in Model Explorer"}
       .ends_in({".json", ".html"})
-      .for_command();
+      .output();
 }
 
 void write_page_file(const std::string& path, const nlohmann::ordered_json& data) {

@@ -74,16 +74,16 @@ Options tune_options(TuneOptions& options) {
                  "A file for the trials made: an interrupted run resumes"}
               .file()
               .without_key(),
-          Option{"output", &options.output, "The quantized .pt2 to write"}.required().for_command(),
+          Option{"output", &options.output, "The quantized .pt2 to write"}.required().output(),
           Option{"save_config", &options.save_config,
                  "The .json to write the settings to, for --config of `octet quantize`"}
               .required()
-              .for_command(),
+              .output(),
           Option{"report", &options.report,
                  "Write all trials, the Pareto front and the errors of each op: F.html, F.json or "
                  "F.model-explorer.json"}
               .ends_in({".html", ".json"})
-              .for_command(),
+              .output(),
       },
   });
 }

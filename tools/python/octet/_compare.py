@@ -39,8 +39,10 @@ def compare(
     quantized,
     inputs,
     *,
-    lowered=None,
+    # options
     metric: str | None = None,
+    # end of options
+    lowered=None,
     example_inputs=None,
     progress: bool | None = None,
 ) -> Comparison:
@@ -66,7 +68,7 @@ def compare(
         else:
             subject = graph_of(folder, quantized, file="quantized.pt2")
         data = folder.data(inputs, program, "inputs.pt", "inputs")
-        text = _octet.compare(graph, subject, lowered, data, metric or "")
+        text = _octet.compare(graph, subject, lowered, data, {"metric": metric})
         files = [os.path.abspath(file) for file in (path, data) if file not in folder.names]
         made_of = [] if subject is None else subject.sources
     return Comparison(text, text, [*files, *made_of])

@@ -12,9 +12,11 @@ def export_onnx(
     program,
     path: str | os.PathLike,
     *,
+    # options
     opset: int | None = None,
     external_data: bool = False,
     integer_biases: bool = False,
+    # end of options
     example_inputs=None,
 ) -> int:
     """Writes a program, quantized or float, as ONNX, like `octet export --onnx`. Returns the opset
@@ -28,6 +30,8 @@ def export_onnx(
 
     Raises Error that names every op that ONNX cannot express.
     """
+    given = locals()
+    settings = {name: given[name] for name, _, _ in _octet.arguments("export_onnx")}
     with Folder() as folder, told(folder.names):
         graph = graph_of(folder, program, example_inputs)
-        return _octet.export_onnx(graph, os.fspath(path), opset, external_data, integer_biases)
+        return _octet.export_onnx(graph, os.fspath(path), settings)

@@ -30,8 +30,8 @@ def lower(
     loop_limit: int = 0,
     cached_shapes: int = 4,
     cache_folder: str | os.PathLike | None = None,
-    # end of options
     fallback: str = "reference",
+    # end of options
     example_inputs=None,
 ) -> "_octet.Model":
     """Compiles a program, quantized or float, for a backend, like `octet lower`.
@@ -47,10 +47,12 @@ def lower(
     Raises Error for ops that nothing runs.
     """
     given = locals()
-    session = {name: given[name] for name, _, _ in _octet.arguments("lower")}
+    settings, session = {}, {}
+    for name, kind, _ in _octet.arguments("lower"):
+        (session if kind == "session" else settings)[name] = given[name]
     with Folder() as folder, told(folder.names):
         graph = graph_of(folder, program, example_inputs)
-        model, notes, slow = _octet.lower(graph, backend, fallback, session)
+        model, notes, slow = _octet.lower(graph, backend, settings, session)
     for line in slow:
         warnings.warn(line, stacklevel=2)
     for line in notes:

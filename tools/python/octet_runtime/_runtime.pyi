@@ -5,11 +5,11 @@ from typing import Any
 
 
 class TensorInfo:
-    """An input or output of a Model."""
+    """What an input or output of a Model is."""
 
     @property
     def name(self) -> str:
-        """Its name in the exported program."""
+        """As the exported program named it."""
 
     @property
     def dtype(self) -> str:
@@ -21,11 +21,11 @@ class TensorInfo:
 
     @property
     def min_shape(self) -> tuple[int, ...]:
-        """The minimum of each size."""
+        """The least that each size may be."""
 
     @property
     def max_shape(self) -> tuple[int, ...]:
-        """The maximum of each size."""
+        """The greatest that each size may be."""
 
     @property
     def scale(self) -> float | None:
@@ -43,7 +43,7 @@ class Model:
     A lowered program, compiled for this machine: call it with its inputs.
 
     Calls from several threads take turns; duplicate() gives each thread its own. Pickling takes the
-    program and its options along; states are reset. In a forked process (a DataLoader's worker) it
+    program and its options along; states start anew. In a forked process (a DataLoader's worker) it
     runs with one thread.
     """
 
@@ -59,17 +59,17 @@ class Model:
 
     def kernels(self, *inputs: Any, runs: int = 20, **named: Any) -> list[dict[str, Any]]:
         """
-        Runs the program a few more times and reports for each call of a kernel: ops, what, kernel, layout, post_ops, seconds (of the fastest run), note (what it does less well than it could).
+        Runs the program some times more and tells for each call of a kernel: ops, what, kernel, layout, post_ops, seconds (of the fastest run), note (what it does less well than it could).
         """
 
     def reset_states(self) -> None:
         """
-        Resets the buffers that the program writes to their initial values.
+        Buffers that the program writes become what they were before the first call.
         """
 
     def duplicate(self) -> Model:
         """
-        A Model of the same program for another thread; weights are shared.
+        Another one of the same program, for another thread; weights are shared.
         """
 
     def save(self, path: str | os.PathLike) -> None:
@@ -92,7 +92,7 @@ class Model:
 
     @property
     def backend(self) -> str:
-        """The backend that the program was lowered for."""
+        """That it was lowered for."""
 
     @property
     def inputs(self) -> list[TensorInfo | None]:
@@ -107,7 +107,7 @@ class Model:
     @property
     def warnings(self) -> list[str]:
         """
-        Why the program runs slower on this machine than it could; with open sizes, known after the first call.
+        What this machine does less well than the program was made for; of a program with open sizes known after the first call.
         """
 
     def __str__(self) -> str: ...
@@ -119,15 +119,14 @@ def load(path: str | os.PathLike, *, threads: int | None = None, memory_limit: i
     The program of an .octet file.
 
     path: what `octet lower` or Model.save wrote; it is mapped, and must not be written into meanwhile.
-    threads: 1 to 1024; None: all CPUs that this process may use, at most OMP_NUM_THREADS.
-    memory_limit: bytes that inputs, outputs, states and intermediates may take; 0: all available memory.
-    loop_limit: how many times a loop may run its body in one call; 0: no limit.
-    cached_shapes: for a program with open sizes: how many sets of sizes stay compiled.
-    cache_folder: where packed weights are kept for the next start (oneDNN); a folder that others may
-        write is not used.
+    threads: how many to use, 1 to 1024; by default all CPUs that this process may use, at most OMP_NUM_THREADS.
+    memory_limit: bytes that inputs, outputs, states and intermediates may take; 0: what the machine has.
+    loop_limit: how often a loop may run its body in one run; 0: without limit.
+    cached_shapes: for open sizes: how many sets of sizes stay compiled, those used last; at least 1.
+    cache_folder: a folder that keeps packed weights for the next start (oneDNN), unless others write it.
     verify: compares all bytes with the checksum in the file.
     Raises Error when the file is missing, damaged or of a backend that is not here.
     """
 
 def backends() -> list[str]:
-    """The names of the available backends."""
+    """The names of the backends that are here."""

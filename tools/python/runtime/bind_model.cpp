@@ -197,7 +197,7 @@ path: what `octet lower` or Model.save wrote; it is mapped, and must not be writ
 )";
   const SessionOptions defaults;
   visit_options([&](const char* name, const char* meaning,
-                    const auto&) { text += fmt::format("{}: {}\n", name, meaning); },
+                    const auto&) { text += fmt::format("{}: {}.\n", name, meaning); },
                 defaults);
   return text + R"(verify: compares all bytes with the checksum in the file.
 Raises Error when the file is missing, damaged or of a backend that is not here.)";

@@ -12,6 +12,7 @@
 
 #include "annotate/compare/compare.h"
 #include "annotate/compare/weights.h"
+#include "tools/cli/commands/compare.h"
 #include "tools/cli/common/messages.h"
 #include "tools/cli/common/sample_data.h"
 #include "tools/cli/compare/border.h"
@@ -19,6 +20,7 @@
 #include "tools/python/runtime/model.h"
 #include "tools/python/torch/calls.h"
 #include "tools/python/torch/graph.h"
+#include "tools/python/torch/settings.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -28,12 +30,12 @@ namespace {
 
 constexpr const char* kStage = "compare";
 
-// subject: null when only a lowered program is compared; model: null for none; metric: "" for none.
+// subject: null when only a lowered program is compared; model: null for none.
 std::string compare_programs(const Graph& reference, const Graph* subject, const Model* model,
-                             const std::string& inputs, const std::string& metric) {
+                             const std::string& inputs, const CompareRequest& request) {
   ComparisonReport report{
-      .title = "quantized", .subtitle = "beside the float program", .metric = metric};
-  const Metric measure = metric.empty() ? Metric() : find_metric(metric);
+      .title = "quantized", .subtitle = "beside the float program", .metric = request.metric};
+  const Metric measure = request.metric.empty() ? Metric() : find_metric(request.metric);
   Progress progress({{kStage}});
   progress.begin(kStage);
   const SampleData data = sample_data(inputs);
@@ -63,14 +65,16 @@ void bind_compare(nb::module_& module) {
   module.def(
       "compare",
       [](const GraphHandle& reference, const GraphHandle* subject, const Model* model,
-         const std::string& data, const std::string& metric) {
+         const std::string& data, const nb::dict& settings) {
+        CompareRequest request;
+        take(settings, options_of(request), kStage);
         return without_gil([&] {
           return compare_programs(*reference.graph,
                                   subject == nullptr ? nullptr : subject->graph.get(), model, data,
-                                  metric);
+                                  request);
         });
       },
-      "reference"_a, "subject"_a.none(), "model"_a.none(), "data"_a, "metric"_a);
+      "reference"_a, "subject"_a.none(), "model"_a.none(), "data"_a, "settings"_a);
   module.def(
       "compare_table",
       [](const std::string& json, size_t top) {

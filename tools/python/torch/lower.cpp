@@ -1,13 +1,10 @@
 #include "tools/python/torch/bindings.h"
 
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
 #include <nanobind/stl/filesystem.h>
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
@@ -17,14 +14,14 @@
 #include "core/base/error.h"
 #include "core/base/output_file.h"
 #include "core/base/report.h"
-#include "lowering/lower.h"
+#include "tools/cli/commands/lower.h"
 #include "tools/cli/common/lowered_program.h"
 #include "tools/python/runtime/model.h"
 #include "tools/python/torch/calls.h"
 #include "tools/python/torch/graph.h"
+#include "tools/python/torch/settings.h"
 #ifdef OCTET_ONNX
-#include "tools/onnx/export.h"
-#include "tools/onnx/file.h"
+#include "tools/cli/commands/export.h"
 #endif
 
 namespace nb = nanobind;
@@ -33,25 +30,18 @@ using namespace nb::literals;
 namespace octet::python {
 namespace {
 
-Fallback fallback_of(const std::string& name) {
-  if (name == "reference") return Fallback::kReference;
-  if (name == "torch") return Fallback::kTorch;
-  if (name == "none") return Fallback::kNone;
-  throw Error("lower", "fallback",
-              fmt::format("got \"{}\", want \"reference\", \"torch\" or \"none\"", name));
-}
-
 struct Lowered {
   std::unique_ptr<Model> model;
   std::vector<std::string> notes, warnings;
 };
 
-Lowered lower_graph(const GraphHandle& graph, const std::string& backend,
-                    const std::string& fallback, const SessionOptions& session) {
-  const LowerOptions options{.fallback = fallback_of(fallback)};
+Lowered lower_graph(const GraphHandle& graph, const std::string& backend, const nb::dict& settings,
+                    const SessionOptions& session) {
+  LowerRequest request;
+  take(settings, options_of(request), "lower");
   return without_gil([&] {
     Report report;
-    Program program = lower(*graph.graph, *make_support(backend), options, report);
+    Program program = lower(*graph.graph, *make_support(backend), request.options, report);
     Lowered lowered;
     lowered.warnings = slow_products(program);
     lowered.notes = report.notes();
@@ -63,14 +53,14 @@ Lowered lower_graph(const GraphHandle& graph, const std::string& backend,
 
 // Writes the ONNX file and returns its opset.
 int64_t export_onnx([[maybe_unused]] const GraphHandle& graph, const std::filesystem::path& path,
-                    [[maybe_unused]] std::optional<int64_t> opset,
-                    [[maybe_unused]] bool external_data, [[maybe_unused]] bool integer_biases) {
+                    [[maybe_unused]] const nb::dict& settings) {
 #ifdef OCTET_ONNX
-  const OnnxOptions options{.opset = opset, .has_integer_biases = integer_biases};
+  ExportRequest request;
+  take(settings, options_of(request), "onnx");
   return without_gil([&] {
     check_no_input(path, graph.sources, "onnx");
-    const OnnxModel model = to_onnx(*graph.graph, options);
-    write_onnx(model, path, external_data ? OnnxWeights::kBeside : OnnxWeights::kAsFits);
+    const OnnxModel model = to_onnx(*graph.graph, request.form);
+    write_onnx(model, path, request.weights());
     return model.opset;
   });
 #else
@@ -83,19 +73,18 @@ int64_t export_onnx([[maybe_unused]] const GraphHandle& graph, const std::filesy
 void bind_lower(nb::module_& module) {
   module.def(
       "lower",
-      [](const GraphHandle& graph, const std::string& backend, const std::string& fallback,
+      [](const GraphHandle& graph, const std::string& backend, const nb::dict& settings,
          const nb::dict& session) {
         Lowered lowered =
-            lower_graph(graph, backend, fallback, session_options_of(session, "lower"));
+            lower_graph(graph, backend, settings, session_options_of(session, "lower"));
         return nb::make_tuple(nb::cast(std::move(lowered.model)), lowered.notes, lowered.warnings);
       },
-      "graph"_a, "backend"_a, "fallback"_a, "session"_a);
+      "graph"_a, "backend"_a, "settings"_a, "session"_a);
   module.def("explain", [](const Model& model) { return explain(model.program()); }, "model"_a);
 }
 
 void bind_export(nb::module_& module) {
-  module.def("export_onnx", export_onnx, "graph"_a, "path"_a, "opset"_a.none(), "external_data"_a,
-             "integer_biases"_a);
+  module.def("export_onnx", export_onnx, "graph"_a, "path"_a, "settings"_a);
 }
 
 }  // namespace octet::python

@@ -13,10 +13,15 @@
 #include <nanobind/stl/vector.h>
 
 #include "core/base/error.h"
+#include "tools/cli/commands/compare.h"
+#include "tools/cli/commands/lower.h"
 #include "tools/cli/qat/qat.h"
 #include "tools/cli/quantize/quantize.h"
 #include "tools/cli/tune/tuner.h"
 #include "tools/python/runtime/model.h"
+#ifdef OCTET_ONNX
+#include "tools/cli/commands/export.h"
+#endif
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -40,12 +45,11 @@ struct FieldTaker {
   const nb::handle given;
   const char* stage;
 
-  void operator()(const NamedValue& value) const {
+  void operator()(const TextValue& value) const {
     std::string text;
     take_value(text);
     check_choice(text, value.names);
-    value.set(static_cast<size_t>(std::find(value.names.begin(), value.names.end(), text) -
-                                  value.names.begin()));
+    value.set(text);
   }
   template <typename Value>
   void operator()(std::optional<Value>* field) const {
@@ -85,7 +89,7 @@ struct FieldTaker {
   }
 
   bool has_choices() const {
-    return !option.choices.empty() || std::holds_alternative<NamedValue>(option.field);
+    return !option.choices.empty() || std::holds_alternative<TextValue>(option.field);
   }
 
   void check_choice(const std::string& text, const std::vector<std::string>& choices) const {
@@ -119,10 +123,9 @@ struct FieldSignature {
   const Option& option;
   using Texts = std::pair<std::string, std::string>;
 
-  Texts operator()(const NamedValue& value) const {
-    const std::optional<size_t> now = value.get();
-    return now ? Texts{"str", fmt::format("\"{}\"", value.names[*now])}
-               : Texts{"str | None", "None"};
+  Texts operator()(const TextValue& value) const {
+    const std::string now = value.get();
+    return now.empty() ? Texts{"str | None", "None"} : Texts{"str", fmt::format("\"{}\"", now)};
   }
   Texts operator()(const bool* field) const { return {"bool", *field ? "True" : "False"}; }
   Texts operator()(const std::string* field) const {
@@ -181,31 +184,35 @@ std::string signature_of(const Option& option) {
 
 // Calls `action` with the options that a function of Python takes.
 template <typename Action>
-auto with_options(const std::string& function, const Action& action) {
+void with_options(const std::string& function, const Action& action) {
   const auto call = [&](auto record) { return action(options_of(record)); };
   if (function == "quantize") return call(QuantizeRequest());
   if (function == "prepare") return call(QuantizeFlow());
   if (function == "qat") return call(QatRequest());
   if (function == "tune") return call(TuneOptions());
-  throw Error("octet", function, "got another function, want quantize, prepare, qat or tune");
+  if (function == "lower") return call(LowerRequest());
+  if (function == "compare") return call(CompareRequest());
+#ifdef OCTET_ONNX
+  if (function == "export_onnx") return call(ExportRequest());
+#else
+  if (function == "export_onnx") return action(Options());
+#endif
+  throw Error("octet", function, "got a function that has no options of the command");
 }
 
 using Argument = std::tuple<std::string, std::string, std::string>;
 
 std::vector<Argument> arguments(const std::string& function) {
-  if (function == "lower") {
-    std::vector<Argument> rows;
+  std::vector<Argument> rows;
+  if (function == "lower")
     for (const std::string& row : session_arguments())
-      rows.emplace_back(row.substr(0, row.find(':')), "text", row);
-    return rows;
-  }
-  return with_options(function, [](const Options& options) {
-    std::vector<Argument> rows;
+      rows.emplace_back(row.substr(0, row.find(':')), "session", row);
+  with_options(function, [&](const Options& options) {
     for (const Option& option : options)
-      if (!option.is_command && option.name != "model" && option.name != "quantizer")
+      if (!option.is_command && !option.is_positional && option.name != "quantizer")
         rows.emplace_back(option.name, name_of(option.kind), signature_of(option));
-    return rows;
   });
+  return rows;
 }
 
 }  // namespace
