@@ -104,7 +104,7 @@ Verdict check_byte_linear(const Program& program, const ProgramOp& op) {
   if (op.has_input(2)) {
     const ProgramTensor& bias = program.input(op, 2);
     if (!bias.is_constant() || (!has_floats(bias) && bias.dtype != DType::kInt32))
-      return Verdict::refuse("its bias is no constant of a float or int32 for each output");
+      return Verdict::refuse("its bias is not a constant with one float or int32 per output");
   }
   const OutputRange range = post_range_of(op);
   return range.min < range.max ? Verdict::accept()
@@ -125,14 +125,14 @@ Verdict check_byte_conv(const Program& program, const ProgramOp& op) {
   if (Verdict verdict = check_byte_linear(program, op); !verdict) return verdict;
   return has_channels_last(program.input(op, 0).shape)
              ? Verdict::accept()
-             : Verdict::refuse("it is no convolution in one or two dimensions");
+             : Verdict::refuse("it is not a convolution in one or two dimensions");
 }
 
 Verdict check_byte_conv_3d(const Program& program, const ProgramOp& op) {
   if (Verdict verdict = check_byte_linear(program, op); !verdict) return verdict;
   return program.input(op, 0).shape.size() == 5
              ? Verdict::accept()
-             : Verdict::refuse("it is no convolution in three dimensions");
+             : Verdict::refuse("it is not a convolution in three dimensions");
 }
 
 std::vector<CustomStep> byte_conv_steps(const Program& program, const ProgramOp& op,

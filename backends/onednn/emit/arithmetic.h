@@ -34,7 +34,7 @@ void append_clamp(dnnl::post_ops& post_ops, const Clamp& clamp, const QuantParam
 dnnl::primitive_attr clamp_attributes(const ProgramOp& op);
 // Defines the op's output by a float result, quantizing it if necessary.
 void define_real(SegmentBuilder& builder, int output, const Stored& real);
-// Defines it by integers as they are, or by a float result.
+// Defines it by integers, unchanged, or by a float result.
 void define_result(SegmentBuilder& builder, int output, const Stored& result);
 
 // How an op computes. With integers, all scales are folded into one per output channel, and with

@@ -1,43 +1,62 @@
 // Implements octet conformance, which runs the cells of backends/conformance on a backend.
 #include <algorithm>
 #include <iostream>
-#include <memory>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "backends/conformance/conformance.h"
 #include "core/base/error.h"
 #include "tools/cli/commands/command.h"
 #include "tools/cli/common/library.h"
 #include "tools/cli/common/messages.h"
+#include "tools/cli/common/options.h"
 
 namespace octet {
 namespace {
 
-struct ConformanceRun {
+struct ConformanceRequest {
   conformance::ConformanceOptions run;
+  size_t seed = 1;
   std::vector<std::string> libraries;
   std::string json, junit, html;
 };
 
-void run(const ConformanceRun& options) {
-  load_libraries(options.libraries);
-  for (const std::string& path : {options.json, options.junit, options.html})
+Options options_of(ConformanceRequest& request) {
+  conformance::ConformanceOptions& run = request.run;
+  return joined({{Option{"backend", &run.backend, "The backend"}.required()},
+                 library_options(request.libraries),
+                 {Option{"filter", &run.filter,
+                         "Only cells whose name this regular expression matches, such as conv/odd"},
+                  Option{"quick", &run.is_quick, "Only every eighth cell of each op"},
+                  Option{"seed", &request.seed, "Seed of the data"},
+                  Option{"timeout", &run.timeout, "Seconds that a cell may take"}.positive(),
+                  Option{"device_cmd", &run.device_command,
+                         "Runs a cell on a device: called with a folder that has program.octet and "
+                         "input_0.bin, ..., it writes output_0.bin, ... there"},
+                  Option{"json", &request.json, "Write all results as JSON"}.output(),
+                  Option{"junit", &request.junit, "Write all results as JUnit XML"}.output(),
+                  Option{"html", &request.html, "Write a page with the results"}.output()}});
+}
+
+void run(ConformanceRequest& request) {
+  load_libraries(request.libraries);
+  const conformance::ConformanceOptions& options = request.run;
+  request.run.seed = static_cast<uint32_t>(request.seed);
+  for (const std::string& path : {request.json, request.junit, request.html})
     if (!path.empty()) check_writable(path);
   size_t done = 0;
   const std::vector<conformance::CellResult> results =
-      run_conformance(options.run, [&](const conformance::CellResult& result) {
+      run_conformance(options, [&](const conformance::CellResult& result) {
         if (++done % 500 == 0) log_line(fmt::format("{} cells, at {}", done, result.name));
       });
-  if (!options.json.empty()) write_text_file(options.json, to_json_text(results, options.run));
-  if (!options.junit.empty()) write_text_file(options.junit, to_junit_xml(results, options.run));
-  if (!options.html.empty()) write_text_file(options.html, to_html(results, options.run));
-  std::cout << to_text(results, options.run);
+  if (!request.json.empty()) write_text_file(request.json, to_json_text(results, options));
+  if (!request.junit.empty()) write_text_file(request.junit, to_junit_xml(results, options));
+  if (!request.html.empty()) write_text_file(request.html, to_html(results, options));
+  std::cout << to_text(results, options);
   const auto failed = std::count_if(results.begin(), results.end(),
                                     [](const auto& result) { return !result.passed(); });
   if (failed > 0)
-    throw Error("conformance", options.run.backend,
+    throw Error("conformance", options.backend,
                 fmt::format("{} of {} cells are wrong or crash; the programs and the commands that "
                             "repeat them are above",
                             failed, results.size()));
@@ -46,26 +65,8 @@ void run(const ConformanceRun& options) {
 }  // namespace
 
 void add_conformance_command(CLI::App& app) {
-  auto options = std::make_shared<ConformanceRun>();
-  CLI::App* command =
-      app.add_subcommand("conformance", "Compare every op of a backend with the reference");
-  conformance::ConformanceOptions& run_options = options->run;
-  command->add_option("--backend", run_options.backend, "The backend")->required();
-  add_library_option(*command, options->libraries);
-  command->add_option("--filter", run_options.filter,
-                      "Only cells whose name this regular expression matches, such as conv/odd");
-  command->add_flag("--quick", run_options.is_quick, "Only every eighth cell of each op");
-  command->add_option("--seed", run_options.seed, "Seed of the data")->capture_default_str();
-  command->add_option("--timeout", run_options.timeout, "Seconds that a cell may take")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--device-cmd", run_options.device_command,
-                      "Runs a cell on a device: called with a folder that has program.octet and "
-                      "input_0.bin, ..., it writes output_0.bin, ... there");
-  command->add_option("--json", options->json, "Write all results as JSON");
-  command->add_option("--junit", options->junit, "Write all results as JUnit XML");
-  command->add_option("--html", options->html, "Write a page with the results");
-  command->callback([options] { run(*options); });
+  add_command<ConformanceRequest>(app, "conformance",
+                                  "Compare every op of a backend with the reference", run);
 }
 
 }  // namespace octet

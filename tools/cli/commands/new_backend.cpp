@@ -4,14 +4,13 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <memory>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "core/base/error.h"
 #include "tools/cli/commands/command.h"
 #include "tools/cli/common/messages.h"
+#include "tools/cli/common/options.h"
 
 namespace octet {
 namespace {
@@ -55,7 +54,22 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
   return text;
 }
 
-void copy_example(const std::string& name, const fs::path& folder) {
+struct NewBackendRequest {
+  std::string name, folder;
+};
+
+Options options_of(NewBackendRequest& request) {
+  return {Option{"name", &request.name,
+                 "The namespace of its ops, the prefix of its files, and its name for --quantizer "
+                 "and --backend"}
+              .positional()
+              .required(),
+          Option{"folder", &request.folder, "The folder to make"}.positional().required()};
+}
+
+void copy_example(NewBackendRequest& request) {
+  const std::string& name = request.name;
+  const fs::path folder = request.folder;
   if (!is_name(name))
     throw Error(
         "new-backend", fmt::format("\"{}\"", name),
@@ -78,19 +92,8 @@ void copy_example(const std::string& name, const fs::path& folder) {
 }  // namespace
 
 void add_new_backend_command(CLI::App& app) {
-  struct Options {
-    std::string name, folder;
-  };
-  auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("new-backend", "Start a project for a quantizer and a backend");
-  command
-      ->add_option("name", options->name,
-                   "The namespace of its ops, the prefix of its files, and its name for "
-                   "--quantizer and --backend")
-      ->required();
-  command->add_option("folder", options->folder, "The folder to make")->required();
-  command->callback([options] { copy_example(options->name, options->folder); });
+  add_command<NewBackendRequest>(app, "new-backend",
+                                 "Start a project for a quantizer and a backend", copy_example);
 }
 
 }  // namespace octet
