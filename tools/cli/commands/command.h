@@ -34,7 +34,7 @@ void add_export_command(CLI::App& app);
 CLI::App* add_command(CLI::App& app, const char* name, const char* help, const Options& options,
                       std::function<void()> run);
 
-// The same, with the options of a record.
+// Does so with the options of a record.
 template <typename Request>
 CLI::App* add_command(CLI::App& app, const char* name, const char* help, void (*run)(Request&)) {
   const auto request = std::make_shared<Request>();
