@@ -101,7 +101,7 @@ TEST_CASE("training: a part that says so is observed only", "[quantizers][qat]")
       R"({"base": "xnnpack", "global": {}, "op_type": {"aten.linear.default": {"is_qat": false}}})",
       "q.json", training());
   CHECK_THAT(annotate_text(kLinear, *mixed).text,
-             Contains("%x: ACT, %w: int8 -127..127 per_tensor_symmetric weight_mse => ACT"));
+             Contains("%x: ACT, %w: int8 -127..127 per_tensor_symmetric min_max => ACT"));
   CHECK_THAT(annotate_text(kConvBn, *mixed).text, Contains("fused_moving_avg_obs_fake_quantize"));
 }
 

@@ -181,7 +181,7 @@ TEST_CASE("observers that do not fit are refused with the option's place", "[qua
   };
   CHECK_THAT(message(R"({"weight_observer": "per_channel_mse"})"),
              Contains(": /global: weight_observer: per_channel_mse: this observer works per "
-                      "channel, got qscheme per_tensor_symmetric; use mse"));
+                      "channel, got qscheme per_tensor_symmetric; use weight_mse"));
   CHECK_THAT(message(R"({"act_observer": "acme"})"),
              Contains(": /global/act_observer: got \"acme\", want one of min_max"));
   CHECK_THAT(message(R"({"act_observer": {"name": "percentile", "percentile": 0}})"),

@@ -1,5 +1,6 @@
 #include "tools/cli/commands/runnable.h"
 
+#include <algorithm>
 #include <random>
 
 #include <ATen/Parallel.h>
@@ -138,6 +139,14 @@ class LoweredProgram : public Runnable {
   bool has_printed_ = false;
 };
 
+// CLI11 would take -1 and numbers beyond 64 bits for the largest limit.
+std::string fault_of_bytes(const std::string& text) {
+  constexpr size_t kDigits = 15;
+  const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  if (digits > 0 && digits <= kDigits) return "";
+  return fmt::format("got {}, want a number of bytes, as 300M", text);
+}
+
 }  // namespace
 
 std::unique_ptr<Runnable> load_runnable(const std::string& path, const SessionOptions& options) {
@@ -164,7 +173,8 @@ void add_session_options(CLI::App& command, SessionOptions& options) {
                   "Bytes that inputs, outputs, states and intermediates may take, as 300M; by "
                   "default what the machine has (.octet)")
       ->option_text("BYTES")
-      ->transform(CLI::AsSizeValue(false));
+      ->transform(CLI::AsSizeValue(false))
+      ->transform(CLI::Validator(fault_of_bytes, ""));  // runs first
   command
       .add_option("--loop-limit", options.loop_limit,
                   "How often a loop may run its body in one run; without limit by default (.octet)")
