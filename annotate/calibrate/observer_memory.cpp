@@ -27,7 +27,7 @@ namespace {
 
 // Kinds whose copies keep what was learned and do not depend on each other.
 using Kinds = std::tuple<MinMaxObserver, PerChannelMinMaxObserver, WholeZeroPointObserver,
-                         HistogramObserver, PercentileObserver, MseObserver, PerChannelMseObserver,
+                         HistogramObserver, PercentileObserver, MseObserver, WeightMseObserver,
                          PerChannelPercentileObserver, AffineObserver>;
 
 template <typename Kind>

@@ -125,28 +125,28 @@ HistogramObserver::Range MseObserver::choose_range() const {
   return error(other, kAny) < error(found, kAny) ? peer : Range{found.min, found.max};
 }
 
-double PerChannelMseObserver::error(std::span<const float> values, const ValueRange& range,
-                                    double limit) const {
-  return product_error(values, lattice_of(range, target(), args_.choice.name), limit);
+double WeightMseObserver::error(std::span<const float> values, size_t channel,
+                                const ValueRange& range, double limit) const {
+  return product_error(values, channel, lattice_of(range, target(), args_.choice.name), limit);
 }
 
-ValueRange PerChannelMseObserver::choose_range(std::span<float> values) const {
+ValueRange WeightMseObserver::choose_range(std::span<float> values, size_t channel) const {
   return least_error_range(
       full_range(values), {.is_symmetric = is_symmetric(args_.qscheme), .octaves = kWeightOctaves},
-      [&](const ValueRange& range, double limit) { return error(values, range, limit); });
+      [&](const ValueRange& range, double limit) { return error(values, channel, range, limit); });
 }
 
-void PerChannelMseObserver::settle(std::span<const float> values,
-                                   std::span<ValueRange> chosen) const {
+void WeightMseObserver::settle(std::span<const float> values, size_t channel,
+                               std::span<ValueRange> chosen) const {
   constexpr double kAny = std::numeric_limits<double>::infinity();
   const size_t length = values.size() / chosen.size();
   std::vector<ValueRange> full;
   double of_full = 0, of_chosen = 0;
   for (size_t i = 0; i < chosen.size(); ++i) {
-    const std::span<const float> channel = values.subspan(i * length, length);
-    full.push_back(full_range(channel));
-    of_full += error(channel, full[i], kAny);
-    of_chosen += error(channel, chosen[i], kAny);
+    const std::span<const float> part = values.subspan(i * length, length);
+    full.push_back(full_range(part));
+    of_full += error(part, channel, full[i], kAny);
+    of_chosen += error(part, channel, chosen[i], kAny);
   }
   if (of_chosen > kWorthwhile * of_full) std::copy(full.begin(), full.end(), chosen.begin());
 }
@@ -178,11 +178,11 @@ HistogramObserver::Range PercentileObserver::choose_range() const {
 }
 
 PerChannelPercentileObserver::PerChannelPercentileObserver(ObserverArgs args)
-    : PerChannelObserver(std::move(args), "percentile") {
+    : WeightObserver(std::move(args), "percentile") {
   checked_share(args_.choice);
 }
 
-ValueRange PerChannelPercentileObserver::choose_range(std::span<float> values) const {
+ValueRange PerChannelPercentileObserver::choose_range(std::span<float> values, size_t) const {
   const double share = checked_share(args_.choice);
   if (is_symmetric(args_.qscheme)) {
     for (float& value : values) value = std::abs(value);

@@ -19,17 +19,21 @@ class MseObserver : public HistogramObserver {
   Range choose_range() const override;
 };
 
-// The range with the least error for each channel of a weight. The error is product_error, that of
-// the layer's outputs. When all channels together gain next to nothing they keep their full ranges:
-// the result would only be a different rounding of the same precision.
-class PerChannelMseObserver : public PerChannelObserver {
+// The range with the least error for each channel of a weight or, with per-tensor schemes, for the
+// whole weight. The error is product_error, that of the layer's outputs. When all ranges together
+// gain next to nothing they stay full: the result would only be a different rounding of the same
+// precision.
+class WeightMseObserver : public WeightObserver {
  public:
-  explicit PerChannelMseObserver(ObserverArgs args) : PerChannelObserver(std::move(args), "mse") {}
+  explicit WeightMseObserver(ObserverArgs args, const std::string& per_tensor = "")
+      : WeightObserver(std::move(args), per_tensor) {}
 
  private:
-  ValueRange choose_range(std::span<float> values) const override;
-  void settle(std::span<const float> values, std::span<ValueRange> chosen) const override;
-  double error(std::span<const float> values, const ValueRange& range, double limit) const;
+  ValueRange choose_range(std::span<float> values, size_t channel) const override;
+  void settle(std::span<const float> values, size_t channel,
+              std::span<ValueRange> chosen) const override;
+  double error(std::span<const float> values, size_t channel, const ValueRange& range,
+               double limit) const;
 };
 
 // ObserverChoice::percentile of the values stay inside the range. Symmetric schemes clip the
@@ -45,12 +49,12 @@ class PercentileObserver : public HistogramObserver {
 };
 
 // Makes that choice from all values of each channel of a weight, interpolated between neighbours.
-class PerChannelPercentileObserver : public PerChannelObserver {
+class PerChannelPercentileObserver : public WeightObserver {
  public:
   explicit PerChannelPercentileObserver(ObserverArgs args);
 
  private:
-  ValueRange choose_range(std::span<float> values) const override;
+  ValueRange choose_range(std::span<float> values, size_t channel) const override;
 };
 
 }  // namespace octet

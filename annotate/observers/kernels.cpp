@@ -298,8 +298,12 @@ double squared_error(std::span<const float> values, const Lattice& lattice, doub
   return error_of(values, lattice, 0, limit);
 }
 
-double product_error(std::span<const float> values, const Lattice& lattice, double limit) {
-  return error_of(values, lattice, kMeanShare, limit);
+double product_error(std::span<const float> rows, size_t length, const Lattice& lattice,
+                     double limit) {
+  double sum = 0;
+  for (size_t i = 0; i < rows.size() && sum <= limit; i += length)
+    sum += error_of(rows.subspan(i, length), lattice, kMeanShare, limit - sum);
+  return sum;
 }
 
 double squared_error(std::span<const float> counts, double min, double width,

@@ -68,11 +68,12 @@ struct Lattice {
 // lattice. A result above `limit`, at which the sum stops early, is only a lower bound.
 double squared_error(std::span<const float> values, const Lattice& lattice,
                      double limit = std::numeric_limits<double>::infinity());
-// The squared error of one output of a product, whose weights are `values`, for independent inputs
-// of variance 1 and mean m: the sum of the weights' squared errors plus m^2 times the square of
-// their sum. kMeanShare is m^2; 0.5 is about that of normal values after a ReLU. `limit` as above.
+// The squared error of the outputs of a product with rows of `length` weights, one for each output,
+// for independent inputs of variance 1 and mean m: for each row the sum of the weights' squared
+// errors plus m^2 times the square of their sum. kMeanShare is m^2; 0.5 is about that of normal
+// values after a ReLU. `limit` as above. Requires rows.size() to be a multiple of `length`.
 inline constexpr double kMeanShare = 0.5;
-double product_error(std::span<const float> values, const Lattice& lattice,
+double product_error(std::span<const float> rows, size_t length, const Lattice& lattice,
                      double limit = std::numeric_limits<double>::infinity());
 // The squared error of a histogram: bin i holds counts[i] values spread evenly over `width` from
 // min + i * width on. Under that assumption it is exact for any alignment of bins and lattice.

@@ -195,14 +195,14 @@ at::Tensor channel_rows(const at::Tensor& x, int64_t axis) {
   return channels.dim() == 1 ? channels.unsqueeze(1) : channels.flatten(1);
 }
 
-PerChannelObserver::PerChannelObserver(ObserverArgs args, const std::string& alternative)
+WeightObserver::WeightObserver(ObserverArgs args, const std::string& per_tensor)
     : Observer(std::move(args)) {
   const auto refuse = [this](const std::string& message) {
     throw Error("prepare", args_.choice.name, message);
   };
-  if (!is_per_channel(args_.qscheme))
+  if (!is_per_channel(args_.qscheme) && !per_tensor.empty())
     refuse(fmt::format("this observer works per channel, got qscheme {}; use {}",
-                       name_of(args_.qscheme), alternative));
+                       name_of(args_.qscheme), per_tensor));
   if (args_.qscheme == QScheme::kPerChannelAffineFloatQParams)
     refuse(
         fmt::format("this observer has whole zero points, got qscheme {}; use per_channel_min_max",
@@ -213,21 +213,23 @@ PerChannelObserver::PerChannelObserver(ObserverArgs args, const std::string& alt
                        name_of(args_.dtype)));
 }
 
-void PerChannelObserver::observe(const at::Tensor& x) {
+void WeightObserver::observe(const at::Tensor& x) {
   if (x.numel() == 0) return;
   at::Tensor rows = channel_rows(x, args_.ch_axis.value_or(0)).clone(at::MemoryFormat::Contiguous);
   if (at::isnan(rows).any().item<bool>())
     throw Error("calibrate", "", "the observed values hold NaN");
   if (!at::isfinite(rows).all().item<bool>())
     throw Error("calibrate", "", "the observed values hold infinities, want finite numbers");
-  const size_t length = static_cast<size_t>(rows.size(1));
-  float* values = rows.data_ptr<float>();
-  std::vector<ValueRange> ranges(static_cast<size_t>(rows.size(0)));
-  at::parallel_for(0, rows.size(0), 1, [&](int64_t begin, int64_t end) {
-    for (size_t channel = static_cast<size_t>(begin); channel < static_cast<size_t>(end); ++channel)
-      ranges[channel] = choose_range({values + channel * length, length});
+  const size_t channel = static_cast<size_t>(rows.size(1));
+  const int64_t count = is_per_channel(args_.qscheme) ? rows.size(0) : 1;
+  const std::span<float> values(rows.data_ptr<float>(), static_cast<size_t>(rows.numel()));
+  std::vector<ValueRange> ranges(static_cast<size_t>(count));
+  const size_t length = values.size() / ranges.size();
+  at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
+    for (size_t i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+      ranges[i] = choose_range(values.subspan(i * length, length), channel);
   });
-  settle({values, ranges.size() * length}, ranges);
+  settle(values, channel, ranges);
   std::vector<float> min, max;
   for (const ValueRange& range : ranges) {
     min.push_back(range.min);
@@ -236,16 +238,17 @@ void PerChannelObserver::observe(const at::Tensor& x) {
   if (has_data() && (min != min_ || max != max_))
     throw Error(
         "calibrate", "",
-        fmt::format("{} looks at one constant tensor, got a second one; use "
-                    "moving_average_per_channel_min_max for what changes from batch to batch",
-                    args_.choice.name));
+        fmt::format(
+            "{} looks at one constant tensor, got a second one; use moving_average_{}min_max "
+            "for what changes from batch to batch",
+            args_.choice.name, is_per_channel(args_.qscheme) ? "per_channel_" : ""));
   min_ = std::move(min);
   max_ = std::move(max);
 }
 
-void PerChannelObserver::settle(std::span<const float>, std::span<ValueRange>) const {}
+void WeightObserver::settle(std::span<const float>, size_t, std::span<ValueRange>) const {}
 
-QParams PerChannelObserver::calculate_qparams() const {
+QParams WeightObserver::calculate_qparams() const {
   if (!has_data())
     throw Error(
         "convert", "",
@@ -253,7 +256,7 @@ QParams PerChannelObserver::calculate_qparams() const {
   return choose_qparams(min_, max_, target(), args_.choice.name);
 }
 
-void PerChannelObserver::set_state(const ObserverState& state) {
+void WeightObserver::set_state(const ObserverState& state) {
   if (state.min.size() != state.max.size())
     throw Error("state", args_.choice.name,
                 fmt::format("got {} minima and {} maxima, want equal numbers", state.min.size(),
@@ -262,9 +265,9 @@ void PerChannelObserver::set_state(const ObserverState& state) {
   max_ = state.max;
 }
 
-void PerChannelObserver::merge(const Observer& next) {
+void WeightObserver::merge(const Observer& next) {
   check_mergeable(next);
-  const PerChannelObserver& other = dynamic_cast<const PerChannelObserver&>(next);
+  const WeightObserver& other = dynamic_cast<const WeightObserver&>(next);
   if (!other.has_data()) return;
   if (has_data() && (other.min_ != min_ || other.max_ != max_))
     throw Error("state", fmt::format("observer \"{}\"", args_.choice.name),

@@ -1,5 +1,5 @@
 // Observers of minimum and maximum: running or averaged, per tensor or per channel; and what
-// observers of constant weights per channel have in common.
+// observers of constant weights have in common.
 #pragma once
 
 #include "annotate/observers/kernels.h"
@@ -101,13 +101,14 @@ class WholeZeroPointObserver : public PerChannelMinMaxObserver {
 at::Tensor channel_rows(const at::Tensor& x, int64_t axis);
 
 // Base class of observers that choose a range per channel (index of dimension ch_axis, default 0)
-// from all values of the channel. They therefore observe a single constant tensor, a weight.
-class PerChannelObserver : public Observer {
+// or, with per-tensor schemes, one range, from all values. They therefore observe a single constant
+// tensor, a weight.
+class WeightObserver : public Observer {
  public:
-  // alternative: the observer that the message suggests for per-tensor schemes. Throws
-  // Error("prepare", ...) for these, for float zero points, dynamic quantization and non-integer
-  // dtypes.
-  PerChannelObserver(ObserverArgs args, const std::string& alternative);
+  // per_tensor: the observer that the message suggests for per-tensor schemes; "" when this one
+  // takes them. Throws Error("prepare", ...) for schemes that it does not take, float zero points,
+  // dynamic quantization and non-integer dtypes.
+  WeightObserver(ObserverArgs args, const std::string& per_tensor);
   // Throws Error("calibrate", "", ...) for NaN, infinities, a rank too small for ch_axis, and for a
   // second tensor with other ranges, as activations have.
   void observe(const at::Tensor& x) override;
@@ -121,10 +122,12 @@ class PerChannelObserver : public Observer {
   void merge(const Observer& next) override;
 
  private:
-  // values: finite, at least one; may be reordered. Called from several threads at once.
-  virtual ValueRange choose_range(std::span<float> values) const = 0;
+  // values: of the channels that share the range, each with `channel` values; finite, at least one;
+  // may be reordered. Called from several threads at once.
+  virtual ValueRange choose_range(std::span<float> values, size_t channel) const = 0;
   // Revises the choices in view of all channels; `values` holds the channels one after the other.
-  virtual void settle(std::span<const float> values, std::span<ValueRange> chosen) const;
+  virtual void settle(std::span<const float> values, size_t channel,
+                      std::span<ValueRange> chosen) const;
 
   std::vector<float> min_;
   std::vector<float> max_;

@@ -40,6 +40,10 @@ std::shared_ptr<Observer> make_affine(const ObserverArgs& args) {
   return std::make_shared<AffineObserver>(args, kind);
 }
 
+std::shared_ptr<Observer> make_per_channel_mse(const ObserverArgs& args) {
+  return std::make_shared<WeightMseObserver>(args, "weight_mse");
+}
+
 // clang-format off
 const std::vector<ObserverKind> kBuiltIn = {
     {"min_max",                            ObserverScope::kTensor,  make_averaging<MinMaxObserver, Averaging::kRunning>},
@@ -51,7 +55,8 @@ const std::vector<ObserverKind> kBuiltIn = {
     {"percentile",                         ObserverScope::kTensor,  make<PercentileObserver>},
     {"per_channel_percentile",             ObserverScope::kChannel, make<PerChannelPercentileObserver>},
     {"mse",                                ObserverScope::kTensor,  make<MseObserver>},
-    {"per_channel_mse",                    ObserverScope::kChannel, make<PerChannelMseObserver>},
+    {"weight_mse",                         ObserverScope::kEither,  make<WeightMseObserver>},
+    {"per_channel_mse",                    ObserverScope::kChannel, make_per_channel_mse},
     {"placeholder",                        ObserverScope::kEither,  make<PlaceholderObserver>},
     {"noop",                               ObserverScope::kEither,  make<NoopObserver>},
     {"recording",                          ObserverScope::kEither,  make<RecordingObserver>},

@@ -88,7 +88,7 @@ class Observer {
   //   histogram             same minimum, maximum and total; counts move by less than one bin of
   //                         the result (HistogramObserver)
   //   percentile, mse       as histogram
-  //   per_channel_mse, per_channel_percentile  both must have seen the same tensor
+  //   weight_mse, per_channel_mse, per_channel_percentile  both must have seen the same tensor
   //   recording             the other's tensors are appended
   //   kinds that learn nothing: nothing to do
   // Throws Error("state", ...) when the kinds or arguments differ, or the kind cannot be merged.

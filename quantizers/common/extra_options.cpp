@@ -75,7 +75,7 @@ IntegerRange reduced_range(const OwnOptions& options, DType dtype, IntegerRange 
 }
 
 std::string weight_observer_name(bool search_weight_ranges, bool is_per_channel) {
-  if (search_weight_ranges) return is_per_channel ? "per_channel_mse" : "mse";
+  if (search_weight_ranges) return is_per_channel ? "per_channel_mse" : "weight_mse";
   return is_per_channel ? "per_channel_min_max" : "min_max";
 }
 

@@ -80,13 +80,13 @@ void read_own(const Place& place, OwnOptions& options) {
 }
 
 // Options that improve accuracy default to on, except in compat. Weight ranges are not searched in
-// training, where weights change.
+// training, where weights change, also those of parts that are only observed.
 template <typename Options>
 Options default_options(const QuantizerOptions& overrides, bool is_qat) {
   Options options;
   options.is_qat = is_qat;
   options.own.is_per_token = overrides.compat == Compat::kNone;
-  options.own.search_weight_ranges = overrides.compat == Compat::kNone && !is_qat;
+  options.own.search_weight_ranges = overrides.compat == Compat::kNone && !overrides.is_qat;
   options.own.learns_ranges = overrides.learns_ranges;
   return options;
 }

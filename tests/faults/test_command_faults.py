@@ -56,7 +56,7 @@ class CommandFaults(unittest.TestCase):
         files = {}
         for name in os.listdir(folder):
             with open(os.path.join(folder, name), "rb") as file:
-                files[name] = file.read()
+                files[name] = re.sub(rb'"\d+\.\d s"|nonce\W+\d+', b'', file.read())  # differs with the time that a run takes
         with open(report, errors="replace") as file:
             text = file.read()
         os.remove(report)
@@ -73,8 +73,8 @@ class CommandFaults(unittest.TestCase):
             if code < 0 and any(function in report for function in ABORTS_OF_LIBTORCH):
                 return "", is_hit
             faults.append(f"code {code}")
-        if code == 1 and (not lines or not lines[-1].startswith("octet: ") or sum(line.startswith("octet: ") for line in lines) != 1):
-            faults.append("not one line that begins with octet:")
+        if code == 1 and (not lines or not re.match(r"octet: [a-z0-9]+: .", lines[-1]) or sum(line.startswith("octet: ") for line in lines) != 1):
+            faults.append("not one line with octet and a stage")
         if sorted(files) != sorted(outputs):
             faults.append(f"files {sorted(files)}")
         for name in outputs:

@@ -178,7 +178,8 @@ class BranchesAndLoops(StepsTest):
             self.octet(*command, "--memory-limit", "1M", "--loop-limit", "3")
             self.assertRegex(self.fails(*command, "--memory-limit", "100"), r"octet: session: memory: the program needs \d+ bytes at once, want at most 100; raise the limit")
             self.assertRegex(self.fails(*command, "--loop-limit", "2"), r"octet: session: \S+: runs more than 2 rounds; raise the loop limit")
-            self.octet(*command, "--memory-limit", "much", code=2)
+            for limit in ("much", "-1", "99999999999999999999"):
+                self.octet(*command, "--memory-limit", limit, code=2)
             self.octet(*command, "--loop-limit", "-1", code=2)
         run[1] = self.path("model.pt2")
         self.assertIn("is interpreted, got --memory-limit, which only .octet programs take", self.fails(*run, "--memory-limit", "1G"))

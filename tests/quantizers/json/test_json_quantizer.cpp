@@ -142,7 +142,7 @@ TEST_CASE(
   // clang-format off
   const Row rows[] = {
       {R"({"base": "xnnpack", "global": {"is_per_channel": true}})",                                "int8 -127..127 per_channel_symmetric axis 0 per_channel_mse",     "int8 -127..127 per_channel_symmetric axis 0 per_channel_min_max"},
-      {R"({"base": "xnnpack", "global": {}})",                                                      "int8 -127..127 per_tensor_symmetric mse",                         "int8 -127..127 per_tensor_symmetric min_max"},
+      {R"({"base": "xnnpack", "global": {}})",                                                      "int8 -127..127 per_tensor_symmetric weight_mse",                  "int8 -127..127 per_tensor_symmetric min_max"},
       {R"({"base": "x86", "global": {}})",                                                          "int8 -128..127 per_channel_symmetric axis 0 per_channel_mse",     "int8 -128..127 per_channel_symmetric axis 0 per_channel_min_max"},
       {R"({"base": "x86", "global": {"search_weight_ranges": false}})",                             "int8 -128..127 per_channel_symmetric axis 0 per_channel_min_max", "int8 -128..127 per_channel_symmetric axis 0 per_channel_min_max"},
       {R"({"base": "x86", "global": {"weight_observer": "per_channel_min_max"}})",                  "int8 -128..127 per_channel_symmetric axis 0 per_channel_min_max", "int8 -128..127 per_channel_symmetric axis 0 per_channel_min_max"},
@@ -181,7 +181,7 @@ TEST_CASE("observers that do not fit are refused with the option's place", "[qua
   };
   CHECK_THAT(message(R"({"weight_observer": "per_channel_mse"})"),
              Contains(": /global: weight_observer: per_channel_mse: this observer works per "
-                      "channel, got qscheme per_tensor_symmetric; use mse"));
+                      "channel, got qscheme per_tensor_symmetric; use weight_mse"));
   CHECK_THAT(message(R"({"act_observer": "acme"})"),
              Contains(": /global/act_observer: got \"acme\", want one of min_max"));
   CHECK_THAT(message(R"({"act_observer": {"name": "percentile", "percentile": 0}})"),
@@ -329,7 +329,7 @@ TEST_CASE("options override what configurations say", "[quantizers][registry]") 
   QuantizerOptions options;
   options.is_per_channel = false;
   CHECK_THAT(annotate(*make_quantizer("xnnpack", options), kLinear),
-             Contains("per_tensor_symmetric mse"));
+             Contains("per_tensor_symmetric weight_mse"));
   options.is_dynamic = true;
   CHECK_THAT(annotate(*make_quantizer("xnnpack", options), kLinear),
              Contains("dynamic ASYMMETRIC per_token affine_placeholder"));

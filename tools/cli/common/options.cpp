@@ -20,6 +20,14 @@
 namespace octet {
 namespace {
 
+// CLI11 would take -1 and numbers beyond 64 bits for the largest size.
+std::string fault_of_bytes(const std::string& text) {
+  constexpr size_t kDigits = 15;
+  const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  if (digits > 0 && digits <= kDigits) return "";
+  return fmt::format("got {}, want a number of bytes, such as 300M", text);
+}
+
 using Json = nlohmann::ordered_json;
 
 std::string with(char separator, std::string name) {
@@ -110,7 +118,10 @@ void add_option(CLI::App& command, const Option& option) {
         if (path.ends_with(ending)) return std::string();
       return "want a name that ends in " + alternatives(endings);
     });
-  if (option.is_size) added->option_text("BYTES")->transform(CLI::AsSizeValue(false));
+  if (option.is_size)
+    added->option_text("BYTES")
+        ->transform(CLI::AsSizeValue(false))
+        ->transform(CLI::Validator(fault_of_bytes, ""));  // runs first
   if (option.reads_stdin) added->transform(input_path, "");
   if (option.writes_stdout) added->transform(output_path, "");
   if (!option.excluded.empty())

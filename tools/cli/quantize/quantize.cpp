@@ -194,8 +194,9 @@ Options options_of(QuantizeRequest& request) {
       evaluation_options(request.data),
       {
           Option{"hold_out", &request.data.hold_out,
-                 "How many of the last calibration batches are held out; default: none, and with "
-                 "accuracy passes one of 8 from 16 on, at most 8"},
+                 "How many of the last batches of --calibration are used for evaluation only; "
+                 "default: 0, but with accuracy passes and at least 16 batches the last eighth, at "
+                 "most 8"},
           report_option(request.report),
           Option{"dump_annotations", &request.dump_annotations,
                  "Write the specs of each edge and output, the sharing groups and their scales, as "

@@ -39,9 +39,14 @@ constexpr size_t kSensitivityBatches = 4;
 
 // All options except those of the flow.
 Options tune_options(TuneOptions& options) {
+  Options evaluation = evaluation_options(options.data);
+  evaluation.front().help =
+      "Data like --calibration, on which each trial is evaluated; by default the last eighth of "
+      "--calibration, at most 8 batches, which then do not calibrate, or all of fewer than 16, "
+      "which then do both";
   return joined({
       calibration_options(options.data, /*is_required=*/true),
-      evaluation_options(options.data),
+      std::move(evaluation),
       {
           Option{"min_sqnr", &options.least_sqnr_db,
                  "Goal: minimum SQNR of the outputs in dB, as the median over batches"}

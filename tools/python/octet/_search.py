@@ -143,7 +143,8 @@ def tune(
 ) -> Tuned:
     """Minimizes float ops for an accuracy goal, as `octet tune` does.
 
-    calibration, evaluate, labels: as those of quantize().
+    calibration, evaluate, labels: as those of quantize(), but by default the last eighth of 16
+        calibration batches or more, at most 8 batches, is used for evaluation only.
     min_sqnr: the goal in dB, as the median over batches; or max_drop: the greatest share of samples
         lost (needs labels); or min_metric: the least value of a metric that
         load_library() registered. max_latency: milliseconds on the backend, timed for each trial.
