@@ -255,16 +255,16 @@ TEST_CASE("a row has one spec for all results of an op, or a list", "[quantizers
   const auto annotated = [&](const std::string& output) {
     return annotate(*parse_quantizer(file(output), "npu.json"), kChunk);
   };
-  const std::string head = "%a [chunk(x)]: %x: int8 min_max";
+  const std::string head = "%chunk [chunk(x)]: %x: int8 min_max";
   CHECK(annotated(R"({"same_as": {"edge": "x"}})") ==
-        head + " => %a: same as %x -> %a, %b: same as %x -> %a\n");
+        head + " => %a: same as %x -> %chunk, %b: same as %x -> %chunk\n");
   CHECK(annotated(R"([null, "act"])") == head + " => %b: int8 min_max\n");
   CHECK(annotated(R"(["act"])") == head + " => %a: int8 min_max\n");
   CHECK(annotated(R"([null, null, "act"])").empty());  // a reason in the report
   CHECK_THAT(message_of(file("[]")),
              Contains("/patterns/0/output") && Contains("a spec or null for each result"));
   CHECK_THAT(message_of(file(R"(["act", {"same_as": {"edge": "y"}}])")),
-             Contains("/patterns/0/output/1") && Contains("is no slot of chunk(x)"));
+             Contains("/patterns/0/output/1") && Contains("slot of chunk(x)"));
 }
 
 TEST_CASE("a row that misses an argument of its op says so", "[quantizers][json]") {
