@@ -93,7 +93,7 @@ def from_spec(spec, place):
 
 
 def from_observer(observer, place):
-    """A spec that uses an observer of torchao's as it is. place: converts one of its sources."""
+    """A spec that uses an observer of torchao's unchanged. place: converts one of its sources."""
     kind = type(observer).__name__
     if kind == "DerivedObserverOrFakeQuantize":
         sources = [place(source) for source in observer.obs_or_fqs]
