@@ -10,6 +10,7 @@
 
 #include "backends/reference/reference_backend.h"
 #include "core/base/error.h"
+#include "core/base/user_code.h"
 #ifdef OCTET_WITH_ONEDNN
 #include "backends/onednn/backend.h"
 #endif
@@ -67,6 +68,23 @@ Makers makers_of(const std::string& name) {
                           fmt::join(backend_names(), ", ")));
 }
 
+// Throws when a registered function made nothing, or something of another name.
+template <typename Made>
+std::unique_ptr<Made> checked(const std::string& name, const char* what,
+                              const std::function<std::unique_ptr<Made>()>& make_one) {
+  std::unique_ptr<Made> made =
+      in_user_code("backend", name, fmt::format("the function that makes its {}", what), make_one);
+  if (made == nullptr)
+    throw Error(
+        "backend", name,
+        fmt::format("the function that makes its {} returned null; return an object", what));
+  if (made->name() != name)
+    throw Error("backend", name,
+                fmt::format("its {} says that its name() is \"{}\", want the registered name", what,
+                            made->name()));
+  return made;
+}
+
 bool is_word(const std::string& name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '_';
@@ -96,11 +114,11 @@ std::vector<std::string> backend_names() {
 }
 
 std::unique_ptr<Backend> make_backend(const std::string& name) {
-  return makers_of(name).make_backend();
+  return checked<Backend>(name, "backend", makers_of(name).make_backend);
 }
 
 std::unique_ptr<BackendSupport> make_support(const std::string& name) {
-  return makers_of(name).make_support();
+  return checked<BackendSupport>(name, "support", makers_of(name).make_support);
 }
 
 std::string ops_page() {

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "core/base/error.h"
+#include "core/base/user_code.h"
 #include "lowering/fuse/program_editor.h"
 #include "lowering/program/control.h"
 #include "lowering/program/specialize.h"
@@ -261,7 +262,14 @@ std::vector<SymbolValues> probes_of(const Program& program) {
 }
 
 Verdict SupportAtSizes::accepts(const Program& program, const ProgramOp& op) const {
-  const Verdict verdict = support_.accepts(program, op);
+  const Verdict verdict = in_user_code("lower", support_.name(),
+                                       fmt::format("its accepts() of {} ({})", op.name, op.kind),
+                                       [&] { return support_.accepts(program, op); });
+  if (!verdict && verdict.reason().empty())
+    throw Error("lower", support_.name(),
+                fmt::format("its accepts() refuses {} ({}) without a reason; give "
+                            "Verdict::refuse() one",
+                            op.name, op.kind));
   if (!verdict || !depends_on_symbols(program, op)) return verdict;
   for (const SymbolValues& values : probes_of(program)) {
     const Program fixed = specialize_op(program, op, values);

@@ -61,6 +61,33 @@ void QuantizationAnnotation::set_input(Value* value, SpecVariant spec) {
   input_qspec_map.emplace_back(value, std::move(spec));
 }
 
+const SpecVariant* QuantizationAnnotation::find_output(const Value* result) const {
+  for (const auto& [output, spec] : output_qspec_map)
+    if (output == result) return &spec;
+  if (!output_qspec) return nullptr;
+  const bool is_float = !result->meta || is_floating_point(result->meta->dtype);
+  const bool is_only = result->producer()->output_or_null() == result;
+  return is_only || (result->kind() == ValueKind::kTensor && is_float) ? &*output_qspec : nullptr;
+}
+
+void QuantizationAnnotation::set_output(Value* result, SpecVariant spec) {
+  for (auto& [output, old] : output_qspec_map)
+    if (output == result) {
+      old = std::move(spec);
+      return;
+    }
+  if (result->producer()->output_or_null() == result)
+    output_qspec = std::move(spec);
+  else
+    output_qspec_map.emplace_back(result, std::move(spec));
+}
+
+const SpecVariant* Annotations::find_output(const Value* value) const {
+  const QuantizationAnnotation* annotation =
+      value->producer() == nullptr ? nullptr : find(value->producer());
+  return annotation == nullptr ? nullptr : annotation->find_output(value);
+}
+
 QuantizationAnnotation* Annotations::find(const Node* node) {
   const auto it = map_.find(node);
   return it == map_.end() ? nullptr : &it->second;
@@ -97,7 +124,14 @@ std::string to_text(const Graph& graph, const Annotations& annotations) {
       text += fmt::format("{}%{}: {}", separator, value->name(), to_text(spec));
       separator = ", ";
     }
-    if (annotation->output_qspec) text += " => " + to_text(*annotation->output_qspec);
+    separator = " => ";
+    for (const Value* output : node->outputs())
+      if (const SpecVariant* spec = annotation->find_output(output)) {
+        text += separator;
+        if (node->output_or_null() == nullptr) text += fmt::format("%{}: ", output->name());
+        text += to_text(*spec);
+        separator = ", ";
+      }
     text += "\n";
   }
   return text;

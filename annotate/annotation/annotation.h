@@ -14,7 +14,10 @@ struct QuantizationAnnotation {
   // Input value -> spec, in the order in which the quantizer gave them. An input without an entry
   // stays float.
   std::vector<std::pair<Value*, SpecVariant>> input_qspec_map;
+  // The spec of the result. With several results: of each floating-point one that
+  // output_qspec_map lacks.
   std::optional<SpecVariant> output_qspec;
+  std::vector<std::pair<Value*, SpecVariant>> output_qspec_map = {};  // result -> spec
   bool allow_implicit_sharing = true;
   // the node is claimed: later patterns skip it, even when no spec is set
   bool annotated = true;
@@ -26,6 +29,10 @@ struct QuantizationAnnotation {
 
   const SpecVariant* find_input(const Value* value) const;
   void set_input(Value* value, SpecVariant spec);  // replaces or appends
+  // The spec of a result of the annotated node; null: none.
+  const SpecVariant* find_output(const Value* result) const;
+  void set_output(Value* result, SpecVariant spec);  // replaces or appends
+  bool has_output_spec() const { return output_qspec || !output_qspec_map.empty(); }
 };
 
 // The annotations of one graph, by node.
@@ -34,6 +41,8 @@ class Annotations {
   QuantizationAnnotation* find(const Node* node);
   const QuantizationAnnotation* find(const Node* node) const;
   bool is_annotated(const Node* node) const;  // find(node) && annotated
+  // The output spec of a value that a node defines; null: none.
+  const SpecVariant* find_output(const Value* value) const;
   QuantizationAnnotation& operator[](const Node* node) { return map_[node]; }
   void erase(const Node* node) { map_.erase(node); }
   bool empty() const { return map_.empty(); }
@@ -65,6 +74,7 @@ std::string to_text(const SpecVariant& spec, const std::string& prefix = "");
 
 // One line per annotated node in graph order, with its input specs in the quantizer's order:
 //   %conv2d [conv]: %x: int8 ..., %w: int8 ... => int8 ...
+// With several results: ... => %getitem: int8 ..., %getitem_1: int8 ...
 std::string to_text(const Graph& graph, const Annotations& annotations);
 
 }  // namespace octet

@@ -67,6 +67,20 @@ void check_eps(const std::optional<double>& eps, const std::string& subject) {
                                      *eps));
 }
 
+void check_options(const ObserverChoice& choice, const std::string& subject) {
+  check_eps(choice.eps, subject);
+  const double constant = choice.averaging_constant;
+  if (!(constant > 0 && constant <= 1))
+    refuse_spec(subject, fmt::format("averaging_constant, the weight of the newest batch, is {}, "
+                                     "want one above 0 and at most 1",
+                                     constant));
+  if (choice.bins < 2)
+    refuse_spec(subject, fmt::format("bins is {}, want at least 2", choice.bins));
+  if (!(choice.percentile > 0 && choice.percentile <= 100))
+    refuse_spec(subject, fmt::format("percentile is {}, want one above 0 and at most 100",
+                                     choice.percentile));
+}
+
 void check_affine(const ObserverChoice& choice, std::optional<QScheme> qscheme,
                   const std::string& subject) {
   const bool wants_options = choice.name.starts_with("affine_");
@@ -106,7 +120,7 @@ struct SpecChecker {
     check_range(spec.dtype, spec.quant_min, spec.quant_max, subject);
     check_float8_range(spec.dtype, spec.quant_min, spec.quant_max, subject);
     check_axis(spec.qscheme, spec.ch_axis, subject);
-    check_eps(spec.observer_or_fake_quant_ctr.eps, subject);
+    check_options(spec.observer_or_fake_quant_ctr, subject);
     check_affine(spec.observer_or_fake_quant_ctr, spec.qscheme, subject);
   }
   void operator()(const SharedQuantizationSpec& spec) const {

@@ -80,9 +80,15 @@ void collect_members(SharingGroups& groups, const Graph& graph, const Annotation
                                 value == nullptr ? "?" : value->name()));
       add_member(groups, Edge{value, node}, spec, annotation->allow_implicit_sharing);
     }
-    if (annotation->output_qspec && node->output_or_null() != nullptr)
-      add_member(groups, node->output(), *annotation->output_qspec,
-                 annotation->allow_implicit_sharing);
+    const std::vector<Value*> outputs = node->outputs();
+    for (const auto& [value, spec] : annotation->output_qspec_map)
+      if (std::find(outputs.begin(), outputs.end(), value) == outputs.end())
+        throw Error("prepare", "%" + node->name(),
+                    fmt::format("annotated with a spec for %{}, which is none of its results",
+                                value == nullptr ? "?" : value->name()));
+    for (Value* output : outputs)
+      if (const SpecVariant* spec = annotation->find_output(output))
+        add_member(groups, output, *spec, annotation->allow_implicit_sharing);
   }
 }
 

@@ -15,7 +15,7 @@ struct EdgeOrNodeHash {
 };
 
 // Every annotated edge and output, in graph order; for each node first its input edges in the
-// quantizer's order, then its output.
+// quantizer's order, then its outputs.
 struct SharingGroups {
   struct Member {
     EdgeOrNode key;

@@ -22,7 +22,7 @@ namespace {
 bool has_specs(const Annotations& annotations, const Node* node) {
   const QuantizationAnnotation* annotation = annotations.find(node);
   return annotation != nullptr &&
-         (!annotation->input_qspec_map.empty() || annotation->output_qspec.has_value());
+         (!annotation->input_qspec_map.empty() || annotation->has_output_spec());
 }
 
 std::vector<Node*> users_without_sizes(const Value& value) {
@@ -205,10 +205,12 @@ void port_qdq_metadata(Graph& graph, const Annotations& annotations) {
       port_metadata(*choose, node->metadata);
       port_metadata(*dequantize->find_input("input")->producer(), node->metadata);
     }
-    if (!annotation->output_qspec || node->output_or_null() == nullptr) continue;
-    const std::vector<Node*> users = users_without_sizes(*node->output());
-    if (users.size() == 1 && is_inserted_quantize(users.front()))
-      port_metadata(*users.front(), node->metadata);
+    for (const Value* output : node->outputs()) {
+      if (annotation->find_output(output) == nullptr) continue;
+      const std::vector<Node*> users = users_without_sizes(*output);
+      if (users.size() == 1 && is_inserted_quantize(users.front()))
+        port_metadata(*users.front(), node->metadata);
+    }
   }
 }
 

@@ -211,11 +211,17 @@ class Dump {
             edge, spec, observed_ != nullptr ? observed_group(*node, value) : declared.at(edge),
             prefix));
       }
-      Value* output = node->output_or_null();
-      if (annotation->output_qspec && output != nullptr)
-        json["output"] = add_tensor(
-            output, *annotation->output_qspec,
-            observed_ != nullptr ? observed_group(*output) : declared.at(output), prefix);
+      for (Value* output : node->outputs()) {
+        const SpecVariant* spec = annotation->find_output(output);
+        if (spec == nullptr) continue;
+        Json tensor = add_tensor(
+            output, *spec, observed_ != nullptr ? observed_group(*output) : declared.at(output),
+            prefix);
+        if (node->output_or_null() != nullptr)
+          json["output"] = std::move(tensor);
+        else
+          json["outputs"].push_back(std::move(tensor));
+      }
       nodes_.push_back(std::move(json));
     }
   }
@@ -254,11 +260,11 @@ class Dump {
     const SpecVariant* end = &spec;
     while (const SharedQuantizationSpec* shared = std::get_if<SharedQuantizationSpec>(end)) {
       const Edge* edge = std::get_if<Edge>(&shared->edge_or_node);
-      const QuantizationAnnotation* annotation = annotations_.find(
-          edge != nullptr ? edge->user : std::get<Value*>(shared->edge_or_node)->producer());
-      OCTET_ASSERT(annotation != nullptr, to_text(*end));
-      end =
-          edge != nullptr ? annotation->find_input(edge->value) : &annotation->output_qspec.value();
+      const QuantizationAnnotation* user =
+          edge == nullptr ? nullptr : annotations_.find(edge->user);
+      OCTET_ASSERT(edge == nullptr || user != nullptr, to_text(*end));
+      end = edge != nullptr ? user->find_input(edge->value)
+                            : annotations_.find_output(std::get<Value*>(shared->edge_or_node));
       OCTET_ASSERT(end != nullptr, to_text(spec));
     }
     return *end;

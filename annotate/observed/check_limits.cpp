@@ -16,13 +16,9 @@ namespace {
 // The spec of an annotated edge or output; null: none.
 const SpecVariant* find_spec(const Annotations& annotations, const EdgeOrNode& key) {
   const Edge* edge = std::get_if<Edge>(&key);
-  const Node* node = edge != nullptr ? edge->user : std::get<Value*>(key)->producer();
-  const QuantizationAnnotation* annotation = node == nullptr ? nullptr : annotations.find(node);
-  if (annotation == nullptr) return nullptr;
-  if (edge != nullptr) return annotation->find_input(edge->value);
-  return annotation->output_qspec && node->output_or_null() == std::get<Value*>(key)
-             ? &*annotation->output_qspec
-             : nullptr;
+  if (edge == nullptr) return annotations.find_output(std::get<Value*>(key));
+  const QuantizationAnnotation* annotation = annotations.find(edge->user);
+  return annotation == nullptr ? nullptr : annotation->find_input(edge->value);
 }
 
 // Follows a shared spec to its end. Throws when there is none, or when it leads back to the start.
@@ -78,8 +74,8 @@ void visit_limits(const Graph& graph, const Annotations& annotations, const Limi
     const QuantizationAnnotation* annotation = annotations.find(node);
     if (annotation == nullptr) continue;
     for (const auto& [value, limits] : annotation->input_limits) visit(limits, Edge{value, node});
-    if (annotation->output_limits && node->output_or_null() != nullptr)
-      visit(*annotation->output_limits, node->output());
+    if (!annotation->output_limits) continue;
+    for (Value* output : node->outputs()) visit(*annotation->output_limits, output);
   }
 }
 
@@ -92,8 +88,9 @@ void check_shared_specs(const Graph& graph, const Annotations& annotations,
     if (place.empty()) continue;
     for (const auto& [value, spec] : annotation->input_qspec_map)
       follow(annotations, Edge{value, node}, spec, place);
-    if (annotation->output_qspec && node->output_or_null() != nullptr)
-      follow(annotations, node->output(), *annotation->output_qspec, place);
+    for (Value* output : node->outputs())
+      if (const SpecVariant* spec = annotation->find_output(output))
+        follow(annotations, output, *spec, place);
   }
 }
 

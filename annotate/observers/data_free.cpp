@@ -6,6 +6,7 @@
 
 #include "annotate/annotation/qparams.h"
 #include "core/base/error.h"
+#include "core/base/user_code.h"
 
 namespace octet {
 namespace {
@@ -86,7 +87,9 @@ DerivedObserver::DerivedObserver(const DerivedQuantizationSpec& spec,
       sources_(std::move(sources)) {}
 
 QParams DerivedObserver::calculate_qparams() const {
-  const DerivedQParams derived = derive_(sources_);
+  const DerivedQParams derived =
+      in_user_code("convert", "", fmt::format("the derive function \"{}\"", derive_name_),
+                   [&] { return derive_(sources_); });
   QParams result;
   result.scale = derived.scale;
   result.zero_point = derived.zero_point;

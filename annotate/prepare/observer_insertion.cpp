@@ -8,6 +8,7 @@
 #include "annotate/graph/aliasing.h"
 #include "annotate/graph/qdq_nodes.h"
 #include "annotate/observers/fake_quantize.h"
+#include "annotate/prepare/quantizer_calls.h"
 #include "core/base/error.h"
 #include "core/ops/op_schema.h"
 
@@ -94,7 +95,7 @@ using WantedObservers = std::unordered_map<EdgeOrNode, std::shared_ptr<Observer>
 bool ask_for_observers(Quantizer& quantizer, const Graph& graph, ObserverMap map,
                        WantedObservers& wanted) {
   const ObserverMap before = map;
-  quantizer.prepare_obs_or_fq_callback(graph, map);
+  offer_observers(quantizer, graph, map);
   if (map == before) return false;
   std::unordered_set<EdgeOrNode, EdgeOrNodeHash> own;
   for (const auto& [key, observer] : before) {
@@ -131,7 +132,8 @@ class Inserter {
       if (annotations_.find(nodes[i]) == nullptr) continue;
       const std::vector<Value*> inputs = nodes[i]->inputs();
       for (Value* input : inputs) observe_input(*nodes[i], input, i == 0 ? nullptr : nodes[i - 1]);
-      observe_output(*nodes[i], i + 1 < nodes.size() ? nodes[i + 1] : nullptr);
+      for (Value* output : nodes[i]->outputs())
+        observe_output(*nodes[i], output, i + 1 < nodes.size() ? nodes[i + 1] : nullptr);
     }
   }
 
@@ -183,9 +185,8 @@ class Inserter {
                              value.name())});
   }
 
-  void observe_output(Node& node, Node* next) {
-    Value* output = node.output_or_null();
-    if (output == nullptr || output->kind() != ValueKind::kTensor) return;
+  void observe_output(Node& node, Value* output, Node* next) {
+    if (output->kind() != ValueKind::kTensor) return;
     const int group = find_group(output);
     if (group < 0 || !is_observable(*output, node)) return;
     std::vector<const Node*> readers(output->users().begin(), output->users().end());

@@ -95,7 +95,7 @@ void place_border_specs(const std::vector<std::pair<EdgeOrNode, SpecVariant>>& s
     if (const Edge* edge = std::get_if<Edge>(&key))
       annotations[edge->user].set_input(edge->value, spec);
     else
-      annotations[std::get<Value*>(key)->producer()].output_qspec = spec;
+      annotations[std::get<Value*>(key)->producer()].set_output(std::get<Value*>(key), spec);
   }
 }
 

@@ -64,7 +64,7 @@ class Claims {
     for (const Node* node : claimed_) {
       const QuantizationAnnotation* now = annotations.find(node);
       if (now == nullptr || !now->annotated || now->input_qspec_map.size() != inputs_.at(node) ||
-          now->output_qspec.has_value() != outputs_.contains(node))
+          now->has_output_spec() != outputs_.contains(node))
         refuse_deed(node->name(), quantizer, "has annotated");
     }
   }
@@ -74,7 +74,7 @@ class Claims {
     for (const Node* node : claimed_) {
       const QuantizationAnnotation& annotation = *annotations.find(node);
       inputs_[node] = annotation.input_qspec_map.size();
-      if (annotation.output_qspec) outputs_.insert(node);
+      if (annotation.has_output_spec()) outputs_.insert(node);
     }
   }
 
@@ -100,7 +100,7 @@ std::string innermost_path(const Node& node) {
 // integers.
 bool is_quantized_all_around(const Node& node, const Annotations& annotations) {
   const QuantizationAnnotation* annotation = annotations.find(&node);
-  if (annotation == nullptr || !annotation->output_qspec) return false;
+  if (annotation == nullptr || !annotation->has_output_spec()) return false;
   const std::vector<Value*> inputs = node.inputs();
   return std::all_of(inputs.begin(), inputs.end(), [&](const Value* input) {
     return input->kind() != ValueKind::kTensor || annotation->find_input(input) != nullptr;

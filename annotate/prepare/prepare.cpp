@@ -6,6 +6,7 @@
 #include "annotate/observed/scale_floor.h"
 #include "annotate/prepare/observer_insertion.h"
 #include "annotate/prepare/opaque_prepare.h"
+#include "annotate/prepare/quantizer_calls.h"
 #include "annotate/training/qat_conv_bn.h"
 #include "core/base/error.h"
 #include "core/graph/origin.h"
@@ -47,7 +48,7 @@ void transform(Graph& graph, Quantizer& quantizer, bool folds_bn, const PrepareO
       {
           {"fold_conv_bn",
            [&] { return fold_conv_bn(graph, {.check_users = !is_torchao(options)}); }, folds_bn},
-          {"transform_for_annotation", [&] { quantizer.transform_for_annotation(graph); }},
+          {"transform_for_annotation", [&] { transform_by(quantizer, graph); }},
       });
 }
 
@@ -55,11 +56,8 @@ OpaquePrepare::Work work_with(bool folds_bn, const PrepareOptions& options) {
   return {
       .transform = [=](Graph& graph,
                        Quantizer& quantizer) { transform(graph, quantizer, folds_bn, options); },
-      .annotate =
-          [](Graph& graph, Quantizer& quantizer, Annotations& annotations, Report& report) {
-            quantizer.annotate(graph, annotations, report);
-            quantizer.validate(graph, annotations);
-          }};
+      .annotate = [](Graph& graph, Quantizer& quantizer, Annotations& annotations,
+                     Report& report) { annotate_by(quantizer, graph, annotations, report); }};
 }
 
 // Gives bodies their constants and modules.

@@ -67,9 +67,8 @@ std::optional<SpecVariant> resolve(const SlotSpec& cell, const RuleMatch& at, Va
     return SpecVariant(SharedQuantizationSpec{edge});
   }
   if (const LikeProducer* like = std::get_if<LikeProducer>(&cell)) {
-    const QuantizationAnnotation* producer =
-        value && value->producer() ? at.annotations.find(value->producer()) : nullptr;
-    if (producer && producer->annotated && producer->output_qspec)
+    if (value && value->producer() && at.annotations.is_annotated(value->producer()) &&
+        at.annotations.find_output(value))
       return SpecVariant(SharedQuantizationSpec{value});
     return like->spec ? SpecVariant(*like->spec)
                       : by_role(at.config, ByRole{like->otherwise, std::nullopt});
@@ -161,11 +160,18 @@ void write_annotation(const AnnotationRule& rule, const std::string& name, const
           spec && !is_itself(*spec, value, consumer))
         annotation.set_input(value, *spec);
   }
-  std::optional<SpecVariant> output = resolve(rule.output, at, nullptr);
-  const SameAs* same = std::get_if<SameAs>(&rule.output);
-  if (output && same && owners.contains(same->slot))
-    output = SharedQuantizationSpec{owners.at(same->slot)};
-  fresh.at(at.match.root).output_qspec = std::move(output);
+  const auto output_of = [&](const SlotSpec& cell) {
+    std::optional<SpecVariant> output = resolve(cell, at, nullptr);
+    const SameAs* same = std::get_if<SameAs>(&cell);
+    if (output && same && owners.contains(same->slot))
+      output = SharedQuantizationSpec{owners.at(same->slot)};
+    return output;
+  };
+  QuantizationAnnotation& root = fresh.at(at.match.root);
+  root.output_qspec = output_of(rule.output);
+  for (size_t i = 0; i < rule.outputs.size(); ++i)
+    if (std::optional<SpecVariant> output = output_of(rule.outputs[i]))
+      root.set_output(at.match.root->outputs().at(i), std::move(*output));
   write_limits(rule, at, fresh);
   for (auto& [node, annotation] : fresh) annotations[node] = std::move(annotation);
   for (const std::vector<std::string>* slots : {&rule.owned, &rule.marked})
@@ -176,6 +182,9 @@ void write_annotation(const AnnotationRule& rule, const std::string& name, const
 // Why the match is not annotated; empty: it is.
 std::string objection(const AnnotationRule& rule, const RuleMatch& at, const RuleState& state,
                       ConstantValues& constants) {
+  if (const size_t results = at.match.root->outputs().size(); rule.outputs.size() > results)
+    return fmt::format("the row has specs for {} results, %{} has {}", rule.outputs.size(),
+                       at.match.root->name(), results);
   for (const std::string& slot : rule.owned)
     for (const Value* value : at.match.find_all(slot))
       if (is_taken(value, at.annotations, state))
@@ -202,6 +211,7 @@ void check_slots(const AnnotationRule& rule, const Pattern& pattern) {
     require_sources(cell);
   }
   require_sources(rule.output);
+  std::for_each(rule.outputs.begin(), rule.outputs.end(), require_sources);
   for (const auto& [slot, constraint] : rule.constraints.slots) require(slot);
   std::for_each(rule.owned.begin(), rule.owned.end(), require);
   std::for_each(rule.marked.begin(), rule.marked.end(), require);
@@ -280,10 +290,7 @@ int propagate_sharing(Graph& graph, std::span<const std::string> ops,
       continue;
     if (node->arguments().empty()) continue;
     Value* input = node->arguments().front().value.value_or_null();
-    if (!input || !input->producer() || annotations.is_annotated(node)) continue;
-    const QuantizationAnnotation* producer = annotations.find(input->producer());
-    if (!producer || !producer->output_qspec || input->producer()->output_or_null() != input)
-      continue;
+    if (!input || annotations.is_annotated(node) || !annotations.find_output(input)) continue;
     if (accepts && !accepts(*node)) continue;
     QuantizationAnnotation annotation;
     annotation.rule = "share";

@@ -126,7 +126,7 @@ struct AnnotationRule {
   // "x" then means the elements that have no cell. Other cells and constraints use the
   // same names.
   std::vector<std::pair<std::string, SlotSpec>> inputs;
-  SlotSpec output;
+  SlotSpec output;  // of the result; with several results, of each floating-point one
   std::vector<RuleCheck> checks = {};  // called in order; the first refusal counts
   // Slots whose values belong to the pattern: the match is refused when another match has taken
   // one, and takes them.
@@ -140,6 +140,9 @@ struct AnnotationRule {
   // If not empty, the row leaves its matches in float for this reason, whatever later rows say. It
   // completes "stayed float: ...".
   std::string stays_float = {};
+  // Instead of `output`: the specs of the first, second, ... result of an op with several; the rest
+  // stays float.
+  std::vector<SlotSpec> outputs = {};
 };
 
 // Name of the variant of a row that has these optional ops (PatternVariant::has_op).

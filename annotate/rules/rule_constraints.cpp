@@ -75,6 +75,7 @@ std::vector<std::string> named_slots(const AnnotationRule& rule) {
     add_sources(cell);
   }
   add_sources(rule.output);
+  std::for_each(rule.outputs.begin(), rule.outputs.end(), add_sources);
   for (const auto& [slot, constraint] : rule.constraints.slots) slots.push_back(slot);
   slots.insert(slots.end(), rule.owned.begin(), rule.owned.end());
   slots.insert(slots.end(), rule.marked.begin(), rule.marked.end());
@@ -96,11 +97,11 @@ std::string objection(const RuleConstraints& constraints, ConstantValues& consta
       if (const std::string reason = tensor_objection(constraint, constants, *value);
           !reason.empty())
         return fmt::format("input %{} {} (constraint of slot {})", value->name(), reason, slot);
-  const Value* output = match.root->output_or_null();
-  if (constraints.output && output != nullptr)
-    if (const std::string reason = tensor_objection(*constraints.output, constants, *output);
-        !reason.empty())
-      return fmt::format("output %{} {} (constraint of the output)", output->name(), reason);
+  if (constraints.output)
+    for (const Value* output : match.root->outputs())
+      if (const std::string reason = tensor_objection(*constraints.output, constants, *output);
+          !reason.empty())
+        return fmt::format("output %{} {} (constraint of the output)", output->name(), reason);
   return groups_objection(constraints.groups, match);
 }
 

@@ -185,6 +185,7 @@ class Fusion {
       if (annotation == nullptr) continue;
       for (auto& [value, spec] : annotation->input_qspec_map) follow(spec);
       if (annotation->output_qspec) follow(*annotation->output_qspec);
+      for (auto& [value, spec] : annotation->output_qspec_map) follow(spec);
     }
   }
 

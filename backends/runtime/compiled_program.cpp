@@ -13,6 +13,7 @@
 #include "backends/registry.h"
 #include "core/base/error.h"
 #include "core/base/printable.h"
+#include "core/base/user_code.h"
 #include "lowering/program/arena_plan.h"
 #include "lowering/program/control.h"
 #include "lowering/program/stored_constant.h"
@@ -53,6 +54,15 @@ void check_address(const Program& program, int index, const char* what, size_t p
   throw Error("session", subject,
               fmt::format("got address {}, want a multiple of {}, the size of an element",
                           fmt::ptr(address), element));
+}
+
+// "3 ops (conv, relu, ...)"
+std::string ops_text(const Program& program, const Segment& segment) {
+  std::string names;
+  for (size_t i = 0; i < std::min<size_t>(segment.ops.size(), 2); ++i)
+    names += (i == 0 ? "" : ", ") + program.ops[static_cast<size_t>(segment.ops[i])].name;
+  return fmt::format("{} op{} ({}{})", segment.ops.size(), segment.ops.size() == 1 ? "" : "s",
+                     names, segment.ops.size() > 2 ? ", ..." : "");
 }
 
 // A view of memory that each run provides.
@@ -116,7 +126,15 @@ void CompiledProgram::compile(const SessionOptions& options) {
         backend = make_backend(segment.backend);
         check_versions(program_, *backend);
       }
-      step.segment = backend->compile(program_, segment, options.threads);
+      step.segment =
+          in_user_code("session", segment.backend,
+                       fmt::format("its compile() of {}", ops_text(program_, segment)),
+                       [&] { return backend->compile(program_, segment, options.threads); });
+      if (step.segment == nullptr)
+        throw Error("session", segment.backend,
+                    fmt::format("its compile() of {} returned null; return a segment, or refuse "
+                                "the ops in accepts()",
+                                ops_text(program_, segment)));
     }
     for (int index : segment.inputs) step.inputs.push_back(tensors_[static_cast<size_t>(index)]);
     for (int index : segment.outputs) step.outputs.push_back(tensors_[static_cast<size_t>(index)]);
@@ -179,7 +197,13 @@ void CompiledProgram::run(std::span<const void* const> inputs, std::span<void* c
   for (Step& step : steps_) {
     const std::chrono::steady_clock::time_point start =
         is_timed_ ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
-    step.segment->run(step.inputs, step.outputs);
+    const Segment& segment = program_.segments[static_cast<size_t>(&step - steps_.data())];
+    try {
+      step.segment->run(step.inputs, step.outputs);
+    } catch (...) {
+      in_user_code("session", segment.backend,
+                   fmt::format("its run() of {}", ops_text(program_, segment)), [] { throw; });
+    }
     if (!is_timed_) continue;
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

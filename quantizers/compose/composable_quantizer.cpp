@@ -48,12 +48,15 @@ bool is_same(const QuantizationAnnotation& a, const QuantizationAnnotation& b) {
       a.output_qspec.has_value() != b.output_qspec.has_value())
     return false;
   if (a.output_qspec && !is_same(*a.output_qspec, *b.output_qspec)) return false;
-  const auto same_input = [](const std::pair<Value*, SpecVariant>& left,
-                             const std::pair<Value*, SpecVariant>& right) {
-    return left.first == right.first && is_same(left.second, right.second);
+  const auto same_specs = [](const auto& left, const auto& right) {
+    return std::equal(
+        left.begin(), left.end(), right.begin(), right.end(),
+        [](const std::pair<Value*, SpecVariant>& x, const std::pair<Value*, SpecVariant>& y) {
+          return x.first == y.first && is_same(x.second, y.second);
+        });
   };
-  return std::equal(a.input_qspec_map.begin(), a.input_qspec_map.end(), b.input_qspec_map.begin(),
-                    b.input_qspec_map.end(), same_input);
+  return same_specs(a.input_qspec_map, b.input_qspec_map) &&
+         same_specs(a.output_qspec_map, b.output_qspec_map);
 }
 
 // The reasons of several quantizers for one node. A reason from a quantizer's mode is dropped if

@@ -174,7 +174,7 @@ RuleConstraints constraints_at(const Place& place, const Pattern& pattern,
           "the pattern has a slot of this name too, want another name for the slot in {}",
           pattern.text));
     if (key == kOutputKey) {
-      constraints.output = tensor_at(child, row.output);
+      constraints.output = tensor_at(child, row.outputs.empty() ? row.output : row.outputs.front());
     } else if (key == kOpKey) {
       constraints.groups = groups_at(child, pattern);
     } else if (is_slot) {

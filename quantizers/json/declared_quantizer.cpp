@@ -69,6 +69,42 @@ std::string objection_to_shapes(const AnnotationRule& rule, const Match& match) 
   return {};
 }
 
+void ignore_rest(PatternTerm& term) {
+  term.ignores_rest = true;
+  std::for_each(term.parameters.begin(), term.parameters.end(), ignore_rest);
+}
+
+// "%conv2d has a bias": the first tensor argument of a matched node that the pattern does not name.
+std::string unnamed_argument(const Match& match) {
+  std::set<const Value*> named;
+  for (const auto& [slot, values] : match.bindings) named.insert(values.begin(), values.end());
+  for (const Node* node : match.nodes)
+    for (const Value* output : node->outputs()) named.insert(output);
+  for (const Node* node : match.nodes)
+    for (const TensorArgument& argument : tensor_arguments(*node))
+      if (!argument.values.empty() && !named.contains(argument.values.front()))
+        return fmt::format("%{} has the argument \"{}\"", node->name(), argument.name);
+  return {};
+}
+
+// Gives ops that a row would match if it named all their tensors a reason that says so.
+void hint_at_arguments(const AnnotationRule& rule, const Graph& graph,
+                       const Annotations& annotations, RuleState& state) {
+  const Pattern strict = parse_pattern(rule.pattern);
+  Pattern pattern = strict;
+  for (PatternVariant& variant : pattern.variants) ignore_rest(variant.root);
+  for (Node* node : graph.nodes()) {
+    const std::optional<Match> found = match(pattern, *node);
+    if (!found || match(strict, *node) || annotations.is_annotated(found->nodes.back())) continue;
+    if (const std::string argument = unnamed_argument(*found); !argument.empty())
+      state.refusals.try_emplace(
+          found->nodes.back(),
+          fmt::format("row {} does not match, as {}; add it to the pattern {}, as b? if it may be "
+                      "absent",
+                      rule.name, argument, rule.pattern));
+  }
+}
+
 // What settings choose from: the defaults of all rows, or the variants of one name.
 std::vector<QuantizationConfig> configs_of(const DeclaredBackend& backend) {
   std::vector<QuantizationConfig> configs = {QuantizationConfig()};
@@ -168,6 +204,8 @@ void DeclaredQuantizer::annotate(Graph& graph, Annotations& annotations, Report&
     return shares_scale(node) && config_of(node).config;
   };
   propagate_sharing(graph, backend_.sharing_ops, shares, annotations);
+  for (const AnnotationRule& rule : backend_.rules)
+    hint_at_arguments(rule, graph, annotations, state);
   report_float_ops(graph, annotations, state, report, backend_.sharing_ops);
 }
 

@@ -106,7 +106,8 @@ class RowReader {
     read_owner();
     if (cells_.has("constraints"))
       rule_.constraints = constraints_at(cells_.at("constraints"), pattern_, rule_);
-    if (rule_.inputs.empty() && std::holds_alternative<LeaveFloat>(rule_.output))
+    if (rule_.inputs.empty() && rule_.outputs.empty() &&
+        std::holds_alternative<LeaveFloat>(rule_.output))
       cells_.refuse("quantizes nothing, want \"inputs\" or \"output\"");
     return std::move(rule_);
   }
@@ -124,12 +125,23 @@ class RowReader {
     }
     if (!cells_.has("output")) return;
     const Place output = cells_.at("output");
-    rule_.output = cell_at(output, specs_);
-    if (std::holds_alternative<AllSame>(rule_.output))
-      output.want("a spec of one tensor; all_same is for list slots");
-    if (std::holds_alternative<LikeProducer>(rule_.output))
-      output.want("a spec of one tensor; like_producer is for inputs");
-    check_sources(output, rule_.output);
+    if (!output.value.is_array()) {
+      rule_.output = output_at(output);
+      return;
+    }
+    if (output.value.empty()) output.want("a spec, or a list with a spec or null for each result");
+    for (size_t i = 0; i < output.value.size(); ++i)
+      rule_.outputs.push_back(output_at(output.at(i)));
+  }
+
+  SlotSpec output_at(const Place& place) const {
+    const SlotSpec cell = cell_at(place, specs_);
+    if (std::holds_alternative<AllSame>(cell))
+      place.want("a spec of one tensor; all_same is for list slots");
+    if (std::holds_alternative<LikeProducer>(cell))
+      place.want("a spec of one tensor; like_producer is for inputs");
+    check_sources(place, cell);
+    return cell;
   }
 
   void check_input(const Place& place, const std::string& slot, const SlotSpec& cell) const {

@@ -30,10 +30,7 @@ Value* choose_owner(const RuleMatch& at, const std::vector<Value*>& values,
   const auto traces_to_spec = [&](const Value* value) {
     for (int steps = 0; steps < kMaxSharingDepth && value && value->producer(); ++steps) {
       const Node& producer = *value->producer();
-      const QuantizationAnnotation* annotation = at.annotations.find(&producer);
-      if (annotation && annotation->annotated && annotation->output_qspec &&
-          producer.output_or_null() == value)
-        return true;
+      if (at.annotations.is_annotated(&producer) && at.annotations.find_output(value)) return true;
       const bool shares = std::any_of(sharing_ops.begin(), sharing_ops.end(),
                                       [&](const std::string& op) { return producer.is(op); });
       if (!shares || producer.arguments().empty()) return false;

@@ -10,6 +10,7 @@
 
 using namespace octet;
 using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
 
 namespace octet::test_registry {
 namespace {
@@ -81,6 +82,60 @@ TEST_CASE("a backend needs a unique name and both halves", "[registry]") {
     CHECK_THAT(error_of([&] { register_as(name); }), Contains("is not a valid backend name"));
   CHECK_THAT(error_of([] { register_backend("half", nullptr, nullptr); }),
              Contains("library: half: got no backend or no support"));
+}
+
+namespace {
+
+struct RaisingSegment : CompiledSegment {
+  void run(std::span<const Tensor>, std::span<Tensor>) override { throw 7; }
+};
+
+// Its name, and what compile() does.
+class OtherBackend : public AnswerBackend {
+ public:
+  using Compile = std::function<std::unique_ptr<CompiledSegment>()>;
+  OtherBackend(std::string name, Compile compile)
+      : name_(std::move(name)), compile_(std::move(compile)) {}
+  std::string name() const override { return name_; }
+  std::unique_ptr<CompiledSegment> compile(const Program&, const Segment&, int) const override {
+    return compile_();
+  }
+
+ private:
+  std::string name_;
+  Compile compile_;
+};
+
+// What a session says of a backend that is registered as `name`.
+std::string message_of(const std::string& name, const BackendMaker& make) {
+  register_backend(name, make, [] { return std::make_unique<AnswerSupport>(); });
+  Program program = two_segments();
+  program.segments[1].backend = name;
+  return error_of([&] { Session(program).run({random_floats({2, 3})}); });
+}
+
+}  // namespace
+
+TEST_CASE("mistakes of a backend are one line that names it and the ops", "[registry]") {
+  const auto compiles = [](const std::string& name, const OtherBackend::Compile& compile) {
+    return message_of(name, [=] { return std::make_unique<OtherBackend>(name, compile); });
+  };
+  CHECK_THAT(
+      compiles(
+          "no_sram",
+          []() -> std::unique_ptr<CompiledSegment> { throw std::runtime_error("out of SRAM"); }),
+      Contains("session: no_sram: its compile() of 1 op (") && EndsWith(") says: out of SRAM"));
+  CHECK_THAT(compiles("number", []() -> std::unique_ptr<CompiledSegment> { throw 7; }),
+             Contains("session: number: its compile() of 1 op (") &&
+                 Contains("threw something that is not a std::exception"));
+  CHECK_THAT(compiles("null", [] { return nullptr; }),
+             Contains("session: null: its compile() of 1 op (") && Contains("returned null"));
+  CHECK_THAT(compiles("raising", [] { return std::make_unique<RaisingSegment>(); }),
+             Contains("session: raising: its run() of 1 op (") && Contains("threw something"));
+  CHECK_THAT(message_of("nothing", [] { return nullptr; }),
+             Contains("backend: nothing: the function that makes its backend returned null"));
+  CHECK_THAT(message_of("alias", [] { return std::make_unique<AnswerBackend>(); }),
+             Contains("backend: alias: its backend says that its name() is \"answer\", want"));
 }
 
 }  // namespace octet::test_registry

@@ -368,4 +368,30 @@ TEST_CASE("an op that a backend takes at the example's sizes alone stays out of 
         "it has more than 4 rows (at s0 = 5)");
 }
 
+TEST_CASE("mistakes of accepts() name the backend and the op", "[lowering][open]") {
+  struct Faulty : BackendSupport {
+    explicit Faulty(bool raises) : raises(raises) {}
+    std::string name() const override { return "faulty"; }
+    std::map<std::string, std::string> versions() const override { return {}; }
+    Verdict accepts(const Program&, const ProgramOp&) const override {
+      if (raises) throw std::runtime_error("out of SRAM");
+      return Verdict::refuse("");
+    }
+    bool raises;
+  };
+  const Graph graph = open_graph(R"graph(graph(%x: f32[<B>,3]):
+  %y: f32[<B>,3] = aten.exp.default(%x)
+  return (%y))graph");
+  const auto message = [&](bool raises) {
+    return test::error_message([&] {
+      Report report;
+      lower(graph, Faulty(raises), {}, report);
+    });
+  };
+  CHECK(message(true) == "lower: faulty: its accepts() of y (unary) says: out of SRAM");
+  CHECK(message(false) ==
+        "lower: faulty: its accepts() refuses y (unary) without a reason; give Verdict::refuse() "
+        "one");
+}
+
 }  // namespace octet::test_open_sizes

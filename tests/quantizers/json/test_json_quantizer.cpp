@@ -244,6 +244,47 @@ TEST_CASE("embedding takes weight_bits and null", "[quantizers][json]") {
   CHECK(annotated(R"({"base": "embedding", "op_type": {"embedding_bag": {}}})").empty());
 }
 
+TEST_CASE("a row has one spec for all results of an op, or a list", "[quantizers][json]") {
+  constexpr const char* kChunk =
+      R"(graph(%x: f32[2,4]): [%a: f32[2,2], %b: f32[2,2]] = aten.chunk.default(%x, 2, 1) return (%a, %b))";
+  const auto file = [](const std::string& output) {
+    return R"j({"name": "npu", "specs": {"act": {"dtype": "int8", "observer": "min_max"}},
+      "patterns": [{"pattern": "chunk(x)", "inputs": {"x": "act"}, "output": )j" +
+           output + "}]}";
+  };
+  const auto annotated = [&](const std::string& output) {
+    return annotate(*parse_quantizer(file(output), "npu.json"), kChunk);
+  };
+  const std::string head = "%chunk [chunk(x)]: %x: int8 min_max";
+  CHECK(annotated(R"({"same_as": {"edge": "x"}})") ==
+        head + " => %a: same as %x -> %chunk, %b: same as %x -> %chunk\n");
+  CHECK(annotated(R"([null, "act"])") == head + " => %b: int8 min_max\n");
+  CHECK(annotated(R"(["act"])") == head + " => %a: int8 min_max\n");
+  CHECK(annotated(R"([null, null, "act"])").empty());  // a reason in the report
+  CHECK_THAT(message_of(file("[]")),
+             Contains("/patterns/0/output") && Contains("a spec or null for each result"));
+  CHECK_THAT(message_of(file(R"(["act", {"same_as": {"edge": "y"}}])")),
+             Contains("/patterns/0/output/1") && Contains("slot of chunk(x)"));
+}
+
+TEST_CASE("a row that misses an argument of its op says so", "[quantizers][json]") {
+  Graph graph = parse_graph(
+      R"(graph(%x: f32[1,3,8,8], %w = param "w": f32[4,3,3,3], %b = param "b": f32[4]):
+        %y: f32[1,4,6,6] = aten.conv2d.default(%x, %w, %b) return (%y))");
+  const std::unique_ptr<Quantizer> quantizer = parse_quantizer(
+      R"j({"name": "npu", "specs": {"act": {"dtype": "int8", "observer": "min_max"}},
+        "patterns": [{"pattern": "conv2d(x, w)", "inputs": {"x": "act"}}]})j",
+      "npu.json");
+  Annotations annotations;
+  Report report;
+  quantizer->annotate(graph, annotations, report);
+  CHECK(annotations.empty());
+  REQUIRE(report.entries().size() == 1);
+  CHECK_THAT(report.entries()[0].reason,
+             Contains("row conv2d(x, w) does not match, as %y has the argument \"bias\"") &&
+                 Contains("as b? if it may be absent"));
+}
+
 TEST_CASE("an option that no quantizer has, and a mode that one of them lacks, are errors",
           "[quantizers][registry]") {
   QuantizerOptions options;

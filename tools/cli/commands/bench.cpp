@@ -52,13 +52,24 @@ std::string kernels_to_table(const std::vector<KernelReport>& kernels) {
     const std::string what = kernel.post_ops.empty()
                                  ? kernel.what
                                  : fmt::format("{} + {}", kernel.what, kernel.post_ops);
-    text += fmt::format("{:>5.1f}% {:>9.1f}  {:<24} {:<32} {:<26} {:<4} {}\n",
-                        100 * kernel.seconds / total, 1e6 * kernel.seconds, what, kernel.kernel,
-                        kernel.layout, mark_of(kernel.note, notes), fmt::join(kernel.ops, " "));
+    const bool is_timed = kernel.seconds > 0;
+    text += fmt::format("{:>6} {:>9}  {:<24} {:<32} {:<26} {:<4} {}\n",
+                        is_timed ? fmt::format("{:.1f}%", 100 * kernel.seconds / total) : "-",
+                        is_timed ? fmt::format("{:.1f}", 1e6 * kernel.seconds) : "-", what,
+                        kernel.kernel, kernel.layout, mark_of(kernel.note, notes),
+                        fmt::join(kernel.ops, " "));
   }
+  if (std::any_of(kernels.begin(), kernels.end(),
+                  [](const KernelReport& k) { return k.seconds == 0; }))
+    text += "\n- the backend does not time this kernel\n";
   for (size_t i = 0; i < notes.size(); ++i)
     text += fmt::format("{}({}) {}\n", i == 0 ? "\n" : "", i + 1, notes[i]);
   return text;
+}
+
+// Null for a kernel that its backend does not time.
+nlohmann::ordered_json or_null(double seconds, double factor) {
+  return seconds > 0 ? nlohmann::ordered_json(seconds * factor) : nlohmann::ordered_json(nullptr);
 }
 
 // {"kernels": [{"share": 0.31, "us": 12.5, "what": ..., "kernel": ..., "layout": ..., "post_ops":
@@ -67,8 +78,8 @@ std::string kernels_to_json(const std::vector<KernelReport>& kernels) {
   const double total = total_seconds(kernels);
   nlohmann::ordered_json calls = nlohmann::ordered_json::array();
   for (const KernelReport& kernel : kernels)
-    calls.push_back({{"share", kernel.seconds / total},
-                     {"us", 1e6 * kernel.seconds},
+    calls.push_back({{"share", or_null(kernel.seconds, 1 / total)},
+                     {"us", or_null(kernel.seconds, 1e6)},
                      {"what", kernel.what},
                      {"kernel", kernel.kernel},
                      {"layout", kernel.layout},

@@ -133,7 +133,7 @@ class Annotations:
 
     def annotate(self, node: Node, *, inputs: dict[Value, Any] | None = None, output: Any = None, rule: str = '', allow_implicit_sharing: bool = True) -> None:
         """
-        The specs of the values that a node reads and of the one that it gives; what has none stays float. rule: what reports call it.
+        The specs of the values that a node reads and of the one that it gives; what has none stays float. output: with several results, a spec for each floating-point one, or a dict[Value, spec]. rule: what reports call it.
         """
 
     def is_annotated(self, node: Node) -> bool:

@@ -9,7 +9,7 @@ from octet_runtime._error import Error
 from torch.export import ExportedProgram
 
 from octet import _octet
-from octet._files import Folder
+from octet._files import Folder, exported
 from octet._messages import told
 from octet._quantizer import Quantizer
 from octet._report import Report
@@ -101,8 +101,11 @@ def settings_of(folder: Folder, function, given, stage="quantize", has_targets=F
     arguments = _octet.arguments(function)
     plain = {name: given[name] for name, kind, _ in arguments if kind in ("text", "file")}
     _octet.check_settings(function, plain, stage)
-    path, program = folder.program(given["model"], given["example_inputs"])
-    settings = {"model": path, "quantizer": _named(folder, given["quantizer"], program)}
+    parts = given["quantizer"]
+    parts = list(parts) if isinstance(parts, (list, tuple)) else [parts]
+    model, parts = _rewritten(given, parts, is_qat=function == "qat")
+    path, program = folder.program(*model)
+    settings = {"model": path, "quantizer": _named(folder, parts)}
     for name, kind, _ in arguments:
         if given[name] is not None:
             limit = given.get("max_batches") if name in ("calibration", "train") else None
@@ -111,20 +114,37 @@ def settings_of(folder: Folder, function, given, stage="quantize", has_targets=F
     return settings, program
 
 
-def _named(folder, quantizer, program):
-    """Registers a quantizer, or those in a list, with the compiled part, and returns its name."""
-    parts = quantizer if isinstance(quantizer, (list, tuple)) else [quantizer]
+def _rewritten(given, parts, is_qat):
+    """((the model, its example inputs), the quantizers), after those of torchao have rewritten the
+    program."""
+    model, examples = given["model"], given["example_inputs"]
+    theirs = [part for part in parts if is_torchao(part)]
+    if not theirs:
+        return (model, examples), parts
+    if isinstance(model, (str, os.PathLike)):
+        raise Error(
+            "quantizer",
+            type(theirs[0]).__name__,
+            "annotates a program in memory, got a path; give torch.export.load(path)",
+        )
+    program = exported(model, examples)
+    folds_bn = not is_qat and given["fold_bn"] != "off"
+    for index, part in enumerate(parts):
+        if is_torchao(part):
+            parts[index] = FromTorchao(part, program, folds_bn, is_qat)
+            program = parts[index].program
+    for part in parts:
+        if isinstance(part, FromTorchao):
+            part.program = program
+    return (program, None), parts
+
+
+def _named(folder, parts):
+    """Registers the quantizers with the compiled part, and returns their names."""
     names, own = [], {}
     for index, part in enumerate(parts):
-        if is_torchao(part) and program is None:
-            raise Error(
-                "quantizer",
-                type(part).__name__,
-                "annotates a program in memory, got a path; give torch.export.load(path)",
-            )
-        if isinstance(part, Quantizer) or is_torchao(part):
-            name = type(part).__name__
-            part = FromTorchao(part, program) if is_torchao(part) else part
+        if isinstance(part, Quantizer):
+            name = type(getattr(part, "quantizer", part)).__name__
             if own.setdefault(name, part) is not part:
                 raise Error("quantizer", name, "is in the list twice")
             names.append(name)

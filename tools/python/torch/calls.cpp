@@ -27,7 +27,8 @@ Messages& messages() {
 
 void check_signals() {
   const nb::gil_scoped_acquire gil;
-  if (PyErr_CheckSignals() != 0) throw Interrupted{std::make_exception_ptr(nb::python_error())};
+  if (PyErr_CheckSignals() != 0)
+    throw ForeignException{std::make_exception_ptr(nb::python_error())};
 }
 
 }  // namespace

@@ -7,13 +7,9 @@
 
 #include <nanobind/nanobind.h>
 
-namespace octet::python {
+#include "core/base/user_code.h"
 
-// Python's signal handler raised `error` (KeyboardInterrupt). Not a std::exception, so that no
-// handler swallows it.
-struct Interrupted {
-  std::exception_ptr error;
-};
+namespace octet::python {
 
 // The mutex of all long calls (quantize, calibrate, ...), which share one progress bar and one
 // message sink (tools/cli/common/messages.h).
@@ -22,15 +18,16 @@ std::mutex& flow_mutex();
 // Sends messages and interrupts to Python from now on.
 void connect_messages(nanobind::module_& module);
 
-// Returns the result of `work`. REQUIRES: the GIL is held. Raises KeyboardInterrupt.
+// Returns the result of `work`. REQUIRES: the GIL is held. Raises KeyboardInterrupt, and what a
+// quantizer written in Python raised.
 template <typename Work>
 auto without_gil(const Work& work) {
   try {
     const nanobind::gil_scoped_release release;
     const std::lock_guard lock(flow_mutex());
     return work();
-  } catch (const Interrupted& interrupted) {
-    std::rethrow_exception(interrupted.error);
+  } catch (const ForeignException& raised) {
+    std::rethrow_exception(raised.error);
   }
 }
 

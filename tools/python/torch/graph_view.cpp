@@ -110,7 +110,8 @@ void bind_node(nb::module_& module) {
            nb::sig("def argument(self, name: str, default: typing.Any = None) -> typing.Any"),
            "The number, string or list of them that an argument has; `default` when the call left "
            "it out.")
-      .def("__eq__", [](const NodeView& a, const NodeView& b) { return a == b; })
+      .def(
+          "__eq__", [](const NodeView& a, const NodeView& b) { return a == b; }, nb::is_operator())
       .def("__hash__", [](const NodeView& node) { return node.hash(); })
       .def("__repr__", [](const NodeView& node) {
         return fmt::format("%{} ({})", node->name(), node->target());
@@ -145,7 +146,9 @@ void bind_value(nb::module_& module) {
           "\"float32\", ...; None if it is not a tensor.")
       .def_prop_ro("shape", shape_of, nb::sig("def shape(self) -> tuple[int | None, ...] | None"),
                    "None for a size that is open.")
-      .def("__eq__", [](const ValueView& a, const ValueView& b) { return a == b; })
+      .def(
+          "__eq__", [](const ValueView& a, const ValueView& b) { return a == b; },
+          nb::is_operator())
       .def("__hash__", [](const ValueView& value) { return value.hash(); })
       .def("__repr__", [](const ValueView& value) { return "%" + value->name(); });
 }

@@ -17,6 +17,7 @@
 #include "annotate/annotation/quantizer.h"
 #include "annotate/observers/observer.h"
 #include "core/base/error.h"
+#include "core/base/user_code.h"
 #include "core/passes/scalars.h"
 #include "quantizers/registry.h"
 #include "tools/python/torch/graph_view.h"
@@ -102,6 +103,16 @@ FixedQParamsQuantizationSpec fixed_spec(nb::handle given) {
   return spec;
 }
 
+// Lets an exception of Python pass through Octet unchanged. Needs the GIL.
+template <typename Call>
+auto passing_on(const Call& call) {
+  try {
+    return call();
+  } catch (const nb::python_error&) {
+    throw ForeignException{std::current_exception()};
+  }
+}
+
 // A Python function that may be copied and destroyed without the GIL.
 DeriveQParamsFn derived_in_python(nb::object derive) {
   const std::shared_ptr<nb::object> held(new nb::object(std::move(derive)), [](nb::object* object) {
@@ -116,7 +127,8 @@ DeriveQParamsFn derived_in_python(nb::object derive) {
     nb::list sources;
     for (const QParams& q : qparams) sources.append(nb::make_tuple(q.scale, q.zero_point));
     const nb::object seen = nb::module_::import_("octet._quantizer").attr("sources")(sources);
-    return qparams_from((*held)(seen), text_of(nb::getattr(*held, "__name__", nb::str("derive"))));
+    return qparams_from(passing_on([&] { return (*held)(seen); }),
+                        text_of(nb::getattr(*held, "__name__", nb::str("derive"))));
   };
 }
 
@@ -177,7 +189,17 @@ void annotate_node(AnnotationsView& view, const NodeView& node, nb::handle input
                     fmt::format("does not read %{}; annotate a node that does", value.name()));
       annotation.set_input(&value, spec_of(spec));
     }
-  if (!output.is_none()) annotation.output_qspec = spec_of(output);
+  if (nb::isinstance<nb::dict>(output)) {
+    for (const auto& [key, spec] : nb::cast<nb::dict>(output)) {
+      Value& value = *nb::cast<ValueView>(key);
+      if (value.producer() != &*node)
+        throw Error("annotate", fmt::format("%{}", node->name()),
+                    fmt::format("does not define %{}; want one of its results", value.name()));
+      if (!spec.is_none()) annotation.set_output(&value, spec_of(spec));
+    }
+  } else if (!output.is_none()) {
+    annotation.output_qspec = spec_of(output);
+  }
   (*view.annotations)[&*node] = std::move(annotation);
 }
 
@@ -203,8 +225,10 @@ class PythonQuantizer : public Quantizer {
     const auto scope = std::make_shared<Scope>(&graph);
     const std::unique_ptr<Scope, void (*)(Scope*)> close(scope.get(),
                                                          [](Scope* s) { s->graph = nullptr; });
-    quantizer_.attr("annotate")(GraphView(scope, &graph), AnnotationsView{scope, &annotations},
-                                ReportView{scope, &report});
+    passing_on([&] {
+      quantizer_.attr("annotate")(GraphView(scope, &graph), AnnotationsView{scope, &annotations},
+                                  ReportView{scope, &report});
+    });
   }
 
  private:
@@ -252,7 +276,8 @@ void bind_quantizer(nb::module_& module) {
                "output: typing.Any = None, rule: str = '', allow_implicit_sharing: bool = True) "
                "-> None"),
            "The specs of the values that a node reads and of the one that it gives; what has none "
-           "stays float. rule: what reports call it.")
+           "stays float. output: with several results, a spec for each floating-point one, or a "
+           "dict[Value, spec]. rule: what reports call it.")
       .def(
           "is_annotated",
           [](const AnnotationsView& view, const NodeView& node) {
