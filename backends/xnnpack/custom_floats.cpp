@@ -50,7 +50,7 @@ std::vector<CustomStep> float_map_steps(const Program& program, const ProgramOp&
 
 Verdict check_float_softmax(const Program& program, const ProgramOp& op) {
   if (program.input(op, 0).shape.empty()) return Verdict::refuse("the input is a scalar");
-  return check_floats(program, op, "it neither reads and writes floats nor 8-bit integers");
+  return check_floats(program, op, "it reads and writes neither floats nor 8-bit integers");
 }
 
 std::vector<CustomStep> float_softmax_steps(const Program& program, const ProgramOp& op,

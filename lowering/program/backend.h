@@ -33,8 +33,8 @@ class BackendSupport {
   virtual std::map<std::string, std::string> versions() const = 0;
   // Must ask the library itself where possible, by creating the primitive or operator.
   virtual Verdict accepts(const Program& program, const ProgramOp& op) const = 0;
-  // The kinds in ops.def of which it accepts some ops, for the table of `octet inspect --ops`, which
-  // leaves a backend without kinds out.
+  // The kinds in ops.def of which it accepts some ops, for the table of `octet inspect --ops`. A
+  // backend without kinds is not in the table.
   virtual std::vector<std::string_view> kinds() const { return {}; }
   // Whether the backend reads input 1 of an accepted op channels-last (filter_order.h), so that it
   // would have to reorder a row-major filter.

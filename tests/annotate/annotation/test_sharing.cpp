@@ -115,7 +115,7 @@ TEST_CASE("sharing: a cycle is an error that lists it", "[annotate][sharing]") {
   Setup setup(kTwoRelus);
   setup.output("a", SharedQuantizationSpec{setup.value("b")});
   setup.output("b", SharedQuantizationSpec{setup.value("a")});
-  CHECK_THROWS_WITH(setup.groups(), Catch::Contains("circle: (%a) as (%b) as (%a)"));
+  CHECK_THROWS_WITH(setup.groups(), Catch::Contains("cycle: (%a) as (%b) as (%a)"));
 }
 
 TEST_CASE("sharing: a spec for a value that is not an input of the node is an error",

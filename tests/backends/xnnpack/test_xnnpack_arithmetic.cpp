@@ -6,9 +6,9 @@
 #include <limits>
 #include <random>
 
+#include "backends/conformance/program_builder.h"
 #include "backends/kernels/vector_math.h"
 #include "backends/runtime/session.h"
-#include "backends/conformance/program_builder.h"
 #include "tests/backends/small_programs.h"
 
 namespace octet::test_xnnpack_arithmetic {
@@ -218,7 +218,7 @@ TEST_CASE("XNNPACK: layer norms whose parameters do not fit are refused", "[back
     b.output(b.op("layer_norm", inputs, "y", kF32, {2, 6}, {}, {{"normalized_dims", normalized}}));
     return refusal(b.finish(), "xnnpack").value_or("");
   };
-  CHECK(refused(3, 6, true) == "y: 3 normalized dimensions of input [2, 6]");
+  CHECK(refused(3, 6, true) == "y: 3 normalized dimensions do not fit input [2, 6]");
   CHECK(refused(0, 6, true) == "y: normalized_dims is 0, want at least 1");
   CHECK(refused(1, 5, true) == "y: input 1 has 5 elements, want 6");
   CHECK(refused(1, 6, false) == "y: its parameters are not constant floats");

@@ -4,9 +4,9 @@
 
 #include <cstring>
 
+#include "backends/conformance/program_builder.h"
 #include "backends/runtime/session.h"
 #include "backends/xnnpack/dynamic.h"
-#include "backends/conformance/program_builder.h"
 
 namespace octet::test_xnnpack_byte_conv {
 

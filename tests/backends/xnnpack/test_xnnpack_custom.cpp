@@ -2,10 +2,10 @@
 // and tables, in every memory order.
 #include <catch2/catch.hpp>
 
+#include "backends/conformance/program_builder.h"
 #include "backends/kernels/strided.h"
 #include "backends/xnnpack/custom_ops.h"
 #include "core/base/error.h"
-#include "backends/conformance/program_builder.h"
 
 namespace octet {
 namespace {
@@ -161,10 +161,10 @@ TEST_CASE("XNNPACK: custom kernels refuse sizes that do not fit", "[backends][xn
   b.op("cat", twice, "c1", kS8, {4, 5}, q, {{"dim", int64_t{0}}});
   b.op("unary", of_x, "u0", kS8, {2, 6}, q, {{"fn", std::string("sine")}});
   const char* const reasons[] = {
-      "dims [1, 1] of input [2, 6]",
+      "dims [1, 1] do not fit input [2, 6]",
       "output shape [2, 6], want [6, 2]",
-      "dims [1, 9] of input [2, 6]",
-      "slice [2, 4] of [2, 6] reaches outside",
+      "dims [1, 9] do not fit input [2, 6]",
+      "slice [2, 4] reaches outside of [2, 6]",
       "slice with dimension, start or step out of range",
       "slice with dimension, start or step out of range",
       "slice out of range",

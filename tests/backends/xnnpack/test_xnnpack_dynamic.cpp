@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "backends/conformance/program_builder.h"
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
 #include "backends/xnnpack/dynamic.h"
-#include "backends/conformance/program_builder.h"
 #include "tests/backends/small_programs.h"
 
 namespace octet {

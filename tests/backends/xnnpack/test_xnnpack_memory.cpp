@@ -5,11 +5,11 @@
 
 #include <catch2/catch.hpp>
 
+#include "backends/conformance/program_builder.h"
 #include "backends/runtime/session.h"
 #include "backends/xnnpack/memory.h"
 #include "core/base/mapped_file.h"
 #include "lowering/program/artifact.h"
-#include "backends/conformance/program_builder.h"
 #include "tests/backends/small_programs.h"
 
 namespace octet {

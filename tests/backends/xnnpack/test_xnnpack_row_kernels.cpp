@@ -2,8 +2,8 @@
 // (Releases of XNNPACK that have the product do not need it.)
 #include <catch2/catch.hpp>
 
-#include "backends/xnnpack/kernels/row_kernels.h"
 #include "backends/conformance/program_builder.h"
+#include "backends/xnnpack/kernels/row_kernels.h"
 
 namespace octet::xnnpack {
 namespace {

@@ -4,11 +4,11 @@
 
 #include <catch2/catch.hpp>
 
+#include "backends/conformance/program_builder.h"
 #include "backends/xnnpack/backend.h"
 #include "backends/xnnpack/form.h"
 #include "backends/xnnpack/library.h"
 #include "core/base/error.h"
-#include "backends/conformance/program_builder.h"
 
 namespace octet {
 namespace {
@@ -252,7 +252,7 @@ TEST_CASE("XNNPACK: shapes that do not fit each other are refused, not run",
       "input [1, 4, 5, 5] does not broadcast to [1, 4, 5, 6]",
       "output shape [1, 4, 9, 9], want [1, 4, 3, 3]",
       "a window lies outside of the input",
-      "100 elements into shape [1, 4, 24]",
+      "100 elements do not fit shape [1, 4, 24]",
       "output shape [1, 4, 5, 5], want [1, 4, 7, 5]",
       "none is empty",
   };

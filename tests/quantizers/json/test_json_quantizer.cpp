@@ -191,9 +191,9 @@ TEST_CASE("observers that do not fit are refused with the option's place", "[qua
   CHECK_THAT(message(R"({"act_observer": "placeholder"})"),
              Contains(": /global: act_observer: got placeholder, which learns no range"));
   CHECK_THAT(message(R"({"act_observer": "mse", "is_dynamic": true})"),
-             Contains(": /global: act_observer: got mse beside is_dynamic"));
+             Contains(": /global: act_observer: got mse together with is_dynamic"));
   CHECK_THAT(message(R"({"act_observer": "mse", "is_weight_only": true})"),
-             Contains(": /global: act_observer: got mse beside is_weight_only"));
+             Contains(": /global: act_observer: got mse together with is_weight_only"));
   CHECK_THAT(
       message(
           R"({"is_per_channel": true, "weight_bits": 4, "is_weight_only": true, "weight_observer": "per_channel_mse"})"),

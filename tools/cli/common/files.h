@@ -11,8 +11,8 @@ namespace octet {
 // The file that an option names; "-": stdin. A pipe is read whole, because these files need random
 // access.
 std::string input_path(const std::string& name);
-// The file that an output names; "-": stdout. REQUIRES: the command prints nothing on stdout, or calls
-// check_free_standard_output() first.
+// The file that an output names; "-": stdout. REQUIRES: the command prints nothing on stdout, or
+// calls check_free_standard_output() first.
 std::string output_path(const std::string& name);
 // Throws Error(subject, ...) if an output goes to stdout. subject: the option that prints there.
 void check_free_standard_output(const char* subject);

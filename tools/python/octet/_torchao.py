@@ -310,7 +310,7 @@ class _Copied:
         return isinstance(key, Node) and any(u.target is operator.getitem for u in key.users)
 
     def _is_virtual(self, key) -> bool:
-        """Whether torchao has no tensor there, but may share by way of its spec."""
+        """Whether torchao has no tensor there, but may share through its spec."""
         if isinstance(key, Node):
             return self._is_list(key)
         return self._is_list(key[0]) or key[0] not in key[1].all_input_nodes
