@@ -119,6 +119,22 @@ class Compare(CommandTest):
             self.assertIn("lowered outputs", out)
             self.assertTrue(all("lowering" in node["errors"] for node in nodes.values() if "rank" in node))
 
+    def test_limits_for_ci(self):
+        self.small_model()
+        self.quantize()
+        lowered = self.lower("onednn", "m.octet")
+        files = ("compare", self.path("model.pt2"), self.path("q.pt2"), lowered, "--inputs", self.path("calibration.pt"))
+        self.octet(*files, "--min-sqnr", "10", "--max-steps", "1")
+        self.assertRegex(self.fails(*files, "--min-sqnr", "90"),
+                         r"^octet: compare: the outputs: have [\d.]+ dB, want at least 90\.0 \(--min-sqnr\)$")
+        self.assertIn("--max-steps: applies to a lowered program", self.fails(*files[:3], *files[4:], "--max-steps", "1"))
+        self.octet(*files, "--max-steps", "-1", code=2)
+        # another program than the one that was lowered
+        self.octet("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration",
+                   self.path("calibration.pt"), "--per-tensor", "--output", self.path("q.pt2"))
+        self.assertRegex(self.fails(*files, "--max-steps", "1"),
+                         r"^octet: compare: \S+: is \d+ steps off on onednn, want at most 1 \(--max-steps\)$")
+
     def test_smoothed_and_equalized_programs_keep_their_twins(self):
         torch.manual_seed(0)
         net = nn.Sequential(nn.LayerNorm(16), nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 8))

@@ -70,7 +70,30 @@ void check_files(const CompareRequest& options) {
     throw Error("compare", "--metric",
                 "applies to two .pt2, but one of the programs is lowered; compare FLOAT.pt2 "
                 "QUANTIZED.pt2 with it");
+  if (options.max_steps && !is_lowered(options.files.back()))
+    throw Error("compare", "--max-steps",
+                "applies to a lowered program; name the .octet last, or leave it out");
   for (const std::string& path : options.outputs) check_writable(path);
+}
+
+// Throws Error if the programs differ more than the options allow.
+void check_limits(const CompareRequest& options, const ComparisonReport& report) {
+  const auto check_outputs = [&](const ErrorStats& error, const char* which) {
+    const double ratio = error.sqnr_db();
+    if (options.min_sqnr && !(ratio >= *options.min_sqnr))
+      throw Error("compare", which,
+                  fmt::format("have {:.1f} dB, want at least {:.1f} (--min-sqnr)", ratio,
+                              *options.min_sqnr));
+  };
+  if (report.subject != nullptr) check_outputs(report.comparison.outputs, "the outputs");
+  if (!report.lowered) return;
+  check_outputs(report.lowered->outputs, "the lowered outputs");
+  if (!options.max_steps) return;
+  for (const LoweredOp& op : report.lowered->ops)
+    if (op.is_integer && op.error.has_data() && !(op.error.largest <= *options.max_steps))
+      throw Error("compare", op.name,
+                  fmt::format("is {:.0f} steps off on {}, want at most {:.0f} (--max-steps)",
+                              op.error.largest, op.backend, *options.max_steps));
 }
 
 // Owns the graphs that the report points to.
@@ -155,6 +178,7 @@ void compare(CompareRequest& options) {
   const nlohmann::ordered_json json = compare_json(compared.report);
   for (const std::string& path : options.outputs) write_comparison(path, json);
   for (const std::string& line : compare_table(json, options.top)) print_text(line + "\n");
+  check_limits(options, compared.report);
 }
 
 }  // namespace
@@ -181,6 +205,14 @@ Options options_of(CompareRequest& request) {
           Option{"top", &request.top, "How many ops the table shows, worst first"}.for_command(),
           Option{"batches", &request.batches, "Use only the first batches of the data"}
               .positive()
+              .for_command(),
+          Option{"min_sqnr", &request.min_sqnr,
+                 "Exit with 1 if outputs have a lower SQNR than this, in dB"}
+              .for_command(),
+          Option{"max_steps", &request.max_steps,
+                 "Exit with 1 if an op of the lowered program is more quantization steps off than "
+                 "this"}
+              .not_negative()
               .for_command(),
       },
       library_options(request.libraries),

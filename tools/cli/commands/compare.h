@@ -16,6 +16,7 @@ struct CompareRequest {
   std::string inputs, metric;
   size_t top = 20;
   std::optional<size_t> batches;  // by default all
+  std::optional<double> min_sqnr, max_steps;
 };
 
 Options options_of(CompareRequest& request);
