@@ -201,6 +201,7 @@ void CompiledProgram::run(std::span<const void* const> inputs, std::span<void* c
     try {
       step.segment->run(step.inputs, step.outputs);
     } catch (...) {
+      if (segment.backend == kControl) throw;  // of SessionOptions::before_round
       in_user_code("session", segment.backend,
                    fmt::format("its run() of {}", ops_text(program_, segment)), [] { throw; });
     }

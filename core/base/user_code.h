@@ -3,6 +3,7 @@
 #pragma once
 
 #include <exception>
+#include <new>
 #include <string>
 
 #include "core/base/error.h"
@@ -16,7 +17,7 @@ struct ForeignException {
 };
 
 // Returns the result of `call`. Throws Error(stage, subject, "its annotate() says: ...") for
-// exceptions other than Error and bugs of Octet. what: "its annotate()".
+// exceptions other than Error, std::bad_alloc and bugs of Octet. what: "its annotate()".
 template <typename Call>
 auto in_user_code(const std::string& stage, const std::string& subject, const std::string& what,
                   const Call& call) {
@@ -27,6 +28,8 @@ auto in_user_code(const std::string& stage, const std::string& subject, const st
   } catch (const InternalError&) {
     throw;
   } catch (const ForeignException&) {
+    throw;
+  } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {
     const std::string said = error.what();

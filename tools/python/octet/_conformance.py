@@ -11,14 +11,15 @@ from octet_runtime._error import Error
 
 
 class Conformance:
-    """data: the JSON report, with the counts of each outcome and all cells; passed: whether no cell
-    is wrong or crashed. str() is the text that `octet conformance` prints."""
+    """data: the JSON report, with the counts of each outcome and all cells. str() is the text that
+    `octet conformance` prints."""
 
     def __init__(self, text: str, data: dict):
         self._text, self.data = text, data
 
     @property
     def passed(self) -> bool:
+        """Whether no cell is wrong or crashed."""
         return self.data["wrong"] + self.data["crashed"] == 0
 
     def __str__(self):

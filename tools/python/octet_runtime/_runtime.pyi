@@ -5,11 +5,11 @@ from typing import Any
 
 
 class TensorInfo:
-    """What an input or output of a Model is."""
+    """An input or output of a Model."""
 
     @property
     def name(self) -> str:
-        """As the exported program named it."""
+        """Its name in the exported program."""
 
     @property
     def dtype(self) -> str:
@@ -21,11 +21,11 @@ class TensorInfo:
 
     @property
     def min_shape(self) -> tuple[int, ...]:
-        """The least that each size may be."""
+        """The minimum of each size."""
 
     @property
     def max_shape(self) -> tuple[int, ...]:
-        """The greatest that each size may be."""
+        """The maximum of each size."""
 
     @property
     def scale(self) -> float | None:
@@ -43,7 +43,7 @@ class Model:
     A lowered program, compiled for this machine: call it with its inputs.
 
     Calls from several threads take turns; duplicate() gives each thread its own. Pickling takes the
-    program and its options along; states start anew. In a forked process (a DataLoader's worker) it
+    program and its options along; states are reset. In a forked process (a DataLoader's worker) it
     runs with one thread.
     """
 
@@ -59,18 +59,14 @@ class Model:
 
     def kernels(self, *inputs: Any, runs: int = 20, **named: Any) -> list[dict[str, Any]]:
         """
-        Runs the program some times more and tells for each call of a kernel: ops, what, kernel, layout, post_ops, seconds (of the fastest run), note (what it does less well than it could).
+        Runs the program a few more times and reports for each call of a kernel: ops, what, kernel, layout, post_ops, seconds (of the fastest run), note (what it does less well than it could).
         """
 
     def reset_states(self) -> None:
-        """
-        Buffers that the program writes become what they were before the first call.
-        """
+        """Resets the buffers that the program writes to their initial values."""
 
     def duplicate(self) -> Model:
-        """
-        Another one of the same program, for another thread; weights are shared.
-        """
+        """A Model of the same program for another thread; weights are shared."""
 
     def save(self, path: str | os.PathLike) -> None:
         """
@@ -92,7 +88,7 @@ class Model:
 
     @property
     def backend(self) -> str:
-        """That it was lowered for."""
+        """The backend that the program was lowered for."""
 
     @property
     def inputs(self) -> list[TensorInfo | None]:
@@ -107,7 +103,7 @@ class Model:
     @property
     def warnings(self) -> list[str]:
         """
-        What this machine does less well than the program was made for; of a program with open sizes known after the first call.
+        Why the program runs slower on this machine than it could; with open sizes, known after the first call.
         """
 
     def __str__(self) -> str: ...
@@ -121,7 +117,7 @@ def load(path: str | os.PathLike, *, threads: int | None = None, memory_limit: i
     path: what `octet lower` or Model.save wrote; it is mapped, and must not be written into meanwhile.
     threads: how many to use, 1 to 1024; by default all CPUs that this process may use, at most OMP_NUM_THREADS.
     memory_limit: bytes that inputs, outputs, states and intermediates may take; 0: what the machine has.
-    loop_limit: how often a loop may run its body in one run; 0: without limit.
+    loop_limit: how many times a loop may run its body in one run; 0: no limit.
     cached_shapes: for open sizes: how many sets of sizes stay compiled, those used last; at least 1.
     cache_folder: a folder that keeps packed weights for the next start (oneDNN), unless others write it.
     verify: compares all bytes with the checksum in the file.
@@ -129,4 +125,4 @@ def load(path: str | os.PathLike, *, threads: int | None = None, memory_limit: i
     """
 
 def backends() -> list[str]:
-    """The names of the backends that are here."""
+    """The names of the available backends."""
