@@ -38,7 +38,7 @@ class Search(PackageTest):
         for settings, start in [
             ({"loss": "l1"}, 'train: loss: got "l1", want one of'),
             ({"epochs": 0}, "train: epochs: is 0"),
-            ({"checkpoint_every": 3}, "qat: checkpoint_every: goes with checkpoint"),
+            ({"checkpoint_every": 3}, "qat: checkpoint_every: needs checkpoint"),
         ]:
             with self.assertRaises(octet.Error) as caught:
                 octet.qat(program, "xnnpack", train=batches, **settings)

@@ -130,8 +130,9 @@ class Compare(CommandTest):
         self.assertIn("--max-steps: applies to a lowered program", self.fails(*files[:3], *files[4:], "--max-steps", "1"))
         self.octet(*files, "--max-steps", "-1", code=2)
         # another program than the one that was lowered
+        self.save("half.pt", [(x / 2,) for x, in torch.load(self.path("calibration.pt"))])
         self.octet("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration",
-                   self.path("calibration.pt"), "--per-tensor", "--output", self.path("q.pt2"))
+                   self.path("half.pt"), "--output", self.path("q.pt2"))
         self.assertRegex(self.fails(*files, "--max-steps", "1"),
                          r"^octet: compare: \S+: is \d+ steps off on onednn, want at most 1 \(--max-steps\)$")
 

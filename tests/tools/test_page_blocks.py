@@ -242,6 +242,7 @@ class Named(nn.Module):
     def features(self, x):
         x = torch.relu(self.conv(x))
         y = torch.tanh(x) * x
+        y = torch.cat(torch.chunk(y, 2, 1), 1)
         x = torch.cat([x + y, y], 1)
         return nms(torch.mean(x, [2, 3]))
 

@@ -131,7 +131,7 @@ class Quality(CommandTest):
             self.assertIn(f"beyond.pt: holds the class {beyond}, want 0 to 9, as the program tells 10 classes apart", self.fails(*base, self.path("beyond.pt")))
         self.save("floats.pt", torch.rand(4))
         self.assertIn("not a list of classes", self.fails(*base, self.path("floats.pt")))
-        self.assertIn("--labels: goes with", self.fails("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--mode", "dynamic", "--output", self.path("no.pt2"),
+        self.assertIn("--labels: needs --evaluate", self.fails("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--mode", "dynamic", "--output", self.path("no.pt2"),
                                                         "--labels", self.path("labels.pt")))
 
     def test_what_stays_float_is_weighed(self):
