@@ -159,7 +159,7 @@ def tune(
     tuned = Tuned(graph, json.loads(found))
     if not tuned.reached:
         warnings.warn(
-            f"tune: the goal is not reached in {len(tuned.trials)} evaluations, the nearest is "
+            f"tune: the goal was not reached in {len(tuned.trials)} evaluations, the nearest is "
             f"{tuned.best['label']}; lower the goal or give more trials",
             stacklevel=2,
         )

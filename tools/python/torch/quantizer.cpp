@@ -127,8 +127,10 @@ DeriveQParamsFn derived_in_python(nb::object derive) {
     nb::list sources;
     for (const QParams& q : qparams) sources.append(nb::make_tuple(q.scale, q.zero_point));
     const nb::object seen = nb::module_::import_("octet._quantizer").attr("sources")(sources);
-    return qparams_from(passing_on([&] { return (*held)(seen); }),
-                        text_of(nb::getattr(*held, "__name__", nb::str("derive"))));
+    return passing_on([&] {
+      return qparams_from((*held)(seen),
+                          text_of(nb::getattr(*held, "__name__", nb::str("derive"))));
+    });
   };
 }
 
