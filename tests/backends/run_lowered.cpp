@@ -10,10 +10,10 @@
 
 #include <fmt/format.h>
 
+#include "backends/conformance/program_builder.h"
 #include "backends/runtime/session.h"
 #include "core/base/error.h"
 #include "lowering/program/artifact.h"
-#include "backends/conformance/program_builder.h"
 #include "tests/backends/small_programs.h"
 
 using namespace octet;

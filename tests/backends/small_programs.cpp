@@ -6,9 +6,9 @@
 #include <fstream>
 #include <iterator>
 
+#include "backends/conformance/program_builder.h"
 #include "core/base/error.h"
 #include "lowering/program/artifact.h"
-#include "backends/conformance/program_builder.h"
 
 namespace octet {
 

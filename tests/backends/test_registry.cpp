@@ -2,10 +2,10 @@
 // list that other tests go through.
 #include <catch2/catch.hpp>
 
+#include "backends/conformance/program_builder.h"
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
 #include "lowering/program/artifact.h"
-#include "backends/conformance/program_builder.h"
 #include "tests/backends/small_programs.h"
 
 using namespace octet;

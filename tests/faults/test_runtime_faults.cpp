@@ -15,10 +15,10 @@
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
+#include "backends/conformance/program_builder.h"
 #include "backends/registry.h"
 #include "backends/runtime/octet.h"
 #include "lowering/program/artifact.h"
-#include "backends/conformance/program_builder.h"
 #include "tests/backends/scratch_folder.h"
 #include "tests/backends/small_programs.h"
 #include "tests/faults/fault_shim.h"

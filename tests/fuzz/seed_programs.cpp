@@ -4,11 +4,11 @@
 
 #include <fmt/format.h>
 
+#include "backends/conformance/program_builder.h"
 #include "backends/registry.h"
 #include "lowering/program/filter_order.h"
 #include "lowering/program/stored_constant.h"
 #include "tests/backends/counted_rows.h"
-#include "backends/conformance/program_builder.h"
 #include "tests/backends/small_programs.h"
 
 namespace octet::fuzz {

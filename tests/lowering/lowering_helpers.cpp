@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 
+#include "backends/conformance/program_builder.h"
 #include "backends/reference/reference_backend.h"
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
@@ -14,7 +15,6 @@
 #include "core/interpreter/interpreter.h"
 #include "core/text/text.h"
 #include "lowering/lower.h"
-#include "backends/conformance/program_builder.h"
 
 namespace octet {
 

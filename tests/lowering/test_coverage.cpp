@@ -10,12 +10,12 @@
 #include <fmt/ranges.h>
 #include <catch2/catch.hpp>
 
+#include "backends/conformance/program_builder.h"
 #include "backends/reference/reference_backend.h"
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
 #include "core/base/error.h"
 #include "lowering/lower.h"
-#include "backends/conformance/program_builder.h"
 #include "tests/lowering/coverage_rows.h"
 #include "tests/lowering/lowering_helpers.h"
 

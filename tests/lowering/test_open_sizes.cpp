@@ -9,6 +9,7 @@
 
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/convert/convert.h"
+#include "backends/conformance/program_builder.h"
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
 #include "core/base/error.h"
@@ -19,7 +20,6 @@
 #include "lowering/lower.h"
 #include "lowering/program/specialize.h"
 #include "quantizers/xnnpack/quantizer.h"
-#include "backends/conformance/program_builder.h"
 #include "tests/lowering/lowering_helpers.h"
 #include "tests/support/error_message.h"
 #include "tests/support/golden.h"

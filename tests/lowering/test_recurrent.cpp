@@ -9,6 +9,7 @@
 
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/convert/convert.h"
+#include "backends/conformance/program_builder.h"
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
 #include "core/interpreter/aten_bridge.h"
@@ -16,7 +17,6 @@
 #include "core/pt2/reader.h"
 #include "lowering/lower.h"
 #include "quantizers/registry.h"
-#include "backends/conformance/program_builder.h"
 #include "tests/lowering/lowering_helpers.h"
 #include "tests/support/golden.h"
 

@@ -5,10 +5,10 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 
+#include "backends/conformance/program_builder.h"
 #include "backends/runtime/session.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
-#include "backends/conformance/program_builder.h"
 #include "tests/lowering/lowering_helpers.h"
 
 namespace octet::test_transformer {

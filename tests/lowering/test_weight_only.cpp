@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
+#include "backends/conformance/program_builder.h"
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
 #include "lowering/lower.h"
 #include "lowering/program/artifact.h"
-#include "backends/conformance/program_builder.h"
 #include "tests/lowering/lowering_helpers.h"
 
 namespace octet::test_weight_only {

@@ -7,13 +7,13 @@
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/convert/convert.h"
 #include "annotate/prepare/prepare.h"
+#include "backends/conformance/program_builder.h"
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
 #include "lowering/lower.h"
 #include "quantizers/x86/quantizer.h"
-#include "backends/conformance/program_builder.h"
 #include "tests/lowering/lowering_helpers.h"
 
 namespace octet::test_x86_lowering {

@@ -6,8 +6,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "backends/runtime/session.h"
 #include "backends/conformance/program_builder.h"
+#include "backends/runtime/session.h"
 
 namespace octet {
 namespace {

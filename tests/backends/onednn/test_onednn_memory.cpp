@@ -5,10 +5,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "backends/conformance/program_builder.h"
 #include "backends/onednn/ops.h"
 #include "backends/onednn/plan.h"
 #include "backends/runtime/session.h"
-#include "backends/conformance/program_builder.h"
 
 namespace octet {
 namespace {

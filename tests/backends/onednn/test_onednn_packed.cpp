@@ -5,12 +5,12 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "backends/conformance/program_builder.h"
 #include "backends/kernels/isa.h"
 #include "backends/onednn/bytes/pack.h"
 #include "backends/onednn/packed.h"
 #include "backends/runtime/session.h"
 #include "lowering/program/artifact.h"
-#include "backends/conformance/program_builder.h"
 #include "tests/backends/scratch_folder.h"
 #include "tests/backends/small_programs.h"
 

@@ -4,10 +4,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "backends/conformance/program_builder.h"
 #include "backends/onednn/bytes/tiles.h"
 #include "backends/onednn/saturation.h"
 #include "backends/runtime/session.h"
-#include "backends/conformance/program_builder.h"
 
 using namespace octet;
 

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "backends/runtime/session.h"
 #include "backends/conformance/program_builder.h"
+#include "backends/runtime/session.h"
 
 namespace octet::test_onednn_transformer {
 

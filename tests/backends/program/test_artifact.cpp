@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "backends/conformance/program_builder.h"
 #include "backends/runtime/session.h"
 #include "core/base/error.h"
 #include "lowering/program/artifact.h"
@@ -15,7 +16,6 @@
 #include "lowering/program/filter_order.h"
 #include "lowering/program/program_json.h"
 #include "lowering/program/stored_constant.h"
-#include "backends/conformance/program_builder.h"
 #include "tests/backends/small_programs.h"
 #include "tests/fuzz/seed_programs.h"
 

@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "backends/conformance/program_builder.h"
 #include "backends/reference/kernel.h"
 #include "backends/reference/reference_backend.h"
 #include "backends/registry.h"
@@ -12,7 +13,6 @@
 #include "lowering/program/control.h"
 #include "lowering/program/program_json.h"
 #include "lowering/program/real_functions.h"
-#include "backends/conformance/program_builder.h"
 #include "tests/backends/recurrent_programs.h"
 #include "tests/backends/reference/op_runner.h"
 #include "tests/backends/small_programs.h"

@@ -9,12 +9,12 @@
 
 #include <catch2/catch.hpp>
 
+#include "backends/conformance/program_builder.h"
 #include "backends/runtime/session.h"
 #include "core/base/error.h"
 #include "lowering/program/artifact.h"
 #include "lowering/program/blocks.h"
 #include "lowering/program/stored_constant.h"
-#include "backends/conformance/program_builder.h"
 
 using namespace octet;
 using Catch::Matchers::Contains;

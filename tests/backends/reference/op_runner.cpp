@@ -4,9 +4,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "backends/conformance/program_builder.h"
 #include "backends/reference/elements.h"
 #include "backends/runtime/session.h"
-#include "backends/conformance/program_builder.h"
 
 namespace octet::reference_ops {
 

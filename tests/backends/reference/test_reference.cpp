@@ -3,9 +3,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "backends/conformance/program_builder.h"
 #include "backends/reference/reference_backend.h"
 #include "backends/runtime/session.h"
-#include "backends/conformance/program_builder.h"
 
 using namespace octet;
 

@@ -1,7 +1,7 @@
 #include "tests/backends/runtime/limited_programs.h"
 
-#include "lowering/program/control.h"
 #include "backends/conformance/program_builder.h"
+#include "lowering/program/control.h"
 
 namespace octet {
 namespace {

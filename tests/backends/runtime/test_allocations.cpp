@@ -13,12 +13,12 @@
 
 #include <catch2/catch.hpp>
 
+#include "backends/conformance/program_builder.h"
 #include "backends/registry.h"
 #include "backends/runtime/octet.h"
 #include "backends/runtime/session.h"
 #include "lowering/program/control.h"
 #include "lowering/program/filter_order.h"
-#include "backends/conformance/program_builder.h"
 #include "tests/backends/runtime/limited_programs.h"
 #include "tests/backends/small_programs.h"
 #include "tests/fuzz/seed_programs.h"

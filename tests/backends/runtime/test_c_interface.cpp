@@ -7,11 +7,11 @@
 
 #include <catch2/catch.hpp>
 
+#include "backends/conformance/program_builder.h"
 #include "backends/registry.h"
 #include "backends/runtime/octet.h"
 #include "backends/runtime/session.h"
 #include "core/base/printable.h"
-#include "backends/conformance/program_builder.h"
 #include "tests/backends/small_programs.h"
 
 using namespace octet;

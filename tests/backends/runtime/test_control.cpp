@@ -2,11 +2,11 @@
 // for damaged files.
 #include <catch2/catch.hpp>
 
+#include "backends/conformance/program_builder.h"
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
 #include "lowering/program/artifact.h"
 #include "lowering/program/control.h"
-#include "backends/conformance/program_builder.h"
 #include "tests/backends/small_programs.h"
 
 namespace octet::test_control {

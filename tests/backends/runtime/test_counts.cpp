@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "backends/conformance/program_builder.h"
 #include "backends/registry.h"
 #include "backends/runtime/octet.h"
 #include "backends/runtime/session.h"
@@ -11,7 +12,6 @@
 #include "lowering/program/specialize.h"
 #include "lowering/program/symbols.h"
 #include "tests/backends/counted_rows.h"
-#include "backends/conformance/program_builder.h"
 #include "tests/backends/small_programs.h"
 
 namespace octet::test_counts {

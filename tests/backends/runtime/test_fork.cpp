@@ -10,10 +10,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "backends/conformance/program_builder.h"
 #include "backends/registry.h"
 #include "backends/runtime/octet.h"
 #include "backends/runtime/session.h"
-#include "backends/conformance/program_builder.h"
 #include "tests/backends/small_programs.h"
 
 namespace octet::test_fork {

@@ -1,12 +1,12 @@
 // Limits of memory: what is counted before it is allocated, and what stays allocated.
 #include <catch2/catch.hpp>
 
+#include "backends/conformance/program_builder.h"
 #include "backends/runtime/session.h"
 #include "lowering/program/artifact.h"
 #include "lowering/program/control.h"
 #include "lowering/program/specialize.h"
 #include "tests/backends/counted_rows.h"
-#include "backends/conformance/program_builder.h"
 #include "tests/backends/runtime/limited_programs.h"
 #include "tests/backends/small_programs.h"
 

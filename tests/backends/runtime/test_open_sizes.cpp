@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "backends/conformance/program_builder.h"
 #include "backends/registry.h"
 #include "backends/runtime/octet.h"
 #include "backends/runtime/session.h"
@@ -15,7 +16,6 @@
 #include "lowering/program/program_json.h"
 #include "lowering/program/specialize.h"
 #include "lowering/program/symbols.h"
-#include "backends/conformance/program_builder.h"
 #include "tests/backends/small_programs.h"
 
 using namespace octet;

@@ -4,10 +4,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "backends/conformance/program_builder.h"
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
 #include "lowering/program/arena_plan.h"
-#include "backends/conformance/program_builder.h"
 #include "tests/backends/small_programs.h"
 
 using namespace octet;
