@@ -39,7 +39,7 @@ Cell cell_that(std::function<void()> act) {
 
 }  // namespace
 
-TEST_CASE("conformance catches wrong backends", "[conformance]") {
+TEST_CASE("conformance catches wrong backends", "[conformance][native]") {
   const std::vector<Cell> cells = conformance_cells();
   std::vector<std::string> missed;
   for (const Mutant& mutant : mutants())
@@ -49,7 +49,7 @@ TEST_CASE("conformance catches wrong backends", "[conformance]") {
   CHECK(missed.empty());
 }
 
-TEST_CASE("backends of this build conform", "[conformance]") {
+TEST_CASE("backends of this build conform", "[conformance][native]") {
   for (const char* backend : {"onednn", "xnnpack", "reference"}) {
     if (std::ranges::count(backend_names(), std::string(backend)) == 0) continue;
     ConformanceOptions options{.backend = backend, .is_quick = true};
