@@ -23,9 +23,7 @@ double greatest_magnitude(const std::vector<Tensor>& tensors) {
 }  // namespace
 
 CellBuilder::CellBuilder(const Form& form, uint32_t seed, bool open)
-    : form_(form), seed_(seed), is_open_(open) {
-  if (open) program_.symbols = {{"n", 1, 64, 0}};
-}
+    : form_(form), seed_(seed), is_open_(open) {}
 
 int CellBuilder::add_input(DType dtype, std::vector<int64_t> shape,
                            std::optional<TensorQParams> qparams,
@@ -141,12 +139,8 @@ void CellBuilder::fit_result(size_t index) {
   const bool is_clamped = contract->has_post_ops() && (form_.low != 0 || form_.high != 0);
   if (form_.y == DType::kFloat32 && !is_clamped) return;
   Program until = program_;
-  until.symbols.clear();
   until.ops.resize(index + 1);
   until.outputs = op.outputs;
-  for (ProgramTensor& tensor : until.tensors)
-    if (tensor.role == ProgramTensor::Role::kOutput)
-      tensor.role = ProgramTensor::Role::kIntermediate;
   for (int output : until.outputs) until.tensor(output).role = ProgramTensor::Role::kOutput;
   Session session(with_one_segment(std::move(until), "reference"));
   const double greatest = greatest_magnitude(session.run(inputs_of_run(0, 0)));
@@ -163,7 +157,6 @@ void CellBuilder::fit_result(size_t index) {
 }
 
 CellProgram CellBuilder::finish() {
-  const std::vector<ShapeSymbol> symbols = std::exchange(program_.symbols, {});
   program_ = builder_.unfinished();
   for (size_t i = 0; i < program_.ops.size(); ++i) fit_result(i);
   for (int output : program_.ops.back().outputs) {
@@ -172,8 +165,7 @@ CellProgram CellBuilder::finish() {
   }
   CellProgram made;
   if (is_open_) {
-    program_.symbols = symbols;
-    program_.symbols[0].hint = program_.tensor(inputs_[0].tensor).shape[0];
+    program_.symbols = {{"n", 1, 64, program_.tensor(inputs_[0].tensor).shape[0]}};
     for (ProgramTensor& tensor : program_.tensors) {
       if (tensor.is_constant()) continue;
       tensor.sizes.assign(tensor.shape.begin(), tensor.shape.end());

@@ -31,7 +31,6 @@ class CellBuilder {
   // open: the first dimension of inputs and results is a size that each run decides.
   CellBuilder(const Form& form, uint32_t seed, bool open);
 
-  const Form& form() const { return form_; }
   bool is_float() const { return form_.x == DType::kFloat32; }
   // Inputs: in the form's dtype; floats in [low, high]; indices below `limit`; bools.
   int x(std::vector<int64_t> shape);
