@@ -1,9 +1,9 @@
 // Implements octet new-backend, which copies tools/example_backend under another name.
-#include <algorithm>
 #include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <regex>
 
 #include <fmt/format.h>
 
@@ -28,14 +28,6 @@ fs::path example_folder() {
   return folder;
 }
 
-bool is_name(const std::string& name) {
-  const auto is_allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
-  };
-  return !name.empty() && name[0] >= 'a' && name[0] <= 'z' &&
-         std::all_of(name.begin(), name.end(), is_allowed);
-}
-
 // my_npu -> MyNpu
 std::string title_of(const std::string& name) {
   std::string title;
@@ -46,12 +38,6 @@ std::string title_of(const std::string& name) {
     starts_word = c == '_';
   }
   return title;
-}
-
-std::string replaced(std::string text, std::string_view from, std::string_view to) {
-  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
-    text.replace(at, from.size(), to);
-  return text;
 }
 
 struct NewBackendRequest {
@@ -70,7 +56,7 @@ Options options_of(NewBackendRequest& request) {
 void copy_example(NewBackendRequest& request) {
   const std::string& name = request.name;
   const fs::path folder = request.folder;
-  if (!is_name(name))
+  if (!std::regex_match(name, std::regex("[a-z][a-z0-9_]*")))
     throw Error(
         "new-backend", fmt::format("\"{}\"", name),
         "not a valid name, want lower case letters, digits and underscores, such as my_npu");
@@ -80,11 +66,13 @@ void copy_example(NewBackendRequest& request) {
   std::error_code failure;
   if (!fs::create_directories(folder, failure))
     throw Error("new-backend", folder.string(), "cannot be made: " + failure.message());
+  const std::regex lower("acme"), upper("Acme");
   for (const fs::directory_entry& entry : fs::directory_iterator(example)) {
     std::ifstream file(entry.path(), std::ios::binary);
     const std::string text{std::istreambuf_iterator<char>(file), {}};
-    write_text_file(folder / replaced(entry.path().filename(), "acme", name),
-                    replaced(replaced(text, "acme", name), "Acme", title_of(name)));
+    write_text_file(
+        folder / std::regex_replace(entry.path().filename().string(), lower, name),
+        std::regex_replace(std::regex_replace(text, lower, name), upper, title_of(name)));
   }
   log_line(folder.string() + ": README.md there says how to build and test it");
 }
