@@ -5,6 +5,7 @@
 #include <new>
 
 #include <ATen/Parallel.h>
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
@@ -14,6 +15,7 @@
 #include "core/base/error.h"
 #include "core/base/printable.h"
 #include "core/passes/pass.h"
+#include "core/pt2/archive.h"
 #include "tools/cli/commands/command.h"
 #include "tools/cli/common/messages.h"
 #include "tools/cli/common/signals.h"
@@ -73,8 +75,10 @@ int main(int argc, char** argv) {
     return code == 0 ? 0 : 2;
   } catch (const std::bad_alloc&) {  // not from operator new
     octet::end_without_memory();
-  } catch (const octet::Error& error) {
-    return fail(error.what());
+  } catch (const c10::Error& error) {  // of LibTorch outside of a program's run
+    const std::string text = error.what_without_backtrace();
+    if (text.find("can't allocate memory") != std::string::npos) octet::end_without_memory();
+    return fail(("torch: " + octet::one_line(text)).c_str());
   } catch (const std::exception& error) {
     return fail(error.what());
   }
