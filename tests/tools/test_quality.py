@@ -52,6 +52,13 @@ class Quality(CommandTest):
         self.assertLess(quality["bytes"], quality["float_bytes"] / 2)
         self.assertIn("int8     100.0 % of the multiply-accumulates", errors)
 
+    def test_the_reference_representation_counts_its_products(self):
+        self.small_model()
+        self.data("calibration.pt", 2)
+        _, quality = self.quantize("--reference")
+        # all but the convolution before ReLU6, which has no integer form
+        self.assertAlmostEqual(quality["int8_share"], 1 - 110592 / 213152, places=6)
+
     def test_the_last_batches_are_held_out_of_many(self):
         self.small_model()
         batches = self.data("many.pt", 17)

@@ -19,11 +19,22 @@ double product_of(std::span<const int64_t> sizes) {
   return product;
 }
 
+// The op that computes: of out_dtype(op, int32, operands...), which a program may also contain
+// from the start, the op that it calls.
+std::string_view target_of(const Node& node) {
+  constexpr std::string_view kPrefix = "torch.ops.";
+  const bool calls_op = node.is("higher_order.out_dtype") && node.arguments().size() > 3;
+  const auto* called = calls_op ? node.arguments()[0].value.find<OperatorRef>() : nullptr;
+  if (called == nullptr || !called->target.starts_with(kPrefix)) return node.target();
+  return std::string_view(called->target).substr(kPrefix.size());
+}
+
 // The last name of "aten.conv2d.default": "conv2d".
 std::string base_of(const Node& node) {
-  const std::string& target = node.target();
+  std::string_view target = target_of(node);
   if (!target.starts_with("aten.")) return {};
-  return target.substr(5, target.find('.', 5) - 5);
+  target.remove_prefix(std::string_view("aten.").size());
+  return std::string(target.substr(0, target.find('.')));
 }
 
 // Empty without metadata.
@@ -36,7 +47,19 @@ bool is_half(const Value* value) {
          value->producer()->is("quantized_decomposed.convert_element_type");
 }
 
-bool is_stored_small(const Value* value) { return is_dequantized(value) || is_half(value); }
+bool is_of_integers(const Value* value) {
+  return value != nullptr && value->meta && is_integer(value->meta->dtype);
+}
+
+// Dequantized, or in the reference representation an integer, possibly as float64.
+bool has_integers(const Value* value) {
+  const Node* node = value->producer();
+  const bool is_cast = node != nullptr && node->is("aten.to.dtype");
+  return is_dequantized(value) || is_of_integers(value) ||
+         (is_cast && is_of_integers(node->find_input("self")));
+}
+
+bool is_stored_small(const Value* value) { return has_integers(value) || is_half(value); }
 
 struct Operands {
   const Value *x = nullptr, *w = nullptr;
@@ -44,6 +67,9 @@ struct Operands {
 
 // The two factors of a product; empty for other ops.
 Operands operands_of(const Node& node) {
+  if (const std::string base = base_of(node);
+      node.is("higher_order.out_dtype") && (base.starts_with("conv") || base == "linear"))
+    return {node.arguments()[2].value.value_or_null(), node.arguments()[3].value.value_or_null()};
   const WeightedOp* row = find_weighted_op(node);
   if (row == nullptr || row->form == WeightForm::kTable) return {};
   return {node.find_input(row->x), node.find_input(row->weight)};
@@ -61,8 +87,10 @@ double macs_of(const Node& node, const Operands& operands, const Value* y) {
 
 // The elements of a constant or of a dequantized constant; 0 for other values.
 double weights_of(const Value* value, const std::unordered_set<const Value*>& constants) {
-  const bool is_stored = is_stored_small(value) && !value->producer()->inputs().empty() &&
-                         constants.contains(value->producer()->inputs().front());
+  const Node* producer = value->producer();
+  const bool is_stored = is_stored_small(value) && producer != nullptr &&
+                         !producer->inputs().empty() &&
+                         constants.contains(producer->inputs().front());
   return is_stored || constants.contains(value) ? product_of(shape_of(value)) : 0;
 }
 
@@ -86,7 +114,7 @@ std::optional<Product> product_of_two(const Node& node,
   return Product{.macs = macs_of(node, operands, node.output_or_null()),
                  .weights = weights_of(operands.w, constants),
                  .weight_bits = bits_of(operands.w),
-                 .has_integer_inputs = is_dequantized(operands.x) && is_dequantized(operands.w),
+                 .has_integer_inputs = has_integers(operands.x) && has_integers(operands.w),
                  .has_integer_weights = is_stored_small(operands.w)};
 }
 
