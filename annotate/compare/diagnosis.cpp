@@ -117,8 +117,7 @@ std::string_view name_of(Cause cause) {
 }
 
 Diagnosis diagnose(const OpComparison& op, const WeightComparison* weights) {
-  if (!op.accumulated.has_data() || (op.accumulated.relative() == 0 && op.isolated.relative() == 0))
-    return {};
+  if (!op.accumulated.has_data() || op.accumulated.relative() == 0) return {};
   if (!op.isolated.has_data() || op.isolated.relative() < kLittle * op.accumulated.relative())
     return {Cause::kAccumulated,
             !op.isolated.has_data() ? "its own error was not measured"

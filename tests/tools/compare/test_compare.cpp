@@ -76,6 +76,15 @@ TEST_CASE("infinities that agree count nothing, others all", "[compare]") {
   CHECK(stats.sqnr_db() == -HUGE_VAL);
 }
 
+TEST_CASE("an op whose result is equal has no cause", "[compare]") {
+  OpComparison op;
+  op.accumulated = {.signal = 1, .elements = 4};
+  op.isolated = {.signal = 1, .noise = 0.5, .elements = 4};  // with the other program's inputs
+  CHECK(diagnose(op, nullptr).cause == Cause::kNone);
+  op.accumulated.noise = 0.5;
+  CHECK(diagnose(op, nullptr).cause == Cause::kOperation);
+}
+
 TEST_CASE("sums do not depend on how long the tensor is", "[compare]") {
   const at::Tensor a = numbers({3, 70001}), b = a.mul(1.01);
   const ErrorStats stats = compare_tensors(a, b);
