@@ -1,5 +1,5 @@
 // Imports ops on the order of elements: sort, topk, arg-reductions, cumulative sums and extremes,
-// medians, searchsorted.
+// differences, medians, searchsorted.
 #include <algorithm>
 
 #include "lowering/import/steps.h"
@@ -161,6 +161,24 @@ void import_isin(Steps& s, const Node& node) {
                    s.filled(DType::kInt64, {}, 0)));
 }
 
+// x[i + 1] - x[i] along a dimension, n times; of bools, whether they differ.
+void import_diff(Steps& s, const Node& node) {
+  const int64_t dim = node.int_or("dim", -1);
+  std::vector<int> parts;
+  for (const char* name : {"prepend", "self", "append"})
+    if (const int part = s.operand(name); part >= 0) parts.push_back(part);
+  int x = s.cat(parts, dim);
+  for (int64_t n = node.int_or("n", 1); n > 0; --n) {
+    const SizeExpr size = s.sizes(x)[s.dim_of(x, dim)];
+    const SizeExpr less = size.is_number() ? SizeExpr(std::max<int64_t>(size.number() - 1, 0))
+                                           : maximum(size + SizeExpr(-1), 0);
+    const int next = s.slice(x, dim, minimum(SizeExpr(1), size), less);
+    const int before = s.slice(x, dim, 0, less);
+    x = s.dtype(x) == DType::kBool ? s.compare("ne", next, before) : s.sub(next, before);
+  }
+  s.give(x);
+}
+
 constexpr ImportRow kOrderRows[] = {
     {"aten.topk", import_topk},
     {"aten.sort", import_sort},
@@ -178,6 +196,7 @@ constexpr ImportRow kOrderRows[] = {
     {"aten.aminmax", import_aminmax},
     {"aten.searchsorted", import_searchsorted},
     {"aten.isin", import_isin},
+    {"aten.diff", import_diff},
 };
 
 }  // namespace
