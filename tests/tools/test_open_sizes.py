@@ -41,7 +41,7 @@ def counted(x):
 
 def moved(x):
     y = x @ x.T
-    return x.roll(1, 0), x.roll(-9, 0), x.roll((1, 2), (0, 1)), y.diagonal(), y.diagonal(1), y.diagonal(-2)
+    return x.roll(1, 0), x.roll(-9, 0), x.roll((1, 2), (0, 1)), y.diagonal(), y.diagonal(1), y.diagonal(-2), x.diff(dim=0), x.diff(2, 0, x[:1])
 
 
 def written(x):
