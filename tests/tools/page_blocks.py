@@ -76,6 +76,7 @@ PLAN = {
              "print(octet.inspect", "INT8 ="],
             By("../python/test_guide.py"),
         ),
+        "for token in": By("../python/test_generate.py"),
     },
     "tools/cli/processes/README.md": {
         "mpirun -n 2 octet qat": Run("several_processes"),

@@ -16,6 +16,7 @@ _check_torch()
 import torch.ao.quantization.fx._decomposed  # noqa: F401
 from octet_runtime._error import Error
 from octet_runtime._error import check_compiled as _check_compiled
+from octet_runtime._generate import Token, generate
 
 _check_compiled(__file__, "_octet")
 
@@ -60,6 +61,7 @@ __all__ = [
     "Report",
     "SharedQuantizationSpec",
     "TensorInfo",
+    "Token",
     "Tuned",
     "allow_op",
     "backends",
@@ -69,6 +71,7 @@ __all__ = [
     "convert",
     "explain",
     "export_onnx",
+    "generate",
     "inspect",
     "load",
     "load_library",

@@ -10,6 +10,7 @@ from octet_runtime._error import Error, check_compiled
 check_compiled(__file__, "_runtime")
 
 # isort: split
+from octet_runtime._generate import Token, generate
 from octet_runtime._runtime import Model, TensorInfo, __version__, backends, load
 
-__all__ = ["Error", "Model", "TensorInfo", "backends", "load"]
+__all__ = ["Error", "Model", "TensorInfo", "Token", "backends", "generate", "load"]
