@@ -1,5 +1,9 @@
 """generate(): the tokens are those of the float model's loop, with a cache and without."""
 
+import contextlib
+import io
+import pathlib
+import re
 import unittest
 
 import octet
@@ -9,6 +13,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from torch import nn
 from torch.export import Dim
 
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "tools/python/README.md"
 CONTEXT = 24
 
 
@@ -133,6 +138,18 @@ class Generate(PackageTest):
             self.assertEqual([token.text for token in tokens], ["", "é", " ", "", "", "€", "!"])
         tokens = octet.generate(model, "ab", tokenizer=tokenizer, stop=["!", 300])
         self.assertEqual("".join(token.text for token in tokens), "é €")
+
+    def test_the_block_of_the_page_runs(self):
+        tokenizer = small_tokenizer()
+        tokenizer.save(self.path("tokenizer.json"))
+        ids = tokenizer.encode("The capital of France is").ids
+        block = re.search(r"```py\n(for token in .*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[1]
+        block = block.replace("tokenizer.json", self.path("tokenizer.json"))
+        block = block.replace("The capital of France is", "is")
+        model = Echo([0, *ids[:16], tokenizer.token_to_id("<end>")], tokenizer.get_vocab_size())
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            exec(block, {"octet": octet, "model": model})
+        self.assertEqual(said.getvalue(), "The capital of F")
 
     def test_mistakes_are_one_line_and_leave_the_model_usable(self):
         model = lowered(with_cache(40))
