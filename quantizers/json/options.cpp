@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 
 #include "core/base/error.h"
 #include "quantizers/embedding/quantizer.h"
@@ -91,6 +92,27 @@ Options default_options(const QuantizerOptions& overrides, bool is_qat) {
   return options;
 }
 
+// "/global" and "/compose/0/global", not a module of that name.
+bool is_global(const Place& place) {
+  constexpr std::string_view kEnd = "/global";
+  if (!place.path.ends_with(kEnd)) return false;
+  const size_t size = place.path.size() - kEnd.size();
+  return size == 0 || std::isdigit(static_cast<unsigned char>(place.path[size - 1]));
+}
+
+// What the command sets, without what this row sets for its ops. Of "global" and the command, both
+// of which concern all ops, the command decides.
+QuantizerOptions overrides_of(const Place& place, QuantizerOptions overrides) {
+  if (place.value.is_null() || is_global(place)) return overrides;
+  if (place.has("weight_bits")) overrides.weight_bits.reset();
+  if (place.has("group_size")) overrides.group_size.reset();
+  if (place.has("reduce_range")) overrides.reduce_range.reset();
+  if (place.has("is_dynamic")) overrides.is_dynamic.reset();
+  if (place.has("is_weight_only")) overrides.is_weight_only.reset();
+  if (place.has("is_per_channel")) overrides.is_per_channel.reset();
+  return overrides;
+}
+
 template <typename Options>
 void override_options(Options& options, const QuantizerOptions& overrides) {
   options.is_dynamic = overrides.is_dynamic.value_or(options.is_dynamic);
@@ -126,7 +148,7 @@ std::optional<QuantizationConfig> symmetric_config_at(const Place& place,
   for (const Option<SymmetricOptions, int64_t>& option : kSymmetricInts)
     if (place.has(option.key)) options.*option.member = int_at(place.at(option.key));
   read_own(place, options.own);
-  override_symmetric(options, overrides);
+  override_symmetric(options, overrides_of(place, overrides));
   try {
     return get_symmetric_quantization_config(options);
   } catch (const Error& error) {
@@ -146,7 +168,7 @@ std::optional<QuantizationConfig> x86_config_at(const Place& place,
       default_options<X86InductorOptions>(overrides, is_qat_at(place, overrides));
   read_bools(place, kX86Bools, options);
   read_own(place, options.own);
-  override_options(options, overrides);
+  override_options(options, overrides_of(place, overrides));
   try {
     return x86_config(options, overrides);
   } catch (const Error& error) {
@@ -158,7 +180,7 @@ std::optional<QuantizationConfig> embedding_config_at(const Place& place,
                                                       const QuantizerOptions& overrides) {
   if (!is_object_or_null(place, kEmbeddingKeys)) return std::nullopt;
   int64_t bits = place.has("weight_bits") ? int_at(place.at("weight_bits")) : 8;
-  bits = overrides.weight_bits.value_or(bits);
+  bits = overrides_of(place, overrides).weight_bits.value_or(bits);
   try {
     return get_embedding_quantization_config(bits, overrides.compat);
   } catch (const Error& error) {

@@ -379,6 +379,24 @@ TEST_CASE("options override what configurations say", "[quantizers][registry]") 
              Contains("per_tensor_affine dynamic placeholder"));
 }
 
+TEST_CASE("a row decides over the options of the command, which decide over global",
+          "[quantizers][json]") {
+  QuantizerOptions options;
+  options.is_weight_only = true;
+  options.weight_bits = 4;
+  options.group_size = 2;
+  for (const char* base : {"xnnpack", "x86"}) {
+    const auto annotated = [&](const std::string& rest) {
+      return annotate(*parse_quantizer(R"({"base": ")" + std::string(base) + R"(", )" + rest + "}",
+                                       "q.json", options),
+                      kLinear);
+    };
+    CHECK_THAT(annotated(R"("global": {"weight_bits": 8})"), Contains("%w: int8 -8..7 "));
+    CHECK_THAT(annotated(R"("op_type": {"linear": {"weight_bits": 8, "group_size": 0}})"),
+               Contains("..127 per_") && !Contains("per_group"));
+  }
+}
+
 TEST_CASE("a JSON file takes ranges and rows on the base of xnnpack", "[quantizers][json]") {
   const JsonFile file(
       R"({"base": "xnnpack", "global": {"act_qmin": -64, "act_qmax": 63}, "op_type": {"aten.linear.default": {"weight_qmin": -8, "weight_qmax": 7}}})");
