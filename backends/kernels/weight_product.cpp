@@ -1,0 +1,234 @@
+#include "backends/kernels/weight_product.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/kernels/isa.h"
+#include "core/base/error.h"
+
+namespace octet {
+namespace {
+
+constexpr int64_t kMostRows = 4;     // more are about as fast as floats
+constexpr int64_t kLeastGroup = 32;  // shorter groups spend too much time on scales
+
+int64_t divide_up(int64_t value, int64_t step) { return (value + step - 1) / step; }
+
+int64_t words_per_group(const WeightProduct& p) { return divide_up(p.in / p.groups, 32 / p.bits); }
+
+struct Arguments {
+  const float* x;
+  const int32_t* values;
+  const float *scale, *shift, *bias;
+  float* y;
+  const float* group_sums;  // of x: [rows, groups]
+};
+
+// Weight i of each word as floats.
+template <int kBits, int i, int64_t kLanes>
+[[gnu::always_inline]] inline void read_weights(const typename VectorOf<kLanes>::Ints& words,
+                                                typename VectorOf<kLanes>::Floats& weights) {
+  using Floats = typename VectorOf<kLanes>::Floats;
+  using Ints = typename VectorOf<kLanes>::Ints;
+#if !defined(__clang__)
+  if constexpr (kBits == 4 && kLanes == 16) {  // one instruction, which reads the lowest 4 bits
+    const Floats signed_nibbles = {0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1};
+    weights = __builtin_shuffle(signed_nibbles, words >> (kBits * i));
+    return;
+  }
+#endif
+  const Ints extended = (words << (32 - kBits * (i + 1))) >> (32 - kBits);
+  weights = __builtin_convertvector(extended, Floats);
+}
+
+// Sums that are added at the end, so that additions need not wait for each other.
+template <int64_t kRows>
+inline constexpr int kSums = kRows == 1 ? 4 : 2;
+
+template <int64_t kRows, int64_t kLanes>
+using Sums = typename VectorOf<kLanes>::Floats[kSums<kRows>][kRows];
+
+// Adds the products of the inputs x[0], x[1], ... of each row, one for each weight in a word.
+template <int kBits, int64_t kRows, int64_t kLanes, int i = 0>
+[[gnu::always_inline]] inline void add_word(const typename VectorOf<kLanes>::Ints& words,
+                                            const float* x, int64_t row_stride,
+                                            Sums<kRows, kLanes>& sums) {
+  if constexpr (i * kBits < 32) {
+    typename VectorOf<kLanes>::Floats weights;
+    read_weights<kBits, i, kLanes>(words, weights);
+    for (int64_t m = 0; m < kRows; ++m)
+      sums[i % kSums<kRows>][m] += weights * x[m * row_stride + i];
+    add_word<kBits, kRows, kLanes, i + 1>(words, x, row_stride, sums);
+  }
+}
+
+// Computes vectors [first, last) of outputs.
+template <int kBits, int64_t kRows, int64_t kLanes>
+[[gnu::always_inline]] inline void multiply(const WeightProduct& p, const Arguments& a,
+                                            int64_t first, int64_t last) {
+  using Floats = typename VectorOf<kLanes>::Floats;
+  using Ints = typename VectorOf<kLanes>::Ints;
+  constexpr int64_t kPerWord = 32 / kBits;
+  const int64_t group = p.in / p.groups, words = words_per_group(p);
+  const int32_t* w = a.values + first * p.groups * words * kLanes;
+  for (int64_t n = first; n < last; ++n) {
+    Floats total[kRows] = {};
+    for (int64_t g = 0; g < p.groups; ++g) {
+      Sums<kRows, kLanes> sums = {};
+      const float* x = a.x + g * group;
+      int64_t k = 0;
+      for (; k + kPerWord <= group; k += kPerWord, w += kLanes)
+        add_word<kBits, kRows, kLanes>(*reinterpret_cast<const Ints*>(w), x + k, p.in, sums);
+      if (k < group) {  // inputs beyond the group may lie outside of x
+        float some[kRows * kPerWord] = {};
+        for (int64_t m = 0; m < kRows; ++m)
+          std::copy(x + m * p.in + k, x + m * p.in + group, some + m * kPerWord);
+        add_word<kBits, kRows, kLanes>(*reinterpret_cast<const Ints*>(w), some, kPerWord, sums);
+        w += kLanes;
+      }
+      const int64_t at = (n * p.groups + g) * kLanes;
+      const Floats scale = *reinterpret_cast<const Floats*>(a.scale + at);
+      for (int64_t m = 0; m < kRows; ++m) {
+        Floats sum = sums[0][m] + sums[1][m];
+        if constexpr (kSums<kRows> == 4) sum += sums[2][m] + sums[3][m];
+        total[m] += sum * scale;
+        if (p.has_zero_points)
+          total[m] -=
+              *reinterpret_cast<const Floats*>(a.shift + at) * a.group_sums[m * p.groups + g];
+      }
+    }
+    const int64_t begin = n * kLanes, count = std::min(kLanes, p.out - begin);
+    for (int64_t m = 0; m < kRows; ++m) {
+      float results[kLanes];
+      *reinterpret_cast<Floats*>(results) = total[m];
+      for (int64_t c = 0; c < count; ++c)
+        a.y[m * p.out + begin + c] = results[c] + a.bias[begin + c];
+    }
+  }
+}
+
+template <int kBits, int64_t kLanes>
+[[gnu::always_inline]] inline void multiply_rows(const WeightProduct& p, const Arguments& a,
+                                                 int64_t first, int64_t last) {
+  switch (p.rows) {
+    case 1:
+      return multiply<kBits, 1, kLanes>(p, a, first, last);
+    case 2:
+      return multiply<kBits, 2, kLanes>(p, a, first, last);
+    case 3:
+      return multiply<kBits, 3, kLanes>(p, a, first, last);
+    default:
+      return multiply<kBits, 4, kLanes>(p, a, first, last);
+  }
+}
+
+void add_groups(const WeightProduct& p, const float* x, float* sums) {
+  const int64_t group = p.in / p.groups;
+  for (int64_t i = 0; i < p.rows * p.groups; ++i) {
+    float some[8] = {};
+    for (int64_t k = 0; k < group; ++k) some[k % 8] += x[i * group + k];
+    sums[i] =
+        ((some[0] + some[1]) + (some[2] + some[3])) + ((some[4] + some[5]) + (some[6] + some[7]));
+  }
+}
+
+bool has_nibbles(const StoredConstant& stored) {
+  return size_of(stored.values.dtype()) == 1 && stored.fits_nibbles();
+}
+
+bool has_vectors() {
+#if defined(__x86_64__)
+  return may_use(Isa::kAvx2);
+#else
+  return false;
+#endif
+}
+
+// The words of the weights `from` [out, in], less `low`.
+Tensor pack_words(const int8_t* from, const WeightProduct& p, int low) {
+  const int64_t lanes = vector_floats(), group = p.in / p.groups, words = words_per_group(p);
+  const int64_t per_word = 32 / p.bits, vectors = divide_up(p.out, lanes);
+  const uint32_t mask = p.bits == 4 ? 0xf : 0xff;
+  Tensor result = Tensor::zeros(DType::kInt32, {vectors, p.groups * words, lanes});
+  int32_t* to = result.data<int32_t>();
+  for (int64_t n = 0; n < vectors * lanes; n += lanes)
+    for (int64_t g = 0; g < p.groups; ++g)
+      for (int64_t k = 0; k < group; k += per_word, to += lanes)
+        for (int64_t c = 0; c < std::min(lanes, p.out - n); ++c) {
+          uint32_t word = 0;
+          for (int64_t i = 0; i < std::min(per_word, group - k); ++i)
+            word |= (static_cast<uint32_t>(from[(n + c) * p.in + g * group + k + i] - low) & mask)
+                    << (p.bits * i);
+          to[c] = static_cast<int32_t>(word);
+        }
+  return result;
+}
+
+}  // namespace
+
+void WeightProduct::run(std::span<const std::byte* const> from, std::byte* to, std::byte* scratch,
+                        const Parallel& parallel) const {
+  const auto floats = [&](size_t i) { return reinterpret_cast<const float*>(from[i]); };
+  float* const sums = reinterpret_cast<float*>(scratch);
+  const Arguments a = {floats(0), reinterpret_cast<const int32_t*>(from[1]),
+                       floats(2), floats(3),
+                       floats(4), reinterpret_cast<float*>(to),
+                       sums};
+  if (has_zero_points) add_groups(*this, a.x, sums);
+  const int64_t lanes = vector_floats();
+  parallel(divide_up(out, lanes), in * lanes, [&](int64_t first, int64_t last) {
+    run_in_vectors([&]<int64_t kLanes>() __attribute__((always_inline)) {
+      if (bits == 4)
+        multiply_rows<4, kLanes>(*this, a, first, last);
+      else
+        multiply_rows<8, kLanes>(*this, a, first, last);
+    });
+  });
+}
+
+int64_t WeightProduct::scratch_bytes() const {
+  return has_zero_points ? rows * groups * static_cast<int64_t>(sizeof(float)) : 0;
+}
+
+bool has_weight_product(const ProgramTensor& w, int64_t rows) {
+  if (rows < 1 || rows > kMostRows || !has_vectors() || !w.stored || !w.stored->scale.defined() ||
+      w.shape.size() != 2 || w.numel() == 0)
+    return false;
+  const DType dtype = w.stored->values.dtype();
+  return w.shape[1] / w.stored->scale.shape()[1] >= kLeastGroup &&
+         (dtype == DType::kInt8 || has_nibbles(*w.stored));
+}
+
+PackedWeights pack_weights(const ProgramTensor& w, int64_t rows) {
+  OCTET_ASSERT(has_weight_product(w, rows), "a weight that the kernel does not take");
+  const StoredConstant& stored = *w.stored;
+  const Tensor scale = stored.scale.contiguous(), values = stored.values.contiguous();
+  const Tensor zero_point = stored.zero_point.defined() ? stored.zero_point.contiguous() : Tensor();
+  const int64_t blocks = scale.shape()[0];
+  PackedWeights packed;
+  WeightProduct& p = packed.product;
+  p = {.rows = rows,
+       .out = w.shape[0],
+       .in = w.shape[1],
+       .groups = scale.shape()[1],
+       .bits = has_nibbles(stored) ? 4 : 8};
+  const int low = values.dtype() == DType::kInt8 ? 0 : 8;  // nibbles 0 to 15 become signed
+  const int64_t lanes = vector_floats();
+  for (int64_t n = 0; n < divide_up(p.out, lanes) * lanes; n += lanes)
+    for (int64_t g = 0; g < p.groups; ++g)
+      for (int64_t c = 0; c < lanes; ++c) {
+        const int64_t row = std::min(n + c, p.out - 1);
+        const int64_t i = row / (p.out / blocks) * p.groups + g;
+        const float zero =
+            (zero_point.defined() ? zero_point.data<float>()[i] : 0.0f) - static_cast<float>(low);
+        packed.scale.push_back(scale.data<float>()[i]);
+        packed.shift.push_back(packed.scale.back() * zero);
+      }
+  p.has_zero_points =
+      std::any_of(packed.shift.begin(), packed.shift.end(), [](float shift) { return shift != 0; });
+  if (!p.has_zero_points) packed.shift.resize(1);
+  packed.values = pack_words(values.data<int8_t>(), p, low);
+  return packed;
+}
+
+}  // namespace octet

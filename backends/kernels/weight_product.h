@@ -1,0 +1,52 @@
+// Multiplies few rows of floats by weights that stay integers in memory, 8 or 4 bits each, with
+// scales and zero points per tensor, channel or group. Memory bandwidth limits such products, so
+// the loop reads the integers instead of expanded floats.
+//
+// A vector has as many outputs as a register has floats. The weights of a vector follow each other
+// in words of 32 bits, one word per output: inputs k to k + 7 (4 bits) or k to k + 3 (8 bits).
+// Each input multiplies all outputs of a vector, so scales are vectors too, and no sum is across a
+// register.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backends/kernels/parallel.h"
+#include "core/base/tensor.h"
+#include "lowering/program/program.h"
+
+namespace octet {
+
+// y[rows, out] = x[rows, in] * transpose(w) + bias[out]; x and y are floats, row-major.
+struct WeightProduct {
+  int64_t rows = 1;  // at most 4
+  int64_t out = 0;
+  int64_t in = 0;
+  int64_t groups = 1;            // per row of `in`
+  int bits = 8;                  // per weight
+  bool has_zero_points = false;  // other than 0
+
+  // from: x, and values, scale and shift of PackedWeights, bias. scratch: scratch_bytes(). Allocates
+  // nothing.
+  void run(std::span<const std::byte* const> from, std::byte* to, std::byte* scratch,
+           const Parallel& parallel) const;
+  int64_t scratch_bytes() const;  // 0 without zero points
+};
+
+// The weight [out, in] as the loop reads it. `out` is rounded up to whole vectors.
+struct PackedWeights {
+  WeightProduct product;
+  Tensor values;             // i32 [vectors, words per output, outputs of a vector]
+  std::vector<float> scale;  // [vectors, groups, outputs of a vector]
+  std::vector<float> shift;  // scale * zero point, as `scale`; one element without zero points
+};
+
+// False when the weight is not stored as integers, its groups are too short, there are too many
+// rows (a float product on expanded weights is faster then), or the CPU lacks vectors of 8 floats.
+bool has_weight_product(const ProgramTensor& w, int64_t rows);
+// Packs the weight for products with `rows` rows. Requires has_weight_product(w, rows).
+PackedWeights pack_weights(const ProgramTensor& w, int64_t rows);
+
+}  // namespace octet
