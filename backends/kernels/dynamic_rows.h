@@ -151,7 +151,8 @@ inline std::optional<IntegerWeights> find_integer_weights(const ProgramTensor& w
     for (int64_t i = 0; i < zero_point.numel(); ++i)
       if (zero_point.data<float>()[i] != 0) return std::nullopt;
   }
-  IntegerWeights weights{w.shape.size() > 2 ? w.stored->values : w.stored->values.contiguous(), {}};
+  const Tensor values = w.stored->integers();
+  IntegerWeights weights{w.shape.size() > 2 ? values : values.contiguous(), {}};
   const int64_t rows_per_scale = w.shape[0] / scale.shape()[0];
   for (int64_t i = 0; i < w.shape[0]; ++i)
     weights.scale.push_back(scale.data<float>()[i / rows_per_scale]);

@@ -141,7 +141,7 @@ RecurrentLayer::Matrix RecurrentLayer::pack(const ProgramTensor& weights, const 
   });
   const auto make = [&] {
     const Tensor values =
-        (m.has_integers ? weights.stored->values : constant_data(weights)).contiguous();
+        (m.has_integers ? weights.stored->integers() : constant_data(weights)).contiguous();
     return m.has_integers ? pack_panels(values.data<int8_t>(), m.units, gates, m.depth)
                           : pack_panels(values.data<float>(), m.units, gates, m.depth);
   };

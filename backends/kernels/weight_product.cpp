@@ -144,25 +144,10 @@ bool has_vectors() {
 #endif
 }
 
-// The words of the weights `from` [out, in], less `low`.
-Tensor pack_words(const int8_t* from, const WeightProduct& p, int low) {
-  const int64_t lanes = vector_floats(), group = p.in / p.groups, words = words_per_group(p);
-  const int64_t per_word = 32 / p.bits, vectors = divide_up(p.out, lanes);
-  const uint32_t mask = p.bits == 4 ? 0xf : 0xff;
-  Tensor result = Tensor::zeros(DType::kInt32, {vectors, p.groups * words, lanes});
-  int32_t* to = result.data<int32_t>();
-  for (int64_t n = 0; n < vectors * lanes; n += lanes)
-    for (int64_t g = 0; g < p.groups; ++g)
-      for (int64_t k = 0; k < group; k += per_word, to += lanes)
-        for (int64_t c = 0; c < std::min(lanes, p.out - n); ++c) {
-          uint32_t word = 0;
-          for (int64_t i = 0; i < std::min(per_word, group - k); ++i)
-            word |= (static_cast<uint32_t>(from[(n + c) * p.in + g * group + k + i] - low) & mask)
-                    << (p.bits * i);
-          to[c] = static_cast<int32_t>(word);
-        }
-  return result;
-}
+int bits_of(const ProgramTensor& w) { return has_nibbles(*w.stored) ? 4 : 8; }
+
+// What the words have less than the stored values: nibbles 0 to 15 become signed.
+int offset_of(const ProgramTensor& w) { return w.stored->values.dtype() == DType::kInt8 ? 0 : 8; }
 
 }  // namespace
 
@@ -190,6 +175,11 @@ int64_t WeightProduct::scratch_bytes() const {
   return has_zero_points ? rows * groups * static_cast<int64_t>(sizeof(float)) : 0;
 }
 
+int64_t WeightProduct::words_bytes() const {
+  const int64_t lanes = vector_floats();
+  return divide_up(out, lanes) * lanes * groups * words_per_group(*this) * 4;
+}
+
 bool has_weight_product(const ProgramTensor& w, int64_t rows) {
   if (rows < 1 || rows > kMostRows || !has_vectors() || !w.stored || !w.stored->scale.defined() ||
       w.shape.size() != 2 || w.numel() == 0)
@@ -199,36 +189,60 @@ bool has_weight_product(const ProgramTensor& w, int64_t rows) {
          (dtype == DType::kInt8 || has_nibbles(*w.stored));
 }
 
-PackedWeights pack_weights(const ProgramTensor& w, int64_t rows) {
+WeightScales pack_scales(const ProgramTensor& w, int64_t rows) {
   OCTET_ASSERT(has_weight_product(w, rows), "a weight that the kernel does not take");
-  const StoredConstant& stored = *w.stored;
-  const Tensor scale = stored.scale.contiguous(), values = stored.values.contiguous();
-  const Tensor zero_point = stored.zero_point.defined() ? stored.zero_point.contiguous() : Tensor();
-  const int64_t blocks = scale.shape()[0];
-  PackedWeights packed;
+  const Tensor scale = w.stored->scale.contiguous();
+  const Tensor zero_point =
+      w.stored->zero_point.defined() ? w.stored->zero_point.contiguous() : Tensor();
+  const int64_t blocks = scale.shape()[0], lanes = vector_floats();
+  WeightScales packed;
   WeightProduct& p = packed.product;
   p = {.rows = rows,
        .out = w.shape[0],
        .in = w.shape[1],
        .groups = scale.shape()[1],
-       .bits = has_nibbles(stored) ? 4 : 8};
-  const int low = values.dtype() == DType::kInt8 ? 0 : 8;  // nibbles 0 to 15 become signed
-  const int64_t lanes = vector_floats();
+       .bits = bits_of(w)};
   for (int64_t n = 0; n < divide_up(p.out, lanes) * lanes; n += lanes)
     for (int64_t g = 0; g < p.groups; ++g)
       for (int64_t c = 0; c < lanes; ++c) {
         const int64_t row = std::min(n + c, p.out - 1);
         const int64_t i = row / (p.out / blocks) * p.groups + g;
-        const float zero =
-            (zero_point.defined() ? zero_point.data<float>()[i] : 0.0f) - static_cast<float>(low);
+        const float zero = (zero_point.defined() ? zero_point.data<float>()[i] : 0.0f) -
+                           static_cast<float>(offset_of(w));
         packed.scale.push_back(scale.data<float>()[i]);
         packed.shift.push_back(packed.scale.back() * zero);
       }
   p.has_zero_points =
       std::any_of(packed.shift.begin(), packed.shift.end(), [](float shift) { return shift != 0; });
   if (!p.has_zero_points) packed.shift.resize(1);
-  packed.values = pack_words(values.data<int8_t>(), p, low);
   return packed;
+}
+
+Tensor pack_words(const ProgramTensor& w) {
+  const WeightProduct p = {.out = w.shape[0],
+                           .in = w.shape[1],
+                           .groups = w.stored->scale.shape()[1],
+                           .bits = bits_of(w)};
+  const Tensor values = w.stored->integers().contiguous();
+  const int8_t* from = values.data<int8_t>();
+  const int64_t lanes = vector_floats(), group = p.in / p.groups;
+  const int64_t per_word = 32 / p.bits, vectors = divide_up(p.out, lanes);
+  const uint32_t mask = p.bits == 4 ? 0xf : 0xff;
+  const int offset = offset_of(w);
+  Tensor result = Tensor::zeros(DType::kInt32, {vectors, p.groups * words_per_group(p), lanes});
+  int32_t* to = result.data<int32_t>();
+  for (int64_t n = 0; n < vectors * lanes; n += lanes)
+    for (int64_t g = 0; g < p.groups; ++g)
+      for (int64_t k = 0; k < group; k += per_word, to += lanes)
+        for (int64_t c = 0; c < std::min(lanes, p.out - n); ++c) {
+          uint32_t word = 0;
+          for (int64_t i = 0; i < std::min(per_word, group - k); ++i)
+            word |=
+                (static_cast<uint32_t>(from[(n + c) * p.in + g * group + k + i] - offset) & mask)
+                << (p.bits * i);
+          to[c] = static_cast<int32_t>(word);
+        }
+  return result;
 }
 
 }  // namespace octet

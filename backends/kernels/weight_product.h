@@ -28,17 +28,17 @@ struct WeightProduct {
   int bits = 8;                  // per weight
   bool has_zero_points = false;  // other than 0
 
-  // from: x, and values, scale and shift of PackedWeights, bias. scratch: scratch_bytes(). Allocates
+  // from: x, pack_words(), scale and shift of WeightScales, bias. scratch: scratch_bytes(). Allocates
   // nothing.
   void run(std::span<const std::byte* const> from, std::byte* to, std::byte* scratch,
            const Parallel& parallel) const;
   int64_t scratch_bytes() const;  // 0 without zero points
+  int64_t words_bytes() const;    // of pack_words()
 };
 
-// The weight [out, in] as the loop reads it. `out` is rounded up to whole vectors.
-struct PackedWeights {
+// The scales of a weight [out, in] as the loop reads them. `out` is rounded up to whole vectors.
+struct WeightScales {
   WeightProduct product;
-  Tensor values;             // i32 [vectors, words per output, outputs of a vector]
   std::vector<float> scale;  // [vectors, groups, outputs of a vector]
   std::vector<float> shift;  // scale * zero point, as `scale`; one element without zero points
 };
@@ -46,7 +46,9 @@ struct PackedWeights {
 // False when the weight is not stored as integers, its groups are too short, there are too many
 // rows (a float product on expanded weights is faster then), or the CPU lacks vectors of 8 floats.
 bool has_weight_product(const ProgramTensor& w, int64_t rows);
-// Packs the weight for products with `rows` rows. Requires has_weight_product(w, rows).
-PackedWeights pack_weights(const ProgramTensor& w, int64_t rows);
+// Both require has_weight_product(w, rows). The words depend neither on `rows` nor on the scales:
+// i32 [vectors, words per output, outputs of a vector].
+WeightScales pack_scales(const ProgramTensor& w, int64_t rows);
+Tensor pack_words(const ProgramTensor& w);
 
 }  // namespace octet

@@ -150,8 +150,9 @@ std::shared_ptr<std::byte> find_or_pack(const StoredConstant& stored, const Pack
   PackedForm in_memory = form;
   in_memory.custom +=
       fmt::format("expanded by {}, {}", address_of(stored.scale), address_of(stored.zero_point));
-  return find_or_pack(std::vector<Tensor>{stored.values, stored.scale, stored.zero_point}, form,
-                      in_memory, pack, {});
+  const Tensor& values = stored.nibbles.defined() ? stored.nibbles : stored.values;
+  return find_or_pack(std::vector<Tensor>{values, stored.scale, stored.zero_point}, form, in_memory,
+                      pack, {});
 }
 
 }  // namespace octet::onednn

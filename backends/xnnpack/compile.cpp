@@ -241,7 +241,11 @@ class XNNPACKSegment : public CompiledSegment {
     for (int index : op.inputs) {
       if (index < 0 || !program.tensor(index).is_constant()) continue;
       const ProgramTensor& constant = program.tensor(index);
-      release_pages(constant.stored ? constant.stored->values : constant.data);
+      if (!constant.stored)
+        release_pages(constant.data);
+      else
+        release_pages(constant.stored->nibbles.defined() ? constant.stored->nibbles
+                                                         : constant.stored->values);
     }
   }
 

@@ -84,6 +84,14 @@ bool Tensor::is_contiguous() const {
   return true;
 }
 
+Tensor Tensor::without_data(DType dtype, std::vector<int64_t> shape) {
+  Tensor result;
+  result.dtype_ = dtype;
+  result.strides_ = contiguous_strides(shape);
+  result.shape_ = std::move(shape);
+  return result;
+}
+
 std::byte* Tensor::raw() const {
   OCTET_ASSERT(defined(), "undefined tensor");
   return storage_->data + offset_ * static_cast<int64_t>(size_of(dtype_));

@@ -33,6 +33,8 @@ class Tensor {
   Tensor(std::shared_ptr<Storage> storage, DType dtype, std::vector<int64_t> shape,
          std::vector<int64_t> strides, int64_t offset);
 
+  // Has a dtype and a shape, but is undefined: for bytes that are kept elsewhere in another form.
+  static Tensor without_data(DType dtype, std::vector<int64_t> shape);
   // New contiguous, zero-filled, 64-byte aligned.
   static Tensor zeros(DType dtype, std::vector<int64_t> shape);
   // New contiguous tensor with a copy of `values`; values.size() must be the product of `shape`.

@@ -58,7 +58,8 @@ void add_entries(const Program& program, std::vector<Entry>& entries) {
     if (stored.fits_nibbles()) {
       const char* suffix =
           stored.values.dtype() == DType::kInt8 ? kSignedNibbles : kUnsignedNibbles;
-      entries.push_back({tensor.name + suffix, pack_nibbles(stored.values)});
+      entries.push_back({tensor.name + suffix,
+                         stored.nibbles.defined() ? stored.nibbles : pack_nibbles(stored.values)});
     } else {
       entries.push_back({tensor.name + kValues, stored.values});
     }

@@ -186,11 +186,11 @@ StoredConstant read_stored(const OpenArtifact& source, const ProgramTensor& tens
   for (const auto& [suffix, dtype] :
        {std::pair{kSignedNibbles, DType::kInt8}, std::pair{kUnsignedNibbles, DType::kUInt8}})
     if (source.header.contains(tensor.name + suffix)) {
-      const Tensor bytes = entry_data(source, tensor.name + suffix, DType::kUInt8,
-                                      {(product(tensor.shape) + 1) / 2});
-      stored.values = unpack_nibbles(bytes, dtype, tensor.shape);
+      stored.nibbles = entry_data(source, tensor.name + suffix, DType::kUInt8,
+                                  {(product(tensor.shape) + 1) / 2});
+      stored.values = Tensor::without_data(dtype, tensor.shape);
     }
-  if (!stored.values.defined()) {
+  if (!stored.nibbles.defined()) {
     const std::string key = tensor.name + kValues;
     const auto entry = source.header.find(key);
     const bool has_dtype = entry != source.header.end() && entry->is_object() &&

@@ -40,11 +40,17 @@ struct TensorQParams {
 // scale and zero point for each block, real = (value - zero_point) * scale in float; a constant
 // from a cast is stored as float16. constant_data() computes the floats.
 struct StoredConstant {
-  Tensor values;  // integers of up to 16 bits or float16, of the constant's shape
+  // Integers of up to 16 bits or float16, of the constant's shape. Has a dtype and a shape only if
+  // `nibbles` is defined.
+  Tensor values;
   // f32. Its shape is the number of blocks along each dimension, which divides the dimension's
   // size; undefined if the values are float16
   Tensor scale;
   Tensor zero_point;  // f32, as `scale`; undefined: 0
+  // Values of 4 bits as a file has them, two in a byte (pack_nibbles), so that a loaded program
+  // takes no more memory than its file.
+  Tensor nibbles = {};
+  Tensor integers() const;  // `values`, or a new tensor with the unpacked nibbles
   // Whether all values are in [-8, 7] (signed) or [0, 15], so that a byte of the file holds two.
   bool fits_nibbles() const;
 };

@@ -18,8 +18,8 @@ namespace octet {
 namespace {
 
 template <typename T>
-void expand_values(const StoredConstant& stored, float* out) {
-  const T* values = stored.values.data<T>();
+void expand_values(const StoredConstant& stored, const Tensor& integers, float* out) {
+  const T* values = integers.data<T>();
   const float* scales = stored.scale.data<float>();
   const float* zero_points =
       stored.zero_point.defined() ? stored.zero_point.data<float>() : nullptr;
@@ -31,16 +31,17 @@ void expand_values(const StoredConstant& stored, float* out) {
                      });
 }
 
-template <typename T>
-void expand_row_values(const StoredConstant& stored, int64_t row, std::span<float> out) {
+// value(i): element i of the constant.
+template <typename Value>
+void expand_row_values(const StoredConstant& stored, int64_t row, std::span<float> out,
+                       const Value& value) {
   const int64_t width = static_cast<int64_t>(out.size()), blocks = stored.scale.shape()[1];
   const int64_t first = row / (stored.values.shape()[0] / stored.scale.shape()[0]) * blocks;
-  const T* values = stored.values.data<T>() + row * width;
   for (int64_t i = 0; i < width; ++i) {
     const int64_t block = first + i / (width / blocks);
     const float zero = stored.zero_point.defined() ? stored.zero_point.data<float>()[block] : 0.0f;
     out[static_cast<size_t>(i)] =
-        (static_cast<float>(values[i]) - zero) * stored.scale.data<float>()[block];
+        (static_cast<float>(value(row * width + i)) - zero) * stored.scale.data<float>()[block];
   }
 }
 
@@ -49,6 +50,11 @@ bool lie_within(const Tensor& tensor, T low, T high) {
   const T* values = tensor.data<T>();
   return std::all_of(values, values + tensor.numel(),
                      [&](T value) { return low <= value && value <= high; });
+}
+
+int nibble_at(const uint8_t* bytes, int64_t i, bool is_signed) {
+  const int nibble = bytes[i / 2] >> (i % 2 * 4) & 0xF;
+  return is_signed ? (nibble ^ 8) - 8 : nibble;
 }
 
 bool all_finite(const Tensor& tensor) {
@@ -72,8 +78,13 @@ std::vector<int64_t> without_ones(const std::vector<int64_t>& shape) {
 }  // namespace
 
 bool StoredConstant::fits_nibbles() const {
+  if (nibbles.defined()) return true;
   if (values.dtype() == DType::kInt8) return lie_within<int8_t>(values, -8, 7);
   return values.dtype() == DType::kUInt8 && lie_within<uint8_t>(values, 0, 15);
+}
+
+Tensor StoredConstant::integers() const {
+  return nibbles.defined() ? unpack_nibbles(nibbles, values.dtype(), values.shape()) : values;
 }
 
 StoredConstant stored_constant(const Tensor& values, const TensorQParams& qparams) {
@@ -106,8 +117,9 @@ Tensor expand(const StoredConstant& stored) {
     std::transform(stored.values.data<uint16_t>(), stored.values.data<uint16_t>() + real.numel(),
                    real.data<float>(), half_to_float);
   } else {
-    visit_integer_type(stored.values.dtype(), [&](auto* type) {
-      expand_values<std::remove_pointer_t<decltype(type)>>(stored, real.data<float>());
+    const Tensor integers = stored.integers();
+    visit_integer_type(integers.dtype(), [&](auto* type) {
+      expand_values<std::remove_pointer_t<decltype(type)>>(stored, integers, real.data<float>());
     });
   }
   return real;
@@ -118,9 +130,14 @@ void expand_row(const StoredConstant& stored, int64_t row, std::span<float> out)
   if (stored.values.dtype() == DType::kFloat16) {
     const uint16_t* values = stored.values.data<uint16_t>() + row * width;
     std::transform(values, values + width, out.begin(), half_to_float);
+  } else if (stored.nibbles.defined()) {
+    const uint8_t* bytes = stored.nibbles.data<uint8_t>();
+    const bool is_signed = stored.values.dtype() == DType::kInt8;
+    expand_row_values(stored, row, out, [=](int64_t i) { return nibble_at(bytes, i, is_signed); });
   } else {
     visit_integer_type(stored.values.dtype(), [&](auto* type) {
-      expand_row_values<std::remove_pointer_t<decltype(type)>>(stored, row, out);
+      const auto* values = stored.values.data<std::remove_pointer_t<decltype(type)>>();
+      expand_row_values(stored, row, out, [=](int64_t i) { return values[i]; });
     });
   }
 }
@@ -175,7 +192,7 @@ StoredConstant permuted(const StoredConstant& stored, const std::vector<int64_t>
   const auto moved = [&](const Tensor& tensor) {
     return tensor.defined() ? permute_constant(tensor, dims) : Tensor();
   };
-  return {moved(stored.values), moved(stored.scale), moved(stored.zero_point)};
+  return {moved(stored.integers()), moved(stored.scale), moved(stored.zero_point)};
 }
 
 std::optional<StoredConstant> reshaped(const StoredConstant& stored,
@@ -189,30 +206,26 @@ std::optional<StoredConstant> reshaped(const StoredConstant& stored,
   size_t next = 0;
   for (int64_t size : shape) blocks.push_back(size == 1 ? 1 : kept[next++]);
   return StoredConstant{
-      with_shape(stored.values, shape), with_shape(stored.scale, blocks),
+      with_shape(stored.integers(), shape), with_shape(stored.scale, blocks),
       stored.zero_point.defined() ? with_shape(stored.zero_point, blocks) : Tensor()};
 }
 
 Tensor pack_nibbles(const Tensor& values) {
   const int64_t count = values.numel();
   Tensor bytes = Tensor::zeros(DType::kUInt8, {(count + 1) / 2});
-  for (int64_t i = 0; i < count; ++i) {
-    const unsigned nibble = values.data<uint8_t>()[i] & 0xFu;
-    uint8_t& byte = bytes.data<uint8_t>()[i / 2];
-    byte = static_cast<uint8_t>(byte | (i % 2 == 0 ? nibble : nibble << 4));
-  }
+  const uint8_t* from = values.data<uint8_t>();
+  uint8_t* to = bytes.data<uint8_t>();
+  for (int64_t i = 0; i < count; ++i)
+    to[i / 2] = static_cast<uint8_t>(to[i / 2] | (from[i] & 0xFu) << (i % 2 * 4));
   return bytes;
 }
 
 Tensor unpack_nibbles(const Tensor& bytes, DType dtype, const std::vector<int64_t>& shape) {
   Tensor values = Tensor::zeros(dtype, shape);
-  for (int64_t i = 0, count = values.numel(); i < count; ++i) {
-    const unsigned byte = bytes.data<uint8_t>()[i / 2];
-    const unsigned nibble = i % 2 == 0 ? byte & 0xFu : byte >> 4;
-    // Sign-extends signed values.
-    values.data<uint8_t>()[i] =
-        static_cast<uint8_t>(dtype == DType::kInt8 && nibble >= 8 ? nibble | 0xF0u : nibble);
-  }
+  const uint8_t* from = bytes.data<uint8_t>();
+  uint8_t* to = values.data<uint8_t>();
+  for (int64_t i = 0, count = values.numel(); i < count; ++i)
+    to[i] = static_cast<uint8_t>(nibble_at(from, i, dtype == DType::kInt8));
   return values;
 }
 

@@ -223,7 +223,7 @@ std::string dequantized(OnnxSteps& s, const std::string& name, const OnnxQParams
 
 std::string dequantized(OnnxSteps& s, const std::string& name, const StoredConstant& stored) {
   const OnnxQParams qparams = *find_qparams(stored);
-  const Tensor values = stored.values.contiguous();
+  const Tensor values = stored.integers().contiguous();
   if (!has_form(s, qparams, false)) return name;
   if (!qparams.is_blocked() || !stored.fits_nibbles())
     return dequantized(s, s.writer.add_initializer(name, values), qparams);
@@ -240,7 +240,7 @@ std::optional<std::string> stored_name(OnnxSteps& s, const ProgramTensor& consta
   const std::string name = s.writer.constant_name(constant.name);
   const StoredConstant& stored = *constant.stored;
   if (!stored.scale.defined())
-    return s.cast(s.writer.add_initializer(name, stored.values.contiguous()), DType::kFloat32);
+    return s.cast(s.writer.add_initializer(name, stored.integers().contiguous()), DType::kFloat32);
   if (!find_qparams(stored)) return std::nullopt;
   return dequantized(s, name, stored);
 }

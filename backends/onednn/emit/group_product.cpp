@@ -57,7 +57,7 @@ struct Weights {
 };
 
 Weights pack(const ProgramTensor& w, const Sizes& sizes) {
-  const Tensor values = w.stored->values.contiguous(), scales = w.stored->scale.contiguous();
+  const Tensor values = w.stored->integers().contiguous(), scales = w.stored->scale.contiguous();
   const int64_t group = sizes.group(), outputs_per_scale = sizes.out / scales.shape()[0],
                 padded = sizes.blocks() * kBlock;
   Weights packed{Tensor::zeros(DType::kInt8, {padded, sizes.in}),
@@ -219,7 +219,7 @@ void add_finish_rows(SegmentBuilder& builder, const Sizes& sizes, const DynamicR
 // Returns w_scale as [groups, out], and shift.
 std::pair<std::vector<float>, std::vector<float>> group_terms(const ProgramTensor& w,
                                                               const Sizes& sizes) {
-  const Tensor values = w.stored->values.contiguous(), scales = w.stored->scale.contiguous();
+  const Tensor values = w.stored->integers().contiguous(), scales = w.stored->scale.contiguous();
   const int64_t outputs_per_scale = sizes.out / scales.shape()[0], group = sizes.group();
   std::vector<float> scale(static_cast<size_t>(sizes.groups * sizes.out)),
       shift(static_cast<size_t>(sizes.out), 0.0f);
@@ -246,7 +246,7 @@ void emit_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op, const Size
   output.scales.scale = scale;
   output.scales.bias.assign(static_cast<size_t>(sizes.out), 0.0f);
   const Stored y = builder.allocate(yt.shape, {}, row_major(yt.shape));
-  add_byte_conv(builder, "linear", shape, w.stored->values, output, {}, x.values, y.place, nullptr);
+  add_byte_conv(builder, "linear", shape, w.stored->integers(), output, {}, x.values, y.place, nullptr);
   add_finish_rows(builder, sizes, x, y.place, builder.add_floats(shift).place,
                   builder.add_floats(bias).place);
   builder.define(op.outputs[0], y);

@@ -1,6 +1,5 @@
-// Packs a weight once and adds a loop for each product. Linears on few rows of float activations
-// read integer weights directly; with more rows, arithmetic dominates, and oneDNN's float product
-// on expanded weights is faster.
+// Emits linears on few rows of float activations, which read integer weights directly. With more
+// rows arithmetic dominates, and oneDNN's float product on expanded weights is faster.
 #include "backends/kernels/weight_product.h"
 
 #include <memory>
@@ -9,8 +8,24 @@
 #include "backends/onednn/builder/conversions.h"
 #include "backends/onednn/emit/arithmetic.h"
 #include "backends/onednn/emit/emitters.h"
+#include "backends/onednn/packed.h"
 
 namespace octet::onednn {
+namespace {
+
+// Keeps one copy of the words for all segments and numbers of rows.
+Place add_words(SegmentBuilder& builder, const ProgramTensor& w, const WeightProduct& product) {
+  const int64_t size = product.words_bytes();
+  std::shared_ptr<void> bytes;
+  if (builder.purpose() == SegmentBuilder::Purpose::kRun)
+    bytes = find_or_pack(*w.stored, {"words of weights", {}, {}, static_cast<size_t>(size)}, [&] {
+      const auto words = std::make_shared<Tensor>(pack_words(w));
+      return PackedBlock{std::shared_ptr<std::byte>(words, words->raw()), words->nbytes()};
+    });
+  return builder.add_bytes(std::move(bytes), size);
+}
+
+}  // namespace
 
 bool emit_weight_only_linear(SegmentBuilder& builder, const ProgramOp& op) {
   const ProgramTensor& xt = builder.tensor(op.inputs[0]);
@@ -19,19 +34,18 @@ bool emit_weight_only_linear(SegmentBuilder& builder, const ProgramOp& op) {
   const ProgramTensor& w = builder.tensor(op.inputs[1]);
   const int64_t rows = xt.numel() / xt.shape.back();
   if (!has_weight_product(w, rows)) return false;
-  const PackedWeights packed = pack_weights(w, rows);
-  const std::shared_ptr<void> values(std::make_shared<Tensor>(packed.values), packed.values.raw());
-  const Place words = builder.add_bytes(values, static_cast<int64_t>(packed.values.nbytes()));
+  const WeightScales packed = pack_scales(w, rows);
   const Stored x = to_real(builder, op.inputs[0], row_major(xt.shape));
   const Stored y = builder.allocate(yt.shape, {}, row_major(yt.shape));
   const bool has_bias = op.inputs.size() > 2 && op.inputs[2] >= 0;
   const std::vector<float> bias =
       has_bias ? real_values(builder.tensor(op.inputs[2]))
                : std::vector<float>(static_cast<size_t>(packed.product.out), 0.0f);
-  add_kernel(builder, "linear", packed.product,
-             {x.place, words, builder.add_floats(packed.scale).place,
-              builder.add_floats(packed.shift).place, builder.add_floats(bias).place},
-             y.place);
+  add_kernel(
+      builder, "linear", packed.product,
+      {x.place, add_words(builder, w, packed.product), builder.add_floats(packed.scale).place,
+       builder.add_floats(packed.shift).place, builder.add_floats(bias).place},
+      y.place);
   builder.define(op.outputs[0], y);
   return true;
 }
