@@ -6,13 +6,14 @@
 
 namespace acme {
 
-// Decides at lowering time: linear layers and 2-d convolutions (one group, no dilation) of int8
-// with constant int8 weights and zero point 0. Everything else goes to the fallback.
+// Decides at lowering time; acme_compiler.cpp lists the ops. Everything else goes to the next
+// backend.
 class NpuSupport : public octet::BackendSupport {
  public:
   std::string name() const override { return "acme"; }
   std::map<std::string, std::string> versions() const override;
   octet::Verdict accepts(const octet::Program& program, const octet::ProgramOp& op) const override;
+  std::vector<std::string_view> kinds() const override;
   // How far results may be from the reference's, for `octet conformance`.
   std::vector<octet::Tolerance> tolerances() const override;
 };
