@@ -100,6 +100,7 @@ PLAN = {
         "torch.export.save": NotRun("a line to adapt; README.md has a whole one, which runs"),
         "torch.save": NotRun("a line to adapt, as above"),
     },
+    "tools/site/docs/tutorials/backend.md": {"": By("test_install.py")},
     "tools/site/docs/tutorials/conformance.md": {
         "octet conformance": By("test_conformance.py"),
         "std::vector<Tolerance>": By("test_install.py"),

@@ -12,6 +12,7 @@ import torch
 import torch.ao.quantization.fx._decomposed  # noqa: F401 registers the q/dq ops
 from torch import nn
 
+from page_runner import PageTest
 from support import CommandTest, last_scale, sqnr
 
 BUILD = os.environ["OCTET_BUILD"]
@@ -51,48 +52,53 @@ def flags_of_build():
     return flags
 
 
-class Install(CommandTest):
+class Install(PageTest):
     def call(self, *arguments):
         result = subprocess.run(arguments, capture_output=True, text=True)
         self.assertEqual(result.returncode, 0, " ".join(map(str, arguments)) + "\n" + result.stdout[-3000:] + result.stderr[-3000:])
         return result.stdout
 
     def built_project(self):
-        """Installs Octet and moves it, copies the example under another name and builds it as its
-        README says. The command is the installed one from then on."""
-        prefix = self.path("prefix")
+        """Installs Octet and moves it, copies the example under another name, builds and uses it as
+        the page and its README say. The command is the installed one from then on."""
+        self.prefix = self.path("prefix")
         self.call("cmake", "--install", BUILD, "--prefix", self.path("before"))
-        os.rename(self.path("before"), prefix)
-        self.command = os.path.join(prefix, "bin", "octet")
-        self.call(self.command, "new-backend", NAME, self.path("project"))
+        os.rename(self.path("before"), self.prefix)
+        self.command = os.path.join(self.prefix, "bin", "octet")
         flags = flags_of_build()
         variables = {"CXX": "CMAKE_CXX_COMPILER", "CXXFLAGS": "CMAKE_CXX_FLAGS",
                      "LDFLAGS": "CMAKE_EXE_LINKER_FLAGS"}
-        settings = {name: flags.get(flag, "") for name, flag in variables.items()}
-        self.own_tests = self.block(0, CMAKE_BUILD_PARALLEL_LEVEL="2", **settings)
-        self.ops = self.path("project/build/libmy_npu_ops.so")
-        self.library = self.path("project/build/libmy_npu.so")
+        self.settings = {name: flags.get(flag, "") for name, flag in variables.items()}
+        self.settings["CMAKE_BUILD_PARALLEL_LEVEL"] = "2"
         # Python is built without sanitizers, so it cannot load a library that has them.
-        self.python_ops = self.ops
-        if "-fsanitize" in " ".join(flags.values()):
-            self.build(prefix, "plain", target="my_npu_ops")
-            self.python_ops = self.path("plain/libmy_npu_ops.so")
+        is_plain = "-fsanitize" not in " ".join(flags.values())
+        if is_plain:
+            with self.subTest("the page"):
+                self.run_page("tools/site/docs/tutorials/backend.md", "test_install.py")
+        else:
+            self.call(self.command, "new-backend", NAME, self.path(NAME))
+        self.own_tests = self.block(0, **self.settings)
+        self.ops = self.python_ops = self.path(f"{NAME}/build/lib{NAME}_ops.so")
+        self.library = self.path(f"{NAME}/build/lib{NAME}.so")
+        if not is_plain:
+            self.build(self.prefix, "plain", target=f"{NAME}_ops")
+            self.python_ops = self.path(f"plain/lib{NAME}_ops.so")
 
     def block(self, number, **environment):
         """Runs a block of the copied README in its folder, unchanged except for PREFIX; returns
         what it prints."""
-        readme = pathlib.Path(self.path("project/README.md")).read_text()
+        readme = pathlib.Path(self.path(f"{NAME}/README.md")).read_text()
         text = re.findall(r"^```sh\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)[number]
         path = os.pathsep.join([os.path.dirname(self.command), os.environ["PATH"]])
-        text = text.replace("PREFIX_PATH=PREFIX", f"PREFIX_PATH={self.path('prefix')}")
-        result = subprocess.run(["sh", "-e", "-c", text], cwd=self.path("project"),
+        text = text.replace("PREFIX_PATH=PREFIX", f"PREFIX_PATH={self.prefix}")
+        result = subprocess.run(["sh", "-e", "-c", text], cwd=self.path(NAME),
                                 env={**os.environ, **environment, "PATH": path},
                                 capture_output=True, text=True)
         self.assertEqual(result.returncode, 0, text + result.stdout[-3000:] + result.stderr[-3000:])
         return result.stdout
 
     def build(self, prefix, folder, *options, target="all"):
-        self.call("cmake", "-S", self.path("project"), "-B", self.path(folder), f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release", *options)
+        self.call("cmake", "-S", self.path(NAME), "-B", self.path(folder), f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release", *options)
         self.call("cmake", "--build", self.path(folder), "-j", "2", "--target", target)
 
     def octet(self, *arguments, code=0):
@@ -120,19 +126,19 @@ class Install(CommandTest):
     def test_a_backend_outside_of_the_tree(self):
         self.built_project()
         with self.subTest("nothing names the clone"):
-            self.check_prefix(pathlib.Path(self.path("prefix")))
+            self.check_prefix(pathlib.Path(self.prefix))
         with self.subTest("the README's program"):
             self.check_deploy_page()
         with self.subTest("its own tests pass"):
             self.assertIn("All tests passed", self.own_tests)
         with self.subTest("its backend conforms"):
             self.block(3)
-            report = pathlib.Path(self.path("project/report.xml")).read_text()
+            report = pathlib.Path(self.path(f"{NAME}/report.xml")).read_text()
             self.assertIn('failures="0" errors="0"', report)
         net, x = self.exported_model()
         with self.subTest("its README's commands"):
             for name, copy in (("model.pt2", "model.pt2"), ("x.pt", "x.pt"), ("calibration.pt", "data.pt")):
-                shutil.copy(self.path(name), self.path(f"project/{copy}"))
+                shutil.copy(self.path(name), self.path(f"{NAME}/{copy}"))
             for number in (1, 2):
                 self.assertIn("f32[1, 10]\n", self.block(number))
         self.check_quantized(net, x)
@@ -179,7 +185,7 @@ class Install(CommandTest):
         with torch.no_grad():
             self.assertGreater(sqnr(net(x), self.result("q.pt2")), 20)
         text = pathlib.Path(self.path("a.json")).read_text()
-        for part in ("my_npu_power_of_two", "per_channel_min_max", "my_npu_accumulator", '"fixed"', '"shared"'):
+        for part in ("my_npu_power_of_two", "min_max", "my_npu_accumulator", '"fixed"', '"shared"'):
             self.assertIn(part, text)
         # PyTorch reads the program too, the custom ops whole in it.
         program = torch.export.load(self.path("q.pt2"))
@@ -198,9 +204,12 @@ class Install(CommandTest):
                 self.assertEqual([op["backend"] for op in ops if op["kind"] == "custom"], ["reference"] * 2)
                 bench = json.loads(self.octet("bench", self.path(backend + ".octet"), "--json", "--library", self.library)[0])
                 self.assertGreater(bench["runs"], 0)
+        told = json.loads(self.octet("doctor", "--json", "--library", self.library)[0])
+        own = next(backend for backend in told["backends"] if backend["name"] == NAME)
+        self.assertEqual(own["kernels"], "those of the library that registers it")
 
     def check_runner(self):
-        runner = self.path("project/build/run_my_npu")
+        runner = self.path(f"{NAME}/build/run_{NAME}")
         self.assertEqual(self.call(runner, self.path("onednn.octet")), "f32[1, 10]\n")
         self.assertEqual(self.call(runner, self.path(NAME + ".octet")), "f32[1, 10]\n")
         self.assertNotIn("libtorch", self.call("ldd", runner))

@@ -277,6 +277,26 @@ OpQueue compile_conversion(const Program& program, const ProgramOp& op, Buffers&
   return queue;
 }
 
+Verdict check_custom(const Program& program, const ProgramOp& op) {
+  if (op.get(attr::kCustomOp) != "acme.swish.default")
+    return Verdict::refuse("the NPU has no " + op.get(attr::kCustomOp));
+  if (program.input(op, 0).is_constant()) return Verdict::refuse("its input is a constant");
+  return Verdict::accept();
+}
+
+OpQueue compile_custom(const Program& program, const ProgramOp& op, Buffers&) {
+  OpQueue queue{op.name, "vector", {}};
+  const float beta = static_cast<float>(op.get(attr::Real("beta")));
+  for_each_piece(program.output(op).numel(), 8, [&](int64_t first, int64_t count) {
+    Sram sram;
+    const int64_t x = sram.take(count * 4), y = sram.take(count * 4);
+    queue.commands.insert(queue.commands.end(),
+                          {load(op.inputs[0], first, count, 4, x), Swish{x, y, count, beta},
+                           store(op.outputs[0], first, count, 4, y)});
+  });
+  return queue;
+}
+
 // reshape and copy: through the SRAM, as the DMA unit knows no other way
 OpQueue compile_move(const Program& program, const ProgramOp& op, Buffers&) {
   OpQueue queue{op.name, "dma", {}};
@@ -305,6 +325,7 @@ const OpRow kOps[] = {
     {"dequantize", check_dequantize, compile_conversion},
     {"reshape", check_same_numbers, compile_move},
     {"copy", check_same_numbers, compile_move},
+    {"custom", check_custom, compile_custom},
 };
 
 const OpRow* find_row(const ProgramOp& op) {

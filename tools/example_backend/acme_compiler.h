@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "acme_device.h"
-#include "core/base/report.h"
-#include "lowering/program/program.h"
+#include "lowering/program/backend.h"
 
 namespace acme {
 

@@ -154,6 +154,12 @@ void Device::play(const Dequantize& command) {
   for (int64_t i = 0; i < command.count; ++i) y[i] = command.scale * static_cast<float>(x[i]);
 }
 
+void Device::play(const Swish& command) {
+  const float* x = at<float>(command.x, command.count);
+  float* y = at<float>(command.y, command.count);
+  for (int64_t i = 0; i < command.count; ++i) y[i] = x[i] / (1 + std::exp(-command.beta * x[i]));
+}
+
 void Device::run(std::span<const Command> queue, std::span<const Buffer> buffers) {
   buffers_ = buffers;
   for (const Command& command : queue)

@@ -97,8 +97,14 @@ struct Dequantize {
   float scale;
 };
 
+// x * sigmoid(beta * x), float32: the custom op.
+struct Swish {
+  int64_t x, y, count;
+  float beta;
+};
+
 using Command = std::variant<Load, Store, Multiply, SetSums, Requantize, Add, LookUp, MaxPool,
-                             Quantize, Dequantize>;
+                             Quantize, Dequantize, Swish>;
 
 // A range of main memory that the DMA unit reaches.
 struct Buffer {
@@ -127,6 +133,7 @@ class Device {
   void play(const MaxPool& command);
   void play(const Quantize& command);
   void play(const Dequantize& command);
+  void play(const Swish& command);
 
   std::vector<std::byte> sram_;
   std::span<const Buffer> buffers_;  // of the queue that runs

@@ -5,8 +5,7 @@
 #include <optional>
 
 #include "acme_device.h"
-#include "core/base/report.h"
-#include "lowering/program/program.h"
+#include "lowering/program/backend.h"
 
 namespace acme {
 

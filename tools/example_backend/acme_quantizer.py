@@ -5,7 +5,7 @@ import octet
 
 ACT = octet.QuantizationSpec("int8", "acme_power_of_two", -127, 127, "per_tensor_symmetric")
 WEIGHT = octet.QuantizationSpec("int8", "min_max", -127, 127, "per_tensor_symmetric")
-PROBABILITY = octet.FixedQParamsQuantizationSpec("int8", 1 / 128, 0)
+PROBABILITY = octet.FixedQParamsQuantizationSpec("int8", 1 / 128, 0, qscheme="per_tensor_affine")
 PRODUCTS = {"aten.conv2d": "conv", "aten.linear": "linear"}
 
 
@@ -19,6 +19,8 @@ def relu_of(node):
 
 
 class AcmeQuantizer(octet.Quantizer):
+    scalars_to_constants = False  # x + 1 stays float
+
     def annotate(self, graph, annotations, report):
         for node in graph.nodes:
             if annotations.is_annotated(node):

@@ -42,7 +42,7 @@ Graph model(const char* text) {
 std::vector<c10::IValue> random_input() { return {at::randn({1, 3, 8, 8})}; }
 
 // Quantizes a float program to a q/dq program.
-Graph quantized(Graph graph) {
+Graph to_qdq(Graph graph) {
   Report report;
   const std::unique_ptr<Quantizer> quantizer = acme::make_quantizer({});
   ObservedGraph observed = prepare_pt2e(std::move(graph), *quantizer, report);
@@ -146,7 +146,7 @@ TEST_CASE("the kernel computes what the op computes") {
 }
 
 TEST_CASE("every backend stays within two steps of the interpreted program") {
-  const Graph graph = quantized(model(kModel));
+  const Graph graph = to_qdq(model(kModel));
   for (const std::string& backend : backend_names()) {
     INFO(backend);
     const std::vector<c10::IValue> inputs = random_input();
@@ -158,7 +158,7 @@ TEST_CASE("every backend stays within two steps of the interpreted program") {
 TEST_CASE("the NPU runs what it accepts, the reference the rest, each with a reason") {
   Report report;
   const std::unique_ptr<BackendSupport> npu = make_support("acme");
-  const Program program = lower(quantized(model(kModel)), *npu, {}, report);
+  const Program program = lower(to_qdq(model(kModel)), *npu, {}, report);
   size_t accepted = 0;
   for (const Segment& segment : program.segments)
     for (int index : segment.ops) {
