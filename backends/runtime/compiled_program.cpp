@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "backends/registry.h"
+#include "backends/runtime/plugin_backend.h"
 #include "core/base/error.h"
 #include "core/base/printable.h"
 #include "core/base/user_code.h"
@@ -103,7 +104,17 @@ void check_count(const char* what, size_t got, size_t want) {
 }
 
 void check_backends(const Program& program) {
-  for (const std::string& name : backends_of(program)) check_versions(program, *make_backend(name));
+  const std::vector<std::string> known = backend_names();
+  for (const std::string& name : backends_of(program)) {
+    const auto lowered = program.versions.find(name);
+    if (program.versions.contains(hash_key(name)) && lowered != program.versions.end() &&
+        std::find(known.begin(), known.end(), name) == known.end())
+      throw Error("session", name,
+                  fmt::format("the program needs this plug-in, version {}, which is not loaded; "
+                              "load its library ({})",
+                              lowered->second, kBackendRemedy));
+    check_versions(program, *make_backend(name));
+  }
 }
 
 CompiledProgram::CompiledProgram(const Program& program, const SessionOptions& options)

@@ -106,6 +106,13 @@ PLAN = {
         "std::vector<Tolerance>": By("test_install.py"),
         "#include": By("test_install.py"),
     },
+    "tools/site/docs/tutorials/plugin.md": {
+        "#include": By("test_runtime_install.py"),
+        "find_package": By("test_runtime_install.py"),
+        "cc -shared": By("test_runtime_install.py"),
+        "octet conformance": By("test_plugin.py"),
+        "import octet_runtime": By("../python/test_plugin.py"),
+    },
     "tools/site/docs/tutorials/quantizer.md": {
         "#include": Run("cpp_compiles"),
         "": By("test_tutorials.py"),

@@ -10,6 +10,6 @@ from octet_runtime._error import Error, check_compiled
 check_compiled(__file__, "_runtime")
 
 # isort: split
-from octet_runtime._runtime import Model, TensorInfo, __version__, backends, load
+from octet_runtime._runtime import Model, TensorInfo, __version__, backends, load, load_plugin
 
-__all__ = ["Error", "Model", "TensorInfo", "backends", "load"]
+__all__ = ["Error", "Model", "TensorInfo", "backends", "load", "load_plugin"]
