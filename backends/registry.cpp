@@ -140,6 +140,20 @@ std::unique_ptr<BackendSupport> make_support(const std::string& name) {
   return checked<BackendSupport>(name, "support", makers_of(name).make_support);
 }
 
+Supports make_supports(const std::string& names) {
+  Supports supports;
+  for (size_t begin = 0; begin <= names.size();) {
+    const size_t end = std::min(names.find(',', begin), names.size());
+    const std::string name = names.substr(begin, end - begin);
+    if (name.empty())
+      throw Error("backend", fmt::format("\"{}\"", names),
+                  "has an empty name, want e.g. acme_npu,xnnpack");
+    supports.push_back(make_support(name));
+    begin = end + 1;
+  }
+  return supports;
+}
+
 std::string ops_page() {
   std::vector<BackendKinds> columns;
   for (const std::string& name : backend_names())

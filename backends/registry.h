@@ -33,6 +33,8 @@ std::vector<std::string> backend_names();
 // Throws Error("backend", name, ...) for a name that is neither registered nor in this build.
 std::unique_ptr<Backend> make_backend(const std::string& name);
 std::unique_ptr<BackendSupport> make_support(const std::string& name);
+// names: with commas between them, in order of preference: "acme_npu,xnnpack".
+Supports make_supports(const std::string& names);
 
 // The page of ops in Markdown, with a column for each backend that lists its kinds of ops.
 std::string ops_page();

@@ -258,9 +258,11 @@ std::vector<KernelReport> CompiledProgram::kernels() const {
 }
 
 void CompiledProgram::add_notes(std::vector<KernelReport>& kernels) const {
-  std::map<std::string, std::string> notes;  // by op
+  std::map<std::string, std::string> notes;                                  // by op
+  const bool has_several = program_.backend.find(',') != std::string::npos;  // reasons name them
   for (const auto& [op, reason] : program_.reasons)
-    notes[op] = fmt::format("not on {}: {}", program_.backend, reason);
+    notes[op] = has_several ? fmt::format("not on {}", reason)
+                            : fmt::format("not on {}: {}", program_.backend, reason);
   for (const std::string& op : ops_in_floats(program_, kernels))
     notes.try_emplace(op, "computed in floats: there is no kernel for these integers");
   for (const Warning& warning : merged_warnings())

@@ -343,7 +343,7 @@ void bind_model(nb::module_& module) {
   bind_files(type);
   type.def_prop_ro(
           "backend", [](const Model& model) { return model.program().backend; },
-          "The backend that the program was lowered for.")
+          "The backends that the program was lowered for, with commas between them.")
       .def_prop_ro(
           "inputs",
           [](const Model& model) { return infos_of(model.program(), model.program().inputs); },
