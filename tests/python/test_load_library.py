@@ -23,7 +23,7 @@ TORCH = os.path.join(os.path.dirname(torch.__file__), "lib")
 PARTS = sorted(
     path.name
     for path in EXAMPLE.glob("acme_*.cpp")
-    if path.name not in ("acme_extension.cpp", "acme_plain_quantizer.cpp")
+    if path.name not in ("acme_extension.cpp", "acme_plain_quantizer.cpp", "acme_plugin.cpp")
 )
 ALL = (
     "".join(f'#include "{part}"\n' for part in PARTS)
@@ -34,6 +34,9 @@ ALL = (
 #include "tools/extension.h"
 OCTET_EXTENSION() {
   acme::register_all();
+  octet::register_backend(
+      "acme", [] { return std::make_unique<acme::NpuBackend>(); },
+      [] { return std::make_unique<acme::NpuSupport>(); });
   octet::register_metric("nearness", [](const at::Tensor& a, const at::Tensor& b) {
     return -at::sub(a, b).abs().max().item<double>();
   });

@@ -5,7 +5,6 @@
 
 #include "acme_compiler.h"
 #include "acme_device.h"
-#include "backends/registry.h"
 
 namespace acme {
 
@@ -101,12 +100,6 @@ std::map<std::string, std::string> NpuBackend::versions() const { return NpuSupp
 std::unique_ptr<CompiledSegment> NpuBackend::compile(const Program& program, const Segment& segment,
                                                      int) const {
   return std::make_unique<NpuSegment>(program, segment);
-}
-
-void register_npu() {
-  register_backend(
-      "acme", [] { return std::make_unique<NpuBackend>(); },
-      [] { return std::make_unique<NpuSupport>(); });
 }
 
 }  // namespace acme

@@ -1,5 +1,5 @@
 // Implements the backend of the Acme NPU: which ops of a lowered program it accepts, and how it
-// runs them. Needs no LibTorch.
+// runs them. Needs no LibTorch; acme_plugin.cpp makes a plug-in of it.
 #pragma once
 
 #include "lowering/program/backend.h"
@@ -28,8 +28,5 @@ class NpuBackend : public octet::Backend {
                                                   const octet::Segment& segment,
                                                   int threads) const override;
 };
-
-// Registers the backend as "acme".
-void register_npu();
 
 }  // namespace acme

@@ -3,7 +3,6 @@
 // acme_quantizer.py define the same one.
 #include "acme_quantizer.h"
 
-#include "acme_backend.h"
 #include "acme_kernels.h"
 #include "acme_observer.h"
 #include "acme_plain_quantizer.h"
@@ -59,7 +58,6 @@ void register_all() {
   register_custom_kernel("acme.swish.default", run_swish);
   register_quantizer("acme", make_quantizer);
   register_plain_quantizer();
-  register_npu();
 }
 
 }  // namespace acme

@@ -1,5 +1,5 @@
 """The quantizer of acme_quantizer.cpp, in Python. It names an observer and a derive function of
-libacme.so; load that first: octet.load_library("build/libacme.so")."""
+libacme_quantizer.so; load that first: octet.load_library("build/libacme_quantizer.so")."""
 
 import octet
 

@@ -9,6 +9,7 @@
 #include <ATen/ATen.h>
 #include <catch2/catch.hpp>
 
+#include "acme_backend.h"
 #include "acme_device.h"
 #include "acme_quantizer.h"
 #include "backends/conformance/conformance.h"
@@ -253,5 +254,8 @@ TEST_CASE("the NPU computes what the reference does, op by op") {
 
 int main(int count, char** arguments) {
   acme::register_all();
+  register_backend(
+      "acme", [] { return std::make_unique<acme::NpuBackend>(); },
+      [] { return std::make_unique<acme::NpuSupport>(); });
   return Catch::Session().run(count, arguments);
 }
