@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <mutex>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,6 +12,7 @@
 #include "backends/reference/reference_backend.h"
 #include "core/base/error.h"
 #include "core/base/user_code.h"
+#include "lowering/program/control.h"
 #ifdef OCTET_WITH_ONEDNN
 #include "backends/onednn/backend.h"
 #endif
@@ -53,19 +55,27 @@ struct Makers {
   BackendSupportMaker make_support;
 };
 
-std::map<std::string, Makers>& registered() {
-  static std::map<std::string, Makers> all;
+struct Registered {
+  std::mutex mutex;
+  std::map<std::string, Makers> makers;
+};
+
+Registered& registered() {
+  static Registered all;
   return all;
 }
 
 Makers makers_of(const std::string& name) {
   if (const BackendRow* row = find_own_row(name)) return {row->make_backend, row->make_support};
-  const auto found = registered().find(name);
-  if (found != registered().end()) return found->second;
+  {
+    const std::lock_guard<std::mutex> lock(registered().mutex);
+    const auto found = registered().makers.find(name);
+    if (found != registered().makers.end()) return found->second;
+  }
   throw Error("backend", name,
               fmt::format("is not in this build, want one of {}; build Octet with it, or load the "
-                          "library that registers it (--library, octet::register_backend)",
-                          fmt::join(backend_names(), ", ")));
+                          "library that registers it ({})",
+                          fmt::join(backend_names(), ", "), kBackendRemedy));
 }
 
 // Throws when a registered function made nothing, or something of another name.
@@ -101,15 +111,24 @@ void register_backend(const std::string& name, BackendMaker make_backend,
   if (!make_backend || !make_support)
     throw Error("library", name,
                 "got no backend or no support for it; register a function for each");
-  if (find_own_row(name) != nullptr || registered().count(name) != 0)
+  const std::lock_guard<std::mutex> lock(registered().mutex);
+  const bool is_reserved = name == kControl || name == "octet";  // in programs
+  if (find_own_row(name) != nullptr || is_reserved || registered().makers.count(name) != 0)
     throw Error("library", name, "is already a backend; register it under another name");
-  registered().emplace(name, Makers{std::move(make_backend), std::move(make_support)});
+  registered().makers.emplace(name, Makers{std::move(make_backend), std::move(make_support)});
+}
+
+std::string with_remedy(std::string text, std::string_view remedy) {
+  if (const size_t at = text.find(kBackendRemedy); at != std::string::npos)
+    text.replace(at, kBackendRemedy.size(), remedy);
+  return text;
 }
 
 std::vector<std::string> backend_names() {
   std::vector<std::string> names;
   for (const BackendRow& row : kBackends) names.emplace_back(row.name);
-  for (const auto& [name, makers] : registered()) names.push_back(name);
+  const std::lock_guard<std::mutex> lock(registered().mutex);
+  for (const auto& [name, makers] : registered().makers) names.push_back(name);
   return names;
 }
 
@@ -119,6 +138,20 @@ std::unique_ptr<Backend> make_backend(const std::string& name) {
 
 std::unique_ptr<BackendSupport> make_support(const std::string& name) {
   return checked<BackendSupport>(name, "support", makers_of(name).make_support);
+}
+
+Supports make_supports(const std::string& names) {
+  Supports supports;
+  for (size_t begin = 0; begin <= names.size();) {
+    const size_t end = std::min(names.find(',', begin), names.size());
+    const std::string name = names.substr(begin, end - begin);
+    if (name.empty())
+      throw Error("backend", fmt::format("\"{}\"", names),
+                  "has an empty name, want e.g. acme_npu,xnnpack");
+    supports.push_back(make_support(name));
+    begin = end + 1;
+  }
+  return supports;
 }
 
 std::string ops_page() {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lowering/program/backend.h"
@@ -15,11 +16,16 @@ using BackendMaker = std::function<std::unique_ptr<Backend>()>;
 using BackendSupportMaker = std::function<std::unique_ptr<BackendSupport>()>;
 
 // Registers a backend as `name`: lower() uses its support, and a Session uses it for the segments
-// of an .octet file that name it. Call it before either, and not while other threads lower or open
-// sessions. Names consist of letters, digits and '_'. Throws Error("library", name, ...) if the
-// name is invalid or taken, or a maker is empty.
+// of an .octet file that name it. Call it before either; any thread may call it. Names consist of
+// letters, digits and '_'. Throws Error("library", name, ...) if the name is invalid or taken, or a
+// maker is empty.
 void register_backend(const std::string& name, BackendMaker make_backend,
                       BackendSupportMaker make_support);
+
+// What errors say to load a missing backend with. Interfaces that have other means replace it in
+// the texts that they show: with_remedy(error.what(), "octet_load_plugin").
+inline constexpr std::string_view kBackendRemedy = "--library, octet::register_backend";
+std::string with_remedy(std::string text, std::string_view remedy);
 
 // The backends of the build first, then the registered ones in alphabetical order.
 std::vector<std::string> backend_names();
@@ -27,6 +33,8 @@ std::vector<std::string> backend_names();
 // Throws Error("backend", name, ...) for a name that is neither registered nor in this build.
 std::unique_ptr<Backend> make_backend(const std::string& name);
 std::unique_ptr<BackendSupport> make_support(const std::string& name);
+// names: with commas between them, in order of preference: "acme_npu,xnnpack".
+Supports make_supports(const std::string& names);
 
 // The page of ops in Markdown, with a column for each backend that lists its kinds of ops.
 std::string ops_page();

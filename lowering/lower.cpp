@@ -2,6 +2,7 @@
 #include "lowering/lower.h"
 
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -31,10 +32,25 @@ void set_backend(Program& program, const std::string& name) {
   for (Program& body : program.bodies) set_backend(body, name);
 }
 
-Program import_for(const BackendSupport& support, const Graph& graph, Fallback fallback) {
+constexpr const char* kReference = "reference";
+
+void check_list(const Supports& supports) {
+  if (supports.empty())
+    throw Error("lower", "the backends", "the list is empty; name at least one");
+  std::set<std::string> names;
+  for (const auto& support : supports) {
+    if (!names.insert(support->name()).second)
+      throw Error("lower", support->name(), "is named twice; name each backend once");
+    if (supports.size() > 1 && support->name() == kReference)
+      throw Error("lower", kReference,
+                  "is the fallback, not one of several backends; leave it out of the list");
+  }
+}
+
+Program import_for(const Supports& supports, const Graph& graph, Fallback fallback) {
   Program program = import_graph(graph, fallback == Fallback::kTorch);
-  set_backend(program, support.name());
-  program.versions = support.versions();
+  set_backend(program, names_of(supports));
+  for (const auto& support : supports) program.versions.merge(support->versions());
   program.versions["octet"] = OCTET_VERSION;
   return program;
 }
@@ -69,8 +85,9 @@ int decompose_and_fold(Graph& graph) {
 
 }  // namespace
 
-Program lower(const Graph& graph, const BackendSupport& support, const LowerOptions& options,
+Program lower(const Graph& graph, const Supports& supports, const LowerOptions& options,
               Report& report) {
+  check_list(supports);
   const std::unique_ptr<Graph> folded = clone(graph);
   run_passes("lower", *folded,
              {
@@ -80,23 +97,30 @@ Program lower(const Graph& graph, const BackendSupport& support, const LowerOpti
                  {"fold_input_free", [&] { return fold_constants_and_sizes(*folded); }},
                  {"decompose", [&] { return decompose_and_fold(*folded); }},
              });
-  const SupportAtSizes at_sizes(support);
-  const std::string fallback = options.fallback == Fallback::kNone ? "" : "reference";
+  const std::string fallback = options.fallback == Fallback::kNone ? "" : kReference;
   Program program;
   run_passes("lower", {[&] { return to_text(program); }, [&] { verify(program); }},
              {
-                 {"import", [&] { program = import_for(support, *folded, options.fallback); }},
+                 {"import", [&] { program = import_for(supports, *folded, options.fallback); }},
                  {"fuse", [&] { fuse(program); }, options.fuse},
                  {"count_macs", [&] { count_macs(program); }, !options.fuse},
-                 {"split_refused", [&] { split_refused(program, at_sizes, report); }},
-                 {"partition", [&] { partition(program, at_sizes, fallback, report); }},
-                 {"order_filters", [&] { order_filters(program, support); }},
+                 {"split_refused", [&] { split_refused(program, supports, report); }},
+                 {"partition", [&] { partition(program, supports, fallback, report); }},
+                 {"order_filters",
+                  [&] {
+                    for (const auto& support : supports) order_filters(program, *support);
+                  }},
              });
   check(program);
   const Counts counts = counts_of(program);
   report.note(fmt::format("lowered {} ops into {} segment{} for {}", counts.ops, counts.segments,
                           counts.segments == 1 ? "" : "s", program.backend));
   return program;
+}
+
+Program lower(const Graph& graph, const BackendSupport& support, const LowerOptions& options,
+              Report& report) {
+  return lower(graph, Supports{{std::shared_ptr<void>(), &support}}, options, report);
 }
 
 namespace {

@@ -17,14 +17,20 @@ struct LowerOptions {
   bool fuse = true;  // false: the graph op by op, as imported
 };
 
-// Sizes that the export left open become symbols of the program. Throws one Error("lower", node,
-// ...) that lists sizes that nothing decides and ops that no backend has. Each op that does not run
-// on the backend is listed in `report` and Program::reasons.
+// Each op goes to the first backend of `supports` (make_supports("acme_npu,xnnpack")) that accepts
+// it, and the ops that all refuse to the fallback. Sizes that the export left open become symbols
+// of the program. Throws one Error("lower", node, ...) that lists sizes that nothing decides and
+// ops that no backend has, and an Error if `supports` is empty or names a backend twice, or the
+// reference with others. Each op that does not run on the first backend is listed in `report` and
+// Program::reasons.
+Program lower(const Graph& graph, const Supports& supports, const LowerOptions& options,
+              Report& report);
+// For one backend.
 Program lower(const Graph& graph, const BackendSupport& support, const LowerOptions& options,
               Report& report);
 
-// Returns a line for each op (backend, kind, shapes, and why it does not run on the requested
-// backend) and a summary at the end.
+// Returns a line for each op (backend, kind, shapes, and why it does not run on the first of the
+// requested backends) and a summary at the end.
 std::string explain(const Program& program);
 
 }  // namespace octet

@@ -32,7 +32,7 @@ ORDER = {
     "annotate": ["annotation", "graph", "observers", "rules", "observed", "reference", "training", "calibrate", "prepare", "convert", "accuracy", "compare"],
     "quantizers": ["common", "xnnpack", "x86", "embedding", "compose", "json", ""],
     "lowering": ["program", "import", "fuse", ""],
-    "backends": ["common", "kernels", "reference", "onednn", "xnnpack", "registry", "runtime", "conformance", "torch"],
+    "backends": ["common", "kernels", "reference", "onednn", "xnnpack", "registry", "runtime", "plugin", "conformance", "torch"],
     "tools/python": ["runtime", "torch"],
     "backends/onednn": ["functions.h", "form", "library", "packed", "saturation", "kernels", "bytes", "builder", "emit", ""],
     "backends/xnnpack": ["function_list.h", "functions.h", "memory", "library", "form", "window", "kernels", ""],

@@ -28,7 +28,8 @@ def missing_on(root, page, text, tracked):
         if not ELSEWHERE.search(name) and next(found, None) is None:
             yield name
     for name in sorted(set(SOURCE.findall(text))):
-        if name not in tracked and not ELSEWHERE.search(name):
+        # octet new-backend my_npu copies tools/example_backend, whose files begin with acme
+        if name.replace("my_npu", "acme") not in tracked and not ELSEWHERE.search(name):
             yield name
 
 

@@ -10,8 +10,9 @@ const Form kComputeForms[] = {
     {.name = "f32"},
     {.name = "u8", .x = kU8, .zero_point = 121, .y = kU8, .y_zero_point = 131},
     {.name = "i8", .x = kI8, .zero_point = 3, .y = kI8, .y_zero_point = -7},
-    {.name = "f32_clamped", .low = -0.4, .high = 0.6},
     {.name = "i8_symmetric", .x = kI8, .y = kI8},
+    {.name = "f32_clamped", .low = -0.4, .high = 0.6},
+    {.name = "i8_symmetric_relu", .x = kI8, .y = kI8, .low = 0, .high = 0.7},
     {.name = "i8_zero_at_least", .x = kI8, .zero_point = -128, .y = kI8, .y_zero_point = -128},
     {.name = "i8_zero_at_most", .x = kI8, .zero_point = 127, .y = kI8, .y_zero_point = 127},
     {.name = "u8_zero_at_least", .x = kU8, .y = kU8},
@@ -36,11 +37,12 @@ const Form kMovementForms[] = {
     {.name = "f32"},
     {.name = "u8", .x = kU8, .zero_point = 121},
     {.name = "i8", .x = kI8, .zero_point = 3},
+    {.name = "i8_symmetric", .x = kI8},
     {.name = "i8_zero_at_least", .x = kI8, .zero_point = -128},
     {.name = "u8_zero_at_most", .x = kU8, .zero_point = 255},
 };
 
-constexpr size_t kOpenForms = 3;  // of the forms above
+constexpr size_t kOpenForms = 4;  // of the forms above
 
 }  // namespace
 

@@ -34,15 +34,19 @@ void add_conversions(CellList& cells) {
   struct Range {
     const char* name;
     int64_t low, high;
+    int32_t zero_point = 4;
   };
-  constexpr Range kRanges[] = {
-      {"whole", -128, 127}, {"narrow", -127, 127}, {"reduced", -64, 63}, {"uneven", -50, 77}};
+  constexpr Range kRanges[] = {{"whole", -128, 127},
+                               {"narrow", -127, 127},
+                               {"symmetric", -127, 127, 0},
+                               {"reduced", -64, 63},
+                               {"uneven", -50, 77}};
   for (const Shape& shape : {Shape{1}, Shape{3, 17}, Shape{1, 16, 32, 32}}) {
     const std::string size = std::to_string(product(shape));
     for (const Range& r : kRanges)
       for (DType dtype : {DType::kInt8, DType::kUInt8}) {
         const int64_t shift = dtype == DType::kInt8 ? 0 : 128;
-        const TensorQParams to = quantized(0.013f, static_cast<int32_t>(shift) + 4);
+        const TensorQParams to = quantized(0.013f, static_cast<int32_t>(shift) + r.zero_point);
         const Attributes range = {{"quant_min", r.low + shift}, {"quant_max", r.high + shift}};
         const std::string name = size + "_" + std::string(short_name_of(dtype)) + "_" + r.name;
         cells.add("quantize", name, float_forms(), [=](CellBuilder& b) {

@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,6 +15,7 @@
 #include "core/base/error.h"
 #include "lowering/program/artifact.h"
 #include "lowering/program/filter_order.h"
+#include "lowering/program/segments.h"
 
 namespace octet::conformance {
 namespace {
@@ -37,21 +37,7 @@ Program with_segments(Program program, const std::string& backend, const std::ve
     }
     program.segments.back().ops.push_back(static_cast<int>(i));
   }
-  std::set<int> results(program.outputs.begin(), program.outputs.end());
-  for (size_t s = program.segments.size(); s-- > 0;) {  // what later segments read is a result
-    Segment& segment = program.segments[s];
-    std::set<int> made, read;
-    for (int index : segment.ops) {
-      for (int input : program.op(index).inputs)
-        if (input >= 0 && !program.tensor(input).is_constant() && !made.contains(input))
-          read.insert(input);
-      made.insert(program.op(index).outputs.begin(), program.op(index).outputs.end());
-    }
-    segment.inputs.assign(read.begin(), read.end());
-    for (int output : made)
-      if (results.contains(output)) segment.outputs.push_back(output);
-    results.insert(read.begin(), read.end());
-  }
+  connect_segments(program);
   return program;
 }
 
@@ -217,12 +203,9 @@ CellResult run_cell(const Cell& cell, const ConformanceOptions& options) {
     std::vector<bool> takes;
     std::string reason;
     for (const ProgramOp& op : made.program.ops) {
-      const Verdict verdict = support->accepts(made.program, op);
+      const Verdict verdict = ask("conformance", *support, made.program, op);
       takes.push_back(static_cast<bool>(verdict));
-      if (verdict || !reason.empty()) continue;
-      reason = verdict.reason();
-      if (reason.empty())
-        throw Error("conformance", op.name, "the backend refuses it without a reason");
+      if (!verdict && reason.empty()) reason = verdict.reason();
     }
     if (std::find(takes.begin(), takes.end(), true) == takes.end()) {
       result.outcome = Outcome::kRefused;

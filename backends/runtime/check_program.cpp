@@ -147,9 +147,11 @@ void check_ops(const Program& program, const char* advice) {
     if (segment.backend == kControl) continue;  // verify() checked it
     for (int index : segment.ops) {
       const ProgramOp& op = program.op(index);
-      // only its backend knows the meaning of an ATen op
-      const Verdict verdict = op.is("aten") ? make_support(segment.backend)->accepts(program, op)
-                                            : support.accepts(program, op);
+      // only its backend knows the meaning of an ATen op, and whether it has a custom op
+      const bool asks_backend =
+          op.is("aten") || (op.is("custom") && segment.backend != support.name());
+      const Verdict verdict = asks_backend ? make_support(segment.backend)->accepts(program, op)
+                                           : support.accepts(program, op);
       if (verdict) continue;
       throw Error(
           "session", op.name,

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "backends/registry.h"
+#include "backends/runtime/plugin_backend.h"
 #include "core/base/error.h"
 #include "core/base/printable.h"
 #include "core/base/user_code.h"
@@ -103,7 +104,17 @@ void check_count(const char* what, size_t got, size_t want) {
 }
 
 void check_backends(const Program& program) {
-  for (const std::string& name : backends_of(program)) check_versions(program, *make_backend(name));
+  const std::vector<std::string> known = backend_names();
+  for (const std::string& name : backends_of(program)) {
+    const auto lowered = program.versions.find(name);
+    if (program.versions.contains(hash_key(name)) && lowered != program.versions.end() &&
+        std::find(known.begin(), known.end(), name) == known.end())
+      throw Error("session", name,
+                  fmt::format("the program needs this plug-in, version {}, which is not loaded; "
+                              "load its library ({})",
+                              lowered->second, kBackendRemedy));
+    check_versions(program, *make_backend(name));
+  }
 }
 
 CompiledProgram::CompiledProgram(const Program& program, const SessionOptions& options)
@@ -247,9 +258,11 @@ std::vector<KernelReport> CompiledProgram::kernels() const {
 }
 
 void CompiledProgram::add_notes(std::vector<KernelReport>& kernels) const {
-  std::map<std::string, std::string> notes;  // by op
+  std::map<std::string, std::string> notes;                                  // by op
+  const bool has_several = program_.backend.find(',') != std::string::npos;  // reasons name them
   for (const auto& [op, reason] : program_.reasons)
-    notes[op] = fmt::format("not on {}: {}", program_.backend, reason);
+    notes[op] = has_several ? fmt::format("not on {}", reason)
+                            : fmt::format("not on {}: {}", program_.backend, reason);
   for (const std::string& op : ops_in_floats(program_, kernels))
     notes.try_emplace(op, "computed in floats: there is no kernel for these integers");
   for (const Warning& warning : merged_warnings())

@@ -111,8 +111,13 @@ typedef struct octet_tensor_info {
 /* The library's OCTET_ABI_VERSION, and its version as a string ("0.1.0"). */
 OCTET_API int octet_abi_version(void);
 OCTET_API const char* octet_version(void);
-/* Names of the backends in this library, separated by spaces. */
+/* Names of the backends in this library, separated by spaces, loaded plug-ins included. */
 OCTET_API const char* octet_backends(void);
+
+/* Loads a plug-in (octet_plugin.h), a shared library with one backend: octet_load then runs files
+ * that were lowered for it. Loading a plug-in again changes nothing, and none is unloaded.
+ * path: of the library's file; the dynamic linker's folders are not searched. */
+OCTET_API octet_status octet_load_plugin(const char* path);
 
 /* Maps a file, checks it and compiles it. options may be NULL. Returns NULL on failure. Do not
  * write to the file or truncate it before octet_free (reading a truncated mapping kills the

@@ -302,6 +302,7 @@ Session::Session(Program program, const SessionOptions& options) : impl_(std::ma
   OCTET_ASSERT(options.threads >= 1 && options.cached_shapes >= 1, "threads and cached_shapes");
   verify(program);
   check_runnable(program, options.memory_limit);
+  check_backends(program);
   restore_row_major(program, backends_with_channels_last(program));
   clean_bool_constants(program);
   impl_->options = options;
@@ -318,7 +319,6 @@ Session::Session(Program program, const SessionOptions& options) : impl_(std::ma
   if (!options.cache_folder.empty() && !program.checksum.empty())
     impl_->cache = std::make_unique<PackedCache>(options.cache_folder, program.checksum,
                                                  made_for(program), program.file);
-  check_backends(program);
   if (program.symbols.empty()) {
     impl_->add_entry({}, std::move(program));
   } else {

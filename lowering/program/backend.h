@@ -12,8 +12,6 @@
 
 namespace octet {
 
-// Decides which ops a backend runs. It is asked once for each op, in order; an accepted op joins a
-// segment of the backend, a refused op goes to the fallback with the verdict's reason.
 // How far results may be from the reference's in `octet conformance`. Without one, integers differ
 // at rounding ties alone, and floats by kFloatTolerance.
 struct Tolerance {
@@ -24,6 +22,15 @@ struct Tolerance {
 };
 inline constexpr double kFloatTolerance = 1e-5;
 
+// What makes up for running a segment on a backend: a segment with fewer multiply-accumulates than
+// macs_per_segment + macs_per_byte * (bytes of its inputs and outputs) goes to the next backend.
+struct TransferCost {
+  double macs_per_segment = 0;
+  double macs_per_byte = 0;
+};
+
+// Decides which ops a backend runs. An accepted op joins a segment of the backend, a refused op
+// goes to the next backend, or to the fallback, with the verdict's reason.
 class BackendSupport {
  public:
   virtual ~BackendSupport() = default;
@@ -33,6 +40,8 @@ class BackendSupport {
   virtual std::map<std::string, std::string> versions() const = 0;
   // Must ask the library itself where possible, by creating the primitive or operator.
   virtual Verdict accepts(const Program& program, const ProgramOp& op) const = 0;
+  // At the sizes of the exported example, if sizes are open.
+  virtual TransferCost transfer_cost() const { return {}; }
   // The kinds in ops.def of which it accepts some ops, for the table of `octet inspect --ops`. A
   // backend without kinds is not in the table.
   virtual std::vector<std::string_view> kinds() const { return {}; }
@@ -42,6 +51,14 @@ class BackendSupport {
   // The ops that differ more from the reference than the others.
   virtual std::vector<Tolerance> tolerances() const { return {}; }
 };
+
+// Backends in order of preference: an op goes to the first that accepts it.
+using Supports = std::vector<std::shared_ptr<const BackendSupport>>;
+
+// Calls support.accepts(). Throws Error(stage, name of the backend, ...) if it throws, or refuses
+// without a reason.
+Verdict ask(const std::string& stage, const BackendSupport& support, const Program& program,
+            const ProgramOp& op);
 
 // Describes one kernel call of a compiled segment: what runs and how long it takes.
 struct KernelReport {

@@ -215,63 +215,6 @@ TEST_CASE("scales and zero points that no kernel can use are named", "[lowering]
   CHECK(message("0.0", "0") == at + "has scale 0, want a positive number");
 }
 
-namespace {
-
-// Takes every op but the one kind.
-class PickySupport : public BackendSupport {
- public:
-  explicit PickySupport(std::string refused, bool only_integers = false)
-      : refused_(std::move(refused)), only_integers_(only_integers) {}
-  std::string name() const override { return "picky"; }
-  std::map<std::string, std::string> versions() const override { return {{"picky", "1.2.3"}}; }
-  Verdict accepts(const Program& program, const ProgramOp& op) const override {
-    const bool is_integer_op = program.tensor(op.inputs[0]).qparams.has_value();
-    return op.kind == refused_ && (!only_integers_ || is_integer_op)
-               ? Verdict::refuse("it is picky")
-               : Verdict::accept();
-  }
-
- private:
-  std::string refused_;
-  bool only_integers_;
-};
-
-}  // namespace
-
-TEST_CASE("refused ops go to the fallback and cut the program into segments",
-          "[lowering][partition]") {
-  const Graph graph = make_graph(R"(graph(%x: f32[2,3], %y: f32[2,3]):
-  %a: f32[2,3] = aten.exp.default(%x)
-  %b: f32[2,3] = aten.softmax.int(%a, 1)
-  %c: f32[2,3] = aten.exp.default(%y)
-  %d: f32[2,3] = aten.add.Tensor(%b, %c)
-  return (%d))");
-  Report report;
-  const Program program = lower(graph, PickySupport("softmax"), {}, report);
-  REQUIRE(program.segments.size() == 3);
-  CHECK(program.segments[0].ops == std::vector<int>{0, 2});  // c does not wait for b
-  CHECK(program.segments[1].backend == "reference");
-  CHECK(program.reasons.at("b") == "it is picky");
-  CHECK(report.entries().size() == 1);
-  CHECK_THAT(explain(program),
-             Contains("softmax") && Contains("# it is picky") && Contains("3 segments"));
-  LowerOptions options;
-  options.fallback = Fallback::kNone;
-  CHECK_THROWS_WITH(lower(graph, PickySupport("softmax"), options, report),
-                    Contains("refuses 1 op and there is no fallback: b (softmax): it is picky"));
-}
-
-TEST_CASE("an op that is refused on integers runs in float32 where that is accepted",
-          "[lowering][partition]") {
-  const Graph graph = make_graph(kConvRelu);
-  Report report;
-  const Program program = lower(graph, PickySupport("conv", true), {}, report);
-  CHECK(program.segments.size() == 1);
-  CHECK_THAT(ops_text(program), Contains("= conv(q_f32 f32[1,3,6,6], w_f32 f32[4,3,3,3] stored as "
-                                         "i8 in 4x1x1x1 blocks, b f32[4])"));
-  CHECK(program.reasons.at("conv") == "runs in float32: it is picky");
-}
-
 TEST_CASE("a float program's batch norms go into its convolutions", "[lowering][fuse]") {
   const char* const text =
       R"(graph(%w = param "w": f32[4,3,1,1], %g = param "g": f32[4], %b = param "b": f32[4], %m = buffer "m": f32[4], %v = buffer "v": f32[4], %x: f32[1,3,2,2]):

@@ -127,6 +127,10 @@ class Errors(PackageTest):
     def test_lowering(self):
         program, batches, x = self.small_program()
         self.refuses(lambda: octet.lower(program, backend="cuda"), "backend: cuda: ")
+        self.refuses(lambda: octet.lower(program, ["onednn", "cuda"]), "backend: cuda: ")
+        self.refuses(lambda: octet.lower(program, []), 'backend: "": has an empty name, want e.g. acme_npu,xnnpack')
+        self.refuses(lambda: octet.lower(program, ["onednn", "onednn"]), "lower: onednn: is named twice")
+        self.refuses(lambda: octet.lower(program, ["onednn", "reference"]), "lower: reference: is the fallback, not one of several")
         self.refuses(lambda: octet.lower(program, "onednn", threads=0), "lower: threads: is 0, want 1 to 1024")
         self.refuses(lambda: octet.lower(program, "onednn", fallback="any"), "lower: fallback: got \"any\", want ")
         self.refuses(lambda: octet.lower(3, "onednn"), "quantize: model: got int")

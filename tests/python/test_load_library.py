@@ -23,7 +23,7 @@ TORCH = os.path.join(os.path.dirname(torch.__file__), "lib")
 PARTS = sorted(
     path.name
     for path in EXAMPLE.glob("acme_*.cpp")
-    if path.name not in ("acme_extension.cpp", "acme_plain_quantizer.cpp")
+    if path.name not in ("acme_extension.cpp", "acme_plain_quantizer.cpp", "acme_plugin.cpp")
 )
 ALL = (
     "".join(f'#include "{part}"\n' for part in PARTS)
@@ -34,6 +34,9 @@ ALL = (
 #include "tools/extension.h"
 OCTET_EXTENSION() {
   acme::register_all();
+  octet::register_backend(
+      "acme", [] { return std::make_unique<acme::NpuBackend>(); },
+      [] { return std::make_unique<acme::NpuSupport>(); });
   octet::register_metric("nearness", [](const at::Tensor& a, const at::Tensor& b) {
     return -at::sub(a, b).abs().max().item<double>();
   });
@@ -85,6 +88,44 @@ for path in sys.argv[1:]:
     except octet.Error as error:
         assert "\\n" not in str(error) and error.stage == "library", error
         print(error)
+"""
+# The example's quantizer in its three forms, on a network with all of its patterns and on ResNet18.
+FORMS = """
+import sys, torch, octet
+from torch import nn
+library, example, models = sys.argv[1:]
+octet.load_library(library)
+sys.path[:0] = [example, models]
+from acme_quantizer import AcmeQuantizer
+from torchvision_apart import torchvision_models
+
+class All(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem, self.again = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 8, 3, padding=1, bias=False)
+        self.relu, self.pool = nn.ReLU(inplace=True), nn.MaxPool2d(2)
+        self.first, self.head = nn.Linear(8 * 7 * 7, 16), nn.Linear(16, 4)
+    def forward(self, x):
+        x = self.relu(self.stem(x))
+        y = torch.ops.acme.swish(self.again(x), 1.5)
+        x = torch.relu(x + y) + y
+        x = torch.flatten(self.pool(x), 1)
+        x = self.first(x)
+        return torch.sigmoid(self.head(torch.relu(x) + x)), x + 1
+
+torch.manual_seed(0)
+for net, x in ((All(), torch.randn(1, 3, 16, 16)),
+               (torchvision_models().resnet18(weights=None), torch.randn(1, 3, 32, 32))):
+    net = net.eval().requires_grad_(False)
+    results = []
+    for quantizer in ("acme", example + "/acme_quantizer.json", AcmeQuantizer()):
+        prepared = octet.prepare(torch.export.export(net, (x,)), quantizer)
+        annotations = prepared.annotations
+        octet.calibrate(prepared, [(x,)])
+        graph = octet.inspect(octet.convert(prepared)).data["nodes"]
+        results.append((annotations, graph))
+    rules = {node["rule"] for node in results[0][0]["nodes"]}
+    print(len(rules), *(result == results[0] for result in results[1:]))
 """
 # What libraries of others would find: LibTorch's names must not become the process's.
 NAMES = """
@@ -208,6 +249,10 @@ torch.save(net(x), sys.argv[2] + "/float.pt")
             y = torch.load(self.path("y.pt"))[0]
             self.assertTrue(torch.equal(torch.tensor(told["y"][backend]), y))
             self.assertLess((y - torch.load(self.path("float.pt"))).abs().max().item(), 0.2)
+
+    def test_the_quantizer_is_the_same_from_cpp_json_and_python(self):
+        told = self.python(FORMS, self.library("all", ALL), EXAMPLE, ROOT / "tools/models")
+        self.assertEqual(told.splitlines(), ["9 True True", "6 True True"])
 
     def test_errors_are_one_line(self):
         text = self.path("text.so")

@@ -101,10 +101,18 @@ PLAN = {
         "torch.export.save": NotRun("a line to adapt; README.md has a whole one, which runs"),
         "torch.save": NotRun("a line to adapt, as above"),
     },
+    "tools/site/docs/tutorials/backend.md": {"": By("test_install.py")},
     "tools/site/docs/tutorials/conformance.md": {
         "octet conformance": By("test_conformance.py"),
         "std::vector<Tolerance>": By("test_install.py"),
         "#include": By("test_install.py"),
+    },
+    "tools/site/docs/tutorials/plugin.md": {
+        "#include": By("test_runtime_install.py"),
+        "find_package": By("test_runtime_install.py"),
+        "cc -shared": By("test_runtime_install.py"),
+        "octet conformance": By("test_plugin.py"),
+        "import octet_runtime": By("../python/test_plugin.py"),
     },
     "tools/site/docs/tutorials/quantizer.md": {
         "#include": Run("cpp_compiles"),

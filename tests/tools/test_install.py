@@ -12,6 +12,7 @@ import torch
 import torch.ao.quantization.fx._decomposed  # noqa: F401 registers the q/dq ops
 from torch import nn
 
+from page_runner import PageTest
 from support import CommandTest, last_scale, sqnr
 
 BUILD = os.environ["OCTET_BUILD"]
@@ -51,48 +52,55 @@ def flags_of_build():
     return flags
 
 
-class Install(CommandTest):
+class Install(PageTest):
     def call(self, *arguments):
         result = subprocess.run(arguments, capture_output=True, text=True)
         self.assertEqual(result.returncode, 0, " ".join(map(str, arguments)) + "\n" + result.stdout[-3000:] + result.stderr[-3000:])
         return result.stdout
 
     def built_project(self):
-        """Installs Octet and moves it, copies the example under another name and builds it as its
-        README says. The command is the installed one from then on."""
-        prefix = self.path("prefix")
+        """Installs Octet and moves it, copies the example under another name, builds and uses it as
+        the page and its README say. The command is the installed one from then on."""
+        self.prefix = self.path("prefix")
         self.call("cmake", "--install", BUILD, "--prefix", self.path("before"))
-        os.rename(self.path("before"), prefix)
-        self.command = os.path.join(prefix, "bin", "octet")
-        self.call(self.command, "new-backend", NAME, self.path("project"))
+        os.rename(self.path("before"), self.prefix)
+        self.command = os.path.join(self.prefix, "bin", "octet")
         flags = flags_of_build()
         variables = {"CXX": "CMAKE_CXX_COMPILER", "CXXFLAGS": "CMAKE_CXX_FLAGS",
                      "LDFLAGS": "CMAKE_EXE_LINKER_FLAGS"}
-        settings = {name: flags.get(flag, "") for name, flag in variables.items()}
-        self.own_tests = self.block(0, CMAKE_BUILD_PARALLEL_LEVEL="2", **settings)
-        self.ops = self.path("project/build/libmy_npu_ops.so")
-        self.library = self.path("project/build/libmy_npu.so")
+        self.settings = {name: flags.get(flag, "") for name, flag in variables.items()}
+        self.settings["CMAKE_BUILD_PARALLEL_LEVEL"] = "2"
         # Python is built without sanitizers, so it cannot load a library that has them.
-        self.python_ops = self.ops
-        if "-fsanitize" in " ".join(flags.values()):
-            self.build(prefix, "plain", target="my_npu_ops")
-            self.python_ops = self.path("plain/libmy_npu_ops.so")
+        is_plain = "-fsanitize" not in " ".join(flags.values())
+        if is_plain:
+            with self.subTest("the page"):
+                self.run_page("tools/site/docs/tutorials/backend.md", "test_install.py")
+        else:
+            self.call(self.command, "new-backend", NAME, self.path(NAME))
+        self.own_tests = self.block(0, **self.settings)
+        self.ops = self.python_ops = self.path(f"{NAME}/build/lib{NAME}_ops.so")
+        self.library = self.path(f"{NAME}/build/lib{NAME}_quantizer.so")
+        self.plugin = self.path(f"{NAME}/build/lib{NAME}.so")
+        self.libraries = ("--library", self.library, "--library", self.plugin)
+        if not is_plain:
+            self.build(self.prefix, "plain", target=f"{NAME}_ops")
+            self.python_ops = self.path(f"plain/lib{NAME}_ops.so")
 
     def block(self, number, **environment):
         """Runs a block of the copied README in its folder, unchanged except for PREFIX; returns
         what it prints."""
-        readme = pathlib.Path(self.path("project/README.md")).read_text()
+        readme = pathlib.Path(self.path(f"{NAME}/README.md")).read_text()
         text = re.findall(r"^```sh\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)[number]
         path = os.pathsep.join([os.path.dirname(self.command), os.environ["PATH"]])
-        text = text.replace("PREFIX_PATH=PREFIX", f"PREFIX_PATH={self.path('prefix')}")
-        result = subprocess.run(["sh", "-e", "-c", text], cwd=self.path("project"),
+        text = text.replace("PREFIX_PATH=PREFIX", f"PREFIX_PATH={self.prefix}")
+        result = subprocess.run(["sh", "-e", "-c", text], cwd=self.path(NAME),
                                 env={**os.environ, **environment, "PATH": path},
                                 capture_output=True, text=True)
         self.assertEqual(result.returncode, 0, text + result.stdout[-3000:] + result.stderr[-3000:])
         return result.stdout
 
     def build(self, prefix, folder, *options, target="all"):
-        self.call("cmake", "-S", self.path("project"), "-B", self.path(folder), f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release", *options)
+        self.call("cmake", "-S", self.path(NAME), "-B", self.path(folder), f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release", *options)
         self.call("cmake", "--build", self.path(folder), "-j", "2", "--target", target)
 
     def octet(self, *arguments, code=0):
@@ -114,27 +122,27 @@ class Install(CommandTest):
                    "--output", self.path("q.pt2"), *options)
 
     def result(self, name):
-        self.octet("run", self.path(name), "--library", self.library, "--inputs", self.path("x.pt"), "--outputs", self.path("y.pt"))
+        self.octet("run", self.path(name), *self.libraries, "--inputs", self.path("x.pt"), "--outputs", self.path("y.pt"))
         return torch.load(self.path("y.pt"), weights_only=True)[0]
 
     def test_a_backend_outside_of_the_tree(self):
         self.built_project()
         with self.subTest("nothing names the clone"):
-            self.check_prefix(pathlib.Path(self.path("prefix")))
+            self.check_prefix(pathlib.Path(self.prefix))
         with self.subTest("the README's program"):
             self.check_deploy_page()
         with self.subTest("its own tests pass"):
             self.assertIn("All tests passed", self.own_tests)
         with self.subTest("its backend conforms"):
             self.block(3)
-            report = pathlib.Path(self.path("project/report.xml")).read_text()
+            report = pathlib.Path(self.path(f"{NAME}/report.xml")).read_text()
             self.assertIn('failures="0" errors="0"', report)
         net, x = self.exported_model()
         with self.subTest("its README's commands"):
             for name, copy in (("model.pt2", "model.pt2"), ("x.pt", "x.pt"), ("calibration.pt", "data.pt")):
-                shutil.copy(self.path(name), self.path(f"project/{copy}"))
-            for number in (1, 2):
-                self.assertIn("f32[1, 10]\n", self.block(number))
+                shutil.copy(self.path(name), self.path(f"{NAME}/{copy}"))
+            self.block(1)
+            self.assertIn(": 40 bytes\n", self.block(2))
         self.check_quantized(net, x)
         self.check_backends()
         self.check_runner()
@@ -179,7 +187,7 @@ class Install(CommandTest):
         with torch.no_grad():
             self.assertGreater(sqnr(net(x), self.result("q.pt2")), 20)
         text = pathlib.Path(self.path("a.json")).read_text()
-        for part in ("my_npu_power_of_two", "per_channel_min_max", "my_npu_accumulator", '"fixed"', '"shared"'):
+        for part in ("my_npu_power_of_two", "min_max", "my_npu_accumulator", '"fixed"', '"shared"'):
             self.assertIn(part, text)
         # PyTorch reads the program too, the custom ops whole in it.
         program = torch.export.load(self.path("q.pt2"))
@@ -191,19 +199,23 @@ class Install(CommandTest):
         step = last_scale(json.loads(self.octet("inspect", self.path("q.pt2"), "--json", "--library", self.library)[0])["nodes"])
         for backend in (*BACKENDS, NAME):
             with self.subTest(backend=backend):
-                self.octet("lower", self.path("q.pt2"), "--library", self.library, "--backend", backend, "--output", self.path(backend + ".octet"))
+                self.octet("lower", self.path("q.pt2"), *self.libraries, "--backend", backend, "--output", self.path(backend + ".octet"))
                 self.assertLessEqual((self.result(backend + ".octet") - expected).abs().max().item(), 2.001 * step)
                 ops = json.loads(self.octet("inspect", self.path(backend + ".octet"), "--json")[0])["ops"]
                 self.assertEqual({op["backend"] for op in ops if op["macs"] > 0}, {backend})
-                self.assertEqual([op["backend"] for op in ops if op["kind"] == "custom"], ["reference"] * 2)
-                bench = json.loads(self.octet("bench", self.path(backend + ".octet"), "--json", "--library", self.library)[0])
+                self.assertEqual([op["backend"] for op in ops if op["kind"] == "custom"], [NAME if backend == NAME else "reference"] * 2)
+                bench = json.loads(self.octet("bench", self.path(backend + ".octet"), "--json", *self.libraries)[0])
                 self.assertGreater(bench["runs"], 0)
+        told = json.loads(self.octet("doctor", "--json", "--library", self.plugin)[0])
+        own = next(backend for backend in told["backends"] if backend["name"] == NAME)
+        self.assertEqual(own["kernels"], "those of the library that registers it")
 
     def check_runner(self):
-        runner = self.path("project/build/run_my_npu")
-        self.assertEqual(self.call(runner, self.path("onednn.octet")), "f32[1, 10]\n")
-        self.assertEqual(self.call(runner, self.path(NAME + ".octet")), "f32[1, 10]\n")
-        self.assertNotIn("libtorch", self.call("ldd", runner))
+        runner = self.path(f"{NAME}/build/run_{NAME}")
+        told = self.call(runner, self.plugin, self.path(NAME + ".octet"))
+        self.assertRegex(told, r"^\w+: 40 bytes\n$")
+        for file in (runner, self.plugin):
+            self.assertNotIn("libtorch", self.call("ldd", file))
 
     def check_json(self):
         with self.subTest("a base with settings"):
@@ -255,11 +267,13 @@ class Install(CommandTest):
         plain = NAME + "_plain"
         self.quantize("--strict", quantizer=plain, data="images.pt")
         self.assertGreater(sqnr(expected, self.result("q.pt2")), 15)
-        self.octet("lower", self.path("q.pt2"), "--library", self.library, "--backend", NAME, "--output", self.path("resnet18.octet"))
+        self.octet("lower", self.path("q.pt2"), *self.libraries, "--backend", NAME + ",xnnpack", "--output", self.path("resnet18.octet"))
         ops = json.loads(self.octet("inspect", self.path("resnet18.octet"), "--json")[0])["ops"]
         self.assertEqual([op["backend"] for op in ops if op["macs"] > 0], [NAME] * 21)
+        self.assertIn("xnnpack", {op["backend"] for op in ops})
         line = self.fails("bench", self.path("resnet18.octet"))
-        self.assertRegex(line, rf"backend: {NAME}: is not in this build, want one of .*load the library that registers it")
+        self.assertRegex(line, rf"session: {NAME}: the program needs this plug-in, version 2\.0\.0, which is not loaded; load its library \(--library")
+        self.assertRegex(self.call(self.path(f"{NAME}/build/run_{NAME}"), self.plugin, self.path("resnet18.octet")), r"^\w+: 4000 bytes\n$")
         self.assertGreater(sqnr(self.result("q.pt2"), self.result("resnet18.octet")), 25)  # a step off here and there
         config = self.write_json("fc.json", {"module_name": {"fc": None}})
         self.quantize("--config", config, "--report", self.path("r.json"), quantizer=plain, data="images.pt")

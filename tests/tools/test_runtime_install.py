@@ -1,6 +1,7 @@
 """The installed runtime, moved: an application in C finds the package and links it, shared and static, without LibTorch; oneDNN comes from the same prefix."""
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import unittest
@@ -22,6 +23,38 @@ foreach(kind runtime runtime_shared)
   target_link_libraries(app_${kind} PRIVATE octet::${kind})
 endforeach()
 set_target_properties(app_runtime PROPERTIES LINKER_LANGUAGE CXX)
+"""
+
+# A backend to ship: it runs nothing, but says so.
+BACKEND = """
+#include "backends/plugin/plugin.h"
+
+namespace acme {
+struct NpuBackend : octet::Backend {
+  std::string name() const override { return "my_npu"; }
+  std::map<std::string, std::string> versions() const override { return {}; }
+  std::unique_ptr<octet::CompiledSegment> compile(const octet::Program&, const octet::Segment&,
+                                                  int) const override {
+    return nullptr;
+  }
+};
+struct NpuSupport : octet::BackendSupport {
+  std::string name() const override { return "my_npu"; }
+  std::map<std::string, std::string> versions() const override { return {}; }
+  octet::Verdict accepts(const octet::Program&, const octet::ProgramOp& op) const override {
+    return octet::Verdict::refuse("the NPU has no " + op.kind);
+  }
+};
+}  // namespace acme
+"""
+LOADER = """
+#include <octet.h>
+#include <stdio.h>
+int main(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i)
+    if (octet_load_plugin(argv[i]) != OCTET_OK) return puts(octet_last_error()), 1;
+  return puts(octet_backends()), 0;
+}
 """
 
 
@@ -73,6 +106,33 @@ class RuntimeInstall(CommandTest):
         app = pathlib.Path(self.path("app"))
         self.call("cc", ROOT / "backends/runtime/example.c", "-o", app, *flags, f"-Wl,-rpath,{prefix}/lib")
         self.check(app, prefix)
+
+    def test_plugins_of_the_page(self):
+        """The blocks of tools/site/docs/tutorials/plugin.md build a plug-in in C++ and one in C,
+        and an application in C loads both."""
+        if shutil.which("pkg-config") is None:
+            self.skipTest("no pkg-config")
+        prefix = self.installed("runtime", "runtime-development").rename(self.path("prefix"))
+        page = (ROOT / "tools/site/docs/tutorials/plugin.md").read_text()
+        blocks = {language: block for language, block in re.findall(r"^```(cpp|cmake)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)}
+        project = pathlib.Path(self.path("project"))
+        project.mkdir()
+        head = "cmake_minimum_required(VERSION 3.25)\nproject(my_npu LANGUAGES C CXX)\nset(CMAKE_DISABLE_FIND_PACKAGE_Torch ON)\n"
+        (project / "CMakeLists.txt").write_text(head + blocks["cmake"])
+        (project / "my_npu.cpp").write_text(BACKEND + blocks["cpp"])
+        self.call("cmake", "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release")
+        self.call("cmake", "--build", project / "build")
+        plugin = project / "build/libmy_npu.so"
+        self.assertEqual(self.call("nm", "-D", "--defined-only", plugin).split()[1:], ["T", "octet_plugin_entry"])
+        environment = {**os.environ, "PKG_CONFIG_PATH": str(prefix / "lib/pkgconfig")}
+        shutil.copy(ROOT / "tests/backends/plugin/plain.c", project / "my_npu.c")
+        command = re.search(r"^cc -shared.*$", page, re.MULTILINE)[0]
+        self.call("sh", "-c", command, cwd=project, env=environment)
+        (project / "loader.c").write_text(LOADER)
+        flags = self.call("pkg-config", "--cflags", "--libs", "octet", env=environment).split()
+        self.call("cc", project / "loader.c", "-o", project / "loader", *flags, f"-Wl,-rpath,{prefix}/lib")
+        names = self.call(project / "loader", plugin, project / "my_npu.so").split()
+        self.assertEqual(names[-2:], ["my_npu", "plain"])
 
 
 if __name__ == "__main__":

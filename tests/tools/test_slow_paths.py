@@ -66,6 +66,36 @@ class SlowPaths(CommandTest):
         self.export(Net(), torch.randn(1, 1, 4, 4, 16))
         _, errors = self.octet("lower", self.path("model.pt2"), "--backend", "xnnpack", "--output", self.path("m.octet"))
         self.assertRegex(errors, "^warning: conv3d and 1 more: on the reference, which is slow: [^\n]+\n")
+        # A second backend has them.
+        out, errors = self.octet("lower", self.path("model.pt2"), "--backend", "xnnpack,onednn", "--output", self.path("m.octet"), "--explain")
+        self.assertNotIn("warning", errors)
+        self.assertRegex(out, r"(?m)^\d+ +onednn +conv +conv3d: .*  # xnnpack: [^;\n]+$")
+        self.assertRegex(out, r"(?m)^\d+ +xnnpack +linear +linear: [^#\n]+$")
+        program = json.loads(self.octet("inspect", self.path("m.octet"), "--json")[0])
+        self.assertEqual(program["backend"], "xnnpack,onednn")
+        self.assertEqual({op["backend"] for op in program["ops"] if op["macs"] > 0}, {"onednn", "xnnpack"})
+        self.save("x.pt", (torch.randn(1, 1, 4, 4, 16),))
+        self.octet("run", self.path("model.pt2"), "--inputs", self.path("x.pt"), "--outputs", self.path("want.pt"))
+        self.octet("run", self.path("m.octet"), "--inputs", self.path("x.pt"), "--outputs", self.path("y.pt"))
+        torch.testing.assert_close(torch.load(self.path("y.pt"))[0], torch.load(self.path("want.pt"))[0], rtol=1e-4, atol=1e-5)
+        calls = json.loads(self.octet("bench", self.path("m.octet"), "--explain", "--json", "--seconds", "0.01")[0])["kernels"]
+        self.assertTrue(any(call["note"].startswith("not on xnnpack: ") for call in calls), calls)
+        runs = json.loads(self.octet("bench", self.path("m.octet"), "--streams", "2", "--seconds", "0.05", "--json")[0])
+        self.assertGreater(runs["runs"], 0)
+        self.save("batches.pt", [(torch.randn(1, 1, 4, 4, 16),)])
+        self.octet("compare", self.path("model.pt2"), self.path("m.octet"), "--inputs", self.path("batches.pt"), "--output", self.path("c.json"))
+        nodes = json.load(open(self.path("c.json")))["nodes"]
+        self.assertLessEqual({"onednn", "xnnpack"}, {node.get("backend") for node in nodes})
+        self.assertIn("2 ops on onednn", self.octet("doctor", self.path("m.octet"))[0])
+
+    def test_lists_of_backends_that_mean_nothing(self):
+        self.export(torch.nn.Linear(4, 4), torch.randn(1, 4))
+        for backends, message in [("xnnpack,,onednn", 'backend: "xnnpack,,onednn": has an empty name, want e.g. acme_npu,xnnpack'),
+                                  ("xnnpack,xnnpack", "lower: xnnpack: is named twice; name each backend once"),
+                                  ("xnnpack,reference", "lower: reference: is the fallback, not one of several backends; leave it out of the list")]:
+            with self.subTest(backends=backends):
+                self.assertEqual(self.fails("lower", self.path("model.pt2"), "--backend", backends, "--output", self.path("m.octet")), "octet: " + message)
+        self.assertIn("tpu not in {", self.octet("lower", self.path("model.pt2"), "--backend", "xnnpack,tpu", "--output", self.path("m.octet"), code=2)[1])
 
     def octet_at(self, isa, *arguments):
         """As octet(), with oneDNN's kernels for older CPUs."""

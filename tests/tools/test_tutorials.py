@@ -1,90 +1,18 @@
-"""The blocks of the site's own pages (tools/site/docs/**/*.md), run as a reader runs them.
-
-Those of a page run one after another in one folder: Python in one session, shell commands with
-octet and the compiler on the path; a block with title="FILE" is that file. What a page says that a
-command prints (a block of text with title="output") is there, except for numbers.
-"""
-import contextlib
-import io
+"""The blocks of the site's own pages (tools/site/docs/**/*.md), run as a reader runs them."""
 import os
-import pathlib
-import re
-import subprocess
 import sys
 import time
 import unittest
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch: small models, beside other tests
 
-from support import OCTET, CommandTest  # noqa: E402
-from page_blocks import BLOCK, BUILD, PLAN, ROOT, Block, By, fate  # noqa: E402
+from page_blocks import PLAN, By  # noqa: E402
+from page_runner import PageTest, only  # noqa: E402
 
 PAGES = sorted(name for name, plan in PLAN.items() if By("test_tutorials.py") in plan.values())
-TITLE = re.compile(r'title="([^"]+)"')
-sys.path.insert(0, str(BUILD / "python"))
 
 
-def words(text):
-    """What is said, without what differs between machines and runs: numbers, widths of columns."""
-    return re.sub(r"-?[\d.]+", "N", " ".join(text.split()))
-
-
-def only():
-    """By hand: a part of the names of the pages that run, with what they print."""
-    return os.environ.get("OCTET_PAGES", "")
-
-
-class Tutorials(CommandTest):
-    def blocks(self, page):
-        for match in BLOCK.finditer((ROOT / page).read_text()):
-            info, text = match.groups()
-            block = Block(page, 0, info.split(" ")[0], text)
-            title = TITLE.search(info)
-            if block.language == "text" or title or fate(block) == By("test_tutorials.py"):
-                yield block, title[1] if title else None
-
-    def run_page(self, page):
-        session, said, folder = {"__name__": "__main__"}, "", os.getcwd()
-        os.chdir(self.folder)
-        try:
-            for block, title in self.blocks(page):
-                if title == "output":
-                    for line in block.text.splitlines():
-                        self.assertIn(words(line), words(said), said)
-                elif title:
-                    pathlib.Path(title).write_text(block.text)
-                elif block.language == "python":
-                    said = self.told(self.python(block.text, page, session))
-                elif block.language == "sh":
-                    said = self.told(self.shell(block.text))
-        finally:
-            os.chdir(folder)
-
-    def told(self, said):
-        if only():
-            print(said, file=sys.stderr)
-        return said
-
-    def python(self, text, page, session):
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out):
-            exec(compile(text, page, "exec"), session)
-        return out.getvalue()
-
-    def shell(self, text):
-        path = os.pathsep.join([os.path.dirname(OCTET), os.path.dirname(sys.executable),
-                                os.environ["PATH"]])
-        (pathlib.Path(self.folder) / "octet.pc").write_text(
-            "Name: octet\nDescription: the build tree's runtime\nVersion: 0\n"
-            f"Cflags: -I{ROOT}/backends/runtime\n"
-            f"Libs: -L{BUILD}/backends -loctet_runtime -Wl,-rpath,{BUILD}/backends\n")
-        env = {**os.environ, "PATH": path, "PKG_CONFIG_PATH": self.folder,
-               "PYTHONPATH": str(BUILD / "python")}
-        result = subprocess.run(["sh", "-e", "-c", text], env=env, timeout=600, text=True,
-                                capture_output=True)
-        self.assertEqual(result.returncode, 0, f"{text}\n{result.stdout}\n{result.stderr}"[-6000:])
-        return result.stdout + result.stderr
-
+class Tutorials(PageTest):
     def test_pages(self):
         self.assertGreater(len(PAGES), 5)
         for page in PAGES:
@@ -92,7 +20,7 @@ class Tutorials(CommandTest):
                 with self.subTest(page=page):
                     start, used = time.monotonic(), sum(os.times()[:4])
                     self.setUp()
-                    self.run_page(page)
+                    self.run_page(page, "test_tutorials.py")
                     print(f"{page}: {time.monotonic() - start:.1f} s, "
                           f"{sum(os.times()[:4]) - used:.1f} s of CPUs", file=sys.stderr)
 

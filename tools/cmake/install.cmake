@@ -4,7 +4,7 @@
 #   command               bin/octet, with its LibTorch
 #   development           headers and static libraries of what needs LibTorch, with LibTorch's own headers and CMake package
 # To use it:
-#   find_package(octet REQUIRED COMPONENTS runtime)                    # octet::runtime, octet::runtime_shared; no LibTorch is looked for
+#   find_package(octet REQUIRED COMPONENTS runtime)                    # octet::runtime, octet::runtime_shared, octet::plugin; no LibTorch is looked for
 #   find_package(octet REQUIRED)                                       # these, octet::lowering, octet::quantizers, octet::extension (for --library)
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -49,7 +49,7 @@ function(octet_install_headers section component)
 endfunction()
 
 # ---- the runtime
-set(targets octet_options octet_base octet_program octet_backend_common octet_reference octet_runtime octet_conformance octet_runtime_shared)
+set(targets octet_options octet_base octet_program octet_backend_common octet_reference octet_runtime octet_conformance octet_plugin octet_runtime_shared)
 foreach(backend onednn xnnpack)
   if(TARGET octet_${backend})
     list(APPEND targets octet_${backend} octet_${backend}_library)
@@ -60,7 +60,9 @@ octet_build_first(runtime-development TARGETS ${targets})
 octet_install_targets(octet-runtime-targets runtime-development ${targets})
 octet_run_path(octet_runtime_shared ${CMAKE_INSTALL_LIBDIR} runtime PATHS "$ORIGIN/octet")
 octet_install_headers(runtime runtime-development)
-install(FILES backends/runtime/octet.h DESTINATION ${OCTET_HEADER_FOLDER} COMPONENT runtime-development)
+install(FILES backends/runtime/octet.h backends/runtime/octet_plugin.h DESTINATION ${OCTET_HEADER_FOLDER} COMPONENT runtime-development)
+target_link_options(octet_plugin INTERFACE "$<INSTALL_INTERFACE:-Wl,--version-script=$<INSTALL_PREFIX>/${OCTET_PACKAGE_FOLDER}/plugin.map>")
+install(FILES backends/plugin/plugin.map DESTINATION ${OCTET_PACKAGE_FOLDER} COMPONENT runtime-development)
 
 if(OCTET_ONEDNN_OPENED)
   get_target_property(file DNNL::dnnl LOCATION)

@@ -10,15 +10,14 @@ namespace {
 
 const QuantizationSpec kAct = {.dtype = DType::kInt8,
                                .observer_or_fake_quant_ctr = {.name = "histogram"},
-                               .quant_min = -128,
+                               .quant_min = -127,
                                .quant_max = 127,
-                               .qscheme = QScheme::kPerTensorAffine};
+                               .qscheme = QScheme::kPerTensorSymmetric};
 const QuantizationSpec kWeight = {.dtype = DType::kInt8,
-                                  .observer_or_fake_quant_ctr = {.name = "per_channel_min_max"},
+                                  .observer_or_fake_quant_ctr = {.name = "min_max"},
                                   .quant_min = -127,
                                   .quant_max = 127,
-                                  .qscheme = QScheme::kPerChannelSymmetric,
-                                  .ch_axis = 0};
+                                  .qscheme = QScheme::kPerTensorSymmetric};
 
 // The relu that is the only reader of the op's result; null if there is none.
 Node* find_relu_after(const Node& node) {

@@ -6,7 +6,7 @@
 namespace acme {
 
 // Quantizes convolutions, linear layers and additions to int8, together with a relu that is their
-// only reader. Weights are per output channel. Settings of JSON files and of --config apply.
+// only reader. Settings of JSON files and of --config apply.
 class PlainQuantizer : public octet::ConfigurableQuantizer {
  public:
   PlainQuantizer() : ConfigurableQuantizer("acme_plain") {}

@@ -1,8 +1,8 @@
-// Defines the quantizer: int8 activations with a power of two as scale, int8 weights per output
-// channel, int32 biases with the step of the accumulator.
+// Defines the quantizer: int8 with one scale per tensor and zero point 0 everywhere; activations
+// with a power of two as scale, int32 biases with the step of the sums. acme_quantizer.json and
+// acme_quantizer.py define the same one.
 #include "acme_quantizer.h"
 
-#include "acme_backend.h"
 #include "acme_kernels.h"
 #include "acme_observer.h"
 #include "acme_plain_quantizer.h"
@@ -16,11 +16,11 @@ using namespace octet;
 // clang-format off
 const QuantizationSpec kAct = {.dtype = DType::kInt8, .observer_or_fake_quant_ctr = {.name = "acme_power_of_two"},
                                .quant_min = -127, .quant_max = 127, .qscheme = QScheme::kPerTensorSymmetric};
-const QuantizationSpec kWeight = {.dtype = DType::kInt8, .observer_or_fake_quant_ctr = {.name = "per_channel_min_max"},
-                                  .quant_min = -127, .quant_max = 127, .qscheme = QScheme::kPerChannelSymmetric, .ch_axis = 0};
+const QuantizationSpec kWeight = {.dtype = DType::kInt8, .observer_or_fake_quant_ctr = {.name = "min_max"},
+                                  .quant_min = -127, .quant_max = 127, .qscheme = QScheme::kPerTensorSymmetric};
 
 std::unique_ptr<Quantizer> make_quantizer(const QuantizerOptions& options) {
-  const DerivedFrom bias = {{"x", "w"}, derived_by("acme_accumulator")};
+  const DerivedFrom bias = {{"x", "w"}, derived_by("acme_accumulator", DType::kInt32, std::nullopt)};
   // the first match takes the op, so longer patterns come first
   const std::vector<AnnotationRule> rules = {
       // name          pattern                     inputs                                            output
@@ -31,7 +31,8 @@ std::unique_ptr<Quantizer> make_quantizer(const QuantizerOptions& options) {
       {"add_relu",     "relu(add(a, b))",          {{"a", kAct}, {"b", kAct}},                       kAct},
       {"add",          "add(a, b)",                {{"a", kAct}, {"b", kAct}},                       kAct},
       {"max_pool",     "max_pool2d(x)",            {{"x", kAct}},                                    same_as("x")},
-      {"sigmoid",      "sigmoid(x)",               {{"x", kAct}},                                    fixed(1.0 / 256, -128)},
+      {"flatten",      "flatten(x)",               {{"x", kAct}},                                    same_as("x")},
+      {"sigmoid",      "sigmoid(x)",               {{"x", kAct}},                                    fixed(1.0 / 128, 0)},
       {"swish",        "acme.swish.default(x)",    {{"x", kAct}},                                    kAct},
   };
   return std::make_unique<DeclaredQuantizer>(DeclaredBackend{"acme", rules}, options.compat);
@@ -40,15 +41,11 @@ std::unique_ptr<Quantizer> make_quantizer(const QuantizerOptions& options) {
 
 namespace {
 
-// The step of an accumulator: scale(x) * scale(w) of each channel.
+// The step of the sums: scale(x) * scale(w).
 DerivedQParams accumulator_step(const std::vector<std::shared_ptr<Observer>>& sources) {
   const float x = sources[0]->calculate_qparams().scale[0];
-  DerivedQParams result;
-  for (float w : sources[1]->calculate_qparams().scale) {
-    result.scale.push_back(x * w);
-    result.zero_point.push_back(0);
-  }
-  return result;
+  const float w = sources[1]->calculate_qparams().scale[0];
+  return {.scale = {x * w}, .zero_point = {0}};
 }
 
 }  // namespace
@@ -61,7 +58,6 @@ void register_all() {
   register_custom_kernel("acme.swish.default", run_swish);
   register_quantizer("acme", make_quantizer);
   register_plain_quantizer();
-  register_npu();
 }
 
 }  // namespace acme

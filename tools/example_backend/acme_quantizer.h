@@ -7,11 +7,11 @@
 
 namespace acme {
 
-// Quantizes what the NPU runs in int8: convolutions, linear layers, additions, max pooling, sigmoid
-// and the custom op. Other ops stay float.
+// Quantizes what the NPU runs in int8: convolutions, linear layers, additions, max pooling,
+// flattening, sigmoid and the custom op. Other ops stay float.
 std::unique_ptr<octet::Quantizer> make_quantizer(const octet::QuantizerOptions& options);
 
-// Registers the quantizer, its observer, its derive function, the custom kernel and the backend.
+// Registers the quantizers, the observer, the derive function and the custom kernel.
 void register_all();
 
 }  // namespace acme

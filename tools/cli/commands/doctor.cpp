@@ -127,6 +127,7 @@ using Json = nlohmann::ordered_json;
 // The kernels that multiply integers on this machine, by backend.
 std::string kernels_of(const std::string& backend) {
   if (backend == "reference") return "portable loops";
+  if (backend != "onednn" && backend != "xnnpack") return "those of the library that registers it";
 #if defined(__x86_64__)
   if (backend == "xnnpack") {
     const char* own = may_use(Isa::kAvx512Vnni) ? "AVX512-VNNI"

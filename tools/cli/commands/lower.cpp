@@ -27,9 +27,10 @@ Options options_of(LowerRequest& request) {
               .positional()
               .required()
               .from_stdin(),
-          Option{
-              "backend", &request.backend,
-              fmt::format("One of {}, or one from a --library", fmt::join(backend_names(), ", "))}
+          Option{"backend", &request.backend,
+                 fmt::format("One of {}, or one from a --library. Several with commas between "
+                             "them: each op goes to the first that accepts it",
+                             fmt::join(backend_names(), ", "))}
               .required()
               .for_command(),
           Option{"output", &request.output, "The .octet file to write; -: stdout"}
@@ -39,11 +40,11 @@ Options options_of(LowerRequest& request) {
                  named(request.options.fallback, {{"reference", Fallback::kReference},
                                                   {"torch", Fallback::kTorch},
                                                   {"none", Fallback::kNone}}),
-                 "What runs the ops that the backend refuses: reference; torch (reference, and "
+                 "What runs the ops that the backends refuse: reference; torch (reference, and "
                  "LibTorch for ops that it does not have: the file then needs LibTorch to run); or "
                  "none (they are then an error)"},
           Option{"explain", &request.explain,
-                 "Print every op, where it runs, and why not on the backend"}
+                 "Print every op, where it runs, and why not on the first backend"}
               .for_command(),
           print_after_option(),
       },
@@ -56,16 +57,17 @@ namespace {
 void lower(LowerRequest& request) {
   load_libraries(request.libraries);
   const std::vector<std::string> known = backend_names();
-  if (request.libraries.empty() &&
-      std::find(known.begin(), known.end(), request.backend) == known.end())
-    throw CLI::ValidationError(
-        "--backend", fmt::format("{} not in {{{}}}", request.backend, fmt::join(known, ",")));
+  for (const std::string& name : CLI::detail::split(request.backend, ','))
+    if (request.libraries.empty() && !name.empty() &&
+        std::find(known.begin(), known.end(), name) == known.end())
+      throw CLI::ValidationError("--backend",
+                                 fmt::format("{} not in {{{}}}", name, fmt::join(known, ",")));
   if (request.explain) check_free_standard_output("--explain");
-  const std::unique_ptr<BackendSupport> support = make_support(request.backend);
+  const Supports supports = make_supports(request.backend);
   Graph graph = read_pt2(request.model);
   verify(graph);
   Report report;
-  const Program program = octet::lower(graph, *support, request.options, report);
+  const Program program = octet::lower(graph, supports, request.options, report);
   save_program(program, request.output);
   if (request.explain) print_text(explain(program));
   for (const std::string& line : slow_products(program)) log_warning(line);
@@ -75,8 +77,9 @@ void lower(LowerRequest& request) {
 }  // namespace
 
 void add_lower_command(CLI::App& app) {
-  add_command<LowerRequest>(app, "lower",
-                            "Turn a quantized .pt2 into an .octet program for one backend", lower);
+  add_command<LowerRequest>(
+      app, "lower", "Turn a quantized .pt2 into an .octet program for one backend or several",
+      lower);
 }
 
 }  // namespace octet

@@ -1,4 +1,4 @@
-// The options of `octet lower`, which lowers a q/dq program to an .octet program for one backend,
+// The options of `octet lower`, which lowers a q/dq program to an .octet program for backends,
 // and of octet.lower in Python.
 #pragma once
 

@@ -1,13 +1,12 @@
 #include "tools/cli/common/library.h"
 
-#include <dlfcn.h>
-
-#include <filesystem>
 #include <set>
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <fmt/format.h>
 
+#include "backends/runtime/load_plugin.h"
+#include "backends/runtime/open_library.h"
 #include "core/base/error.h"
 #include "core/ops/callable_ops.h"
 #include "tools/extension.h"
@@ -20,39 +19,11 @@ constexpr const char* kHowTo =
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// dlerror() without the path at its beginning.
-std::string loader_message(const std::string& path) {
-  const char* said = dlerror();
-  const std::string text = first_line(said == nullptr ? "no reason given" : said);
-  return text.starts_with(path + ": ") ? text.substr(path.size() + 2) : text;
-}
-
-// Static objects of the library register its ops. Their exceptions leave dlopen, which is declared
-// not to throw, so that the compiler would drop the handler of a direct call; hence the volatile
-// pointer.
-void* open_library(const std::string& path, const std::string& shown) {
-  void* (*volatile open)(const char*, int) = dlopen;
-  try {
-    if (void* handle = open(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
-  } catch (const std::exception& error) {
-    throw Error("library", shown, fmt::format("cannot be loaded: {}", first_line(error.what())));
-  }
-  throw Error(
-      "library", shown,
-      fmt::format("cannot be loaded: {}; give a shared library that is built for this machine",
-                  loader_message(path)));
-}
-
-template <typename Function>
-Function* find_function(void* handle, const char* name) {
-  return reinterpret_cast<Function*>(dlsym(handle, name));
-}
-
 // Returns false if the library has no entry point.
-bool call_entry_point(void* handle, const std::string& shown) {
-  void (*const enter)() = find_function<void()>(handle, "octet_register");
+bool call_entry_point(const OpenedLibrary& library, const std::string& shown) {
+  void (*const enter)() = find_function<void()>(library, "octet_register");
   if (enter == nullptr) return false;
-  const char* (*const version)() = find_function<const char*()>(handle, "octet_extension_version");
+  const char* (*const version)() = find_function<const char*()>(library, "octet_extension_version");
   if (version == nullptr)
     throw Error("library", shown,
                 fmt::format("has octet_register but not octet_extension_version; {}", kHowTo));
@@ -73,18 +44,12 @@ size_t op_count() { return c10::Dispatcher::singleton().getAllOpNames().size(); 
 
 void load_library(const std::string& shown) {
   static std::set<void*> loaded;
-  std::error_code ignored;
-  if (!std::filesystem::exists(shown, ignored))
-    throw Error("library", shown, "there is no such file; check the path");
-  if (std::filesystem::is_directory(shown, ignored))
-    throw Error("library", shown, "is a folder; name the shared library in it");
-  // dlopen would search the system's folders for a name without a path
-  const std::string path = std::filesystem::absolute(shown).string();
-  const bool is_there = dlopen(path.c_str(), RTLD_NOLOAD | RTLD_NOW) != nullptr;
   const size_t ops = op_count();
-  void* const handle = open_library(path, shown);
-  if (!loaded.insert(handle).second) return;
-  if (!call_entry_point(handle, shown) && !is_there && op_count() == ops)
+  const OpenedLibrary library = open_library(shown);
+  if (!loaded.insert(library.handle).second) return;
+  const bool is_plugin = find_symbol(library, kPluginEntry) != nullptr;
+  if (is_plugin) load_plugin(shown);
+  if (!call_entry_point(library, shown) && !is_plugin && !library.was_open && op_count() == ops)
     throw Error("library", shown,
                 fmt::format("registers nothing, neither an op with TORCH_LIBRARY nor anything in "
                             "octet_register; {}",
@@ -95,9 +60,10 @@ void load_library(const std::string& shown) {
 
 Options library_options(std::vector<std::string>& paths) {
   return {
-      Option{"library", &paths,
-             "A shared library with custom ops, quantizers, observers or kernels; may be given "
-             "several times"}
+      Option{
+          "library", &paths,
+          "A shared library with custom ops, quantizers, observers, kernels or a backend; may be "
+          "given several times"}
           .repeated()
           .for_command(),
       Option{"allow_op", TextValue{allow_op},

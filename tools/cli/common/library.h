@@ -1,5 +1,6 @@
-// Loads shared libraries of users (--library), which register ops, quantizers, observers, derive
-// functions and custom kernels (tools/extension.h). Also has --allow-op.
+// Loads shared libraries of users (--library): extensions, which register ops, quantizers,
+// observers, derive functions and custom kernels (tools/extension.h), and plug-ins
+// (backends/runtime/octet_plugin.h). Also has --allow-op.
 #pragma once
 
 #include <string>

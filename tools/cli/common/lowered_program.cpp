@@ -19,10 +19,13 @@ std::vector<c10::IValue> run_session(Session& session, const std::vector<c10::IV
 
 std::vector<std::string> slow_products(const Program& program) {
   std::map<std::string, std::vector<std::string>> ops;  // by reason
-  for (const ProgramOp& op : program.ops) {
-    const auto reason = program.reasons.find(op.name);
-    if (op.macs > 0 && reason != program.reasons.end()) ops[reason->second].push_back(op.name);
-  }
+  for (const Segment& segment : program.segments)
+    for (int index : segment.ops) {
+      const ProgramOp& op = program.op(index);
+      const auto reason = program.reasons.find(op.name);
+      if (segment.backend == "reference" && op.macs > 0 && reason != program.reasons.end())
+        ops[reason->second].push_back(op.name);
+    }
   std::vector<std::string> lines;
   for (const auto& [reason, names] : ops) {
     const std::string more = names.size() == 1 ? "" : fmt::format(" and {} more", names.size() - 1);

@@ -249,7 +249,7 @@ double OpCosts::share_of(const std::vector<const Node*>& ops, const std::string&
 OpCosts::Times OpCosts::measure(const Graph& graph) const {
   constexpr int kWarmUps = 2, kRuns = 15;
   Report report;
-  Session session(lower(graph, *make_support(backend_), {}, report), threads_);
+  Session session(lower(graph, make_supports(backend_), {}, report), threads_);
   for (int i = 0; i < kWarmUps; ++i) run_session(session, batch_);
   session.time_kernels(true);
   for (int i = 0; i < kRuns; ++i) run_session(session, batch_);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "annotate/accuracy/effort_memory.h"
 #include "annotate/calibrate/calibrate.h"
@@ -63,8 +64,10 @@ Options tune_options(TuneOptions& options) {
               .positive()
               .without_key(),
           Option{"backend", &options.backend,
-                 "Time each trial on this backend, and minimize time instead of float ops"}
-              .one_of(backend_names()),
+                 fmt::format("Time each trial on this backend (one of {}, or one from a --library, "
+                             "or several with commas between them), and minimize time instead of "
+                             "float ops",
+                             fmt::join(backend_names(), ", "))},
           Option{"threads", &options.threads, "Threads of these runs"}.between(1, 1024),
           Option{"trials", &options.most_trials,
                  "Maximum number of evaluations of the whole program"}
@@ -301,7 +304,7 @@ class Tuner {
     std::optional<Session> session;
     if (!options_.backend.empty()) {
       Report report;
-      session.emplace(lower(*made, *make_support(options_.backend), {}, report), options_.threads);
+      session.emplace(lower(*made, make_supports(options_.backend), {}, report), options_.threads);
     }
     const Quality quality = measure(*made, session);
     const Weight weight = weigh(original_, *made, Report());
@@ -410,6 +413,7 @@ void check_goals(const TuneOptions& options) {
                 "of them out");
   if (options.most_latency && options.backend.empty())
     throw Error("tune", "--max-latency", "needs the backend that is timed; give --backend B");
+  if (!options.backend.empty()) make_supports(options.backend);  // throws for an unknown name
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 import logging
 import os
 import warnings
+from collections.abc import Sequence
 
 from octet import _octet
 from octet._files import Folder
@@ -22,7 +23,7 @@ def graph_of(folder: Folder, program, example_inputs=None, file="program.pt2"):
 
 def lower(
     program,
-    backend: str,
+    backend: str | Sequence[str],
     *,
     # options
     threads: int | None = None,
@@ -38,13 +39,15 @@ def lower(
 
     program: the result of quantize(), an ExportedProgram (also one converted by torchao), a module
         with example_inputs, or the path of a .pt2.
-    backend: "onednn", "xnnpack" or "reference" (octet.backends()).
+    backend: "onednn", "xnnpack" or "reference" (octet.backends()); or several in order of
+        preference, ["acme_npu", "xnnpack"] or "acme_npu,xnnpack": each op goes to the first that
+        accepts it.
     threads: 1 to 1024; None: all CPUs that this process may use, at most OMP_NUM_THREADS.
     memory_limit, loop_limit, cached_shapes, cache_folder: of the returned model, as in load().
-    fallback: what runs the ops that the backend refuses: "reference"; "torch" (the reference, and
+    fallback: what runs the ops that the backends refuse: "reference"; "torch" (the reference, and
         LibTorch for ops that it lacks); "none" (they are an error).
 
-    Raises Error for ops that nothing runs.
+    Raises Error for ops that nothing runs, for an unknown backend, and for one that is named twice.
     """
     given = locals()
     settings, session = {}, {}
@@ -52,7 +55,8 @@ def lower(
         (session if kind == "session" else settings)[name] = given[name]
     with Folder() as folder, told(folder.names):
         graph = graph_of(folder, program, example_inputs)
-        model, notes, slow = _octet.lower(graph, backend, settings, session)
+        names = backend if isinstance(backend, str) else ",".join(backend)
+        model, notes, slow = _octet.lower(graph, names, settings, session)
     for line in slow:
         warnings.warn(line, stacklevel=2)
     for line in notes:
@@ -62,7 +66,7 @@ def lower(
 
 def explain(model: "_octet.Model") -> str:
     """Returns a line for each op of a lowered program (backend, kind, shapes, and why it does not
-    run on the requested backend), and a summary."""
+    run on the first of the requested backends), and a summary."""
     return _octet.explain(model)
 
 

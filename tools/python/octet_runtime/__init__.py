@@ -11,6 +11,6 @@ check_compiled(__file__, "_runtime")
 
 # isort: split
 from octet_runtime._generate import Token, generate
-from octet_runtime._runtime import Model, TensorInfo, __version__, backends, load
+from octet_runtime._runtime import Model, TensorInfo, __version__, backends, load, load_plugin
 
-__all__ = ["Error", "Model", "TensorInfo", "Token", "backends", "generate", "load"]
+__all__ = ["Error", "Model", "TensorInfo", "Token", "backends", "generate", "load", "load_plugin"]

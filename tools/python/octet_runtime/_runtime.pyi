@@ -88,7 +88,7 @@ class Model:
 
     @property
     def backend(self) -> str:
-        """The backend that the program was lowered for."""
+        """The backends that the program was lowered for, with commas between them."""
 
     @property
     def inputs(self) -> list[TensorInfo | None]:

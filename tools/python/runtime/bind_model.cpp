@@ -11,6 +11,7 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include "backends/registry.h"
 #include "core/base/error.h"
 #include "core/base/output_file.h"
 #include "lowering/program/artifact.h"
@@ -309,22 +310,29 @@ nb::str printable(const std::string& text) {
       PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace"));
 }
 
-void translate(const std::exception_ptr& thrown, void* type) {
+// What errors of this module are raised as.
+struct Translation {
+  nb::handle type;
+  const char* backend_remedy;
+};
+
+void translate(const std::exception_ptr& thrown, void* given) {
   try {
     std::rethrow_exception(thrown);
   } catch (const Error& error) {
-    const nb::handle error_type(static_cast<PyObject*>(type));
-    const nb::object raised = error_type(printable(error.stage()), printable(error.subject()),
-                                         printable(error.message()));
-    PyErr_SetObject(error_type.ptr(), raised.ptr());
+    const auto& [type, remedy] = *static_cast<const Translation*>(given);
+    const nb::object raised = type(printable(error.stage()), printable(error.subject()),
+                                   printable(with_remedy(error.message(), remedy)));
+    PyErr_SetObject(type.ptr(), raised.ptr());
   }
 }
 
 }  // namespace
 
-void translate_errors(nb::handle error) {
+void translate_errors(nb::handle error, const char* backend_remedy) {
   // Never released: the translator lives as long as the process.
-  nb::register_exception_translator(translate, error.inc_ref().ptr());
+  static Translation translation{error.inc_ref(), backend_remedy};
+  nb::register_exception_translator(translate, &translation);
 }
 
 void bind_model(nb::module_& module) {
@@ -335,7 +343,7 @@ void bind_model(nb::module_& module) {
   bind_files(type);
   type.def_prop_ro(
           "backend", [](const Model& model) { return model.program().backend; },
-          "The backend that the program was lowered for.")
+          "The backends that the program was lowered for, with commas between them.")
       .def_prop_ro(
           "inputs",
           [](const Model& model) { return infos_of(model.program(), model.program().inputs); },

@@ -71,8 +71,9 @@ nanobind::dict dict_of(const SessionOptions& options);
 std::vector<std::string> session_arguments();
 
 // Translates each Error that leaves the module to an `error`, a class whose constructor takes
-// stage, subject and message.
-void translate_errors(nanobind::handle error);
+// stage, subject and message. backend_remedy: the call that loads a missing backend, which replaces
+// kBackendRemedy in messages.
+void translate_errors(nanobind::handle error, const char* backend_remedy);
 
 // Adds Model and TensorInfo to the module.
 void bind_model(nanobind::module_& module);

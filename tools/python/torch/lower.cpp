@@ -41,7 +41,7 @@ Lowered lower_graph(const GraphHandle& graph, const std::string& backend, const 
   take(settings, options_of(request), "lower");
   return without_gil([&] {
     Report report;
-    Program program = lower(*graph.graph, *make_support(backend), request.options, report);
+    Program program = lower(*graph.graph, make_supports(backend), request.options, report);
     Lowered lowered;
     lowered.warnings = slow_products(program);
     lowered.notes = report.notes();

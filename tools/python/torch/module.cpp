@@ -35,7 +35,7 @@ NB_MODULE(_octet, module) {
   using namespace octet::python;
   module.doc() = "Quantizes and lowers: the compiled part of octet.";
   const nb::object error = nb::module_::import_("octet_runtime._error").attr("Error");
-  translate_errors(error);
+  translate_errors(error, "octet.load_library");
   nb::register_exception_translator(translate_usage, error.ptr());
   octet::register_torch_backend();
   connect_messages(module);

@@ -1,0 +1,52 @@
+#include "backends/runtime/open_library.h"
+
+#include <dlfcn.h>
+
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "core/base/error.h"
+
+namespace octet {
+namespace {
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+// dlerror() without the path at its beginning.
+std::string loader_message(const std::string& path) {
+  const char* said = dlerror();
+  const std::string text = first_line(said == nullptr ? "no reason given" : said);
+  return text.starts_with(path + ": ") ? text.substr(path.size() + 2) : text;
+}
+
+}  // namespace
+
+OpenedLibrary open_library(const std::string& shown) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(shown, ignored))
+    throw Error("library", shown, "there is no such file; check the path");
+  if (std::filesystem::is_directory(shown, ignored))
+    throw Error("library", shown, "is a folder; name the shared library in it");
+  // dlopen would search the system's folders for a name without a path
+  const std::string path = std::filesystem::absolute(shown).string();
+  const bool was_open = dlopen(path.c_str(), RTLD_NOLOAD | RTLD_NOW) != nullptr;
+  // Exceptions of static objects leave dlopen, which is declared not to throw, so that the compiler
+  // would drop the handler of a direct call; hence the volatile pointer.
+  void* (*volatile open)(const char*, int) = dlopen;
+  try {
+    if (void* handle = open(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return {handle, was_open};
+  } catch (const std::exception& error) {
+    throw Error("library", shown, fmt::format("cannot be loaded: {}", first_line(error.what())));
+  }
+  throw Error(
+      "library", shown,
+      fmt::format("cannot be loaded: {}; give a shared library that is built for this machine",
+                  loader_message(path)));
+}
+
+void* find_symbol(const OpenedLibrary& library, const char* name) {
+  return dlsym(library.handle, name);
+}
+
+}  // namespace octet
