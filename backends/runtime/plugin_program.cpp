@@ -104,7 +104,7 @@ const octet_plugin_tensor* PluginProgram::add_tensor(const ProgramTensor& given)
   }
   if (!tensor.is_constant()) return &view;
   if (tensor.stored && reads_compact_) {
-    view.compact_values = add_values(tensor.name, tensor.stored->values);
+    view.compact_values = add_values(tensor.name, tensor.stored->integers());
     if (tensor.stored->scale.defined())
       view.compact_scales = add_values(tensor.name, tensor.stored->scale);
     if (tensor.stored->zero_point.defined())
