@@ -2,11 +2,14 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
 
 #include "core/base/error.h"
 #include "core/ops/callable_ops.h"
@@ -17,6 +20,8 @@ namespace {
 
 constexpr const char* kHowTo =
     "write its registrations with OCTET_EXTENSION() of tools/extension.h";
+
+constexpr const char* kBuildAgain = "build it again against this Octet";
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
@@ -37,10 +42,25 @@ void* open_library(const std::string& path, const std::string& shown) {
   } catch (const std::exception& error) {
     throw Error("library", shown, fmt::format("cannot be loaded: {}", first_line(error.what())));
   }
-  throw Error(
-      "library", shown,
-      fmt::format("cannot be loaded: {}; give a shared library that is built for this machine",
-                  loader_message(path)));
+  const std::string said = loader_message(path);
+  // A mangled name of Octet's namespace: a function that this Octet lacks.
+  const bool is_of_octet = said.find("undefined symbol: _Z") != std::string::npos &&
+                           said.find("5octet") != std::string::npos;
+  throw Error("library", shown,
+              fmt::format("cannot be loaded: {}; {}", said,
+                          is_of_octet ? kBuildAgain
+                                      : "give a shared library that is built for this machine"));
+}
+
+// The parts of `version` ("octet 0.1.0, torch 2.13.0, ...") that the other one lacks; if it lacks
+// none, the whole.
+std::string differing_parts(const std::string& version, const std::string& other) {
+  const std::vector<std::string> all = CLI::detail::split(other, ',');
+  std::vector<std::string> parts;
+  for (std::string& part : CLI::detail::split(version, ','))
+    if (std::find(all.begin(), all.end(), part) == all.end())
+      parts.push_back(CLI::detail::trim_copy(part));
+  return parts.empty() ? version : fmt::format("{}", fmt::join(parts, ", "));
 }
 
 template <typename Function>
@@ -56,10 +76,11 @@ bool call_entry_point(void* handle, const std::string& shown) {
   if (version == nullptr)
     throw Error("library", shown,
                 fmt::format("has octet_register but not octet_extension_version; {}", kHowTo));
-  if (version() != std::string(OCTET_EXTENSION_VERSION))
+  const std::string got = first_line(version()), want = OCTET_EXTENSION_VERSION;
+  if (got != want)
     throw Error("library", shown,
-                fmt::format("is built for another Octet, got {}, want {}; build it again",
-                            first_line(version()), OCTET_EXTENSION_VERSION));
+                fmt::format("is built for another Octet, got {}, want {}; {}",
+                            differing_parts(got, want), differing_parts(want, got), kBuildAgain));
   try {
     enter();
   } catch (const std::exception& error) {
