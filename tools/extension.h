@@ -31,13 +31,31 @@
 #include "backends/registry.h"
 #include "lowering/program/custom_kernel.h"
 #include "quantizers/registry.h"
+#include "tools/headers_hash.h"
 
 #ifndef OCTET_VERSION
 #error "link the library with octet::extension, which says which Octet it is built for"
 #endif
 
-// Both versions must equal the command's, because objects of both are passed between the two.
-#define OCTET_EXTENSION_VERSION "octet " OCTET_VERSION ", torch " TORCH_VERSION
+#ifdef __clang__
+#define OCTET_COMPILER "clang"
+#else
+#define OCTET_COMPILER "gcc"
+#endif
+#if defined(_LIBCPP_VERSION)
+#define OCTET_STANDARD_LIBRARY "libc++"
+#elif _GLIBCXX_USE_CXX11_ABI
+#define OCTET_STANDARD_LIBRARY "libstdc++ with the C++11 ABI"
+#else
+#define OCTET_STANDARD_LIBRARY "libstdc++ with the old ABI"
+#endif
+
+// All parts must equal the command's, because objects of Octet, LibTorch and the standard library
+// are passed between the two. The hash is that of all public headers: a library that was built with
+// other headers may see another layout of the same class.
+#define OCTET_EXTENSION_VERSION                                                   \
+  "octet " OCTET_VERSION ", torch " TORCH_VERSION ", headers " OCTET_HEADERS_HASH \
+  ", " OCTET_COMPILER ", " OCTET_STANDARD_LIBRARY
 
 // Use once per library, followed by a function body. An exception from it ends the command.
 #define OCTET_EXTENSION()                                                                   \

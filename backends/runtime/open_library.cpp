@@ -39,10 +39,14 @@ OpenedLibrary open_library(const std::string& shown) {
   } catch (const std::exception& error) {
     throw Error("library", shown, fmt::format("cannot be loaded: {}", first_line(error.what())));
   }
-  throw Error(
-      "library", shown,
-      fmt::format("cannot be loaded: {}; give a shared library that is built for this machine",
-                  loader_message(path)));
+  const std::string said = loader_message(path);
+  // A mangled name of Octet's namespace: a function that this Octet lacks.
+  const bool is_of_octet = said.find("undefined symbol: _Z") != std::string::npos &&
+                           said.find("5octet") != std::string::npos;
+  throw Error("library", shown,
+              fmt::format("cannot be loaded: {}; {}", said,
+                          is_of_octet ? "build it again against this Octet"
+                                      : "give a shared library that is built for this machine"));
 }
 
 void* find_symbol(const OpenedLibrary& library, const char* name) {

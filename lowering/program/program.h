@@ -169,7 +169,7 @@ struct ShapeSymbol {
 };
 
 struct Program {
-  std::string backend;                          // name of the backend that it was lowered for
+  std::string backend;                          // "xnnpack"; of several: "acme_npu,xnnpack"
   std::map<std::string, std::string> versions;  // "octet", "onednn", "xnnpack" at lowering time
   std::vector<ProgramTensor> tensors;
   std::vector<ProgramOp> ops;
@@ -185,7 +185,7 @@ struct Program {
   std::vector<ProgramState> states;
   // open sizes, each decided by the shape of an input; empty: all shapes are fixed
   std::vector<ShapeSymbol> symbols;
-  std::map<std::string, std::string> reasons;  // op name -> why it does not run on `backend`
+  std::map<std::string, std::string> reasons;  // op name -> why not on the first of `backend`
   // The checksum in the file that the program was read from; empty for other programs.
   std::string checksum;
   std::shared_ptr<const Storage> file;  // the file's bytes; null unless compared with the checksum

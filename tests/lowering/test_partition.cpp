@@ -7,6 +7,7 @@
 
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
+#include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
 #include "lowering/lower.h"
 #include "lowering/program/artifact.h"

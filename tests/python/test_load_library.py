@@ -59,8 +59,8 @@ q = octet.quantize(model, "acme", calibration=batches)
 q.save(folder + "/q.pt2")
 after = [octet.quantizers(), octet.backends()]
 result = {"refused": refused, "before": before, "after": after, "y": {}}
-for backend in ["acme", "onednn"]:
-    lowered = octet.lower(q, backend)
+for backend in ["acme", "onednn", "acme,xnnpack"]:
+    lowered = octet.lower(q, backend.split(",") if "," in backend else backend)
     lowered.save(f"{folder}/{backend}.octet")
     result["y"][backend] = octet.load(f"{folder}/{backend}.octet")(x).tolist()
 result["op"] = torch.ops.acme.swish(torch.ones(1), 0.0).item()
@@ -226,7 +226,7 @@ torch.save(net(x), sys.argv[2] + "/float.pt")
             "--output",
             self.path("c.pt2"),
         )
-        for backend in ("acme", "onednn"):
+        for backend in ("acme", "onednn", "acme,xnnpack"):
             self.octet(
                 "lower",
                 self.path("c.pt2"),
@@ -249,6 +249,9 @@ torch.save(net(x), sys.argv[2] + "/float.pt")
             y = torch.load(self.path("y.pt"))[0]
             self.assertTrue(torch.equal(torch.tensor(told["y"][backend]), y))
             self.assertLess((y - torch.load(self.path("float.pt"))).abs().max().item(), 0.2)
+        program = json.loads(self.octet("inspect", self.path("c.octet"), *own, "--json")[0])
+        self.assertEqual(program["backend"], "acme,xnnpack")
+        self.assertLessEqual({"acme", "xnnpack"}, {op["backend"] for op in program["ops"]})
 
     def test_the_quantizer_is_the_same_from_cpp_json_and_python(self):
         told = self.python(FORMS, self.library("all", ALL), EXAMPLE, ROOT / "tools/models")
@@ -274,7 +277,7 @@ torch.save(net(x), sys.argv[2] + "/float.pt")
             ),
             (
                 self.library("other", other),
-                "cannot be loaded: undefined symbol: _ZN5octet4goneEi; give a shared library",
+                "cannot be loaded: undefined symbol: _ZN5octet4goneEi; build it again against this",
             ),
             (self.library("old", old), "is built for another Octet, got octet 0.0.1, want octet "),
             (

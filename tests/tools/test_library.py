@@ -7,6 +7,7 @@ import unittest
 from support import CommandTest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+HEADERS = "tools/cmake/public_headers.txt"
 COMPILER = os.environ.get("OCTET_CXX", "c++")
 
 
@@ -27,7 +28,7 @@ class Library(CommandTest):
     def version(self):
         """What the command wants octet_extension_version to say."""
         line = self.message(self.library("old", 'extern "C" const char* octet_extension_version() { return "octet 0.0.1"; } extern "C" void octet_register() {}'))
-        match = re.fullmatch(r"octet: library: .*libold\.so: is built for another Octet, got octet 0\.0\.1, want (.*); build it again", line)
+        match = re.fullmatch(r"octet: library: .*libold\.so: is built for another Octet, got octet 0\.0\.1, want (.*); build it again against this Octet", line)
         self.assertTrue(match, line)
         return match[1]
 
@@ -62,6 +63,50 @@ class Library(CommandTest):
         first = self.extension("first", kernel, '#include "lowering/program/custom_kernel.h"')
         second = self.extension("second", kernel, '#include "lowering/program/custom_kernel.h"')
         self.assertEqual(self.message(first, second), f"octet: library: {second}: its octet_register says: library: acme.op.default: already has a kernel; register only one")
+
+    def versioned(self, name, version):
+        """What is said of a library of this version."""
+        line = self.message(self.library(name, f'extern "C" const char* octet_extension_version() {{ return "{version}"; }} extern "C" void octet_register() {{}}'))
+        return line.split(f"lib{name}.so: ")[-1]
+
+    def test_libraries_of_another_build(self):
+        own = self.version()
+        self.assertRegex(own, r"^octet [\d.]+, torch [\w.+]+, headers [0-9a-f]{12}, (gcc|clang), lib(std)?c\+\+[\w +]*$")
+        headers = re.search(r"headers [0-9a-f]+", own)[0]
+        want = "is built for another Octet, got %s, want %s; build it again against this Octet"
+        self.assertEqual(self.versioned("headers", own.replace(headers, "headers 0123456789ab")), want % ("headers 0123456789ab", headers))
+        self.assertEqual(self.versioned("abi", re.sub("lib(std)?c.*", "libstdc++ with the old ABI", own)), want % ("libstdc++ with the old ABI", own.split(", ")[-1]))
+        self.assertEqual(self.versioned("older", own.split(", headers")[0]), want % (own.split(", headers")[0], headers + own.split(headers)[1]))
+        path = self.library("gone", 'namespace octet { void gone(int); } extern "C" void octet_register() { octet::gone(1); }')
+        self.assertRegex(self.message(path), r"cannot be loaded: undefined symbol: _ZN5octet4goneEi; build it again against this Octet$")
+
+    def headers_hash(self, change=lambda header, text: text):
+        """The hash of a copy of the public headers with a change."""
+        with open(os.path.join(ROOT, HEADERS)) as file:
+            listed = [line for line in file.read().splitlines() if line and line[0] not in "#<"]
+        for header in [HEADERS, *listed]:
+            os.makedirs(os.path.dirname(self.path(header)), exist_ok=True)
+            with open(os.path.join(ROOT, header)) as source, open(self.path(header), "w") as copy:
+                copy.write(change(header, source.read()))
+        script = os.path.join(ROOT, "tools/cmake/headers_hash.cmake")
+        subprocess.run(["cmake", f"-DROOT={self.folder}", f"-DOUTPUT={self.path('hash.h')}", "-P", script], check=True)
+        with open(self.path("hash.h")) as file:
+            return re.search('OCTET_HEADERS_HASH "([0-9a-f]{12})"', file.read())[1]
+
+    def test_the_hash_is_that_of_the_headers(self):
+        own = self.headers_hash()
+        self.assertIn(f"headers {own}, ", self.version())
+        quantizer = "annotate/annotation/quantizer.h"
+
+        def changed(old, new):
+            def change(header, text):
+                self.assertTrue(header != quantizer or old in text)
+                return text.replace(old, new) if header == quantizer else text
+
+            return self.headers_hash(change)
+
+        self.assertEqual(changed("#pragma once\n", "#pragma once  // a comment\n\n"), own)
+        self.assertNotEqual(changed("virtual ~Quantizer()", "virtual void more(); virtual ~Quantizer()"), own)
 
     def test_a_library_given_twice_is_loaded_once(self):
         path = self.extension("kernel", 'octet::register_custom_kernel("acme.op.default", [](const octet::CustomCall&) {});',

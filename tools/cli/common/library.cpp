@@ -1,9 +1,12 @@
 #include "tools/cli/common/library.h"
 
+#include <algorithm>
 #include <set>
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
 
 #include "backends/runtime/load_plugin.h"
 #include "backends/runtime/open_library.h"
@@ -17,7 +20,20 @@ namespace {
 constexpr const char* kHowTo =
     "write its registrations with OCTET_EXTENSION() of tools/extension.h";
 
+constexpr const char* kBuildAgain = "build it again against this Octet";
+
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+// The parts of `version` ("octet 0.1.0, torch 2.13.0, ...") that the other one lacks; if it lacks
+// none, the whole.
+std::string differing_parts(const std::string& version, const std::string& other) {
+  const std::vector<std::string> all = CLI::detail::split(other, ',');
+  std::vector<std::string> parts;
+  for (std::string& part : CLI::detail::split(version, ','))
+    if (std::find(all.begin(), all.end(), part) == all.end())
+      parts.push_back(CLI::detail::trim_copy(part));
+  return parts.empty() ? version : fmt::format("{}", fmt::join(parts, ", "));
+}
 
 // Returns false if the library has no entry point.
 bool call_entry_point(const OpenedLibrary& library, const std::string& shown) {
@@ -27,10 +43,11 @@ bool call_entry_point(const OpenedLibrary& library, const std::string& shown) {
   if (version == nullptr)
     throw Error("library", shown,
                 fmt::format("has octet_register but not octet_extension_version; {}", kHowTo));
-  if (version() != std::string(OCTET_EXTENSION_VERSION))
+  const std::string got = first_line(version()), want = OCTET_EXTENSION_VERSION;
+  if (got != want)
     throw Error("library", shown,
-                fmt::format("is built for another Octet, got {}, want {}; build it again",
-                            first_line(version()), OCTET_EXTENSION_VERSION));
+                fmt::format("is built for another Octet, got {}, want {}; {}",
+                            differing_parts(got, want), differing_parts(want, got), kBuildAgain));
   try {
     enter();
   } catch (const std::exception& error) {

@@ -28,8 +28,8 @@ path: of the library. What it registers is known from then on, to all of octet: 
     a program with kernels of custom ops runs with octet.load().
 
 A library that is loaded already is left as it is, and none is unloaded. Raises Error when the file
-is missing or no library, when its symbols do not resolve, when it was built for another Octet or
-torch, when it registers nothing, or a name that is taken.)";
+is missing or no library, when its symbols do not resolve, when it was built for another Octet
+(with other headers, another torch, compiler or standard library), when it registers nothing, or a name that is taken.)";
 
 constexpr const char* kAllowOp =
     R"(Lets programs call an op that does more than compute, as `--allow-op` of the command does.
