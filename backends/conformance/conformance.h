@@ -28,14 +28,15 @@ struct CellResult {
   std::string detail;   // the reason of a refusal or a tolerance; what is wrong, and where
   std::string program;  // text of a wrong or crashed cell's program or graph
   double seconds = 0;
-  // Of a quantizer's cell: the kinds of ops that stay float, though the backend has them in 8 bits.
+  // For a quantizer: the kinds of ops that stay float, though the backend has them in 8 bits.
   std::vector<std::string> left_float = {};
   bool passed() const { return outcome != Outcome::kWrong && outcome != Outcome::kCrashed; }
 };
 
 struct ConformanceOptions {
   std::string backend;
-  // Of a quantizer's cells (tools/cli/conformance): its name or file. Empty: cells of a backend.
+  // The name or file of the quantizer whose cells run (tools/cli/conformance). Empty: those of the
+  // backend.
   std::string quantizer = {};
   std::string filter = {};  // a regular expression that a part of a cell's name matches
   uint32_t seed = 1;
@@ -52,8 +53,8 @@ struct Job {
   std::function<CellResult()> run;
   std::function<std::string()> text;  // of its program, called if `run` crashes
 };
-// Those whose name the filter matches; if is_quick, of every eighth job of each kind. Throws Error
-// if there are none, or if the filter is not a regular expression.
+// Selects the jobs whose name the filter matches; if is_quick, among every eighth of each kind.
+// Throws Error if there are none, or if the filter is not a regular expression.
 std::vector<Job> chosen(std::vector<Job> jobs, const ConformanceOptions& options);
 // Runs jobs in child processes, as many at a time as CPUs are usable, and calls `done` after each.
 // Results are in the order of the jobs. Call it before other threads exist.

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "core/base/error.h"
+#include "annotate/observers/observer.h"
 #include "core/ops/weighted_ops.h"
 #include "quantizers/registry.h"
 

@@ -1,5 +1,5 @@
-// Implements octet conformance, which runs the cells of backends/conformance on a backend, or those of
-// tools/cli/conformance with a quantizer.
+// Implements octet conformance, which runs the cells of backends/conformance on a backend, or those
+// of tools/cli/conformance with a quantizer.
 #include <algorithm>
 #include <iostream>
 

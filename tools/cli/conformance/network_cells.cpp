@@ -1,4 +1,5 @@
-// Networks: branches that share tensors, residual blocks, attention, recurrent layers, control flow.
+// Networks: branches that share tensors, residual blocks, attention, recurrent layers and control
+// flow.
 #include <fmt/format.h>
 
 #include "tools/cli/conformance/graph_cells.h"

@@ -13,10 +13,10 @@
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
 #include "core/base/error.h"
-#include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
 #include "core/text/text.h"
 #include "lowering/lower.h"
+#include "tools/cli/common/lowered_program.h"
 #include "tools/cli/conformance/float_program.h"
 #include "tools/cli/conformance/taken.h"
 
@@ -27,14 +27,6 @@ namespace {
 constexpr double kLeastDecibels = 15;
 
 using Batches = std::vector<std::vector<c10::IValue>>;
-
-std::vector<c10::IValue> run_session(Session& session, const std::vector<c10::IValue>& batch) {
-  std::vector<Tensor> inputs;
-  for (const c10::IValue& input : batch) inputs.push_back(from_aten(input.toTensor().contiguous()));
-  std::vector<c10::IValue> outputs;
-  for (const Tensor& output : session.run(inputs)) outputs.emplace_back(to_aten(output));
-  return outputs;
-}
 
 // The ratio of the worst floating-point output; infinite without one.
 double least_sqnr(const std::vector<std::vector<c10::IValue>>& want,

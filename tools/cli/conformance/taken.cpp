@@ -4,7 +4,6 @@
 #include <set>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "annotate/graph/control_flow.h"
 
@@ -34,6 +33,14 @@ std::vector<const Value*> read_by(const Node& node) {
   return values;
 }
 
+// Whether an annotated node gives the value and keeps it float, as the convolution in
+// relu(conv2d(x, w)) does.
+bool is_within_pattern(const Value& value, const Annotations& annotations) {
+  const QuantizationAnnotation* maker =
+      value.producer() == nullptr ? nullptr : annotations.find(value.producer());
+  return maker != nullptr && maker->annotated && maker->find_output(&value) == nullptr;
+}
+
 void add_wanted(const Graph& graph, const Annotations& annotations,
                 std::map<std::string, Wanted>& all) {
   for (const Node* node : graph.nodes()) {
@@ -43,8 +50,9 @@ void add_wanted(const Graph& graph, const Annotations& annotations,
     for (const Value* value : read_by(*node)) {
       if (!is_activation(graph, *value)) continue;
       const SpecVariant* spec = annotation->find_input(value);
-      (spec != nullptr && is_static_integer(*spec) ? wanted.reads_integers : wanted.reads_floats) =
-          true;
+      (spec != nullptr && is_static_integer(*spec) ? wanted.reads_integers
+       : is_within_pattern(*value, annotations)    ? wanted.ends_pattern
+                                                   : wanted.reads_floats) = true;
     }
     for (const Value* output : node->outputs())
       if (const SpecVariant* spec = annotation->find_output(output);
@@ -57,21 +65,45 @@ void add_wanted(const Graph& graph, const Annotations& annotations,
 
 bool is_integer(const ProgramTensor& tensor) { return tensor.qparams.has_value(); }
 
-std::string find_fault(const Program& program, const ProgramOp& op, const Wanted& wanted) {
-  if (const auto reason = program.reasons.find(op.name); reason != program.reasons.end())
-    return "the backend refuses it: " + reason->second;
-  const OpContract* contract = find_contract(op.kind);
-  if (contract == nullptr || contract->nature == Nature::kConversion) return "";
-  bool reads_integers = false, reads_floats = false;
-  const size_t count = contract->integer_input_count(op.inputs.size());
+struct Found {
+  bool reads_integers = false, reads_floats = false, gives_integers = false;
+};
+
+Found found_in(const Program& program, const ProgramOp& op, const OpContract& contract) {
+  Found found;
+  const size_t count = contract.integer_input_count(op.inputs.size());
   for (size_t i = 0; i < count; ++i) {
     if (!op.has_input(i) || program.input(op, i).is_constant()) continue;
-    (is_integer(program.input(op, i)) ? reads_integers : reads_floats) = true;
+    (is_integer(program.input(op, i)) ? found.reads_integers : found.reads_floats) = true;
   }
-  if (wanted.reads_integers && !reads_integers) return "it runs in float";
-  if (wanted.reads_integers && !wanted.reads_floats && reads_floats)
+  found.gives_integers = is_integer(program.output(op));
+  return found;
+}
+
+// ops: those that compute one annotated node.
+std::string find_fault(const Program& program, const std::vector<const ProgramOp*>& ops,
+                       const Wanted& wanted) {
+  Found all;
+  size_t count = 0;
+  for (const ProgramOp* op : ops) {
+    if (const auto reason = program.reasons.find(op->name); reason != program.reasons.end())
+      return "the backend refuses it: " + reason->second;
+    const OpContract* contract = find_contract(op->kind);
+    if (contract == nullptr || contract->nature == Nature::kConversion) continue;
+    const Found found = found_in(program, *op, *contract);
+    all.reads_integers |= found.reads_integers;
+    all.reads_floats |= found.reads_floats;
+    all.gives_integers |= found.gives_integers;
+    ++count;
+  }
+  if (count == 0) return "";
+  if (wanted.gives_integers && !all.gives_integers) return "its result is float";
+  // A float op may end a pattern: conv2d(x, w) + y, where nothing quantizes the sum.
+  if (wanted.ends_pattern && !wanted.gives_integers) return "";
+  if ((wanted.reads_integers || wanted.gives_integers) && !all.reads_integers)
+    return "it runs in float";
+  if (wanted.reads_integers && !wanted.reads_floats && count == 1 && all.reads_floats)
     return "one of its inputs is float";
-  if (wanted.gives_integers && !is_integer(program.output(op))) return "its result is float";
   return "";
 }
 
@@ -110,24 +142,21 @@ std::map<std::string, Wanted> wanted_ops(const ObservedGraph& observed) {
 }
 
 std::string find_untaken(const Program& program, const std::map<std::string, Wanted>& wanted) {
+  std::map<std::string, std::vector<const ProgramOp*>> ops;
   for (const ProgramOp& op : program.ops) {
-    Wanted all;
-    std::vector<std::string> names;
     std::set<std::string> sources(op.sources.begin(), op.sources.end());
     sources.insert(op.name);
-    for (const std::string& source : sources) {
-      const auto found = wanted.find(source);
-      if (found == wanted.end()) continue;
-      names.push_back("%" + source);
-      all.reads_integers |= found->second.reads_integers;
-      all.reads_floats |= found->second.reads_floats;
-      all.gives_integers |= found->second.gives_integers;
-    }
-    if (names.empty()) continue;
-    if (names.size() > 1) all.reads_floats = false;  // those between the nodes of a pattern
-    if (const std::string fault = find_fault(program, op, all); !fault.empty())
-      return fmt::format("{} ({}) has specs, but {}", fmt::join(names, " and "), op.kind, fault);
+    for (const std::string& source : sources)
+      if (wanted.contains(source)) ops[source].push_back(&op);
+    const OpContract* contract = find_contract(op.kind);
+    if (contract != nullptr && contract->nature == Nature::kConversion &&
+        program.reasons.contains(op.name))
+      return fmt::format("the backend refuses {} ({}): {}", op.name, op.kind,
+                         program.reasons.at(op.name));
   }
+  for (const auto& [name, of_node] : ops)
+    if (const std::string fault = find_fault(program, of_node, wanted.at(name)); !fault.empty())
+      return fmt::format("%{} has specs, but {}", name, fault);
   for (const Program& body : program.bodies)
     if (const std::string fault = find_untaken(body, wanted); !fault.empty()) return fault;
   return "";

@@ -14,6 +14,7 @@ namespace octet::conformance {
 struct Wanted {
   bool reads_integers = false;  // some activation has a static spec
   bool reads_floats = false;    // some floating-point activation has none
+  bool ends_pattern = false;    // some comes from an annotated node that keeps its result float
   bool gives_integers = false;
 };
 // By the names of annotated nodes, of bodies too.
