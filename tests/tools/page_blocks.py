@@ -102,6 +102,7 @@ PLAN = {
     },
     "tools/site/docs/tutorials/conformance.md": {
         "octet conformance": By("test_conformance.py"),
+        "path/to/octet/tools/test.sh": By("test_conformance.py"),
         "std::vector<Tolerance>": By("test_install.py"),
         "#include": By("test_install.py"),
     },
