@@ -15,6 +15,7 @@ std::string annotated_text(Quantizer& quantizer, Graph& graph, const OldNames& n
   Annotations annotations;
   Report report;
   quantizer.annotate(graph, annotations, report);
+  check_legal(graph, annotations);
   rename_back(graph, names);
   return sorted_text(graph, annotations);
 }
