@@ -303,7 +303,6 @@ std::vector<QuantizerMutant> make_all() {
   xnnpack("annotates half of a pattern", forgets([](Node& node) { return node.is("aten.relu"); }));
   xnnpack("annotates the other half", forgets([](Node& node) { return is_conv_or_linear(node); }));
   xnnpack("annotates ops without kernels", annotates("aten.div"));
-  xnnpack("annotates normalizations", annotates("aten.layer_norm"));
   x86("integers get a spec", annotates("aten.argmax"));
   xnnpack("annotates inputs alone", annotates("aten.tanh", false));
   // fixed and derived scales
