@@ -50,7 +50,7 @@ class Places {
   std::set<const Value*> values_;
 };
 
-bool is_float(const Value& value) {
+bool may_have_spec(const Value& value) {
   return value.kind() == ValueKind::kTensor &&
          (!value.meta || value.meta->dtype == DType::kFloat32 ||
           value.meta->dtype == DType::kFloat16 || value.meta->dtype == DType::kBFloat16);
@@ -72,7 +72,7 @@ void check_range(const EdgeOrNode& place, const Spec& spec) {
 }
 
 void check_place(const Places& places, const EdgeOrNode& place, const SpecVariant& spec) {
-  if (!is_float(*value_of(place)))
+  if (!may_have_spec(*value_of(place)))
     refuse(place, "a spec is for floating-point tensors, and this tensor is not one");
   check_spec(spec, to_text(place));
   if (const auto* shared = std::get_if<SharedQuantizationSpec>(&spec)) {
@@ -113,12 +113,12 @@ void check_node(const Places& places, Node& node, const QuantizationAnnotation& 
   }
   if (!annotation.output_qspec) return;
   if (std::none_of(outputs.begin(), outputs.end(),
-                   [](const Value* value) { return value != nullptr && is_float(*value); }))
+                   [](const Value* value) { return value != nullptr && may_have_spec(*value); }))
     throw Error(
         "conformance", "legal",
         fmt::format("%{}: has an output spec, but no result is floating point", node.name()));
   for (Value* value : outputs)
-    if (value != nullptr && is_float(*value) && annotation.find_output(value) != nullptr)
+    if (value != nullptr && may_have_spec(*value) && annotation.find_output(value) != nullptr)
       check_place(places, value, *annotation.find_output(value));
 }
 
