@@ -1,12 +1,12 @@
 // The program of a cell, with weights and data.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include <ATen/core/ivalue.h>
 
 #include "core/graph/graph.h"
+#include "tools/cli/conformance/graph_cells.h"
 
 namespace octet::conformance {
 
@@ -15,9 +15,10 @@ struct FloatProgram {
   std::vector<std::vector<c10::IValue>> batches;
 };
 
-// Parses a graph and fills its constants with random numbers like those of a trained network:
-// products keep the magnitude of their inputs. Integers in the data are below 10. The same seed
-// gives the same bits.
-FloatProgram float_program(const std::string& text, uint32_t seed);
+// Parses the graph of a cell and fills its constants with random numbers like those of a trained
+// network: products keep the magnitude of their inputs. Integers in the data are below 10. Tries
+// other numbers if a tensor vanishes, as after a relu of negative numbers: no scale suits it. The
+// same seed gives the same bits.
+FloatProgram float_program(const GraphCell& cell, uint32_t seed);
 
 }  // namespace octet::conformance

@@ -110,8 +110,7 @@ CellResult run_graph_cell(const GraphCell& cell, const QuantizerOfCells& quantiz
   result.outcome = Outcome::kPassed;
   std::string text;
   try {
-    text = cell.text(options.seed);
-    FloatProgram program = float_program(text, options.seed);
+    FloatProgram program = float_program(cell, options.seed);
     text = to_text(program.graph);
     check(std::move(program), quantizer, options, result);
   } catch (const Error& error) {
@@ -136,7 +135,7 @@ std::vector<Job> quantizer_jobs(const QuantizerOfCells& quantizer,
                       at::set_num_threads(1);  // as many processes as CPUs run cells
                       return run_graph_cell(cell, quantizer, options);
                     },
-                    [cell, &options] { return cell.text(options.seed); }});
+                    [cell, &options] { return to_text(float_program(cell, options.seed).graph); }});
   return chosen(std::move(jobs), options);
 }
 
