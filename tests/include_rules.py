@@ -29,7 +29,7 @@ MAY_INCLUDE = {
 # The sub-folders of each folder, and files by name, with or without their ending; "": the other files in the folder itself.
 ORDER = {
     "core": ["torch_pch.h", "base", "graph", "ops", "pt2", "pattern", "text", "interpreter", "passes"],
-    "annotate": ["annotation", "graph", "observers", "rules", "observed", "reference", "training", "calibrate", "prepare", "convert", "accuracy", "compare"],
+    "annotate": ["annotation", "graph", "observers", "rules", "observed", "reference", "training", "calibrate", "prepare", "convert", "accuracy", "compare", "conformance"],
     "quantizers": ["common", "xnnpack", "x86", "embedding", "compose", "json", ""],
     "lowering": ["program", "import", "fuse", ""],
     "backends": ["common", "kernels", "reference", "onednn", "xnnpack", "registry", "runtime", "plugin", "conformance", "torch"],
@@ -37,7 +37,7 @@ ORDER = {
     "backends/onednn": ["functions.h", "form", "library", "packed", "saturation", "kernels", "bytes", "builder", "emit", ""],
     "backends/xnnpack": ["function_list.h", "functions.h", "memory", "library", "form", "window", "kernels", ""],
     "tools": ["extension.h", "page", "onnx", "cli", "python", ""],
-    "tools/cli": ["common", "processes", "compare", "quantize", "qat", "tune", "commands", ""],
+    "tools/cli": ["common", "processes", "compare", "quantize", "qat", "tune", "conformance", "commands", ""],
 }
 # octet_base, octet_program, the graph's own headers, and all that runs a program.
 TORCH_FREE = [

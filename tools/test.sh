@@ -3,6 +3,9 @@
 # Arguments go to ctest, for example -L core or -LE long.
 #   tools/test.sh --backend onednn|xnnpack|reference [ctest arguments]
 # builds and runs the tests of one backend, without LibTorch and the other backends.
+#   tools/test.sh --backend NAME --library FILE.so [arguments of octet conformance]
+# proves a backend outside of this tree with the command of build/release, or that of PATH, and
+# writes conformance-NAME.xml for its CI.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,11 +14,17 @@ cd "$(dirname "$0")/.."
 if [ "${1:-}" = --backend ]; then
   backend=${2:-}
   shift $(($# < 2 ? $# : 2))
+  if [ "${1:-}" = --library ]; then
+    octet=$PWD/build/release/bin/octet
+    [ -x "$octet" ] || octet=octet
+    cd "$OLDPWD"
+    exec "$octet" conformance --backend "$backend" --junit "conformance-$backend.xml" "$@"
+  fi
   case $backend in
     onednn) libraries=(-DOCTET_XNNPACK=OFF) ;;
     xnnpack) libraries=(-DOCTET_ONEDNN=OFF) ;;
     reference) libraries=(-DOCTET_ONEDNN=OFF -DOCTET_XNNPACK=OFF) ;;
-    *) echo "test: unknown backend \"$backend\", want onednn, xnnpack or reference" >&2; exit 2 ;;
+    *) echo "test: unknown backend \"$backend\", want onednn, xnnpack or reference, or --library FILE.so" >&2; exit 2 ;;
   esac
   tools/setup.sh --runtime
   folder=build/test-$backend

@@ -76,7 +76,9 @@ void QuantizationAnnotation::set_output(Value* result, SpecVariant spec) {
       old = std::move(spec);
       return;
     }
-  if (result->producer()->output_or_null() == result)
+  // sharing.cpp refuses tensors that the node does not give
+  const bool is_result = result != nullptr && result->producer() != nullptr;
+  if (is_result && result->producer()->output_or_null() == result)
     output_qspec = std::move(spec);
   else
     output_qspec_map.emplace_back(result, std::move(spec));

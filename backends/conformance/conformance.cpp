@@ -24,11 +24,8 @@ constexpr size_t kQuickStep = 8;
 
 // What a child process tells its parent of a cell, which knows the name and the kind.
 nlohmann::json to_json(const CellResult& r) {
-  return {{"outcome", r.outcome},
-          {"difference", r.greatest},
-          {"detail", r.detail},
-          {"program", r.program},
-          {"seconds", r.seconds}};
+  return {{"outcome", r.outcome}, {"difference", r.greatest}, {"detail", r.detail},
+          {"program", r.program}, {"seconds", r.seconds},     {"left_float", r.left_float}};
 }
 
 void read_json(const nlohmann::json& json, CellResult& r) {
@@ -38,21 +35,21 @@ void read_json(const nlohmann::json& json, CellResult& r) {
   r.detail = json.at("detail");
   r.program = json.at("program");
   r.seconds = json.at("seconds");
+  r.left_float = json.at("left_float");
 }
 
 // A child process that runs every `step`-th cell from `next` on and writes a line for each.
 class Worker {
  public:
-  Worker(const std::vector<Cell>& cells, const ConformanceOptions& options, size_t first,
-         size_t step)
-      : cells_(cells), options_(options), next_(first), step_(step) {
+  Worker(const std::vector<Job>& jobs, double timeout, size_t first, size_t step)
+      : jobs_(jobs), timeout_(timeout), next_(first), step_(step) {
     start();
   }
   ~Worker() { stop(); }
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  bool is_done() const { return next_ >= cells_.size(); }
+  bool is_done() const { return next_ >= jobs_.size(); }
   int descriptor() const { return pipe_; }
 
   // Reads what the child has written; calls take(index, result) for each cell that ended.
@@ -73,15 +70,15 @@ class Worker {
   template <typename Take>
   void check_time(const Take& take) {
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - started_;
-    if (!is_done() && taken.count() > options_.timeout)
-      crash(take, fmt::format("no result in {} s", options_.timeout));
+    if (!is_done() && taken.count() > timeout_)
+      crash(take, fmt::format("no result in {} s", timeout_));
   }
 
  private:
   CellResult empty_result() const {
     CellResult result;
-    result.name = cells_[next_].name;
-    result.kind = cells_[next_].kind;
+    result.name = jobs_[next_].name;
+    result.kind = jobs_[next_].kind;
     return result;
   }
 
@@ -103,7 +100,7 @@ class Worker {
                         ? fmt::format("ended by {}", ::strsignal(WTERMSIG(status)))
                         : fmt::format("exit {}", WEXITSTATUS(status));
     try {
-      result.program = to_text(cells_[next_].make(options_.seed).program);
+      result.program = jobs_[next_].text();
     } catch (const std::exception& error) {
       result.program = error.what();
     }
@@ -121,10 +118,9 @@ class Worker {
     if (child_ < 0) throw Error("conformance", "fork", std::strerror(errno));
     if (child_ == 0) {
       ::close(ends[0]);
-      for (size_t i = next_; i < cells_.size(); i += step_) {
+      for (size_t i = next_; i < jobs_.size(); i += step_) {
         const std::string line =
-            to_json(run_cell(cells_[i], options_))
-                .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
+            to_json(jobs_[i].run()).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
             "\n";
         for (size_t at = 0; at < line.size();) {
           const ssize_t count = ::write(ends[1], line.data() + at, line.size() - at);
@@ -155,8 +151,8 @@ class Worker {
     return status;
   }
 
-  const std::vector<Cell>& cells_;
-  const ConformanceOptions& options_;
+  const std::vector<Job>& jobs_;
+  double timeout_;
   size_t next_, step_;
   pid_t child_ = 0;
   int pipe_ = -1;
@@ -164,7 +160,23 @@ class Worker {
   std::chrono::steady_clock::time_point started_;
 };
 
-std::vector<Cell> chosen_cells(const ConformanceOptions& options) {
+std::vector<Job> jobs_of(const std::vector<Cell>& cells, const ConformanceOptions& options) {
+  std::vector<Job> jobs;
+  for (const Cell& cell : cells)
+    jobs.push_back({cell.name, cell.kind, [&] { return run_cell(cell, options); },
+                    [&] { return to_text(cell.make(options.seed).program); }});
+  return jobs;
+}
+
+}  // namespace
+
+std::string name_of(Outcome outcome) {
+  constexpr const char* kNames[] = {"exact", "ties",    "within", "refused",
+                                    "wrong", "crashed", "passed"};
+  return kNames[static_cast<size_t>(outcome)];
+}
+
+std::vector<Job> chosen(std::vector<Job> jobs, const ConformanceOptions& options) {
   std::optional<std::regex> filter;
   try {
     filter.emplace(options.filter);
@@ -172,42 +184,42 @@ std::vector<Cell> chosen_cells(const ConformanceOptions& options) {
     throw Error("conformance", options.filter,
                 "not a regular expression; name an op or a cell, such as conv/odd");
   }
-  std::vector<Cell> chosen;
   std::map<std::string, size_t> of_kind;
-  for (Cell& cell : conformance_cells()) {
-    if (options.is_quick && of_kind[cell.kind]++ % kQuickStep != 0) continue;
-    if (std::regex_search(cell.name, *filter)) chosen.push_back(std::move(cell));
-  }
-  if (chosen.empty())
+  std::erase_if(jobs, [&](const Job& job) {
+    const bool is_skipped = options.is_quick && of_kind[job.kind]++ % kQuickStep != 0;
+    return is_skipped || !std::regex_search(job.name, *filter);
+  });
+  if (jobs.empty())
     throw Error("conformance", options.filter,
-                "no cell has such a name; a name is op/shape/form, such as conv/odd/i8");
-  return chosen;
-}
-
-}  // namespace
-
-std::string name_of(Outcome outcome) {
-  constexpr const char* kNames[] = {"exact", "ties", "within", "refused", "wrong", "crashed"};
-  return kNames[static_cast<size_t>(outcome)];
+                options.quantizer.empty()
+                    ? "no cell has such a name; a name is op/shape/form, such as conv/odd/i8"
+                    : "no cell has such a name; a name is kind/graph, such as conv/odd");
+  return jobs;
 }
 
 std::vector<CellResult> run_conformance(const ConformanceOptions& options,
                                         const std::function<void(const CellResult&)>& done) {
   make_support(options.backend);  // throws for an unknown name
-  return run_cells(chosen_cells(options), options, done);
+  const std::vector<Cell> cells = conformance_cells();
+  return run_jobs(chosen(jobs_of(cells, options), options), options.timeout, done);
 }
 
 std::vector<CellResult> run_cells(const std::vector<Cell>& cells, const ConformanceOptions& options,
                                   const std::function<void(const CellResult&)>& done) {
-  std::vector<CellResult> results(cells.size());
+  return run_jobs(jobs_of(cells, options), options.timeout, done);
+}
+
+std::vector<CellResult> run_jobs(const std::vector<Job>& jobs, double timeout,
+                                 const std::function<void(const CellResult&)>& done) {
+  std::vector<CellResult> results(jobs.size());
   const auto take = [&](size_t index, CellResult result) {
     results[index] = std::move(result);
     if (done) done(results[index]);
   };
-  const size_t count = std::min(cells.size(), static_cast<size_t>(std::max(default_threads(), 1)));
+  const size_t count = std::min(jobs.size(), static_cast<size_t>(std::max(default_threads(), 1)));
   std::vector<std::unique_ptr<Worker>> workers;
   for (size_t i = 0; i < count; ++i)
-    workers.push_back(std::make_unique<Worker>(cells, options, i, count));
+    workers.push_back(std::make_unique<Worker>(jobs, timeout, i, count));
   while (true) {
     std::erase_if(workers, [](const std::unique_ptr<Worker>& worker) { return worker->is_done(); });
     if (workers.empty()) return results;

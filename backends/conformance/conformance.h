@@ -17,6 +17,7 @@ enum class Outcome {
   kRefused,  // the backend does not accept the op
   kWrong,    // everything else, including accepted cells that fail and refusals without a reason
   kCrashed,  // a signal, or no result in time
+  kPassed,   // of a quantizer's cell: every check holds
 };
 std::string name_of(Outcome outcome);  // "exact", "ties", ...
 
@@ -25,13 +26,18 @@ struct CellResult {
   Outcome outcome = Outcome::kExact;
   double greatest = 0;  // difference: of integers in steps, of floats as a share of the greatest
   std::string detail;   // the reason of a refusal or a tolerance; what is wrong, and where
-  std::string program;  // text of a wrong or crashed cell's program
+  std::string program;  // text of a wrong or crashed cell's program or graph
   double seconds = 0;
+  // For a quantizer: the kinds of ops that stay float, though the backend has them in 8 bits.
+  std::vector<std::string> left_float = {};
   bool passed() const { return outcome != Outcome::kWrong && outcome != Outcome::kCrashed; }
 };
 
 struct ConformanceOptions {
   std::string backend;
+  // The name or file of the quantizer whose cells run (tools/cli/conformance). Empty: those of the
+  // backend.
+  std::string quantizer = {};
   std::string filter = {};  // a regular expression that a part of a cell's name matches
   uint32_t seed = 1;
   bool is_quick = false;  // every eighth cell of each op
@@ -41,12 +47,25 @@ struct ConformanceOptions {
   std::string device_command = {};
 };
 
+// A cell of any kind. The child process that runs it may crash or hang.
+struct Job {
+  std::string name, kind;
+  std::function<CellResult()> run;
+  std::function<std::string()> text;  // of its program, called if `run` crashes
+};
+// Selects the jobs whose name the filter matches; if is_quick, among every eighth of each kind.
+// Throws Error if there are none, or if the filter is not a regular expression.
+std::vector<Job> chosen(std::vector<Job> jobs, const ConformanceOptions& options);
+// Runs jobs in child processes, as many at a time as CPUs are usable, and calls `done` after each.
+// Results are in the order of the jobs. Call it before other threads exist.
+std::vector<CellResult> run_jobs(const std::vector<Job>& jobs, double timeout,
+                                 const std::function<void(const CellResult&)>& done = {});
+
 // Runs one cell in this process. Throws nothing.
 CellResult run_cell(const Cell& cell, const ConformanceOptions& options);
 
-// Runs the chosen cells in child processes, as many at a time as CPUs are usable, and calls `done`
-// after each. Results are in the order of the cells. Call it before other threads exist. Throws
-// Error if the backend is unknown, the filter is not a regular expression, or no cell matches it.
+// Runs the chosen cells of a backend as run_jobs() does. Throws Error as chosen() does, and if the
+// backend is unknown.
 std::vector<CellResult> run_conformance(const ConformanceOptions& options,
                                         const std::function<void(const CellResult&)>& done = {});
 // As above, for these cells.

@@ -1,17 +1,15 @@
 // What must not change annotations: names of nodes, the order of independent nodes, and metadata
 // other than module names.
-#include <algorithm>
 #include <iostream>
 #include <random>
-#include <set>
 
 #include <fmt/format.h>
 
-#include "annotate/annotation/annotation.h"
-#include "annotate/annotation/sharing.h"
+#include "annotate/conformance/annotation_checks.h"
+#include "annotate/conformance/checked_quantizer.h"
+#include "annotate/conformance/graph_changes.h"
 #include "core/base/error.h"
 #include "core/passes/fold_conv_bn.h"
-#include "core/passes/simplify.h"
 #include "core/pt2/reader.h"
 #include "core/text/text.h"
 #include "quantizers/golden/golden_quantizer.h"
@@ -24,58 +22,6 @@
 namespace octet::test_invariance {
 namespace {
 
-using Names = std::map<std::string, std::string>;
-using MakeQuantizer = std::function<std::unique_ptr<Quantizer>()>;
-
-// ---- the three changes
-
-// Gives every node and every value of a node another name; returns new -> old.
-Names rename_all(Graph& graph, std::mt19937& random) {
-  Names nodes;
-  int number = static_cast<int>(random() % 1000);
-  for (Node* node : graph.nodes()) {
-    const std::string old = node->name();
-    graph.rename(*node, fmt::format("renamed_{}", number += 7));
-    nodes[node->name()] = old;
-  }
-  return nodes;
-}
-
-void rename_back(Graph& graph, const Names& names) {
-  for (Node* node : graph.nodes()) {
-    const auto old = names.find(node->name());
-    if (old != names.end()) graph.rename(*node, old->second);
-  }
-}
-
-// Reorders each run of nodes without side effects at random, definitions first.
-void permute(Graph& graph, std::mt19937& random) {
-  std::vector<Node*> nodes = graph.nodes();
-  size_t begin = 0;
-  while (begin < nodes.size()) {
-    size_t end = begin;
-    while (end < nodes.size() && !has_side_effects(*nodes[end])) ++end;
-    std::vector<Node*> waiting(nodes.begin() + static_cast<std::ptrdiff_t>(begin),
-                               nodes.begin() + static_cast<std::ptrdiff_t>(end));
-    std::set<const Node*> inside(waiting.begin(), waiting.end());
-    Node* behind = end < nodes.size() ? nodes[end] : nullptr;
-    while (!waiting.empty()) {
-      std::vector<Node*> ready;
-      for (Node* node : waiting) {
-        const std::vector<Value*> inputs = node->inputs();
-        if (std::none_of(inputs.begin(), inputs.end(),
-                         [&](const Value* input) { return inside.contains(input->producer()); }))
-          ready.push_back(node);
-      }
-      Node* next = ready[random() % ready.size()];
-      graph.move_before(*next, behind);
-      inside.erase(next);
-      std::erase(waiting, next);
-    }
-    begin = end + 1;
-  }
-}
-
 void strip_metadata(Graph& graph, bool keeps_modules) {
   for (Node* node : graph.nodes())
     std::erase_if(node->metadata, [&](const auto& entry) {
@@ -83,48 +29,12 @@ void strip_metadata(Graph& graph, bool keeps_modules) {
     });
 }
 
-// ---- what is compared
-
-// Each node's annotation, and its group for each of its edges, sorted by the node's name.
-std::string annotate(Graph& graph, Quantizer& quantizer, const Names& names = {}) {
+std::string annotate(Graph& graph, Quantizer& quantizer, const OldNames& names = {}) {
   Annotations annotations;
   Report report;
   quantizer.annotate(graph, annotations, report);
   rename_back(graph, names);
-  std::string text = to_text(graph, annotations);
-  std::vector<std::string> lines;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = text.find('\n', at);
-    lines.push_back(text.substr(at, end - at));
-    at = end == std::string::npos ? text.size() : end + 1;
-  }
-  // Which edges and values share an observer, each group identified by its least member.
-  const SharingGroups groups = find_sharing_groups(graph, annotations);
-  std::map<int, std::set<std::string>> members;
-  for (const SharingGroups::Member& member : groups.members)
-    members[member.group].insert(to_text(member.key));
-  for (const auto& [group, keys] : members) {
-    std::string line = "group:";
-    for (const std::string& key : keys) line += fmt::format(" ({})", key);
-    lines.push_back(std::move(line));
-  }
-  std::sort(lines.begin(), lines.end());
-  std::string sorted;
-  for (const std::string& line : lines) sorted += line + "\n";
-  return sorted;
-}
-
-// The first line in which they differ; "" when equal.
-std::string first_difference(const std::string& got, const std::string& want) {
-  size_t at = 0;
-  while (at < got.size() && at < want.size() && got[at] == want[at]) ++at;
-  if (at == got.size() && at == want.size()) return "";
-  const auto line_at = [at](const std::string& text) {
-    const size_t begin = text.rfind('\n', at == 0 ? 0 : at - 1);
-    const size_t from = begin == std::string::npos ? 0 : begin + 1;
-    return text.substr(from, text.find('\n', at) - from);
-  };
-  return fmt::format("got {}, want {}", line_at(got), line_at(want));
+  return sorted_text(graph, annotations);
 }
 
 // The differences after each change, or "".
@@ -134,7 +44,7 @@ std::string differences_of(const Graph& graph, const MakeQuantizer& make, bool u
   std::unique_ptr<Graph> original = clone(graph);
   const std::string want = annotate(*original, *make());
   const std::unique_ptr<Graph> renamed = clone(graph);
-  const Names names = rename_all(*renamed, random);
+  const OldNames names = rename_all(*renamed, random);
   if (const std::string found = first_difference(annotate(*renamed, *make(), names), want);
       !found.empty())
     return "renamed: " + found;
@@ -144,12 +54,8 @@ std::string differences_of(const Graph& graph, const MakeQuantizer& make, bool u
       !found.empty())
     return "stripped: " + found;
   for (int i = 0; i < 3; ++i) {
-    const std::unique_ptr<Graph> moved = clone(graph);
-    permute(*moved, random);
-    // again, so that lists of users follow the new order
-    const std::unique_ptr<Graph> permuted = clone(*moved);
-    if (const std::string found = first_difference(annotate(*permuted, *make()), want);
-        !found.empty())
+    const std::unique_ptr<Graph> moved = permuted(graph, random);
+    if (const std::string found = first_difference(annotate(*moved, *make()), want); !found.empty())
       return "permuted: " + found;
   }
   return "";

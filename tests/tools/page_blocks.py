@@ -104,6 +104,7 @@ PLAN = {
     "tools/site/docs/tutorials/backend.md": {"": By("test_install.py")},
     "tools/site/docs/tutorials/conformance.md": {
         "octet conformance": By("test_conformance.py"),
+        "path/to/octet/tools/test.sh": By("test_conformance.py"),
         "std::vector<Tolerance>": By("test_install.py"),
         "#include": By("test_install.py"),
     },

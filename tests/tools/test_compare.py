@@ -136,6 +136,24 @@ class Compare(CommandTest):
         self.assertRegex(self.fails(*files, "--max-steps", "1"),
                          r"^octet: compare: \S+: is \d+ steps off on onednn, want at most 1 \(--max-steps\)$")
 
+    def test_classes_that_change(self):
+        self.small_model()
+        self.save("calibration.pt", [(torch.randn(8, 3, 32, 32),) for _ in range(4)])
+        self.export(SmallNet().eval(), torch.randn(8, 3, 32, 32))
+        os.rename(self.path("model.pt2"), self.path("float.pt2"))
+        self.export(SmallNet().eval(), torch.randn(8, 3, 32, 32))  # other weights
+        self.quantize()
+        self.save("labels.pt", torch.zeros(32, dtype=torch.long))
+        data = ("--inputs", self.path("calibration.pt"))
+        same = ("compare", self.path("model.pt2"), self.path("q.pt2"), self.lower("onednn", "m.octet"), *data)
+        other = ("compare", self.path("float.pt2"), self.path("q.pt2"), *data)
+        self.octet(*same, "--max-drop", "0.1")
+        self.assertRegex(self.fails(*other, "--max-drop", "0.1"),
+                         r"^octet: compare: the classes: differ for [\d.]+ % of the samples, want at most 10\.00 \(--max-drop\)$")
+        self.octet(*same, "--max-drop", "0.1", "--labels", self.path("labels.pt"))
+        self.octet(*other, "--max-drop", "2", code=2)
+        self.octet(*other, "--labels", self.path("labels.pt"), code=2)
+
     def test_smoothed_and_equalized_programs_keep_their_twins(self):
         torch.manual_seed(0)
         net = nn.Sequential(nn.LayerNorm(16), nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 8))

@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import re
+import subprocess
 import sys
 import unittest
 import xml.etree.ElementTree as xml
@@ -65,14 +66,65 @@ class Conformance(CommandTest):
         out, _ = self.octet("conformance", *cells, "--device-cmd", "false", code=1)
         self.assertIn("the device command ended with status", out)
 
+    def test_a_quantizer(self):
+        """The checks of the page are those of the command; the report has the ops left float."""
+        out, _ = self.octet("conformance", "--quantizer", "x86", "--backend", "onednn", "--quick",
+                            "--json", self.path("q.json"), "--junit", self.path("q.xml"),
+                            "--html", self.path("q.html"))
+        total = re.fullmatch(r"(\d+) cells of quantizer x86 on onednn: .*", out.splitlines()[-1])
+        report = json.loads(pathlib.Path(self.path("q.json")).read_text())
+        self.assertEqual(len(report["cells"]), int(total[1]))
+        self.assertEqual((report["wrong"], report["crashed"]), (0, 0))
+        self.assertGreater(report["passed"], 20)
+        self.assertTrue(any("softmax" in cell.get("left_float", ()) for cell in report["cells"]))
+        self.assertRegex(out, r"\nfloat, though onednn has them in 8 bits: .*softmax \(\d+ cell")
+        self.assertEqual(xml.parse(self.path("q.xml")).getroot().get("tests"), total[1])
+        self.assertIn("float, though onednn", pathlib.Path(self.path("q.html")).read_text())
+
+    def test_a_wrong_quantizer(self):
+        """A JSON file whose weights have their channels on the wrong axis."""
+        wrong = json.loads((ROOT / "quantizers/toy_npu.json").read_text())
+        wrong["specs"]["weight"]["ch_axis"] = 1
+        for key in ("module_name", "opaque", "$schema"):
+            del wrong[key]
+        path = pathlib.Path(self.path("wrong.json"))
+        path.write_text(json.dumps(wrong))
+        options = ("conformance", "--quantizer", str(path), "--backend", "xnnpack")
+        out, errors = self.octet(*options, "--filter", "^linear/2d_16to8$", code=1)
+        self.assertIn("linear/2d_16to8: wrong: ", out)
+        self.assertIn("= aten.linear.default(", out)
+        self.assertIn(f"octet conformance --quantizer {path} --backend xnnpack --seed 1 "
+                      "--filter '^linear/2d_16to8$'", out)
+        self.assertIn("1 of 1 cells are wrong or crash", errors.splitlines()[-1])
+
+    def test_two_forms_of_a_quantizer(self):
+        base = pathlib.Path(self.path("base.json"))
+        base.write_text('{"base": "xnnpack", "global": {"is_per_channel": true}}')
+        options = ("conformance", "--quantizer", "xnnpack", "--backend", "xnnpack", "--filter",
+                   "^(linear|binary)/")
+        self.octet(*options, "--same-as", str(base))
+        base.write_text('{"base": "xnnpack", "global": {}}')
+        self.assertIn(": wrong: same: got ", self.octet(*options, "--same-as", str(base), code=1)[0])
+
+    def test_one_line_for_a_ci(self):
+        script = ROOT / "tools/test.sh"
+        library = self.path("absent.so")
+        run = subprocess.run(["bash", script, "--backend", "xnnpack", "--library", library],
+                             cwd=self.folder, capture_output=True, text=True)
+        self.assertNotEqual(run.returncode, 0)
+        self.assertIn("absent.so", run.stderr)
+
     def test_bad_options(self):
         for options, message in (
                 (("--backend", "acme"), "backend: acme: is not in this build"),
                 (("--backend", "xnnpack", "--filter", "("), "not a regular expression"),
                 (("--backend", "xnnpack", "--filter", "sparse"), "no cell has such a name"),
+                ((), "--backend and --quantizer are missing"),
+                (("--quantizer", "acme"), "quantizer: "),
+                (("--quantizer", "x86", "--same-as", "acme"), "quantizer: "),
                 (("--backend", "xnnpack", "--json", self.path("absent/r.json")), "absent/r.json")):
             self.assertIn(message, self.fails("conformance", *options))
-        self.octet("conformance", code=2)
+        self.octet("conformance", "--backend", "xnnpack", "--same-as", "x86", code=2)
         self.octet("conformance", "--backend", "xnnpack", "--timeout", "0", code=2)
 
 

@@ -10,10 +10,12 @@
 #include "annotate/compare/compare.h"
 #include "annotate/compare/weights.h"
 #include "core/base/error.h"
+#include "core/interpreter/interpreter.h"
 #include "core/pt2/reader.h"
 #include "lowering/program/artifact.h"
 #include "tools/cli/commands/command.h"
 #include "tools/cli/common/library.h"
+#include "tools/cli/common/lowered_program.h"
 #include "tools/cli/common/messages.h"
 #include "tools/cli/common/sample_data.h"
 #include "tools/cli/compare/border.h"
@@ -22,6 +24,7 @@
 #include "tools/cli/compare/report.h"
 #include "tools/cli/processes/processes.h"
 #include "tools/cli/qat/qat.h"
+#include "tools/cli/quantize/quality.h"
 #include "tools/cli/quantize/report_file.h"
 
 namespace octet {
@@ -146,6 +149,39 @@ void compare_files(Compared& compared, const CompareRequest& options, Processes&
                               load_program(files.back()), lowered_data);
 }
 
+BatchOutputs outputs_of(const std::string& file, const std::optional<Graph>& graph) {
+  if (is_lowered(file))
+    return [session = std::make_shared<Session>(load_program(file))](
+               size_t, const std::vector<c10::IValue>& inputs) {
+      return run_session(*session, inputs);
+    };
+  return [interpreter = std::make_shared<Interpreter>(*graph)](
+             size_t, const std::vector<c10::IValue>& inputs) { return interpreter->run(inputs); };
+}
+
+// Throws Error if the last program gives too many samples another class than the first, or, with
+// labels, a wrong one.
+void check_drop(const CompareRequest& options, const Compared& compared) {
+  if (!options.max_drop) return;
+  SampleData data = data_of(options);
+  data.labels = options.labels;
+  Progress progress({{kEvaluateStage}});
+  const std::string& last = options.files.back();
+  const Quality quality = evaluate(outputs_of(options.files[0], compared.reference),
+                                   outputs_of(last, compared.subject), data, progress);
+  if (!quality.same_top1)
+    throw Error("compare", "--max-drop",
+                "applies to classes, but the first output is not floats [samples, classes]; leave "
+                "it out");
+  const double drop =
+      quality.accuracy ? *quality.float_accuracy - *quality.accuracy : 1 - *quality.same_top1;
+  if (!(drop <= *options.max_drop))
+    throw Error("compare", "the classes",
+                fmt::format("{} {:.2f} % of the samples, want at most {:.2f} (--max-drop)",
+                            quality.accuracy ? "are wrong for another" : "differ for", 100 * drop,
+                            100 * *options.max_drop));
+}
+
 void write_comparison(const std::string& path, const nlohmann::ordered_json& json) {
   if (has_suffix(path, ".csv"))
     write_text_file(path, compare_csv(json));
@@ -179,6 +215,7 @@ void compare(CompareRequest& options) {
   for (const std::string& path : options.outputs) write_comparison(path, json);
   for (const std::string& line : compare_table(json, options.top)) print_text(line + "\n");
   check_limits(options, compared.report);
+  check_drop(options, compared);
 }
 
 }  // namespace
@@ -213,6 +250,15 @@ Options options_of(CompareRequest& request) {
                  "Exit with 1 if an op of the lowered program is more quantization steps off than "
                  "this"}
               .not_negative()
+              .for_command(),
+          Option{"max_drop", &request.max_drop,
+                 "Exit with 1 if a larger share of the samples loses its class: that of the first "
+                 "program, or of --labels"}
+              .between(0, 1)
+              .for_command(),
+          Option{"labels", &request.labels, "torch.save of the class of each sample"}
+              .file()
+              .needs("max_drop")
               .for_command(),
       },
       library_options(request.libraries),

@@ -13,10 +13,10 @@ namespace octet {
 
 struct CompareRequest {
   std::vector<std::string> files, outputs, libraries;
-  std::string inputs, metric;
+  std::string inputs, labels, metric;
   size_t top = 20;
   std::optional<size_t> batches;  // by default all
-  std::optional<double> min_sqnr, max_steps;
+  std::optional<double> min_sqnr, max_steps, max_drop;
 };
 
 Options options_of(CompareRequest& request);

@@ -1,4 +1,5 @@
-// Implements octet conformance, which runs the cells of backends/conformance on a backend.
+// Implements octet conformance, which runs the cells of backends/conformance on a backend, or those
+// of tools/cli/conformance with a quantizer.
 #include <algorithm>
 #include <iostream>
 
@@ -6,10 +7,12 @@
 
 #include "backends/conformance/conformance.h"
 #include "core/base/error.h"
+#include "quantizers/registry.h"
 #include "tools/cli/commands/command.h"
 #include "tools/cli/common/library.h"
 #include "tools/cli/common/messages.h"
 #include "tools/cli/common/options.h"
+#include "tools/cli/conformance/quantizer_cells.h"
 
 namespace octet {
 namespace {
@@ -18,37 +21,61 @@ struct ConformanceRequest {
   conformance::ConformanceOptions run;
   size_t seed = 1;
   std::vector<std::string> libraries;
-  std::string json, junit, html;
+  std::string same_as, json, junit, html;
 };
 
 Options options_of(ConformanceRequest& request) {
   conformance::ConformanceOptions& run = request.run;
-  return joined({{Option{"backend", &run.backend, "The backend"}.required()},
-                 library_options(request.libraries),
-                 {Option{"filter", &run.filter,
-                         "Only cells whose name this regular expression matches, such as conv/odd"},
-                  Option{"quick", &run.is_quick, "Only every eighth cell of each op"},
-                  Option{"seed", &request.seed, "Seed of the data"},
-                  Option{"timeout", &run.timeout, "Seconds that a cell may take"}.positive(),
-                  Option{"device_cmd", &run.device_command,
-                         "Runs a cell on a device: called with a folder that has program.octet and "
-                         "input_0.bin, ..., it writes output_0.bin, ... there"},
-                  Option{"json", &request.json, "Write all results as JSON"}.output(),
-                  Option{"junit", &request.junit, "Write all results as JUnit XML"}.output(),
-                  Option{"html", &request.html, "Write a page with the results"}.output()}});
+  return joined(
+      {{Option{"backend", &run.backend, "The backend; with --quantizer by default the reference"},
+        Option{"quantizer", &run.quantizer,
+               "A quantizer, by name or JSON file: check it on small float programs, and "
+               "that the backend runs what it annotates"},
+        Option{"same_as", &request.same_as,
+               "A quantizer that must annotate as --quantizer does, such as its JSON form"}
+            .needs("quantizer")},
+       library_options(request.libraries),
+       {Option{"filter", &run.filter,
+               "Only cells whose name this regular expression matches, such as conv/odd"},
+        Option{"quick", &run.is_quick, "Only every eighth cell of each kind"},
+        Option{"seed", &request.seed, "Seed of the data"},
+        Option{"timeout", &run.timeout, "Seconds that a cell may take"}.positive(),
+        Option{"device_cmd", &run.device_command,
+               "Runs a cell on a device: called with a folder that has program.octet and "
+               "input_0.bin, ..., it writes output_0.bin, ... there"},
+        Option{"json", &request.json, "Write all results as JSON"}.output(),
+        Option{"junit", &request.junit, "Write all results as JUnit XML"}.output(),
+        Option{"html", &request.html, "Write a page with the results"}.output()}});
+}
+
+MakeQuantizer maker_of(const std::string& name) {
+  if (name.empty()) return {};
+  make_quantizer(name);  // throws for a wrong name or file
+  return [name] { return make_quantizer(name); };
+}
+
+std::vector<conformance::CellResult> run_cells(const ConformanceRequest& request) {
+  size_t done = 0;
+  const auto show = [&](const conformance::CellResult& result) {
+    if (++done % 500 == 0) log_line(fmt::format("{} cells, at {}", done, result.name));
+  };
+  if (request.run.quantizer.empty()) return run_conformance(request.run, show);
+  const conformance::QuantizerOfCells quantizer = {.make = maker_of(request.run.quantizer),
+                                                   .make_twin = maker_of(request.same_as)};
+  return run_jobs(quantizer_jobs(quantizer, request.run), request.run.timeout, show);
 }
 
 void run(ConformanceRequest& request) {
+  if (request.run.backend.empty() && request.run.quantizer.empty())
+    throw Error("conformance", "",
+                "--backend and --quantizer are missing; give one of them, or both");
+  if (request.run.backend.empty()) request.run.backend = "reference";
   load_libraries(request.libraries);
   const conformance::ConformanceOptions& options = request.run;
   request.run.seed = static_cast<uint32_t>(request.seed);
   for (const std::string& path : {request.json, request.junit, request.html})
     if (!path.empty()) check_writable(path);
-  size_t done = 0;
-  const std::vector<conformance::CellResult> results =
-      run_conformance(options, [&](const conformance::CellResult& result) {
-        if (++done % 500 == 0) log_line(fmt::format("{} cells, at {}", done, result.name));
-      });
+  const std::vector<conformance::CellResult> results = run_cells(request);
   if (!request.json.empty()) write_text_file(request.json, to_json_text(results, options));
   if (!request.junit.empty()) write_text_file(request.junit, to_junit_xml(results, options));
   if (!request.html.empty()) write_text_file(request.html, to_html(results, options));
@@ -56,7 +83,7 @@ void run(ConformanceRequest& request) {
   const auto failed = std::count_if(results.begin(), results.end(),
                                     [](const auto& result) { return !result.passed(); });
   if (failed > 0)
-    throw Error("conformance", options.backend,
+    throw Error("conformance", options.quantizer.empty() ? options.backend : options.quantizer,
                 fmt::format("{} of {} cells are wrong or crash; the programs and the commands that "
                             "repeat them are above",
                             failed, results.size()));

@@ -1,13 +1,20 @@
-"""Implements octet.conformance, which compares every op of a backend with the reference."""
+"""Implements octet.conformance, which compares every op of a backend with the reference, and checks
+quantizers."""
 
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
-import tempfile
 
 from octet_runtime._error import Error
+
+from octet import _octet
+from octet._files import Folder
+from octet._messages import told
+from octet._quantize import named
+from octet._torchao import is_torchao
 
 
 class Conformance:
@@ -29,8 +36,10 @@ class Conformance:
 
 
 def conformance(
-    backend: str,
+    backend: str | None = None,
     *,
+    quantizer=None,
+    same_as=None,
     libraries: list[str | os.PathLike] | None = None,
     filter: str | None = None,
     quick: bool = False,
@@ -38,32 +47,74 @@ def conformance(
     timeout: float = 60,
     device_cmd: str | None = None,
 ) -> Conformance:
-    """Runs small programs of every kind of op on a backend and on the reference and compares them:
-    `octet conformance`, in a process of its command.
+    """Runs small programs of every kind of op on a backend and on the reference and compares them;
+    or checks a quantizer on small float programs. `octet conformance`, in a process of its command.
 
-    backend: a name, also of a backend that one of the `libraries` registers. filter: a regular
-    expression for names of cells. quick: every eighth cell of each op. timeout: seconds for one
-    cell. device_cmd: a command that runs a cell on a device.
+    backend: a name, also of a backend that one of the `libraries` registers. quantizer: as for
+    quantize(), without those of torchao; it is checked, and the backend (by default the reference)
+    must run what it annotates. same_as: a quantizer that must annotate as it does. filter: a
+    regular expression for names of cells. quick: every eighth cell of each kind. timeout: seconds
+    for one cell. device_cmd: a command that runs a cell on a device.
+
+    Cells of an octet.Quantizer run in this process, without timeout; load its libraries with
+    load_library(). What it raises, this function raises.
 
     Raises Error when the backend is unknown, no cell matches, or a library cannot be loaded. Cells
     that are wrong raise nothing; see `passed`.
     """
-    with tempfile.TemporaryDirectory(prefix="octet-conformance-") as folder:
-        report = pathlib.Path(folder) / "report.json"
-        options = ["--backend", backend, "--seed", str(seed), "--timeout", str(timeout)]
-        for library in libraries or []:
-            options += ["--library", os.fspath(library)]
-        options += ["--filter", filter] if filter is not None else []
-        options += ["--device-cmd", device_cmd] if device_cmd is not None else []
-        options += ["--quick"] if quick else []
-        run = subprocess.run(
-            [sys.executable, "-m", "octet._command", "conformance", "--quiet", *options]
-            + ["--json", report],
-            capture_output=True,
-            text=True,
-        )
-        if not report.exists():
-            line = (run.stderr.strip().splitlines() or [f"exit {run.returncode}"])[-1]
-            stage, _, message = line.removeprefix("octet: ").partition(": ")
-            raise Error(stage if message else "conformance", "", message or line)
-        return Conformance(run.stdout, json.loads(report.read_text()))
+    with Folder() as folder, told(folder.names, False):
+        own, names = {}, []
+        for given in (quantizer, same_as):
+            parts = list(given) if isinstance(given, (list, tuple)) else [given]
+            for part in (part for part in parts if is_torchao(part)):
+                raise Error(
+                    "conformance",
+                    type(part).__name__,
+                    "is torchao's, and annotates programs of Python only; write it as an "
+                    "octet.Quantizer, in JSON or in C++",
+                )
+            names.append("" if given is None else named(folder, parts, own))
+        if own:
+            _octet.set_quantizers(own)
+            texts = _octet.prove_quantizer(*names, backend or "reference", filter or "", quick, seed)
+            texts = [_COMMAND.sub(_as_call, text) for text in texts]
+        else:
+            options = ["--seed", str(seed), "--timeout", str(timeout)]
+            options += ["--backend", backend] if backend is not None else []
+            options += ["--quantizer", names[0]] if names[0] else []
+            options += ["--same-as", names[1]] if names[1] else []
+            for library in libraries or []:
+                options += ["--library", os.fspath(library)]
+            options += ["--filter", filter] if filter is not None else []
+            options += ["--device-cmd", device_cmd] if device_cmd is not None else []
+            options += ["--quick"] if quick else []
+            texts = _by_command(options, folder.path("report.json", "the report"))
+        for path, name in folder.names.items():
+            texts = [text.replace(path, name) for text in texts]
+        return Conformance(texts[0], json.loads(texts[1]))
+
+
+# What the reports say about a quantizer of Python, which the command does not know.
+_COMMAND = re.compile(
+    r"octet conformance --quantizer (\S+) --backend (\S+) --seed (\d+) --filter '([^']*)'"
+)
+
+
+def _as_call(match):
+    quantizer, backend, seed, cells = match.groups()
+    return f"octet.conformance('{backend}', quantizer={quantizer}(), seed={seed}, filter=r'{cells}')"
+
+
+def _by_command(options, report):
+    """The text and the JSON that the command writes."""
+    run = subprocess.run(
+        [sys.executable, "-m", "octet._command", "conformance", "--quiet", *options]
+        + ["--json", report],
+        capture_output=True,
+        text=True,
+    )
+    if not os.path.exists(report):
+        line = (run.stderr.strip().splitlines() or [f"exit {run.returncode}"])[-1]
+        stage, _, message = line.removeprefix("octet: ").partition(": ")
+        raise Error(stage if message else "conformance", "", message or line)
+    return [run.stdout, pathlib.Path(report).read_text()]

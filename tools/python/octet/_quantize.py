@@ -105,7 +105,9 @@ def settings_of(folder: Folder, function, given, stage="quantize", has_targets=F
     parts = list(parts) if isinstance(parts, (list, tuple)) else [parts]
     model, parts = _rewritten(given, parts, is_qat=function == "qat")
     path, program = folder.program(*model)
-    settings = {"model": path, "quantizer": _named(folder, parts)}
+    own = {}
+    settings = {"model": path, "quantizer": named(folder, parts, own)}
+    _octet.set_quantizers(own)
     for name, kind, _ in arguments:
         if given[name] is not None:
             limit = given.get("max_batches") if name in ("calibration", "train") else None
@@ -139,17 +141,17 @@ def _rewritten(given, parts, is_qat):
     return (program, None), parts
 
 
-def _named(folder, parts):
-    """Registers the quantizers with the compiled part, and returns their names."""
-    names, own = [], {}
-    for index, part in enumerate(parts):
+def named(folder, parts, own):
+    """The names of the quantizers for the compiled part. Adds those written in Python to `own`."""
+    names = []
+    for part in parts:
         if isinstance(part, Quantizer):
             name = type(getattr(part, "quantizer", part)).__name__
             if own.setdefault(name, part) is not part:
                 raise Error("quantizer", name, "is in the list twice")
             names.append(name)
         elif isinstance(part, dict):
-            names.append(folder.json(part, f"quantizer{index}.json", "the quantizer"))
+            names.append(folder.json(part, f"quantizer{len(folder.names)}.json", "the quantizer"))
         elif isinstance(part, (str, os.PathLike)):
             names.append(os.fspath(part))
         else:
@@ -159,7 +161,6 @@ def _named(folder, parts):
                 "want a name, a JSON file or its contents, an octet.Quantizer, one of torchao's, or a "
                 "list of them",
             )
-    _octet.set_quantizers(own)
     return ",".join(names)
 
 

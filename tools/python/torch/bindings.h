@@ -5,8 +5,9 @@
 
 namespace octet::python {
 
-void bind_compare(nanobind::module_& module);    // compare
-void bind_export(nanobind::module_& module);     // export_onnx
+void bind_compare(nanobind::module_& module);      // compare
+void bind_conformance(nanobind::module_& module);  // prove_quantizer
+void bind_export(nanobind::module_& module);       // export_onnx
 void bind_flow(nanobind::module_& module);       // quantize, prepare, calibrate, convert, qat, tune
 void bind_libraries(nanobind::module_& module);  // load_library, allow_op
 void bind_lower(nanobind::module_& module);      // lower, explain

@@ -47,6 +47,7 @@ NB_MODULE(_octet, module) {
   bind_lower(module);
   bind_export(module);
   bind_compare(module);
+  bind_conformance(module);
   bind_libraries(module);
   module.def("backends", octet::backend_names, "The names of the available backends.");
   module.def("quantizers", octet::quantizer_names, "The names of the built-in quantizers.");

@@ -1,0 +1,20 @@
+// Checks the annotations of one graph without a backend.
+#pragma once
+
+#include "annotate/annotation/annotation.h"
+
+namespace octet {
+
+// Throws Error("conformance", "legal", ...) for a spec on an edge that does not exist or on a
+// tensor that is not floating point, a spec that contradicts itself or the tensor's shape, and a
+// bias whose scale is not derived from the input and the weight that it is added to.
+void check_legal(const Graph& graph, const Annotations& annotations);
+
+// Each node's annotation, and which edges and values share an observer, one a line, sorted. Throws
+// as find_sharing_groups does.
+std::string sorted_text(const Graph& graph, const Annotations& annotations);
+
+// "got LINE, want LINE" of the first line in which they differ; "" when equal.
+std::string first_difference(const std::string& got, const std::string& want);
+
+}  // namespace octet

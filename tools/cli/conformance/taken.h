@@ -1,0 +1,30 @@
+// Compares a lowered program with the annotations that it comes from.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "annotate/observed/observed_graph.h"
+#include "lowering/program/backend.h"
+
+namespace octet::conformance {
+
+// What the specs of an annotated node ask of the op that computes it.
+struct Wanted {
+  bool reads_integers = false;  // some activation has a static spec
+  bool reads_floats = false;    // some floating-point activation has none
+  bool ends_pattern = false;    // some comes from an annotated node that keeps its result float
+  bool gives_integers = false;
+};
+// By the names of annotated nodes, of bodies too.
+std::map<std::string, Wanted> wanted_ops(const ObservedGraph& observed);
+
+// What an annotated op does otherwise than its specs ask: it is refused by the backend, or reads or
+// gives floats. "" if there is none.
+std::string find_untaken(const Program& program, const std::map<std::string, Wanted>& wanted);
+
+// The kinds of float ops that `support` accepts with 8-bit inputs and results.
+std::vector<std::string> find_left_float(const Program& program, const BackendSupport& support);
+
+}  // namespace octet::conformance
