@@ -27,6 +27,7 @@ from octet._inspect import inspect
 from octet._lower import explain, load, lower
 from octet._octet import (
     Model,
+    Observer,
     TensorInfo,
     __version__,
     allow_op,
@@ -38,6 +39,7 @@ from octet._quantize import Quantized, quantize
 from octet._quantizer import (
     DerivedQuantizationSpec,
     FixedQParamsQuantizationSpec,
+    OpaquePart,
     QuantizationSpec,
     Quantizer,
     SharedQuantizationSpec,
@@ -53,6 +55,8 @@ __all__ = [
     "Error",
     "FixedQParamsQuantizationSpec",
     "Model",
+    "Observer",
+    "OpaquePart",
     "Prepared",
     "QuantizationSpec",
     "Quantized",
