@@ -21,7 +21,8 @@ using QuantizerMaker = std::function<std::unique_ptr<Quantizer>(const QuantizerO
 // JSON settings (op_type, module_name, ...) apply to it: a ConfigurableQuantizer
 // (common/configurable_quantizer.h), such as DeclaredQuantizer, queries them; any other subclass of
 // Quantizer is kept out of the ops that they leave float (with_settings). Throws Error("quantizer",
-// ...) when the name is taken or invalid. Do not call it while other threads make quantizers.
+// ...) when the name is taken or invalid; make_quantizer throws when the quantizer's name() is
+// another one. Do not call it while other threads make quantizers.
 void register_quantizer(const std::string& name, QuantizerMaker maker);
 
 // names: a built-in name, the path of a JSON file (quantizers/json/quantizer.h), or several of them

@@ -76,9 +76,9 @@ void QuantizationAnnotation::set_output(Value* result, SpecVariant spec) {
       old = std::move(spec);
       return;
     }
-  // sharing.cpp refuses tensors that the node does not give
-  const bool is_result = result != nullptr && result->producer() != nullptr;
-  if (is_result && result->producer()->output_or_null() == result)
+  // null and graph inputs are refused later, with the node (find_sharing_groups)
+  const Node* producer = result == nullptr ? nullptr : result->producer();
+  if (producer != nullptr && producer->output_or_null() == result)
     output_qspec = std::move(spec);
   else
     output_qspec_map.emplace_back(result, std::move(spec));

@@ -1,6 +1,7 @@
 #include "annotate/convert/convert.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include <fmt/format.h>
 
@@ -14,6 +15,7 @@
 #include "annotate/observers/affine.h"
 #include "annotate/observers/data_free.h"
 #include "annotate/observers/fake_quantize.h"
+#include "annotate/prepare/quantizer_calls.h"
 #include "annotate/reference/representation.h"
 #include "annotate/training/qat_conv_bn.h"
 #include "core/base/error.h"
@@ -259,13 +261,61 @@ void convert_bodies(ObservedGraph& observed, const ConvertOptions& options, Repo
                    [&](Report& own) { convert_graph(observed, *body.graph, options, own); });
 }
 
-// Runs the hooks of opaque parts.
+// The observer nodes of the specs that the part's quantizer gave.
+std::vector<Node*> inner_observers(const Island& island, const Annotations& annotations) {
+  std::vector<Node*> points;
+  const auto add = [&](Node* node, const SpecVariant* spec) {
+    if (spec == nullptr || !is_observer_node(node)) return;
+    const auto has = [](const auto& list, const auto& item) {
+      return std::find(list.begin(), list.end(), item) != list.end();
+    };
+    if (!has(island.border, observed_value(*node)) && !has(points, node)) points.push_back(node);
+  };
+  if (!island.has_quantizer) return points;
+  for (const Node* node : island.nodes) {
+    const QuantizationAnnotation* annotation = annotations.find(node);
+    if (annotation == nullptr) continue;
+    for (const Value* input : node->inputs())
+      add(input->producer(), annotation->find_input(through_observers(input)));
+    for (const Value* output : node->outputs())
+      for (Node* user : output->users()) add(user, annotation->find_output(output));
+  }
+  return points;
+}
+
+bool is_unused(const Node& node) {
+  const std::vector<Value*> outputs = node.outputs();
+  return std::all_of(outputs.begin(), outputs.end(),
+                     [](const Value* output) { return output->is_unused(); });
+}
+
+// Erases those of the nodes that are still in the graph and whose results are unused.
+void erase_unused(Graph& graph, const std::unordered_set<const Node*>& candidates) {
+  const std::vector<Node*> nodes = graph.nodes();
+  for (auto node = nodes.rbegin(); node != nodes.rend(); ++node)
+    if (candidates.contains(*node) && is_unused(**node)) graph.erase(**node);
+}
+
+// Runs the hooks of opaque parts. A hook sees the observed form without observer nodes; they still
+// read their values, so that qparams_of() finds them.
 void convert_opaque_parts(ObservedGraph& observed) {
   for (Island& island : observed.islands) {
     if (!island.observed_to_quantized) continue;
-    // the hook may replace the node
-    for (const Node* node : island.nodes) observed.annotations.erase(node);
-    island.observed_to_quantized(observed, island);
+    Graph& graph = island.nodes.front()->graph();
+    std::unordered_set<const Node*> old;
+    for (Node* point : inner_observers(island, observed.annotations)) {
+      graph.replace_uses(point->output(), point->find_input("input"));
+      old.insert(point);
+    }
+    for (const Node* node : island.nodes) {
+      observed.annotations.erase(node);  // the hook may replace the node
+      if (!is_unused(*node)) old.insert(node);
+    }
+    edit_by("convert", fmt::format("opaque part {}", island.name), "its observed_to_quantized()",
+            graph, [&] {
+              island.observed_to_quantized(observed, island);
+              erase_unused(graph, old);
+            });
   }
 }
 

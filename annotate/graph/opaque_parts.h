@@ -30,6 +30,7 @@ struct Island {
   std::vector<Value*> outputs;
   bool is_recorded = false;
   bool has_quantizer = false;
+  std::vector<const Value*> border = {};  // inputs and outputs with a spec
   std::function<void(ObservedGraph& observed, Island& island)> observed_to_quantized = {};
 };
 
@@ -67,6 +68,10 @@ struct OpaquePart {
   // number and order, by which border specs find them. Pass CalibrateOptions::handlers to
   // calibrate() for nodes that LibTorch cannot run. A part by module_type without hooks uses those
   // registered for the class (register_opaque_hooks).
+  //
+  // With a quantizer too, the observed form has Octet's observers inside. The second hook sees it
+  // without observer nodes, and reads scales with qparams_of (observed_graph.h). What it leaves
+  // unused is erased.
   std::function<void(Graph& graph, Island& island)> float_to_observed = {};
   std::function<void(ObservedGraph& observed, Island& island)> observed_to_quantized = {};
 };

@@ -298,6 +298,13 @@ class Dump {
 
 }  // namespace
 
+std::string to_json(const ObserverChoice& choice) {
+  Json json = observer_json(choice);
+  for (auto item = json.begin(); item != json.end();)
+    item = item->is_null() ? json.erase(item) : std::next(item);
+  return json.dump();
+}
+
 std::string annotations_to_json(const Graph& graph, const Annotations& annotations) {
   return Dump(annotations, nullptr).run(graph);
 }

@@ -39,4 +39,7 @@ std::string annotations_to_json(const Graph& graph, const Annotations& annotatio
 // the observed tensors.
 std::string annotations_to_json(const ObservedGraph& observed);
 
+// The "observer" of a spec in a quantizer's JSON file: without the options that are absent.
+std::string to_json(const ObserverChoice& choice);
+
 }  // namespace octet

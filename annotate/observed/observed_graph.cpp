@@ -64,4 +64,11 @@ QParams qparams_at(const Node& point, const Observer& observer) {
   }
 }
 
+QParams qparams_of(const ObservedGraph& observed, const Value& value) {
+  for (const Node* user : value.users())
+    if (is_observer_node(user))
+      return qparams_at(*user, *observed.observers.at(static_cast<size_t>(group_of(*user))));
+  throw Error("convert", "%" + value.name(), "has no observer; give it a spec");
+}
+
 }  // namespace octet

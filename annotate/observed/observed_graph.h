@@ -28,5 +28,9 @@ std::string subject_of_point(const Node& point);
 // subject_of_point(point), ...) as calculate_qparams() and check_qparams() do and, for observers
 // without blocks, unless there is one scale, or one per channel of the observed value.
 QParams qparams_at(const Node& point, const Observer& observer);
+// Scale and zero point of a value, from the first observer node that reads it: what a hook of an
+// opaque part writes into the quantized form. Throws Error("convert", ...) as above, and when
+// nothing observes the value.
+QParams qparams_of(const ObservedGraph& observed, const Value& value);
 
 }  // namespace octet

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "annotate/graph/float_ops.h"
+#include "annotate/prepare/quantizer_calls.h"
 #include "core/base/error.h"
 
 namespace octet {
@@ -151,7 +152,7 @@ OpaquePrepare::OpaquePrepare(Quantizer& quantizer, Work work)
 }
 
 void OpaquePrepare::check(const Graph& program, Report& report) const {
-  quantizer_.check_model(program);
+  check_by(quantizer_, program);
   if (!has_parts_) return;
   std::vector<const Graph*> graphs = {&program};
   for (const Body& body : bodies_within(program)) graphs.push_back(body.graph);
@@ -165,7 +166,7 @@ void OpaquePrepare::check(const Graph& program, Report& report) const {
       throw Error("quantizer", name_of(part),
                   "covers no op of the program; correct the opaque part's name or leave it out");
     if (is_absent) report.note(fmt::format("opaque part {} covers no op", name_of(part)));
-    if (part.quantizer) part.quantizer->check_model(program);
+    if (part.quantizer) check_by(*part.quantizer, program);
   }
 }
 
@@ -180,7 +181,8 @@ std::vector<Island> OpaquePrepare::find_and_swap(Graph& graph) const {
     const OpaquePart& part = parts_[island.part];
     if (!part.float_to_observed) continue;
     const std::vector<Node*> outside = nodes_outside(graph, island);
-    part.float_to_observed(graph, island);
+    edit_by("prepare", rule_of(island), "its float_to_observed()", graph,
+            [&] { part.float_to_observed(graph, island); });
     refresh_island(graph, outside, island);
   }
   std::erase_if(islands, [](const Island& island) { return island.nodes.empty(); });
@@ -256,7 +258,11 @@ void OpaquePrepare::annotate_inside(Graph& graph, const Island& island, Annotati
 void OpaquePrepare::keep(std::vector<Island> islands) {
   for (Island& island : islands) {
     for (const Node* node : island.nodes) island_of_node_[node] = islands_.size();
-    for (const auto& [key, spec] : border_specs(parts_[island.part], island)) border_[key] = true;
+    for (const auto& [key, spec] : border_specs(parts_[island.part], island)) {
+      border_[key] = true;
+      const Edge* edge = std::get_if<Edge>(&key);
+      island.border.push_back(edge != nullptr ? edge->value : std::get<Value*>(key));
+    }
     if (island.has_quantizer)
       for (const Node* node : island.nodes)
         part_of_node_[node] = static_cast<int>(islands_.size()) + 1;

@@ -6,7 +6,15 @@
 
 namespace octet {
 
-// Throws Error("prepare", name, ...) when the graph is broken afterwards (core/passes/verify.h).
+// Lets it look at the program before anything is rewritten (check_model).
+void check_by(const Quantizer& quantizer, const Graph& program);
+
+// Runs a user's code that edits the graph. subject, what: 'quantizer "npu"', "its
+// transform_for_annotation()". Throws Error(stage, subject, ...) when the graph is broken
+// afterwards (core/passes/verify.h), or when a result of a new or changed node has another dtype or
+// shape than the op gives.
+void edit_by(const char* stage, const std::string& subject, const std::string& what, Graph& graph,
+             const std::function<void()>& edit);
 void transform_by(Quantizer& quantizer, Graph& graph);
 
 // Annotates and validates. Throws Error("annotate", name, ...) when annotate() edits the graph, or

@@ -60,6 +60,17 @@ TensorMeta meta_of(const at::Tensor& tensor) {
   return meta;
 }
 
+// Lists are flattened.
+std::vector<TensorMeta> metas_of(const torch::jit::Stack& results) {
+  std::vector<TensorMeta> metas;
+  for (const c10::IValue& result : results) {
+    if (result.isTensor()) metas.push_back(meta_of(result.toTensor()));
+    if (result.isTensorList())
+      for (const at::Tensor& tensor : result.toTensorVector()) metas.push_back(meta_of(tensor));
+  }
+  return metas;
+}
+
 at::Tensor moved(const at::Tensor& tensor, c10::Device device) {
   if (!tensor.defined() || tensor.device() == device) return tensor;
   const at::Tensor twin =
@@ -116,12 +127,7 @@ void trace_call(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   stack->erase(first, stack->end());
   call.results = call.arguments;
   run_known(op, call.results);
-  for (const c10::IValue& result : call.results) {
-    if (result.isTensor()) call.metas.push_back(meta_of(result.toTensor()));
-    if (result.isTensorList())
-      for (const at::Tensor& tensor : result.toTensorVector())
-        call.metas.push_back(meta_of(tensor));
-  }
+  call.metas = metas_of(call.results);
   stack->insert(stack->end(), call.results.begin(), call.results.end());
   current->calls.push_back(std::move(call));
 }
@@ -143,6 +149,20 @@ at::Tensor without_data(const TensorMeta& meta) {
                            at::TensorOptions(to_scalar_type(meta.dtype)).device(at::kMeta));
 }
 
+// The arguments of a call, with a value in `frame` for each that the node reads. Nothing when one
+// is missing.
+std::optional<torch::jit::Stack> arguments_of(const Node& node, const c10::FunctionSchema& schema,
+                                              const Frame& frame) {
+  torch::jit::Stack stack;
+  for (const c10::Argument& argument : schema.arguments()) {
+    const Argument* given = node.find_argument(argument.name());
+    if (given == nullptr && !argument.default_value()) return std::nullopt;
+    stack.push_back(given == nullptr ? *argument.default_value()
+                                     : coerce(resolve(*given, frame), argument, subject_of(node)));
+  }
+  return stack;
+}
+
 }  // namespace
 
 std::optional<CompositeTrace> trace_composite(
@@ -157,28 +177,44 @@ std::optional<CompositeTrace> trace_composite(
     trace.inputs.emplace_back(without_data(*value->meta));
     frame[value] = trace.inputs.back();
   }
-  torch::jit::Stack stack;
+  std::optional<torch::jit::Stack> stack;
   Tracer tracer{is_known};
   try {
-    for (const c10::Argument& argument : op->schema().arguments()) {
-      const Argument* given = node.find_argument(argument.name());
-      if (given == nullptr && !argument.default_value()) return std::nullopt;
-      stack.push_back(given == nullptr
-                          ? *argument.default_value()
-                          : coerce(resolve(*given, frame), argument, subject_of(node)));
-    }
+    stack = arguments_of(node, op->schema(), frame);
+    if (!stack) return std::nullopt;
     const at::AutoDispatchBelowADInplaceOrView no_gradients;
     const c10::impl::IncludeDispatchKeyGuard on(kTraceKey);
     current = &tracer;
-    trace_call(*op, &stack);
+    trace_call(*op, &*stack);
     current = nullptr;
   } catch (const std::exception&) {
     current = nullptr;
     return std::nullopt;
   }
   trace.calls = std::move(tracer.calls);
-  trace.results = std::move(stack);
+  trace.results = std::move(*stack);
   return trace;
+}
+
+std::optional<std::vector<TensorMeta>> find_result_metas(const Node& node) {
+  const std::optional<c10::OperatorHandle> op = find_operator(node.target());
+  if (!op || refusal_of(*op) || !op->hasComputedKernelForDispatchKey(c10::DispatchKey::Meta))
+    return std::nullopt;
+  Frame frame;
+  for (const Value* value : node.inputs()) {
+    if (value->kind() != ValueKind::kTensor || !value->meta || !value->meta->is_static())
+      return std::nullopt;
+    frame[value] = without_data(*value->meta);
+  }
+  try {
+    std::optional<torch::jit::Stack> stack = arguments_of(node, op->schema(), frame);
+    if (!stack) return std::nullopt;
+    const at::AutoDispatchBelowADInplaceOrView no_gradients;
+    op->callBoxed(*stack);
+    return metas_of(*stack);
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
 }
 
 }  // namespace octet

@@ -38,4 +38,9 @@ std::optional<CompositeTrace> trace_composite(
     const Node& node, const std::vector<Value*>& inputs,
     const std::function<bool(const std::string& target)>& is_known);
 
+// The metas of the results of a node, as the op computes them from tensors without data. Nothing
+// for ops that need data or that LibTorch does not know, and where an input has open sizes, an
+// unknown shape, or is not a tensor.
+std::optional<std::vector<TensorMeta>> find_result_metas(const Node& node);
+
 }  // namespace octet

@@ -162,6 +162,11 @@ QuantizerPart make_registered(const RegisteredBase& base, const QuantizerOptions
   if (!quantizer)
     throw Error("quantizer", fmt::format("\"{}\"", base.name),
                 "its function returned no quantizer; return one or throw an Error");
+  // a composition has the names of its quantizers
+  if (const std::string name = quantizer->name();
+      name != base.name && name.find(',') == std::string::npos)
+    throw Error("quantizer", fmt::format("\"{}\"", base.name),
+                fmt::format("its name() is \"{}\", want the registered name", name));
   ConfigurableQuantizer* own = dynamic_cast<ConfigurableQuantizer*>(quantizer.get());
   if (own == nullptr) return with_own_configs(with_settings(std::move(quantizer)), options);
   quantizer.release();

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "annotate/rules/annotation_rule.h"
+#include "quantizers/common/source_partitions.h"
 #include "quantizers/x86/compat_rows.h"
-#include "quantizers/x86/source_partitions.h"
 
 namespace octet {
 

@@ -1,5 +1,5 @@
 // compat: tables of what torchao's X86 quantizer annotates, in its order. Rows match by the origin
-// of nodes (source_partitions.h).
+// of nodes (common/source_partitions.h).
 #pragma once
 
 #include <optional>

@@ -45,7 +45,10 @@ PLAN = {
     "annotate/FIGURES.md": {
         "tools/models/export.py": NotRun("takes more than an hour and fetches weights"),
     },
-    "annotate/OPAQUE.md": {"#include": Run("cpp_compiles")},
+    "annotate/OPAQUE.md": {
+        "#include": Run("cpp_compiles"),
+        "import octet": By("../python/test_opaque_hooks.py"),
+    },
     "annotate/QAT.md": {"#include": Run("cpp_compiles")},
     "quantizers/README.md": {"#include": Run("cpp_compiles")},
     "backends/runtime/FIGURES.md": {

@@ -283,5 +283,93 @@ TEST_CASE("an opaque module that the program lacks is an error without the comma
         "name or leave it out");
 }
 
+// A gate whose observed form is two ops with Octet's observers around the second one, and whose
+// quantized form has their scales.
+OpaquePart observed_gate() {
+  OpaquePart part = gate_part();
+  part.quantizer = std::make_shared<test::RuleQuantizer>(nlohmann::ordered_json::parse(
+      R"([{"target": "aten.sigmoid.default", "inputs": {"0": )" + test::act_spec().dump() +
+      R"(}, "output": )" + test::act_spec().dump() + "}]"));
+  part.float_to_observed = [](Graph& graph, Island& island) {
+    Node* gate = island.nodes.front();
+    Node* scaled = graph.insert("octet_test.scale.default", gate->arguments(), "scaled",
+                                gate->output()->meta, gate);
+    Node* sigmoid = graph.insert("aten.sigmoid.default", {{"self", scaled->output()}}, "inner",
+                                 gate->output()->meta, gate);
+    graph.replace_uses(gate->output(), sigmoid->output());
+    graph.erase(*gate);
+  };
+  part.observed_to_quantized = [](ObservedGraph& observed, Island& island) {
+    Node* scaled = island.nodes.front();
+    Node* sigmoid = island.nodes.back();
+    REQUIRE(sigmoid->find_input("self") == scaled->output());
+    std::vector<NamedArgument> arguments = scaled->arguments();
+    arguments.push_back({"in", double{qparams_of(observed, *scaled->output()).scale.at(0)}});
+    arguments.push_back({"out", double{qparams_of(observed, *sigmoid->output()).scale.at(0)}});
+    Node* quantized = observed.graph.insert("octet_test.quantized_gate.default", arguments,
+                                            "quantized_gate", sigmoid->output()->meta, sigmoid);
+    observed.graph.replace_uses(sigmoid->output(), quantized->output());
+  };
+  return part;
+}
+
+TEST_CASE("the quantized form of a part has the scales of Octet's observers in the observed one",
+          "[annotate][opaque]") {
+  Report report;
+  ObservedGraph observed = prepare_gated(observed_gate(), report);
+  ObservedGraph restored = prepare_gated(observed_gate(), report);
+  CalibrateOptions options;
+  float most = 0;
+  options.handlers["octet_test.scale.default"] =
+      [&](const Node&, const std::vector<c10::IValue>& arguments) -> std::vector<c10::IValue> {
+    const at::Tensor scaled = arguments.at(0).toTensor() * 3;
+    most = std::max(most, scaled.max().item<float>() - scaled.min().item<float>());
+    return {scaled};
+  };
+  calibrate(observed, source_of({data_for(observed.graph).front()}), options);
+  observer_state_from_json(restored, observer_state_to_json(observed), "state");
+  const Graph converted = convert_pt2e(std::move(observed), {}, report);
+  CHECK(test::count_of(converted, "octet_test.*") == 1);
+  CHECK(test::count_of(converted, "aten.sigmoid.default") == 0);
+  CHECK(test::count_of(converted, "octet.observe.default") == 0);
+  const Node* gate = converted.find_node("quantized_gate");
+  CHECK(gate->float_or("in", 0) == Approx(most / 255));
+  CHECK(gate->float_or("out", 0) > 0);
+  CHECK(to_text(convert_pt2e(std::move(restored), {}, report)) == to_text(converted));
+}
+
+TEST_CASE("what hooks throw or break names the part", "[annotate][opaque]") {
+  const std::string who = "opaque part op octet_test.gate.default: its ";
+  const auto prepared = [&](const auto& hook) {
+    return message_of([&] {
+      OpaquePart part = gate_part();
+      part.float_to_observed = hook;
+      Report report;
+      prepare_gated(part, report);
+    });
+  };
+  CHECK(prepared([](Graph&, Island&) { throw std::runtime_error("no SRAM"); }) ==
+        "prepare: " + who + "float_to_observed() says: no SRAM");
+  CHECK(prepared([](Graph& graph, Island& island) {
+          Node* gate = island.nodes.front();
+          Node* sum = graph.insert("aten.sum.default", {{"self", island.inputs.front()}}, "sum",
+                                   gate->output()->meta, gate);
+          graph.replace_uses(gate->output(), sum->output());
+        }) == "prepare: " + who +
+                  "float_to_observed() says that %sum is f32[2, 4], but aten.sum.default gives "
+                  "f32[]");
+  OpaquePart part = gate_part();
+  part.observed_to_quantized = [](ObservedGraph&, Island&) { throw 7; };
+  Report report;
+  ObservedGraph observed = prepare_gated(part, report);
+  CalibrateOptions options;
+  options.handlers["octet_test.gate.default"] = run_gate;
+  calibrate(observed, source_of(data_for(observed.graph)), options);
+  CHECK(message_of([&] { convert_pt2e(std::move(observed), {}, report); }) ==
+        "convert: " + who +
+            "observed_to_quantized() threw something that is not a std::exception; throw an "
+            "octet::Error");
+}
+
 }  // namespace
 }  // namespace octet::test_opaque

@@ -51,7 +51,7 @@ std::vector<AnnotationRule> linear_rules() {
 // By rules.
 class ByRules : public ConfigurableQuantizer {
  public:
-  ByRules() : ConfigurableQuantizer("by_rules") {}
+  ByRules() : ConfigurableQuantizer("own_by_rules") {}
   void annotate(Graph& graph, Annotations& annotations, Report& report) override {
     RuleState state;
     annotate_by_rules(graph, linear_rules(), by_settings(), annotations, state);
@@ -62,7 +62,7 @@ class ByRules : public ConfigurableQuantizer {
 // The results of linear ops, node by node, of one of two dtypes.
 class ByNode : public ConfigurableQuantizer {
  public:
-  ByNode() : ConfigurableQuantizer("by_node", {config("int8"), config("int16")}) {}
+  ByNode() : ConfigurableQuantizer("own_by_node", {config("int8"), config("int16")}) {}
   void annotate(Graph& graph, Annotations& annotations, Report& report) override {
     for (Node* node : graph.nodes_of("aten.linear.default")) {
       if (annotations.is_annotated(node)) continue;
@@ -91,7 +91,7 @@ class ByNode : public ConfigurableQuantizer {
 // A plain subclass of Quantizer: as ByRules, and asks no settings.
 class Plain : public Quantizer {
  public:
-  std::string name() const override { return "plain"; }
+  std::string name() const override { return "own_plain"; }
   void annotate(Graph& graph, Annotations& annotations, Report& report) override {
     RuleState state;
     static const QuantizationConfig config;
@@ -108,7 +108,7 @@ class Plain : public Quantizer {
 // Annotates every op that it finds.
 class Greedy : public Quantizer {
  public:
-  std::string name() const override { return "greedy"; }
+  std::string name() const override { return "own_greedy"; }
   void annotate(Graph& graph, Annotations& annotations, Report&) override {
     for (Node* node : graph.nodes()) {
       annotations[node].rule = "greedy";
@@ -204,6 +204,12 @@ TEST_CASE("each kind of row keeps a user-defined quantizer out of what it covers
         "a: linear, b: linear, h: linear_relu, r: linear_relu");
 }
 
+TEST_CASE("settings by module that split a pattern leave a shorter one", "[quantizers][settings]") {
+  CHECK(rules_with(R"("global": null, "module_type": {"torch.nn.Linear": {}})") ==
+        "a: linear, h: linear");
+  CHECK(rules_with(R"("module_name": {"head.fc": null})") == "a: linear, b: linear, c: linear");
+}
+
 TEST_CASE("the rows of a user-defined quantizer have the precedence of all settings",
           "[quantizers][settings]") {
   CHECK(rules_with(R"("global": null, "module_name": {"head": {}, "b": {}},
@@ -230,7 +236,7 @@ TEST_CASE("the reason of a setting replaces the quantizer's reason for a float o
 
 TEST_CASE("a plain quantizer has settings in code", "[quantizers][settings]") {
   const std::unique_ptr<ConfigurableQuantizer> quantizer = with_settings(std::make_unique<Plain>());
-  CHECK(quantizer->name() == "plain");
+  CHECK(quantizer->name() == "own_plain");
   CHECK(prepare_with(*quantizer).rules == kAllRules);
   quantizer->set_row({RowKind::kModuleName, "head"}, std::nullopt);
   CHECK(prepare_with(*quantizer).rules == "a: linear, b: linear, c: linear");
@@ -249,9 +255,9 @@ TEST_CASE("settings choose among the configurations of a user-defined quantizer"
 TEST_CASE("settings of a composition and of --config reach a user-defined quantizer",
           "[quantizers][settings]") {
   CHECK(prepare_json(R"({"compose": ["own_by_rules", "own_plain"]})")
-            .rules.starts_with("a: by_rules: linear, "));
+            .rules.starts_with("a: own_by_rules: linear, "));
   CHECK(prepare_json(R"({"compose": ["own_by_rules", "embedding"], "module_name": {"head": null}})")
-            .rules == "a: by_rules: linear, b: by_rules: linear, c: by_rules: linear");
+            .rules == "a: own_by_rules: linear, b: own_by_rules: linear, c: own_by_rules: linear");
   const std::string path = std::string(OCTET_BINARY_DIR) + "/own_settings.json";
   std::ofstream(path) << R"({"module_name": {"head": null}})";
   QuantizerOptions options;

@@ -51,6 +51,9 @@ void register_once() {
   register_quantizer("idle", [](const QuantizerOptions&) -> std::unique_ptr<Quantizer> {
     return std::make_unique<Idle>();
   });
+  register_quantizer("misnamed", [](const QuantizerOptions&) -> std::unique_ptr<Quantizer> {
+    return std::make_unique<Idle>();
+  });
   register_quantizer("broken",
                      [](const QuantizerOptions&) { return std::unique_ptr<Quantizer>(); });
 }
@@ -110,6 +113,8 @@ TEST_CASE("a registered quantizer names itself, and its maker gives one",
   CHECK_THROWS_WITH(
       make_quantizer("broken"),
       "quantizer: \"broken\": its function returned no quantizer; return one or throw an Error");
+  CHECK_THROWS_WITH(make_quantizer("misnamed"),
+                    "quantizer: \"misnamed\": its name() is \"idle\", want the registered name");
 }
 
 TEST_CASE("names of quantizers and derive functions are checked", "[quantizers][registry]") {

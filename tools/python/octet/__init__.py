@@ -28,6 +28,7 @@ from octet._inspect import inspect
 from octet._lower import explain, load, lower
 from octet._octet import (
     Model,
+    Observer,
     TensorInfo,
     __version__,
     allow_op,
@@ -39,6 +40,7 @@ from octet._quantize import Quantized, quantize
 from octet._quantizer import (
     DerivedQuantizationSpec,
     FixedQParamsQuantizationSpec,
+    OpaquePart,
     QuantizationSpec,
     Quantizer,
     SharedQuantizationSpec,
@@ -54,6 +56,8 @@ __all__ = [
     "Error",
     "FixedQParamsQuantizationSpec",
     "Model",
+    "Observer",
+    "OpaquePart",
     "Prepared",
     "QuantizationSpec",
     "Quantized",

@@ -1,10 +1,14 @@
 """Quantizes and lowers: the compiled part of octet."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 import os
 from typing import Any
 
 from octet_runtime._runtime import Model as Model, TensorInfo as TensorInfo, backends as backends, load as load
+
+import torch
+
+import octet._quantizer
 
 
 def take_messages() -> list[tuple[bool, str]]:
@@ -44,6 +48,22 @@ class Node:
     @property
     def module(self) -> str:
         """The path of the innermost module, or ""."""
+
+    @property
+    def module_type(self) -> str:
+        """
+        The class of the innermost module ("torch.nn.modules.conv.Conv2d"), or "".
+        """
+
+    @property
+    def module_stack(self) -> list[tuple[str, str]]:
+        """(path, class) of each module around it, outermost first."""
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """
+        What torch.export recorded: "stack_trace" (the lines of the model), "torch_fn", ...
+        """
 
     def is_op(self, op: str) -> bool:
         """Whether it is that op in any overload: node.is_op("aten.relu")."""
@@ -106,6 +126,10 @@ class Value:
         """"float32", ...; None if it is not a tensor."""
 
     @property
+    def tensor(self) -> torch.Tensor | None:
+        """A copy of a parameter, buffer or constant; None for other values."""
+
+    @property
     def shape(self) -> tuple[int | None, ...] | None:
         """None for a size that is open."""
 
@@ -128,8 +152,34 @@ class GraphView:
     def find_node(self, name: str) -> Node | None:
         """The node of that name, or None."""
 
+    def match(self, pattern: str, annotations: Annotations | None = None) -> list[octet._quantizer.Match]:
+        """
+        The places of a pattern such as "relu?(conv2d(x, w, b?))", in the notation of core/pattern/pattern.h: without overlaps, longer forms first. annotations: nodes that are annotated are left out, as rows of a table do.
+        """
+
+    def source_partitions(self, sources: list[str]) -> list[octet._quantizer.SourcePartition]:
+        """
+        The nodes that each call of these modules and functions became: ["torch.nn.modules.linear.Linear", "linear"].
+        """
+
+    def insert(self, target: str, arguments: dict[str, Any], *, before: Node | None = None, like: Value | None = None, name: str | None = None) -> Node:
+        """
+        In transform_for_annotation() and hooks: inserts a call of an op with one result before a node (None: at the end). like: a value with the dtype and shape of the result; None: the op tells.
+        """
+
+    def replace_uses(self, old: Value, new: Value) -> None:
+        """In transform_for_annotation() and hooks: also in the outputs."""
+
+    def erase(self, node: Node) -> None:
+        """
+        In transform_for_annotation() and hooks: erases a node whose results are unused.
+        """
+
+    def add_constant(self, fqn: str, tensor: torch.Tensor) -> Value:
+        """In transform_for_annotation() and hooks: adds a buffer."""
+
 class Annotations:
-    """Receives the annotations of a Quantizer."""
+    """The annotations of a program, by node."""
 
     def annotate(self, node: Node, *, inputs: dict[Value, Any] | None = None, output: Any = None, rule: str = '', allow_implicit_sharing: bool = True) -> None:
         """
@@ -139,6 +189,16 @@ class Annotations:
     def is_annotated(self, node: Node) -> bool:
         """Whether the node is annotated."""
 
+    def find(self, node: Node) -> octet._quantizer.Annotation | None:
+        """
+        The annotation of a node, by this quantizer or an earlier one of the list, or None.
+        """
+
+    def propagate_sharing(self, ops: list[str], accepts: Callable[[Node], bool] | None = None) -> int:
+        """
+        Lets ops such as "aten.max_pool2d" share the scale of their input when the op before them has an output spec. Returns the number of nodes annotated.
+        """
+
 class AnnotationReport:
     """What a Quantizer says."""
 
@@ -147,6 +207,46 @@ class AnnotationReport:
 
     def note(self, text: str) -> None:
         """A remark."""
+
+class Island:
+    """One occurrence of an opaque part, as its hooks see it."""
+
+    @property
+    def name(self) -> str:
+        """module "head\""""
+
+    @property
+    def nodes(self) -> list[Node]:
+        """Its nodes, in the order in which they run."""
+
+    @property
+    def inputs(self) -> list[Value]:
+        """The tensors that it reads from outside, without constants."""
+
+    @property
+    def outputs(self) -> list[Value]:
+        """The tensors that are read outside."""
+
+    def qparams(self, value: Value) -> tuple[torch.Tensor, torch.Tensor]:
+        """
+        In observed_to_quantized: (scales, zero points) of a value that the quantizer of the part annotated, one or one per channel.
+        """
+
+class Observer:
+    """An observer of octet: sees tensors, and computes scale and zero point."""
+
+    def __init__(self, spec: Any) -> None:
+        """spec: a QuantizationSpec or a FixedQParamsQuantizationSpec."""
+
+    @property
+    def name(self) -> str:
+        """"histogram", ..."""
+
+    def observe(self, tensor: torch.Tensor) -> None:
+        """Observes a batch."""
+
+    def calculate_qparams(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """(scales, zero points), one or one per channel."""
 
 def set_quantizers(quantizers: dict) -> None: ...
 
@@ -179,6 +279,10 @@ class Prepared:
     def convert(self) -> Outcome: ...
 
     def annotations(self) -> str: ...
+
+    def save_state(self, path: str | os.PathLike) -> None: ...
+
+    def load_state(self, path: str | os.PathLike) -> None: ...
 
 def prepare(settings: dict) -> Prepared: ...
 

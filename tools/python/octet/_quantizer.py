@@ -5,7 +5,7 @@ import dataclasses
 import torch
 from octet_runtime._error import Error
 
-from octet._octet import AnnotationReport, Annotations, GraphView
+from octet._octet import AnnotationReport, Annotations, GraphView, Node, Value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -13,8 +13,9 @@ class QuantizationSpec:
     """Observes a tensor and computes its scale and zero point from the values seen.
 
     dtype: "int8", "uint8", ... or a torch.dtype. observer: "histogram", "min_max",
-    "per_channel_min_max", ..., or a function without arguments (a class) that returns an object
-    with the interface of torchao's observers: a call with a tensor observes it;
+    "per_channel_min_max", ...; a dict as in JSON files ({"name": "affine_min_max", "granularity":
+    "per_group", "group_size": 32}); or a function without arguments (a class) that returns an
+    object with the interface of torchao's observers: a call with a tensor observes it;
     calculate_qparams() returns (scales, zero points). quant_min, quant_max: both or neither.
     qscheme: "per_tensor_affine", "per_tensor_symmetric", "per_channel_affine",
     "per_channel_symmetric". ch_axis: the dimension of channels. is_dynamic: the scale is computed
@@ -73,6 +74,68 @@ class DerivedQuantizationSpec:
     ch_axis: int | None = None
 
 
+@dataclasses.dataclass(frozen=True)
+class Annotation:
+    """The specs of a node: Annotations.find() returns it.
+
+    output: with a spec for each of several results, a dict[Value, spec].
+    """
+
+    inputs: dict
+    output: object
+    rule: str
+    allow_implicit_sharing: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Match:
+    """A place of a pattern in a program: GraphView.match() returns it.
+
+    nodes: outermost first; root: the first of them. values: by variable of the pattern, a list for
+    x...; an optional variable that is absent has no entry. consumers: the node that reads it.
+    """
+
+    root: Node
+    nodes: list[Node]
+    values: dict[str, Value]
+    consumers: dict[str, Node]
+
+
+@dataclasses.dataclass(frozen=True)
+class SourcePartition:
+    """The nodes that one call of a module or function became; output_nodes: those read outside."""
+
+    nodes: list[Node]
+    output_nodes: list[Node]
+
+
+@dataclasses.dataclass(frozen=True)
+class OpaquePart:
+    """A part of the program that is kept whole, in Quantizer.opaque_parts.
+
+    module, module_type, op, ops: which nodes, exactly one of the four, as in JSON files. quantizer:
+    quantizes inside of the part: an octet.Quantizer, a name, the path of a JSON file or its
+    contents. quantized_inputs, quantized_outputs: specs by index; SharedQuantizationSpec(0) shares
+    the scale of input 0. recorded: calibration does not run it.
+
+    float_to_observed, observed_to_quantized: hooks for layers that quantize themselves, called with
+    (graph, island). The first one may replace the nodes before they are annotated, the second one
+    after calibration, with the qparams() of what the quantizer of the part annotated. What a hook
+    leaves unused is erased.
+    """
+
+    module: str = ""
+    module_type: str = ""
+    op: str = ""
+    ops: tuple = ()
+    quantizer: object = None
+    quantized_inputs: dict = dataclasses.field(default_factory=dict)
+    quantized_outputs: dict = dataclasses.field(default_factory=dict)
+    recorded: bool = False
+    float_to_observed: object = None
+    observed_to_quantized: object = None
+
+
 class _Source:
     """The interface of an observer that a derive function uses."""
 
@@ -112,13 +175,29 @@ class Quantizer:
 
     #: Whether numbers in additions and products become tensors first, so that they are quantized.
     scalars_to_constants = True
+    #: The parts of the program that are kept whole: octet.OpaquePart objects.
+    opaque_parts = ()
+
+    def transform_for_annotation(self, graph: GraphView) -> None:
+        """May edit the graph (insert, replace_uses, erase, add_constant), before it is annotated."""
 
     def annotate(
         self, graph: GraphView, annotations: Annotations, report: AnnotationReport
     ) -> None:
         """Annotates nodes with specs. Called for the program, and for each body of its branches and
-        loops; nodes and values become invalid when it returns.
+        loops; nodes and values become invalid when it returns, as in the other methods.
 
         An exception ends quantize().
         """
         raise NotImplementedError(f"{type(self).__name__}.annotate")
+
+    def validate(self, graph: GraphView, annotations: Annotations) -> None:
+        """Raises an exception if the backend cannot run the annotated graph."""
+
+    def prepare_obs_or_fq_callback(self, graph: GraphView, observers: dict) -> None:
+        """May change the observers before they are inserted.
+
+        observers: an octet.Observer for each annotated value and each pair (value, node that reads
+        it). Places that share one have the same object. A spec makes a new one; None leaves the
+        place unobserved.
+        """

@@ -23,6 +23,18 @@ class Prepared:
         `octet quantize --dump-annotations`."""
         return json.loads(self._prepared.annotations())
 
+    def save_state(self, path: str | os.PathLike) -> None:
+        """Writes what the observers have seen, as `octet calibrate --state` does."""
+        self._prepared.save_state(path)
+
+    def load_state(self, path: str | os.PathLike) -> None:
+        """Restores what observers of the same program and quantizer had seen.
+
+        Raises Error when the state belongs to others.
+        """
+        with told(self._names):
+            self._prepared.load_state(path)
+
 
 def prepare(
     model,

@@ -60,19 +60,30 @@ class FromTorchao(Quantizer):
             _fuse_linear_bn_(module)
         return module
 
-    def _annotated(self, graph):
-        """The module of the program, or of a body in it, with annotations."""
+    def _annotated(self, graph, annotations):
+        """The module of the program, or of a body in it, with annotations. Ops that settings or an
+        earlier quantizer took are claimed, so that its patterns leave them out."""
+        from torchao.quantization.pt2e.quantizer import QuantizationAnnotation
+
         names = {node.name for node in graph.nodes}
         modules = [m for m in self._folded().modules() if isinstance(m, torch.fx.GraphModule)]
         module = max(modules, key=lambda m: len(names & {fx.name for fx in m.graph.nodes}))
         if _overrides(self.quantizer, "transform_for_annotation") and not self.is_rewritten:
             module = self.quantizer.transform_for_annotation(module)
+        claims = {}
+        for fx in module.graph.nodes:
+            node = graph.find_node(fx.name) if fx.op == "call_function" else None
+            if node is not None and annotations.is_annotated(node):
+                claims[fx] = fx.meta[_KEY] = QuantizationAnnotation(_annotated=True)
         self.quantizer.annotate(module)
+        for fx, claim in claims.items():
+            if fx.meta.get(_KEY) is claim:
+                del fx.meta[_KEY]
         self.quantizer.validate(module)
         return module
 
     def annotate(self, graph, annotations, report):
-        module = self._annotated(graph)
+        module = self._annotated(graph, annotations)
         copied = _Copied(graph, module, type(self.quantizer).__name__)
         if _overrides(self.quantizer, "prepare_obs_or_fq_callback"):
             copied.take_observers(self._observers(module))

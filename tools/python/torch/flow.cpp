@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -18,6 +19,7 @@
 #include "annotate/observed/annotation_json.h"
 #include "annotate/observed/observer_state.h"
 #include "core/base/error.h"
+#include "core/base/output_file.h"
 #include "core/pt2/tensor_file.h"
 #include "tools/cli/common/messages.h"
 #include "tools/cli/processes/processes.h"
@@ -96,6 +98,22 @@ size_t calibrate_prepared(Prepared& prepared, const std::string& data,
   });
 }
 
+void save_state(Prepared& prepared, const std::filesystem::path& path) {
+  without_gil([&] {
+    check_no_input(path, prepared.sources, "state");
+    save_observer_state(prepared.graph(), path);
+  });
+}
+
+void load_state(Prepared& prepared, const std::filesystem::path& path) {
+  without_gil([&] {
+    for (const std::string& note : load_observer_states(prepared.graph(), {path}))
+      prepared.report.note(note);
+    prepared.has_data = true;
+    prepared.sources.push_back(std::filesystem::absolute(path).string());
+  });
+}
+
 Outcome convert_prepared(Prepared& prepared) {
   ObservedGraph& observed = prepared.graph();
   return without_gil([&] {
@@ -167,7 +185,9 @@ void bind_flow(nb::module_& module) {
   nb::class_<Prepared>(module, "Prepared")
       .def("calibrate", calibrate_prepared, "data"_a, "max_batches"_a.none())
       .def("convert", convert_prepared)
-      .def("annotations", [](Prepared& prepared) { return annotations_to_json(prepared.graph()); });
+      .def("annotations", [](Prepared& prepared) { return annotations_to_json(prepared.graph()); })
+      .def("save_state", save_state, "path"_a)
+      .def("load_state", load_state, "path"_a);
   module.def("prepare", prepare, "settings"_a);
   module.def(
       "page_html",

@@ -1,45 +1,60 @@
 #include "tools/python/torch/graph_view.h"
 
 #include <optional>
+#include <unordered_set>
 #include <vector>
 
 #include <fmt/format.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "core/base/error.h"
+#include "core/interpreter/aten_bridge.h"
+#include "core/pattern/pattern.h"
+#include "quantizers/common/source_partitions.h"
+#include "tools/python/torch/annotations.h"
+#include "tools/python/torch/tensors.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace octet::python {
 
+Graph& graph_of(const Scope& scope) {
+  if (scope.graph == nullptr)
+    throw Error("annotate", "the graph",
+                fmt::format("is looked at after {} has returned; keep names instead", scope.call));
+  return *scope.graph;
+}
+
+namespace {
+
+const Node* find_in(const Graph& graph, const std::string& name, const Node*) {
+  return graph.find_node(name);
+}
+const Value* find_in(const Graph& graph, const std::string& name, const Value*) {
+  return graph.find_value(name);
+}
+
+}  // namespace
+
+template <typename Kind>
+View<Kind>::View(std::shared_ptr<Scope> scope, Kind* kind)
+    : scope_(std::move(scope)), kind_(kind), name_(kind->name()) {}
+
 template <typename Kind>
 Kind& View<Kind>::operator*() const {
-  if (scope_->graph == nullptr)
-    throw Error("annotate", "the graph",
-                "is looked at after annotate() has returned; keep names instead");
+  if (find_in(graph_of(*scope_), name_, kind_) != kind_)
+    throw Error("annotate", "%" + name_, "is not in the graph any more; it was erased or renamed");
   return *kind_;
 }
 template class View<Node>;
 template class View<Value>;
-template class View<Graph>;
 
 namespace {
-
-template <typename Kind>
-std::vector<View<Kind>> views_of(const std::shared_ptr<Scope>& scope,
-                                 const std::vector<Kind*>& all) {
-  std::vector<View<Kind>> views;
-  for (Kind* one : all) views.emplace_back(scope, one);
-  return views;
-}
-
-template <typename Kind>
-std::optional<View<Kind>> view_of(const std::shared_ptr<Scope>& scope, Kind* one) {
-  return one == nullptr ? std::nullopt : std::optional(View<Kind>(scope, one));
-}
 
 // A literal; `fallback` for values, lists of values, and types that Python lacks.
 nb::object literal_of(const Argument& argument, const nb::object& fallback) {
@@ -59,14 +74,26 @@ nb::object argument_of(const NodeView& node, const std::string& name, const nb::
   return argument == nullptr ? fallback : literal_of(*argument, fallback);
 }
 
-std::string module_of(const NodeView& node) {
+ModuleFrame innermost_module(const NodeView& node) {
   const std::vector<ModuleFrame> stack = module_stack(*node);
-  return stack.empty() ? "" : stack.back().path;
+  return stack.empty() ? ModuleFrame() : stack.back();
+}
+
+std::vector<std::pair<std::string, std::string>> stack_of(const NodeView& node) {
+  std::vector<std::pair<std::string, std::string>> stack;
+  for (ModuleFrame& frame : module_stack(*node))
+    stack.emplace_back(std::move(frame.path), std::move(frame.type));
+  return stack;
 }
 
 std::optional<std::string> fqn_of(const ValueView& value) {
   const GraphInput* input = value->graph().find_input(&*value);
   return input == nullptr || input->fqn.empty() ? std::nullopt : std::optional(input->fqn);
+}
+
+nb::object tensor_of(const ValueView& value) {
+  const Tensor* constant = value->graph().find_constant(&*value);
+  return constant == nullptr ? nb::none() : to_torch(to_aten(constant->clone()));
 }
 
 nb::object shape_of(const ValueView& value) {
@@ -86,7 +113,17 @@ void bind_node(nb::module_& module) {
           "name", [](const NodeView& node) { return node->name(); }, "Unique in its graph.")
       .def_prop_ro(
           "target", [](const NodeView& node) { return node->target(); }, "\"aten.conv2d.default\"")
-      .def_prop_ro("module", module_of, "The path of the innermost module, or \"\".")
+      .def_prop_ro(
+          "module", [](const NodeView& node) { return innermost_module(node).path; },
+          "The path of the innermost module, or \"\".")
+      .def_prop_ro(
+          "module_type", [](const NodeView& node) { return innermost_module(node).type; },
+          "The class of the innermost module (\"torch.nn.modules.conv.Conv2d\"), or \"\".")
+      .def_prop_ro("module_stack", stack_of,
+                   "(path, class) of each module around it, outermost first.")
+      .def_prop_ro(
+          "metadata", [](const NodeView& node) { return node->metadata; },
+          "What torch.export recorded: \"stack_trace\" (the lines of the model), \"torch_fn\", ...")
       .def(
           "is_op", [](const NodeView& node, const std::string& op) { return node->is(op); }, "op"_a,
           "Whether it is that op in any overload: node.is_op(\"aten.relu\").")
@@ -144,6 +181,8 @@ void bind_value(nb::module_& module) {
                                : std::nullopt;
           },
           "\"float32\", ...; None if it is not a tensor.")
+      .def_prop_ro("tensor", tensor_of, nb::sig("def tensor(self) -> torch.Tensor | None"),
+                   "A copy of a parameter, buffer or constant; None for other values.")
       .def_prop_ro("shape", shape_of, nb::sig("def shape(self) -> tuple[int | None, ...] | None"),
                    "None for a size that is open.")
       .def(
@@ -153,27 +192,95 @@ void bind_value(nb::module_& module) {
       .def("__repr__", [](const ValueView& value) { return "%" + value->name(); });
 }
 
+// The places of a pattern in the graph, without overlaps and nodes of `taken`: longer forms of the
+// pattern first, then in graph order.
+std::vector<Match> matches_of(const Graph& graph, const Pattern& pattern,
+                              std::unordered_set<const Node*> taken) {
+  std::vector<Match> matches;
+  for (const PatternVariant& variant : pattern.variants)
+    for (Node* node : graph.nodes()) {
+      std::optional<Match> found = match(variant, *node);
+      if (!found || std::any_of(found->nodes.begin(), found->nodes.end(),
+                                [&](const Node* inner) { return taken.contains(inner); }))
+        continue;
+      taken.insert(found->nodes.begin(), found->nodes.end());
+      matches.push_back(std::move(*found));
+    }
+  return matches;
+}
+
+nb::object object_of(const Match& match, const Pattern& pattern, const GraphView& graph) {
+  nb::dict values;
+  nb::dict consumers;
+  for (const auto& [name, bound] : match.bindings) {
+    const PatternVariable* variable = pattern.find_variable(name);
+    const bool is_list = variable != nullptr && variable->is_list;
+    values[name.c_str()] = is_list ? nb::cast(views_of(graph.scope, bound))
+                                   : nb::cast(ValueView(graph.scope, bound.front()));
+    if (Node* consumer = match.consumer(name))
+      consumers[name.c_str()] = NodeView(graph.scope, consumer);
+  }
+  return nb::module_::import_("octet._quantizer")
+      .attr("Match")(NodeView(graph.scope, match.root), views_of(graph.scope, match.nodes), values,
+                     consumers);
+}
+
+nb::list match_pattern(const GraphView& graph, const std::string& text,
+                       const AnnotationsView* annotations) {
+  const Pattern pattern = parse_pattern(text);
+  std::unordered_set<const Node*> taken;
+  if (annotations != nullptr && &graph_of(*annotations->scope) == &*graph)
+    for (const Node* node : graph->nodes())
+      if (annotations->annotations->is_annotated(node)) taken.insert(node);
+  nb::list matches;
+  for (const Match& match : matches_of(*graph, pattern, std::move(taken)))
+    matches.append(object_of(match, pattern, graph));
+  return matches;
+}
+
+nb::list partitions_of(const GraphView& graph, const std::vector<std::string>& sources) {
+  nb::list result;
+  for (const SourcePartition& partition : find_source_partitions(*graph, sources))
+    result.append(nb::module_::import_("octet._quantizer")
+                      .attr("SourcePartition")(views_of(graph.scope, partition.nodes),
+                                               views_of(graph.scope, partition.output_nodes)));
+  return result;
+}
+
 }  // namespace
 
 void bind_graph_view(nb::module_& module) {
   bind_node(module);
   bind_value(module);
-  nb::class_<GraphView>(module, "GraphView", "The program that a Quantizer annotates.")
+  nb::class_<GraphView> bound(module, "GraphView", "The program that a Quantizer annotates.");
+  bound
       .def_prop_ro(
-          "nodes", [](const GraphView& graph) { return views_of(graph.scope(), graph->nodes()); },
+          "nodes", [](const GraphView& graph) { return views_of(graph.scope, graph->nodes()); },
           "In the order in which they run.")
       .def(
           "find_value",
           [](const GraphView& graph, const std::string& name) {
-            return view_of(graph.scope(), graph->find_value(name));
+            return view_of(graph.scope, graph->find_value(name));
           },
           "name"_a, "The value of that name, or None.")
       .def(
           "find_node",
           [](const GraphView& graph, const std::string& name) {
-            return view_of(graph.scope(), graph->find_node(name));
+            return view_of(graph.scope, graph->find_node(name));
           },
-          "name"_a, "The node of that name, or None.");
+          "name"_a, "The node of that name, or None.")
+      .def("match", match_pattern, "pattern"_a, "annotations"_a = nb::none(),
+           nb::sig("def match(self, pattern: str, annotations: Annotations | None = None) -> "
+                   "list[octet._quantizer.Match]"),
+           "The places of a pattern such as \"relu?(conv2d(x, w, b?))\", in the notation of "
+           "core/pattern/pattern.h: without overlaps, longer forms first. annotations: nodes that "
+           "are annotated are left out, as rows of a table do.")
+      .def("source_partitions", partitions_of, "sources"_a,
+           nb::sig("def source_partitions(self, sources: list[str]) -> "
+                   "list[octet._quantizer.SourcePartition]"),
+           "The nodes that each call of these modules and functions became: "
+           "[\"torch.nn.modules.linear.Linear\", \"linear\"].");
+  bind_graph_edits(bound);
 }
 
 }  // namespace octet::python

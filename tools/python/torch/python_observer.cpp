@@ -5,23 +5,22 @@
 #include <set>
 #include <utility>
 
-#include <ATen/DLConvertor.h>
+#include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "annotate/observers/observer.h"
 #include "core/base/error.h"
+#include "tools/python/torch/python_calls.h"
+#include "tools/python/torch/specs.h"
+#include "tools/python/torch/tensors.h"
 
 namespace nb = nanobind;
+using namespace nb::literals;
 
 namespace octet::python {
 namespace {
-
-nb::object to_torch(const at::Tensor& tensor) {
-  const nb::object capsule = nb::steal(PyCapsule_New(at::toDLPack(tensor), "dltensor", nullptr));
-  return nb::module_::import_("torch.utils.dlpack").attr("from_dlpack")(capsule);
-}
 
 // Returns the result of `call`. Exceptions from Python, except KeyboardInterrupt, become an Error.
 // subject: names the Python code. Needs the GIL.
@@ -31,10 +30,9 @@ nb::object in_python(const char* stage, const std::string& subject, const Call& 
     return call();
   } catch (const nb::python_error& error) {
     if (!error.matches(PyExc_Exception)) throw;
-    const auto text = [](nb::handle of) { return nb::cast<std::string>(nb::str(of)); };
     throw Error(stage, "",
-                fmt::format("{} raised {}: {}", subject, text(error.type().attr("__name__")),
-                            text(error.value())));
+                fmt::format("{} raised {}: {}", subject, name_of(error.type(), "an exception"),
+                            text_of(error.value())));
   }
 }
 
@@ -90,12 +88,29 @@ std::shared_ptr<Observer> make_current_observer(const std::string& name, const O
       args, name, in_python("prepare", name, [&] { return found->second(); }));
 }
 
+struct ObserverView {
+  std::shared_ptr<Observer> observer;
+};
+
+// The observer in an octet.Observer, or a new one for a spec.
+std::shared_ptr<Observer> observer_of(nb::handle given) {
+  if (nb::isinstance<ObserverView>(given)) return nb::cast<ObserverView>(given).observer;
+  const SpecVariant spec = spec_of(given, "an observer");
+  if (const auto* plain = std::get_if<QuantizationSpec>(&spec))
+    return make_observer(observer_args(*plain));
+  if (const auto* fixed = std::get_if<FixedQParamsQuantizationSpec>(&spec))
+    return make_observer(*fixed);
+  throw Error("prepare", "an observer",
+              fmt::format("got {}, want an octet.Observer, a QuantizationSpec or a "
+                          "FixedQParamsQuantizationSpec",
+                          text_of(nb::repr(given))));
+}
+
 }  // namespace
 
 std::string name_observer(nb::object make, bool is_per_channel) {
   static std::set<std::string> known;
-  const std::string plain =
-      nb::cast<std::string>(nb::str(nb::getattr(make, "__name__", nb::str("observer"))));
+  const std::string plain = name_of(make, "observer");
   const std::string channels = is_per_channel ? "per channel " : "";
   std::string name;
   for (int count = 1; name.empty() || current_observers().contains(name); ++count)
@@ -106,6 +121,64 @@ std::string name_observer(nb::object make, bool is_per_channel) {
         [name](const ObserverArgs& args) { return make_current_observer(name, args); });
   current_observers()[name] = std::move(make);
   return name;
+}
+
+nb::tuple tensors_of(const QParams& qparams) {
+  const bool has_floats = !qparams.float_zero_point.empty();
+  return nb::make_tuple(
+      to_torch(at::tensor(qparams.scale)),
+      to_torch(has_floats ? at::tensor(qparams.float_zero_point) : at::tensor(qparams.zero_point)));
+}
+
+nb::dict dict_of(const ObserverMap& observers, const std::shared_ptr<Scope>& scope) {
+  std::map<const Observer*, nb::object> objects;  // places that share one have the same object
+  nb::dict offered;
+  for (const auto& [place, observer] : observers) {
+    nb::object& object = objects[observer.get()];
+    if (!object.is_valid())
+      object = observer == nullptr ? nb::object(nb::none()) : nb::cast(ObserverView{observer});
+    offered[object_of(place, scope)] = object;
+  }
+  return offered;
+}
+
+void take_observers(const nb::dict& changed, const std::shared_ptr<Scope>& scope,
+                    ObserverMap& observers) {
+  size_t known = 0;
+  for (auto& [place, observer] : observers) {
+    const nb::object key = object_of(place, scope);
+    const nb::object given = changed.contains(key) ? nb::object(changed[key]) : nb::none();
+    known += changed.contains(key) ? 1 : 0;
+    observer = given.is_none() ? nullptr : observer_of(given);
+  }
+  if (known != changed.size())
+    throw Error("prepare", "prepare_obs_or_fq_callback()",
+                "sets an observer in a place without a spec; annotate that edge or value");
+}
+
+void bind_observers(nb::module_& module) {
+  nb::class_<ObserverView>(module, "Observer",
+                           "An observer of octet: sees tensors, and computes scale and zero point.")
+      .def(
+          "__init__",
+          [](ObserverView* view, nb::handle spec) { new (view) ObserverView{observer_of(spec)}; },
+          "spec"_a, nb::sig("def __init__(self, spec: typing.Any) -> None"),
+          "spec: a QuantizationSpec or a FixedQParamsQuantizationSpec.")
+      .def_prop_ro(
+          "name", [](const ObserverView& view) { return view.observer->args().choice.name; },
+          "\"histogram\", ...")
+      .def(
+          "observe",
+          [](const ObserverView& view, nb::handle tensor) {
+            view.observer->observe(from_torch(tensor));
+          },
+          "tensor"_a, nb::sig("def observe(self, tensor: torch.Tensor) -> None"),
+          "Observes a batch.")
+      .def(
+          "calculate_qparams",
+          [](const ObserverView& view) { return tensors_of(view.observer->calculate_qparams()); },
+          nb::sig("def calculate_qparams(self) -> tuple[torch.Tensor, torch.Tensor]"),
+          "(scales, zero points), one or one per channel.");
 }
 
 void forget_observers() { current_observers().clear(); }

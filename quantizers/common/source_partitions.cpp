@@ -1,5 +1,5 @@
 // Groups nodes by source_fn_stack, torch_fn and nn_module_stack, and finds chains of groups.
-#include "quantizers/x86/source_partitions.h"
+#include "quantizers/common/source_partitions.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-// compat: finds the origin of nodes as torchao does. The nodes that one call of a module or
+// Finds the origin of nodes as torchao does. The nodes that one call of a module or
 // function was decomposed into form a partition. Default exports record the innermost module and a
 // few functions; strict exports record every function, so torchao finds more partitions in them.
 #pragma once
