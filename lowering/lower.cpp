@@ -87,7 +87,8 @@ Program lower(const Graph& graph, const BackendSupport& support, const LowerOpti
              {
                  {"import", [&] { program = import_for(support, *folded, options.fallback); }},
                  {"fuse", [&] { fuse(program); }, options.fuse},
-                 {"count_macs", [&] { count_macs(program); }, !options.fuse},
+                 {"attention", [&] { make_attention(program, at_sizes); }, options.fuse},
+                 {"count_macs", [&] { count_macs(program); }},
                  {"split_refused", [&] { split_refused(program, at_sizes, report); }},
                  {"partition", [&] { partition(program, at_sizes, fallback, report); }},
                  {"order_filters", [&] { order_filters(program, support); }},

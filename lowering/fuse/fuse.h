@@ -14,6 +14,7 @@
 // step where program.h allows it, and returns the number of its changes.
 #pragma once
 
+#include "lowering/program/backend.h"
 #include "lowering/program/program.h"
 
 namespace octet {
@@ -60,6 +61,10 @@ int take_integer_inputs(Program& program);
 // quantize(f(x)) -> f(x) that writes integers, if f reads integers. A requantize follows if the
 // quantize narrows the range and f has no clamp.
 int write_integer_outputs(Program& program);
+
+// softmax(scale * q @ transpose(k) + mask) @ v -> attention(q, k, v, mask) where k and v are caches
+// and the backend accepts it. A later pass: it needs the backend.
+int make_attention(Program& program, const BackendSupport& support);
 
 // Computes dequantize(c) for the constants c that are still dequantized, which makes them float
 // constants.
