@@ -1,6 +1,7 @@
 // Lists the steps of lowering, and prints the text of --explain.
 #include "lowering/lower.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -98,12 +99,18 @@ Program lower(const Graph& graph, const Supports& supports, const LowerOptions& 
                  {"decompose", [&] { return decompose_and_fold(*folded); }},
              });
   const std::string fallback = options.fallback == Fallback::kNone ? "" : kReference;
+  const auto is_taken = [&](const Program& asked, const ProgramOp& op) {
+    return std::any_of(supports.begin(), supports.end(), [&](const auto& support) {
+      return bool{ask_at_sizes(*support, asked, op)};
+    });
+  };
   Program program;
   run_passes("lower", {[&] { return to_text(program); }, [&] { verify(program); }},
              {
                  {"import", [&] { program = import_for(supports, *folded, options.fallback); }},
                  {"fuse", [&] { fuse(program); }, options.fuse},
-                 {"count_macs", [&] { count_macs(program); }, !options.fuse},
+                 {"attention", [&] { make_attention(program, is_taken); }, options.fuse},
+                 {"count_macs", [&] { count_macs(program); }},
                  {"split_refused", [&] { split_refused(program, supports, report); }},
                  {"partition", [&] { partition(program, supports, fallback, report); }},
                  {"order_filters",

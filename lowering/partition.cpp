@@ -44,7 +44,8 @@ bool depends_on_symbols(const Program& program, const ProgramOp& op) {
          std::any_of(op.outputs.begin(), op.outputs.end(), is_open);
 }
 
-// Asks about the op at the hints and at the probes.
+}  // namespace
+
 Verdict ask_at_sizes(const BackendSupport& support, const Program& program, const ProgramOp& op) {
   const Verdict verdict = ask("lower", support, program, op);
   if (!verdict || !depends_on_symbols(program, op)) return verdict;
@@ -55,6 +56,8 @@ Verdict ask_at_sizes(const BackendSupport& support, const Program& program, cons
   }
   return verdict;
 }
+
+namespace {
 
 // ---- reasons
 

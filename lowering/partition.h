@@ -28,6 +28,9 @@ void partition(Program& program, const Supports& supports, const std::string& fa
 // some above the hints. Empty for a program without symbols.
 std::vector<SymbolValues> probes_of(const Program& program);
 
+// Whether the backend accepts the op, in a program with open sizes at the hints and at the probes.
+Verdict ask_at_sizes(const BackendSupport& support, const Program& program, const ProgramOp& op);
+
 // "onednn", "acme_npu,xnnpack".
 std::string names_of(const Supports& supports);
 

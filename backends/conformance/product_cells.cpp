@@ -1,4 +1,7 @@
 // Cells of convolutions, linear layers, products of matrices and recurrent layers.
+#include <algorithm>
+#include <cmath>
+
 #include "backends/conformance/cell_list.h"
 
 namespace octet::conformance {
@@ -116,6 +119,41 @@ void recurrent(CellBuilder& b, const char* cell, int64_t gates, bool is_reverse,
   if (gates == 4) b.second_output({batch, hidden}, DType::kFloat32);
 }
 
+struct Attended {
+  const char* name;
+  Shape q;  // [N,H,L,D]
+  int64_t groups, columns, width;
+  // of the causal mask: how many columns the first row sees, and at most how many a row sees
+  int64_t seen = 0, window = 1 << 20;
+  double softcap = 0;
+};
+const Attended kAttended[] = {{"one", {1, 1, 1, 1}, 1, 1, 1},
+                              {"unmasked", {2, 2, 3, 16}, 2, 21, 16},
+                              {"decode", {1, 9, 1, 64}, 3, 150, 64, 77},
+                              {"decode_window", {2, 4, 1, 33}, 1, 100, 5, 81, 20, 3},
+                              {"prefill", {2, 4, 37, 32}, 2, 70, 48, 1},
+                              {"window", {1, 6, 21, 7}, 3, 90, 130, 66, 4},
+                              {"wide", {1, 2, 4, 256}, 1, 65, 256, 60, 1 << 20, 0.5},
+                              {"hidden", {1, 2, 5, 8}, 2, 6, 8, -1}};
+
+void attention(CellBuilder& b, const Attended& a) {
+  const int64_t rows = a.q[2];
+  const int q = b.reals(a.q), k = b.reals({a.q[0], a.groups, a.columns, a.q[3]}),
+            v = b.reals({a.q[0], a.groups, a.columns, a.width});
+  std::vector<float> mask(static_cast<size_t>(rows * a.columns), -INFINITY);
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = std::max<int64_t>(i + a.seen - a.window, 0); j < i + a.seen; ++j)
+      if (j < a.columns)
+        mask[static_cast<size_t>(i * a.columns + j)] = 0.01f * static_cast<float>(j);
+  Attributes attributes = {{"scale", 0.4}, {"masked", true}};
+  if (a.softcap != 0) attributes["softcap"] = a.softcap;
+  b.op("attention",
+       {q, k, v,
+        a.seen == 0 ? -1
+                    : b.constant(Tensor::from<float>(DType::kFloat32, {rows, a.columns}, mask))},
+       {a.q[0], a.q[1], rows, a.width}, attributes);
+}
+
 }  // namespace
 
 void add_products(CellList& cells) {
@@ -149,6 +187,8 @@ void add_products(CellList& cells) {
                   [cell = cell, gates = gates, is_reverse, is_integer](CellBuilder& b) {
                     recurrent(b, cell, gates, is_reverse, is_integer);
                   });
+  for (const Attended& a : kAttended)
+    cells.add("attention", a.name, float_forms(), [a](CellBuilder& b) { attention(b, a); });
 }
 
 }  // namespace octet::conformance

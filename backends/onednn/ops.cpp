@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "backends/kernels/attention.h"
 #include "backends/kernels/recurrent_layer.h"
 #include "backends/onednn/builder/conversions.h"
 #include "backends/onednn/emit/emitters.h"
@@ -75,6 +76,7 @@ constexpr OneDnnOp kOps[] = {
     {"reduce", no_check, emit_reduce},
     {"group_norm", check_norm, emit_group_norm},
     {"recurrent", RecurrentLayer::check, emit_recurrent},
+    {"attention", FloatAttention::check, emit_attention},
     {"upsample", check_upsample, emit_upsample},
     {"clamp", no_check, emit_clamp},
     {"unary", no_check, emit_unary},

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "backends/reference/elements.h"
+#include "backends/reference/state_journal.h"
 
 namespace octet::reference {
 namespace {
@@ -209,7 +210,37 @@ bool is_exact(const KernelCall& call, size_t other) {
   return is_whole(call.input(0)) && is_whole(call.input(other)) && is_whole(call.output());
 }
 
+// Copies bytes. Where y has the memory of x (a state that the run writes in place), only those of
+// the indexed elements.
+void put_bytes(const KernelCall& call) {
+  const IndexPlan plan = *find_plan(call.program, call.op, 2);
+  const size_t element = size_of(call.output().dtype);
+  const std::byte* const values = call.inputs[1].raw();
+  std::byte* const y = call.outputs[0].raw();
+  const bool is_in_place = call.inputs[0].raw() == y;
+  if (!is_in_place) std::memcpy(y, call.inputs[0].raw(), call.outputs[0].nbytes());
+  const bool are_whole = call.inputs[1].numel() == product(plan.result);  // none repeats
+  StridedWalk walk(plan.result, broadcast_strides(call.input_shape(1), plan.result));
+  size_t next = 0;
+  visit_runs(call, plan, [&](int64_t at, int64_t count) {
+    std::byte* const to = y + static_cast<size_t>(at) * element;
+    const size_t bytes = static_cast<size_t>(count) * element;
+    if (is_in_place) StateJournal::keep(to, bytes);
+    if (are_whole) {
+      std::memcpy(to, values + next, bytes);
+      next += bytes;
+      return;
+    }
+    for (size_t i = 0; i < bytes; i += element, walk.next())
+      std::memcpy(to + i, values + static_cast<size_t>(walk.offset()) * element, element);
+  });
+}
+
 void index_put(const KernelCall& call) {
+  const ProgramTensor& y = call.output();
+  if (!call.op.get(attr::kAccumulate) && is_stored_alike(call.input(0), y) &&
+      is_stored_alike(call.input(1), y))
+    return put_bytes(call);
   is_exact(call, 1) ? put<int64_t>(call) : put<double>(call);
 }
 

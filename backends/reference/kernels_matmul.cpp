@@ -254,12 +254,69 @@ void recurrent(const KernelCall& call) {
   if (call.outputs.size() > 1) store<double>(call, cells, 1);
 }
 
+// ---- attention
+
+// Turns scores into the weights of their columns.
+void softmax_of(std::span<double> scores, bool is_masked) {
+  double greatest = -INFINITY, sum = 0;
+  for (double score : scores) greatest = greater(greatest, score);
+  if (is_masked && greatest == -INFINITY) return std::fill(scores.begin(), scores.end(), 0.0);
+  for (double& score : scores) sum += score = std::exp(score - greatest);
+  for (double& score : scores) score /= sum;
+}
+
+void attention(const KernelCall& call) {
+  const std::vector<int64_t>&qs = call.input_shape(0), &vs = call.input_shape(2);
+  const int64_t heads = qs[1], rows = qs[2], depth = qs[3], groups = vs[1], columns = vs[2],
+                width = vs[3];
+  const Reals<double> q = doubles(call, 0), k = doubles(call, 1), v = doubles(call, 2);
+  const double scale = call.op.get(attr::kScale), cap = call.op.get(attr::kSoftcap);
+  std::optional<Reals<double>> mask;
+  if (call.has_input(3)) mask.emplace(call.inputs[3], call.input(3));
+  const int64_t all[] = {qs[0], heads, rows, columns};
+  StridedWalk hidden(all, mask ? broadcast_strides(call.input_shape(3), all) : Sizes(4, 0));
+  Buffer<double> scores(static_cast<size_t>(columns));
+  Buffer<double> y(static_cast<size_t>(call.outputs[0].numel()), 0.0);
+  for (int64_t row = 0; row < qs[0] * heads * rows; ++row) {
+    const int64_t head = row / rows, cache = head / heads * groups + head % heads * groups / heads;
+    for (int64_t j = 0; j < columns; ++j, hidden.next()) {
+      double score = 0;
+      for (int64_t i = 0; i < depth; ++i)
+        score += q[row * depth + i] * k[(cache * columns + j) * depth + i];
+      score *= scale;
+      if (cap != 0) score = cap * std::tanh(score / cap);
+      scores[static_cast<size_t>(j)] = score + (mask ? (*mask)[hidden.offset()] : 0);
+    }
+    softmax_of(scores, call.op.get(attr::kMasked));
+    for (int64_t j = 0; j < columns; ++j)
+      for (int64_t i = 0; i < width; ++i)
+        y[static_cast<size_t>(row * width + i)] +=
+            scores[static_cast<size_t>(j)] * v[(cache * columns + j) * width + i];
+  }
+  store<double>(call, y);
+}
+
+Verdict check_attention(const Program& program, const ProgramOp& op) {
+  const std::vector<int64_t>&q = program.input(op, 0).shape, &k = program.input(op, 1).shape,
+        &v = program.input(op, 2).shape;
+  if (q.size() != 4 || k.size() != 4 || v.size() != 4 || k[0] != q[0] || v[0] != q[0] ||
+      k[3] != q[3] || v[1] != k[1] || v[2] != k[2] || k[1] == 0 || q[1] % k[1] != 0)
+    return Verdict::refuse(fmt::format("keys {} and values {} do not fit queries {}", shape_text(k),
+                                       shape_text(v), shape_text(q)));
+  const std::vector<int64_t> scores = {q[0], q[1], q[2], k[2]};
+  if (op.has_input(3) && !is_broadcastable(program.input(op, 3).shape, scores))
+    return Verdict::refuse(fmt::format("the mask {} does not broadcast to {}",
+                                       shape_text(program.input(op, 3).shape), shape_text(scores)));
+  return check_output_shape(program, op, 0, {q[0], q[1], q[2], v[3]});
+}
+
 // ---- the rows
 
 constexpr KernelRow kMatmulKernels[] = {
     {"linear", linear, check_linear},
     {"matmul", matmul, check_matmul},
     {"recurrent", recurrent, check_recurrent},
+    {"attention", attention, check_attention},
 };
 
 }  // namespace

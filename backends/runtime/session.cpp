@@ -14,6 +14,7 @@
 #include "backends/registry.h"
 #include "backends/runtime/check_program.h"
 #include "backends/runtime/compiled_program.h"
+#include "backends/runtime/state_memory.h"
 #include "backends/runtime/thread_choice.h"
 #include "core/base/cpus.h"
 #include "core/base/error.h"
@@ -145,9 +146,7 @@ struct Session::Impl {
   std::vector<const int64_t*> given_shapes;  // of one run
   std::vector<const void*> given_inputs;
   std::vector<void*> given_outputs;
-  // By position in Program::states: what the next run reads, and where it writes the new values.
-  std::vector<Tensor> states;
-  std::vector<Tensor> next_states;
+  StateMemory states;
   std::vector<const void*> checked_inputs;  // of one run
   reference::ScratchPool scratch;           // of all segments on the reference
   std::vector<Tensor> bools;                // by input: copies, if bytes other than 0 and 1 occur
@@ -163,8 +162,6 @@ struct Session::Impl {
   void leave_threads_to_parent();
   void run(std::span<const void* const> inputs, std::span<void* const> outputs);
   std::span<const void* const> with_true_bools(std::span<const void* const> inputs);
-  void add_states();
-  void reset_states();
   void check_tensor(size_t position, const Tensor& tensor) const;
 };
 
@@ -224,26 +221,6 @@ void Session::Impl::leave_threads_to_parent() {
   thread_warning = "threads: this process is a fork, and runs the model with one thread";
 }
 
-void Session::Impl::add_states() {
-  for (const ProgramState& state : program().states)
-    for (std::vector<Tensor>* memory : {&states, &next_states})
-      memory->push_back(
-          Tensor::zeros(program().tensor(state.value).dtype, program().tensor(state.value).shape));
-  reset_states();
-}
-
-void Session::Impl::reset_states() {
-  for (size_t i = 0; i < states.size(); ++i) {
-    if (states[i].numel() == 0) continue;
-    const int start = program().states[i].start;
-    if (start < 0)
-      std::memset(states[i].raw(), 0, states[i].nbytes());
-    else
-      std::memcpy(states[i].raw(), constant_data(program().tensor(start)).raw(),
-                  states[i].nbytes());
-  }
-}
-
 // Copies bool inputs that have bytes other than 0 and 1.
 std::span<const void* const> Session::Impl::with_true_bools(std::span<const void* const> inputs) {
   const Program& bound = entries.front().program;
@@ -264,7 +241,7 @@ std::span<const void* const> Session::Impl::with_true_bools(std::span<const void
   return checked_inputs;
 }
 
-// A run that throws has written only to next_states.
+// A run that throws leaves the states as they were.
 void Session::Impl::run(std::span<const void* const> inputs, std::span<void* const> outputs) {
   const reference::ScratchPool::Use use(scratch);
   if (options.threads > 1 && is_forked_child()) leave_threads_to_parent();
@@ -276,8 +253,11 @@ void Session::Impl::run(std::span<const void* const> inputs, std::span<void* con
     compile(entry);
     start = now();
   }
-  entry.compiled->run(with_true_bools(inputs), outputs, states, next_states);
-  states.swap(next_states);
+  {
+    const reference::StateJournal::Use journal(states.journal());
+    entry.compiled->run(with_true_bools(inputs), outputs, states.values(), states.next());
+  }
+  states.advance();
   if (!chooses) return;
   const double end = now();
   choice.note_run(end, end - start);
@@ -324,7 +304,7 @@ Session::Session(Program program, const SessionOptions& options) : impl_(std::ma
   } else {
     impl_->open = std::move(program);
   }
-  impl_->add_states();
+  impl_->states.add_states(this->program());
 }
 
 Session::Session(Session&&) noexcept = default;
@@ -344,7 +324,7 @@ void Session::run(std::span<const void* const> inputs, std::span<void* const> ou
   impl_->run(inputs, outputs);
 }
 
-void Session::reset_states() { impl_->reset_states(); }
+void Session::reset_states() { impl_->states.reset(program()); }
 
 std::vector<Tensor> Session::run(const std::vector<Tensor>& inputs) {
   check_count("input", inputs.size(), program().inputs.size());

@@ -26,6 +26,19 @@ struct BorderCopy {
   std::byte* buffer;
 };
 
+// Whether only attention reads the segment input: a cache, which it reads where the caller has it.
+bool is_read_in_place(const Plan& plan, const BufferKey& key) {
+  const auto is_elsewhere = [&](const HostStep& step) {
+    return (step.op == nullptr || !step.op->is("attention")) &&
+           std::find(step.from.begin(), step.from.end(), key) != step.from.end();
+  };
+  return key.order == Order::kRowMajor &&
+         std::none_of(plan.stages.begin(), plan.stages.end(), [&](const Stage& stage) {
+           return stage.reads.contains(key) ||
+                  std::any_of(stage.before.begin(), stage.before.end(), is_elsewhere);
+         });
+}
+
 // A call between runtimes.
 struct HostCall {
   std::variant<Shuffle, CustomKernel> how;
@@ -115,7 +128,10 @@ class XNNPACKSegment : public CompiledSegment {
     const Plan plan = make_plan(program, ops, inputs, outputs);
     for (size_t i = 0; i < inputs.size(); ++i) {
       for (const BufferKey& key : plan.imports) {
-        if (key.tensor == inputs[i])
+        if (key.tensor != inputs[i]) continue;
+        if (is_read_in_place(plan, key))
+          in_place_[key] = i;
+        else
           imports_.push_back({i, shuffle_of(program, key.tensor, Order::kRowMajor, key.order, true),
                               buffer(program, key)});
       }
@@ -137,6 +153,8 @@ class XNNPACKSegment : public CompiledSegment {
     stopwatch_.run(call++, [&] {
       for (const BorderCopy& copy : imports_)
         xnnpack::run(copy.shuffle, inputs[copy.border].raw(), copy.buffer);
+      for (const Lent& lent : lent_)
+        stages_[lent.stage].before[lent.call].from[lent.position] = inputs[lent.border].raw();
     });
     for (const CompiledStage& compiled : stages_) {
       for (const HostCall& host : compiled.before)
@@ -213,7 +231,12 @@ class XNNPACKSegment : public CompiledSegment {
     for (const CustomStep& custom :
          custom_steps(program, *step.op, orders, step.to.order, pool_.get())) {
       std::vector<const std::byte*> from;
-      for (const size_t input : custom.inputs) from.push_back(buffer(program, step.from[input]));
+      for (const size_t input : custom.inputs) {
+        const auto found = in_place_.find(step.from[input]);
+        if (found != in_place_.end())
+          lent_.push_back({found->second, stages_.size(), calls.size(), from.size()});
+        from.push_back(found != in_place_.end() ? nullptr : buffer(program, step.from[input]));
+      }
       scratch_bytes_ = std::max(scratch_bytes_, scratch_of(custom.kernel));
       calls.push_back({custom.kernel, std::move(from), to});
       report({step.op->name}, step.op->kind, "custom",
@@ -277,6 +300,12 @@ class XNNPACKSegment : public CompiledSegment {
   ThreadPoolHandle pool_;  // must outlive the runtimes
   std::map<BufferKey, Tensor> buffers_;
   std::vector<BorderCopy> imports_;
+  std::map<BufferKey, size_t> in_place_;  // inputs that are read where they are, by position
+  // An argument of a call that is a segment input.
+  struct Lent {
+    size_t border, stage, call, position;
+  };
+  std::vector<Lent> lent_;
   std::vector<CompiledStage> stages_;
   std::vector<BorderCopy> exports_;
   size_t scratch_bytes_ = 0;

@@ -94,6 +94,15 @@ std::vector<CustomStep> rotary_steps(const Program& program, const ProgramOp& op
   return {{{0, 1, 2}, Rotary(x, rows, strides, rows)}};
 }
 
+// ---- attention
+
+std::vector<CustomStep> attention_steps(const Program& program, const ProgramOp& op,
+                                        std::span<const Order>, Order, pthreadpool_t) {
+  CustomStep step{{0, 1, 2}, FloatAttention(program, op)};
+  if (op.has_input(3)) step.inputs.push_back(3);
+  return {step};
+}
+
 // ---- resized images
 
 Verdict check_resize_by_channels(const Program& program, const ProgramOp& op) {

@@ -292,6 +292,7 @@ constexpr CustomOp kCustomOps[] = {
     {"reduce", check_reduction, reduction_steps, kPlain},
     {"rotary", check_rotary, rotary_steps, kPlain},
     {"matmul", check_matmul, matmul_steps, kPlain},
+    {"attention", FloatAttention::check, attention_steps, kPlain},
     {"recurrent", RecurrentLayer::check, recurrent_steps, kPlain},
     {"fake_quantize_dynamic", check_row_quantize, row_quantize_steps, kMakesBytes},
     {"fake_quantize_dynamic", check_pixel_quantize, pixel_quantize_steps, kMakesPixels},

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "backends/kernels/attention.h"
 #include "backends/kernels/float_loops.h"
 #include "backends/kernels/norm.h"
 #include "backends/kernels/recurrent_layer.h"
@@ -42,10 +43,10 @@ struct CustomOrders {
 CustomOrders custom_orders(const Program& program, const ProgramOp& op);
 
 using SharedRecurrentLayer = std::shared_ptr<const RecurrentLayer>;
-using CustomKernel =
-    std::variant<StridedCopy, ByteSoftmax, RowQuantization, RowFakeQuantization, RowProduct,
-                 FloatMap, FloatSoftmax, RowNorm, ChannelAffine, Reduction, FloatProduct,
-                 ByteProduct, ByteLinear, ByteConv, ImageResize, Rotary, SharedRecurrentLayer>;
+using CustomKernel = std::variant<StridedCopy, ByteSoftmax, RowQuantization, RowFakeQuantization,
+                                  RowProduct, FloatMap, FloatSoftmax, RowNorm, ChannelAffine,
+                                  Reduction, FloatProduct, ByteProduct, ByteLinear, ByteConv,
+                                  ImageResize, Rotary, FloatAttention, SharedRecurrentLayer>;
 
 // A kernel, and which inputs of the op it reads.
 struct CustomStep {
@@ -72,8 +73,8 @@ CheckOp check_float_map, check_float_softmax, check_norm, check_reduction, check
 CheckOp check_resize_by_channels;
 
 MakeSteps float_map_steps, float_softmax_steps, layer_norm_steps, group_norm_steps,
-    batch_norm_steps, reduction_steps, rotary_steps, resize_steps, matmul_steps, byte_linear_steps,
-    byte_conv_steps, row_quantize_steps, pixel_quantize_steps, fake_quantize_steps,
-    row_linear_steps, pixel_conv_steps, recurrent_steps;
+    batch_norm_steps, reduction_steps, rotary_steps, attention_steps, resize_steps, matmul_steps,
+    byte_linear_steps, byte_conv_steps, row_quantize_steps, pixel_quantize_steps,
+    fake_quantize_steps, row_linear_steps, pixel_conv_steps, recurrent_steps;
 
 }  // namespace octet::xnnpack

@@ -207,6 +207,8 @@ void count_macs(Program& program) {
     const ProgramTensor& y = program.tensor(op.outputs[0]);
     if (op.is("matmul")) {
       op.macs = y.numel() * x.shape.back();
+    } else if (op.is("attention")) {  // two products
+      op.macs = (x.numel() + y.numel()) * w[2];
     } else {
       op.macs = (op.is("conv_transpose") || op.is("recurrent") ? x : y).numel() *
                 product({w.begin() + 1, w.end()});

@@ -14,6 +14,8 @@
 // step where program.h allows it, and returns the number of its changes.
 #pragma once
 
+#include <functional>
+
 #include "lowering/program/program.h"
 
 namespace octet {
@@ -60,6 +62,11 @@ int take_integer_inputs(Program& program);
 // quantize(f(x)) -> f(x) that writes integers, if f reads integers. A requantize follows if the
 // quantize narrows the range and f has no clamp.
 int write_integer_outputs(Program& program);
+
+// softmax(scale * q @ transpose(k) + mask) @ v -> attention(q, k, v, mask) where k and v are caches
+// and a backend takes it. A later pass: it needs the backends.
+int make_attention(Program& program,
+                   const std::function<bool(const Program&, const ProgramOp&)>& is_taken);
 
 // Computes dequantize(c) for the constants c that are still dequantized, which makes them float
 // constants.

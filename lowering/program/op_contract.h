@@ -94,7 +94,8 @@ inline constexpr Integer kCarried{"carried"}, kCounts{"counts"}, kDim{"dim"},
     kQuantMin{"quant_min"}, kRows{"rows"}, kSizeValue{"value"}, kStart{"start"}, kStep{"step"},
     kZeroPoint{"zero_point"};
 inline constexpr Real kAlpha{"alpha"}, kEps{"eps"}, kMax{"max"}, kMin{"min"}, kPostMax{"post_max"},
-    kPostMin{"post_min"}, kThreshold{"threshold"}, kValue{"value"};
+    kPostMin{"post_min"}, kScale{"scale"}, kSoftcap{"softcap"}, kThreshold{"threshold"},
+    kValue{"value"};
 inline constexpr Text kCell{"cell"}, kCustomOp{"custom_op"}, kFn{"fn"}, kGraph{"graph"},
     kMapping{"mapping"}, kMode{"mode"}, kOp{"op"}, kPaddingMode{"padding_mode"}, kReduce{"reduce"};
 inline constexpr Integers kBlocks{"blocks"}, kBodies{"bodies"}, kDilation{"dilation"},

@@ -218,4 +218,81 @@ TEST_CASE("attention with dropout is refused as other dropout in training mode i
              Contains("with dropout, in training mode; export in eval mode"));
 }
 
+// ---- attention over a cache
+
+namespace {
+
+// Four heads of queries over a cache with two, as transformers' StaticCache has it.
+const char* const kCached =
+    R"(graph(%b_k = buffer "k": f32[1,2,8,4], %b_v = buffer "v": f32[1,2,8,4], %q: f32[1,4,1,4], %x: f32[1,2,1,4], %at: i64[1], %mask: f32[1,1,1,8]):
+  %k: f32[1,2,8,4] = aten.index_copy_.default(%b_k, 2, %at, %x)
+  %v: f32[1,2,8,4] = aten.index_copy_.default(%b_v, 2, %at, %x)
+  %k5: f32[1,2,1,8,4] = aten.unsqueeze.default(%k, 2)
+  %kw: f32[1,2,2,8,4] = aten.expand.default(%k5, [1,2,2,8,4])
+  %kh: f32[1,4,8,4] = aten.reshape.default(%kw, [1,4,8,4])
+  %v5: f32[1,2,1,8,4] = aten.unsqueeze.default(%v, 2)
+  %vw: f32[1,2,2,8,4] = aten.expand.default(%v5, [1,2,2,8,4])
+  %vh: f32[1,4,8,4] = aten.reshape.default(%vw, [1,4,8,4])
+  %y: f32[1,4,1,4] = aten.scaled_dot_product_attention.default(%q, %kh, %vh, %mask, scale=0.5)
+  return (%y))";
+
+// Its attention written out, with a softcap of 20.
+const char* const kWritten =
+    R"(  %kt: f32[1,4,4,8] = aten.transpose.int(%kh, 2, 3)
+  %dots: f32[1,4,1,8] = aten.matmul.default(%q, %kt)
+  %scores: f32[1,4,1,8] = aten.mul.Tensor(%dots, 0.5)
+  %ratio: f32[1,4,1,8] = aten.div.Tensor(%scores, 20.0)
+  %soft: f32[1,4,1,8] = aten.tanh.default(%ratio)
+  %capped: f32[1,4,1,8] = aten.mul.Tensor(%soft, 20.0)
+  %seen: f32[1,4,1,8] = aten.add.Tensor(%capped, %mask)
+  %p: f32[1,4,1,8] = aten.softmax.int(%seen, -1)
+  %y: f32[1,4,1,4] = aten.matmul.default(%p, %vh)
+)";
+
+std::string written_out() {
+  const std::string text = kCached;
+  const size_t begin = text.find("  %y:"), end = text.find("  return");
+  return text.substr(0, begin) + kWritten + text.substr(end);
+}
+
+}  // namespace
+
+TEST_CASE("attention over a cache becomes one op that reads it as it is",
+          "[lowering][transformer]") {
+  CHECK_THAT(lowered(make_graph(kCached)),
+             Contains("y: f32[1,4,1,4] = attention(q f32[1,4,1,4], index_copy_ f32[1,2,8,4], "
+                      "index_copy__1 f32[1,2,8,4], mask f32[1,1,1,8]) masked=true scale=0.5") &&
+                 !Contains("expand"));
+  CHECK(greatest_in_four_runs(kCached) < 1e-5);
+  CHECK_THAT(lowered(make_graph(written_out())),
+             Contains(" scale=0.5 softcap=20") && !Contains("tanh"));
+  CHECK(greatest_in_four_runs(written_out()) < 1e-5);
+  for (const char* backend : {"onednn", "xnnpack"})
+    for (const std::string& text : {std::string(kCached), written_out()})
+      CHECK(compare_on_backend(make_graph(text), backend, true, 4).greatest < 1e-5);
+}
+
+TEST_CASE("what is not attention over a cache is unchanged", "[lowering][transformer]") {
+  const std::string text = written_out();
+  const std::string forms[] = {
+      replaced(text, "return (%y)", "return (%y, %p)"),
+      replaced(text, "return (%y)", "return (%y, %capped)"),
+      replaced(text, "softmax.int(%seen, -1)", "softmax.int(%seen, 1)"),
+      replaced(text, "div.Tensor(%scores, 20.0)", "div.Tensor(%scores, %mask)"),
+      replaced(text, "add.Tensor(%capped, %mask)", "add.Tensor(%capped, %mask, alpha=2)"),
+      replaced(text, "aten.matmul.default(%p, %vh)", "aten.matmul.default(%p, %qv)"),
+  };
+  for (std::string form : forms) {
+    if (form.find("%qv") != std::string::npos)
+      form = replaced(form, "  %kt:", "  %qv: f32[1,4,8,4] = aten.mul.Tensor(%vh, %vh)\n  %kt:");
+    CAPTURE(form);
+    CHECK_THAT(lowered(make_graph(form)), !Contains("= attention("));
+  }
+  // heads repeated one after the other, not each next to itself
+  std::string tiled = replaced(text, "%k5: f32[1,2,1,8,4] = aten.unsqueeze.default(%k, 2)",
+                               "%k5: f32[1,1,2,8,4] = aten.unsqueeze.default(%k, 1)");
+  CHECK_THAT(lowered(make_graph(tiled)), !Contains("= attention("));
+  CHECK(greatest_in_four_runs(tiled) < 1e-5);
+}
+
 }  // namespace octet::test_transformer

@@ -35,6 +35,26 @@ class CachedAttention(nn.Module):
         return self.out(y.transpose(1, 2).flatten(2)) + self.mean, self.count * 2
 
 
+class GroupedAttention(nn.Module):
+    """As transformers' StaticCache: two query heads share keys and values; a position sees the last three."""
+
+    def __init__(self, batch=2, width=32, heads=4, groups=2, length=8):
+        super().__init__()
+        self.heads, self.groups = heads, groups
+        self.q, self.kv = nn.Linear(width, width), nn.Linear(width, width // heads * groups * 2)
+        for name in ("keys", "values"):
+            self.register_buffer(name, torch.zeros(batch, groups, length, width // heads))
+
+    def forward(self, x, at):
+        q = self.q(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        k, v = (part.unflatten(-1, (self.groups, -1)).transpose(1, 2) for part in self.kv(x).chunk(2, -1))
+        caches = [self.keys.index_copy_(2, at, k), self.values.index_copy_(2, at, v)]
+        wide = [c[:, :, None].expand(-1, -1, self.heads // self.groups, -1, -1).flatten(1, 2) for c in caches]
+        place = torch.arange(wide[0].shape[2])
+        mask = (place <= at[:, None]) & (place > at[:, None] - 3)
+        return nn.functional.scaled_dot_product_attention(q, *wide, attn_mask=mask).transpose(1, 2).flatten(2)
+
+
 class Window(nn.Module):
     """The last rows, shifted by a slice assignment."""
 
@@ -116,6 +136,26 @@ class Buffers(CommandTest):
             with self.subTest(backend=backend):
                 self.lower(backend, "model.pt2")
                 self.check_steps(self.run_steps("m.octet"), want, share=1e5)
+
+    def test_grouped_heads_read_the_cache_as_it_is(self):
+        torch.manual_seed(3)
+        steps = [(torch.randn(2, n, 32), torch.arange(at, at + n)) for at, n in ((0, 3), (3, 1), (4, 1), (5, 1), (6, 2), (1, 1))]
+        torch.manual_seed(0)
+        length = torch.export.Dim("length", min=1, max=8)
+        program = torch.export.export(GroupedAttention().eval().requires_grad_(False), steps[0], dynamic_shapes=({1: length}, {0: length}))
+        torch.export.save(program, self.path("model.pt2"))
+        self.save("steps.pt", steps)
+        want = self.in_torch("model.pt2", steps)
+        self.save("bad.pt", [(torch.randn(2, 1, 32), torch.tensor([8]))])
+        for backend in BACKENDS:
+            with self.subTest(backend=backend):
+                self.lower(backend, "model.pt2")
+                self.check_steps(self.run_steps("m.octet"), want, share=1e5)
+                text, _ = self.octet("inspect", self.path("m.octet"))
+                self.assertIn("= attention(", text)
+                self.assertNotIn("= expand(", text)
+                error = self.fails("run", self.path("m.octet"), "--inputs", self.path("bad.pt"), "--steps", "--outputs", self.path("y.pt"))
+                self.assertIn("index 8 is outside of a dimension of 8 elements", error)
 
     def test_states_start_anew_when_that_is_asked_for(self):
         steps = rows()

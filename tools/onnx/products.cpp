@@ -99,6 +99,29 @@ void write_linear(OnnxSteps& s) {
 
 void write_matmul(OnnxSteps& s) { s.give(s.op("MatMul", {s.x(0), s.x(1)})); }
 
+// ---- attention
+
+// Repeats each head [N,G,S,D] as often as those of q [N,H,L,D] require.
+std::string repeated_heads(OnnxSteps& s, size_t i) {
+  const std::vector<int64_t>& x = s.in(i).shape;
+  const int64_t heads = s.in(0).shape[1];
+  if (x[1] == heads) return s.x(i);
+  const std::string wide =
+      s.op("Expand", {s.unsqueeze(s.x(i), {2}), s.ints({x[0], x[1], heads / x[1], x[2], x[3]})});
+  return s.reshape(wide, {x[0], heads, x[2], x[3]});
+}
+
+void write_attention(OnnxSteps& s) {
+  const std::string keys = s.transpose(repeated_heads(s, 1), {0, 1, 3, 2});
+  std::string scores = s.mul(s.op("MatMul", {s.x(0), keys}), s.number(s.source.get(attr::kScale)));
+  if (const double cap = s.source.get(attr::kSoftcap); cap != 0)
+    scores = s.mul(s.op("Tanh", {s.div(scores, s.number(cap))}), s.number(cap));
+  if (s.has(3)) scores = s.add(scores, s.x(3));
+  std::string p = s.op("Softmax", {scores}, {{"axis", int64_t{3}}});
+  if (s.source.get(attr::kMasked)) p = s.op("Where", {s.op("IsNaN", {p}), s.number(0), p});
+  s.give(s.op("MatMul", {p, repeated_heads(s, 2)}));
+}
+
 // ---- recurrent layers
 
 struct CellRow {
@@ -173,7 +196,7 @@ void write_recurrent(OnnxSteps& s) {
 
 constexpr OnnxRow kProductRows[] = {
     {"conv", write_conv},     {"conv_transpose", write_conv}, {"linear", write_linear},
-    {"matmul", write_matmul}, {"recurrent", write_recurrent},
+    {"matmul", write_matmul}, {"recurrent", write_recurrent}, {"attention", write_attention},
 };
 
 }  // namespace

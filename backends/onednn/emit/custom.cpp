@@ -1,10 +1,11 @@
 // Emits ops that only custom kernels run (backends/kernels): reductions, group and RMS norms,
-// rotary embeddings, resizing, recurrent layers. The kernels use floats; integer inputs and outputs
+// rotary embeddings, attention, resizing, recurrent layers. The kernels use floats; integer inputs and outputs
 // are converted unless the kernel supports them.
 #include <memory>
 
 #include <fmt/format.h>
 
+#include "backends/kernels/attention.h"
 #include "backends/kernels/norm.h"
 #include "backends/kernels/recurrent_layer.h"
 #include "backends/kernels/reduction.h"
@@ -188,6 +189,27 @@ void emit_rotary(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored y = builder.allocate(shape, {}, order.back() == 1 ? order : row_major(shape));
   add_kernel(builder, "rotary", Rotary(shape, x.strides, strides, y.strides),
              {x.place, cosine.place, sine.place}, y.place);
+  define_real(builder, op.outputs[0], y);
+}
+
+// Writes the heads of a row next to each other, as the reshape that mostly follows wants them.
+void emit_attention(SegmentBuilder& builder, const ProgramOp& op) {
+  const Dims &q_shape = builder.tensor(op.inputs[0]).shape,
+             &shape = builder.tensor(op.outputs[0]).shape;
+  const Stored kept = builder.read(op.inputs[0]);
+  const bool has_rows = !kept.quant_params.is_integer() && kept.strides.back() == 1;
+  const Stored q = has_rows ? kept : to_real(builder, op.inputs[0], row_major(q_shape));
+  std::vector<Place> places = {q.place};
+  for (size_t i = 1; i < op.inputs.size(); ++i)
+    if (op.has_input(i))
+      places.push_back(
+          to_real(builder, op.inputs[i], row_major(builder.tensor(op.inputs[i]).shape)).place);
+  const int64_t width = shape[3], row = shape[1] * width;
+  const Stored y = builder.allocate(shape, {}, {shape[2] * row, width, row, 1});
+  add_kernel(builder, "attention",
+             FloatAttention(builder.program(), op, {q.strides[0], q.strides[1], q.strides[2]},
+                            {y.strides[0], y.strides[1], y.strides[2]}),
+             std::move(places), y.place);
   define_real(builder, op.outputs[0], y);
 }
 

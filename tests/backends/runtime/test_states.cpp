@@ -1,5 +1,6 @@
 // What a session keeps from run to run: it continues, restarts, and survives a failed run; its
 // form in a file, and errors for damaged files.
+#include <cmath>
 #include <cstring>
 
 #include <catch2/catch.hpp>
@@ -8,6 +9,7 @@
 #include "backends/registry.h"
 #include "backends/runtime/octet.h"
 #include "backends/runtime/session.h"
+#include "backends/runtime/state_memory.h"
 #include "lowering/program/artifact.h"
 #include "tests/backends/small_programs.h"
 
@@ -103,6 +105,86 @@ TEST_CASE("a run that fails leaves the states as they were", "[backends][states]
   run(1);
   CHECK_THAT(error_of([&] { run(7); }), Contains("7"));
   CHECK(run(0)[1].data<int64_t>()[0] == 1);
+}
+
+namespace {
+
+// cache f32[1, 2, 8, 3], whose rows `at` become `rows`; y is the whole cache, then a row of a table
+// is read that exists for 0 and 1 only.
+Program cached_rows(int64_t count, bool is_read_before) {
+  constexpr DType kF32 = DType::kFloat32;
+  ProgramBuilder b;
+  const int rows = b.input("rows", kF32, {1, 2, count, 3}),
+            at = b.input("at", DType::kInt64, {count}), row = b.input("row", DType::kInt64, {1}),
+            table = b.constant("table", random_floats({2, 3}));
+  const int cache = b.state("cache", kF32, {1, 2, 8, 3});
+  const int next = b.op("index_put", {cache, rows, -1, -1, at}, "next", kF32, {1, 2, 8, 3});
+  b.becomes(cache, next);
+  b.output(b.op("unary", {next}, "y", kF32, {1, 2, 8, 3}, {}, {{"fn", std::string("neg")}}));
+  b.output(b.op("embedding", {table, row}, "found", kF32, {1, 3}));
+  if (is_read_before)
+    b.output(
+        b.op("unary", {cache}, "before", kF32, {1, 2, 8, 3}, {}, {{"fn", std::string("abs")}}));
+  return with_one_segment(b.finish(), "reference");
+}
+
+Tensor indices_of(std::vector<int64_t> values) {
+  return Tensor::from<int64_t>(DType::kInt64, {std::ssize(values)}, values);
+}
+
+}  // namespace
+
+TEST_CASE("rows are written into a cache in place", "[backends][states]") {
+  for (const bool is_read_before : {false, true}) {
+    const Program program = cached_rows(2, is_read_before);
+    CHECK(is_written_in_place(program, program.states[0]) == !is_read_before);
+    Session session(program);
+    std::vector<float> cache(48, 0);
+    for (const std::vector<int64_t>& at : {std::vector<int64_t>{0, 1}, {2, 3}, {7, -6}, {4, 4}}) {
+      const Tensor rows = random_floats({1, 2, 2, 3}, -1, 1, static_cast<uint32_t>(at[0]) + 1);
+      const std::vector<Tensor> outputs = session.run({rows, indices_of(at), indices_of({1})});
+      if (is_read_before)
+        for (size_t i = 0; i < 48; ++i) CHECK(outputs[2].data<float>()[i] == std::fabs(cache[i]));
+      for (size_t head = 0; head < 2; ++head)
+        for (size_t i = 0; i < 2; ++i)
+          std::copy_n(rows.data<float>() + (head * 2 + i) * 3, 3,
+                      cache.begin() + static_cast<std::ptrdiff_t>(
+                                          (head * 8 + static_cast<size_t>((at[i] + 8) % 8)) * 3));
+      for (size_t i = 0; i < 48; ++i) CHECK(outputs[0].data<float>()[i] == -cache[i]);
+    }
+  }
+}
+
+TEST_CASE("a failed run takes back what it wrote into a cache", "[backends][states]") {
+  Session session(cached_rows(2, false));
+  const auto run = [&](float value, std::vector<int64_t> at, int64_t row) {
+    const Tensor rows =
+        Tensor::from<float>(DType::kFloat32, {1, 2, 2, 3}, std::vector<float>(12, value));
+    return session.run({rows, indices_of(std::move(at)), indices_of({row})});
+  };
+  const std::vector<float> first = floats_of(run(1, {2, 3}, 0)[0]);
+  CHECK_THAT(error_of([&] { run(2, {3, 8}, 0); }),
+             Contains("index 8 is outside of a dimension of 8 elements"));
+  CHECK_THAT(error_of([&] { run(3, {3, 3}, 2); }), Contains("index 2 is outside"));
+  CHECK_THAT(error_of([&] { run(4, {0, 2}, 5); }), Contains("index 5 is outside"));
+  CHECK(floats_of(run(1, {3, 2}, 1)[0]) == first);
+}
+
+TEST_CASE("a state keeps two copies where its value is needed after the write",
+          "[backends][states]") {
+  const Program program = cached_rows(2, false);
+  const auto is_in_place = [&](const std::function<void(Program&)>& change) {
+    Program changed = program;
+    change(changed);
+    return is_written_in_place(changed, changed.states[0]);
+  };
+  CHECK(is_in_place([](Program&) {}));
+  CHECK_FALSE(is_in_place([](Program& p) { p.outputs.push_back(p.states[0].value); }));
+  CHECK_FALSE(is_in_place([](Program& p) { p.outputs.push_back(p.states[0].next); }));
+  CHECK_FALSE(is_in_place([](Program& p) { p.states.push_back(p.states[0]); }));
+  CHECK_FALSE(is_in_place([](Program& p) { p.ops[0].attributes["accumulate"] = true; }));
+  CHECK_FALSE(is_in_place([](Program& p) { p.ops[0].inputs[1] = p.states[0].value; }));
+  CHECK_FALSE(is_in_place([](Program& p) { p.segments[0].backend = "other"; }));
 }
 
 TEST_CASE("states stay when other sizes are bound", "[backends][states]") {

@@ -1,0 +1,49 @@
+// Attention of floats over keys and values that lie in a cache (ops.def, `attention`).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "backends/kernels/parallel.h"
+#include "core/base/report.h"
+#include "lowering/program/program.h"
+
+namespace octet {
+
+class FloatAttention {
+ public:
+  // Accepts floats with heads of at most 256 elements.
+  static Verdict check(const Program& program, const ProgramOp& op);
+  // Of an accepted op. q_strides, y_strides: of [N,H,L] in elements; the last dimension has none
+  // between its elements. Keys, values and mask are row-major.
+  using Strides = std::array<int64_t, 3>;
+  FloatAttention(const Program& program, const ProgramOp& op, const Strides& q_strides,
+                 const Strides& y_strides);
+  // With row-major queries and results.
+  FloatAttention(const Program& program, const ProgramOp& op);
+
+  // from: q, k, v and the mask, if there is one. Allocates nothing.
+  void run(std::span<const std::byte* const> from, std::byte* to, std::byte* scratch,
+           const Parallel& parallel) const;
+
+ private:
+  struct Rows;     // neighbouring rows of one head
+  struct Columns;  // [first, end)
+
+  Rows rows_at(std::span<const std::byte* const> from, std::byte* to, int64_t head,
+               int64_t first) const;
+  Columns visible_columns(const Rows& rows) const;
+  template <int64_t lanes>
+  void run_rows(const Rows& rows) const;
+
+  int64_t heads_, groups_, length_, columns_, depth_, width_, batch_;
+  Strides q_strides_, y_strides_;
+  std::array<int64_t, 4> mask_strides_{};  // 0 where it repeats
+  bool has_mask_;
+  float scale_, softcap_;
+  bool is_masked_;
+};
+
+}  // namespace octet
