@@ -5,7 +5,7 @@
 //   OCTET_PLUGIN(MyBackend, MySupport, "1.2.0")
 //
 // Link the library with octet::plugin alone. It gets a copy of the Octet code that the two classes
-// use, whose symbols stay local, and needs neither LibTorch nor a symbol of the Octet that loads it.
+// use, whose symbols stay local. It needs neither LibTorch nor a symbol of the Octet that loads it.
 //
 // Both classes have a default constructor. One object of each is made when the plug-in is loaded;
 // their const functions may be called from several threads. Exceptions become errors. `accepts`

@@ -176,7 +176,7 @@ typedef struct octet_plugin {
   const octet_plugin_version* versions;
   size_t tolerance_count;
   const octet_plugin_tolerance* tolerances;
-  /* The kinds of which it accepts some ops, for the table of `octet inspect --ops`. */
+  /* The kinds of which it accepts some ops, for tables. */
   size_t kind_count;
   const char* const* kinds;
   /* The kernels of a segment in the order of the calls, and its warnings: from index 0 on, then

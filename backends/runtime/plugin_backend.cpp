@@ -55,10 +55,11 @@ class PluginSegment : public CompiledSegment {
         outputs_(segment.outputs.size()) {
     const auto lowered = program.versions.find(hash_key(plugin.name));
     if (lowered == program.versions.end() || lowered->second == plugin.hash) return;
-    other_build_.cause = fmt::format(
+    const std::string reason = fmt::format(
         "the program was lowered with another build of the plug-in {} ({}, here {}); lower the "
         "model again",
         plugin.name, lowered->second, plugin.hash);
+    other_build_.cause = reason;
     for (const ProgramOp* op : ops_of(program, segment)) other_build_.ops.push_back(op->name);
   }
   ~PluginSegment() override {

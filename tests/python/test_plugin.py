@@ -1,4 +1,5 @@
-"""Plug-ins in octet_runtime, in a process without torch, and in octet."""
+"""Plug-ins in octet_runtime, in a process without torch, and in octet
+(tools/site/docs/tutorials/plugin.md)."""
 
 import json
 import os

@@ -1,5 +1,5 @@
-// Plug-ins (backends/runtime/octet_plugin.h), loaded without LibTorch, through C++ and octet.h. ctest
-// runs each test in a separate process, so that others do not see what it loads.
+// Plug-ins (backends/runtime/octet_plugin.h), loaded without LibTorch, through C++ and octet.h.
+// ctest runs each test in a separate process, so that others do not see what it loads.
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -313,8 +313,9 @@ def load_library(path: str | os.PathLike) -> None:
     path: of the library. What it registers is known from then on, to all of octet: ops of
         TORCH_LIBRARY (torch.ops has them, too), and with OCTET_EXTENSION() of tools/extension.h
         quantizers, observers, derive functions, metrics, backends and kernels of custom ops.
-        The same libraries serve the command. octet_runtime has its own registries: a program with
-        such kernels runs with octet.load().
+        A plug-in (octet_plugin.h) has one backend. The same libraries serve the command.
+        octet_runtime has its own registries: it loads plug-ins with octet_runtime.load_plugin(), and
+        a program with kernels of custom ops runs with octet.load().
 
     A library that is loaded already is left as it is, and none is unloaded. Raises Error when the file
     is missing or no library, when its symbols do not resolve, when it was built for another Octet or

@@ -124,5 +124,16 @@ def load(path: str | os.PathLike, *, threads: int | None = None, memory_limit: i
     Raises Error when the file is missing, damaged or of a backend that is not here.
     """
 
+def load_plugin(path: str | os.PathLike) -> str:
+    """
+    Loads a plug-in, a shared library with one backend, and returns the backend's name.
+
+    path: of the library, which defines octet_plugin_entry (octet_plugin.h). load() then runs files that
+        were lowered for the backend.
+
+    Loading a plug-in again changes nothing, and none is unloaded. Raises Error when the file is
+    missing or is not a plug-in, when its table has a fault, or its name is taken.
+    """
+
 def backends() -> list[str]:
     """The names of the available backends."""

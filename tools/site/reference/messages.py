@@ -26,7 +26,7 @@ STAGES = {
     "running": ("Lowering and running", "From the q/dq graph to outputs, in C, C++ and Python.",
                 ("lower", "artifact", "session", "backend", "octet", "shape", "bench", "doctor",
                  "inspect", "explain", "onednn", "xnnpack", "onnx",
-                 "conformance", "new-backend")),
+                 "conformance", "new-backend", "plugin")),
 }
 # page: title, what it holds, the folders whose refusals these are.
 REFUSALS = {
@@ -35,7 +35,7 @@ REFUSALS = {
                     ("annotate", "quantizers")),
     "not_lowered": ("Why a program is not lowered", "Reasons of `octet lower` and `octet export`, "
                     "each after the name of an op, or within a message about a damaged file.",
-                    ("lowering", "tools", "core")),
+                    ("lowering", "tools", "core", "backends/plugin")),
     "on_onednn": ("What oneDNN refuses", "Reasons in `octet lower --explain`: why an op does not "
                   "run on oneDNN.", ("backends/onednn", "backends/kernels", "backends/common")),
     "on_xnnpack": ("What XNNPACK refuses", "Reasons in `octet lower --explain`: why an op does not "
