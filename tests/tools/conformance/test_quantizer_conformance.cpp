@@ -23,18 +23,18 @@ bool has_backend(const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+// XNNPACK has transposed convolutions with one weight scale only (backends/xnnpack/README.md), so
+// that those of its quantizer, which follows torchao's, run in float32.
+bool is_right(const CellResult& result) {
+  return result.passed() || result.detail.find("conv_transpose") != std::string::npos;
+}
+
 bool is_caught(const test::QuantizerMutant& mutant, const std::vector<GraphCell>& cells) {
   const QuantizerOfCells quantizer = {.make = [&] { return test::make_mutant(mutant); }};
   return std::any_of(cells.begin(), cells.end(), [&](const GraphCell& cell) {
     return !is_right(
         run_graph_cell(cell, quantizer, {.backend = mutant.backend, .quantizer = "mutant"}));
   });
-}
-
-// XNNPACK has transposed convolutions with one weight scale only (backends/xnnpack/README.md), so
-// that those of its quantizer, which follows torchao's, run in float32.
-bool is_right(const CellResult& result) {
-  return result.passed() || result.detail.find("conv_transpose") != std::string::npos;
 }
 
 // Networks first, which have most kinds of layers.
