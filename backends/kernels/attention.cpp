@@ -1,8 +1,8 @@
 // Takes blocks of columns with a running maximum and sum (Milakov and Gimelshein, "Online
 // normalizer calculation for softmax", 2018), so that the scores need no memory outside of a
 // core's cache. A block serves several rows: it is transposed, and then both products are sums of
-// rows of numbers. A single row, as in decoding, reads keys as they are. Columns before the first
-// and after the last that the mask shows are not read.
+// rows of numbers. A single row, as in decoding, reads keys where they lie. Columns before the
+// first and after the last that the mask shows are not read.
 #include "backends/kernels/attention.h"
 
 #include <algorithm>

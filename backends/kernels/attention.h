@@ -16,8 +16,8 @@ class FloatAttention {
  public:
   // Accepts floats with heads of at most 256 elements.
   static Verdict check(const Program& program, const ProgramOp& op);
-  // Of an accepted op. q_strides, y_strides: of [N,H,L] in elements; the last dimension has none
-  // between its elements. Keys, values and mask are row-major.
+  // op: accepted by check. q_strides, y_strides: of [N,H,L], in elements; the last dimension has
+  // no gaps. Keys, values and mask are row-major.
   using Strides = std::array<int64_t, 3>;
   FloatAttention(const Program& program, const ProgramOp& op, const Strides& q_strides,
                  const Strides& y_strides);

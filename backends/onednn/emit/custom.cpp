@@ -1,6 +1,6 @@
 // Emits ops that only custom kernels run (backends/kernels): reductions, group and RMS norms,
-// rotary embeddings, attention, resizing, recurrent layers. The kernels use floats; integer inputs and outputs
-// are converted unless the kernel supports them.
+// rotary embeddings, attention, resizing, recurrent layers. The kernels use floats; integer inputs
+// and outputs are converted unless the kernel supports them.
 #include <memory>
 
 #include <fmt/format.h>
