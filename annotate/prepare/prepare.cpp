@@ -48,7 +48,7 @@ void transform(Graph& graph, Quantizer& quantizer, bool folds_bn, const PrepareO
       {
           {"fold_conv_bn",
            [&] { return fold_conv_bn(graph, {.check_users = !is_torchao(options)}); }, folds_bn},
-          {"transform_for_annotation", [&] { transform_by(quantizer, graph); }},
+          {"transform_for_annotation", [&] { transform_by(quantizer, graph, options.compat); }},
       });
 }
 

@@ -112,9 +112,13 @@ void edit_by(const char* stage, const std::string& subject, const std::string& w
     throw Error(stage, subject, fmt::format("{} {}", what, fault));
 }
 
-void transform_by(Quantizer& quantizer, Graph& graph) {
-  edit_by("prepare", subject_of(quantizer), "its transform_for_annotation()", graph,
-          [&] { quantizer.transform_for_annotation(graph); });
+void transform_by(Quantizer& quantizer, Graph& graph, Compat compat) {
+  const std::string what = "its transform_for_annotation()";
+  const auto transform = [&] { quantizer.transform_for_annotation(graph); };
+  if (compat == Compat::kTorchao)
+    in_user_code("prepare", subject_of(quantizer), what, transform);
+  else
+    edit_by("prepare", subject_of(quantizer), what, graph, transform);
 }
 
 void annotate_by(Quantizer& quantizer, Graph& graph, Annotations& annotations, Report& report) {

@@ -15,7 +15,8 @@ void check_by(const Quantizer& quantizer, const Graph& program);
 // shape than the op gives.
 void edit_by(const char* stage, const std::string& subject, const std::string& what, Graph& graph,
              const std::function<void()>& edit);
-void transform_by(Quantizer& quantizer, Graph& graph);
+// The dtypes of results are not checked with kTorchao: its own rewrites of scalars leave old ones.
+void transform_by(Quantizer& quantizer, Graph& graph, Compat compat);
 
 // Annotates and validates. Throws Error("annotate", name, ...) when annotate() edits the graph, or
 // annotates a node that is not in it.

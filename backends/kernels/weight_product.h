@@ -28,8 +28,8 @@ struct WeightProduct {
   int bits = 8;                  // per weight
   bool has_zero_points = false;  // other than 0
 
-  // from: x, pack_words(), scale and shift of WeightScales, bias. scratch: scratch_bytes(). Allocates
-  // nothing.
+  // from: x, pack_words(), scale and shift of WeightScales, bias. scratch: scratch_bytes().
+  // Allocates nothing.
   void run(std::span<const std::byte* const> from, std::byte* to, std::byte* scratch,
            const Parallel& parallel) const;
   int64_t scratch_bytes() const;  // 0 without zero points

@@ -102,7 +102,9 @@ octet_plugin_status compile(const octet_plugin_program* view, int threads,
     const Program& program = made->program;
     for (const ProgramOp& op : program.ops)
       if (const std::string unknown = find_unknown(op); !unknown.empty())
-        throw Error("plugin", op.name, unknown + "; build the plug-in with a newer Octet");
+        throw Error(
+            "plugin", op.name,
+            fmt::format("cannot be compiled: {}; build the plug-in with a newer Octet", unknown));
     for (int index : program.inputs) made->inputs.push_back(unbound(program.tensor(index)));
     for (int index : program.outputs) made->outputs.push_back(unbound(program.tensor(index)));
     made->compiled = halves->backend->compile(program, program.segments[0], threads);

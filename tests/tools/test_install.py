@@ -217,14 +217,19 @@ class Install(PageTest):
         for file in (runner, self.plugin):
             self.assertNotIn("libtorch", self.call("ldd", file))
 
+    def reasons(self):
+        """Why each op of r.json stays float."""
+        with open(self.path("r.json")) as file:
+            return {entry["node"]: entry["reason"] for entry in json.load(file)["float_ops"]}
+
     def check_json(self):
         with self.subTest("a base with settings"):
-            self.quantize(quantizer=self.write_json("base.json", {"base": NAME, "module_name": {"head": None}}))
-            self.assertGreater(json.loads(self.octet("inspect", self.path("q.pt2"), "--json")[0])["float_ops"], 0)
+            self.quantize("--report", self.path("r.json"), quantizer=self.write_json("base.json", {"base": NAME, "module_name": {"head": None}}))
+            self.assertEqual(list(self.reasons().values()), ['excluded by module_name "head"'])
         with self.subTest("a table that names observer, derive function and op"):
             activation = {"dtype": "int8", "quant_min": -127, "quant_max": 127, "qscheme": "per_tensor_symmetric", "observer": "my_npu_power_of_two"}
-            weight = {"dtype": "int8", "quant_min": -127, "quant_max": 127, "qscheme": "per_channel_symmetric", "ch_axis": 0, "observer": "per_channel_min_max"}
-            bias = {"derived_from": ["x", "w"], "derive": "my_npu_accumulator", "dtype": "int32", "qscheme": "per_channel_symmetric", "ch_axis": 0}
+            weight = {"dtype": "int8", "quant_min": -127, "quant_max": 127, "qscheme": "per_tensor_symmetric", "observer": "min_max"}
+            bias = {"derived_from": ["x", "w"], "derive": "my_npu_accumulator", "dtype": "int32", "qscheme": "per_tensor_symmetric"}
             table = {"name": "table", "specs": {"act": activation, "weight": weight, "bias": bias},
                      "patterns": [{"name": "linear", "pattern": "linear(x, w, b)", "inputs": {"x": "act", "w": "weight", "b": "bias"}, "output": "act"},
                                   {"name": "swish", "pattern": "my_npu.swish.default(x)", "inputs": {"x": "act"}, "output": "act"}]}
@@ -274,12 +279,10 @@ class Install(PageTest):
         line = self.fails("bench", self.path("resnet18.octet"))
         self.assertRegex(line, rf"session: {NAME}: the program needs this plug-in, version 2\.0\.0, which is not loaded; load its library \(--library")
         self.assertRegex(self.call(self.path(f"{NAME}/build/run_{NAME}"), self.plugin, self.path("resnet18.octet")), r"^\w+: 4000 bytes\n$")
-        self.assertGreater(sqnr(self.result("q.pt2"), self.result("resnet18.octet")), 25)  # a step off here and there
+        self.assertGreater(sqnr(self.result("q.pt2"), self.result("resnet18.octet")), 20)  # a step off here and there
         config = self.write_json("fc.json", {"module_name": {"fc": None}})
         self.quantize("--config", config, "--report", self.path("r.json"), quantizer=plain, data="images.pt")
-        with open(self.path("r.json")) as file:
-            floats = {entry["node"]: entry["reason"] for entry in json.load(file)["float_ops"]}
-        self.assertIn("fc", " ".join(floats.values()))
+        self.assertIn("fc", " ".join(self.reasons().values()))
 
     def check_messages(self):
         line = self.fails("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"), "--output",

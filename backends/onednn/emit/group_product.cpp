@@ -246,7 +246,8 @@ void emit_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op, const Size
   output.scales.scale = scale;
   output.scales.bias.assign(static_cast<size_t>(sizes.out), 0.0f);
   const Stored y = builder.allocate(yt.shape, {}, row_major(yt.shape));
-  add_byte_conv(builder, "linear", shape, w.stored->integers(), output, {}, x.values, y.place, nullptr);
+  add_byte_conv(builder, "linear", shape, w.stored->integers(), output, {}, x.values, y.place,
+                nullptr);
   add_finish_rows(builder, sizes, x, y.place, builder.add_floats(shift).place,
                   builder.add_floats(bias).place);
   builder.define(op.outputs[0], y);

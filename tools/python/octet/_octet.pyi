@@ -318,8 +318,8 @@ def load_library(path: str | os.PathLike) -> None:
         a program with kernels of custom ops runs with octet.load().
 
     A library that is loaded already is left as it is, and none is unloaded. Raises Error when the file
-    is missing or no library, when its symbols do not resolve, when it was built for another Octet or
-    torch, when it registers nothing, or a name that is taken.
+    is missing or no library, when its symbols do not resolve, when it was built for another Octet
+    (with other headers, another torch, compiler or standard library), when it registers nothing, or a name that is taken.
     """
 
 def allow_op(name: str) -> None:

@@ -88,7 +88,9 @@ class Model:
 
     @property
     def backend(self) -> str:
-        """The backends that the program was lowered for, with commas between them."""
+        """
+        The backends that the program was lowered for, with commas between them.
+        """
 
     @property
     def inputs(self) -> list[TensorInfo | None]:

@@ -30,9 +30,8 @@ nb::object in_python(const char* stage, const std::string& subject, const Call& 
     return call();
   } catch (const nb::python_error& error) {
     if (!error.matches(PyExc_Exception)) throw;
-    throw Error(stage, "",
-                fmt::format("{} raised {}: {}", subject, name_of(error.type(), "an exception"),
-                            text_of(error.value())));
+    const std::string type = name_of(error.type(), "an exception");
+    throw Error(stage, "", fmt::format("{} raised {}: {}", subject, type, text_of(error.value())));
   }
 }
 
