@@ -1,6 +1,7 @@
 """What the tests of the Python packages share with those of the command."""
 
 import os
+import subprocess
 import sys
 
 import torch
@@ -33,3 +34,14 @@ class PackageTest(CommandTest):
     def bytes_of(self, name):
         with open(self.path(name), "rb") as file:
             return file.read()
+
+    def python(self, script, *arguments):
+        """What another process prints."""
+        result = subprocess.run(
+            [sys.executable, "-B", "-c", script, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=900,
+        )
+        self.assertEqual(result.returncode, 0, result.stderr[-3000:])
+        return result.stdout

@@ -166,16 +166,6 @@ class Library(PackageTest):
             Library.built[name] = path
         return Library.built[name]
 
-    def python(self, script, *arguments):
-        result = subprocess.run(
-            [sys.executable, "-B", "-c", script, *arguments],
-            capture_output=True,
-            text=True,
-            timeout=900,
-        )
-        self.assertEqual(result.returncode, 0, result.stderr[-3000:])
-        return result.stdout
-
     def exported(self):
         """model.pt2, which calls the library's op, with data; of another process, so that the op is
         not known here."""

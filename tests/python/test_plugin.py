@@ -3,7 +3,6 @@
 
 import json
 import os
-import subprocess
 import sys
 import unittest
 
@@ -49,16 +48,6 @@ print(model.backend)
 
 
 class Plugin(PackageTest):
-    def python(self, script, *arguments):
-        result = subprocess.run(
-            [sys.executable, "-B", "-c", script, *arguments],
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
-        self.assertEqual(result.returncode, 0, result.stderr[-3000:])
-        return result.stdout
-
     def test_a_plugin_without_torch(self):
         import numpy as np
 

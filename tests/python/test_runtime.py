@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 import unittest
 
 import torch
@@ -93,13 +92,6 @@ class Endless(torch.nn.Module):
 
 
 class Runtime(PackageTest):
-    def python(self, script, *arguments):
-        result = subprocess.run(
-            [sys.executable, "-B", "-c", script, *arguments], capture_output=True, text=True, timeout=600
-        )
-        self.assertEqual(result.returncode, 0, result.stderr[-3000:])
-        return result.stdout
-
     def test_runs_without_torch_as_the_command_does(self):
         import numpy
 

@@ -31,7 +31,7 @@ def only():
 class PageTest(CommandTest):
     command = OCTET
     settings = {}  # of the environment of shell commands
-    prefix = "DIR"  # what stands for it in a page's commands
+    prefix = "DIR"  # as a page's commands write it
 
     def blocks(self, page, script):
         for match in BLOCK.finditer((ROOT / page).read_text()):
