@@ -12,6 +12,7 @@
 #include <fmt/ranges.h>
 
 #include "core/base/error.h"
+#include "core/base/printable.h"
 
 namespace octet {
 namespace {
@@ -88,7 +89,7 @@ const MetricRow* find_row(const std::string& name) {
   throw Error("metric", name,
               fmt::format("for tensors of shape [{}] it throws: {}; return NaN for tensors that it "
                           "cannot judge",
-                          fmt::join(tensor.sizes(), ", "), said.substr(0, said.find('\n'))));
+                          fmt::join(tensor.sizes(), ", "), first_line(said)));
 }
 
 }  // namespace

@@ -7,11 +7,10 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
+#include "core/base/printable.h"
 
 namespace octet {
 namespace {
-
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 // dlerror() without the path at its beginning.
 std::string loader_message(const std::string& path) {

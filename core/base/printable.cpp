@@ -88,4 +88,8 @@ std::string short_line(std::string_view text, size_t most) {
                      tail - head, std::string_view(line).substr(tail));
 }
 
+std::string first_line(std::string_view text) {
+  return std::string(text.substr(0, text.find('\n')));
+}
+
 }  // namespace octet

@@ -12,6 +12,8 @@ namespace octet {
 std::string printable(std::string_view text);
 // printable(text) with line feeds as \n, for output that must stay on one line.
 std::string printable_line(std::string_view text);
+// The text before the first line feed: what an exception of a library says, without its backtrace.
+std::string first_line(std::string_view text);
 
 // printable_line(text), shortened to about `most` bytes: the first and last bytes, with the number
 // of omitted ones in between.

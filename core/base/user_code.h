@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/base/error.h"
+#include "core/base/printable.h"
 
 namespace octet {
 
@@ -32,8 +33,7 @@ auto in_user_code(const std::string& stage, const std::string& subject, const st
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {
-    const std::string said = error.what();
-    throw Error(stage, subject, what + " says: " + said.substr(0, said.find('\n')));
+    throw Error(stage, subject, what + " says: " + first_line(error.what()));
   } catch (...) {
     throw Error(stage, subject,
                 what + " threw something that is not a std::exception; throw an octet::Error");

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
+#include "core/base/printable.h"
 #include "core/interpreter/inputs.h"
 #include "core/interpreter/ivalue_convert.h"
 #include "core/interpreter/special_ops.h"
@@ -50,8 +51,6 @@ using interpreter::Block;
 using interpreter::Operand;
 using interpreter::Step;
 using Values = std::vector<IValue>;
-
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 // batch_norm and instance_norm update their running statistics, which their schemas do not declare.
 bool updates_statistics(const Node& node) {

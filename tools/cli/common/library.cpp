@@ -11,6 +11,7 @@
 #include "backends/runtime/load_plugin.h"
 #include "backends/runtime/open_library.h"
 #include "core/base/error.h"
+#include "core/base/printable.h"
 #include "core/ops/callable_ops.h"
 #include "tools/extension.h"
 
@@ -21,8 +22,6 @@ constexpr const char* kHowTo =
     "write its registrations with OCTET_EXTENSION() of tools/extension.h";
 
 constexpr const char* kBuildAgain = "build it again against this Octet";
-
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 // The parts of `version` ("octet 0.1.0, torch 2.13.0, ...") that the other one lacks; if it lacks
 // none, the whole.

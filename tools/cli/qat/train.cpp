@@ -21,6 +21,7 @@
 
 #include "annotate/observers/learnable_fake_quantize.h"
 #include "core/base/error.h"
+#include "core/base/printable.h"
 #include "core/interpreter/interpreter.h"
 #include "core/passes/set_training.h"
 #include "tools/cli/common/messages.h"
@@ -323,8 +324,7 @@ void QatTrainer::State::run_epoch(Progress& progress) {
     try {
       run_step(index, subject);
     } catch (const c10::Error& error) {
-      const std::string text = error.what_without_backtrace();
-      throw Error("train", subject, text.substr(0, text.find('\n')));
+      throw Error("train", subject, first_line(error.what_without_backtrace()));
     }
     ++position.batch;
     progress.advance(static_cast<size_t>(position.batch), order.size());
