@@ -12,7 +12,7 @@
 #include <fmt/ranges.h>
 
 #include "core/base/error.h"
-#include "core/base/printable.h"
+#include "core/base/user_code.h"
 
 namespace octet {
 namespace {
@@ -82,14 +82,6 @@ const MetricRow* find_row(const std::string& name) {
   const auto found =
       std::find_if(all.begin(), all.end(), [&](const MetricRow& row) { return row.name == name; });
   return found == all.end() ? nullptr : &*found;
-}
-
-[[noreturn]] void refuse_tensors(const std::string& name, const at::Tensor& tensor,
-                                 const std::string& said) {
-  throw Error("metric", name,
-              fmt::format("for tensors of shape [{}] it throws: {}; return NaN for tensors that it "
-                          "cannot judge",
-                          fmt::join(tensor.sizes(), ", "), first_line(said)));
 }
 
 }  // namespace
@@ -178,13 +170,10 @@ Metric find_metric(const std::string& name) {
                     ? std::string("no metric is registered; give the --library that has it")
                     : fmt::format("unknown, want one of {}", fmt::join(metric_names(), ", ")));
   return [name, metric = row->metric](const at::Tensor& reference, const at::Tensor& subject) {
-    try {
-      return metric(reference, subject);
-    } catch (const std::exception& error) {
-      refuse_tensors(name, reference, error.what());
-    } catch (...) {
-      refuse_tensors(name, reference, "something other than a std::exception was thrown");
-    }
+    return in_user_code(
+        "metric", name,
+        fmt::format("for tensors of shape [{}], its function", fmt::join(reference.sizes(), ", ")),
+        [&] { return metric(reference, subject); });
   };
 }
 
