@@ -3,13 +3,14 @@
 #include <algorithm>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/fake_quantize_per_tensor_affine.h>
 
 #include "annotate/accuracy/matrix_layers.h"
 #include "annotate/accuracy/padding_mask.h"
-#include "annotate/graph/aliasing.h"
 #include "annotate/graph/constant_subgraph.h"
 #include "core/base/error.h"
+#include "core/ops/memory.h"
 
 namespace octet {
 namespace {
@@ -20,6 +21,24 @@ using Values = std::vector<IValue>;
 size_t bytes_of(const IValue& value) {
   return value.isTensor() && value.toTensor().defined() ? value.toTensor().nbytes() : 0;
 }
+
+// Copies tensors so that those which share memory do so afterwards.
+class MemoryCopies {
+ public:
+  at::Tensor copy(const at::Tensor& tensor) {
+    c10::Storage& own = known_[tensor.storage().unsafeGetStorageImpl()];
+    if (!own) {
+      const at::Tensor all =
+          at::empty({0}, tensor.options().dtype(at::kByte)).set_(tensor.storage());
+      own = all.clone().storage();
+    }
+    return at::empty({0}, tensor.options())
+        .set_(own, tensor.storage_offset(), tensor.sizes(), tensor.strides());
+  }
+
+ private:
+  std::unordered_map<const c10::StorageImpl*, c10::Storage> known_;
+};
 
 // For each value, the position in `nodes` of the last node that reads it.
 std::unordered_map<const Value*, size_t> last_uses(const std::vector<Node*>& nodes) {
@@ -52,13 +71,7 @@ Verdict can_run_stepwise(const Graph& graph) {
     if (output.kind != OutputKind::kUserOutput && output.kind != OutputKind::kLoss &&
         output.kind != OutputKind::kToken)
       return Verdict::refuse("the program updates \"" + output.target + "\" when it runs");
-  std::vector<const Value*> written;
-  for (const Node* node : graph.nodes())
-    for (const Value* value : written_values(*node)) written.push_back(value);
-  for (const Value* root : memory_roots(std::move(written)))
-    if (root->producer() == nullptr)
-      return Verdict::refuse("the program writes to its input %" + root->name());
-  return Verdict::accept();
+  return can_separate_states(graph);
 }
 
 size_t peak_bytes(const Graph& graph, const std::vector<IValue>& batch) {
@@ -85,6 +98,7 @@ size_t peak_bytes(const Graph& graph, const std::vector<IValue>& batch) {
 struct StepwiseRun::Segment {
   std::unique_ptr<Graph> graph;
   std::vector<const Value*> taken;
+  std::unordered_set<const Value*> written;  // those of `taken` whose memory the part writes to
   std::vector<const Value*> given;
 };
 
@@ -93,9 +107,11 @@ StepwiseRun::StepwiseRun(Graph graph, std::vector<std::vector<IValue>> batches,
     : graph_(std::move(graph)),
       batches_(std::move(batches)),
       handlers_(std::move(handlers)),
-      nodes_(graph_.nodes()),
       alive_(batches_.size()) {
+  separate_states(graph_);
+  nodes_ = graph_.nodes();
   handlers_.merge(pass_through_observers());
+  handlers_.insert(states_.handler());
   for (size_t i = 0; i < nodes_.size(); ++i) position_[nodes_[i]] = i;
 }
 
@@ -124,6 +140,13 @@ StepwiseRun::Segment StepwiseRun::cut(size_t begin, size_t end, Outputs outputs)
       part.replace_uses(twins.at(value), input);
       segment.taken.push_back(value);
     }
+  std::vector<const Value*> written;
+  for (size_t i = begin; i < end; ++i)
+    for (const Value* value : written_values(*nodes_[i])) written.push_back(value);
+  const std::unordered_set<const Value*> roots = memory_roots(std::move(written));
+  for (const Value* value : segment.taken)
+    for (const Value* root : memory_roots({value}))
+      if (roots.contains(root)) segment.written.insert(value);
   for (size_t i = begin; i < end; ++i)
     for (const Value* value : nodes_[i]->outputs())
       if (outputs == Outputs::kDrop &&
@@ -137,9 +160,15 @@ StepwiseRun::Segment StepwiseRun::cut(size_t begin, size_t end, Outputs outputs)
   return segment;
 }
 
-Values StepwiseRun::run(const Segment& segment, size_t batch) const {
+Values StepwiseRun::run(const Segment& segment, size_t batch, Memory memory) {
   Values inputs = batches_[batch];
-  for (const Value* value : segment.taken) inputs.push_back(alive_[batch].at(value));
+  MemoryCopies copies;
+  for (const Value* value : segment.taken) {
+    const IValue& known = alive_[batch].at(value);
+    const bool is_copy = memory == Memory::kCopy && segment.written.contains(value);
+    inputs.push_back(is_copy && known.isTensor() ? copies.copy(known.toTensor()) : known);
+  }
+  states_.begin(batch);
   return Interpreter(*segment.graph,
                      {.after_node = {}, .handlers = handlers_, .check_inputs = false})
       .run(inputs);
@@ -148,7 +177,7 @@ Values StepwiseRun::run(const Segment& segment, size_t batch) const {
 Values StepwiseRun::run_rest(size_t batch) {
   if (rest_ == nullptr)
     rest_ = std::make_unique<Segment>(cut(done_, nodes_.size(), Outputs::kKeep));
-  return run(*rest_, batch);
+  return run(*rest_, batch, Memory::kCopy);
 }
 
 void StepwiseRun::run_to(const Node& stop, bool inclusive) {
@@ -158,7 +187,7 @@ void StepwiseRun::run_to(const Node& stop, bool inclusive) {
   const Segment segment = cut(done_, end, Outputs::kDrop);
   for (size_t batch = 0; batch < batches_.size(); ++batch) {
     std::unordered_map<const Value*, IValue>& alive = alive_[batch];
-    const Values results = run(segment, batch);
+    const Values results = run(segment, batch, Memory::kShare);
     std::erase_if(alive, [&](const auto& entry) {
       return !is_needed(*entry.first, end) && !entry.first->is_output();
     });

@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 
+#include "annotate/accuracy/batch_states.h"
 #include "annotate/graph/qdq_nodes.h"
 #include "annotate/observed/observed_graph.h"
 #include "core/base/report.h"
@@ -30,8 +31,7 @@ inline Interpreter float_interpreter(const Graph& graph, NodeHook after_node = {
 // Runs a graph a few nodes at a time over many batches at once. Between two steps the graph's
 // constants may change, and intermediate results are kept, so each node runs once per batch.
 
-// Refused when the graph writes to its inputs or constants: their state would belong to another
-// step.
+// Refused when an output updates a buffer, and as can_separate_states() does.
 Verdict can_run_stepwise(const Graph& graph);
 // The peak of bytes held by tensors while the batch runs, without constants. Observer nodes pass on
 // their input.
@@ -50,7 +50,8 @@ class StepwiseRun {
   // is a node of graph().
   void run_to(const Node& stop, bool inclusive);
   // The program's outputs for one batch, from where the last run_to() stopped. Nothing is kept: a
-  // second call runs the nodes again.
+  // second call runs the nodes again. Call it for batch 0, 1, and so on: each begins with the
+  // states that the one before left.
   std::vector<c10::IValue> run_rest(size_t batch);
   size_t batches() const { return batches_.size(); }
   // A value that the last `stop` reads or, when it was inclusive, produces.
@@ -60,12 +61,14 @@ class StepwiseRun {
   struct Segment;
   enum class Outputs { kDrop, kKeep };
   Segment cut(size_t begin, size_t end, Outputs outputs) const;
-  std::vector<c10::IValue> run(const Segment& segment, size_t batch) const;
+  enum class Memory { kShare, kCopy };  // of values that the segment writes to
+  std::vector<c10::IValue> run(const Segment& segment, size_t batch, Memory memory);
   bool is_needed(const Value& value, size_t from) const;
 
   Graph graph_;
   std::vector<std::vector<c10::IValue>> batches_;
   std::map<std::string, Handler> handlers_;
+  BatchStates states_;
   std::unique_ptr<Segment> rest_;  // from done_ to the end; null until asked for
   std::vector<Node*> nodes_;
   std::unordered_map<const Node*, size_t> position_;
