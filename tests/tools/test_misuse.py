@@ -44,6 +44,17 @@ class Misuse(CommandTest):
                     # The other one is about the outputs, which have nothing left of these inputs.
                     self.assertEqual(["dB to float" in line for line in warnings[1:]], [True] * (factor > 1), warnings)
 
+    def test_names_and_numbers_that_no_option_takes(self):
+        for command, said in (
+            (["quantise", "x.pt2"], "quantise: is not a command; did you mean quantize?"),
+            (["qat", "--lr", "0"], "--lr: got 0, want a number above 0"),
+            (["qat", "--weight-decay", "-1"], "--weight-decay: got -1, want a number from 0"),
+            (["quantize", "--hold-out", "-3"], "--hold-out: got -3, want a number from 0"),
+            (["quantize", "--max-batches", "-3"], "--max-batches: got -3, want a number above 0"),
+        ):
+            with self.subTest(command=command):
+                self.assertEqual(self.octet(*command, code=2)[1].splitlines()[0], said)
+
     def test_data_that_nothing_observes(self):
         self.assertIn("warning: --calibration: nothing is observed in this mode", self.quantize("--mode", "dynamic"))
 

@@ -3,6 +3,7 @@
 #include <exception>
 #include <iostream>
 #include <new>
+#include <set>
 
 #include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
@@ -11,6 +12,7 @@
 #include <CLI/CLI.hpp>
 
 #include "backends/torch/torch_backend.h"
+#include "core/base/closest_names.h"
 #include "core/base/cpus.h"
 #include "core/base/error.h"
 #include "core/base/printable.h"
@@ -48,6 +50,15 @@ int fail(const char* what) {
   return 1;
 }
 
+// An unknown command would be an extra argument to CLI11.
+void check_command(const CLI::App& app, const std::string& given) {
+  std::set<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.insert(command->get_name());
+  if (given.empty() || given[0] == '-' || names.contains(given)) return;
+  throw CLI::ValidationError(given, fmt::format("is not a command; did you mean {}?",
+                                                octet::closest_names(given, names, 1).front()));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -66,6 +77,7 @@ int main(int argc, char** argv) {
   octet::register_torch_backend();
   limit_threads();
   try {
+    if (argc > 1) check_command(app, argv[1]);
     app.parse(argc, argv);  // runs the subcommand's callback
     for (const std::string& name : octet::names_without_pass())
       octet::log_warning(fmt::format("--print-after {}: no such pass ran, these did: {}", name,

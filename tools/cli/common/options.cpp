@@ -48,6 +48,15 @@ std::string alternatives(const std::vector<std::string>& words) {
 }
 
 // Adds one field to the command line, with what follows from its type.
+// Empty for numbers above 0 or, if it is allowed, 0; the type of the option refuses what is not a
+// number.
+std::string fault_of_sign(const std::string& text, bool allows_zero) {
+  double number = 0;
+  if (!CLI::detail::lexical_cast(text, number) || number > 0 || (allows_zero && number == 0))
+    return {};
+  return fmt::format("got {}, want a number {}", text, allows_zero ? "from 0" : "above 0");
+}
+
 struct FieldAdder {
   CLI::App& command;
   const Option& option;
@@ -99,8 +108,14 @@ struct FieldAdder {
 
   template <typename Value>
   CLI::Option* bounded(CLI::Option* added) const {
-    if (option.bound == Option::Bound::kPositive) added->check(CLI::PositiveNumber);
-    if (option.bound == Option::Bound::kNotNegative) added->check(CLI::NonNegativeNumber);
+    const bool is_unsigned = std::is_unsigned_v<Value> && !std::is_same_v<Value, bool>;
+    if (option.bound == Option::Bound::kPositive)
+      added->check([](const std::string& text) { return fault_of_sign(text, false); }, "POSITIVE");
+    else if (option.bound == Option::Bound::kNotNegative)
+      added->check([](const std::string& text) { return fault_of_sign(text, true); },
+                   "NONNEGATIVE");
+    else if (is_unsigned)  // -3 would become a number of 20 digits
+      added->check([](const std::string& text) { return fault_of_sign(text, true); });
     if (option.bound != Option::Bound::kRange) return added;
     return std::is_floating_point_v<Value>
                ? added->check(CLI::Range(option.least, option.most))
