@@ -19,6 +19,7 @@ struct NodeState {
   std::string name, target;
   std::vector<Value*> inputs;
   std::vector<Argument> arguments;
+  std::vector<std::optional<DType>> dtypes = {};  // of the results; not compared
   bool operator==(const NodeState& other) const {
     return node == other.node && name == other.name && target == other.target &&
            inputs == other.inputs &&
@@ -40,6 +41,9 @@ std::vector<NodeState> states_of(const Graph& graph) {
     states.push_back({node, node->name(), node->target(), node->inputs(), {}});
     for (const NamedArgument& argument : node->arguments())
       states.back().arguments.push_back(argument.value);
+    for (const Value* output : node->outputs())
+      states.back().dtypes.push_back(output->meta ? std::optional(output->meta->dtype)
+                                                  : std::nullopt);
   }
   return states;
 }
@@ -62,8 +66,9 @@ std::string type_of(const TensorMeta& meta) {
   return fmt::format("{}[{}]", short_name_of(meta.dtype), sizes);
 }
 
-// What the edits broke; "": nothing.
-std::string fault_of(const Graph& graph, const std::vector<NodeState>& before) {
+// What the edits broke; "": nothing. keeps_dtypes: a node whose inputs the edits changed may keep
+// its recorded dtype, as torchao's transform lets it.
+std::string fault_of(const Graph& graph, const std::vector<NodeState>& before, bool keeps_dtypes) {
   try {
     verify(graph);
   } catch (const Error& error) {
@@ -78,7 +83,11 @@ std::string fault_of(const Graph& graph, const std::vector<NodeState>& before) {
     const std::vector<Value*> outputs = state.node->outputs();
     for (size_t i = 0; metas && metas->size() == outputs.size() && i < outputs.size(); ++i) {
       const std::optional<TensorMeta>& meta = outputs[i]->meta;
-      if (meta && (meta->dtype != metas->at(i).dtype || meta->sizes != metas->at(i).sizes))
+      const bool is_kept = keeps_dtypes && found != known.end() &&
+                           i < found->second->dtypes.size() && meta &&
+                           found->second->dtypes[i] == meta->dtype;
+      if (meta &&
+          ((meta->dtype != metas->at(i).dtype && !is_kept) || meta->sizes != metas->at(i).sizes))
         return fmt::format("says that %{} is {}, but {} gives {}", outputs[i]->name(),
                            type_of(*meta), state.target, type_of(metas->at(i)));
     }
@@ -105,20 +114,17 @@ void check_by(const Quantizer& quantizer, const Graph& program) {
 }
 
 void edit_by(const char* stage, const std::string& subject, const std::string& what, Graph& graph,
-             const std::function<void()>& edit) {
+             const std::function<void()>& edit, Compat compat) {
   const std::vector<NodeState> before = states_of(graph);
   in_user_code(stage, subject, what, edit);
-  if (const std::string fault = fault_of(graph, before); !fault.empty())
+  if (const std::string fault = fault_of(graph, before, compat == Compat::kTorchao); !fault.empty())
     throw Error(stage, subject, fmt::format("{} {}", what, fault));
 }
 
 void transform_by(Quantizer& quantizer, Graph& graph, Compat compat) {
-  const std::string what = "its transform_for_annotation()";
-  const auto transform = [&] { quantizer.transform_for_annotation(graph); };
-  if (compat == Compat::kTorchao)
-    in_user_code("prepare", subject_of(quantizer), what, transform);
-  else
-    edit_by("prepare", subject_of(quantizer), what, graph, transform);
+  edit_by(
+      "prepare", subject_of(quantizer), "its transform_for_annotation()", graph,
+      [&] { quantizer.transform_for_annotation(graph); }, compat);
 }
 
 void annotate_by(Quantizer& quantizer, Graph& graph, Annotations& annotations, Report& report) {

@@ -12,10 +12,10 @@ void check_by(const Quantizer& quantizer, const Graph& program);
 // Runs a user's code that edits the graph. subject, what: 'quantizer "npu"', "its
 // transform_for_annotation()". Throws Error(stage, subject, ...) when the graph is broken
 // afterwards (core/passes/verify.h), or when a result of a new or changed node has another dtype or
-// shape than the op gives.
+// shape than the op gives. With kTorchao, a changed node may keep the dtype that it had: torchao's
+// own rewrites of scalars leave old ones.
 void edit_by(const char* stage, const std::string& subject, const std::string& what, Graph& graph,
-             const std::function<void()>& edit);
-// The dtypes of results are not checked with kTorchao: its own rewrites of scalars leave old ones.
+             const std::function<void()>& edit, Compat compat = Compat::kNone);
 void transform_by(Quantizer& quantizer, Graph& graph, Compat compat);
 
 // Annotates and validates. Throws Error("annotate", name, ...) when annotate() edits the graph, or

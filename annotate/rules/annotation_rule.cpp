@@ -6,11 +6,13 @@
 #include <fmt/format.h>
 
 #include "annotate/graph/constant_subgraph.h"
+#include "annotate/observers/fake_quantize.h"
 #include "core/base/error.h"
 
 namespace octet {
 
 SlotSpec weight_along(int ch_axis) { return ByRole{Role::kWeight, ch_axis}; }
+SlotSpec weight_with_one_scale(int ch_axis) { return ByRole{Role::kWeight, ch_axis, true}; }
 SlotSpec same_as(std::string slot) { return SameAs{std::move(slot), SameAs::Half::kEdge}; }
 SlotSpec same_as_value(std::string slot) { return SameAs{std::move(slot), SameAs::Half::kValue}; }
 SlotSpec all_same(Role role) { return AllSame{role}; }
@@ -39,10 +41,46 @@ const std::optional<QuantizationSpec>& spec_of(const QuantizationConfig& config,
   OCTET_ASSERT(false, "unknown role");
 }
 
+// The kind of observer that learns one scale where `name` learns one per channel; "" if there is
+// none.
+std::string find_kind_for_tensors(const std::string& name) {
+  static constexpr std::pair<std::string_view, std::string_view> kKinds[] = {
+      {"per_channel_min_max", "min_max"},
+      {"moving_average_per_channel_min_max", "moving_average_min_max"},
+      {"per_channel_percentile", "percentile"},
+      {"per_channel_mse", "weight_mse"},
+      // these follow the qscheme
+      {"weight_mse", "weight_mse"},
+      {"fused_moving_avg_obs_fake_quantize", "fused_moving_avg_obs_fake_quantize"},
+      {"fake_quantize", "fake_quantize"},
+      {"learnable_fake_quantize", "learnable_fake_quantize"},
+      {"lsq_fake_quantize", "lsq_fake_quantize"},
+  };
+  const WrappedName split = split_observer_name(name);
+  if (!split.inner.empty()) {
+    const std::string inner = find_kind_for_tensors(split.inner);
+    return inner.empty() ? "" : fmt::format("{}({})", split.outer, inner);
+  }
+  for (const auto& [of_channels, of_tensors] : kKinds)
+    if (name == of_channels) return std::string(of_tensors);
+  return "";
+}
+
+void take_one_scale(QuantizationSpec& spec) {
+  if (spec.qscheme != QScheme::kPerChannelSymmetric && spec.qscheme != QScheme::kPerChannelAffine)
+    return;
+  std::string kind = find_kind_for_tensors(spec.observer_or_fake_quant_ctr.name);
+  if (kind.empty()) return;
+  spec.observer_or_fake_quant_ctr.name = std::move(kind);
+  spec.qscheme = spec.qscheme == QScheme::kPerChannelSymmetric ? QScheme::kPerTensorSymmetric
+                                                               : QScheme::kPerTensorAffine;
+}
+
 std::optional<SpecVariant> by_role(const QuantizationConfig& config, const ByRole& cell) {
   std::optional<QuantizationSpec> spec = spec_of(config, cell.role);
   if (!spec) return std::nullopt;
   if (cell.ch_axis) spec->ch_axis = cell.ch_axis;
+  if (cell.has_one_scale) take_one_scale(*spec);
   return SpecVariant(*spec);
 }
 

@@ -59,6 +59,9 @@ struct ByRole {
   Role role = Role::kInput;
   // for per-channel specs, overrides the config (1 for transposed convolutions)
   std::optional<int> ch_axis;
+  // for per-channel specs: one scale for all channels, from the observer's kind for tensors; not
+  // for observers without such a kind
+  bool has_one_scale = false;
 };
 
 // Shares the observer of the edge from the slot's value to the op that reads it, or of the value
@@ -98,6 +101,7 @@ inline const SlotSpec kOutput = ByRole{Role::kOutput, std::nullopt};
 inline const SlotSpec kWeight = ByRole{Role::kWeight, std::nullopt};
 inline const SlotSpec kBias = ByRole{Role::kBias, std::nullopt};
 SlotSpec weight_along(int ch_axis);
+SlotSpec weight_with_one_scale(int ch_axis);
 SlotSpec same_as(std::string slot);
 SlotSpec same_as_value(std::string slot);
 SlotSpec all_same(Role role);

@@ -198,10 +198,13 @@ std::vector<Job> chosen(std::vector<Job> jobs, const ConformanceOptions& options
 }
 
 std::vector<CellResult> run_conformance(const ConformanceOptions& options,
-                                        const std::function<void(const CellResult&)>& done) {
-  make_support(options.backend);  // throws for an unknown name
+                                        const std::function<void(const CellResult&)>& done,
+                                        const std::vector<Job>& more) {
+  make_supports(options.backend);  // throws for an unknown name
   const std::vector<Cell> cells = conformance_cells();
-  return run_jobs(chosen(jobs_of(cells, options), options), options.timeout, done);
+  std::vector<Job> jobs = jobs_of(cells, options);
+  jobs.insert(jobs.end(), more.begin(), more.end());
+  return run_jobs(chosen(std::move(jobs), options), options.timeout, done);
 }
 
 std::vector<CellResult> run_cells(const std::vector<Cell>& cells, const ConformanceOptions& options,

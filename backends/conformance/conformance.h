@@ -34,6 +34,7 @@ struct CellResult {
 };
 
 struct ConformanceOptions {
+  // Several with commas between them: an op goes to the first that accepts it.
   std::string backend;
   // The name or file of the quantizer whose cells run (tools/cli/conformance). Empty: those of the
   // backend.
@@ -45,6 +46,8 @@ struct ConformanceOptions {
   // Runs cells on a device instead of in this process: called with a folder that has program.octet
   // and input_0.bin, ... (row-major elements), it writes output_0.bin, ... there. Empty: none.
   std::string device_command = {};
+  // Further options of the command that repeats a cell: " --library libacme.so".
+  std::string repeated_options = {};
 };
 
 // A cell of any kind. The child process that runs it may crash or hang.
@@ -64,10 +67,11 @@ std::vector<CellResult> run_jobs(const std::vector<Job>& jobs, double timeout,
 // Runs one cell in this process. Throws nothing.
 CellResult run_cell(const Cell& cell, const ConformanceOptions& options);
 
-// Runs the chosen cells of a backend as run_jobs() does. Throws Error as chosen() does, and if the
-// backend is unknown.
+// Runs the chosen ones of a backend's cells and of `more` as run_jobs() does. Throws Error as
+// chosen() does, and if a backend is unknown.
 std::vector<CellResult> run_conformance(const ConformanceOptions& options,
-                                        const std::function<void(const CellResult&)>& done = {});
+                                        const std::function<void(const CellResult&)>& done = {},
+                                        const std::vector<Job>& more = {});
 // As above, for these cells.
 std::vector<CellResult> run_cells(const std::vector<Cell>& cells, const ConformanceOptions& options,
                                   const std::function<void(const CellResult&)>& done = {});

@@ -73,8 +73,8 @@ std::string command_for(const CellResult& r, const ConformanceOptions& options) 
   for (char c : r.name) name += c == '.' ? "\\." : std::string(1, c);
   const std::string quantizer =
       options.quantizer.empty() ? "" : fmt::format(" --quantizer {}", options.quantizer);
-  return fmt::format("octet conformance{} --backend {} --seed {} --filter '^{}$'", quantizer,
-                     options.backend, options.seed, name);
+  return fmt::format("octet conformance{} --backend {} --seed {} --filter '^{}$'{}", quantizer,
+                     options.backend, options.seed, name, options.repeated_options);
 }
 
 std::string escaped(const std::string& text) {

@@ -26,11 +26,13 @@ namespace fs = std::filesystem;
 const Tolerance kModelTolerance{"model", 2, 0, "the ops before amplify a step"};
 constexpr double kTie = 1e-3;  // steps from the middle between two that count as halfway
 
-// The ops on the backend that it accepts, the others on the reference.
-Program with_segments(Program program, const std::string& backend, const std::vector<bool>& takes) {
+// Each op on the first backend that accepts it; null: on the reference.
+using Takers = std::vector<const BackendSupport*>;
+
+Program with_segments(Program program, const std::string& backend, const Takers& takers) {
   program.backend = backend;
   for (size_t i = 0; i < program.ops.size(); ++i) {
-    const std::string name = takes[i] ? backend : "reference";
+    const std::string name = takers[i] == nullptr ? "reference" : takers[i]->name();
     if (program.segments.empty() || program.segments.back().backend != name) {
       program.segments.emplace_back();
       program.segments.back().backend = name;
@@ -150,19 +152,23 @@ class Comparison {
   const Tolerance& allowed_;
 };
 
-Tolerance tolerance_of(const BackendSupport& support, const Cell& cell) {
-  for (const Tolerance& tolerance : support.tolerances())
-    if (cell.name.starts_with(tolerance.cells + "/")) return tolerance;
+// The first that a backend which runs ops of the cell declares for it.
+Tolerance tolerance_of(const Supports& supports, const Takers& takers, const Cell& cell) {
+  for (const std::shared_ptr<const BackendSupport>& support : supports) {
+    if (std::find(takers.begin(), takers.end(), support.get()) == takers.end()) continue;
+    for (const Tolerance& tolerance : support->tolerances())
+      if (cell.name.starts_with(tolerance.cells + "/")) return tolerance;
+  }
   return cell.kind == "model" ? kModelTolerance : Tolerance{};
 }
 
-void run_accepted(const Cell& cell, const CellProgram& made, const std::vector<bool>& takes,
-                  const BackendSupport& support, const ConformanceOptions& options,
-                  CellResult& result) {
-  const Tolerance allowed = tolerance_of(support, cell);
+void run_accepted(const Cell& cell, const CellProgram& made, const Takers& takers,
+                  const Supports& supports, const ConformanceOptions& options, CellResult& result) {
+  const Tolerance allowed = tolerance_of(supports, takers, cell);
   Comparison comparison(result, allowed);
-  Program lowered = with_segments(made.program, options.backend, takes);
-  order_filters(lowered, support);
+  Program lowered = with_segments(made.program, options.backend, takers);
+  for (const std::shared_ptr<const BackendSupport>& support : supports)
+    order_filters(lowered, *support);
   const std::string bytes = program_bytes(lowered);
   lowered = load_program(std::as_bytes(std::span(bytes)));
   Session reference(with_one_segment(made.program, "reference"));
@@ -181,10 +187,11 @@ void run_accepted(const Cell& cell, const CellProgram& made, const std::vector<b
     for (size_t run = 0; run < made.runs.size(); ++run) compare(session.run(made.runs[run]), run);
     compare(session.duplicate().run(made.runs[0]), 0);
     // A session runs small programs on one thread.
-    const bool is_whole = std::find(takes.begin(), takes.end(), false) == takes.end();
-    if (cell.threads > 1 && is_whole && lowered.symbols.empty())
+    if (cell.threads > 1 && lowered.segments.size() == 1 && lowered.symbols.empty())
       for (size_t run = 0; run < made.runs.size(); ++run)
-        compare(run_segment(made.program, options.backend, made.runs[run], cell.threads), run);
+        compare(
+            run_segment(made.program, lowered.segments[0].backend, made.runs[run], cell.threads),
+            run);
   }
   if (result.outcome == Outcome::kWithin && result.detail.empty()) result.detail = allowed.reason;
 }
@@ -199,19 +206,25 @@ CellResult run_cell(const Cell& cell, const ConformanceOptions& options) {
   CellProgram made;
   try {
     made = cell.make(options.seed);
-    const std::unique_ptr<BackendSupport> support = make_support(options.backend);
-    std::vector<bool> takes;
+    const Supports supports = make_supports(options.backend);
+    Takers takers;
     std::string reason;
+    bool is_taken = false;
     for (const ProgramOp& op : made.program.ops) {
-      const Verdict verdict = ask("conformance", *support, made.program, op);
-      takes.push_back(static_cast<bool>(verdict));
-      if (!verdict && reason.empty()) reason = verdict.reason();
+      takers.push_back(nullptr);
+      for (const std::shared_ptr<const BackendSupport>& support : supports) {
+        const Verdict verdict = ask("conformance", *support, made.program, op);
+        if (verdict) takers.back() = support.get();
+        if (takers.back() != nullptr) break;
+        if (reason.empty()) reason = verdict.reason();
+      }
+      is_taken |= takers.back() != nullptr;
     }
-    if (std::find(takes.begin(), takes.end(), true) == takes.end()) {
+    if (!is_taken) {
       result.outcome = Outcome::kRefused;
       result.detail = reason;
     } else {
-      run_accepted(cell, made, takes, *support, options, result);
+      run_accepted(cell, made, takers, supports, options, result);
     }
   } catch (const std::exception& error) {
     result.outcome = Outcome::kWrong;

@@ -36,6 +36,7 @@ struct Halves {
   std::string name;
   std::map<std::string, std::string> versions;
   std::vector<Tolerance> tolerances;
+  TransferCost cost;
   std::vector<std::string> kinds;
   std::vector<octet_plugin_version> version_list;
   std::vector<octet_plugin_tolerance> tolerance_list;
@@ -170,6 +171,17 @@ void time_kernels(octet_plugin_segment* segment, int on) {
   }
 }
 
+int output_shape(octet_plugin_segment* segment, size_t output, int64_t* sizes, int rank) {
+  try {
+    const std::vector<int64_t> shape = segment->compiled->output_shape(output);
+    if (shape.size() != static_cast<size_t>(rank)) return 0;
+    std::copy(shape.begin(), shape.end(), sizes);
+    return rank == 0 ? 0 : 1;
+  } catch (...) {  // the sizes in the program hold all elements
+    return 0;
+  }
+}
+
 void fill_table(Halves& made, const char* version) {
   for (const auto& [library, number] : made.versions)
     made.version_list.push_back({library.c_str(), number.c_str()});
@@ -196,6 +208,9 @@ void fill_table(Halves& made, const char* version) {
   table.kernel = kernel;
   table.warning = warning;
   table.time_kernels = time_kernels;
+  table.macs_per_segment = made.cost.macs_per_segment;
+  table.macs_per_byte = made.cost.macs_per_byte;
+  table.output_shape = output_shape;
 }
 
 std::unique_ptr<Halves> make_halves(const PluginMakers& makers, const char* version) {
@@ -209,6 +224,7 @@ std::unique_ptr<Halves> make_halves(const PluginMakers& makers, const char* vers
                             made->support->name()));
   made->versions = made->support->versions();
   made->tolerances = made->support->tolerances();
+  made->cost = made->support->transfer_cost();
   for (std::string_view kind : made->support->kinds()) made->kinds.emplace_back(kind);
   fill_table(*made, version);
   return made;

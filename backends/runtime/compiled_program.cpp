@@ -107,12 +107,13 @@ void check_backends(const Program& program) {
   const std::vector<std::string> known = backend_names();
   for (const std::string& name : backends_of(program)) {
     const auto lowered = program.versions.find(name);
-    if (program.versions.contains(hash_key(name)) && lowered != program.versions.end() &&
+    const auto hash = program.versions.find(hash_key(name));
+    if (hash != program.versions.end() && lowered != program.versions.end() &&
         std::find(known.begin(), known.end(), name) == known.end())
       throw Error("session", name,
-                  fmt::format("the program needs this plug-in, version {}, which is not loaded; "
-                              "load its library ({})",
-                              lowered->second, kBackendRemedy));
+                  fmt::format("the program needs this plug-in, version {} ({}), which is not "
+                              "loaded; load its library ({})",
+                              lowered->second, hash->second, kBackendRemedy));
     check_versions(program, *make_backend(name));
   }
 }

@@ -8,7 +8,7 @@
  * lowering/program/ops.def (`octet inspect --ops`). Refuse every kind and every attribute that you
  * do not know, because later versions of Octet add some; Octet runs a refused op elsewhere.
  *
- * Promises. Within one OCTET_PLUGIN_INTERFACE
+ * Promises. Within one OCTET_PLUGIN_INTERFACE, whose OCTET_PLUGIN_MINOR counts the additions,
  * - members are only added, at the end of structs that begin with `size`; other structs, numbers
  *   and functions never change. A plug-in that was compiled against an older header works, and so
  *   does one that was compiled against a newer header, whose additional members are ignored;
@@ -32,6 +32,7 @@ extern "C" {
 #endif
 
 #define OCTET_PLUGIN_INTERFACE 1
+#define OCTET_PLUGIN_MINOR 1
 
 typedef enum octet_plugin_status {
   OCTET_PLUGIN_OK = 0,
@@ -185,6 +186,18 @@ typedef struct octet_plugin {
   const octet_plugin_warning* (*warning)(octet_plugin_segment* segment, size_t index);
   /* on: 1 starts timing each kernel, 0 stops; both reset the times. */
   void (*time_kernels)(octet_plugin_segment* segment, int on);
+
+  /* Since OCTET_PLUGIN_MINOR 1. */
+
+  /* What makes up for running a segment on the backend: one with fewer multiply-accumulates than
+   * macs_per_segment + macs_per_byte * (bytes of its inputs and outputs) goes to the next backend.
+   * Both are at least 0. */
+  double macs_per_segment;
+  double macs_per_byte;
+  /* The sizes of an output that the last run decided, if the run decides them: writes `rank` sizes,
+   * none above those in the program, and returns 1. output: its position in program->outputs.
+   * Returns 0 if the sizes are those in the program. */
+  int (*output_shape)(octet_plugin_segment* segment, size_t output, int64_t* sizes, int rank);
 } octet_plugin;
 
 /* The function that a plug-in defines; it may be called several times. host_interface: the

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "backends/runtime/plugin_program.h"
+#include "core/base/error.h"
 #include "lowering/program/control.h"
 
 namespace octet {
@@ -53,6 +54,7 @@ class PluginSegment : public CompiledSegment {
                  plugin.table.reads_compact != 0),
         inputs_(segment.inputs.size()),
         outputs_(segment.outputs.size()) {
+    for (int index : segment.outputs) shapes_.push_back(program.tensor(index).shape);
     const auto lowered = program.versions.find(hash_key(plugin.name));
     if (lowered == program.versions.end() || lowered->second == plugin.hash) return;
     const std::string reason = fmt::format(
@@ -83,6 +85,21 @@ class PluginSegment : public CompiledSegment {
     check(
         table_.run(compiled_, inputs_.data(), outputs_.data(), message.data(), message.capacity()),
         message);
+  }
+
+  std::vector<int64_t> output_shape(size_t output) const override {
+    if (table_.output_shape == nullptr) return {};
+    const std::vector<int64_t>& most = shapes_[output];
+    std::vector<int64_t> sizes = most;
+    if (table_.output_shape(compiled_, output, sizes.data(), static_cast<int>(sizes.size())) == 0)
+      return {};
+    for (size_t i = 0; i < sizes.size(); ++i)
+      if (sizes[i] < 0 || sizes[i] > most[i])
+        throw Error("session", table_.name,
+                    fmt::format("its output_shape() gives output {} the size {} in dimension {}, "
+                                "want 0 to {}",
+                                output, sizes[i], i, most[i]));
+    return sizes;
   }
 
   std::vector<KernelReport> kernels() const override {
@@ -129,7 +146,8 @@ class PluginSegment : public CompiledSegment {
   octet_plugin_segment* compiled_ = nullptr;
   std::vector<const void*> inputs_;
   std::vector<void*> outputs_;
-  Warning other_build_;  // no cause: it is the same
+  std::vector<std::vector<int64_t>> shapes_;  // of the outputs
+  Warning other_build_;                       // no cause: it is the same
 };
 
 }  // namespace

@@ -29,6 +29,9 @@ class PluginSupport : public BackendSupport {
   std::string name() const override { return plugin_.name; }
   std::map<std::string, std::string> versions() const override;
   Verdict accepts(const Program& program, const ProgramOp& op) const override;
+  TransferCost transfer_cost() const override {
+    return {plugin_.table.macs_per_segment, plugin_.table.macs_per_byte};
+  }
   std::vector<std::string_view> kinds() const override;
   std::vector<Tolerance> tolerances() const override { return plugin_.tolerances; }
 

@@ -119,7 +119,10 @@ const octet_plugin_tensor* PluginProgram::add_tensor(const ProgramTensor& given)
 // A tensor that no op names.
 const octet_plugin_tensor* PluginProgram::add_values(const std::string& name,
                                                      const Tensor& values) {
-  ProgramTensor tensor{name, values.dtype(), values.shape()};
+  ProgramTensor tensor;
+  tensor.name = name;
+  tensor.dtype = values.dtype();
+  tensor.shape = values.shape();
   tensor.role = ProgramTensor::Role::kConstant;
   tensor.data = values;
   return add_tensor(tensor);

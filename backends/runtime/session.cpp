@@ -281,8 +281,8 @@ Session::Session(Program program, int threads)
 Session::Session(Program program, const SessionOptions& options) : impl_(std::make_unique<Impl>()) {
   OCTET_ASSERT(options.threads >= 1 && options.cached_shapes >= 1, "threads and cached_shapes");
   verify(program);
+  check_backends(program);  // first: check_runnable asks a backend about custom ops
   check_runnable(program, options.memory_limit);
-  check_backends(program);
   restore_row_major(program, backends_with_channels_last(program));
   clean_bool_constants(program);
   impl_->options = options;

@@ -41,5 +41,7 @@ inline const Inputs kList       = {{"x", all_same(Role::kInput)}};
 
 inline const Checks kWeightedChecks = {inputs_are_float32, weight_is_constant,
                                        constants_are_observable, groups_divide_weight};
+inline const Checks kTransposedChecks = {inputs_are_float32, weight_is_constant,
+                                         constants_are_observable, has_one_group};
 
 }  // namespace octet::rule_rows

@@ -97,15 +97,16 @@ const Checks kFlattenChecks = {inputs_are_float32, inputs_are_quantized, result_
 
 // clang-format off
 const std::vector<AnnotationRule> kRules = {
-    // name                  pattern                                    inputs           output  checks
-    {"conv[_bn]_add[_relu]", clamp_if_any(sum_with(norm_if_any(kConv))), kWeightedAddend, kFloat, kGemmAddChecks},
-    {"conv[_bn][_unary]",    unary_if_any(norm_if_any(kConv)),          kWeighted,       kFloat, kWeightedChecks},
-    {"linear_add[_relu]",    clamp_if_any(sum_with(kLinear)),           kWeighted,       kFloat, kGemmAddChecks},
-    {"linear[_bn][_unary]",  unary_if_any(norm_if_any(kLinear)),        kWeighted,       kFloat, kWeightedChecks},
-    {"addmm[_unary]",        unary_if_any(kAddmm),                      kTransposed,     kFloat, kWeightedChecks},
-    {"mm[_unary]",           unary_if_any(kMm),                         kColumns,        kFloat, kWeightedChecks},
-    {"matmul",               kMatmul,                                   kBinary,         kFloat, kMatmulChecks},
-    {"mul",                  kMul,                                      kBinary,         kFloat, kMulChecks},
+    // name                         pattern                                     inputs           output  checks
+    {"conv[_bn]_add[_relu]",        clamp_if_any(sum_with(norm_if_any(kConv))), kWeightedAddend, kFloat, kGemmAddChecks},
+    {"conv[_bn][_unary]",           unary_if_any(norm_if_any(kConv)),           kWeighted,       kFloat, kWeightedChecks},
+    {"conv_transpose[_bn][_unary]", unary_if_any(norm_if_any(kConvTranspose)),  kTransposed,     kFloat, kTransposedChecks},
+    {"linear_add[_relu]",           clamp_if_any(sum_with(kLinear)),            kWeighted,       kFloat, kGemmAddChecks},
+    {"linear[_bn][_unary]",         unary_if_any(norm_if_any(kLinear)),         kWeighted,       kFloat, kWeightedChecks},
+    {"addmm[_unary]",               unary_if_any(kAddmm),                       kTransposed,     kFloat, kWeightedChecks},
+    {"mm[_unary]",                  unary_if_any(kMm),                          kColumns,        kFloat, kWeightedChecks},
+    {"matmul",                      kMatmul,                                    kBinary,         kFloat, kMatmulChecks},
+    {"mul",                         kMul,                                       kBinary,         kFloat, kMulChecks},
 };
 
 const std::vector<AnnotationRule> kDynamicRules = {

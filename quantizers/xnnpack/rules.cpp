@@ -25,11 +25,11 @@ using Slots = std::vector<std::string>;
 
 // clang-format off
 const Inputs kPool = {{"x", LikeProducer{Role::kInput}}};
+// XNNPACK's int8 transposed convolutions have one scale for all weights.
+const Inputs kTransposedConv = {{"x", kInput}, {"w", weight_with_one_scale(1)}, {"b", kBias}};
 // clang-format on
 const Slots kWeightAndBias = {"w", "b"};
 
-const Checks kTransposedChecks = {inputs_are_float32, weight_is_constant, constants_are_observable,
-                                  has_one_group};
 const Checks kBinaryChecks = {inputs_are_float32, constants_are_observable, result_is_no_angle,
                               result_is_no_mask, is_no_part_of_norm};
 const Checks kDynamicConvChecks = {inputs_are_float32, weight_is_constant, constants_are_observable,
@@ -45,16 +45,16 @@ const Checks kDynamicTransposedChecksCompat = {is_not_before_relu, has_one_group
 
 // clang-format off
 const std::vector<AnnotationRule> kRules = {
-    // name                         pattern                                    inputs       output        checks         owned  marked  owner
-    {"conv[_bn][_clamp]",           clamp_if_any(norm_if_any(kConv)),          kWeighted,   kOutput,      kWeightedChecks},
-    {"conv_transpose[_bn][_clamp]", clamp_if_any(norm_if_any(kConvTranspose)), kTransposed, kOutput,      kTransposedChecks},
-    {"linear[_bn][_clamp]",         clamp_if_any(norm_if_any(kLinear)),        kWeighted,   kOutput,      kWeightedChecks},
-    {"addmm[_clamp]",               clamp_if_any(kAddmm),                      kTransposed, kOutput,      kWeightedChecks},
-    {"mm[_clamp]",                  clamp_if_any(kMm),                         kColumns,    kOutput,      kWeightedChecks},
-    {"adaptive_avg_pool2d",         "adaptive_avg_pool2d(x)",                  kPool,       same_as("x"), kBinaryChecks},
-    {"add[_clamp]",                 clamp_if_any(kAdd),                        kBinary,     kOutput,      kBinaryChecks},
-    {"mul[_clamp]",                 clamp_if_any(kMul),                        kBinary,     kOutput,      kBinaryChecks},
-    {"cat",                         "cat(x...)",                               kList,       same_as("x"), kBinaryChecks, {}, {}, first_quantized_input},
+    // name                         pattern                                    inputs           output        checks         owned  marked  owner
+    {"conv[_bn][_clamp]",           clamp_if_any(norm_if_any(kConv)),          kWeighted,       kOutput,      kWeightedChecks},
+    {"conv_transpose[_bn][_clamp]", clamp_if_any(norm_if_any(kConvTranspose)), kTransposedConv, kOutput,      kTransposedChecks},
+    {"linear[_bn][_clamp]",         clamp_if_any(norm_if_any(kLinear)),        kWeighted,       kOutput,      kWeightedChecks},
+    {"addmm[_clamp]",               clamp_if_any(kAddmm),                      kTransposed,     kOutput,      kWeightedChecks},
+    {"mm[_clamp]",                  clamp_if_any(kMm),                         kColumns,        kOutput,      kWeightedChecks},
+    {"adaptive_avg_pool2d",         "adaptive_avg_pool2d(x)",                  kPool,           same_as("x"), kBinaryChecks},
+    {"add[_clamp]",                 clamp_if_any(kAdd),                        kBinary,         kOutput,      kBinaryChecks},
+    {"mul[_clamp]",                 clamp_if_any(kMul),                        kBinary,         kOutput,      kBinaryChecks},
+    {"cat",                         "cat(x...)",                               kList,           same_as("x"), kBinaryChecks, {}, {}, first_quantized_input},
 };
 
 const std::vector<AnnotationRule> kDynamicRules = {

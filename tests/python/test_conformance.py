@@ -76,6 +76,22 @@ class Conformance(PackageTest):
         report = octet.conformance(quantizer=Linears(), same_as=dictionary, **both)
         self.assertIn("wrong: same: ", str(report))
 
+    def test_models_and_several_backends(self):
+        torch.manual_seed(0)
+        net, x = torch.nn.Sequential(torch.nn.Linear(8, 4)), torch.randn(2, 8)
+        torch.export.save(torch.export.export(net.eval(), (x,)), self.path("net.pt2"))
+        cells = {"models": self.folder, "filter": "^file/"}
+        report = octet.conformance(["xnnpack", "onednn"], **cells)
+        self.assertEqual(report.data["backend"], "xnnpack,onednn")
+        self.assertEqual([cell["cell"] for cell in report.data["cells"]], ["file/net"])
+        self.assertTrue(report.passed, str(report))
+        for quantizer in ("xnnpack", Linears()):
+            report = octet.conformance(["xnnpack", "onednn"], quantizer=quantizer, **cells)
+            self.assertEqual(report.data["passed"], 1, str(report))
+        pathlib.Path(self.path("net.pt2")).write_bytes(b"PK")
+        report = octet.conformance("xnnpack", quantizer=Linears(), **cells)
+        self.assertIn(f"filter=r'^file/net$', models='{self.folder}')", str(report))
+
     def test_bad_arguments(self):
         for arguments, message in (({"backend": "acme"}, "backend: acme: "),
                                    ({"backend": "xnnpack", "filter": "("}, "regular expression"),

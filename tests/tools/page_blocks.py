@@ -110,6 +110,7 @@ PLAN = {
         "path/to/octet/tools/test.sh": By("test_conformance.py"),
         "std::vector<Tolerance>": By("test_install.py"),
         "#include": By("test_install.py"),
+        "find_package": By("test_install.py"),
     },
     "tools/site/docs/tutorials/plugin.md": {
         "#include": By("test_runtime_install.py"),

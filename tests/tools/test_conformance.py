@@ -3,12 +3,15 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 import unittest
 import xml.etree.ElementTree as xml
 
+import torch
 from support import CommandTest
+from torch import nn
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = os.environ["OCTET_BUILD"]
@@ -105,6 +108,76 @@ class Conformance(CommandTest):
         self.octet(*options, "--same-as", str(base))
         base.write_text('{"base": "xnnpack", "global": {}}')
         self.assertIn(": wrong: same: got ", self.octet(*options, "--same-as", str(base), code=1)[0])
+
+    def test_the_command_that_repeats_a_cell(self):
+        library = os.path.join(BUILD, "plugins", "mirror.so")
+        options = ("--backend", "mirror", "--filter", "^conv/odd/(f32|i8)$", "--library", library,
+                   "--device-cmd", "sh -c false")
+        out, _ = self.octet("conformance", *options, code=1)
+        commands = re.findall(r"^  octet (conformance .*)$", out, re.MULTILINE)
+        self.assertEqual(commands[0], "conformance --backend mirror --seed 1 --filter "
+                         f"'^conv/odd/f32$' --library {library} --device-cmd 'sh -c false'")
+        self.assertEqual(len(commands), 2)
+        again, _ = self.octet(*shlex.split(commands[1]), code=1)
+        self.assertIn(commands[1], again)
+        self.assertIn("1 cells of mirror: 1 wrong", again)
+        base = pathlib.Path(self.path("base it.json"))
+        base.write_text('{"base": "xnnpack", "global": {}}')
+        out, _ = self.octet("conformance", "--quantizer", "xnnpack", "--same-as", str(base),
+                            "--filter", "^linear/2d_16to8$", code=1)
+        command = re.search(r"^  octet (conformance .*)$", out, re.MULTILINE)[1]
+        self.assertTrue(command.endswith(f"--same-as '{base}'"), command)
+        self.assertIn(": wrong: same: got ", self.octet(*shlex.split(command), code=1)[0])
+
+    def test_several_backends(self):
+        library = ("--library", os.path.join(BUILD, "plugins", "plain.so"))
+        cells = ("--filter", "^(add|conv|model)/", "--quick", "--json", self.path("r.json"))
+
+        def refused(backend):
+            out, _ = self.octet("conformance", *library, "--backend", backend, *cells)
+            self.assertIn(f"cells of {backend}: ", out)
+            return json.loads(pathlib.Path(self.path("r.json")).read_text())["refused"]
+        both = refused("plain,xnnpack")
+        self.assertLess(both, refused("plain"))
+        self.assertLessEqual(both, refused("xnnpack"))
+        quantizer = ("conformance", "--quantizer", "xnnpack", *library, "--filter",
+                     "^(conv|binary|conv_transpose)/")
+        out, _ = self.octet(*quantizer, "--backend", "plain,xnnpack")
+        self.assertIn("cells of quantizer xnnpack on plain,xnnpack: ", out)
+        out, _ = self.octet(*quantizer, "--backend", "plain", code=1)
+        self.assertRegex(out, r"wrong: taken: .*the backend refuses ")
+        self.assertIn("backend: acme: ", self.fails("conformance", "--backend", "xnnpack,acme"))
+
+    def test_models_of_a_folder(self):
+        """Float programs and one with q/dq ops, with fixed and open sizes, and one that is none."""
+        self.quantized_model()
+        torch.manual_seed(0)
+        net, x = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4)), torch.randn(3, 8)
+        self.export(net, x, name="mlp.pt2", dynamic_shapes=({0: torch.export.Dim("n", max=32)},))
+        for backend in ("xnnpack", "onednn"):
+            out, _ = self.octet("conformance", "--backend", backend, "--models", self.folder,
+                                "--filter", "^file/", "--json", self.path("r.json"))
+            cells = json.loads(pathlib.Path(self.path("r.json")).read_text())["cells"]
+            self.assertEqual([cell["cell"] for cell in cells],
+                             ["file/mlp", "file/model", "file/q"])
+            self.assertEqual({cell["outcome"] for cell in cells} - {"exact", "within"}, set(), out)
+            self.assertTrue(all("dB to the program in LibTorch" in cell["detail"] for cell in cells
+                                if cell["outcome"] == "within"), out)
+            self.assertEqual(cells[1]["outcome"], "within")
+        os.remove(self.path("q.pt2"))
+        quantizer = ("--quantizer", "xnnpack", "--backend", "xnnpack")
+        out, _ = self.octet("conformance", *quantizer, "--models", self.folder, "--filter", "^file/")
+        self.assertIn("2 cells of quantizer xnnpack on xnnpack: 2 passed", out)
+        pathlib.Path(self.path("broken.pt2")).write_bytes(b"PK")
+        models = ("--models", self.folder, "--filter", "^file/broken$")
+        for options in (("--backend", "xnnpack"), quantizer):
+            out, _ = self.octet("conformance", *options, *models, code=1)
+            self.assertIn("file/broken: wrong: ", out)
+            self.assertIn(f"--filter '^file/broken$' --models {self.folder}", out)
+        empty = self.path("empty")
+        os.mkdir(empty)
+        for folder, message in ((empty, "has no .pt2 files"), (self.path("absent"), "cannot be read: ")):
+            self.assertIn(message, self.fails("conformance", "--backend", "xnnpack", "--models", folder))
 
     def test_one_line_for_a_ci(self):
         script = ROOT / "tools/test.sh"

@@ -132,7 +132,12 @@ class Install(PageTest):
         with self.subTest("the README's program"):
             self.check_deploy_page()
         with self.subTest("its own tests pass"):
-            self.assertIn("All tests passed", self.own_tests)
+            self.assertIn("100% tests passed, 0 tests failed out of 3", self.own_tests)
+            for test in (NAME, f"{NAME}_conforms", f"{NAME}_quantizer_conforms"):
+                self.assertRegex(self.own_tests, rf"Test +#\d: {test} \.+ +Passed")
+            self.assertIn('failures="0" errors="0"', pathlib.Path(self.path(f"{NAME}/build/{NAME}.xml")).read_text())
+        with self.subTest("a helper of CMake"):
+            self.check_conformance_helper()
         with self.subTest("its backend conforms"):
             self.block(3)
             report = pathlib.Path(self.path(f"{NAME}/report.xml")).read_text()
@@ -151,6 +156,31 @@ class Install(PageTest):
         self.check_other_quantizer(net, x)
         self.check_messages()
         self.check_resnet18()
+
+    def check_conformance_helper(self):
+        """octet_add_conformance_test without a project's code, with mistakes, and a test that fails."""
+        folder = pathlib.Path(self.path("proof"))
+        folder.mkdir()
+
+        def configured(call, prefix=self.prefix):
+            (folder / "CMakeLists.txt").write_text(
+                "cmake_minimum_required(VERSION 3.25)\nproject(proof C)\nenable_testing()\nset(CMAKE_DISABLE_FIND_PACKAGE_Torch ON)\n"
+                f"find_package(octet REQUIRED COMPONENTS plugin)\noctet_add_conformance_test({call})\n")
+            return subprocess.run(["cmake", "-S", folder, "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={prefix}"], capture_output=True, text=True)
+
+        def tested(*options):
+            return subprocess.run(["ctest", "--test-dir", folder / "build", *options], capture_output=True, text=True)
+        (folder / "q.json").write_text('{"base": "xnnpack", "global": {}}')
+        self.assertEqual(configured("NAME fits QUANTIZER q.json BACKEND xnnpack FILTER ^linear/ JUNIT q.xml").returncode, 0)
+        self.assertEqual(tested().returncode, 0)
+        self.assertIn("linear/2d", (folder / "build/q.xml").read_text())
+        self.assertEqual(configured("NAME differs QUANTIZER q.json SAME_AS xnnpack FILTER ^linear/").returncode, 0)
+        run = tested("--output-on-failure")
+        self.assertNotEqual(run.returncode, 0)
+        self.assertIn(": wrong: same: got ", run.stdout)
+        for call, message in (("NAME fits", "give NAME, and BACKEND, QUANTIZER or both"), ("BACKEND xnnpack", "give NAME, and BACKEND"),
+                              ("NAME fits BACKEND xnnpack QUIK", "unknown argument QUIK")):
+            self.assertIn(message, " ".join(configured(call).stderr.split()))
 
     def check_prefix(self, prefix):
         """No file of ours names the folder that Octet was built in, nor the one that it was installed in."""
@@ -277,7 +307,7 @@ class Install(PageTest):
         self.assertEqual([op["backend"] for op in ops if op["macs"] > 0], [NAME] * 21)
         self.assertIn("xnnpack", {op["backend"] for op in ops})
         line = self.fails("bench", self.path("resnet18.octet"))
-        self.assertRegex(line, rf"session: {NAME}: the program needs this plug-in, version 2\.0\.0, which is not loaded; load its library \(--library")
+        self.assertRegex(line, rf"session: {NAME}: the program needs this plug-in, version 2\.0\.0 \(xxh64 \w{{16}}\), which is not loaded; load its library \(--library")
         self.assertRegex(self.call(self.path(f"{NAME}/build/run_{NAME}"), self.plugin, self.path("resnet18.octet")), r"^\w+: 4000 bytes\n$")
         self.assertGreater(sqnr(self.result("q.pt2"), self.result("resnet18.octet")), 20)  # a step off here and there
         config = self.write_json("fc.json", {"module_name": {"fc": None}})

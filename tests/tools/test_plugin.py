@@ -36,8 +36,16 @@ class Plugin(CommandTest):
         self.assertIn("mirrored", bench)
         for command in (["run", "--inputs", self.path("x.pt"), "--outputs", self.path("none.pt")], ["bench"]):
             line = self.fails(command[0], self.path("mirror.octet"), *command[1:])
-            self.assertEqual(line, "octet: session: mirror: the program needs this plug-in, version 1.2.0, which is not loaded; load its library "
-                                   "(--library, octet::register_backend)")
+            self.assertEqual(line, f"octet: session: mirror: the program needs this plug-in, version 1.2.0 ({versions['mirror:library']}), which is not "
+                                   "loaded; load its library (--library, octet::register_backend)")
+
+    def test_the_page_of_ops_has_its_column(self):
+        page, _ = self.octet("inspect", "--ops", "--library", PLAIN)
+        self.assertEqual(page, self.octet("inspect", "--library", PLAIN, "--ops")[0])
+        self.assertIn(" | plain |", page)
+        self.assertNotIn(" | plain |", self.octet("inspect", "--ops")[0])
+        self.assertIn("absent.so: there is no such file", self.fails("inspect", "--ops", "--library", "absent.so"))
+        self.octet("inspect", code=2)
 
     def test_a_plugin_conforms(self):
         for library, name in ((PLAIN, "plain"), (MIRROR, "mirror")):

@@ -1,4 +1,5 @@
 """The installed runtime, moved: an application in C finds the package and links it, shared and static, without LibTorch; oneDNN comes from the same prefix."""
+import json
 import os
 import pathlib
 import re
@@ -23,6 +24,18 @@ foreach(kind runtime runtime_shared)
   target_link_libraries(app_${kind} PRIVATE octet::${kind})
 endforeach()
 set_target_properties(app_runtime PROPERTIES LINKER_LANGUAGE CXX)
+"""
+
+# Plug-ins in C++ and C: the example of a backend, and one of the tree's tests.
+PLUGINS = """cmake_minimum_required(VERSION 3.25)
+project(plugins C CXX)
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_DISABLE_FIND_PACKAGE_Torch ON)
+find_package(octet REQUIRED COMPONENTS plugin)
+add_library(acme MODULE acme_plugin.cpp acme_backend.cpp acme_compiler.cpp acme_device.cpp acme_numbers.cpp)
+target_link_libraries(acme PRIVATE octet::plugin)
+add_library(plain MODULE plain.c)
+target_link_libraries(plain PRIVATE octet::plugin)
 """
 
 # A backend to ship: it runs nothing, but says so.
@@ -133,6 +146,29 @@ class RuntimeInstall(CommandTest):
         self.call("cc", project / "loader.c", "-o", project / "loader", *flags, f"-Wl,-rpath,{prefix}/lib")
         names = self.call(project / "loader", plugin, project / "my_npu.so").split()
         self.assertEqual(names[-2:], ["my_npu", "plain"])
+
+    def test_plugins_of_another_compiler(self):
+        """Only C crosses the border: the command of this build runs plug-ins that clang compiled."""
+        c, cpp = (next(filter(None, map(shutil.which, names)), None) for names in (("clang", "clang-14"), ("clang++", "clang++-14")))
+        if c is None or cpp is None:
+            self.skipTest("no clang")
+        prefix = self.installed("runtime", "runtime-development")
+        project = pathlib.Path(self.path("project"))
+        project.mkdir()
+        (project / "CMakeLists.txt").write_text(PLUGINS)
+        for file in ((ROOT / "tests/backends/plugin/plain.c"), *(ROOT / "tools/example_backend").glob("*.[ch]*")):
+            shutil.copy(file, project)
+        self.call("cmake", "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release",
+                  f"-DCMAKE_C_COMPILER={c}", f"-DCMAKE_CXX_COMPILER={cpp}")
+        self.call("cmake", "--build", project / "build")
+        for name, least in (("acme", 10), ("plain", 1)):
+            plugin = str(project / f"build/lib{name}.so")
+            self.assertIn("clang", self.call("readelf", "-p", ".comment", plugin))
+            self.octet("conformance", "--library", plugin, "--backend", name, "--quick", "--filter", "^(conv|linear|add|unary)/",
+                       "--json", self.path("r.json"))
+            report = json.loads(pathlib.Path(self.path("r.json")).read_text())
+            self.assertEqual(report["wrong"] + report["crashed"], 0)
+            self.assertGreater(report["exact"], least)
 
 
 if __name__ == "__main__":

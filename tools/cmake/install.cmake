@@ -5,6 +5,7 @@
 #   development           headers and static libraries of what needs LibTorch, with LibTorch's own headers and CMake package
 # To use it:
 #   find_package(octet REQUIRED COMPONENTS runtime)                    # octet::runtime, octet::runtime_shared, octet::plugin; no LibTorch is looked for
+#   octet_add_conformance_test(NAME conforms BACKEND b LIBRARY target) # a test that runs `octet conformance`, with either of the two
 #   find_package(octet REQUIRED)                                       # these, octet::lowering, octet::quantizers, octet::extension (for --library)
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -109,7 +110,7 @@ endif()
 # ---- the packages
 configure_package_config_file(tools/cmake/octet-config.cmake.in ${CMAKE_BINARY_DIR}/octet-config.cmake INSTALL_DESTINATION ${OCTET_PACKAGE_FOLDER})
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/octet-config-version.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/octet-config.cmake ${CMAKE_BINARY_DIR}/octet-config-version.cmake DESTINATION ${OCTET_PACKAGE_FOLDER}
+install(FILES ${CMAKE_BINARY_DIR}/octet-config.cmake ${CMAKE_BINARY_DIR}/octet-config-version.cmake tools/cmake/octet-conformance.cmake DESTINATION ${OCTET_PACKAGE_FOLDER}
   COMPONENT runtime-development)
 
 file(RELATIVE_PATH OCTET_PREFIX_OF_PC "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")

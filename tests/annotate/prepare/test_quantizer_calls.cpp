@@ -53,6 +53,40 @@ std::string message_of(const Act& act) {
   return message_of(quantizer);
 }
 
+TEST_CASE("the types that a quantizer records are checked in compat too, but for kept dtypes",
+          "[annotate][quantizer]") {
+  const auto message = [](const std::function<void(Graph&)>& transform) {
+    Acting quantizer;
+    quantizer.transform = transform;
+    return test::error_message([&] {
+      Report report;
+      prepare_pt2e(parse_graph(R"(
+graph(%x: f32[2,4], %i: i64[2,4]):
+  %y: i64[2,4] = aten.neg.default(%i)
+  %z: f32[2,4] = aten.neg.default(%x)
+  return (%y, %z))"),
+                   quantizer, report, {.compat = Compat::kTorchao});
+    });
+  };
+  const auto insert = [](const TensorMeta& meta) {
+    return [=](Graph& graph) {
+      Node* z = graph.find_node("z");
+      Node* made = graph.insert("aten.relu.default", {}, "made", meta, z);
+      made->set_argument("self", graph.find_value("x"));
+      z->replace_input(graph.find_value("x"), made->output());
+    };
+  };
+  CHECK(message(insert(make_meta(DType::kFloat32, {2, 4}))) == "no error");
+  CHECK_THAT(message(insert(make_meta(DType::kInt64, {2, 4}))),
+             Catch::Matchers::Contains(
+                 "says that %made is i64[2, 4], but aten.relu.default gives f32[2, 4]"));
+  CHECK_THAT(message(insert(make_meta(DType::kFloat32, {2, 5}))),
+             Catch::Matchers::Contains("says that %made is f32[2, 5]"));
+  CHECK(message([](Graph& graph) {  // as torchao's transform does
+          graph.find_node("y")->replace_input(graph.find_value("i"), graph.find_value("x"));
+        }) == "no error");
+}
+
 TEST_CASE("exceptions of a quantizer name it and its function", "[annotate][quantizer]") {
   const std::string who = "quantizer \"acting\": its ";
   CHECK(message_of([](Graph&, Annotations&) { throw std::runtime_error("out of SRAM\nmore"); }) ==

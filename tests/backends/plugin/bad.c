@@ -86,7 +86,16 @@ static void spoil(octet_plugin* table) {
   if (makes("null_in_list")) table->version_count = 1, table->versions = &no_name;
 }
 
-/* An older plug-in's table ends before what is not required; a newer one's is longer. */
+static int output_shape(octet_plugin_segment* segment, size_t output, int64_t* sizes, int rank) {
+  (void)segment;
+  (void)output;
+  (void)rank;
+  sizes[0] = 0;
+  return 1;
+}
+
+/* "old": a table that ends before what is not required. "first": one of OCTET_PLUGIN_MINOR 0. "new":
+ * one that is longer than this header's. What follows an older table is garbage. */
 const octet_plugin* octet_plugin_entry(uint32_t host_interface, char* message, size_t capacity) {
   static struct {
     octet_plugin table;
@@ -97,17 +106,23 @@ const octet_plugin* octet_plugin_entry(uint32_t host_interface, char* message, s
   if (makes("null_with_message")) return snprintf(message, capacity, "there is no NPU\nhere"), NULL;
   memset(&all, makes("old") ? 0xee : 0, sizeof(all));
   octet_plugin* table = &all.table;
-  table->size = makes("old")   ? offsetof(octet_plugin, reads_compact)
-                : makes("new") ? sizeof(all)
-                               : sizeof(*table);
+  table->size = makes("old")     ? offsetof(octet_plugin, reads_compact)
+                : makes("first") ? offsetof(octet_plugin, macs_per_segment)
+                : makes("new")   ? sizeof(all)
+                                 : sizeof(*table);
+  if (makes("first")) memset(&table->macs_per_segment, 0xee, sizeof(*table) - table->size);
   table->interface_version = OCTET_PLUGIN_INTERFACE;
-  table->name = makes("old") ? "old" : makes("new") ? "new" : "bad";
+  table->name = makes("old") ? "old" : makes("first") ? "first" : makes("new") ? "new" : "bad";
   table->version = "0.1";
   table->accepts = accepts;
   table->compile = compile;
   table->run = run;
   table->destroy = destroy;
   if (!makes("old")) table->kernel = kernel;
+  if (!makes("old") && !makes("first")) {
+    table->macs_per_segment = 7;
+    table->output_shape = output_shape;
+  }
   spoil(table);
   return table;
 }

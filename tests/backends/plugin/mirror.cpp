@@ -28,6 +28,10 @@ class Segment : public CompiledSegment {
   }
   std::vector<Warning> warnings() const override { return {{"it is a mirror", {first_}}}; }
   void time_kernels(bool on) override { is_timed_ = on; }
+  std::vector<int64_t> output_shape(size_t) const override {
+    if (fails("rows")) return {9, 3};
+    return fails("row") ? std::vector<int64_t>{1, 3} : std::vector<int64_t>();
+  }
 
  private:
   std::unique_ptr<CompiledSegment> inner_;
@@ -54,6 +58,7 @@ class Support : public ReferenceSupport {
  public:
   std::string name() const override { return "mirror"; }
   std::map<std::string, std::string> versions() const override { return Mirror().versions(); }
+  TransferCost transfer_cost() const override { return {1000, 2}; }
   std::vector<Tolerance> tolerances() const override { return {{"conv", 1, 0.5, "it is old"}}; }
 };
 

@@ -77,8 +77,8 @@ TEST_CASE("the C interface loads plug-ins, and names itself as the remedy", "[pl
   };
   CHECK(load(bytes) == nullptr);
   CHECK(std::string(octet_last_error()) ==
-        "session: plain: the program needs this plug-in, version 1.2.0, which is not loaded; load "
-        "its library (octet_load_plugin)");
+        "session: plain: the program needs this plug-in, version 1.2.0 (xxh64 0123456789abcdef), "
+        "which is not loaded; load its library (octet_load_plugin)");
   CHECK(load(unnamed) == nullptr);
   CHECK_THAT(octet_last_error(),
              EndsWith("load the library that registers it (octet_load_plugin)"));
@@ -195,6 +195,37 @@ TEST_CASE("what a plug-in's classes say comes through", "[plugin]") {
              Contains("was lowered for glass 3.2.0, this build has 3.1.4"));
 }
 
+TEST_CASE("the cost of transfers and the sizes that a run decides cross the C interface",
+          "[plugin]") {
+  load_plugin(kMirror);
+  const TransferCost cost = make_support("mirror")->transfer_cost();
+  CHECK(cost.macs_per_segment == 1000);
+  CHECK(cost.macs_per_byte == 2);
+  const Program program = additions("mirror");
+  Session session(program);
+  const std::vector<Tensor> inputs = {random_floats({2, 3})};
+  CHECK(session.run(inputs)[0].shape() == std::vector<int64_t>{2, 3});
+  ::setenv("OCTET_MIRROR_FAILS", "row", 1);
+  CHECK(session.run(inputs)[0].shape() == std::vector<int64_t>{1, 3});
+  ::unsetenv("OCTET_MIRROR_FAILS");
+  CHECK(
+      error_with("OCTET_MIRROR_FAILS", "rows", [&] { session.run(inputs); }) ==
+      "session: mirror: its output_shape() gives output 0 the size 9 in dimension 0, want 0 to 2");
+}
+
+TEST_CASE("a file with a custom op names the plug-in that it lacks", "[plugin]") {
+  ProgramBuilder b;
+  const int x = b.input("x", DType::kFloat32, {2, 3});
+  b.output(b.op("custom", {x}, "y", DType::kFloat32, {2, 3}, {},
+                {{"custom_op", std::string("acme.swish.default")}}));
+  Program program = with_one_segment(b.finish(), "absent_npu");
+  program.versions = {{"absent_npu", "1.2.0"}, {"absent_npu:library", "xxh64 0123456789abcdef"}};
+  CHECK(error_of([&] { Session session(program); }) ==
+        "session: absent_npu: the program needs this plug-in, version 1.2.0 (xxh64 "
+        "0123456789abcdef), which is not loaded; load its library (--library, "
+        "octet::register_backend)");
+}
+
 TEST_CASE("a plug-in gets constants as the file stores them, in C as floats", "[plugin]") {
   load_plugin(kMirror);
   load_plugin(kPlain);
@@ -291,11 +322,14 @@ TEST_CASE("mistakes of a plug-in's functions are one line", "[plugin]") {
 }
 
 TEST_CASE("tables of older and newer plug-ins load", "[plugin]") {
-  for (const std::string age : {"old", "new"}) {
+  for (const std::string age : {"old", "first", "new"}) {
     const std::string copy = temporary_file(age + ".so").string();
     std::filesystem::copy_file(kBad, copy, std::filesystem::copy_options::overwrite_existing);
     CHECK(error_with("OCTET_BAD_PLUGIN", age, [&] { load_plugin(copy); }) == "no Error");
-    CHECK(run(additions(age)).size() == 6);
+    // only a new one says that its results have no rows
+    CHECK(run(additions(age)).size() == (age == "new" ? 0 : 6));
+    CHECK(make_support(age)->transfer_cost().macs_per_segment == (age == "new" ? 7 : 0));
+    CHECK(make_support(age)->transfer_cost().macs_per_byte == 0);
     const KernelReport kernel = Session(additions(age)).kernels().at(0);
     CHECK(kernel.what == (age == "old" ? "segment" : ""));  // an old one has no kernel()
     std::filesystem::remove(copy);

@@ -1,4 +1,5 @@
 // The X86 rows in Octet's default mode.
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
 
 #include "core/text/text.h"
@@ -44,6 +45,29 @@ TEST_CASE("x86: convolutions of one and three dimensions are quantized alone",
   CHECK(annotate(R"(graph(%x: f32[1,3,8,8,8], %w = param "w": f32[4,3,3,3,3]):
     %c: f32[1,4,6,6,6] = aten.conv3d.default(%x, %w) return (%c))")
             .text == "%c [conv]: %x: ACT8U, %w: WEIGHT8\n");
+}
+
+TEST_CASE("x86: transposed convolutions are quantized per channel, not in compat",
+          "[quantizers][x86]") {
+  const auto transposed = [](const std::string& op, const std::string& shapes) {
+    return fmt::format(R"(graph({}):
+      %c: f32[1,4,9] = aten.{}(%x, %w)
+      %r: f32[1,4,9] = aten.relu.default(%c)
+      return (%r))",
+                       shapes, op);
+  };
+  for (const auto& [op, shapes] :
+       {std::pair{"conv_transpose1d.default", "%x: f32[1,3,8], %w = param \"w\": f32[3,4,2]"},
+        {"conv_transpose2d.input", "%x: f32[1,3,8,8], %w = param \"w\": f32[3,4,2,2]"},
+        {"conv_transpose3d.input", "%x: f32[1,3,8,8,8], %w = param \"w\": f32[3,4,2,2,2]"}}) {
+    const std::string graph = transposed(op, shapes);
+    CHECK(annotate(graph).text ==
+          "%c [conv_transpose_unary]: %x: ACT8U, %w: int8 -128..127 per_channel_symmetric axis 1 "
+          "per_channel_min_max\n%r [conv_transpose_unary]:\n");
+    X86InductorQuantizer compat(Compat::kTorchao);
+    compat.set_global(static_config());
+    CHECK(test::annotate_text(graph, compat).text.empty());
+  }
 }
 
 TEST_CASE(

@@ -1,4 +1,5 @@
 // The XNNPACK rows in Octet's default mode.
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
 
 #include "quantizers/annotate_text.h"
@@ -6,6 +7,7 @@
 namespace octet::test_xnnpack {
 namespace {
 
+using Catch::Matchers::Contains;
 using test::annotate_text;
 using test::reason_for;
 
@@ -55,15 +57,51 @@ TEST_CASE("a convolution with padding=\"same\" is quantized", "[quantizers][xnnp
   CHECK(text == "%c [conv]: %x: ACT, %w: WEIGHT => ACT\n");
 }
 
-TEST_CASE("a transposed convolution has its weight channels along axis 1",
+TEST_CASE("a transposed convolution has one weight scale, in compat one per channel along axis 1",
           "[quantizers][xnnpack]") {
-  const std::string text = annotate_text(R"(graph(%x: f32[1,3,8,8], %w = param "w": f32[3,4,2,2]):
+  const std::string graph = R"(graph(%x: f32[1,3,8,8], %w = param "w": f32[3,4,2,2]):
     %c: f32[1,4,9,9] = aten.conv_transpose2d.input(%x, %w)
     %r: f32[1,4,9,9] = aten.relu.default(%c)
-    return (%r))")
-                               .text;
-  CHECK(text ==
-        "%c [conv_transpose_clamp]: %x: ACT, %w: WEIGHT1\n%r [conv_transpose_clamp]: => ACT\n");
+    return (%r))";
+  CHECK(annotate_text(graph).text ==
+        "%c [conv_transpose_clamp]: %x: ACT, %w: WEIGHT_T\n%r [conv_transpose_clamp]: => ACT\n");
+  CHECK(annotate_text(graph, Compat::kTorchao).text ==
+        "%c [conv_transpose_relu]: %x: ACT, %w: WEIGHT1\n%r [conv_transpose_relu]: => ACT\n");
+}
+
+TEST_CASE(
+    "a transposed convolution in one and three dimensions has one weight scale, whatever the "
+    "observer",
+    "[quantizers][xnnpack]") {
+  const auto annotated = [](const std::string& observer, bool is_qat) {
+    XNNPACKQuantizer quantizer;
+    SymmetricOptions options{.is_per_channel = true, .is_qat = is_qat};
+    options.own.weight_observer.emplace().name = observer;
+    quantizer.set_global(get_symmetric_quantization_config(options));
+    return annotate_text(R"(graph(%x: f32[1,3,8], %w = param "w": f32[3,4,2],
+                                  %u: f32[1,3,4,4,4], %v = param "v": f32[3,4,2,2,2]):
+      %c: f32[1,4,9] = aten.conv_transpose1d.default(%x, %w)
+      %d: f32[1,4,5,5,5] = aten.conv_transpose3d.input(%u, %v)
+      return (%c, %d))",
+                         quantizer)
+        .text;
+  };
+  const auto line = [](const std::string& of, const std::string& weight) {
+    return fmt::format("{}: int8 -127..127 per_tensor_symmetric {}", of, weight);
+  };
+  for (const auto& [given, made] :
+       {std::pair<const char*, const char*>{"per_channel_min_max", "WEIGHT_T"},
+        {"per_channel_percentile", "percentile"},
+        {"moving_average_per_channel_min_max", "moving_average_min_max"},
+        {"per_channel_mse", "weight_mse"}}) {
+    const bool is_short = made == std::string("WEIGHT_T");
+    const std::string text = annotated(given, false);
+    CHECK_THAT(text, Contains(is_short ? "%w: WEIGHT_T" : line("%w", made)) &&
+                         Contains(is_short ? "%v: WEIGHT_T" : line("%v", made)));
+  }
+  CHECK_THAT(annotated("per_channel_mse", true),
+             Contains(line("%w", "fake_quantize(weight_mse)")) &&
+                 Contains(line("%v", "fake_quantize(weight_mse)")));
 }
 
 TEST_CASE("a linear layer written as addmm or mm has its weight channels along axis 1",

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "annotate/annotation/observer_choices.h"
 #include "annotate/observers/observer.h"
 
 namespace octet::test {
@@ -68,7 +69,7 @@ SpecChange per_channel(int axis) {
   return [=](QuantizationSpec& spec) {
     spec.qscheme = QScheme::kPerChannelAffine;
     spec.ch_axis = axis;
-    spec.observer_or_fake_quant_ctr = {.name = "per_channel_min_max"};
+    spec.observer_or_fake_quant_ctr = per_channel_min_max();
   };
 }
 SpecChange observed_by(ObserverChoice choice) {
@@ -117,6 +118,8 @@ DerivedQuantizationSpec derived(std::vector<EdgeOrNode> from, DeriveQParamsFn de
           .derive_name = derive ? "strange" : "product_of_scales",
           .derive_qparams_fn = derive ? derive : find_derive_fn("product_of_scales"),
           .dtype = DType::kInt32,
+          .quant_min = {},
+          .quant_max = {},
           .qscheme = QScheme::kPerChannelSymmetric,
           .ch_axis = 0};
 }

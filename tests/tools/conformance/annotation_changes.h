@@ -36,7 +36,11 @@ Change result_of(const char* op, std::function<SpecVariant(Node&)> spec);
 Change result_of(const char* op, SpecVariant spec);
 FixedQParamsQuantizationSpec fixed(double scale, int64_t zero_point);
 inline const QuantizationSpec kPlain = {.dtype = DType::kInt8,
-                                        .qscheme = QScheme::kPerTensorAffine};
+                                        .observer_or_fake_quant_ctr = {},
+                                        .quant_min = {},
+                                        .quant_max = {},
+                                        .qscheme = QScheme::kPerTensorAffine,
+                                        .ch_axis = {}};
 
 // Annotates each `op`, which the base leaves float.
 Change annotates(const char* op, bool has_result = true);

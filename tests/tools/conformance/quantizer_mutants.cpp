@@ -3,6 +3,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "annotate/annotation/observer_choices.h"
 #include "quantizers/registry.h"
 #include "tests/tools/conformance/annotation_changes.h"
 
@@ -82,15 +83,12 @@ void add_wrong_specs(Table& t) {
 }
 
 void add_wrong_observers(Table& t) {
-  t.xnnpack("an unknown observer", each_input(observed_by({.name = "midmax"})));
-  t.xnnpack("eps is 0", each_input(observed_by({.name = "min_max", .eps = 0.0})));
-  t.xnnpack("an observer that clips most",
-            each_result(observed_by({.name = "percentile", .percentile = 10})));
-  t.xnnpack("an observer that ignores new data",
-            each_result(observed_by({.name = "moving_average_min_max", .averaging_constant = 0})));
-  t.xnnpack("a per-channel observer for inputs",
-            each_input(observed_by({.name = "per_channel_min_max"})));
-  t.xnnpack("no observer of inputs", each_input(observed_by({.name = "placeholder"})));
+  t.xnnpack("an unknown observer", each_input(observed_by(observer("midmax"))));
+  t.xnnpack("eps is 0", each_input(observed_by(min_max(0.0))));
+  t.xnnpack("an observer that clips most", each_result(observed_by(percentile(10))));
+  t.xnnpack("an observer that ignores new data", each_result(observed_by(moving_average(0))));
+  t.xnnpack("a per-channel observer for inputs", each_input(observed_by(per_channel_min_max())));
+  t.xnnpack("no observer of inputs", each_input(observed_by(placeholder())));
   t.xnnpack("scales at run time in a static op",
             each_spec([](QuantizationSpec& spec) { spec.is_dynamic = true; }));
 }

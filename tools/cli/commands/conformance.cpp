@@ -2,6 +2,7 @@
 // of tools/cli/conformance with a quantizer.
 #include <algorithm>
 #include <iostream>
+#include <regex>
 
 #include <fmt/format.h>
 
@@ -12,6 +13,7 @@
 #include "tools/cli/common/library.h"
 #include "tools/cli/common/messages.h"
 #include "tools/cli/common/options.h"
+#include "tools/cli/conformance/file_cells.h"
 #include "tools/cli/conformance/quantizer_cells.h"
 
 namespace octet {
@@ -21,19 +23,24 @@ struct ConformanceRequest {
   conformance::ConformanceOptions run;
   size_t seed = 1;
   std::vector<std::string> libraries;
-  std::string same_as, json, junit, html;
+  std::string same_as, models, json, junit, html;
 };
 
 Options options_of(ConformanceRequest& request) {
   conformance::ConformanceOptions& run = request.run;
   return joined(
-      {{Option{"backend", &run.backend, "The backend; with --quantizer by default the reference"},
+      {{Option{"backend", &run.backend,
+               "The backend; with --quantizer by default the reference. Several with commas "
+               "between them: each op goes to the first that accepts it"},
         Option{"quantizer", &run.quantizer,
                "A quantizer, by name or JSON file: check it on small float programs, and "
                "that the backend runs what it annotates"},
         Option{"same_as", &request.same_as,
                "A quantizer that must annotate as --quantizer does, such as its JSON form"}
             .needs("quantizer")},
+       {Option{"models", &request.models,
+               "A folder of .pt2 programs, each of which is a cell, too: as it is, or with "
+               "--quantizer quantized"}},
        library_options(request.libraries),
        {Option{"filter", &run.filter,
                "Only cells whose name this regular expression matches, such as conv/odd"},
@@ -54,15 +61,38 @@ MakeQuantizer maker_of(const std::string& name) {
   return [name] { return make_quantizer(name); };
 }
 
+// As a word of a shell.
+std::string quoted(const std::string& word) {
+  if (std::regex_match(word, std::regex("[-\\w./,:=+@]+"))) return word;
+  return fmt::format("'{}'", std::regex_replace(word, std::regex("'"), "'\\''"));
+}
+
+// The options that decide the result of a cell, apart from those that the report adds.
+std::string repeated_options(const ConformanceRequest& request) {
+  std::string text;
+  const auto add = [&](const char* option, const std::string& value) {
+    if (!value.empty()) text += fmt::format(" {} {}", option, quoted(value));
+  };
+  for (const std::string& library : request.libraries) add("--library", library);
+  add("--same-as", request.same_as);
+  add("--models", request.models);
+  add("--device-cmd", request.run.device_command);
+  return text;
+}
+
 std::vector<conformance::CellResult> run_cells(const ConformanceRequest& request) {
   size_t done = 0;
   const auto show = [&](const conformance::CellResult& result) {
     if (++done % 500 == 0) log_line(fmt::format("{} cells, at {}", done, result.name));
   };
-  if (request.run.quantizer.empty()) return run_conformance(request.run, show);
+  if (request.run.quantizer.empty())
+    return run_conformance(request.run, show,
+                           request.models.empty() ? std::vector<conformance::Job>()
+                                                  : file_jobs(request.models, request.run));
   const conformance::QuantizerOfCells quantizer = {.make = maker_of(request.run.quantizer),
                                                    .make_twin = maker_of(request.same_as)};
-  return run_jobs(quantizer_jobs(quantizer, request.run), request.run.timeout, show);
+  return run_jobs(quantizer_jobs(quantizer, request.run, request.models), request.run.timeout,
+                  show);
 }
 
 void run(ConformanceRequest& request) {
@@ -73,6 +103,7 @@ void run(ConformanceRequest& request) {
   load_libraries(request.libraries);
   const conformance::ConformanceOptions& options = request.run;
   request.run.seed = static_cast<uint32_t>(request.seed);
+  request.run.repeated_options = repeated_options(request);
   for (const std::string& path : {request.json, request.junit, request.html})
     if (!path.empty()) check_writable(path);
   const std::vector<conformance::CellResult> results = run_cells(request);

@@ -120,19 +120,25 @@ nlohmann::ordered_json program_json(const Program& program) {
 
 struct InspectRequest {
   std::string file;
-  bool json = false;
+  bool json = false, ops = false;
   std::vector<std::string> libraries;
 };
 
 Options options_of(InspectRequest& request) {
   return joined({
-      {program_option(request.file), Option{"json", &request.json, "Print JSON"}},
+      {Option{"file", &request.file, "The program, .pt2 or .octet"}.positional(),
+       Option{"json", &request.json, "Print JSON"},
+       Option{"ops", &request.ops,
+              "Print what each op of an .octet program does, its inputs and attributes; "
+              "needs no program"}},
       library_options(request.libraries),
   });
 }
 
 void inspect(InspectRequest& request) {
   load_libraries(request.libraries);
+  if (request.ops) return print_text(ops_page());
+  if (request.file.empty()) throw CLI::RequiredError("file");
   if (has_suffix(request.file, ".octet")) {
     const Program program = load_program(request.file);
     if (request.json)
@@ -158,15 +164,7 @@ void inspect(InspectRequest& request) {
 void add_inspect_command(CLI::App& app) {
   add_command<InspectRequest>(app, "inspect",
                               "Print the ops of a .pt2 (FX's tabular form) or of an .octet program",
-                              inspect)
-      ->add_flag_callback(
-          "--ops",
-          [] {
-            print_text(ops_page());
-            throw CLI::Success();
-          },
-          "Print what each op of an .octet program does, its inputs and attributes")
-      ->trigger_on_parse();
+                              inspect);
 }
 
 }  // namespace octet

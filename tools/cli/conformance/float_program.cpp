@@ -11,8 +11,11 @@
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 
+#include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
+#include "core/passes/verify.h"
+#include "core/pt2/reader.h"
 #include "core/text/text.h"
 
 namespace octet::conformance {
@@ -31,13 +34,6 @@ at::Tensor random_constant(const std::string& fqn, const Tensor& like, at::Gener
   if (shape.size() < 2) return ends_in(".weight") ? normal.mul(0.2).add(1) : normal.mul(0.1);
   const double fan_in = static_cast<double>(like.numel()) / static_cast<double>(shape[0]);
   return normal.div(std::sqrt(std::max(fan_in, 1.0)));
-}
-
-c10::IValue random_input(const TensorMeta& meta, size_t batch, at::Generator& generator) {
-  if (meta.dtype == DType::kBool) return at::full(meta.shape(), batch % 2 == 0, at::kBool);
-  if (meta.dtype == DType::kInt64)
-    return at::randint(kIntegers, meta.shape(), generator, at::kLong);
-  return at::randn(meta.shape(), generator);
 }
 
 // Sets the types that the text leaves out. Returns whether a tensor vanishes.
@@ -62,24 +58,48 @@ bool infer_types(Graph& graph, const std::vector<c10::IValue>& inputs) {
   return vanishes;
 }
 
+void add_batches(FloatProgram& program, at::Generator& generator) {
+  for (size_t batch = 0; batch < kBatches; ++batch) {
+    program.batches.emplace_back();
+    for (const Value* input : program.graph.user_inputs()) {
+      if (!input->meta)
+        throw Error("conformance", "%" + input->name(),
+                    "is not a tensor; export the program with tensors alone");
+      program.batches.back().push_back(
+          random_input(input->meta->dtype, input->meta->shape(), batch, generator));
+    }
+  }
+}
+
 // As float_program(), with the first numbers. `vanishes`: whether they make a tensor vanish.
 FloatProgram filled_program(const std::string& text, uint32_t seed, bool& vanishes) {
   FloatProgram program{parse_graph(text), {}};
   at::Generator generator = at::detail::createCPUGenerator(seed);
   for (auto& [fqn, constant] : program.graph.constants)
     constant.tensor = from_aten(random_constant(fqn, constant.tensor, generator));
-  for (size_t batch = 0; batch < kBatches; ++batch) {
-    program.batches.emplace_back();
-    for (const Value* input : program.graph.user_inputs())
-      program.batches.back().push_back(random_input(*input->meta, batch, generator));
-  }
+  add_batches(program, generator);
   vanishes = infer_types(program.graph, program.batches[0]);
   return program;
 }
 
 }  // namespace
 
+c10::IValue random_input(DType dtype, const std::vector<int64_t>& shape, size_t batch,
+                         at::Generator& generator) {
+  const at::ScalarType type = to_scalar_type(dtype);
+  if (dtype == DType::kBool) return at::full(shape, batch % 2 == 0, at::kBool);
+  if (!at::isFloatingType(type)) return at::randint(kIntegers, shape, generator, type);
+  return at::randn(shape, generator).to(type);
+}
+
 FloatProgram float_program(const GraphCell& cell, uint32_t seed) {
+  if (!cell.file.empty()) {
+    FloatProgram program{read_pt2(cell.file), {}};
+    verify(program.graph);
+    at::Generator generator = at::detail::createCPUGenerator(seed);
+    add_batches(program, generator);
+    return program;
+  }
   bool vanishes = true;
   for (uint32_t i = 0; i + 1 < kTries; ++i) {
     const uint32_t other = seed + i * 7919;

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include <ATen/core/Generator.h>
 #include <ATen/core/ivalue.h>
 
 #include "core/graph/graph.h"
@@ -19,6 +20,12 @@ struct FloatProgram {
 // network: products keep the magnitude of their inputs. Integers in the data are below 10. Tries
 // other numbers if a tensor vanishes, as after a relu of negative numbers: no scale suits it. The
 // same seed gives the same bits.
+//
+// The program of a file keeps its constants.
 FloatProgram float_program(const GraphCell& cell, uint32_t seed);
+
+// Integers are below 10; a bool is the same everywhere, and another in the next batch.
+c10::IValue random_input(DType dtype, const std::vector<int64_t>& shape, size_t batch,
+                         at::Generator& generator);
 
 }  // namespace octet::conformance

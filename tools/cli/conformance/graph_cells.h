@@ -9,9 +9,10 @@
 namespace octet::conformance {
 
 struct GraphCell {
-  std::string name;                                // "conv/odd"; unique
-  std::string kind;                                // of its layers
-  std::function<std::string(uint32_t seed)> text;  // of the graph
+  std::string name;                                     // "conv/odd"; unique
+  std::string kind;                                     // of its layers; "file"
+  std::function<std::string(uint32_t seed)> text = {};  // of the graph
+  std::string file = {};                                // the .pt2 that has the graph instead
 };
 
 // Single layers, pairs that fuse, shapes, whole networks and, last, random ones, which depend on

@@ -21,8 +21,9 @@ struct QuantizerOfCells {
 CellResult run_graph_cell(const GraphCell& cell, const QuantizerOfCells& quantizer,
                           const ConformanceOptions& options);
 
-// The chosen cells. The jobs refer to `options`, which must outlive them.
+// The chosen cells. models: a folder whose .pt2 files are cells, too; "": none. The jobs refer to
+// `options`, which must outlive them.
 std::vector<Job> quantizer_jobs(const QuantizerOfCells& quantizer,
-                                const ConformanceOptions& options);
+                                const ConformanceOptions& options, const std::string& models = "");
 
 }  // namespace octet::conformance

@@ -81,15 +81,15 @@ Found found_in(const Program& program, const ProgramOp& op, const OpContract& co
 }
 
 // ops: those that compute one annotated node.
-std::string find_fault(const Program& program, const std::vector<const ProgramOp*>& ops,
-                       const Wanted& wanted) {
+std::string find_fault(const Program& program, const std::set<std::string>& refused,
+                       const std::vector<const ProgramOp*>& ops, const Wanted& wanted) {
   // Specs of weights alone make a file smaller, whatever runs the op.
   if (!wanted.reads_integers && !wanted.gives_integers) return "";
   Found all;
   size_t count = 0;
   for (const ProgramOp* op : ops) {
-    if (const auto reason = program.reasons.find(op->name); reason != program.reasons.end())
-      return "the backend refuses it: " + reason->second;
+    if (refused.contains(op->name))
+      return "the backend refuses it: " + program.reasons.at(op->name);
     const OpContract* contract = find_contract(op->kind);
     if (contract == nullptr || contract->nature == Nature::kConversion) continue;
     const Found found = found_in(program, *op, *contract);
@@ -107,6 +107,27 @@ std::string find_fault(const Program& program, const std::vector<const ProgramOp
   if (wanted.reads_integers && !wanted.reads_floats && count == 1 && all.reads_floats)
     return "one of its inputs is float";
   return "";
+}
+
+// The ops that no backend runs as they were: they run on the fallback, or in float.
+std::set<std::string> refused_ops(const Program& program, const Supports& supports) {
+  std::set<std::string> refused;
+  for (const auto& [name, reason] : program.reasons) refused.insert(name);
+  if (supports.size() == 1) return refused;
+  // An op has a reason if the first backend refuses it.
+  for (const Segment& segment : program.segments) {
+    if (std::none_of(supports.begin(), supports.end(),
+                     [&](const auto& support) { return support->name() == segment.backend; }))
+      continue;
+    for (int index : segment.ops) {
+      const ProgramOp& op = program.op(index);
+      const OpContract* contract = find_contract(op.kind);
+      if (contract != nullptr && (contract->nature == Nature::kConversion ||
+                                  found_in(program, op, *contract).reads_integers))
+        refused.erase(op.name);
+    }
+  }
+  return refused;
 }
 
 // The op with `dtype` for each operand and result that may be an integer.
@@ -143,7 +164,9 @@ std::map<std::string, Wanted> wanted_ops(const ObservedGraph& observed) {
   return wanted;
 }
 
-std::string find_untaken(const Program& program, const std::map<std::string, Wanted>& wanted) {
+std::string find_untaken(const Program& program, const Supports& supports,
+                         const std::map<std::string, Wanted>& wanted) {
+  const std::set<std::string> refused = refused_ops(program, supports);
   std::map<std::string, std::vector<const ProgramOp*>> ops;
   for (const ProgramOp& op : program.ops) {
     std::set<std::string> sources(op.sources.begin(), op.sources.end());
@@ -151,20 +174,21 @@ std::string find_untaken(const Program& program, const std::map<std::string, Wan
     for (const std::string& source : sources)
       if (wanted.contains(source)) ops[source].push_back(&op);
     const OpContract* contract = find_contract(op.kind);
-    if (contract != nullptr && contract->nature == Nature::kConversion &&
-        program.reasons.contains(op.name))
+    if (contract != nullptr && contract->nature == Nature::kConversion && refused.contains(op.name))
       return fmt::format("the backend refuses {} ({}): {}", op.name, op.kind,
                          program.reasons.at(op.name));
   }
   for (const auto& [name, of_node] : ops)
-    if (const std::string fault = find_fault(program, of_node, wanted.at(name)); !fault.empty())
+    if (const std::string fault = find_fault(program, refused, of_node, wanted.at(name));
+        !fault.empty())
       return fmt::format("%{} has specs, but {}", name, fault);
   for (const Program& body : program.bodies)
-    if (const std::string fault = find_untaken(body, wanted); !fault.empty()) return fault;
+    if (const std::string fault = find_untaken(body, supports, wanted); !fault.empty())
+      return fault;
   return "";
 }
 
-std::vector<std::string> find_left_float(const Program& program, const BackendSupport& support) {
+std::vector<std::string> find_left_float(const Program& program, const Supports& supports) {
   std::set<std::string> kinds;
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const ProgramOp& op = program.ops[i];
@@ -173,13 +197,16 @@ std::vector<std::string> find_left_float(const Program& program, const BackendSu
     for (DType dtype : {DType::kInt8, DType::kUInt8}) {
       Program integers = program;
       make_integer(integers, integers.ops[i], *contract, dtype);
-      if (!support.accepts(integers, integers.ops[i])) continue;
+      if (std::none_of(supports.begin(), supports.end(), [&](const auto& support) {
+            return static_cast<bool>(support->accepts(integers, integers.ops[i]));
+          }))
+        continue;
       kinds.insert(op.is("unary") ? op.get(attr::kFn) : op.kind);
       break;
     }
   }
   for (const Program& body : program.bodies)
-    for (std::string& kind : find_left_float(body, support)) kinds.insert(std::move(kind));
+    for (std::string& kind : find_left_float(body, supports)) kinds.insert(std::move(kind));
   return {kinds.begin(), kinds.end()};
 }
 

@@ -20,11 +20,12 @@ struct Wanted {
 // By the names of annotated nodes, of bodies too.
 std::map<std::string, Wanted> wanted_ops(const ObservedGraph& observed);
 
-// What an annotated op does otherwise than its specs ask: it is refused by the backend, or reads or
+// What an annotated op does otherwise than its specs ask: all backends refuse it, or it reads or
 // gives floats. "" if there is none.
-std::string find_untaken(const Program& program, const std::map<std::string, Wanted>& wanted);
+std::string find_untaken(const Program& program, const Supports& supports,
+                         const std::map<std::string, Wanted>& wanted);
 
-// The kinds of float ops that `support` accepts with 8-bit inputs and results.
-std::vector<std::string> find_left_float(const Program& program, const BackendSupport& support);
+// The kinds of float ops that a backend accepts with 8-bit inputs and results.
+std::vector<std::string> find_left_float(const Program& program, const Supports& supports);
 
 }  // namespace octet::conformance

@@ -7,6 +7,7 @@ import pathlib
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 
 from octet_runtime._error import Error
 
@@ -36,11 +37,12 @@ class Conformance:
 
 
 def conformance(
-    backend: str | None = None,
+    backend: str | Sequence[str] | None = None,
     *,
     quantizer=None,
     same_as=None,
     libraries: list[str | os.PathLike] | None = None,
+    models: str | os.PathLike | None = None,
     filter: str | None = None,
     quick: bool = False,
     seed: int = 1,
@@ -50,11 +52,12 @@ def conformance(
     """Runs small programs of every kind of op on a backend and on the reference and compares them;
     or checks a quantizer on small float programs. `octet conformance`, in a process of its command.
 
-    backend: a name, also of a backend that one of the `libraries` registers. quantizer: as for
-    quantize(), without those of torchao; it is checked, and the backend (by default the reference)
-    must run what it annotates. same_as: a quantizer that must annotate as it does. filter: a
-    regular expression for names of cells. quick: every eighth cell of each kind. timeout: seconds
-    for one cell. device_cmd: a command that runs a cell on a device.
+    backend: a name, also of a backend that one of the `libraries` registers; or several in order of
+    preference, as for lower(). quantizer: as for quantize(), without those of torchao; it is
+    checked, and the backend (by default the reference) must run what it annotates. same_as: a
+    quantizer that must annotate as it does. models: a folder of .pt2 programs, each of which is a
+    cell, too. filter: a regular expression for names of cells. quick: every eighth cell of each
+    kind. timeout: seconds for one cell. device_cmd: a command that runs a cell on a device.
 
     Cells of an octet.Quantizer run in this process, without timeout; load its libraries with
     load_library(). What it raises, this function raises.
@@ -62,6 +65,8 @@ def conformance(
     Raises Error when the backend is unknown, no cell matches, or a library cannot be loaded. Cells
     that are wrong raise nothing; see `passed`.
     """
+    if backend is not None and not isinstance(backend, str):
+        backend = ",".join(backend)
     with Folder() as folder, told(folder.names, False):
         own, names = {}, []
         for given in (quantizer, same_as):
@@ -76,7 +81,14 @@ def conformance(
             names.append("" if given is None else named(folder, parts, own))
         if own:
             _octet.set_quantizers(own)
-            texts = _octet.prove_quantizer(*names, backend or "reference", filter or "", quick, seed)
+            texts = _octet.prove_quantizer(
+                *names,
+                backend or "reference",
+                os.fspath(models) if models is not None else "",
+                filter or "",
+                quick,
+                seed,
+            )
             texts = [_COMMAND.sub(_as_call, text) for text in texts]
         else:
             options = ["--seed", str(seed), "--timeout", str(timeout)]
@@ -85,6 +97,7 @@ def conformance(
             options += ["--same-as", names[1]] if names[1] else []
             for library in libraries or []:
                 options += ["--library", os.fspath(library)]
+            options += ["--models", os.fspath(models)] if models is not None else []
             options += ["--filter", filter] if filter is not None else []
             options += ["--device-cmd", device_cmd] if device_cmd is not None else []
             options += ["--quick"] if quick else []
@@ -97,12 +110,17 @@ def conformance(
 # What the reports say about a quantizer of Python, which the command does not know.
 _COMMAND = re.compile(
     r"octet conformance --quantizer (\S+) --backend (\S+) --seed (\d+) --filter '([^']*)'"
+    r'(?: --models ([^\n"]+))?'
 )
 
 
 def _as_call(match):
-    quantizer, backend, seed, cells = match.groups()
-    return f"octet.conformance('{backend}', quantizer={quantizer}(), seed={seed}, filter=r'{cells}')"
+    quantizer, backend, seed, cells, models = match.groups()
+    more = "" if models is None else f", models='{models}'"
+    return (
+        f"octet.conformance('{backend}', quantizer={quantizer}(), seed={seed}, "
+        f"filter=r'{cells}'{more})"
+    )
 
 
 def _by_command(options, report):
