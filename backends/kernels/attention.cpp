@@ -82,16 +82,16 @@ template <int64_t lanes>
   }
 }
 
-// Of kBlock elements. NaN is neither.
+// Of kBlock elements. NaN is neither. Sums of integers, which compilers vectorize.
 [[gnu::always_inline]] inline bool hides_block(const float* mask) {
-  bool hides = true;
-  for (int64_t j = 0; j < kBlock; ++j) hides &= mask[j] <= kHidden;
-  return hides;
+  int32_t others = 0;
+  for (int64_t j = 0; j < kBlock; ++j) others += mask[j] <= kHidden ? 0 : 1;
+  return others == 0;
 }
 [[gnu::always_inline]] inline bool shows_block(const float* mask) {
-  bool shows = true;
-  for (int64_t j = 0; j < kBlock; ++j) shows &= mask[j] == 0;
-  return shows;
+  int32_t others = 0;
+  for (int64_t j = 0; j < kBlock; ++j) others += mask[j] == 0 ? 0 : 1;
+  return others == 0;
 }
 
 // What is subtracted from scores. Where nothing is visible so far, e^(x - 0) is 0 for all x of
@@ -171,7 +171,8 @@ FloatAttention::Rows FloatAttention::rows_at(std::span<const std::byte* const> f
 }
 
 // All columns where some row has nothing but hidden ones.
-FloatAttention::Columns FloatAttention::visible_columns(const Rows& rows) const {
+[[gnu::always_inline]] inline FloatAttention::Columns FloatAttention::visible_columns(
+    const Rows& rows) const {
   Columns visible{columns_, 0};
   if (!has_mask_ || mask_strides_[3] == 0) return {0, columns_};
   for (int64_t r = 0; r < rows.count; ++r) {
