@@ -1,8 +1,9 @@
 // Takes blocks of columns with a running maximum and sum (Milakov and Gimelshein, "Online
 // normalizer calculation for softmax", 2018), so that the scores need no memory outside of a
-// core's cache. A block serves several rows: it is transposed, and then both products are sums of
-// rows of numbers. A single row, as in decoding, reads keys where they lie. Columns before the
-// first and after the last that the mask shows are not read.
+// core's cache. A block serves several rows. Their queries are transposed, and so are the scores:
+// the lanes of a vector are rows, keys and values are read where they lie, and softmax needs no
+// sums across a vector. A single row, as in decoding, has its elements in the lanes. Columns before
+// the first and after the last that the mask shows are not read.
 #include "backends/kernels/attention.h"
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/kernels/float_tile.h"
 #include "backends/kernels/isa.h"
 #include "backends/kernels/vector_math.h"
 #include "core/base/shape.h"
@@ -20,45 +22,46 @@ namespace {
 
 constexpr int64_t kMostWidth = 256;  // elements of a head
 constexpr int64_t kBlock = 64;       // columns
-constexpr int64_t kRows = 32;        // that share the transposed block
+constexpr int64_t kRows = 32;        // of queries that share a block
 constexpr float kHidden = -1e30f;    // see ops.def
 constexpr float kLowest = -std::numeric_limits<float>::infinity();
 
-// y[rows, width] += a[rows, depth] * b[depth, width]; b and y have these steps between rows. rows
-// and the width are compile-time constants of a tile, so that its sums are registers.
-template <int64_t lanes, int64_t rows, int64_t vectors>
-[[gnu::always_inline]] inline void add_tile(const float* a, int64_t a_step, const float* b,
-                                            int64_t b_step, float* y, int64_t y_step,
-                                            int64_t depth) {
-  using Floats = typename VectorOf<lanes>::Floats;
-  Floats sums[rows][vectors];
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t v = 0; v < vectors; ++v)
-      sums[r][v] = *reinterpret_cast<const Floats*>(y + r * y_step + v * lanes);
-  for (int64_t d = 0; d < depth; ++d)
-    for (int64_t v = 0; v < vectors; ++v) {
-      const Floats column = *reinterpret_cast<const Floats*>(b + d * b_step + v * lanes);
-      for (int64_t r = 0; r < rows; ++r) sums[r][v] += a[r * a_step + d] * column;
-    }
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t v = 0; v < vectors; ++v)
-      *reinterpret_cast<Floats*>(y + r * y_step + v * lanes) = sums[r][v];
-}
+// The first factor of a product. A step of 1 between rows: it is transposed.
+struct Factor {
+  const float* from;
+  int64_t row_step, step;
+};
 
 template <int64_t lanes, int64_t rows>
-[[gnu::always_inline]] inline void add_product(const float* a, int64_t a_step, const float* b,
-                                               int64_t b_step, float* y, int64_t y_step,
-                                               int64_t depth, int64_t width) {
+[[gnu::always_inline]] inline void add_rows(const Factor& a, const float* b, int64_t b_step,
+                                            float* y, int64_t y_step, int64_t depth,
+                                            int64_t width) {
   constexpr int64_t kVectors = rows == 1 ? 4 : 2;
   int64_t column = 0;
   for (; column + kVectors * lanes <= width; column += kVectors * lanes)
-    add_tile<lanes, rows, kVectors>(a, a_step, b + column, b_step, y + column, y_step, depth);
+    add_tile<lanes, rows, kVectors>(a.from, a.row_step, a.step, b + column, b_step, y + column,
+                                    y_step, y + column, y_step, depth);
   for (; column + lanes <= width; column += lanes)
-    add_tile<lanes, rows, 1>(a, a_step, b + column, b_step, y + column, y_step, depth);
+    add_tile<lanes, rows, 1>(a.from, a.row_step, a.step, b + column, b_step, y + column, y_step,
+                             y + column, y_step, depth);
   for (; column < width; ++column)
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t d = 0; d < depth; ++d)
-        y[r * y_step + column] += a[r * a_step + d] * b[d * b_step + column];
+        y[r * y_step + column] += a.from[r * a.row_step + d * a.step] * b[d * b_step + column];
+}
+
+// y[rows, width] += a[rows, depth] * b[depth, width]; b and y have these steps between rows.
+template <int64_t lanes>
+[[gnu::always_inline]] inline void add_product(const Factor& a, const float* b, int64_t b_step,
+                                               float* y, int64_t y_step, int64_t rows,
+                                               int64_t depth, int64_t width) {
+  constexpr int64_t kTileRows = lanes == 16 ? 8 : 4;
+  const auto rest = [&](int64_t r) { return Factor{a.from + r * a.row_step, a.row_step, a.step}; };
+  int64_t r = 0;
+  for (; r + kTileRows <= rows; r += kTileRows)
+    add_rows<lanes, kTileRows>(rest(r), b, b_step, y + r * y_step, y_step, depth, width);
+  for (; r < rows; ++r)
+    add_rows<lanes, 1>(rest(r), b, b_step, y + r * y_step, y_step, depth, width);
 }
 
 // scores[j] = sum over i of q[i] * keys[j, i]
@@ -77,6 +80,29 @@ template <int64_t lanes>
     for (int64_t i = whole; i < depth; ++i) score += q[i] * keys[i];
     scores[j] = score;
   }
+}
+
+// Of kBlock elements. NaN is neither. Sums of integers, which compilers vectorize.
+[[gnu::always_inline]] inline bool hides_block(const float* mask) {
+  int32_t others = 0;
+  for (int64_t j = 0; j < kBlock; ++j) others += mask[j] <= kHidden ? 0 : 1;
+  return others == 0;
+}
+[[gnu::always_inline]] inline bool shows_block(const float* mask) {
+  int32_t others = 0;
+  for (int64_t j = 0; j < kBlock; ++j) others += mask[j] == 0 ? 0 : 1;
+  return others == 0;
+}
+
+// What is subtracted from scores. Where nothing is visible so far, e^(x - 0) is 0 for all x of
+// -inf.
+[[gnu::always_inline]] inline float shift_of(float greatest) {
+  return greatest == kLowest ? 0 : greatest;
+}
+// The factor of earlier results.
+[[gnu::always_inline]] inline float factor_of(float greatest_before, float shift) {
+  const float factor = exponential(greatest_before - shift);
+  return greatest_before == kLowest ? 0 : factor;
 }
 
 }  // namespace
@@ -145,80 +171,121 @@ FloatAttention::Rows FloatAttention::rows_at(std::span<const std::byte* const> f
 }
 
 // All columns where some row has nothing but hidden ones.
-FloatAttention::Columns FloatAttention::visible_columns(const Rows& rows) const {
+[[gnu::always_inline]] inline FloatAttention::Columns FloatAttention::visible_columns(
+    const Rows& rows) const {
   Columns visible{columns_, 0};
   if (!has_mask_ || mask_strides_[3] == 0) return {0, columns_};
   for (int64_t r = 0; r < rows.count; ++r) {
     const float* const mask = rows.mask + r * mask_strides_[2];
     int64_t first = 0, end = columns_;
+    while (first + kBlock <= columns_ && hides_block(mask + first)) first += kBlock;
     // NaN is not hidden
     while (first < columns_ && mask[first] <= kHidden) ++first;
     if (first == columns_) return {0, columns_};
+    while (end >= kBlock && hides_block(mask + end - kBlock)) end -= kBlock;
     while (mask[end - 1] <= kHidden) --end;
     visible = {std::min(visible.first, first), std::max(visible.end, end)};
   }
   return visible;
 }
 
+// Applies softcap and mask to the score of row r and column j, which is at scores[r * row_step + j
+// * step].
+[[gnu::always_inline]] inline void FloatAttention::mask_scores(const Rows& rows, int64_t first,
+                                                               int64_t columns, int64_t row_step,
+                                                               int64_t step, float* scores) const {
+  for (int64_t r = 0; r < rows.count; ++r) {
+    float* const row = scores + r * row_step;
+    if (softcap_ != 0)
+      for (int64_t j = 0; j < columns; ++j)
+        row[j * step] = softcap_ * hyperbolic_tangent(row[j * step] / softcap_);
+    if (!has_mask_) continue;
+    const float* const mask = rows.mask + r * mask_strides_[2] + first * mask_strides_[3];
+    if (mask_strides_[3] == 1 && columns == kBlock && shows_block(mask)) continue;
+    for (int64_t j = 0; j < columns; ++j) row[j * step] += mask[j * mask_strides_[3]];
+  }
+}
+
 template <int64_t lanes>
-[[gnu::always_inline]] inline void FloatAttention::run_rows(const Rows& rows) const {
-  const Columns visible = visible_columns(rows);
-  const bool is_single = rows.count == 1;
-  const int64_t count = is_single ? 1 : (rows.count + 3) / 4 * 4;
-  alignas(64) float q[kRows * kMostWidth], y[kRows * kMostWidth], scores[kRows * kBlock];
-  alignas(64) float keys[kMostWidth * kBlock];
-  float greatest[kRows], sums[kRows];
-  std::fill_n(greatest, count, kLowest);
-  std::fill_n(sums, count, 0.0f);
-  std::fill_n(y, count * width_, 0.0f);
-  for (int64_t r = 0; r < count; ++r)
-    for (int64_t i = 0; i < depth_; ++i)
-      q[r * depth_ + i] = r < rows.count ? rows.q[r * q_strides_[2] + i] * scale_ : 0;
+[[gnu::always_inline]] inline void FloatAttention::run_row(const Rows& row) const {
+  const Columns visible = visible_columns(row);
+  alignas(64) float q[kMostWidth], y[kMostWidth], scores[kBlock];
+  float greatest = kLowest, sum = 0;
+  std::fill_n(y, width_, 0.0f);
+  for (int64_t i = 0; i < depth_; ++i) q[i] = row.q[i] * scale_;
   for (int64_t first = visible.first; first < visible.end; first += kBlock) {
     const int64_t columns = std::min(kBlock, visible.end - first);
-    const float* const given = rows.keys + first * depth_;
-    if (is_single) {
-      multiply_row<lanes>(q, given, depth_, columns, scores);
-    } else {
-      for (int64_t i = 0; i < depth_; ++i)
-        for (int64_t j = 0; j < kBlock; ++j)
-          keys[i * kBlock + j] = j < columns ? given[j * depth_ + i] : 0;
-      std::fill_n(scores, count * kBlock, 0.0f);
-      for (int64_t r = 0; r < count; r += 4)
-        add_product<lanes, 4>(q + r * depth_, depth_, keys, kBlock, scores + r * kBlock, kBlock,
-                              depth_, kBlock);
-    }
-    for (int64_t r = 0; r < rows.count; ++r) {
-      float* const row = scores + r * kBlock;
-      if (softcap_ != 0)
-        for (int64_t j = 0; j < columns; ++j)
-          row[j] = softcap_ * hyperbolic_tangent(row[j] / softcap_);
-      if (has_mask_) {
-        const float* const mask = rows.mask + r * mask_strides_[2] + first * mask_strides_[3];
-        for (int64_t j = 0; j < columns; ++j) row[j] += mask[j * mask_strides_[3]];
-      }
-      for (int64_t j = columns; j < kBlock; ++j) row[j] = kLowest;
-      float lines[kBlock];
-      for (int64_t j = 0; j < kBlock; ++j) lines[j] = row[j];
-      const float before = greatest[r], now = std::max(before, greatest_of_lanes(lines));
-      greatest[r] = now;
-      // where nothing is visible so far, e^(x - 0) is 0 for all x of -inf
-      const float shift = now == kLowest ? 0 : now;
-      for (int64_t j = 0; j < kBlock; ++j) lines[j] = row[j] = falling_exponential(row[j] - shift);
-      const float factor = before == kLowest ? 0 : exponential(before - shift);
-      sums[r] = sums[r] * factor + sum_of_lanes(lines);
-      if (factor != 1)
-        for (int64_t i = 0; i < width_; ++i) y[r * width_ + i] *= factor;
-    }
-    const float* const values = rows.values + first * width_;
-    if (is_single) {
-      add_product<lanes, 1>(scores, kBlock, values, width_, y, width_, columns, width_);
-    } else {
-      for (int64_t r = 0; r < count; r += 4)
-        add_product<lanes, 4>(scores + r * kBlock, kBlock, values, width_, y + r * width_, width_,
-                              columns, width_);
-    }
+    multiply_row<lanes>(q, row.keys + first * depth_, depth_, columns, scores);
+    mask_scores(row, first, columns, 0, 1, scores);
+    for (int64_t j = columns; j < kBlock; ++j) scores[j] = kLowest;
+    float lines[kBlock];
+    for (int64_t j = 0; j < kBlock; ++j) lines[j] = scores[j];
+    const float before = greatest;
+    greatest = std::max(before, greatest_of_lanes(lines));
+    const float shift = shift_of(greatest), factor = factor_of(before, shift);
+    for (int64_t j = 0; j < kBlock; ++j)
+      lines[j] = scores[j] = falling_exponential(scores[j] - shift);
+    sum = sum * factor + sum_of_lanes(lines);
+    if (factor != 1)
+      for (int64_t i = 0; i < width_; ++i) y[i] *= factor;
+    add_rows<lanes, 1>({scores, kBlock, 1}, row.values + first * width_, width_, y, width_, columns,
+                       width_);
   }
+  write(row, y, &sum);
+}
+
+// Lanes are rows.
+template <int64_t lanes>
+[[gnu::always_inline]] inline void FloatAttention::run_rows(const Rows& rows) const {
+  using Floats = typename VectorOf<lanes>::Floats;
+  const auto vector = [](float* at) __attribute__((always_inline)) -> Floats& {
+    return *reinterpret_cast<Floats*>(at);
+  };
+  const Columns visible = visible_columns(rows);
+  const int64_t count = (rows.count + lanes - 1) / lanes * lanes;
+  alignas(64) float q[kMostWidth * kRows], y[kRows * kMostWidth], scores[kBlock * kRows];
+  float greatest[kRows], sums[kRows], shift[kRows], factor[kRows];
+  std::fill_n(greatest, kRows, kLowest);
+  std::fill_n(sums, kRows, 0.0f);
+  std::fill_n(y, rows.count * width_, 0.0f);
+  std::fill_n(q, depth_ * kRows, 0.0f);
+  for (int64_t r = 0; r < rows.count; ++r)
+    for (int64_t i = 0; i < depth_; ++i) q[i * kRows + r] = rows.q[r * q_strides_[2] + i] * scale_;
+  for (int64_t first = visible.first; first < visible.end; first += kBlock) {
+    const int64_t columns = std::min(kBlock, visible.end - first);
+    std::fill_n(scores, columns * kRows, 0.0f);
+    add_product<lanes>({rows.keys + first * depth_, depth_, 1}, q, kRows, scores, kRows, columns,
+                       depth_, count);
+    mask_scores(rows, first, columns, 1, kRows, scores);
+    for (int64_t c = 0; c < count; c += lanes) {
+      const float* const before = greatest + c;
+      Floats now = vector(greatest + c), sum{};
+      for (int64_t j = 0; j < columns; ++j) {
+        const Floats score = vector(scores + j * kRows + c);
+        now = now < score ? score : now;
+      }
+      float latest[lanes];
+      vector(latest) = now;
+      for (int64_t k = 0; k < lanes; ++k) shift[c + k] = shift_of(latest[k]);
+      for (int64_t k = 0; k < lanes; ++k) factor[c + k] = factor_of(before[k], shift[c + k]);
+      vector(greatest + c) = now;
+      for (int64_t j = 0; j < columns; ++j) {
+        float* const line = scores + j * kRows + c;
+        for (int64_t k = 0; k < lanes; ++k) line[k] = falling_exponential(line[k] - shift[c + k]);
+        sum += vector(line);
+      }
+      vector(sums + c) = vector(sums + c) * vector(factor + c) + sum;
+    }
+    for (int64_t r = 0; r < rows.count; ++r)
+      if (factor[r] != 1)
+        for (int64_t i = 0; i < width_; ++i) y[r * width_ + i] *= factor[r];
+    add_product<lanes>({scores, 1, kRows}, rows.values + first * width_, width_, y, width_,
+                       rows.count, columns, width_);
+  }
+  write(rows, y, sums);
+}
+
+void FloatAttention::write(const Rows& rows, const float* y, const float* sums) const {
   for (int64_t r = 0; r < rows.count; ++r) {
     // without a visible column the sum is 0, and softmax NaN unless it is masked
     const float factor = sums[r] == 0 && is_masked_ ? 0 : 1 / sums[r];
@@ -232,8 +299,10 @@ void FloatAttention::run(std::span<const std::byte* const> from, std::byte* to, 
   parallel(batch_ * heads_ * parts, std::min(length_, kRows) * columns_ * (depth_ + width_) / 4,
            [&](int64_t first, int64_t last) {
              run_in_vectors([&]<int64_t lanes>() __attribute__((always_inline)) {
-               for (int64_t part = first; part < last; ++part)
-                 run_rows<lanes>(rows_at(from, to, part / parts, part % parts * kRows));
+               for (int64_t part = first; part < last; ++part) {
+                 const Rows rows = rows_at(from, to, part / parts, part % parts * kRows);
+                 rows.count == 1 ? run_row<lanes>(rows) : run_rows<lanes>(rows);
+               }
              });
            });
 }

@@ -35,8 +35,14 @@ class FloatAttention {
   Rows rows_at(std::span<const std::byte* const> from, std::byte* to, int64_t head,
                int64_t first) const;
   Columns visible_columns(const Rows& rows) const;
+  void mask_scores(const Rows& rows, int64_t first, int64_t columns, int64_t row_step, int64_t step,
+                   float* scores) const;
+  template <int64_t lanes>
+  void run_row(const Rows& row) const;
   template <int64_t lanes>
   void run_rows(const Rows& rows) const;
+  // Divides by the sums.
+  void write(const Rows& rows, const float* y, const float* sums) const;
 
   int64_t heads_, groups_, length_, columns_, depth_, width_, batch_;
   Strides q_strides_, y_strides_;

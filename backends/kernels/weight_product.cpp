@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/kernels/float_tile.h"
 #include "backends/kernels/isa.h"
 #include "core/base/error.h"
 
 namespace octet {
 namespace {
 
-constexpr int64_t kMostRows = 4;     // more are about as fast as floats
+constexpr int64_t kFewRows = 4;      // more read weights that were expanded once for all rows
 constexpr int64_t kLeastGroup = 32;  // shorter groups spend too much time on scales
 
 int64_t divide_up(int64_t value, int64_t step) { return (value + step - 1) / step; }
@@ -122,6 +123,113 @@ template <int kBits, int64_t kLanes>
   }
 }
 
+// ---- many rows: arithmetic limits the time. A block of weights is expanded to floats that stay in
+// a core's cache while all rows are multiplied by it.
+
+constexpr int64_t kPanel = 3;         // vectors of outputs of a block
+constexpr int64_t kBlockDepth = 256;  // inputs of a block
+
+// Neighbouring words of a vector of outputs, and the inputs that they multiply.
+struct Block {
+  int64_t word, end;
+  int64_t input, inputs;
+};
+
+Block block_at(const WeightProduct& p, int64_t word) {
+  const int64_t per_word = 32 / p.bits, group = p.in / p.groups, words = words_per_group(p);
+  const int64_t end = std::min(word + kBlockDepth / per_word, p.groups * words);
+  const auto input = [&](int64_t w) {
+    return w / words * group + std::min(w % words * per_word, group);
+  };
+  return {word, end, input(word), input(end) - input(word)};
+}
+
+// Weights of `count` inputs.
+template <int kBits, int64_t kLanes, int i = 0>
+[[gnu::always_inline]] inline void expand_word(const typename VectorOf<kLanes>::Ints& words,
+                                               const typename VectorOf<kLanes>::Floats& scale,
+                                               const typename VectorOf<kLanes>::Floats& shift,
+                                               float* to, int64_t step, int64_t count) {
+  if constexpr (i * kBits < 32) {
+    if (i >= count) return;
+    typename VectorOf<kLanes>::Floats weights;
+    read_weights<kBits, i, kLanes>(words, weights);
+    *reinterpret_cast<typename VectorOf<kLanes>::Floats*>(to + i * step) = weights * scale - shift;
+    expand_word<kBits, kLanes, i + 1>(words, scale, shift, to, step, count);
+  }
+}
+
+// to: [inputs, step], of which vector n of outputs takes kLanes.
+template <int kBits, int64_t kLanes>
+[[gnu::always_inline]] inline void expand(const WeightProduct& p, const Arguments& a, int64_t n,
+                                          const Block& block, float* to, int64_t step) {
+  using Floats = typename VectorOf<kLanes>::Floats;
+  using Ints = typename VectorOf<kLanes>::Ints;
+  constexpr int64_t kPerWord = 32 / kBits;
+  const int64_t group = p.in / p.groups, words = words_per_group(p);
+  const int32_t* values = a.values + (n * p.groups * words + block.word) * kLanes;
+  int64_t g = block.word / words, k = block.word % words * kPerWord;
+  for (int64_t word = block.word; word < block.end; ++g, k = 0) {
+    const int64_t at = (n * p.groups + g) * kLanes;
+    const Floats scale = *reinterpret_cast<const Floats*>(a.scale + at);
+    const Floats shift =
+        p.has_zero_points ? *reinterpret_cast<const Floats*>(a.shift + at) : Floats{};
+    for (; k < group && word < block.end; k += kPerWord, ++word, values += kLanes) {
+      const int64_t count = std::min(kPerWord, group - k);
+      const Ints& some = *reinterpret_cast<const Ints*>(values);
+      if (count == kPerWord)
+        expand_word<kBits, kLanes>(some, scale, shift, to, step, kPerWord);
+      else
+        expand_word<kBits, kLanes>(some, scale, shift, to, step, count);
+      to += count * step;
+    }
+  }
+}
+
+// y[rows, count] = from + x * weights, where count is at most the panel's width.
+template <int64_t kLanes, int64_t kRows>
+[[gnu::always_inline]] inline void multiply_tile(const float* x, int64_t x_step,
+                                                 const float* weights, const float* from,
+                                                 int64_t from_step, float* y, int64_t y_step,
+                                                 int64_t count, int64_t depth) {
+  constexpr int64_t kWidth = kPanel * kLanes;
+  if (count == kWidth)
+    return add_tile<kLanes, kRows, kPanel>(x, x_step, 1, weights, kWidth, from, from_step, y,
+                                           y_step, depth);
+  float some[kRows * kWidth] = {};
+  for (int64_t r = 0; r < kRows; ++r) std::copy_n(from + r * from_step, count, some + r * kWidth);
+  for (int64_t c = 0; c < count; c += kLanes)
+    add_tile<kLanes, kRows, 1>(x, x_step, 1, weights + c, kWidth, some + c, kWidth, some + c,
+                               kWidth, depth);
+  for (int64_t r = 0; r < kRows; ++r) std::copy_n(some + r * kWidth, count, y + r * y_step);
+}
+
+// Computes panels [first, last) of outputs.
+template <int kBits, int64_t kLanes>
+[[gnu::always_inline]] inline void multiply_panels(const WeightProduct& p, const Arguments& a,
+                                                   int64_t first, int64_t last) {
+  constexpr int64_t kWidth = kPanel * kLanes, kTileRows = kLanes == 16 ? 8 : 4;
+  alignas(64) float weights[kBlockDepth * kWidth];
+  for (int64_t panel = first; panel < last; ++panel) {
+    const int64_t begin = panel * kWidth, count = std::min(kWidth, p.out - begin);
+    for (Block block = block_at(p, 0); block.inputs > 0; block = block_at(p, block.end)) {
+      for (int64_t c = 0; c < count; c += kLanes)
+        expand<kBits, kLanes>(p, a, (begin + c) / kLanes, block, weights + c, kWidth);
+      const bool is_first = block.word == 0;
+      const auto multiply = [&]<int64_t kRows>(int64_t m) __attribute__((always_inline)) {
+        float* const y = a.y + m * p.out + begin;
+        multiply_tile<kLanes, kRows>(a.x + m * p.in + block.input, p.in, weights,
+                                     is_first ? a.bias + begin : y, is_first ? 0 : p.out, y, p.out,
+                                     count, block.inputs);
+      };
+      int64_t m = 0;
+      for (; m + kTileRows <= p.rows; m += kTileRows) multiply.template operator()<kTileRows>(m);
+      for (; m + 4 <= p.rows; m += 4) multiply.template operator()<4>(m);
+      for (; m < p.rows; ++m) multiply.template operator()<1>(m);
+    }
+  }
+}
+
 void add_groups(const WeightProduct& p, const float* x, float* sums) {
   const int64_t group = p.in / p.groups;
   for (int64_t i = 0; i < p.rows * p.groups; ++i) {
@@ -159,20 +267,25 @@ void WeightProduct::run(std::span<const std::byte* const> from, std::byte* to, s
                        floats(2), floats(3),
                        floats(4), reinterpret_cast<float*>(to),
                        sums};
-  if (has_zero_points) add_groups(*this, a.x, sums);
-  const int64_t lanes = vector_floats();
-  parallel(divide_up(out, lanes), in * lanes, [&](int64_t first, int64_t last) {
-    run_in_vectors([&]<int64_t kLanes>() __attribute__((always_inline)) {
-      if (bits == 4)
-        multiply_rows<4, kLanes>(*this, a, first, last);
-      else
-        multiply_rows<8, kLanes>(*this, a, first, last);
-    });
-  });
+  if (scratch_bytes() > 0) add_groups(*this, a.x, sums);
+  const bool is_few = rows <= kFewRows;
+  const int64_t outputs = vector_floats() * (is_few ? 1 : kPanel);
+  parallel(divide_up(out, outputs), in * outputs * (is_few ? 1 : rows / 4),
+           [&](int64_t first, int64_t last) {
+             run_in_vectors([&]<int64_t kLanes>() __attribute__((always_inline)) {
+               if (is_few)
+                 bits == 4 ? multiply_rows<4, kLanes>(*this, a, first, last)
+                           : multiply_rows<8, kLanes>(*this, a, first, last);
+               else
+                 bits == 4 ? multiply_panels<4, kLanes>(*this, a, first, last)
+                           : multiply_panels<8, kLanes>(*this, a, first, last);
+             });
+           });
 }
 
 int64_t WeightProduct::scratch_bytes() const {
-  return has_zero_points ? rows * groups * static_cast<int64_t>(sizeof(float)) : 0;
+  return has_zero_points && rows <= kFewRows ? rows * groups * static_cast<int64_t>(sizeof(float))
+                                             : 0;
 }
 
 int64_t WeightProduct::words_bytes() const {
@@ -181,7 +294,7 @@ int64_t WeightProduct::words_bytes() const {
 }
 
 bool has_weight_product(const ProgramTensor& w, int64_t rows) {
-  if (rows < 1 || rows > kMostRows || !has_vectors() || !w.stored || !w.stored->scale.defined() ||
+  if (rows < 1 || !has_vectors() || !w.stored || !w.stored->scale.defined() ||
       w.shape.size() != 2 || w.numel() == 0)
     return false;
   const DType dtype = w.stored->values.dtype();

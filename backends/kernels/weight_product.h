@@ -1,6 +1,7 @@
-// Multiplies few rows of floats by weights that stay integers in memory, 8 or 4 bits each, with
-// scales and zero points per tensor, channel or group. Memory bandwidth limits such products, so
-// the loop reads the integers instead of expanded floats.
+// Multiplies rows of floats by weights that stay integers in memory, 8 or 4 bits each, with scales
+// and zero points per tensor, channel or group. With few rows memory bandwidth limits such products,
+// so the loop reads the integers instead of expanded floats. With many rows arithmetic limits them:
+// blocks of the weights become floats that stay in a core's cache.
 //
 // A vector has as many outputs as a register has floats. The weights of a vector follow each other
 // in words of 32 bits, one word per output: inputs k to k + 7 (4 bits) or k to k + 3 (8 bits).
@@ -21,7 +22,7 @@ namespace octet {
 
 // y[rows, out] = x[rows, in] * transpose(w) + bias[out]; x and y are floats, row-major.
 struct WeightProduct {
-  int64_t rows = 1;  // at most 4
+  int64_t rows = 1;
   int64_t out = 0;
   int64_t in = 0;
   int64_t groups = 1;            // per row of `in`
@@ -32,7 +33,7 @@ struct WeightProduct {
   // Allocates nothing.
   void run(std::span<const std::byte* const> from, std::byte* to, std::byte* scratch,
            const Parallel& parallel) const;
-  int64_t scratch_bytes() const;  // 0 without zero points
+  int64_t scratch_bytes() const;  // 0 without zero points or with many rows
   int64_t words_bytes() const;    // of pack_words()
 };
 
@@ -43,8 +44,8 @@ struct WeightScales {
   std::vector<float> shift;  // scale * zero point, as `scale`; one element without zero points
 };
 
-// False when the weight is not stored as integers, its groups are too short, there are too many
-// rows (a float product on expanded weights is faster then), or the CPU lacks vectors of 8 floats.
+// False when the weight is not stored as integers, its groups are too short, there are no rows, or
+// the CPU lacks vectors of 8 floats.
 bool has_weight_product(const ProgramTensor& w, int64_t rows);
 // Both require has_weight_product(w, rows). The words depend neither on `rows` nor on the scales:
 // i32 [vectors, words per output, outputs of a vector].

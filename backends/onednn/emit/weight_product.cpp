@@ -1,5 +1,4 @@
-// Emits linears on few rows of float activations, which read integer weights directly. With more
-// rows arithmetic dominates, and oneDNN's float product on expanded weights is faster.
+// Emits linears on float activations that read integer weights directly.
 #include "backends/kernels/weight_product.h"
 
 #include <memory>
