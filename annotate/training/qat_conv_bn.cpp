@@ -136,7 +136,7 @@ class Fusion {
     Value* deviation = add(conv, "aten.sqrt.default", {{"self", sum}}, var);
     Value* scale = add(conv, "aten.div.Tensor", {{"self", gamma}, {"other", deviation}}, gamma);
     if (compat_ == Compat::kTorchao) return scale;
-    Value* is_zero = add(conv, "aten.eq.Scalar", {{"self", gamma}, {"other", int64_t{0}}}, gamma);
+    Value* is_zero = add(conv, "aten.eq.Scalar", {{"self", gamma}, {"other", int64_t{0}}}, var);
     if (is_zero->meta) is_zero->meta->dtype = DType::kBool;
     return add(conv, "aten.masked_fill.Scalar",
                {{"self", scale}, {"mask", is_zero}, {"value", int64_t{1}}}, gamma);

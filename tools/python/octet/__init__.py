@@ -36,6 +36,7 @@ from octet._octet import (
     load_library,
     quantizers,
 )
+from octet._qat_module import QatModule
 from octet._quantize import Quantized, quantize
 from octet._quantizer import (
     DerivedQuantizationSpec,
@@ -47,7 +48,7 @@ from octet._quantizer import (
 )
 from octet._report import Report
 from octet._search import Tuned, qat, tune
-from octet._steps import Prepared, calibrate, convert, prepare
+from octet._steps import Prepared, calibrate, convert, prepare, prepare_qat
 
 __all__ = [
     "Comparison",
@@ -59,6 +60,7 @@ __all__ = [
     "Observer",
     "OpaquePart",
     "Prepared",
+    "QatModule",
     "QuantizationSpec",
     "Quantized",
     "Quantizer",
@@ -81,6 +83,7 @@ __all__ = [
     "load_library",
     "lower",
     "prepare",
+    "prepare_qat",
     "qat",
     "quantize",
     "quantizers",

@@ -103,7 +103,7 @@ def settings_of(folder: Folder, function, given, stage="quantize", has_targets=F
     _octet.check_settings(function, plain, stage)
     parts = given["quantizer"]
     parts = list(parts) if isinstance(parts, (list, tuple)) else [parts]
-    model, parts = _rewritten(given, parts, is_qat=function == "qat")
+    model, parts = _rewritten(given, parts, is_qat=function in ("qat", "prepare_qat"))
     path, program = folder.program(*model)
     own = {}
     settings = {"model": path, "quantizer": named(folder, parts, own)}

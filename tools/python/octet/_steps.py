@@ -3,11 +3,13 @@
 import json
 import os
 
+import torch
 from octet_runtime._error import Error
 
 from octet import _octet
-from octet._files import Folder
+from octet._files import Folder, exported
 from octet._messages import told
+from octet._qat_module import QatModule
 from octet._quantize import Quantized, settings_of
 
 
@@ -84,10 +86,65 @@ def calibrate(
         return prepared._prepared.calibrate(data, max_batches)
 
 
-def convert(prepared: Prepared) -> Quantized:
-    """Replaces observers by quantize and dequantize ops, once.
+def prepare_qat(
+    model,
+    quantizer,
+    *,
+    # options
+    config: dict | str | os.PathLike | None = None,
+    mode: str = "static",
+    per_tensor: bool = False,
+    weight_bits: int | None = None,
+    group_size: int | None = None,
+    reduce_range: bool = False,
+    fold_bn: str = "auto",
+    recorded: str | os.PathLike | None = None,
+    compat: str | None = None,
+    # end of options
+    learn_ranges: bool = False,
+    example_inputs=None,
+) -> QatModule:
+    """A module with fake-quants for a training loop in PyTorch. Arguments: as in qat().
+
+    learn_ranges: fake-quants whose scales can be trained (QatModule.enable_range_learning()).
+
+    Raises Error when the quantizer finds nothing to quantize, and for observers that only the
+    compiled training has.
+    """
+    given = locals()
+    if isinstance(model, torch.nn.Module):
+        given["model"], given["example_inputs"] = exported(model, example_inputs), None
+    with Folder() as folder, told(folder.names):
+        settings, _ = settings_of(folder, "prepare_qat", given)
+        graph, text = _octet.training_program(settings, learn_ranges)
+        path = folder.path("prepared.pt2", "the prepared program")
+        graph.write(path)
+        with open(settings["model"], "rb") as file:
+            given["model"] = file.read()
+        given["example_inputs"] = None
+        return QatModule(torch.export.load(path), json.loads(text), given)
+
+
+def convert(prepared: Prepared | QatModule) -> Quantized:
+    """Replaces observers and fake-quants by quantize and dequantize ops: once for the result of
+    prepare(), as often as you like for that of prepare_qat().
 
     Raises Error when static quantization saw no data.
     """
+    if isinstance(prepared, QatModule):
+        return _convert_trained(prepared)
     with told(prepared._names):
         return Quantized._of(prepared._prepared.convert())
+
+
+def _convert_trained(module: QatModule) -> Quantized:
+    tensors, learned = module.trained()
+    given = dict(module._settings)
+    with Folder() as folder, told(folder.names):
+        path = folder.path("model.pt2", "the program")
+        with open(path, "wb") as file:
+            file.write(given["model"])
+        given["model"] = path
+        settings, _ = settings_of(folder, "prepare_qat", given)
+        learns_ranges = given["learn_ranges"]
+        return Quantized._of(_octet.convert_trained(settings, learns_ranges, tensors, learned))

@@ -44,6 +44,7 @@ NB_MODULE(_octet, module) {
   bind_quantizer(module);
   bind_settings(module);
   bind_flow(module);
+  bind_training(module);
   bind_lower(module);
   bind_export(module);
   bind_compare(module);

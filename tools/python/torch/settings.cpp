@@ -188,6 +188,7 @@ void with_options(const std::string& function, const Action& action) {
   const auto call = [&](auto record) { return action(options_of(record)); };
   if (function == "quantize") return call(QuantizeRequest());
   if (function == "prepare") return call(QuantizeFlow());
+  if (function == "prepare_qat") return call(QuantizeFlow{.is_training = true});
   if (function == "qat") return call(QatRequest());
   if (function == "tune") return call(TuneOptions());
   if (function == "lower") return call(LowerRequest());
