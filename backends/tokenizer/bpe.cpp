@@ -97,7 +97,8 @@ std::vector<Id> Bpe::characters(const std::string& word) const {
     }
     if (!unknown)
       throw Error("tokenizer", "text",
-                  fmt::format("has '{}', which the tokenizer has no token for; leave it out",
+                  fmt::format("needs the token '{}', which the vocabulary lacks; leave out rare "
+                              "characters",
                               printable_line(character)));
     if (!is_unknown || !fuses_unknown) ids.push_back(*unknown);
     is_unknown = true;

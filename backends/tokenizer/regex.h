@@ -4,7 +4,8 @@
 //
 // The part of Oniguruma's syntax that pre-tokenizers use: alternatives, groups (?:...) and
 // (?i:...), lookahead (?=...) and (?!...), classes with \p{L}, \s, \d, and the quantifiers
-// ? * + {m,n}, also possessive ones on a class. The constructor throws Error for all else, and names it.
+// ? * + {m,n}, also possessive ones on a class. The constructor throws Error for all else, and
+// names it.
 #pragma once
 
 #include <memory>

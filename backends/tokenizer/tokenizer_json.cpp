@@ -11,6 +11,7 @@
 #include "backends/tokenizer/unicode.h"
 #include "core/base/error.h"
 #include "core/base/printable.h"
+#include "lowering/program/program_json.h"
 
 namespace octet::tokenizer {
 namespace {
@@ -22,13 +23,18 @@ class Reader {
   Reader(std::filesystem::path path, std::string_view bytes) : path_(std::move(path)) {
     tokenizer_.file = path_.string();
     try {
-      read(json::parse(bytes));
-      read_config();
+      read(parsed(bytes));
     } catch (const json::exception& error) {
       fail(fmt::format("is not a tokenizer.json: {}", first_line(error.what())));
     } catch (const Error& error) {
       if (error.subject() == path_.string()) throw;
       fail(error.without_stage());
+    }
+    try {
+      read_config();
+    } catch (const json::exception& error) {
+      fail(
+          fmt::format("has beside it a wrong tokenizer_config.json: {}", first_line(error.what())));
     }
   }
   Tokenizer take() { return std::move(tokenizer_); }
@@ -36,6 +42,11 @@ class Reader {
  private:
   [[noreturn]] void fail(const std::string& what) const {
     throw Error("tokenizer", path_.string(), what);
+  }
+
+  json parsed(std::string_view text) const {
+    if (nests_deeper(text, kDeepestJson)) fail("is not a tokenizer.json: it nests too deep");
+    return json::parse(text);
   }
 
   // Calls the row of the component's type, or of each one in a Sequence.
@@ -244,7 +255,8 @@ class Reader {
   void read_config() {
     const std::filesystem::path folder = path_.parent_path();
     std::ifstream config(folder / "tokenizer_config.json", std::ios::binary);
-    const json given = config ? json::parse(config) : json::object();
+    const std::string text((std::istreambuf_iterator<char>(config)), {});
+    const json given = text.empty() ? json::object() : parsed(text);
     const auto token = [&](const char* name) -> std::string {
       const json value = given.value(name, json());
       if (value.is_object()) return value.at("content");

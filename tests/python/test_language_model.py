@@ -115,6 +115,7 @@ class Commands(PackageTest):
         self.assertLess(result["constant_bytes"], least + WORDS * 16 * 4)
         for name in ("prefill_ms", "median_ms", "p90_ms", "tokens_per_second", "gb_per_second"):
             self.assertGreater(result[name], 0)
+        self.assertRegex(self.octet("bench", self.path("m.octet"), "--explain")[1], r"reads 0\.\d MB of constants, .* GB/s; inputs")
         done = subprocess.run([OCTET, "bench", self.path("m.octet"), "--decode", "30"], capture_output=True, text=True)
         self.assertIn("its cache cannot hold position 24", done.stderr)
         said = self.octet("bench", self.path("m.octet"), "--prefill", "4", "--decode", "4")[0]

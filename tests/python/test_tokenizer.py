@@ -277,7 +277,7 @@ class Tokens(TokensTest):
                 file.write(gguf({**values, **change}))
                 file.flush()
                 self.assertIn(text, self.refusal(self.path("other.gguf")))
-        for text, data in {"is empty": b"", "is not a tokenizer.json": b"{"}.items():
+        for text, data in {"is empty": b"", "is not a tokenizer.json": b"{", "nests too deep": b"[" * 100000}.items():
             with self.subTest(text), open(self.path("tokenizer.json"), "wb") as file:
                 file.write(data)
                 file.flush()
@@ -344,6 +344,9 @@ class Chat(TokensTest):
         dated = TEMPLATES["SmolLM2"].replace("Hugging Face", "' + strftime_now('%Y') + '")
         for template in ("{{ 'Human: ' + messages[0]['content'] }}", dated):
             self.assertIn("of another family than ChatML, Llama", self.refusal(self.save(template), ["a"], "--chat"))
+        with open(self.path("tokenizer_config.json"), "w", encoding="utf-8") as file:
+            file.write("{")
+        self.assertIn("a wrong tokenizer_config.json: ", self.refusal(self.path("tokenizer.json"), ["a"], "--chat"))
         os.remove(self.path("tokenizer_config.json"))
         self.assertIn("has no chat template", self.refusal(self.path("tokenizer.json"), ["a"], "--chat"))
 
