@@ -32,7 +32,7 @@ ORDER = {
     "annotate": ["annotation", "graph", "observers", "rules", "observed", "reference", "training", "calibrate", "prepare", "convert", "accuracy", "compare", "conformance"],
     "quantizers": ["common", "xnnpack", "x86", "embedding", "compose", "json", ""],
     "lowering": ["program", "import", "fuse", ""],
-    "backends": ["common", "kernels", "reference", "onednn", "xnnpack", "registry", "runtime", "plugin", "conformance", "torch"],
+    "backends": ["common", "kernels", "reference", "onednn", "xnnpack", "registry", "runtime", "tokenizer", "generation", "plugin", "conformance", "torch"],
     "tools/python": ["runtime", "torch"],
     "backends/onednn": ["functions.h", "form", "library", "packed", "saturation", "kernels", "bytes", "builder", "emit", ""],
     "backends/xnnpack": ["function_list.h", "functions.h", "memory", "library", "form", "window", "kernels", ""],
@@ -162,7 +162,8 @@ def check_torch_free(tree):
 
 def check_backends(tree):
     """Only backends/registry and the runtime's session may see several backends."""
-    shared = {"common", "conformance", "kernels", "runtime", "registry.h", "registry.cpp"}
+    shared = {"common", "conformance", "generation", "kernels", "runtime", "tokenizer", "registry.h",
+              "registry.cpp"}
     for name, includes in tree.includes.items():
         parts = name.split("/")
         if parts[0] != "backends" or parts[1] in shared or len(parts) < 3:

@@ -119,6 +119,7 @@ PLAN = {
         "octet conformance": By("test_plugin.py"),
         "import octet_runtime": By("../python/test_plugin.py"),
     },
+    "tools/site/docs/tutorials/language_model.md": {"": By("../python/test_language_model.py")},
     "tools/site/docs/tutorials/quantizer.md": {
         "#include": Run("cpp_compiles"),
         "": By("test_tutorials.py"),

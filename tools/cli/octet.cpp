@@ -28,8 +28,9 @@ namespace {
 constexpr octet::AddCommand kCommands[] = {
     octet::add_quantize_command,    octet::add_calibrate_command,   octet::add_qat_command,
     octet::add_tune_command,        octet::add_fuse_command,        octet::add_lower_command,
-    octet::add_run_command,         octet::add_bench_command,       octet::add_compare_command,
-    octet::add_inspect_command,     octet::add_doctor_command,
+    octet::add_run_command,         octet::add_bench_command,       octet::add_generate_command,
+    octet::add_perplexity_command,  octet::add_compare_command,     octet::add_inspect_command,
+    octet::add_doctor_command,
 #ifdef OCTET_ONNX
     octet::add_export_command,
 #endif

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <exception>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,12 +16,15 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/cpus.h"
+#include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/pt2/tensor_file.h"
 #include "lowering/program/backend.h"
 #include "tools/cli/commands/command.h"
+#include "tools/cli/commands/language_model.h"
 #include "tools/cli/commands/runnable.h"
 #include "tools/cli/common/library.h"
+#include "tools/cli/common/lowered_program.h"
 #include "tools/cli/common/messages.h"
 
 namespace octet {
@@ -168,11 +172,23 @@ double peak_rss_mb() {
   return static_cast<double>(usage.ru_maxrss) / 1024.0;
 }
 
+double gigabytes_per_second(size_t bytes, double milliseconds) {
+  return static_cast<double>(bytes) / milliseconds / 1e6;
+}
+
+// ", reads 85.1 MB of constants, 13.3 GB/s", or "" for none.
+std::string bandwidth_text(size_t bytes, double milliseconds) {
+  if (bytes == 0) return {};
+  return fmt::format(", reads {:.1f} MB of constants, {:.1f} GB/s",
+                     static_cast<double>(bytes) / 1e6, gigabytes_per_second(bytes, milliseconds));
+}
+
 struct BenchRequest {
   std::string file, inputs;
   SessionOptions session = {.threads = 0};
   int streams = 1;
   double seconds = 1;
+  std::optional<size_t> prefill, decode;
   bool json = false, explain = false;
   std::vector<std::string> libraries;
 };
@@ -189,6 +205,15 @@ Options options_of(BenchRequest& request) {
               "--threads threads, by default on its share of the CPUs"}
               .between(1, 1024),
           Option{"seconds", &request.seconds, "How long to measure"}.between(0.001, 3600),
+          Option{"prefill", &request.prefill,
+                 "Measure a language model: the time of a prompt of this many tokens (.octet)"}
+              .between(1, 1 << 20)
+              .excludes("inputs"),
+          Option{"decode", &request.decode,
+                 "Measure a language model: the time of each of this many tokens, one at a time, "
+                 "after the prompt (.octet)"}
+              .between(1, 1 << 20)
+              .excludes("inputs"),
           Option{"json", &request.json, "Print one JSON object"},
           Option{"explain", &request.explain,
                  "Print each call's kernel, layout, share of the time, and why it is slower than "
@@ -205,8 +230,49 @@ void explain_kernels(const BenchRequest& request, Runnable& program,
   if (request.json) return print_json(kernels_to_json(kernels) + "\n");
   print_text(kernels_to_table(kernels));
   const std::vector<double> times = measure(program, inputs, std::min(request.seconds, 0.2));
-  log_line(fmt::format("median {:.3f} ms on {}; inputs {}", times[times.size() / 2],
-                       threads_text(request.session.threads, program.threads()), sizes_of(inputs)));
+  const double median = times[times.size() / 2];
+  log_line(fmt::format("median {:.3f} ms on {}{}; inputs {}", median,
+                       threads_text(request.session.threads, program.threads()),
+                       bandwidth_text(program.constant_bytes(), median), sizes_of(inputs)));
+}
+
+// Times a prompt, then tokens one at a time.
+void measure_language_model(const BenchRequest& request) {
+  const Clock::time_point start = Clock::now();
+  LanguageModel model(request.file, request.session);
+  const double load_ms = milliseconds_since(start);
+  const DecodeTimes times =
+      measure_decoding(model.decoder, request.prefill.value_or(0), request.decode.value_or(0));
+  model.print_warnings();
+  const int threads = request.session.threads, used = model.session.threads();
+  nlohmann::ordered_json json;
+  std::string text;
+  if (request.prefill) {
+    json = {{"prefill_tokens", *request.prefill}, {"prefill_ms", times.prefill}};
+    text = fmt::format("prompt of {} tokens {:.1f} ms, {:.0f} tokens/s; ", *request.prefill,
+                       times.prefill, 1e3 * static_cast<double>(*request.prefill) / times.prefill);
+  }
+  if (request.decode) {
+    const double median = times.tokens[times.tokens.size() / 2];
+    const double p90 = times.tokens[times.tokens.size() * 9 / 10];
+    const size_t bytes = constant_bytes(model.session.bound_program());
+    json.update({{"decode_tokens", *request.decode},
+                 {"median_ms", median},
+                 {"p90_ms", p90},
+                 {"tokens_per_second", 1e3 / median},
+                 {"constant_bytes", bytes},
+                 {"gb_per_second", gigabytes_per_second(bytes, median)}});
+    text += fmt::format("each of {} tokens median {:.3f} ms, p90 {:.3f} ms, {:.1f} tokens/s{}; ",
+                        *request.decode, median, p90, 1e3 / median, bandwidth_text(bytes, median));
+  }
+  json.update({{"threads", threads},
+               {"threads_used", used},
+               {"load_ms", load_ms},
+               {"peak_rss_mb", peak_rss_mb()}});
+  fmt::print("{}\n", request.json
+                         ? json.dump()
+                         : fmt::format("{}on {}; loaded in {:.1f} ms, peak memory {:.0f} MB", text,
+                                       threads_text(threads, used), load_ms, peak_rss_mb()));
 }
 
 void measure_throughput(const BenchRequest& request, std::unique_ptr<Runnable> program,
@@ -254,6 +320,12 @@ void bench(BenchRequest& request) {
   load_libraries(request.libraries);
   int& threads = request.session.threads;
   if (threads == 0) threads = default_threads(request.streams);
+  if (request.prefill || request.decode) {
+    if (request.explain || request.streams > 1)
+      throw Error("bench", request.explain ? "explain" : "streams",
+                  "measures one run of --inputs, not --prefill and --decode; leave those out");
+    return measure_language_model(request);
+  }
   const Clock::time_point start = Clock::now();
   std::unique_ptr<Runnable> program = load_runnable(request.file, request.session);
   const double load_ms = milliseconds_since(start);

@@ -25,6 +25,8 @@ void add_fuse_command(CLI::App& app);
 void add_lower_command(CLI::App& app);
 void add_run_command(CLI::App& app);
 void add_bench_command(CLI::App& app);
+void add_generate_command(CLI::App& app);
+void add_perplexity_command(CLI::App& app);
 void add_compare_command(CLI::App& app);
 void add_inspect_command(CLI::App& app);
 void add_doctor_command(CLI::App& app);

@@ -89,6 +89,8 @@ class InterpretedProgram : public Runnable {
     return std::make_unique<InterpretedProgram>(path_);
   }
 
+  size_t constant_bytes() const override { return 0; }
+
   std::vector<KernelReport> explain(const std::vector<c10::IValue>&) override {
     throw Error(
         "explain", "the program",
@@ -139,6 +141,8 @@ class LoweredProgram : public Runnable {
   std::unique_ptr<Runnable> duplicate() const override {
     return std::unique_ptr<Runnable>(new LoweredProgram(session_.duplicate()));
   }
+
+  size_t constant_bytes() const override { return octet::constant_bytes(session_.bound_program()); }
 
   std::vector<KernelReport> explain(const std::vector<c10::IValue>& inputs) override {
     constexpr int kRuns = 20;

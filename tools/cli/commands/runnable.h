@@ -27,6 +27,9 @@ class Runnable {
   virtual int threads() const = 0;
   // Another instance of the program, for another thread. Lowered programs share their weights.
   virtual std::unique_ptr<Runnable> duplicate() const = 0;
+  // Bytes of the constants that a run at the last sizes reads, as the file stores them; 0: not
+  // known.
+  virtual size_t constant_bytes() const = 0;
   // Runs the program a few times and describes each kernel call: kernel, layout, time, and why it
   // is slower than possible. Throws Error for a program that is interpreted.
   virtual std::vector<KernelReport> explain(const std::vector<c10::IValue>& inputs) = 0;

@@ -1,6 +1,7 @@
 #include "tools/cli/common/lowered_program.h"
 
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -33,6 +34,32 @@ std::vector<std::string> slow_products(const Program& program) {
         fmt::format("{}{}: on the reference, which is slow: {}", names.front(), more, reason));
   }
   return lines;
+}
+
+size_t constant_bytes(const Program& program) {
+  const auto bytes_of = [](const ProgramTensor& tensor) {
+    if (!tensor.stored) return tensor.nbytes();
+    const StoredConstant& stored = *tensor.stored;
+    size_t bytes = stored.nibbles.defined() ? stored.nibbles.nbytes() : stored.values.nbytes();
+    if (stored.scale.defined()) bytes += stored.scale.nbytes();
+    if (stored.zero_point.defined()) bytes += stored.zero_point.nbytes();
+    return bytes;
+  };
+  size_t total = 0;
+  std::set<int> whole;  // read by another op than a lookup
+  for (const ProgramOp& op : program.ops) {
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      if (!op.has_input(i) || !program.input(op, i).is_constant()) continue;
+      const ProgramTensor& tensor = program.input(op, i);
+      if (i != 0 || !op.is("embedding") || tensor.numel() == 0)
+        whole.insert(op.inputs[i]);
+      else
+        total += bytes_of(tensor) * static_cast<size_t>(program.output(op).numel()) /
+                 static_cast<size_t>(tensor.numel());
+    }
+  }
+  for (const int index : whole) total += bytes_of(program.tensor(index));
+  return total;
 }
 
 }  // namespace octet

@@ -20,4 +20,8 @@ std::vector<c10::IValue> run_session(Session& session, const std::vector<c10::IV
 // slower: a line for each reason.
 std::vector<std::string> slow_products(const Program& program);
 
+// Bytes of the constants that a run reads, as a file stores them: each once, and of a table only
+// the rows that are looked up.
+size_t constant_bytes(const Program& program);
+
 }  // namespace octet

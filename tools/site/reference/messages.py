@@ -26,7 +26,8 @@ STAGES = {
     "running": ("Lowering and running", "From the q/dq graph to outputs, in C, C++ and Python.",
                 ("lower", "artifact", "session", "backend", "octet", "shape", "bench", "doctor",
                  "inspect", "explain", "onednn", "xnnpack", "onnx",
-                 "conformance", "new-backend", "plugin")),
+                 "conformance", "new-backend", "plugin", "generate", "tokenizer",
+                 "perplexity")),
 }
 # page: title, what it holds, the folders whose refusals these are.
 REFUSALS = {
