@@ -244,11 +244,11 @@ class InPyTorch(PackageTest):
         def resize(module):
             module.project.weight = nn.Parameter(torch.randn(3, 3))
 
-        broken(lambda m: delattr(m.project, "bias"), "project.bias: is missing; train the module as it is")
+        broken(lambda m: delattr(m.project, "bias"), "project.bias: is missing; train the module unchanged")
         broken(lambda m: delattr(m, "project"), "project.(weight|bias): is missing")
-        broken(resize, r"project.weight: got float32\[3, 3\], want float32\[16, 16, 1, 1\]; train the module as it is")
+        broken(resize, r"project.weight: got float32\[3, 3\], want float32\[16, 16, 1, 1\]; train the module unchanged")
         broken(lambda m: m.double(), r".*got float64.*want float32")
-        broken(lambda m: m.register_parameter("more", nn.Parameter(torch.ones(1))), "more: is not of the program; train the module as it is")
+        broken(lambda m: m.register_parameter("more", nn.Parameter(torch.ones(1))), "more: is not of the program; train the module unchanged")
         broken(lambda m: m.project.weight.data.fill_(float("nan")), "project.weight: holds NaN or infinities; lower the learning rate")
         broken(lambda m: getattr(m.fake_quants, "0").range.max.fill_(float("inf")), "%.*: its max holds NaN or infinities; check the data")
         module = octet.prepare_qat(small_program(), "xnnpack")

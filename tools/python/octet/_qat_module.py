@@ -135,14 +135,14 @@ class QatModule(nn.Module):
         known = {name for name in now if name.startswith("fake_quants.")} | set(self._tensors)
         for name in now:
             if name not in known:
-                raise Error("convert", name, "is not of the program; train the module as it is")
+                raise Error("convert", name, "is not of the program; train the module unchanged")
         for name, (dtype, shape) in self._tensors.items():
             tensor = _find(self, name)
             if tensor is None:
-                raise Error("convert", name, "is missing; train the module as it is")
+                raise Error("convert", name, "is missing; train the module unchanged")
             if (tensor.dtype, tensor.shape) != (dtype, shape):
                 found, wanted = _text(tensor.dtype, tensor.shape), _text(dtype, shape)
-                message = f"got {found}, want {wanted}; train the module as it is"
+                message = f"got {found}, want {wanted}; train the module unchanged"
                 raise Error("convert", name, message)
             if isinstance(tensor, nn.Parameter) and not bool(tensor.isfinite().all()):
                 raise Error("convert", name, "holds NaN or infinities; lower the learning rate")
