@@ -5,12 +5,12 @@ import importlib.util
 import os
 import unittest
 
-import octet
-import torch
-from package_test import PackageTest, SmallNet
-from torch import nn
+os.environ["OMP_NUM_THREADS"] = "1"  # small tensors, and equal sums
 
-torch.set_num_threads(1)
+import octet  # noqa: E402
+import torch  # noqa: E402
+from package_test import PackageTest, SmallNet  # noqa: E402
+from torch import nn  # noqa: E402
 
 
 def labelled(count=1):
