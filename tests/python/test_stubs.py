@@ -43,7 +43,7 @@ def without_shared(text, shared):
 
 
 # Files with functions whose options are those of the command: between the two comments in the signature.
-WITH_OPTIONS = {"octet/_quantize.py": ["quantize"], "octet/_search.py": ["qat", "tune"], "octet/_steps.py": ["prepare"],
+WITH_OPTIONS = {"octet/_quantize.py": ["quantize"], "octet/_search.py": ["qat", "tune"], "octet/_steps.py": ["prepare", "prepare_qat"],
                 "octet/_lower.py": ["lower"], "octet/_compare.py": ["compare"], "octet/_export.py": ["export_onnx"]}
 
 

@@ -28,12 +28,13 @@ class QatModule(nn.Module):
     """A program with fake-quants, which PyTorch trains: with any optimizer, loss and loop, on any
     device. octet.convert() makes a quantized program of it, as often as you like.
 
-    Parameters and buffers have their names in the model. In evaluation mode dropout is off, and batch
-    norms and ranges do not follow the data.
+    Parameters and buffers have their names in the model. In evaluation mode dropout is off, and
+    neither batch norms nor ranges follow the data.
     """
 
     def __init__(self, program, description: dict, settings: dict):
-        """program: an ExportedProgram with an alias for each observer node. settings: for convert()."""
+        """program: an ExportedProgram with an alias for each observer node. settings: with which
+        convert() prepares the program again."""
         super().__init__()
         self._settings = settings
         self._in_spec = pytree.treespec_dumps(program.call_spec.in_spec)
@@ -114,14 +115,15 @@ class QatModule(nn.Module):
             module.fake_quant_enabled = enabled
 
     def enable_range_learning(self, enabled: bool = True) -> None:
-        """Whether the scales are trained, which needs learn_ranges=True. Turns their observers off."""
+        """Whether scales are trained, which needs learn_ranges=True. On: turns their observers
+        off."""
         for module in _fake_quants_of(self):
             if isinstance(module, _fake_quants.LearnableFakeQuantize):
                 module.learn_range(enabled)
 
     def range_parameters(self) -> list[nn.Parameter]:
-        """The scales and zero points that are trained with learn_ranges=True; for an optimizer without
-        weight decay."""
+        """The scales and zero points that are trained with learn_ranges=True. Give them no weight
+        decay."""
         learnable = _fake_quants.LearnableFakeQuantize
         modules = [module for module in _fake_quants_of(self) if isinstance(module, learnable)]
         return [parameter for module in modules for parameter in module.range_parameters()]
@@ -133,14 +135,15 @@ class QatModule(nn.Module):
         known = {name for name in now if name.startswith("fake_quants.")} | set(self._tensors)
         for name in now:
             if name not in known:
-                raise Error("convert", name, "is not of the program; train the module as it is")
+                raise Error("convert", name, "is not of the program; train the module unchanged")
         for name, (dtype, shape) in self._tensors.items():
             tensor = _find(self, name)
             if tensor is None:
-                raise Error("convert", name, "is missing; train the module as it is")
+                raise Error("convert", name, "is missing; train the module unchanged")
             if (tensor.dtype, tensor.shape) != (dtype, shape):
                 found, wanted = _text(tensor.dtype, tensor.shape), _text(dtype, shape)
-                raise Error("convert", name, f"got {found}, want {wanted}; train the module as it is")
+                message = f"got {found}, want {wanted}; train the module unchanged"
+                raise Error("convert", name, message)
             if isinstance(tensor, nn.Parameter) and not bool(tensor.isfinite().all()):
                 raise Error("convert", name, "holds NaN or infinities; lower the learning rate")
         for module in _fake_quants_of(self):
@@ -279,7 +282,8 @@ def _code_of(module, program, points):
                 if spec.kind.name == "BUFFER_MUTATION":
                     written.append((spec.target, made[value]))
                 elif spec.kind.name == "USER_OUTPUT":
-                    user.append(made.get(value, value) if isinstance(value, torch.fx.Node) else value)
+                    is_node = isinstance(value, torch.fx.Node)
+                    user.append(made[value] if is_node else value)
                 else:
                     raise Error(
                         "prepare",

@@ -121,7 +121,6 @@ def prepare_qat(
         graph.write(path)
         with open(settings["model"], "rb") as file:
             given["model"] = file.read()
-        given["example_inputs"] = None
         return QatModule(torch.export.load(path), json.loads(text), given)
 
 
