@@ -94,9 +94,14 @@ class Attribute : public std::variant<bool, int64_t, double, std::string, std::v
 };
 using Attributes = std::map<std::string, Attribute, std::less<>>;
 
-// The result of reading an attribute: a reference for texts and lists.
+// The result of reading an attribute: a reference for texts and lists. A struct, because compilers
+// disagree about the names of functions whose type has is_scalar_v in it.
 template <typename T>
-using AttributeValue = std::conditional_t<std::is_scalar_v<T>, T, const T&>;
+struct AttributeResult {
+  using Type = std::conditional_t<std::is_scalar_v<T>, T, const T&>;
+};
+template <typename T>
+using AttributeValue = typename AttributeResult<T>::Type;
 
 // One op. lowering/program/ops.def defines the inputs, the attributes and the meaning of each kind.
 struct ProgramOp {

@@ -161,11 +161,10 @@ class RuntimeInstall(CommandTest):
         self.call("cmake", "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release",
                   f"-DCMAKE_C_COMPILER={c}", f"-DCMAKE_CXX_COMPILER={cpp}")
         self.call("cmake", "--build", project / "build")
-        for name, least in (("acme", 10), ("plain", 1)):
+        for name, least in (("acme", 50), ("plain", 1)):
             plugin = str(project / f"build/lib{name}.so")
             self.assertIn("clang", self.call("readelf", "-p", ".comment", plugin))
-            self.octet("conformance", "--library", plugin, "--backend", name, "--quick", "--filter", "^(conv|linear|add|unary)/",
-                       "--json", self.path("r.json"))
+            self.octet("conformance", "--library", plugin, "--backend", name, "--filter", "^(conv|linear|add)/", "--json", self.path("r.json"))
             report = json.loads(pathlib.Path(self.path("r.json")).read_text())
             self.assertEqual(report["wrong"] + report["crashed"], 0)
             self.assertGreater(report["exact"], least)

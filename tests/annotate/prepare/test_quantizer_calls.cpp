@@ -53,7 +53,7 @@ std::string message_of(const Act& act) {
   return message_of(quantizer);
 }
 
-TEST_CASE("the types that a quantizer records are checked in compat too, but for kept dtypes",
+TEST_CASE("the types that a quantizer records are checked in compat too, except for kept dtypes",
           "[annotate][quantizer]") {
   const auto message = [](const std::function<void(Graph&)>& transform) {
     Acting quantizer;
@@ -71,7 +71,7 @@ graph(%x: f32[2,4], %i: i64[2,4]):
   const auto insert = [](const TensorMeta& meta) {
     return [=](Graph& graph) {
       Node* z = graph.find_node("z");
-      Node* made = graph.insert("aten.relu.default", {}, "made", meta, z);
+      Node* made = graph.insert("aten.neg.default", {}, "made", meta, z);
       made->set_argument("self", graph.find_value("x"));
       z->replace_input(graph.find_value("x"), made->output());
     };
@@ -79,7 +79,7 @@ graph(%x: f32[2,4], %i: i64[2,4]):
   CHECK(message(insert(make_meta(DType::kFloat32, {2, 4}))) == "no error");
   CHECK_THAT(message(insert(make_meta(DType::kInt64, {2, 4}))),
              Catch::Matchers::Contains(
-                 "says that %made is i64[2, 4], but aten.relu.default gives f32[2, 4]"));
+                 "says that %made is i64[2, 4], but aten.neg.default gives f32[2, 4]"));
   CHECK_THAT(message(insert(make_meta(DType::kFloat32, {2, 5}))),
              Catch::Matchers::Contains("says that %made is f32[2, 5]"));
   CHECK(message([](Graph& graph) {  // as torchao's transform does

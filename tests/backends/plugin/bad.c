@@ -94,8 +94,8 @@ static int output_shape(octet_plugin_segment* segment, size_t output, int64_t* s
   return 1;
 }
 
-/* "old": a table that ends before what is not required. "first": one of OCTET_PLUGIN_MINOR 0. "new":
- * one that is longer than this header's. What follows an older table is garbage. */
+/* "old": a table that ends before what is not required. "first": one of OCTET_PLUGIN_MINOR 0.
+ * "new": one that is longer than this header's. What follows an older table is garbage. */
 const octet_plugin* octet_plugin_entry(uint32_t host_interface, char* message, size_t capacity) {
   static struct {
     octet_plugin table;

@@ -39,8 +39,8 @@ Options options_of(ConformanceRequest& request) {
                "A quantizer that must annotate as --quantizer does, such as its JSON form"}
             .needs("quantizer")},
        {Option{"models", &request.models,
-               "A folder of .pt2 programs, each of which is a cell, too: as it is, or with "
-               "--quantizer quantized"}},
+               "A folder of .pt2 programs, each of which is a cell, too; --quantizer "
+               "quantizes it first"}},
        library_options(request.libraries),
        {Option{"filter", &run.filter,
                "Only cells whose name this regular expression matches, such as conv/odd"},

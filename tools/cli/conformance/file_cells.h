@@ -21,7 +21,7 @@ CellResult run_file_cell(const std::filesystem::path& file, const ConformanceOpt
 
 // "file/resnet18": a cell for each file. The jobs refer to `options`, which must outlive them.
 std::vector<Job> file_jobs(const std::string& folder, const ConformanceOptions& options);
-// The same files as cells of a quantizer.
+// Adds the files of the folder as cells of a quantizer.
 void add_files(std::vector<GraphCell>& cells, const std::string& folder);
 
 }  // namespace octet::conformance
