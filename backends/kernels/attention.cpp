@@ -82,7 +82,8 @@ template <int64_t lanes>
   }
 }
 
-// Of kBlock elements. NaN is neither. Sums of integers, which compilers vectorize.
+// Whether the mask hides or shows all of kBlock columns; NaN does neither. Compilers vectorize sums
+// of integers.
 [[gnu::always_inline]] inline bool hides_block(const float* mask) {
   int32_t others = 0;
   for (int64_t j = 0; j < kBlock; ++j) others += mask[j] <= kHidden ? 0 : 1;

@@ -17,6 +17,15 @@ int64_t divide_up(int64_t value, int64_t step) { return (value + step - 1) / ste
 
 int64_t words_per_group(const WeightProduct& p) { return divide_up(p.in / p.groups, 32 / p.bits); }
 
+// `out` rounded up to whole vectors.
+int64_t padded_out(const WeightProduct& p) {
+  return divide_up(p.out, vector_floats()) * vector_floats();
+}
+
+int64_t words_of(const WeightProduct& p) { return padded_out(p) * p.groups * words_per_group(p); }
+
+int64_t scales_of(const WeightProduct& p) { return padded_out(p) * p.groups; }
+
 struct Arguments {
   const float* x;
   const int32_t* values;
@@ -263,9 +272,10 @@ void WeightProduct::run(std::span<const std::byte* const> from, std::byte* to, s
                         const Parallel& parallel) const {
   const auto floats = [&](size_t i) { return reinterpret_cast<const float*>(from[i]); };
   float* const sums = reinterpret_cast<float*>(scratch);
+  const float* const scale = floats(1) + words_of(*this);
   const Arguments a = {floats(0), reinterpret_cast<const int32_t*>(from[1]),
-                       floats(2), floats(3),
-                       floats(4), reinterpret_cast<float*>(to),
+                       scale,     scale + scales_of(*this),
+                       floats(2), reinterpret_cast<float*>(to),
                        sums};
   if (scratch_bytes() > 0) add_groups(*this, a.x, sums);
   const bool is_few = rows <= kFewRows;
@@ -288,9 +298,8 @@ int64_t WeightProduct::scratch_bytes() const {
                                              : 0;
 }
 
-int64_t WeightProduct::words_bytes() const {
-  const int64_t lanes = vector_floats();
-  return divide_up(out, lanes) * lanes * groups * words_per_group(*this) * 4;
+int64_t WeightProduct::weights_bytes() const {
+  return (words_of(*this) + scales_of(*this) * (has_zero_points ? 2 : 1)) * 4;
 }
 
 bool has_weight_product(const ProgramTensor& w, int64_t rows) {
@@ -302,49 +311,32 @@ bool has_weight_product(const ProgramTensor& w, int64_t rows) {
          (dtype == DType::kInt8 || has_nibbles(*w.stored));
 }
 
-WeightScales pack_scales(const ProgramTensor& w, int64_t rows) {
+WeightProduct weight_product(const ProgramTensor& w, int64_t rows) {
   OCTET_ASSERT(has_weight_product(w, rows), "a weight that the kernel does not take");
-  const Tensor scale = w.stored->scale.contiguous();
-  const Tensor zero_point =
-      w.stored->zero_point.defined() ? w.stored->zero_point.contiguous() : Tensor();
-  const int64_t blocks = scale.shape()[0], lanes = vector_floats();
-  WeightScales packed;
-  WeightProduct& p = packed.product;
-  p = {.rows = rows,
-       .out = w.shape[0],
-       .in = w.shape[1],
-       .groups = scale.shape()[1],
-       .bits = bits_of(w)};
-  for (int64_t n = 0; n < divide_up(p.out, lanes) * lanes; n += lanes)
-    for (int64_t g = 0; g < p.groups; ++g)
-      for (int64_t c = 0; c < lanes; ++c) {
-        const int64_t row = std::min(n + c, p.out - 1);
-        const int64_t i = row / (p.out / blocks) * p.groups + g;
-        const float zero = (zero_point.defined() ? zero_point.data<float>()[i] : 0.0f) -
-                           static_cast<float>(offset_of(w));
-        packed.scale.push_back(scale.data<float>()[i]);
-        packed.shift.push_back(packed.scale.back() * zero);
-      }
-  p.has_zero_points =
-      std::any_of(packed.shift.begin(), packed.shift.end(), [](float shift) { return shift != 0; });
-  if (!p.has_zero_points) packed.shift.resize(1);
-  return packed;
+  WeightProduct p = {.rows = rows,
+                     .out = w.shape[0],
+                     .in = w.shape[1],
+                     .groups = w.stored->scale.shape()[1],
+                     .bits = bits_of(w)};
+  const float offset = static_cast<float>(offset_of(w));
+  p.has_zero_points = offset != 0;
+  if (w.stored->zero_point.defined()) {
+    const Tensor given = w.stored->zero_point.contiguous();
+    p.has_zero_points = std::any_of(given.data<float>(), given.data<float>() + given.numel(),
+                                    [&](float zero) { return zero != offset; });
+  }
+  return p;
 }
 
-Tensor pack_words(const ProgramTensor& w) {
-  const WeightProduct p = {.out = w.shape[0],
-                           .in = w.shape[1],
-                           .groups = w.stored->scale.shape()[1],
-                           .bits = bits_of(w)};
+namespace {
+
+void pack_words(const ProgramTensor& w, const WeightProduct& p, int32_t* to) {
   const Tensor values = w.stored->integers().contiguous();
   const int8_t* from = values.data<int8_t>();
-  const int64_t lanes = vector_floats(), group = p.in / p.groups;
-  const int64_t per_word = 32 / p.bits, vectors = divide_up(p.out, lanes);
+  const int64_t lanes = vector_floats(), group = p.in / p.groups, per_word = 32 / p.bits;
   const uint32_t mask = p.bits == 4 ? 0xf : 0xff;
   const int offset = offset_of(w);
-  Tensor result = Tensor::zeros(DType::kInt32, {vectors, p.groups * words_per_group(p), lanes});
-  int32_t* to = result.data<int32_t>();
-  for (int64_t n = 0; n < vectors * lanes; n += lanes)
+  for (int64_t n = 0; n < padded_out(p); n += lanes)
     for (int64_t g = 0; g < p.groups; ++g)
       for (int64_t k = 0; k < group; k += per_word, to += lanes)
         for (int64_t c = 0; c < std::min(lanes, p.out - n); ++c) {
@@ -355,6 +347,33 @@ Tensor pack_words(const ProgramTensor& w) {
                 << (p.bits * i);
           to[c] = static_cast<int32_t>(word);
         }
+}
+
+void pack_scales(const ProgramTensor& w, const WeightProduct& p, float* scales, float* shifts) {
+  const Tensor scale = w.stored->scale.contiguous();
+  const Tensor zero_point =
+      w.stored->zero_point.defined() ? w.stored->zero_point.contiguous() : Tensor();
+  const int64_t rows_per_scale = p.out / scale.shape()[0], lanes = vector_floats();
+  const float offset = static_cast<float>(offset_of(w));
+  for (int64_t n = 0; n < padded_out(p); n += lanes)
+    for (int64_t g = 0; g < p.groups; ++g)
+      for (int64_t c = 0; c < lanes; ++c) {
+        const int64_t i = std::min(n + c, p.out - 1) / rows_per_scale * p.groups + g;
+        const float zero = (zero_point.defined() ? zero_point.data<float>()[i] : 0) - offset;
+        *scales++ = scale.data<float>()[i];
+        if (p.has_zero_points) *shifts++ = scale.data<float>()[i] * zero;
+      }
+}
+
+}  // namespace
+
+Tensor pack_weights(const ProgramTensor& w) {
+  const WeightProduct p = weight_product(w, 1);
+  Tensor result = Tensor::zeros(DType::kInt32, {p.weights_bytes() / 4});
+  int32_t* const words = result.data<int32_t>();
+  float* const scales = reinterpret_cast<float*>(words + words_of(p));
+  pack_words(w, p, words);
+  pack_scales(w, p, scales, scales + scales_of(p));
   return result;
 }
 

@@ -1,7 +1,7 @@
 // Multiplies rows of floats by weights that stay integers in memory, 8 or 4 bits each, with scales
-// and zero points per tensor, channel or group. With few rows memory bandwidth limits such products,
-// so the loop reads the integers instead of expanded floats. With many rows arithmetic limits them:
-// blocks of the weights become floats that stay in a core's cache.
+// and zero points per tensor, channel or group. With few rows memory bandwidth limits such
+// products, so the loop reads the integers instead of expanded floats. With many rows arithmetic
+// limits them: blocks of the weights become floats that stay in a core's cache.
 //
 // A vector has as many outputs as a register has floats. The weights of a vector follow each other
 // in words of 32 bits, one word per output: inputs k to k + 7 (4 bits) or k to k + 3 (8 bits).
@@ -12,7 +12,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "backends/kernels/parallel.h"
 #include "core/base/tensor.h"
@@ -29,27 +28,22 @@ struct WeightProduct {
   int bits = 8;                  // per weight
   bool has_zero_points = false;  // other than 0
 
-  // from: x, pack_words(), scale and shift of WeightScales, bias. scratch: scratch_bytes().
-  // Allocates nothing.
+  // from: x, pack_weights(), bias. scratch: scratch_bytes(). Allocates nothing.
   void run(std::span<const std::byte* const> from, std::byte* to, std::byte* scratch,
            const Parallel& parallel) const;
   int64_t scratch_bytes() const;  // 0 without zero points or with many rows
-  int64_t words_bytes() const;    // of pack_words()
-};
-
-// The scales of a weight [out, in] as the loop reads them. `out` is rounded up to whole vectors.
-struct WeightScales {
-  WeightProduct product;
-  std::vector<float> scale;  // [vectors, groups, outputs of a vector]
-  std::vector<float> shift;  // scale * zero point, as `scale`; one element without zero points
+  int64_t weights_bytes() const;  // of pack_weights()
 };
 
 // False when the weight is not stored as integers, its groups are too short, there are no rows, or
 // the CPU lacks vectors of 8 floats.
 bool has_weight_product(const ProgramTensor& w, int64_t rows);
-// Both require has_weight_product(w, rows). The words depend neither on `rows` nor on the scales:
-// i32 [vectors, words per output, outputs of a vector].
-WeightScales pack_scales(const ProgramTensor& w, int64_t rows);
-Tensor pack_words(const ProgramTensor& w);
+// Both require has_weight_product.
+WeightProduct weight_product(const ProgramTensor& w, int64_t rows);
+// Words and scales, the same for any number of rows. `out` is rounded up to whole vectors.
+//   i32 [vectors, words per output, outputs of a vector]
+//   f32 [vectors, groups, outputs of a vector]: scales
+//   f32, as the scales: scale * zero point, if there are zero points
+Tensor pack_weights(const ProgramTensor& w);
 
 }  // namespace octet

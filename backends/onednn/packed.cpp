@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "core/base/mapped_file.h"
+#include "lowering/program/stored_constant.h"
 
 namespace octet::onednn {
 namespace {
@@ -150,9 +151,8 @@ std::shared_ptr<std::byte> find_or_pack(const StoredConstant& stored, const Pack
   PackedForm in_memory = form;
   in_memory.custom +=
       fmt::format("expanded by {}, {}", address_of(stored.scale), address_of(stored.zero_point));
-  const Tensor& values = stored.nibbles.defined() ? stored.nibbles : stored.values;
-  return find_or_pack(std::vector<Tensor>{values, stored.scale, stored.zero_point}, form, in_memory,
-                      pack, {});
+  return find_or_pack(std::vector<Tensor>{bytes_of(stored), stored.scale, stored.zero_point}, form,
+                      in_memory, pack, {});
 }
 
 }  // namespace octet::onednn

@@ -176,6 +176,11 @@ OCTET_API octet_status octet_output_shape(const octet_model* model, size_t index
  * those of an octet_duplicate start at their initial values. Does nothing without states. */
 OCTET_API octet_status octet_reset_states(octet_model* model);
 
+/* Copies the states of `from`, such as a language model's cache: the next octet_run of `to`
+ * continues what `from` has run so far. Later runs of either do not affect the other. Both are of
+ * one program, such as a model and its octet_duplicate, and neither is in octet_run. */
+OCTET_API octet_status octet_copy_states(octet_model* to, const octet_model* from);
+
 /* Why the last call in this thread failed, or "". Valid until the next call in this thread. */
 OCTET_API const char* octet_last_error(void);
 

@@ -294,4 +294,12 @@ octet_status octet_reset_states(octet_model* model) {
   });
 }
 
+octet_status octet_copy_states(octet_model* to, const octet_model* from) {
+  return octet::guarded([&] {
+    octet::require(to, "to");
+    octet::require(from, "from");
+    to->session.copy_states(from->session);
+  });
+}
+
 const char* octet_last_error(void) { return octet::last_error; }

@@ -326,6 +326,8 @@ void Session::run(std::span<const void* const> inputs, std::span<void* const> ou
 
 void Session::reset_states() { impl_->states.reset(program()); }
 
+void Session::copy_states(const Session& from) { impl_->states.copy(from.impl_->states); }
+
 std::vector<Tensor> Session::run(const std::vector<Tensor>& inputs) {
   check_count("input", inputs.size(), program().inputs.size());
   std::vector<Tensor> kept;  // contiguous copies, where needed

@@ -26,8 +26,9 @@ class Session {
   ~Session();
 
   // Creates another session of the same program with the same options, for another thread.
-  // Constants are shared, and on oneDNN packed weights too. Its states (Program::states) are
-  // separate and start at their initial values. Not while this session is in run() or bind().
+  // Constants are shared, and so are packed weights: on oneDNN all, on XNNPACK those of weight-only
+  // linears. Its states (Program::states) are separate and start at their initial values
+  // (copy_states). Not while this session is in run() or bind().
   Session duplicate() const;
 
   // Takes one tensor per entry of Program::inputs (entries of -1 are not read and may be undefined)
@@ -56,6 +57,10 @@ class Session {
 
   // Resets the states to their initial values.
   void reset_states();
+  // Copies the values of another session's states: the next run continues what that session has
+  // run so far. Throws Error when the states differ in number, dtype or shape. Not while either is
+  // in run().
+  void copy_states(const Session& from);
 
   // The program as given, with open sizes at the values that it was lowered at.
   const Program& program() const;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/base/error.h"
 #include "lowering/program/stored_constant.h"
 
 namespace octet {
@@ -44,6 +45,19 @@ void StateMemory::add_states(const Program& program) {
                         : Tensor::zeros(tensor.dtype, tensor.shape));
   }
   reset(program);
+}
+
+void StateMemory::copy(const StateMemory& other) {
+  const auto is_alike = [](const Tensor& a, const Tensor& b) {
+    return a.dtype() == b.dtype() && a.shape() == b.shape();
+  };
+  if (!std::equal(values_.begin(), values_.end(), other.values_.begin(), other.values_.end(),
+                  is_alike))
+    throw Error("session", "copy_states",
+                "the sessions have different states; want two of one program");
+  for (size_t i = 0; i < values_.size() && &other != this; ++i)
+    if (values_[i].numel() != 0)
+      std::memcpy(values_[i].raw(), other.values_[i].raw(), values_[i].nbytes());
 }
 
 void StateMemory::reset(const Program& program) {

@@ -15,6 +15,8 @@ class StateMemory {
   // Allocates the states and gives them their first values.
   void add_states(const Program& program);
   void reset(const Program& program);
+  // Takes the other's values. Throws Error when the states differ in number, dtype or shape.
+  void copy(const StateMemory& other);
 
   // By position in Program::states. A state that the run writes in place has the same memory in
   // both; the new values of others become the values when the run has ended.

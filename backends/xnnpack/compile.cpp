@@ -264,11 +264,7 @@ class XNNPACKSegment : public CompiledSegment {
     for (int index : op.inputs) {
       if (index < 0 || !program.tensor(index).is_constant()) continue;
       const ProgramTensor& constant = program.tensor(index);
-      if (!constant.stored)
-        release_pages(constant.data);
-      else
-        release_pages(constant.stored->nibbles.defined() ? constant.stored->nibbles
-                                                         : constant.stored->values);
+      release_pages(constant.stored ? bytes_of(*constant.stored) : constant.data);
     }
   }
 

@@ -1,8 +1,9 @@
-// Runs float functions, softmax, rotary embeddings, resizing, products of two activations and
-// recurrent layers with custom kernels.
+// Runs float functions, softmax, rotary embeddings, resizing, products of two activations,
+// linears on integer weights and recurrent layers with custom kernels.
 #include "backends/xnnpack/custom_ops.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include <fmt/format.h>
@@ -92,6 +93,33 @@ std::vector<CustomStep> rotary_steps(const Program& program, const ProgramOp& op
     if (factors[d] != 1) strides[x.size() - factors.size() + d] = static_cast<int64_t>(step);
   const Sizes rows = contiguous_strides(x);
   return {{{0, 1, 2}, Rotary(x, rows, strides, rows)}};
+}
+
+// ---- linears with weights that stay integers
+
+Verdict check_weight_linear(const Program& program, const ProgramOp& op) {
+  const ProgramTensor& x = program.input(op, 0);
+  const ProgramTensor& w = program.input(op, 1);
+  if (!w.is_constant() || !has_weight_product(w, x.numel() / w.shape[1]))
+    return Verdict::refuse("its weight is not stored as integers in long groups");
+  const bool has_bias = op.has_input(2);
+  if (has_bias && (!program.input(op, 2).is_constant() || !has_floats(program.input(op, 2))))
+    return Verdict::refuse("its bias is not a constant of floats");
+  const OutputRange range = post_range_of(op);
+  if (std::isfinite(range.min) || std::isfinite(range.max))
+    return Verdict::refuse("its results are clamped");
+  return check_floats(program, op, "input and output are not both float");
+}
+
+std::vector<CustomStep> weight_linear_steps(const Program& program, const ProgramOp& op,
+                                            std::span<const Order>, Order, pthreadpool_t) {
+  const ProgramTensor& w = program.input(op, 1);
+  std::vector<float> bias(static_cast<size_t>(w.shape[0]), 0.0f);
+  if (op.has_input(2)) {
+    const Tensor given = constant_data(program.input(op, 2)).contiguous();
+    std::copy_n(given.data<float>(), bias.size(), bias.begin());
+  }
+  return {{{0}, WeightLinear(w, program.input(op, 0).numel() / w.shape[1], std::move(bias))}};
 }
 
 // ---- attention

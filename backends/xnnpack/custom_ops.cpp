@@ -299,6 +299,7 @@ constexpr CustomOp kCustomOps[] = {
     {"fake_quantize_dynamic", check_whole_quantize, fake_quantize_steps, kAgree},
     {"fake_quantize_dynamic", check_fake_quantize, fake_quantize_steps, kPlain},
     {"linear", check_row_product, row_linear_steps, kReadsBytes},
+    {"linear", check_weight_linear, weight_linear_steps, kPlain},
     {"linear", check_byte_linear, byte_linear_steps, kPlain},
     {"conv", check_row_product, pixel_conv_steps, kReadsPixels},
     {"conv", check_byte_conv_3d, byte_conv_steps, kPlain},

@@ -24,6 +24,7 @@
 #include "backends/xnnpack/kernels/byte_product.h"
 #include "backends/xnnpack/kernels/float_product.h"
 #include "backends/xnnpack/kernels/row_product.h"
+#include "backends/xnnpack/kernels/weight_linear.h"
 #include "core/base/report.h"
 #include "lowering/program/program.h"
 
@@ -43,10 +44,11 @@ struct CustomOrders {
 CustomOrders custom_orders(const Program& program, const ProgramOp& op);
 
 using SharedRecurrentLayer = std::shared_ptr<const RecurrentLayer>;
-using CustomKernel = std::variant<StridedCopy, ByteSoftmax, RowQuantization, RowFakeQuantization,
-                                  RowProduct, FloatMap, FloatSoftmax, RowNorm, ChannelAffine,
-                                  Reduction, FloatProduct, ByteProduct, ByteLinear, ByteConv,
-                                  ImageResize, Rotary, FloatAttention, SharedRecurrentLayer>;
+using CustomKernel =
+    std::variant<StridedCopy, ByteSoftmax, RowQuantization, RowFakeQuantization, RowProduct,
+                 FloatMap, FloatSoftmax, RowNorm, ChannelAffine, Reduction, FloatProduct,
+                 ByteProduct, ByteLinear, ByteConv, ImageResize, Rotary, FloatAttention,
+                 WeightLinear, SharedRecurrentLayer>;
 
 // A kernel, and which inputs of the op it reads.
 struct CustomStep {
@@ -68,13 +70,14 @@ std::optional<ByteScale> byte_scale_of(const ProgramTensor& tensor);
 
 using CheckOp = Verdict(const Program& program, const ProgramOp& op);
 CheckOp check_float_map, check_float_softmax, check_norm, check_reduction, check_rotary,
-    check_matmul, check_byte_linear, check_byte_conv, check_byte_conv_3d, check_row_product;
+    check_matmul, check_weight_linear, check_byte_linear, check_byte_conv, check_byte_conv_3d,
+    check_row_product;
 // Accepts images with enough channels for vectors along them to pay.
 CheckOp check_resize_by_channels;
 
 MakeSteps float_map_steps, float_softmax_steps, layer_norm_steps, group_norm_steps,
     batch_norm_steps, reduction_steps, rotary_steps, attention_steps, resize_steps, matmul_steps,
-    byte_linear_steps, byte_conv_steps, row_quantize_steps, pixel_quantize_steps,
-    fake_quantize_steps, row_linear_steps, pixel_conv_steps, recurrent_steps;
+    weight_linear_steps, byte_linear_steps, byte_conv_steps, row_quantize_steps,
+    pixel_quantize_steps, fake_quantize_steps, row_linear_steps, pixel_conv_steps, recurrent_steps;
 
 }  // namespace octet::xnnpack

@@ -174,11 +174,16 @@ bool prefers_custom(const Program& program, const ProgramOp& op) {
          (writes_bytes && !takes_requantization_scales(program, op));
 }
 
+// Whether a custom kernel reads the integers of a weight that XNNPACK would expand to floats.
+bool keeps_weight(const Program& program, const ProgramOp& op) {
+  return op.is("linear") && check_activations(program, op) && check_weight_linear(program, op);
+}
+
 }  // namespace
 
 bool is_native(const Program& program, const ProgramOp& op) {
-  return !prefers_custom(program, op) && find_row_quantize(program, op) == nullptr &&
-         static_cast<bool>(check_native(program, op));
+  return !prefers_custom(program, op) && !keeps_weight(program, op) &&
+         find_row_quantize(program, op) == nullptr && static_cast<bool>(check_native(program, op));
 }
 
 Verdict check_op(const Program& program, const ProgramOp& op) {

@@ -125,6 +125,10 @@ Tensor expand(const StoredConstant& stored) {
   return real;
 }
 
+const Tensor& bytes_of(const StoredConstant& stored) {
+  return stored.nibbles.defined() ? stored.nibbles : stored.values;
+}
+
 void expand_row(const StoredConstant& stored, int64_t row, std::span<float> out) {
   const int64_t width = static_cast<int64_t>(out.size());
   if (stored.values.dtype() == DType::kFloat16) {

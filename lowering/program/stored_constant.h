@@ -17,6 +17,8 @@ StoredConstant stored_constant(const Tensor& values, const TensorQParams& qparam
 StoredConstant stored_half(const Tensor& values);
 Tensor half_constant(const Tensor& real);
 ProgramTensor constant_tensor(const std::string& name, StoredConstant stored);
+// The tensor that has the elements' bytes: `nibbles` or `values`.
+const Tensor& bytes_of(const StoredConstant& stored);
 // The elements as f32.
 Tensor expand(const StoredConstant& stored);
 // The elements of any constant: its data, or a new tensor with the expansion of `stored`.

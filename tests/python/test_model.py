@@ -181,7 +181,14 @@ class Models(PackageTest):
         twin = pickle.loads(pickle.dumps(model))
         self.assertEqual([model(torch.ones(4))[0].item() for _ in range(3)], [2, 4, 6])
         self.assertEqual(twin(torch.ones(4))[0].item(), 2)
-        self.assertEqual(model.duplicate()(torch.ones(4))[0].item(), 2)
+        other = model.duplicate()
+        self.assertEqual(other(torch.ones(4))[0].item(), 2)
+        other.copy_states(model)
+        other.copy_states(other)
+        self.assertEqual([other(torch.ones(4))[0].item() for _ in range(2)], [8, 10])
+        self.assertEqual(model(torch.ones(4))[0].item(), 8)
+        with self.assertRaisesRegex(octet.Error, "the sessions have different states"):
+            other.copy_states(self.small()[0])
         model.reset_states()
         self.assertEqual(model(torch.ones(4))[0].item(), 2)
 

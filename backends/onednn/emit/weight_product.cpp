@@ -12,14 +12,14 @@
 namespace octet::onednn {
 namespace {
 
-// Keeps one copy of the words for all segments and numbers of rows.
-Place add_words(SegmentBuilder& builder, const ProgramTensor& w, const WeightProduct& product) {
-  const int64_t size = product.words_bytes();
+// Keeps one copy for all segments and numbers of rows.
+Place add_weights(SegmentBuilder& builder, const ProgramTensor& w, const WeightProduct& product) {
+  const int64_t size = product.weights_bytes();
   std::shared_ptr<void> bytes;
   if (builder.purpose() == SegmentBuilder::Purpose::kRun)
-    bytes = find_or_pack(*w.stored, {"words of weights", {}, {}, static_cast<size_t>(size)}, [&] {
-      const auto words = std::make_shared<Tensor>(pack_words(w));
-      return PackedBlock{std::shared_ptr<std::byte>(words, words->raw()), words->nbytes()};
+    bytes = find_or_pack(*w.stored, {"words and scales", {}, {}, static_cast<size_t>(size)}, [&] {
+      const auto packed = std::make_shared<Tensor>(pack_weights(w));
+      return PackedBlock{std::shared_ptr<std::byte>(packed, packed->raw()), packed->nbytes()};
     });
   return builder.add_bytes(std::move(bytes), size);
 }
@@ -33,18 +33,15 @@ bool emit_weight_only_linear(SegmentBuilder& builder, const ProgramOp& op) {
   const ProgramTensor& w = builder.tensor(op.inputs[1]);
   const int64_t rows = xt.numel() / xt.shape.back();
   if (!has_weight_product(w, rows)) return false;
-  const WeightScales packed = pack_scales(w, rows);
+  const WeightProduct product = weight_product(w, rows);
   const Stored x = to_real(builder, op.inputs[0], row_major(xt.shape));
   const Stored y = builder.allocate(yt.shape, {}, row_major(yt.shape));
   const bool has_bias = op.inputs.size() > 2 && op.inputs[2] >= 0;
-  const std::vector<float> bias =
-      has_bias ? real_values(builder.tensor(op.inputs[2]))
-               : std::vector<float>(static_cast<size_t>(packed.product.out), 0.0f);
-  add_kernel(
-      builder, "linear", packed.product,
-      {x.place, add_words(builder, w, packed.product), builder.add_floats(packed.scale).place,
-       builder.add_floats(packed.shift).place, builder.add_floats(bias).place},
-      y.place);
+  const std::vector<float> bias = has_bias
+                                      ? real_values(builder.tensor(op.inputs[2]))
+                                      : std::vector<float>(static_cast<size_t>(product.out), 0.0f);
+  add_kernel(builder, "linear", product,
+             {x.place, add_weights(builder, w, product), builder.add_floats(bias).place}, y.place);
   builder.define(op.outputs[0], y);
   return true;
 }

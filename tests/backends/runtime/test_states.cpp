@@ -218,6 +218,40 @@ TEST_CASE("states stay when other sizes are bound", "[backends][states]") {
           ++expected);
 }
 
+TEST_CASE("a duplicate continues from copied states, and then has its own",
+          "[backends][states]") {
+  Session first(running_mean("reference"));
+  const Tensor x = Tensor::from<float>(DType::kFloat32, {1, 4}, std::vector<float>(4, 1));
+  first.run({x});
+  Session second = first.duplicate();
+  second.copy_states(first);
+  for (int i = 0; i < 3; ++i) CHECK(floats_of(second.run({x})[0]) == floats_of(first.run({x})[0]));
+  second.run({x});
+  CHECK(floats_of(second.run({x})[0]) != floats_of(first.run({x})[0]));
+  Session other(with_states());
+  CHECK_THROWS_WITH(other.copy_states(first), Contains("the sessions have different states"));
+}
+
+TEST_CASE("C: copy_states continues in a duplicate", "[backends][states][c]") {
+  const std::string bytes = artifact_bytes(with_states());
+  octet_model* const first = octet_load_memory(bytes.data(), bytes.size(), nullptr);
+  octet_model* const second = octet_duplicate(first);
+  REQUIRE(second != nullptr);
+  const float x[6] = {};
+  float sum[6], last[6], begin[6];
+  int64_t count = -1;
+  const void* const inputs[] = {x};
+  void* const outputs[] = {sum, last, &count, begin};
+  for (int64_t i = 0; i < 3; ++i) REQUIRE(octet_run(first, inputs, outputs) == OCTET_OK);
+  REQUIRE(octet_copy_states(second, first) == OCTET_OK);
+  REQUIRE(octet_run(second, inputs, outputs) == OCTET_OK);
+  CHECK(count == 3);
+  CHECK(octet_copy_states(second, nullptr) == OCTET_FAILED);
+  CHECK_THAT(octet_last_error(), Contains("from: is null"));
+  octet_free(first);
+  octet_free(second);
+}
+
 TEST_CASE("C: reset_states restores the initial states", "[backends][states][c]") {
   const std::string bytes = artifact_bytes(with_states());
   octet_model* model = octet_load_memory(bytes.data(), bytes.size(), nullptr);

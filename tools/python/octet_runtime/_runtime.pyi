@@ -65,6 +65,11 @@ class Model:
     def reset_states(self) -> None:
         """Resets the buffers that the program writes to their initial values."""
 
+    def copy_states(self, other: Model) -> None:
+        """
+        Takes the buffers of another Model of the same program, such as a language model's cache: the next call continues what `other` has run so far.
+        """
+
     def duplicate(self) -> Model:
         """A Model of the same program for another thread; weights are shared."""
 

@@ -263,6 +263,17 @@ void bind_calls(nb::class_<Model>& type) {
           },
           "Resets the buffers that the program writes to their initial values.")
       .def(
+          "copy_states",
+          [](Model& model, Model& other) {
+            model.enter_process();
+            other.enter_process();
+            const nb::gil_scoped_release release;
+            model.copy_states(other);
+          },
+          "other"_a,
+          "Takes the buffers of another Model of the same program, such as a language model's "
+          "cache: the next call continues what `other` has run so far.")
+      .def(
           "duplicate",
           [](Model& model) {
             model.enter_process();

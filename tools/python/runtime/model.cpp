@@ -104,6 +104,12 @@ void Model::reset_states() {
   with_session([](Session& session) { session.reset_states(); });
 }
 
+void Model::copy_states(Model& from) {
+  if (&from == this) return;
+  const std::scoped_lock lock(live_->mutex, from.live_->mutex);
+  live_->session.copy_states(from.live_->session);
+}
+
 std::unique_ptr<Model> Model::duplicate() {
   return with_session([&](Session& session) {
     return std::unique_ptr<Model>(new Model(*this, session.duplicate()));

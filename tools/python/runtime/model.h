@@ -39,6 +39,7 @@ class Model {
   // The functions of Session, one call at a time. They do not need the GIL.
   std::vector<Tensor> run(const std::vector<Tensor>& inputs);
   void reset_states();
+  void copy_states(Model& from);
   std::unique_ptr<Model> duplicate();
   std::vector<std::string> warnings();
   std::vector<KernelReport> time_kernels(const std::vector<Tensor>& inputs, int runs);
