@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Kernels round ties differently, which the layers after them amplify.
-constexpr double kLeast = 20;
+constexpr double kLeastSqnr = 20;
 
 std::string name_of_file(const fs::path& file) { return "file/" + file.stem().string(); }
 
@@ -89,10 +89,10 @@ void run_file(const fs::path& file, const ConformanceOptions& options, CellResul
   };
   const Batches want = run_all(batches, interpreted(graph));
   const Batches got = run_all(batches, run_in(session));
-  check_close("the outputs", want, got, kLeast);
+  check_close("the outputs", want, got, kLeastSqnr);
   Session other = session.duplicate();
   check_close("the outputs of a duplicate", {want[0]}, run_all({batches[0]}, run_in(other)),
-              kLeast);
+              kLeastSqnr);
   const double ratio = least_sqnr(want, got);
   result.outcome = std::isinf(ratio) ? Outcome::kExact : Outcome::kWithin;
   if (result.outcome == Outcome::kWithin)
