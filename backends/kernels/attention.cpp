@@ -239,13 +239,14 @@ template <int64_t lanes>
 template <int64_t lanes>
 [[gnu::always_inline]] inline void FloatAttention::run_rows(const Rows& rows) const {
   using Floats = typename VectorOf<lanes>::Floats;
+  // at: aligned, as clang takes the reference to be
   const auto vector = [](float* at) __attribute__((always_inline)) -> Floats& {
     return *reinterpret_cast<Floats*>(at);
   };
   const Columns visible = visible_columns(rows);
   const int64_t count = (rows.count + lanes - 1) / lanes * lanes;
   alignas(64) float q[kMostWidth * kRows], y[kRows * kMostWidth], scores[kBlock * kRows];
-  float greatest[kRows], sums[kRows], shift[kRows], factor[kRows];
+  alignas(64) float greatest[kRows], sums[kRows], shift[kRows], factor[kRows];
   std::fill_n(greatest, kRows, kLowest);
   std::fill_n(sums, kRows, 0.0f);
   std::fill_n(y, rows.count * width_, 0.0f);
@@ -265,7 +266,7 @@ template <int64_t lanes>
         const Floats score = vector(scores + j * kRows + c);
         now = now < score ? score : now;
       }
-      float latest[lanes];
+      alignas(64) float latest[lanes];
       vector(latest) = now;
       for (int64_t k = 0; k < lanes; ++k) shift[c + k] = shift_of(latest[k]);
       for (int64_t k = 0; k < lanes; ++k) factor[c + k] = factor_of(before[k], shift[c + k]);
