@@ -9,15 +9,14 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/utf8.h"
+
 namespace octet::tokenizer {
 
 // The code points of a text. Throws Error("tokenizer", "text", ...) if it is not valid UTF-8.
 std::u32string decode_utf8(std::string_view text);
 void append_utf8(std::string& text, char32_t point);
 std::string encode_utf8(std::u32string_view points);
-// How many bytes the valid character at the start of `text` has; 0 if there is none. A prefix of a
-// valid character may then be `prefix` bytes long, and U+FFFD takes its place.
-size_t character_size(std::string_view text, size_t* prefix = nullptr);
 // The text with U+FFFD for whatever is not valid.
 std::string valid_utf8(std::string_view bytes);
 
