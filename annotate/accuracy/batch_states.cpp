@@ -32,24 +32,12 @@ std::unordered_map<const Value*, StateUse> find_uses(const std::vector<Node*>& n
   const std::unordered_set<const Value*> states = written_inputs(nodes);
   std::unordered_map<const Value*, StateUse> uses;
   if (states.empty()) return uses;
-  // the states whose memory a value may share
-  std::unordered_map<const Value*, std::vector<const Value*>> shared;
-  for (const Value* state : states) shared[state] = {state};
-  const auto states_of = [&](const Value* value) {
-    const auto found = shared.find(value);
-    return found == shared.end() ? std::vector<const Value*>() : found->second;
-  };
   for (size_t i = 0; i < nodes.size(); ++i) {
-    for (const Value* input : nodes[i]->inputs())
-      for (const Value* state : states_of(input))
-        uses[state].first = std::min(uses[state].first, i);
-    for (const Value* value : written_values(*nodes[i]))
-      for (const Value* state : states_of(value)) uses[state].last_write = i;
-    std::vector<const Value*> passed;
-    for (const Value* input : aliased_inputs(*nodes[i]))
-      for (const Value* state : states_of(input)) passed.push_back(state);
-    if (passed.empty()) continue;
-    for (const Value* output : nodes[i]->outputs()) shared[output] = passed;
+    const std::vector<Value*> inputs = nodes[i]->inputs();
+    for (const Value* root : memory_roots({inputs.begin(), inputs.end()}))
+      if (states.contains(root)) uses[root].first = std::min(uses[root].first, i);
+    for (const Value* root : memory_roots(written_values(*nodes[i])))
+      if (states.contains(root)) uses[root].last_write = i;
   }
   return uses;
 }

@@ -98,7 +98,8 @@ size_t peak_bytes(const Graph& graph, const std::vector<IValue>& batch) {
 struct StepwiseRun::Segment {
   std::unique_ptr<Graph> graph;
   std::vector<const Value*> taken;
-  std::unordered_set<const Value*> written;  // those of `taken` whose memory the part writes to
+  // Those of `taken` whose memory the part writes to, if it runs more than once.
+  std::unordered_set<const Value*> written;
   std::vector<const Value*> given;
 };
 
@@ -140,13 +141,7 @@ StepwiseRun::Segment StepwiseRun::cut(size_t begin, size_t end, Outputs outputs)
       part.replace_uses(twins.at(value), input);
       segment.taken.push_back(value);
     }
-  std::vector<const Value*> written;
-  for (size_t i = begin; i < end; ++i)
-    for (const Value* value : written_values(*nodes_[i])) written.push_back(value);
-  const std::unordered_set<const Value*> roots = memory_roots(std::move(written));
-  for (const Value* value : segment.taken)
-    for (const Value* root : memory_roots({value}))
-      if (roots.contains(root)) segment.written.insert(value);
+  if (outputs == Outputs::kKeep) segment.written = written_by(begin, end, segment.taken);
   for (size_t i = begin; i < end; ++i)
     for (const Value* value : nodes_[i]->outputs())
       if (outputs == Outputs::kDrop &&
@@ -160,13 +155,26 @@ StepwiseRun::Segment StepwiseRun::cut(size_t begin, size_t end, Outputs outputs)
   return segment;
 }
 
-Values StepwiseRun::run(const Segment& segment, size_t batch, Memory memory) {
+std::unordered_set<const Value*> StepwiseRun::written_by(
+    size_t begin, size_t end, const std::vector<const Value*>& values) const {
+  std::vector<const Value*> targets;
+  for (size_t i = begin; i < end; ++i)
+    for (const Value* value : written_values(*nodes_[i])) targets.push_back(value);
+  const std::unordered_set<const Value*> roots = memory_roots(std::move(targets));
+  std::unordered_set<const Value*> written;
+  for (const Value* value : values)
+    for (const Value* root : memory_roots({value}))
+      if (roots.contains(root)) written.insert(value);
+  return written;
+}
+
+Values StepwiseRun::run(const Segment& segment, size_t batch) {
   Values inputs = batches_[batch];
   MemoryCopies copies;
   for (const Value* value : segment.taken) {
     const IValue& known = alive_[batch].at(value);
-    const bool is_copy = memory == Memory::kCopy && segment.written.contains(value);
-    inputs.push_back(is_copy && known.isTensor() ? copies.copy(known.toTensor()) : known);
+    const bool is_copied = segment.written.contains(value) && known.isTensor();
+    inputs.push_back(is_copied ? copies.copy(known.toTensor()) : known);
   }
   states_.begin(batch);
   return Interpreter(*segment.graph,
@@ -177,7 +185,7 @@ Values StepwiseRun::run(const Segment& segment, size_t batch, Memory memory) {
 Values StepwiseRun::run_rest(size_t batch) {
   if (rest_ == nullptr)
     rest_ = std::make_unique<Segment>(cut(done_, nodes_.size(), Outputs::kKeep));
-  return run(*rest_, batch, Memory::kCopy);
+  return run(*rest_, batch);
 }
 
 void StepwiseRun::run_to(const Node& stop, bool inclusive) {
@@ -187,7 +195,7 @@ void StepwiseRun::run_to(const Node& stop, bool inclusive) {
   const Segment segment = cut(done_, end, Outputs::kDrop);
   for (size_t batch = 0; batch < batches_.size(); ++batch) {
     std::unordered_map<const Value*, IValue>& alive = alive_[batch];
-    const Values results = run(segment, batch, Memory::kShare);
+    const Values results = run(segment, batch);
     std::erase_if(alive, [&](const auto& entry) {
       return !is_needed(*entry.first, end) && !entry.first->is_output();
     });

@@ -61,8 +61,10 @@ class StepwiseRun {
   struct Segment;
   enum class Outputs { kDrop, kKeep };
   Segment cut(size_t begin, size_t end, Outputs outputs) const;
-  enum class Memory { kShare, kCopy };  // of values that the segment writes to
-  std::vector<c10::IValue> run(const Segment& segment, size_t batch, Memory memory);
+  // Which of the values share memory that nodes [begin, end) write to.
+  std::unordered_set<const Value*> written_by(size_t begin, size_t end,
+                                              const std::vector<const Value*>& values) const;
+  std::vector<c10::IValue> run(const Segment& segment, size_t batch);
   bool is_needed(const Value& value, size_t from) const;
 
   Graph graph_;
