@@ -1,7 +1,6 @@
 #include "tools/cli/conformance/file_cells.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -19,6 +18,7 @@
 #include "tools/cli/common/lowered_program.h"
 #include "tools/cli/conformance/closeness.h"
 #include "tools/cli/conformance/float_program.h"
+#include "tools/cli/conformance/judge_cell.h"
 
 namespace octet::conformance {
 namespace {
@@ -117,22 +117,10 @@ std::vector<fs::path> model_files(const std::string& folder) {
 }
 
 CellResult run_file_cell(const fs::path& file, const ConformanceOptions& options) {
-  const auto start = std::chrono::steady_clock::now();
-  CellResult result;
-  result.name = name_of_file(file);
-  result.kind = "file";
-  try {
+  return judge_cell(name_of_file(file), "file", [&](CellResult& result) {
+    result.program = file.string();
     run_file(file, options, result);
-  } catch (const Error& error) {
-    result.outcome = Outcome::kWrong;
-    result.detail = error.stage() == "conformance" ? error.without_stage() : error.what();
-  } catch (const std::exception& error) {
-    result.outcome = Outcome::kWrong;
-    result.detail = error.what();
-  }
-  if (!result.passed()) result.program = file.string();
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return result;
+  });
 }
 
 std::vector<Job> file_jobs(const std::string& folder, const ConformanceOptions& options) {

@@ -1,7 +1,5 @@
 #include "tools/cli/conformance/quantizer_cells.h"
 
-#include <chrono>
-
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
@@ -17,6 +15,7 @@
 #include "tools/cli/conformance/closeness.h"
 #include "tools/cli/conformance/file_cells.h"
 #include "tools/cli/conformance/float_program.h"
+#include "tools/cli/conformance/judge_cell.h"
 #include "tools/cli/conformance/taken.h"
 
 namespace octet::conformance {
@@ -69,26 +68,12 @@ std::string text_of(const GraphCell& cell, const FloatProgram& program) {
 
 CellResult run_graph_cell(const GraphCell& cell, const QuantizerOfCells& quantizer,
                           const ConformanceOptions& options) {
-  const auto start = std::chrono::steady_clock::now();
-  CellResult result;
-  result.name = cell.name;
-  result.kind = cell.kind;
-  result.outcome = Outcome::kPassed;
-  std::string text;
-  try {
+  return judge_cell(cell.name, cell.kind, [&](CellResult& result) {
+    result.outcome = Outcome::kPassed;
     FloatProgram program = float_program(cell, options.seed);
-    text = text_of(cell, program);
+    result.program = text_of(cell, program);
     check(std::move(program), quantizer, options, result);
-  } catch (const Error& error) {
-    result.outcome = Outcome::kWrong;
-    result.detail = error.stage() == "conformance" ? error.without_stage() : error.what();
-  } catch (const std::exception& error) {
-    result.outcome = Outcome::kWrong;
-    result.detail = error.what();
-  }
-  if (!result.passed()) result.program = text;
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return result;
+  });
 }
 
 std::vector<Job> quantizer_jobs(const QuantizerOfCells& quantizer,
