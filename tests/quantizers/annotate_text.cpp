@@ -13,8 +13,8 @@ void replace_all(std::string& text, const std::string& from, const std::string& 
     text.replace(at, from.size(), to);
 }
 
-Annotated annotate_text(const std::string& text, Quantizer& quantizer, const ModuleStacks& stacks,
-                        const Sources& sources) {
+Annotated annotate_plain(const std::string& text, Quantizer& quantizer, const ModuleStacks& stacks,
+                         const Sources& sources) {
   Graph graph = parse_graph(text);
   for (const auto& [name, stack] : stacks)
     graph.find_node(name)->metadata["nn_module_stack"] = stack;
@@ -25,6 +25,12 @@ Annotated annotate_text(const std::string& text, Quantizer& quantizer, const Mod
   Annotated result;
   quantizer.annotate(graph, annotations, result.report);
   result.text = to_text(graph, annotations);
+  return result;
+}
+
+Annotated annotate_text(const std::string& text, Quantizer& quantizer, const ModuleStacks& stacks,
+                        const Sources& sources) {
+  Annotated result = annotate_plain(text, quantizer, stacks, sources);
   replace_all(result.text, "int8 -128..127 per_tensor_affine histogram", "ACT");
   replace_all(result.text, "int8 -127..127 per_channel_symmetric axis 0 per_channel_min_max",
               "WEIGHT");

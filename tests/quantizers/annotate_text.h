@@ -21,6 +21,9 @@ struct Annotated {
   std::string text;
   Report report;
 };
+// Without the abbreviations.
+Annotated annotate_plain(const std::string& graph, Quantizer& quantizer,
+                         const ModuleStacks& stacks = {}, const Sources& sources = {});
 Annotated annotate_text(const std::string& graph, Quantizer& quantizer,
                         const ModuleStacks& stacks = {}, const Sources& sources = {});
 // Annotates with the per-channel static config as the global one.

@@ -1,8 +1,7 @@
 // The options of the command (--mode, --weight-bits, ...) beside what files and configurations say.
 #include <catch2/catch.hpp>
 
-#include "annotate/annotation/annotation.h"
-#include "core/text/text.h"
+#include "quantizers/annotate_text.h"
 #include "quantizers/registry.h"
 
 namespace octet::test_command_options {
@@ -11,12 +10,7 @@ namespace {
 using Catch::Matchers::Contains;
 
 std::string annotate(Quantizer& quantizer, const char* text) {
-  Graph graph = parse_graph(text);
-  Annotations annotations;
-  Report report;
-  quantizer.transform_for_annotation(graph);
-  quantizer.annotate(graph, annotations, report);
-  return to_text(graph, annotations);
+  return test::annotate_plain(text, quantizer).text;
 }
 
 constexpr const char* kLinear =

@@ -9,6 +9,7 @@
 
 #include "annotate/annotation/annotation.h"
 #include "core/text/text.h"
+#include "quantizers/annotate_text.h"
 #include "quantizers/registry.h"
 #include "quantizers/xnnpack/config.h"
 #include "support/error_message.h"
@@ -38,15 +39,8 @@ std::string message_of(const std::string& text) {
   return test::error_message([&] { make_quantizer(file.path()); });
 }
 
-// `source` is the source_fn_stack of the first node, "" none.
-std::string annotate(Quantizer& quantizer, const char* text, const std::string& source = "") {
-  Graph graph = parse_graph(text);
-  if (!source.empty()) graph.nodes().front()->metadata["source_fn_stack"] = source;
-  Annotations annotations;
-  Report report;
-  quantizer.transform_for_annotation(graph);
-  quantizer.annotate(graph, annotations, report);
-  return to_text(graph, annotations);
+std::string annotate(Quantizer& quantizer, const char* text) {
+  return test::annotate_plain(text, quantizer).text;
 }
 
 constexpr const char* kLinear =
@@ -127,8 +121,10 @@ TEST_CASE(
     options.compat = compat ? Compat::kTorchao : Compat::kNone;
     const JsonFile file(global);
     // torchao's X86 quantizer asks where nodes came from.
-    const std::string text = annotate(*make_quantizer(file.path(), options), kLinear,
-                                      "linear,torch.nn.modules.linear.Linear");
+    const std::string text =
+        test::annotate_plain(kLinear, *make_quantizer(file.path(), options), {},
+                             {{"y", "linear,torch.nn.modules.linear.Linear"}})
+            .text;
     const size_t begin = text.find("%w: ");
     if (begin == std::string::npos) return "not quantized: " + text;
     return text.substr(
