@@ -47,7 +47,6 @@ std::string alternatives(const std::vector<std::string>& words) {
   return text;
 }
 
-// Adds one field to the command line, with what follows from its type.
 // Empty for numbers above 0 or, if it is allowed, 0; the type of the option refuses what is not a
 // number.
 std::string fault_of_sign(const std::string& text, bool allows_zero) {
@@ -57,6 +56,7 @@ std::string fault_of_sign(const std::string& text, bool allows_zero) {
   return fmt::format("got {}, want a number {}", text, allows_zero ? "from 0" : "above 0");
 }
 
+// Adds one field to the command line, with what follows from its type.
 struct FieldAdder {
   CLI::App& command;
   const Option& option;

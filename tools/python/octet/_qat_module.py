@@ -129,8 +129,8 @@ class QatModule(nn.Module):
         return [parameter for module in modules for parameter in module.range_parameters()]
 
     def trained(self) -> tuple[dict[str, torch.Tensor], list[dict]]:
-        """(tensors by name, what each fake-quant has learned), for convert(). Raises Error when the
-        module is no longer that of prepare_qat(), or is not trained."""
+        """(tensors by name, what each fake-quant has learned), for convert(). Raises Error if a
+        tensor was added, removed or replaced after prepare_qat(), or if a fake-quant saw no data."""
         now = {**dict(self.named_parameters()), **dict(self.named_buffers())}
         known = {name for name in now if name.startswith("fake_quants.")} | set(self._tensors)
         for name in now:
