@@ -98,7 +98,7 @@ size_t peak_bytes(const Graph& graph, const std::vector<IValue>& batch) {
 struct StepwiseRun::Segment {
   std::unique_ptr<Graph> graph;
   std::vector<const Value*> taken;
-  // Those of `taken` whose memory the part writes to, if it runs more than once.
+  // Values of `taken` that share memory with what the part writes to, if it runs more than once.
   std::unordered_set<const Value*> written;
   std::vector<const Value*> given;
 };
