@@ -34,6 +34,7 @@ void set_backend(Program& program, const std::string& name) {
 }
 
 constexpr const char* kReference = "reference";
+constexpr const char* kWithBfloat16 = "onednn";  // the only backend that computes in it
 
 void check_list(const Supports& supports) {
   if (supports.empty())
@@ -48,6 +49,16 @@ void check_list(const Supports& supports) {
   }
 }
 
+void check_float_compute(const Supports& supports, FloatCompute wanted) {
+  if (wanted == FloatCompute::kFloat32) return;
+  for (const auto& support : supports)
+    if (support->name() == kWithBfloat16) return;
+  throw Error(
+      "lower", names_of(supports),
+      "computes floats in float32 only, got float_compute bfloat16, want the backend onednn "
+      "for it; leave out --float-compute");
+}
+
 Program import_for(const Supports& supports, const Graph& graph, Fallback fallback) {
   Program program = import_graph(graph, fallback == Fallback::kTorch);
   set_backend(program, names_of(supports));
@@ -60,6 +71,37 @@ struct Counts {
   size_t ops = 0;
   size_t segments = 0;
 };
+
+// Requests bfloat16 for the products of floats in segments of `backend`. Returns how many. Linears
+// with inputs quantized at run time or weights stored as integers have kernels for those.
+int compute_in_bfloat16(Program& program, std::string_view backend) {
+  int count = 0;
+  std::set<int> integers;
+  for (const ProgramOp& op : program.ops)
+    if (op.is("fake_quantize_dynamic")) integers.insert(op.outputs[0]);
+  const auto is_float = [&](int index) {
+    return program.tensor(index).dtype == DType::kFloat32 && !integers.contains(index);
+  };
+  const auto has_integer_weights = [&](const ProgramOp& op) {
+    const ProgramTensor& w = program.input(op, 1);
+    return op.is("linear") && w.stored && w.stored->scale.defined();
+  };
+  for (const Segment& segment : program.segments) {
+    if (segment.backend != backend) continue;
+    for (int index : segment.ops) {
+      ProgramOp& op = program.op(index);
+      const OpContract* contract = find_contract(op.kind);
+      if (contract == nullptr || contract->find_attribute(attr::kCompute.name) == nullptr ||
+          !is_float(op.inputs[0]) || has_integer_weights(op) ||
+          (op.is("matmul") && !is_float(op.inputs[1])))
+        continue;
+      op.attributes[attr::kCompute] = std::string(kBfloat16Name);
+      ++count;
+    }
+  }
+  for (Program& body : program.bodies) count += compute_in_bfloat16(body, backend);
+  return count;
+}
 
 // Counts bodies, too.
 Counts counts_of(const Program& program) {
@@ -89,6 +131,7 @@ int decompose_and_fold(Graph& graph) {
 Program lower(const Graph& graph, const Supports& supports, const LowerOptions& options,
               Report& report) {
   check_list(supports);
+  check_float_compute(supports, options.float_compute);
   const std::unique_ptr<Graph> folded = clone(graph);
   run_passes("lower", *folded,
              {
@@ -113,6 +156,8 @@ Program lower(const Graph& graph, const Supports& supports, const LowerOptions& 
                  {"count_macs", [&] { count_macs(program); }},
                  {"split_refused", [&] { split_refused(program, supports, report); }},
                  {"partition", [&] { partition(program, supports, fallback, report); }},
+                 {"float_compute", [&] { return compute_in_bfloat16(program, kWithBfloat16); },
+                  options.float_compute == FloatCompute::kBfloat16},
                  {"order_filters",
                   [&] {
                     for (const auto& support : supports) order_filters(program, *support);

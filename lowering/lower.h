@@ -4,6 +4,7 @@
 #include "core/base/report.h"
 #include "core/graph/graph.h"
 #include "lowering/program/backend.h"
+#include "lowering/program/float_compute.h"
 #include "lowering/program/program.h"
 
 namespace octet {
@@ -15,6 +16,8 @@ struct LowerOptions {
   // same, and with LibTorch (backends/torch) if those lack the op. kNone: the program is refused
   Fallback fallback = Fallback::kReference;
   bool fuse = true;  // false: the graph op by op, as imported
+  // kBfloat16: products of floats on oneDNN. Throws Error if it is not one of the backends
+  FloatCompute float_compute = FloatCompute::kFloat32;
 };
 
 // Each op goes to the first backend of `supports` (make_supports("acme_npu,xnnpack")) that accepts

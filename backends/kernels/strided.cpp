@@ -64,7 +64,8 @@ StridedCopy::StridedCopy(const CopyTerms& terms)
       to_offset_(terms.to_offset),
       element_size_(terms.element_size),
       table_(terms.table) {
-  OCTET_ASSERT(element_size_ == 1 || element_size_ == 4, "a copy of another element size");
+  OCTET_ASSERT(element_size_ == 1 || element_size_ == 2 || element_size_ == 4,
+               "a copy of another element size");
 }
 
 template <typename T>
@@ -85,7 +86,8 @@ void StridedCopy::run_typed(const std::byte* from, std::byte* to, const Parallel
 
 void StridedCopy::run(std::span<const std::byte* const> from, std::byte* to, std::byte*,
                       const Parallel& parallel) const {
-  element_size_ == 1 ? run_typed<uint8_t>(from[0], to, parallel)
+  if (element_size_ == 1) return run_typed<uint8_t>(from[0], to, parallel);
+  element_size_ == 2 ? run_typed<uint16_t>(from[0], to, parallel)
                      : run_typed<uint32_t>(from[0], to, parallel);
 }
 

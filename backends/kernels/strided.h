@@ -82,7 +82,7 @@ struct CopyTerms {
   std::vector<int64_t> to_strides;
   int64_t from_offset = 0;
   int64_t to_offset = 0;
-  size_t element_size = 1;         // bytes: 1 or 4; 1 with a table
+  size_t element_size = 1;         // bytes: 1, 2 or 4; 1 with a table
   std::optional<ByteTable> table;  // maps each byte
 };
 

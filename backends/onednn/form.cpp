@@ -53,6 +53,7 @@ std::shared_ptr<std::byte> aligned_block(int64_t bytes) {
 }
 
 int64_t bytes_of(ElementType type) {
+  if (type == ElementType::bf16) return 2;
   return type == ElementType::u8 || type == ElementType::s8 ? 1 : 4;
 }
 

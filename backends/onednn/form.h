@@ -21,7 +21,7 @@ using ElementType = dnnl::memory::data_type;
 
 // Defined for f32, u8, s8 and s32; throws Refusal for other dtypes.
 ElementType element_type(DType dtype);
-int64_t bytes_of(ElementType type);  // 1 or 4
+int64_t bytes_of(ElementType type);  // 1, 2 or 4
 
 // Allocates at least `bytes` (at least one), not initialized; start and end are multiples of 64.
 std::shared_ptr<std::byte> aligned_block(int64_t bytes);
@@ -39,12 +39,16 @@ struct QuantParams {
   float scale = 1;
   int zero_point = 0;
   bool operator==(const QuantParams&) const = default;
-  bool is_integer() const { return type != ElementType::f32; }
+  bool is_integer() const { return type != ElementType::f32 && type != ElementType::bf16; }
   int lowest() const { return type == ElementType::s8 ? -128 : 0; }  // of u8 and s8
   int highest() const { return type == ElementType::s8 ? 127 : 255; }
 };
 
-// u8 for u8 and s8, with the zero point shifted; f32 is unchanged.
+// A float rounded to 16 bits. Only ops that the builder knows to read it see it
+// (SegmentBuilder::float_form).
+inline constexpr QuantParams kBfloat16{ElementType::bf16, 1, 0};
+
+// u8 for u8 and s8, with the zero point shifted; floats are unchanged.
 QuantParams as_unsigned(QuantParams quant_params);
 
 struct Stored {

@@ -137,6 +137,20 @@ Verdict check_op(const Program& program, const ProgramOp& op) {
 
 namespace {
 
+// A product of bfloat16 that oneDNN has no fast kernel for is computed in float32.
+void emit_in_best_type(SegmentBuilder& builder, const ProgramOp& op) {
+  const auto emit = find_onednn_op(op.kind)->emit;
+  if (builder.computes_in_bfloat16(op)) {
+    try {
+      return emit(builder, op);
+    } catch (const Refusal&) {
+    } catch (const dnnl::error&) {
+    }
+    builder.compute_in_float32(op);
+  }
+  emit(builder, op);
+}
+
 void emit_op(SegmentBuilder& builder, const ProgramOp& op) {
   if (builder.is_absorbed(op)) return;
   // the program may have been modified since it was lowered
@@ -144,7 +158,7 @@ void emit_op(SegmentBuilder& builder, const ProgramOp& op) {
     throw OpRefusal{op.name, verdict.reason()};
   builder.begin_op(op);
   try {
-    find_onednn_op(op.kind)->emit(builder, op);
+    emit_in_best_type(builder, op);
   } catch (const Refusal& refusal) {
     throw OpRefusal{op.name, refusal.reason};
   } catch (const dnnl::error& error) {

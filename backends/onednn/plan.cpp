@@ -116,6 +116,10 @@ OneDnnSegment::OneDnnSegment(SegmentBuilder& builder, int threads)
   for (Step& step : builder.steps()) add_step(step, buffers);
   if (!builder.saturation().ops().empty())
     warnings_.push_back(saturation_warning(builder.saturation().ops()));
+  const std::set<std::string>& without_bfloat16 = builder.without_bfloat16();
+  if (!without_bfloat16.empty())
+    warnings_.push_back({"computed in float32, as this CPU has no AVX512-BF16",
+                         {without_bfloat16.begin(), without_bfloat16.end()}});
 }
 
 void OneDnnSegment::add_step(Step& step, const std::vector<Buffer>& buffers) {

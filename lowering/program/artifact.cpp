@@ -12,6 +12,7 @@
 #include "core/base/output_file.h"
 #include "lowering/program/artifact_format.h"
 #include "lowering/program/filter_order.h"
+#include "lowering/program/float_compute.h"
 #include "lowering/program/json.h"
 #include "lowering/program/program_json.h"
 #include "lowering/program/stored_constant.h"
@@ -89,7 +90,14 @@ bool has_counts(const Program& program) {
          std::any_of(program.bodies.begin(), program.bodies.end(), has_counts);
 }
 
+bool computes_in_bfloat16(const Program& program) {
+  return std::any_of(program.ops.begin(), program.ops.end(),
+                     [](const ProgramOp& op) { return op.has(attr::kCompute); }) ||
+         std::any_of(program.bodies.begin(), program.bodies.end(), computes_in_bfloat16);
+}
+
 int version_of(const Program& program) {
+  if (computes_in_bfloat16(program)) return kBfloat16Version;
   if (has_counts(program)) return kCountsVersion;
   if (!program.bodies.empty()) return kBodiesVersion;
   if (!program.states.empty()) return kStatesVersion;

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "core/base/error.h"
+#include "lowering/program/float_compute.h"
 #include "lowering/program/program.h"
 #include "lowering/program/real_functions.h"
 
@@ -54,6 +55,8 @@ OpContract make_contract(std::string_view kind, Traits traits, std::string_view 
   OCTET_ASSERT(arrow != std::string_view::npos, "a signature with an arrow");
   std::string_view inputs = signature.substr(0, arrow);
   if (inputs.ends_with(' ')) inputs.remove_suffix(1);
+  if (traits.nature == Nature::kCompute && traits.has_macs)
+    attributes.push_back(attr::kCompute.by_default("float32").one_of("float32 bfloat16"));
   return {kind,
           traits.nature,
           traits.has_macs,
@@ -263,7 +266,9 @@ std::string contracts_page(std::span<const BackendKinds> backends) {
           "any number of them. An attribute of windows (stride, padding, dilation, kernel_size) "
           "has an "
           "entry for each spatial dimension. post_min and post_max clamp the real result before it "
-          "is quantized; a missing one is unbounded.") +
+          "is quantized; a missing one is unbounded. With compute bfloat16, a backend that can "
+          "rounds the float inputs of a product to bfloat16 and sums in float32 (`octet lower "
+          "--float-compute bfloat16`).") +
       "\n## Which backend runs what\n\n" +
       wrapped(
           "A backend runs some ops of the kinds marked here; `octet lower --explain` says which "

@@ -2,7 +2,7 @@
 """Latency of int8 and float programs beside the peers: OpenVINO, ONNX Runtime, Inductor (compiled ahead of time), ExecuTorch and eager PyTorch, in one run,
 in turns. octet_xnnpack and octet_xnnpack13 are Octet on XNNPACK, beside ExecuTorch: the installed release, and Debian 13's in the root of tools/dev/debian13.sh.
 
-    race.py [--models a,b] [--peers x,y] [--variants float,int8,int8dyn] [--threads 1,2] [--rounds N] [--folder DIR] [--binaries DIR] [--stages setup,export,build,run,report]
+    race.py [--models a,b] [--peers x,y] [--variants float,bfloat16,int8,int8_bfloat16,int8dyn] [--threads 1,2] [--rounds N] [--folder DIR] [--binaries DIR] [--stages setup,export,build,run,report]
 
 Stages: setup installs the peers at pinned versions in .venv-peers (beside .venv, whose packages it sees); export writes models and data (tools/models/export.py);
 build quantizes each model with each peer's own quantizer; run starts a worker for each entrant and gives them bursts in turns, A B C A B C; report prints
@@ -193,7 +193,7 @@ def main():
     words = lambda text: text.split(",")
     parser.add_argument("--models", type=words, default=MODELS)
     parser.add_argument("--peers", type=words, default=PEERS, help=f"of {', '.join(VARIANTS)}; octet_xnnpack13 after tools/dev/debian13.sh")
-    parser.add_argument("--variants", type=words, default=["float", "int8", "int8dyn"])
+    parser.add_argument("--variants", type=words, default=VARIANTS["octet"])
     parser.add_argument("--threads", type=words, default=["1", "2"])
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--evaluated", type=int, default=24, help="held-out inputs for the fidelity, 0 for none")

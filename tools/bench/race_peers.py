@@ -21,17 +21,19 @@ ROOT = os.path.normpath(os.path.join(HERE, "..", ".."))
 BINARIES = os.environ.get("OCTET_BINARIES", os.path.join(ROOT, "build", "release", "bin"))
 OCTET = os.path.join(BINARIES, "octet")
 
-# peer: its variants, float first. int8dyn stands for transformers only.
+# peer: its variants, float first. int8dyn stands for transformers only. float and int8 compute what is float in float32. bfloat16 and int8_bfloat16 are the same
+# programs as a peer runs them that computes it in bfloat16: Octet with --float-compute bfloat16, OpenVINO by default, where the CPU has AVX512-BF16 or AMX.
 VARIANTS = {
-    "octet": ["float", "int8", "int8dyn"],
+    "octet": ["float", "bfloat16", "int8", "int8_bfloat16", "int8dyn"],
     "octet_xnnpack": ["float", "int8", "int8dyn"],
     "octet_xnnpack13": ["float", "int8", "int8dyn"],
-    "openvino": ["float", "int8"],
+    "openvino": ["float", "bfloat16", "int8", "int8_bfloat16"],
     "ort": ["float", "int8", "int8dyn"],
     "inductor": ["float", "int8", "int8dyn"],
     "executorch": ["float", "int8", "int8dyn"],
     "eager": ["float"],
 }
+IN_BFLOAT16 = {"bfloat16": "float", "int8_bfloat16": "int8"}  # the variant whose program it is
 TRANSFORMERS = {"minilm", "vit_small"}
 # What runs Octet's programs: (the quantizer, the backend, the command that measures the runtime, which the program's path follows). Of XNNPACK there are
 # the installed release, and Debian 13's in the root that tools/dev/debian13.sh made.
@@ -88,6 +90,9 @@ def build_octet(folder, out, quantizer, backend):
         variants.append("int8dyn")
     for variant in variants:
         octet("lower", program(variant), "--backend", backend, "--output", os.path.join(out, variant + ".octet"))
+    if backend == "onednn":
+        for variant, base in IN_BFLOAT16.items():
+            octet("lower", program(base), "--backend", backend, "--float-compute", "bfloat16", "--output", os.path.join(out, variant + ".octet"))
 
 
 def build_inductor(folder, out):
@@ -219,8 +224,10 @@ def run_ort(variant, _folder, out, threads):
 def run_openvino(variant, _folder, out, threads):
     import openvino
     import torch
-    settings = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1}
-    request = openvino.Core().compile_model(os.path.join(out, variant + ".xml"), "CPU", settings).create_infer_request()
+    settings = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1}
+    if variant not in IN_BFLOAT16:
+        settings["INFERENCE_PRECISION_HINT"] = "f32"
+    request = openvino.Core().compile_model(os.path.join(out, IN_BFLOAT16.get(variant, variant) + ".xml"), "CPU", settings).create_infer_request()
     return ((lambda batch: {k: x.numpy() for k, x in enumerate(batch)}), (lambda feed: request.infer(feed, share_inputs=True, share_outputs=True)),
             (lambda y: torch.from_numpy(y[0].copy())))
 

@@ -39,9 +39,9 @@ def latency_rows(measured):
         ratio = ours["median_ms"] / best["median_ms"]
         ratios.setdefault((threads, variant), []).append(ratio)
         speed = measured["gop"][model] / ours["median_ms"] * 1e3
-        peak = of(measured["peaks"], model=model, threads=threads)[0]["float" if variant == "float" else "int8"]
+        peak = of(measured["peaks"], model=model, threads=threads)[0].get(variant if variant in ("float", "bfloat16") else "int8")
         rows.append([model, threads, variant, best["peer"], f"{best['median_ms']:.2f}", f"{ours['median_ms']:.2f}", f"**{ratio:.2f}**", f"{speed:.0f}",
-                     f"{100 * speed / peak:.0f} %", f"{ours['load_ms']:.0f}", f"{ours['peak_rss_mb']:.0f}"])
+                     "" if peak is None else f"{100 * speed / peak:.0f} %", f"{ours['load_ms']:.0f}", f"{ours['peak_rss_mb']:.0f}"])
     return rows, ratios
 
 

@@ -35,7 +35,8 @@ void add_requantize(SegmentBuilder& builder, const Stored& from, const Stored& t
 }
 
 void add_copy(SegmentBuilder& builder, const Stored& from, const Stored& to) {
-  if (!is_custom_copy(from, to)) {
+  const bool is_same_type = from.quant_params.type == to.quant_params.type;
+  if (!is_same_type || !is_custom_copy(from, to)) {
     try {
       const dnnl::reorder::primitive_desc desc(cpu_engine(), from.desc(), cpu_engine(), to.desc(),
                                                new_attributes());
@@ -46,6 +47,7 @@ void add_copy(SegmentBuilder& builder, const Stored& from, const Stored& to) {
     } catch (const dnnl::error&) {  // oneDNN has no reorder between these orders
     }
   }
+  if (!is_same_type) throw Refusal{"oneDNN has no reorder between these types"};
   builder.add_loop("copy", copy_loop(from, to), {from.place, to.place});
 }
 
@@ -58,7 +60,8 @@ namespace {
 // computes wrong values for some shapes when it changes the order and applies zero points, so here
 // it only changes the order.
 void add_reorder(SegmentBuilder& builder, const Stored& from, const Stored& to) {
-  if (from.quant_params == to.quant_params) {
+  const bool are_floats = !from.quant_params.is_integer() && !to.quant_params.is_integer();
+  if (from.quant_params == to.quant_params || are_floats) {
     add_copy(builder, from, to);
     return;
   }

@@ -35,8 +35,8 @@ void add_requantize(SegmentBuilder& builder, const Stored& from, const Stored& t
 void add_quantize(SegmentBuilder& builder, const Stored& from, const Stored& to,
                   const StepRange& range);
 
-// Copies elements to another order; types agree. Strides of 0 repeat. Uses oneDNN's reorder where
-// oneDNN has a fast one.
+// Copies elements to another order; types agree, or are floats. Strides of 0 repeat. Uses oneDNN's
+// reorder where oneDNN has a fast one.
 void add_copy(SegmentBuilder& builder, const Stored& from, const Stored& to);
 
 // Sets every element to `real`.

@@ -7,7 +7,9 @@
 
 #include <fmt/format.h>
 
+#include "backends/onednn/library.h"
 #include "core/base/error.h"
+#include "lowering/program/float_compute.h"
 #include "lowering/program/stored_constant.h"
 
 namespace octet::onednn {
@@ -19,6 +21,35 @@ constexpr OpKind kChannelsLastOps[] = {"conv", "conv_transpose", "max_pool", "av
 bool works_channels_last(const ProgramOp& op) {
   return std::find(std::begin(kChannelsLastOps), std::end(kChannelsLastOps), op.kind) !=
          std::end(kChannelsLastOps);
+}
+
+bool wants_bfloat16(const ProgramOp& op) {
+  return op.has(attr::kCompute) && op.get(attr::kCompute) == kBfloat16Name;
+}
+
+// Ops that write bfloat16 if they read it.
+constexpr OpKind kKeepBfloat16[] = {"add",     "sub",     "mul",   "clamp", "unary", "max_pool",
+                                    "reshape", "permute", "slice", "copy",  "cat"};
+
+bool keeps_bfloat16(const ProgramOp& op) {
+  return std::find(std::begin(kKeepBfloat16), std::end(kKeepBfloat16), op.kind) !=
+         std::end(kKeepBfloat16);
+}
+
+// Goes backwards, so that the readers of an op's output are known before the op.
+void find_bfloat16(const Program& program, const Segment& segment,
+                   std::map<int, TensorState>& states) {
+  std::set<int> has_other_form(segment.outputs.begin(), segment.outputs.end());
+  for (size_t i = segment.ops.size(); i-- > 0;) {
+    const ProgramOp& op = program.op(segment.ops[i]);
+    const bool reads =
+        wants_bfloat16(op) || (keeps_bfloat16(op) && states[op.outputs[0]].is_read_in_bfloat16);
+    for (int input : op.inputs) {
+      if (input < 0) continue;
+      if (!reads || program.tensor(input).dtype != DType::kFloat32) has_other_form.insert(input);
+      states[input].is_read_in_bfloat16 = !has_other_form.contains(input);
+    }
+  }
 }
 
 // Finds who reads each tensor in the segment. Nothing is stored yet.
@@ -37,6 +68,7 @@ std::map<int, TensorState> tensor_states(const Program& program, const Segment& 
     }
   }
   for (int index : segment.outputs) states[index].only_reader = nullptr;
+  if (has_bfloat16()) find_bfloat16(program, segment, states);
   return states;
 }
 
@@ -97,6 +129,12 @@ QuantParams SegmentBuilder::declared_quant_params(int index) const {
   if (type == ElementType::s32)
     throw Refusal{fmt::format("{} is int32, want int8, uint8 or float32", t.name)};
   return {type, t.qparams->scale[0], t.qparams->zero_point[0]};
+}
+
+bool SegmentBuilder::computes_in_bfloat16(const ProgramOp& op) const {
+  if (!wants_bfloat16(op) || in_float32_.contains(&op)) return false;
+  if (!has_bfloat16()) without_bfloat16_.insert(op.name);
+  return has_bfloat16();
 }
 
 QuantParams SegmentBuilder::output_quant_params(int index) const {

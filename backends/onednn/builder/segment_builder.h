@@ -6,6 +6,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -27,6 +29,7 @@ struct TensorState {
   bool is_read = false;                // by ops of the segment
   bool is_read_channels_last = false;  // by an op that works channels-last
   bool is_second_factor = false;       // read only as the second input of matmul
+  bool is_read_in_bfloat16 = false;    // a float that ops of the segment read so, and no others
 
   std::optional<Stored> kept;  // how it is stored now
   // makes the usual form when the first op asks for it
@@ -86,6 +89,17 @@ class SegmentBuilder : public Buffers, public StepList {
   // Type and scale that the op should write: as_unsigned of the declared ones when ops of the
   // segment read the tensor.
   QuantParams output_quant_params(int index) const;
+  // bfloat16 if all ops that read the float tensor read it so; else float32. Valid for outputs of
+  // products that read bfloat16, and of ops that copy or apply functions.
+  QuantParams float_form(int index) const {
+    return state(index).is_read_in_bfloat16 ? kBfloat16 : QuantParams{};
+  }
+  // Whether a product of floats reads bfloat16: the program and the CPU allow it, and
+  // compute_in_float32 was not called for it.
+  bool computes_in_bfloat16(const ProgramOp& op) const;
+  void compute_in_float32(const ProgramOp& op) { in_float32_.insert(&op); }
+  // The names of ops that compute in float32 because the CPU lacks bfloat16.
+  const std::set<std::string>& without_bfloat16() const { return without_bfloat16_; }
   // The declared type and scale. Throws Refusal when the tensor is quantized per channel.
   QuantParams declared_quant_params(int index) const;
 
@@ -108,6 +122,8 @@ class SegmentBuilder : public Buffers, public StepList {
   mutable std::map<int, TensorState> states_;  // by tensor; absent: nothing is known yet
   Saturation saturation_;
   std::vector<Conversion> conversions_;
+  std::set<const ProgramOp*> in_float32_;
+  mutable std::set<std::string> without_bfloat16_;
 };
 
 }  // namespace octet::onednn

@@ -45,7 +45,7 @@ Arithmetic plan_arithmetic(SegmentBuilder& builder, const ProgramOp& op, int64_t
   plan.is_integer = plan.x.is_integer() && has_integer_weights(w) &&
                     (sums == Sums::kExact || !builder.saturation().may_saturate(op, w.data));
   if (!plan.is_integer) {
-    plan.x = {};
+    plan.x = builder.computes_in_bfloat16(op) ? kBfloat16 : QuantParams{};
     plan.bias = bias;
     return plan;
   }
@@ -155,7 +155,9 @@ dnnl::primitive_attr clamp_attributes(const ProgramOp& op) {
 }
 
 void define_real(SegmentBuilder& builder, int output, const Stored& real) {
-  builder.define(output, to_dense(builder, real, builder.output_quant_params(output)));
+  const QuantParams declared = builder.output_quant_params(output);
+  const bool are_floats = !declared.is_integer() && !real.quant_params.is_integer();
+  builder.define(output, are_floats ? real : to_dense(builder, real, declared));
 }
 
 void define_result(SegmentBuilder& builder, int output, const Stored& result) {

@@ -32,7 +32,7 @@ void append_clamp(dnnl::post_ops& post_ops, const Clamp& clamp, const QuantParam
                   double unit);
 // Attributes with the op's clamp as the only post-op, for primitives that write floats.
 dnnl::primitive_attr clamp_attributes(const ProgramOp& op);
-// Defines the op's output by a float result, quantizing it if necessary.
+// Defines the op's output by a float result of either type, quantizing it if necessary.
 void define_real(SegmentBuilder& builder, int output, const Stored& real);
 // Defines it by integers, unchanged, or by a float result.
 void define_result(SegmentBuilder& builder, int output, const Stored& result);

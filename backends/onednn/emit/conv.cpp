@@ -39,8 +39,8 @@ dnnl::memory::desc conv_weights(const Dims& w, int64_t groups, bool transposed, 
   return dnnl::memory::desc(dims, type, steps);
 }
 
-dnnl::memory::desc any_layout(const dnnl::memory::desc& desc) {
-  return dnnl::memory::desc(desc.get_dims(), desc.get_data_type(), dnnl::memory::format_tag::any);
+dnnl::memory::desc any_layout(const dnnl::memory::desc& desc, ElementType type) {
+  return dnnl::memory::desc(desc.get_dims(), type, dnnl::memory::format_tag::any);
 }
 
 // An integer convolution whose float result is only added to a dequantized tensor and quantized:
@@ -119,14 +119,16 @@ void emit_convolution(SegmentBuilder& builder, const ProgramOp& op, Algorithm al
     if (!followers.empty())
       conv.written = append_followers(builder, followers, yt.shape, channels_last(yt.shape),
                                       attributes, conv.arguments);
+    conv.written = result_form(builder, op, followers, plan.x, conv.written);
     const dnnl::memory::desc bias =
         conv.plan.bias.empty()
             ? dnnl::memory::desc()
             : dnnl::memory::desc({channels}, ElementType::f32, dnnl::memory::dims{1});
     const dnnl::memory::desc y(yt.shape, conv.written.type, channels_last(yt.shape));
     conv.desc = typename Primitive::primitive_desc(
-        cpu_engine(), dnnl::prop_kind::forward_inference, algorithm, x.desc(), any_layout(w), bias,
-        y, g.stride, g.dilation, g.padding_begin, g.padding_end, attributes);
+        cpu_engine(), dnnl::prop_kind::forward_inference, algorithm, x.desc(),
+        any_layout(w, plan.is_integer ? ElementType::s8 : plan.x.type), bias, y, g.stride,
+        g.dilation, g.padding_begin, g.padding_end, attributes);
     refuse_reference_kernel(what, conv.desc.impl_info_str());
     return conv;
   };

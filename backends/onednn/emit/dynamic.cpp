@@ -49,7 +49,7 @@ std::optional<RowFunction> find_row_function(const ProgramOp& unary) {
 // Another tensor of the product's shape, as rows of floats.
 std::optional<Place> find_rows(SegmentBuilder& builder, int tensor, const Dims& shape) {
   const Stored kept = builder.read(tensor);
-  if (kept.shape != shape || kept.quant_params.is_integer() ||
+  if (kept.shape != shape || kept.quant_params != QuantParams{} ||
       !same_strides(shape, kept.strides, row_major(shape)))
     return std::nullopt;
   return kept.place;

@@ -91,7 +91,8 @@ void emit_linear(SegmentBuilder& builder, const ProgramOp& op) {
       with_shape(convert(builder, builder.read(op.inputs[0]), plan.x, row_major(xt.shape)), {m, k});
   const dnnl::memory::desc w({k, n}, plan.is_integer ? ElementType::s8 : ElementType::f32,
                              dnnl::memory::dims{1, k});
-  const dnnl::memory::desc w_any({k, n}, w.get_data_type(), dnnl::memory::format_tag::any);
+  const dnnl::memory::desc w_any({k, n}, plan.is_integer ? ElementType::s8 : plan.x.type,
+                                 dnnl::memory::format_tag::any);
   const dnnl::memory::desc bias =
       plan.bias.empty() ? dnnl::memory::desc()
                         : dnnl::memory::desc({1, n}, ElementType::f32, dnnl::memory::dims{n, 1});
@@ -102,6 +103,7 @@ void emit_linear(SegmentBuilder& builder, const ProgramOp& op) {
     product.written =
         append_followers(builder, followers, {m, n}, {n, 1}, attributes, product.arguments);
     if (followers.empty()) product.written = plan.y;
+    product.written = result_form(builder, op, followers, plan.x, product.written);
     const dnnl::memory::desc y({m, n}, product.written.type, dnnl::memory::dims{n, 1});
     product.desc = dnnl::matmul::primitive_desc(cpu_engine(), x.desc(), w_any, bias, y, attributes);
     refuse_reference_kernel("linear", product.desc.impl_info_str());
@@ -201,8 +203,9 @@ void emit_matmul(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored b0 = builder.read(op.inputs[1]);
   const bool is_integer = a0.quant_params.is_integer() && b0.quant_params.is_integer() &&
                           !builder.saturation().may_saturate(op, 128);
-  const QuantParams qa = is_integer ? as_unsigned(a0.quant_params) : QuantParams{};
-  const QuantParams qb = is_integer ? as_signed(b0.quant_params) : QuantParams{};
+  const QuantParams real = builder.computes_in_bfloat16(op) ? kBfloat16 : QuantParams{};
+  const QuantParams qa = is_integer ? as_unsigned(a0.quant_params) : real;
+  const QuantParams qb = is_integer ? as_signed(b0.quant_params) : real;
   const QuantParams qy = is_integer ? builder.output_quant_params(op.outputs[0]) : QuantParams{};
   const double unit = qy.is_integer() ? qy.scale : 1.0;
   const auto plan_product = [&](const Stored& a, const Stored& b,
@@ -223,6 +226,7 @@ void emit_matmul(SegmentBuilder& builder, const ProgramOp& op) {
     product.written = append_followers(builder, followers, yt.shape, row_major(yt.shape),
                                        attributes, product.arguments);
     if (followers.empty()) product.written = qy;
+    product.written = result_form(builder, op, followers, qa, product.written);
     const dnnl::memory::desc y(yt.shape, product.written.type, row_major(yt.shape));
     product.desc = dnnl::matmul::primitive_desc(cpu_engine(), a.desc(), b.desc(), y, attributes);
     refuse_reference_kernel("matmul", product.desc.impl_info_str());

@@ -16,7 +16,8 @@ namespace {
 // requantizes).
 void define_moved(SegmentBuilder& builder, int output, const Stored& moved) {
   const QuantParams declared = builder.declared_quant_params(output);
-  if (as_unsigned(declared) == as_unsigned(moved.quant_params)) {
+  const bool are_floats = !declared.is_integer() && !moved.quant_params.is_integer();
+  if (are_floats || as_unsigned(declared) == as_unsigned(moved.quant_params)) {
     builder.define(output, moved);
   } else {
     builder.define(output, to_dense(builder, moved, builder.output_quant_params(output)));
@@ -116,7 +117,9 @@ void emit_copy(SegmentBuilder& builder, const ProgramOp& op) {
 void emit_cat(SegmentBuilder& builder, const ProgramOp& op) {
   const Dims& shape = builder.tensor(op.outputs[0]).shape;
   const size_t d = dimension(op, attr::kDim, shape);
-  const QuantParams quant_params = builder.output_quant_params(op.outputs[0]);
+  const QuantParams declared = builder.output_quant_params(op.outputs[0]);
+  const QuantParams quant_params =
+      declared.is_integer() ? declared : builder.float_form(op.outputs[0]);
   const Stored* largest = &builder.read(op.inputs[0]);
   for (int input : op.inputs)
     if (builder.read(input).numel() > largest->numel()) largest = &builder.read(input);

@@ -70,7 +70,7 @@ void emit_function(SegmentBuilder& builder, const ProgramOp& op,
     return;
   }
   const Stored dense = to_dense(builder, x, x.quant_params);
-  const Stored y = builder.allocate(x.shape, {}, dense.strides);
+  const Stored y = builder.allocate(x.shape, dense.quant_params, dense.strides);
   const dnnl::eltwise_forward::primitive_desc desc(cpu_engine(), dnnl::prop_kind::forward_inference,
                                                    algorithm, dense.desc(), y.desc(), alpha, beta,
                                                    new_attributes());
@@ -103,7 +103,8 @@ Dims operand_strides(const Dims& shape, const Dims& like) {
 
 // Whether oneDNN would require a copy (both operands repeat, or one has gaps) or has no fast
 // kernel, as when an operand repeats in a permuted order.
-bool is_for_custom_loop(const Stored& a, const Stored& b, const Dims& shape, const Dims& order) {
+bool is_for_custom_loop(const Stored& a, const Stored& b, const Dims& shape, const Dims& order,
+                        const QuantParams& form) {
   const auto has_gaps = [&](const Stored& x) {
     return x.shape == shape && !x.quant_params.is_integer() && !is_dense(x.shape, x.strides);
   };
@@ -111,9 +112,9 @@ bool is_for_custom_loop(const Stored& a, const Stored& b, const Dims& shape, con
   const bool a_repeats = product(a.shape) < product(shape);
   if (a_repeats && product(b.shape) < product(shape)) return true;
   const auto desc_of = [&](const Stored& x) {
-    return with_rank({{}, {}, x.shape, operand_strides(x.shape, order)}, shape.size()).desc();
+    return with_rank({{}, form, x.shape, operand_strides(x.shape, order)}, shape.size()).desc();
   };
-  const Stored to{{}, {}, shape, dense_like(shape, order)};
+  const Stored to{{}, form, shape, dense_like(shape, order)};
   const dnnl::binary::primitive_desc desc(cpu_engine(), dnnl::algorithm::binary_mul,
                                           desc_of(a_repeats ? b : a), desc_of(a_repeats ? a : b),
                                           to.desc(), new_attributes());
@@ -124,7 +125,7 @@ void emit_custom_elementwise(SegmentBuilder& builder, const ProgramOp& op, const
                              const Dims& order) {
   const auto operand = [&](size_t i) {
     const Stored x = builder.read(op.inputs[i]);
-    return broadcast(x.quant_params.is_integer() ? to_dense(builder, x, {}) : x, shape);
+    return broadcast(x.quant_params == QuantParams{} ? x : to_dense(builder, x, {}), shape);
   };
   const Stored a = operand(0), b = operand(1);
   const Stored y = builder.allocate(shape, {}, dense_like(shape, order));
@@ -139,11 +140,14 @@ void emit_custom_elementwise(SegmentBuilder& builder, const ProgramOp& op, const
 
 void emit_real_elementwise(SegmentBuilder& builder, const ProgramOp& op, const Dims& shape,
                            const Dims& order) {
-  if (is_for_custom_loop(builder.read(op.inputs[0]), builder.read(op.inputs[1]), shape, order))
+  // the float type of operands and result
+  const QuantParams form = builder.float_form(op.outputs[0]);
+  if (is_for_custom_loop(builder.read(op.inputs[0]), builder.read(op.inputs[1]), shape, order,
+                         form))
     return emit_custom_elementwise(builder, op, shape, order);
-  Stored a = convert(builder, builder.read(op.inputs[0]), {},
+  Stored a = convert(builder, builder.read(op.inputs[0]), form,
                      operand_strides(builder.tensor(op.inputs[0]).shape, order));
-  Stored b = convert(builder, builder.read(op.inputs[1]), {},
+  Stored b = convert(builder, builder.read(op.inputs[1]), form,
                      operand_strides(builder.tensor(op.inputs[1]).shape, order));
   double alpha = op.get(attr::kAlpha, 1.0) * (op.is("sub") ? -1 : 1);
   int scaled = DNNL_ARG_SRC_1;  // the argument that alpha scales
@@ -158,7 +162,7 @@ void emit_real_elementwise(SegmentBuilder& builder, const ProgramOp& op, const D
       side->shape.insert(side->shape.begin(), 1);
     }
   }
-  const Stored y = builder.allocate(shape, {}, dense_like(shape, order));
+  const Stored y = builder.allocate(shape, form, dense_like(shape, order));
   dnnl::primitive_attr attributes = clamp_attributes(op);
   std::vector<Argument> arguments = {{DNNL_ARG_SRC_0, a.desc(), a.place},
                                      {DNNL_ARG_SRC_1, b.desc(), b.place},

@@ -105,7 +105,7 @@ void emit_max_pool(SegmentBuilder& builder, const ProgramOp& op) {
       y.desc(), pool.stride, pool.kernel, pool.dilation, pool.padding, end, new_attributes());
   builder.add_primitive("max_pool", desc,
                         {{DNNL_ARG_SRC, x.desc(), x.place}, {DNNL_ARG_DST, y.desc(), y.place}});
-  builder.define(op.outputs[0], to_dense(builder, y, builder.output_quant_params(op.outputs[0])));
+  define_real(builder, op.outputs[0], y);
 }
 
 void emit_avg_pool(SegmentBuilder& builder, const ProgramOp& op) {

@@ -13,7 +13,7 @@ std::optional<Stored> find_operand(const SegmentBuilder& builder, int operand, c
   const Stored* kept = builder.find_kept(operand);
   if (kept == nullptr || kept->quant_params.is_integer()) return std::nullopt;
   if (kept->shape == shape && same_strides(shape, kept->strides, order))
-    return Stored{kept->place, {}, shape, order};
+    return Stored{kept->place, kept->quant_params, shape, order};
   if (!same_strides(shape, order, row_major(shape)) ||
       !same_strides(kept->shape, kept->strides, row_major(kept->shape)))
     return std::nullopt;
@@ -28,7 +28,7 @@ std::optional<Stored> find_operand(const SegmentBuilder& builder, int operand, c
     for (size_t d = 0; d < shape.size(); ++d)
       if (dims[d] != 1 && dims[d] != shape[d]) return std::nullopt;
   }
-  return Stored{kept->place, {}, dims, row_major(dims)};
+  return Stored{kept->place, kept->quant_params, dims, row_major(dims)};
 }
 
 std::optional<Follower> as_follower(const SegmentBuilder& builder, const ProgramOp& op, int input) {
@@ -91,10 +91,25 @@ QuantParams append_followers(SegmentBuilder& builder, std::span<const Follower> 
   return written;
 }
 
+namespace {
+
+int last_output(const ProgramOp& op, std::span<const Follower> followers) {
+  return followers.empty() ? op.outputs[0] : followers.back().op->outputs[0];
+}
+
+}  // namespace
+
+QuantParams result_form(const SegmentBuilder& builder, const ProgramOp& op,
+                        std::span<const Follower> followers, const QuantParams& read,
+                        const QuantParams& written) {
+  return written.is_integer() || read != kBfloat16 ? written
+                                                   : builder.float_form(last_output(op, followers));
+}
+
 int absorb_followers(SegmentBuilder& builder, const ProgramOp& op,
                      std::span<const Follower> followers) {
   for (const Follower& follower : followers) builder.absorb(*follower.op);
-  return followers.empty() ? op.outputs[0] : followers.back().op->outputs[0];
+  return last_output(op, followers);
 }
 
 }  // namespace octet::onednn

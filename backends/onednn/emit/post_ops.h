@@ -47,6 +47,12 @@ auto plan_with_most_followers(const std::vector<Follower>& followers, const Plan
   return std::pair<Planned, size_t>(plan(std::span<const Follower>()), 0);
 }
 
+// What a product with these followers writes that reads `read` and could write `written`: bfloat16
+// instead of float32 if it reads bfloat16 and all readers of the result do.
+QuantParams result_form(const SegmentBuilder& builder, const ProgramOp& op,
+                        std::span<const Follower> followers, const QuantParams& read,
+                        const QuantParams& written);
+
 // Marks the followers as done and returns the tensor that the last one makes, or op's output when
 // there are none.
 int absorb_followers(SegmentBuilder& builder, const ProgramOp& op,

@@ -21,7 +21,9 @@
 #include "core/base/error.h"
 #include "core/pt2/reader.h"
 #include "lowering/program/artifact.h"
+#include "lowering/program/float_compute.h"
 #include "tools/cli/commands/command.h"
+#include "tools/cli/common/bfloat16.h"
 #include "tools/cli/common/library.h"
 #include "tools/cli/common/messages.h"
 
@@ -77,6 +79,7 @@ std::vector<std::string> instruction_sets() {
   add("AVX-512 DQ", __builtin_cpu_supports("avx512dq"));
   add("AVX-512 VL", __builtin_cpu_supports("avx512vl"));
   add("AVX512-VNNI", __builtin_cpu_supports("avx512vnni"));
+  add("AVX512-BF16", __builtin_cpu_supports("avx512bf16"));
 #elif defined(__aarch64__)
   sets.emplace_back("NEON");
 #endif
@@ -161,7 +164,23 @@ Json backend_json(const std::string& name, std::vector<std::string>& problems) {
   return json;
 }
 
-// Says how many ops run on each backend.
+// The share of the program's multiply-accumulates that oneDNN computes in float32, but could in
+// bfloat16.
+double float32_share(const Program& program) {
+  int64_t all = 0, in_float32 = 0;
+  for (const Segment& segment : program.segments)
+    for (int index : segment.ops) {
+      const ProgramOp& op = program.op(index);
+      all += op.macs;
+      const bool is_product = op.is("conv") || op.is("linear") || op.is("matmul");
+      if (segment.backend == "onednn" && is_product && !op.has(attr::kCompute) &&
+          program.input(op, 0).dtype == DType::kFloat32 && !program.input(op, 1).stored)
+        in_float32 += op.macs;
+    }
+  return all == 0 ? 0 : static_cast<double>(in_float32) / static_cast<double>(all);
+}
+
+// Says how many ops run on each backend, and whether bfloat16 would pay.
 std::string describe_program(const std::string& path, std::vector<std::string>& warnings) {
   Program program = load_program(path);
   std::map<std::string, size_t> counts;
@@ -169,9 +188,16 @@ std::string describe_program(const std::string& path, std::vector<std::string>& 
   std::vector<std::string> parts;
   for (const auto& [backend, count] : counts)
     parts.push_back(fmt::format("{} op{} on {}", count, count == 1 ? "" : "s", backend));
+  const double share = has_bfloat16_products() ? float32_share(program) : 0;
+  const std::string faster =
+      share < 0.1 ? ""
+                  : fmt::format(
+                        "; {:.0f} % of its multiply-accumulates are in float32, and this CPU "
+                        "has bfloat16: lower it with --float-compute bfloat16 for speed",
+                        100 * share);
   const Session session(std::move(program));
   warnings = session.warnings();
-  return fmt::format("runs: {}", fmt::join(parts, ", "));
+  return fmt::format("runs: {}{}", fmt::join(parts, ", "), faster);
 }
 
 Json file_json(const std::string& path, std::vector<std::string>& problems) {

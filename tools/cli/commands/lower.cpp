@@ -43,6 +43,12 @@ Options options_of(LowerRequest& request) {
                  "What runs the ops that the backends refuse: reference; torch (reference, and "
                  "LibTorch for ops that it does not have: the file then needs LibTorch to run); or "
                  "none (they are then an error)"},
+          Option{"float-compute",
+                 named(request.options.float_compute, {{"float32", FloatCompute::kFloat32},
+                                                       {"bfloat16", FloatCompute::kBfloat16}}),
+                 "What oneDNN computes products of floats in (convolution, linear, matmul): "
+                 "float32; or bfloat16 with sums in float32, faster on CPUs with AVX512-BF16 or "
+                 "AMX, and ignored by others"},
           Option{"explain", &request.explain,
                  "Print every op, where it runs, and why not on the first backend"}
               .for_command(),

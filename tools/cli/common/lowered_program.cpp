@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include "core/interpreter/aten_bridge.h"
+#include "lowering/program/float_compute.h"
+#include "tools/cli/common/bfloat16.h"
 
 namespace octet {
 
@@ -23,15 +25,17 @@ std::vector<std::string> slow_products(const Program& program) {
   for (const Segment& segment : program.segments)
     for (int index : segment.ops) {
       const ProgramOp& op = program.op(index);
+      if (op.has(attr::kCompute) && !has_bfloat16_products())
+        ops["computed in float32, as this CPU has no AVX512-BF16; bfloat16 on CPUs that have it"]
+            .push_back(op.name);
       const auto reason = program.reasons.find(op.name);
       if (segment.backend == "reference" && op.macs > 0 && reason != program.reasons.end())
-        ops[reason->second].push_back(op.name);
+        ops["on the reference, which is slow: " + reason->second].push_back(op.name);
     }
   std::vector<std::string> lines;
   for (const auto& [reason, names] : ops) {
     const std::string more = names.size() == 1 ? "" : fmt::format(" and {} more", names.size() - 1);
-    lines.push_back(
-        fmt::format("{}{}: on the reference, which is slow: {}", names.front(), more, reason));
+    lines.push_back(fmt::format("{}{}: {}", names.front(), more, reason));
   }
   return lines;
 }

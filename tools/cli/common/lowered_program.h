@@ -16,8 +16,8 @@ namespace octet {
 // what Session::run throws.
 std::vector<c10::IValue> run_session(Session& session, const std::vector<c10::IValue>& inputs);
 
-// Products (convolutions, linears, ...) that run on the reference kernels, which are many times
-// slower: a line for each reason.
+// Products (convolutions, linears, ...) that run many times slower on the reference kernels, or in
+// float32 although the program asks for bfloat16: a line for each reason.
 std::vector<std::string> slow_products(const Program& program);
 
 // Bytes of the constants that a run reads, as a file stores them: each once, and of a table only

@@ -32,6 +32,7 @@ def lower(
     cached_shapes: int = 4,
     cache_folder: str | os.PathLike | None = None,
     fallback: str = "reference",
+    float_compute: str = "float32",
     # end of options
     example_inputs=None,
 ) -> "_octet.Model":
@@ -46,6 +47,8 @@ def lower(
     memory_limit, loop_limit, cached_shapes, cache_folder: of the returned model, as in load().
     fallback: what runs the ops that the backends refuse: "reference"; "torch" (the reference, and
         LibTorch for ops that it lacks); "none" (they are an error).
+    float_compute: what oneDNN computes products of floats in: "float32", or "bfloat16" with sums in
+        float32, which is faster on CPUs with AVX512-BF16 or AMX and ignored by others.
 
     Raises Error for ops that nothing runs, for an unknown backend, and for one that is named twice.
     """
