@@ -73,7 +73,7 @@ struct Counts {
 };
 
 // Requests bfloat16 for the products of floats in segments of `backend`. Returns how many. Linears
-// with inputs quantized at run time or weights stored as integers have kernels for those.
+// with inputs quantized at run time have kernels for integers.
 int compute_in_bfloat16(Program& program, std::string_view backend) {
   int count = 0;
   std::set<int> integers;
@@ -82,18 +82,13 @@ int compute_in_bfloat16(Program& program, std::string_view backend) {
   const auto is_float = [&](int index) {
     return program.tensor(index).dtype == DType::kFloat32 && !integers.contains(index);
   };
-  const auto has_integer_weights = [&](const ProgramOp& op) {
-    const ProgramTensor& w = program.input(op, 1);
-    return op.is("linear") && w.stored && w.stored->scale.defined();
-  };
   for (const Segment& segment : program.segments) {
     if (segment.backend != backend) continue;
     for (int index : segment.ops) {
       ProgramOp& op = program.op(index);
       const OpContract* contract = find_contract(op.kind);
       if (contract == nullptr || contract->find_attribute(attr::kCompute.name) == nullptr ||
-          !is_float(op.inputs[0]) || has_integer_weights(op) ||
-          (op.is("matmul") && !is_float(op.inputs[1])))
+          !is_float(op.inputs[0]) || (op.is("matmul") && !is_float(op.inputs[1])))
         continue;
       op.attributes[attr::kCompute] = std::string(kBfloat16Name);
       ++count;

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -34,25 +35,28 @@ enum class Isa {
   kAvxVnni,     // AVX2 and products of bytes in vectors of 256 bits
   kAvx512,      // F, BW, DQ and VL
   kAvx512Vnni,  // AVX-512 and products of bytes
+  kAvx512Bf16,  // and products of bfloat16
 };
 
 #if defined(__x86_64__)
 
-// The rank of the limit: 0 below AVX2, 1 AVX2, 2 AVX-VNNI, 3 AVX-512, 4 AVX512-VNNI and later sets.
+// The rank of the limit: 0 below AVX2, 1 AVX2, 2 AVX-VNNI, 3 AVX-512, 4 AVX512-VNNI, 5 AVX512-BF16
+// and later sets.
 inline int isa_limit() {
   struct Limit {
     std::string_view name;
     int rank;
   };
   constexpr Limit kLimits[] = {
-      {"SSE41", 0}, {"AVX", 0}, {"AVX2", 1}, {"AVX2_VNNI", 2}, {"AVX512_CORE", 3},
+      {"SSE41", 0},     {"AVX", 0},         {"AVX2", 1},
+      {"AVX2_VNNI", 2}, {"AVX512_CORE", 3}, {"AVX512_CORE_VNNI", 4},
   };
   static const int limit = [&] {
     const char* text = std::getenv("ONEDNN_MAX_CPU_ISA");
     if (text == nullptr) text = std::getenv("DNNL_MAX_CPU_ISA");
     for (const Limit& known : kLimits)
       if (text != nullptr && known.name == text) return known.rank;
-    return 4;
+    return 5;
   }();
   return limit;
 }
@@ -72,9 +76,10 @@ inline bool may_use(Isa isa) {
     const bool has[] = {is_avx2 && isa_limit() >= 1,
                         is_avx2 && isa_limit() >= 2 && cpu_has_avx_vnni(),
                         is_avx512 && isa_limit() >= 3,
-                        is_avx512 && isa_limit() >= 4 && __builtin_cpu_supports("avx512vnni")};
+                        is_avx512 && isa_limit() >= 4 && __builtin_cpu_supports("avx512vnni"),
+                        is_avx512 && isa_limit() >= 5 && __builtin_cpu_supports("avx512bf16")};
     unsigned bits = 0;
-    for (unsigned i = 0; i < 4; ++i) bits |= has[i] ? 1u << i : 0;
+    for (unsigned i = 0; i < std::size(has); ++i) bits |= has[i] ? 1u << i : 0;
     return bits;
   }();
   return (usable >> static_cast<int>(isa) & 1) != 0;
@@ -94,8 +99,9 @@ inline std::string usable_isas() {
     const char* text;
   };
   std::string text;
-  for (const Name& name : {Name{Isa::kAvx2, "AVX2"}, Name{Isa::kAvxVnni, "AVX-VNNI"},
-                           Name{Isa::kAvx512, "AVX-512"}, Name{Isa::kAvx512Vnni, "AVX512-VNNI"}})
+  for (const Name& name :
+       {Name{Isa::kAvx2, "AVX2"}, Name{Isa::kAvxVnni, "AVX-VNNI"}, Name{Isa::kAvx512, "AVX-512"},
+        Name{Isa::kAvx512Vnni, "AVX512-VNNI"}, Name{Isa::kAvx512Bf16, "AVX512-BF16"}})
     if (may_use(name.isa)) text += (text.empty() ? "" : " ") + std::string(name.text);
 #if defined(__aarch64__)
   return "AArch64";

@@ -5,6 +5,8 @@
 
 #include "backends/kernels/float_tile.h"
 #include "backends/kernels/isa.h"
+#include "backends/kernels/weight_blocks.h"
+#include "backends/kernels/weight_product_bfloat.h"
 #include "core/base/error.h"
 
 namespace octet {
@@ -12,10 +14,6 @@ namespace {
 
 constexpr int64_t kFewRows = 4;      // more read weights that were expanded once for all rows
 constexpr int64_t kLeastGroup = 32;  // shorter groups spend too much time on scales
-
-int64_t divide_up(int64_t value, int64_t step) { return (value + step - 1) / step; }
-
-int64_t words_per_group(const WeightProduct& p) { return divide_up(p.in / p.groups, 32 / p.bits); }
 
 // `out` rounded up to whole vectors.
 int64_t padded_out(const WeightProduct& p) {
@@ -25,31 +23,6 @@ int64_t padded_out(const WeightProduct& p) {
 int64_t words_of(const WeightProduct& p) { return padded_out(p) * p.groups * words_per_group(p); }
 
 int64_t scales_of(const WeightProduct& p) { return padded_out(p) * p.groups; }
-
-struct Arguments {
-  const float* x;
-  const int32_t* values;
-  const float *scale, *shift, *bias;
-  float* y;
-  const float* group_sums;  // of x: [rows, groups]
-};
-
-// Weight i of each word as floats.
-template <int kBits, int i, int64_t kLanes>
-[[gnu::always_inline]] inline void read_weights(const typename VectorOf<kLanes>::Ints& words,
-                                                typename VectorOf<kLanes>::Floats& weights) {
-  using Floats = typename VectorOf<kLanes>::Floats;
-  using Ints = typename VectorOf<kLanes>::Ints;
-#if !defined(__clang__)
-  if constexpr (kBits == 4 && kLanes == 16) {  // one instruction, which reads the lowest 4 bits
-    const Floats signed_nibbles = {0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1};
-    weights = __builtin_shuffle(signed_nibbles, words >> (kBits * i));
-    return;
-  }
-#endif
-  const Ints extended = (words << (32 - kBits * (i + 1))) >> (32 - kBits);
-  weights = __builtin_convertvector(extended, Floats);
-}
 
 // Sums that are added at the end, so that additions need not wait for each other.
 template <int64_t kRows>
@@ -74,7 +47,7 @@ template <int kBits, int64_t kRows, int64_t kLanes, int i = 0>
 
 // Computes vectors [first, last) of outputs.
 template <int kBits, int64_t kRows, int64_t kLanes>
-[[gnu::always_inline]] inline void multiply(const WeightProduct& p, const Arguments& a,
+[[gnu::always_inline]] inline void multiply(const WeightProduct& p, const WeightArguments& a,
                                             int64_t first, int64_t last) {
   using Floats = typename VectorOf<kLanes>::Floats;
   using Ints = typename VectorOf<kLanes>::Ints;
@@ -118,7 +91,7 @@ template <int kBits, int64_t kRows, int64_t kLanes>
 }
 
 template <int kBits, int64_t kLanes>
-[[gnu::always_inline]] inline void multiply_rows(const WeightProduct& p, const Arguments& a,
+[[gnu::always_inline]] inline void multiply_rows(const WeightProduct& p, const WeightArguments& a,
                                                  int64_t first, int64_t last) {
   switch (p.rows) {
     case 1:
@@ -134,66 +107,6 @@ template <int kBits, int64_t kLanes>
 
 // ---- many rows: arithmetic limits the time. A block of weights is expanded to floats that stay in
 // a core's cache while all rows are multiplied by it.
-
-constexpr int64_t kPanel = 3;         // vectors of outputs of a block
-constexpr int64_t kBlockDepth = 256;  // inputs of a block
-
-// Neighbouring words of a vector of outputs, and the inputs that they multiply.
-struct Block {
-  int64_t word, end;
-  int64_t input, inputs;
-};
-
-Block block_at(const WeightProduct& p, int64_t word) {
-  const int64_t per_word = 32 / p.bits, group = p.in / p.groups, words = words_per_group(p);
-  const int64_t end = std::min(word + kBlockDepth / per_word, p.groups * words);
-  const auto input = [&](int64_t w) {
-    return w / words * group + std::min(w % words * per_word, group);
-  };
-  return {word, end, input(word), input(end) - input(word)};
-}
-
-// Weights of `count` inputs.
-template <int kBits, int64_t kLanes, int i = 0>
-[[gnu::always_inline]] inline void expand_word(const typename VectorOf<kLanes>::Ints& words,
-                                               const typename VectorOf<kLanes>::Floats& scale,
-                                               const typename VectorOf<kLanes>::Floats& shift,
-                                               float* to, int64_t step, int64_t count) {
-  if constexpr (i * kBits < 32) {
-    if (i >= count) return;
-    typename VectorOf<kLanes>::Floats weights;
-    read_weights<kBits, i, kLanes>(words, weights);
-    *reinterpret_cast<typename VectorOf<kLanes>::Floats*>(to + i * step) = weights * scale - shift;
-    expand_word<kBits, kLanes, i + 1>(words, scale, shift, to, step, count);
-  }
-}
-
-// to: [inputs, step], of which vector n of outputs takes kLanes.
-template <int kBits, int64_t kLanes>
-[[gnu::always_inline]] inline void expand(const WeightProduct& p, const Arguments& a, int64_t n,
-                                          const Block& block, float* to, int64_t step) {
-  using Floats = typename VectorOf<kLanes>::Floats;
-  using Ints = typename VectorOf<kLanes>::Ints;
-  constexpr int64_t kPerWord = 32 / kBits;
-  const int64_t group = p.in / p.groups, words = words_per_group(p);
-  const int32_t* values = a.values + (n * p.groups * words + block.word) * kLanes;
-  int64_t g = block.word / words, k = block.word % words * kPerWord;
-  for (int64_t word = block.word; word < block.end; ++g, k = 0) {
-    const int64_t at = (n * p.groups + g) * kLanes;
-    const Floats scale = *reinterpret_cast<const Floats*>(a.scale + at);
-    const Floats shift =
-        p.has_zero_points ? *reinterpret_cast<const Floats*>(a.shift + at) : Floats{};
-    for (; k < group && word < block.end; k += kPerWord, ++word, values += kLanes) {
-      const int64_t count = std::min(kPerWord, group - k);
-      const Ints& some = *reinterpret_cast<const Ints*>(values);
-      if (count == kPerWord)
-        expand_word<kBits, kLanes>(some, scale, shift, to, step, kPerWord);
-      else
-        expand_word<kBits, kLanes>(some, scale, shift, to, step, count);
-      to += count * step;
-    }
-  }
-}
 
 // y[rows, count] = from + x * weights, where count is at most the panel's width.
 template <int64_t kLanes, int64_t kRows>
@@ -215,7 +128,7 @@ template <int64_t kLanes, int64_t kRows>
 
 // Computes panels [first, last) of outputs.
 template <int kBits, int64_t kLanes>
-[[gnu::always_inline]] inline void multiply_panels(const WeightProduct& p, const Arguments& a,
+[[gnu::always_inline]] inline void multiply_panels(const WeightProduct& p, const WeightArguments& a,
                                                    int64_t first, int64_t last) {
   constexpr int64_t kWidth = kPanel * kLanes, kTileRows = kLanes == 16 ? 8 : 4;
   alignas(64) float weights[kBlockDepth * kWidth];
@@ -273,15 +186,19 @@ void WeightProduct::run(std::span<const std::byte* const> from, std::byte* to, s
   const auto floats = [&](size_t i) { return reinterpret_cast<const float*>(from[i]); };
   float* const sums = reinterpret_cast<float*>(scratch);
   const float* const scale = floats(1) + words_of(*this);
-  const Arguments a = {floats(0), reinterpret_cast<const int32_t*>(from[1]),
-                       scale,     scale + scales_of(*this),
-                       floats(2), reinterpret_cast<float*>(to),
-                       sums};
-  if (scratch_bytes() > 0) add_groups(*this, a.x, sums);
+  const WeightArguments a = {floats(0), reinterpret_cast<const int32_t*>(from[1]),
+                             scale,     scale + scales_of(*this),
+                             floats(2), reinterpret_cast<float*>(to),
+                             sums};
   const bool is_few = rows <= kFewRows;
+  uint16_t* const rounded = reinterpret_cast<uint16_t*>(scratch);
+  if (is_few && scratch_bytes() > 0) add_groups(*this, a.x, sums);
+  if (!is_few && is_bfloat) round_to_bfloat(*this, a.x, rounded);
   const int64_t outputs = vector_floats() * (is_few ? 1 : kPanel);
   parallel(divide_up(out, outputs), in * outputs * (is_few ? 1 : rows / 4),
            [&](int64_t first, int64_t last) {
+             if (!is_few && is_bfloat)
+               return multiply_bfloat_panels(*this, a, rounded, first, last);
              run_in_vectors([&]<int64_t kLanes>() __attribute__((always_inline)) {
                if (is_few)
                  bits == 4 ? multiply_rows<4, kLanes>(*this, a, first, last)
@@ -294,8 +211,8 @@ void WeightProduct::run(std::span<const std::byte* const> from, std::byte* to, s
 }
 
 int64_t WeightProduct::scratch_bytes() const {
-  return has_zero_points && rows <= kFewRows ? rows * groups * static_cast<int64_t>(sizeof(float))
-                                             : 0;
+  if (rows > kFewRows) return is_bfloat ? rows * in * static_cast<int64_t>(sizeof(uint16_t)) : 0;
+  return has_zero_points ? rows * groups * static_cast<int64_t>(sizeof(float)) : 0;
 }
 
 int64_t WeightProduct::weights_bytes() const {
@@ -311,7 +228,7 @@ bool has_weight_product(const ProgramTensor& w, int64_t rows) {
          (dtype == DType::kInt8 || has_nibbles(*w.stored));
 }
 
-WeightProduct weight_product(const ProgramTensor& w, int64_t rows) {
+WeightProduct weight_product(const ProgramTensor& w, int64_t rows, bool wants_bfloat) {
   OCTET_ASSERT(has_weight_product(w, rows), "a weight that the kernel does not take");
   WeightProduct p = {.rows = rows,
                      .out = w.shape[0],
@@ -325,6 +242,7 @@ WeightProduct weight_product(const ProgramTensor& w, int64_t rows) {
     p.has_zero_points = std::any_of(given.data<float>(), given.data<float>() + given.numel(),
                                     [&](float zero) { return zero != offset; });
   }
+  p.is_bfloat = wants_bfloat && has_bfloat_product(p);
   return p;
 }
 

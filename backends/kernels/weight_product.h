@@ -27,19 +27,20 @@ struct WeightProduct {
   int64_t groups = 1;            // per row of `in`
   int bits = 8;                  // per weight
   bool has_zero_points = false;  // other than 0
+  bool is_bfloat = false;        // many rows: factors are rounded to bfloat16
 
   // from: x, pack_weights(), bias. scratch: scratch_bytes(). Allocates nothing.
   void run(std::span<const std::byte* const> from, std::byte* to, std::byte* scratch,
            const Parallel& parallel) const;
-  int64_t scratch_bytes() const;  // 0 without zero points or with many rows
+  int64_t scratch_bytes() const;
   int64_t weights_bytes() const;  // of pack_weights()
 };
 
 // False when the weight is not stored as integers, its groups are too short, there are no rows, or
 // the CPU lacks vectors of 8 floats.
 bool has_weight_product(const ProgramTensor& w, int64_t rows);
-// Both require has_weight_product.
-WeightProduct weight_product(const ProgramTensor& w, int64_t rows);
+// Both require has_weight_product. wants_bfloat: multiply many rows in bfloat16 if the CPU can.
+WeightProduct weight_product(const ProgramTensor& w, int64_t rows, bool wants_bfloat = false);
 // Words and scales, the same for any number of rows. `out` is rounded up to whole vectors.
 //   i32 [vectors, words per output, outputs of a vector]
 //   f32 [vectors, groups, outputs of a vector]: scales

@@ -36,14 +36,20 @@ bool keeps_bfloat16(const ProgramOp& op) {
          std::end(kKeepBfloat16);
 }
 
+// The kernel for weights stored as integers rounds its input itself (weight_product.h).
+bool has_integer_weights(const Program& program, const ProgramOp& op) {
+  const ProgramTensor& w = program.input(op, 1);
+  return op.is("linear") && w.stored && w.stored->scale.defined();
+}
+
 // Goes backwards, so that the readers of an op's output are known before the op.
 void find_bfloat16(const Program& program, const Segment& segment,
                    std::map<int, TensorState>& states) {
   std::set<int> has_other_form(segment.outputs.begin(), segment.outputs.end());
   for (size_t i = segment.ops.size(); i-- > 0;) {
     const ProgramOp& op = program.op(segment.ops[i]);
-    const bool reads =
-        wants_bfloat16(op) || (keeps_bfloat16(op) && states[op.outputs[0]].is_read_in_bfloat16);
+    const bool reads = (wants_bfloat16(op) && !has_integer_weights(program, op)) ||
+                       (keeps_bfloat16(op) && states[op.outputs[0]].is_read_in_bfloat16);
     for (int input : op.inputs) {
       if (input < 0) continue;
       if (!reads || program.tensor(input).dtype != DType::kFloat32) has_other_form.insert(input);

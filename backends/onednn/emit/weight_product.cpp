@@ -33,7 +33,7 @@ bool emit_weight_only_linear(SegmentBuilder& builder, const ProgramOp& op) {
   const ProgramTensor& w = builder.tensor(op.inputs[1]);
   const int64_t rows = xt.numel() / xt.shape.back();
   if (!has_weight_product(w, rows)) return false;
-  const WeightProduct product = weight_product(w, rows);
+  const WeightProduct product = weight_product(w, rows, builder.computes_in_bfloat16(op));
   const Stored x = to_real(builder, op.inputs[0], row_major(xt.shape));
   const Stored y = builder.allocate(yt.shape, {}, row_major(yt.shape));
   const bool has_bias = op.inputs.size() > 2 && op.inputs[2] >= 0;

@@ -11,6 +11,7 @@
 #include "backends/kernels/weight_product.h"
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
+#include "core/base/half.h"
 #include "tests/backends/small_programs.h"
 
 namespace octet {
@@ -40,6 +41,8 @@ bool has(const std::string& backend) {
   const std::vector<std::string> names = backend_names();
   return std::find(names.begin(), names.end(), backend) != names.end();
 }
+
+double in_bfloat(float value) { return bfloat_to_float(float_to_bfloat(value)); }
 
 }  // namespace
 
@@ -71,6 +74,49 @@ TEST_CASE("weight-only linears on many rows equal the reference", "[backends][we
           CHECK(difference(75, 7, 1) <= tolerance);
           CHECK(difference(105, 50, 3) <= tolerance);  // a word across the end of a group
         }
+}
+
+TEST_CASE("products of many rows in bfloat16 round both factors, and sums are floats",
+          "[backends][weight_only]") {
+  struct Sizes {
+    int64_t in, out, groups;
+  };
+  const Parallel one_thread([](void*, int64_t count, int64_t, Parallel::Part part,
+                               const void* context) { part(context, 0, count); },
+                            nullptr, 1);
+  for (const Sizes size : {Sizes{600, 100, 2}, {320, 48, 10}, {76, 7, 2}})
+    for (const int64_t high : {7, 127})
+      for (const int64_t rows : {5, 8, 13}) {
+        CAPTURE(size.in, high, rows);
+        ProgramBuilder b;
+        const std::vector<int64_t> blocks = {size.out, size.groups};
+        const std::vector<float> scales(static_cast<size_t>(size.out * size.groups), 0.0625f);
+        const Tensor integers =
+            random_integers(DType::kInt8, {size.out, size.in}, 2, -high - 1, high);
+        const int index = b.constant(
+            "w", StoredConstant{integers, Tensor::from<float>(DType::kFloat32, blocks, scales),
+                                Tensor()});
+        const ProgramTensor& w = b.unfinished().tensor(index);
+        if (!has_weight_product(w, rows)) return;
+        const WeightProduct product = weight_product(w, rows, true);
+        if (!product.is_bfloat) return;  // the CPU lacks the instruction
+        const Tensor x = random_floats({rows, size.in}), bias = random_floats({size.out});
+        const Tensor packed = pack_weights(w);
+        Tensor y = Tensor::zeros(DType::kFloat32, {rows, size.out});
+        std::vector<std::byte> scratch(static_cast<size_t>(product.scratch_bytes()));
+        const std::vector<const std::byte*> from = {x.raw(), packed.raw(), bias.raw()};
+        product.run(from, y.raw(), scratch.data(), one_thread);
+        double worst = 0;
+        for (int64_t r = 0; r < rows; ++r)
+          for (int64_t n = 0; n < size.out; ++n) {
+            double sum = bias.data<float>()[n];
+            for (int64_t k = 0; k < size.in; ++k)
+              sum += in_bfloat(x.data<float>()[r * size.in + k]) *
+                     in_bfloat(0.0625f * integers.data<int8_t>()[n * size.in + k]);
+            worst = std::max(worst, std::abs(sum - y.data<float>()[r * size.out + n]));
+          }
+        CHECK(worst <= (high == 127 ? 5e-4 : 5e-5));
+      }
 }
 
 TEST_CASE("a duplicate shares the packed weights of weight-only linears", "[backends][session]") {

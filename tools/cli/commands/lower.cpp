@@ -43,7 +43,7 @@ Options options_of(LowerRequest& request) {
                  "What runs the ops that the backends refuse: reference; torch (reference, and "
                  "LibTorch for ops that it does not have: the file then needs LibTorch to run); or "
                  "none (they are then an error)"},
-          Option{"float-compute",
+          Option{"float_compute",
                  named(request.options.float_compute, {{"float32", FloatCompute::kFloat32},
                                                        {"bfloat16", FloatCompute::kBfloat16}}),
                  "What oneDNN computes products of floats in (convolution, linear, matmul): "
