@@ -114,10 +114,15 @@ Tensor Decoder::run(std::span<const int64_t> tokens, size_t start) {
   }
 }
 
-void Decoder::read(const Tensor& scores, bool is_last_only) {
+void Decoder::read(const Tensor& scores, size_t count, bool is_last_only) {
   const size_t words = static_cast<size_t>(scores.shape().back());
   const size_t rows = words == 0 ? 0 : static_cast<size_t>(scores.numel()) / words;
   if (rows == 0) refuse("its output is empty, want scores [1, n, words]");
+  if (!is_last_only && rows != count)
+    refuse(
+        fmt::format("its output has the scores of {} of {} positions; load it without "
+                    "logits_to_keep",
+                    rows, count));
   for (size_t row = is_last_only ? rows - 1 : 0; row < rows; ++row) {
     std::vector<float>& values = scores_.emplace_back(words);
     for (size_t i = 0; i < words; ++i) values[i] = element(scores, row * words + i);
@@ -132,14 +137,15 @@ void Decoder::compute(std::span<const int64_t> tokens, size_t start, bool is_las
     if (past_.size() > most_)
       refuse(fmt::format("takes {} tokens at most, got {}; shorten the prompt or generate fewer",
                          most_, past_.size()));
-    read(run(past_, 0), is_last_only);
+    read(run(past_, 0), past_.size(), is_last_only);
     if (!is_last_only) scores_.erase(scores_.begin(), scores_.begin() + static_cast<long>(start));
     return;
   }
   for (size_t at = 0; at < tokens.size(); at += most_) {
-    const Tensor result = run(tokens.subspan(at, std::min(most_, tokens.size() - at)), start + at);
+    const std::span<const int64_t> some = tokens.subspan(at, std::min(most_, tokens.size() - at));
+    const Tensor result = run(some, start + at);
     if (is_last_only) scores_.clear();
-    read(result, is_last_only);
+    read(result, some.size(), is_last_only);
   }
 }
 

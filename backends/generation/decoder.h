@@ -12,7 +12,7 @@
 namespace octet {
 
 // A program whose inputs are token ids [1, n] and, if it keeps a cache, their positions [n], and
-// whose first output has scores [1, n, words].
+// whose first output has scores [1, n, words], or with SessionOptions::logits_to_keep fewer.
 class Decoder {
  public:
   // Throws Error("generate", "model", ...) for another program. The session must outlive this.
@@ -34,7 +34,8 @@ class Decoder {
 
  private:
   Tensor run(std::span<const int64_t> tokens, size_t start);
-  void read(const Tensor& scores, bool is_last_only);
+  // count: how many positions ran.
+  void read(const Tensor& scores, size_t count, bool is_last_only);
   void compute(std::span<const int64_t> tokens, size_t start, bool is_last_only);
 
   Session& session_;

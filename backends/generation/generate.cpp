@@ -61,7 +61,7 @@ class Text {
 
 void generate(Decoder& decoder, const tokenizer::Tokenizer& words,
               const std::vector<int64_t>& prompt, const GenerateOptions& options,
-              const std::function<void(const Token&)>& take) {
+              const std::function<bool(const Token&)>& take) {
   if (prompt.empty()) throw Error("generate", "prompt", "is empty, want at least one token");
   decoder.check(prompt, &words);
   const std::set<int64_t> ends = ends_of(options.stop, words);
@@ -74,7 +74,7 @@ void generate(Decoder& decoder, const tokenizer::Tokenizer& words,
     start += tokens.size();
     tokens = {choose(scores, options.sampling, random)};
     if (ends.contains(tokens[0])) return;
-    take({tokens[0], text.add(tokens[0])});
+    if (!take({tokens[0], text.add(tokens[0])})) return;
   }
 }
 

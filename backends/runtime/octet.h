@@ -88,6 +88,9 @@ typedef struct octet_options {
   /* how often a loop of the model may run its body in one octet_run before the run fails; 0: no
    * limit */
   uint64_t loop_limit;
+  /* for language models: the first output has the scores (logits) of this many last positions;
+   * 0: of all. octet_load fails if the model does not compute it by one linear. */
+  size_t logits_to_keep;
 } octet_options;
 
 /* Describes one input or output. The pointers are valid as long as the model. */
@@ -180,6 +183,37 @@ OCTET_API octet_status octet_reset_states(octet_model* model);
  * continues what `from` has run so far. Later runs of either do not affect the other. Both are of
  * one program, such as a model and its octet_duplicate, and neither is in octet_run. */
 OCTET_API octet_status octet_copy_states(octet_model* to, const octet_model* from);
+
+/* ---- Text with a language model: one whose inputs are token ids [1, n] and, if it keeps a cache,
+ * their positions [n], and whose first output has scores [1, n, words]. ---- */
+
+typedef struct octet_tokenizer octet_tokenizer;
+/* Reads a tokenizer.json (byte pair encoding), or the tokenizer of a GGUF file. Returns NULL on
+ * failure. Threads may share it. */
+OCTET_API octet_tokenizer* octet_load_tokenizer(const char* path);
+OCTET_API void octet_free_tokenizer(octet_tokenizer* tokenizer);
+
+/* Zero-initialize, set `size` to sizeof(octet_generation), then set options as needed. */
+typedef struct octet_generation {
+  size_t size;
+  int is_chat;        /* 1: the prompt is a message, to be answered by the model's chat template */
+  size_t max_tokens;  /* 0: 128 */
+  double temperature; /* divides scores before a random choice; 0: the best token each time */
+  size_t top_k;       /* choose among this many best tokens; 0: all */
+  double top_p;       /* choose among the fewest best tokens with this probability; 0: all */
+  const uint64_t* seed; /* the same seed gives the same tokens; NULL: a random one */
+} octet_generation;
+
+/* Gets each token once it is generated. text: the complete characters that it adds, valid during
+ * the call; a character of several tokens comes with the last one. Returns 0 to go on, 1 to stop. */
+typedef int (*octet_take_token)(void* user, int64_t id, const char* text);
+
+/* Continues a prompt until a special token of the tokenizer. The cache of earlier calls is
+ * overwritten. options may be NULL. Load the model with octet_options.logits_to_keep = 1, which
+ * makes long prompts faster. */
+OCTET_API octet_status octet_generate(octet_model* model, const octet_tokenizer* tokenizer,
+                                      const char* prompt, const octet_generation* options,
+                                      octet_take_token take, void* user);
 
 /* Why the last call in this thread failed, or "". Valid until the next call in this thread. */
 OCTET_API const char* octet_last_error(void);

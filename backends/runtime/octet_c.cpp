@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -13,6 +12,7 @@
 #include <fmt/ranges.h>
 
 #include "backends/registry.h"
+#include "backends/runtime/c_calls.h"
 #include "backends/runtime/dtype_numbers.h"
 #include "backends/runtime/load_plugin.h"
 #include "backends/runtime/session.h"
@@ -21,13 +21,6 @@
 #include "core/base/printable.h"
 #include "lowering/program/artifact.h"
 #include "lowering/program/symbols.h"
-
-struct octet_model {
-  octet::Session session;
-  // by tensor index; empty for all but inputs and outputs
-  std::vector<octet::ShapeRange> shapes = {};
-  mutable std::deque<std::string> warnings = {};  // reported so far; their addresses stay valid
-};
 
 namespace octet {
 namespace {
@@ -57,20 +50,16 @@ void name_remedy() {
   std::memmove(at + kOwn.size(), rest, std::strlen(rest) + 1);
 }
 
-// Runs `action` and stores its exception as the thread's last error.
-template <typename Action>
-octet_status guarded(const Action& action) {
+}  // namespace
+
+octet_status note_exception() {
   try {
-    note_error("");
-    action();
-    return OCTET_OK;
+    throw;
   } catch (const InternalError& error) {
     note_error(error.what());
     return OCTET_INTERNAL_ERROR;
   } catch (const std::bad_alloc&) {
-    const char* const why =
-        "memory: there is not enough; use a smaller model or a machine with more";
-    note_error(why);
+    note_error("memory: there is not enough; use a smaller model or a machine with more");
   } catch (const Error& error) {
     note_error(error.what());
     name_remedy();
@@ -80,21 +69,13 @@ octet_status guarded(const Action& action) {
   return OCTET_FAILED;
 }
 
-// Copies the members that the caller's header has; later members are 0.
-template <typename Struct>
-Struct known_part(const Struct* given, const char* name) {
-  Struct whole{};
-  if (given == nullptr) return whole;
-  if (given->size < sizeof(given->size))
-    throw Error("octet", name,
-                fmt::format("its member size is {}, want sizeof({})", given->size, name));
-  std::memcpy(&whole, given, std::min(given->size, sizeof(Struct)));
-  return whole;
-}
+void forget_error() { note_error(""); }
 
 void require(const void* pointer, const char* name) {
   if (pointer == nullptr) throw Error("octet", name, "is null, want an address");
 }
+
+namespace {
 
 void note_shapes(octet_model& model) {
   const Program& program = model.session.program();

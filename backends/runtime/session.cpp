@@ -6,6 +6,7 @@
 #include <cstring>
 #include <list>
 #include <memory>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -14,6 +15,7 @@
 #include "backends/registry.h"
 #include "backends/runtime/check_program.h"
 #include "backends/runtime/compiled_program.h"
+#include "backends/runtime/last_logits.h"
 #include "backends/runtime/state_memory.h"
 #include "backends/runtime/thread_choice.h"
 #include "core/base/cpus.h"
@@ -286,6 +288,13 @@ Session::Session(Program program, const SessionOptions& options) : impl_(std::ma
   restore_row_major(program, backends_with_channels_last(program));
   clean_bool_constants(program);
   impl_->options = options;
+  // 0 in a duplicate, whose program has the change.
+  if (const size_t count = std::exchange(impl_->options.logits_to_keep, 0);
+      count != 0 && !keep_last_logits(program, std::min<size_t>(count, kLargestSize)))
+    throw Error("session", "logits_to_keep",
+                fmt::format("is {}, and the first output does not come from a linear over all "
+                            "positions; leave it 0",
+                            count));
   if (const int cpus = options.threads == 1 ? 1 : usable_cpus(); options.threads > cpus) {
     impl_->options.threads = cpus;
     impl_->thread_warning =

@@ -21,6 +21,8 @@ namespace octet {
   OPTION(size_t, loop_limit, 0, "how many times a loop may run its body in one run; 0: no limit")  \
   OPTION(size_t, cached_shapes, 4,                                                                 \
          "for open sizes: how many sets of sizes stay compiled, those used last; at least 1")      \
+  OPTION(size_t, logits_to_keep, 0,                                                                \
+         "for language models: how many last positions get scores (logits); 0: all")               \
   OPTION(std::filesystem::path, cache_folder, {},                                                  \
          "a folder that keeps packed weights for the next start (oneDNN), unless others write it")
 

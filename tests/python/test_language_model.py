@@ -28,6 +28,15 @@ CHATML = (
 )
 
 
+def without_escapes(said):
+    """What the command printed, without what stands for characters that a terminal would not show."""
+    return re.sub(r"\\x[0-9a-f]{2}|\\u\{[0-9a-f]+\}", "", said)
+
+
+def printable(text):
+    return "".join(c for c in text if c in "\n\t" or category(c) not in ("Cc", "Cf"))
+
+
 class Commands(PackageTest):
     def setUp(self):
         super().setUp()
@@ -56,8 +65,8 @@ class Commands(PackageTest):
                 given = [word for name, value in options.items() for word in ("--" + name.replace("_", "-"), str(value))]
                 done = self.generate("--prompt", "é€ x", "--max-tokens", "16", *given)
                 self.assertEqual(done.returncode, 0, done.stderr)
-                said = re.sub(r"\\x[0-9a-f]{2}|\\u\{[0-9a-f]+\}", "", done.stdout.decode())
-                self.assertEqual(said, "".join(c for c in want if c in "\n\t" or category(c) not in ("Cc", "Cf")) + "\n")
+                said = without_escapes(done.stdout.decode())
+                self.assertEqual(said, printable(want) + "\n")
                 self.assertGreater(len(said), 4)
                 self.assertIn(b"prompt of 7 tokens", done.stderr)
 
@@ -174,6 +183,12 @@ class Page(PageTest):
         with open(self.path("text.txt"), "w", encoding="utf-8") as file:
             file.write("The sky is blue over France. " * 10)
         self.run_page(PAGE, "../python/test_language_model.py")
+        message = "Why is the sky blue?"
+        files = [self.path("model.octet"), os.path.join(folder, "tokenizer.json")]
+        said = self.octet("generate", files[0], "--tokenizer", files[1], "--chat", "--prompt", message)[0]
+        example = subprocess.run([os.path.join(os.path.dirname(OCTET), "octet_generate"), *files, message], capture_output=True)
+        self.assertEqual(example.returncode, 0, example.stderr)
+        self.assertEqual(printable(example.stdout.decode()), without_escapes(said.removesuffix("\n")))
 
 
 if __name__ == "__main__":

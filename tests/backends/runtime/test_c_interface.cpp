@@ -212,6 +212,27 @@ TEST_CASE("C: an address that is not a multiple of the element's size is refused
   octet_free(model);
 }
 
+TEST_CASE("C: text generation refuses what it cannot do", "[backends][c]") {
+  CHECK(octet_load_tokenizer("/nonexistent/t.json") == nullptr);
+  CHECK_THAT(octet_last_error(), Contains("tokenizer: /nonexistent/t.json: cannot be "));
+  CHECK(octet_load_tokenizer(nullptr) == nullptr);
+  const File file("t.json", R"({"model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}})");
+  octet_tokenizer* tokenizer = octet_load_tokenizer(file.path.c_str());
+  INFO(octet_last_error());
+  REQUIRE(tokenizer != nullptr);
+  const std::string bytes = artifact_bytes(with_constants());
+  octet_model* model = octet_load_memory(bytes.data(), bytes.size(), nullptr);
+  const octet_take_token take = [](void*, int64_t, const char*) { return 0; };
+  CHECK(octet_generate(model, nullptr, "a", nullptr, take, nullptr) == OCTET_FAILED);
+  CHECK_THAT(octet_last_error(), Equals("octet: tokenizer: is null, want an address"));
+  CHECK(octet_generate(model, tokenizer, "a", nullptr, nullptr, nullptr) == OCTET_FAILED);
+  CHECK(octet_generate(model, tokenizer, "a", nullptr, take, nullptr) == OCTET_FAILED);
+  CHECK_THAT(octet_last_error(), Contains("generate: model: its inputs are"));
+  octet_free_tokenizer(tokenizer);
+  octet_free_tokenizer(nullptr);
+  octet_free(model);
+}
+
 TEST_CASE("C: structs of an older header are filled as far as they go", "[backends][c]") {
   const std::string bytes = artifact_bytes(with_constants());
   octet_model* model = octet_load_memory(bytes.data(), bytes.size(), nullptr);

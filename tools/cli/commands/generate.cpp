@@ -73,6 +73,7 @@ void generate(GenerateRequest& request) {
     if (count++ == 0) first = Clock::now();
     print_text(token.text);
     std::fflush(stdout);
+    return true;
   });
   print_text("\n");
   std::fflush(stdout);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "backends/runtime/last_logits.h"
 #include "core/base/cpus.h"
 #include "core/base/error.h"
 #include "lowering/program/artifact.h"
@@ -13,10 +14,12 @@
 namespace octet {
 namespace {
 
-Program load_model(const std::string& path) {
+Program load_model(const std::string& path, Logits logits) {
   if (!has_suffix(path, ".octet"))
     throw Error("generate", path, "is not an .octet program; lower it with `octet lower`");
-  return load_program(path);
+  Program program = load_program(path);
+  if (logits == Logits::kLast) keep_last_logits(program, 1);
+  return program;
 }
 
 SessionOptions with_threads(SessionOptions options) {
@@ -33,8 +36,8 @@ double milliseconds_of(Decoder& decoder, const std::vector<int64_t>& tokens, siz
 
 }  // namespace
 
-LanguageModel::LanguageModel(const std::string& path, SessionOptions options)
-    : session(load_model(path), with_threads(std::move(options))), decoder(session) {}
+LanguageModel::LanguageModel(const std::string& path, SessionOptions options, Logits logits)
+    : session(load_model(path, logits), with_threads(std::move(options))), decoder(session) {}
 
 void LanguageModel::print_warnings() const {
   for (const std::string& warning : session.warnings()) log_warning(warning);

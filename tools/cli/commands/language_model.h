@@ -10,10 +10,12 @@
 
 namespace octet {
 
+enum class Logits { kLast, kAll };  // of the last position where the program allows it
+
 struct LanguageModel {
   // options.threads may be 0 for all CPUs. Throws Error("generate", path, ...) for a file that is
   // not a lowered program of this kind.
-  LanguageModel(const std::string& path, SessionOptions options);
+  LanguageModel(const std::string& path, SessionOptions options, Logits logits = Logits::kLast);
   LanguageModel(const LanguageModel&) = delete;
   LanguageModel& operator=(const LanguageModel&) = delete;
   // Prints what the session warns about, once it is compiled.

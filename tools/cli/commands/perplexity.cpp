@@ -87,7 +87,7 @@ Result measure(Decoder& decoder, const std::vector<int64_t>& tokens,
 void perplexity(PerplexityRequest& request) {
   const tokenizer::Tokenizer words = tokenizer::read_tokenizer(request.tokenizer);
   const std::vector<int64_t> tokens = words.encode(text_of(request.data), false);
-  LanguageModel model(request.file, request.session);
+  LanguageModel model(request.file, request.session, Logits::kAll);
   model.decoder.check(tokens, &words);
   if (words.prefix.size() + tokens.size() < 2)
     throw Error("perplexity", request.data,

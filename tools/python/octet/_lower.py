@@ -30,6 +30,7 @@ def lower(
     memory_limit: int = 0,
     loop_limit: int = 0,
     cached_shapes: int = 4,
+    logits_to_keep: int = 0,
     cache_folder: str | os.PathLike | None = None,
     fallback: str = "reference",
     float_compute: str = "float32",
@@ -44,7 +45,8 @@ def lower(
         preference, ["acme_npu", "xnnpack"] or "acme_npu,xnnpack": each op goes to the first that
         accepts it.
     threads: 1 to 1024; None: all CPUs that this process may use, at most OMP_NUM_THREADS.
-    memory_limit, loop_limit, cached_shapes, cache_folder: of the returned model, as in load().
+    memory_limit, loop_limit, cached_shapes, logits_to_keep, cache_folder: of the returned model,
+        as in load().
     fallback: what runs the ops that the backends refuse: "reference"; "torch" (the reference, and
         LibTorch for ops that it lacks); "none" (they are an error).
     float_compute: what oneDNN computes products of floats in: "float32", or "bfloat16" with sums in
