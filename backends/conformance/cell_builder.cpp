@@ -10,7 +10,8 @@
 namespace octet::conformance {
 namespace {
 
-constexpr int64_t kRowsOfRuns[] = {0, 5, 1, 0};  // of an open size; 0: as built
+constexpr int64_t kAsBuilt = -1;
+constexpr int64_t kRowsOfRuns[] = {kAsBuilt, 5, 1, 0, kAsBuilt};  // of an open size
 
 double greatest_magnitude(const std::vector<Tensor>& tensors) {
   double greatest = 0;
@@ -115,11 +116,20 @@ int CellBuilder::second_output(std::vector<int64_t> shape, DType dtype) {
   return builder_.second_output("y" + std::to_string(results_++), std::move(shape), dtype);
 }
 
+int CellBuilder::state(std::vector<int64_t> shape, int like, int start) {
+  const std::string name = "s" + std::to_string(results_++);
+  const DType dtype = like < 0 ? DType::kFloat32
+                               : builder_.unfinished().tensors.at(static_cast<size_t>(like)).dtype;
+  const int value = builder_.state(name, dtype, std::move(shape), start);
+  if (like >= 0) scaled_like_.emplace_back(value, like);
+  return value;
+}
+
 std::vector<Tensor> CellBuilder::inputs_of_run(size_t run, int64_t rows) const {
   std::vector<Tensor> tensors;
   for (const Input& input : inputs_) {
     std::vector<int64_t> shape = program_.tensor(input.tensor).shape;
-    if (rows != 0) shape[0] = rows;
+    if (rows != kAsBuilt) shape[0] = rows;
     const size_t stream = run * 16 + tensors.size();
     tensors.push_back(input.fill(std::move(shape), seed_ * 977 + static_cast<uint32_t>(stream)));
   }
@@ -141,9 +151,10 @@ void CellBuilder::fit_result(size_t index) {
   Program until = program_;
   until.ops.resize(index + 1);
   until.outputs = op.outputs;
+  for (ProgramState& state : until.states) state.next = state.value;  // computed later
   for (int output : until.outputs) until.tensor(output).role = ProgramTensor::Role::kOutput;
   Session session(with_one_segment(std::move(until), "reference"));
-  const double greatest = greatest_magnitude(session.run(inputs_of_run(0, 0)));
+  const double greatest = greatest_magnitude(session.run(inputs_of_run(0, kAsBuilt)));
   if (is_clamped) {
     op.attributes[attr::kPostMin] = form_.low * greatest;
     op.attributes[attr::kPostMax] = form_.high * greatest;
@@ -158,6 +169,8 @@ void CellBuilder::fit_result(size_t index) {
 
 CellProgram CellBuilder::finish() {
   program_ = builder_.unfinished();
+  for (const auto& [state, like] : scaled_like_)
+    program_.tensor(state).qparams = program_.tensor(like).qparams;
   for (size_t i = 0; i < program_.ops.size(); ++i) fit_result(i);
   for (int output : program_.ops.back().outputs) {
     program_.tensor(output).role = ProgramTensor::Role::kOutput;
@@ -165,7 +178,7 @@ CellProgram CellBuilder::finish() {
   }
   CellProgram made;
   if (is_open_) {
-    program_.symbols = {{"n", 1, 64, program_.tensor(inputs_[0].tensor).shape[0]}};
+    program_.symbols = {{"n", 0, 64, program_.tensor(inputs_[0].tensor).shape[0]}};
     for (ProgramTensor& tensor : program_.tensors) {
       if (tensor.is_constant()) continue;
       tensor.sizes.assign(tensor.shape.begin(), tensor.shape.end());
@@ -174,7 +187,7 @@ CellProgram CellBuilder::finish() {
     for (size_t run = 0; run < std::size(kRowsOfRuns); ++run)
       made.runs.push_back(inputs_of_run(run, kRowsOfRuns[run]));
   } else {
-    for (size_t run = 0; run < 2; ++run) made.runs.push_back(inputs_of_run(run, 0));
+    for (size_t run = 0; run < 2; ++run) made.runs.push_back(inputs_of_run(run, kAsBuilt));
   }
   verify(program_);
   made.program = std::move(program_);

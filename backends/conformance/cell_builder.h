@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/conformance/cells.h"
@@ -44,6 +45,10 @@ class CellBuilder {
   int constant(std::vector<int64_t> shape, float low = -1, float high = 1);
   int constant(Tensor data, std::optional<TensorQParams> qparams = {});
   int constant(StoredConstant stored);
+  // A state with the dtype and the scale of `like`, or of floats, that starts as a constant or as
+  // zeros; what it becomes.
+  int state(std::vector<int64_t> shape, int like = -1, int start = -1);
+  void becomes(int state, int tensor) { builder_.becomes(state, tensor); }
   // Adds an op with a result of this shape. finish() decides dtype and scale of f32 results.
   int op(const std::string& kind, std::vector<int> inputs, std::vector<int64_t> shape,
          Attributes attributes = {}, DType dtype = DType::kFloat32,
@@ -69,6 +74,7 @@ class CellBuilder {
   Program program_;
   std::vector<Input> inputs_;
   std::vector<float> weight_scales_;
+  std::vector<std::pair<int, int>> scaled_like_;  // states, and the tensors whose scales they have
   int results_ = 0;
 };
 

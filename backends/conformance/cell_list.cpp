@@ -82,7 +82,7 @@ void CellList::add_weighted(const std::string& kind, const std::string& shape, c
 std::vector<Cell> conformance_cells() {
   CellList cells;
   for (void (*add)(CellList&) : {add_products, add_elements, add_windows, add_reductions,
-                                 add_movements, add_tables, add_models})
+                                 add_movements, add_tables, add_models, add_states})
     add(cells);
   return cells.take();
 }

@@ -42,5 +42,6 @@ void add_reductions(CellList& cells);
 void add_movements(CellList& cells);
 void add_tables(CellList& cells);
 void add_models(CellList& cells);
+void add_states(CellList& cells);
 
 }  // namespace octet::conformance

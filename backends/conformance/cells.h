@@ -18,13 +18,13 @@ struct CellProgram {
 };
 
 struct Cell {
-  std::string name;                                // "conv/odd/i8.per_channel"; unique
-  std::string kind;                                // of the op; "model" for programs of several ops
+  std::string name;  // "conv/odd/i8.per_channel"; unique
+  std::string kind;  // of the op; "model" or "state" for programs of several ops
   std::function<CellProgram(uint32_t seed)> make;  // the same seed gives the same bits
   int threads = 1;
 };
 
-// In the order of ops.def; models last.
+// In the order of ops.def; models and states last.
 std::vector<Cell> conformance_cells();
 
 }  // namespace octet::conformance

@@ -17,6 +17,7 @@ const Pair kPairs[] = {
     {"both", {4, 1, 6}, {5, 1}, {4, 5, 6}},
     {"scalar", {2, 7}, {}, {2, 7}},
     {"large", {2, 16, 32, 32}, {2, 16, 32, 32}, {2, 16, 32, 32}, true},
+    {"empty", {0, 7}, {1, 7}, {0, 7}},
 };
 
 const Shape kOdd = {2, 3, 5, 7};
@@ -41,7 +42,7 @@ void add_conversions(CellList& cells) {
                                {"symmetric", -127, 127, 0},
                                {"reduced", -64, 63},
                                {"uneven", -50, 77}};
-  for (const Shape& shape : {Shape{1}, Shape{3, 17}, Shape{1, 16, 32, 32}}) {
+  for (const Shape& shape : {Shape{0, 5}, Shape{1}, Shape{3, 17}, Shape{1, 16, 32, 32}}) {
     const std::string size = std::to_string(product(shape));
     for (const Range& r : kRanges)
       for (DType dtype : {DType::kInt8, DType::kUInt8}) {
@@ -87,6 +88,11 @@ void add_elements(CellList& cells) {
     cells.add("unary", name, compute_forms(),
               [name](CellBuilder& b) { b.op("unary", {b.x(kOdd)}, kOdd, {{"fn", name}}); });
   }
+  cells.add("unary", "empty", compute_forms(), [](CellBuilder& b) {
+    b.op("unary", {b.x({0, 5})}, {0, 5}, {{"fn", std::string("sigmoid")}});
+  });
+  cells.add("clamp", "empty", compute_forms(),
+            [](CellBuilder& b) { b.op("clamp", {b.x({3, 0})}, {3, 0}, {{"min", -0.5}}); });
   for (const auto& [name, low, high] :
        {std::tuple{"relu", 0.0, 1e30}, {"relu6", 0.0, 6.0}, {"both", -0.5, 0.7}})
     cells.add("clamp", name, compute_forms(), [low = low, high = high](CellBuilder& b) {

@@ -16,6 +16,16 @@ Attribute whole(int64_t value) { return value; }
 const Movement kMovements[] = {
     {"reshape", "flatten", {2, 3, 5, 7}, {2, 105}},
     {"reshape", "split", {6, 10}, {3, 2, 5, 2}},
+    {"reshape", "empty", {0, 6}, {0, 2, 3}},
+    {"permute", "empty", {2, 0, 3}, {3, 2, 0}, {{"dims", Shape{2, 0, 1}}}},
+    {"expand", "empty", {1, 0}, {4, 0}},
+    {"slice",
+     "empty",
+     {3, 11},
+     {3, 0},
+     {{"dim", whole(1)}, {"start", whole(4)}, {"step", whole(1)}}},
+    {"pad", "empty", {0, 5}, {2, 5}, {{"pads", Shape{2, 0, 0, 0}}, {"value", 0.25}}},
+    {"flip", "empty", {0, 5}, {0, 5}, {{"dims", Shape{1}}}},
     {"permute", "channels_last", {2, 3, 5, 4}, {2, 5, 4, 3}, {{"dims", Shape{0, 2, 3, 1}}}},
     {"permute", "matrix", {7, 9}, {9, 7}, {{"dims", Shape{1, 0}}}},
     {"permute", "heads", {2, 5, 3, 8}, {2, 3, 5, 8}, {{"dims", Shape{0, 2, 1, 3}}}},
@@ -51,11 +61,19 @@ void add_movements(CellList& cells) {
       shape[static_cast<size_t>(dim)] *= 2;
       b.op("cat", {x, x}, shape, {{"dim", dim}});
     });
+  cells.add("cat", "empty", movement_forms(), [](CellBuilder& b) {
+    const int x = b.x({2, 5, 3});
+    const int none = b.op("slice", {x}, {2, 0, 3}, {{"dim", int64_t{1}}, {"start", int64_t{5}}});
+    b.op("cat", {none, x}, {2, 5, 3}, {{"dim", int64_t{1}}});
+  });
 }
 
 void add_tables(CellList& cells) {
   cells.add_weighted("embedding", "rows", [](CellBuilder& b) {
     b.op("embedding", {b.weight({12, 9}, 0), b.indices({2, 5}, 12)}, {2, 5, 9});
+  });
+  cells.add_weighted("embedding", "empty", [](CellBuilder& b) {
+    b.op("embedding", {b.weight({12, 9}, 0), b.indices({0}, 12)}, {0, 9});
   });
   for (const char* mode : {"sum", "mean", "max"})
     cells.add("embedding_bag", mode, float_forms(), [mode](CellBuilder& b) {
@@ -65,6 +83,10 @@ void add_tables(CellList& cells) {
   cells.add("gather", "columns", movement_forms(), [](CellBuilder& b) {
     const int x = b.x({4, 7}), index = b.indices({4, 3}, 7);
     b.op("gather", {x, index}, {4, 3}, {{"dim", int64_t{1}}});
+  });
+  cells.add("gather", "empty", movement_forms(), [](CellBuilder& b) {
+    const int x = b.x({4, 7}), index = b.indices({4, 0}, 7);
+    b.op("gather", {x, index}, {4, 0}, {{"dim", int64_t{1}}});
   });
   for (const char* how : {"none", "sum", "amax"})
     cells.add("scatter", how, float_forms(), [how](CellBuilder& b) {

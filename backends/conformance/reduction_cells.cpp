@@ -11,6 +11,7 @@ struct Reduced {
 };
 const Reduced kReduced[] = {
     {"one", {1}, {0}, {}},
+    {"empty", {0, 5}, {1}, {0}},
     {"last", {3, 5, 17}, {2}, {3, 5}},
     {"first", {6, 4, 3}, {0}, {1, 4, 3}, true},
     {"pixels", {2, 9, 7, 5}, {2, 3}, {2, 9}},
@@ -22,9 +23,13 @@ struct Rows {
   const char* name;
   Shape x;
 };
-const Rows kRows[] = {
-    {"one", {1, 1}}, {"odd", {2, 5, 17}}, {"wide", {3, 300}}, {"large", {64, 128}}};
-const Rows kImages[] = {{"pixels", {2, 8, 5, 6}}, {"odd", {1, 6, 7, 3}}, {"rows", {3, 4, 9}}};
+const Rows kRows[] = {{"one", {1, 1}},
+                      {"empty", {0, 17}},
+                      {"odd", {2, 5, 17}},
+                      {"wide", {3, 300}},
+                      {"large", {64, 128}}};
+const Rows kImages[] = {
+    {"pixels", {2, 8, 5, 6}}, {"empty", {0, 8, 5, 6}}, {"odd", {1, 6, 7, 3}}, {"rows", {3, 4, 9}}};
 
 void with_parameters(CellBuilder& b, const char* kind, int x, const Shape& shape, int64_t count,
                      Attributes attributes, bool has_bias = true) {
@@ -68,6 +73,11 @@ void add_reductions(CellList& cells) {
         },
         true);
   }
+  for (const char* fn : {"sum", "prod"})
+    cells.add("reduce", std::string(fn) + "_of_nothing", float_forms(), [fn](CellBuilder& b) {
+      b.op("reduce", {b.x({3, 0})}, {3},
+           {{"dims", Shape{1}}, {"keepdim", false}, {"fn", std::string(fn)}});
+    });
   cells.add("softmax", "columns", compute_forms(), [](CellBuilder& b) {
     b.op("softmax", {b.x({2, 9, 5})}, {2, 9, 5}, {{"dim", int64_t{1}}});
   });

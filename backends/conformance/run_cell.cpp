@@ -159,7 +159,7 @@ Tolerance tolerance_of(const Supports& supports, const Takers& takers, const Cel
     for (const Tolerance& tolerance : support->tolerances())
       if (cell.name.starts_with(tolerance.cells + "/")) return tolerance;
   }
-  return cell.kind == "model" ? kModelTolerance : Tolerance{};
+  return find_contract(cell.kind) == nullptr ? kModelTolerance : Tolerance{};
 }
 
 void run_accepted(const Cell& cell, const CellProgram& made, const Takers& takers,
@@ -185,9 +185,17 @@ void run_accepted(const Cell& cell, const CellProgram& made, const Takers& taker
   } else {
     Session session(lowered, cell.threads);
     for (size_t run = 0; run < made.runs.size(); ++run) compare(session.run(made.runs[run]), run);
-    compare(session.duplicate().run(made.runs[0]), 0);
+    Session twin = session.duplicate();
+    if (!lowered.states.empty()) {
+      twin.copy_states(session);
+      compare(twin.run(made.runs[0]), 0);
+      reference.reset_states();
+      if (real) real->reset_states();
+      twin.reset_states();
+    }
+    compare(twin.run(made.runs[0]), 0);
     // A session runs small programs on one thread.
-    if (cell.threads > 1 && lowered.segments.size() == 1 && lowered.symbols.empty())
+    if (lowered.segments.size() == 1 && lowered.symbols.empty() && lowered.states.empty())
       for (size_t run = 0; run < made.runs.size(); ++run)
         compare(
             run_segment(made.program, lowered.segments[0].backend, made.runs[run], cell.threads),

@@ -248,7 +248,10 @@ std::vector<KernelReport> CompiledProgram::kernels() const {
   for (size_t i = 0; i < steps_.size(); ++i) {
     const std::vector<KernelReport> told = steps_[i].segment->kernels();
     all.insert(all.end(), told.begin(), told.end());
-    if (!told.empty()) continue;
+    // A backend that reports no kernel, or times none, has its segment timed.
+    const bool has_times =
+        std::ranges::any_of(told, [](const KernelReport& kernel) { return kernel.seconds > 0; });
+    if (!told.empty() && (has_times || steps_[i].seconds == 0)) continue;
     KernelReport whole{{}, "segment",        program_.segments[i].backend, "rows -> rows",
                        {}, steps_[i].seconds};
     for (int op : program_.segments[i].ops) whole.ops.push_back(program_.op(op).name);

@@ -1,14 +1,21 @@
-/* The C interface in 30 lines: example model.octet [input.raw...] writes the outputs' bytes to
- * the standard output. Inputs not given are zeros. */
+/* The C interface in 30 lines: example [plugin.so] model.octet [input.raw...] writes the outputs'
+ * bytes to the standard output. Inputs not given are zeros. */
 #include <octet.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int fail(const char* what) { return fprintf(stderr, "example: %s\n", what), 1; }
 
 int main(int argc, char** argv) {
-  octet_model* model = argc < 2 ? NULL : octet_load(argv[1], NULL);
-  if (model == NULL) return fail(argc < 2 ? "want model.octet [input.raw...]" : octet_last_error());
+  const char* end = argc < 2 ? NULL : strrchr(argv[1], '.');
+  if (end != NULL && strcmp(end, ".so") == 0) {
+    if (octet_load_plugin(argv[1])) return fail(octet_last_error());
+    --argc, ++argv;
+  }
+  if (argc < 2) return fail("want [plugin.so] model.octet [input.raw...]");
+  octet_model* model = octet_load(argv[1], NULL);
+  if (model == NULL) return fail(octet_last_error());
   const size_t inputs = octet_input_count(model), outputs = octet_output_count(model);
   void** buffers = calloc(inputs + outputs, sizeof(void*));
   octet_tensor_info info = {.size = sizeof(info)};

@@ -150,4 +150,10 @@ void allow_op(std::string_view name) {
   all.names.emplace(name);
 }
 
+std::vector<std::string> allowed_ops() {
+  Allowed& all = allowed();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  return {all.names.begin(), all.names.end()};
+}
+
 }  // namespace octet

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
@@ -32,5 +33,6 @@ std::optional<c10::OperatorHandle> find_callable_operator(std::string_view targe
 // Allows programs to call this op, whatever it does. `name`: "aten.from_file", with or without an
 // overload. Throws Error("run", name, ...) for other forms. Thread-safe.
 void allow_op(std::string_view name);
+std::vector<std::string> allowed_ops();  // the names, sorted
 
 }  // namespace octet

@@ -90,7 +90,7 @@ uint64_t unpacked_size(Bytes zip) {
 
 }  // namespace
 
-// A whole file, copy-on-write.
+// A whole file, copy-on-write, or bytes in memory.
 struct ArchiveMapping {
   std::byte* data = nullptr;
   size_t size = 0;
@@ -218,6 +218,21 @@ ArchiveReader::ArchiveReader(const std::filesystem::path& path, std::string stag
   state_->path = path.string();
   state_->stage = std::move(stage);
   state_->mapping = map_archive(path, state_->stage);
+  open();
+}
+
+ArchiveReader::ArchiveReader(std::string bytes, std::string name, std::string stage)
+    : state_(std::make_unique<State>()) {
+  state_->path = std::move(name);
+  state_->stage = std::move(stage);
+  auto owner = std::make_shared<std::string>(std::move(bytes));
+  auto* data = reinterpret_cast<std::byte*>(owner->data());
+  const size_t size = owner->size();
+  state_->mapping = std::make_shared<ArchiveMapping>(ArchiveMapping{data, size, std::move(owner)});
+  open();
+}
+
+void ArchiveReader::open() {
   if (state_->mapping->size < 4 || std::memcmp(state_->mapping->data, "PK\3\4", 4) != 0)
     throw Error(state_->stage, state_->path,
                 "is not an archive written by PyTorch: it does not begin like a zip file; give "

@@ -48,6 +48,8 @@ class ArchiveReader {
   // stage: of the Errors, "pt2" or "inputs". Throws Error when the file cannot be opened, is not a
   // zip archive, or is damaged.
   ArchiveReader(const std::filesystem::path& path, std::string stage);
+  // Reads an archive in memory, such as a record of another one. name: in Errors.
+  ArchiveReader(std::string bytes, std::string name, std::string stage);
   ~ArchiveReader();
   ArchiveReader(const ArchiveReader&) = delete;
   ArchiveReader& operator=(const ArchiveReader&) = delete;
@@ -64,6 +66,7 @@ class ArchiveReader {
 
  private:
   struct State;
+  void open();  // the mapping
   std::unique_ptr<State> state_;
 };
 

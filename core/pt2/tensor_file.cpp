@@ -1,5 +1,6 @@
 #include "core/pt2/tensor_file.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 
@@ -10,6 +11,7 @@
 
 #include "core/base/error.h"
 #include "core/base/output_file.h"
+#include "core/graph/graph.h"
 #include "core/pt2/archive.h"
 
 namespace octet {
@@ -30,8 +32,8 @@ std::string unreadable(const std::string& why) {
 }
 
 // The pickle of a torch.save file with its storages mapped.
-c10::IValue unpickle(const std::filesystem::path& path, StorageSizes& sizes) {
-  ArchiveReader archive(path, kStage);
+c10::IValue unpickle(ArchiveReader& archive, const std::filesystem::path& path,
+                     StorageSizes& sizes) {
   const std::string text = archive.read("data.pkl");
   size_t position = 0;
   const auto read = [&](char* buffer, size_t count) {
@@ -59,6 +61,11 @@ c10::IValue unpickle(const std::filesystem::path& path, StorageSizes& sizes) {
   } catch (const std::exception& error) {
     throw Error(kStage, path.string(), unreadable(one_line(error.what())));
   }
+}
+
+c10::IValue unpickle(const std::filesystem::path& path, StorageSizes& sizes) {
+  ArchiveReader archive(path, kStage);
+  return unpickle(archive, path, sizes);
 }
 
 // LibTorch trusts the sizes in the pickle, so checks that each tensor lies within the file's data.
@@ -122,7 +129,42 @@ std::vector<c10::IValue> checked_items(const c10::IValue& value, const StorageSi
   return items;
 }
 
+// The leaves of tuples, lists and dicts, in the order of torch's pytrees.
+void add_leaves(const c10::IValue& value, const StorageSizes& sizes,
+                const std::filesystem::path& path, std::vector<c10::IValue>& leaves) {
+  if (value.isGenericDict()) {
+    for (const auto& entry : value.toGenericDict()) add_leaves(entry.value(), sizes, path, leaves);
+  } else if (value.isTuple() || value.isList()) {
+    for (const c10::IValue& item : items_of(value, path)) add_leaves(item, sizes, path, leaves);
+  } else {
+    leaves.push_back(checked_value(value, sizes, path));
+  }
+}
+
+bool is_given_by_caller(const GraphInput& input) {
+  return input.kind == InputKind::kUserInput || input.kind == InputKind::kConstant;
+}
+
 }  // namespace
+
+std::optional<std::vector<c10::IValue>> read_example_inputs(const Graph& graph) {
+  if (graph.extras == nullptr) return std::nullopt;
+  const std::string name = fmt::format("data/sample_inputs/{}.pt", graph.extras->model_name);
+  for (const auto& [record, bytes] : graph.extras->records) {
+    if (record != name) continue;
+    std::vector<c10::IValue> leaves;
+    try {
+      ArchiveReader archive(bytes, name, kStage);
+      StorageSizes sizes;
+      add_leaves(unpickle(archive, name, sizes), sizes, name, leaves);
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+    const auto wanted = std::ranges::count_if(graph.inputs(), is_given_by_caller);
+    if (static_cast<size_t>(wanted) == leaves.size()) return leaves;
+  }
+  return std::nullopt;
+}
 
 std::vector<c10::IValue> read_inputs(const std::filesystem::path& path) {
   StorageSizes sizes;

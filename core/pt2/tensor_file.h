@@ -4,17 +4,24 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <ATen/core/ivalue.h>
 
 namespace octet {
 
+class Graph;
+
 // X.pt: torch.save of one tuple or list of tensors, ints, floats, bools, strings and None (a single
 // tensor counts as a tuple of one). Strides are preserved. Throws Error("inputs", ...) when the
 // file is missing, damaged, or contains anything else; ints beyond 32 bits (whose encoding
 // LibTorch's unpickler does not read), nested tuples and dicts are refused.
 std::vector<c10::IValue> read_inputs(const std::filesystem::path& path);
+
+// The inputs that a program was exported with, which torch.export.save stores in the .pt2: one for
+// each input that Interpreter::run takes. nullopt if the file has none, or has objects of Python.
+std::optional<std::vector<c10::IValue>> read_example_inputs(const Graph& graph);
 
 // DATA.pt: torch.save of a list of such tuples, one per batch. The tensors view the mapped file
 // (copy-on-write), so a batch's pages are loaded when it is used and the system may drop them

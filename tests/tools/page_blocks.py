@@ -42,6 +42,7 @@ PLAN = {
         "#include <cstdio>": By("test_install.py"),
         "cmake_minimum_required": By("test_install.py"),
     },
+    "annotate/README.md": {"": By("test_attributes.py")},
     "annotate/FIGURES.md": {
         "tools/models/export.py": NotRun("takes more than an hour and fetches weights"),
     },

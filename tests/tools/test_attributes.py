@@ -4,8 +4,10 @@ import unittest
 import torch
 from torch import nn
 from torch.export import Dim
+from torch.fx import traceback
 
-from support import CommandTest, sqnr
+from page_runner import PageTest
+from support import sqnr
 
 
 class Outer(nn.Module):
@@ -25,7 +27,7 @@ class Outer(nn.Module):
         return {"scores": scores, "label": self.labels[scores.argmax(1)] + self.shift, "count": self.calls}
 
 
-class Attributes(CommandTest):
+class Attributes(PageTest):
     def setUp(self):
         super().setUp()
         import torch.ao.quantization.fx._decomposed  # noqa: F401 registers the q/dq ops
@@ -74,6 +76,23 @@ class Attributes(CommandTest):
         for node in kept:
             for key in ("nn_module_stack", "stack_trace", "torch_fn"):
                 self.assertEqual(nodes[node.name].meta.get(key), node.meta.get(key), f"{node.name} {key}")
+
+    def test_annotations_of_ops_survive(self):
+        class Marked(nn.Module):
+            def forward(self, x):
+                with traceback.annotate({"part": "head"}):
+                    return torch.relu(x + 1)
+        with traceback.preserve_node_meta():
+            self.export(Marked(), torch.randn(2, 8))
+        self.save("calibration.pt", [(torch.randn(2, 8),)])
+        before, after, _ = self.quantized("xnnpack")
+        marks = [{node.name: node.meta["custom"] for node in program.graph.nodes if node.op == "call_function" and "part" in node.meta.get("custom", {})}
+                 for program in (before, after)]
+        self.assertIn("relu", marks[0])
+        self.assertEqual(marks[1]["relu"], marks[0]["relu"])
+
+    def test_the_page(self):
+        self.run_page("annotate/README.md", "test_attributes.py")
 
 
 if __name__ == "__main__":

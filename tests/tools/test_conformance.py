@@ -31,6 +31,65 @@ for i, y in enumerate(outputs if isinstance(outputs, tuple) else (outputs,)):
 """
 
 
+class Cached(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+        self.register_buffer("cache", torch.zeros(4, 8))
+
+    def forward(self, x, place):
+        self.cache[place] = self.linear(x)
+        return x @ self.cache.T
+
+
+class Decoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.places = nn.Embedding(7, 16), nn.Embedding(5, 16)
+        self.layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+        self.head = nn.Linear(16, 7)
+
+    def forward(self, ids):
+        x = self.words(ids) + self.places(torch.arange(ids.shape[1]))
+        return self.head(self.layer(x))
+
+
+class Detector(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.head = nn.Conv2d(3, 8, 3, stride=2), nn.Conv2d(8, 5, 1)
+
+    def forward(self, image):
+        boxes = self.head(torch.relu(self.conv(image))).flatten(2)
+        scores, best = torch.sigmoid(boxes[:, 4]).topk(6)
+        return scores, boxes[:, :4].gather(2, best.unsqueeze(1).expand(-1, 4, -1))
+
+
+class Infinite(nn.Module):
+    def forward(self, x):
+        return torch.clamp(x * float("inf"), min=-1)
+
+
+class Second(nn.Module):
+    def forward(self, x, y):
+        return torch.relu(y)
+
+
+class Scaled(nn.Module):
+    def forward(self, x, factor):
+        return torch.relu(x) * factor
+
+
+class Vanishes(nn.Module):
+    def forward(self, x):
+        return torch.tanh(x) * 1e-41
+
+
+class Writes(nn.Module):
+    def forward(self, x):
+        return x.add_(1)
+
+
 class Conformance(CommandTest):
     def test_the_page_commands(self):
         """The outcomes of the page are those that are printed; the figures of all agree."""
@@ -112,11 +171,12 @@ class Conformance(CommandTest):
     def test_the_command_that_repeats_a_cell(self):
         library = os.path.join(BUILD, "plugins", "mirror.so")
         options = ("--backend", "mirror", "--filter", "^conv/odd/(f32|i8)$", "--library", library,
-                   "--device-cmd", "sh -c false")
+                   "--device-cmd", "sh -c false", "--timeout", "33", "--allow-op", "aten.from_file")
         out, _ = self.octet("conformance", *options, code=1)
         commands = re.findall(r"^  octet (conformance .*)$", out, re.MULTILINE)
         self.assertEqual(commands[0], "conformance --backend mirror --seed 1 --filter "
-                         f"'^conv/odd/f32$' --library {library} --device-cmd 'sh -c false'")
+                         f"'^conv/odd/f32$' --library {library} --allow-op aten.from_file "
+                         "--device-cmd 'sh -c false' --timeout 33")
         self.assertEqual(len(commands), 2)
         again, _ = self.octet(*shlex.split(commands[1]), code=1)
         self.assertIn(commands[1], again)
@@ -178,6 +238,39 @@ class Conformance(CommandTest):
         os.mkdir(empty)
         for folder, message in ((empty, "has no .pt2 files"), (self.path("absent"), "cannot be read: ")):
             self.assertIn(message, self.fails("conformance", "--backend", "xnnpack", "--models", folder))
+
+    def test_models_of_several_families(self):
+        """Indices within tables, a cache, an input that is not read, one that is a number, results
+        that vanish, and a program that Octet does not lower."""
+        torch.manual_seed(0)
+        ids = torch.tensor([[5, 0, 3, 6, 1]])
+        image = torch.randn(1, 3, 16, 16)
+        programs = {
+            "cached": (Cached(), torch.randn(1, 8), torch.tensor([3])),
+            "decoder": (Decoder(), ids),
+            "detector": (Detector(), image),
+            "infinite": (Infinite(), torch.randn(2, 3)),
+            "recurrent": (nn.LSTM(6, 5, batch_first=True), torch.randn(2, 7, 6)),
+            "unread": (Second(), torch.randn(2, 3), image),
+            "scaled": (Scaled(), torch.randn(2, 3), 2),
+            "vanishes": (Vanishes(), torch.randn(2, 3)),
+            "writes": (Writes(), torch.randn(2, 3)),
+        }
+        for name, (net, *example) in programs.items():
+            self.export(net, *example, name=name + ".pt2")
+        models = ("--models", self.folder, "--filter", "^file/", "--json", self.path("r.json"))
+        for options in (("--backend", "onednn"), ("--backend", "xnnpack"),
+                        ("--backend", "xnnpack", "--quantizer", "xnnpack")):
+            out, _ = self.octet("conformance", *options, *models)
+            cells = json.loads(pathlib.Path(self.path("r.json")).read_text())["cells"]
+            outcomes = {cell["cell"][5:]: cell["outcome"] for cell in cells}
+            self.assertEqual(set(outcomes), set(programs), out)
+            self.assertEqual(outcomes["writes"], "refused")
+            self.assertIn("make it functional", cells[-1]["detail"])
+            for name in set(programs) - {"writes"}:
+                self.assertIn(outcomes[name], ("exact", "within", "passed", "refused"), out)
+            for name in ("cached", "decoder", "detector", "recurrent"):
+                self.assertNotEqual(outcomes[name], "refused", out)
 
     def test_one_line_for_a_ci(self):
         script = ROOT / "tools/test.sh"

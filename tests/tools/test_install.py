@@ -147,7 +147,8 @@ class Install(PageTest):
             for name, copy in (("model.pt2", "model.pt2"), ("x.pt", "x.pt"), ("calibration.pt", "data.pt")):
                 shutil.copy(self.path(name), self.path(f"{NAME}/{copy}"))
             self.block(1)
-            self.assertIn(": 40 bytes\n", self.block(2))
+            self.block(2)
+            self.assertEqual(pathlib.Path(self.path(f"{NAME}/y.raw")).stat().st_size, 40)
         self.check_quantized(net, x)
         self.check_backends()
         self.check_runner()
@@ -242,8 +243,11 @@ class Install(PageTest):
 
     def check_runner(self):
         runner = self.path(f"{NAME}/build/run_{NAME}")
-        told = self.call(runner, self.plugin, self.path(NAME + ".octet"))
-        self.assertRegex(told, r"^\w+: 40 bytes\n$")
+        y = subprocess.run([runner, self.plugin, self.path(NAME + ".octet")], capture_output=True, check=True)
+        self.assertEqual(len(y.stdout), 40)
+        self.assertRegex(y.stderr.decode(), r"^input x: 12288 bytes\noutput \w+: 40 bytes\n$")
+        line = subprocess.run([runner, self.path("missing.so"), self.path(NAME + ".octet")], capture_output=True, text=True).stderr
+        self.assertRegex(line, r"^example: library: \S+missing\.so: there is no such file")
         for file in (runner, self.plugin):
             self.assertNotIn("libtorch", self.call("ldd", file))
 
@@ -308,7 +312,8 @@ class Install(PageTest):
         self.assertIn("xnnpack", {op["backend"] for op in ops})
         line = self.fails("bench", self.path("resnet18.octet"))
         self.assertRegex(line, rf"session: {NAME}: the program needs this plug-in, version 2\.0\.0 \(xxh64 \w{{16}}\), which is not loaded; load its library \(--library")
-        self.assertRegex(self.call(self.path(f"{NAME}/build/run_{NAME}"), self.plugin, self.path("resnet18.octet")), r"^\w+: 4000 bytes\n$")
+        run = subprocess.run([self.path(f"{NAME}/build/run_{NAME}"), self.plugin, self.path("resnet18.octet")], capture_output=True, check=True)
+        self.assertEqual(len(run.stdout), 4000)
         self.assertGreater(sqnr(self.result("q.pt2"), self.result("resnet18.octet")), 20)  # a step off here and there
         config = self.write_json("fc.json", {"module_name": {"fc": None}})
         self.quantize("--config", config, "--report", self.path("r.json"), quantizer=plain, data="images.pt")

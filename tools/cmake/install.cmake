@@ -6,7 +6,7 @@
 # To use it:
 #   find_package(octet REQUIRED COMPONENTS runtime)                    # octet::runtime, octet::runtime_shared, octet::plugin; no LibTorch is looked for
 #   octet_add_conformance_test(NAME conforms BACKEND b LIBRARY target) # a test that runs `octet conformance`, with either of the two
-#   find_package(octet REQUIRED)                                       # these, octet::lowering, octet::quantizers, octet::extension (for --library)
+#   find_package(octet REQUIRED)                                       # these, octet::lowering, octet::quantizers, octet::extension (for --library), octet::quantizer_conformance
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -63,6 +63,7 @@ octet_run_path(octet_runtime_shared ${CMAKE_INSTALL_LIBDIR} runtime PATHS "$ORIG
 octet_install_headers(runtime runtime-development)
 install(FILES backends/runtime/octet.h backends/runtime/octet_plugin.h DESTINATION ${OCTET_HEADER_FOLDER} COMPONENT runtime-development)
 target_link_options(octet_plugin INTERFACE "$<INSTALL_INTERFACE:-Wl,--version-script=$<INSTALL_PREFIX>/${OCTET_PACKAGE_FOLDER}/plugin.map>")
+install(FILES backends/runtime/example.c DESTINATION ${CMAKE_INSTALL_DATADIR}/octet COMPONENT runtime-development)
 install(FILES backends/plugin/plugin.map DESTINATION ${OCTET_PACKAGE_FOLDER} COMPONENT runtime-development)
 
 if(OCTET_ONEDNN_OPENED)
@@ -79,7 +80,7 @@ endif()
 
 # ---- what needs LibTorch
 if(OCTET_TORCH)
-  set(targets octet_torch octet_core octet_annotate octet_accuracy octet_compare octet_quantizers octet_lowering octet_extension)
+  set(targets octet_torch octet_core octet_annotate octet_accuracy octet_compare octet_quantizers octet_lowering octet_extension octet_quantizer_conformance)
   octet_build_first(development TARGETS ${targets} octet_headers_hash)
   octet_build_first(command TARGETS octet)
   octet_install_targets(octet-torch-targets development ${targets})

@@ -15,6 +15,7 @@
 #include "backends/conformance/conformance.h"
 #include "backends/conformance/program_builder.h"
 #include "octet/octet.hpp"
+#include "tools/cli/conformance/quantizer_cells.h"
 
 using namespace octet;
 
@@ -250,6 +251,15 @@ TEST_CASE("the NPU computes what the reference does, op by op") {
   CHECK(std::all_of(results.begin(), results.end(), [](const auto& r) { return r.passed(); }));
   const auto runs = [](const auto& r) { return r.outcome != conformance::Outcome::kRefused; };
   CHECK(std::count_if(results.begin(), results.end(), runs) > 150);
+}
+
+TEST_CASE("the quantizer annotates what the NPU runs as annotated") {
+  const conformance::ConformanceOptions options{
+      .backend = "acme,xnnpack", .quantizer = "acme", .is_quick = true};
+  const std::vector<conformance::CellResult> results =
+      run_quantizer_conformance({.make = [] { return acme::make_quantizer({}); }}, options);
+  INFO(to_text(results, options));
+  CHECK(std::all_of(results.begin(), results.end(), [](const auto& r) { return r.passed(); }));
 }
 
 int main(int count, char** arguments) {

@@ -140,7 +140,7 @@ void append_clamp(dnnl::post_ops& post_ops, const Clamp& clamp, const QuantParam
     post_ops.append_eltwise(dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
     return;
   }
-  const float limit = std::numeric_limits<float>::max();
+  const float limit = std::numeric_limits<float>::infinity();
   post_ops.append_eltwise(dnnl::algorithm::eltwise_clip,
                           has_min ? static_cast<float>(*clamp.min / unit) : -limit,
                           has_max ? static_cast<float>(*clamp.max / unit) : limit);

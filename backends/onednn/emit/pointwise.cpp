@@ -214,13 +214,11 @@ void emit_clamp(SegmentBuilder& builder, const ProgramOp& op) {
   const double infinity = std::numeric_limits<double>::infinity();
   const double low = op.find(attr::kMin).value_or(-infinity);
   const double high = op.find(attr::kMax).value_or(infinity);
-  const float limit = std::numeric_limits<float>::max();
   const bool is_relu = low == 0 && high == infinity;
   emit_function(
       builder, op, [=](double x) { return std::min(std::max(x, low), high); },
       is_relu ? dnnl::algorithm::eltwise_relu : dnnl::algorithm::eltwise_clip,
-      is_relu ? 0.0f : static_cast<float>(std::max(low, -static_cast<double>(limit))),
-      is_relu ? 0.0f : static_cast<float>(std::min(high, static_cast<double>(limit))));
+      is_relu ? 0.0f : static_cast<float>(low), is_relu ? 0.0f : static_cast<float>(high));
 }
 
 std::optional<Eltwise> find_eltwise(const ProgramOp& unary) {

@@ -156,12 +156,14 @@ class MutantSegment : public CompiledSegment {
 
   void run(std::span<const Tensor> inputs, std::span<Tensor> outputs) override {
     if (!is_wrong_) return inner_->run(inputs, outputs);
-    std::vector<Tensor> results(outputs.begin(), outputs.end());
+    std::vector<Tensor> results;
+    for (const Tensor& output : outputs)
+      results.push_back(Tensor::zeros(output.dtype(), output.shape()));
     if (writes_) results[0] = Tensor::zeros(DType::kFloat32, outputs[0].shape());
     inner_->run(inputs, results);
     if (writes_) results[0] = written(results[0], outputs[0]);
     if (mutant_.after) mutant_.after(results, runs_++, threads_);
-    for (size_t i = 0; i < outputs.size(); ++i)
+    for (size_t i = 0; i < results.size(); ++i)
       std::memcpy(outputs[i].raw(), results[i].raw(), outputs[i].nbytes());
   }
 
@@ -355,6 +357,24 @@ std::vector<Mutant> all_mutants() {
       {"is wrong with two threads", "add", {}, {}, [=](std::vector<Tensor>& y, int, int threads) {
          if (threads > 1) set_last(y, garble);
        }});
+  list.push_back(
+      {"writes nothing", "add", {}, {}, [](std::vector<Tensor>& y, int, int) { y.clear(); }});
+  list.push_back({"writes nothing in the second run",
+                  "max_pool",
+                  {},
+                  {},
+                  [](std::vector<Tensor>& y, int run, int) {
+                    if (run > 0) y.clear();
+                  }});
+  list.push_back({"fails", "softmax", {}, {}, [](std::vector<Tensor>&, int, int) {
+                    throw std::runtime_error("out of SRAM");
+                  }});
+  list.push_back(
+      {"throws a number", "mean", {}, {}, [](std::vector<Tensor>&, int, int) { throw 7; }});
+  for (const char* kind : {"conv", "linear", "add", "softmax", "reshape", "max_pool"})
+    list.push_back({"fails without rows", kind, {}, {}, [](std::vector<Tensor>& y, int, int) {
+                      if (y[0].numel() == 0) throw std::runtime_error("no rows");
+                    }});
   list.push_back({"keeps the results of the first run",
                   "unary",
                   {},

@@ -68,6 +68,37 @@ TEST_CASE("names of cells are unique, and there are enough", "[conformance]") {
   CHECK(std::ranges::adjacent_find(names) == names.end());
 }
 
+TEST_CASE("the report names what a backend throws", "[conformance][native]") {
+  const auto detail_of = [](std::function<void()> fail) {
+    const Mutant mutant = {
+        "fails", "add", {}, {}, [fail](std::vector<Tensor>&, int, int) { fail(); }};
+    use_mutant(mutant);
+    const std::vector<Cell> cells = conformance_cells();
+    const auto found = std::ranges::find(cells, "add/odd/f32", &Cell::name);
+    const CellResult result = run_cell(*found, {.backend = "mutant"});
+    CHECK(result.outcome == Outcome::kWrong);
+    CHECK_THAT(result.program, Contains("add"));
+    return result.detail;
+  };
+  CHECK_THAT(detail_of([] { throw std::runtime_error("out of SRAM"); }),
+             Contains("mutant") && Contains("out of SRAM"));
+  CHECK_THAT(detail_of([] { throw 7; }), Contains("mutant") && Contains("not a std::exception"));
+}
+
+TEST_CASE("cells have states and tensors without elements", "[conformance]") {
+  size_t states = 0, empty = 0;
+  for (const Cell& cell : conformance_cells()) {
+    if (cell.kind == "state") ++states;
+    if (cell.name.find("/empty/") == std::string::npos) continue;
+    ++empty;
+    const CellProgram made = cell.make(1);
+    CHECK(std::ranges::any_of(made.program.tensors,
+                              [](const ProgramTensor& tensor) { return tensor.numel() == 0; }));
+  }
+  CHECK(states > 20);
+  CHECK(empty > 400);
+}
+
 TEST_CASE("a cell that crashes or hangs does not end the others", "[conformance]") {
   std::vector<Cell> cells(conformance_cells());
   cells.resize(4);

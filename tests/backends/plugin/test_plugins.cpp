@@ -189,6 +189,14 @@ TEST_CASE("what a plug-in's classes say comes through", "[plugin]") {
   CHECK((kernel.what == "mirrored" && kernel.layout == "rows -> rows" && kernel.seconds == 0.25));
   CHECK(kernel.note == "slow; it is a mirror");
 
+  ::setenv("OCTET_MIRROR_FAILS", "times", 1);
+  session.run({random_floats({2, 3})});
+  const std::vector<KernelReport> untimed = session.kernels();
+  ::unsetenv("OCTET_MIRROR_FAILS");
+  REQUIRE(untimed.size() == 2);
+  CHECK(untimed[0].seconds == 0);
+  CHECK((untimed[1].what == "segment" && untimed[1].kernel == "mirror" && untimed[1].seconds > 0));
+
   Program program = additions("mirror");
   program.versions["glass"] = "3.2.0";
   CHECK_THAT(error_of([&] { Session other(program); }),

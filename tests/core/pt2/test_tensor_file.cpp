@@ -5,7 +5,9 @@
 #include <torch/csrc/jit/serialization/pickle.h>
 
 #include "core/base/error.h"
+#include "core/pt2/archive.h"
 #include "core/pt2/archive_fixture.h"
+#include "core/pt2/reader.h"
 #include "core/pt2/tensor_file.h"
 
 namespace octet::test_tensor_file {
@@ -142,6 +144,29 @@ TEST_CASE("outputs that cannot be written are an error", "[core][tensor_file]") 
   Scratch scratch;
   CHECK_THROWS_WITH(write_outputs(scratch / "missing/y.pt", {1}),
                     Catch::EndsWith("y.pt: cannot be written: No such file or directory"));
+}
+
+TEST_CASE("the inputs that a program was exported with are read", "[core][tensor_file]") {
+  const auto example_of = [](const std::string& name) {
+    return read_example_inputs(read_pt2(octet::testing::model_path(name)));
+  };
+  const std::optional<std::vector<c10::IValue>> nested = example_of("nested");
+  REQUIRE(nested.has_value());
+  REQUIRE(nested->size() == 4);  // a tuple, a list and a keyword's dict
+  CHECK(nested->at(3).toTensor()[2].item<float>() == Approx(0.182).margin(1e-4));
+  const std::optional<std::vector<c10::IValue>> mixed = example_of("symbolic_inputs");
+  REQUIRE(mixed.has_value());
+  REQUIRE(mixed->size() == 6);
+  CHECK((mixed->at(1).toInt() == 2 && mixed->at(3).toBool() && mixed->at(4).isNone()));
+
+  Graph graph = read_pt2(octet::testing::model_path("net"));
+  CHECK(read_example_inputs(graph).has_value());
+  graph.extras = std::make_shared<ArchiveExtras>(*graph.extras);
+  for (auto& [name, bytes] : graph.extras->records)
+    if (name == "data/sample_inputs/model.pt") bytes.resize(bytes.size() / 2);
+  CHECK_FALSE(read_example_inputs(graph).has_value());
+  graph.extras = nullptr;
+  CHECK_FALSE(read_example_inputs(graph).has_value());
 }
 
 }  // namespace octet::test_tensor_file

@@ -8,6 +8,7 @@
 
 #include "backends/conformance/conformance.h"
 #include "core/base/error.h"
+#include "core/ops/callable_ops.h"
 #include "quantizers/registry.h"
 #include "tools/cli/commands/command.h"
 #include "tools/cli/common/library.h"
@@ -74,9 +75,12 @@ std::string repeated_options(const ConformanceRequest& request) {
     if (!value.empty()) text += fmt::format(" {} {}", option, quoted(value));
   };
   for (const std::string& library : request.libraries) add("--library", library);
+  for (const std::string& op : allowed_ops()) add("--allow-op", op);
   add("--same-as", request.same_as);
   add("--models", request.models);
   add("--device-cmd", request.run.device_command);
+  if (request.run.timeout != conformance::ConformanceOptions().timeout)
+    add("--timeout", fmt::format("{}", request.run.timeout));
   return text;
 }
 
@@ -91,8 +95,7 @@ std::vector<conformance::CellResult> run_cells(const ConformanceRequest& request
                                                   : file_jobs(request.models, request.run));
   const conformance::QuantizerOfCells quantizer = {.make = maker_of(request.run.quantizer),
                                                    .make_twin = maker_of(request.same_as)};
-  return run_jobs(quantizer_jobs(quantizer, request.run, request.models), request.run.timeout,
-                  show);
+  return run_quantizer_conformance(quantizer, request.run, request.models, show);
 }
 
 void run(ConformanceRequest& request) {

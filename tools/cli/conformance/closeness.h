@@ -19,7 +19,7 @@ RunBatch interpreted(const Graph& graph);
 Batches run_all(const Batches& batches, const RunBatch& run);
 
 // The signal-to-noise ratio in dB of the worst floating-point output, over all batches; infinite
-// without one.
+// without one. Outputs that vanish on both sides do not count.
 double least_sqnr(const Batches& want, const Batches& got);
 // Throws Error("conformance", "close", ...) if that is below `least`. what: "the lowered outputs".
 void check_close(const char* what, const Batches& want, const Batches& got, double least);

@@ -16,8 +16,8 @@
 #include "lowering/program/artifact.h"
 #include "lowering/program/symbols.h"
 #include "tools/cli/common/lowered_program.h"
+#include "tools/cli/conformance/cell_inputs.h"
 #include "tools/cli/conformance/closeness.h"
-#include "tools/cli/conformance/float_program.h"
 #include "tools/cli/conformance/judge_cell.h"
 
 namespace octet::conformance {
@@ -40,26 +40,21 @@ SymbolValues other_sizes(const Program& program) {
 }
 
 // Two at the exported sizes; where sizes are open, one at others, and a further one at the first.
-Batches random_batches(const Program& program, uint32_t seed) {
+Batches random_batches(const Graph& graph, const Program& program, uint32_t seed) {
   std::vector<SymbolValues> sizes(2, hints_of(program));
   if (!program.symbols.empty()) {
     sizes.push_back(other_sizes(program));
     sizes.push_back(hints_of(program));
   }
-  at::Generator generator = at::detail::createCPUGenerator(seed);
+  CellInputs inputs(graph, at::detail::createCPUGenerator(seed));
   Batches batches;
-  for (const SymbolValues& values : sizes) {
-    batches.emplace_back();
-    for (int index : program.inputs) {
-      if (index < 0)
-        throw Error("conformance", "inputs",
-                    "one is not a tensor; export the program with tensors alone");
-      const ProgramTensor& tensor = program.tensor(index);
-      const std::vector<int64_t> shape =
-          tensor.sizes.empty() ? tensor.shape : evaluate(tensor.sizes, values);
-      batches.back().push_back(random_input(tensor.dtype, shape, batches.size(), generator));
-    }
-  }
+  for (const SymbolValues& of_batch : sizes)
+    batches.push_back(inputs.next([&](size_t input, const TensorMeta& meta) {
+      // the program does not have what it does not read, which has no open sizes
+      if (program.inputs[input] < 0) return meta.shape();
+      const ProgramTensor& tensor = program.tensor(program.inputs[input]);
+      return tensor.sizes.empty() ? tensor.shape : evaluate(tensor.sizes, of_batch);
+    }));
   return batches;
 }
 
@@ -70,9 +65,7 @@ bool runs_on(const Program& program, const Supports& supports) {
   });
 }
 
-void run_file(const fs::path& file, const ConformanceOptions& options, CellResult& result) {
-  const Graph graph = read_pt2(file);
-  verify(graph);
+void run_file(const Graph& graph, const ConformanceOptions& options, CellResult& result) {
   const Supports supports = make_supports(options.backend);
   Report report;
   const Program lowered = lower(graph, supports, {}, report);
@@ -83,7 +76,7 @@ void run_file(const fs::path& file, const ConformanceOptions& options, CellResul
   }
   const std::string bytes = program_bytes(lowered);
   Session session(load_program(std::as_bytes(std::span(bytes))), 1);
-  const Batches batches = random_batches(lowered, options.seed);
+  const Batches batches = random_batches(graph, lowered, options.seed);
   const auto run_in = [](Session& runs) {
     return [&runs](const std::vector<c10::IValue>& batch) { return run_session(runs, batch); };
   };
@@ -116,10 +109,28 @@ std::vector<fs::path> model_files(const std::string& folder) {
   return files;
 }
 
+void run_if_lowerable(const Graph& graph, CellResult& result, const std::function<void()>& run) {
+  try {
+    run();
+  } catch (const Error&) {
+    try {
+      Report report;
+      lower(graph, make_supports("reference"), {}, report);
+    } catch (const Error& error) {
+      result.outcome = Outcome::kRefused;
+      result.detail = error.what();
+      return;
+    }
+    throw;
+  }
+}
+
 CellResult run_file_cell(const fs::path& file, const ConformanceOptions& options) {
   return judge_cell(name_of_file(file), "file", [&](CellResult& result) {
     result.program = file.string();
-    run_file(file, options, result);
+    const Graph graph = read_pt2(file);
+    verify(graph);
+    run_if_lowerable(graph, result, [&] { run_file(graph, options, result); });
   });
 }
 

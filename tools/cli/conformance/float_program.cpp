@@ -5,10 +5,8 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/abs.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/max.h>
 #include <ATen/ops/rand.h>
-#include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 
 #include "core/base/error.h"
@@ -17,12 +15,12 @@
 #include "core/passes/verify.h"
 #include "core/pt2/reader.h"
 #include "core/text/text.h"
+#include "tools/cli/conformance/cell_inputs.h"
 
 namespace octet::conformance {
 namespace {
 
 constexpr size_t kBatches = 4;
-constexpr int64_t kIntegers = 10;
 constexpr double kLeast = 1e-3;  // greatest magnitude of a tensor that has not vanished
 constexpr uint32_t kTries = 8;
 
@@ -58,17 +56,9 @@ bool infer_types(Graph& graph, const std::vector<c10::IValue>& inputs) {
   return vanishes;
 }
 
-void add_batches(FloatProgram& program, at::Generator& generator) {
-  for (size_t batch = 0; batch < kBatches; ++batch) {
-    program.batches.emplace_back();
-    for (const Value* input : program.graph.user_inputs()) {
-      if (!input->meta)
-        throw Error("conformance", "%" + input->name(),
-                    "is not a tensor; export the program with tensors alone");
-      program.batches.back().push_back(
-          random_input(input->meta->dtype, input->meta->shape(), batch, generator));
-    }
-  }
+void add_batches(FloatProgram& program, const at::Generator& generator) {
+  CellInputs inputs(program.graph, generator);
+  for (size_t batch = 0; batch < kBatches; ++batch) program.batches.push_back(inputs.next());
 }
 
 // As float_program(), with the first numbers. `vanishes`: whether they make a tensor vanish.
@@ -83,14 +73,6 @@ FloatProgram filled_program(const std::string& text, uint32_t seed, bool& vanish
 }
 
 }  // namespace
-
-c10::IValue random_input(DType dtype, const std::vector<int64_t>& shape, size_t batch,
-                         at::Generator& generator) {
-  const at::ScalarType type = to_scalar_type(dtype);
-  if (dtype == DType::kBool) return at::full(shape, batch % 2 == 0, at::kBool);
-  if (!at::isFloatingType(type)) return at::randint(kIntegers, shape, generator, type);
-  return at::randn(shape, generator).to(type);
-}
 
 FloatProgram float_program(const GraphCell& cell, uint32_t seed) {
   if (!cell.file.empty()) {

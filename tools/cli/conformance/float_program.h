@@ -3,7 +3,6 @@
 
 #include <vector>
 
-#include <ATen/core/Generator.h>
 #include <ATen/core/ivalue.h>
 
 #include "core/graph/graph.h"
@@ -23,9 +22,5 @@ struct FloatProgram {
 //
 // The program of a file keeps its constants.
 FloatProgram float_program(const GraphCell& cell, uint32_t seed);
-
-// Integers are below 10; a bool is the same everywhere, and another in the next batch.
-c10::IValue random_input(DType dtype, const std::vector<int64_t>& shape, size_t batch,
-                         at::Generator& generator);
 
 }  // namespace octet::conformance

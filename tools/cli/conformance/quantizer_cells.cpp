@@ -29,9 +29,8 @@ double least_decibels(const std::string& kind) {
                                                                  : kLeastOfLayers;
 }
 
-void check(FloatProgram program, const QuantizerOfCells& quantizer,
+void check(FloatProgram program, const Graph& original, const QuantizerOfCells& quantizer,
            const ConformanceOptions& options, CellResult& result) {
-  const std::unique_ptr<Graph> original = clone(program.graph);
   CheckedQuantizer checked(quantizer.make, quantizer.make_twin, options.seed);
   Report report;
   ObservedGraph observed = prepare_pt2e(std::move(program.graph), checked, report);
@@ -48,7 +47,7 @@ void check(FloatProgram program, const QuantizerOfCells& quantizer,
   }
   if (const std::string fault = find_untaken(lowered, supports, wanted); !fault.empty())
     throw Error("conformance", "taken", fault);
-  const Batches want = run_all(program.batches, interpreted(*original));
+  const Batches want = run_all(program.batches, interpreted(original));
   const double least = least_decibels(result.kind);
   check_close("the outputs of the q/dq graph", want,
               run_all(program.batches, interpreted(quantized)), least);
@@ -72,8 +71,16 @@ CellResult run_graph_cell(const GraphCell& cell, const QuantizerOfCells& quantiz
     result.outcome = Outcome::kPassed;
     FloatProgram program = float_program(cell, options.seed);
     result.program = text_of(cell, program);
-    check(std::move(program), quantizer, options, result);
+    const std::unique_ptr<Graph> original = clone(program.graph);
+    run_if_lowerable(*original, result,
+                     [&] { check(std::move(program), *original, quantizer, options, result); });
   });
+}
+
+std::vector<CellResult> run_quantizer_conformance(
+    const QuantizerOfCells& quantizer, const ConformanceOptions& options, const std::string& models,
+    const std::function<void(const CellResult&)>& done) {
+  return run_jobs(quantizer_jobs(quantizer, options, models), options.timeout, done);
 }
 
 std::vector<Job> quantizer_jobs(const QuantizerOfCells& quantizer,
