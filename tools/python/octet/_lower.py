@@ -4,6 +4,7 @@ import logging
 import os
 import warnings
 from collections.abc import Sequence
+from typing import Literal
 
 from octet import _octet
 from octet._files import Folder
@@ -31,7 +32,7 @@ def lower(
     loop_limit: int = 0,
     cached_shapes: int = 4,
     cache_folder: str | os.PathLike | None = None,
-    fallback: str = "reference",
+    fallback: Literal["reference", "torch", "none"] = "reference",
     # end of options
     example_inputs=None,
 ) -> "_octet.Model":

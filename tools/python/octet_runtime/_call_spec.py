@@ -56,6 +56,8 @@ class _Tree:
     def add_leaves(self, value, path, leaves):
         """Appends the leaves of an argument. Raises Mismatch when it has another form."""
         if self.kind is None:
+            if isinstance(value, (Mapping, list, tuple)):
+                raise Mismatch(f"{path} is {_type(value)}, want a tensor or a number")
             leaves.append(value)
             return
         for child, part, name in zip(self.children, *self._parts(value, path)):
