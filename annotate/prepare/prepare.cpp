@@ -37,7 +37,7 @@ void check_training_mode(const Graph& graph, Report& report, const PrepareOption
   throw Error("prepare", "%" + first.name(),
               fmt::format("{} in training mode, want a program in evaluation mode; call "
                           "model.eval() before torch.export.export, or allow it with "
-                          "--training-mode ok (PrepareOptions::training_mode)",
+                          "--training-mode ok",
                           found));
 }
 

@@ -273,8 +273,12 @@ void Session::Impl::check_tensor(size_t position, const Tensor& tensor) const {
                                        : tensor.shape().size() == want.shape.size();
   if (tensor.dtype() != want.dtype || !fits)
     throw Error("session", subject,
-                fmt::format("got {}, want {}[{}]; convert the input", describe(tensor),
-                            short_name_of(want.dtype), shape_text(want, ", ")));
+                fmt::format("got {}, want {}[{}]; {}", describe(tensor), short_name_of(want.dtype),
+                            shape_text(want, ", "),
+                            tensor.dtype() != want.dtype ? "convert the input to that dtype"
+                            : want.sizes.empty()
+                                ? "give that shape, or export the program with dynamic shapes"
+                                : "give that shape"));
 }
 
 Session::Session(Program program, int threads)

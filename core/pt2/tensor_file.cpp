@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <mutex>
 
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
@@ -172,45 +173,90 @@ std::vector<c10::IValue> read_inputs(const std::filesystem::path& path) {
   return checked_items(value, sizes, path);
 }
 
-struct BatchReader::State {
+namespace {
+
+class ReadBatches : public HeldBatches {
+ public:
+  size_t size() const override { return batches.size(); }
+  std::vector<c10::IValue> at(size_t index) const override { return batches[index]; }
+
   std::vector<std::vector<c10::IValue>> batches;
-  size_t next = 0;
 };
 
-BatchReader::BatchReader(const std::filesystem::path& path) : state_(std::make_unique<State>()) {
+struct Held {
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<const HeldBatches>> batches;  // by name
+};
+
+Held& held() {
+  static Held all;
+  return all;
+}
+
+std::shared_ptr<const HeldBatches> find_held(const std::string& name) {
+  const std::lock_guard lock(held().mutex);
+  const auto found = held().batches.find(name);
+  return found == held().batches.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<const HeldBatches> read_batches(const std::filesystem::path& path) {
   StorageSizes sizes;
   const c10::IValue value = unpickle(path, sizes);
   if (!value.isList() && !value.isTuple())
     throw Error(
         kStage, path.string(),
         fmt::format("holds a {}, want a list of input tuples, one per batch", value.tagKind()));
+  auto read = std::make_shared<ReadBatches>();
   for (const c10::IValue& batch : items_of(value, path)) {
     if (!batch.isTensor() && !batch.isTuple() && !batch.isList())
-      throw Error(kStage, path.string(),
-                  fmt::format("batch {} is a {}, want a tuple of inputs", state_->batches.size(),
-                              batch.tagKind()));
-    state_->batches.push_back(checked_items(batch, sizes, path));
+      throw Error(
+          kStage, path.string(),
+          fmt::format("batch {} is a {}, want a tuple of inputs", read->size(), batch.tagKind()));
+    read->batches.push_back(checked_items(batch, sizes, path));
   }
-  if (state_->batches.empty())
+  if (read->batches.empty())
     throw Error(kStage, path.string(), "holds no batches, got 0, want at least 1");
+  return read;
+}
+
+}  // namespace
+
+void hold_batches(const std::string& name, std::shared_ptr<const HeldBatches> batches) {
+  const std::lock_guard lock(held().mutex);
+  if (batches)
+    held().batches[name] = std::move(batches);
+  else
+    held().batches.erase(name);
+}
+
+bool are_held(const std::string& name) { return find_held(name) != nullptr; }
+
+struct BatchReader::State {
+  std::shared_ptr<const HeldBatches> batches;
+  size_t next = 0;
+};
+
+BatchReader::BatchReader(const std::filesystem::path& path) : state_(std::make_unique<State>()) {
+  state_->batches = find_held(path.string());
+  if (!state_->batches) state_->batches = read_batches(path);
 }
 
 BatchReader::~BatchReader() = default;
 BatchReader::BatchReader(BatchReader&&) noexcept = default;
 BatchReader& BatchReader::operator=(BatchReader&&) noexcept = default;
 
-size_t BatchReader::size() const { return state_->batches.size(); }
-bool BatchReader::done() const { return state_->next == state_->batches.size(); }
+size_t BatchReader::size() const { return state_->batches->size(); }
+bool BatchReader::done() const { return state_->next == size(); }
 void BatchReader::rewind() { state_->next = 0; }
 
 std::vector<c10::IValue> BatchReader::next() {
   OCTET_ASSERT(!done(), "all batches were read");
-  return state_->batches[state_->next++];
+  return state_->batches->at(state_->next++);
 }
 
 std::vector<c10::IValue> BatchReader::at(size_t index) const {
   OCTET_ASSERT(index < size(), "no such batch");
-  return state_->batches[index];
+  return state_->batches->at(index);
 }
 
 namespace {

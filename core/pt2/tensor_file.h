@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <ATen/core/ivalue.h>
@@ -23,12 +24,25 @@ std::vector<c10::IValue> read_inputs(const std::filesystem::path& path);
 // each input that Interpreter::run takes. nullopt if the file has none, or has objects of Python.
 std::optional<std::vector<c10::IValue>> read_example_inputs(const Graph& graph);
 
+// Batches that are not in a file: the caller has them, or makes each when it is read.
+class HeldBatches {
+ public:
+  virtual ~HeldBatches() = default;
+  virtual size_t size() const = 0;  // at least 1
+  virtual std::vector<c10::IValue> at(size_t index) const = 0;
+};
+
+// Lets a BatchReader find the batches by a name in place of a path; null ends that.
+void hold_batches(const std::string& name, std::shared_ptr<const HeldBatches> batches);
+bool are_held(const std::string& name);
+
 // DATA.pt: torch.save of a list of such tuples, one per batch. The tensors view the mapped file
 // (copy-on-write), so a batch's pages are loaded when it is used and the system may drop them
 // again: resident memory does not grow with the file.
 class BatchReader {
  public:
-  // Throws Error("inputs", ...) as read_inputs does, and when the list is empty.
+  // path: or the name of held batches. Throws Error("inputs", ...) as read_inputs does, and when
+  // the list is empty.
   explicit BatchReader(const std::filesystem::path& path);
   ~BatchReader();
   BatchReader(BatchReader&&) noexcept;

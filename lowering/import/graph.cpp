@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/ops/memory.h"
+#include "lowering/import/call_spec.h"
 #include "lowering/import/importer.h"
 #include "lowering/import/rows.h"
 #include "lowering/import/steps.h"
@@ -224,10 +225,13 @@ void Importer::import_outputs() {
                                              : builder_.tensor_of(value));
       has_value = true;
     });
-    if (!has_value)
+    if (!has_value && (depth_ > 0 || !find_literal(output.value)))
       throw Error("lower", "outputs",
-                  "an output is not a tensor (None or a number); return tensors only");
+                  "an output is neither a tensor nor None, a number or a string; return tensors");
   }
+  if (depth_ == 0 && !graph_.outputs().empty() && builder_.program.outputs.empty() &&
+      builder_.program.states.empty())
+    throw Error("lower", "outputs", "no output is a tensor; return at least one");
   for (int index : builder_.program.outputs) {
     ProgramTensor& tensor = builder_.program.tensor(index);
     if (tensor.role == ProgramTensor::Role::kIntermediate)

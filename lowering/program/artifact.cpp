@@ -109,12 +109,14 @@ int version_of(const Program& program) {
              : kPlainVersion;
 }
 
-std::string make_header(const Program& program, const std::vector<Entry>& entries) {
+std::string make_header(const Program& program, const std::vector<Entry>& entries,
+                        const std::string& call_spec) {
   Json header = Json::object();
   header["__metadata__"] = {{"checksum", checksum_digits(0)},
                             {"format", "octet"},
                             {"program", to_json_text(program, SliceParameters::kElsewhere)},
                             {"version", std::to_string(version_of(program))}};
+  if (!call_spec.empty()) header["__metadata__"]["call_spec"] = call_spec;
   size_t end = 0;
   int paddings = 0;
   const auto entry = [&](const std::string& name, const char* dtype,
@@ -161,9 +163,10 @@ void check_names(const Program& program) {
 
 // Calls `take` with each part of the finished file in turn.
 template <typename Take>
-void for_each_finished_part(const Program& program, const Take& take) {
+void for_each_finished_part(const Program& program, const std::string& call_spec,
+                            const Take& take) {
   const std::vector<Entry> entries = entries_of(program);
-  std::string header = make_header(program, entries);
+  std::string header = make_header(program, entries, call_spec);
   Checksum checksum;
   for_each_part(header, entries, [&](std::span<const std::byte> part) { checksum.add(part); });
   header.replace(find_checksum(header).value(), kChecksumDigits, checksum_digits(checksum.value()));
@@ -177,17 +180,19 @@ void check_before_saving(const Program& program) {
 
 }  // namespace
 
-void save_program(const Program& program, const std::filesystem::path& path) {
+void save_program(const Program& program, const std::filesystem::path& path,
+                  const std::string& call_spec) {
   check_before_saving(program);
   OutputFile file(path, "artifact");
-  for_each_finished_part(program, [&](std::span<const std::byte> part) { file.write(part); });
+  for_each_finished_part(program, call_spec,
+                         [&](std::span<const std::byte> part) { file.write(part); });
   file.commit();
 }
 
-std::string program_bytes(const Program& program) {
+std::string program_bytes(const Program& program, const std::string& call_spec) {
   check_before_saving(program);
   std::string bytes;
-  for_each_finished_part(program, [&](std::span<const std::byte> part) {
+  for_each_finished_part(program, call_spec, [&](std::span<const std::byte> part) {
     bytes.append(reinterpret_cast<const char*>(part.data()), part.size());
   });
   return bytes;

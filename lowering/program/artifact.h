@@ -12,13 +12,16 @@
 namespace octet {
 
 // Writes the file whole or not at all (core/base/output_file.h). Throws Error when that fails.
-void save_program(const Program& program, const std::filesystem::path& path);
+// call_spec: how the exported module is called, which no run depends on (import/call_spec.h).
+void save_program(const Program& program, const std::filesystem::path& path,
+                  const std::string& call_spec = "");
 // The bytes of the file that save_program writes.
-std::string program_bytes(const Program& program);
+std::string program_bytes(const Program& program, const std::string& call_spec = "");
 
 struct LoadOptions {
   // compares all bytes with the checksum in the file; without it only the bytes in use are read
   bool verifies_checksum = true;
+  std::string* call_spec = nullptr;  // receives that of the file, if not null
 };
 
 // Constants are views of the mapped file. Throws Error("artifact", file, ...) on anything that is

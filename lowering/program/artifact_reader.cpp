@@ -62,10 +62,13 @@ Json parse_header(const std::string& name, const Storage& file, size_t& data_beg
                 "--backend onednn --output MODEL.octet");
   uint64_t length = 0;
   std::memcpy(&length, file.data, sizeof(length));
-  if (length > kLargestHeader || length > file.size - 8)
+  if (length > kLargestHeader)
     throw Error("artifact", name,
-                fmt::format("its header claims {} bytes, got {} after the length; the file is "
-                            "damaged or not an .octet",
+                "does not start like an .octet; give what `octet lower` wrote, or copy it again");
+  if (length > file.size - 8)
+    throw Error("artifact", name,
+                fmt::format("its header has {} bytes, got {} of them; the file is cut off, copy it "
+                            "again",
                             length, file.size - 8));
   data_begin = 8 + static_cast<size_t>(length);
   const char* text = reinterpret_cast<const char*>(file.data) + 8;
@@ -318,6 +321,8 @@ Program read_program(const std::string& name, const std::shared_ptr<Storage>& fi
   const Json& metadata = header.at("__metadata__");
   if (metadata.contains("checksum") && metadata.at("checksum").is_string())
     program.checksum = metadata.at("checksum").get<std::string>();
+  if (options.call_spec != nullptr && metadata.contains("call_spec"))
+    *options.call_spec = metadata_text(name, header, "call_spec");
   if (options.verifies_checksum && !program.checksum.empty()) program.file = file;
   std::map<uint64_t, uint64_t> taken;
   const OpenArtifact source{name, file, header, data_begin, taken};

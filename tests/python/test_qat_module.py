@@ -2,6 +2,7 @@
 
 import copy
 import importlib.util
+import inspect
 import os
 import unittest
 
@@ -93,6 +94,35 @@ class InPyTorch(PackageTest):
                         self.assertTrue(torch.equal(saved.pop(0), group["zero_point"]))
                 self.assertEqual(len(saved), 1)  # the ranges, as JSON
                 self.assert_same(q, octet.convert(module))
+
+    def test_the_loop_for_other_devices_has_the_bits_of_the_command(self):
+        for options in (
+            {"freeze_after": 2, "schedule": "cosine"},
+            {"learn_ranges": 1, "validation": labelled(2), "patience": 1},
+        ):
+            with self.subTest(options=list(options)):
+                options = {"train": labelled(5), "epochs": 3, "lr": 0.05, "seed": 4, **options}
+                given = inspect.signature(octet.qat).bind(small_program(), "xnnpack", **options)
+                given.apply_defaults()
+                got = octet._search._qat_on("cpu", given.arguments)
+                self.assert_same(octet.qat(small_program(), "xnnpack", **options), got)
+        given.arguments.update(optimizer="adamw", loss="distill", train=[(x,) for x, _ in labelled(3)], validation=None)
+        octet._search._qat_on("cpu", given.arguments)
+
+    def test_other_devices_are_refused_in_one_line(self):
+        def qat(**options):
+            return octet.qat(small_program(), "xnnpack", **{"train": labelled(), "device": "meta", **options})
+
+        for call, said in [
+            (lambda: qat(device="nothing"), "train: device: torch cannot use 'nothing': .*; give another"),
+            (lambda: qat(checkpoint="c.pt"), 'train: checkpoint: applies to device="cpu"; leave it out, or train prepare_qat.. in your loop'),
+            (lambda: qat(device="cpu", train=[labelled()[0][:1]]), "train: .*got 1 values, want 2: the model's inputs and then the target"),
+        ]:
+            with self.assertRaisesRegex(octet.Error, f"^{said}$"):
+                call()
+        self.small_model()
+        line = self.fails("qat", self.path("model.pt2"), "--quantizer", "x86", "--train", "t.pt", "--output", self.path("q.pt2"), "--device", "cuda")
+        self.assertEqual(line, 'octet: qat: --device: is cuda, but `octet qat` trains on the CPU; call octet.qat(..., device="cuda") in Python')
 
     def test_in_evaluation_mode_nothing_is_learned(self):
         module, (x, _) = self.trained(), labelled()[0]

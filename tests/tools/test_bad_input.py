@@ -248,7 +248,7 @@ class BadInput(CommandTest):
                    "--output", self.path("int8.pt2"))
         self.octet("lower", self.path("int8.pt2"), "--backend", "onednn", "--output", self.path("int8.octet"))
         for name, line in (("int8.pt2", "octet: run: input 0 (%x): got f32[1, 3, 32, 32], want i8[1, 3, 32, 32]; convert the input to that dtype"),
-                           ("int8.octet", "octet: session: input 0 (x): got f32[1, 3, 32, 32], want i8[1, 3, 32, 32]; convert the input")):
+                           ("int8.octet", "octet: session: input 0 (x): got f32[1, 3, 32, 32], want i8[1, 3, 32, 32]; convert the input to that dtype")):
             self.assertEqual(self.fails("run", self.path(name), "--inputs", self.path("x.pt"), "--outputs", self.path("q.pt")), line)
 
     def test_integer_borders_that_cannot_be(self):

@@ -111,6 +111,16 @@ TEST_CASE("an artifact reads back equal and runs the same", "[backends][artifact
   std::filesystem::remove(path);
 }
 
+TEST_CASE("a file keeps its call spec, whatever it says", "[backends][artifact]") {
+  const Program program = with_constants();
+  CHECK_THAT(program_bytes(program), !Contains("call_spec"));
+  const std::string spec = R"({"in": "}}", )" + std::string(3000, '[');
+  const std::string file = program_bytes(program, spec);
+  std::string read;
+  CHECK(to_text(load_program(bytes_of(file), {.call_spec = &read})) == to_text(program));
+  CHECK(read == spec);
+}
+
 TEST_CASE("damaged artifacts give one-line errors", "[backends][artifact]") {
   const std::filesystem::path path = temporary_file("damaged.octet");
   save_program(with_constants(), path);
@@ -126,7 +136,8 @@ TEST_CASE("damaged artifacts give one-line errors", "[backends][artifact]") {
     return bytes.replace(at, from.size(), to);
   };
   CHECK_THAT(error_with(""), Contains("has 0 bytes, want at least 8"));
-  CHECK_THAT(error_with(good.substr(0, 20)), Contains("its header claims"));
+  CHECK_THAT(error_with(good.substr(0, 20)), Contains("the file is cut off"));
+  CHECK_THAT(error_with("this is a text"), Contains("does not start like an .octet"));
   CHECK_THAT(error_with(good.substr(0, good.size() - 8)), Contains("bytes of data"));
   CHECK_THAT(error_with(std::string(8, '\0')), Contains("not JSON"));
   CHECK_THAT(error_with(replaced("\"version\":\"2\"", "\"version\":\"9\"")),

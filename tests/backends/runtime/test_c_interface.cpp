@@ -65,7 +65,7 @@ TEST_CASE("C: names of a file are shortened and printable in texts", "[backends]
     CHECK(printable_line(text) == text);
   };
   // The file's JSON replaces what is not UTF-8, so the session is asked as well.
-  check_text(error_of([&] { Session(program).run({random_floats({2, 2})}); }), "convert the input");
+  check_text(error_of([&] { Session(program).run({random_floats({2, 2})}); }), "give that shape");
   const std::string bytes = artifact_bytes(program);
   octet_model* model = octet_load_memory(bytes.data(), bytes.size(), nullptr);
   INFO(octet_last_error());

@@ -181,7 +181,7 @@ TEST_CASE("sizes that do not fit are refused by input and dimension", "[backends
   CHECK(with({2, 4}, {2, 13}) ==
         "session: input 1 (y): dimension 1 is 13, want 2*k + 1 with k from 0 to 5; give an input "
         "of that size");
-  CHECK(with({2}, {2, 3}) == "session: input 0 (x): got f32[2], want f32[n, m]; convert the input");
+  CHECK(with({2}, {2, 3}) == "session: input 0 (x): got f32[2], want f32[n, m]; give that shape");
   CHECK(with({2, 4}, {2, 3}) == "no Error");
   Session fixed(two_segments());
   const std::vector<int64_t> shape = {3, 3};

@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/passes/verify.h"
 #include "core/pt2/reader.h"
+#include "lowering/import/call_spec.h"
 #include "lowering/program/artifact.h"
 #include "tools/cli/commands/command.h"
 #include "tools/cli/common/files.h"
@@ -74,7 +75,7 @@ void lower(LowerRequest& request) {
   verify(graph);
   Report report;
   const Program program = octet::lower(graph, supports, request.options, report);
-  save_program(program, request.output);
+  save_program(program, request.output, call_spec_of(graph));
   if (request.explain) print_text(explain(program));
   for (const std::string& line : slow_products(program)) log_warning(line);
   for (const std::string& note : report.notes()) log_line(note);

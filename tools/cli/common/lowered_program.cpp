@@ -20,6 +20,11 @@ std::vector<c10::IValue> run_session(Session& session, const std::vector<c10::IV
   return outputs;
 }
 
+std::vector<c10::IValue> only_tensors(std::vector<c10::IValue> outputs) {
+  std::erase_if(outputs, [](const c10::IValue& output) { return !output.isTensor(); });
+  return outputs;
+}
+
 std::vector<std::string> slow_products(const Program& program) {
   std::map<std::string, std::vector<std::string>> ops;  // by reason
   for (const Segment& segment : program.segments)

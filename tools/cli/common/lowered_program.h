@@ -16,6 +16,9 @@ namespace octet {
 // what Session::run throws.
 std::vector<c10::IValue> run_session(Session& session, const std::vector<c10::IValue>& inputs);
 
+// Outputs without None, numbers and strings, which a lowered program does not return.
+std::vector<c10::IValue> only_tensors(std::vector<c10::IValue> outputs);
+
 // Products (convolutions, linears, ...) that run many times slower on the reference kernels, or in
 // float32 although the program asks for bfloat16: a line for each reason.
 std::vector<std::string> slow_products(const Program& program);

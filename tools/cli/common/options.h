@@ -51,9 +51,9 @@ struct Option {
       std::variant<std::string*, bool*, int*, int64_t*, size_t*, double*, std::optional<int64_t>*,
                    std::optional<size_t>*, std::optional<double>*, std::vector<std::string>*,
                    std::vector<size_t>*, TextValue>;
-  // What a string means. For files, Python also takes a path; for the last three it also takes the
-  // batches, labels or settings themselves.
-  enum class Kind { kText, kFile, kData, kLabels, kSettings };
+  // What a string means. For files, Python also takes a path; for the last four it also takes the
+  // batches, labels, settings or function themselves.
+  enum class Kind { kText, kFile, kData, kLabels, kSettings, kFunction };
   enum class Bound { kNone, kPositive, kNotNegative, kRange };
 
   std::string name;  // "weight_bits", as in Python and in checkpoints; --weight-bits

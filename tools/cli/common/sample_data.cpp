@@ -25,17 +25,20 @@ size_t held_out_of(const DataOptions& options, size_t batches, bool holds_out) {
   return holds_out && options.evaluate.empty() ? default_held_out(batches) : 0;
 }
 
+std::string describe_last(size_t count, size_t all, bool is_held_out) {
+  const std::string which = count == all
+                                ? fmt::format("the {} calibration batches", count)
+                                : fmt::format("the last {} of {} calibration batches", count, all);
+  return which + (is_held_out
+                      ? ", held out"
+                      : ", which were also used to calibrate; --evaluate DATA.pt uses others");
+}
+
 SampleData last_batches(const SampleData& all, size_t held_out, size_t most) {
   const size_t count = held_out > 0 ? held_out : std::min(all.size(), most);
-  const std::string which =
-      count == all.size() ? fmt::format("the {} calibration batches", count)
-                          : fmt::format("the last {} of {} calibration batches", count, all.size());
   SampleData last = all;
   last.first = last.end - count;
-  last.description =
-      which + (held_out > 0
-                   ? ", held out"
-                   : ", which were also used to calibrate; --evaluate DATA.pt uses others");
+  last.description = describe_last(count, all.size(), held_out > 0);
   return last;
 }
 
@@ -45,6 +48,12 @@ SampleData sample_data(const std::string& file, std::optional<size_t> max_batche
   if (max_batches == size_t{0}) throw Error("inputs", file, "--max-batches is 0, want at least 1");
   const size_t batches = BatchReader(file).size();
   return {.file = file, .end = std::min(batches, max_batches.value_or(batches))};
+}
+
+SampleData kept_batches(const std::string& name, size_t all) {
+  SampleData kept = sample_data(name);
+  kept.description = describe_last(kept.size(), all, /*is_held_out=*/false);
+  return kept;
 }
 
 BatchSource source_of(const SampleData& data, size_t start, size_t step) {
@@ -94,7 +103,8 @@ SplitData split(const DataOptions& options, bool holds_out, size_t most) {
   }
   if (!options.evaluate.empty()) {
     data.evaluation = sample_data(options.evaluate);
-    data.evaluation.description = "all of " + options.evaluate;
+    data.evaluation.description =
+        are_held(options.evaluate) ? options.evaluate : "all of " + options.evaluate;
   }
   data.evaluation.labels = options.labels;
   return data;

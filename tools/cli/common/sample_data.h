@@ -1,5 +1,5 @@
 // Selects the data for calibration, evaluation, comparison and training: which batches of which
-// file. Python writes its iterables to such files first.
+// file. Python's batches are held by a name in place of a path (core/pt2/tensor_file.h).
 #pragma once
 
 #include <cstddef>
@@ -26,6 +26,9 @@ struct SampleData {
 // All batches of a file, or the first `max_batches`. Throws Error("inputs", file, ...) when the
 // file cannot be read, and for a limit of 0.
 SampleData sample_data(const std::string& file, std::optional<size_t> max_batches = {});
+
+// The last batches of a stream of `all` batches; `name`: by which they are held.
+SampleData kept_batches(const std::string& name, size_t all);
 
 class SampleReader {
  public:

@@ -32,7 +32,8 @@ const std::vector<std::string>& metrics_of_library(const std::string& path) {
 Option metric_option(std::string& text) {
   return Option{"metric", &text,
                 "A custom metric: a shared library that registers one, or the name of one that a "
-                "--library registers"};
+                "--library registers"}
+      .of_kind(Option::Kind::kFunction);
 }
 
 NamedMetric read_metric(const std::string& text) {

@@ -27,6 +27,11 @@ namespace octet {
 namespace {
 
 void check_request(const QatRequest& request) {
+  if (request.device != "cpu")
+    throw Error("qat", "--device",
+                fmt::format("is {}, but `octet qat` trains on the CPU; call octet.qat(..., "
+                            "device=\"{}\") in Python",
+                            request.device, request.device));
   if (!request.flow.recorded.empty())
     throw Error("qat", "--recorded",
                 "recorded parts do not run, so nothing is trained through them; leave it out");
@@ -60,7 +65,10 @@ void keep_freed_memory() {
 Options options_of(QatRequest& request) {
   return joined({options_of(request.flow),
                  options_of(request.train),
-                 {Option{"output", &request.output, "The quantized .pt2"}.required().output(),
+                 {Option{"device", &request.device,
+                         "Where to train: cpu; octet.qat() of Python also takes cuda"}
+                      .without_key(),
+                  Option{"output", &request.output, "The quantized .pt2"}.required().output(),
                   report_option(request.report)}});
 }
 

@@ -20,6 +20,7 @@ namespace octet {
 struct QatRequest {
   QuantizeFlow flow{.is_training = true};
   TrainOptions train;
+  std::string device = "cpu";
   std::string output, report;  // used by the command, which writes files
 };
 

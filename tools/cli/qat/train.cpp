@@ -34,15 +34,6 @@ namespace {
 
 using Values = std::vector<c10::IValue>;
 
-// The order of the batches in an epoch; it depends only on the arguments.
-std::vector<size_t> shuffled(size_t count, int64_t seed, int64_t epoch) {
-  std::vector<size_t> order(count);
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::mt19937_64 generator(static_cast<uint64_t>(seed) * 1000003u + static_cast<uint64_t>(epoch));
-  for (size_t i = count; i > 1; --i) std::swap(order[i - 1], order[generator() % i]);
-  return order;
-}
-
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const QatModel& model,
                                                         const TrainOptions& options) {
   const std::vector<at::Tensor> ranges = model.range_parameters();
@@ -109,6 +100,14 @@ std::string text_of(const RunningLoss& sums) {
 }
 
 }  // namespace
+
+std::vector<size_t> order_of_batches(size_t count, int64_t seed, int64_t epoch) {
+  std::vector<size_t> order(count);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::mt19937_64 generator(static_cast<uint64_t>(seed) * 1000003u + static_cast<uint64_t>(epoch));
+  for (size_t i = count; i > 1; --i) std::swap(order[i - 1], order[generator() % i]);
+  return order;
+}
 
 std::string name_of_epoch(int64_t epoch) { return fmt::format("epoch {}", epoch + 1); }
 
@@ -316,7 +315,7 @@ void QatTrainer::State::run_step(size_t index, const std::string& subject) {
 }
 
 void QatTrainer::State::run_epoch(Progress& progress) {
-  const std::vector<size_t> order = shuffled(batches.size(), options.seed, position.epoch);
+  const std::vector<size_t> order = order_of_batches(batches.size(), options.seed, position.epoch);
   progress.begin(name_of_epoch(position.epoch));
   while (static_cast<size_t>(position.batch) < order.size()) {
     const size_t index = order[static_cast<size_t>(position.batch)];

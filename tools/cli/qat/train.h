@@ -55,6 +55,9 @@ struct TrainOptions {
 
 Options options_of(TrainOptions& options);
 
+// The order of the batches in an epoch, which depends only on the arguments.
+std::vector<size_t> order_of_batches(size_t count, int64_t seed, int64_t epoch);
+
 class QatTrainer {
  public:
   // float_model: the program before prepare, for kDistill. step: the one that `model` was made with

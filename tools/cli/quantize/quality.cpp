@@ -16,6 +16,7 @@
 #include "core/interpreter/interpreter.h"
 #include "core/pt2/tensor_file.h"
 #include "quantizers/common/float_report.h"
+#include "tools/cli/common/lowered_program.h"
 #include "tools/cli/common/messages.h"
 #include "tools/cli/quantize/products.h"
 
@@ -148,8 +149,8 @@ void run_own_batches(const BatchOutputs& float_program, const BatchOutputs& prog
   const size_t count = run.peers == nullptr ? 1 : run.peers->count();
   for (size_t i = run.peers == nullptr ? 0 : run.peers->rank(); i < sums.ratios.size();
        i += count) {
-    const std::vector<c10::IValue> want = float_program(i, reader.at(i)),
-                                   got = program(i, reader.at(i));
+    const std::vector<c10::IValue> want = only_tensors(float_program(i, reader.at(i))),
+                                   got = only_tensors(program(i, reader.at(i)));
     sums.ratios[i] = ratio_of(want, got);
     if (run.metric) sums.metrics[i] = metric_of(run.metric, want, got);
     const std::optional<at::Tensor> wanted = classes_of(want), found = classes_of(got);

@@ -68,7 +68,10 @@ std::vector<Progress::Stage> stages_of(const QuantizeRequest& request, const Spl
     add_evaluation();
   }
   if (data.all.is_there()) add_calibration(plan.passes);
+  if (request.stream) stages.push_back({std::string(kCalibrateStage), 4 * kEvaluateCost});
   add_evaluation();
+  if (request.stream && !data.evaluation.is_there())
+    stages.push_back({kEvaluateStage, kEvaluateCost});
   return stages;
 }
 
@@ -92,6 +95,18 @@ void fill_observers(ObservedGraph& observed, const QuantizeRequest& request, con
           "quantize", request.flow.model,
           "static quantization needs data, got none; give --calibration DATA.pt or --state S.json");
   }
+}
+
+void fill_from_stream(ObservedGraph& observed, const QuantizeRequest& request, SplitData& data,
+                      Progress& progress) {
+  progress.begin(kCalibrateStage);
+  const size_t batches =
+      calibrate(observed, request.stream, [&](size_t done) { progress.advance(done, 0); });
+  const SampleData kept = kept_batches(request.kept, batches);
+  if (kept.size() == batches)
+    for (const std::string& line : find_odd_data(SampleReader(kept))) log_warning(line);
+  if (!data.evaluation.is_there()) data.evaluation = kept;
+  data.evaluation.labels = request.data.labels;
 }
 
 // --quantized-inputs and --quantized-outputs select tensors; without a list, --quantized-io selects
@@ -142,7 +157,7 @@ std::optional<Quality> measure(const Graph& original, const Graph& quantized,
 void check_request(const QuantizeRequest& request) {
   const DataOptions& data = request.data;
   check_effort_options(request.effort, !data.calibration.empty(), request.flow.is_compat());
-  if (!data.labels.empty() && data.evaluate.empty() && data.calibration.empty())
+  if (!data.labels.empty() && data.evaluate.empty() && data.calibration.empty() && !request.stream)
     throw Error("quantize", "--labels",
                 "needs --evaluate or --calibration; give the data whose classes these are");
   if (!request.flow.recorded.empty() && (data.calibration.empty() || request.effort.is_asked_for()))
@@ -152,9 +167,8 @@ void check_request(const QuantizeRequest& request) {
 }
 
 // Calibrates with the requested accuracy passes, and measures the same calibration without them.
-ObservedGraph calibrated(const Graph& original, const QuantizeRequest& request,
-                         const SplitData& data, std::optional<Progress>& progress,
-                         Measured& measured, Report& report) {
+ObservedGraph calibrated(const Graph& original, const QuantizeRequest& request, SplitData& data,
+                         std::optional<Progress>& progress, Measured& measured, Report& report) {
   ObservedGraph observed = prepare_model(std::move(*clone(original)), request.flow, report);
   const EffortPlan plan =
       plan_effort(observed, request.effort, request.flow, data.calibration.size());
@@ -165,11 +179,14 @@ ObservedGraph calibrated(const Graph& original, const QuantizeRequest& request,
         measure(original, quantize_plainly(original, request, data.calibration, *progress), request,
                 data.evaluation, *progress, ignored);
   }
-  if (data.all.is_there() && !needs_calibration(observed))
+  if ((data.all.is_there() || request.stream) && !needs_calibration(observed))
     log_warning(
         "--calibration: nothing is observed in this mode; the data is only used to compare "
         "outputs");
-  fill_observers(observed, request, data.calibration, plan, *progress, report);
+  if (request.stream)
+    fill_from_stream(observed, request, data, *progress);
+  else
+    fill_observers(observed, request, data.calibration, plan, *progress, report);
   return observed;
 }
 
@@ -232,7 +249,7 @@ Options options_of(QuantizeRequest& request) {
 QuantizeResult quantize_model(const QuantizeRequest& request) {
   check_request(request);
   const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
-  const SplitData data = look_at_data(request);
+  SplitData data = look_at_data(request);
   QuantizeResult result;
   const Graph original = read_model(request.flow);
   for (const std::string& line : find_quantized_ops(original)) log_warning(line);

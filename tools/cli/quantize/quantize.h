@@ -34,6 +34,11 @@ struct QuantizeRequest {
   std::string output, report, dump_annotations;
   bool strict = false;
 
+  // In place of data.calibration: batches that are read once. The last ones are held by the name
+  // `kept` afterwards, and compared on unless data.evaluate names others.
+  BatchSource stream = {};
+  std::string kept;
+
   bool wants_pages = false;  // QuantizeResult::pages
   // Called with the text of annotations_to_json() once observers have their ranges.
   std::function<void(const std::string& annotations)> annotated = {};

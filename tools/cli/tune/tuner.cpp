@@ -103,7 +103,7 @@ class Tuner {
         options_(options),
         flow_(options.flow),
         base_(flow_),
-        metric_(read_metric(options.metric)),
+        metric_(options.validate ? NamedMetric{"validate", {}} : read_metric(options.metric)),
         peers_(peers),
         data_(split(options.data, /*holds_out=*/true, SIZE_MAX)),
         batches_(data_.all),
@@ -164,6 +164,11 @@ class Tuner {
     if (options_.least_sqnr_db) goal_ = OutputGoal::of_sqnr(*options_.least_sqnr_db);
     if (options_.most_drop) goal_ = OutputGoal::of_drop(*options_.most_drop);
     if (!options_.least_metric) return *goal_;
+    if (options_.validate) {
+      const double best = options_.validate(original_);
+      goal_ = OutputGoal::of_metric(metric_.name, *options_.least_metric, best);
+      return *goal_;
+    }
     Interpreter original(original_);
     const BatchOutputs program = [&](size_t batch, const std::vector<c10::IValue>& inputs) {
       return float_outputs(original, batch, inputs);
@@ -331,7 +336,10 @@ class Tuner {
     const BatchOutputs program = [&](size_t, const std::vector<c10::IValue>& inputs) {
       return session ? run_session(*session, inputs) : interpreter.run(inputs);
     };
-    return evaluate(float_program, program, data_.evaluation, progress_, peers_, metric_.measure);
+    Quality quality =
+        evaluate(float_program, program, data_.evaluation, progress_, peers_, metric_.measure);
+    if (options_.validate) quality.metric = options_.validate(quantized);
+    return quality;
   }
 
   // Caches the float outputs, which are the same in all trials, unless they are too large.
@@ -390,7 +398,10 @@ void check_goals(const TuneOptions& options) {
     throw Error("tune", "the goal",
                 "want one of --min-sqnr DB, --max-drop SHARE (with --labels) and --min-metric X "
                 "(with --metric)");
-  if (options.least_metric && options.metric.empty())
+  if (options.validate && (!options.metric.empty() || !options.least_metric))
+    throw Error("tune", "validate",
+                "is a metric, which --min-metric bounds; give that, and no other metric");
+  if (options.least_metric && options.metric.empty() && !options.validate)
     throw Error("tune", "--min-metric", "needs a metric; give --metric LIB.so");
   if (options.most_drop && options.data.labels.empty())
     throw Error("tune", "--max-drop", "needs the class of each sample; give --labels L.pt");

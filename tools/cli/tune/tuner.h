@@ -30,6 +30,8 @@ struct TuneOptions {
   std::string effort = "default";
   std::string checkpoint;                   // a file, or empty
   std::string output, save_config, report;  // used by the command
+  // In place of the metric: a value of a program, which min_metric bounds. Larger is better.
+  std::function<double(const Graph& program)> validate = {};
 
   // whether accuracy passes for single ops are tried, which cost minutes of tuning but no run time
   bool has_effort() const { return effort == "high"; }

@@ -1,10 +1,12 @@
 """Implements octet.compare, which compares two programs op by op."""
 
 import os
+from collections.abc import Callable
 
 from octet_runtime._error import Error
 
 from octet import _octet
+from octet._data import named_metric
 from octet._files import Folder
 from octet._lower import graph_of
 from octet._messages import told
@@ -40,7 +42,7 @@ def compare(
     inputs,
     *,
     # options
-    metric: str | None = None,
+    metric: Callable[..., float] | str | None = None,
     # end of options
     lowered=None,
     example_inputs=None,
@@ -51,8 +53,8 @@ def compare(
     reference: the float program, in any form that quantize() accepts. quantized: the result of
     quantize(), an ExportedProgram or a .pt2; or the result of lower(), which is then compared with
     the reference. inputs: batches, as the calibration of quantize(). lowered: the result of lower()
-    for `quantized`. metric: the name of a metric that load_library() registered; each op of `nodes`
-    has its mean over the batches.
+    for `quantized`. metric: a function of two tensors, the output of an op in both programs, or the
+    name of one that load_library() registered; each op of `nodes` has its mean over the batches.
 
     Raises Error when the programs do not belong together, for an unknown metric, and for a metric
     with only a lowered program.
@@ -67,8 +69,9 @@ def compare(
             lowered = quantized
         else:
             subject = graph_of(folder, quantized, file="quantized.pt2")
-        data = folder.data(inputs, program, "inputs.pt", "inputs")
-        text = _octet.compare(graph, subject, lowered, data, {"metric": metric})
+        data = folder.data(inputs, program, "inputs")
+        name = named_metric(metric) if callable(metric) else metric
+        text = _octet.compare(graph, subject, lowered, data, {"metric": name})
         files = [os.path.abspath(file) for file in (path, data) if file not in folder.names]
         made_of = [] if subject is None else subject.sources
     return Comparison(text, text, [*files, *made_of])

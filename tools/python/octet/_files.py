@@ -1,4 +1,4 @@
-"""Passes programs, data and settings to the compiled part, as files in a temporary folder."""
+"""Passes programs and settings to the compiled part as files in a temporary folder, and data."""
 
 import contextlib
 import json
@@ -39,12 +39,17 @@ def _plain_weights(program: ExportedProgram):
             table.update(values)
 
 
+def is_path(value) -> bool:
+    return isinstance(value, (str, os.PathLike))
+
+
 class Folder:
     """A temporary folder, and the names of its files for messages."""
 
     def __init__(self):
         self._folder = tempfile.TemporaryDirectory(prefix="octet-")
         self.names = {}
+        self.held = {}  # _data.Batches by the name of the argument
 
     def __enter__(self):
         return self
@@ -59,11 +64,12 @@ class Folder:
 
     def program(self, model, example_inputs=None, file="model.pt2"):
         """(path of a .pt2, the ExportedProgram or None for a path)."""
-        if isinstance(model, (str, os.PathLike)):
+        if is_path(model):
             return os.fspath(model), None
         program = exported(model, example_inputs)
         path = self.path(file, "the program")
         try:
+            _data.name_dataclasses(program)
             with _plain_weights(program):
                 torch.export.save(program, path)
         except NotImplementedError as error:  # for unknown types
@@ -71,33 +77,39 @@ class Folder:
             raise Error(
                 "quantize",
                 "model",
-                f"torch.export.save cannot write it ({said}); give tuples and dictionaries of tensors",
+                f"torch.export.save cannot write it ({said}); register the type with a "
+                "serialized_type_name, or give tuples and dictionaries of tensors",
             ) from None
         return path, program
 
-    def given(self, name, kind, value, program, max_batches=None):
+    def given(self, name, kind, value, program, max_batches=None, has_labels=False):
         """Converts an argument for the compiled part. kind: from octet._octet.arguments()."""
         if kind == "data":
-            return self.data(value, program, f"{name}.pt", name, max_batches)
+            return self.data(value, program, name, max_batches, has_labels)
         if kind == "settings":
             return self.json(value, f"{name}.json", name)
-        if kind == "labels" and not isinstance(value, (str, os.PathLike)):
+        if kind == "labels" and not is_path(value):
             path = self.path(f"{name}.pt", name)
             torch.save(torch.as_tensor(value), path)
             return path
         return os.fspath(value) if kind in ("file", "labels") else value
 
-    def data(self, batches, program, file: str, name: str, max_batches: int | None = None) -> str:
-        """Writes batches of an iterable to a DATA.pt; returns a given path unchanged."""
-        if isinstance(batches, (str, os.PathLike)):
+    def data(self, batches, program, name, max_batches=None, has_labels=False) -> str:
+        """Holds the batches of an iterable by a name; returns the path of a DATA.pt unchanged."""
+        if is_path(batches):
             return os.fspath(batches)
-        path = self.path(file, name)
-        torch.save(_data.flat_batches(batches, program, name, max_batches), path)
-        return path
+        held = _data.Batches(batches, program, name, max_batches, has_labels)
+        held.hold()
+        self.held[name] = held
+        return self.hold(f"the {name} batches", name, held)
+
+    def hold(self, key: str, name: str, batches) -> str:
+        self.names[key] = name
+        return _data.hold(key, batches)
 
     def json(self, value, file: str, name: str) -> str:
         """Writes a dict to a JSON file; returns a given path unchanged."""
-        if isinstance(value, (str, os.PathLike)):
+        if is_path(value):
             return os.fspath(value)
         path = self.path(file, name)
         try:

@@ -4,6 +4,7 @@ import logging
 import os
 import warnings
 from collections.abc import Sequence
+from typing import Literal
 
 from octet import _octet
 from octet._files import Folder
@@ -32,8 +33,8 @@ def lower(
     cached_shapes: int = 4,
     logits_to_keep: int = 0,
     cache_folder: str | os.PathLike | None = None,
-    fallback: str = "reference",
-    float_compute: str = "float32",
+    fallback: Literal["reference", "torch", "none"] = "reference",
+    float_compute: Literal["float32", "bfloat16"] = "float32",
     # end of options
     example_inputs=None,
 ) -> "_octet.Model":

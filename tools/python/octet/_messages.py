@@ -7,20 +7,31 @@ import sys
 import threading
 import warnings
 
-from octet import _octet
+from octet import _data, _octet
 from octet_runtime._error import Error
 
 _LOCK = threading.RLock()
+_CALLS = 0  # how many are running, one within the other
 _ALLOW = re.compile(r"--allow-op (\S+)")
+_VALUES = "auto|dynamic|distill|high|mse|none|off|ok|onednn|static|torch|torchao|xnnpack"
+_VALUE = re.compile(rf"--([a-z][a-z-]*[a-z]) ({_VALUES})\b(?![.-])")
 _OPTION = re.compile(r"--([a-z][a-z-]*[a-z])")
 
 
 def as_python(text: str) -> str:
-    """Replaces names of the command's options by names of arguments: "--fold-bn" -> "fold_bn".
-    `--library` and `--allow-op` become calls."""
+    """Replaces the command's options by arguments: "--fold-bn" -> "fold_bn", "--fold-bn off" ->
+    'fold_bn="off"'. `--library` and `--allow-op` become calls."""
     text = _ALLOW.sub(r'octet.allow_op("\1")', text)
     text = text.replace("--library LIB.so", "--library").replace("--library", "octet.load_library")
+    text = _VALUE.sub(lambda match: f'{match[1].replace("-", "_")}="{match[2]}"', text)
     return _OPTION.sub(lambda match: match[1].replace("-", "_"), text)
+
+
+def renamed(text: str, names: dict[str, str]) -> str:
+    """Replaces the names of temporary files."""
+    for path, name in names.items():
+        text = text.replace(path, name)
+    return text
 
 
 @contextlib.contextmanager
@@ -35,21 +46,28 @@ def told(names: dict[str, str], progress: bool | None = False, depth: int = 5):
 
 
 def _told(names, progress, depth):
-    def renamed(text):
-        for path, name in names.items():
-            text = text.replace(path, name)
-        return as_python(text)
+    global _CALLS
 
-    _octet.set_quiet(not (sys.stderr.isatty() if progress is None else progress))
+    def translated(text):
+        return as_python(renamed(text, names))
+
+    # A function of the user that a call calls may make others.
+    is_outer = _CALLS == 0
+    if is_outer:
+        _octet.set_quiet(not (sys.stderr.isatty() if progress is None else progress))
+    _CALLS += 1
     try:
         yield
     except Error as error:
-        parts = (error.stage, renamed(error.subject), renamed(error.message))
+        parts = (error.stage, translated(error.subject), translated(error.message))
         raise type(error)(*parts) from None
     finally:
-        _octet.set_quantizers({})
+        _CALLS -= 1
+        if is_outer:
+            _octet.set_quantizers({})
+            _data.release()
         for is_warning, text in _octet.take_messages():
             if is_warning:
-                warnings.warn(renamed(text), stacklevel=depth)
+                warnings.warn(translated(text), stacklevel=depth)
             else:
-                logging.getLogger("octet").info(renamed(text))
+                logging.getLogger("octet").info(translated(text))

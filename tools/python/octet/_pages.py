@@ -32,6 +32,8 @@ class Page:
         Raises Error for other suffixes, and when the file cannot be written.
         """
         path = os.fspath(path)
+        if path.endswith(".model-explorer.json"):
+            raise Error("output", path, "only the command writes this form: octet ... --report FILE")
         for ending, text in self._texts().items():
             if path.endswith(ending):
                 break

@@ -61,7 +61,16 @@ class QatModule(nn.Module):
         return groups
 
     def forward(self, *args, **kwargs):
-        leaves = self._leaves(args, kwargs)
+        outputs = self.run_flat(self._leaves(args, kwargs))
+        return pytree.tree_unflatten(outputs, pytree.treespec_loads(self._out_spec))
+
+    @property
+    def input_count(self) -> int:
+        """The number of flattened inputs."""
+        return len(self._inputs)
+
+    def run_flat(self, leaves: list) -> list:
+        """forward() with the flattened inputs, which are not checked; returns flattened outputs."""
         if self._run is None:
             names = {}
             exec(compile(self._code, "<octet.QatModule>", "exec"), names)
@@ -73,7 +82,7 @@ class QatModule(nn.Module):
                 target = self.get_buffer(name)
                 if value is not target:
                     target.copy_(value)
-        return pytree.tree_unflatten(list(outputs[:count]), pytree.treespec_loads(self._out_spec))
+        return list(outputs[:count])
 
     def _leaves(self, args, kwargs):
         leaves, spec = pytree.tree_flatten((args, kwargs))

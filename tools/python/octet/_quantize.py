@@ -1,19 +1,29 @@
 """Implements octet.quantize, which quantizes a float program."""
 
+import html
 import json
 import os
 import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import torch
 from octet_runtime._error import Error
 from torch.export import ExportedProgram
 
 from octet import _octet
-from octet._files import Folder, exported
-from octet._messages import told
+from octet._data import Batches, Kept, named_metric
+from octet._files import Folder, exported, is_path
+from octet._messages import renamed, told
 from octet._quantizer import Quantizer
 from octet._report import Report
 from octet._torchao import FromTorchao, is_torchao
+
+
+_OTHER_FORMS = {
+    ".octet": "octet.lower(q, backend).save()",
+    ".onnx": "octet.export_onnx()",
+}
 
 
 class Quantized:
@@ -26,9 +36,11 @@ class Quantized:
         self._graph, self._report, self._io = graph, report, io
 
     @classmethod
-    def _of(cls, outcome):
+    def _of(cls, outcome, names):
+        """names: of temporary files, for the report."""
         graph = outcome.graph
-        report = Report(outcome.report, outcome.page, outcome.lines, graph.sources)
+        texts = (renamed(text, names) for text in (outcome.report, outcome.page))
+        report = Report(*texts, outcome.lines, graph.sources)
         return cls(graph, report, outcome.io)
 
     @property
@@ -67,8 +79,12 @@ class Quantized:
     def save(self, path: str | os.PathLike) -> None:
         """Writes a .pt2 for `octet lower` and torch.export.load, whole or not at all.
 
-        Raises Error when it cannot be written.
+        Raises Error for the suffix of another form, and when it cannot be written.
         """
+        for suffix, instead in _OTHER_FORMS.items():
+            if os.fspath(path).endswith(suffix):
+                message = f"want a name that ends in .pt2; {instead} writes that form"
+                raise Error("output", os.fspath(path), message)
         self._graph.write(path)
 
     def __reduce__(self):
@@ -82,7 +98,9 @@ class Quantized:
         return f"octet.Quantized({self._report!r})"
 
     def _repr_html_(self):
-        return self._report._repr_html_()
+        """The figures; the page, which is large, is that of `report`."""
+        text = html.escape(f"{self!r}\n{self._report}")
+        return f"<pre>{text}\nThe page with all ops: .report, .report.save(\"q.html\")</pre>"
 
 
 def _restore(pt2: bytes, report: Report, io: str) -> Quantized:
@@ -108,12 +126,62 @@ def settings_of(folder: Folder, function, given, stage="quantize", has_targets=F
     own = {}
     settings = {"model": path, "quantizer": named(folder, parts, own)}
     _octet.set_quantizers(own)
+    has_labels = given.get("labels") is True
     for name, kind, _ in arguments:
-        if given[name] is not None:
+        if given[name] is not None and not (kind == "labels" and has_labels):
             limit = given.get("max_batches") if name in ("calibration", "train") else None
             of = None if has_targets else program
-            settings[name] = folder.given(name, kind, given[name], of, limit)
+            settings[name] = folder.given(name, kind, given[name], of, limit, has_labels)
+            if kind == "function" and callable(settings[name]):
+                settings[name] = named_metric(given[name])
+    if has_labels:
+        settings["labels"] = _labels_of(folder)
     return settings, program
+
+
+def _labels_of(folder):
+    """Writes the labels of the data that are evaluated, which have them; or returns the path that
+    they will have when a stream has been read."""
+    path = folder.path("labels.pt", "labels")
+    held = folder.held.get("evaluate") or folder.held.get("calibration")
+    if held is not None:
+        torch.save(held.all_labels(), path)
+    return path
+
+
+# With these, quantize() reads the batches several times.
+_NEEDS_LIST = ("passes", "checkpoint", "recorded", "state")
+
+
+def _takes_stream(given) -> bool:
+    """Whether the calibration batches are read once and dropped."""
+    batches = given["calibration"]
+    return (
+        batches is not None
+        and not is_path(batches)
+        and not isinstance(batches, (Sequence, torch.Tensor, Mapping))
+        and given["effort"] == "default"
+        and not given["hold_out"]
+        and all(given[name] is None for name in _NEEDS_LIST)
+    )
+
+
+def _quantize_stream(folder, given):
+    batches = given["calibration"]
+    given["calibration"] = None
+    settings, program = settings_of(folder, "quantize", given)
+    has_labels = given["labels"] is True
+    stream = Batches(batches, program, "calibration", given["max_batches"], has_labels)
+    kept = Kept(stream)
+
+    def next_batch():
+        batch = kept.next()
+        if batch is None and has_labels and given["evaluate"] is None:
+            torch.save(kept.all_labels(), settings["labels"])
+        return batch
+
+    key = folder.hold("the last calibration batches", "calibration", kept)
+    return _octet.quantize(settings, next_batch, key)
 
 
 def _rewritten(given, parts, is_qat):
@@ -123,7 +191,7 @@ def _rewritten(given, parts, is_qat):
     theirs = [part for part in parts if is_torchao(part)]
     if not theirs:
         return (model, examples), parts
-    if isinstance(model, (str, os.PathLike)):
+    if is_path(model):
         raise Error(
             "quantizer",
             type(theirs[0]).__name__,
@@ -152,7 +220,7 @@ def named(folder, parts, own):
             names.append(name)
         elif isinstance(part, dict):
             names.append(folder.json(part, f"quantizer{len(folder.names)}.json", "the quantizer"))
-        elif isinstance(part, (str, os.PathLike)):
+        elif is_path(part):
             names.append(os.fspath(part))
         else:
             raise Error(
@@ -170,19 +238,19 @@ def quantize(
     *,
     # options
     config: dict | str | os.PathLike | None = None,
-    mode: str = "static",
+    mode: Literal["static", "dynamic", "weight-only"] = "static",
     per_tensor: bool = False,
     weight_bits: int | None = None,
     group_size: int | None = None,
     reduce_range: bool = False,
-    fold_bn: str = "auto",
+    fold_bn: Literal["auto", "off"] = "auto",
     recorded: str | os.PathLike | None = None,
-    compat: str | None = None,
-    training_mode: str = "error",
+    compat: Literal["torchao"] | None = None,
+    training_mode: Literal["error", "ok"] = "error",
     calibration=None,
     max_batches: int | None = None,
     state: str | os.PathLike | None = None,
-    effort: str = "default",
+    effort: Literal["none", "default", "high"] = "default",
     passes: list[str] | None = None,
     checkpoint: str | os.PathLike | None = None,
     evaluate=None,
@@ -202,12 +270,15 @@ def quantize(
     model: an ExportedProgram, a torch.nn.Module (with example_inputs), or the path of a .pt2.
     quantizer: "x86", "xnnpack", ... (octet.quantizers()), the path of a JSON file, its contents as
         a dict, an octet.Quantizer, one of torchao's Quantizers (unchanged), or a list of these.
-    calibration: an iterable of batches, each a tuple of the program's inputs, a dict of named
+    calibration: an iterable of batches, each a tuple of the program's inputs, a mapping of named
         inputs or the only input; or the path of such a list written by torch.save. Static
-        quantization needs it. max_batches: the greatest number of batches to read.
+        quantization needs it. max_batches: the greatest number of batches to read. A list is not
+        copied. Other iterables are read once and not kept, so with max_batches they may be endless;
+        with effort, passes, checkpoint, recorded or hold_out they are kept in memory.
     evaluate, labels: batches on which the outputs are compared with those of the float program, and
         the class of each sample; by default the last calibration batches, of which hold_out are not
-        used for calibration.
+        used for calibration. labels=True: each batch of calibration and evaluate ends with its
+        labels, as a DataLoader gives them, or is a mapping with "labels".
     mode: "static", "dynamic" (activations get their scale at run time) or "weight-only".
     config: settings by op, module and name that override the quantizer's: a dict or a JSON file.
     effort, passes, checkpoint: "high" spends time on accuracy; the checkpoint allows to resume.
@@ -222,5 +293,7 @@ def quantize(
     """
     given = locals()
     with Folder() as folder, told(folder.names, progress):
+        if _takes_stream(given):
+            return Quantized._of(_quantize_stream(folder, given), folder.names)
         settings, _ = settings_of(folder, "quantize", given)
-        return Quantized._of(_octet.quantize(settings))
+        return Quantized._of(_octet.quantize(settings, None, ""), folder.names)

@@ -3,11 +3,21 @@
 import json
 import os
 import warnings
+from collections.abc import Callable
+from typing import Any, Literal
+
+import torch
+from octet_runtime._error import Error
 
 from octet import _octet
-from octet._files import Folder
-from octet._messages import told
-from octet._quantize import Quantized, settings_of
+from octet._compare import Comparison
+from octet._data import Batches
+from octet._files import Folder, is_path
+from octet._lower import lower
+from octet._messages import renamed, told
+from octet._qat_loop import Loop
+from octet._quantize import Quantized, _restore, settings_of
+from octet._steps import convert, prepare_qat
 
 
 def qat(
@@ -16,22 +26,22 @@ def qat(
     *,
     # options
     config: dict | str | os.PathLike | None = None,
-    mode: str = "static",
+    mode: Literal["static", "dynamic", "weight-only"] = "static",
     per_tensor: bool = False,
     weight_bits: int | None = None,
     group_size: int | None = None,
     reduce_range: bool = False,
-    fold_bn: str = "auto",
+    fold_bn: Literal["auto", "off"] = "auto",
     recorded: str | os.PathLike | None = None,
-    compat: str | None = None,
+    compat: Literal["torchao"] | None = None,
     train,
     validation=None,
     max_batches: int | None = None,
-    loss: str = "cross_entropy",
-    optimizer: str = "sgd",
+    loss: Literal["cross_entropy", "distill", "mse"] = "cross_entropy",
+    optimizer: Literal["adamw", "sgd"] = "sgd",
     epochs: int = 1,
     lr: float = 0.01,
-    schedule: str = "constant",
+    schedule: Literal["constant", "cosine"] = "constant",
     momentum: float = 0.9,
     weight_decay: float = 0.0,
     freeze_after: int | None = None,
@@ -41,6 +51,7 @@ def qat(
     seed: int = 0,
     checkpoint: str | os.PathLike | None = None,
     checkpoint_every: int | None = None,
+    device: str = "cpu",
     # end of options
     example_inputs=None,
     progress: bool | None = None,
@@ -55,21 +66,64 @@ def qat(
     freeze_after: epochs after which ranges and batch norms are frozen. learn_ranges: epochs after
         which scales are trained, too.
     checkpoint: a file from which an interrupted run resumes; checkpoint_every: in batches.
+    device: "cuda" or another device of torch, which trains the module of prepare_qat() with the
+        same settings; without checkpoint and state.
 
     Raises Error for data that do not fit and for a loss that is not finite.
     """
     given = locals()
+    if device != "cpu":
+        return _qat_on(device, given)
     with Folder() as folder, told(folder.names, progress):
         settings, _ = settings_of(folder, "qat", given, "train", has_targets=True)
-        return Quantized._of(_octet.qat(settings))
+        return Quantized._of(_octet.qat(settings), folder.names)
+
+
+def _qat_on(device, given) -> Quantized:
+    """Trains the prepared program as a torch.nn.Module on another device."""
+    for name in ("state", "checkpoint", "checkpoint_every"):
+        if given[name] is not None:
+            message = 'applies to device="cpu"; leave it out, or train prepare_qat() in your loop'
+            raise Error("train", name, message)
+    plain = {name: given[name] for name, kind, _ in _octet.arguments("qat") if kind == "text"}
+    _octet.check_settings("qat", plain, "train")
+    names = [name for name, _, _ in _octet.arguments("prepare_qat")]
+    learns = given["learn_ranges"] is not None
+    module = prepare_qat(
+        given["model"],
+        given["quantizer"],
+        **{name: given[name] for name in names},
+        learn_ranges=learns,
+        example_inputs=given["example_inputs"],
+    )
+    data = {}
+    for name, limit in (("train", given["max_batches"]), ("validation", None)):
+        data[name] = _held_batches(given[name], name, limit)
+    Loop(module, given, device, _octet.order_of_batches).run(data["train"], data["validation"])
+    return convert(module)
+
+
+def _held_batches(batches, name, limit):
+    if batches is None:
+        return None
+    if is_path(batches):
+        batches = torch.load(batches)
+    held = Batches(batches, None, name, limit)
+    held.hold()
+    return [held.at(index) for index in range(held.size())]
 
 
 class Tuned(Quantized):
     """The result of tune(): a quantized program, and the settings that make it."""
 
-    def __init__(self, graph: "_octet.Graph", found: dict):
-        super().__init__(graph, None)
+    def __init__(self, graph: "_octet.Graph", found: dict, report: Comparison):
+        super().__init__(graph, report)
         self._found = found
+
+    @property
+    def report(self) -> Comparison:
+        """The errors of each op, as compare() returns them; a page also shows all trials."""
+        return self._report
 
     @property
     def trials(self) -> list[dict]:
@@ -92,20 +146,26 @@ class Tuned(Quantized):
         return self._found["reached"]
 
     def __reduce__(self):
-        _, (pt2, _, _) = super().__reduce__()
-        return _restore_tuned, (pt2, self._found)
+        _, (pt2, report, _) = super().__reduce__()
+        return _restore_tuned, (pt2, self._found, report)
 
     def __repr__(self):
         return f"octet.Tuned({self.best['label']}, {len(self.trials)} trials)"
 
-    def _repr_html_(self):
-        return None
+
+def _restore_tuned(pt2, found, report):
+    return Tuned(_restore(pt2, None, "")._graph, found, report)
 
 
-def _restore_tuned(pt2, found):
-    from octet._quantize import _restore
+def _validator(validate, backend, threads):
+    """validate() as a function of a graph, whose exceptions pass through."""
 
-    return Tuned(_restore(pt2, None, "")._graph, found)
+    def validate_graph(graph):
+        quantized = Quantized(graph, None)
+        model = lower(quantized, backend, threads=threads) if backend else quantized.module()
+        return float(validate(model))
+
+    return validate_graph
 
 
 def tune(
@@ -114,30 +174,31 @@ def tune(
     *,
     # options
     config: dict | str | os.PathLike | None = None,
-    mode: str = "static",
+    mode: Literal["static", "dynamic", "weight-only"] = "static",
     per_tensor: bool = False,
     weight_bits: int | None = None,
     group_size: int | None = None,
     reduce_range: bool = False,
-    fold_bn: str = "auto",
+    fold_bn: Literal["auto", "off"] = "auto",
     recorded: str | os.PathLike | None = None,
-    compat: str | None = None,
-    training_mode: str = "error",
+    compat: Literal["torchao"] | None = None,
+    training_mode: Literal["error", "ok"] = "error",
     calibration,
     max_batches: int | None = None,
     evaluate=None,
     labels=None,
     min_sqnr: float | None = None,
     max_drop: float | None = None,
-    metric: str | None = None,
+    metric: Callable[..., float] | str | None = None,
     min_metric: float | None = None,
     max_latency: float | None = None,
     backend: str | None = None,
     threads: int = 1,
     trials: int = 25,
-    effort: str = "default",
+    effort: Literal["default", "high"] = "default",
     checkpoint: str | os.PathLike | None = None,
     # end of options
+    validate: Callable[[Any], float] | None = None,
     example_inputs=None,
     progress: bool | None = None,
 ) -> Tuned:
@@ -146,8 +207,11 @@ def tune(
     calibration, evaluate, labels: as those of quantize(), but by default the last eighth of 16
         calibration batches or more, at most 8 batches, is used for evaluation only.
     min_sqnr: the goal in dB, as the median over batches; or max_drop: the greatest share of samples
-        lost (needs labels); or min_metric: the least value of a metric that
-        load_library() registered. max_latency: milliseconds on the backend, timed for each trial.
+        lost (needs labels); or min_metric: the least value of metric or validate. max_latency: milliseconds on the backend, timed for each trial.
+    metric: a function of an output of the float program and that of the quantized one, for each
+        batch, or the name of one that load_library() registered. validate: a function of a model,
+        such as yours for the test set; it gets a torch.nn.Module, with a backend the result of
+        lower(), for the float program and for each trial. Larger is better for both.
     trials: the greatest number of evaluations of the program. config: initial settings.
 
     Warns when the goal is not reached. Raises Error for goals that conflict.
@@ -155,8 +219,10 @@ def tune(
     given = locals()
     with Folder() as folder, told(folder.names, progress):
         settings, _ = settings_of(folder, "tune", given, "tune")
-        graph, found = _octet.tune(settings)
-    tuned = Tuned(graph, json.loads(found))
+        validate_graph = validate and _validator(validate, backend, threads)
+        graph, found, page = _octet.tune(settings, validate_graph)
+        page = renamed(page, folder.names)
+    tuned = Tuned(graph, json.loads(found), Comparison(page, page, graph.sources))
     if not tuned.reached:
         warnings.warn(
             f"tune: the goal was not reached in {len(tuned.trials)} evaluations, the nearest is "

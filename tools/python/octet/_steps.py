@@ -2,12 +2,14 @@
 
 import json
 import os
+from typing import Literal
 
 import torch
 from octet_runtime._error import Error
 
 from octet import _octet
-from octet._files import Folder, exported
+from octet._data import Batches
+from octet._files import Folder, exported, is_path
 from octet._messages import told
 from octet._qat_module import QatModule
 from octet._quantize import Quantized, settings_of
@@ -16,8 +18,13 @@ from octet._quantize import Quantized, settings_of
 class Prepared:
     """A program with observers: calibrate() it, then convert() it once."""
 
-    def __init__(self, prepared: "_octet.Prepared", program, names):
+    def __init__(self, prepared: "_octet.Prepared", program, names, is_recorded=False):
         self._prepared, self._program, self._names = prepared, program, names
+        self._is_recorded = is_recorded
+        self._batches = 0
+
+    def __repr__(self):
+        return f"octet.Prepared({self._batches} batches seen)"
 
     @property
     def annotations(self) -> dict:
@@ -44,15 +51,15 @@ def prepare(
     *,
     # options
     config: dict | str | os.PathLike | None = None,
-    mode: str = "static",
+    mode: Literal["static", "dynamic", "weight-only"] = "static",
     per_tensor: bool = False,
     weight_bits: int | None = None,
     group_size: int | None = None,
     reduce_range: bool = False,
-    fold_bn: str = "auto",
+    fold_bn: Literal["auto", "off"] = "auto",
     recorded: str | os.PathLike | None = None,
-    compat: str | None = None,
-    training_mode: str = "error",
+    compat: Literal["torchao"] | None = None,
+    training_mode: Literal["error", "ok"] = "error",
     # end of options
     example_inputs=None,
 ) -> Prepared:
@@ -63,7 +70,8 @@ def prepare(
     given = locals()
     with Folder() as folder, told(folder.names):
         settings, program = settings_of(folder, "prepare", given)
-        return Prepared(_octet.prepare(settings), program, folder.names)
+        is_recorded = recorded is not None
+        return Prepared(_octet.prepare(settings), program, folder.names, is_recorded)
 
 
 def calibrate(
@@ -71,19 +79,27 @@ def calibrate(
     batches,
     *,
     max_batches: int | None = None,
+    labels: bool = False,
     progress: bool | None = None,
 ) -> int:
     """Runs batches through the observers; may be called several times. Returns their number.
 
-    batches, max_batches: as the calibration of quantize(). Raises Error for batches that do not fit
+    batches, max_batches: as the calibration of quantize(), read once. labels: whether each batch
+    ends with its labels, or is a mapping with "labels", which are not inputs. Raises Error for batches that do not fit
     and for values that are not finite.
     """
     if max_batches is not None and max_batches < 1:
         raise Error("calibrate", "max_batches", f"is {max_batches}, want at least 1")
     with Folder() as folder, told(folder.names, progress):
         folder.names |= prepared._names
-        data = folder.data(batches, prepared._program, "calibration.pt", "batches", max_batches)
-        return prepared._prepared.calibrate(data, max_batches)
+        if prepared._is_recorded or is_path(batches):
+            data = folder.data(batches, prepared._program, "batches", max_batches, labels)
+            count = prepared._prepared.calibrate(data, max_batches)
+        else:
+            stream = Batches(batches, prepared._program, "batches", max_batches, labels)
+            count = prepared._prepared.calibrate_stream(stream.next)
+    prepared._batches += count
+    return count
 
 
 def prepare_qat(
@@ -92,14 +108,14 @@ def prepare_qat(
     *,
     # options
     config: dict | str | os.PathLike | None = None,
-    mode: str = "static",
+    mode: Literal["static", "dynamic", "weight-only"] = "static",
     per_tensor: bool = False,
     weight_bits: int | None = None,
     group_size: int | None = None,
     reduce_range: bool = False,
-    fold_bn: str = "auto",
+    fold_bn: Literal["auto", "off"] = "auto",
     recorded: str | os.PathLike | None = None,
-    compat: str | None = None,
+    compat: Literal["torchao"] | None = None,
     # end of options
     learn_ranges: bool = False,
     example_inputs=None,
@@ -133,7 +149,7 @@ def convert(prepared: Prepared | QatModule) -> Quantized:
     if isinstance(prepared, QatModule):
         return _convert_trained(prepared)
     with told(prepared._names):
-        return Quantized._of(prepared._prepared.convert())
+        return Quantized._of(prepared._prepared.convert(), prepared._names)
 
 
 def _convert_trained(module: QatModule) -> Quantized:
@@ -146,4 +162,5 @@ def _convert_trained(module: QatModule) -> Quantized:
         given["model"] = path
         settings, _ = settings_of(folder, "prepare_qat", given)
         learns_ranges = given["learn_ranges"]
-        return Quantized._of(_octet.convert_trained(settings, learns_ranges, tensors, learned))
+        outcome = _octet.convert_trained(settings, learns_ranges, tensors, learned)
+        return Quantized._of(outcome, folder.names)

@@ -1,7 +1,8 @@
 """Generates text with a lowered language model, token by token."""
 
+import dataclasses
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -165,8 +166,18 @@ class _Decoder:
                 f"its cache cannot hold position {start + len(tokens) - 1} ({error.message}); "
                 "shorten the prompt, lower max_tokens, or export with a larger cache",
             ) from None
-        scores = outputs[0] if isinstance(outputs, tuple) else outputs
+        scores = _first(outputs)
         return np.asarray(scores, np.float32).reshape(-1, scores.shape[-1])[-1]
+
+
+def _first(outputs):
+    """The first tensor of what the module returns: a tuple, a dict, a ModelOutput."""
+    while not hasattr(outputs, "shape"):
+        if dataclasses.is_dataclass(outputs) and not isinstance(outputs, Mapping):
+            outputs = getattr(outputs, dataclasses.fields(outputs)[0].name)
+        else:
+            outputs = next(iter(outputs.values() if isinstance(outputs, Mapping) else outputs))
+    return outputs
 
 
 def _softmax(scores: np.ndarray) -> np.ndarray:

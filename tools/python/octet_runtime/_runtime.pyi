@@ -52,8 +52,10 @@ class Model:
         Runs the program once.
 
         inputs: numpy arrays, torch tensors on the CPU or what has DLPack, of the dtypes and shapes in
-        `inputs`; by position, or by name. They are not copied when their elements lie row by row.
-        Returns the output, or a tuple of several: torch tensors when an input is one, else numpy arrays.
+        `inputs`; as the exported module takes them (in dicts, lists or dataclasses, by keyword), or all by
+        position or by name. They are not copied when their elements lie row by row.
+        Returns what the module does: torch tensors when an input is one, else numpy arrays. A type that
+        this process has not imported becomes a dict of its fields, a named tuple a tuple.
         Raises Error on a wrong count, dtype or shape; nothing is converted.
         """
 

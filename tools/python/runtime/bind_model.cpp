@@ -86,8 +86,8 @@ std::string subject_of(const Program& program, const char* side, const std::vect
 }
 
 // Assigns arguments by position, then by name. Inputs with index -1 may be anything or missing.
-std::vector<nb::object> arrange(const Program& program, const nb::args& positional,
-                                const nb::kwargs& named) {
+std::vector<nb::object> arrange_flat(const Program& program, const nb::args& positional,
+                                     const nb::kwargs& named) {
   std::vector<nb::object> given(program.inputs.size());
   if (positional.size() > given.size())
     throw Error("session", "inputs",
@@ -110,14 +110,24 @@ std::vector<nb::object> arrange(const Program& program, const nb::args& position
   return given;
 }
 
+// The flattened inputs of a call in the form of the exported module, or of a flat one.
+std::vector<nb::object> arrange(Model& model, const nb::args& positional, const nb::kwargs& named) {
+  const nb::object spec = model.call_spec();
+  const nb::object leaves =
+      spec.is_none() ? nb::none() : nb::object(spec.attr("flatten")(positional, named));
+  if (leaves.is_none()) return arrange_flat(model.program(), positional, named);
+  return nb::cast<std::vector<nb::object>>(leaves);
+}
+
 struct Arranged {
   std::vector<Tensor> tensors;
   Framework framework = Framework::kNumpy;
 };
 
-Arranged tensors_of(const Program& program, const nb::args& positional, const nb::kwargs& named) {
+Arranged tensors_of(Model& model, const nb::args& positional, const nb::kwargs& named) {
   Arranged arranged;
-  const std::vector<nb::object> given = arrange(program, positional, named);
+  const Program& program = model.program();
+  const std::vector<nb::object> given = arrange(model, positional, named);
   for (size_t i = 0; i < given.size(); ++i) {
     arranged.tensors.emplace_back();
     if (given[i].is_valid() && framework_of(given[i]) == Framework::kTorch)
@@ -136,7 +146,7 @@ Arranged tensors_of(const Program& program, const nb::args& positional, const nb
 nb::object call(Model& model, const nb::args& positional, const nb::kwargs& named) {
   model.enter_process();
   const Program& program = model.program();
-  const Arranged inputs = tensors_of(program, positional, named);
+  const Arranged inputs = tensors_of(model, positional, named);
   std::vector<Tensor> outputs;
   {
     const nb::gil_scoped_release release;
@@ -146,13 +156,15 @@ nb::object call(Model& model, const nb::args& positional, const nb::kwargs& name
   for (size_t i = 0; i < outputs.size(); ++i)
     arrays.append(
         array_of(outputs[i], inputs.framework, subject_of(program, "output", program.outputs, i)));
+  if (const nb::object spec = model.call_spec(); !spec.is_none())
+    return spec.attr("unflatten")(arrays);
   if (outputs.size() == 1) return arrays[0];
   return nb::tuple(arrays);
 }
 
 nb::list time_kernels(Model& model, const nb::args& positional, int runs, const nb::kwargs& named) {
   model.enter_process();
-  const Arranged inputs = tensors_of(model.program(), positional, named);
+  const Arranged inputs = tensors_of(model, positional, named);
   std::vector<KernelReport> kernels;
   {
     const nb::gil_scoped_release release;
@@ -177,7 +189,7 @@ nb::bytes bytes_of(const Model& model) {
   std::string bytes;
   {
     const nb::gil_scoped_release release;
-    bytes = program_bytes(model.program());
+    bytes = program_bytes(model.program(), model.call_spec_text());
   }
   return nb::bytes(bytes.data(), bytes.size());
 }
@@ -207,8 +219,10 @@ Raises Error when the file is missing, damaged or of a backend that is not here.
 constexpr const char* kCallDoc = R"(Runs the program once.
 
 inputs: numpy arrays, torch tensors on the CPU or what has DLPack, of the dtypes and shapes in
-`inputs`; by position, or by name. They are not copied when their elements lie row by row.
-Returns the output, or a tuple of several: torch tensors when an input is one, else numpy arrays.
+`inputs`; as the exported module takes them (in dicts, lists or dataclasses, by keyword), or all by
+position or by name. They are not copied when their elements lie row by row.
+Returns what the module does: torch tensors when an input is one, else numpy arrays. A type that
+this process has not imported becomes a dict of its fields, a named tuple a tuple.
 Raises Error on a wrong count, dtype or shape; nothing is converted.)";
 
 void bind_tensor_info(nb::module_& module) {
@@ -241,6 +255,18 @@ void bind_tensor_info(nb::module_& module) {
                                 : std::nullopt;
                    })
       .def("__repr__", [](const TensorInfo& info) { return to_text(info); });
+}
+
+// Makes a Model without the GIL, and reads its call_spec.
+template <typename Make>
+std::unique_ptr<Model> checked(const Make& make) {
+  std::unique_ptr<Model> model;
+  {
+    const nb::gil_scoped_release release;
+    model = make();
+  }
+  model->call_spec();
+  return model;
 }
 
 State state_of(const Model& model) { return {bytes_of(model), dict_of(model.options())}; }
@@ -289,7 +315,7 @@ void bind_files(nb::class_<Model>& type) {
           [](const Model& model, const std::filesystem::path& path) {
             const nb::gil_scoped_release release;
             check_no_input(path, model.sources, "artifact");
-            save_program(model.program(), path);
+            save_program(model.program(), path, model.call_spec_text());
           },
           "path"_a, "Writes the .octet file, whole or not at all. Raises Error when it cannot.")
       .def("to_bytes", bytes_of, "The bytes of that file.")
@@ -298,8 +324,7 @@ void bind_files(nb::class_<Model>& type) {
           [](const nb::bytes& bytes, const nb::kwargs& given) {
             const std::string_view view(bytes.c_str(), bytes.size());
             const SessionOptions options = session_options_of(given, "session");
-            const nb::gil_scoped_release release;
-            return std::make_unique<Model>(view, options);
+            return checked([&] { return std::make_unique<Model>(view, options); });
           },
           "bytes"_a, "options"_a,
           nb::sig(fmt::format("def from_bytes(bytes: bytes, *, {}) -> Model",
@@ -378,8 +403,12 @@ void bind_model(nb::module_& module) {
       "load",
       [](const std::filesystem::path& path, bool verify, const nb::kwargs& given) {
         const SessionOptions options = session_options_of(given, "session");
-        const nb::gil_scoped_release release;
-        return std::make_unique<Model>(load_program(path, {.verifies_checksum = verify}), options);
+        return checked([&] {
+          LoweredFile file;
+          file.program =
+              load_program(path, {.verifies_checksum = verify, .call_spec = &file.call_spec});
+          return std::make_unique<Model>(std::move(file), options);
+        });
       },
       "path"_a, nb::kw_only(), "verify"_a = true, "options"_a,
       nb::sig(fmt::format("def load(path: str | os.PathLike, *, {}, verify: bool = True) -> Model",

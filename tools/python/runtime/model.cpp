@@ -44,10 +44,18 @@ Tensor copy_of(std::string_view bytes) {
   return copy;
 }
 
+LoweredFile file_of(const Tensor& bytes) {
+  LoweredFile file;
+  file.program = load_program(std::span<const std::byte>(bytes.raw(), bytes.nbytes()),
+                              {.call_spec = &file.call_spec});
+  return file;
+}
+
 }  // namespace
 
-Model::Model(Program program, SessionOptions options)
-    : program_(std::move(program)),
+Model::Model(LoweredFile file, SessionOptions options)
+    : program_(std::move(file.program)),
+      call_spec_text_(std::move(file.call_spec)),
       options_(completed(std::move(options))),
       process_(getpid()),
       live_(new Live{Session(program_, options_), {}}) {}
@@ -56,14 +64,14 @@ Model::Model(const Model& other, Session session)
     : sources(other.sources),
       bytes_(other.bytes_),
       program_(other.program_),
+      call_spec_text_(other.call_spec_text_),
       options_(other.options_),
       process_(getpid()),
       live_(new Live{std::move(session), {}}),
       was_forked_(other.was_forked_) {}
 
 Model::Model(const Tensor& bytes, SessionOptions options)
-    : Model(load_program(std::span<const std::byte>(bytes.raw(), bytes.nbytes())),
-            std::move(options)) {
+    : Model(file_of(bytes), std::move(options)) {
   bytes_ = bytes;
 }
 
@@ -88,6 +96,15 @@ void Model::enter_process() {
   live_ = std::move(own);
   was_forked_ = options_.threads > 1;
   process_ = getpid();
+}
+
+nb::object Model::call_spec() {
+  if (!call_spec_.is_valid() && call_spec_text_.empty()) call_spec_ = nb::none();
+  if (!call_spec_.is_valid())
+    call_spec_ = nb::module_::import_("octet_runtime._call_spec")
+                     .attr("CallSpec")(call_spec_text_.c_str(), program_.inputs.size(),
+                                       program_.outputs.size());
+  return call_spec_;
 }
 
 template <typename Action>

@@ -16,11 +16,17 @@
 
 namespace octet::python {
 
+// What an .octet file has.
+struct LoweredFile {
+  Program program;
+  std::string call_spec;  // how the exported module is called; "": by a flat list of inputs
+};
+
 // A program and its session. Calls from several threads take turns.
 class Model {
  public:
   // options.threads may be 0 for default_threads().
-  Model(Program program, SessionOptions options);
+  Model(LoweredFile file, SessionOptions options);
   // Loads from the bytes of a file, which are copied.
   Model(std::string_view bytes, SessionOptions options);
   ~Model();
@@ -28,6 +34,11 @@ class Model {
   // REQUIRED before each of the calls below, with the GIL. In a forked process this makes a new
   // session with one thread, because the threads of the parent's pools do not exist there.
   void enter_process();
+
+  // The call_spec of the file, and as a CallSpec of octet_runtime or None, which needs the GIL and
+  // throws Error if it is damaged.
+  const std::string& call_spec_text() const { return call_spec_text_; }
+  nanobind::object call_spec();
 
   // The program as it was loaded.
   const Program& program() const { return program_; }
@@ -57,10 +68,12 @@ class Model {
 
   Tensor bytes_;  // memory of the constants if loaded from bytes
   Program program_;
+  std::string call_spec_text_;
   SessionOptions options_;
   pid_t process_;
   std::unique_ptr<Live> live_;
   bool was_forked_ = false;
+  nanobind::object call_spec_;  // null: not read yet
 };
 
 // Reads session options from keyword arguments; None counts as absent. Raises TypeError for unknown

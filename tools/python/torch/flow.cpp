@@ -1,15 +1,17 @@
 #include "tools/python/torch/bindings.h"
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
@@ -27,10 +29,13 @@
 #include "tools/cli/quantize/quantize.h"
 #include "tools/cli/quantize/refusals.h"
 #include "tools/cli/tune/trials.h"
+#include "tools/cli/tune/tune_report.h"
 #include "tools/cli/tune/tuner.h"
 #include "tools/page/page.h"
 #include "tools/python/torch/calls.h"
+#include "tools/python/torch/data.h"
 #include "tools/python/torch/graph.h"
+#include "tools/python/torch/python_calls.h"
 #include "tools/python/torch/settings.h"
 
 namespace nb = nanobind;
@@ -39,9 +44,22 @@ using namespace nb::literals;
 namespace octet::python {
 namespace {
 
-Outcome quantize(const nb::dict& settings) {
+// next: returns the inputs of the next batch, None after the last.
+BatchSource stream_of(const nb::object& next) {
+  return [function = held(next)]() -> std::optional<std::vector<c10::IValue>> {
+    const nb::gil_scoped_acquire gil;
+    const nb::object batch = passing_on([&] { return (*function)(); });
+    return batch.is_none() ? std::nullopt : std::optional(values_of(batch));
+  };
+}
+
+// next: a stream in place of the setting "calibration", or None. kept: the name by which its last
+// batches are held afterwards.
+Outcome quantize(const nb::dict& settings, const nb::object& next, const std::string& kept) {
   QuantizeRequest request;
   take(settings, options_of(request), "quantize");
+  if (!next.is_none()) request.stream = stream_of(next);
+  request.kept = kept;
   request.wants_pages = true;
   std::vector<std::string> sources = sources_of(settings);
   return without_gil([&] {
@@ -94,6 +112,16 @@ size_t calibrate_prepared(Prepared& prepared, const std::string& data,
                                                prepared.flow.recorded, progress);
     prepared.has_data = true;
     prepared.sources.push_back(std::filesystem::absolute(data).string());
+    return batches;
+  });
+}
+
+size_t calibrate_stream(Prepared& prepared, const nb::object& next) {
+  ObservedGraph& observed = prepared.graph();
+  const BatchSource stream = stream_of(next);
+  return without_gil([&] {
+    const size_t batches = calibrate(observed, stream);
+    prepared.has_data = true;
     return batches;
   });
 }
@@ -161,14 +189,37 @@ nlohmann::ordered_json json_of(const Tuned& tuned) {
           {"batches", tuned.batches},    {"trusted", tuned.estimate.is_trusted()}};
 }
 
-std::pair<GraphHandle, std::string> tune_program(const nb::dict& settings) {
+struct Unlocked {
+  Unlocked() { flow_mutex().unlock(); }
+  ~Unlocked() { flow_mutex().lock(); }
+};
+
+// A function of Python, which may call Octet: other threads still wait for the lock of
+// octet/_messages.py.
+std::function<double(const Graph&)> function_of_graph(const nb::object& function) {
+  return [function = held(function)](const Graph& graph) {
+    const Unlocked unlocked;
+    const nb::gil_scoped_acquire gil;
+    return passing_on(
+        [&] { return nb::cast<double>((*function)(handle_of(std::move(*clone(graph)), {}))); });
+  };
+}
+
+// validate: called with the Graph of each trial, or None. Returns the program, its trials and the
+// report.
+std::tuple<GraphHandle, std::string, std::string> tune_program(const nb::dict& settings,
+                                                               const nb::object& validate) {
   TuneOptions options;
   take(settings, options_of(options), "tune");
+  if (!validate.is_none()) options.validate = function_of_graph(validate);
   std::vector<std::string> sources = sources_of(settings);
   return without_gil([&] {
-    Tuned tuned = tune(read_model(options.flow), options);
-    std::string json = text_of(json_of(tuned));
-    return std::pair(handle_of(std::move(tuned.quantized), std::move(sources)), std::move(json));
+    const Graph original = read_model(options.flow);
+    Tuned tuned = tune(original, options);
+    std::string json = text_of(json_of(tuned)),
+                report = text_of(tune_report(original, tuned, options));
+    return std::tuple(handle_of(std::move(tuned.quantized), std::move(sources)), std::move(json),
+                      std::move(report));
   });
 }
 
@@ -181,9 +232,10 @@ void bind_flow(nb::module_& module) {
       .def_ro("page", &Outcome::page)
       .def_ro("lines", &Outcome::lines)
       .def_ro("io", &Outcome::io);
-  module.def("quantize", quantize, "settings"_a);
+  module.def("quantize", quantize, "settings"_a, "next"_a.none(), "kept"_a);
   nb::class_<Prepared>(module, "Prepared")
       .def("calibrate", calibrate_prepared, "data"_a, "max_batches"_a.none())
+      .def("calibrate_stream", calibrate_stream, "next"_a)
       .def("convert", convert_prepared)
       .def("annotations", [](Prepared& prepared) { return annotations_to_json(prepared.graph()); })
       .def("save_state", save_state, "path"_a)
@@ -194,7 +246,7 @@ void bind_flow(nb::module_& module) {
       [](const std::string& page) { return page_html(nlohmann::ordered_json::parse(page)); },
       "page"_a);
   module.def("qat", qat, "settings"_a);
-  module.def("tune", tune_program, "settings"_a);
+  module.def("tune", tune_program, "settings"_a, "validate"_a.none());
 }
 
 }  // namespace octet::python

@@ -14,6 +14,7 @@
 #include "core/base/error.h"
 #include "core/base/output_file.h"
 #include "core/base/report.h"
+#include "lowering/import/call_spec.h"
 #include "tools/cli/commands/lower.h"
 #include "tools/cli/common/lowered_program.h"
 #include "tools/python/runtime/model.h"
@@ -45,7 +46,8 @@ Lowered lower_graph(const GraphHandle& graph, const std::string& backend, const 
     Lowered lowered;
     lowered.warnings = slow_products(program);
     lowered.notes = report.notes();
-    lowered.model = std::make_unique<Model>(std::move(program), session);
+    lowered.model = std::make_unique<Model>(
+        LoweredFile{std::move(program), call_spec_of(*graph.graph)}, session);
     lowered.model->sources = graph.sources;
     return lowered;
   });
@@ -77,6 +79,7 @@ void bind_lower(nb::module_& module) {
          const nb::dict& session) {
         Lowered lowered =
             lower_graph(graph, backend, settings, session_options_of(session, "lower"));
+        lowered.model->call_spec();
         return nb::make_tuple(nb::cast(std::move(lowered.model)), lowered.notes, lowered.warnings);
       },
       "graph"_a, "backend"_a, "settings"_a, "session"_a);

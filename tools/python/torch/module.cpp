@@ -11,6 +11,7 @@
 #include "tools/python/runtime/model.h"
 #include "tools/python/torch/bindings.h"
 #include "tools/python/torch/calls.h"
+#include "tools/python/torch/data.h"
 #include "tools/python/torch/graph.h"
 #include "tools/python/torch/settings.h"
 
@@ -43,6 +44,7 @@ NB_MODULE(_octet, module) {
   bind_graph(module);
   bind_quantizer(module);
   bind_settings(module);
+  bind_data(module);
   bind_flow(module);
   bind_training(module);
   bind_lower(module);

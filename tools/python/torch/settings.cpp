@@ -123,20 +123,24 @@ struct FieldSignature {
   const Option& option;
   using Texts = std::pair<std::string, std::string>;
 
-  Texts operator()(const TextValue& value) const {
-    const std::string now = value.get();
-    return now.empty() ? Texts{"str | None", "None"} : Texts{"str", fmt::format("\"{}\"", now)};
+  static Texts text_of(const std::string& now, const std::vector<std::string>& choices) {
+    const std::string type =
+        choices.empty() ? "str" : fmt::format("Literal[\"{}\"]", fmt::join(choices, "\", \""));
+    return now.empty() ? Texts{type + " | None", "None"} : Texts{type, fmt::format("\"{}\"", now)};
   }
+
+  Texts operator()(const TextValue& value) const { return text_of(value.get(), value.names); }
   Texts operator()(const bool* field) const { return {"bool", *field ? "True" : "False"}; }
   Texts operator()(const std::string* field) const {
     switch (option.kind) {
       case Option::Kind::kText:
-        return field->empty() ? Texts{"str | None", "None"}
-                              : Texts{"str", fmt::format("\"{}\"", *field)};
+        return text_of(*field, option.choices);
       case Option::Kind::kFile:
         return {"str | os.PathLike | None", "None"};
       case Option::Kind::kSettings:
         return {"dict | str | os.PathLike | None", "None"};
+      case Option::Kind::kFunction:
+        return {"Callable[..., float] | str | None", "None"};
       case Option::Kind::kData:
       case Option::Kind::kLabels:
         return {"", "None"};
@@ -171,6 +175,8 @@ const char* name_of(Option::Kind kind) {
       return "labels";
     case Option::Kind::kSettings:
       return "settings";
+    case Option::Kind::kFunction:
+      return "function";
   }
   return "";
 }

@@ -24,6 +24,7 @@
 #include "annotate/training/qat_conv_bn.h"
 #include "annotate/training/qat_model.h"
 #include "core/base/error.h"
+#include "tools/cli/qat/train.h"
 #include "tools/cli/quantize/flow.h"
 #include "tools/cli/quantize/quality.h"
 #include "tools/cli/quantize/report_file.h"
@@ -228,6 +229,8 @@ Outcome convert_trained(const nb::dict& settings, bool learns_ranges, const nb::
 void bind_training(nb::module_& module) {
   module.def("training_program", training_program, "settings"_a, "learns_ranges"_a,
              "The prepared program, and JSON that describes its fake-quants.");
+  module.def("order_of_batches", order_of_batches, "count"_a, "seed"_a, "epoch"_a,
+             "The order in which `octet qat` trains in an epoch.");
   module.def("convert_trained", convert_trained, "settings"_a, "learns_ranges"_a, "tensors"_a,
              "groups"_a);
 }

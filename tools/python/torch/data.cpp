@@ -1,0 +1,83 @@
+#include "tools/python/torch/data.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <nanobind/stl/string.h>
+
+#include "annotate/compare/metric.h"
+#include "core/pt2/tensor_file.h"
+#include "tools/python/torch/python_calls.h"
+#include "tools/python/torch/tensors.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace octet::python {
+namespace {
+
+c10::IValue value_of(nb::handle leaf) {
+  if (leaf.is_none()) return c10::IValue();
+  if (nb::isinstance<nb::bool_>(leaf)) return nb::cast<bool>(leaf);
+  if (nb::isinstance<nb::int_>(leaf)) return nb::cast<int64_t>(leaf);
+  if (nb::isinstance<nb::float_>(leaf)) return nb::cast<double>(leaf);
+  if (nb::isinstance<nb::str>(leaf)) return nb::cast<std::string>(leaf);
+  return view_of_torch(leaf);
+}
+
+// batches: an object with size() and at(index).
+class PythonBatches : public HeldBatches {
+ public:
+  explicit PythonBatches(nb::object batches) : batches_(held(std::move(batches))) {}
+
+  size_t size() const override {
+    const nb::gil_scoped_acquire gil;
+    return passing_on([&] { return nb::cast<size_t>(batches_->attr("size")()); });
+  }
+
+  std::vector<c10::IValue> at(size_t index) const override {
+    const nb::gil_scoped_acquire gil;
+    return values_of(passing_on([&] { return nb::object(batches_->attr("at")(index)); }));
+  }
+
+ private:
+  HeldObject batches_;
+};
+
+// The function of a metric; the same name may get another function later. Needs the GIL.
+void set_metric(const std::string& name, nb::object function) {
+  static auto* const all = new std::map<std::string, HeldObject>();
+  const bool is_new = !all->contains(name);
+  if (is_new)
+    register_metric(name, [name](const at::Tensor& reference, const at::Tensor& subject) {
+      const nb::gil_scoped_acquire gil;
+      return passing_on([&] {
+        return nb::cast<double>((*all->at(name))(to_torch(reference), to_torch(subject)));
+      });
+    });
+  (*all)[name] = held(std::move(function));
+}
+
+}  // namespace
+
+std::vector<c10::IValue> values_of(nb::handle batch) {
+  std::vector<c10::IValue> values;
+  for (const nb::handle leaf : nb::borrow<nb::sequence>(batch)) values.push_back(value_of(leaf));
+  return values;
+}
+
+void bind_data(nb::module_& module) {
+  module.def(
+      "hold_batches",
+      [](const std::string& name, nb::object batches) {
+        hold_batches(name, batches.is_none()
+                               ? nullptr
+                               : std::make_shared<const PythonBatches>(std::move(batches)));
+      },
+      "name"_a, "batches"_a.none());
+  module.def("set_metric", set_metric, "name"_a, "function"_a);
+}
+
+}  // namespace octet::python
