@@ -197,7 +197,10 @@ const QuantizationConfig* ConfigFitter::fit(const QuantizationConfig& config, co
   if (&config == global_ && is_table(match)) {
     QuantizationConfig fitted = config;
     const bool searches = config.weight->observer_or_fake_quant_ctr.name.ends_with("mse");
-    fitted.weight = weight_spec({.search_weight_ranges = searches});
+    const AffineOptions* groups = find_affine(fitted.weight, Granularity::Kind::kPerGroup);
+    fitted.weight =
+        weight_spec({.group_size = groups == nullptr ? 0 : groups->granularity.group_size,
+                     .search_weight_ranges = searches});
     return &made_.emplace_back(std::move(fitted));
   }
   if (!is_convolution(anchor) && !takes_columns(anchor)) return &config;

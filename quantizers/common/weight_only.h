@@ -47,7 +47,7 @@ Verdict groups_divide_weight(const RuleMatch& at);
 class ConfigFitter {
  public:
   // global: the config of ops without a row; null: none. When it gives weights alone 4 bits,
-  // embedding tables get 8 bits and one scale per row, except in training. So do linears whose
+  // embedding tables get 8 bits in the same groups, except in training. So do linears whose
   // weight has the shape of such a table, which a language model ends with and often shares.
   ConfigFitter(const Graph& graph, const std::optional<std::optional<QuantizationConfig>>& global);
   // Returns the config for the op `match.nodes.back()`. For convolutions, a group becomes a block
