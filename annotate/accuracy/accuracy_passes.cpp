@@ -155,6 +155,7 @@ class EffortRun {
   // scaled: how smoothing has changed the program since calibration.
   void fill_observers(const ScaledValues& scaled, const ProgressCallback& progress = {}) {
     const auto calibrate = [&](ObservedGraph& part) {
+      if (!needs_calibration(part)) return observe_constants(part);
       calibrate_together(part, open_(), batches_, peers_, progress);
     };
     if (memory_ == nullptr) return calibrate(observed_);
@@ -196,9 +197,17 @@ class EffortRun {
     const std::vector<std::shared_ptr<Observer>> calibrated = observed_.observers;
     const std::vector<SmoothedSpace> smoothed =
         smooth_activations(observed_, usable_data(), report_, options);
-    if (smoothed.empty()) return;
-    observed_.observers = fresh_observers(observed_);
-    fill_observers(scaled_values(smoothed));
+    if (!smoothed.empty()) {
+      observed_.observers = fresh_observers(observed_);
+      fill_observers(scaled_values(smoothed));
+    }
+    const BatchSource data = [this, source = BatchSource()]() mutable {
+      if (!source) source = usable_data();  // opened only when it is read
+      return source();
+    };
+    SmoothOptions unknown = options;  // the statistics are those of the scaled program
+    unknown.known = {};
+    if (fit_weight_ranges(observed_, data, report_, unknown) == 0 && smoothed.empty()) return;
     if (!can_check) return;
     const HeldOutGain gain{before, check->error(observed_)};
     report_.note("smooth: " + gain.description());

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "annotate/accuracy/channel_space.h"
+#include "annotate/graph/qdq_nodes.h"
 #include "core/base/shape.h"
 
 namespace octet {
@@ -98,6 +99,17 @@ std::optional<ChannelDims> dims_after_reshape(const std::vector<int64_t>& from,
   return result;
 }
 
+namespace {
+
+bool is_constant_vector(const Node& node, std::string_view argument) {
+  const Value* value = through_observers(node.find_input(argument));
+  if (value == nullptr || value->producer() != nullptr) return false;
+  const Tensor* tensor = node.graph().find_constant(value);
+  return tensor != nullptr && tensor->shape().size() == 1;
+}
+
+}  // namespace
+
 std::optional<ChannelDims> dims_through_layout(const Node& node, const ChannelDims& dims,
                                                Direction direction) {
   const Value* input = node.find_input("self");
@@ -130,9 +142,16 @@ std::optional<ChannelDims> dims_through_layout(const Node& node, const ChannelDi
 }
 
 const WeightedOp* find_scaled_form(const Node& node) {
-  static constexpr WeightedOp kLayerNorm = {
-      "aten.layer_norm", WeightForm::kLinear, "input", "weight", "bias", 0, -1};
-  if (node.is(kLayerNorm.op)) return &kLayerNorm;
+  static constexpr WeightedOp kNorms[] = {
+      {"aten.layer_norm", WeightForm::kLinear, "input", "weight", "bias", 0, -1},
+      {"aten.rms_norm", WeightForm::kLinear, "input", "weight", "", 0, -1}};
+  static constexpr WeightedOp kProducts[] = {
+      {"aten.mul.Tensor", WeightForm::kLinear, "self", "other", "", 0, -1},
+      {"aten.mul.Tensor", WeightForm::kLinear, "other", "self", "", 0, -1}};
+  for (const WeightedOp& norm : kNorms)
+    if (node.is(norm.op)) return &norm;
+  for (const WeightedOp& product : kProducts)
+    if (node.is(product.op) && is_constant_vector(node, product.weight)) return &product;
   const WeightedOp* row = find_weighted_op(node);
   const bool is_scaled =
       row != nullptr && (row->form == WeightForm::kConv || row->form == WeightForm::kLinear ||

@@ -170,8 +170,9 @@ int equalize_layers(Graph& graph, const NodeFilter& applies) {
   std::vector<ChannelSpace> spaces = find_channel_spaces(graph);
   std::erase_if(spaces, [&](const ChannelSpace& space) {
     return !all_ops_are(space, applies) ||
-           std::any_of(space.makers.begin(), space.makers.end(),
-                       [](const ScaledOp& maker) { return maker.op->is("aten.layer_norm"); });
+           std::any_of(space.makers.begin(), space.makers.end(), [](const ScaledOp& maker) {
+             return find_scaled_form(*maker.op)->in_axis < 0;
+           });
   });
   int changes = 0;
   for (int round = 0; round < kMaxRounds; ++round) {

@@ -127,8 +127,8 @@ class Flood {
     const Value* weight = scalable_constant(node, form.weight);
     const bool has_bias = !form.bias.empty() && node.find_input(form.bias) != nullptr;
     const Value* bias = has_bias ? scalable_constant(node, form.bias) : nullptr;
-    const bool is_normalized_last =
-        !node.is("aten.layer_norm") || node.ints_or("normalized_shape", {}).size() == 1;
+    const bool is_normalized_last = node.find_argument("normalized_shape") == nullptr ||
+                                    node.ints_or("normalized_shape", {}).size() == 1;
     if (weight == nullptr || (has_bias && bias == nullptr) || !is_normalized_last) return fail();
     if (place.dims != channel_dims(form, *place.value) || has_fewer_dims(node, form)) return fail();
     if (graph_.find_constant(weight)->shape().at(static_cast<size_t>(form.out_axis)) !=
@@ -181,6 +181,7 @@ class Flood {
     if (is_one_of(node, {"aten.add", "aten.sub"})) return spread_sum(node, place);
     if (is_one_of(node, {"aten.mul", "aten.div"}) && node.find_input("other") == nullptr)
       return both(node.find_input("self"), output, place.dims);
+    if (node.is("aten.mul.Tensor")) return spread_product(node, place);
     if (node.is("aten.pad") || node.is("aten.constant_pad_nd")) return spread_pad(node, place);
     if (node.is("aten.mean")) return spread_mean(node, place);
     if (node.is("aten.scaled_dot_product_attention")) return spread_attention(node, "value", place);
@@ -195,6 +196,16 @@ class Flood {
     const std::optional<ChannelDims> moved = dims_through_layout(node, place.dims, direction);
     if (!moved) return fail();
     add(direction == Direction::kForward ? output : node.find_input("self"), *moved);
+  }
+
+  // A product of two activations scales with one of them, which must be known before the result.
+  void spread_product(Node& node, const ChannelPlace& place) {
+    Value* self = node.find_input("self");
+    Value* other = node.find_input("other");
+    if (self == other || seen_.contains(self) == seen_.contains(other)) return fail();
+    const Value& scaled = seen_.contains(self) ? *self : *other;
+    if (!node.output()->meta || scaled.meta->sizes != node.output()->meta->sizes) return fail();
+    add(node.output(), place.dims);
   }
 
   void add_clamp(Node& node, double limit) {

@@ -6,6 +6,8 @@
 //   conv2d -> relu -> conv2d              linear (values) -> attention -> linear
 //   conv2d -> add -> conv2d               layer_norm -> linear, linear, linear
 //             ^- conv2d
+//   linear (up) -> mul -> linear          rms_norm -> linear, linear, linear
+//                   ^- silu
 //
 // Used by equalize_layers() below and by smoothing (smooth.h).
 #pragma once
@@ -34,11 +36,12 @@ std::optional<ChannelDims> dims_through_layout(const Node& node, const ChannelDi
                                                Direction direction);
 
 // A convolution (its channels are in the second dimension), linear, addmm or mm (in the last), or
-// layer_norm (in the last; it has no in_axis). Null for other ops.
+// an op without in_axis: layer_norm, rms_norm or a product with a constant vector, with which
+// exported RMS norms end (in the last). Null for other ops.
 const WeightedOp* find_scaled_form(const Node& node);
 
 // An op whose weights absorb the factors: a convolution (1-d to 3-d), linear, addmm or mm with
-// constant weights; as a maker also layer_norm.
+// constant weights; as a maker also a norm or a product with a constant vector.
 struct ScaledOp {
   Node* op = nullptr;
   int64_t axis = 0;        // dimension of the weight that holds the channels of this space
@@ -107,8 +110,8 @@ at::Tensor round_to_powers_of_two(const at::Tensor& factors);
 //   conv2d -> relu -> conv2d       |row of the first| = |column of the second|, within a factor of
 //                                  sqrt(2)
 //
-// For folded float graphs and for observed graphs that are not calibrated yet. Layer norms are
-// skipped; clamps (relu6, hardtanh) end a chain. Repeats until nothing changes, as depthwise
+// For folded float graphs and for observed graphs that are not calibrated yet. Norms are skipped;
+// clamps (relu6, hardtanh) end a chain. Repeats until nothing changes, as depthwise
 // convolutions belong to two chains, at most 64 times. Returns the number of changes to spaces; a
 // second call returns 0.
 

@@ -86,7 +86,7 @@ Batches read_batches(const Graph& graph, const BatchSource& data, size_t max_byt
     // Twice, because the float and the quantized run hold about the same.
     if (batches.size() == 1)
       fitting = std::max<size_t>(
-          1, max_bytes / std::max<size_t>(1, 2 * peak_bytes(graph, batches.front())));
+          1, max_bytes / std::max<size_t>(1, 2 * bytes_at_layers(graph, batches.front())));
   }
   if (batches.empty()) throw Error(stage, "data", "no batches, got 0, want at least 1");
   return batches;

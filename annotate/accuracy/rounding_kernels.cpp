@@ -3,8 +3,20 @@
 #include <algorithm>
 #include <cmath>
 
+// One copy per vector width, chosen when the program starts; without contraction all give the same
+// bits.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define OCTET_VECTOR_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define OCTET_VECTOR_CLONES
+#endif
+
 namespace octet {
 namespace {
+
+OCTET_VECTOR_CLONES void add_scaled(double* sum, double factor, const double* x, int64_t count) {
+  for (int64_t k = 0; k < count; ++k) sum[k] += factor * x[k];
+}
 
 double on_grid(double value, double scale, double zero_point, double low, double high) {
   return std::min(std::max(std::nearbyint(value / scale) + zero_point, low), high);
@@ -23,8 +35,7 @@ void round_columns(const GridRows& grid, const double* factor, int64_t begin, in
       q[row + j] = on_grid(target[row + j], scale, zero_point, grid.low, grid.high);
       const double error = (target[row + j] - scale * (q[row + j] - zero_point)) / spread[j];
       residual[r * (end - begin) + (j - begin)] = error;
-      double* rest = target + row;
-      for (int64_t k = j; k < end; ++k) rest[k] -= error * spread[k];
+      add_scaled(target + row + j, -error, spread + j, end - j);
     }
   }
 }
@@ -49,7 +60,7 @@ int64_t descend(const GridRows& grid, const double* hessian, int passes, double*
         // noise are skipped.
         if (step == 0 || step * (2 * g[j] + step * h[j]) >= -1e-12 * step * step * h[j]) continue;
         q[row + j] = best;
-        for (int64_t k = 0; k < grid.columns; ++k) g[k] += step * h[k];
+        add_scaled(g, step, h, grid.columns);
         changed = true;
         ++changes;
       }

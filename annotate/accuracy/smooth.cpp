@@ -10,7 +10,10 @@
 #include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 
+#include "annotate/accuracy/matrix_layers.h"
+#include "annotate/accuracy/snapshot.h"
 #include "annotate/graph/qdq_nodes.h"
+#include "annotate/observers/affine.h"
 #include "core/base/error.h"
 
 namespace octet {
@@ -27,7 +30,14 @@ const Observer* find_operand_observer(const ObservedGraph& observed, const Value
 }
 
 bool has_scale_per_channel(const Observer* observer) {
-  return observer == nullptr || is_per_channel(observer->args().qscheme);
+  return observer == nullptr || is_per_channel(observer->args().qscheme) ||
+         observer->args().choice.affine;
+}
+
+// The observer of a linear's weight when it searches ranges of groups within rows; else null.
+const AffineObserver* find_row_groups(const Node& op, const Observer* observer) {
+  const AffineObserver* affine = dynamic_cast<const AffineObserver*>(observer);
+  return op.is("aten.linear") && affine != nullptr && affine->searches() ? affine : nullptr;
 }
 
 // How each taker turns rounding into error.
@@ -39,6 +49,17 @@ struct TakerNoise {
   at::Tensor magnitude;  // weight's magnitude [groups, out / groups, in / groups]
   double kernel = 1;
   const ChannelStatistics* input = nullptr;
+  // for weights in groups: the observer, and the weight [groups, out / groups, in / groups, kernel]
+  const AffineObserver* groups = nullptr;
+  at::Tensor weight;
+
+  // The error of the output when the scaled weight is rounded with ranges that
+  // fit_weight_ranges() chooses.
+  double round_groups(const at::Tensor& factors) const {
+    const at::Tensor scaled = weight[0].squeeze(2) * factors;
+    AffineObserver fresh(groups->args(), AffineObserver::Kind::kMse);
+    return fresh.fit(scaled, input->mean_square / factors.square());
+  }
 
   double expect(const at::Tensor& factors) const {
     double noise = 0;
@@ -49,6 +70,7 @@ struct TakerNoise {
       noise += step * step / 12 * (energy * factors.square()).sum().item<double>();
     }
     if (!is_weight_quantized) return noise;
+    if (groups != nullptr) return noise + round_groups(factors);
     // [groups, out / groups]
     at::Tensor reach =
         (magnitude * factors.reshape({magnitude.size(0), 1, magnitude.size(2)})).amax(2);
@@ -74,7 +96,7 @@ class SpaceChoice {
     const double before = expect(at::ones_like(activation_));
     if (!(before > 0)) return std::nullopt;
     std::optional<at::Tensor> best;
-    double least = before * std::pow(10.0, -options_.least_gain_db / 10);
+    double least = is_computed_ ? before : before * std::pow(10.0, -options_.least_gain_db / 10);
     for (const double strength : options_.strengths) {
       const at::Tensor factors = factors_of(strength);
       const double noise = expect(factors);
@@ -101,9 +123,14 @@ class SpaceChoice {
     noise.magnitude = weight.abs().amax(3);
     noise.kernel = static_cast<double>(weight.size(3));
     noise.input = &statistics_.at(taker.input);
+    noise.groups = find_row_groups(*taker.op, weight_observer);
+    if (noise.groups != nullptr) noise.weight = weight;
+    is_computed_ = is_computed_ && noise.groups != nullptr && !noise.is_input_quantized;
     const at::Tensor magnitude = noise.magnitude.amax(1).reshape({-1});
     weight_ = weight_.defined() ? at::maximum(weight_, magnitude) : magnitude;
     const at::Tensor reach = noise.input->magnitude();
+    const at::Tensor& energy = noise.input->mean_square;
+    energy_ = energy_.defined() ? at::maximum(energy_, energy) : energy;
     activation_ = activation_.defined() ? at::maximum(activation_, reach) : reach;
     takers_.push_back(std::move(noise));
   }
@@ -116,8 +143,9 @@ class SpaceChoice {
 
   at::Tensor factors_of(double strength) const {
     const at::Tensor is_used = (activation_ > 0).logical_and(weight_ > 0);
-    const at::Tensor raw =
-        activation_.clamp_min(1e-30).pow(strength) / weight_.clamp_min(1e-30).pow(1 - strength);
+    const at::Tensor raw = is_computed_ ? energy_.clamp_min(1e-30).pow(strength / 2)
+                                        : activation_.clamp_min(1e-30).pow(strength) /
+                                              weight_.clamp_min(1e-30).pow(1 - strength);
     at::Tensor factors = at::where(is_used, raw, at::ones_like(raw));
     if (!is_used.any().item<bool>()) return at::ones_like(raw);
     // Centred, so that the magnitude of the activation as a whole stays the same.
@@ -153,6 +181,9 @@ class SpaceChoice {
   std::vector<TakerNoise> takers_;
   at::Tensor weight_;      // largest magnitude by channel
   at::Tensor activation_;  // the same for the activation
+  at::Tensor energy_;      // the activation's largest mean square by channel
+  // whether all takers have weights in groups and float activations, so that nothing is estimated
+  bool is_computed_ = true;
 };
 
 using Splits = std::vector<NormSplit>;
@@ -243,6 +274,37 @@ std::vector<SmoothedSpace> smooth_activations(ObservedGraph& observed, const Bat
   report.note(fmt::format("smooth: {} of {} sets of channels scaled{}", smoothed.size(), tried,
                           copies(smoothed)));
   return smoothed;
+}
+
+size_t fit_weight_ranges(ObservedGraph& observed, const BatchSource& data, Report& report,
+                         const SmoothOptions& options) {
+  Report ignored;
+  std::vector<MatrixLayer> layers = find_matrix_layers(observed, "smooth", ignored);
+  const auto observer_of = [&](const MatrixLayer& layer) {
+    return find_row_groups(*layer.op,
+                           observed.observers[static_cast<size_t>(layer.weight_group)].get());
+  };
+  std::erase_if(layers, [&](const MatrixLayer& layer) {
+    return observer_of(layer) == nullptr || !layer.input->meta ||
+           (options.applies && !options.applies(*layer.op));
+  });
+  if (layers.empty()) return 0;
+  std::vector<ChannelSpace> inputs;
+  for (const MatrixLayer& layer : layers) {
+    ChannelSpace& input = inputs.emplace_back();
+    input.takers = {{.op = layer.op, .axis = 1, .input = layer.input}};
+    input.places = {{layer.input, {static_cast<int64_t>(layer.input->meta->sizes.size()) - 1}}};
+  }
+  const StatisticsMap statistics = collect_channel_statistics(
+      observed, inputs, data, options.progress, options.peers, options.known);
+  for (const MatrixLayer& layer : layers) {
+    const auto fitted =
+        std::make_shared<AffineObserver>(observer_of(layer)->args(), AffineObserver::Kind::kMse);
+    fitted->fit(weight_of(layer), statistics.at(layer.input).mean_square);
+    replace_observer(observed, static_cast<size_t>(layer.weight_group), fitted);
+  }
+  report.note(fmt::format("smooth: {} weights have ranges fitted to their inputs", layers.size()));
+  return layers.size();
 }
 
 void undo_smoothing(ObservedGraph& observed, const std::vector<SmoothedSpace>& smoothed) {

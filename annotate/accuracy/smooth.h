@@ -4,6 +4,11 @@
 //
 //   factor[channel] = max|activation|^strength / max|weight|^(1 - strength)
 //
+// Where activations stay float, factors protect the weights of large channels instead (AWQ: Lin et
+// al. 2023): weights in groups that share a scale lose most where they are small.
+//
+//   factor[channel] = (mean square of the activation)^(strength / 2)
+//
 // For each set of channels (channel_space.h) it chooses the strength, or none, with the least
 // expected error of the ops after, from the rounding of both activation and weight. Factors are
 // powers of two, so the float program gives the same bits, except with clamps: see
@@ -85,7 +90,8 @@ void join_norm(ObservedGraph& observed, const NormSplit& split);
 
 struct SmoothOptions {
   std::vector<double> strengths = {0.25, 0.5, 0.75, 1.0};  // in [0, 1]
-  // least gain of expected error, else the set is not changed; >= 0
+  // least gain of expected error, else the set is not changed; >= 0. Any gain suffices for weights
+  // in groups, whose error is not estimated but computed.
   double least_gain_db = 1;
   // kAllow: channels that stay clear of a clamp (relu6) over all data are spread towards it, up to
   // limit / headroom. Larger values of other data are cut off, as quantized ranges cut them off.
@@ -121,6 +127,14 @@ struct SmoothedSpace {
 // data, and for NaN in the data.
 std::vector<SmoothedSpace> smooth_activations(ObservedGraph& observed, const BatchSource& data,
                                               Report& report, const SmoothOptions& options = {});
+
+// Chooses new ranges for weights in groups (observer affine_mse) of linears: those with the least
+// squared error when each input channel counts with its energy in the data, as in the output,
+// instead of all channels alike. Replaces observers; reads the data once, batch by batch. Returns
+// the number of weights with new ranges, and adds a note to the report unless it is 0. Throws as
+// smooth_activations(). Uses of the options: applies, progress, peers.
+size_t fit_weight_ranges(ObservedGraph& observed, const BatchSource& data, Report& report,
+                         const SmoothOptions& options = {});
 
 // Reverts the last smooth_activations(), which returned `smoothed`, bit for bit, except for groups
 // that have lost their nodes. REQUIRES: nothing has been scaled since.

@@ -74,23 +74,23 @@ Verdict can_run_stepwise(const Graph& graph) {
   return can_separate_states(graph);
 }
 
-size_t peak_bytes(const Graph& graph, const std::vector<IValue>& batch) {
+size_t bytes_at_layers(const Graph& graph, const std::vector<IValue>& batch) {
   const std::vector<Node*> nodes = graph.nodes();
   const std::unordered_map<const Value*, size_t> last = last_uses(nodes);
   std::unordered_map<const Node*, std::vector<const Value*>> freed_by;
   for (const auto& [value, position] : last) freed_by[nodes[position]].push_back(value);
   std::unordered_map<const Value*, size_t> alive;
   size_t now = 0;
-  size_t peak = 0;
+  size_t most = 0;
   const auto after_node = [&](const Node& node, const Values& results) {
     if (&node.graph() != &graph) return;
     const std::vector<Value*> outputs = node.outputs();
     for (size_t i = 0; i < outputs.size(); ++i) now += alive[outputs[i]] = bytes_of(results[i]);
-    peak = std::max(peak, now);
+    if (find_operands(node) != nullptr) most = std::max(most, now);
     for (const Value* value : freed_by[&node]) now -= std::exchange(alive[value], 0);
   };
   Interpreter(graph, {.after_node = after_node, .handlers = pass_through_observers()}).run(batch);
-  return peak;
+  return most;
 }
 
 // A part of the graph as a graph: its inputs are the graph's inputs, then `taken`; its user outputs

@@ -33,9 +33,9 @@ inline Interpreter float_interpreter(const Graph& graph, NodeHook after_node = {
 
 // Refused when an output updates a buffer, and as can_separate_states() does.
 Verdict can_run_stepwise(const Graph& graph);
-// The peak of bytes held by tensors while the batch runs, without constants. Observer nodes pass on
-// their input.
-size_t peak_bytes(const Graph& graph, const std::vector<c10::IValue>& batch);
+// The most bytes that tensors hold when a matrix layer (matrix_layers.h) has run, apart from
+// constants: what a walk over layers keeps of each batch. Observer nodes pass on their input.
+size_t bytes_at_layers(const Graph& graph, const std::vector<c10::IValue>& batch);
 
 class StepwiseRun {
  public:

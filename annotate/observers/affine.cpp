@@ -19,6 +19,7 @@
 #include <ATen/ops/round.h>
 #include <ATen/ops/rsub.h>
 #include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -176,21 +177,42 @@ std::pair<at::Tensor, at::Tensor> AffineObserver::ranges_of(
   check_finite(low);
   check_finite(high);
   if (kind_ != Kind::kMse || dims.empty()) return {low, high};
-  return search_ranges(view, dims);
+  const Found found = search_ranges(view, dims);
+  return {found.low, found.high};
 }
 
-std::pair<at::Tensor, at::Tensor> AffineObserver::search_ranges(
-    const at::Tensor& view, const std::vector<int64_t>& dims) const {
+double AffineObserver::fit(const at::Tensor& x, const at::Tensor& importance) {
+  OCTET_ASSERT(searches() && !has_data(), args_.choice.name);
+  const BlockReduction blocks = block_reduction(block_size(x.sizes()), x.sizes());
+  const at::Tensor view = x.detach().reshape(blocks.shape);
+  check_finite(view);
+  const Found found =
+      search_ranges(view, blocks.dims, importance.expand_as(x).reshape(blocks.shape));
+  min_ = first_min_ = found.low;
+  max_ = first_max_ = found.high;
+  ++batches_;
+  observed_shape_ = x.sizes().vec();
+  return found.error;
+}
+
+AffineObserver::Found AffineObserver::search_ranges(const at::Tensor& view,
+                                                    const std::vector<int64_t>& dims,
+                                                    const at::Tensor& importance) const {
   std::vector<int64_t> order;  // the blocks' dimensions, then those within a block
   for (int64_t dim = 0; dim < view.dim(); ++dim)
     if (std::find(dims.begin(), dims.end(), dim) == dims.end()) order.push_back(dim);
   const size_t outer = order.size();
   order.insert(order.end(), dims.begin(), dims.end());
-  const at::Tensor rows = view.to(at::kFloat).permute(order).contiguous();
+  const auto in_rows = [&](const at::Tensor& x) {
+    return x.to(at::kFloat).permute(order).contiguous();
+  };
+  const at::Tensor rows = in_rows(view);
+  const at::Tensor weights = importance.defined() ? in_rows(importance) : importance;
   const std::vector<int64_t> shape(rows.sizes().begin(),
                                    rows.sizes().begin() + static_cast<std::ptrdiff_t>(outer));
   at::Tensor low = at::empty(shape, at::kFloat);
   at::Tensor high = at::empty(shape, at::kFloat);
+  at::Tensor error = at::zeros(shape, at::kDouble);
   const size_t length = static_cast<size_t>(rows.numel() / low.numel());
   const double quant_min = static_cast<double>(quant_min_);
   const double quant_max = static_cast<double>(quant_max_);
@@ -212,16 +234,20 @@ std::pair<at::Tensor, at::Tensor> AffineObserver::search_ranges(
       const std::span<const float> values(
           rows.const_data_ptr<float>() + static_cast<size_t>(block) * length, length);
       const auto [least, most] = std::minmax_element(values.begin(), values.end());
-      const ValueRange range =
-          least_error_range({*least, *most}, {.is_symmetric = true, .octaves = kSearchedOctaves},
-                            [&](const ValueRange& tried, double limit) {
-                              return squared_error(values, lattice_of(tried), limit);
-                            });
+      const RangeError error_of = [&](const ValueRange& tried, double limit) {
+        if (!weights.defined()) return squared_error(values, lattice_of(tried), limit);
+        const float* first = weights.const_data_ptr<float>();
+        return squared_error(values, {first + static_cast<size_t>(block) * length, length},
+                             lattice_of(tried));
+      };
+      const ValueRange range = least_error_range(
+          {*least, *most}, {.is_symmetric = true, .octaves = kSearchedOctaves}, error_of);
+      if (weights.defined()) error.data_ptr<double>()[block] = error_of(range, 0);
       low.data_ptr<float>()[block] = range.min;
       high.data_ptr<float>()[block] = range.max;
     }
   });
-  return {low.to(view.scalar_type()), high.to(view.scalar_type())};
+  return {low.to(view.scalar_type()), high.to(view.scalar_type()), error.sum().item<double>()};
 }
 
 // float16 cannot represent scales below eps.

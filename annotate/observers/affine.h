@@ -25,6 +25,11 @@ class AffineObserver : public Observer {
   // Throws Error("calibrate", ...) when the number of blocks (kMse: the tensor) differs from the
   // previous one.
   void observe(const at::Tensor& x) override;
+  // Whether it searches ranges of minimal squared error (kMse).
+  bool searches() const { return kind_ == Kind::kMse; }
+  // Observes a tensor whose squared errors count `importance` times, which broadcasts to it.
+  // Returns the sum of its squared errors, weighted so. REQUIRES: searches() and !has_data().
+  double fit(const at::Tensor& x, const at::Tensor& importance);
   // One scale and zero point per block, in row-major order, with the block_size of the last
   // observed tensor; empty when the state was loaded.
   QParams calculate_qparams() const override;
@@ -57,8 +62,13 @@ class AffineObserver : public Observer {
   // Minimum and maximum of each block of `view` over `dims`; for kMse after the search.
   std::pair<at::Tensor, at::Tensor> ranges_of(const at::Tensor& view,
                                               const std::vector<int64_t>& dims) const;
-  std::pair<at::Tensor, at::Tensor> search_ranges(const at::Tensor& view,
-                                                  const std::vector<int64_t>& dims) const;
+  struct Found {
+    at::Tensor low, high;  // one element per block
+    double error = 0;      // weighted; 0 without importance
+  };
+  // importance: of the shape of `view`; undefined: 1
+  Found search_ranges(const at::Tensor& view, const std::vector<int64_t>& dims,
+                      const at::Tensor& importance = {}) const;
   std::pair<at::Tensor, at::Tensor> qparams_of(const at::Tensor& min, const at::Tensor& max) const;
   bool takes_finer_scales() const;
   // Scales below this leave fewer than fewest_steps() when eps is the least scale.

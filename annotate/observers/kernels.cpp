@@ -136,6 +136,25 @@ OCTET_VECTOR_CLONES Distances distances(const float* values, size_t count, doubl
   return result;
 }
 
+// The sum of the weighted squares of those distances.
+OCTET_VECTOR_CLONES double weighted_distance(const float* values, const float* weights,
+                                             size_t count, double inverse, double low,
+                                             double high) {
+  double lanes[kLanes] = {};
+  const auto term = [=](size_t i) __attribute__((always_inline)) {
+    const double x = static_cast<double>(values[i]) * inverse;
+    const double rest = x - nearest(x, low, high);
+    return static_cast<double>(weights[i]) * rest * rest;
+  };
+  size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    for (size_t lane = 0; lane < kLanes; ++lane) lanes[lane] += term(i + lane);
+  double sum = 0;
+  for (; i < count; ++i) sum += term(i);
+  for (const double lane : lanes) sum += lane;
+  return sum;
+}
+
 // mean_share: weight of the squared sum.
 double error_of(std::span<const float> values, const Lattice& lattice, double mean_share,
                 double limit) {
@@ -296,6 +315,13 @@ void quantization_errors(std::span<const float> density, const ErrorRange& range
 
 double squared_error(std::span<const float> values, const Lattice& lattice, double limit) {
   return error_of(values, lattice, 0, limit);
+}
+
+double squared_error(std::span<const float> values, std::span<const float> weights,
+                     const Lattice& lattice) {
+  return weighted_distance(values.data(), weights.data(), values.size(), 1.0 / lattice.scale,
+                           lattice.low, lattice.high) *
+         lattice.scale * lattice.scale;
 }
 
 double product_error(std::span<const float> rows, size_t length, const Lattice& lattice,

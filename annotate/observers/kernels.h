@@ -68,6 +68,9 @@ struct Lattice {
 // lattice. A result above `limit`, at which the sum stops early, is only a lower bound.
 double squared_error(std::span<const float> values, const Lattice& lattice,
                      double limit = std::numeric_limits<double>::infinity());
+// The sum of squared errors with a weight for each. Requires weights.size() == values.size().
+double squared_error(std::span<const float> values, std::span<const float> weights,
+                     const Lattice& lattice);
 // The squared error of the outputs of a product with rows of `length` weights, one for each output,
 // for independent inputs of variance 1 and mean m: for each row the sum of the weights' squared
 // errors plus m^2 times the square of their sum. kMeanShare is m^2; 0.5 is about that of normal

@@ -82,6 +82,11 @@ Granularity block_of_convolution(const std::vector<int64_t>& weight, int64_t gro
   return block;
 }
 
+bool has_4_bit_weights_alone(const QuantizationConfig& config) {
+  return is_weight_only(config) && !config.is_qat && config.weight->quant_max &&
+         *config.weight->quant_max <= kMax4Bits;
+}
+
 AffineOptions* find_affine(std::optional<QuantizationSpec>& spec, Granularity::Kind kind) {
   if (!spec || !spec->observer_or_fake_quant_ctr.affine ||
       spec->observer_or_fake_quant_ctr.affine->granularity.kind != kind)
@@ -170,8 +175,34 @@ Verdict groups_divide_weight(const RuleMatch& at) {
                   columns ? "columns" : "rows", weight->name(), length));
 }
 
+ConfigFitter::ConfigFitter(const Graph& graph,
+                           const std::optional<std::optional<QuantizationConfig>>& global) {
+  if (!global || !*global || !has_4_bit_weights_alone(**global)) return;
+  global_ = &**global;
+  for (const Node* node : graph.nodes_of("aten.embedding.default")) {
+    const Value* table = node->find_input("weight");
+    if (table != nullptr && table->meta) tables_.push_back(table->meta->shape());
+  }
+}
+
+bool ConfigFitter::is_table(const Match& match) const {
+  const Value* weight = match.find("w");
+  return (match.nodes.back()->is("aten.embedding") || match.nodes.back()->is("aten.linear")) &&
+         weight->meta &&
+         std::find(tables_.begin(), tables_.end(), weight->meta->shape()) != tables_.end();
+}
+
 const QuantizationConfig* ConfigFitter::fit(const QuantizationConfig& config, const Match& match) {
   const Node& anchor = *match.nodes.back();
+  if (&config == global_ && is_table(match)) {
+    QuantizationConfig fitted = config;
+    const bool searches = config.weight->observer_or_fake_quant_ctr.name.ends_with("mse");
+    const AffineOptions* groups = find_affine(fitted.weight, Granularity::Kind::kPerGroup);
+    fitted.weight =
+        weight_spec({.group_size = groups == nullptr ? 0 : groups->granularity.group_size,
+                     .search_weight_ranges = searches});
+    return &made_.emplace_back(std::move(fitted));
+  }
   if (!is_convolution(anchor) && !takes_columns(anchor)) return &config;
   QuantizationConfig fitted = config;
   AffineOptions* tokens = find_affine(fitted.input_activation, Granularity::Kind::kPerToken);

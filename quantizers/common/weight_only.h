@@ -42,16 +42,24 @@ Verdict weight_is_float32(const RuleMatch& at);
 // If the weight's spec has a group size, it divides the rows of slot w (linear, embedding).
 Verdict groups_divide_weight(const RuleMatch& at);
 
-// Adapts configs with groups and tokens to convolutions, which have neither. Owns the configs it
-// makes.
+// Adapts configs to single ops: those with groups and tokens to convolutions, which have neither,
+// and 4-bit weights to tables. Owns the configs it makes.
 class ConfigFitter {
  public:
+  // global: the config of ops without a row; null: none. When it gives weights alone 4 bits,
+  // embedding tables get 8 bits in the same groups, except in training. So do linears whose
+  // weight has the shape of such a table, which a language model ends with and often shares.
+  ConfigFitter(const Graph& graph, const std::optional<std::optional<QuantizationConfig>>& global);
   // Returns the config for the op `match.nodes.back()`. For convolutions, a group becomes a block
   // of whole kernels (the most input channels that fit a group and divide the total), and a token
   // becomes an image. For other ops, returns `config`. Valid as long as the fitter and `config`.
   const QuantizationConfig* fit(const QuantizationConfig& config, const Match& match);
 
  private:
+  bool is_table(const Match& match) const;
+
+  const QuantizationConfig* global_ = nullptr;
+  std::vector<std::vector<int64_t>> tables_;  // shapes
   std::list<QuantizationConfig> made_;
 };
 

@@ -103,7 +103,7 @@ void X86InductorQuantizer::annotate_own(Graph& graph, Annotations& annotations,
                                         RuleState& state) const {
   const QuantizationConfig* global =
       rows().global() && *rows().global() ? &**rows().global() : nullptr;
-  ConfigFitter fitter;
+  ConfigFitter fitter(graph, rows().global());
   const std::unordered_set<const Node*> formulas = find_formula_nodes(graph);
   const std::unordered_set<const Value*> ahead = find_input_free_values(graph);
   // Which configurations a rule table is for.

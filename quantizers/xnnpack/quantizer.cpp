@@ -93,7 +93,7 @@ void XNNPACKQuantizer::annotate_own(Graph& graph, Annotations& annotations,
   const auto allows = [&](const Node& node) {
     return (!filter_ || filter_(node)) && config_of(node).config;
   };
-  ConfigFitter fitter;
+  ConfigFitter fitter(graph, rows().global());
   const std::unordered_set<const Node*> formulas = find_formula_nodes(graph);
   const std::unordered_set<const Value*> ahead = find_input_free_values(graph);
   const auto choose = [&](ConfigKind table, const Match& match) -> ConfigChoice {

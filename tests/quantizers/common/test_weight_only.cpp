@@ -77,8 +77,39 @@ TEST_CASE("weight-only int8: one scale per output channel, activations float",
 TEST_CASE("weight-only int4: groups of 32 along the rows", "[quantizers][weight_only]") {
   CHECK(annotate_with(kWeights4, kLinear).text ==
         "%l [weight_only_linear]: %w: " + kGroup32 + "\n");
-  CHECK(annotate_with(kWeights4, kEmbedding).text ==
-        "%e [weight_only_embedding]: %w: " + kGroup32 + "\n");
+}
+
+TEST_CASE("weight-only int4 keeps embedding tables and heads of their shape at 8 bits",
+          "[quantizers][weight_only]") {
+  const std::string decoder = R"(graph(%i: i64[2,3], %w = param "w": f32[100,64],
+        %v = param "v": f32[64,64]):
+    %e: f32[2,3,64] = aten.embedding.default(%w, %i)
+    %l: f32[2,3,64] = aten.linear.default(%e, %v)
+    %h: f32[2,3,100] = aten.linear.default(%l, %w)
+    return (%h))";
+  const std::string rows = "%w: int8 -127..127 SYMMETRIC_NO_CLIPPING_ERR per_group 32 affine_";
+  const std::string table = rows + "min_max\n";
+  const std::string groups = "%w: " + kGroup32 + "\n";
+  const std::string layer = "%l [weight_only_linear]: %v: " + kGroup32 + "\n";
+  SymmetricOptions options = kWeights4;
+  CHECK(annotate_with(options, decoder).text ==
+        "%e [weight_only_embedding]: " + table + layer + "%h [weight_only_linear]: " + table);
+  options.own.search_weight_ranges = true;
+  CHECK_THAT(annotate_with(options, decoder).text,
+             Catch::Contains("%e [weight_only_embedding]: " + rows + "mse"));
+
+  // rows say what they cover
+  XNNPACKQuantizer quantizer;
+  quantizer.set_global(get_symmetric_quantization_config(kWeights4));
+  for (const char* op : {"aten.linear", "aten.embedding"})
+    quantizer.set_operator_type(op, get_symmetric_quantization_config(kWeights4));
+  CHECK(annotate_text(decoder, quantizer).text ==
+        "%e [weight_only_embedding]: " + groups + layer + "%h [weight_only_linear]: " + groups);
+  X86InductorQuantizer x86;
+  x86.set_global(get_default_x86_inductor_quantization_config(
+      {.own = {.is_weight_only = true, .weight_bits = 4}}));
+  CHECK_THAT(annotate_text(decoder, x86).text,
+             Catch::Contains("%h [weight_only_linear]: " + table));
 }
 
 TEST_CASE("weight-only int4: a convolution has blocks of whole kernels within a group",
@@ -207,8 +238,8 @@ TEST_CASE("the X86 quantizer has weight-only and per-token configurations too",
           "[quantizers][weight_only][x86]") {
   CHECK(annotate_x86({.own = {.is_weight_only = true}}, kLinear).text ==
         "%l [weight_only_linear]: %w: WEIGHT\n");
-  CHECK(annotate_x86({.own = {.is_weight_only = true, .weight_bits = 4}}, kEmbedding).text ==
-        "%e [weight_only_embedding]: %w: " + kGroup32 + "\n");
+  CHECK(annotate_x86({.own = {.is_weight_only = true, .weight_bits = 4}}, kLinear).text ==
+        "%l [weight_only_linear]: %w: " + kGroup32 + "\n");
   CHECK(annotate_x86({.is_dynamic = true, .own = {.is_per_token = true}}, kLinear)
             .text.find("%x: uint8 0..255 dynamic ASYMMETRIC per_token affine_placeholder") !=
         std::string::npos);

@@ -179,7 +179,8 @@ ObservedGraph calibrated(const Graph& original, const QuantizeRequest& request, 
         measure(original, quantize_plainly(original, request, data.calibration, *progress), request,
                 data.evaluation, *progress, ignored);
   }
-  if ((data.all.is_there() || request.stream) && !needs_calibration(observed))
+  if ((data.all.is_there() || request.stream) && plan.passes.empty() &&
+      !needs_calibration(observed))
     log_warning(
         "--calibration: nothing is observed in this mode; the data is only used to compare "
         "outputs");
