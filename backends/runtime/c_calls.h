@@ -1,5 +1,5 @@
-// Shared by the files that implement the C interface: how a call handles exceptions, structs of older
-// callers and null addresses.
+// Handles exceptions, structs of older callers and null addresses for the files that implement
+// the C interface.
 #pragma once
 
 #include <algorithm>

@@ -76,7 +76,7 @@ void set_size(ProgramTensor& tensor, size_t dim, const SizeExpr& size, int64_t h
   if (!is_symbolic(tensor.sizes)) tensor.sizes.clear();
 }
 
-// Quantizes each of the kept positions by itself, as before. Returns false if their scales depend on
+// Quantizes each of the kept positions alone, as before. Returns false if their scales depend on
 // other positions.
 bool keep_blocks(ProgramOp& op, size_t dim, const SizeExpr& positions, const SizeExpr& kept,
                  int64_t hint) {

@@ -205,7 +205,8 @@ typedef struct octet_generation {
 } octet_generation;
 
 /* Gets each token once it is generated. text: the complete characters that it adds, valid during
- * the call; a character of several tokens comes with the last one. Returns 0 to go on, 1 to stop. */
+ * the call; a character of several tokens comes with the last one. Returns 0 to continue, 1 to
+ * stop. */
 typedef int (*octet_take_token)(void* user, int64_t id, const char* text);
 
 /* Continues a prompt until a special token of the tokenizer. The cache of earlier calls is

@@ -216,7 +216,8 @@ TEST_CASE("C: text generation refuses what it cannot do", "[backends][c]") {
   CHECK(octet_load_tokenizer("/nonexistent/t.json") == nullptr);
   CHECK_THAT(octet_last_error(), Contains("tokenizer: /nonexistent/t.json: cannot be "));
   CHECK(octet_load_tokenizer(nullptr) == nullptr);
-  const File file("t.json", R"({"model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}})");
+  const File file("t.json",
+                  R"({"model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}})");
   octet_tokenizer* tokenizer = octet_load_tokenizer(file.path.c_str());
   INFO(octet_last_error());
   REQUIRE(tokenizer != nullptr);

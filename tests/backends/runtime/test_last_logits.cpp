@@ -44,7 +44,7 @@ Program small_head(const std::string& backend, Rows rows) {
   return program;
 }
 
-// How far `last` is from the last rows of `all`: products of few and of many rows round differently.
+// How far `last` is from the last rows of `all`: few and many rows round differently.
 float distance(const Tensor& last, const Tensor& all) {
   float worst = 0;
   for (int64_t i = 0; i < last.numel(); ++i)
