@@ -29,8 +29,8 @@ struct GenerateOptions {
 };
 
 // Passes each token that the model appends to the prompt to `take`, which returns whether to
-// continue. Throws Error("generate", ...) for an empty prompt, tokens outside of the vocabulary, and
-// a prompt that the cache cannot hold.
+// continue. Throws Error("generate", ...) for an empty prompt, tokens outside of the vocabulary,
+// and a prompt that the cache cannot hold.
 void generate(Decoder& decoder, const tokenizer::Tokenizer& words,
               const std::vector<int64_t>& prompt, const GenerateOptions& options,
               const std::function<bool(const Token&)>& take);

@@ -77,14 +77,14 @@ class Model:
 
     def save(self, path: str | os.PathLike) -> None:
         """
-        Writes the .octet file, whole or not at all. Raises Error when it cannot.
+        Writes an .octet file of what runs, whole or not at all. Raises Error when it cannot.
         """
 
     def to_bytes(self) -> bytes:
         """The bytes of that file."""
 
     @staticmethod
-    def from_bytes(bytes: bytes, *, threads: int | None = None, memory_limit: int = 0, loop_limit: int = 0, cached_shapes: int = 4, cache_folder: str | os.PathLike | None = None) -> Model:
+    def from_bytes(bytes: bytes, *, threads: int | None = None, memory_limit: int = 0, loop_limit: int = 0, cached_shapes: int = 4, logits_to_keep: int = 0, cache_folder: str | os.PathLike | None = None) -> Model:
         """
         The program of a file's bytes; limits as those of load. Raises Error when they are damaged.
         """
@@ -119,7 +119,7 @@ class Model:
 
     def __repr__(self) -> str: ...
 
-def load(path: str | os.PathLike, *, threads: int | None = None, memory_limit: int = 0, loop_limit: int = 0, cached_shapes: int = 4, cache_folder: str | os.PathLike | None = None, verify: bool = True) -> Model:
+def load(path: str | os.PathLike, *, threads: int | None = None, memory_limit: int = 0, loop_limit: int = 0, cached_shapes: int = 4, logits_to_keep: int = 0, cache_folder: str | os.PathLike | None = None, verify: bool = True) -> Model:
     """
     The program of an .octet file.
 
@@ -128,6 +128,7 @@ def load(path: str | os.PathLike, *, threads: int | None = None, memory_limit: i
     memory_limit: bytes that inputs, outputs, states and intermediates may take; 0: what the machine has.
     loop_limit: how many times a loop may run its body in one run; 0: no limit.
     cached_shapes: for open sizes: how many sets of sizes stay compiled, those used last; at least 1.
+    logits_to_keep: for language models: how many last positions get scores (logits); 0: all.
     cache_folder: a folder that keeps packed weights for the next start (oneDNN), unless others write it.
     verify: compares all bytes with the checksum in the file.
     Raises Error when the file is missing, damaged or of a backend that is not here.

@@ -317,7 +317,8 @@ void bind_files(nb::class_<Model>& type) {
             check_no_input(path, model.sources, "artifact");
             save_program(model.program(), path, model.call_spec_text());
           },
-          "path"_a, "Writes the .octet file, whole or not at all. Raises Error when it cannot.")
+          "path"_a,
+          "Writes an .octet file of what runs, whole or not at all. Raises Error when it cannot.")
       .def("to_bytes", bytes_of, "The bytes of that file.")
       .def_static(
           "from_bytes",
