@@ -99,6 +99,7 @@ class InPyTorch(PackageTest):
         for options in (
             {"freeze_after": 2, "schedule": "cosine"},
             {"learn_ranges": 1, "validation": labelled(2), "patience": 1},
+            {"learn_ranges": 1, "weight_decay": 0.1},  # not of the ranges
         ):
             with self.subTest(options=list(options)):
                 options = {"train": labelled(5), "epochs": 3, "lr": 0.05, "seed": 4, **options}

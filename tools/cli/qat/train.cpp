@@ -52,14 +52,14 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const QatModel& model,
                                                             .momentum(options.momentum)
                                                             .weight_decay(options.weight_decay));
   if (ranges.empty()) return optimizer;
-  std::unique_ptr<torch::optim::OptimizerOptions> undecayed;  // no weight decay for scales
+  optimizer->add_param_group(torch::optim::OptimizerParamGroup(ranges));
+  // No weight decay for scales. Set afterwards, because LibTorch replaces options of a group that
+  // equal its own defaults by those of the optimizer.
+  torch::optim::OptimizerOptions& of_ranges = optimizer->param_groups().back().options();
   if (options.optimizer == OptimizerKind::kAdamW)
-    undecayed = std::make_unique<torch::optim::AdamWOptions>(
-        torch::optim::AdamWOptions(options.rate).weight_decay(0));
+    static_cast<torch::optim::AdamWOptions&>(of_ranges).weight_decay(0);
   else
-    undecayed = std::make_unique<torch::optim::SGDOptions>(
-        torch::optim::SGDOptions(options.rate).momentum(options.momentum));
-  optimizer->add_param_group(torch::optim::OptimizerParamGroup(ranges, std::move(undecayed)));
+    static_cast<torch::optim::SGDOptions&>(of_ranges).weight_decay(0);
   return optimizer;
 }
 
