@@ -119,10 +119,9 @@ void Decoder::read(const Tensor& scores, size_t count, bool is_last_only) {
   const size_t rows = words == 0 ? 0 : static_cast<size_t>(scores.numel()) / words;
   if (rows == 0) refuse("its output is empty, want scores [1, n, words]");
   if (!is_last_only && rows != count)
-    refuse(
-        fmt::format("its output has the scores of {} of {} positions; load it without "
-                    "logits_to_keep",
-                    rows, count));
+    refuse(fmt::format(
+        "its output has the scores of {} of {} positions, want all of them (logits_to_keep 0)",
+        rows, count));
   for (size_t row = is_last_only ? rows - 1 : 0; row < rows; ++row) {
     std::vector<float>& values = scores_.emplace_back(words);
     for (size_t i = 0; i < words; ++i) values[i] = element(scores, row * words + i);
