@@ -59,7 +59,9 @@ octet_status note_exception() {
     note_error(error.what());
     return OCTET_INTERNAL_ERROR;
   } catch (const std::bad_alloc&) {
-    note_error("memory: there is not enough; use a smaller model or a machine with more");
+    const char* const why =
+        "memory: there is not enough; use a smaller model or a machine with more";
+    note_error(why);
   } catch (const Error& error) {
     note_error(error.what());
     name_remedy();
