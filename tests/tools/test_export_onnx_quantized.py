@@ -113,14 +113,16 @@ class Quantized(ExportTest):
 
     def test_blocks_of_four_bits(self):
         words = self.words()
-        for mode, count in (("weight-only", 5), ("dynamic", 4)):  # the first takes the table of words, too; that of positions is computed ahead
+        four, eight = onnx.TensorProto.INT4, onnx.TensorProto.INT8
+        # The first takes the table of words, too, with 8 bits; that of positions is computed ahead.
+        for mode, want in (("weight-only", [eight, *[four] * 4]), ("dynamic", [four] * 4)):
             with self.subTest(mode=mode):
                 self.quantize("--quantizer", "xnnpack", "--mode", mode, "--weight-bits", "4")
                 model = self.exported()
                 self.assertEqual(model.opset_import[0].version, 21)
                 blocks = [node for node in model.graph.node if any(a.name == "block_size" for a in node.attribute)]
                 types = {c.name: c.data_type for c in model.graph.initializer}
-                self.assertEqual([types[node.input[0]] for node in blocks], [onnx.TensorProto.INT4] * count)
+                self.assertEqual([types[node.input[0]] for node in blocks], want)
                 self.check_near((words,))
         self.assertEqual(self.optimized_ops()["MatMulNBits"], 4)
         message = self.fails("export", self.path("q.pt2"), "--onnx", self.path("late.onnx"), "--opset", "20")
