@@ -338,7 +338,12 @@ const OpRow* find_row(const ProgramOp& op) {
 
 Verdict check_op(const Program& program, const ProgramOp& op) {
   const OpRow* row = find_row(op);
-  return row != nullptr ? row->check(program, op) : Verdict::refuse("the NPU has no " + op.kind);
+  if (row == nullptr) return Verdict::refuse("the NPU has no " + op.kind);
+  for (const std::vector<int>* tensors : {&op.inputs, &op.outputs})
+    for (int index : *tensors)
+      if (index >= 0 && program.tensor(index).numel() == 0)
+        return Verdict::refuse(program.tensor(index).name + " has no elements");
+  return row->check(program, op);
 }
 
 OpQueue compile_op(const Program& program, const ProgramOp& op, Buffers& buffers) {
