@@ -3,13 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-// One copy per vector width, chosen when the program starts; without contraction all give the same
-// bits.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define OCTET_VECTOR_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define OCTET_VECTOR_CLONES
-#endif
+#include "annotate/observers/vector_clones.h"
 
 namespace octet {
 namespace {

@@ -8,13 +8,7 @@
 #include <limits>
 #include <vector>
 
-// Compiles a function once for each vector width; the program picks the widest that the CPU has
-// when it starts. Without contraction all of them give the same bits.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define OCTET_VECTOR_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define OCTET_VECTOR_CLONES
-#endif
+#include "annotate/observers/vector_clones.h"
 
 namespace octet {
 namespace {
@@ -100,7 +94,7 @@ constexpr size_t kChunk = 512;  // values between two checks of the limit
 
 // The sum of term(i) for i < count, in lanes that the processor can add side by side.
 template <typename Term>
-inline double sum_of(size_t count, const Term& term) {
+[[gnu::always_inline]] inline double sum_of(size_t count, const Term& term) {
   double lanes[kLanes] = {};
   size_t i = 0;
   for (; i + kLanes <= count; i += kLanes)
@@ -140,19 +134,11 @@ OCTET_VECTOR_CLONES Distances distances(const float* values, size_t count, doubl
 OCTET_VECTOR_CLONES double weighted_distance(const float* values, const float* weights,
                                              size_t count, double inverse, double low,
                                              double high) {
-  double lanes[kLanes] = {};
-  const auto term = [=](size_t i) __attribute__((always_inline)) {
+  return sum_of(count, [=](size_t i) __attribute__((always_inline)) {
     const double x = static_cast<double>(values[i]) * inverse;
     const double rest = x - nearest(x, low, high);
     return static_cast<double>(weights[i]) * rest * rest;
-  };
-  size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes)
-    for (size_t lane = 0; lane < kLanes; ++lane) lanes[lane] += term(i + lane);
-  double sum = 0;
-  for (; i < count; ++i) sum += term(i);
-  for (const double lane : lanes) sum += lane;
-  return sum;
+  });
 }
 
 // mean_share: weight of the squared sum.
