@@ -43,11 +43,6 @@ ptrdiff_t count_uses(const Program& program, int tensor) {
   return uses;
 }
 
-bool reads_dynamic_rows(const Program& program, const ProgramOp& linear) {
-  const std::optional<int> maker = maker_of(program, linear.inputs[0]);
-  return maker && program.op(*maker).is("fake_quantize_dynamic");
-}
-
 std::optional<Head> find_head(const Program& program) {
   if (program.outputs.empty()) return std::nullopt;
   Head head;
@@ -57,10 +52,16 @@ std::optional<Head> find_head(const Program& program) {
     head.after.push_back(tensor);
     head.first = *maker;
     const ProgramOp& op = program.op(*maker);
-    const bool is_linear = op.is("linear") && program.input(op, 1).is_constant();
-    if (op.is("fake_quantize_dynamic") || (is_linear && !reads_dynamic_rows(program, op)))
+    if (op.is("linear") && program.input(op, 1).is_constant()) {
+      const int x = op.inputs[0];
+      const std::optional<int> rows = maker_of(program, x);
+      if (!rows || !program.op(*rows).is("fake_quantize_dynamic")) return head;
+      if (count_uses(program, x) != 1) return std::nullopt;
+      head.after.push_back(x);
+      head.first = *rows;
       return head;
-    if (!is_linear && !is_elementwise(program, op)) return std::nullopt;
+    }
+    if (!is_elementwise(program, op)) return std::nullopt;
     tensor = op.inputs[0];
   }
 }

@@ -97,4 +97,8 @@ TEST_CASE("a program whose output is not the result of a head is refused", "[bac
   Program twice = small_head("reference", Rows::kFloat);
   twice.outputs.push_back(twice.outputs[0]);
   CHECK(refused(std::move(twice)) == text);
+  ProgramBuilder rows;
+  rows.output(rows.op("fake_quantize_dynamic", {rows.input("x", DType::kFloat32, {1, 4, 8})}, "y",
+                      DType::kFloat32, {1, 4, 8}, {}, {{"blocks", ints({1, 4, 1})}}));
+  CHECK(refused(with_one_segment(rows.finish(), "reference")) == text);
 }
