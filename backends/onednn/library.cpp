@@ -53,15 +53,6 @@ std::map<std::string, std::string> library_versions() {
   return {{"onednn", fmt::format("{}.{}.{}", opened.major, opened.minor, opened.patch)}};
 }
 
-bool has_bfloat16() {
-#if defined(__x86_64__)
-  constexpr auto kWanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
-  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & kWanted) == kWanted;
-#else
-  return false;
-#endif
-}
-
 const dnnl::engine& cpu_engine() {
   static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   return engine;

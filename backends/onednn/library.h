@@ -12,9 +12,6 @@ namespace octet::onednn {
 // or minor version, or when the library's CPU kernels do not use OpenMP.
 std::map<std::string, std::string> library_versions();
 
-// Whether the CPU has instructions for products of bfloat16. ONEDNN_MAX_CPU_ISA can take them away.
-bool has_bfloat16();
-
 // Shared by every segment of the process; thread-safe.
 const dnnl::engine& cpu_engine();
 

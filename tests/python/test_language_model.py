@@ -29,7 +29,7 @@ CHATML = (
 
 
 def without_escapes(said):
-    """What the command printed, without what stands for characters that a terminal would not show."""
+    """The output of the command without escapes of characters that it does not print."""
     return re.sub(r"\\x[0-9a-f]{2}|\\u\{[0-9a-f]+\}", "", said)
 
 

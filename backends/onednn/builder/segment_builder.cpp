@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/onednn/library.h"
+#include "backends/kernels/isa.h"
 #include "core/base/error.h"
 #include "lowering/program/float_compute.h"
 #include "lowering/program/stored_constant.h"
@@ -74,7 +74,7 @@ std::map<int, TensorState> tensor_states(const Program& program, const Segment& 
     }
   }
   for (int index : segment.outputs) states[index].only_reader = nullptr;
-  if (has_bfloat16()) find_bfloat16(program, segment, states);
+  if (may_use(Isa::kAvx512Bf16)) find_bfloat16(program, segment, states);
   return states;
 }
 
@@ -139,8 +139,8 @@ QuantParams SegmentBuilder::declared_quant_params(int index) const {
 
 bool SegmentBuilder::computes_in_bfloat16(const ProgramOp& op) const {
   if (!wants_bfloat16(op) || in_float32_.contains(&op)) return false;
-  if (!has_bfloat16()) without_bfloat16_.insert(op.name);
-  return has_bfloat16();
+  if (!may_use(Isa::kAvx512Bf16)) without_bfloat16_.insert(op.name);
+  return may_use(Isa::kAvx512Bf16);
 }
 
 QuantParams SegmentBuilder::output_quant_params(int index) const {

@@ -23,7 +23,6 @@
 #include "lowering/program/artifact.h"
 #include "lowering/program/float_compute.h"
 #include "tools/cli/commands/command.h"
-#include "tools/cli/common/bfloat16.h"
 #include "tools/cli/common/library.h"
 #include "tools/cli/common/messages.h"
 
@@ -188,7 +187,7 @@ std::string describe_program(const std::string& path, std::vector<std::string>& 
   std::vector<std::string> parts;
   for (const auto& [backend, count] : counts)
     parts.push_back(fmt::format("{} op{} on {}", count, count == 1 ? "" : "s", backend));
-  const double share = has_bfloat16_products() ? float32_share(program) : 0;
+  const double share = may_use(Isa::kAvx512Bf16) ? float32_share(program) : 0;
   const std::string faster =
       share < 0.1 ? ""
                   : fmt::format(

@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "backends/kernels/isa.h"
 #include "core/interpreter/aten_bridge.h"
 #include "lowering/program/float_compute.h"
-#include "tools/cli/common/bfloat16.h"
 
 namespace octet {
 
@@ -30,7 +30,7 @@ std::vector<std::string> slow_products(const Program& program) {
   for (const Segment& segment : program.segments)
     for (int index : segment.ops) {
       const ProgramOp& op = program.op(index);
-      if (op.has(attr::kCompute) && !has_bfloat16_products())
+      if (op.has(attr::kCompute) && !may_use(Isa::kAvx512Bf16))
         ops["computed in float32, as this CPU has no AVX512-BF16; bfloat16 on CPUs that have it"]
             .push_back(op.name);
       const auto reason = program.reasons.find(op.name);
