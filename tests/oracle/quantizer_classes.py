@@ -6,6 +6,7 @@ not import here has a row with the reason.
 """
 import collections
 import csv
+import functools
 import importlib
 import math
 import os
@@ -40,8 +41,12 @@ def x86(module, name):
 
 def core_ml():
     from coremltools.optimize.torch.quantization import LinearQuantizerConfig
-    from executorch.backends.apple.coreml.quantizer import CoreMLQuantizer
+    from executorch.backends.apple.coreml.quantizer import CoreMLQuantizer, _coreml_quantizer_utils
 
+    for name in ("get_binary_op_act_pattern", "get_conv_pattern", "get_conv_bn_pattern", "get_linear_pattern", "get_linear_bn_pattern"):
+        make_pattern = getattr(_coreml_quantizer_utils, name)  # exports the same patterns for each model, which takes minutes
+        if not hasattr(make_pattern, "cache_info"):
+            setattr(_coreml_quantizer_utils, name, functools.cache(make_pattern))
     settings = {"quantization_scheme": "symmetric", "milestones": [0, 0, 10, 10], "activation_dtype": "quint8", "weight_dtype": "qint8", "weight_per_channel": True}
     return CoreMLQuantizer(LinearQuantizerConfig.from_dict({"global_config": settings}))
 
