@@ -5,6 +5,7 @@ Writes a row for each class and each model of architectures.py: the number of q/
 not import here has a row with the reason.
 """
 import collections
+import copy
 import csv
 import functools
 import importlib
@@ -39,14 +40,25 @@ def x86(module, name):
     return configured(TORCHAO + module, name, f"get_default_{module.removesuffix('_quantizer')}_quantization_config")
 
 
+def exported_once(make_pattern):
+    """make_pattern, which returns copies, since the matcher changes its pattern."""
+    exported = functools.cache(make_pattern)
+
+    def copied(*arguments, **keywords):
+        return copy.deepcopy(exported(*arguments, **keywords))
+
+    copied.exported = exported
+    return copied
+
+
 def core_ml():
     from coremltools.optimize.torch.quantization import LinearQuantizerConfig
     from executorch.backends.apple.coreml.quantizer import CoreMLQuantizer, _coreml_quantizer_utils
 
     for name in ("get_binary_op_act_pattern", "get_conv_pattern", "get_conv_bn_pattern", "get_linear_pattern", "get_linear_bn_pattern"):
         make_pattern = getattr(_coreml_quantizer_utils, name)  # exports the same patterns for each model, which takes minutes
-        if not hasattr(make_pattern, "cache_info"):
-            setattr(_coreml_quantizer_utils, name, functools.cache(make_pattern))
+        if not hasattr(make_pattern, "exported"):
+            setattr(_coreml_quantizer_utils, name, exported_once(make_pattern))
     settings = {"quantization_scheme": "symmetric", "milestones": [0, 0, 10, 10], "activation_dtype": "quint8", "weight_dtype": "qint8", "weight_per_channel": True}
     return CoreMLQuantizer(LinearQuantizerConfig.from_dict({"global_config": settings}))
 

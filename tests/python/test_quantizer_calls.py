@@ -240,6 +240,31 @@ class Calls(PackageTest):
                 self.assertEqual(order[0][-4:], ["conv2d", "relu", "quantize", "dequantize"])
                 self.assertEqual(order[1][-4:], ["conv2d", "quantize", "dequantize", "relu"])
 
+    def test_a_fake_quant_of_torchao_keeps_its_own_axis(self):
+        """torchao hands a spec's ch_axis only to classes that have PerChannel in their name."""
+        from torchao.quantization.pt2e import FakeQuantize, PerChannelMinMaxObserver
+        from torchao.quantization.pt2e.quantizer import QuantizationAnnotation, QuantizationSpec, Quantizer
+
+        class Theirs(Quantizer):
+            def annotate(self, model):
+                for node in model.graph.nodes:
+                    if node.target == torch.ops.aten.linear.default:
+                        make = FakeQuantize.with_args(observer=PerChannelMinMaxObserver)
+                        spec = QuantizationSpec(torch.int8, make, -128, 127, torch.per_channel_symmetric, ch_axis=self.axis)
+                        node.meta["quantization_annotation"] = QuantizationAnnotation({node.args[1]: spec}, _annotated=True)
+                return model
+
+            def validate(self, model):
+                pass
+
+        for axis in (None, 1):
+            with self.subTest(axis):
+                quantizer = Theirs()
+                quantizer.axis = axis
+                q, _, _ = self.quantized(quantizer)
+                (node,) = [n for n in self.nodes(q) if ".dequantize_per_channel" in n["target"]]
+                self.assertEqual(node["args"]["axis"], 0)
+
     def test_an_observer_by_itself(self):
         observer = octet.Observer(octet.QuantizationSpec("int8", "min_max", -127, 127, "per_tensor_symmetric"))
         observer.observe(torch.tensor([-254.0, 3.0]))

@@ -83,9 +83,13 @@ def from_spec(spec, place):
     if kind != "QuantizationSpec":
         raise Error("annotate", kind, "is a kind of spec that is not taken over from torchao")
     observer, options = _choice(spec)
+    axis = spec.ch_axis
+    per_channel = "per_channel" in str(spec.qscheme)
+    if per_channel and callable(observer) and "PerChannel" not in observer.__name__:
+        axis = getattr(observer(), "ch_axis", axis)  # torchao does not hand it the spec's
     return QuantizationSpec(
         observer=observer,
-        ch_axis=spec.ch_axis,
+        ch_axis=axis,
         is_dynamic=bool(spec.is_dynamic),
         **_numbers(spec),
         **options,
