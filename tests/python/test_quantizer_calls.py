@@ -240,30 +240,44 @@ class Calls(PackageTest):
                 self.assertEqual(order[0][-4:], ["conv2d", "relu", "quantize", "dequantize"])
                 self.assertEqual(order[1][-4:], ["conv2d", "quantize", "dequantize", "relu"])
 
-    def test_a_fake_quant_of_torchao_keeps_its_own_axis(self):
-        """torchao hands a spec's ch_axis only to classes that have PerChannel in their name."""
-        from torchao.quantization.pt2e import FakeQuantize, PerChannelMinMaxObserver
+    def test_fake_quants_of_torchao(self):
+        """torchao hands a spec's ch_axis only to classes that have PerChannel in their name, and
+        later observers see the values that a fake-quant has quantized."""
+        from torchao.quantization.pt2e import FakeQuantize, MovingAverageMinMaxObserver, PerChannelMinMaxObserver
+        from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
         from torchao.quantization.pt2e.quantizer import QuantizationAnnotation, QuantizationSpec, Quantizer
 
+        def spec(dtype, observer, qscheme, **more):
+            return QuantizationSpec(dtype, FakeQuantize.with_args(observer=observer), qscheme=qscheme, **more)
+
         class Theirs(Quantizer):
+            def __init__(self, axis):
+                super().__init__()
+                self.activation = spec(torch.uint8, MovingAverageMinMaxObserver, torch.per_tensor_affine)
+                self.weight = spec(torch.int8, PerChannelMinMaxObserver, torch.per_channel_symmetric, ch_axis=axis)
+
             def annotate(self, model):
                 for node in model.graph.nodes:
-                    if node.target == torch.ops.aten.linear.default:
-                        make = FakeQuantize.with_args(observer=PerChannelMinMaxObserver)
-                        spec = QuantizationSpec(torch.int8, make, -128, 127, torch.per_channel_symmetric, ch_axis=self.axis)
-                        node.meta["quantization_annotation"] = QuantizationAnnotation({node.args[1]: spec}, _annotated=True)
+                    if node.target in (torch.ops.aten.linear.default, torch.ops.aten.conv2d.default):
+                        inputs = {node.args[0]: self.activation, node.args[1]: self.weight}
+                        node.meta["quantization_annotation"] = QuantizationAnnotation(inputs, self.activation, _annotated=True)
                 return model
 
             def validate(self, model):
                 pass
 
+        program, batches, _ = self.small_program()
+        prepared = prepare_pt2e(program.module(check_guards=False), Theirs(None))
+        for batch in batches:
+            prepared(*batch)
+        theirs = [n.args[1:3] for n in convert_pt2e(prepared).graph.nodes if "dequantize_per_tensor" in str(n.target)]
         for axis in (None, 1):
             with self.subTest(axis):
-                quantizer = Theirs()
-                quantizer.axis = axis
-                q, _, _ = self.quantized(quantizer)
-                (node,) = [n for n in self.nodes(q) if ".dequantize_per_channel" in n["target"]]
-                self.assertEqual(node["args"]["axis"], 0)
+                nodes = self.nodes(self.quantized(Theirs(axis))[0])
+                axes = {n["args"]["axis"] for n in nodes if ".dequantize_per_channel" in n["target"]}
+                self.assertEqual(axes, {0})
+                ours = [n["args"] for n in nodes if ".dequantize_per_tensor" in n["target"]]
+                self.assertEqual([(a["scale"], a["zero_point"]) for a in ours], theirs)
 
     def test_an_observer_by_itself(self):
         observer = octet.Observer(octet.QuantizationSpec("int8", "min_max", -127, 127, "per_tensor_symmetric"))

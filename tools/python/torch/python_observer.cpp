@@ -7,6 +7,7 @@
 
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -44,10 +45,21 @@ class PythonObserver : public Observer {
     observer_.reset();
   }
 
-  void observe(const at::Tensor& x) override {
+  void observe(const at::Tensor& x) override { forward(x); }
+
+  // As in torchao, a fake-quant of torch gives the program its quantized values.
+  at::Tensor forward(const at::Tensor& x) override {
     const nb::gil_scoped_acquire gil;
-    in_python("calibrate", name_, [&] { return observer_(to_torch(x.detach())); });
+    const nb::object result =
+        in_python("calibrate", name_, [&] { return observer_(to_torch(x.detach())); });
     has_data_ = true;
+    if (!nb::hasattr(observer_, "fake_quant_enabled")) return x;
+    const at::Tensor y = from_torch(result);
+    if (y.sizes() == x.sizes() && y.scalar_type() == x.scalar_type()) return y;
+    throw Error("calibrate", "",
+                fmt::format("{} returned {} of {}, want {} of {}, as it got", name_,
+                            c10::toString(y.scalar_type()), y.sizes().vec(),
+                            c10::toString(x.scalar_type()), x.sizes().vec()));
   }
 
   QParams calculate_qparams() const override {
