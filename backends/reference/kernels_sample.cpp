@@ -7,6 +7,7 @@
 
 #include "backends/kernels/resize.h"
 #include "backends/reference/elements.h"
+#include "lowering/program/resize_scales.h"
 
 namespace octet::reference {
 namespace {
@@ -25,7 +26,7 @@ void upsample(const KernelCall& call) {
   const std::vector<int64_t>& out = call.output_shape();
   const size_t spatial = in.size() - 2;
   const Resize resize = *find_resize(call.op.get(attr::kMode), spatial);
-  const std::vector<double>& scales = call.op.get(attr::kScales);
+  const std::vector<double> scales = resize_scales(call.op, in, out);
   std::array<DimTaps, kMaxSpatial> dims;
   std::array<int64_t, kMaxSpatial> in_size{1, 1, 1}, out_size{1, 1, 1};
   for (size_t d = 0; d < kMaxSpatial; ++d) {
@@ -193,7 +194,7 @@ void grid_sample(const KernelCall& call) {
 Verdict check_upsample(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
   const std::vector<int64_t>& y = program.output(op).shape;
-  const std::vector<double> scales = op.get(attr::kScales);
+  const std::vector<double> scales = resize_scales(op, x, y);
   if (x.size() < 3 || x.size() > 2 + kMaxSpatial || y.size() != x.size() || x[0] != y[0] ||
       x[1] != y[1] || scales.size() != x.size() - 2 || product(x) == 0)
     return Verdict::refuse(fmt::format("cannot upsample {} to {}", shape_text(x), shape_text(y)));

@@ -11,6 +11,7 @@
 #include "backends/xnnpack/native_ops.h"
 #include "backends/xnnpack/window.h"
 #include "core/base/shape.h"
+#include "lowering/program/resize_scales.h"
 
 namespace octet::xnnpack {
 namespace {
@@ -310,7 +311,7 @@ Verdict check_upsample(const Program& program, const ProgramOp& op) {
   if (op.get(attr::kMode) != "bilinear" || in.size() != 4)
     return Verdict::refuse("XNNPACK resizes 2-D images bilinearly only");
   const bool aligns = op.get(attr::kAlignCorners);
-  const std::vector<double> scales = op.get(attr::kScales);
+  const std::vector<double> scales = resize_scales(op, in, out);
   for (size_t d = 0; d < 2; ++d) {
     const double step = aligns ? (out[d + 2] > 1 ? static_cast<double>(in[d + 2] - 1) /
                                                        static_cast<double>(out[d + 2] - 1)

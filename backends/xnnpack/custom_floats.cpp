@@ -13,6 +13,7 @@
 #include "backends/xnnpack/stage.h"
 #include "core/base/shape.h"
 #include "lowering/program/real_functions.h"
+#include "lowering/program/resize_scales.h"
 #include "lowering/program/stored_constant.h"
 
 namespace octet::xnnpack {
@@ -146,7 +147,7 @@ std::vector<CustomStep> resize_steps(const Program& program, const ProgramOp& op
   const Sizes& in = x.shape;
   const Sizes& out = program.output(op).shape;
   const size_t spatial = in.size() - 2, lead = 3 - spatial;
-  const std::vector<double> scales = op.get(attr::kScales);
+  const std::vector<double> scales = resize_scales(op, in, out);
   const Resize mode = *find_resize(op.get(attr::kMode), spatial);
   ImageResize resize;
   // for a single pixel, both orders coincide

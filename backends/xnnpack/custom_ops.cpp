@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/shape.h"
 #include "lowering/program/real_functions.h"
+#include "lowering/program/resize_scales.h"
 
 namespace octet::xnnpack {
 namespace {
@@ -101,7 +102,7 @@ Verdict check_custom_unary(const Program& program, const ProgramOp& op) {
 Verdict check_custom_upsample(const Program& program, const ProgramOp& op) {
   const Shape& in = program.input(op, 0).shape;
   const Shape& out = program.output(op).shape;
-  const std::vector<double> scales = op.get(attr::kScales);
+  const std::vector<double> scales = resize_scales(op, in, out);
   if (op.get(attr::kMode) != "nearest" || in.size() != 4)
     return Verdict::refuse("only nearest neighbours of a 2-D image are copies");
   for (size_t d = 0; d < 2; ++d) {

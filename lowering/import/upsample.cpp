@@ -1,8 +1,6 @@
 // Imports resizing of images and 1-dimensional signals.
 #include <optional>
 
-#include <fmt/format.h>
-
 #include "lowering/import/steps.h"
 
 namespace octet {
@@ -20,10 +18,8 @@ std::optional<double> upsample_scale(const SizeExpr& in, const SizeExpr& out,
   return static_cast<double>(in.number()) / static_cast<double>(out.number());
 }
 
-// Input steps per output pixel, for each dimension; refuses the node and returns nullopt if one is
-// not known.
-std::optional<std::vector<double>> upsample_scales(Steps& s, const Node& node, const Sizes& in,
-                                                   const Sizes& out) {
+// Input steps per output pixel, for each dimension; empty if open sizes decide one.
+std::vector<double> upsample_scales(const Node& node, const Sizes& in, const Sizes& out) {
   static const char* const kNames[3][3] = {
       {"scales", "", ""}, {"scales_h", "scales_w", ""}, {"scales_d", "scales_h", "scales_w"}};
   const bool align_corners = node.bool_or("align_corners", false);
@@ -39,11 +35,7 @@ std::optional<std::vector<double>> upsample_scales(Steps& s, const Node& node, c
     if (is_given(node, name)) factor = node.float_or(name, 1);
     const std::optional<double> scale =
         upsample_scale(in[2 + d], out[2 + d], factor, align_corners);
-    if (!scale) {
-      s.refuse(fmt::format("from {} to {} without a scale factor", in[2 + d].to_text(),
-                           out[2 + d].to_text()));
-      return std::nullopt;
-    }
+    if (!scale) return {};
     scales.push_back(*scale);
   }
   return scales;
@@ -54,16 +46,15 @@ void import_upsample(Steps& s, const Node& node) {
   int x = s.input(node.find_argument("self") != nullptr ? "self" : "input");
   const DType dtype = s.tensor(x).dtype;
   const Sizes in = s.sizes(x), out = s.result_sizes();
-  std::optional<std::vector<double>> scales = upsample_scales(s, node, in, out);
-  if (!scales) return;
+  std::vector<double> scales = upsample_scales(node, in, out);
   const bool is_line = in.size() == 3;
   if (is_line) {
-    scales->insert(scales->begin(), 1.0);
+    if (!scales.empty()) scales.insert(scales.begin(), 1.0);
     x = s.op("reshape", {x}, {in[0], in[1], 1, in[2]}, dtype);
   }
   Attributes attributes = {{attr::kMode, std::string(s.word())},
                            {attr::kAlignCorners, node.bool_or("align_corners", false)},
-                           {attr::kScales, *scales}};
+                           {attr::kScales, scales}};
   if (is_line) {
     x = s.op("upsample", {x}, {out[0], out[1], 1, out[2]}, dtype, std::move(attributes));
     s.emit("reshape", {x});

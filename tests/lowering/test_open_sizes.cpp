@@ -2,6 +2,7 @@
 // the interpreter, and refusals.
 #include <cmath>
 
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
 
 #include <ATen/core/Tensor.h>
@@ -223,6 +224,30 @@ TEST_CASE("numbers up to an open size are the first of a constant", "[lowering][
   return (%y))graph");
   Session session(lowered_for(graph, "reference"));
   for (int64_t length : {4, 32, 2}) CHECK(difference(session, graph, {{3, length, 3}}) < 1e-6);
+}
+
+TEST_CASE("an image is resized to open sizes", "[lowering][open]") {
+  const auto [mode, corners] =
+      GENERATE(table<std::string, std::string>({{"upsample_nearest2d", ""},
+                                                {"_upsample_nearest_exact2d", ""},
+                                                {"upsample_bilinear2d", ", False"},
+                                                {"upsample_bilinear2d", ", True"},
+                                                {"upsample_bicubic2d", ", False"},
+                                                {"_upsample_bilinear2d_aa", ", False"}}));
+  const Graph graph = open_graph(fmt::format(
+      R"graph(graph(%x: f32[2,3,<B>,<S>], %like: f32[<S>,<B>]):
+  %h: int{{"Symbol('s1', positive=True, integer=True)": 4}} = aten.sym_size.int(%like, 0)
+  %w: int{{"Symbol('s0', positive=True, integer=True)": 2}} = aten.sym_size.int(%like, 1)
+  %y: f32[2,3,<S>,<B>] = aten.{}.vec(%x, [%h, %w]{}, None)
+  return (%y))graph",
+      mode, corners));
+  for (const std::string& backend : backend_names()) {
+    CAPTURE(mode, corners, backend);
+    Session session(lowered_for(graph, backend));
+    const std::pair<int64_t, int64_t> sizes[] = {{2, 4}, {7, 5}, {1, 3}, {4, 2}, {12, 3}};
+    for (const auto& [height, width] : sizes)
+      CHECK(difference(session, graph, {{2, 3, height, width}, {width, height}}) < 1e-5);
+  }
 }
 
 TEST_CASE("rows with separate scales follow an open batch", "[lowering][open]") {

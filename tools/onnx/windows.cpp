@@ -177,7 +177,7 @@ std::vector<float> factors_of(const OnnxSteps& s) {
   const std::vector<SizeExpr> in = sizes_of(s.in()), out = sizes_of(s.out());
   const std::vector<double> steps = s.source.get(attr::kScales);
   std::vector<float> factors = {1, 1};
-  bool follows = true;
+  bool follows = true;  // also without steps, which follow from open sizes
   for (size_t d = 0; d < steps.size(); ++d) {
     factors.push_back(static_cast<float>(1 / steps[d]));
     follows &= in[2 + d].is_number() && out[2 + d].is_number() &&

@@ -18,6 +18,7 @@
 #include "backends/onednn/emit/post_ops.h"
 #include "backends/onednn/packed.h"
 #include "core/base/shape.h"
+#include "lowering/program/resize_scales.h"
 
 namespace octet::onednn {
 namespace {
@@ -156,7 +157,7 @@ void emit_upsample(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored x = convert(builder, kept, kept.quant_params, channels_last(in));
   const QuantParams wanted = builder.output_quant_params(op.outputs[0]);
   const Stored y = builder.allocate(out, wanted, channels_last(out));
-  const std::vector<double> scales = op.get(attr::kScales);
+  const std::vector<double> scales = resize_scales(op, in, out);
   const Resize mode = *find_resize(op.get(attr::kMode), 2);
   ImageResize resize;
   resize.outer = in[0];
