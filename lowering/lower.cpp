@@ -13,6 +13,7 @@
 #include "core/passes/fold_conv_bn.h"
 #include "core/passes/pass.h"
 #include "core/passes/simplify.h"
+#include "core/passes/split_complex.h"
 #include "core/passes/widen_half.h"
 #include "lowering/fuse/fuse.h"
 #include "lowering/import/graph.h"
@@ -135,6 +136,7 @@ Program lower(const Graph& graph, const Supports& supports, const LowerOptions& 
                  {"fold_conv_bn", [&] { return fold_conv_bn(*folded); }, options.fuse},
                  {"fold_input_free", [&] { return fold_constants_and_sizes(*folded); }},
                  {"decompose", [&] { return decompose_and_fold(*folded); }},
+                 {"split_complex", [&] { return split_complex(*folded); }},
              });
   const std::string fallback = options.fallback == Fallback::kNone ? "" : kReference;
   const auto is_taken = [&](const Program& asked, const ProgramOp& op) {

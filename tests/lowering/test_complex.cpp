@@ -44,6 +44,40 @@ TEST_CASE("a filter of half a spectrum is real arithmetic", "[lowering][complex]
   }
 }
 
+TEST_CASE("ops on both parts alike and products", "[lowering][complex]") {
+  const auto [shape, op] = GENERATE(table<std::string, std::string>({
+      {"2,3,3", "aten.slice.Tensor(%f, 2, 1, 4)"},
+      {"2,5", "aten.select.int(%f, 1, 1)"},
+      {"2,15", "aten.reshape.default(%f, [2, -1])"},
+      {"5,3,2", "aten.permute.default(%f, [2, 1, 0])"},
+      {"2,1,5", "aten.sum.dim_IntList(%f, [1], True)"},
+      {"2,3,8", "aten.pad.default(%f, [1, 2])"},
+      {"2,3,10", "aten.cat.default([%f, %c], 2)"},
+      {"2,3,3", "aten.matmul.default(%f, %t)"},
+      {"2,3,3", "aten.einsum.default(\"bix,bjx->bij\", [%f, %c])"},
+  }));
+  const std::string text =
+      "graph(%x: f32[2,3,8]):\n"
+      "  %f: c64[2,3,5] = aten.fft_rfft.default(%x)\n"
+      "  %c: c64[2,3,5] = aten.conj_physical.default(%f)\n"
+      "  %t: c64[2,5,3] = aten.transpose.int(%c, 1, 2)\n"
+      "  %y: c64[" +
+      shape + "] = " + op + "\n  %re: f32[" + shape + "] = aten.real.default(%y)\n  %im: f32[" +
+      shape + "] = aten.imag.default(%y)\n  return (%re, %im)";
+  CAPTURE(text);
+  CHECK(compare_with_interpreter(make_graph(text)).greatest < 1e-4);
+}
+
+TEST_CASE("a list of complex results", "[lowering][complex]") {
+  CHECK(compare_with_interpreter(make_graph(R"(graph(%x: f32[2,4,6]):
+  %f: c64[2,4,4] = aten.fft_rfft.default(%x)
+  [%a: c64[2,2,4], %b: c64[2,2,4]] = aten.split.Tensor(%f, 2, 1)
+  %p: c64[2,2,4] = aten.mul.Tensor(%a, %b)
+  %y: f32[2,2,6] = aten.fft_irfft.default(%p, 6)
+  return (%y))"))
+            .greatest < 1e-4);
+}
+
 TEST_CASE("only what is read of a transform is computed", "[lowering][complex]") {
   const std::string text = lowered(make_graph(R"(graph(%x: f32[2,4]):
   %f: c64[2,4] = aten.fft_fft.default(%x)

@@ -10,6 +10,7 @@
 #include "core/passes/decompose.h"
 #include "core/passes/pass.h"
 #include "core/passes/simplify.h"
+#include "core/passes/split_complex.h"
 #include "core/passes/widen_half.h"
 #include "lowering/import/graph.h"
 #include "lowering/import/known_sizes.h"
@@ -77,6 +78,7 @@ OnnxModel to_onnx(const Graph& graph, const OnnxOptions& options) {
                  {"inline_bodies", [&] { return inline_bodies(*copy); }},
                  {"fold_input_free", [&] { return fold_constants_and_sizes(*copy); }},
                  {"decompose", [&] { return decompose_and_fold(*copy); }},
+                 {"split_complex", [&] { return split_complex(*copy); }},
                  {"remove_dead", [&] { return remove_dead(*copy); }},
              });
   // Without fusion, because runtimes look for quantize and dequantize around their operators. Nodes

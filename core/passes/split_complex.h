@@ -1,0 +1,16 @@
+// Replaces ops on complex tensors by the same ops on their real and imaginary parts.
+#pragma once
+
+#include "core/graph/graph.h"
+
+namespace octet {
+
+// Rewrites ops that treat both parts alike, such as slice, reshape or sum, and products of two
+// tensors:
+//   y = slice(x)      ->  y = complex(slice(real(x)), slice(imag(x)))
+//   y = einsum(a, b)  ->  y = complex(einsum(real(a), real(b)) - einsum(imag(a), imag(b)),
+//                                     einsum(real(a), imag(b)) + einsum(imag(a), real(b)))
+// Only complex64 is split. In-place ops are left. Returns the number of ops replaced.
+int split_complex(Graph& graph);
+
+}  // namespace octet
