@@ -164,9 +164,9 @@ class Built(SiteTest):
             self.assertIn(line, text)
 
     def test_words_in_bold_before_a_paragraph_are_headings(self):
-        for page, anchor in (("backends/runtime/README.html", "open-sizes"),
-                             ("backends/onednn/README.html", "custom-convolutions")):
-            self.assertRegex((SITE / page).read_text(), f'<h[34] id="{anchor}">')
+        for page, anchor in (("backends/runtime/README.md", "open-sizes"),
+                             ("backends/onednn/README.md", "custom-convolutions")):
+            self.assertRegex(self.html_of(page).read_text(), f'<h[34] id="{anchor}">')
         told = with_headings("## A\n\n**Lead.** Text.\n\n**Words** run.\n\n~~~\n\n**no** \n~~~\n")
         self.assertEqual(told, "## A\n\n### Lead\n\n Text.\n\n### Words\n\n**Words** run.\n\n"
                                "~~~\n\n**no** \n~~~\n")
