@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The pictures of tools/page/README.md.   page_pictures.py REPORT.html COMPARISON.html
+"""The pictures of tools/page/README.md.   page_pictures.py COMPARISON.html
 
-Of a real model: what `octet quantize --report` wrote, and what `octet compare` wrote of the float, the quantized and the lowered program.
+What `octet compare` wrote of the float, the quantized and the lowered program of a real model.
 """
 import os
 import pathlib
@@ -27,12 +27,11 @@ def settle(page):
     page.wait_for("new Promise(done => setTimeout(() => done(true), 300))")
 
 
-def main(report, comparison):
+def main(comparison):
     with tempfile.TemporaryDirectory() as folder:
         browser = Browser(os.path.join(folder, "profile"))
         try:
-            page = browser.open(report, width=1360, height=860)
-            page.value("select(nodes.findIndex(node => node.weight && node.output && node.output.histogram), 'key')")
+            page = browser.open(comparison, width=1280, height=860)
             settle(page)
             save(page, "overview.png")
 

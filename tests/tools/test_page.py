@@ -290,7 +290,7 @@ class LargeProgram(PageTest):
         text = page.value("document.getElementById('detail').textContent")
         for expected in (worst["name"], f"{worst['errors']['accumulated']['sqnr_db']:.1f}", worst["cause"], worst["explanation"], "Suggestion for --config", "where it comes from"):
             self.assertIn(expected.lower(), text.lower())
-        self.assertEqual(page.value("document.querySelectorAll('#detail figure svg').length"), 3)
+        self.assertEqual(page.value("document.querySelectorAll('#detail figure svg').length"), 4)
         page.wait_for("document.querySelector('#canvas g.op.selected')")  # its modules unfold
         self.assertEqual(page.value("document.querySelector('#canvas g.op.selected').getAttribute('aria-label')").split(",")[0], worst["name"])
         link = page.value("document.querySelector('#detail .links button').textContent")

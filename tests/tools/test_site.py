@@ -17,11 +17,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRATCH = pathlib.Path(os.environ["OCTET_SCRATCH"])
 SITE = SCRATCH / "site"
 OCTET = os.environ["OCTET"]
-PHONE, DESKTOP = (390, 844), (1280, 800)
+PHONE, TABLET, DESKTOP = (390, 844), (768, 1024), (1280, 800)
 
 sys.path.insert(0, str(ROOT / "tools/site"))
 from reference import messages  # noqa: E402
-from repository import DOCS, markdown_pages, page_of  # noqa: E402
+from repository import DOCS, markdown_pages, page_of, with_headings  # noqa: E402
 
 
 def build(folder, **environment):
@@ -151,6 +151,27 @@ class Built(SiteTest):
         self.assertFalse((SCRATCH / "none/index.html").exists())
 
 
+    def test_the_front_page_repeats_the_readme(self):
+        """Its figures and its program are those of README.md."""
+        readme = re.sub(r"[*`]", "", (ROOT / "README.md").read_text())
+        page = (DOCS / "index.md").read_text()
+        facts = page.partition("octet-facts")[2].partition("</div>")[0]
+        numbers = re.findall(r"\d+(?:\.\d+)?x?", facts)
+        self.assertGreater(len(numbers), 7)
+        self.assertEqual([number for number in numbers if number not in readme], [])
+        text = html.unescape(re.sub(r"<[^>]*>", "", (SITE / "index.html").read_text()))
+        for line in ("import octet, torch", "tools/dev/wheel.sh", "torch.Size([1, 10])"):
+            self.assertIn(line, text)
+
+    def test_words_in_bold_before_a_paragraph_are_headings(self):
+        for page, anchor in (("backends/runtime/README.md", "open-sizes"),
+                             ("backends/onednn/README.md", "custom-convolutions")):
+            self.assertRegex(self.html_of(page).read_text(), f'<h[34] id="{anchor}">')
+        told = with_headings("## A\n\n**Lead.** Text.\n\n**Words** run.\n\n~~~\n\n**no** \n~~~\n")
+        self.assertEqual(told, "## A\n\n### Lead\n\n Text.\n\n### Words\n\n**Words** run.\n\n"
+                               "~~~\n\n**no** \n~~~\n")
+
+
 class Shown(SiteTest):
     """In Chromium, as files."""
 
@@ -217,9 +238,7 @@ class Shown(SiteTest):
         page.value("document.querySelector('[data-md-component=search-query]').focus()")
         page.type(word)
         page.wait_for("document.querySelector('.md-search-result__item a')")
-        links = page.value("[...document.querySelectorAll('.md-search-result__item a')].map("
-                           "link => link.href)")
-        return [re.sub(r"\?h=[^#]*", "", link) for link in links]
+        return self.links(page)
 
     def find(self, page, said, wanted, seconds=60):
         """Types into the search and waits until a result leads there; each letter is a query.
@@ -271,6 +290,45 @@ class Shown(SiteTest):
             with self.subTest(said=said):
                 page.navigate(SITE / "index.html", ready="true")
                 self.find(page, said, wanted)
+
+    def test_search_puts_guides_first(self):
+        page = self.open(SITE / "index.html", DESKTOP)
+        for said, wanted in (("dynamic batch", "faq.html#can-the-batch-size-be-dynamic"),
+                             ("windows", "support.html#windows-and-macos"),
+                             ("which quantizer", "start/command.html#which-quantizer"),
+                             ("how much data", "start/command.html#how-much-data")):
+            with self.subTest(said=said):
+                page.navigate(SITE / "index.html", ready="true")
+                self.find(page, said, wanted)
+                links = self.links(page)
+                at = next(i for i, link in enumerate(links) if wanted in link)
+                self.assertLess(at, 4, links[:6])
+                self.assertNotIn("messages", links[0])
+
+    def links(self, page):
+        """The results of a search, best first."""
+        return page.value("[...document.querySelectorAll('.md-search-result__item a')].map("
+                          "link => link.href.replace(/[?]h=[^#]*/, ''))")
+
+    def test_code_of_100_columns_fits_and_tables_scroll(self):
+        page = self.open(SITE / "start/command.html", DESKTOP)
+        room = page.value("""(() => {
+            const code = document.querySelector("article pre > code"), style = getComputedStyle(code);
+            const context = document.createElement("canvas").getContext("2d");
+            context.font = `${style.fontSize} ${style.fontFamily}`;
+            return [context.measureText("x".repeat(100)).width,
+                    code.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight)];
+            })()""")
+        self.assertLessEqual(*room)
+        for size in (PHONE, TABLET, DESKTOP):
+            page = self.open(SITE / "backends/onednn/FIGURES.html", size)
+            page.wait_for("document.querySelectorAll('.md-typeset__scrollwrap').length > 5")
+            cut = page.value("""[...document.querySelectorAll("article table")].filter(table => {
+                const wrap = table.closest(".md-typeset__scrollwrap");
+                return !wrap || (table.scrollWidth > table.clientWidth + 1)
+                    || (wrap.scrollWidth > wrap.clientWidth && getComputedStyle(wrap).overflowX !== "auto");
+                }).length""")
+            self.assertEqual(cut, 0, size)
 
     def test_on_a_phone_the_menu_leads_to_pages(self):
         page = self.open(SITE / "index.html", PHONE)

@@ -1,7 +1,7 @@
 # cmake -DOUTPUT=F.cpp -DFOLDER=tools/page -P embed.cmake: the files of the page as string literals.
 # A literal may have 65536 characters by the standard, and compilers take what is put together of
 # adjacent ones; so a file is cut into pieces.
-set(scripts util model tree layout graph table plots detail main)
+set(scripts util words model tree layout graph table plots detail verdict main)
 set(page.js "")
 foreach(script ${scripts})
   file(READ ${FOLDER}/scripts/${script}.js text)

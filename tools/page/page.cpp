@@ -8,6 +8,7 @@
 
 #include "tools/page/page_sources.h"
 #include "tools/page/shorten.h"
+#include "tools/page/verdict.h"
 
 namespace octet {
 namespace {
@@ -64,7 +65,9 @@ std::string title_of(const PageJson& data) {
 }  // namespace
 
 std::string page_html(const nlohmann::ordered_json& data) {
-  const std::string json = to_text(shorten(data));
+  PageJson shown = shorten(data);
+  shown["verdict"] = verdict_of(data);
+  const std::string json = to_text(shown);
   const std::string nonce = nonce_of(json);
   const auto replacement_of = [&](std::string_view name) -> std::string {
     if (name == "title") return escape_html(title_of(data));

@@ -14,7 +14,11 @@ import charts  # noqa: E402
 import reference  # noqa: E402
 import tables  # noqa: E402
 from repository import (DOCS, ROOT, links, markdown_pages, page_of, rewrite,  # noqa: E402
-                        source_page, target_of)
+                        source_page, target_of, with_headings, with_sections)
+
+# How much a word in a page counts for the search; others have 1. Guides come before messages, but
+# a message that is pasted must be found.
+BOOSTS = (("start/", 4), ("faq", 4), ("support", 4), ("tutorials/", 2))
 
 
 def on_files(files, config):
@@ -32,6 +36,7 @@ def on_files(files, config):
     for page in markdown_pages() + own:
         text = (ROOT / page).read_text()
         if page not in own:
+            text = with_headings(text)
             shown = with_charts(tables.with_tables(rewrite(text, page), page), page)
             files.append(File.generated(config, page_of(page), content=shown))
         for link in links(text):
@@ -63,6 +68,11 @@ def add_target(files, config, path):
 
 def on_page_markdown(markdown, page, config, files):
     """Links of the site's own pages; the tree's are rewritten already."""
+    for start, boost in BOOSTS:
+        if page.file.src_uri.startswith(start):
+            page.meta.setdefault("search", {}).setdefault("boost", boost)
+            break
     if page.file.src_dir is None:
         return markdown
-    return rewrite(markdown, (DOCS / page.file.src_uri).relative_to(ROOT))
+    own = (DOCS / page.file.src_uri).relative_to(ROOT)
+    return with_sections(rewrite(with_headings(markdown), own))

@@ -12,6 +12,8 @@ DOCS = ROOT / "tools/site/docs"
 FOLDERS = ("annotate", "backends", "core", "lowering", "quantizers", "tests", "tools")
 FENCE = re.compile(r"^( *)(`{3,}|~{3,}).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
+HEADING = re.compile(r"^(#+) .*$|(?<=\n\n)\*\*([^*\n]+)\*\*(?= )", re.MULTILINE)
+SECTION = re.compile(r"^<!-- section: (\S+), (.+) -->$", re.MULTILINE)
 LANGUAGES = {".h": "cpp", ".cpp": "cpp", ".c": "c", ".py": "python", ".json": "json", ".sh": "sh",
              ".cmake": "cmake", ".js": "js", ".css": "css"}
 
@@ -77,6 +79,36 @@ def rewrite(text, page):
         return f"{match[1]}{place}{'#' if anchor else ''}{anchor}{match[3]}"
 
     return outside_fences(text, lambda part: LINK.sub(site_link, part))
+
+
+def with_headings(text):
+    """The text with a heading for each paragraph that starts with words in bold: search finds
+    headings, and says where they are."""
+    level = 1
+
+    def heading(match):
+        nonlocal level
+        if match[1]:
+            level = len(match[1])
+            return match.group()
+        title = match[2].rstrip(".:")
+        rest = "" if title != match[2] else match.group()
+        return f"{'#' * min(level + 1, 6)} {title}\n\n{rest}"
+
+    return outside_fences(text, lambda part: HEADING.sub(heading, part))
+
+
+def with_sections(text):
+    """The text with the sections that it names, as <!-- section: README.md, Install -->, of pages
+    in the same folder of the site."""
+    def section(match):
+        found = pathlib.Path(match[1])
+        whole = (ROOT / found).read_text()
+        start = whole.index(f"\n## {match[2]}\n")
+        end = whole.find("\n## ", start + 1)
+        return rewrite(whole[start:end if end > 0 else None], found)
+
+    return SECTION.sub(section, text)
 
 
 def source_page(path):

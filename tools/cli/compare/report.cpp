@@ -257,6 +257,10 @@ Json compare_json(const ComparisonReport& report) {
   Json json = {{"kind", "compare"},           {"title", report.title},
                {"subtitle", report.subtitle}, {"summary", std::move(summary)},
                {"notes", std::move(notes)},   {"nodes", std::move(nodes)}};
+  if (report.subject != nullptr)
+    json["output_sqnr_db"] = number(report.comparison.outputs.sqnr_db());
+  else if (report.lowered)
+    json["output_sqnr_db"] = number(report.lowered->outputs.sqnr_db());
   if (!report.metric.empty()) json["metric"] = report.metric;
   return json;
 }

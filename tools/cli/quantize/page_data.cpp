@@ -310,12 +310,19 @@ NodeJson page_data(const std::string& kind, const std::string& subtitle,
                    counts.at("groups").get<size_t>())});
   NodeJson notes = report.at("notes");
   for (const NodeJson& detail : report.at("details")) notes.push_back(detail);
+  const NodeJson& quality = report.at("quality");
+  NodeJson decibels;
+  if (quality.is_object() && !quality.at("batches").is_null()) {
+    decibels = quality.at("median_sqnr_db");
+    if (decibels.is_null()) decibels = "inf";
+  }
   return {
       {"kind", kind},
       {"title", std::filesystem::path(report.at("model").get<std::string>()).filename().string()},
       {"subtitle", subtitle},
       {"summary", summary},
       {"notes", notes},
+      {"output_sqnr_db", decibels},
       {"nodes", std::move(nodes)}};
 }
 

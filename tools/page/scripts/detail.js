@@ -1,7 +1,7 @@
 // All that is known of the selected op.
 
 const block = (...children) => make("div", {class: "block"}, ...children);
-const factRow = (name, value) => isKnown(value) ? make("tr", {}, make("th", {scope: "row"}, name), make("td", {}, value)) : null;
+const factRow = (name, value) => isKnown(value) ? make("tr", {}, make("th", {scope: "row"}, ...explained(name)), make("td", {}, value)) : null;
 
 function opLinks(indices) {
   if (!indices.length) return null;
@@ -14,27 +14,24 @@ function opLinks(indices) {
 const kShortErrorNames = {accumulated: "all ops", isolated: "alone", lowering: "backend"};
 
 function errorTable(node) {
-  const measures = [["sqnr_db", "SQNR dB", formatDecibels], ["cosine", "cosine", value => format(value, 6)], ["mse", "MSE", format],
+  const measures = [["share", "error", formatPercent], ["sqnr_db", "SQNR dB", formatDecibels], ["cosine", "cosine", value => format(value, 6)], ["mse", "MSE", format],
                     ["max_abs", "largest", format], ["max_steps", "steps", format]];
   const kinds = Object.keys(kErrorNames).filter(kind => node.errors && node.errors[kind]);
-  const used = measures.filter(([key]) => kinds.some(kind => errorOf(node, kind, key) !== null));
+  const valueOf = (kind, key) => key === "share" ? shareOf(errorOf(node, kind, "sqnr_db")) : errorOf(node, kind, key);
+  const used = measures.filter(([key]) => kinds.some(kind => valueOf(kind, key) !== null));
   if (!used.length) return null;
   return block(make("h3", {}, "Error"), make("table", {class: "grid"},
-    make("thead", {}, make("tr", {}, make("th"), ...used.map(([, name]) => make("th", {scope: "col"}, name)))),
-    make("tbody", {}, ...kinds.map(kind => make("tr", {}, make("th", {scope: "row", title: kErrorNames[kind]}, kShortErrorNames[kind]),
-      ...used.map(([key, , text]) => make("td", {}, text(errorOf(node, kind, key)))))))));
+    make("thead", {}, make("tr", {}, make("th"), ...used.map(([, name]) => make("th", {scope: "col"}, ...explained(name))))),
+    make("tbody", {}, ...kinds.map(kind => make("tr", {}, make("th", {scope: "row"}, ...explained(kShortErrorNames[kind])),
+      ...used.map(([key, , text]) => make("td", {}, text(valueOf(kind, key)))))))));
 }
 
 function causeBlock(node) {
   if (!isKnown(node.cause) && !isKnown(node.explanation) && !node.suggestion) return null;
-  const result = block(make("h3", {}, "Cause"), make("p", {}, make("b", {}, node.cause || ""), node.cause && node.explanation ? ": " : "", node.explanation || ""));
+  const result = block(make("h3", {}, "Cause"), make("p", {}, make("b", {}, ...explained(node.cause || "")), node.cause && node.explanation ? ": " : "", ...explained(node.explanation || "")));
   if (!node.suggestion) return result;
   const text = JSON.stringify(node.suggestion, null, 1);
-  const button = make("button", {type: "button", onclick: async () => {
-    try { await navigator.clipboard.writeText(text); button.textContent = "Copied"; }
-    catch { getSelection().selectAllChildren(button.previousSibling); button.textContent = "Selected"; }
-  }}, "Copy");
-  result.append(make("h3", {}, "Suggestion for --config"), make("pre", {}, text), button);
+  result.append(make("h3", {}, "Suggestion for --config"), make("pre", {}, text), copyButton("Copy", () => text));
   return result;
 }
 
@@ -48,7 +45,6 @@ function outputBlock(node) {
     factRow("dtype", output.dtype), factRow("scale", known("scale")), factRow("zero point", known("zero_point")),
     factRow("range", range), factRow("observed", Array.isArray(output.observed) ? output.observed.map(x => format(number(x), 6)).join(" … ") : null),
     factRow("observer", output.observer), factRow("clipped", clipped === null ? null : formatShare(clipped)))));
-  if (output.histogram && Array.isArray(output.histogram.counts) && output.histogram.counts.length) result.append(histogramPlot(output));
   return result;
 }
 
@@ -78,18 +74,21 @@ function showDetail() {
   }
   const node = nodes[state.selected];
   const members = Array.isArray(node.members) && node.members.length > 1 ? node.members.join(", ") : null;
-  const flow = make("div", {class: "flow"}, block(make("h2", {}, node.name),
-    isKnown(node.reason) ? make("p", {class: "reason"}, `Stays float: ${node.reason}`) : null,
+  const head = make("div", {class: "head"}, make("h2", {}, node.name), make("span", {class: "grow"}),
+    location.protocol === "about:" ? null : copyButton("Copy link", () => location.href.split("#")[0] + "#op=" + encodeURIComponent(node.name)),
+    make("button", {type: "button", class: "fold", "aria-label": "Show or hide the details", onclick: () => openSheet(!panel.classList.contains("open"))}, "▴"));
+  const flow = make("div", {class: "flow"}, ...[errorTable(node), causeBlock(node), block(make("h3", {}, "Op"),
     make("table", {class: "facts"}, make("tbody", {},
       factRow("op", node.target), factRow("module", node.module), factRow("type", node.module_type),
       factRow("status", node.status), factRow("rule", node.rule), factRow("result", [node.dtype, shapeText(node.shape)].filter(isKnown).join("  ")),
       factRow("fused", members), factRow("rank", isKnown(node.rank) ? String(node.rank) : null),
       factRow("MACs", isKnown(node.macs) ? formatCount(number(node.macs)) : null),
       factRow("latency", isKnown(node.latency_us) ? formatTime(number(node.latency_us)) : null),
-      factRow("backend", node.backend), factRow("reads", opLinks(node.sources)), factRow("read by", opLinks(node.users))))));
-  flow.append(...[errorTable(node), causeBlock(node), outputBlock(node), weightBlock(node), tensorsBlock(node)].filter(isKnown));
+      factRow("backend", node.backend), factRow("reads", opLinks(node.sources)), factRow("read by", opLinks(node.users))))),
+    outputBlock(node), weightBlock(node), tensorsBlock(node)].filter(isKnown));
   if (isKnown(node.stack_trace))
     flow.append(block(make("details", {}, make("summary", {}, "Where it comes from"), make("pre", {}, node.stack_trace))));
-  panel.replaceChildren(flow);
+  panel.replaceChildren(head, ...[isKnown(node.reason) ? make("p", {class: "reason"}, `Stays float: ${node.reason}`) : null,
+    besidePlots(node.output)].filter(isKnown), flow);
   panel.scrollTop = 0;
 }

@@ -2,17 +2,21 @@
 
 const kKindNames = {quantize: "octet quantize", qat: "octet qat", compare: "octet compare", tune: "octet tune"};
 
-// from: "graph", "table", "plot", "detail", "key": who asked, and need not be scrolled.
+// from: "graph", "table", "plot", "detail", "key", "start": who asked, and need not be scrolled.
 function select(index, from) {
   state.selected = index;
   showDetail();
+  openSheet(index !== null && from !== "start");
+  if (from !== "start") writeFragment(index);
   markRows();
   if (index !== null && from !== "table") showRow(index);
+  let drawn = null;
   if (index !== null && from !== "graph") {
-    if (openAround(index)) relayout({then: () => showBox("n:" + index)});
+    if (openAround(index) || from === "start") drawn = relayout({then: () => { if (from === "start") fitGraph(0.9); showBox("n:" + index); }});
     else showBox("n:" + index);
   }
   markGraph();
+  return drawn;
 }
 
 function makeHead() {
@@ -21,8 +25,10 @@ function makeHead() {
   for (const [name, text] of data.summary || []) {
     const last = byId("summary").lastElementChild;  // a row without a name goes on with the one above
     if (!name && last) last.lastElementChild.append(make("br"), String(text));
-    else byId("summary").append(make("div", {}, make("dt", {}, String(name)), make("dd", {}, String(text))));
+    else byId("summary").append(make("div", {}, make("dt", {}, ...explained(name)), make("dd", {}, ...explained(text))));
   }
+  byId("figures").hidden = !byId("summary").childElementCount;
+  byId("words").append(...Object.entries(kWords).map(([word, text]) => make("div", {}, make("dt", {}, word), make("dd", {}, text))));
   byId("licenses").textContent = byId("license-texts").textContent;
   for (const name of ["help", "licenses"])
     byId(`${name}-button`).addEventListener("click", () => {
@@ -31,18 +37,8 @@ function makeHead() {
     });
 }
 
-function makeLegend() {
-  const metric = graphState.metric;
-  const entry = (name, text) => make("span", {}, make("i", {class: name}), text);
-  const entries = metric.id === "status"
-    ? [entry("c-good", "quantized"), entry("c3 float", "float"), entry("c1", "some float"), entry("c-none", "moves data, input, output")]
-    : [...metric.texts.map((text, i) => entry(`c${i}`, text)), entry("c-none", "none"), entry("c-none float", "float")];
-  byId("legend").replaceChildren(...entries);
-  byId("legend").setAttribute("aria-label", `Colours: ${entries.map(item => item.textContent).join("; ")}`);
-}
-
 function makeMetrics() {
-  byId("metric").append(...metrics.map((metric, i) => make("option", {value: i}, metric.name)));
+  byId("metric").append(...metrics.map((metric, i) => make("option", {value: i, title: meaningOf(metric.name)}, metric.name)));
   // what was measured of the program says more than what is known of its tensors
   const first = metrics.findIndex(metric => metric.id.startsWith("accumulated.") || metric.id.startsWith("isolated."));
   graphState.metric = metrics[first < 0 ? metrics.length - 1 : first];
@@ -63,7 +59,7 @@ const panelMakers = {
   latency: {name: "Latency", has: () => nodes.some(node => isKnown(node.latency_us)), fill: latencyPlots},
   pareto: {name: "Pareto front", has: () => Array.isArray(data.pareto) && data.pareto.length > 0, fill: paretoPlots},
   notes: {name: "Notes", has: () => Array.isArray(data.notes) && data.notes.length > 0,
-          fill: panel => panel.append(make("ul", {}, ...data.notes.map(note => make("li", {}, String(note)))))},
+          fill: panel => panel.append(make("ul", {}, ...data.notes.map(note => make("li", {}, ...explained(note)))))},
 };
 const filled = new Set(["ops"]);
 
@@ -102,17 +98,46 @@ function makeTabs() {
 }
 
 function applyFilter(text) {
+  byId("filter").value = text;
   graphState.matches = filterOf(text);
   fillTable();
   markGraph();
 }
 
+// ---- the address of a selection: #op=NAME
+
+function writeFragment(index) {
+  try {
+    history.replaceState(null, "", index === null ? location.pathname + location.search : "#op=" + encodeURIComponent(nodes[index].name));
+  } catch {}  // a page within a notebook has no address
+}
+
+function indexOfFragment() {
+  const match = /^#op=(.+)$/.exec(location.hash);
+  try { return indexOf.get(decodeURIComponent(match[1])) ?? null; }
+  catch { return null; }
+}
+
+addEventListener("hashchange", () => {
+  const index = indexOfFragment();
+  if (index !== null) select(index, "key");
+});
+
+// On a narrow screen the details are a sheet at the lower edge.
+function openSheet(isOpen) {
+  byId("detail").classList.toggle("open", isOpen);
+}
+
 // The op whose error comes next after the selected one's.
-function selectNextWorse() {
+function byError() {
   const metric = graphState.metric.id === "status" ? kByError[0] : graphState.metric;
-  if (!metric) return;
+  if (!metric) return [];
   const sign = metric.lowIsBad ? 1 : -1;
-  const order = nodes.filter(node => metric.value(node) !== null).sort((a, b) => sign * (metric.value(a) - metric.value(b)) || a.index - b.index);
+  return nodes.filter(node => metric.value(node) !== null).sort((a, b) => sign * (metric.value(a) - metric.value(b)) || a.index - b.index);
+}
+
+function selectNextWorse() {
+  const order = byError();
   if (!order.length) return;
   const at = order.findIndex(node => node.index === state.selected);
   select(order[(at + 1) % order.length].index, "key");
@@ -127,7 +152,6 @@ const keys = {
   "-": () => svg.call(zoom.scaleBy, 1 / 1.3),
   "0": () => fitGraph(),
   Escape: () => {
-    byId("filter").value = "";
     byId("filter").blur();
     applyFilter("");
     select(null, "key");
@@ -146,6 +170,7 @@ let beforePrint = null;
 addEventListener("beforeprint", () => {
   beforePrint = d3.zoomTransform(svg.node());
   Object.keys(panelMakers).filter(id => panelMakers[id].has()).forEach(fillPanel);
+  byId("figures").open = true;
   addAllRows();
   const size = graphState.size;
   if (!size) return;
@@ -162,6 +187,7 @@ addEventListener("afterprint", () => {
 
 makeHead();
 makeMetrics();
+makeVerdict();
 makeTabs();
 makeTable();
 showDetail();
@@ -172,4 +198,6 @@ byId("fit").addEventListener("click", () => fitGraph());
 byId("zoom-in").addEventListener("click", keys["+"]);
 byId("zoom-out").addEventListener("click", keys["-"]);
 byId("save-csv").addEventListener("click", () => saveFile("ops.csv", "text/csv", csvText()));
-relayout({then: () => fitGraph(0.9)}).catch(error => { byId("graph-state").textContent = String(error); throw error; });
+const first = indexOfFragment() ?? firstOfVerdict() ?? byError()[0]?.index ?? null;
+const drawn = first === null ? relayout({then: () => fitGraph(0.9)}) : select(first, "start");
+drawn.catch(error => { byId("graph-state").textContent = String(error); throw error; });

@@ -58,6 +58,14 @@ function quantileMetric(metric) {
   return {...metric, step: ascending(limits), texts: rangesText(limits.map(x => format(x, 2)), "", false)};
 }
 
+// The filter that leaves the ops of one step: `key` is the metric's name in the filter.
+function stepFilter(metric, step) {
+  if (!metric.key) return null;
+  const {limits, key} = metric, [low, high] = metric.lowIsBad ? [step, step - 1] : [step - 1, step];
+  return [low in limits ? `${key}>=${limits[low]}` : null, high in limits ? `${key}<${limits[high]}` : null]
+    .filter(isKnown).join(" ");
+}
+
 function shareMetric(metric) {
   const sum = nodes.reduce((all, node) => all + (metric.value(node) || 0), 0) || 1;
   const limits = [0.1, 0.5, 1, 5, 10];
@@ -66,17 +74,17 @@ function shareMetric(metric) {
           adds: true};
 }
 
-const kErrorNames = {accumulated: "all ops quantized", isolated: "this op alone", lowering: "backend against q/dq graph"};
+const kErrorNames = {accumulated: "all ops quantized", isolated: "this op alone", lowering: "backend against q/dq"};
 
 function allMetrics() {
-  const decibels = {step: descending([50, 40, 30, 20, 10]), texts: rangesText([50, 40, 30, 20, 10], " dB", true),
-                    text: formatDecibels, unit: "dB", lowIsBad: true};
+  const limits = [50, 40, 30, 20, 10];
+  const decibels = {limits, step: descending(limits), texts: rangesText(limits, " dB", true), text: formatDecibels, unit: "dB", lowIsBad: true};
   const metrics = [];
   for (const kind of Object.keys(kErrorNames))
-    metrics.push({...decibels, id: `${kind}.sqnr_db`, name: `SQNR, ${kErrorNames[kind]}`,
+    metrics.push({...decibels, id: `${kind}.sqnr_db`, key: kind, name: `SQNR, ${kErrorNames[kind]}`,
                   value: node => errorOf(node, kind, "sqnr_db")});
-  metrics.push({...decibels, id: "weight.sqnr_db", name: "SQNR of weights, worst channel", value: weightSqnr});
-  metrics.push({id: "clipped", name: "Clipped share", value: node => outputOf(node, "clipped_share"),
+  metrics.push({...decibels, id: "weight.sqnr_db", key: "weight", name: "SQNR of weights, worst channel", value: weightSqnr});
+  metrics.push({id: "clipped", key: "clipped", limits: [0.001, 0.01, 0.1, 1, 10], name: "Clipped share", value: node => outputOf(node, "clipped_share"),
                 text: formatShare, step: ascending([1e-5, 1e-4, 1e-3, 1e-2, 1e-1]), unit: "",
                 texts: rangesText([0.001, 0.01, 0.1, 1, 10], " %", false)});
   for (const [measure, name] of [["mse", "MSE"], ["max_abs", "Largest error"], ["max_steps", "Largest error in steps"]])

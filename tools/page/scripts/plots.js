@@ -2,8 +2,9 @@
 
 const kPlotStyle = {background: "none", color: "currentColor", fontSize: "11px", fontFamily: "inherit"};
 
+// caption: a text, or parts of one.
 function figure(caption, plot) {
-  return make("figure", {}, make("figcaption", {}, caption), plot);
+  return make("figure", {}, make("figcaption", {}, ...(Array.isArray(caption) ? caption : explained(caption))), plot);
 }
 
 // The op under the pointer is selected by a click.
@@ -109,23 +110,56 @@ function paretoPlots(panel) {
 
 // ---- of one op
 
-function histogramPlot(output) {
-  const {min, max, counts} = output.histogram, width = (max - min) / counts.length;
-  const low = number(output.range && output.range[0]), high = number(output.range && output.range[1]);
+// The values of calibration beside the same values as integers stand for them: bins of one width
+// there, a bar for each integer here, both in parts of all elements per step.
+function besidePlots(output) {
+  const {min, max, counts} = (output && output.histogram) || {};
+  if (!Array.isArray(counts) || !counts.length) return null;
+  const width = (max - min) / counts.length, all = counts.reduce((a, b) => a + b, 0) || 1;
   const bins = counts.map((count, i) => ({count, from: min + i * width, to: min + (i + 1) * width}));
-  const isOut = bin => (low !== null && bin.to <= low) || (high !== null && bin.from >= high);
-  const marks = [low, high].filter(Number.isFinite);
-  const plot = Plot.plot({
-    width: 340, height: 150, marginLeft: 44, marginBottom: 30, style: kPlotStyle, ariaLabel: "Histogram of the output",
-    x: {label: null, domain: [Math.min(min, ...marks), Math.max(max, ...marks)]},
-    y: {type: "sqrt", label: "elements (square root)", ticks: 4, tickFormat: "~s"},
+  const [low, high] = [rangeOf({output}, 0), rangeOf({output}, 1)], step = outputOf({output}, "scale");
+  const ends = [low, high].filter(Number.isFinite);
+  if (ends.length < 2 || !(step > 0) || (high - low) / step > 70000)
+    return figure("The values that calibration saw", distribution(bins, [min, max], [], "Float values"));
+  const isOut = bin => bin.to <= low || bin.from >= high;
+  const float = bins.map(bin => ({...bin, isOut: isOut(bin), share: bin.count / all * (width > 0 ? step / width : 1)}));
+  const levels = levelsOf(bins, low, high, step), used = levels.filter(count => count >= 0.5).length;
+  const integers = levels.map((count, i) => ({from: low + (i - 0.5) * step, to: low + (i + 0.5) * step, count, share: count / all}));
+  const x = [Math.min(min, low - step), Math.max(max, high + step)], y = Math.max(...float.map(bin => bin.share), ...integers.map(bin => bin.share));
+  const clipped = outputOf({output}, "clipped_share");
+  return make("div", {class: "pair"},
+    figure(["Float: the values that ", ...explained("calibration"), " saw. Dashed: the ", ...explained("range"), "; orange: ", ...explained("clipped"), "."],
+           distribution(float, x, ends, "Float values", y)),
+    figure([`${output.dtype || "int8"}: the same values, rounded to ${levels.length} `, ...explained("steps"), ` of ${format(step)}; ${used} occur` +
+            (clipped ? `, ${formatShare(clipped)} moved to the ends.` : ".")], distribution(integers, x, ends, "Quantized values", y)));
+}
+
+// How many elements each integer gets, if values are spread evenly within a bin.
+function levelsOf(bins, low, high, step) {
+  const levels = new Array(Math.round((high - low) / step) + 1).fill(0), last = levels.length - 1;
+  const levelOf = value => Math.max(0, Math.min(last, Math.round((value - low) / step)));
+  for (const {count, from, to} of bins) {
+    if (!count) continue;
+    for (let level = levelOf(from); level <= levelOf(to); ++level) {
+      const begin = level === 0 ? -Infinity : low + (level - 0.5) * step, end = level === last ? Infinity : low + (level + 0.5) * step;
+      levels[level] += to > from ? count * Math.max(0, Math.min(to, end) - Math.max(from, begin)) / (to - from) : count;
+    }
+  }
+  return levels;
+}
+
+function distribution(bins, domain, ends, label, most) {
+  return Plot.plot({
+    width: 340, height: 140, marginLeft: 44, marginBottom: 24, style: kPlotStyle, ariaLabel: label,
+    x: {label: null, domain},
+    y: {type: "sqrt", label: null, ticks: 3, domain: most ? [0, most] : undefined, tickFormat: most ? "~p" : "~s"},
     marks: [
-      Plot.rectY(bins.filter(bin => bin.count > 0), {x1: "from", x2: "to", y: "count", inset: 0, shapeRendering: "crispEdges", fill: bin => isOut(bin) ? "var(--clip)" : "var(--bar)"}),
-      Plot.ruleX(marks, {stroke: "var(--limit)", strokeWidth: 1.5, strokeDasharray: "4 3"}),
+      Plot.rectY(bins.filter(bin => bin.count > 0), {x1: "from", x2: "to", y: most ? "share" : "count", inset: 0, shapeRendering: "crispEdges",
+        fill: bin => bin.isOut ? "var(--clip)" : "var(--bar)"}),
+      Plot.ruleX(ends, {stroke: "var(--limit)", strokeWidth: 1.5, strokeDasharray: "4 3"}),
       Plot.ruleY([0]),
     ],
   });
-  return figure(marks.length ? "Histogram of the output. Dashed: the quantized range; orange: clipped." : "Histogram of the output.", plot);
 }
 
 function weightRangePlots(weight) {

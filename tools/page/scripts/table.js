@@ -124,12 +124,41 @@ function markHeads() {
       : table.sort.sign > 0 ? "ascending" : "descending");
 }
 
+// The columns in the order in which they get room; the button shows all.
+const kByWorth = ["name", "accumulated", "status", "weight", "clipped", "cause", "isolated", "rank", "lowering", "latency", "reason", "op", "index", "backend", "macs",
+                  "shape", "dtype", "module", "max_steps", "scale", "zero_point", "low", "high", "cosine"];
+const columnStyle = make("style");
+
+function fitColumns() {
+  const panel = byId("panel-ops"), heads = [...byId("ops").tHead.rows[0].cells];
+  if (!panel.clientWidth) return;
+  columnStyle.textContent = "";
+  if (byId("all-columns").getAttribute("aria-pressed") === "true") return;
+  let room = panel.clientWidth;
+  const widths = new Map(heads.map(head => [head.dataset.id, head.offsetWidth]));
+  const shown = new Set();
+  for (const id of kByWorth) {
+    if (!widths.has(id) || (shown.size && widths.get(id) > room)) continue;
+    shown.add(id);
+    room -= widths.get(id);
+  }
+  const hidden = heads.map((head, i) => shown.has(head.dataset.id) ? null : `:nth-child(${i + 1})`).filter(isKnown);
+  if (hidden.length) columnStyle.textContent = `@media screen { #ops :is(th, td):is(${hidden.join(", ")}) { display: none; } }`;
+}
+
 function makeTable() {
   byId("ops").setAttribute("role", "grid");
   byId("ops").setAttribute("aria-label", "Ops");
   byId("ops").tHead.append(make("tr", {}, ...columns.map(column =>
     make("th", {scope: "col", class: column.isNumber ? "number" : "text", "data-id": column.id, "data-name": column.name},
-         make("button", {type: "button", onclick: () => sortBy(column.id)}, column.name)))));
+         make("button", {type: "button", title: meaningOf(column.name), onclick: () => sortBy(column.id)}, column.name)))));
+  document.head.append(columnStyle);
+  new ResizeObserver(fitColumns).observe(byId("panel-ops"));
+  byId("all-columns").addEventListener("click", event => {
+    const isOn = event.target.getAttribute("aria-pressed") === "true";
+    event.target.setAttribute("aria-pressed", String(!isOn));
+    fitColumns();
+  });
   if (nodes.some(node => isKnown(node.rank))) table.sort = {id: "rank", sign: 1};
   markHeads();
   fillTable();

@@ -47,6 +47,9 @@ function format(value, digits = 4) {
 
 const formatDecibels = value =>
   value === null ? "–" : Number.isFinite(value) ? value.toFixed(1) : format(value);
+// The error relative to the tensor: 0.1 at 20 dB.
+const shareOf = decibels => decibels === null ? null : 10 ** (-decibels / 20);
+const formatPercent = share => share === null ? "–" : format(100 * share, 2) + " %";
 const formatShare = value => value === null ? "–" : (100 * value).toFixed(2) + " %";
 const formatCount = value => value === null ? "–" : value.toLocaleString("en").replaceAll(",", " ");
 const formatTime = value => value === null ? "–" : value >= 1000 ? (value / 1000).toFixed(2) + " ms"
@@ -79,4 +82,20 @@ function saveFile(name, type, text) {
   const link = make("a", {href: url, download: name});
   link.click();
   setTimeout(() => URL.revokeObjectURL(url), 1000);
+}
+
+// Where a page may not write to the clipboard, the text is shown and selected.
+function copyButton(label, textOf) {
+  const button = make("button", {type: "button", onclick: async () => {
+    const text = textOf();
+    try {
+      await navigator.clipboard.writeText(text);
+      button.textContent = "Copied";
+    } catch {
+      const shown = make("pre", {}, text);
+      button.replaceWith(shown);
+      getSelection().selectAllChildren(shown);
+    }
+  }}, label);
+  return button;
 }
