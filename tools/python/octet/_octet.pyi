@@ -336,6 +336,9 @@ def load_library(path: str | os.PathLike) -> None:
     (with other headers, another torch, compiler or standard library), when it registers nothing, or a name that is taken.
     """
 
+def decomposed_ops() -> list[str]:
+    """Octet's ops of q/dq graphs, with their overloads."""
+
 def allow_op(name: str) -> None:
     """
     Lets programs call an op that does more than compute, as `--allow-op` of the command does.
