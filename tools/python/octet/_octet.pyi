@@ -14,6 +14,9 @@ import octet._quantizer
 def take_messages() -> list[tuple[bool, str]]:
     """(is a warning, text) of each message since the last call."""
 
+def set_progress(function: object | None) -> None:
+    """Called with (stage, done, total) whenever work advances."""
+
 def set_quiet(quiet: bool) -> None:
     """Whether no progress is drawn on stderr."""
 

@@ -4,7 +4,7 @@ import html
 import json
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import torch
@@ -264,7 +264,7 @@ def quantize(
     quantized_outputs: list[int] | None = None,
     # end of options
     example_inputs=None,
-    progress: bool | None = None,
+    progress: bool | Callable | None = None,
 ) -> Quantized:
     """Quantizes a program, to the same bits as `octet quantize`.
 
@@ -290,7 +290,8 @@ def quantize(
     qdq: "native" writes these ops as ATen ops, with the same bits: PyTorch runs the program without
         torch.ao and without Octet, but lower() does not take it.
     compat: "torchao" for the same choices as torchao.
-    progress: whether a bar is drawn on stderr; None: if stderr is a terminal.
+    progress: whether a bar is drawn on stderr; None: if stderr is a terminal. A class with tqdm's
+        protocol, such as tqdm.auto.tqdm, makes a bar for each stage of the work.
 
     Raises Error for programs that cannot be quantized, and KeyboardInterrupt on Ctrl-C, at the next
     batch.
