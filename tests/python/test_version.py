@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import unittest
@@ -38,8 +39,9 @@ class Version(unittest.TestCase):
     def test_wheels_have_it(self):
         for folder, needs in ((".", [f"octet-runtime=={version()}", "numpy", "torch=="]), ("tools/python", ["numpy"])):
             with self.subTest(folder):
-                out = pathlib.Path(os.environ["OCTET_SCRATCH"]) / folder.replace("/", "_")
-                out.mkdir(parents=True, exist_ok=True)
+                out = pathlib.Path(os.environ["OCTET_SCRATCH"]) / folder.replace("/", "_").replace(".", "octet")
+                shutil.rmtree(out, ignore_errors=True)
+                out.mkdir(parents=True)
                 made = subprocess.run([sys.executable, "-B", "-c", WHEEL, str(out)], cwd=ROOT / folder, capture_output=True, text=True)
                 self.assertEqual(made.returncode, 0, made.stderr[-2000:])
                 lines = made.stdout.splitlines()
