@@ -24,7 +24,7 @@ std::string loader_message(const std::string& path) {
 OpenedLibrary open_library(const std::string& shown) {
   std::error_code ignored;
   if (!std::filesystem::exists(shown, ignored))
-    throw Error("library", shown, "there is no such file; check the path");
+    throw Error("library", shown, "not found; check the path");
   if (std::filesystem::is_directory(shown, ignored))
     throw Error("library", shown, "is a folder; name the shared library in it");
   // dlopen would search the system's folders for a name without a path

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kSchemaMajor = 8;
+constexpr int kSchemaMajor = 8, kSchemaMinor = 20;
 constexpr int kMaxNesting = 400;  // of the JSON; a subgraph takes 7 levels
 constexpr std::string_view kWeightsFolder = "data/weights/";
 constexpr std::string_view kConstantsFolder = "data/constants/";
@@ -273,6 +273,15 @@ void decode_program(const schema::ExportedProgram& program, Graph& graph) {
   decode_outputs(module, graph);
 }
 
+// For messages; "" unless the file's minor version is newer. Such files are read: the schema's code
+// skips the fields that it does not know.
+std::string newer_minor(const json& program) {
+  const json minor = program["schema_version"].value("minor", json());
+  if (!minor.is_number_integer() || minor <= kSchemaMinor) return "";
+  return fmt::format(" (schema {}.{}, want at most {}.{}; export with torch 2.13 to 2.15)",
+                     kSchemaMajor, minor.dump(), kSchemaMajor, kSchemaMinor);
+}
+
 // Reads the program's JSON and keeps the rest of it for the writer.
 void read_program(const ArchiveReader& archive, Graph& graph) {
   const std::string record = "models/" + graph.extras->model_name + ".json";
@@ -288,8 +297,9 @@ void read_program(const ArchiveReader& archive, Graph& graph) {
   const json::json_pointer body("/graph_module/graph");
   if (!text.contains(body) || !text[body].is_object())
     throw Error("pt2", graph.source, record + " does not follow the schema: there is no graph");
-  decoded(record, graph.source, [&] {
-    decode_program(to_schema<schema::ExportedProgram>(text, record, graph.source), graph);
+  const std::string part = record + newer_minor(text);
+  decoded(part, graph.source, [&] {
+    decode_program(to_schema<schema::ExportedProgram>(text, part, graph.source), graph);
   });
   graph.extras->custom_obj_values_json =
       text[body].value("custom_obj_values", json::object()).dump();

@@ -259,7 +259,7 @@ torch.save(net(x), sys.argv[2] + "/float.pt")
         # As if Octet's symbols had changed since: a function that it does not have.
         other = "namespace octet { void gone(int); }" + register + "{ octet::gone(1); }"
         cases = [
-            (self.path("absent.so"), "there is no such file; check the path"),
+            (self.path("absent.so"), "not found; check the path"),
             (self.folder, "is a folder; name the shared library in it"),
             (text, "cannot be loaded: "),
             (

@@ -66,7 +66,7 @@ class Plugin(PackageTest):
             r"\(xxh64 \w{16}\), which is not loaded; " + re.escape(remedy) + "$",
         )
         self.assertEqual(
-            told["absent"], "library: absent.so: there is no such file; check the path"
+            told["absent"], "library: absent.so: not found; check the path"
         )
         self.assertIn("m.octet: cannot be loaded: ", told["wrong"])
         self.assertEqual(told["names"], ["mirror", "mirror"])

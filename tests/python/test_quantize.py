@@ -207,6 +207,36 @@ class Quantize(PackageTest):
         with self.assertRaisesRegex(octet.Error, "output: .*report.txt: want a name that ends in .html or .json"):
             q.report.save(self.path("report.txt"))
 
+    def test_progress_in_bars_of_tqdm_s_protocol(self):
+        program, batches, _ = self.small_program()
+        bars = []
+
+        class Bar:
+            def __init__(self, total=None, desc=""):
+                self.desc, self.total, self.done, self.is_closed = desc, total, 0, False
+                bars.append(self)
+
+            def update(self, n=1):
+                self.done += n
+
+            def close(self):
+                self.is_closed = True
+
+        octet.quantize(program, "x86", calibration=batches, progress=Bar)
+        found = [(bar.desc, bar.done, bar.is_closed) for bar in bars]
+        self.assertIn(("calibrate", len(batches), True), found)
+        self.assertTrue(all(bar.is_closed for bar in bars), found)
+
+        class Broken(Bar):
+            def update(self, n=1):
+                raise ValueError("no more paper")
+
+        with self.assertRaisesRegex(ValueError, "no more paper"):
+            octet.quantize(program, "x86", calibration=batches, progress=Broken)
+        count = len(bars)
+        octet.quantize(program, "x86", calibration=batches)
+        self.assertEqual(len(bars), count)
+
     def test_pickles(self):
         program, batches, x = self.small_program()
         q = octet.quantize(program, "x86", calibration=batches)

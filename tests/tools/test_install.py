@@ -247,7 +247,7 @@ class Install(PageTest):
         self.assertEqual(len(y.stdout), 40)
         self.assertRegex(y.stderr.decode(), r"^input x: 12288 bytes\noutput \w+: 40 bytes\n$")
         line = subprocess.run([runner, self.path("missing.so"), self.path(NAME + ".octet")], capture_output=True, text=True).stderr
-        self.assertRegex(line, r"^example: library: \S+missing\.so: there is no such file")
+        self.assertRegex(line, r"^example: library: \S+missing\.so: not found")
         for file in (runner, self.plugin):
             self.assertNotIn("libtorch", self.call("ldd", file))
 

@@ -37,7 +37,7 @@ class Library(CommandTest):
                                   f'extern "C" void octet_register() {{ {body} }}\n')
 
     def test_files_that_are_no_library(self):
-        self.assertEqual(self.message(self.path("none.so")), f"octet: library: {self.path('none.so')}: there is no such file; check the path")
+        self.assertEqual(self.message(self.path("none.so")), f"octet: library: {self.path('none.so')}: not found; check the path")
         self.assertEqual(self.message(self.folder), f"octet: library: {self.folder}: is a folder; name the shared library in it")
         for text in ("", "hello, this is not a library at all"):
             with open(self.path("text.so"), "w") as file:

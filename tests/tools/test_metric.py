@@ -181,7 +181,7 @@ class Metrics(CommandTest):
         self.assertIn("tune: silent: gives nan for the float program's outputs beside themselves", wanted("--metric", "silent", "--min-metric", "1"))
         self.assertIn("tune: --min-metric 1: is more than minus gives for the float program beside itself, 0; ask for less", wanted("--metric", "minus", "--min-metric", "1"))
         self.assertIn("registers 5 metrics; give it as --library, and one of angry, silent, odd, minus, ratio", self.fails(*base, "--metric", self.others()[1], "--min-metric", "1"))
-        self.assertIn("there is no such file", self.fails(*base, "--metric", self.path("none.so"), "--min-metric", "1"))
+        self.assertIn("not found", self.fails(*base, "--metric", self.path("none.so"), "--min-metric", "1"))
         with open(self.path("text.so"), "w") as file:
             file.write("no library")
         self.assertIn("cannot be loaded", self.fails(*base, "--metric", self.path("text.so"), "--min-metric", "1"))

@@ -44,7 +44,7 @@ class Plugin(CommandTest):
         self.assertEqual(page, self.octet("inspect", "--library", PLAIN, "--ops")[0])
         self.assertIn(" | plain |", page)
         self.assertNotIn(" | plain |", self.octet("inspect", "--ops")[0])
-        self.assertIn("absent.so: there is no such file", self.fails("inspect", "--ops", "--library", "absent.so"))
+        self.assertIn("absent.so: not found", self.fails("inspect", "--ops", "--library", "absent.so"))
         self.octet("inspect", code=2)
 
     def test_a_plugin_conforms(self):

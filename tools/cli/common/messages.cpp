@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/base/printable.h"
+#include "tools/cli/common/progress_sink.h"
 
 namespace octet {
 namespace {
@@ -21,6 +22,7 @@ std::atomic<Progress*> shown = nullptr;
 std::mutex sink_mutex;
 MessageSink message_sink;
 std::function<void()> interrupt_check;
+ProgressSink progress_sink;
 
 bool give_to_sink(bool is_warning, std::string_view text) {
   const std::lock_guard lock(sink_mutex);
@@ -60,6 +62,7 @@ void set_message_sink(MessageSink sink) {
 }
 
 void set_interrupt_check(std::function<void()> check) { interrupt_check = std::move(check); }
+void set_progress_sink(ProgressSink sink) { progress_sink = std::move(sink); }
 
 void log_line(std::string_view text) {
   if (give_to_sink(false, text) || is_quiet) return;
@@ -125,9 +128,12 @@ void Progress::begin(std::string_view stage) {
 
 void Progress::advance(size_t done, size_t total) {
   if (interrupt_check) interrupt_check();
-  const std::lock_guard lock(mutex_);
-  done_ = std::min(done, total);
-  total_ = total;
+  {
+    const std::lock_guard lock(mutex_);
+    done_ = std::min(done, total);
+    total_ = total;
+  }
+  if (progress_sink && stage_ < stages_.size()) progress_sink(stages_[stage_].name, done, total);
 }
 
 void Progress::write_above(std::string_view line) {

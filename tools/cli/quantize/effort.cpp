@@ -27,7 +27,7 @@ using Json = nlohmann::ordered_json;
 
 // The checkpoint is a tuple of tensors. The first is JSON as bytes; its "tensors" describe the
 // others, pass by pass.
-constexpr const char* kFormat = "octet effort 2";
+constexpr std::string_view kFormat = "octet effort 2", kAnyFormat = "octet effort ";
 
 Json to_json(const PassOutcome& outcome) {
   Json tensors = Json::array(), ranges = Json::array(), entries = Json::array();
@@ -169,9 +169,13 @@ EffortJournal load_effort(const std::string& file, const std::string& run) {
       values.empty() || !values[0].isTensor()
           ? Json()
           : Json::parse(text_of_tensor(values[0].toTensor()), nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || json.value("format", "") != kFormat)
+  const std::string format = json.is_object() ? json.value("format", "") : "";
+  if (!format.starts_with(kAnyFormat))
     throw Error("quantize", file,
                 "not a checkpoint of octet quantize; give another name, or remove it");
+  if (format != kFormat)
+    throw Error("quantize", file,
+                "is a checkpoint of another version of Octet; remove it to start over");
   if (json.value("run", "") != run)
     throw Error("quantize", file,
                 fmt::format("belongs to another run, got {}, want {}; remove it to start over",

@@ -12,7 +12,9 @@
 #include "annotate/convert/convert.h"
 #include "annotate/observed/annotation_json.h"
 #include "annotate/observed/observer_state.h"
+#include "annotate/reference/native_qdq.h"
 #include "core/base/error.h"
+#include "core/passes/pass.h"
 #include "tools/cli/common/messages.h"
 #include "tools/cli/processes/processes.h"
 #include "tools/cli/quantize/data_checks.h"
@@ -231,6 +233,11 @@ Options options_of(QuantizeRequest& request) {
           Option{"reference", &request.reference,
                  "Write integer arithmetic instead of quantize and dequantize ops, for reading and "
                  "checking"},
+          Option{"qdq", &request.qdq,
+                 "How quantize and dequantize are written: as ops of quantized_decomposed, which "
+                 "torch.ao defines and `octet lower` takes; native: as ATen ops, for PyTorch alone"}
+              .one_of({"decomposed", "native"})
+              .excludes("reference"),
           Option{"quantized_io", &request.quantized_io,
                  "Make inputs and outputs integer tensors where they are quantized; prints their "
                  "parameters as JSON"}
@@ -278,6 +285,9 @@ QuantizeResult quantize_model(const QuantizeRequest& request) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   result.figures = quality_json(measured, result.weight, seconds);
   if (request.has_quantized_io()) result.io = quantize_border(result.graph, request, result.report);
+  if (request.qdq == "native")
+    run_passes("convert", result.graph,
+               {{"native_qdq", [&] { return to_native_qdq(result.graph); }}});
   return result;
 }
 

@@ -27,6 +27,7 @@ struct QuantizeRequest {
   DataOptions data;
   std::string state;  // files of `octet calibrate`; "": none
   bool reference = false;
+  std::string qdq = "decomposed";
   bool quantized_io = false;
   std::vector<size_t> quantized_inputs, quantized_outputs;
   bool drops_example_inputs = false;

@@ -11,9 +11,8 @@ from octet._torch_version import check as _check_torch
 _check_torch()
 
 # isort: split
-# torch first: it loads the LibTorch that octet._octet is linked to, and defines the ops that
-# quantized programs call.
-import torch.ao.quantization.fx._decomposed  # noqa: F401
+# torch first: it loads the LibTorch that octet._octet is linked to.
+import torch  # noqa: F401
 from octet_runtime._error import Error
 from octet_runtime._error import check_compiled as _check_compiled
 from octet_runtime._generate import Token, generate
@@ -23,6 +22,7 @@ _check_compiled(__file__, "_octet")
 # isort: split
 from octet._compare import Comparison, compare
 from octet._conformance import Conformance, conformance
+from octet._decomposed import define as _define_decomposed
 from octet._export import export_onnx
 from octet._inspect import inspect
 from octet._lower import explain, load, lower
@@ -49,6 +49,8 @@ from octet._quantizer import (
 from octet._report import Report
 from octet._search import Tuned, qat, tune
 from octet._steps import Prepared, calibrate, convert, prepare, prepare_qat
+
+_define_decomposed()
 
 __all__ = [
     "Comparison",

@@ -46,7 +46,7 @@ def compare(
     # end of options
     lowered=None,
     example_inputs=None,
-    progress: bool | None = None,
+    progress: bool | Callable | None = None,
 ) -> Comparison:
     """Compares a quantized program with its float program, op by op.
 

@@ -6,6 +6,7 @@ import re
 import sys
 import threading
 import warnings
+from collections.abc import Callable
 
 from octet import _data, _octet
 from octet_runtime._error import Error
@@ -34,12 +35,32 @@ def renamed(text: str, names: dict[str, str]) -> str:
     return text
 
 
+class _Bars:
+    """A bar for each stage of the work, made by tqdm or a class with its protocol."""
+
+    def __init__(self, make):
+        self._make, self._bar, self._stage, self._done = make, None, None, 0
+
+    def __call__(self, stage, done, total):
+        if self._bar is None or stage != self._stage or done < self._done:
+            self.close()
+            self._bar, self._stage, self._done = self._make(total=total or None, desc=stage), stage, 0
+        self._bar.update(done - self._done)
+        self._done = done
+
+    def close(self):
+        if self._bar is not None:
+            self._bar.close()
+        self._bar = None
+
+
 @contextlib.contextmanager
-def told(names: dict[str, str], progress: bool | None = False, depth: int = 5):
+def told(names: dict[str, str], progress: bool | Callable | None = False, depth: int = 5):
     """Wraps a call of the compiled part, one at a time: other threads wait.
 
     names: the names of temporary files for errors and warnings. progress: whether a bar is drawn on
-    stderr; None: if stderr is a terminal. depth: the stack level that warnings point to.
+    stderr; None: if stderr is a terminal; or what makes bars with tqdm's protocol. depth: the stack
+    level that warnings point to.
     """
     with _LOCK:
         yield from _told(names, progress, depth)
@@ -53,7 +74,11 @@ def _told(names, progress, depth):
 
     # A function of the user that a call calls may make others.
     is_outer = _CALLS == 0
-    if is_outer:
+    bars = _Bars(progress) if is_outer and callable(progress) else None
+    if bars:
+        _octet.set_quiet(True)
+        _octet.set_progress(bars)
+    elif is_outer:
         _octet.set_quiet(not (sys.stderr.isatty() if progress is None else progress))
     _CALLS += 1
     try:
@@ -63,6 +88,9 @@ def _told(names, progress, depth):
         raise type(error)(*parts) from None
     finally:
         _CALLS -= 1
+        if bars:
+            _octet.set_progress(None)
+            bars.close()
         if is_outer:
             _octet.set_quantizers({})
             _data.release()

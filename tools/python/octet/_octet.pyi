@@ -14,6 +14,9 @@ import octet._quantizer
 def take_messages() -> list[tuple[bool, str]]:
     """(is a warning, text) of each message since the last call."""
 
+def set_progress(function: object | None) -> None:
+    """Called with (stage, done, total) whenever work advances."""
+
 def set_quiet(quiet: bool) -> None:
     """Whether no progress is drawn on stderr."""
 
@@ -335,6 +338,9 @@ def load_library(path: str | os.PathLike) -> None:
     is missing or no library, when its symbols do not resolve, when it was built for another Octet
     (with other headers, another torch, compiler or standard library), when it registers nothing, or a name that is taken.
     """
+
+def decomposed_ops() -> list[str]:
+    """Octet's ops of q/dq graphs, with their overloads."""
 
 def allow_op(name: str) -> None:
     """

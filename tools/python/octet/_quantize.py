@@ -4,7 +4,7 @@ import html
 import json
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import torch
@@ -258,12 +258,13 @@ def quantize(
     hold_out: int | None = None,
     drop_example_inputs: bool = False,
     reference: bool = False,
+    qdq: Literal["decomposed", "native"] = "decomposed",
     quantized_io: bool = False,
     quantized_inputs: list[int] | None = None,
     quantized_outputs: list[int] | None = None,
     # end of options
     example_inputs=None,
-    progress: bool | None = None,
+    progress: bool | Callable | None = None,
 ) -> Quantized:
     """Quantizes a program, to the same bits as `octet quantize`.
 
@@ -285,8 +286,12 @@ def quantize(
     weight_bits, group_size, per_tensor, reduce_range: how weights and activations are stored.
     quantized_io: inputs and outputs are integer tensors where the program quantizes them;
         quantized_inputs and quantized_outputs: only those with these indices.
+    reference: the program has integer arithmetic instead of quantize and dequantize ops.
+    qdq: "native" writes these ops as ATen ops, with the same bits: PyTorch runs the program without
+        torch.ao and without Octet, but lower() does not take it.
     compat: "torchao" for the same choices as torchao.
-    progress: whether a bar is drawn on stderr; None: if stderr is a terminal.
+    progress: whether a bar is drawn on stderr; None: if stderr is a terminal. A class with tqdm's
+        protocol, such as tqdm.auto.tqdm, makes a bar for each stage of the work.
 
     Raises Error for programs that cannot be quantized, and KeyboardInterrupt on Ctrl-C, at the next
     batch.

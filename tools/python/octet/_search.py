@@ -54,7 +54,7 @@ def qat(
     device: str = "cpu",
     # end of options
     example_inputs=None,
-    progress: bool | None = None,
+    progress: bool | Callable | None = None,
 ) -> Quantized:
     """Trains with fake quantization, then quantizes, to the same bits as `octet qat`.
 
@@ -200,7 +200,7 @@ def tune(
     # end of options
     validate: Callable[[Any], float] | None = None,
     example_inputs=None,
-    progress: bool | None = None,
+    progress: bool | Callable | None = None,
 ) -> Tuned:
     """Minimizes float ops for an accuracy goal, as `octet tune` does.
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -80,7 +81,7 @@ def calibrate(
     *,
     max_batches: int | None = None,
     labels: bool = False,
-    progress: bool | None = None,
+    progress: bool | Callable | None = None,
 ) -> int:
     """Runs batches through the observers; may be called several times. Returns their number.
 

@@ -5,9 +5,11 @@
 
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
 #include "tools/cli/common/messages.h"
+#include "tools/cli/common/progress_sink.h"
 
 namespace nb = nanobind;
 
@@ -31,6 +33,19 @@ void check_signals() {
     throw ForeignException{std::make_exception_ptr(nb::python_error())};
 }
 
+// function(stage, done, total) is called whenever work advances; None: nothing is.
+void set_progress(const nb::object& function) {
+  if (function.is_none()) return set_progress_sink({});
+  set_progress_sink([function](std::string_view stage, size_t done, size_t total) {
+    const nb::gil_scoped_acquire gil;
+    try {
+      function(stage, done, total);
+    } catch (const nb::python_error&) {
+      throw ForeignException{std::current_exception()};
+    }
+  });
+}
+
 }  // namespace
 
 std::mutex& flow_mutex() {
@@ -51,6 +66,8 @@ void connect_messages(nb::module_& module) {
         return std::exchange(messages().lines, {});
       },
       "(is a warning, text) of each message since the last call.");
+  module.def("set_progress", set_progress, nb::arg("function").none(),
+             "Called with (stage, done, total) whenever work advances.");
   module.def("set_quiet", set_quiet, nb::arg("quiet"), "Whether no progress is drawn on stderr.");
 }
 

@@ -2,11 +2,15 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include "core/ops/callable_ops.h"
+#include "core/ops/op_lookup.h"
+#include "core/ops/qdq_ops.h"
 #include "tools/cli/common/library.h"
 #include "tools/python/torch/calls.h"
 #include "tools/python/torch/symbols.h"
@@ -48,10 +52,23 @@ void load_library(const std::filesystem::path& path) {
   });
 }
 
+// "quantize_per_tensor.tensor" for each in the namespace octet_quantized_decomposed.
+std::vector<std::string> decomposed_ops() {
+  register_quantized_decomposed();
+  std::vector<std::string> names;
+  const std::string prefix = std::string(kOwnQuantizedDecomposed) + "::";
+  for (const c10::OperatorName& op : c10::Dispatcher::singleton().getAllOpNames())
+    if (op.name.starts_with(prefix))
+      names.push_back(op.name.substr(prefix.size()) + "." +
+                      (op.overload_name.empty() ? "default" : op.overload_name));
+  return names;
+}
+
 }  // namespace
 
 void bind_libraries(nb::module_& module) {
   module.def("load_library", load_library, "path"_a, kLoadLibrary);
+  module.def("decomposed_ops", decomposed_ops, "Octet's ops of q/dq graphs, with their overloads.");
   module.def("allow_op", [](const std::string& name) { allow_op(name); }, "name"_a, kAllowOp);
 }
 
