@@ -139,20 +139,6 @@ class Pages(CommandTest):
         with torch.no_grad():
             self.assertGreater(sqnr(net(*data[0]), self.run_file("q.pt2")[0]), 20)
 
-    def test_c_program(self):
-        """The program in C runs, with the shared runtime of the build."""
-        self.quantized_model()
-        self.octet("lower", self.path("q.pt2"), "--backend", "reference", "--output",
-                   self.path("model.octet"))
-        pathlib.Path(self.path("app.c")).write_text(self.only("c_program", "c"))
-        cache = dict(re.findall(r"^(\w+):\w+=(.*)$", (BUILD / "CMakeCache.txt").read_text(), re.M))
-        flags = re.findall(r"-f(?:no-)?sanitize\S*", cache["CMAKE_CXX_FLAGS"])
-        library = BUILD / "backends"
-        subprocess.run([cache["CMAKE_C_COMPILER"], "-Wall", "-Werror", *flags, self.path("app.c"),
-                        "-o", self.path("app"), f"-I{ROOT}/backends/runtime", f"-L{library}",
-                        "-loctet_runtime", f"-Wl,-rpath,{library}"], check=True)
-        self.shell("./app")
-
     def test_cpp_compiles(self):
         """The fragments in C++, each in a function, in one file; only their syntax and types."""
         includes, functions = [], []
@@ -162,7 +148,7 @@ class Pages(CommandTest):
                 includes += [line for line in lines if line.startswith("#include")]
                 body = "\n".join(line for line in lines if not line.startswith("#include"))
                 functions.append(f"void block_{len(functions)}() {{\n{body}\n}}\n")
-        self.assertEqual(len(functions), 5)
+        self.assertEqual(len(functions), 3)
         source = self.path("blocks.cpp")
         pathlib.Path(source).write_text("\n".join(includes + functions))
         subprocess.run([*self.compiler(), "-w", "-fsyntax-only", f"-I{ROOT}", source], check=True)
