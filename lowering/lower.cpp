@@ -181,10 +181,6 @@ std::string tensor_text(const Program& program, int index) {
   return fmt::format("{}[{}]{}", short_name_of(tensor.dtype), shape_text(tensor), stored);
 }
 
-}  // namespace
-
-namespace {
-
 // Ops and multiply-accumulates per backend, bodies included. An op counts once, however often it
 // runs.
 struct Shares {

@@ -9,7 +9,7 @@
 //       octet::prepare_pt2e(octet::read_pt2("model.pt2"), *quantizer, report);
 //
 // Needs LibTorch. Programs that only run .octet files include backends/runtime/session.h, or
-// octet.h from C. Training, comparison and accuracy passes have headers of their own.
+// octet.h from C. Training, comparison and accuracy passes have other headers.
 #pragma once
 
 #include "annotate/annotation/annotation.h"

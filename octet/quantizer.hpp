@@ -20,6 +20,6 @@
 #include "quantizers/common/configurable_quantizer.h"
 #include "quantizers/common/source_partitions.h"
 #include "quantizers/compose/composable_quantizer.h"
+#include "quantizers/compose/declared_quantizer.h"
 #include "quantizers/compose/opaque_quantizer.h"
-#include "quantizers/json/declared_quantizer.h"
 #include "quantizers/registry.h"

@@ -78,7 +78,15 @@ def texts_of_python(text):
             yield line, token.string.strip("\"'rbfu"), is_docstring
 
 
-READERS = {".md": text_of_page, ".h": texts_of_cpp, ".cpp": texts_of_cpp, ".py": texts_of_python}
+def texts_of_shell(text):
+    for match in re.finditer(r"(?:^[ \t]*#[^\n]*\n)+", text, re.MULTILINE):
+        comment = re.sub(r"(?m)^[ \t]*# ?", "", match[0])
+        yield text.count("\n", 0, match.start()) + 1, comment, True
+
+
+READERS = {".md": text_of_page, ".py": texts_of_python,
+           ".sh": texts_of_shell, ".cmake": texts_of_shell,
+           **dict.fromkeys((".h", ".hpp", ".cpp", ".def", ".c", ".js"), texts_of_cpp)}
 
 
 def found_in(path):

@@ -1,12 +1,18 @@
 // Makes the tokenizer of a GGUF file from its metadata.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "backends/tokenizer/gguf.h"
 #include "backends/tokenizer/tokenizer.h"
 #include "backends/tokenizer/unicode.h"
 #include "core/base/error.h"
@@ -14,6 +20,124 @@
 
 namespace octet::tokenizer {
 namespace {
+
+// ---- the metadata of a GGUF file, without its tensors
+
+// A number, a text, or a list of them; a bool is a number.
+struct GgufValue {
+  std::vector<double> numbers = {};
+  std::vector<std::string> texts = {};
+  bool is_list = false;
+};
+
+// The types of values, in the order of their numbers.
+enum class GgufType : uint32_t {
+  kU8,
+  kI8,
+  kU16,
+  kI16,
+  kU32,
+  kI32,
+  kF32,
+  kBool,
+  kText,
+  kList,
+  kU64,
+  kI64,
+  kF64  // clang-format off
+};  // clang-format on
+
+// Throws Error("tokenizer", path, ...) for a file that is cut off or damaged; allocates nothing of
+// a size that only the file claims.
+class GgufReader {
+ public:
+  GgufReader(const std::filesystem::path& path, std::string_view bytes)
+      : path_(path), rest_(bytes) {}
+
+  // Only the values whose names start with `prefix`.
+  std::map<std::string, GgufValue> read(std::string_view prefix) {
+    take(4);  // "GGUF"
+    const uint32_t version = number<uint32_t>();
+    if (version != 2 && version != 3)
+      fail(fmt::format("has version {} of GGUF, want 2 or 3; convert the model again", version));
+    number<uint64_t>();  // tensors
+    std::map<std::string, GgufValue> values;
+    for (uint64_t count = number<uint64_t>(); count > 0; --count) {
+      const std::string name = text();
+      const GgufType type = static_cast<GgufType>(number<uint32_t>());
+      GgufValue value = read_value(type);
+      if (name.starts_with(prefix)) values[name] = std::move(value);
+    }
+    return values;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const {
+    throw Error("tokenizer", path_.string(), what);
+  }
+  std::string_view take(uint64_t size) {
+    if (size > rest_.size()) fail("is cut off or damaged; download it again");
+    const std::string_view taken = rest_.substr(0, size);
+    rest_.remove_prefix(size);
+    return taken;
+  }
+  template <typename T>
+  T number() {
+    T value;
+    std::memcpy(&value, take(sizeof value).data(), sizeof value);
+    return value;
+  }
+  std::string text() { return std::string(take(number<uint64_t>())); }
+
+  void add(GgufType type, GgufValue& to) {
+    const auto add_number = [&](auto value) { to.numbers.push_back(static_cast<double>(value)); };
+    switch (type) {
+      case GgufType::kU8:
+      case GgufType::kBool:
+        return add_number(number<uint8_t>());
+      case GgufType::kI8:
+        return add_number(number<int8_t>());
+      case GgufType::kU16:
+        return add_number(number<uint16_t>());
+      case GgufType::kI16:
+        return add_number(number<int16_t>());
+      case GgufType::kU32:
+        return add_number(number<uint32_t>());
+      case GgufType::kI32:
+        return add_number(number<int32_t>());
+      case GgufType::kF32:
+        return add_number(number<float>());
+      case GgufType::kU64:
+        return add_number(number<uint64_t>());
+      case GgufType::kI64:
+        return add_number(number<int64_t>());
+      case GgufType::kF64:
+        return add_number(number<double>());
+      case GgufType::kText:
+        return to.texts.push_back(text());
+      case GgufType::kList:
+        break;
+    }
+    fail("is cut off or damaged; download it again");
+  }
+
+  GgufValue read_value(GgufType type) {
+    GgufValue value;
+    value.is_list = type == GgufType::kList;
+    if (!value.is_list) {
+      add(type, value);
+      return value;
+    }
+    const GgufType element = static_cast<GgufType>(number<uint32_t>());
+    for (uint64_t count = number<uint64_t>(); count > 0; --count) add(element, value);
+    return value;
+  }
+
+  std::filesystem::path path_;
+  std::string_view rest_;
+};
+
+// ---- tokenizers
 
 // clang-format off
 const std::string kLlama3 = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
@@ -47,7 +171,7 @@ const std::vector<Family>& families() {
 class Maker {
  public:
   Maker(const std::filesystem::path& path, std::string_view bytes)
-      : path_(path), values_(read_gguf(path, bytes, "tokenizer.")) {
+      : path_(path), values_(GgufReader(path, bytes).read("tokenizer.")) {
     tokenizer_.file = path.string();
     const std::string model = text("ggml.model", "");
     if (model == "gpt2")

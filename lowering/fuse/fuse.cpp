@@ -359,7 +359,6 @@ void fuse(Program& program) {
   }
   fold_dequantized_constants(program);
   ProgramEditor(program).compact();
-  count_macs(program);
 }
 
 }  // namespace octet

@@ -132,8 +132,8 @@ bool sink_one(ProgramEditor& editor, size_t i) {
     return false;
   const std::optional<std::vector<int64_t>> blocks = moved_blocks(editor, move, *quantize);
   if (!blocks) return false;
-  ProgramOp behind = *quantize;
-  behind.attributes[attr::kBlocks] = *blocks;
+  ProgramOp sunk = *quantize;
+  sunk.attributes[attr::kBlocks] = *blocks;
   const int result = move.outputs[0], source = quantize->inputs[0];
   ProgramTensor moved = editor.tensor(result);
   moved.name += "_moved";
@@ -142,9 +142,9 @@ bool sink_one(ProgramEditor& editor, size_t i) {
   const auto before = static_cast<size_t>(editor.producer(quantized));
   editor.op(i).inputs[0] = source;
   editor.op(i).outputs[0] = between;
-  behind.inputs = {between};
-  behind.outputs = {result};
-  editor.insert(i + 1, std::move(behind));
+  sunk.inputs = {between};
+  sunk.outputs = {result};
+  editor.insert(i + 1, std::move(sunk));
   editor.erase(before);
   return true;
 }

@@ -123,23 +123,23 @@ bool put_by_mask(Steps& s, const Node& node, int x, int values) {
   int mask = indices[0];
   if (s.dtype(mask) != DType::kBool || node.bool_or("accumulate", false)) return false;
   if (s.rank(mask) > s.rank(x)) return false;
-  const size_t behind = s.rank(x) - s.rank(mask);  // dimensions that are written whole
+  const size_t trailing = s.rank(x) - s.rank(mask);  // dimensions that are written whole
   Sizes sizes = s.sizes(mask);
   sizes.resize(s.rank(x), 1);
   mask = s.reshape(mask, sizes);
   const Sizes given = s.sizes(values);
-  if (given.size() == behind + 1 && !(given[0] == SizeExpr(1))) {
+  if (given.size() == trailing + 1 && !(given[0] == SizeExpr(1))) {
     Sizes rows = s.sizes(x);
-    rows.erase(rows.begin(), rows.end() - static_cast<int64_t>(behind));
+    rows.erase(rows.begin(), rows.end() - static_cast<int64_t>(trailing));
     rows.insert(rows.begin(), given[0]);
     values = s.expand(values, rows);
     s.size_table().is_counted(given[0]) ? put_rows(s, node, x, indices[0], values)
                                         : s.give(with_masked(s, x, mask, values));
     return true;
   }
-  if (given.size() > behind)
+  if (given.size() > trailing)
     values = s.reshape(values, Sizes(std::vector<SizeExpr>(
-                                   given.end() - static_cast<int64_t>(behind), given.end())));
+                                   given.end() - static_cast<int64_t>(trailing), given.end())));
   s.give(s.where(mask, s.cast(values, s.dtype(x)), x));
   return true;
 }

@@ -108,9 +108,9 @@ struct OpenArtifact {
 // Lets each byte belong to one entry only, so that the size of the file bounds what is made of it.
 void take_range(const OpenArtifact& source, const std::string& key, uint64_t begin, uint64_t end) {
   if (begin == end) return;
-  const auto behind = source.taken.lower_bound(begin);
-  const bool is_free = (behind == source.taken.end() || end <= behind->first) &&
-                       (behind == source.taken.begin() || std::prev(behind)->second <= begin);
+  const auto after = source.taken.lower_bound(begin);
+  const bool is_free = (after == source.taken.end() || end <= after->first) &&
+                       (after == source.taken.begin() || std::prev(after)->second <= begin);
   if (!is_free)
     fail(source, key, fmt::format("lies at {}..{}, where it overlaps another one", begin, end));
   source.taken.emplace(begin, end);

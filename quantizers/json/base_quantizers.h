@@ -9,7 +9,7 @@
 #include "annotate/annotation/quantizer.h"
 #include "annotate/graph/opaque_parts.h"
 #include "quantizers/common/quantizer_options.h"
-#include "quantizers/json/declared_quantizer.h"
+#include "quantizers/compose/declared_quantizer.h"
 #include "quantizers/json/place.h"
 
 namespace octet {

@@ -20,7 +20,7 @@
 // it.
 #pragma once
 
-#include "quantizers/json/declared_quantizer.h"
+#include "quantizers/compose/declared_quantizer.h"
 #include "quantizers/json/place.h"
 
 namespace octet {

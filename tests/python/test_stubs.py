@@ -34,10 +34,10 @@ def without_shared(text, shared):
     known = {ast.dump(node) for node in ast.parse(shared).body if isinstance(node, definitions)}
     lines, names = text.splitlines(keepends=True), []
     body = ast.parse(text).body
-    for node, behind in reversed(list(zip(body, [*body[1:], None]))):
+    for node, following in reversed(list(zip(body, [*body[1:], None]))):
         if isinstance(node, definitions) and ast.dump(node) in known:
             names.append(node.name)
-            del lines[node.lineno - 1 : behind.lineno - 1 if behind else None]
+            del lines[node.lineno - 1 : following.lineno - 1 if following else None]
     imports = f"from octet_runtime._runtime import {', '.join(f'{name} as {name}' for name in sorted(names))}\n"
     return "".join(lines).rstrip().replace("from typing import Any\n", "from typing import Any\n\n" + imports, 1) + "\n"
 

@@ -6,8 +6,7 @@ from torch import nn
 from torch.export import Dim
 from torch.fx import traceback
 
-from page_runner import PageTest
-from support import sqnr
+from support import CommandTest, sqnr
 
 
 class Outer(nn.Module):
@@ -27,7 +26,7 @@ class Outer(nn.Module):
         return {"scores": scores, "label": self.labels[scores.argmax(1)] + self.shift, "count": self.calls}
 
 
-class Attributes(PageTest):
+class Attributes(CommandTest):
     def setUp(self):
         super().setUp()
         import torch.ao.quantization.fx._decomposed  # noqa: F401 registers the q/dq ops
@@ -90,9 +89,6 @@ class Attributes(PageTest):
                  for program in (before, after)]
         self.assertIn("relu", marks[0])
         self.assertEqual(marks[1]["relu"], marks[0]["relu"])
-
-    def test_the_page(self):
-        self.run_page("annotate/README.md", "test_attributes.py")
 
 
 if __name__ == "__main__":

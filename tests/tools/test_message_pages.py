@@ -42,7 +42,7 @@ def sources():
                     yield name, re.sub(r'(?<!\\)"\s*\n\s*"', "", text)
 
 
-def behind(text, at):
+def arguments_at(text, at):
     """The text in the brackets that open at `at`."""
     depth, place = 0, at
     pieces = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|[(){}\[\];]')
@@ -78,7 +78,7 @@ class Complete(unittest.TestCase):
         places = 0
         for path, text in sources():
             for match in MAKES.finditer(text):
-                said = LITERAL.findall(behind(text, match.end() - 1))
+                said = LITERAL.findall(arguments_at(text, match.end() - 1))
                 places += bool(said)
                 for literal in said:
                     with self.subTest(path=path, literal=literal):

@@ -60,24 +60,18 @@ class Pages(CommandTest):
         data = [(torch.randn(1, 3, 32, 32),) for _ in range(8)]
         for name in ("data.pt", "part1.pt", "calibration.pt"):
             self.save(name, data)
-        with torch.no_grad():
-            self.save("r.pt", [(net.gate(net.stem(x)),) for x, in data])
         for name in ("train.pt", "validation.pt"):
             self.save(name, [(torch.randn(8, 3, 32, 32), torch.arange(8)) for _ in range(3)])
         return net, data
 
     def test_other_ways_to_quantize(self):
-        net, data = self.export_net()
+        self.export_net()
         table = json.loads((ROOT / "quantizers/toy_npu.json").read_text())
         self.write_json("my_npu.json", {key: table[key] for key in ("name", "specs", "patterns")})
-        self.write_json("whole.json", {"opaque": [{"module": "gate", "recorded": True}]})
         self.octet("calibrate", self.path("model.pt2"), "--quantizer", "x86", "--calibration",
                    self.path("data.pt"), "--state", self.path("s2.json"))
-        text = self.only("other_ways_to_quantize", "sh")
-        if not has_mpi():
-            text = "".join(line for line in text.splitlines(True) if "mpirun" not in line)
-        self.shell(text)
-        for name in ("int8.pt2", "int4.pt2", "s1.json", "a.json", "c"):
+        self.shell(self.only("other_ways_to_quantize", "sh"))
+        for name in ("int8.pt2", "int4.pt2", "s1.json", "a.json"):
             self.assertTrue(os.path.exists(self.path(name)), name)
 
     def test_training(self):
@@ -139,20 +133,6 @@ class Pages(CommandTest):
         with torch.no_grad():
             self.assertGreater(sqnr(net(*data[0]), self.run_file("q.pt2")[0]), 20)
 
-    def test_c_program(self):
-        """The program in C runs, with the shared runtime of the build."""
-        self.quantized_model()
-        self.octet("lower", self.path("q.pt2"), "--backend", "reference", "--output",
-                   self.path("model.octet"))
-        pathlib.Path(self.path("app.c")).write_text(self.only("c_program", "c"))
-        cache = dict(re.findall(r"^(\w+):\w+=(.*)$", (BUILD / "CMakeCache.txt").read_text(), re.M))
-        flags = re.findall(r"-f(?:no-)?sanitize\S*", cache["CMAKE_CXX_FLAGS"])
-        library = BUILD / "backends"
-        subprocess.run([cache["CMAKE_C_COMPILER"], "-Wall", "-Werror", *flags, self.path("app.c"),
-                        "-o", self.path("app"), f"-I{ROOT}/backends/runtime", f"-L{library}",
-                        "-loctet_runtime", f"-Wl,-rpath,{library}"], check=True)
-        self.shell("./app")
-
     def test_cpp_compiles(self):
         """The fragments in C++, each in a function, in one file; only their syntax and types."""
         includes, functions = [], []
@@ -162,7 +142,7 @@ class Pages(CommandTest):
                 includes += [line for line in lines if line.startswith("#include")]
                 body = "\n".join(line for line in lines if not line.startswith("#include"))
                 functions.append(f"void block_{len(functions)}() {{\n{body}\n}}\n")
-        self.assertEqual(len(functions), 5)
+        self.assertEqual(len(functions), 3)
         source = self.path("blocks.cpp")
         pathlib.Path(source).write_text("\n".join(includes + functions))
         subprocess.run([*self.compiler(), "-w", "-fsyntax-only", f"-I{ROOT}", source], check=True)

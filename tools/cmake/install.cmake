@@ -92,7 +92,7 @@ if(OCTET_TORCH)
   install(FILES quantizers/quantizer.schema.json quantizers/tensorrt.json quantizers/toy_npu.json DESTINATION ${CMAKE_INSTALL_DATADIR}/octet COMPONENT command)
   install(DIRECTORY tools/example_backend DESTINATION ${CMAKE_INSTALL_DATADIR}/octet COMPONENT command)  # for `octet new-backend`
   file(RELATIVE_PATH up "/${CMAKE_INSTALL_BINDIR}" "/${OCTET_LIBRARY_FOLDER}")
-  # oneDNN stands in a folder without LibTorch's libgomp.
+  # oneDNN is in a folder without LibTorch's libgomp.
   octet_run_path(octet ${CMAKE_INSTALL_BINDIR} command PATHS "$ORIGIN/${up}" "$ORIGIN/${up}/torch/lib" BUILD ${OCTET_LIBTORCH}/lib)
 
   octet_is_beside(is_beside ${OCTET_LIBTORCH}/lib)

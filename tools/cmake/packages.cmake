@@ -4,7 +4,7 @@ if(NOT OCTET_PACKAGES)
   return()
 endif()
 
-# What is carried along finds what it needs in its own folder: the run path is of the old kind (RPATH), which holds for opened libraries, too.
+# Bundled libraries find each other in their folder: an RPATH, unlike a RUNPATH, also applies to libraries that they open.
 target_link_options(octet_runtime_shared PRIVATE -Wl,--disable-new-dtags)
 if(OCTET_TORCH)
   target_link_options(octet PRIVATE -Wl,--disable-new-dtags)

@@ -25,7 +25,7 @@ for version in "$@"; do
   cmake --build "$folder/build" --target octet octet_python octet_python_runtime >"$folder/build.log" || { tail -n 40 "$folder/build.log" >&2; exit 1; }
   for test in "${tests[@]}"; do
     log "$version: tests/python/test_$test.py"
-    # In a folder of its own: some tests leave packed caches where they run.
+    # In a separate folder, because some tests leave packed caches where they run.
     env -C "$folder/scratch" OCTET="$folder/build/bin/octet" OCTET_BUILD="$folder/build" OCTET_SCRATCH="$folder/scratch" \
       PYTHONPATH="$folder/build/python" "$python" -B "$PWD/tests/python/test_$test.py" || failed+=("$version:$test")
   done

@@ -55,7 +55,7 @@ for python in "$@"; do
       "$PWD/tests/python/wheel_runs.py" octet._octet "$work"
     continue
   fi
-  # torch as it is elsewhere; what stands in the environment's own folder comes first.
+  # Adds the torch of the other environment; packages of this one take precedence.
   echo "$site" >"$folder/lib/python3.$minor/site-packages/torch_elsewhere.pth"
   log "Python 3.$minor: octet, with torch"
   env -C "$work" "$folder/bin/python" -B "$PWD/tests/python/wheel_runs.py" octet "$work"

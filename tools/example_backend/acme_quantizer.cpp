@@ -7,7 +7,7 @@
 #include "acme_observer.h"
 #include "acme_plain_quantizer.h"
 #include "annotate/observers/observer.h"
-#include "quantizers/json/declared_quantizer.h"
+#include "quantizers/compose/declared_quantizer.h"
 
 namespace acme {
 

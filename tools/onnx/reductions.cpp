@@ -90,11 +90,8 @@ void write_group_norm(OnnxSteps& s) {
   ProgramTensor grouped = s.in();
   grouped.sizes = {sizes_of(s.in())[0], SizeExpr(groups), SizeExpr(-1)};
   std::string y = s.reshaped(normal, grouped, s.out());
-  const std::vector<int64_t> axes = [&] {
-    std::vector<int64_t> behind = counted(rank - 1);
-    behind.erase(behind.begin());
-    return behind;
-  }();
+  std::vector<int64_t> axes = counted(rank - 1);
+  axes.erase(axes.begin());
   if (s.has(1)) y = s.mul(y, s.unsqueeze(s.x(1), axes));
   if (s.has(2)) y = s.add(y, s.unsqueeze(s.x(2), axes));
   s.give(y);

@@ -195,7 +195,7 @@ void WindowConv::pack_rows(const uint8_t* x, int64_t group, int64_t first, int64
       to += bytes;
     };
     const int64_t end = left + w.kernel_width, begin = std::clamp<int64_t>(0, left, end),
-                  behind = std::clamp<int64_t>(terms.width, begin, end);
+                  inside_end = std::clamp<int64_t>(terms.width, begin, end);
     for (int64_t kz = 0, iz = front; kz < d.kernel; ++kz, iz += d.dilation)
       for (int64_t ky = 0, iy = top; ky < w.kernel_height; ++ky, iy += w.dilation_height) {
         const int64_t row = iz * terms.height + iy;
@@ -203,8 +203,8 @@ void WindowConv::pack_rows(const uint8_t* x, int64_t group, int64_t first, int64
           fill(row_bytes);
         } else if (is_run) {
           fill((begin - left) * inner);
-          copy(row, begin, (behind - begin) * inner);
-          fill((end - behind) * inner);
+          copy(row, begin, (inside_end - begin) * inner);
+          fill((end - inside_end) * inner);
         } else {
           for (int64_t kx = 0; kx < w.kernel_width; ++kx) {
             const int64_t ix = left + kx * w.dilation_width;

@@ -6,7 +6,7 @@
 #include "annotate/observers/observer.h"
 #include "core/base/error.h"
 #include "core/text/text.h"
-#include "quantizers/json/declared_quantizer.h"
+#include "quantizers/compose/declared_quantizer.h"
 #include "quantizers/registry.h"
 
 namespace octet::test_registered {

@@ -5,7 +5,7 @@
 #include "annotate/prepare/prepare.h"
 #include "core/text/text.h"
 #include "quantizers/annotate_text.h"
-#include "quantizers/json/declared_quantizer.h"
+#include "quantizers/compose/declared_quantizer.h"
 #include "quantizers/registry.h"
 #include "support/error_message.h"
 

@@ -8,7 +8,6 @@
 #include "tools/cli/common/messages.h"
 #include "tools/cli/processes/processes.h"
 #include "tools/cli/quantize/report_file.h"
-#include "tools/cli/tune/tune_report.h"
 #include "tools/cli/tune/tuner.h"
 
 namespace octet {

@@ -23,7 +23,7 @@ function makeHead() {
   byId("title").textContent = data.title || "";
   byId("subtitle").textContent = [kKindNames[data.kind] || data.kind, data.subtitle].filter(isKnown).join(" · ");
   for (const [name, text] of data.summary || []) {
-    const last = byId("summary").lastElementChild;  // a row without a name goes on with the one above
+    const last = byId("summary").lastElementChild;  // a row without a name continues the one above
     if (!name && last) last.lastElementChild.append(make("br"), String(text));
     else byId("summary").append(make("div", {}, make("dt", {}, ...explained(name)), make("dd", {}, ...explained(text))));
   }

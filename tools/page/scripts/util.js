@@ -22,7 +22,7 @@ function number(value) {
   return null;
 }
 
-// Characters that are not seen, or turn the ones behind them round, stand as "\u202e".
+// Invisible characters, and those that reverse the text after them, are shown as "\u202e".
 const kUnseen = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\uffff]/g;
 function printable(value) {
   if (typeof value === "string")

@@ -61,7 +61,7 @@ class Model:
 
     def kernels(self, *inputs: Any, runs: int = 20, **named: Any) -> list[dict[str, Any]]:
         """
-        Runs the program a few more times and reports for each call of a kernel: ops, what, kernel, layout, post_ops, seconds (of the fastest run), note (what it does less well than it could).
+        Runs the program a few more times and reports for each call of a kernel: ops, what, kernel, layout, post_ops, seconds (of the fastest run), note (why it is slower than it could be).
         """
 
     def reset_states(self) -> None:

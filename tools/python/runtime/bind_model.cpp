@@ -278,8 +278,8 @@ void bind_calls(nb::class_<Model>& type) {
            nb::sig("def kernels(self, *inputs: typing.Any, runs: int = 20, **named: typing.Any) "
                    "-> list[dict[str, typing.Any]]"),
            "Runs the program a few more times and reports for each call of a kernel: ops, what, "
-           "kernel, layout, post_ops, seconds (of the fastest run), note (what it does less well "
-           "than it could).")
+           "kernel, layout, post_ops, seconds (of the fastest run), note (why it is slower than it "
+           "could be).")
       .def(
           "reset_states",
           [](Model& model) {

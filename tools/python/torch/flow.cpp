@@ -29,7 +29,6 @@
 #include "tools/cli/quantize/quantize.h"
 #include "tools/cli/quantize/refusals.h"
 #include "tools/cli/tune/trials.h"
-#include "tools/cli/tune/tune_report.h"
 #include "tools/cli/tune/tuner.h"
 #include "tools/page/page.h"
 #include "tools/python/torch/calls.h"

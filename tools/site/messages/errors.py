@@ -68,8 +68,8 @@ class Finder:
     def root_at(self, file, at):
         """What a name at this place makes, when it makes a message."""
         tokens = file.tokens
-        token, behind = tokens[at], tokens[at + 1].text
-        if token.kind != "id" or behind not in ("(", "{") or at + 1 not in file.matching:
+        token, following = tokens[at], tokens[at + 1].text
+        if token.kind != "id" or following not in ("(", "{") or at + 1 not in file.matching:
             return None
         before = tokens[at - 1].text if at else ""
         if token.text == "refuse" and before == "::" and tokens[at - 2].text == "Verdict":
@@ -119,14 +119,14 @@ class Finder:
     def reason_at(self, file, at):
         """What is kept in a variable, or returned, to be said later."""
         tokens, function = file.tokens, None
-        token, behind = tokens[at], tokens[at + 1].text
-        if token.kind != "id" or token.text == "return" and behind in ("{", ";"):
+        token, following = tokens[at], tokens[at + 1].text
+        if token.kind != "id" or token.text == "return" and following in ("{", ";"):
             return
         if token.text == "return":
             function, begin = self.function_around(file, at), at + 1
             if function is None or not OBJECTIONS.search(function.name):
                 return
-        elif behind == "=" and REASONS.search(token.text):
+        elif following == "=" and REASONS.search(token.text):
             function, begin = self.function_around(file, at), at + 2
         elif token.text == "TORCH_CHECK" and at + 1 in file.matching:
             said = cpp.split(file, at + 2, file.matching[at + 1])[1:]
@@ -178,9 +178,9 @@ class Finder:
         if at + 1 not in file.matching:
             return
         parts = cpp.split(file, at + 2, file.matching[at + 1])
-        behind = file.tokens[file.matching[at + 1] + 1].text
+        following = file.tokens[file.matching[at + 1] + 1].text
         if file.tokens[at - 1].kind == "id" and file.tokens[at - 1].text not in (
-                "return", "throw", "else", "co_return") or behind == "{" and \
+                "return", "throw", "else", "co_return") or following == "{" and \
                 file.tokens[at - 1].text in (">", "&", "*", "::"):
             return  # a declaration or a definition
         targets = self.sources.called(file, at, file.tokens[at].text, len(parts))

@@ -96,7 +96,7 @@ def brief(readings):
 
 def formatted(pattern, given):
     """The readings of a format string; `given`: those of its arguments."""
-    choices, behind = [], iter(range(len(given)))
+    choices, following = [], iter(range(len(given)))
     for part in pattern:
         if not isinstance(part, str):
             choices.append([(part,)])
@@ -109,7 +109,7 @@ def formatted(pattern, given):
                 choices.append([(hole[0][0],)])
                 continue
             number = re.match(r"\{(\d+)", hole[0])
-            index = int(number[1]) if number else next(behind, -1)
+            index = int(number[1]) if number else next(following, -1)
             choices.append(given[index] if 0 <= index < len(given) else [(HOLE,)])
         choices.append([(part[place:],)])
     return products(choices)
@@ -273,10 +273,10 @@ class Renderer:
             if tokens[here].text != name or tokens[here].kind != "id" or \
                     tokens[here - 1].text in (".", "->", "::"):
                 continue
-            behind = tokens[here + 1].text
-            if behind not in ("=", "+=", "(", "{"):
+            following = tokens[here + 1].text
+            if following not in ("=", "+=", "(", "{"):
                 continue
-            if behind in ("(", "{"):
+            if following in ("(", "{"):
                 if tokens[here - 1].kind != "id" or here + 1 not in file.matching:
                     continue
                 begin, end = here + 2, file.matching[here + 1]
@@ -288,7 +288,7 @@ class Renderer:
             if begin <= at < end:
                 continue
             given = self.readings(file, begin, end, function, depth + 2)
-            if behind == "+=":
+            if following == "+=":
                 more.append(given)
             else:
                 found += given

@@ -1,6 +1,6 @@
-// A message that is pasted into the search is searched for as it is. The search's language has other
-// meanings for some of its letters: "--option" would exclude a word (or be a mistake, and find
-// nothing), and what stands in quotes, a node's name say, would have to be found.
+// Searches for a pasted message literally. In the search's query language some of its characters have
+// other meanings: "--option" would exclude a word (or be a syntax error, which finds nothing), and
+// quoted text, such as a node's name, would be required.
 "use strict";
 
 const kWordsOfMessage = 5;

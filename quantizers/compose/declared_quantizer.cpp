@@ -1,5 +1,5 @@
 // Applies settings and checks to the matches of the rows.
-#include "quantizers/json/declared_quantizer.h"
+#include "quantizers/compose/declared_quantizer.h"
 
 #include <algorithm>
 #include <set>
@@ -13,7 +13,6 @@
 #include "core/base/error.h"
 #include "core/pattern/pattern.h"
 #include "quantizers/common/checks.h"
-#include "quantizers/json/place.h"
 #include "quantizers/xnnpack/checks.h"
 
 namespace octet {

@@ -1,5 +1,5 @@
-// Annotates by a table that describes a backend: rows of patterns and specs. patterns.h reads one
-// from a file; C++ code can also fill one.
+// Annotates by a table that describes a backend: rows of patterns and specs, filled by C++ code or
+// read from a file (quantizers/json/patterns.h).
 #pragma once
 
 #include <string>

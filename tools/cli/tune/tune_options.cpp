@@ -1,0 +1,116 @@
+#include "tools/cli/tune/tune_options.h"
+
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "backends/registry.h"
+#include "core/base/error.h"
+#include "tools/cli/compare/metric_option.h"
+
+namespace octet {
+namespace {
+
+// All options except those of the flow.
+Options tune_options(TuneOptions& options) {
+  Options evaluation = evaluation_options(options.data);
+  evaluation.front().help =
+      "Data like --calibration, on which each trial is evaluated; by default the last eighth of "
+      "--calibration, at most 8 batches, which then do not calibrate, or all of fewer than 16, "
+      "which then do both";
+  return joined({
+      calibration_options(options.data, /*is_required=*/true),
+      std::move(evaluation),
+      {
+          Option{"min_sqnr", &options.least_sqnr_db,
+                 "Goal: minimum SQNR of the outputs in dB, as the median over batches"}
+              .without_key(),
+          Option{"max_drop", &options.most_drop,
+                 "Goal: maximum share of samples lost, 0.01 for 1 of 100; needs --labels"}
+              .without_key(),
+          metric_option(options.metric),
+          Option{"min_metric", &options.least_metric,
+                 "Goal: minimum --metric, as the mean over batches"}
+              .without_key(),
+          Option{"max_latency", &options.most_latency,
+                 "Second goal: maximum milliseconds of a run on --backend"}
+              .positive()
+              .without_key(),
+          Option{"backend", &options.backend,
+                 fmt::format("Time each trial on this backend (one of {}, or one from a --library, "
+                             "or several with commas between them), and minimize time instead of "
+                             "float ops",
+                             fmt::join(backend_names(), ", "))},
+          Option{"threads", &options.threads, "Threads of these runs"}.between(1, 1024),
+          Option{"trials", &options.most_trials,
+                 "Maximum number of evaluations of the whole program"}
+              .between(1, 1000)
+              .without_key(),
+          Option{
+              "effort", &options.effort,
+              "high: also try accuracy passes for single ops, which do not slow the program down "
+              "but take seconds to minutes per trial"}
+              .one_of({"default", "high"}),
+          Option{"checkpoint", &options.checkpoint,
+                 "A file for the trials made: an interrupted run resumes"}
+              .file()
+              .without_key(),
+          Option{"output", &options.output, "The quantized .pt2 to write"}.required().output(),
+          Option{"save_config", &options.save_config,
+                 "The .json to write the settings to, for --config of `octet quantize`"}
+              .required()
+              .output(),
+          Option{"report", &options.report,
+                 "Write all trials, the Pareto front and the errors of each op: F.html, F.json or "
+                 "F.model-explorer.json"}
+              .ends_in({".html", ".json"})
+              .output(),
+      },
+  });
+}
+
+}  // namespace
+
+Options options_of(TuneOptions& options) {
+  return joined({options_of(options.flow), tune_options(options)});
+}
+
+void check_goals(const TuneOptions& options) {
+  const int goals = (options.least_sqnr_db ? 1 : 0) + (options.most_drop ? 1 : 0) +
+                    (options.least_metric ? 1 : 0);
+  if (goals != 1)
+    throw Error("tune", "the goal",
+                "want one of --min-sqnr DB, --max-drop SHARE (with --labels) and --min-metric X "
+                "(with --metric)");
+  if (options.validate && (!options.metric.empty() || !options.least_metric))
+    throw Error("tune", "validate",
+                "is a metric, which --min-metric bounds; give that, and no other metric");
+  if (options.least_metric && options.metric.empty() && !options.validate)
+    throw Error("tune", "--min-metric", "needs a metric; give --metric LIB.so");
+  if (options.most_drop && options.data.labels.empty())
+    throw Error("tune", "--max-drop", "needs the class of each sample; give --labels L.pt");
+  for (const auto& [name, value] : {std::pair("--min-sqnr", options.least_sqnr_db),
+                                    std::pair("--min-metric", options.least_metric)})
+    if (value && !std::isfinite(*value))
+      throw Error("tune", name, fmt::format("is {}, want a finite number", *value));
+  if (options.most_drop && !(*options.most_drop >= 0 && *options.most_drop < 1))
+    throw Error(
+        "tune", "--max-drop",
+        fmt::format(
+            "is {}, want a share of the samples, at least 0 and below 1; give 0.01 for 1 of 100",
+            *options.most_drop));
+  if (options.most_latency && !(*options.most_latency > 0))
+    throw Error("tune", "--max-latency",
+                fmt::format("is {}, want milliseconds above 0", *options.most_latency));
+  if (options.has_effort() && (options.flow.is_compat() || !options.flow.recorded.empty()))
+    throw Error("tune", "--effort high",
+                "changes weights and ranges, which --compat torchao and --recorded fix; leave one "
+                "of them out");
+  if (options.most_latency && options.backend.empty())
+    throw Error("tune", "--max-latency", "needs the backend that is timed; give --backend B");
+  if (!options.backend.empty()) make_supports(options.backend);  // throws for an unknown name
+}
+
+}  // namespace octet
