@@ -25,19 +25,24 @@ class HeldMemory {
     if (!content.isTensor() || !content.toTensor().defined()) return;
     const c10::StorageImpl* storage = content.toTensor().storage().unsafeGetStorageImpl();
     storage_[value] = storage;
-    if (holders_[storage]++ == 0) bytes_ += storage->nbytes();
+    if (Block& block = blocks_[storage]; block.values++ == 0)
+      bytes_ += block.bytes = storage->nbytes();
   }
   void remove(const Value* value) {
     const auto found = storage_.find(value);
     if (found == storage_.end()) return;
-    if (--holders_[found->second] == 0) bytes_ -= found->second->nbytes();
+    if (Block& block = blocks_[found->second]; --block.values == 0) bytes_ -= block.bytes;
     storage_.erase(found);
   }
   size_t bytes() const { return bytes_; }
 
  private:
+  struct Block {
+    size_t values = 0;  // that hold it
+    size_t bytes = 0;
+  };
   std::unordered_map<const Value*, const c10::StorageImpl*> storage_;
-  std::unordered_map<const c10::StorageImpl*, size_t> holders_;
+  std::unordered_map<const c10::StorageImpl*, Block> blocks_;
   size_t bytes_ = 0;
 };
 
