@@ -61,7 +61,7 @@ class EffortRun {
     run(AccuracyPass::kRanges);
     if (ranges_changed_ == 0) return without.restore(observed_);
     run_chain(after);
-    const HeldOutGain gain{before, check.error(observed_)};
+    const HeldOutGain gain = check.gain(before, check.error(observed_));
     report_.note(fmt::format("ranges: with the passes after it {}", gain.description()));
     if (!gain.is_enough()) without.restore(observed_);
   }
@@ -209,7 +209,7 @@ class EffortRun {
     unknown.known = {};
     if (fit_weight_ranges(observed_, data, report_, unknown) == 0 && smoothed.empty()) return;
     if (!can_check) return;
-    const HeldOutGain gain{before, check->error(observed_)};
+    const HeldOutGain gain = check->gain(before, check->error(observed_));
     report_.note("smooth: " + gain.description());
     if (gain.is_enough()) return;
     undo_smoothing(observed_, smoothed);

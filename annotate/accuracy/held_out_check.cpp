@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/log_softmax.h>
 #include <fmt/format.h>
 
 #include "annotate/accuracy/padding_mask.h"
@@ -28,10 +30,43 @@ std::vector<c10::IValue> row_means(const std::vector<c10::IValue>& outputs,
   return means;
 }
 
+// The entries of an output with a logit for each row of the largest table of embeddings; 0: there
+// is none.
+int64_t find_vocabulary(const Graph& graph) {
+  int64_t rows = 0;
+  for (const Node* node : graph.nodes_of("aten.embedding"))
+    if (const Value* table = node->inputs().front(); table->meta)
+      rows = std::max(rows, table->meta->shape().front());
+  for (const GraphOutput& output : graph.outputs()) {
+    const Value* value = output.value.value_or_null();
+    if (value == nullptr || !value->meta || !is_floating_point(value->meta->dtype)) continue;
+    if (const std::vector<int64_t> shape = value->meta->shape();
+        shape.size() > 1 && shape.back() == rows)
+      return rows;
+  }
+  return 0;
+}
+
+// The mean KL divergence over all tokens.
+double divergence(const std::vector<c10::IValue>& expected, const std::vector<c10::IValue>& actual,
+                  const at::Tensor& mask, int64_t vocabulary) {
+  double sum = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (!expected[i].isTensor() || !expected[i].toTensor().is_floating_point()) continue;
+    const at::Tensor logits = rows_that_count(expected[i].toTensor(), mask);
+    if (logits.dim() < 2 || logits.size(-1) != vocabulary) continue;
+    const at::Tensor want = at::log_softmax(logits, -1, at::kFloat);
+    const at::Tensor is =
+        at::log_softmax(rows_that_count(actual.at(i).toTensor(), mask), -1, at::kFloat);
+    sum += (want.exp() * (want - is)).sum(-1).mean(at::kDouble).item<double>();
+  }
+  return sum;
+}
+
 }  // namespace
 
 HeldOutData::HeldOutData(const Graph& reference, const BatchSource& data, Peers* peers)
-    : peers_(peers) {
+    : vocabulary_(find_vocabulary(reference)), peers_(peers) {
   Interpreter interpreter = float_interpreter(reference);
   const std::optional<size_t> mask_input = find_padding_mask(reference);
   while (std::optional<std::vector<c10::IValue>> batch = data()) {
@@ -49,6 +84,10 @@ double HeldOutData::error(const ObservedGraph& observed) const {
   auto& [rows, means, count] = sums;
   for (size_t i = 0; i < batches_.size(); ++i) {
     const std::vector<c10::IValue> outputs = run.run(i);
+    if (vocabulary_ > 0) {
+      rows = means += divergence(outputs_[i], outputs, masks_[i], vocabulary_);
+      continue;
+    }
     rows += relative_error(outputs_[i], outputs, masks_[i]);
     means += relative_error(row_means(outputs_[i], masks_[i]), row_means(outputs, masks_[i]));
   }
@@ -62,8 +101,10 @@ std::string HeldOutGain::description() const {
   const auto decibels = [](double ratio) {
     return ratio > 0 ? -10 * std::log10(ratio) : std::numeric_limits<double>::infinity();
   };
-  return fmt::format("{:.2f} -> {:.2f} dB on held-out calibration data{}", decibels(before),
-                     decibels(after), is_enough() ? "" : ", undone");
+  const std::string change =
+      is_divergence ? fmt::format("KL divergence {:.4f} -> {:.4f}", before, after)
+                    : fmt::format("{:.2f} -> {:.2f} dB", decibels(before), decibels(after));
+  return fmt::format("{} on held-out calibration data{}", change, is_enough() ? "" : ", undone");
 }
 
 HeldOutCheck::HeldOutCheck(ObservedGraph& observed, HeldOutData data)
@@ -73,7 +114,7 @@ HeldOutCheck::HeldOutCheck(ObservedGraph& observed, HeldOutData data)
       before_(data_.error(observed)) {}
 
 HeldOutGain HeldOutCheck::keep_or_undo() {
-  const HeldOutGain gain{before_, data_.error(observed_)};
+  const HeldOutGain gain = data_.gain(before_, data_.error(observed_));
   if (!gain.is_enough()) undo();
   return gain;
 }

@@ -3,6 +3,9 @@
 //
 // Outputs with a row per token (padding_mask.h) are judged twice: row by row, and by the mean over
 // rows, which many models compute next. An error that all rows share shows up only in the mean.
+//
+// Logits of a language model are judged by the KL divergence of the probabilities, as an error in
+// the logit of an unlikely token changes little.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,6 +16,18 @@
 
 namespace octet {
 
+// The errors before and after a pass, and whether the difference is worth keeping.
+struct HeldOutGain {
+  double before = 0;  // errors
+  double after = 0;
+  bool is_divergence = false;  // of logits
+
+  bool is_enough() const;
+  // "A -> B dB on held-out calibration data", or "KL divergence A -> B on ...", with ", undone"
+  // when it is not enough
+  std::string description() const;
+};
+
 // Measures how far a quantized program's outputs are from those of the float program.
 class HeldOutData {
  public:
@@ -20,25 +35,17 @@ class HeldOutData {
   // processes with other batches, whose errors are included; must outlive this; null: none. Throws
   // Error("quantize", "data", ...) without data.
   HeldOutData(const Graph& reference, const BatchSource& data, Peers* peers = nullptr);
-  // The squared error relative to the outputs' energy. REQUIRES: can_run_stepwise(observed.graph)
-  // and `observed` is calibrated.
+  // The squared error relative to the outputs' energy or, of logits, the KL divergence. REQUIRES:
+  // can_run_stepwise(observed.graph) and `observed` is calibrated.
   double error(const ObservedGraph& observed) const;
+  HeldOutGain gain(double before, double after) const { return {before, after, vocabulary_ > 0}; }
 
  private:
+  int64_t vocabulary_;  // entries of the logits; 0: no output is logits
   std::vector<std::vector<c10::IValue>> batches_;
   std::vector<std::vector<c10::IValue>> outputs_;
   std::vector<at::Tensor> masks_;
   Peers* peers_;
-};
-
-// The errors before and after a pass, and whether the difference is worth keeping.
-struct HeldOutGain {
-  double before = 0;  // errors
-  double after = 0;
-
-  bool is_enough() const;
-  // "A -> B dB on held-out calibration data", with ", undone" when it is not enough
-  std::string description() const;
 };
 
 class HeldOutCheck {

@@ -73,8 +73,11 @@ namespace {
 
 using Batches = std::vector<std::vector<c10::IValue>>;
 
-Batches read_batches(const Graph& graph, const BatchSource& data, size_t max_bytes,
-                     const std::string& stage, bool& left_out) {
+Batches read_batches(const Graph& graph, const std::vector<MatrixLayer>& layers,
+                     const BatchSource& data, size_t max_bytes, const std::string& stage,
+                     bool& left_out) {
+  std::unordered_set<const Node*> stops;
+  for (const MatrixLayer& layer : layers) stops.insert(layer.op);
   Batches batches;
   size_t fitting = 1;
   while (std::optional<std::vector<c10::IValue>> batch = data()) {
@@ -86,7 +89,7 @@ Batches read_batches(const Graph& graph, const BatchSource& data, size_t max_byt
     // Twice, because the float and the quantized run hold about the same.
     if (batches.size() == 1)
       fitting = std::max<size_t>(
-          1, max_bytes / std::max<size_t>(1, 2 * bytes_at_layers(graph, batches.front())));
+          1, max_bytes / std::max<size_t>(1, 2 * bytes_at(stops, graph, batches.front())));
   }
   if (batches.empty()) throw Error(stage, "data", "no batches, got 0, want at least 1");
   return batches;
@@ -168,7 +171,7 @@ LayerWalk::LayerWalk(ObservedGraph& observed, std::vector<MatrixLayer> layers,
     throw Error(stage, observed.graph.source,
                 verdict.reason() + ", want a program that does not; leave this pass out");
   bool left_out = false;
-  Batches batches = read_batches(observed.graph, data, options.max_bytes, stage, left_out);
+  Batches batches = read_batches(observed.graph, layers, data, options.max_bytes, stage, left_out);
   const size_t count = batches.size();
   std::vector<at::Tensor> masks;
   const std::optional<size_t> mask_input = find_padding_mask(observed.graph);

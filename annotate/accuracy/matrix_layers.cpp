@@ -76,8 +76,10 @@ class Finder {
       for (const Node* node : body.graph->nodes())
         if (const LayerOperands* row = find_operands(*node);
             row != nullptr && is_observed(*node, *row))
-          report_.add({stage_, body.path + "." + node->name(), node->target(), "",
-                       "it is in a body of control flow; its weight is not changed"});
+          left_out_.push_back(
+              fmt::format("%{}.{}: it is in a body of control flow; its weight is not changed",
+                          body.path, node->name()));
+    report_left_out(stage_, left_out_, report_);
     return std::move(layers_);
   }
 
@@ -88,9 +90,7 @@ class Finder {
   }
 
   void refuse(const Node& node, const std::string& reason) {
-    const std::vector<ModuleFrame> modules = module_stack(node);
-    report_.add(
-        {stage_, node.name(), node.target(), modules.empty() ? "" : modules.back().path, reason});
+    left_out_.push_back(fmt::format("%{}: {}", node.name(), reason));
   }
 
   void add(Node& node) {
@@ -140,6 +140,7 @@ class Finder {
   const std::unordered_set<const Value*> constants_;
   const std::string& stage_;
   Report& report_;
+  std::vector<std::string> left_out_;
   std::vector<MatrixLayer> layers_;
 };
 
@@ -231,6 +232,15 @@ const LayerOperands* find_operands(const Node& node) {
     return node.target() == candidate.target;
   });
   return row == kRows.end() ? nullptr : &*row;
+}
+
+void report_left_out(const std::string& stage, const std::vector<std::string>& layers,
+                     Report& report) {
+  for (const std::string& layer : layers) report.detail(stage + ": left out " + layer);
+  if (layers.size() == 1) report.note(stage + ": left out " + layers.front());
+  if (layers.size() > 1)
+    report.note(fmt::format("{}: {} layers left out, --report FILE.json lists them; the first {}",
+                            stage, layers.size(), layers.front()));
 }
 
 std::vector<MatrixLayer> find_matrix_layers(const ObservedGraph& observed, const std::string& stage,

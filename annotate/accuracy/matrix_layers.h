@@ -46,10 +46,14 @@ struct LayerOperands {
 };
 const LayerOperands* find_operands(const Node& node);  // null: another op
 
-// In graph order. Left out, each with an entry in the report under `stage`: weights with other
-// users, weights with more than one observer node, biases that are not a constant of shape [out],
-// and layers within bodies of control flow. Ops without an observed constant weight are not
-// mentioned.
+// Adds a detail for each layer that a pass leaves out, and one note. layers: "%name: reason" of
+// each.
+void report_left_out(const std::string& stage, const std::vector<std::string>& layers,
+                     Report& report);
+
+// In graph order. Left out and reported under `stage`: weights with several users or observer
+// nodes, biases that are not a constant of shape [out], and layers within bodies of control flow.
+// Ops without an observed constant weight are not mentioned.
 std::vector<MatrixLayer> find_matrix_layers(const ObservedGraph& observed, const std::string& stage,
                                             Report& report);
 

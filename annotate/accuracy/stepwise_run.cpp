@@ -18,9 +18,33 @@ namespace {
 using c10::IValue;
 using Values = std::vector<IValue>;
 
-size_t bytes_of(const IValue& value) {
-  return value.isTensor() && value.toTensor().defined() ? value.toTensor().nbytes() : 0;
-}
+// The memory that values hold; values that share memory hold it together.
+class HeldMemory {
+ public:
+  void add(const Value* value, const IValue& content) {
+    if (!content.isTensor() || !content.toTensor().defined()) return;
+    const c10::StorageImpl* storage = content.toTensor().storage().unsafeGetStorageImpl();
+    storage_[value] = storage;
+    if (Block& block = blocks_[storage]; block.values++ == 0)
+      bytes_ += block.bytes = storage->nbytes();
+  }
+  void remove(const Value* value) {
+    const auto found = storage_.find(value);
+    if (found == storage_.end()) return;
+    if (Block& block = blocks_[found->second]; --block.values == 0) bytes_ -= block.bytes;
+    storage_.erase(found);
+  }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  struct Block {
+    size_t values = 0;  // that hold it
+    size_t bytes = 0;
+  };
+  std::unordered_map<const Value*, const c10::StorageImpl*> storage_;
+  std::unordered_map<const c10::StorageImpl*, Block> blocks_;
+  size_t bytes_ = 0;
+};
 
 // Copies tensors so that those which share memory do so afterwards.
 class MemoryCopies {
@@ -74,20 +98,24 @@ Verdict can_run_stepwise(const Graph& graph) {
   return can_separate_states(graph);
 }
 
-size_t bytes_at_layers(const Graph& graph, const std::vector<IValue>& batch) {
+size_t bytes_at(const std::unordered_set<const Node*>& stops, const Graph& graph,
+                const std::vector<IValue>& batch) {
+  const std::unordered_set<const Value*> fixed = find_fixed_values(graph);
   const std::vector<Node*> nodes = graph.nodes();
-  const std::unordered_map<const Value*, size_t> last = last_uses(nodes);
   std::unordered_map<const Node*, std::vector<const Value*>> freed_by;
-  for (const auto& [value, position] : last) freed_by[nodes[position]].push_back(value);
-  std::unordered_map<const Value*, size_t> alive;
-  size_t now = 0;
+  for (const auto& [value, position] : last_uses(nodes))
+    if (!value->is_output()) freed_by[nodes[position]].push_back(value);
+  HeldMemory held;
   size_t most = 0;
   const auto after_node = [&](const Node& node, const Values& results) {
     if (&node.graph() != &graph) return;
     const std::vector<Value*> outputs = node.outputs();
-    for (size_t i = 0; i < outputs.size(); ++i) now += alive[outputs[i]] = bytes_of(results[i]);
-    if (find_operands(node) != nullptr) most = std::max(most, now);
-    for (const Value* value : freed_by[&node]) now -= std::exchange(alive[value], 0);
+    for (size_t i = 0; i < outputs.size(); ++i)
+      if (!fixed.contains(outputs[i])) held.add(outputs[i], results[i]);
+    if (stops.contains(&node)) most = std::max(most, held.bytes());
+    for (const Value* value : freed_by[&node]) held.remove(value);
+    for (const Value* value : outputs)
+      if (value->users().empty() && !value->is_output()) held.remove(value);
   };
   Interpreter(graph, {.after_node = after_node, .handlers = pass_through_observers()}).run(batch);
   return most;
@@ -108,6 +136,7 @@ StepwiseRun::StepwiseRun(Graph graph, std::vector<std::vector<IValue>> batches,
     : graph_(std::move(graph)),
       batches_(std::move(batches)),
       handlers_(std::move(handlers)),
+      fixed_(find_fixed_values(graph_)),
       alive_(batches_.size()) {
   separate_states(graph_);
   nodes_ = graph_.nodes();
@@ -199,8 +228,12 @@ void StepwiseRun::run_to(const Node& stop, bool inclusive) {
     std::erase_if(alive, [&](const auto& entry) {
       return !is_needed(*entry.first, end) && !entry.first->is_output();
     });
-    for (size_t i = 0; i < segment.given.size(); ++i)
-      alive[segment.given[i]] = results.at(results.size() - segment.given.size() + i);
+    for (size_t i = 0; i < segment.given.size(); ++i) {
+      const Value* value = segment.given[i];
+      alive[value] = batch > 0 && fixed_.contains(value)
+                         ? alive_[0].at(value)
+                         : results.at(results.size() - segment.given.size() + i);
+    }
   }
   done_ = end;
 }

@@ -33,9 +33,10 @@ inline Interpreter float_interpreter(const Graph& graph, NodeHook after_node = {
 
 // Refused when an output updates a buffer, and as can_separate_states() does.
 Verdict can_run_stepwise(const Graph& graph);
-// The most bytes that tensors hold when a matrix layer (matrix_layers.h) has run, apart from
-// constants: what a walk over layers keeps of each batch. Observer nodes pass on their input.
-size_t bytes_at_layers(const Graph& graph, const std::vector<c10::IValue>& batch);
+// The most bytes that a StepwiseRun over `graph` keeps of each batch while it stops after each of
+// `stops`. Observer nodes pass on their input.
+size_t bytes_at(const std::unordered_set<const Node*>& stops, const Graph& graph,
+                const std::vector<c10::IValue>& batch);
 
 class StepwiseRun {
  public:
@@ -74,7 +75,8 @@ class StepwiseRun {
   std::unique_ptr<Segment> rest_;  // from done_ to the end; null until asked for
   std::vector<Node*> nodes_;
   std::unordered_map<const Node*, size_t> position_;
-  size_t done_ = 0;  // nodes that ran
+  size_t done_ = 0;                         // nodes that ran
+  std::unordered_set<const Value*> fixed_;  // kept once for all batches
   // by batch: results that later nodes read, and those of the last node
   std::vector<std::unordered_map<const Value*, c10::IValue>> alive_;
 };

@@ -165,13 +165,15 @@ class LayerRounder {
 std::vector<MatrixLayer> find_layers(const ObservedGraph& observed, const std::string& stage,
                                      const NodeFilter& applies, Report& report) {
   std::vector<MatrixLayer> layers = find_matrix_layers(observed, stage, report);
+  std::vector<std::string> left_out;
   std::erase_if(layers, [&](const MatrixLayer& layer) {
     if (applies && !applies(*layer.op)) return true;
     const Verdict verdict = has_weight_grid(
         *observed.observers[static_cast<size_t>(layer.weight_group)], weight_of(layer));
-    if (!verdict) report.add({stage, layer.name(), layer.op->target(), "", verdict.reason()});
+    if (!verdict) left_out.push_back(fmt::format("%{}: {}", layer.name(), verdict.reason()));
     return !verdict;
   });
+  report_left_out(stage, left_out, report);
   return layers;
 }
 
@@ -229,8 +231,10 @@ std::vector<LayerRounding> round_weights(ObservedGraph& observed, const BatchSou
   }
   const double used = sum_over(options.walk.peers, static_cast<double>(walk.batches()));
   if (sum_over(options.walk.peers, walk.left_data_out() ? 1 : 0) > 0)
-    report.note(fmt::format("{}: {} batches used, the others do not fit into {} MB", stage, used,
-                            options.walk.max_bytes >> 20));
+    report.note(
+        fmt::format("{}: the first {} of the batches fit into {} MB, the others are not "
+                    "used; give smaller ones",
+                    stage, used, options.walk.max_bytes >> 20));
   return results;
 }
 

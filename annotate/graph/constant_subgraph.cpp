@@ -20,8 +20,7 @@ bool is_decoding(const Node& node) {
 bool is_detach(const Node& node) { return node.target() == "aten.detach_.default"; }
 
 bool is_pure(const Node& node) {
-  if (is_observer_node(&node)) return true;
-  return !is_decoding(node) && (!has_side_effects(node) || is_detach(node));
+  return is_observer_node(&node) || !has_side_effects(node) || is_detach(node);
 }
 
 struct Needed {
@@ -57,8 +56,9 @@ Needed collect_needed(const std::vector<const Value*>& wanted) {
   return needed;
 }
 
-// `of_nothing`: ops without inputs count too.
-std::unordered_set<const Value*> find_computable(const Graph& graph, bool of_nothing) {
+// `of_nothing`: ops without inputs count too. `decodes`: so do those that decode stored weights.
+std::unordered_set<const Value*> find_computable(const Graph& graph, bool of_nothing,
+                                                 bool decodes) {
   std::unordered_set<const Value*> constants;
   const std::unordered_set<const Value*> written = written_constants(graph);
   const std::unordered_set<const Value*> overwritten = overwritten_values(graph);
@@ -71,6 +71,7 @@ std::unordered_set<const Value*> find_computable(const Graph& graph, bool of_not
     const bool all = std::all_of(inputs.begin(), inputs.end(),
                                  [&](const Value* input) { return constants.contains(input); });
     if ((inputs.empty() && !of_nothing) || !all || !is_pure(*node)) continue;
+    if (is_decoding(*node) && !decodes) continue;
     for (const Value* output : node->outputs())
       if (!overwritten.contains(output)) constants.insert(output);
   }
@@ -80,11 +81,15 @@ std::unordered_set<const Value*> find_computable(const Graph& graph, bool of_not
 }  // namespace
 
 std::unordered_set<const Value*> find_constant_values(const Graph& graph) {
-  return find_computable(graph, false);
+  return find_computable(graph, false, false);
 }
 
 std::unordered_set<const Value*> find_input_free_values(const Graph& graph) {
-  return find_computable(graph, true);
+  return find_computable(graph, true, false);
+}
+
+std::unordered_set<const Value*> find_fixed_values(const Graph& graph) {
+  return find_computable(graph, true, true);
 }
 
 bool ConstantValues::contains(const Value* value) {

@@ -16,6 +16,10 @@ std::unordered_set<const Value*> find_constant_values(const Graph& graph);
 // that can be computed before any input arrives.
 std::unordered_set<const Value*> find_input_free_values(const Graph& graph);
 
+// Input-free values, dequantized weights and what pure ops compute from them: everything that is
+// the same for all inputs.
+std::unordered_set<const Value*> find_fixed_values(const Graph& graph);
+
 // Constant values, computed at the first query. The graph must outlive this and not change.
 class ConstantValues {
  public:

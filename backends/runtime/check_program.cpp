@@ -15,6 +15,7 @@
 #include "backends/reference/reference_backend.h"
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
+#include "backends/runtime/state_memory.h"
 #include "core/base/error.h"
 #include "lowering/program/arena_plan.h"
 #include "lowering/program/control.h"
@@ -119,7 +120,10 @@ size_t peak_bytes(const Program& program) {
   for (int index : program.given())
     if (index >= 0) bytes = saturating_add(bytes, program.tensor(index).nbytes());
   // An output that is an input or a constant is copied into separate memory.
-  for (int index : program.results()) bytes = saturating_add(bytes, program.tensor(index).nbytes());
+  for (int index : program.outputs) bytes = saturating_add(bytes, program.tensor(index).nbytes());
+  for (const ProgramState& state : program.states)
+    if (!is_written_in_place(program, state))
+      bytes = saturating_add(bytes, program.tensor(state.next).nbytes());
   for (int index : program.inputs)  // Session may copy them (core/base/tensor.h)
     if (index >= 0 && program.tensor(index).dtype == DType::kBool)
       bytes = saturating_add(bytes, program.tensor(index).nbytes());

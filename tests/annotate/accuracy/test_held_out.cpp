@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 
 #include "annotate/accuracy/rounding_cases.h"
@@ -114,6 +115,25 @@ TEST_CASE("a gain of 0.3 dB is enough", "[annotate][held_out]") {
   CHECK(HeldOutGain{0.1, 0.01}.description() == "10.00 -> 20.00 dB on held-out calibration data");
   CHECK(HeldOutGain{0.01, 0.01}.description() ==
         "20.00 -> 20.00 dB on held-out calibration data, undone");
+}
+
+TEST_CASE("logits of a language model are judged by their probabilities", "[annotate][held_out]") {
+  ObservedGraph observed = observe_layers(
+      R"(graph(%t = param "t": f32[7,4], %w = param "w": f32[7,4], %b = param "b": f32[7], %x: i64[2,5]):
+    %e: f32[2,5,4] = aten.embedding.default(%t, %x)
+    %y: f32[2,5,7] = aten.linear.default(%e, %w, %b)
+    return (%y))",
+      std::nullopt, channel_weight(7));
+  const Batches batches = {{at::arange(10).remainder(7).reshape({2, 5})}};
+  calibrate(observed, batches);
+  const HeldOutData data(without_points(observed), source_of(batches));
+  const double before = data.error(observed);
+  CHECK(before > 0);
+  MatrixLayer layer = only_layer(observed);
+  set_bias(layer, bias_of(layer) + 3);  // the probabilities stay the same
+  CHECK(data.error(observed) == Approx(before).epsilon(1e-3));
+  CHECK(data.gain(0.25, 0.125).description() ==
+        "KL divergence 0.2500 -> 0.1250 on held-out calibration data");
 }
 
 TEST_CASE("held-out data must have a batch", "[annotate][held_out][error]") {

@@ -85,6 +85,23 @@ TEST_CASE("the rest of a stepwise run leaves earlier results alone", "[annotate]
   }
 }
 
+TEST_CASE("a stepwise run keeps what is the same for all batches once", "[annotate][stepwise]") {
+  Graph graph = parse_graph(
+      R"(graph(%w = param "w": i8[3,3], %x: f32[2,3]):
+    %t: f32[3,3] = quantized_decomposed.dequantize_per_tensor.default(%w, 0.5, 0, -128, 127, i8)
+    %a: f32[2,3] = aten.linear.default(%x, %t)
+    %b: f32[2,3] = aten.linear.default(%a, %t)
+    return (%b))");
+  graph.constants.at("w").tensor = from_aten(at::full({3, 3}, 4, at::kChar));
+  const Batches batches = three_batches();
+  StepwiseRun run(std::move(*clone(graph)), batches);
+  run.run_to(*run.graph().find_node("a"), true);
+  const Value& t = *run.graph().find_node("t")->output();
+  CHECK(run.value(2, t).toTensor().is_alias_of(run.value(0, t).toTensor()));
+  Interpreter whole(graph);
+  check_rest(run, whole, batches);
+}
+
 TEST_CASE("states that a step cannot keep are refused", "[annotate][stepwise][error]") {
   CHECK(refusal(R"(graph(%w = param "w": f32[3,3], %s = buffer "s": f32[2,3], %x: f32[2,3]):
     %a: f32[2,3] = aten.add.Tensor(%s, %x)
@@ -94,8 +111,7 @@ TEST_CASE("states that a step cannot keep are refused", "[annotate][stepwise][er
   CHECK(refusal(R"(graph(%w = param "w": f32[3,3], %s = buffer "s": f32[2,3], %x: f32[2,3]):
     %b: f32[2,3] = aten.linear.default(%s, %w)
     %n: f32[2,3] = aten.add_.Tensor(%s, %b)
-    return (%n))") ==
-        "the program uses its state %s before or at %b and writes to it after");
+    return (%n))") == "the program uses its state %s before or at %b and writes to it after");
   CHECK(refusal(R"(graph(%w = param "w": f32[3,3], %s = buffer "s": f32[2,3], %x: f32[2,3]):
     %c: f32[2,3] = aten.copy_.default(%s, %x)
     %b: f32[2,3] = aten.linear.default(%c, %w)

@@ -183,6 +183,9 @@ TEST_CASE("a state keeps two copies where its value is needed after the write",
   CHECK_FALSE(is_in_place([](Program& p) { p.outputs.push_back(p.states[0].next); }));
   CHECK_FALSE(is_in_place([](Program& p) { p.states.push_back(p.states[0]); }));
   CHECK_FALSE(is_in_place([](Program& p) { p.ops[0].attributes["accumulate"] = true; }));
+  Program accumulating = program;
+  accumulating.ops[0].attributes["accumulate"] = true;
+  CHECK(peak_bytes(accumulating) == peak_bytes(program) + 48 * sizeof(float));
   CHECK_FALSE(is_in_place([](Program& p) { p.ops[0].inputs[1] = p.states[0].value; }));
   CHECK_FALSE(is_in_place([](Program& p) { p.segments[0].backend = "other"; }));
 }
