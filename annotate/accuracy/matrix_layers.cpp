@@ -89,7 +89,7 @@ class Finder {
     return weight != nullptr && is_observer_node(weight->producer());
   }
 
-  void refuse(const Node& node, const std::string& reason) {
+  void leave_out(const Node& node, const std::string& reason) {
     left_out_.push_back(fmt::format("%{}: {}", node.name(), reason));
   }
 
@@ -108,14 +108,14 @@ class Finder {
     if (layer.input == nullptr || !constants_.contains(layer.weight)) return;
     layer.float_input = through_observers(layer.input);
     if (is_observer_node(layer.weight->producer()))
-      return refuse(node, "its weight is observed more than once; it is not changed");
+      return leave_out(node, "its weight is observed more than once; it is not changed");
     if (!layer.weight_point->output()->has_one_user())
-      return refuse(node, "its weight is used by several ops; it is not changed");
+      return leave_out(node, "its weight is used by several ops; it is not changed");
     if (has_factors(node))
-      return refuse(node, "the op has factors alpha or beta; its weight is not changed");
+      return leave_out(node, "the op has factors alpha or beta; its weight is not changed");
     const int64_t channels = weight_of(layer).size(layer.output_axis);
     if (!find_bias(layer, *row, channels))
-      return refuse(
+      return leave_out(
           node,
           "its bias is not a constant with one number per channel; its weight is not changed");
     layers_.push_back(layer);

@@ -231,10 +231,8 @@ std::vector<LayerRounding> round_weights(ObservedGraph& observed, const BatchSou
   }
   const double used = sum_over(options.walk.peers, static_cast<double>(walk.batches()));
   if (sum_over(options.walk.peers, walk.left_data_out() ? 1 : 0) > 0)
-    report.note(
-        fmt::format("{}: the first {} of the batches fit into {} MB, the others are not "
-                    "used; give smaller ones",
-                    stage, used, options.walk.max_bytes >> 20));
+    report.note(fmt::format("{}: {} batches used, the others do not fit into {} MB", stage, used,
+                            options.walk.max_bytes >> 20));
   return results;
 }
 
