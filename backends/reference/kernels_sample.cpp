@@ -7,7 +7,7 @@
 
 #include "backends/kernels/resize.h"
 #include "backends/reference/elements.h"
-#include "lowering/program/resize_scales.h"
+#include "lowering/program/resize_scale.h"
 
 namespace octet::reference {
 namespace {
@@ -26,7 +26,6 @@ void upsample(const KernelCall& call) {
   const std::vector<int64_t>& out = call.output_shape();
   const size_t spatial = in.size() - 2;
   const Resize resize = *find_resize(call.op.get(attr::kMode), spatial);
-  const std::vector<double> scales = resize_scales(call.op, in, out);
   std::array<DimTaps, kMaxSpatial> dims;
   std::array<int64_t, kMaxSpatial> in_size{1, 1, 1}, out_size{1, 1, 1};
   for (size_t d = 0; d < kMaxSpatial; ++d) {
@@ -40,8 +39,8 @@ void upsample(const KernelCall& call) {
       if (d < lead)
         dims[d].taps.push_back({0, 1});
       else
-        add_taps(dims[d].taps, resize, call.op.get(attr::kAlignCorners), scales[d - lead], o,
-                 in_size[d]);
+        add_taps(dims[d].taps, resize, call.op.get(attr::kAlignCorners),
+                 resize_scale(call.op, d - lead, in, out), o, in_size[d]);
       dims[d].first.push_back(static_cast<int64_t>(dims[d].taps.size()));
     }
   }
@@ -194,20 +193,22 @@ void grid_sample(const KernelCall& call) {
 Verdict check_upsample(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t>& x = find_input(program, op, 0)->shape;
   const std::vector<int64_t>& y = program.output(op).shape;
-  const std::vector<double> scales = resize_scales(op, x, y);
+  const std::vector<double>& given = op.get(attr::kScales);
   if (x.size() < 3 || x.size() > 2 + kMaxSpatial || y.size() != x.size() || x[0] != y[0] ||
-      x[1] != y[1] || scales.size() != x.size() - 2 || product(x) == 0)
+      x[1] != y[1] || (!given.empty() && given.size() != x.size() - 2) || product(x) == 0)
     return Verdict::refuse(fmt::format("cannot upsample {} to {}", shape_text(x), shape_text(y)));
-  for (double scale : scales)
-    if (!(scale >= 0 && scale < 1e9))
-      return Verdict::refuse(fmt::format("scale {} is out of range", scale));
   const std::string mode = op.get(attr::kMode);
   if (!find_resize(mode, x.size() - 2))
     return Verdict::refuse(fmt::format("mode {} does not fit input {}", mode, shape_text(x)));
   // at most as many taps as pixels
-  for (size_t d = 0; d < scales.size() && mode.ends_with("_aa"); ++d)
-    if (scales[d] * static_cast<double>(y[2 + d]) > 4 * static_cast<double>(x[2 + d]))
-      return Verdict::refuse(fmt::format("scale {} does not match the sizes", scales[d]));
+  for (size_t d = 0; d < x.size() - 2; ++d) {
+    const double scale = resize_scale(op, d, x, y);
+    if (!(scale >= 0 && scale < 1e9))
+      return Verdict::refuse(fmt::format("scale {} is out of range", scale));
+    if (mode.ends_with("_aa") &&
+        scale * static_cast<double>(y[2 + d]) > 4 * static_cast<double>(x[2 + d]))
+      return Verdict::refuse(fmt::format("scale {} does not match the sizes", scale));
+  }
   return Verdict::accept();
 }
 

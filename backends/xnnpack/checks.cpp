@@ -11,7 +11,7 @@
 #include "backends/xnnpack/native_ops.h"
 #include "backends/xnnpack/window.h"
 #include "core/base/shape.h"
-#include "lowering/program/resize_scales.h"
+#include "lowering/program/resize_scale.h"
 
 namespace octet::xnnpack {
 namespace {
@@ -311,13 +311,12 @@ Verdict check_upsample(const Program& program, const ProgramOp& op) {
   if (op.get(attr::kMode) != "bilinear" || in.size() != 4)
     return Verdict::refuse("XNNPACK resizes 2-D images bilinearly only");
   const bool aligns = op.get(attr::kAlignCorners);
-  const std::vector<double> scales = resize_scales(op, in, out);
   for (size_t d = 0; d < 2; ++d) {
     const double step = aligns ? (out[d + 2] > 1 ? static_cast<double>(in[d + 2] - 1) /
                                                        static_cast<double>(out[d + 2] - 1)
                                                  : 0.0)
                                : static_cast<double>(in[d + 2]) / static_cast<double>(out[d + 2]);
-    if (std::abs(scales[d] - step) > 1e-6)
+    if (std::abs(resize_scale(op, d, in, out) - step) > 1e-6)
       return Verdict::refuse("the scale does not match the sizes");
   }
   return check_same_qparams(program, op);

@@ -13,7 +13,7 @@
 #include "backends/xnnpack/stage.h"
 #include "core/base/shape.h"
 #include "lowering/program/real_functions.h"
-#include "lowering/program/resize_scales.h"
+#include "lowering/program/resize_scale.h"
 #include "lowering/program/stored_constant.h"
 
 namespace octet::xnnpack {
@@ -147,7 +147,6 @@ std::vector<CustomStep> resize_steps(const Program& program, const ProgramOp& op
   const Sizes& in = x.shape;
   const Sizes& out = program.output(op).shape;
   const size_t spatial = in.size() - 2, lead = 3 - spatial;
-  const std::vector<double> scales = resize_scales(op, in, out);
   const Resize mode = *find_resize(op.get(attr::kMode), spatial);
   ImageResize resize;
   // for a single pixel, both orders coincide
@@ -157,8 +156,8 @@ std::vector<CustomStep> resize_steps(const Program& program, const ProgramOp& op
   resize.from = byte_scale_of(x);
   resize.to = byte_scale_of(program.output(op));
   for (size_t d = 0; d < spatial; ++d)
-    resize.axes[lead + d] =
-        resize_axis(mode, op.get(attr::kAlignCorners), scales[d], in[2 + d], out[2 + d]);
+    resize.axes[lead + d] = resize_axis(mode, op.get(attr::kAlignCorners),
+                                        resize_scale(op, d, in, out), in[2 + d], out[2 + d]);
   return {{{0}, std::move(resize)}};
 }
 

@@ -12,7 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/shape.h"
 #include "lowering/program/real_functions.h"
-#include "lowering/program/resize_scales.h"
+#include "lowering/program/resize_scale.h"
 
 namespace octet::xnnpack {
 namespace {
@@ -102,14 +102,13 @@ Verdict check_custom_unary(const Program& program, const ProgramOp& op) {
 Verdict check_custom_upsample(const Program& program, const ProgramOp& op) {
   const Shape& in = program.input(op, 0).shape;
   const Shape& out = program.output(op).shape;
-  const std::vector<double> scales = resize_scales(op, in, out);
   if (op.get(attr::kMode) != "nearest" || in.size() != 4)
     return Verdict::refuse("only nearest neighbours of a 2-D image are copies");
   for (size_t d = 0; d < 2; ++d) {
     if (out[2 + d] % in[2 + d] != 0)
       return Verdict::refuse("the output's size is not a multiple of the input's");
     for (int64_t i = 0; i < out[2 + d]; ++i)  // in float, as backends/reference does
-      if (std::floor(static_cast<float>(i) * static_cast<float>(scales[d])) !=
+      if (std::floor(static_cast<float>(i) * static_cast<float>(resize_scale(op, d, in, out))) !=
           static_cast<float>(i / (out[2 + d] / in[2 + d])))
         return Verdict::refuse("the scale does not match the sizes");
   }

@@ -18,7 +18,7 @@
 #include "backends/onednn/emit/post_ops.h"
 #include "backends/onednn/packed.h"
 #include "core/base/shape.h"
-#include "lowering/program/resize_scales.h"
+#include "lowering/program/resize_scale.h"
 
 namespace octet::onednn {
 namespace {
@@ -157,14 +157,13 @@ void emit_upsample(SegmentBuilder& builder, const ProgramOp& op) {
   const Stored x = convert(builder, kept, kept.quant_params, channels_last(in));
   const QuantParams wanted = builder.output_quant_params(op.outputs[0]);
   const Stored y = builder.allocate(out, wanted, channels_last(out));
-  const std::vector<double> scales = resize_scales(op, in, out);
   const Resize mode = *find_resize(op.get(attr::kMode), 2);
   ImageResize resize;
   resize.outer = in[0];
   resize.inner = in[1];
   for (size_t d = 0; d < 2; ++d)
-    resize.axes[1 + d] =
-        resize_axis(mode, op.get(attr::kAlignCorners), scales[d], in[2 + d], out[2 + d]);
+    resize.axes[1 + d] = resize_axis(mode, op.get(attr::kAlignCorners),
+                                     resize_scale(op, d, in, out), in[2 + d], out[2 + d]);
   resize.from = byte_scale_of(x.quant_params);
   resize.to = byte_scale_of(wanted);
   add_kernel(builder, "upsample", std::move(resize), {x.place}, y.place);
