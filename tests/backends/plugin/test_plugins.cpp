@@ -86,8 +86,7 @@ TEST_CASE("the C interface loads plug-ins, and names itself as the remedy", "[pl
   CHECK(octet_load_plugin(nullptr) == OCTET_FAILED);
   CHECK(std::string(octet_last_error()) == "octet: path: is null, want an address");
   CHECK(octet_load_plugin("/absent/plain.so") == OCTET_FAILED);
-  CHECK(std::string(octet_last_error()) ==
-        "library: /absent/plain.so: not found; check the path");
+  CHECK(std::string(octet_last_error()) == "library: /absent/plain.so: not found; check the path");
   CHECK(octet_load_plugin(kPlain.c_str()) == OCTET_OK);
   CHECK(octet_load_plugin(kPlain.c_str()) == OCTET_OK);
   CHECK(octet_backends() == before + " plain");
