@@ -128,7 +128,7 @@ class InPyTorch(PackageTest):
     def test_in_evaluation_mode_nothing_is_learned(self):
         module, (x, _) = self.trained(), labelled()[0]
         module.eval()
-        before = {name: value.clone() for name, value in module.state_dict().items()}
+        before = {name: value.clone() for name, value in module.state_dict().items() if "tracked" not in name}
         with torch.no_grad():
             first, second = module(x * 9), module(x * 9)
         self.assertTrue(torch.equal(first, second))  # without dropout
@@ -138,7 +138,7 @@ class InPyTorch(PackageTest):
         with torch.no_grad():
             self.assertFalse(torch.equal(module(x), module(x)))
         changed = [name for name in before if not torch.equal(before[name], module.state_dict()[name])]
-        self.assertTrue({name.split(".")[-1] for name in changed} >= {"running_mean", "num_batches_tracked", "max", "scale"}, changed)
+        self.assertTrue({name.split(".")[-1] for name in changed} >= {"running_mean", "max", "scale"}, changed)
         q = octet.convert(module)
         with torch.no_grad():
             self.assertLess((module.eval()(x) - q.module()(x)).abs().max(), 0.05)

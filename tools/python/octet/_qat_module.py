@@ -22,7 +22,6 @@ _MODES = {
     "rnn_tanh": ("train", None),
     "rnn_relu": ("train", None),
 }
-_COUNTS = (torch.ops.aten.add_.Tensor, torch.ops.aten.add.Tensor)
 
 
 class QatModule(nn.Module):
@@ -321,10 +320,7 @@ def _form_of(value):
 
 
 def _follow_mode(graph, node, attribute):
-    """Lets an op train, and a batch norm count its batches, when the module trains."""
-    if node.target in _COUNTS and str(node.args[0].target).endswith("num_batches_tracked"):
-        with graph.inserting_before(node):
-            node.update_arg(1, attribute("_norms_train"))
+    """Lets an op train when the module does."""
     name = getattr(node.target, "__name__", "").split(".")[0]
     if node.op != "call_function" or name not in _MODES:
         return
