@@ -312,10 +312,7 @@ Verdict check_upsample(const Program& program, const ProgramOp& op) {
     return Verdict::refuse("XNNPACK resizes 2-D images bilinearly only");
   const bool aligns = op.get(attr::kAlignCorners);
   for (size_t d = 0; d < 2; ++d) {
-    const double step = aligns ? (out[d + 2] > 1 ? static_cast<double>(in[d + 2] - 1) /
-                                                       static_cast<double>(out[d + 2] - 1)
-                                                 : 0.0)
-                               : static_cast<double>(in[d + 2]) / static_cast<double>(out[d + 2]);
+    const double step = resize_scale(aligns, in[d + 2], out[d + 2]);
     if (std::abs(resize_scale(op, d, in, out) - step) > 1e-6)
       return Verdict::refuse("the scale does not match the sizes");
   }

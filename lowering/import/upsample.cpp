@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "lowering/import/steps.h"
+#include "lowering/program/resize_scale.h"
 
 namespace octet {
 namespace {
@@ -11,11 +12,7 @@ std::optional<double> upsample_scale(const SizeExpr& in, const SizeExpr& out,
                                      std::optional<double> factor, bool align_corners) {
   if (factor && *factor > 0 && !align_corners) return 1 / *factor;
   if (!in.is_number() || !out.is_number()) return std::nullopt;
-  if (align_corners)
-    return out.number() > 1
-               ? static_cast<double>(in.number() - 1) / static_cast<double>(out.number() - 1)
-               : 0.0;
-  return static_cast<double>(in.number()) / static_cast<double>(out.number());
+  return resize_scale(align_corners, in.number(), out.number());
 }
 
 // Input steps per output pixel, for each dimension; empty if open sizes decide one.
