@@ -36,15 +36,6 @@ void check_names(const Place& rows, bool allows_empty = false) {
   }
 }
 
-int64_t index_of(const Place& place, const std::string& key) {
-  constexpr size_t kMaxDigits = 9;
-  if (key.empty() || key.size() > kMaxDigits ||
-      !std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; }))
-    place.refuse(
-        "the key is not an index, want the number of the call as a string, \"0\" for the first");
-  return std::stoll(key);
-}
-
 // {"block": {"aten.linear.default": {"1": null}}}
 template <typename Set>
 void read_calls(const Place& modules, const Set& set) {
@@ -59,7 +50,7 @@ void read_calls(const Place& modules, const Set& set) {
       if (!indices.value.is_object()) indices.want("an object of indices, e.g. {\"0\": null}");
       for (const auto& [index, config] : indices.value.items()) {
         const Place row = indices.at(index);
-        set(row, CallIndex{module, op, index_of(row, index)});
+        set(row, CallIndex{module, op, index_of(row, index, 9, "call")});
       }
     }
   }

@@ -167,6 +167,15 @@ std::string string_at(const Place& place) {
   return text;
 }
 
+int64_t index_of(const Place& place, const std::string& key, size_t digits, const char* what) {
+  if (key.empty() || key.size() > digits ||
+      !std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; }))
+    place.refuse(fmt::format(
+        "the key is not an index, want the number of the {} as a string, \"0\" for the first",
+        what));
+  return std::stoll(key);
+}
+
 std::string word_at(const Place& place, std::span<const std::string> words) {
   const auto same = [&](const std::string& word) { return place.value == word; };
   if (std::none_of(words.begin(), words.end(), same))

@@ -45,6 +45,8 @@ int axis_at(const Place& place);            // of a dimension, at least 0
 double positive_at(const Place& place);     // > 0 and finite as float32
 DType dtype_at(const Place& place);         // "int8", "float32", ...
 std::string string_at(const Place& place);  // not empty, one line
+// The key of a value, as a number of at most `digits` digits. what: what it counts, for the error.
+int64_t index_of(const Place& place, const std::string& key, size_t digits, const char* what);
 // Returns a word of the list.
 std::string word_at(const Place& place, std::span<const std::string> words);
 

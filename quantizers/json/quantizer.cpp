@@ -87,15 +87,6 @@ constexpr std::array<const char*, 8> kPartKeys = {
 constexpr std::array<const char*, 1> kSameAsKeys = {"input"};
 constexpr int64_t kMaxIndex = 9999;
 
-size_t spec_index(const Place& place, const std::string& key) {
-  constexpr size_t kMaxDigits = 4;
-  if (key.empty() || key.size() > kMaxDigits ||
-      !std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; }))
-    place.refuse(
-        "the key is not an index, want the number of the tensor as a string, \"0\" for the first");
-  return static_cast<size_t>(std::stoul(key));
-}
-
 BorderSpec border_spec_at(const Place& place, const SpecTable& specs) {
   if (place.value.is_object() && place.has("same_as") && place.at("same_as").value.is_object() &&
       place.at("same_as").has("input")) {
@@ -117,7 +108,7 @@ std::map<size_t, BorderSpec> border_specs_at(const Place& place, const SpecTable
     place.want("an object of indices and specs, e.g. {\"0\": {\"dtype\": \"int8\", ...}}");
   std::map<size_t, BorderSpec> result;
   for (const auto& [key, value] : place.value.items()) {
-    const size_t index = spec_index(place.at(key), key);
+    const auto index = static_cast<size_t>(index_of(place.at(key), key, 4, "tensor"));
     if (!result.emplace(index, border_spec_at(place.at(key), specs)).second)
       place.at(key).refuse("the index occurs twice");
   }
