@@ -27,18 +27,14 @@ std::optional<double> number_of(const VerdictJson& value) {
   return std::nullopt;
 }
 
-// object[outer][inner]...; null if there is no such value.
-template <typename... Keys>
-VerdictJson find_in(const VerdictJson& object, const char* key, Keys... inner) {
-  const VerdictJson found = object.is_object() ? object.value(key, VerdictJson()) : VerdictJson();
-  if constexpr (sizeof...(inner) == 0)
-    return found;
-  else
-    return find_in(found, inner...);
+// The value at a JSON pointer such as "/weight/sqnr_db"; null if there is none.
+VerdictJson find_in(const VerdictJson& object, const std::string& pointer) {
+  const VerdictJson::json_pointer place(pointer);
+  return object.contains(place) ? object.at(place) : VerdictJson();
 }
 
 std::string text_in(const VerdictJson& node, const char* key) {
-  const VerdictJson found = find_in(node, key);
+  const VerdictJson found = find_in(node, std::string("/") + key);
   return found.is_string() ? found.get<std::string>() : "";
 }
 
@@ -62,11 +58,11 @@ VerdictJson worst_of(std::vector<Finding> findings) {
 std::vector<Finding> measured_ops(const VerdictJson& nodes) {
   std::vector<Finding> findings;
   for (const VerdictJson& node : nodes) {
-    const std::optional<double> rank = number_of(find_in(node, "rank"));
+    const std::optional<double> rank = number_of(find_in(node, "/rank"));
     const std::string cause = text_in(node, "cause"), why = text_in(node, "explanation");
     if (!rank || cause.empty() || cause == "none" || cause == "accumulated") continue;
     std::string text = fmt::format("{}{}{}.", cause, why.empty() ? "" : ": ", why);
-    if (!find_in(node, "suggestion").is_null())
+    if (!find_in(node, "/suggestion").is_null())
       text += cause == "clipped" ? " Try a wider range: its details have the setting."
                                  : " Try it in float: its details have the setting.";
     findings.push_back({-*rank, text_in(node, "name"), std::move(text)});
@@ -76,13 +72,13 @@ std::vector<Finding> measured_ops(const VerdictJson& nodes) {
 
 double arithmetic_of(const VerdictJson& nodes) {
   double all = 0;
-  for (const VerdictJson& node : nodes) all += number_of(find_in(node, "macs")).value_or(0);
+  for (const VerdictJson& node : nodes) all += number_of(find_in(node, "/macs")).value_or(0);
   return all;
 }
 
 // The median of the channels: a channel of tiny values has a low ratio and does no harm.
 double middle_channel(const VerdictJson& node) {
-  const VerdictJson listed = find_in(node, "weight", "sqnr_db");
+  const VerdictJson listed = find_in(node, "/weight/sqnr_db");
   std::vector<double> ratios;
   if (listed.is_array())
     for (const VerdictJson& ratio : listed)
@@ -98,8 +94,8 @@ std::vector<Finding> suspicious_ops(const VerdictJson& nodes) {
   std::vector<Finding> findings;
   for (const VerdictJson& node : nodes) {
     const std::string name = text_in(node, "name");
-    const double share = all == 0 ? 0 : number_of(find_in(node, "macs")).value_or(0) / all;
-    const double clipped = number_of(find_in(node, "output", "clipped_share")).value_or(0);
+    const double share = all == 0 ? 0 : number_of(find_in(node, "/macs")).value_or(0) / all;
+    const double clipped = number_of(find_in(node, "/output/clipped_share")).value_or(0);
     const double ratio = middle_channel(node);
     if (text_in(node, "status") == "float" && share >= kMuchArithmetic)
       findings.push_back({2 + share, name,
@@ -138,9 +134,9 @@ std::string next_of(const std::string& kind, bool is_measured) {
 nlohmann::ordered_json verdict_of(const nlohmann::ordered_json& data) {
   const VerdictJson nodes = data.value("nodes", VerdictJson::array());
   const bool is_measured = std::any_of(nodes.begin(), nodes.end(), [](const VerdictJson& node) {
-    return !find_in(node, "rank").is_null();
+    return !find_in(node, "/rank").is_null();
   });
-  const std::optional<double> decibels = number_of(find_in(data, "output_sqnr_db"));
+  const std::optional<double> decibels = number_of(find_in(data, "/output_sqnr_db"));
   const bool is_good = decibels && *decibels >= kGoodDecibels;
   const VerdictJson ops = is_good && is_measured ? VerdictJson::array()
                           : is_measured          ? worst_of(measured_ops(nodes))
