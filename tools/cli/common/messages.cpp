@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "core/base/printable.h"
-#include "tools/cli/common/progress_sink.h"
 
 namespace octet {
 namespace {

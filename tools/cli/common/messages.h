@@ -27,6 +27,11 @@ void set_message_sink(MessageSink sink);
 // Sets a function that is called whenever work advances, in the working thread; an exception from
 // it ends the work. Null: none.
 void set_interrupt_check(std::function<void()> check);
+// For a program that draws progress itself, such as Python in a notebook: `sink` is called whenever
+// work advances, in the working thread, also if nothing is drawn on stderr. total: 0 if it is not
+// known. An exception from it ends the work. Null: none.
+using ProgressSink = std::function<void(std::string_view stage, size_t done, size_t total)>;
+void set_progress_sink(ProgressSink sink);
 
 // Print a line on stderr and text on stdout, in the form that is safe for terminals
 // (core/base/printable.h).

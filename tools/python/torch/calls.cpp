@@ -9,7 +9,6 @@
 #include <nanobind/stl/vector.h>
 
 #include "tools/cli/common/messages.h"
-#include "tools/cli/common/progress_sink.h"
 
 namespace nb = nanobind;
 
