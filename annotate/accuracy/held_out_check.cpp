@@ -85,7 +85,8 @@ double HeldOutData::error(const ObservedGraph& observed) const {
   for (size_t i = 0; i < batches_.size(); ++i) {
     const std::vector<c10::IValue> outputs = run.run(i);
     if (vocabulary_ > 0) {
-      rows = means += divergence(outputs_[i], outputs, masks_[i], vocabulary_);
+      rows += divergence(outputs_[i], outputs, masks_[i], vocabulary_);
+      means = rows;
       continue;
     }
     rows += relative_error(outputs_[i], outputs, masks_[i]);

@@ -42,7 +42,8 @@ def _numbers(of):
 
 
 def _choice(spec):
-    """(observer, options) of a spec: octet's name for torchao's class, else its constructor."""
+    """(observer, options, ch_axis) of a spec. observer: octet's name for torchao's class, else a
+    constructor."""
     constructor, options = spec.observer_or_fake_quant_ctr, {}
     while not isinstance(constructor, type):
         inner = getattr(constructor, "p", constructor)
@@ -53,17 +54,22 @@ def _choice(spec):
         constructor = getattr(constructor, "__self__", constructor)
     name = getattr(constructor, "__name__", str(constructor))
     if name in _OBSERVERS:
-        return _OBSERVERS[name], {key: options[key] for key in _OPTIONS if key in options}
+        options = {key: options[key] for key in _OPTIONS if key in options}
+        return _OBSERVERS[name], options, spec.ch_axis
     arguments = dataclasses.asdict(spec)
     del arguments["observer_or_fake_quant_ctr"]
-    if "PerChannel" not in name:  # torchao's rule
+    takes_axis = "PerChannel" in name  # torchao's rule
+    if not takes_axis:
         del arguments["ch_axis"]
 
     def make():
         return spec.observer_or_fake_quant_ctr.with_args(**arguments)()
 
     make.__name__ = name
-    return make, {}
+    axis = spec.ch_axis
+    if not takes_axis and "per_channel" in str(spec.qscheme):
+        axis = getattr(make(), "ch_axis", axis)
+    return make, {}, axis
 
 
 def from_spec(spec, place):
@@ -82,11 +88,7 @@ def from_spec(spec, place):
         )
     if kind != "QuantizationSpec":
         raise Error("annotate", kind, "is a kind of spec that is not taken over from torchao")
-    observer, options = _choice(spec)
-    axis = spec.ch_axis
-    per_channel = "per_channel" in str(spec.qscheme)
-    if per_channel and callable(observer) and "PerChannel" not in observer.__name__:
-        axis = getattr(observer(), "ch_axis", axis)  # torchao does not hand it the spec's
+    observer, options, axis = _choice(spec)
     return QuantizationSpec(
         observer=observer,
         ch_axis=axis,
