@@ -12,14 +12,22 @@ endif()
 set(OCTET_VENV ${venv} CACHE PATH "Virtual environment with torch and oneDNN")
 file(GLOB OCTET_VENV_SITE ${OCTET_VENV}/lib/python3*/site-packages)
 
-# Interface target with the language level, warnings and header-only {fmt} that all targets share.
-# {fmt} is header-only everywhere: torch's include folder carries another version of its headers, and header-only keeps each translation
-# unit consistent with whichever it sees.
+# Interface target with the language level, warnings and {fmt} that all targets share.
 add_library(octet_options INTERFACE)
 target_compile_features(octet_options INTERFACE cxx_std_20)
 target_include_directories(octet_options INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}> $<INSTALL_INTERFACE:include/octet>)
 target_include_directories(octet_options SYSTEM INTERFACE $<BUILD_INTERFACE:${FMT_INCLUDE_DIR}>)
-target_compile_definitions(octet_options INTERFACE FMT_HEADER_ONLY)
+# {fmt} as headers without its library: torch's include folder carries another version, whose functions only its own headers fit. Compiling them in every
+# source costs 2 seconds each, so octet_base and octet_core compile those of the version that they see once (octet_add_fmt); an installed package and other
+# compilers than GCC, which lack the option for it, have them in every source.
+set(OCTET_FMT_ONCE OFF)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  set(OCTET_FMT_ONCE ON)
+endif()
+target_compile_definitions(octet_options INTERFACE $<INSTALL_INTERFACE:FMT_HEADER_ONLY>)
+if(NOT OCTET_FMT_ONCE)
+  target_compile_definitions(octet_options INTERFACE $<BUILD_INTERFACE:FMT_HEADER_ONLY>)
+endif()
 # No binary names the folder that it was built in.
 target_compile_options(octet_options INTERFACE $<BUILD_INTERFACE:-Wall -Wextra -Wno-unknown-pragmas -fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=>)
 
