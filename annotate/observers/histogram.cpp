@@ -1,5 +1,5 @@
 // Float order follows torchao's HistogramObserver exactly: f32 where it computes on tensors, f64
-// where it computes on Python numbers. Compiled with -ffp-contract=off (annotate/CMakeLists.txt).
+// where it computes on Python numbers. Compiled with -ffp-contract=off (core/CMakeLists.txt).
 #include "annotate/observers/histogram.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Compiled with -ffp-contract=off (annotate/CMakeLists.txt): the averages have torchao's bits.
+// Compiled with -ffp-contract=off (core/CMakeLists.txt): the averages have torchao's bits.
 #include "annotate/observers/min_max.h"
 
 #include <algorithm>

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/pt2/archive.h"
+#include "lowering/program/json.h"
 #include "lowering/program/program_json.h"
 
 namespace octet {
@@ -34,6 +35,12 @@ struct Literal {
     return std::nullopt;
   }
 };
+
+// As JSON; numbers that are not finite are {"float": "inf"}. Nothing for what the export does not
+// record as a literal.
+std::optional<Json> find_literal(const Argument& argument) {
+  return std::visit(Literal(), static_cast<const ArgumentVariant&>(argument));
+}
 
 bool is_leaf(const Json& tree) { return tree.at("type").is_null(); }
 
@@ -106,9 +113,7 @@ bool is_flat(const Json& spec) {
 
 }  // namespace
 
-std::optional<Json> find_literal(const Argument& argument) {
-  return std::visit(Literal(), static_cast<const ArgumentVariant&>(argument));
-}
+bool is_literal(const Argument& argument) { return find_literal(argument).has_value(); }
 
 std::string call_spec_of(const Graph& graph) {
   if (!graph.extras || graph.extras->program_json.empty()) return "";

@@ -1,18 +1,14 @@
 // Describes how the exported module is called: the call_spec of an .octet file.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "core/graph/graph.h"
-#include "lowering/program/json.h"
 
 namespace octet {
 
-// An input or output that the export recorded as a literal (None, a number or a string) as JSON;
-// numbers that are not finite are {"float": "inf"}. Nothing for other arguments.
-// Qualified: sources compiled together name another type Json.
-std::optional<octet::Json> find_literal(const Argument& argument);
+// Whether the export recorded the input or output as a literal: None, a number or a string.
+bool is_literal(const Argument& argument);
 
 // The trees of containers (dicts, lists, dataclasses) that torch.export flattened, and the literals
 // among their leaves; lowering/ARTIFACT.md describes the JSON. Empty when the inputs are tensors by

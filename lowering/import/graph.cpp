@@ -225,7 +225,7 @@ void Importer::import_outputs() {
                                              : builder_.tensor_of(value));
       has_value = true;
     });
-    if (!has_value && (depth_ > 0 || !find_literal(output.value)))
+    if (!has_value && (depth_ > 0 || !is_literal(output.value)))
       throw Error("lower", "outputs",
                   "an output is neither a tensor nor None, a number or a string; return tensors");
   }

@@ -23,29 +23,29 @@
 #include "tools/cli/common/signals.h"
 #include "tools/cli/processes/processes.h"
 
+namespace octet {
 namespace {
 
-constexpr octet::AddCommand kCommands[] = {
-    octet::add_quantize_command,    octet::add_calibrate_command,   octet::add_qat_command,
-    octet::add_tune_command,        octet::add_fuse_command,        octet::add_lower_command,
-    octet::add_run_command,         octet::add_bench_command,       octet::add_generate_command,
-    octet::add_perplexity_command,  octet::add_compare_command,     octet::add_inspect_command,
-    octet::add_doctor_command,
+constexpr AddCommand kCommands[] = {
+    add_quantize_command,    add_calibrate_command,   add_qat_command,     add_tune_command,
+    add_fuse_command,        add_lower_command,       add_run_command,     add_bench_command,
+    add_generate_command,    add_perplexity_command,  add_compare_command, add_inspect_command,
+    add_doctor_command,
 #ifdef OCTET_ONNX
-    octet::add_export_command,
+    add_export_command,
 #endif
-    octet::add_conformance_command, octet::add_new_backend_command,
+    add_conformance_command, add_new_backend_command,
 };
 
 // LibTorch respects OMP_NUM_THREADS and the affinity, but not the CPU quota of control groups.
 void limit_threads() {
-  const int threads = octet::default_threads();
+  const int threads = default_threads();
   if (std::getenv("OMP_NUM_THREADS") == nullptr && threads < at::get_num_threads())
     at::set_num_threads(threads);
 }
 
 int fail(const char* what) {
-  const std::string line = octet::printable_line(what);
+  const std::string line = printable_line(what);
   std::cout.flush();
   std::cerr << "octet: " << line << std::endl;
   return 1;
@@ -57,43 +57,45 @@ void check_command(const CLI::App& app, const std::string& given) {
   for (const CLI::App* command : app.get_subcommands({})) names.insert(command->get_name());
   if (given.empty() || given[0] == '-' || names.contains(given)) return;
   throw CLI::ValidationError(given, fmt::format("is not a command; did you mean {}?",
-                                                octet::closest_names(given, names, 1).front()));
+                                                closest_names(given, names, 1).front()));
 }
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  std::set_new_handler(octet::end_without_memory);
+int run_command_line(int argc, char** argv) {
+  std::set_new_handler(end_without_memory);
   CLI::App app("Octet quantizes exported PyTorch programs and runs them on oneDNN and XNNPACK.",
                "octet");
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("octet ") + OCTET_VERSION);
-  for (const octet::AddCommand add : kCommands) add(app);
+  for (const AddCommand add : kCommands) add(app);
   app.footer(  // set last, because later commands would inherit it
       "What errors mean: tools/site/docs/errors of the source tree; tutorials: tools/site/docs.");
   for (CLI::App* command : app.get_subcommands({}))
     command->add_flag_callback(
-        "--quiet", [] { octet::set_quiet(true); }, "Print only warnings and errors on stderr");
-  octet::clean_up_on_signals(!octet::is_one_of_several());
-  octet::register_torch_backend();
+        "--quiet", [] { set_quiet(true); }, "Print only warnings and errors on stderr");
+  clean_up_on_signals(!is_one_of_several());
+  register_torch_backend();
   limit_threads();
   try {
     if (argc > 1) check_command(app, argv[1]);
     app.parse(argc, argv);  // runs the subcommand's callback
-    for (const std::string& name : octet::names_without_pass())
-      octet::log_warning(fmt::format("--print-after {}: no such pass ran, these did: {}", name,
-                                     fmt::join(octet::names_of_passes(), ", ")));
+    for (const std::string& name : names_without_pass())
+      log_warning(fmt::format("--print-after {}: no such pass ran, these did: {}", name,
+                              fmt::join(names_of_passes(), ", ")));
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error);
     return code == 0 ? 0 : 2;
   } catch (const std::bad_alloc&) {  // not from operator new
-    octet::end_without_memory();
+    end_without_memory();
   } catch (const c10::Error& error) {  // of LibTorch outside of a program's run
     const std::string text = error.what_without_backtrace();
-    if (text.find("can't allocate memory") != std::string::npos) octet::end_without_memory();
-    return fail(("torch: " + octet::one_line(text)).c_str());
+    if (text.find("can't allocate memory") != std::string::npos) end_without_memory();
+    return fail(("torch: " + one_line(text)).c_str());
   } catch (const std::exception& error) {
     return fail(error.what());
   }
   return 0;
 }
+
+}  // namespace octet

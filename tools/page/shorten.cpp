@@ -57,7 +57,8 @@ LongJson join(const LongJson& list, size_t length, double (*choose)(double, doub
     for (size_t k = begin; k < end; ++k) {
       if (list[k].is_null()) continue;
       const bool is_first = best.is_null();
-      if (is_first || choose(number_or_infinity(list[k]), number_or_infinity(best)) != number_or_infinity(best))
+      if (is_first ||
+          choose(number_or_infinity(list[k]), number_or_infinity(best)) != number_or_infinity(best))
         best = list[k];
     }
     result.push_back(std::move(best));

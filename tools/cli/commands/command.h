@@ -13,6 +13,9 @@ namespace octet {
 
 class Processes;
 
+// The main function of `octet`: returns the exit status, after messages on stderr.
+int run_command_line(int argc, char** argv);
+
 // Adds the subcommand to `app`; its callback does the work and throws Error. A build without a
 // feature does not add its options, so that CLI11 reports a usage error.
 using AddCommand = void (*)(CLI::App& app);

@@ -62,8 +62,7 @@ MakeQuantizer maker_of(const std::string& name) {
   return [name] { return make_quantizer(name); };
 }
 
-// As a word of a shell.
-std::string quoted(const std::string& word) {
+std::string shell_word(const std::string& word) {
   if (std::regex_match(word, std::regex("[-\\w./,:=+@]+"))) return word;
   return fmt::format("'{}'", std::regex_replace(word, std::regex("'"), "'\\''"));
 }
@@ -72,7 +71,7 @@ std::string quoted(const std::string& word) {
 std::string repeated_options(const ConformanceRequest& request) {
   std::string text;
   const auto add = [&](const char* option, const std::string& value) {
-    if (!value.empty()) text += fmt::format(" {} {}", option, quoted(value));
+    if (!value.empty()) text += fmt::format(" {} {}", option, shell_word(value));
   };
   for (const std::string& library : request.libraries) add("--library", library);
   for (const std::string& op : allowed_ops()) add("--allow-op", op);

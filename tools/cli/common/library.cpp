@@ -13,7 +13,6 @@
 #include "core/base/error.h"
 #include "core/base/printable.h"
 #include "core/ops/callable_ops.h"
-#include "tools/extension.h"
 
 namespace octet {
 namespace {
@@ -42,7 +41,7 @@ bool call_entry_point(const OpenedLibrary& library, const std::string& shown) {
   if (version == nullptr)
     throw Error("library", shown,
                 fmt::format("has octet_register but not octet_extension_version; {}", kHowTo));
-  const std::string got = first_line(version()), want = OCTET_EXTENSION_VERSION;
+  const std::string got = first_line(version()), want = extension_version();
   if (got != want)
     throw Error("library", shown,
                 fmt::format("is built for another Octet, got {}, want {}; {}",

@@ -22,7 +22,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // JSON has no infinities, so they become strings.
-Json number(double value) {
+Json number_json(double value) {
   if (std::isnan(value)) return nullptr;
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
   return value;
@@ -30,11 +30,11 @@ Json number(double value) {
 
 Json errors_json(const ErrorStats& stats, double step) {
   if (!stats.has_data()) return nullptr;
-  Json json = {{"sqnr_db", number(stats.sqnr_db())},
-               {"mse", number(stats.mse())},
-               {"cosine", number(stats.cosine())},
-               {"max_abs", number(stats.largest)}};
-  json["max_steps"] = step > 0 ? number(stats.largest / step) : Json(nullptr);
+  Json json = {{"sqnr_db", number_json(stats.sqnr_db())},
+               {"mse", number_json(stats.mse())},
+               {"cosine", number_json(stats.cosine())},
+               {"max_abs", number_json(stats.largest)}};
+  json["max_steps"] = step > 0 ? number_json(stats.largest / step) : Json(nullptr);
   return json;
 }
 
@@ -71,7 +71,7 @@ Json rounding_json(const OpComparison& op) {
 
 Json weight_json(const WeightComparison& weight) {
   Json ratios = Json::array();
-  for (double ratio : weight.sqnr_db) ratios.push_back(number(ratio));
+  for (double ratio : weight.sqnr_db) ratios.push_back(number_json(ratio));
   return {{"axis", weight.axis},
           {"error", errors_json(weight.error, 0)},
           {"min", weight.least},
@@ -85,7 +85,7 @@ void fill_op(Json& node, const OpComparison& op, const WeightComparison* weights
   node["members"] = op.members;
   node["errors"]["accumulated"] = errors_json(op.accumulated, step);
   node["errors"]["isolated"] = errors_json(op.isolated, step);
-  if (op.metric) node["errors"]["accumulated"]["metric"] = number(*op.metric);
+  if (op.metric) node["errors"]["accumulated"]["metric"] = number_json(*op.metric);
   const Diagnosis diagnosis = diagnose(op, weights);
   node["cause"] = name_of(diagnosis.cause);
   node["explanation"] = diagnosis.explanation;
@@ -204,7 +204,7 @@ std::vector<const Json*> by_rank(const Json& json) {
   return nodes;
 }
 
-std::string quoted(const std::string& text) {
+std::string csv_field(const std::string& text) {
   if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
   std::string out = "\"";
   for (char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
@@ -258,9 +258,9 @@ Json compare_json(const ComparisonReport& report) {
                {"subtitle", report.subtitle}, {"summary", std::move(summary)},
                {"notes", std::move(notes)},   {"nodes", std::move(nodes)}};
   if (report.subject != nullptr)
-    json["output_sqnr_db"] = number(report.comparison.outputs.sqnr_db());
+    json["output_sqnr_db"] = number_json(report.comparison.outputs.sqnr_db());
   else if (report.lowered)
-    json["output_sqnr_db"] = number(report.lowered->outputs.sqnr_db());
+    json["output_sqnr_db"] = number_json(report.lowered->outputs.sqnr_db());
   if (!report.metric.empty()) json["metric"] = report.metric;
   return json;
 }
@@ -276,11 +276,11 @@ std::string compare_csv(const Json& json) {
   for (const Json* node : by_rank(json))
     text +=
         fmt::format("{},{},{},{},{},{},{},{}{},{}\n", node->at("rank").get<size_t>(),
-                    quoted(text_of(*node, "name")), quoted(text_of(*node, "target")),
-                    quoted(text_of(*node, "module")), ratio(decibels_of(*node, "accumulated")),
+                    csv_field(text_of(*node, "name")), csv_field(text_of(*node, "target")),
+                    csv_field(text_of(*node, "module")), ratio(decibels_of(*node, "accumulated")),
                     ratio(decibels_of(*node, "isolated")), ratio(decibels_of(*node, "lowering")),
                     has_metric ? ratio(metric_of(*node)) + "," : "", text_of(*node, "cause"),
-                    quoted(text_of(*node, "explanation")));
+                    csv_field(text_of(*node, "explanation")));
   return text;
 }
 
