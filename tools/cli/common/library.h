@@ -1,11 +1,12 @@
 // Loads shared libraries of users (--library): extensions, which register ops, quantizers,
 // observers, derive functions and custom kernels (tools/extension.h), and plug-ins
-// (backends/runtime/octet_plugin.h). Also has --allow-op.
+// (backends/runtime/octet_plugin.h). Also has --allow-op and --metric.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "annotate/compare/metric.h"
 #include "tools/cli/common/options.h"
 
 namespace octet {
@@ -18,5 +19,18 @@ Options library_options(std::vector<std::string>& paths);
 // for a file that is missing or not a library, whose symbols do not resolve, that was built for
 // another Octet or LibTorch, that registers a name that exists, or that registers nothing.
 void load_libraries(const std::vector<std::string>& paths);
+
+struct NamedMetric {
+  std::string name;  // "": none
+  Metric measure;
+};
+
+// The option --metric; read_metric() reads its text.
+Option metric_option(std::string& text);
+
+// text: a registered name, the path of a library that registers one metric and is loaded, or "" for
+// none. Throws Error("metric", ...) for unknown names and for libraries that register no metric or
+// several, and what load_libraries throws.
+NamedMetric read_metric(const std::string& text);
 
 }  // namespace octet
