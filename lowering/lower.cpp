@@ -13,7 +13,6 @@
 #include "core/passes/fold_conv_bn.h"
 #include "core/passes/pass.h"
 #include "core/passes/simplify.h"
-#include "core/passes/split_complex.h"
 #include "core/passes/widen_half.h"
 #include "lowering/fuse/fuse.h"
 #include "lowering/import/graph.h"

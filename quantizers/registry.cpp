@@ -1,4 +1,3 @@
-// Makes and composes quantizers.
 #include "quantizers/registry.h"
 
 #include <iterator>

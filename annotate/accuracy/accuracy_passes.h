@@ -13,7 +13,7 @@
 
 namespace octet {
 
-struct EffortMemory;  // effort_memory.h
+struct EffortMemory;  // held_out_check.h
 
 // Declared in the order in which they run. Calibration runs between kEqualize and kSmooth.
 enum class AccuracyPass {
@@ -97,7 +97,7 @@ std::vector<EffortStage> calibrate_with_passes(
 // Groups passes by when they run: equalize, calibration, smooth, ranges, after.
 struct PassOrder {
   explicit PassOrder(std::vector<AccuracyPass> passes) {
-    std::sort(passes.begin(), passes.end());
+    std::ranges::sort(passes);
     for (const AccuracyPass pass : passes) {
       if (pass == AccuracyPass::kEqualize)
         equalize.push_back(pass);

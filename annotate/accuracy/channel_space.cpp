@@ -9,7 +9,6 @@
 #include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
 #include "core/base/shape.h"
-#include "core/interpreter/aten_bridge.h"
 
 namespace octet {
 namespace {
@@ -24,28 +23,17 @@ constexpr std::string_view kHomogeneous[] = {
 // clang-format on
 
 bool is_one_of(const Node& node, std::initializer_list<std::string_view> ops) {
-  return std::any_of(ops.begin(), ops.end(), [&](std::string_view op) { return node.is(op); });
+  return std::ranges::any_of(ops, [&](std::string_view op) { return node.is(op); });
 }
 
 int64_t rank_of(const Value& value) {
   return value.meta ? static_cast<int64_t>(value.meta->sizes.size()) : -1;
 }
 
-// The upper limit of a clamp from 0.
-std::optional<double> clamp_limit(const Node& node) {
-  if (node.is("aten.relu6")) return 6.0;
-  const bool is_hardtanh = node.is("aten.hardtanh");
-  if (!is_hardtanh && !node.is("aten.clamp")) return std::nullopt;
-  const double low = node.float_or(is_hardtanh ? "min_val" : "min", -1.0);
-  const double high = node.float_or(is_hardtanh ? "max_val" : "max", is_hardtanh ? 1.0 : -1.0);
-  if (low != 0.0 || high <= 0.0) return std::nullopt;
-  return high;
-}
-
 class Flood {
  public:
-  Flood(const Graph& graph, const std::unordered_set<const Value*>& constants, ClampChoice clamps)
-      : graph_(graph), constants_(constants), clamps_(clamps) {}
+  Flood(const Graph& graph, const std::unordered_set<const Value*>& constants)
+      : graph_(graph), constants_(constants) {}
 
   std::optional<ChannelSpace> from(Node& maker) {
     Value* output = maker.output_or_null();
@@ -173,8 +161,7 @@ class Flood {
     Value* output = node.output_or_null();
     if (output == nullptr) return fail();
     if (is_observer_node(&node)) return both(node.find_input("input"), output, place.dims);
-    if (std::any_of(std::begin(kHomogeneous), std::end(kHomogeneous),
-                    [&](std::string_view op) { return node.is(op); }))
+    if (std::ranges::any_of(kHomogeneous, [&](std::string_view op) { return node.is(op); }))
       return both(node.find_input("self"), output, place.dims);
     if (node.is("aten.dropout") && !node.bool_or("train", true))
       return both(node.find_input("input"), output, place.dims);
@@ -187,12 +174,6 @@ class Flood {
     if (node.is("aten.scaled_dot_product_attention")) return spread_attention(node, "value", place);
     if (is_one_of(node, {"aten.matmul", "aten.bmm"}))
       return spread_attention(node, node.is("aten.bmm") ? "mat2" : "other", place);
-    if (const std::optional<double> limit = clamp_limit(node);
-        limit && clamps_ == ClampChoice::kAllow) {
-      if (direction == Direction::kForward || !seen_.contains(node.find_input("self")))
-        add_clamp(node, *limit);
-      return both(node.find_input("self"), output, place.dims);
-    }
     const std::optional<ChannelDims> moved = dims_through_layout(node, place.dims, direction);
     if (!moved) return fail();
     add(direction == Direction::kForward ? output : node.find_input("self"), *moved);
@@ -206,13 +187,6 @@ class Flood {
     const Value& scaled = seen_.contains(self) ? *self : *other;
     if (!node.output()->meta || scaled.meta->sizes != node.output()->meta->sizes) return fail();
     add(node.output(), place.dims);
-  }
-
-  void add_clamp(Node& node, double limit) {
-    Value* input = node.find_input("self");
-    for (const ChannelClamp& clamp : space_.clamps)
-      if (clamp.input == input) return;
-    space_.clamps.push_back({input, limit});
   }
 
   void both(Value* input, Value* output, const ChannelDims& dims) {
@@ -237,9 +211,8 @@ class Flood {
     const std::string* text = mode == nullptr ? nullptr : mode->find<std::string>();
     // of the last dimensions
     const int64_t padded = static_cast<int64_t>(node.ints_or("pad", {}).size()) / 2;
-    const bool is_channel_padded =
-        std::any_of(place.dims.begin(), place.dims.end(),
-                    [&](int64_t dim) { return dim >= rank_of(*place.value) - padded; });
+    const bool is_channel_padded = std::ranges::any_of(
+        place.dims, [&](int64_t dim) { return dim >= rank_of(*place.value) - padded; });
     if ((text != nullptr && *text == "constant" && node.float_or("value", 0) != 0) ||
         is_channel_padded || padded == 0)
       return fail();
@@ -261,7 +234,7 @@ class Flood {
     Value* rows = node.find_input(argument);
     const int64_t rank = rank_of(*place.value);
     if (rows == nullptr || rank_of(*rows) != rank || rank < 3 ||
-        std::find(place.dims.begin(), place.dims.end(), rank - 2) != place.dims.end())
+        std::ranges::find(place.dims, rank - 2) != place.dims.end())
       return fail();
     for (const NamedArgument& other : node.arguments())
       if (other.name != argument && other.value.value_or_null() == rows) return fail();
@@ -272,7 +245,6 @@ class Flood {
 
   const Graph& graph_;
   const std::unordered_set<const Value*>& constants_;
-  ClampChoice clamps_;
   ChannelSpace space_;
   std::unordered_map<const Value*, ChannelDims> seen_;
   std::vector<ChannelPlace> pending_;
@@ -282,20 +254,19 @@ class Flood {
 }  // namespace
 
 const ChannelDims& ChannelSpace::dims_of(const Value* value) const {
-  const auto place = std::find_if(places.begin(), places.end(), [&](const ChannelPlace& candidate) {
-    return candidate.value == value;
-  });
+  const auto place = std::ranges::find_if(
+      places, [&](const ChannelPlace& candidate) { return candidate.value == value; });
   OCTET_ASSERT(place != places.end(), value->name());
   return place->dims;
 }
 
-std::vector<ChannelSpace> find_channel_spaces(Graph& graph, ClampChoice clamps) {
+std::vector<ChannelSpace> find_channel_spaces(Graph& graph) {
   const std::unordered_set<const Value*> constants = find_constant_values(graph);
   std::vector<ChannelSpace> spaces;
   std::unordered_set<const Node*> done;
   for (Node* node : graph.nodes()) {
     if (find_scaled_form(*node) == nullptr || done.contains(node)) continue;
-    std::optional<ChannelSpace> space = Flood(graph, constants, clamps).from(*node);
+    std::optional<ChannelSpace> space = Flood(graph, constants).from(*node);
     if (!space) continue;
     for (const ScaledOp& maker : space->makers) done.insert(maker.op);
     spaces.push_back(std::move(*space));
@@ -305,8 +276,8 @@ std::vector<ChannelSpace> find_channel_spaces(Graph& graph, ClampChoice clamps) 
 
 bool all_ops_are(const ChannelSpace& space, const NodeFilter& filter) {
   const auto is_chosen = [&](const ScaledOp& scaled) { return !filter || filter(*scaled.op); };
-  return std::all_of(space.makers.begin(), space.makers.end(), is_chosen) &&
-         std::all_of(space.takers.begin(), space.takers.end(), is_chosen);
+  return std::ranges::all_of(space.makers, is_chosen) &&
+         std::ranges::all_of(space.takers, is_chosen);
 }
 
 }  // namespace octet

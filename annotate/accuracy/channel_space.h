@@ -55,33 +55,19 @@ struct ChannelPlace {
   ChannelDims dims;
 };
 
-// A clamp from 0 to `limit` within the space: the factors must keep the values below the limit (see
-// ClampChoice).
-struct ChannelClamp {
-  Value* input = nullptr;
-  double limit = 0;
-};
-
 struct ChannelSpace {
   int64_t channels = 0;
   std::vector<ScaledOp> makers;  // at least one
   std::vector<ScaledOp> takers;  // at least one
   std::vector<ChannelPlace> places;
-  std::vector<ChannelClamp> clamps;
 
   const ChannelDims& dims_of(const Value* value) const;  // of one of `places`
 };
 
-// kRefuse: a clamp (relu6, hardtanh, clamp) ends the space, so any positive factors preserve the
-// program exactly. kAllow: clamps from 0 belong to the space; the program is preserved for values
-// that neither the old nor the new clamp cuts.
-enum class ClampChoice { kRefuse, kAllow };
-
 // Ordered by their first maker. Observer nodes are skipped over. A value that is also read or
 // produced by anything else (a program output, a user input, an op that is not linear in it)
 // belongs to no space. Bodies of control flow are not searched.
-std::vector<ChannelSpace> find_channel_spaces(Graph& graph,
-                                              ClampChoice clamps = ClampChoice::kRefuse);
+std::vector<ChannelSpace> find_channel_spaces(Graph& graph);
 
 // Whether the filter accepts every maker and taker.
 bool all_ops_are(const ChannelSpace& space, const NodeFilter& filter);

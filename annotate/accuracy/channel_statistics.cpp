@@ -24,7 +24,7 @@ namespace {
 at::Tensor by_channel(const at::Tensor& x, const ChannelDims& dims) {
   std::vector<int64_t> order = dims;
   for (int64_t dim = 0; dim < x.dim(); ++dim)
-    if (std::find(dims.begin(), dims.end(), dim) == dims.end()) order.push_back(dim);
+    if (std::ranges::find(dims, dim) == dims.end()) order.push_back(dim);
   const at::Tensor moved = x.permute(order);
   int64_t channels = 1;
   for (size_t i = 0; i < dims.size(); ++i) channels *= moved.size(static_cast<int64_t>(i));
@@ -53,13 +53,11 @@ void share_statistics(StatisticsMap& statistics, const std::vector<ChannelSpace>
   std::vector<ChannelStatistics*> all;
   const auto add = [&](const Value* value) {
     const auto found = statistics.find(value);
-    if (found != statistics.end() && std::find(all.begin(), all.end(), &found->second) == all.end())
+    if (found != statistics.end() && std::ranges::find(all, &found->second) == all.end())
       all.push_back(&found->second);
   };
-  for (const ChannelSpace& space : spaces) {
+  for (const ChannelSpace& space : spaces)
     for (const ScaledOp& taker : space.takers) add(taker.input);
-    for (const ChannelClamp& clamp : space.clamps) add(clamp.input);
-  }
   std::vector<float> ends;
   std::vector<at::Tensor> sums;
   for (ChannelStatistics* each : all) {
@@ -126,11 +124,8 @@ StatisticsMap collect_channel_statistics(const ObservedGraph& observed,
                                          const BatchSource& data, const ProgressCallback& progress,
                                          Peers* peers, const KnownStatistics& known) {
   Wanted wanted;
-  for (const ChannelSpace& space : spaces) {
+  for (const ChannelSpace& space : spaces)
     for (const ScaledOp& taker : space.takers) wanted[taker.input] = &space.dims_of(taker.input);
-    for (const ChannelClamp& clamp : space.clamps)
-      wanted[clamp.input] = &space.dims_of(clamp.input);
-  }
   StatisticsMap remembered;
   if (known.memory != nullptr)
     for (const auto& [value, dims] : wanted)

@@ -10,8 +10,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "annotate/accuracy/smooth.h"
 #include "annotate/accuracy/snapshot.h"
 #include "annotate/calibrate/calibrate.h"
+#include "annotate/calibrate/observer_memory.h"
 #include "annotate/observed/peers.h"
 
 namespace octet {
@@ -61,6 +63,16 @@ class HeldOutCheck {
   HeldOutData data_;
   LayerSnapshot snapshot_;
   double before_;
+};
+
+// Keeps what calibration and smoothing found out about a program, so that preparing it again with
+// other settings and the same data gives the same bits in less time (`octet tune` does this).
+
+struct EffortMemory {
+  ObserverMemory observers = {};
+  ChannelMemory channels = {};
+  // by program: the batches held out and the float program's outputs for them
+  std::map<std::string, std::shared_ptr<const HeldOutData>> held_out = {};
 };
 
 }  // namespace octet

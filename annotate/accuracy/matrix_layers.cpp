@@ -58,8 +58,7 @@ at::Tensor constant_tensor(const Graph& graph, const Value* value) {
 // Whether a constant has one reader and no other input of the graph has its fqn.
 bool is_own_constant(const Graph& graph, const GraphInput& constant) {
   const auto is_same = [&](const GraphInput& input) { return input.fqn == constant.fqn; };
-  return constant.value->has_one_user() &&
-         std::count_if(graph.inputs().begin(), graph.inputs().end(), is_same) == 1;
+  return constant.value->has_one_user() && std::ranges::count_if(graph.inputs(), is_same) == 1;
 }
 
 class Finder {
@@ -228,9 +227,8 @@ at::Tensor spread_channels(const at::Tensor& values, int axis, const at::Tensor&
 }  // namespace
 
 const LayerOperands* find_operands(const Node& node) {
-  const auto row = std::find_if(kRows.begin(), kRows.end(), [&](const LayerOperands& candidate) {
-    return node.target() == candidate.target;
-  });
+  const auto row = std::ranges::find_if(
+      kRows, [&](const LayerOperands& candidate) { return node.target() == candidate.target; });
   return row == kRows.end() ? nullptr : &*row;
 }
 

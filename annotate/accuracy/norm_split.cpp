@@ -22,13 +22,11 @@ bool is_linear_of(const Node& node, const Value* input) {
 
 bool derives_from(const ObservedGraph& observed, int group) {
   const std::shared_ptr<Observer>& source = observed.observers[static_cast<size_t>(group)];
-  return std::any_of(observed.observers.begin(), observed.observers.end(),
-                     [&](const std::shared_ptr<Observer>& observer) {
-                       const auto* derived = dynamic_cast<const DerivedObserver*>(observer.get());
-                       return derived != nullptr &&
-                              std::find(derived->sources().begin(), derived->sources().end(),
-                                        source) != derived->sources().end();
-                     });
+  return std::ranges::any_of(observed.observers, [&](const std::shared_ptr<Observer>& observer) {
+    const auto* derived = dynamic_cast<const DerivedObserver*>(observer.get());
+    return derived != nullptr &&
+           std::ranges::find(derived->sources(), source) != derived->sources().end();
+  });
 }
 
 // The readers of one norm.

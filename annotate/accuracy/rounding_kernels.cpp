@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "annotate/observers/vector_clones.h"
+#include "annotate/observers/kernels.h"
 
 namespace octet {
 namespace {

@@ -21,7 +21,6 @@ namespace {
 
 constexpr double kActivationSteps = 255.0;
 constexpr double kWeightSteps = 127.0;
-constexpr double kAtLimit = 0.999;  // share of a clamp's limit; larger values may have been cut
 
 const Observer* find_operand_observer(const ObservedGraph& observed, const Value* operand) {
   const Node* point = operand == nullptr ? nullptr : operand->producer();
@@ -151,28 +150,7 @@ class SpaceChoice {
     // Centred, so that the magnitude of the activation as a whole stays the same.
     const double middle = raw.masked_select(is_used).log().mean().item<double>();
     factors = at::where(is_used, raw / std::exp(middle), at::ones_like(raw));
-    if (space_.clamps.empty()) return round_to_powers_of_two(factors);
-    return keep_below_clamps(factors);
-  }
-
-  // No channel shrinks, so that no value that was cut off passes the clamp; none grows beyond limit
-  // / headroom; channels that reach the limit keep their factor.
-  at::Tensor keep_below_clamps(const at::Tensor& wanted) const {
-    at::Tensor least = at::zeros_like(wanted);
-    at::Tensor is_cut = at::zeros_like(wanted).to(at::kBool);
-    for (const ChannelClamp& clamp : space_.clamps) {
-      const at::Tensor& reach = statistics_.at(clamp.input).max;
-      least = at::maximum(least, reach.clamp_min(0) * (options_.headroom / clamp.limit));
-      is_cut = is_cut.logical_or(reach >= kAtLimit * clamp.limit);
-    }
-    // Relative to the largest factor of a channel at the limit; without such channels, to the
-    // largest of all.
-    const at::Tensor reference =
-        is_cut.any().item<bool>() ? wanted.masked_select(is_cut).max() : wanted.max();
-    const at::Tensor factors =
-        at::maximum((wanted / reference).clamp_max(1.0), least).clamp_min(1.0 / 64);
-    const at::Tensor powers = factors.log2().ceil().exp2().clamp_max(1.0);
-    return at::where(is_cut.logical_or(least >= 1.0), at::ones_like(powers), powers);
+    return round_to_powers_of_two(factors);
   }
 
   const ChannelSpace& space_;
@@ -189,9 +167,8 @@ class SpaceChoice {
 using Splits = std::vector<NormSplit>;
 
 Splits::iterator find_split(Splits& splits, const ChannelSpace& space) {
-  return std::find_if(splits.begin(), splits.end(), [&](const NormSplit& split) {
-    return split.copy == space.makers.front().op;
-  });
+  return std::ranges::find_if(
+      splits, [&](const NormSplit& split) { return split.copy == space.makers.front().op; });
 }
 
 NormSplit take(Splits& splits, Splits::iterator split) {
@@ -211,9 +188,8 @@ StatisticsMap statistics_of(const ObservedGraph& observed, const std::vector<Cha
 }
 
 std::string copies(const std::vector<SmoothedSpace>& smoothed) {
-  const auto count =
-      std::count_if(smoothed.begin(), smoothed.end(),
-                    [](const SmoothedSpace& chosen) { return chosen.split.has_value(); });
+  const auto count = std::ranges::count_if(
+      smoothed, [](const SmoothedSpace& chosen) { return chosen.split.has_value(); });
   return count == 0 ? "" : fmt::format(", {} of them from a copy of a layer norm", count);
 }
 
@@ -229,8 +205,6 @@ void check(const SmoothOptions& options) {
   if (!(options.least_split_gain_db >= 0))
     throw Error("smooth", "least_split_gain_db",
                 fmt::format("got {}, want 0 or more", options.least_split_gain_db));
-  if (!(options.headroom >= 1))
-    throw Error("smooth", "headroom", fmt::format("got {}, want 1 or more", options.headroom));
 }
 
 }  // namespace
@@ -240,10 +214,10 @@ std::vector<SmoothedSpace> smooth_activations(ObservedGraph& observed, const Bat
   check(options);
   std::vector<NormSplit> splits =
       std::isinf(options.least_split_gain_db) ? std::vector<NormSplit>() : split_norms(observed);
-  std::vector<ChannelSpace> spaces = find_channel_spaces(observed.graph, options.clamps);
+  std::vector<ChannelSpace> spaces = find_channel_spaces(observed.graph);
   std::erase_if(spaces, [&](const ChannelSpace& space) {
     return !all_ops_are(space, options.applies) ||
-           std::any_of(space.makers.begin(), space.makers.end(), [&](const ScaledOp& maker) {
+           std::ranges::any_of(space.makers, [&](const ScaledOp& maker) {
              return !has_scale_per_channel(find_operand_observer(observed, weight_operand(maker)));
            });
   });

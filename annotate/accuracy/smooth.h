@@ -11,8 +11,7 @@
 //
 // For each set of channels (channel_space.h) it chooses the strength, or none, with the least
 // expected error of the ops after, from the rounding of both activation and weight. Factors are
-// powers of two, so the float program gives the same bits, except with clamps: see
-// SmoothOptions::clamps.
+// powers of two, so the float program gives the same bits.
 //
 // Example: two channels with |activation| up to 64 and 1, and weights up to 1. With one scale of 64
 // / 127 = 0.5, the second channel has only 2 steps on each side. Strength 0.5 gives factors 8 and
@@ -50,7 +49,7 @@ struct KnownStatistics {
   std::unordered_map<const Value*, std::string> same = {};
 };
 
-// Collects statistics of what the takers and clamps of the spaces read. Runs the float program over
+// Collects statistics of what the takers of the spaces read. Runs the float program over
 // the data, batch by batch, unless everything is known. peers: processes with other batches, which
 // are included; null: none. Throws Error("smooth", ...) for NaN in the data, and without data.
 StatisticsMap collect_channel_statistics(const ObservedGraph& observed,
@@ -93,11 +92,6 @@ struct SmoothOptions {
   // least gain of expected error, else the set is not changed; >= 0. Any gain suffices for weights
   // in groups, whose error is not estimated but computed.
   double least_gain_db = 1;
-  // kAllow: channels that stay clear of a clamp (relu6) over all data are spread towards it, up to
-  // limit / headroom. Larger values of other data are cut off, as quantized ranges cut them off.
-  // Channels that reach the clamp keep a factor of 1.
-  ClampChoice clamps = ClampChoice::kRefuse;
-  double headroom = 1.5;  // >= 1
   // least gain of expected error for copying a layer norm (split_norms), which costs one more float
   // op; infinity: never copies; >= 0
   double least_split_gain_db = 1;

@@ -1,6 +1,8 @@
 #include "annotate/accuracy/stepwise_run.h"
 
 #include <algorithm>
+#include <limits>
+#include <unordered_map>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
@@ -9,11 +11,51 @@
 #include "annotate/accuracy/matrix_layers.h"
 #include "annotate/accuracy/padding_mask.h"
 #include "annotate/graph/constant_subgraph.h"
+#include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
 #include "core/ops/memory.h"
 
 namespace octet {
 namespace {
+
+constexpr const char* kBatchStateTarget = "octet.batch_state.default";
+
+struct StateUse {
+  size_t first = std::numeric_limits<size_t>::max();  // positions of nodes
+  size_t last_write = 0;
+};
+
+// The graph inputs that nodes write to.
+std::unordered_set<const Value*> written_inputs(const std::vector<Node*>& nodes) {
+  std::vector<const Value*> written;
+  for (const Node* node : nodes)
+    for (const Value* value : written_values(*node)) written.push_back(value);
+  std::unordered_set<const Value*> roots = memory_roots(std::move(written));
+  std::erase_if(roots, [](const Value* root) { return root->producer() != nullptr; });
+  return roots;
+}
+
+std::unordered_map<const Value*, StateUse> find_uses(const std::vector<Node*>& nodes) {
+  const std::unordered_set<const Value*> states = written_inputs(nodes);
+  std::unordered_map<const Value*, StateUse> uses;
+  if (states.empty()) return uses;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const std::vector<Value*> inputs = nodes[i]->inputs();
+    for (const Value* root : memory_roots({inputs.begin(), inputs.end()}))
+      if (states.contains(root)) uses[root].first = std::min(uses[root].first, i);
+    for (const Value* root : memory_roots(written_values(*nodes[i])))
+      if (states.contains(root)) uses[root].last_write = i;
+  }
+  return uses;
+}
+
+bool is_stop(const Node& node) { return is_observer_node(&node) || find_operands(node) != nullptr; }
+
+// Whether the node overwrites all of the state, so that what was there before is never read.
+bool overwrites(const Node& node, const Value* state) {
+  return (node.is("aten.copy_") || node.is("aten.fill_") || node.is("aten.zero_")) &&
+         node.inputs().front() == state;
+}
 
 using c10::IValue;
 using Values = std::vector<IValue>;
@@ -90,6 +132,46 @@ std::unordered_set<int> find_constant_groups(const Graph& graph) {
 
 }  // namespace
 
+Verdict can_separate_states(const Graph& graph) {
+  const std::vector<Node*> nodes = graph.nodes();
+  for (const auto& [state, use] : find_uses(nodes)) {
+    if (graph.find_constant(state) == nullptr)
+      return Verdict::refuse("the program writes to its input %" + state->name());
+    if (overwrites(*nodes[use.first], state)) continue;
+    for (size_t i = use.first; i < use.last_write; ++i)
+      if (is_stop(*nodes[i]))
+        return Verdict::refuse("the program uses its state %" + state->name() + " before or at %" +
+                               nodes[i]->name() + " and writes to it after");
+  }
+  return Verdict::accept();
+}
+
+void separate_states(Graph& graph) {
+  const std::vector<Node*> nodes = graph.nodes();
+  const std::unordered_map<const Value*, StateUse> uses = find_uses(nodes);
+  const std::vector<GraphInput> inputs = graph.inputs();
+  for (const GraphInput& input : inputs) {
+    const auto use = uses.find(input.value);
+    if (use == uses.end()) continue;
+    Node* node = graph.insert(kBatchStateTarget, {}, input.value->name() + "_state",
+                              input.value->meta, nodes[use->second.first]);
+    graph.replace_uses(input.value, node->output());
+    node->set_argument("self", input.value);
+  }
+}
+
+void BatchStates::begin(size_t batch) {
+  if (batch == 0) last_.clear();
+}
+
+std::pair<std::string, Handler> BatchStates::handler() {
+  return {kBatchStateTarget, [this](const Node& node, const std::vector<c10::IValue>& arguments) {
+            at::Tensor& last = last_[node.name()];
+            last = (last.defined() ? last : arguments.at(0).toTensor()).clone();
+            return std::vector<c10::IValue>{last};
+          }};
+}
+
 Verdict can_run_stepwise(const Graph& graph) {
   for (const GraphOutput& output : graph.outputs())
     if (output.kind != OutputKind::kUserOutput && output.kind != OutputKind::kLoss &&
@@ -148,8 +230,8 @@ StepwiseRun::StepwiseRun(Graph graph, std::vector<std::vector<IValue>> batches,
 StepwiseRun::~StepwiseRun() = default;
 
 bool StepwiseRun::is_needed(const Value& value, size_t from) const {
-  return std::any_of(value.users().begin(), value.users().end(),
-                     [&](const Node* user) { return position_.at(user) >= from; });
+  return std::ranges::any_of(value.users(),
+                             [&](const Node* user) { return position_.at(user) >= from; });
 }
 
 StepwiseRun::Segment StepwiseRun::cut(size_t begin, size_t end, Outputs outputs) const {
@@ -164,7 +246,7 @@ StepwiseRun::Segment StepwiseRun::cut(size_t begin, size_t end, Outputs outputs)
   };
   for (size_t i = 0; i < begin; ++i)
     for (const Value* value : nodes_[i]->outputs()) {
-      const bool is_read = std::any_of(value->users().begin(), value->users().end(), is_in_segment);
+      const bool is_read = std::ranges::any_of(value->users(), is_in_segment);
       if (!is_read && (outputs == Outputs::kDrop || !value->is_output())) continue;
       Value* input = part.add_input(part.fresh_name(value->name()), value->kind(), value->meta);
       part.replace_uses(twins.at(value), input);

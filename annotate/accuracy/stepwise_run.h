@@ -2,13 +2,14 @@
 // and with the rounding that convert will introduce.
 #pragma once
 
+#include <map>
+#include <string>
 #include <unordered_set>
 #include <utility>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 
-#include "annotate/accuracy/batch_states.h"
 #include "annotate/graph/qdq_nodes.h"
 #include "annotate/observed/observed_graph.h"
 #include "core/base/report.h"
@@ -16,6 +17,33 @@
 #include "core/interpreter/interpreter.h"
 
 namespace octet {
+
+// Keeps the states of a program (buffers that it writes to, such as a decoder's cache) while its
+// nodes run a few at a time over many batches: each batch begins with what the batch before left.
+//
+//   index_put_(%cache, ...)    becomes    %state = octet.batch_state(%cache)
+//                                         index_put_(%state, ...)
+
+// Refused for writes to user inputs, and for states that the program reads before an op that a pass
+// may stop at (an observer node, or an op with a weight) and writes after it: there the next batch
+// would begin with half of the writes.
+Verdict can_separate_states(const Graph& graph);
+
+// Inserts a batch_state node before the first reader of each parameter, buffer or constant that the
+// graph writes to. REQUIRES: can_separate_states(graph).
+void separate_states(Graph& graph);
+
+// What batch_state nodes return, during a run of batch 0, then 1, and so on.
+class BatchStates {
+ public:
+  // Call before a part of the graph runs: batch 0 begins with the constants' own content.
+  void begin(size_t batch);
+  // To be added to the handlers of an Interpreter that this outlives.
+  std::pair<std::string, Handler> handler();
+
+ private:
+  std::map<std::string, at::Tensor> last_;  // of the batch before, by node
+};
 
 inline std::map<std::string, Handler> pass_through_observers() {
   return {{std::string(kObserveTarget), [](const Node&, const std::vector<c10::IValue>& arguments) {
@@ -83,7 +111,6 @@ class StepwiseRun {
 
 // Runs an observed graph with the rounding that convert would put where its observer nodes are, for
 // searches that change scales between runs.
-
 class FakeQuantRun {
  public:
   // REQUIRES: can_run_stepwise(observed.graph); `observed` is calibrated, outlives this and keeps

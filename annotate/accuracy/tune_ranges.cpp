@@ -80,7 +80,7 @@ class RangeSearch {
       if (!is_observer_node(node) || constants.contains(node->output())) continue;
       const int group = group_of(*node);
       if (is_tunable(observer(group)) && applies_to(*node) &&
-          std::find(groups.begin(), groups.end(), group) == groups.end())
+          std::ranges::find(groups, group) == groups.end())
         groups.push_back(group);
     }
     return groups;
@@ -90,8 +90,8 @@ class RangeSearch {
     if (!options_.applies) return true;
     if (const Node* maker = observed_value(point)->producer()) return options_.applies(*maker);
     const std::vector<Node*>& readers = point.output()->users();
-    return std::any_of(readers.begin(), readers.end(),
-                       [&](const Node* reader) { return options_.applies(*reader); });
+    return std::ranges::any_of(readers,
+                               [&](const Node* reader) { return options_.applies(*reader); });
   }
 
   const Observer& observer(int group) const {
@@ -131,7 +131,7 @@ class RangeSearch {
     if (options_.factors.empty() || whole.min == 0 || whole.max == 0 ||
         is_symmetric(observer.args().qscheme))
       return result;
-    const double least = *std::min_element(options_.factors.begin(), options_.factors.end());
+    const double least = *std::ranges::min_element(options_.factors);
     add(least, 1);
     add(1, least);
     return result;

@@ -31,7 +31,7 @@ Target target_of(const Spec& spec) {
 
 std::string dtype_objection(const QuantLimits& limits, DType dtype) {
   const std::vector<DType>& wanted = limits.quantized_dtypes;
-  if (wanted.empty() || std::find(wanted.begin(), wanted.end(), dtype) != wanted.end()) return {};
+  if (wanted.empty() || std::ranges::find(wanted, dtype) != wanted.end()) return {};
   std::vector<std::string_view> names;
   for (DType one : wanted) names.push_back(name_of(one));
   return fmt::format("its spec has dtype {}, want {} (quantized_dtype)", name_of(dtype),

@@ -99,8 +99,7 @@ void check_affine(const ObserverChoice& choice, std::optional<QScheme> qscheme,
                 fmt::format("a granularity per group wants a group size of 1 or more, got {}",
                             granularity.group_size));
   if (granularity.kind == Granularity::Kind::kPerBlock &&
-      (granularity.block_size.empty() ||
-       *std::min_element(granularity.block_size.begin(), granularity.block_size.end()) < 1))
+      (granularity.block_size.empty() || *std::ranges::min_element(granularity.block_size) < 1))
     refuse_spec(subject, fmt::format("a granularity per block wants sizes of 1 or more, got {}",
                                      granularity.block_size));
   if (choice.affine->zero_point_domain != ZeroPointDomain::kInt || !choice.affine->preserve_zero)
@@ -254,14 +253,10 @@ std::string to_text(const Granularity& granularity) {
   const std::string name(name_of(granularity.kind));
   switch (granularity.kind) {
     case Kind::kPerAxis:
-    case Kind::kPerRow:
-      return fmt::format("{} {}", name, granularity.axis);
-    case Kind::kPerGroup:
-      return fmt::format("{} {}", name, granularity.group_size);
-    case Kind::kPerBlock:
-      return fmt::format("{} {}", name, granularity.block_size);
-    default:
-      return name;
+    case Kind::kPerRow: return fmt::format("{} {}", name, granularity.axis);
+    case Kind::kPerGroup: return fmt::format("{} {}", name, granularity.group_size);
+    case Kind::kPerBlock: return fmt::format("{} {}", name, granularity.block_size);
+    default: return name;
   }
 }
 
@@ -286,12 +281,8 @@ std::vector<int64_t> block_size_of(const Granularity& granularity, std::span<con
         if (i != axis) fill(i);
       break;
     }
-    case Kind::kPerRow:
-      fill(dimension(granularity.axis, shape.size(), subject));
-      break;
-    case Kind::kPerToken:
-      fill(shape.size() - 1);
-      break;
+    case Kind::kPerRow: fill(dimension(granularity.axis, shape.size(), subject)); break;
+    case Kind::kPerToken: fill(shape.size() - 1); break;
     default:  // kPerGroup
       check_divides(granularity.group_size,
                     known(shape.back(), shape.size() - 1, granularity.kind, subject),

@@ -74,7 +74,7 @@ void collect_members(SharingGroups& groups, const Graph& graph, const Annotation
     if (annotation == nullptr) continue;
     for (const auto& [value, spec] : annotation->input_qspec_map) {
       const std::vector<Value*> inputs = node->inputs();
-      if (std::find(inputs.begin(), inputs.end(), value) == inputs.end())
+      if (std::ranges::find(inputs, value) == inputs.end())
         throw Error("prepare", "%" + node->name(),
                     fmt::format("annotated with a spec for %{}, which is not one of its inputs",
                                 value == nullptr ? "?" : value->name()));
@@ -82,7 +82,7 @@ void collect_members(SharingGroups& groups, const Graph& graph, const Annotation
     }
     const std::vector<Value*> outputs = node->outputs();
     for (const auto& [value, spec] : annotation->output_qspec_map)
-      if (std::find(outputs.begin(), outputs.end(), value) == outputs.end())
+      if (std::ranges::find(outputs, value) == outputs.end())
         throw Error("prepare", "%" + node->name(),
                     fmt::format("annotated with a spec for %{}, which is none of its results",
                                 value == nullptr ? "?" : value->name()));

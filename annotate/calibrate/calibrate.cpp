@@ -256,9 +256,8 @@ void observe_constants(ObservedGraph& observed) {
 bool needs_calibration(const ObservedGraph& observed) {
   const std::unordered_set<const Value*> constants = all_constant_values(observed.graph);
   const std::vector<Node*> open = points_without_data(observed, observer_nodes(observed.graph));
-  return std::any_of(open.begin(), open.end(), [&](const Node* point) {
-    return !constants.contains(observed_value(*point));
-  });
+  return std::ranges::any_of(
+      open, [&](const Node* point) { return !constants.contains(observed_value(*point)); });
 }
 
 int leave_unseen_bodies_float(ObservedGraph& observed, Report& report) {
@@ -267,8 +266,8 @@ int leave_unseen_bodies_float(ObservedGraph& observed, Report& report) {
   int count = 0;
   for (const Body& body : bodies_within(observed.graph)) {
     std::vector<Node*> points;
-    std::copy_if(all.begin(), all.end(), std::back_inserter(points),
-                 [&](const Node* point) { return &point->graph() == body.graph; });
+    std::ranges::copy_if(all, std::back_inserter(points),
+                         [&](const Node* point) { return &point->graph() == body.graph; });
     if (points_without_data(observed, points).empty()) continue;
     for (Node* point : points) {
       body.graph->replace_uses(point->output(), point->find_input("input"));

@@ -76,7 +76,7 @@ bool is_random(const Node& node) {
   // only in training mode, which find_training_ops detects
   constexpr std::array<std::string_view, 6> kInTraining = {"dropout",   "attention", "aten.rrelu",
                                                            "aten.lstm", "aten.gru",  "aten.rnn"};
-  return std::none_of(kInTraining.begin(), kInTraining.end(), [&](std::string_view name) {
+  return std::ranges::none_of(kInTraining, [&](std::string_view name) {
     return node.target().find(name) != std::string::npos;
   });
 }
@@ -87,16 +87,14 @@ bool changes_from_run_to_run(const Graph& graph) {
     return output.kind != OutputKind::kUserOutput;
   };
   const std::vector<Node*> nodes = graph.nodes();
-  if (std::any_of(graph.outputs().begin(), graph.outputs().end(), gives_more) ||
-      !find_training_ops(graph).empty() ||
-      std::any_of(nodes.begin(), nodes.end(), [](const Node* node) { return is_random(*node); }))
+  if (std::ranges::any_of(graph.outputs(), gives_more) || !find_training_ops(graph).empty() ||
+      std::ranges::any_of(nodes, [](const Node* node) { return is_random(*node); }))
     return true;
   std::vector<const Value*> written;
   for (const Node* node : nodes)
     for (const Value* value : written_values(*node)) written.push_back(value);
   const std::unordered_set<const Value*> roots = memory_roots(std::move(written));
-  return std::any_of(roots.begin(), roots.end(),
-                     [](const Value* root) { return root->producer() == nullptr; });
+  return std::ranges::any_of(roots, [](const Value* root) { return root->producer() == nullptr; });
 }
 
 std::string digest_of(const Tensor& tensor) {
@@ -154,12 +152,11 @@ class SiteTexts {
   // How often the value's memory is written to before the observer node.
   size_t writes_before(const Node& point, const Value& value) const {
     const std::unordered_set<const Value*> roots = memory_roots({&value});
-    return static_cast<size_t>(
-        std::count_if(writes_.begin(), writes_.end(), [&](const auto& write) {
-          return graph_.is_before(*write.first, point) &&
-                 std::any_of(write.second.begin(), write.second.end(),
-                             [&](const Value* root) { return roots.contains(root); });
-        }));
+    return static_cast<size_t>(std::ranges::count_if(writes_, [&](const auto& write) {
+      return graph_.is_before(*write.first, point) &&
+             std::ranges::any_of(write.second,
+                                 [&](const Value* root) { return roots.contains(root); });
+    }));
   }
 
   // The graph inputs that the constant is computed from, in order of first use.
@@ -207,8 +204,8 @@ class Needs {
  private:
   bool gives(const Node& node) const {
     const std::vector<Value*> outputs = node.outputs();
-    return std::any_of(outputs.begin(), outputs.end(),
-                       [&](const Value* value) { return values_.contains(value); });
+    return std::ranges::any_of(outputs,
+                               [&](const Value* value) { return values_.contains(value); });
   }
 
   // Whether it changes more than its results: memory that is read later, or something unknown.
@@ -217,8 +214,7 @@ class Needs {
     const std::vector<const Value*> written = written_values(node);
     if (written.empty()) return true;
     const std::unordered_set<const Value*> roots = memory_roots(written);
-    return std::any_of(roots.begin(), roots.end(),
-                       [&](const Value* root) { return memory_.contains(root); });
+    return std::ranges::any_of(roots, [&](const Value* root) { return memory_.contains(root); });
   }
 
   std::unordered_set<const Value*> values_, memory_;
@@ -231,7 +227,7 @@ std::string ObserverMemory::describe(const ObservedGraph& observed) {
     return learns_nothing(*observer) || for_kind(*observer, [](auto*) {});
   };
   if (!observed.islands.empty() || !bodies_within(observed.graph).empty() ||
-      !std::all_of(observed.observers.begin(), observed.observers.end(), is_known_kind) ||
+      !std::ranges::all_of(observed.observers, is_known_kind) ||
       changes_from_run_to_run(observed.graph))
     return "";
   const std::unique_ptr<Graph> program = clone(observed.graph);

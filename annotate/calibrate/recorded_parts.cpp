@@ -43,7 +43,7 @@ std::vector<const Value*> recorded_values(const ObservedGraph& observed) {
     if (a->producer() == b->producer()) return a->index() < b->index();
     return observed.graph.is_before(*a->producer(), *b->producer());
   };
-  std::sort(values.begin(), values.end(), is_earlier);
+  std::ranges::sort(values, is_earlier);
   return values;
 }
 
@@ -60,8 +60,7 @@ ObservedGraph cut_recorded_parts(const ObservedGraph& observed) {
     for (auto node = island->nodes.rbegin(); node != island->nodes.rend(); ++node) {
       Node* copy = graph->find_node((*node)->name());
       const std::vector<Value*> outputs = copy->outputs();
-      if (std::all_of(outputs.begin(), outputs.end(),
-                      [](const Value* output) { return output->is_unused(); }))
+      if (std::ranges::all_of(outputs, [](const Value* output) { return output->is_unused(); }))
         graph->erase(*copy);
     }
   verify(*graph);
@@ -71,8 +70,7 @@ ObservedGraph cut_recorded_parts(const ObservedGraph& observed) {
 void check_ops_can_run(const Graph& graph, const std::vector<std::string>& known) {
   const auto check = [&](const Graph& part) {
     for (const Node* node : part.nodes()) {
-      if (std::find(known.begin(), known.end(), node->target()) != known.end() ||
-          has_kernel(node->target()))
+      if (std::ranges::find(known, node->target()) != known.end() || has_kernel(node->target()))
         continue;
       throw Error("calibrate", "%" + node->name(),
                   fmt::format("{0} has no kernel here, so the program cannot run; load the library "

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "annotate/compare/twins.h"
+#include "annotate/compare/shadow_graph.h"
 #include "annotate/graph/control_flow.h"
 #include "core/base/error.h"
 #include "core/interpreter/interpreter.h"
@@ -27,8 +27,8 @@ constexpr std::array<CallRow, 4> kCalls = {{
 }};
 
 const CallRow* find_call(const Node& node) {
-  const auto found = std::find_if(kCalls.begin(), kCalls.end(),
-                                  [&](const CallRow& row) { return row.target == node.target(); });
+  const auto found =
+      std::ranges::find_if(kCalls, [&](const CallRow& row) { return row.target == node.target(); });
   return found == kCalls.end() ? nullptr : &*found;
 }
 
@@ -66,12 +66,12 @@ Values of_outputs(const Node& node, Values flat) {
 
 // A body and its twin, with one row per row of the comparer.
 struct BodyComparer::Pair {
-  Pair(const Graph& reference, const Graph& subject, const CompareOptions& options, Shadows shadows,
+  Pair(const Graph& reference, const Graph& subject, const CompareOptions& options,
        std::string prefix)
       : reference(reference),
         subject(subject),
         prefix(std::move(prefix)),
-        comparer(reference, subject, options, shadows) {
+        comparer(reference, subject, options) {
     const std::vector<ShadowRow>& rows = comparer.rows();
     for (size_t i = 0; i < rows.size(); ++i) {
       of_reference[rows[i].twin.reference].push_back(i);
@@ -174,13 +174,13 @@ class BodyComparer::Run {
 BodyComparer::~BodyComparer() = default;
 
 BodyComparer::BodyComparer(const Graph& reference, const Graph& subject,
-                           const CompareOptions& options, Shadows shadows) {
+                           const CompareOptions& options) {
   if (bodies_within(subject).empty()) return;
   reference_ = clone(reference);
   subject_ = clone(subject);
   move_constants_into_bodies(*reference_);
   move_constants_into_bodies(*subject_);
-  find_pairs(*reference_, *subject_, "", options, shadows);
+  find_pairs(*reference_, *subject_, "", options);
   if (pairs_.empty()) return;
   std::unordered_map<const Graph*, Pair*> of_reference, of_subject;
   for (const std::unique_ptr<Pair>& pair : pairs_) {
@@ -207,8 +207,7 @@ BodyComparer::BodyComparer(const Graph& reference, const Graph& subject,
 }
 
 void BodyComparer::find_pairs(const Graph& reference, const Graph& subject,
-                              const std::string& prefix, const CompareOptions& options,
-                              Shadows shadows) {
+                              const std::string& prefix, const CompareOptions& options) {
   const Twins twins = find_twins(reference, subject);
   for (const Node* call : subject.nodes()) {
     const CallRow* row = find_call(*call);
@@ -221,9 +220,8 @@ void BodyComparer::find_pairs(const Graph& reference, const Graph& subject,
       std::string path = prefix + call->name() + "/";
       if (row->bodies[1] >= 0) path += body->name + "/";
       try {
-        pairs_.push_back(
-            std::make_unique<Pair>(*other->graph, *body->graph, options, shadows, path));
-        find_pairs(*other->graph, *body->graph, path, options, shadows);
+        pairs_.push_back(std::make_unique<Pair>(*other->graph, *body->graph, options, path));
+        find_pairs(*other->graph, *body->graph, path, options);
       } catch (const Error&) {
         continue;  // bodies that do not match are compared as one op, with their call
       }

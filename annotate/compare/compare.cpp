@@ -8,7 +8,7 @@
 #include <ATen/Functions.h>
 
 #include "annotate/compare/comparer.h"
-#include "annotate/compare/twins.h"
+#include "annotate/compare/shadow_graph.h"
 #include "core/base/error.h"
 #include "core/passes/widen_half.h"
 
@@ -116,40 +116,13 @@ at::Tensor tensor_of(const ChannelFactors& factors) {
   return tensor;
 }
 
-Comparison compare_programs(const Graph& given_reference, const Graph& given_subject,
-                            const BatchSource& data, const CompareOptions& options,
-                            Shadows shadows) {
-  const InFloat32 reference(given_reference), subject(given_subject);
-  Comparer comparer(reference.graph(), subject.graph(), options, shadows);
-  std::optional<BodyComparer> bodies;
-  if (options.bodies) bodies.emplace(reference.graph(), subject.graph(), options, shadows);
-  size_t batches = 0;
-  while (std::optional<std::vector<c10::IValue>> batch = data()) {
-    comparer.add(*batch);
-    if (bodies) bodies->add(*batch);
-    ++batches;
-    if (options.progress) options.progress(batches);
-  }
-  if (batches == 0)
-    throw Error("compare", "the data", "holds no batches; give at least one set of inputs");
-  Comparison comparison = std::move(comparer).take();
-  if (bodies) {
-    comparison.body_weights = bodies->weights();
-    std::vector<OpComparison> inner = std::move(*bodies).take();
-    comparison.ops.insert(comparison.ops.end(), std::make_move_iterator(inner.begin()),
-                          std::make_move_iterator(inner.end()));
-  }
-  return comparison;
-}
-
 }  // namespace
 
-Comparer::Comparer(const Graph& reference, const Graph& subject, const CompareOptions& options,
-                   Shadows shadows)
+Comparer::Comparer(const Graph& reference, const Graph& subject, const CompareOptions& options)
     : options_(options) {
   const Twins twins = find_twins(reference, subject);
   for (const Node* node : twins.lonely) comparison_.lonely.push_back(node->name());
-  shadow_ = make_shadow_graph(reference, subject, twins, {.shadows = shadows == Shadows::kWith});
+  shadow_ = make_shadow_graph(reference, subject, twins);
   outputs_ = add_float_outputs(shadow_, reference, subject);
   for (const ShadowRow& row : shadow_.rows) {
     comparison_.ops.push_back(op_of(row));
@@ -212,14 +185,29 @@ std::optional<double> OpComparison::steps() const {
   return isolated.largest / rounding->scale;
 }
 
-Comparison compare_outputs(const Graph& reference, const Graph& subject, const BatchSource& data,
-                           const CompareOptions& options) {
-  return compare_programs(reference, subject, data, options, Shadows::kWithout);
-}
-
-Comparison shadow(const Graph& reference, const Graph& subject, const BatchSource& data,
+Comparison shadow(const Graph& given_reference, const Graph& given_subject, const BatchSource& data,
                   const CompareOptions& options) {
-  return compare_programs(reference, subject, data, options, Shadows::kWith);
+  const InFloat32 reference(given_reference), subject(given_subject);
+  Comparer comparer(reference.graph(), subject.graph(), options);
+  std::optional<BodyComparer> bodies;
+  if (options.bodies) bodies.emplace(reference.graph(), subject.graph(), options);
+  size_t batches = 0;
+  while (std::optional<std::vector<c10::IValue>> batch = data()) {
+    comparer.add(*batch);
+    if (bodies) bodies->add(*batch);
+    ++batches;
+    if (options.progress) options.progress(batches);
+  }
+  if (batches == 0)
+    throw Error("compare", "the data", "holds no batches; give at least one set of inputs");
+  Comparison comparison = std::move(comparer).take();
+  if (bodies) {
+    comparison.body_weights = bodies->weights();
+    std::vector<OpComparison> inner = std::move(*bodies).take();
+    comparison.ops.insert(comparison.ops.end(), std::make_move_iterator(inner.begin()),
+                          std::make_move_iterator(inner.end()));
+  }
+  return comparison;
 }
 
 }  // namespace octet

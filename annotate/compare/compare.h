@@ -8,15 +8,31 @@
 //                 are chosen at run time
 #pragma once
 
-#include <limits>
-
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/compare/metric.h"
 #include "annotate/compare/shadow_graph.h"
-#include "annotate/compare/weights.h"
 #include "core/graph/graph.h"
 
 namespace octet {
+
+// Compares the weights of a quantized program with those of the float program.
+
+// The weight of one convolution, product with a constant, or embedding.
+struct WeightComparison {
+  std::string name;  // name of the subject's node
+  std::string target = {}, module = {};
+  int64_t axis = 0;  // the dimension of output channels (of an embedding: rows)
+  ErrorStats error = {};
+  // by channel, against the reference's weight folded and scaled like the subject's
+  std::vector<double> sqnr_db = {};
+  std::vector<float> least = {}, greatest = {};
+};
+
+// Compares the weights of the subject that are dequantized or converted from float16, in its order.
+// The reference's weights are first changed as the subject's were: batch norms folded, channel
+// factors of equalization and smoothing applied. Ops without a twin and weights of other shapes are
+// left out. Throws what find_twins() throws.
+std::vector<WeightComparison> compare_weights(const Graph& reference, const Graph& subject);
 
 // Counts over [least, greatest] in bins of equal width; values outside are in the first and last
 // bin.
@@ -66,13 +82,9 @@ struct Comparison {
   size_t batches = 0;
 };
 
-// Runs both programs, without shadows. The data is streamed, and only values that are still needed
-// are held. Throws Error("compare", ...) when the programs do not belong together (twins.h) and
-// without data, and what an op throws.
-Comparison compare_outputs(const Graph& reference, const Graph& subject, const BatchSource& data,
-                           const CompareOptions& options = {});
-
-// compare_outputs() with shadows, which costs one more run of the subject.
+// Runs both programs, with the shadows of the subject\. The data is streamed, and only values that
+// are still needed are held. Throws Error("compare", ...) when the programs do not belong together
+// (find_twins) and without data, and what an op throws.
 Comparison shadow(const Graph& reference, const Graph& subject, const BatchSource& data,
                   const CompareOptions& options = {});
 

@@ -11,13 +11,10 @@
 
 namespace octet {
 
-enum class Shadows { kWithout, kWith };
-
 class Comparer {
  public:
   // Programs and options must outlive this. Throws what find_twins() and add_float_outputs() throw.
-  Comparer(const Graph& reference, const Graph& subject, const CompareOptions& options,
-           Shadows shadows);
+  Comparer(const Graph& reference, const Graph& subject, const CompareOptions& options);
   Comparer(const Comparer&) = delete;
   Comparer& operator=(const Comparer&) = delete;
 
@@ -56,8 +53,7 @@ class Comparer {
 class BodyComparer {
  public:
   // The options must outlive this.
-  BodyComparer(const Graph& reference, const Graph& subject, const CompareOptions& options,
-               Shadows shadows);
+  BodyComparer(const Graph& reference, const Graph& subject, const CompareOptions& options);
   ~BodyComparer();
 
   // Runs a batch. Throws what an op throws.
@@ -72,7 +68,7 @@ class BodyComparer {
   struct Pair;
   class Run;
   void find_pairs(const Graph& reference, const Graph& subject, const std::string& prefix,
-                  const CompareOptions& options, Shadows shadows);
+                  const CompareOptions& options);
 
   std::unique_ptr<Graph> reference_, subject_;  // with the bodies' constants inside
   std::vector<std::unique_ptr<Pair>> pairs_;

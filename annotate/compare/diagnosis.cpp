@@ -1,17 +1,15 @@
 #include "annotate/compare/diagnosis.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <tuple>
-#include <utility>
 
 #include <ATen/Functions.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "annotate/compare/twins.h"
+#include "annotate/compare/shadow_graph.h"
 #include "core/base/error.h"
 #include "core/interpreter/interpreter.h"
 #include "core/passes/widen_half.h"
@@ -41,7 +39,7 @@ Diagnosis clipped(const OpComparison& op) {
 }
 
 Diagnosis of_weights(const OpComparison& op, const WeightComparison& weights) {
-  const auto worst = std::min_element(weights.sqnr_db.begin(), weights.sqnr_db.end());
+  const auto worst = std::ranges::min_element(weights.sqnr_db);
   std::string text = fmt::format("its weights have {:.1f} dB", weights.error.sqnr_db());
   if (worst != weights.sqnr_db.end() && *worst < weights.error.sqnr_db() - kMuchWorseDb)
     text += fmt::format(", channel {} of {} only {:.1f} dB", worst - weights.sqnr_db.begin(),
@@ -54,9 +52,8 @@ Diagnosis of_weights(const OpComparison& op, const WeightComparison& weights) {
 
 Diagnosis rounded(const OpComparison& op) {
   const double step = op.rounding->scale;
-  const auto narrow = static_cast<size_t>(
-      std::count_if(op.channel_peaks.begin(), op.channel_peaks.end(),
-                    [&](float peak) { return peak > 0 && peak < kFewSteps * step; }));
+  const auto narrow = static_cast<size_t>(std::ranges::count_if(
+      op.channel_peaks, [&](float peak) { return peak > 0 && peak < kFewSteps * step; }));
   const double share = op.channel_peaks.empty() ? 0
                                                 : static_cast<double>(narrow) /
                                                       static_cast<double>(op.channel_peaks.size());
@@ -139,7 +136,7 @@ Diagnosis diagnose(const OpComparison& op, const WeightComparison* weights) {
 std::vector<size_t> rank(const std::vector<OpComparison>& ops) {
   std::vector<size_t> order(ops.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) {
     return std::tuple(ops[a].isolated.relative(), ops[a].accumulated.relative()) >
            std::tuple(ops[b].isolated.relative(), ops[b].accumulated.relative());
   });

@@ -4,7 +4,6 @@
 
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/compare/compare.h"
-#include "annotate/compare/weights.h"
 #include "annotate/observed/peers.h"
 #include "core/graph/graph.h"
 

@@ -31,7 +31,7 @@ std::vector<MetricRow>& metric_rows() {
 const MetricRow* find_row(const std::string& name) {
   const std::vector<MetricRow>& all = metric_rows();
   const auto found =
-      std::find_if(all.begin(), all.end(), [&](const MetricRow& row) { return row.name == name; });
+      std::ranges::find_if(all, [&](const MetricRow& row) { return row.name == name; });
   return found == all.end() ? nullptr : &*found;
 }
 

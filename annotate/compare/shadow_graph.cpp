@@ -67,7 +67,7 @@ OutputRounding rounding_of(const Node& quantize) {
 bool is_rounded_before(const Node* node, const OutputRounding& rounding) {
   if (node == nullptr) return false;
   const std::vector<Value*> inputs = node->inputs();
-  return std::any_of(inputs.begin(), inputs.end(), [&](const Value* input) {
+  return std::ranges::any_of(inputs, [&](const Value* input) {
     const Node* dequantize = input->producer();
     const std::optional<Quantization> before = find_quantization(dequantize);
     return is_dequantize(dequantize) && before && before->has_numbers() &&
@@ -99,8 +99,8 @@ class Builder {
       const std::vector<Value*> outputs = node->outputs();
       if (depends_on_constants(*node)) {
         constant_.insert(outputs.begin(), outputs.end());
-        const bool is_compared = std::any_of(outputs.begin(), outputs.end(),
-                                             [&](Value* value) { return row_of_.contains(value); });
+        const bool is_compared =
+            std::ranges::any_of(outputs, [&](Value* value) { return row_of_.contains(value); });
         if (!is_compared) continue;  // where it is used first
       }
       copy_of_subject(*node);
@@ -145,9 +145,8 @@ class Builder {
   }
 
   const Value* first_in_order(const std::vector<const Node*>& nodes) const {
-    return (*std::min_element(
-                nodes.begin(), nodes.end(),
-                [&](const Node* a, const Node* b) { return subject_.is_before(*a, *b); }))
+    return (*std::ranges::min_element(
+                nodes, [&](const Node* a, const Node* b) { return subject_.is_before(*a, *b); }))
         ->output();
   }
 
@@ -187,16 +186,13 @@ class Builder {
     Argument isolated, before;
     // Before the original op, which may overwrite what it reads.
     if (original != nullptr) copy_reference_until(position);
-    if (options_.shadows) {
-      Shadow shadow{.own = row.twin.reference};
-      bool reaches = true;
-      if (Value* value = shadow_of(row.compared, shadow, reaches); value != nullptr && reaches) {
-        isolated = scaled(value, row.twin.factors, Scaling::kToReference);
-        row.has_shadow = true;
-        if (row.rounding)
-          before = scaled(shadow_of(row.twin.subject, shadow, reaches), row.twin.factors,
-                          Scaling::kToReference);
-      }
+    Shadow shadow{.own = row.twin.reference};
+    bool reaches = true;
+    if (Value* value = shadow_of(row.compared, shadow, reaches); value != nullptr && reaches) {
+      isolated = scaled(value, row.twin.factors, Scaling::kToReference);
+      if (row.rounding)
+        before = scaled(shadow_of(row.twin.subject, shadow, reaches), row.twin.factors,
+                        Scaling::kToReference);
     }
     if (original != nullptr) copy_reference_until(position + 1);
     Value* subject = scaled(subject_map_.at(row.compared), row.twin.factors, Scaling::kToReference);
@@ -283,10 +279,10 @@ class Builder {
   // nobody overwrites its result.
   bool depends_on_constants(const Node& node) const {
     const std::vector<Value*> inputs = node.inputs(), outputs = node.outputs();
-    return std::all_of(inputs.begin(), inputs.end(),
-                       [&](const Value* input) { return constant_.contains(input); }) &&
-           std::none_of(outputs.begin(), outputs.end(),
-                        [&](const Value* output) { return overwritten_.contains(output); }) &&
+    return std::ranges::all_of(inputs,
+                               [&](const Value* input) { return constant_.contains(input); }) &&
+           std::ranges::none_of(
+               outputs, [&](const Value* output) { return overwritten_.contains(output); }) &&
            written_values(node).empty();
   }
 

@@ -1,4 +1,4 @@
-#include "annotate/compare/twins.h"
+#include "annotate/compare/shadow_graph.h"
 
 #include <algorithm>
 #include <unordered_set>
@@ -129,7 +129,7 @@ void check_inputs_agree(const std::vector<Value*>& reference, const std::vector<
 
 bool has_quantized_ops(const Graph& graph) {
   const std::vector<Node*> nodes = graph.nodes();
-  return std::any_of(nodes.begin(), nodes.end(), [](const Node* node) {
+  return std::ranges::any_of(nodes, [](const Node* node) {
     return node->target().starts_with("quantized_decomposed.") ||
            node->target().starts_with("torchao.");
   });

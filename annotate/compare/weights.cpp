@@ -1,12 +1,11 @@
-#include "annotate/compare/weights.h"
+#include "annotate/compare/compare.h"
 
 #include <algorithm>
 #include <cmath>
-#include <unordered_set>
 
 #include <ATen/Functions.h>
 
-#include "annotate/compare/twins.h"
+#include "annotate/compare/shadow_graph.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ops/weighted_ops.h"
@@ -100,8 +99,8 @@ bool is_stored_quantized(const Value& value) {
       node->is("prims.convert_element_type") || node->is("aten._to_copy"))
     return true;
   const std::vector<Value*> inputs = node->inputs();
-  return std::any_of(inputs.begin(), inputs.end(),
-                     [](const Value* input) { return is_stored_quantized(*input); });
+  return std::ranges::any_of(inputs,
+                             [](const Value* input) { return is_stored_quantized(*input); });
 }
 
 WeightComparison compared(const Node& node, const WeightedOp& row, const at::Tensor& wanted,
@@ -134,8 +133,8 @@ std::vector<WeightComparison> compare_weights(const Graph& original, const Graph
   const InFloat32 wide(original);
   const Graph& reference = wide.graph();
   const Twins twins = find_twins(reference, subject);
-  const bool was_folded = std::any_of(twins.pairs.begin(), twins.pairs.end(),
-                                      [](const Twin& twin) { return twin.members.size() > 1; });
+  const bool was_folded =
+      std::ranges::any_of(twins.pairs, [](const Twin& twin) { return twin.members.size() > 1; });
   std::unique_ptr<Graph> folded;
   if (was_folded) {
     folded = clone(reference);

@@ -9,6 +9,7 @@
 #include "annotate/annotation/sharing.h"
 #include "core/base/error.h"
 #include "core/ops/weighted_ops.h"
+#include "core/passes/simplify.h"
 
 namespace octet {
 namespace {
@@ -40,7 +41,7 @@ class Places {
       refuse(from, "its spec refers to a tensor that is not in the graph");
     if (edge == nullptr) return;
     const std::vector<Value*> inputs = edge->user->inputs();
-    if (std::find(inputs.begin(), inputs.end(), edge->value) == inputs.end())
+    if (std::ranges::find(inputs, edge->value) == inputs.end())
       refuse(from, fmt::format("its spec refers to {}, but %{} does not read %{}", to_text(to),
                                edge->user->name(), edge->value->name()));
   }
@@ -96,7 +97,7 @@ void check_node(const Places& places, Node& node, const QuantizationAnnotation& 
   const std::vector<Value*> inputs = node.inputs(), outputs = node.outputs();
   std::set<const Value*> seen;
   for (const auto& [value, spec] : annotation.input_qspec_map) {
-    if (value == nullptr || std::find(inputs.begin(), inputs.end(), value) == inputs.end())
+    if (value == nullptr || std::ranges::find(inputs, value) == inputs.end())
       throw Error("conformance", "legal",
                   fmt::format("%{}: has a spec for {}, which it does not read", node.name(),
                               value == nullptr ? "no tensor" : "%" + value->name()));
@@ -105,15 +106,15 @@ void check_node(const Places& places, Node& node, const QuantizationAnnotation& 
     check_place(places, edge, spec);
   }
   for (const auto& [value, spec] : annotation.output_qspec_map) {
-    if (std::find(outputs.begin(), outputs.end(), value) == outputs.end())
+    if (std::ranges::find(outputs, value) == outputs.end())
       throw Error(
           "conformance", "legal",
           fmt::format("%{}: has an output spec for a tensor that it does not give", node.name()));
     check_place(places, value, spec);
   }
   if (!annotation.output_qspec) return;
-  if (std::none_of(outputs.begin(), outputs.end(),
-                   [](const Value* value) { return value != nullptr && may_have_spec(*value); }))
+  if (std::ranges::none_of(
+          outputs, [](const Value* value) { return value != nullptr && may_have_spec(*value); }))
     throw Error(
         "conformance", "legal",
         fmt::format("%{}: has an output spec, but no result is floating point", node.name()));
@@ -143,6 +144,38 @@ void check_bias(const SharingGroups& groups, Node& node, const QuantizationAnnot
                        "edges",
                        to_text(Edge{node.find_input(op->x), &node}),
                        to_text(Edge{node.find_input(op->weight), &node})));
+}
+
+std::vector<Value*> values_of(const Graph& graph) {
+  std::vector<Value*> values;
+  for (const GraphInput& input : graph.inputs())
+    if (input.value != nullptr) values.push_back(input.value);
+  for (const Node* node : graph.nodes())
+    for (Value* output : node->outputs())
+      if (output != nullptr) values.push_back(output);
+  return values;
+}
+
+// Moves the nodes of [begin, end) before `after`, in a random order.
+void shuffle(Graph& graph, const std::vector<Node*>& nodes, size_t begin, size_t end,
+             std::mt19937& random) {
+  std::vector<Node*> waiting(nodes.begin() + static_cast<std::ptrdiff_t>(begin),
+                             nodes.begin() + static_cast<std::ptrdiff_t>(end));
+  std::set<const Node*> inside(waiting.begin(), waiting.end());
+  Node* after = end < nodes.size() ? nodes[end] : nullptr;
+  while (!waiting.empty()) {
+    std::vector<Node*> ready;
+    for (Node* node : waiting) {
+      const std::vector<Value*> inputs = node->inputs();
+      if (std::ranges::none_of(
+              inputs, [&](const Value* input) { return inside.contains(input->producer()); }))
+        ready.push_back(node);
+    }
+    Node* next = ready[random() % ready.size()];
+    graph.move_before(*next, after);
+    inside.erase(next);
+    std::erase(waiting, next);
+  }
 }
 
 }  // namespace
@@ -175,7 +208,7 @@ std::string sorted_text(const Graph& graph, const Annotations& annotations) {
     for (const std::string& key : keys) line += fmt::format(" ({})", key);
     lines.push_back(std::move(line));
   }
-  std::sort(lines.begin(), lines.end());
+  std::ranges::sort(lines);
   std::string sorted;
   for (const std::string& line : lines) sorted += line + "\n";
   return sorted;
@@ -191,6 +224,45 @@ std::string first_difference(const std::string& got, const std::string& want) {
     return text.substr(from, text.find('\n', at) - from);
   };
   return fmt::format("got {}, want {}", line_at(got), line_at(want));
+}
+
+OldNames rename_all(Graph& graph, std::mt19937& random) {
+  OldNames names;
+  int number = static_cast<int>(random() % 1000);
+  // Values first, because a node's new name also becomes that of a value with its old name.
+  for (Value* value : values_of(graph)) {
+    const std::string old = value->name();
+    graph.rename(*value, fmt::format("value_{}", number += 7));
+    names.values[value->name()] = old;
+  }
+  for (Node* node : graph.nodes()) {
+    const std::string old = node->name();
+    graph.rename(*node, fmt::format("renamed_{}", number += 7));
+    names.nodes[node->name()] = old;
+  }
+  return names;
+}
+
+void rename_back(Graph& graph, const OldNames& names) {
+  for (Value* value : values_of(graph)) {
+    const auto old = names.values.find(value->name());
+    if (old != names.values.end()) graph.rename(*value, old->second);
+  }
+  for (Node* node : graph.nodes()) {
+    const auto old = names.nodes.find(node->name());
+    if (old != names.nodes.end()) graph.rename(*node, old->second);
+  }
+}
+
+std::unique_ptr<Graph> permuted(const Graph& graph, std::mt19937& random) {
+  const std::unique_ptr<Graph> moved = clone(graph);
+  const std::vector<Node*> nodes = moved->nodes();
+  for (size_t begin = 0, end = 0; begin < nodes.size(); begin = end + 1) {
+    end = begin;
+    while (end < nodes.size() && !has_side_effects(*nodes[end])) ++end;
+    shuffle(*moved, nodes, begin, end, random);
+  }
+  return clone(*moved);  // again, so that lists of users follow the new order
 }
 
 }  // namespace octet

@@ -1,7 +1,6 @@
 #include "annotate/conformance/checked_quantizer.h"
 
 #include "annotate/conformance/annotation_checks.h"
-#include "annotate/conformance/graph_changes.h"
 #include "core/base/error.h"
 #include "core/text/text.h"
 

@@ -71,10 +71,8 @@ class Converter {
       case DType::kInt16:
       case DType::kInt32:
       case DType::kFloat8E5M2:
-      case DType::kFloat8E4M3FN:
-        return true;
-      default:
-        return false;
+      case DType::kFloat8E4M3FN: return true;
+      default: return false;
     }
   }
 
@@ -102,14 +100,6 @@ class Converter {
     return qparams_at(point, observer);
   }
 
-  std::optional<TensorMeta> quantized_meta(const Value* input, DType dtype) const {
-    std::optional<TensorMeta> meta = input->meta;
-    if (!meta) return meta;
-    meta->dtype = dtype;
-    meta->requires_grad = false;
-    return meta;
-  }
-
   // Adds the keyword that restores the dtype of models that are not f32.
   static void add_out_dtype(std::vector<NamedArgument>& arguments, const Value* input) {
     if (input->meta && input->meta->dtype != DType::kFloat32)
@@ -118,7 +108,7 @@ class Converter {
 
   Value* add_pair(Node& point, const std::string& kind, std::vector<NamedArgument> arguments,
                   Value* input, DType dtype) {
-    Node* quantize = insert("quantize_" + kind, arguments, quantized_meta(input, dtype), point);
+    Node* quantize = insert("quantize_" + kind, arguments, with_dtype(input->meta, dtype), point);
     arguments.front().value = quantize->output();
     add_out_dtype(arguments, input);
     std::optional<TensorMeta> meta = input->meta;
@@ -206,10 +196,10 @@ class Converter {
   Value* add_float16(Node& point, Value* input) {
     Node* half =
         insert("convert_element_type.no_fuse", {{"input", input}, {"dtype", DType::kFloat16}},
-               quantized_meta(input, DType::kFloat16), point);
+               with_dtype(input->meta, DType::kFloat16), point);
     return insert("convert_element_type.no_fuse",
                   {{"input", half->output()}, {"dtype", DType::kFloat32}},
-                  quantized_meta(input, DType::kFloat32), point)
+                  with_dtype(input->meta, DType::kFloat32), point)
         ->output();
   }
 
@@ -267,7 +257,7 @@ std::vector<Node*> inner_observers(const Island& island, const Annotations& anno
   const auto add = [&](Node* node, const SpecVariant* spec) {
     if (spec == nullptr || !is_observer_node(node)) return;
     const auto has = [](const auto& list, const auto& item) {
-      return std::find(list.begin(), list.end(), item) != list.end();
+      return std::ranges::find(list, item) != list.end();
     };
     if (!has(island.border, observed_value(*node)) && !has(points, node)) points.push_back(node);
   };
@@ -285,8 +275,7 @@ std::vector<Node*> inner_observers(const Island& island, const Annotations& anno
 
 bool is_unused(const Node& node) {
   const std::vector<Value*> outputs = node.outputs();
-  return std::all_of(outputs.begin(), outputs.end(),
-                     [](const Value* output) { return output->is_unused(); });
+  return std::ranges::all_of(outputs, [](const Value* output) { return output->is_unused(); });
 }
 
 // Erases those of the nodes that are still in the graph and whose results are unused.

@@ -42,8 +42,7 @@ class AffineEmitter {
     shape_ = known_shape(meta_);
     if (!observer_.args().is_dynamic) fix_shape();
     block_ = block_size_of(observer_.options().granularity, shape_, subject_);
-    const bool is_of_elements =
-        std::all_of(block_.begin(), block_.end(), [](int64_t size) { return size == 1; });
+    const bool is_of_elements = std::ranges::all_of(block_, [](int64_t size) { return size == 1; });
     if (observer_.args().is_dynamic && is_of_elements) return input_;
     const auto [scale, zero_point] =
         observer_.args().is_dynamic ? choose_qparams() : stored_qparams();
@@ -61,7 +60,7 @@ class AffineEmitter {
 
   // With varying sizes, one stored scale per block fits a single shape: that of calibration.
   void fix_shape() {
-    if (std::find(shape_.begin(), shape_.end(), -1) == shape_.end()) return;
+    if (std::ranges::find(shape_, -1) == shape_.end()) return;
     if (!observer_.observed_shape())
       throw Error("convert", subject_,
                   "its scales would be stored, but the number of blocks is known only at run time; "

@@ -10,7 +10,6 @@
 #include "annotate/graph/aliasing.h"
 #include "annotate/graph/constant_subgraph.h"
 #include "annotate/graph/qdq_nodes.h"
-#include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ops/qdq_kernels.h"
@@ -108,8 +107,8 @@ std::string check_state(State& state) {
   }
   if (buffer->is_output()) return "it is an output";
   for (Node* user : buffer->users()) {
-    const bool is_write = std::any_of(state.writes.begin(), state.writes.end(),
-                                      [&](const Write& write) { return write.copy == user; });
+    const bool is_write =
+        std::ranges::any_of(state.writes, [&](const Write& write) { return write.copy == user; });
     if (is_write) continue;
     const std::optional<Quantization> q =
         is_quantize(user) ? find_quantization(user) : std::nullopt;
@@ -224,8 +223,7 @@ int fold_constants(Graph& graph, bool (*is_wanted)(const Node*)) {
   for (Node* node : graph.nodes()) {
     if (!is_wanted(node)) continue;
     const std::vector<Value*> inputs = node->inputs();
-    if (!std::all_of(inputs.begin(), inputs.end(),
-                     [&](const Value* input) { return constants.contains(input); }))
+    if (!std::ranges::all_of(inputs, [&](const Value* input) { return constants.contains(input); }))
       continue;
     const Graph part = extract_constant_part(graph, {node->output()});
     const std::vector<c10::IValue> results = Interpreter(part).run({});
@@ -256,9 +254,8 @@ int fold_quantize_into_mutable_buffers(Graph& graph, Report& report) {
   for (const GraphInput& input : graph.inputs()) {
     if (input.kind != InputKind::kBuffer || graph.find_constant(input.value) == nullptr) continue;
     State state{.input = &input, .writes = find_writes(graph, input)};
-    const bool is_written_quantized =
-        std::any_of(state.writes.begin(), state.writes.end(),
-                    [](const Write& write) { return write.dequantize != nullptr; });
+    const bool is_written_quantized = std::ranges::any_of(
+        state.writes, [](const Write& write) { return write.dequantize != nullptr; });
     if (!is_written_quantized) continue;
     const std::string reason = check_state(state);
     if (reason.empty())

@@ -1,6 +1,5 @@
 #include "annotate/convert/quantized_io.h"
 
-#include <algorithm>
 #include <set>
 #include <stdexcept>
 
@@ -248,11 +247,6 @@ bool is_io_of(const QuantizedIo& io, const Graph& graph) {
 // quantize_per_tensor or dequantize_per_tensor of a value.
 Value* insert_conversion(Graph& graph, const std::string& name, Value* input,
                          const QuantizedIoTensor& tensor, DType result, Node* before) {
-  std::optional<TensorMeta> meta = input->meta;
-  if (meta) {
-    meta->dtype = result;
-    meta->requires_grad = false;
-  }
   return graph
       .insert("quantized_decomposed." + name + ".default",
               {{"input", input},
@@ -261,7 +255,7 @@ Value* insert_conversion(Graph& graph, const std::string& name, Value* input,
                {"quant_min", tensor.quant_min},
                {"quant_max", tensor.quant_max},
                {"dtype", tensor.dtype}},
-              name + "_default", std::move(meta), before)
+              name + "_default", with_dtype(input->meta, result), before)
       ->output();
 }
 

@@ -23,7 +23,7 @@ constexpr double kMask = 3.4028235e15;  // larger numbers are masks
 
 template <size_t count>
 bool is_any_of(const Node& node, const std::array<std::string_view, count>& ops) {
-  return std::any_of(ops.begin(), ops.end(), [&](std::string_view op) { return node.is(op); });
+  return std::ranges::any_of(ops, [&](std::string_view op) { return node.is(op); });
 }
 
 // The largest magnitude of a float32 constant, also through ops that repeat its elements.

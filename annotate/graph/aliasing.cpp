@@ -10,7 +10,7 @@ namespace {
 
 template <typename T>
 bool contains(const std::vector<T>& list, const T& element) {
-  return std::find(list.begin(), list.end(), element) != list.end();
+  return std::ranges::find(list, element) != list.end();
 }
 
 }  // namespace
@@ -69,7 +69,7 @@ bool Writes::allow_copy(const Value& value, const std::vector<const Node*>& read
   if (uses_.empty()) return true;
   const size_t start = from == nullptr ? 0 : order_.at(from) + 1;
   const std::vector<const Value*> roots = roots_of(value);
-  return std::all_of(roots.begin(), roots.end(), [&](const Value* root) {
+  return std::ranges::all_of(roots, [&](const Value* root) {
     return !uses_.contains(root) || allow_copy_of(root, value, readers, start);
   });
 }

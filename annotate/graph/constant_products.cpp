@@ -54,7 +54,7 @@ class Steps {
   }
 
   Value* permute(Value* x, const Shape& dims, const char* suffix) {
-    if (std::is_sorted(dims.begin(), dims.end())) return x;
+    if (std::ranges::is_sorted(dims)) return x;
     return add("aten.permute.default", {{"self", x}, {"dims", dims}}, suffix, x->meta->dtype,
                permuted(x->meta->shape(), dims));
   }
@@ -95,7 +95,7 @@ struct Equation {
 bool has(const std::string& labels, char label) { return labels.find(label) != std::string::npos; }
 
 bool has_twins(std::string labels) {
-  std::sort(labels.begin(), labels.end());
+  std::ranges::sort(labels);
   return std::adjacent_find(labels.begin(), labels.end()) != labels.end();
 }
 
@@ -114,7 +114,7 @@ std::optional<Equation> parse(std::string text, bool is_second) {
     return is_common != has(equation.result, label);
   };
   const std::string all = equation.x + equation.weight;
-  if (!std::all_of(all.begin(), all.end(), stands_once)) return {};
+  if (!std::ranges::all_of(all, stands_once)) return {};
   return equation;
 }
 

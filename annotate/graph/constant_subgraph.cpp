@@ -68,8 +68,8 @@ std::unordered_set<const Value*> find_computable(const Graph& graph, bool of_not
       constants.insert(input.value);
   for (const Node* node : graph.nodes()) {
     const std::vector<Value*> inputs = node->inputs();
-    const bool all = std::all_of(inputs.begin(), inputs.end(),
-                                 [&](const Value* input) { return constants.contains(input); });
+    const bool all =
+        std::ranges::all_of(inputs, [&](const Value* input) { return constants.contains(input); });
     if ((inputs.empty() && !of_nothing) || !all || !is_pure(*node)) continue;
     if (is_decoding(*node) && !decodes) continue;
     for (const Value* output : node->outputs())

@@ -29,9 +29,8 @@ constexpr std::array<CallForm, 4> kForms = {{
 }};
 
 const CallForm* find_form(const Node& node) {
-  const auto found = std::find_if(kForms.begin(), kForms.end(), [&](const CallForm& form) {
-    return form.target == node.target();
-  });
+  const auto found = std::ranges::find_if(
+      kForms, [&](const CallForm& form) { return form.target == node.target(); });
   if (found == kForms.end() || node.arguments().size() != found->operands + 1) return nullptr;
   return &*found;
 }
@@ -63,8 +62,8 @@ bool can_edit(const Node& node, const CallForm& form) {
   const std::optional<std::vector<Value*>> operands = find_operands(node, form);
   const std::vector<Graph*> bodies = bodies_of(node, form);
   return operands && bodies.size() == form.body_count &&
-         std::all_of(bodies.begin(), bodies.end(),
-                     [&](const Graph* body) { return body->inputs().size() >= operands->size(); });
+         std::ranges::all_of(
+             bodies, [&](const Graph* body) { return body->inputs().size() >= operands->size(); });
 }
 
 void set_operands(Node& node, const CallForm& form, std::vector<Value*> operands) {
@@ -170,7 +169,7 @@ std::vector<Lifted> lifted_constants(const std::vector<Graph*>& bodies) {
         continue;
       }
       const Constant& constant = bodies[b]->constants.at(input.fqn);
-      const auto same = std::find_if(result.begin(), result.end(), [&](const Lifted& other) {
+      const auto same = std::ranges::find_if(result, [&](const Lifted& other) {
         return other.inner[b] == nullptr && is_same(other.constant.tensor, constant.tensor);
       });
       if (same != result.end()) {
@@ -202,8 +201,8 @@ int move_out(Graph& graph, Node& node, const CallForm& form) {
   const std::vector<Lifted> all = lifted_constants(bodies);
   for (const Lifted& lifted : all) {
     operands.push_back(outer_constant(graph, lifted));
-    const auto some = std::find_if(lifted.inner.begin(), lifted.inner.end(),
-                                   [](const Value* value) { return value != nullptr; });
+    const auto some =
+        std::ranges::find_if(lifted.inner, [](const Value* value) { return value != nullptr; });
     const std::string name = (*some)->name();
     const std::optional<TensorMeta> meta = (*some)->meta;
     for (size_t b = 0; b < bodies.size(); ++b) {

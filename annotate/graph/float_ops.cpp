@@ -38,8 +38,7 @@ constexpr std::string_view kMovingOps[] = {
 
 template <size_t N>
 bool is_any(const Node& node, const std::string_view (&ops)[N]) {
-  return std::any_of(std::begin(ops), std::end(ops),
-                     [&](std::string_view op) { return node.is(op); });
+  return std::ranges::any_of(ops, [&](std::string_view op) { return node.is(op); });
 }
 
 bool is_float_tensor(const Value* value) {
@@ -175,8 +174,8 @@ bool computes_on_floats(const Node& node) {
   if (!node.target().starts_with("aten.") || is_any(node, kMovingOps)) return false;
   const std::vector<Value*> inputs = node.inputs();
   const std::vector<Value*> outputs = node.outputs();
-  return std::any_of(inputs.begin(), inputs.end(), is_float_tensor) &&
-         std::any_of(outputs.begin(), outputs.end(), is_float_tensor);
+  return std::ranges::any_of(inputs, is_float_tensor) &&
+         std::ranges::any_of(outputs, is_float_tensor);
 }
 
 std::vector<const Node*> find_float_ops(const Graph& graph) {
@@ -195,7 +194,7 @@ std::vector<const Node*> find_float_ops(const Graph& graph) {
   for (const Node* node : graph.nodes()) {
     if (!computes_on_floats(*node)) continue;
     const std::vector<Value*> inputs = node->inputs();
-    if (std::all_of(inputs.begin(), inputs.end(), fits)) {
+    if (std::ranges::all_of(inputs, fits)) {
       quantized.insert(node);
     } else {
       result.push_back(node);

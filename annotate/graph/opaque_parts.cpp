@@ -1,7 +1,6 @@
 #include "annotate/graph/opaque_parts.h"
 
 #include <algorithm>
-#include <numeric>
 #include <unordered_set>
 #include <utility>
 
@@ -9,11 +8,14 @@
 #include <fmt/ranges.h>
 
 #include "annotate/annotation/quantizer.h"
-#include "annotate/graph/module_names.h"
 #include "core/base/error.h"
 
 namespace octet {
 namespace {
+
+constexpr std::string_view kSelfPrefix = "L['self'].";
+
+std::string_view last_part(std::string_view dotted) { return dotted.substr(dotted.rfind('.') + 1); }
 
 bool is_of_module(const OpaquePart& part) {
   return !part.module.empty() || !part.module_type.empty();
@@ -27,7 +29,7 @@ std::string key_of_call(const Node& node, const OpaquePart& part) {
     return part.module.empty() ? is_module_type(frame, part.module_type)
                                : module_path(frame) == part.module;
   };
-  const auto found = std::find_if(frames.begin(), frames.end(), is_it);
+  const auto found = std::ranges::find_if(frames, is_it);
   if (found == frames.end()) return {};
   const std::string& stack = node.metadata.at("nn_module_stack");
   const size_t at = stack.find("," + found->path + ",");
@@ -39,9 +41,8 @@ std::string key_of_call(const Node& node, const OpaquePart& part) {
 // Lists of modules are not called, so they have no frame.
 bool is_in_list(const Node& node, const std::string& list) {
   const std::vector<ModuleFrame> frames = module_stack(node);
-  return std::any_of(frames.begin(), frames.end(), [&](const ModuleFrame& frame) {
-    return module_path(frame).starts_with(list + ".");
-  });
+  return std::ranges::any_of(
+      frames, [&](const ModuleFrame& frame) { return module_path(frame).starts_with(list + "."); });
 }
 
 bool covers(const OpaquePart& part, const Node& node) {
@@ -49,8 +50,7 @@ bool covers(const OpaquePart& part, const Node& node) {
     return !key_of_call(node, part).empty() ||
            (!part.module.empty() && is_in_list(node, part.module));
   if (!part.op.empty()) return is_op_type(node, part.op);
-  return std::any_of(part.ops.begin(), part.ops.end(),
-                     [&](const std::string& op) { return is_op_type(node, op); });
+  return std::ranges::any_of(part.ops, [&](const std::string& op) { return is_op_type(node, op); });
 }
 
 using Nodes = std::vector<Node*>;
@@ -89,8 +89,8 @@ std::vector<Nodes> split_by_connection(const Nodes& nodes) {
   }
   std::erase_if(groups, [](const Nodes& group) { return group.empty(); });
   for (Nodes& group : groups)
-    std::sort(group.begin(), group.end(),
-              [](const Node* a, const Node* b) { return a->graph().is_before(*a, *b); });
+    std::ranges::sort(group,
+                      [](const Node* a, const Node* b) { return a->graph().is_before(*a, *b); });
   return groups;
 }
 
@@ -129,6 +129,20 @@ const HooksRow* find_hooks(const std::string& module_type) {
 }
 
 }  // namespace
+
+std::string module_path(const ModuleFrame& frame) {
+  return frame.path.starts_with(kSelfPrefix) ? frame.path.substr(kSelfPrefix.size()) : frame.path;
+}
+
+bool is_module_type(const ModuleFrame& frame, const std::string& wanted) {
+  if (frame.type == wanted) return true;
+  return wanted.starts_with("torch.nn.") && !wanted.starts_with("torch.nn.modules.") &&
+         frame.type.starts_with("torch.nn.modules.") && last_part(frame.type) == last_part(wanted);
+}
+
+bool is_op_type(const Node& node, const std::string& op) {
+  return node.is(op) || (op.find('.') == std::string::npos && node.is("aten." + op));
+}
 
 std::string name_of(const OpaquePart& part) {
   if (!part.module.empty()) return fmt::format("module \"{}\"", part.module);
@@ -176,8 +190,7 @@ void refresh_border(const Graph& graph, Island& island) {
         island.inputs.push_back(input);
     for (Value* output : node->outputs()) {
       const auto is_outside = [&](const Node* user) { return !inside.contains(user); };
-      const bool is_read = output->is_output() ||
-                           std::any_of(output->users().begin(), output->users().end(), is_outside);
+      const bool is_read = output->is_output() || std::ranges::any_of(output->users(), is_outside);
       if (output->kind() == ValueKind::kTensor && is_read) island.outputs.push_back(output);
     }
   }

@@ -90,6 +90,13 @@ Node* find_choose_qparams(const Node* dequantize) {
              : nullptr;
 }
 
+std::optional<TensorMeta> with_dtype(std::optional<TensorMeta> meta, DType dtype) {
+  if (!meta) return meta;
+  meta->dtype = dtype;
+  meta->requires_grad = false;
+  return meta;
+}
+
 void port_metadata(Node& to, const std::map<std::string, std::string>& metadata) {
   for (std::string_view key : kPortedMetadata) {
     const auto it = metadata.find(std::string(key));

@@ -38,6 +38,9 @@ std::optional<Quantization> find_quantization(const Node* node);
 // the dequantize does not belong to one.
 Node* find_choose_qparams(const Node* dequantize);
 
+// The meta with another dtype and without gradients; nothing for nothing.
+std::optional<TensorMeta> with_dtype(std::optional<TensorMeta> meta, DType dtype);
+
 // Copies nn_module_stack, stack_trace and quantization_tag, as far as `metadata` has them.
 void port_metadata(Node& to, const std::map<std::string, std::string>& metadata);
 

@@ -35,7 +35,7 @@ void follow(const Annotations& annotations, const EdgeOrNode& start, const SpecV
           fmt::format("{} shares its own observer, through {}; give one of them a separate spec",
                       to_text(start), way));
     // a circle that does not include `start`
-    if (std::find(seen.begin(), seen.end(), next) != seen.end()) return;
+    if (std::ranges::find(seen, next) != seen.end()) return;
     at = find_spec(annotations, next);
     if (at == nullptr)
       throw Error("quantizer", place,

@@ -106,13 +106,12 @@ class Loader {
   [[noreturn]] void refuse_missing(const Sites& sites, const std::string& kind) const {
     for (const std::string& site : sites) {
       const auto has_site = [&](const SavedGroup& group) { return holds(group.sites, {site}); };
-      const auto found = std::find_if(saved_.begin(), saved_.end(), has_site);
+      const auto found = std::ranges::find_if(saved_, has_site);
       if (found == saved_.end())
         refuse(source_, fmt::format("the state lacks %{}, which the {} observer of [{}] needs; "
                                     "calibrate with the same model and quantizer",
                                     site, kind, fmt::join(sites, ", ")));
-      if (found->observer != kind &&
-          std::none_of(saved_.begin(), saved_.end(), [&](const SavedGroup& group) {
+      if (found->observer != kind && std::ranges::none_of(saved_, [&](const SavedGroup& group) {
             return has_site(group) && group.observer == kind;
           }))
         refuse(source_, fmt::format("%{} was seen by another observer, got {}, want {}; calibrate "
@@ -211,9 +210,8 @@ std::map<size_t, Sites> sites_of_groups(const ObservedGraph& observed) {
 }
 
 bool holds(const Sites& all, const Sites& some) {
-  return std::all_of(some.begin(), some.end(), [&](const std::string& site) {
-    return std::find(all.begin(), all.end(), site) != all.end();
-  });
+  return std::ranges::all_of(
+      some, [&](const std::string& site) { return std::ranges::find(all, site) != all.end(); });
 }
 
 std::string read_state(const std::filesystem::path& path) {

@@ -90,7 +90,7 @@ class BiasFloors {
     constexpr double kLargestSum = 1 << 30;
     std::vector<float>& least = least_[w];
     least.resize(scales.size(), 0);
-    const float largest = *std::max_element(bias.begin(), bias.end());
+    const float largest = *std::ranges::max_element(bias);
     for (size_t c = 0; c < scales.size(); ++c) {
       const double magnitude = bias.size() == scales.size() ? bias[c] : largest;
       least[c] = std::max(least[c], static_cast<float>(magnitude / (x_scale * kLargestSum)));
@@ -105,8 +105,7 @@ class BiasFloors {
 int raise_scales(Observer& observer, std::vector<float> least) {
   const std::vector<float> before = scales_of(observer);
   const double eps = observer.args().choice.eps.value_or(kFloatEps);
-  if (std::none_of(before.begin(), before.end(), [&](float scale) { return scale < eps; }))
-    return 0;
+  if (std::ranges::none_of(before, [&](float scale) { return scale < eps; })) return 0;
   const std::vector<float>& finest = observer.args().finest_scales;
   int coarser = 0;
   for (size_t c = 0; c < least.size(); ++c) {

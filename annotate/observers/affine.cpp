@@ -44,7 +44,7 @@ constexpr const char* kNoData =
 
 // The affine ops define the range of float8; they lack uint16.
 IntegerRange affine_range(const ObserverArgs& args) {
-  if (std::find(kDTypes.begin(), kDTypes.end(), args.dtype) == kDTypes.end())
+  if (std::ranges::find(kDTypes, args.dtype) == kDTypes.end())
     throw Error("prepare", args.choice.name,
                 fmt::format("the affine ops do not quantize to {}, want uint8, int8, int16, int32, "
                             "float8_e4m3fn or float8_e5m2",
@@ -59,14 +59,10 @@ IntegerRange affine_range(const ObserverArgs& args) {
 
 double eps_of(c10::ScalarType type) {
   switch (type) {
-    case c10::ScalarType::Half:
-      return std::numeric_limits<c10::Half>::epsilon();
-    case c10::ScalarType::BFloat16:
-      return std::numeric_limits<c10::BFloat16>::epsilon();
-    case c10::ScalarType::Double:
-      return std::numeric_limits<double>::epsilon();
-    default:
-      return kFloatEps;
+    case c10::ScalarType::Half: return std::numeric_limits<c10::Half>::epsilon();
+    case c10::ScalarType::BFloat16: return std::numeric_limits<c10::BFloat16>::epsilon();
+    case c10::ScalarType::Double: return std::numeric_limits<double>::epsilon();
+    default: return kFloatEps;
   }
 }
 
@@ -105,8 +101,7 @@ at::Tensor scale_of(const at::Tensor& low, const at::Tensor& high, MappingType m
       const at::Tensor from_high = high / Scalar(quant_max);
       return at::where(from_low > from_high, from_low, from_high);
     }
-    default:
-      return (high - low) / Scalar(quant_max - quant_min);
+    default: return (high - low) / Scalar(quant_max - quant_min);
   }
 }
 
@@ -200,7 +195,7 @@ AffineObserver::Found AffineObserver::search_ranges(const at::Tensor& view,
                                                     const at::Tensor& importance) const {
   std::vector<int64_t> order;  // the blocks' dimensions, then those within a block
   for (int64_t dim = 0; dim < view.dim(); ++dim)
-    if (std::find(dims.begin(), dims.end(), dim) == dims.end()) order.push_back(dim);
+    if (std::ranges::find(dims, dim) == dims.end()) order.push_back(dim);
   const size_t outer = order.size();
   order.insert(order.end(), dims.begin(), dims.end());
   const auto in_rows = [&](const at::Tensor& x) {

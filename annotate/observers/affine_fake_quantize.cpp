@@ -1,7 +1,6 @@
 #include "annotate/observers/affine.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include <ATen/ops/fake_quantize_per_channel_affine.h>
 #include <fmt/format.h>
@@ -23,13 +22,12 @@ BlockOrder blocks_first(const BlockReduction& blocks) {
   BlockOrder result;
   const int64_t rank = static_cast<int64_t>(blocks.shape.size());
   for (int64_t dim = 0; dim < rank; ++dim)
-    if (std::find(blocks.dims.begin(), blocks.dims.end(), dim) == blocks.dims.end())
-      result.order.push_back(dim);
+    if (std::ranges::find(blocks.dims, dim) == blocks.dims.end()) result.order.push_back(dim);
   result.order.insert(result.order.end(), blocks.dims.begin(), blocks.dims.end());
   result.back.resize(result.order.size());
   for (size_t i = 0; i < result.order.size(); ++i)
     result.back[static_cast<size_t>(result.order[i])] = static_cast<int64_t>(i);
-  result.is_changed = !std::is_sorted(result.order.begin(), result.order.end());
+  result.is_changed = !std::ranges::is_sorted(result.order);
   return result;
 }
 

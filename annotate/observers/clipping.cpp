@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include <fmt/format.h>
 
@@ -148,7 +147,7 @@ void WeightMseObserver::settle(std::span<const float> values, size_t channel,
     of_full += error(part, channel, full[i], kAny);
     of_chosen += error(part, channel, chosen[i], kAny);
   }
-  if (of_chosen > kWorthwhile * of_full) std::copy(full.begin(), full.end(), chosen.begin());
+  if (of_chosen > kWorthwhile * of_full) std::ranges::copy(full, chosen.begin());
 }
 
 PercentileObserver::PercentileObserver(ObserverArgs args)
@@ -186,11 +185,11 @@ ValueRange PerChannelPercentileObserver::choose_range(std::span<float> values, s
   const double share = checked_share(args_.choice);
   if (is_symmetric(args_.qscheme)) {
     for (float& value : values) value = std::abs(value);
-    std::sort(values.begin(), values.end());
+    std::ranges::sort(values);
     const float size = at_share(values, share);
     return {-size, size};
   }
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   const double tail = (1.0 - share) / 2;
   return {at_share(values, tail), at_share(values, 1.0 - tail)};
 }

@@ -117,8 +117,8 @@ bool DerivedObserver::replace_source(const std::shared_ptr<Observer>& before,
 }
 
 bool DerivedObserver::has_data() const {
-  return std::all_of(sources_.begin(), sources_.end(),
-                     [](const std::shared_ptr<Observer>& source) { return source->has_data(); });
+  return std::ranges::all_of(
+      sources_, [](const std::shared_ptr<Observer>& source) { return source->has_data(); });
 }
 
 RecordingObserver::RecordingObserver(ObserverArgs args) : Observer(args, IntegerRange{0, 0}) {

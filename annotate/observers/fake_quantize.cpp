@@ -34,14 +34,14 @@ namespace {
 
 at::Tensor tensor_of(const std::vector<float>& values) {
   at::Tensor result = at::empty({static_cast<int64_t>(values.size())}, at::kFloat);
-  std::copy(values.begin(), values.end(), result.data_ptr<float>());
+  std::ranges::copy(values, result.data_ptr<float>());
   return result;
 }
 
 at::Tensor tensor_of(const std::vector<int64_t>& values) {
   at::Tensor result = at::empty({static_cast<int64_t>(values.size())}, at::kInt);
-  std::transform(values.begin(), values.end(), result.data_ptr<int32_t>(),
-                 [](int64_t value) { return static_cast<int32_t>(value); });
+  std::ranges::transform(values, result.data_ptr<int32_t>(),
+                         [](int64_t value) { return static_cast<int32_t>(value); });
   return result;
 }
 

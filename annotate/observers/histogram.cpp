@@ -232,7 +232,7 @@ void HistogramObserver::set_state(const ObserverState& state) {
                 fmt::format("a histogram of another size, got {} bins, want {}",
                             state.histogram.size(), bins_));
   at::Tensor histogram = at::empty({bins_}, at::kFloat);
-  std::copy(state.histogram.begin(), state.histogram.end(), histogram.data_ptr<float>());
+  std::ranges::copy(state.histogram, histogram.data_ptr<float>());
   set(std::move(histogram), state.min[0], state.max[0]);
 }
 

@@ -8,8 +8,6 @@
 #include <limits>
 #include <vector>
 
-#include "annotate/observers/vector_clones.h"
-
 namespace octet {
 namespace {
 
@@ -271,7 +269,7 @@ bool can_count_into_bins(float low, float high, size_t bins) {
 
 void spread_counts(std::span<const float> counts, int rate, std::span<const float> points,
                    float half, std::span<const float> boundaries, std::span<float> out) {
-  const bool sorted = std::is_sorted(boundaries.begin(), boundaries.end());
+  const bool sorted = std::ranges::is_sorted(boundaries);
   const size_t last = out.size() - 1;
   size_t below = 0;  // number of boundaries at most the point
   for (size_t bin = 0; bin < counts.size(); ++bin) {

@@ -196,7 +196,7 @@ void Observer::merge(const Observer&) {
 
 void register_observer(const std::string& name, ObserverScope scope, ObserverMaker maker) {
   const std::vector<std::string> known = observer_names();
-  if (std::find(known.begin(), known.end(), name) != known.end())
+  if (std::ranges::find(known, name) != known.end())
     throw Error("prepare", fmt::format("observer \"{}\"", name),
                 "the name is taken; choose another one");
   observer_kinds().push_back({name, scope, std::move(maker)});

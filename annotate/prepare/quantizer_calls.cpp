@@ -101,9 +101,8 @@ std::string subject_of(const Quantizer& quantizer) {
 
 size_t count_annotated(const Graph& graph, const Annotations& annotations) {
   const std::vector<Node*> nodes = graph.nodes();
-  return static_cast<size_t>(std::count_if(nodes.begin(), nodes.end(), [&](const Node* node) {
-    return annotations.find(node) != nullptr;
-  }));
+  return static_cast<size_t>(std::ranges::count_if(
+      nodes, [&](const Node* node) { return annotations.find(node) != nullptr; }));
 }
 
 }  // namespace

@@ -15,22 +15,13 @@ constexpr std::array<DType, 7> kPromotion = {DType::kUInt8,  DType::kInt8,  DTyp
                                              DType::kFloat64};
 
 DType promoted(DType left, DType right) {
-  const auto rank = [](DType dtype) {
-    return std::find(kPromotion.begin(), kPromotion.end(), dtype);
-  };
+  const auto rank = [](DType dtype) { return std::ranges::find(kPromotion, dtype); };
   return rank(left) < rank(right) ? right : left;
 }
 
 std::string base_name(const std::string& target) {
   const size_t first = target.find('.');
   return target.substr(first + 1, target.find('.', first + 1) - first - 1);
-}
-
-std::optional<TensorMeta> with_dtype(std::optional<TensorMeta> meta, DType dtype) {
-  if (!meta) return meta;
-  meta->dtype = dtype;
-  meta->requires_grad = false;
-  return meta;
 }
 
 // The type of an elementwise result: sizes broadcast, dtype promoted. Strides are those of the

@@ -55,7 +55,7 @@ std::vector<Argument> literals_after_bias(const Node& node) {
 bool has_integer_kernel(const Node& op) {
   const std::vector<int64_t> dilation = op.ints_or("dilation", {1});
   return !is_transposed_conv(op) &&
-         std::all_of(dilation.begin(), dilation.end(), [](int64_t step) { return step == 1; });
+         std::ranges::all_of(dilation, [](int64_t step) { return step == 1; });
 }
 
 // The op with other operands and no bias.
@@ -77,7 +77,7 @@ Value* accumulate(Emitter& emit, const Node& op, Value* input, Value* weight, Co
   const Value* output = op.output();
   if (compat == Compat::kNone && !has_integer_kernel(op))
     return emit.cast(call_with(emit, op, input, weight, DType::kFloat64), DType::kInt32);
-  if (std::find(kOutDtypeOps.begin(), kOutDtypeOps.end(), op.target()) != kOutDtypeOps.end()) {
+  if (std::ranges::find(kOutDtypeOps, op.target()) != kOutDtypeOps.end()) {
     std::vector<Argument> operands = {input, weight, None{}};
     for (Argument& literal : literals_after_bias(op)) operands.push_back(std::move(literal));
     return emit.call_int32(op.target(), std::move(operands), output->meta);
@@ -111,8 +111,7 @@ Value* finish(Emitter& emit, Value* value, const Quantization& out, int64_t leas
 }
 
 bool has_relu(const Match& match) {
-  return std::any_of(match.nodes.begin(), match.nodes.end(),
-                     [](const Node* node) { return node->is("aten.relu"); });
+  return std::ranges::any_of(match.nodes, [](const Node* node) { return node->is("aten.relu"); });
 }
 
 int64_t least_of(const Match& match, const Quantization& out) {

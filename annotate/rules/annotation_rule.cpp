@@ -29,14 +29,10 @@ namespace {
 
 const std::optional<QuantizationSpec>& spec_of(const QuantizationConfig& config, Role role) {
   switch (role) {
-    case Role::kInput:
-      return config.input_activation;
-    case Role::kOutput:
-      return config.output_activation;
-    case Role::kWeight:
-      return config.weight;
-    case Role::kBias:
-      return config.bias;
+    case Role::kInput: return config.input_activation;
+    case Role::kOutput: return config.output_activation;
+    case Role::kWeight: return config.weight;
+    case Role::kBias: return config.bias;
   }
   OCTET_ASSERT(false, "unknown role");
 }
@@ -112,8 +108,8 @@ std::optional<SpecVariant> resolve(const SlotSpec& cell, const RuleMatch& at, Va
                       : by_role(at.config, ByRole{like->otherwise, std::nullopt});
   }
   if (const DerivedFrom* derived = std::get_if<DerivedFrom>(&cell)) {
-    if (!std::all_of(derived->slots.begin(), derived->slots.end(),
-                     [&](const std::string& slot) { return at.match.find(slot); }))
+    if (!std::ranges::all_of(derived->slots,
+                             [&](const std::string& slot) { return at.match.find(slot); }))
       return std::nullopt;
     DerivedQuantizationSpec spec = derived->spec;
     for (const std::string& slot : derived->slots) spec.derived_from.push_back(edge_of(at, slot));
@@ -241,7 +237,7 @@ void check_slots(const AnnotationRule& rule, const Pattern& pattern) {
   };
   const auto require_sources = [&](const SlotSpec& cell) {
     if (const DerivedFrom* derived = std::get_if<DerivedFrom>(&cell))
-      std::for_each(derived->slots.begin(), derived->slots.end(), require);
+      std::ranges::for_each(derived->slots, require);
     if (const SameAs* same = std::get_if<SameAs>(&cell)) require(same->slot);
   };
   for (const auto& [slot, cell] : rule.inputs) {
@@ -249,10 +245,10 @@ void check_slots(const AnnotationRule& rule, const Pattern& pattern) {
     require_sources(cell);
   }
   require_sources(rule.output);
-  std::for_each(rule.outputs.begin(), rule.outputs.end(), require_sources);
+  std::ranges::for_each(rule.outputs, require_sources);
   for (const auto& [slot, constraint] : rule.constraints.slots) require(slot);
-  std::for_each(rule.owned.begin(), rule.owned.end(), require);
-  std::for_each(rule.marked.begin(), rule.marked.end(), require);
+  std::ranges::for_each(rule.owned, require);
+  std::ranges::for_each(rule.marked, require);
 }
 
 bool is_free(const Node* node, const Annotations& annotations, const RuleState& state) {
@@ -265,8 +261,8 @@ std::optional<std::string> annotate_match(const AnnotationRule& rule, const std:
                                           Match& found, Graph& graph, const ConfigOf& config_of,
                                           Annotations& annotations, RuleState& state,
                                           ConstantValues& constants) {
-  if (!std::all_of(found.nodes.begin(), found.nodes.end(),
-                   [&](const Node* node) { return is_free(node, annotations, state); }))
+  if (!std::ranges::all_of(found.nodes,
+                           [&](const Node* node) { return is_free(node, annotations, state); }))
     return "";
   if (std::string reason = bind_elements(rule, found); !reason.empty()) return reason;
   const ConfigChoice choice = config_of(rule, found);
@@ -324,8 +320,7 @@ int propagate_sharing(Graph& graph, std::span<const std::string> ops,
                       const std::function<bool(const Node&)>& accepts, Annotations& annotations) {
   int count = 0;
   for (Node* node : graph.nodes()) {
-    if (std::none_of(ops.begin(), ops.end(), [&](const std::string& op) { return node->is(op); }))
-      continue;
+    if (std::ranges::none_of(ops, [&](const std::string& op) { return node->is(op); })) continue;
     if (node->arguments().empty()) continue;
     Value* input = node->arguments().front().value.value_or_null();
     if (!input || annotations.is_annotated(node) || !annotations.find_output(input)) continue;

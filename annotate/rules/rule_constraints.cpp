@@ -13,8 +13,7 @@ namespace {
 
 std::string dtype_objection(const std::vector<DType>& wanted, const Value& value) {
   if (wanted.empty()) return {};
-  if (value.meta && std::find(wanted.begin(), wanted.end(), value.meta->dtype) != wanted.end())
-    return {};
+  if (value.meta && std::ranges::find(wanted, value.meta->dtype) != wanted.end()) return {};
   std::vector<std::string_view> names;
   for (DType one : wanted) names.push_back(name_of(one));
   return fmt::format("is {}, want {}", value.meta ? name_of(value.meta->dtype) : "of unknown dtype",
@@ -53,7 +52,7 @@ std::string groups_objection(const std::vector<int64_t>& wanted, const Match& ma
         (schema == nullptr || schema->find("groups") == nullptr))
       continue;
     const int64_t groups = node->int_or("groups", 1);
-    if (std::find(wanted.begin(), wanted.end(), groups) == wanted.end())
+    if (std::ranges::find(wanted, groups) == wanted.end())
       return fmt::format("%{} has groups={}, want {}", node->name(), groups,
                          fmt::join(wanted, " or "));
   }
@@ -75,7 +74,7 @@ std::vector<std::string> named_slots(const AnnotationRule& rule) {
     add_sources(cell);
   }
   add_sources(rule.output);
-  std::for_each(rule.outputs.begin(), rule.outputs.end(), add_sources);
+  std::ranges::for_each(rule.outputs, add_sources);
   for (const auto& [slot, constraint] : rule.constraints.slots) slots.push_back(slot);
   slots.insert(slots.end(), rule.owned.begin(), rule.owned.end());
   slots.insert(slots.end(), rule.marked.begin(), rule.marked.end());
@@ -85,8 +84,8 @@ std::vector<std::string> named_slots(const AnnotationRule& rule) {
 }  // namespace
 
 const TensorConstraint* RuleConstraints::find(std::string_view slot) const {
-  const auto found = std::find_if(slots.begin(), slots.end(),
-                                  [&](const auto& entry) { return entry.first == slot; });
+  const auto found =
+      std::ranges::find_if(slots, [&](const auto& entry) { return entry.first == slot; });
   return found == slots.end() ? nullptr : &found->second;
 }
 
@@ -135,7 +134,7 @@ std::string bind_elements(const AnnotationRule& rule, Match& match) {
                          values.size(), values.size() == 1 ? "" : "s");
     Value* value = values[element->element];
     // an edge is a value and its user: the same value cannot have two specs
-    if (std::count(values.begin(), values.end(), value) > 1)
+    if (std::ranges::count(values, value) > 1)
       return fmt::format("row {} names {}, whose value %{} is in the list twice", rule.name, name,
                          value->name());
     match.bindings[name] = {value};
@@ -150,8 +149,8 @@ std::vector<Value*> rest_of(const AnnotationRule& rule, const std::string& slot,
   std::vector<Value*> rest;
   for (size_t i = 0; i < all.size(); ++i) {
     const std::string own = fmt::format("{}[{}]", slot, i);
-    const bool has_own = std::any_of(rule.inputs.begin(), rule.inputs.end(),
-                                     [&](const auto& cell) { return cell.first == own; });
+    const bool has_own =
+        std::ranges::any_of(rule.inputs, [&](const auto& cell) { return cell.first == own; });
     if (!has_own) rest.push_back(all[i]);
   }
   return rest;

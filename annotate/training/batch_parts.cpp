@@ -36,14 +36,13 @@ constexpr std::array<std::string_view, 6> kOtherNorms = {"aten.native_batch_norm
                                                          "aten.instance_norm"};
 
 bool has_body(const Node& node) {
-  return std::any_of(
-      node.arguments().begin(), node.arguments().end(),
-      [](const NamedArgument& argument) { return argument.value.find<Subgraph>() != nullptr; });
+  return std::ranges::any_of(node.arguments(), [](const NamedArgument& argument) {
+    return argument.value.find<Subgraph>() != nullptr;
+  });
 }
 
 bool is_other_norm(const Node& node) {
-  return std::any_of(kOtherNorms.begin(), kOtherNorms.end(),
-                     [&](std::string_view op) { return node.is(op); }) &&
+  return std::ranges::any_of(kOtherNorms, [&](std::string_view op) { return node.is(op); }) &&
          node.find_input("running_mean") != nullptr;
 }
 
@@ -219,8 +218,7 @@ std::set<std::string> points_of_batch(const Graph& prepared) {
   std::set<std::string> points;
   for (const Node* node : prepared.nodes()) {
     const std::vector<Value*> inputs = node->inputs();
-    if (std::none_of(inputs.begin(), inputs.end(),
-                     [&](const Value* input) { return of_batch.contains(input); }))
+    if (std::ranges::none_of(inputs, [&](const Value* input) { return of_batch.contains(input); }))
       continue;
     for (const Value* output : node->outputs()) of_batch.insert(output);
     if (node->is(kObserveTarget)) points.insert(node->name());
@@ -241,8 +239,7 @@ at::Tensor forward_part(Observer& observer, const at::Tensor& x, BatchParts& par
     const size_t count = is_per_channel ? static_cast<size_t>(x.size(axis)) : 1;
     ends.assign(2 * count, std::numeric_limits<float>::infinity());
   }
-  const bool is_finite =
-      std::all_of(ends.begin(), ends.end(), [](float end) { return std::isfinite(end); });
+  const bool is_finite = std::ranges::all_of(ends, [](float end) { return std::isfinite(end); });
   if (!is_finite && x.numel() > 0) {
     observer.forward(x);
     throw Error("train", "", "the observed values hold NaN or infinities; want finite numbers");

@@ -85,11 +85,11 @@ InitialRanges set_initial_ranges(ObservedGraph& training, const std::string& sta
         dynamic_cast<FixedQParamsFakeQuantize*>(&observer) != nullptr)
       continue;
     const auto knows_site = [&](const SavedGroup& candidate) {
-      return std::any_of(sites.begin(), sites.end(),
-                         [&](const std::string& site) { return holds(candidate.sites, {site}); });
+      return std::ranges::any_of(
+          sites, [&](const std::string& site) { return holds(candidate.sites, {site}); });
     };
     const std::optional<size_t> scales = scale_count(training, group);
-    const bool is_set = std::any_of(saved.begin(), saved.end(), [&](const SavedGroup& candidate) {
+    const bool is_set = std::ranges::any_of(saved, [&](const SavedGroup& candidate) {
       return knows_site(candidate) && candidate.dtype == name_of(observer.args().dtype) &&
              set_range(observer, candidate, scales);
     });

@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
-#include <unordered_set>
 
 #include <fmt/format.h>
 
-#include "core/base/error.h"
 #include "core/ops/weighted_ops.h"
 
 namespace octet {
@@ -21,8 +19,8 @@ const WeightedOp* find_row(const Node& node, Compat compat) {
   static constexpr std::array<std::string_view, 4> kInCompat = {
       "aten.conv1d.default", "aten.conv2d.default", "aten.conv_transpose1d",
       "aten.conv_transpose2d"};
-  if (compat == Compat::kTorchao && std::none_of(kInCompat.begin(), kInCompat.end(),
-                                                 [&](std::string_view op) { return node.is(op); }))
+  if (compat == Compat::kTorchao &&
+      std::ranges::none_of(kInCompat, [&](std::string_view op) { return node.is(op); }))
     return nullptr;
   return find_conv_or_linear(node);
 }

@@ -6,7 +6,6 @@
 #include <unordered_set>
 
 #include "annotate/graph/qdq_nodes.h"
-#include "core/base/error.h"
 #include "core/passes/fold_conv_bn.h"
 
 namespace octet {
@@ -114,13 +113,13 @@ void erase_counter(Graph& graph, const Node& bn, Compat compat) {
   std::string fqn = graph.find_input(bn.find_input("running_mean"))->fqn;
   if (!fqn.ends_with(kMean)) return;
   fqn.replace(fqn.size() - kMean.size(), kMean.size(), "num_batches_tracked");
-  const auto counter = std::find_if(graph.inputs().begin(), graph.inputs().end(),
-                                    [&](const GraphInput& input) { return input.fqn == fqn; });
+  const auto counter = std::ranges::find_if(
+      graph.inputs(), [&](const GraphInput& input) { return input.fqn == fqn; });
   if (counter == graph.inputs().end() || counter->value == nullptr) return;
   const std::vector<Node*> users = counter->value->users();
   for (Node* user : users) {
     const std::vector<ModuleFrame> stack = module_stack(*user);
-    const bool is_2d = std::any_of(stack.begin(), stack.end(), [](const ModuleFrame& frame) {
+    const bool is_2d = std::ranges::any_of(stack, [](const ModuleFrame& frame) {
       return frame.type == "torch.nn.modules.batchnorm.BatchNorm2d";
     });
     const bool counts = user->target() == "aten.add_.Tensor" && user->output()->is_unused();

@@ -130,9 +130,8 @@ void TrainableGraph::apply_mode() {
 }
 
 std::vector<IValue> TrainableGraph::run(const std::vector<IValue>& user_inputs) {
-  const size_t wanted =
-      static_cast<size_t>(std::count_if(program_->inputs().begin(), program_->inputs().end(),
-                                        [](const GraphInput& input) { return is_callers(input); }));
+  const size_t wanted = static_cast<size_t>(std::ranges::count_if(
+      program_->inputs(), [](const GraphInput& input) { return is_callers(input); }));
   if (user_inputs.size() + order_.size() != wanted)
     throw Error("train", "inputs",
                 fmt::format("got {} inputs, want {}; give them flattened, None included",

@@ -180,9 +180,8 @@ size_t Graph::place_of_new(InputKind kind) const {
       std::accumulate(input_ranks_.begin() + static_cast<std::ptrdiff_t>(rank_of(kind)) + 1,
                       input_ranks_.end(), size_t{0});
   const auto tail = inputs_.end() - static_cast<std::ptrdiff_t>(later);
-  const auto place = std::all_of(tail, inputs_.end(), is_later)
-                         ? tail
-                         : std::find_if(inputs_.begin(), inputs_.end(), is_later);
+  const auto place =
+      std::all_of(tail, inputs_.end(), is_later) ? tail : std::ranges::find_if(inputs_, is_later);
   return static_cast<size_t>(place - inputs_.begin());
 }
 
@@ -375,7 +374,7 @@ void Graph::unlink(Node& node) {
 
 void Graph::relink(Node& node) {
   for (Value* value : node.inputs())
-    if (std::find(value->users_.begin(), value->users_.end(), &node) == value->users_.end())
+    if (std::ranges::find(value->users_, &node) == value->users_.end())
       value->users_.push_back(&node);
 }
 

@@ -44,12 +44,8 @@ void clone_results(const Node& from, Node& to, Graph& graph,
         graph.add_list_result(to, plain, metas);
         break;
       }
-      case ResultSlot::Kind::kOptionalList:
-        graph.add_optional_list_result(to, names, metas);
-        break;
-      case ResultSlot::Kind::kLiteral:
-        graph.add_literal_result(to, slot.literal);
-        break;
+      case ResultSlot::Kind::kOptionalList: graph.add_optional_list_result(to, names, metas); break;
+      case ResultSlot::Kind::kLiteral: graph.add_literal_result(to, slot.literal); break;
     }
     for (size_t i = 0; i < slot.values.size(); ++i)
       if (slot.values[i] != nullptr)
@@ -60,7 +56,7 @@ void clone_results(const Node& from, Node& to, Graph& graph,
 }  // namespace
 
 bool TensorMeta::is_static() const {
-  return std::none_of(sizes.begin(), sizes.end(), [](const Dim& dim) { return dim.is_symbolic(); });
+  return std::ranges::none_of(sizes, [](const Dim& dim) { return dim.is_symbolic(); });
 }
 
 std::vector<int64_t> TensorMeta::shape() const {
@@ -137,7 +133,7 @@ void rewrite_values(Argument& argument, const std::function<Value*(Value*)>& rep
 bool Value::is_output() const { return graph_->output_uses_.contains(this); }
 
 bool Node::is(std::string_view op) const {
-  const auto dots = std::count(op.begin(), op.end(), '.');
+  const auto dots = std::ranges::count(op, '.');
   if (dots >= 2 || op.starts_with("_operator.") || op.starts_with("higher_order."))
     return target_ == op;
   const size_t overload = target_.rfind('.');
@@ -211,7 +207,7 @@ std::vector<Value*> Node::inputs() const {
   std::vector<Value*> result;
   for (const NamedArgument& argument : arguments_)
     for_each_value(argument.value, [&](Value* value) {
-      if (std::find(result.begin(), result.end(), value) == result.end()) result.push_back(value);
+      if (std::ranges::find(result, value) == result.end()) result.push_back(value);
     });
   return result;
 }

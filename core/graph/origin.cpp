@@ -110,8 +110,8 @@ void multiply_channel_factors(Node& node, const ChannelFactors& factors) {
     const std::vector<int> old = broadcast(before, product.shape);
     for (size_t i = 0; i < old.size(); ++i) product.exponents[i] += old[i];
   }
-  const bool is_one = std::all_of(product.exponents.begin(), product.exponents.end(),
-                                  [](int exponent) { return exponent == 0; });
+  const bool is_one =
+      std::ranges::all_of(product.exponents, [](int exponent) { return exponent == 0; });
   if (is_one) {
     node.metadata.erase(kChannelFactorsKey);
     return;

@@ -39,20 +39,13 @@ std::string wanted_text(const GraphInput& input) {
   if (input.kind == InputKind::kConstant || input.value == nullptr)
     return describe(resolve(input.constant, {}));
   switch (input.value->kind()) {
-    case ValueKind::kSymInt:
-      return "an int";
-    case ValueKind::kSymFloat:
-      return "a float";
-    case ValueKind::kSymBool:
-      return "a bool";
-    case ValueKind::kNone:
-      return "None";
-    case ValueKind::kCustomObj:
-      return "a custom object";
-    case ValueKind::kToken:
-      return "a token";
-    case ValueKind::kTensor:
-      break;
+    case ValueKind::kSymInt: return "an int";
+    case ValueKind::kSymFloat: return "a float";
+    case ValueKind::kSymBool: return "a bool";
+    case ValueKind::kNone: return "None";
+    case ValueKind::kCustomObj: return "a custom object";
+    case ValueKind::kToken: return "a token";
+    case ValueKind::kTensor: break;
   }
   return input.value->meta ? meta_text(*input.value->meta) : "a tensor";
 }
@@ -83,8 +76,7 @@ class InputCheck {
       return;
     }
     switch (input.value->kind()) {
-      case ValueKind::kTensor:
-        return check_tensor(*input.value, got);
+      case ValueKind::kTensor: return check_tensor(*input.value, got);
       case ValueKind::kSymInt:
         if (!got.isInt()) fail("give it the kind of input that it was exported with");
         if (check_shapes_) check_symbol(input.value->symbol, got.toInt(), "");
@@ -100,8 +92,7 @@ class InputCheck {
         if (!got.isNone()) fail("give it the kind of input that it was exported with");
         return;
       case ValueKind::kCustomObj:
-      case ValueKind::kToken:
-        return;
+      case ValueKind::kToken: return;
     }
   }
 

@@ -89,8 +89,8 @@ Step make_dispatcher_step(const Node& node, const c10::OperatorHandle& op) {
     step.operands.push_back(std::move(operand));
   }
   for (const NamedArgument& given : node.arguments())
-    if (std::none_of(wanted.begin(), wanted.end(),
-                     [&](const c10::Argument& argument) { return argument.name() == given.name; }))
+    if (std::ranges::none_of(
+            wanted, [&](const c10::Argument& argument) { return argument.name() == given.name; }))
       throw Error("run", subject_of(node),
                   fmt::format("the op has no argument \"{}\"; check the node, or load the version "
                               "of the library that it was exported with",

@@ -154,10 +154,8 @@ class Coercion {
       case TypeKind::SymBoolType:
       case TypeKind::ScalarTypeType:
       case TypeKind::LayoutType:
-      case TypeKind::MemoryFormatType:
-        return convert_number(number_of(value), type->kind());
-      default:
-        return value;
+      case TypeKind::MemoryFormatType: return convert_number(number_of(value), type->kind());
+      default: return value;
     }
   }
 

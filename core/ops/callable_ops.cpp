@@ -70,19 +70,18 @@ bool is_allowed(std::string_view base, std::string_view overload) {
 }
 
 bool is_in(std::span<const std::string_view> list, std::string_view name) {
-  return std::find(list.begin(), list.end(), name) != list.end();
+  return std::ranges::find(list, name) != list.end();
 }
 
 bool is_of(const c10::TypePtr& type, c10::TypeKind kind) {
   if (type->kind() == kind) return true;
   const auto parts = type->containedTypes();
-  return std::any_of(parts.begin(), parts.end(),
-                     [&](const c10::TypePtr& part) { return is_of(part, kind); });
+  return std::ranges::any_of(parts, [&](const c10::TypePtr& part) { return is_of(part, kind); });
 }
 
 bool have(const std::vector<c10::Argument>& arguments, c10::TypeKind kind) {
-  return std::any_of(arguments.begin(), arguments.end(),
-                     [&](const c10::Argument& argument) { return is_of(argument.type(), kind); });
+  return std::ranges::any_of(
+      arguments, [&](const c10::Argument& argument) { return is_of(argument.type(), kind); });
 }
 
 const char* refusal_by_schema(const c10::FunctionSchema& schema) {
@@ -116,8 +115,8 @@ std::optional<std::string> refusal_of(const c10::OperatorHandle& op) {
   if (is_allowed(base, name.overload_name.empty() ? "default" : name.overload_name))
     return std::nullopt;
   const char* why = refusal_by_schema(op.schema());
-  const RefusedOp* refused = std::find_if(std::begin(kRefused), std::end(kRefused),
-                                          [&](const RefusedOp& row) { return row.name == full; });
+  const RefusedOp* refused =
+      std::ranges::find_if(kRefused, [&](const RefusedOp& row) { return row.name == full; });
   if (refused != std::end(kRefused)) why = refused->why;
   if (full.starts_with("aten::_test_")) why = kTest;
   if (full.starts_with("aten::_reshape_alias") || full.ends_with("_tensor_unsafe"))

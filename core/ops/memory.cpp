@@ -64,8 +64,8 @@ bool is_in_place(const Node& node) {
 std::vector<const Value*> aliased_inputs(const Node& node) {
   if (is_cast(node)) return {};
   const std::optional<c10::OperatorHandle> op = find_operator(node.target());
-  const bool is_unsaid = std::any_of(std::begin(kUnsaidViews), std::end(kUnsaidViews),
-                                     [&](const char* view) { return node.is(view); });
+  const bool is_unsaid =
+      std::ranges::any_of(kUnsaidViews, [&](const char* view) { return node.is(view); });
   if (!op || is_unsaid) {
     const std::vector<Value*> inputs = node.inputs();
     return {inputs.begin(), inputs.end()};

@@ -1,4 +1,4 @@
-// Finds the dispatcher's operator for the target of a node.
+// Finds the dispatcher's operator for the target of a node, and registers the ops of q/dq graphs.
 #pragma once
 
 #include <optional>
@@ -20,5 +20,15 @@ inline constexpr const char* kOwnQuantizedDecomposed = "octet_quantized_decompos
 inline constexpr const char* kOwnTorchao = "octet_torchao";
 // "octet_torchao::quantize_affine" -> "torchao::quantize_affine"; other names are unchanged.
 std::string without_own_namespace(std::string name);
+
+// Register the ops of q/dq graphs, so that such graphs run without Python: the same schemas and
+// roundings. find_operator(), find_op_schema() and Interpreter call these functions. Later calls do
+// nothing. Thread-safe.
+//
+// torch's namespace quantized_decomposed.
+void register_quantized_decomposed();
+// The ops of torchao's namespace that converted programs contain: affine quantization by blocks,
+// float8.
+void register_torchao_ops();
 
 }  // namespace octet

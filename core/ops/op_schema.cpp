@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "core/ops/op_lookup.h"
-#include "core/ops/qdq_ops.h"
 
 namespace octet {
 namespace {
@@ -96,10 +95,10 @@ bool fits(const OpSchema& schema, const std::vector<NamedArgument>& arguments) {
   for (size_t i = 0; i < arguments.size(); ++i) {
     size_t place = i;
     if (!arguments[i].name.empty())
-      place = static_cast<size_t>(std::find_if(schema.arguments.begin(), schema.arguments.end(),
-                                               [&](const SchemaArgument& argument) {
-                                                 return argument.name == arguments[i].name;
-                                               }) -
+      place = static_cast<size_t>(std::ranges::find_if(schema.arguments,
+                                                       [&](const SchemaArgument& argument) {
+                                                         return argument.name == arguments[i].name;
+                                                       }) -
                                   schema.arguments.begin());
     if (place >= given.size() || given[place] ||
         !fits(schema.arguments[place].type, arguments[i].value))
@@ -145,8 +144,8 @@ const SchemaArgument* OpSchema::find(std::string_view argument_name) const {
 }
 
 bool OpSchema::is_mutable() const {
-  return std::any_of(arguments.begin(), arguments.end(),
-                     [](const SchemaArgument& argument) { return argument.is_write; });
+  return std::ranges::any_of(arguments,
+                             [](const SchemaArgument& argument) { return argument.is_write; });
 }
 
 const OpSchema* find_op_schema(std::string_view target) {
@@ -175,7 +174,7 @@ std::vector<std::string> overloads_of(std::string_view op) {
   std::vector<std::string> found;
   const auto [first, last] = kAll.equal_range(std::string(op));
   for (auto it = first; it != last; ++it) found.push_back(it->second);
-  std::sort(found.begin(), found.end());
+  std::ranges::sort(found);
   // Another library's ops may be registered twice: by Octet and by the library.
   found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
@@ -191,7 +190,7 @@ std::string choose_overload(std::string_view op, const std::vector<NamedArgument
   }
   const std::string plain = std::string(op) + ".default";
   const auto has_plain = [&](const std::vector<std::string>& list) {
-    return std::find(list.begin(), list.end(), plain) != list.end();
+    return std::ranges::find(list, plain) != list.end();
   };
   if (has_plain(fitting) || (fitting.empty() && has_plain(*candidates))) return plain;
   return fitting.size() == 1 ? fitting.front() : "";

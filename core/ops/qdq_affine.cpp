@@ -74,24 +74,15 @@ Range range_of(ScalarType dtype) {
   if (const int bits = sub_byte_unsigned_bits(dtype)) return unsigned_range(bits);
   if (const int bits = sub_byte_signed_bits(dtype)) return signed_range(bits);
   switch (dtype) {
-    case ScalarType::Byte:
-      return unsigned_range(8);
-    case ScalarType::Char:
-      return signed_range(8);
-    case ScalarType::Short:
-      return signed_range(16);
-    case ScalarType::Int:
-      return signed_range(32);
-    case ScalarType::Float8_e4m3fn:
-      return finite_range<c10::Float8_e4m3fn>();
-    case ScalarType::Float8_e5m2:
-      return finite_range<c10::Float8_e5m2>();
-    case ScalarType::Float8_e4m3fnuz:
-      return finite_range<c10::Float8_e4m3fnuz>();
-    case ScalarType::Float8_e5m2fnuz:
-      return finite_range<c10::Float8_e5m2fnuz>();
-    default:
-      TORCH_CHECK_VALUE(false, "unsupported dtype: ", dtype);
+    case ScalarType::Byte: return unsigned_range(8);
+    case ScalarType::Char: return signed_range(8);
+    case ScalarType::Short: return signed_range(16);
+    case ScalarType::Int: return signed_range(32);
+    case ScalarType::Float8_e4m3fn: return finite_range<c10::Float8_e4m3fn>();
+    case ScalarType::Float8_e5m2: return finite_range<c10::Float8_e5m2>();
+    case ScalarType::Float8_e4m3fnuz: return finite_range<c10::Float8_e4m3fnuz>();
+    case ScalarType::Float8_e5m2fnuz: return finite_range<c10::Float8_e5m2fnuz>();
+    default: TORCH_CHECK_VALUE(false, "unsupported dtype: ", dtype);
   }
 }
 
@@ -144,14 +135,10 @@ BlockView block_view(at::IntArrayRef sizes, at::IntArrayRef block_size) {
 double smallest_normal(ScalarType dtype) {
   switch (dtype) {
     case ScalarType::Float:
-    case ScalarType::BFloat16:
-      return static_cast<double>(std::numeric_limits<float>::min());
-    case ScalarType::Half:
-      return 6.103515625e-05;
-    case ScalarType::Double:
-      return std::numeric_limits<double>::min();
-    default:
-      TORCH_CHECK_TYPE(false, "expecting a floating point input, but got dtype: ", dtype);
+    case ScalarType::BFloat16: return static_cast<double>(std::numeric_limits<float>::min());
+    case ScalarType::Half: return 6.103515625e-05;
+    case ScalarType::Double: return std::numeric_limits<double>::min();
+    default: TORCH_CHECK_TYPE(false, "expecting a floating point input, but got dtype: ", dtype);
   }
 }
 

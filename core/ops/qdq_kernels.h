@@ -22,7 +22,7 @@ bool is_quantized_type(ScalarType dtype);
 // Converts f16 and bf16 to f32; throws for dtypes other than f16, bf16 and f32.
 at::Tensor to_float32(const at::Tensor& input);
 
-// qdq_per_tensor.cpp
+// Per tensor
 at::Tensor quantize_per_tensor(const at::Tensor& input, double scale, int64_t zero_point,
                                int64_t quant_min, int64_t quant_max, ScalarType dtype);
 at::Tensor quantize_per_tensor_tensor(const at::Tensor& input, const at::Tensor& scale,
@@ -53,7 +53,7 @@ QParamTensors choose_qparams_symmetric(const at::Tensor& input, int64_t quant_mi
 QParamTensors choose_qparams_per_token(const at::Tensor& input, ScalarType dtype);
 QParamTensors choose_qparams_per_token_asymmetric(const at::Tensor& input, ScalarType dtype);
 
-// qdq_per_channel.cpp. A negative axis counts from the end.
+// Per channel, group and token. A negative axis counts from the end.
 at::Tensor quantize_per_channel(const at::Tensor& input, const at::Tensor& scales,
                                 const at::Tensor& zero_points, int64_t axis, int64_t quant_min,
                                 int64_t quant_max, ScalarType dtype);

@@ -1,10 +1,9 @@
-#include "core/ops/qdq_ops.h"
+#include "core/ops/op_lookup.h"
 
 #include <mutex>
 
 #include <torch/library.h>
 
-#include "core/ops/op_lookup.h"
 #include "core/ops/qdq_kernels.h"
 
 namespace octet {

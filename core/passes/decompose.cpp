@@ -7,7 +7,6 @@
 #include <ATen/core/function_schema.h>
 #include <fmt/format.h>
 
-#include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/composite_trace.h"
 #include "core/passes/simplify.h"
@@ -31,8 +30,7 @@ bool is_plain(const Value* value) {
 bool can_be_replaced(const Node& node) {
   const std::vector<Value*> inputs = node.inputs(), results = node.outputs();
   return node.target().starts_with("aten.") && !results.empty() &&
-         std::all_of(inputs.begin(), inputs.end(), is_plain) &&
-         std::all_of(results.begin(), results.end(), is_plain);
+         std::ranges::all_of(inputs, is_plain) && std::ranges::all_of(results, is_plain);
 }
 
 // Inserts the calls of a trace before a node.
@@ -59,8 +57,8 @@ class Replacement {
     graph_.erase(node_);
     for (auto added = added_.rbegin(); added != added_.rend(); ++added) {
       const std::vector<Value*> results = (*added)->outputs();
-      const bool is_unused = std::all_of(results.begin(), results.end(),
-                                         [](const Value* value) { return value->is_unused(); });
+      const bool is_unused =
+          std::ranges::all_of(results, [](const Value* value) { return value->is_unused(); });
       if (is_unused && !has_side_effects(**added)) graph_.erase(**added);
     }
     return true;
@@ -126,7 +124,7 @@ class Replacement {
     }
     if (element.kind() == TypeKind::TensorType) return values_of(value.toTensorVector());
     const c10::ArrayRef<IValue> items = value.toListRef();
-    const auto all = [&](auto is) { return std::all_of(items.begin(), items.end(), is); };
+    const auto all = [&](auto is) { return std::ranges::all_of(items, is); };
     if (all([](const IValue& item) { return item.isInt(); }))
       return items_of<int64_t>(value, [](const IValue& item) { return item.toInt(); });
     if (all([](const IValue& item) { return item.isBool(); }))
@@ -152,12 +150,9 @@ class Replacement {
     switch (type.kind()) {
       case TypeKind::ScalarTypeType:
         return from_scalar_type(static_cast<c10::ScalarType>(value.toInt()));
-      case TypeKind::LayoutType:
-        return Layout::kStrided;
-      case TypeKind::MemoryFormatType:
-        return MemoryFormat::kContiguous;
-      default:
-        return value.toInt();
+      case TypeKind::LayoutType: return Layout::kStrided;
+      case TypeKind::MemoryFormatType: return MemoryFormat::kContiguous;
+      default: return value.toInt();
     }
   }
 

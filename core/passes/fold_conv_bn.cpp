@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <tuple>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/ones_like.h>
@@ -229,10 +228,9 @@ Folded fold(const Graph& graph, const Parameters& parameters) {
 
 // Whether nodes other than the convolutions of the group use the value.
 bool is_used_elsewhere(const Value* value, const std::vector<Candidate>& group) {
-  return value->is_output() ||
-         std::any_of(value->users().begin(), value->users().end(), [&](const Node* user) {
-           return std::none_of(group.begin(), group.end(),
-                               [&](const Candidate& candidate) { return candidate.conv == user; });
+  return value->is_output() || std::ranges::any_of(value->users(), [&](const Node* user) {
+           return std::ranges::none_of(
+               group, [&](const Candidate& candidate) { return candidate.conv == user; });
          });
 }
 
@@ -267,9 +265,8 @@ void drop_dead_inputs(Graph& graph, const std::vector<std::string>& names) {
     fqn.replace(fqn.size() - kMean.size(), kMean.size(), "num_batches_tracked");
     for (const GraphInput& input : graph.inputs()) {
       if (input.fqn != fqn) continue;
-      const bool is_mutated =
-          std::any_of(graph.outputs().begin(), graph.outputs().end(),
-                      [&](const GraphOutput& output) { return output.target == fqn; });
+      const bool is_mutated = std::ranges::any_of(
+          graph.outputs(), [&](const GraphOutput& output) { return output.target == fqn; });
       if (!is_mutated) erase_if_unused(graph, input.value);
       break;
     }

@@ -9,7 +9,6 @@
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ops/memory.h"
-#include "core/passes/scalars.h"
 #include "core/passes/simplify.h"
 
 namespace octet {
@@ -17,8 +16,8 @@ namespace {
 
 bool is_quantization(const Node& node) {
   static const char* const kPrefixes[] = {"quantized_decomposed.", "torchao.", "quantized."};
-  return std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
-                     [&](const char* prefix) { return node.target().starts_with(prefix); });
+  return std::ranges::any_of(kPrefixes,
+                             [&](const char* prefix) { return node.target().starts_with(prefix); });
 }
 
 // Whether the op dequantizes integers with scales per tensor, channel or block. (Scales per row are
@@ -39,8 +38,7 @@ bool only_moves(const Node& node) {
   static const char* const kCopies[] = {"aten.clone", "aten.contiguous", "aten.cat", "aten.stack",
                                         "aten.reshape"};
   return !aliased_inputs(node).empty() ||
-         std::any_of(std::begin(kCopies), std::end(kCopies),
-                     [&](const char* name) { return node.is(name); });
+         std::ranges::any_of(kCopies, [&](const char* name) { return node.is(name); });
 }
 
 bool is_number(const Value& value) {
@@ -57,10 +55,10 @@ bool gives_tensors(const Node& node, bool with_sizes) {
            (with_sizes || value->meta->is_static());
   };
   return !node.results().empty() &&
-         std::all_of(node.results().begin(), node.results().end(), [&](const ResultSlot& slot) {
+         std::ranges::all_of(node.results(), [&](const ResultSlot& slot) {
            const bool is_tensors =
                slot.kind == ResultSlot::Kind::kSingle || slot.kind == ResultSlot::Kind::kList;
-           return is_tensors && std::all_of(slot.values.begin(), slot.values.end(), is_known);
+           return is_tensors && std::ranges::all_of(slot.values, is_known);
          });
 }
 
@@ -99,8 +97,7 @@ std::set<const Value*> fixed_constants(const Graph& graph) {
 
 bool nobody_reads(const Node& node) {
   const std::vector<Value*> results = node.outputs();
-  return std::all_of(results.begin(), results.end(),
-                     [](const Value* value) { return value->is_unused(); });
+  return std::ranges::all_of(results, [](const Value* value) { return value->is_unused(); });
 }
 
 std::vector<Value*> values_of(const Node& node) {
@@ -146,25 +143,22 @@ class Folding {
       if (!converts && !can_be_folded(*node, symbols_ != nullptr)) continue;
       const std::vector<Value*> values = values_of(*node);
       const auto is_folded = [&](const Value* value) { return folded_.contains(value); };
-      const bool depends_on_nothing =
-          std::all_of(values.begin(), values.end(), [&](const Value* value) {
-            return is_folded(value) || (fixed.contains(value) && !banned_.contains(value));
-          });
-      const std::vector<Value*> results = node->outputs();
-      const bool is_banned = std::any_of(results.begin(), results.end(), [&](const Value* value) {
-        return banned_.contains(value);
+      const bool depends_on_nothing = std::ranges::all_of(values, [&](const Value* value) {
+        return is_folded(value) || (fixed.contains(value) && !banned_.contains(value));
       });
+      const std::vector<Value*> results = node->outputs();
+      const bool is_banned =
+          std::ranges::any_of(results, [&](const Value* value) { return banned_.contains(value); });
       if (!depends_on_nothing || is_banned) continue;
       if (is_in_place(*node) && !is_folded(values.front())) continue;
-      const bool is_of_constants =
-          !values.empty() && std::none_of(values.begin(), values.end(), is_folded);
+      const bool is_of_constants = !values.empty() && std::ranges::none_of(values, is_folded);
       if (is_of_constants && (from_ == FoldFrom::kNothing || (!converts && grows(*node, values))))
         continue;
       nodes_.push_back(node);
       folded_.insert(results.begin(), results.end());
       const bool is_dequantized =
           is_dequantization(*node) ||
-          (only_moves(*node) && std::any_of(values.begin(), values.end(), [&](const Value* value) {
+          (only_moves(*node) && std::ranges::any_of(values, [&](const Value* value) {
              return dequantized_.contains(value);
            }));
       if (is_dequantized) dequantized_.insert(results.begin(), results.end());
@@ -191,9 +185,9 @@ class Folding {
 
   // Whether memory of `root` that the fold holds is read before the writer runs.
   bool is_read_before(const Node& writer, const Value* root) const {
-    return std::any_of(folded_.begin(), folded_.end(), [&](const Value* value) {
+    return std::ranges::any_of(folded_, [&](const Value* value) {
       return memory_of(value).back() == root &&
-             std::any_of(value->users().begin(), value->users().end(), [&](const Node* user) {
+             std::ranges::any_of(value->users(), [&](const Node* user) {
                return !is_chosen(user) && graph_.is_before(*user, writer);
              });
     });
@@ -264,8 +258,8 @@ class Folding {
     for (const Node* node : nodes_)
       for (Value* value : node->outputs())
         if (value->is_output() || has_symbol(*value) ||
-            std::any_of(value->users().begin(), value->users().end(),
-                        [&](const Node* user) { return !inside.contains(user); }))
+            std::ranges::any_of(value->users(),
+                                [&](const Node* user) { return !inside.contains(user); }))
           results.push_back(value);
     return results;
   }

@@ -20,7 +20,7 @@ std::mutex mutex;  // for both
 std::vector<std::string> wanted, ran;
 
 bool holds(const std::vector<std::string>& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
+  return std::ranges::find(names, name) != names.end();
 }
 
 // Notes that the pass ran; whether print_after() asked for it.
@@ -101,8 +101,8 @@ void print_after(const std::string& name) {
 std::vector<std::string> names_without_pass() {
   const std::lock_guard lock(mutex);
   std::vector<std::string> names;
-  std::copy_if(wanted.begin(), wanted.end(), std::back_inserter(names),
-               [](const std::string& name) { return !holds(ran, name); });
+  std::ranges::copy_if(wanted, std::back_inserter(names),
+                       [](const std::string& name) { return !holds(ran, name); });
   return names;
 }
 

@@ -41,8 +41,8 @@ constexpr std::array<std::string_view, 2> kTrainingOps = {
     "aten._batch_norm_with_update", "aten._batch_norm_with_update_functional"};
 
 const TrainingFlag* find_flag(const Node& node) {
-  const auto flag = std::find_if(kFlags.begin(), kFlags.end(),
-                                 [&](const TrainingFlag& row) { return node.is(row.op); });
+  const auto flag =
+      std::ranges::find_if(kFlags, [&](const TrainingFlag& row) { return node.is(row.op); });
   return flag == kFlags.end() ? nullptr : &*flag;
 }
 
@@ -52,8 +52,7 @@ bool has_other_mode(const Node& node, const TrainingFlag& flag) {
 }
 
 bool is_training_op(const Node& node) {
-  if (std::any_of(kTrainingOps.begin(), kTrainingOps.end(),
-                  [&](std::string_view op) { return node.is(op); }))
+  if (std::ranges::any_of(kTrainingOps, [&](std::string_view op) { return node.is(op); }))
     return true;
   if (node.is("aten.scaled_dot_product_attention")) return node.float_or("dropout_p", 0) > 0;
   const TrainingFlag* flag = find_flag(node);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "core/graph/origin.h"
 #include "core/ops/memory.h"
 #include "core/ops/op_lookup.h"
@@ -17,8 +19,7 @@ constexpr std::array<std::string_view, 4> kPurePrefixes = {"_operator.", "math."
 
 bool is_unused(const Node& node) {
   const std::vector<Value*> outputs = node.outputs();
-  return std::all_of(outputs.begin(), outputs.end(),
-                     [](const Value* value) { return value->is_unused(); });
+  return std::ranges::all_of(outputs, [](const Value* value) { return value->is_unused(); });
 }
 
 int remove_dead_inputs(Graph& graph) {
@@ -156,13 +157,58 @@ bool fold_into(Graph& graph, Node& conv, size_t spatial) {
   return true;
 }
 
+std::optional<float> find_number(const Argument& argument) {
+  if (const auto* number = argument.find<int64_t>()) return static_cast<float>(*number);
+  if (const auto* number = argument.find<double>()) return static_cast<float>(*number);
+  if (const auto* flag = argument.find<bool>()) return *flag ? 1.0F : 0.0F;
+  return std::nullopt;
+}
+
+bool is_known_not_float(const Node& node) {
+  const Value* result = node.output_or_null();
+  return result != nullptr && result->meta && !is_floating_point(result->meta->dtype);
+}
+
+// `from`: lower numbers are taken.
+std::string free_fqn(const Graph& graph, int& from) {
+  for (;; ++from) {
+    const std::string fqn = fmt::format("_tensor_constant_{}", from);
+    if (!graph.constants.contains(fqn)) return fqn;
+  }
+}
+
+template <typename List, typename T>
+void put_into_list(Argument& argument, const Value* value, const Argument& number) {
+  const T* literal = number.find<T>();
+  List* list = std::get_if<List>(static_cast<ArgumentVariant*>(&argument));
+  if (literal == nullptr || list == nullptr) return;
+  for (auto& item : list->items)
+    if (Value** held = std::get_if<Value*>(&item); held != nullptr && *held == value)
+      item = *literal;
+}
+
+void make_plain(Argument& argument) {
+  const SymIntList* list = argument.find<SymIntList>();
+  if (list == nullptr) return;
+  std::vector<int64_t> numbers;
+  for (const auto& item : list->items)
+    if (const int64_t* number = std::get_if<int64_t>(&item)) numbers.push_back(*number);
+  if (numbers.size() == list->items.size()) argument = std::move(numbers);
+}
+
+bool holds(const Argument& argument, const Value& value) {
+  bool found = false;
+  for_each_value(argument, [&](const Value* held) { found = found || held == &value; });
+  return found;
+}
+
 }  // namespace
 
 bool has_side_effects(const Node& node) {
   const OpSchema* schema = find_op_schema(node.target());
   if (schema == nullptr)
-    return std::none_of(kPurePrefixes.begin(), kPurePrefixes.end(),
-                        [&](std::string_view prefix) { return node.target().starts_with(prefix); });
+    return std::ranges::none_of(
+        kPurePrefixes, [&](std::string_view prefix) { return node.target().starts_with(prefix); });
   if (schema->is_mutable() || schema->returns.empty()) return true;
   if (!written_values(node).empty()) return true;
   const std::optional<c10::OperatorHandle> handle = find_operator(node.target());
@@ -198,12 +244,53 @@ int inline_bodies(Graph& graph) {
 int fold_pad(Graph& graph) {
   int folds = 0;
   for (Node* node : graph.nodes()) {
-    const auto row = std::find_if(kConvs.begin(), kConvs.end(), [&](const ConvRow& conv) {
-      return conv.target == node->target();
-    });
+    const auto row = std::ranges::find_if(
+        kConvs, [&](const ConvRow& conv) { return conv.target == node->target(); });
     if (row != kConvs.end() && fold_into(graph, *node, row->spatial)) ++folds;
   }
   return folds;
+}
+
+int scalars_to_constants(Graph& graph, ScalarOps ops) {
+  int changes = 0;
+  int next = 0;
+  for (Node* node : graph.nodes()) {
+    if (node->target() != "aten.add.Tensor" && node->target() != "aten.mul.Tensor") continue;
+    if (ops == ScalarOps::kFloatOnly && is_known_not_float(*node)) continue;
+    for (const std::string_view name : {"self", "other"}) {
+      const Argument* argument = node->find_argument(name);
+      const std::optional<float> number =
+          argument == nullptr ? std::nullopt : find_number(*argument);
+      if (!number) continue;
+      Tensor tensor = Tensor::zeros(DType::kFloat32, {});
+      *tensor.data<float>() = *number;
+      node->set_argument(
+          name, graph.add_constant(free_fqn(graph, next), std::move(tensor), InputKind::kBuffer));
+      ++changes;
+    }
+  }
+  return changes;
+}
+
+void put_number(Value& value, const Argument& number) {
+  const std::vector<Node*> users = value.users();
+  for (Node* user : users) {
+    const std::vector<NamedArgument> arguments = user->arguments();
+    for (const NamedArgument& argument : arguments) {
+      // set_argument needs a name
+      const bool is_only = std::ranges::count_if(arguments, [&](const NamedArgument& other) {
+                             return other.name == argument.name;
+                           }) == 1;
+      if (!is_only || !holds(argument.value, value)) continue;
+      Argument changed = argument.value;
+      if (changed.find<Value*>() != nullptr) changed = number;
+      put_into_list<SymIntList, int64_t>(changed, &value, number);
+      put_into_list<SymFloatList, double>(changed, &value, number);
+      put_into_list<SymBoolList, bool>(changed, &value, number);
+      make_plain(changed);
+      user->set_argument(argument.name, std::move(changed), argument.kind);
+    }
+  }
 }
 
 }  // namespace octet

@@ -1,4 +1,4 @@
-#include "core/passes/split_complex.h"
+#include "core/passes/decompose.h"
 
 #include <algorithm>
 #include <span>
@@ -50,8 +50,7 @@ constexpr std::string_view kPads[] = {"aten.pad", "aten.constant_pad_nd"};
 constexpr std::string_view kProducts[] = {"aten.bmm", "aten.einsum", "aten.matmul", "aten.mm"};
 
 bool is_one_of(const Node& node, std::span<const std::string_view> names) {
-  return std::any_of(names.begin(), names.end(),
-                     [&](std::string_view name) { return node.is(name); });
+  return std::ranges::any_of(names, [&](std::string_view name) { return node.is(name); });
 }
 
 bool is_complex_tensor(const Value* value) {
@@ -87,8 +86,7 @@ class Splitter {
 
   bool split(Node& node) {
     const std::vector<Value*> outputs = node.outputs();
-    if (outputs.empty() || !std::all_of(outputs.begin(), outputs.end(), is_complex_tensor))
-      return false;
+    if (outputs.empty() || !std::ranges::all_of(outputs, is_complex_tensor)) return false;
     if (const Argument* dtype = node.find_argument("dtype"); dtype && dtype->find<DType>())
       return false;
     if (is_one_of(node, kPartwise) || (is_one_of(node, kPads) && !pads_with_number(node)))

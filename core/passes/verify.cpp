@@ -74,7 +74,7 @@ class Verifier {
         fail(subject, fmt::format("argument \"{}\" is given twice", argument.name));
       check_argument(argument.value, subject);
       for_each_value(argument.value, [&](Value* value) {
-        if (std::find(value->users().begin(), value->users().end(), &node) == value->users().end())
+        if (std::ranges::find(value->users(), &node) == value->users().end())
           fail(subject, fmt::format("uses %{}, which does not list this user", value->name()));
       });
     }
@@ -158,7 +158,7 @@ class Verifier {
     for (Node* user : users) {
       if (!nodes_.contains(user)) fail("%" + value.name(), "one of its users is not in the graph");
       const std::vector<Value*> inputs = user->inputs();
-      if (std::find(inputs.begin(), inputs.end(), &value) == inputs.end())
+      if (std::ranges::find(inputs, &value) == inputs.end())
         fail("%" + value.name(),
              fmt::format("lists %{} as a user, which does not use it", user->name()));
     }

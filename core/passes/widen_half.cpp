@@ -93,8 +93,8 @@ bool leaves_program(OutputKind kind) {
 
 bool computes_in_half(const Graph& graph) {
   for (const Node* node : graph.nodes()) {
-    const bool converts = std::any_of(kConversions.begin(), kConversions.end(),
-                                      [&](std::string_view op) { return node->is(op); });
+    const bool converts =
+        std::ranges::any_of(kConversions, [&](std::string_view op) { return node->is(op); });
     for (const Value* value : node->outputs())
       if (!converts && value != nullptr && is_half(*value)) return true;
     for (const NamedArgument& argument : node->arguments())

@@ -30,8 +30,7 @@ class Matcher {
   explicit Matcher(InnerUse inner_use) : inner_use_(inner_use) {}
 
   bool call(const PatternTerm& term, Node& node) {
-    if (std::none_of(term.ops.begin(), term.ops.end(),
-                     [&](const std::string& op) { return node.is(op); }))
+    if (std::ranges::none_of(term.ops, [&](const std::string& op) { return node.is(op); }))
       return false;
     match.nodes.push_back(&node);
     const std::vector<TensorArgument> arguments = tensor_arguments(node);
@@ -57,20 +56,17 @@ class Matcher {
     if (binds_list && term.kind == PatternTerm::Kind::kVariable)
       return list_variable(term, argument, consumer);
     list_depth_ += binds_list ? 1 : 0;
-    const bool all = std::all_of(argument.values.begin(), argument.values.end(),
-                                 [&](Value* value) { return this->value(term, value, consumer); });
+    const bool all = std::ranges::all_of(
+        argument.values, [&](Value* value) { return this->value(term, value, consumer); });
     list_depth_ -= binds_list ? 1 : 0;
     return all;
   }
 
   bool value(const PatternTerm& term, Value* value, Node& consumer) {
     switch (term.kind) {
-      case PatternTerm::Kind::kAny:
-        return true;
-      case PatternTerm::Kind::kVariable:
-        return variable(term.variable, value, consumer);
-      case PatternTerm::Kind::kCall:
-        break;
+      case PatternTerm::Kind::kAny: return true;
+      case PatternTerm::Kind::kVariable: return variable(term.variable, value, consumer);
+      case PatternTerm::Kind::kCall: break;
     }
     Node* producer = value->producer();
     if (producer == nullptr || value->index() != 0) return false;

@@ -70,11 +70,10 @@ std::vector<PatternVariant> forms_of(const PatternTerm& term, const std::string&
 
 std::vector<PatternVariant> variants_of(const PatternTerm& root, const std::string& pattern) {
   std::vector<PatternVariant> forms = forms_of(root, pattern);
-  std::stable_sort(forms.begin(), forms.end(),
-                   [](const PatternVariant& a, const PatternVariant& b) {
-                     return std::lexicographical_compare(b.has_op.rbegin(), b.has_op.rend(),
-                                                         a.has_op.rbegin(), a.has_op.rend());
-                   });
+  std::ranges::stable_sort(forms, [](const PatternVariant& a, const PatternVariant& b) {
+    return std::lexicographical_compare(b.has_op.rbegin(), b.has_op.rend(), a.has_op.rbegin(),
+                                        a.has_op.rend());
+  });
   return forms;
 }
 
@@ -199,7 +198,7 @@ class PatternParser {
   static bool has_variants(const PatternTerm& term) {
     return term.kind == PatternTerm::Kind::kCall &&
            (term.is_optional || term.in_either_order ||
-            std::any_of(term.parameters.begin(), term.parameters.end(), has_variants));
+            std::ranges::any_of(term.parameters, has_variants));
   }
 
   static int nesting(char c) {
@@ -220,9 +219,8 @@ class PatternParser {
   // The arguments after '(' or '['. Scales and zero points of q and dq need not be named.
   void call(PatternTerm& term) {
     term.kind = PatternTerm::Kind::kCall;
-    term.ignores_rest = std::all_of(term.ops.begin(), term.ops.end(), [](const std::string& op) {
-      return op.starts_with("quantized_decomposed.");
-    });
+    term.ignores_rest = std::ranges::all_of(
+        term.ops, [](const std::string& op) { return op.starts_with("quantized_decomposed."); });
     const bool is_list = is_list_call();
     list_depth_ += is_list ? 1 : 0;
     bool seen_optional = false;
@@ -266,9 +264,8 @@ class PatternParser {
 }  // namespace
 
 const PatternVariable* Pattern::find_variable(std::string_view name) const {
-  const auto found =
-      std::find_if(variables.begin(), variables.end(),
-                   [&](const PatternVariable& variable) { return variable.name == name; });
+  const auto found = std::ranges::find_if(
+      variables, [&](const PatternVariable& variable) { return variable.name == name; });
   return found == variables.end() ? nullptr : &*found;
 }
 

@@ -170,39 +170,25 @@ Argument decode_literal(const schema::Argument& from, const Graph& graph,
     case Tag::AS_NONE:
       from.get_as_none();
       return None{};  // the getter throws when the file had no known kind
-    case Tag::AS_INT:
-      return from.get_as_int();
-    case Tag::AS_INTS:
-      return from.get_as_ints();
-    case Tag::AS_INT_LISTS:
-      return from.get_as_int_lists();
-    case Tag::AS_FLOAT:
-      return from.get_as_float().get();
-    case Tag::AS_FLOATS:
-      return plain(from.get_as_floats());
-    case Tag::AS_FLOAT_LISTS:
-      return decode_float_lists(from.get_as_float_lists());
-    case Tag::AS_BOOL:
-      return from.get_as_bool();
-    case Tag::AS_BOOLS:
-      return from.get_as_bools();
-    case Tag::AS_STRING:
-      return from.get_as_string();
-    case Tag::AS_STRINGS:
-      return from.get_as_strings();
+    case Tag::AS_INT: return from.get_as_int();
+    case Tag::AS_INTS: return from.get_as_ints();
+    case Tag::AS_INT_LISTS: return from.get_as_int_lists();
+    case Tag::AS_FLOAT: return from.get_as_float().get();
+    case Tag::AS_FLOATS: return plain(from.get_as_floats());
+    case Tag::AS_FLOAT_LISTS: return decode_float_lists(from.get_as_float_lists());
+    case Tag::AS_BOOL: return from.get_as_bool();
+    case Tag::AS_BOOLS: return from.get_as_bools();
+    case Tag::AS_STRING: return from.get_as_string();
+    case Tag::AS_STRINGS: return from.get_as_strings();
     case Tag::AS_COMPLEX:
       return std::complex<double>(from.get_as_complex().get_real().get(),
                                   from.get_as_complex().get_imag().get());
-    case Tag::AS_SCALAR_TYPE:
-      return decode_dtype(from.get_as_scalar_type(), graph, where);
+    case Tag::AS_SCALAR_TYPE: return decode_dtype(from.get_as_scalar_type(), graph, where);
     case Tag::AS_MEMORY_FORMAT:
       return decode_memory_format(from.get_as_memory_format(), graph, where);
-    case Tag::AS_LAYOUT:
-      return decode_layout(from.get_as_layout(), graph, where);
-    case Tag::AS_DEVICE:
-      return decode_device(from.get_as_device());
-    case Tag::AS_OPERATOR:
-      return OperatorRef{from.get_as_operator()};
+    case Tag::AS_LAYOUT: return decode_layout(from.get_as_layout(), graph, where);
+    case Tag::AS_DEVICE: return decode_device(from.get_as_device());
+    case Tag::AS_OPERATOR: return OperatorRef{from.get_as_operator()};
     default:
       fail(graph, where,
            "has a kind that schema version 8 does not have; the file is damaged or of a newer "
@@ -218,18 +204,15 @@ Argument decode_argument(const schema::Argument& from, const Graph& graph, const
   switch (from.tag()) {
     case Tag::AS_TENSOR:
       return use(graph, from.get_as_tensor().get_name(), ValueKind::kTensor, where);
-    case Tag::AS_TENSORS:
-      return use_tensors(from.get_as_tensors(), graph, where, items);
+    case Tag::AS_TENSORS: return use_tensors(from.get_as_tensors(), graph, where, items);
     case Tag::AS_OPTIONAL_TENSOR:
       return OptionalTensor{use_optional(from.get_as_optional_tensor(), graph, where)};
     case Tag::AS_OPTIONAL_TENSORS:
       return decode_optional_tensors(from.get_as_optional_tensors(), graph, where);
     case Tag::AS_NESTED_TENSORS:
       return decode_nested_tensors(from.get_as_nested_tensors(), graph, where);
-    case Tag::AS_SYM_INT:
-      return decode_symbol<SymIntLiteral>(from.get_as_sym_int(), graph, where);
-    case Tag::AS_SYM_INTS:
-      return decode_symbols<SymIntList>(from.get_as_sym_ints(), graph, where);
+    case Tag::AS_SYM_INT: return decode_symbol<SymIntLiteral>(from.get_as_sym_int(), graph, where);
+    case Tag::AS_SYM_INTS: return decode_symbols<SymIntList>(from.get_as_sym_ints(), graph, where);
     case Tag::AS_SYM_FLOAT:
       return decode_symbol<SymFloatLiteral>(from.get_as_sym_float(), graph, where);
     case Tag::AS_SYM_FLOATS:
@@ -245,8 +228,7 @@ Argument decode_argument(const schema::Argument& from, const Graph& graph, const
                       decode_subgraph(*from.get_as_graph().get_graph(), graph.source)};
     case Tag::AS_STRING_TO_ARGUMENT:
       return decode_map(from.get_as_string_to_argument(), graph, where);
-    default:
-      return decode_literal(from, graph, where);
+    default: return decode_literal(from, graph, where);
   }
 }
 

@@ -35,17 +35,10 @@ class ValueTables {
   // Expression and hint of a symbol.
   void describe_symbol(Value& value) const {
     switch (value.kind()) {
-      case ValueKind::kSymInt:
-        describe(value, from_.get_sym_int_values());
-        break;
-      case ValueKind::kSymFloat:
-        describe(value, from_.get_sym_float_values());
-        break;
-      case ValueKind::kSymBool:
-        describe(value, from_.get_sym_bool_values());
-        break;
-      default:
-        break;
+      case ValueKind::kSymInt: describe(value, from_.get_sym_int_values()); break;
+      case ValueKind::kSymFloat: describe(value, from_.get_sym_float_values()); break;
+      case ValueKind::kSymBool: describe(value, from_.get_sym_bool_values()); break;
+      default: break;
     }
   }
 
@@ -94,10 +87,8 @@ class ValueTables {
 // literals.
 std::optional<std::pair<std::string, ValueKind>> defined_value(const schema::Argument& from) {
   switch (from.tag()) {
-    case Tag::AS_TENSOR:
-      return {{from.get_as_tensor().get_name(), ValueKind::kTensor}};
-    case Tag::AS_CUSTOM_OBJ:
-      return {{from.get_as_custom_obj().get_name(), ValueKind::kCustomObj}};
+    case Tag::AS_TENSOR: return {{from.get_as_tensor().get_name(), ValueKind::kTensor}};
+    case Tag::AS_CUSTOM_OBJ: return {{from.get_as_custom_obj().get_name(), ValueKind::kCustomObj}};
     case Tag::AS_SYM_INT:
       if (from.get_as_sym_int().tag() != schema::SymIntArgument::Tag::AS_NAME) return std::nullopt;
       return {{from.get_as_sym_int().get_as_name(), ValueKind::kSymInt}};
@@ -109,8 +100,7 @@ std::optional<std::pair<std::string, ValueKind>> defined_value(const schema::Arg
       if (from.get_as_sym_bool().tag() != schema::SymBoolArgument::Tag::AS_NAME)
         return std::nullopt;
       return {{from.get_as_sym_bool().get_as_name(), ValueKind::kSymBool}};
-    default:
-      return std::nullopt;
+    default: return std::nullopt;
   }
 }
 

@@ -1,7 +1,6 @@
 #include "core/pt2/schema.h"
 
 #include <cmath>
-#include <limits>
 
 #include <fmt/format.h>
 
@@ -22,15 +21,9 @@ schema::F64 encode_float(double from, const std::string& subject) {
   return result;
 }
 
-schema::TensorArgument encode_tensor(const Value& value) {
-  schema::TensorArgument result;
-  result.set_name(value.name());
-  return result;
-}
-
 std::vector<schema::TensorArgument> encode_tensors(const std::vector<Value*>& values) {
   std::vector<schema::TensorArgument> result;
-  for (const Value* value : values) result.push_back(encode_tensor(*value));
+  for (const Value* value : values) result.push_back(name_argument<schema::TensorArgument>(*value));
   return result;
 }
 
@@ -39,7 +32,7 @@ schema::OptionalTensorArgument encode_optional(const Value* value) {
   if (value == nullptr) {
     result.set_as_none(true);
   } else {
-    result.set_as_tensor(encode_tensor(*value));
+    result.set_as_tensor(name_argument<schema::TensorArgument>(*value));
   }
   return result;
 }
@@ -193,7 +186,7 @@ class Encoder {
     switch (value.kind()) {
       case ValueKind::kTensor:
       case ValueKind::kToken:
-        out_.set_as_tensor(encode_tensor(value));
+        out_.set_as_tensor(name_argument<schema::TensorArgument>(value));
         return;
       case ValueKind::kSymInt:
         out_.set_as_sym_int(encode_item(std::variant<int64_t, Value*>(&value)));
@@ -204,13 +197,7 @@ class Encoder {
       case ValueKind::kSymBool:
         out_.set_as_sym_bool(encode_item(std::variant<bool, Value*>(&value)));
         return;
-      case ValueKind::kCustomObj: {
-        schema::CustomObjArgument result;
-        result.set_name(value.name());
-        result.set_class_fqn(value.class_fqn);
-        out_.set_as_custom_obj(std::move(result));
-        return;
-      }
+      case ValueKind::kCustomObj: out_.set_as_custom_obj(encode_custom_object(value)); return;
       case ValueKind::kNone:
         throw Error("pt2", subject_,
                     fmt::format("%{} is a literal input and cannot be an argument", value.name()));
@@ -227,6 +214,12 @@ schema::Argument encode_argument(const Argument& from, const std::string& subjec
   Encoder encoder(subject);
   std::visit(encoder, static_cast<const ArgumentVariant&>(from));
   return encoder.take();
+}
+
+schema::CustomObjArgument encode_custom_object(const Value& value) {
+  schema::CustomObjArgument result = name_argument<schema::CustomObjArgument>(value);
+  result.set_class_fqn(value.class_fqn);
+  return result;
 }
 
 schema::TensorMeta encode_meta(const TensorMeta& from) {

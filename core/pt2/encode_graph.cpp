@@ -61,8 +61,7 @@ struct Tables {
       case ValueKind::kToken:
         if (value.meta) tensors[value.name()] = encode_meta(*value.meta);
         break;
-      default:
-        break;
+      default: break;
     }
   }
 
@@ -85,14 +84,11 @@ struct Tables {
 
 schema::Argument encode_result(const ResultSlot& slot, const std::string& subject) {
   switch (slot.kind) {
-    case ResultSlot::Kind::kSingle:
-      return encode_argument(slot.values.front(), subject);
-    case ResultSlot::Kind::kList:
-      return encode_argument(slot.values, subject);
+    case ResultSlot::Kind::kSingle: return encode_argument(slot.values.front(), subject);
+    case ResultSlot::Kind::kList: return encode_argument(slot.values, subject);
     case ResultSlot::Kind::kOptionalList:
       return encode_argument(OptionalTensors{slot.values}, subject);
-    case ResultSlot::Kind::kLiteral:
-      return encode_argument(slot.literal, subject);
+    case ResultSlot::Kind::kLiteral: return encode_argument(slot.literal, subject);
   }
   OCTET_ASSERT(false, "unknown kind of result slot");
 }

@@ -1,8 +1,5 @@
 #include "core/pt2/reader.h"
 
-#include <algorithm>
-#include <limits>
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -53,9 +50,6 @@ template <typename T>
 T to_schema(const json& from, const std::string& record, const std::string& source) {
   try {
     return from.get<T>();
-  } catch (const json::exception& error) {
-    throw Error("pt2", source,
-                fmt::format("{} does not follow the schema: {}", record, one_line(error.what())));
   } catch (const std::exception& error) {
     throw Error("pt2", source,
                 fmt::format("{} does not follow the schema: {}", record, one_line(error.what())));
@@ -171,9 +165,7 @@ InputRole decode_role(const schema::InputSpec& from, size_t index) {
   GraphInput input;
   std::string name = fmt::format("literal_{}", index);
   switch (from.tag()) {
-    case Tag::USER_INPUT:
-      from.get_user_input();
-      break;
+    case Tag::USER_INPUT: from.get_user_input(); break;
     case Tag::PARAMETER:
       input.kind = InputKind::kParameter;
       input.fqn = from.get_parameter().get_parameter_name();
@@ -191,9 +183,7 @@ InputRole decode_role(const schema::InputSpec& from, size_t index) {
       input.kind = InputKind::kCustomObj;
       input.fqn = from.get_custom_obj().get_custom_obj_name();
       break;
-    case Tag::TOKEN:
-      input.kind = InputKind::kToken;
-      break;
+    case Tag::TOKEN: input.kind = InputKind::kToken; break;
     case Tag::CONSTANT_INPUT:
       input.kind = InputKind::kConstant;
       name = from.get_constant_input().get_name();
@@ -205,11 +195,8 @@ InputRole decode_role(const schema::InputSpec& from, size_t index) {
 GraphOutput decode_output(const schema::OutputSpec& from) {
   using Tag = schema::OutputSpec::Tag;
   switch (from.tag()) {
-    case Tag::USER_OUTPUT:
-      from.get_user_output();
-      return {{}, OutputKind::kUserOutput, ""};
-    case Tag::LOSS_OUTPUT:
-      return {{}, OutputKind::kLoss, ""};
+    case Tag::USER_OUTPUT: from.get_user_output(); return {{}, OutputKind::kUserOutput, ""};
+    case Tag::LOSS_OUTPUT: return {{}, OutputKind::kLoss, ""};
     case Tag::BUFFER_MUTATION:
       return {{}, OutputKind::kBufferMutation, from.get_buffer_mutation().get_buffer_name()};
     case Tag::PARAMETER_MUTATION:
@@ -226,8 +213,7 @@ GraphOutput decode_output(const schema::OutputSpec& from) {
       return {{},
               OutputKind::kGradientToUserInput,
               from.get_gradient_to_user_input().get_user_input_name()};
-    case Tag::TOKEN:
-      return {{}, OutputKind::kToken, ""};
+    case Tag::TOKEN: return {{}, OutputKind::kToken, ""};
   }
   throw std::bad_variant_access();
 }

@@ -40,9 +40,18 @@ std::shared_ptr<Graph> decode_subgraph(const schema::Graph& from, const std::str
 
 namespace schema = torch::_export;
 
+// T: an argument that is the name of a value, such as schema::TensorArgument.
+template <typename T>
+T name_argument(const Value& value) {
+  T result;
+  result.set_name(value.name());
+  return result;
+}
+
 // subject: the file that is written, for messages.
 schema::Argument encode_argument(const Argument& from, const std::string& subject);
 schema::TensorMeta encode_meta(const TensorMeta& from);
+schema::CustomObjArgument encode_custom_object(const Value& value);
 schema::ConstantValue encode_constant(const Argument& literal, const std::string& subject);
 
 // Encodes inputs, nodes, outputs and value tables, subgraphs included. Throws Error when a value

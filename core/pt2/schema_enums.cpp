@@ -64,15 +64,14 @@ std::optional<Enum> find_counted(int number, Enum last) {
 }  // namespace
 
 std::optional<DType> find_dtype_by_schema(int number) {
-  const auto found = std::find_if(kDTypes.begin(), kDTypes.end(), [&](const auto& row) {
-    return static_cast<int>(row.first) == number;
-  });
+  const auto found = std::ranges::find_if(
+      kDTypes, [&](const auto& row) { return static_cast<int>(row.first) == number; });
   return found == kDTypes.end() ? std::nullopt : std::optional(found->second);
 }
 
 int schema_number(DType dtype) {
-  const auto found = std::find_if(kDTypes.begin(), kDTypes.end(),
-                                  [&](const auto& row) { return row.second == dtype; });
+  const auto found =
+      std::ranges::find_if(kDTypes, [&](const auto& row) { return row.second == dtype; });
   OCTET_ASSERT(found != kDTypes.end(), "dtype without a schema number");
   return static_cast<int>(found->first);
 }
@@ -90,8 +89,8 @@ int schema_number(MemoryFormat format) { return static_cast<int>(format); }
 bool is_function_target(const std::string& target) {
   static constexpr std::string_view kPrefixes[] = {"_operator.", "math.", "torch.", "builtins.",
                                                    "#"};
-  return std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
-                     [&](std::string_view prefix) { return target.starts_with(prefix); });
+  return std::ranges::any_of(kPrefixes,
+                             [&](std::string_view prefix) { return target.starts_with(prefix); });
 }
 
 }  // namespace octet

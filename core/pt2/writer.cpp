@@ -17,74 +17,48 @@ using nlohmann::json;
 
 // ---- signature
 
-schema::TensorArgument tensor_argument(const Value& value) {
-  schema::TensorArgument result;
-  result.set_name(value.name());
-  return result;
-}
-
-// T: a spec with arg and one name, which `set_name` sets. (Its setters are templates since torch
-// 2.13, so no pointer to a member works with all versions.)
-template <typename T, typename Arg, typename SetName>
-T spec_of(Arg arg, SetName set_name) {
+// T: a spec with arg and perhaps more, which `set_more` sets. (Its setters are templates since
+// torch 2.13, so no pointer to a member works with all versions.)
+template <typename T, typename Arg, typename SetMore = decltype([](T&) {})>
+T spec_of(Arg arg, SetMore set_more = {}) {
   T result;
   result.set_arg(std::move(arg));
-  set_name(result);
-  return result;
-}
-
-schema::CustomObjArgument custom_object(const Value& value) {
-  schema::CustomObjArgument result;
-  result.set_name(value.name());
-  result.set_class_fqn(value.class_fqn);
-  return result;
-}
-
-schema::TokenArgument token(const Value& value) {
-  schema::TokenArgument result;
-  result.set_name(value.name());
+  set_more(result);
   return result;
 }
 
 schema::InputSpec encode_input(const GraphInput& from, const std::string& subject) {
   schema::InputSpec spec;
   const Value& value = *from.value;
+  const auto tensor = name_argument<schema::TensorArgument>(value);
   switch (from.kind) {
-    case InputKind::kUserInput: {
-      schema::UserInputSpec user;
-      user.set_arg(encode_argument(
-          value.kind() == ValueKind::kNone ? from.constant : Argument(from.value), subject));
-      spec.set_user_input(std::move(user));
+    case InputKind::kUserInput:
+      spec.set_user_input(spec_of<schema::UserInputSpec>(encode_argument(
+          value.kind() == ValueKind::kNone ? from.constant : Argument(from.value), subject)));
       break;
-    }
     case InputKind::kParameter:
       spec.set_parameter(spec_of<schema::InputToParameterSpec>(
-          tensor_argument(value), [&](auto& to) { to.set_parameter_name(from.fqn); }));
+          tensor, [&](auto& to) { to.set_parameter_name(from.fqn); }));
       break;
-    case InputKind::kBuffer: {
-      schema::InputToBufferSpec buffer = spec_of<schema::InputToBufferSpec>(
-          tensor_argument(value), [&](auto& to) { to.set_buffer_name(from.fqn); });
-      buffer.set_persistent(from.persistent);
-      spec.set_buffer(std::move(buffer));
+    case InputKind::kBuffer:
+      spec.set_buffer(spec_of<schema::InputToBufferSpec>(tensor, [&](auto& to) {
+        to.set_buffer_name(from.fqn);
+        to.set_persistent(from.persistent);
+      }));
       break;
-    }
     case InputKind::kTensorConstant:
       spec.set_tensor_constant(spec_of<schema::InputToTensorConstantSpec>(
-          tensor_argument(value), [&](auto& to) { to.set_tensor_constant_name(from.fqn); }));
+          tensor, [&](auto& to) { to.set_tensor_constant_name(from.fqn); }));
       break;
     case InputKind::kCustomObj:
       spec.set_custom_obj(spec_of<schema::InputToCustomObjSpec>(
-          custom_object(value), [&](auto& to) { to.set_custom_obj_name(from.fqn); }));
+          encode_custom_object(value), [&](auto& to) { to.set_custom_obj_name(from.fqn); }));
       break;
-    case InputKind::kToken: {
-      schema::InputTokenSpec input;
-      input.set_arg(token(value));
-      spec.set_token(std::move(input));
+    case InputKind::kToken:
+      spec.set_token(spec_of<schema::InputTokenSpec>(name_argument<schema::TokenArgument>(value)));
       break;
-    }
     case InputKind::kConstant: {
-      schema::InputToConstantInputSpec constant;
-      constant.set_name(value.name());
+      auto constant = name_argument<schema::InputToConstantInputSpec>(value);
       constant.set_value(encode_constant(from.constant, subject));
       spec.set_constant_input(std::move(constant));
       break;
@@ -96,9 +70,7 @@ schema::InputSpec encode_input(const GraphInput& from, const std::string& subjec
 schema::OutputSpec encode_output(const GraphOutput& from, const std::string& subject) {
   schema::OutputSpec spec;
   if (from.kind == OutputKind::kUserOutput) {
-    schema::UserOutputSpec user;
-    user.set_arg(encode_argument(from.value, subject));
-    spec.set_user_output(std::move(user));
+    spec.set_user_output(spec_of<schema::UserOutputSpec>(encode_argument(from.value, subject)));
     return spec;
   }
   const Value* value = from.value.value_or_null();
@@ -106,16 +78,10 @@ schema::OutputSpec encode_output(const GraphOutput& from, const std::string& sub
     throw Error(
         "pt2", subject,
         fmt::format("the output that updates \"{}\" is a literal, want a tensor", from.target));
-  const schema::TensorArgument tensor = tensor_argument(*value);
+  const auto tensor = name_argument<schema::TensorArgument>(*value);
   switch (from.kind) {
-    case OutputKind::kUserOutput:
-      break;
-    case OutputKind::kLoss: {
-      schema::LossOutputSpec loss;
-      loss.set_arg(tensor);
-      spec.set_loss_output(std::move(loss));
-      break;
-    }
+    case OutputKind::kUserOutput: break;
+    case OutputKind::kLoss: spec.set_loss_output(spec_of<schema::LossOutputSpec>(tensor)); break;
     case OutputKind::kBufferMutation:
       spec.set_buffer_mutation(spec_of<schema::BufferMutationSpec>(
           tensor, [&](auto& to) { to.set_buffer_name(from.target); }));
@@ -136,12 +102,10 @@ schema::OutputSpec encode_output(const GraphOutput& from, const std::string& sub
       spec.set_gradient_to_user_input(spec_of<schema::GradientToUserInputSpec>(
           tensor, [&](auto& to) { to.set_user_input_name(from.target); }));
       break;
-    case OutputKind::kToken: {
-      schema::OutputTokenSpec output;
-      output.set_arg(token(*value));
-      spec.set_token(std::move(output));
+    case OutputKind::kToken:
+      spec.set_token(
+          spec_of<schema::OutputTokenSpec>(name_argument<schema::TokenArgument>(*value)));
       break;
-    }
   }
   return spec;
 }
@@ -176,9 +140,10 @@ json make_program(const Graph& graph) {
   json names = json::array();
   for (const GraphInput& input : graph.inputs())
     if (is_argument(input)) names.push_back(input.value->name());
-  const size_t outputs = static_cast<size_t>(std::count_if(
-      graph.outputs().begin(), graph.outputs().end(),
-      [](const GraphOutput& output) { return output.kind == OutputKind::kUserOutput; }));
+  const size_t outputs =
+      static_cast<size_t>(std::ranges::count_if(graph.outputs(), [](const GraphOutput& output) {
+        return output.kind == OutputKind::kUserOutput;
+      }));
   const json no_keywords = {
       {"type", "builtins.dict"}, {"context", "[]"}, {"children_spec", json::array()}};
   const json inputs = {{"type", "builtins.tuple"},

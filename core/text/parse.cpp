@@ -216,15 +216,11 @@ class Parser : private ArgumentParser {
         case ResultSlot::Kind::kSingle:
           graph.add_result(node, plain.front(), metas.front(), slot.names.front().type.kind);
           break;
-        case ResultSlot::Kind::kList:
-          graph.add_list_result(node, plain, metas);
-          break;
+        case ResultSlot::Kind::kList: graph.add_list_result(node, plain, metas); break;
         case ResultSlot::Kind::kOptionalList:
           graph.add_optional_list_result(node, names, metas);
           break;
-        case ResultSlot::Kind::kLiteral:
-          graph.add_literal_result(node, slot.literal);
-          break;
+        case ResultSlot::Kind::kLiteral: graph.add_literal_result(node, slot.literal); break;
       }
       for (size_t i = 0; i < slot.names.size(); ++i)
         if (names[i]) apply(slot.names[i].type, *node.results().back().values[i]);

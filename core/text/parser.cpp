@@ -104,14 +104,10 @@ class Lexer {
   char escaped() {
     ++position_;
     switch (at()) {
-      case 'n':
-        return '\n';
-      case 't':
-        return '\t';
-      case '"':
-        return '"';
-      case '\\':
-        return '\\';
+      case 'n': return '\n';
+      case 't': return '\t';
+      case '"': return '"';
+      case '\\': return '\\';
       case 'x':
         if (std::isxdigit(static_cast<unsigned char>(at(1))) != 0 &&
             std::isxdigit(static_cast<unsigned char>(at(2))) != 0) {
@@ -158,17 +154,13 @@ bool ArgumentParser::expect_bool() {
 
 Argument ArgumentParser::parse_argument(const Graph& graph) {
   switch (peek().kind) {
-    case Token::Kind::kName:
-      return parse_value(graph);
-    case Token::Kind::kString:
-      return next().text;
+    case Token::Kind::kName: return parse_value(graph);
+    case Token::Kind::kString: return next().text;
     case Token::Kind::kNumber:
       return is_float(peek().text) ? Argument(expect_float("number"))
                                    : Argument(expect_int("number"));
-    case Token::Kind::kWord:
-      return parse_word_argument(graph);
-    default:
-      break;
+    case Token::Kind::kWord: return parse_word_argument(graph);
+    default: break;
   }
   if (is_symbol('[')) return parse_plain_list(graph);
   if (is_symbol('{')) return parse_map(graph);

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "core/base/error.h"
 #include "core/ops/op_schema.h"
 #include "core/text/text.h"
 #include "core/text/words.h"
@@ -35,7 +34,7 @@ std::string quote(std::string_view text) {
 }
 
 bool is_plain_name(std::string_view name) {
-  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+  return !name.empty() && std::ranges::all_of(name, [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.';
   });
 }
@@ -97,16 +96,11 @@ std::string meta_text(const TensorMeta& meta, bool grad_by_default) {
 // "" for a tensor without meta.
 std::string type_text(const Value& value, bool grad_by_default = false) {
   switch (value.kind()) {
-    case ValueKind::kTensor:
-      return value.meta ? meta_text(*value.meta, grad_by_default) : "";
-    case ValueKind::kCustomObj:
-      return "object " + quote(value.class_fqn);
-    case ValueKind::kToken:
-      return "token";
-    case ValueKind::kNone:
-      return "none";
-    default:
-      break;
+    case ValueKind::kTensor: return value.meta ? meta_text(*value.meta, grad_by_default) : "";
+    case ValueKind::kCustomObj: return "object " + quote(value.class_fqn);
+    case ValueKind::kToken: return "token";
+    case ValueKind::kNone: return "none";
+    default: break;
   }
   std::string out(word_of(kSymbolKinds, value.kind()));
   if (value.symbol.empty() && !value.has_symbol_hint) return out;
@@ -162,12 +156,9 @@ class Printer {
         if (input.value->kind() == ValueKind::kNone)
           return name + " = input " + argument_text(input.constant, indent);
         return typed_name(input.value);
-      case InputKind::kConstant:
-        return name + " = const " + argument_text(input.constant, indent);
-      case InputKind::kToken:
-        return typed_name(input.value);
-      default:
-        break;
+      case InputKind::kConstant: return name + " = const " + argument_text(input.constant, indent);
+      case InputKind::kToken: return typed_name(input.value);
+      default: break;
     }
     const bool is_local = input.kind == InputKind::kBuffer && !input.persistent;
     const bool has_grad = input.kind == InputKind::kParameter;
@@ -189,12 +180,9 @@ class Printer {
   std::string result_text(const ResultSlot& slot, const std::string& indent) const {
     const auto item = [&](const Value* value) { return typed_name(value); };
     switch (slot.kind) {
-      case ResultSlot::Kind::kSingle:
-        return typed_name(slot.values.front());
-      case ResultSlot::Kind::kList:
-        return list_text("", slot.values, item);
-      case ResultSlot::Kind::kOptionalList:
-        return list_text("optional", slot.values, item);
+      case ResultSlot::Kind::kSingle: return typed_name(slot.values.front());
+      case ResultSlot::Kind::kList: return list_text("", slot.values, item);
+      case ResultSlot::Kind::kOptionalList: return list_text("optional", slot.values, item);
       case ResultSlot::Kind::kLiteral:
         return "literal(" + argument_text(slot.literal, indent) + ")";
     }
@@ -263,16 +251,14 @@ std::string Printer::argument_text(const Argument& argument, const std::string& 
         else if constexpr (std::is_same_v<T, Value*>)
           return name_text(value);
         else if constexpr (std::is_same_v<T, std::vector<Value*>>) {
-          const bool is_plain =
-              !value.empty() && std::all_of(value.begin(), value.end(), [](const Value* v) {
-                return v->kind() == ValueKind::kTensor;
-              });
+          const bool is_plain = !value.empty() && std::ranges::all_of(value, [](const Value* v) {
+            return v->kind() == ValueKind::kTensor;
+          });
           return list_text(is_plain ? "" : "values", value, name_text);
         } else if constexpr (std::is_same_v<T, OptionalTensor>)
           return "optional(" + name_text(value.value) + ")";
         else if constexpr (std::is_same_v<T, OptionalTensors>) {
-          const bool is_plain =
-              std::find(value.items.begin(), value.items.end(), nullptr) != value.items.end();
+          const bool is_plain = std::ranges::find(value.items, nullptr) != value.items.end();
           return list_text(is_plain ? "" : "optionals", value.items, name_text);
         } else if constexpr (std::is_same_v<T, NestedTensors>)
           return list_text("nested", value.items, value_list);

@@ -99,8 +99,8 @@ int skip_repeated_heads(ProgramEditor& editor, int tensor) {
 }
 
 bool is_next_state(const Program& program, int tensor) {
-  return std::any_of(program.states.begin(), program.states.end(),
-                     [&](const ProgramState& state) { return state.next == tensor; });
+  return std::ranges::any_of(program.states,
+                             [&](const ProgramState& state) { return state.next == tensor; });
 }
 
 // Finds q, k, scale and mask in what the softmax reads; false where that is something else.

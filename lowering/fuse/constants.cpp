@@ -33,8 +33,7 @@ void replace_by_constant(ProgramEditor& editor, size_t i, StoredConstant stored)
 std::optional<TensorQParams> permuted(std::optional<TensorQParams> qparams,
                                       const std::vector<int64_t>& dims) {
   if (qparams && !qparams->is_per_tensor())
-    qparams->axis =
-        static_cast<int>(std::find(dims.begin(), dims.end(), qparams->axis) - dims.begin());
+    qparams->axis = static_cast<int>(std::ranges::find(dims, qparams->axis) - dims.begin());
   return qparams;
 }
 

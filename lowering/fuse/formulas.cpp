@@ -139,7 +139,7 @@ std::optional<int64_t> find_reduced(ProgramEditor& editor, const ProgramOp& mean
   const int64_t rank = std::ssize(x.shape);
   std::vector<int64_t> dims = mean.get(attr::kDims);
   for (int64_t& dim : dims) dim = dim < 0 ? dim + rank : dim;
-  std::sort(dims.begin(), dims.end());
+  std::ranges::sort(dims);
   if (!mean.get(attr::kKeepdim) || dims.empty()) return std::nullopt;
   const int64_t first = rank - std::ssize(dims);
   for (size_t i = 0; i < dims.size(); ++i) {

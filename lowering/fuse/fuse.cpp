@@ -46,8 +46,8 @@ IntegerRange range_of(const ProgramOp& quantize, const ProgramTensor& result) {
 }
 
 bool holds(const IntegerRange& range, const TensorQParams& qparams) {
-  return std::all_of(qparams.zero_point.begin(), qparams.zero_point.end(),
-                     [&](int32_t zero) { return range.min <= zero && zero <= range.max; });
+  return std::ranges::all_of(qparams.zero_point,
+                             [&](int32_t zero) { return range.min <= zero && zero <= range.max; });
 }
 
 // A range of real values, for one scale.
@@ -91,11 +91,10 @@ int sink_dequantize(Program& program) {
     std::vector<int> integers;
     for (size_t k = 0; k < count; ++k)
       integers.push_back(integer_behind(editor, editor.op(i).inputs[k]));
-    const bool all_alike =
-        !integers.empty() && std::all_of(integers.begin(), integers.end(), [&](int index) {
-          return index >= 0 && moves_freely(editor.tensor(index)) &&
-                 stores_alike(editor.tensor(index), editor.tensor(integers[0]));
-        });
+    const bool all_alike = !integers.empty() && std::ranges::all_of(integers, [&](int index) {
+      return index >= 0 && moves_freely(editor.tensor(index)) &&
+             stores_alike(editor.tensor(index), editor.tensor(integers[0]));
+    });
     if (!all_alike) return false;
     const int real = editor.op(i).outputs[0];
     ProgramTensor moved = editor.tensor(real);
@@ -104,7 +103,7 @@ int sink_dequantize(Program& program) {
     moved.qparams = editor.tensor(integers[0]).qparams;
     moved.role = ProgramTensor::Role::kIntermediate;
     const int integer = editor.add_tensor(std::move(moved));
-    std::copy(integers.begin(), integers.end(), editor.op(i).inputs.begin());
+    std::ranges::copy(integers, editor.op(i).inputs.begin());
     editor.op(i).outputs[0] = integer;
     ProgramOp dequantize;
     dequantize.kind = "dequantize";
@@ -146,7 +145,7 @@ bool changes_nothing(ProgramEditor& editor, const ProgramOp& op) {
   const ProgramTensor& to = editor.tensor(op.outputs[0]);
   return from.shape == to.shape && from.sizes == to.sizes &&
          stores_alike(editor.tensor(op.inputs[0]), editor.tensor(op.outputs[0])) &&
-         std::is_sorted(dims.begin(), dims.end()) && !editor.is_output(op.outputs[0]);
+         std::ranges::is_sorted(dims) && !editor.is_output(op.outputs[0]);
 }
 
 }  // namespace
@@ -264,8 +263,7 @@ int take_integer_inputs(Program& program) {
     const size_t count = contract->integer_input_count(op.inputs.size());
     std::vector<int> integers;
     for (size_t k = 0; k < count; ++k) integers.push_back(integer_behind(editor, op.inputs[k]));
-    if (integers.empty() || std::find(integers.begin(), integers.end(), -1) != integers.end())
-      return false;
+    if (integers.empty() || std::ranges::find(integers, -1) != integers.end()) return false;
     for (size_t k = 0; k < count; ++k) {
       add_sources(op, *editor.find_producer(op.inputs[k], "dequantize"));
       op.inputs[k] = integers[k];

@@ -26,7 +26,7 @@ struct Padding {
 std::optional<Padding> spatial_padding(const ProgramOp& pad, size_t rank) {
   const std::vector<int64_t> pads = pad.get(attr::kPads);
   if (pad.get(attr::kValue) != 0 || pads.size() != 2 * rank ||
-      std::any_of(pads.begin(), pads.end(), [](int64_t p) { return p < 0; }))
+      std::ranges::any_of(pads, [](int64_t p) { return p < 0; }))
     return std::nullopt;
   if (std::any_of(pads.begin(), pads.begin() + 4, [](int64_t p) { return p != 0; }))
     return std::nullopt;

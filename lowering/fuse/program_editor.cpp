@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "core/base/error.h"
 #include "lowering/program/control.h"
 #include "lowering/program/quantized_constants.h"
 #include "lowering/program/stored_constant.h"
@@ -60,8 +59,8 @@ int ProgramEditor::only_user(int tensor) const {
 int ProgramEditor::add_tensor(ProgramTensor tensor) {
   const std::string base = tensor.name;
   const auto is_taken = [&](const std::string& name) {
-    return std::any_of(program_.tensors.begin(), program_.tensors.end(),
-                       [&](const ProgramTensor& other) { return other.name == name; });
+    return std::ranges::any_of(program_.tensors,
+                               [&](const ProgramTensor& other) { return other.name == name; });
   };
   for (int suffix = 1; is_taken(tensor.name); ++suffix)
     tensor.name = fmt::format("{}_{}", base, suffix);
@@ -109,7 +108,7 @@ void ProgramEditor::replace_uses(int from, int to) {
     for (ProgramState& state : program_.states)
       if (state.next == from) state.next = to;
     const std::vector<int>& outputs = program_.outputs;
-    const bool is_returned = std::find(outputs.begin(), outputs.end(), to) != outputs.end();
+    const bool is_returned = std::ranges::find(outputs, to) != outputs.end();
     if (is_returned && tensor(to).role == ProgramTensor::Role::kIntermediate)
       tensor(to).role = ProgramTensor::Role::kOutput;
     if (tensor(from).role == ProgramTensor::Role::kOutput)
@@ -124,15 +123,15 @@ int ProgramEditor::compact() {
   std::vector<ProgramOp> kept;
   for (size_t i = program_.ops.size(); i-- > 0;) {
     ProgramOp& op = program_.ops[i];
-    if (op.kind.empty() || std::none_of(op.outputs.begin(), op.outputs.end(),
-                                        [&](int index) { return needed.contains(index); }))
+    if (op.kind.empty() ||
+        std::ranges::none_of(op.outputs, [&](int index) { return needed.contains(index); }))
       continue;
     needed.insert(op.outputs.begin(), op.outputs.end());
     needed.insert(op.inputs.begin(), op.inputs.end());
     kept.push_back(std::move(op));
   }
   const int dropped = static_cast<int>(program_.ops.size() - kept.size());
-  std::reverse(kept.begin(), kept.end());
+  std::ranges::reverse(kept);
   program_.ops = std::move(kept);
   needed.insert(given.begin(), given.end());
   for (const ProgramState& state : program_.states) needed.insert(state.start);

@@ -9,7 +9,7 @@
 #include "core/base/shape.h"
 #include "core/ops/memory.h"
 #include "core/passes/fold_input_free.h"
-#include "core/passes/scalars.h"
+#include "core/passes/simplify.h"
 #include "lowering/import/rows.h"
 #include "lowering/import/size.h"
 

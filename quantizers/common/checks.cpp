@@ -36,7 +36,7 @@ double largest_magnitude(std::span<const float> values) {
   for (; i + kLanes <= values.size(); i += kLanes)
     for (size_t lane = 0; lane < kLanes; ++lane) take(i + lane, largest[lane]);
   for (; i < values.size(); ++i) take(i, largest[0]);
-  const float result = std::bit_cast<float>(*std::max_element(largest.begin(), largest.end()));
+  const float result = std::bit_cast<float>(*std::ranges::max_element(largest));
   return std::isnan(result) ? INFINITY : result;
 }
 
@@ -67,16 +67,16 @@ Verdict check_magnitudes(const RuleMatch& at, bool single_elements_only) {
 }
 
 bool contains(const std::vector<const Value*>& values, const Value* value) {
-  return std::find(values.begin(), values.end(), value) != values.end();
+  return std::ranges::find(values, value) != values.end();
 }
 
 // Whether an op writes to the value's memory, directly or through a view.
 bool is_written(const Value* value) {
-  return std::any_of(value->users().begin(), value->users().end(), [&](const Node* user) {
+  return std::ranges::any_of(value->users(), [&](const Node* user) {
     if (contains(written_values(*user), value)) return true;
     if (!contains(aliased_inputs(*user), value)) return false;
     const std::vector<Value*> views = user->outputs();
-    return std::any_of(views.begin(), views.end(), is_written);
+    return std::ranges::any_of(views, is_written);
   });
 }
 
@@ -84,10 +84,9 @@ bool is_written(const Value* value) {
 bool is_fixed_input(const Graph& graph, const Value* value) {
   const GraphInput* input = graph.find_input(value);
   return graph.find_constant(value) != nullptr &&
-         std::none_of(
-             graph.outputs().begin(), graph.outputs().end(), [&](const GraphOutput& output) {
-               return output.kind != OutputKind::kUserOutput && output.target == input->fqn;
-             });
+         std::ranges::none_of(graph.outputs(), [&](const GraphOutput& output) {
+           return output.kind != OutputKind::kUserOutput && output.target == input->fqn;
+         });
 }
 
 bool is_constant(const Graph& graph, const Value* value, int depth) {
@@ -95,13 +94,13 @@ bool is_constant(const Graph& graph, const Value* value, int depth) {
   if (!value->producer()) return is_fixed_input(graph, value);
   if (depth == 0) return false;
   const std::vector<Value*> inputs = value->producer()->inputs();
-  return !inputs.empty() && std::all_of(inputs.begin(), inputs.end(), [&](const Value* input) {
+  return !inputs.empty() && std::ranges::all_of(inputs, [&](const Value* input) {
     return is_constant(graph, input, depth - 1);
   });
 }
 
 bool is_any_of(const Node& node, std::span<const std::string_view> ops) {
-  return std::any_of(ops.begin(), ops.end(), [&](std::string_view op) { return node.is(op); });
+  return std::ranges::any_of(ops, [&](std::string_view op) { return node.is(op); });
 }
 
 // Finds a node that satisfies `is_wanted` and reads the value through at most `moves` nodes that
@@ -126,7 +125,7 @@ bool scales_mask(const Graph& graph, const Node& node) {
   if (node.find_input("other") == nullptr)
     return std::abs(node.float_or("other", 0)) >= kMaskFactor;
   const std::vector<Value*> factors = node.inputs();
-  return std::any_of(factors.begin(), factors.end(), [&](const Value* factor) {
+  return std::ranges::any_of(factors, [&](const Value* factor) {
     const Tensor* constant = graph.find_constant(factor);
     return constant != nullptr && constant->numel() == 1 &&
            largest_magnitude(*constant) >= kMaskFactor;
@@ -214,7 +213,7 @@ Verdict has_one_group(const RuleMatch& at) {
 Verdict addend_is_another_value(const RuleMatch& at) {
   const Value* addend = at.match.find("y");
   const std::vector<Node*>& nodes = at.match.nodes;
-  if (addend == nullptr || std::find(nodes.begin(), nodes.end(), addend->producer()) == nodes.end())
+  if (addend == nullptr || std::ranges::find(nodes, addend->producer()) == nodes.end())
     return Verdict::accept();
   return Verdict::refuse(fmt::format("%{} is added to itself", addend->name()));
 }

@@ -51,16 +51,15 @@ class ModelNames {
   const std::vector<const Graph*>& graphs() const { return graphs_; }
 
   bool has_module_type(const std::string& wanted) const {
-    return std::any_of(types_.begin(), types_.end(),
-                       [&](const std::string& type) { return is_module_type({{}, type}, wanted); });
+    return std::ranges::any_of(
+        types_, [&](const std::string& type) { return is_module_type({{}, type}, wanted); });
   }
   bool has_op(const std::string& op) const {
     const auto has_one = [&](const Graph* graph) {
       const std::vector<Node*> nodes = graph->nodes();
-      return std::any_of(nodes.begin(), nodes.end(),
-                         [&](const Node* node) { return is_op_type(*node, op); });
+      return std::ranges::any_of(nodes, [&](const Node* node) { return is_op_type(*node, op); });
     };
-    return std::any_of(graphs_.begin(), graphs_.end(), has_one);
+    return std::ranges::any_of(graphs_, has_one);
   }
 
  private:
@@ -136,8 +135,8 @@ void check_rows(const ConfigTable& table, const std::string& quantizer, const Gr
                                                        closest(name, names.paths(), "modules")));
   for (const ConfigTable::RegexRow& row : table.module_regexes()) {
     const std::string& text = row.regex->text();
-    if (std::none_of(names.modules().begin(), names.modules().end(),
-                     [&](const std::string& path) { return row.regex->matches(path); }))
+    if (std::ranges::none_of(names.modules(),
+                             [&](const std::string& path) { return row.regex->matches(path); }))
       refuse({RowKind::kModuleNameRegex, text},
              fmt::format(" does not match the whole path of any module of the model, {}",
                          closest(text, names.modules(), "modules")));

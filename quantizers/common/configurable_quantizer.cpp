@@ -8,7 +8,6 @@
 #include "core/base/error.h"
 #include "quantizers/common/config_check.h"
 #include "quantizers/common/float_report.h"
-#include "quantizers/common/forwarding_quantizer.h"
 
 namespace octet {
 
@@ -32,15 +31,14 @@ void ConfigurableQuantizer::set_row(const RowKey& row, ConfigTable::Config confi
 ConfigChoice ConfigurableQuantizer::config_of(const Match& match) const {
   const ConfigTable::Choice choice = config_of(*match.nodes.back());
   if (!choice.config) return {nullptr, choice.reason};
-  if (!std::all_of(match.nodes.begin(), match.nodes.end(),
-                   [&](const Node* node) { return config_of(*node).config; }))
+  if (!std::ranges::all_of(match.nodes, [&](const Node* node) { return config_of(*node).config; }))
     return {};
   return {choice.config, {}};
 }
 
 bool ConfigurableQuantizer::has_norm_outside_of_training(const Match& match) const {
-  const bool has_norm = std::any_of(match.nodes.begin(), match.nodes.end(),
-                                    [](const Node* node) { return node->is("aten.batch_norm"); });
+  const bool has_norm = std::ranges::any_of(
+      match.nodes, [](const Node* node) { return node->is("aten.batch_norm"); });
   if (!has_norm) return false;
   const ConfigTable::Choice choice = config_of(*match.nodes.back());
   return !choice.config || !choice.config->is_qat;

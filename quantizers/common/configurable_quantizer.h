@@ -21,11 +21,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "annotate/annotation/quant_spec.h"
 #include "annotate/annotation/quantizer.h"
 #include "annotate/rules/annotation_rule.h"
+#include "core/base/error.h"
 #include "quantizers/common/module_filter.h"
 
 namespace octet {
@@ -120,5 +122,37 @@ class RowSetters {
 // if another quantizer had annotated them. Annotations that it adds there nevertheless are dropped.
 // Registered quantizers get this automatically. Not null. Throws Error as the quantizer does.
 std::unique_ptr<ConfigurableQuantizer> with_settings(std::unique_ptr<Quantizer> quantizer);
+
+// A quantizer that forwards to another one; subclasses override what differs.
+
+// Base: Quantizer, or a subclass that is constructed from `arguments` and gives the name.
+template <class Base>
+class ForwardingQuantizer : public Base {
+ public:
+  // `inner` is not null; it is moved from after `arguments` are used.
+  template <class... Arguments>
+  explicit ForwardingQuantizer(std::unique_ptr<Quantizer>&& inner, Arguments&&... arguments)
+      : Base(std::forward<Arguments>(arguments)...), inner_(std::move(inner)) {
+    OCTET_ASSERT(inner_ != nullptr, "null quantizer");
+  }
+
+  const std::vector<OpaquePart>* opaque_parts() const override { return inner_->opaque_parts(); }
+  void transform_for_annotation(Graph& graph) override { inner_->transform_for_annotation(graph); }
+  void annotate(Graph& graph, Annotations& annotations, Report& report) override {
+    inner_->annotate(graph, annotations, report);
+  }
+  void validate(const Graph& graph, const Annotations& annotations) override {
+    inner_->validate(graph, annotations);
+  }
+  void prepare_obs_or_fq_callback(const Graph& graph, ObserverMap& observers) override {
+    inner_->prepare_obs_or_fq_callback(graph, observers);
+  }
+
+ protected:
+  Quantizer& inner() const { return *inner_; }
+
+ private:
+  std::unique_ptr<Quantizer> inner_;
+};
 
 }  // namespace octet

@@ -42,7 +42,7 @@ const std::vector<std::string> kComputeOps = {
 // clang-format on
 
 bool is_one_of(const Node& node, std::span<const std::string> ops) {
-  return std::any_of(ops.begin(), ops.end(), [&](const std::string& op) { return node.is(op); });
+  return std::ranges::any_of(ops, [&](const std::string& op) { return node.is(op); });
 }
 
 // Whether the op is a product in which each factor may be an activation.
@@ -56,8 +56,7 @@ bool has_weight(const Node& node, const Constants& constants) {
   if (is_one_of(node, kMoreWeightOps)) return true;
   if (!is_product(node)) return find_weighted_op(node) != nullptr;
   const std::vector<Value*> inputs = node.inputs();
-  return std::any_of(inputs.begin(), inputs.end(),
-                     [&](const Value* value) { return constants.contains(value); });
+  return std::ranges::any_of(inputs, [&](const Value* value) { return constants.contains(value); });
 }
 
 bool has_static_activations(const QuantizationConfig& config) {
@@ -75,9 +74,9 @@ bool is_left_by_mode(const Node& node, const ConfigTable::Choice& choice,
 // Ops on constants alone are computed ahead.
 bool computes_on_data(const Node& node, const Constants& constants) {
   const std::vector<Value*> outputs = node.outputs();
-  return computes_on_floats(node) &&
-         std::none_of(outputs.begin(), outputs.end(),
-                      [&](const Value* value) { return constants.contains(value); });
+  return computes_on_floats(node) && std::ranges::none_of(outputs, [&](const Value* value) {
+           return constants.contains(value);
+         });
 }
 
 // Whether a factor of the product is selected from a constant by a computed index, as a token's
@@ -85,7 +84,7 @@ bool computes_on_data(const Node& node, const Constants& constants) {
 bool has_picked_weight(const Node& node, const Constants& constants) {
   if (!is_product(node)) return false;
   const std::vector<Value*> inputs = node.inputs();
-  return std::any_of(inputs.begin(), inputs.end(), [&](const Value* value) {
+  return std::ranges::any_of(inputs, [&](const Value* value) {
     const Node* pick = value->producer();
     return pick != nullptr && is_one_of(*pick, kPicks) &&
            constants.contains(pick->inputs().front()) && !constants.contains(value);

@@ -1,7 +1,10 @@
-// Matches nodes by module and op, and ranks the rows.
 #include "quantizers/common/module_filter.h"
 
 #include <algorithm>
+#include <array>
+#include <regex>
+#include <unordered_map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -9,8 +12,53 @@
 #include "core/base/error.h"
 
 namespace octet {
-
 namespace {
+
+// The library's parser and matcher recurse as deep as the text is long, so its length is limited.
+constexpr size_t kMaxTextLength = 500;
+constexpr size_t kMaxPathLength = 1000;
+
+using namespace std::regex_constants;
+const std::array<std::pair<error_type, const char*>, 9> kFaults = {
+    {{error_complexity,
+      "it has a back reference, which may take forever to match; spell out what it stands for"},
+     {error_paren, "a ( or ) is unmatched, or a * + ? { repeats nothing"},
+     {error_brack, "a [ or ] is unmatched"},
+     {error_brace, "a { or } is unmatched"},
+     {error_badbrace, "the braces hold no range, want e.g. {1,3}"},
+     {error_range, "the range in [ ] is empty, want e.g. [a-z]"},
+     {error_escape, "a \\ comes before a character that it cannot escape, or at the end"},
+     {error_badrepeat, "a * + ? or { repeats nothing, want e.g. .*"},
+     {error_backref, "a back reference names a group that does not exist"}}};
+
+std::string fault_of(const std::regex_error& error) {
+  for (const auto& [code, text] : kFaults)
+    if (error.code() == code) return text;
+  return "it is malformed or too complex";
+}
+
+Error fault(const std::string& text, const std::string& message) {
+  return Error("quantizer", fmt::format("module_name_regex \"{}\"", text),
+               "not a regular expression (ECMAScript): " + message);
+}
+
+// Selects the matcher that takes polynomial rather than exponential time; libstdc++ has both.
+#ifdef __GLIBCXX__
+constexpr std::regex::flag_type kSyntax = std::regex::ECMAScript | __polynomial;
+#else
+constexpr std::regex::flag_type kSyntax = std::regex::ECMAScript;
+#endif
+
+std::regex compile(const std::string& text) {
+  if (text.size() > kMaxTextLength)
+    throw fault(text.substr(0, 20) + "...",
+                fmt::format("got {} characters, want at most {}", text.size(), kMaxTextLength));
+  try {
+    return std::regex(text, kSyntax);
+  } catch (const std::regex_error& error) {
+    throw fault(text, fault_of(error));
+  }
+}
 
 // The configuration of a row of any kind.
 template <typename Row>
@@ -23,6 +71,33 @@ auto& row_config(Row& row) {
 
 }  // namespace
 
+struct ModuleRegex::State {
+  std::string text;
+  std::regex regex;
+  std::unordered_map<std::string, bool> answers;  // by path
+};
+
+ModuleRegex::ModuleRegex(const std::string& text) : state_(new State{text, compile(text), {}}) {}
+ModuleRegex::~ModuleRegex() = default;
+ModuleRegex::ModuleRegex(ModuleRegex&&) noexcept = default;
+ModuleRegex& ModuleRegex::operator=(ModuleRegex&&) noexcept = default;
+
+const std::string& ModuleRegex::text() const { return state_->text; }
+
+bool ModuleRegex::matches(const std::string& path) const {
+  if (path.size() > kMaxPathLength) return false;
+  const auto [answer, is_new] = state_->answers.emplace(path, false);
+  if (!is_new) return answer->second;
+  try {
+    answer->second = std::regex_match(path, state_->regex);
+  } catch (const std::regex_error&) {
+    throw Error(
+        "quantizer", fmt::format("module_name_regex \"{}\"", text()),
+        fmt::format("too many ways to match module \"{}\", want a simpler expression", path));
+  }
+  return answer->second;
+}
+
 std::string innermost_module(const Node& node) {
   const std::vector<ModuleFrame> frames = module_stack(node);
   return frames.empty() ? std::string() : module_path(frames.back());
@@ -30,20 +105,20 @@ std::string innermost_module(const Node& node) {
 
 bool is_in_module(const Node& node, const std::string& name) {
   const std::vector<ModuleFrame> frames = module_stack(node);
-  return std::any_of(frames.begin(), frames.end(),
-                     [&](const ModuleFrame& frame) { return module_path(frame) == name; });
+  return std::ranges::any_of(frames,
+                             [&](const ModuleFrame& frame) { return module_path(frame) == name; });
 }
 
 bool is_in_module_like(const Node& node, const ModuleRegex& regex) {
   const std::vector<ModuleFrame> frames = module_stack(node);
-  return std::any_of(frames.begin(), frames.end(),
-                     [&](const ModuleFrame& frame) { return regex.matches(module_path(frame)); });
+  return std::ranges::any_of(
+      frames, [&](const ModuleFrame& frame) { return regex.matches(module_path(frame)); });
 }
 
 bool is_in_module_type(const Node& node, const std::string& type) {
   const std::vector<ModuleFrame> frames = module_stack(node);
-  return std::any_of(frames.begin(), frames.end(),
-                     [&](const ModuleFrame& frame) { return is_module_type(frame, type); });
+  return std::ranges::any_of(frames,
+                             [&](const ModuleFrame& frame) { return is_module_type(frame, type); });
 }
 
 bool is_call(const Node& node, const CallIndex& call) {
@@ -114,7 +189,7 @@ template <typename Table>
 auto* ConfigTable::find_in(Table& table, const RowKey& row) {
   using Found = decltype(&*table.global_);
   const auto config_in = [&](auto& rows, const auto& same) -> Found {
-    const auto found = std::find_if(rows.begin(), rows.end(), same);
+    const auto found = std::ranges::find_if(rows, same);
     return found == rows.end() ? nullptr : &row_config(*found);
   };
   if (row.kind == RowKind::kGlobal) return table.global_ ? &*table.global_ : Found(nullptr);
@@ -188,7 +263,7 @@ std::optional<RowKey> ConfigTable::row_of(const Node& node) const {
     if (is_call(node, row.call)) return RowKey{RowKind::kCallIndex, {}, row.call};
   if (!module_names_.empty() || !module_types_.empty() || !module_regexes_.empty()) {
     std::vector<ModuleFrame> frames = module_stack(node);
-    std::reverse(frames.begin(), frames.end());
+    std::ranges::reverse(frames);
     for (const ModuleFrame& frame : frames)
       if (const std::pair<std::string, Config>* row =
               find_covering(module_names_, module_path(frame)))
@@ -222,15 +297,14 @@ std::vector<std::string> ConfigTable::unused_rows(const Graph& graph) const {
   }
   std::vector<std::string> unused;
   const auto collect = [&](const RowKey& row, const auto& applies) {
-    if (std::none_of(nodes.begin(), nodes.end(), [&](const Node* node) { return applies(*node); }))
+    if (std::ranges::none_of(nodes, [&](const Node* node) { return applies(*node); }))
       unused.push_back(describe(row));
   };
   for (const auto& [name, config] : module_names_)
     collect({RowKind::kModuleName, name}, [&, &name = name](const Node& node) {
       const std::vector<ModuleFrame> frames = module_stack(node);
-      return std::any_of(frames.begin(), frames.end(), [&](const ModuleFrame& frame) {
-        return covers(name, module_path(frame));
-      });
+      return std::ranges::any_of(
+          frames, [&](const ModuleFrame& frame) { return covers(name, module_path(frame)); });
     });
   for (const RegexRow& row : module_regexes_)
     collect({RowKind::kModuleNameRegex, row.regex->text()},

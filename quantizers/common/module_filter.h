@@ -2,7 +2,6 @@
 // Names and types are those of nn_module_stack.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,11 +11,30 @@
 
 #include "annotate/annotation/annotation.h"
 #include "annotate/annotation/quant_spec.h"
-#include "annotate/graph/module_names.h"
+#include "annotate/graph/opaque_parts.h"
 #include "core/graph/graph.h"
-#include "quantizers/common/module_regex.h"
 
 namespace octet {
+
+// Matches module paths with a regular expression.
+class ModuleRegex {
+ public:
+  // ECMAScript. Throws Error("quantizer", "module_name_regex \"(\"", ...) when the text is not a
+  // valid expression or is longer than 500 characters.
+  explicit ModuleRegex(const std::string& text);
+  ~ModuleRegex();
+  ModuleRegex(ModuleRegex&&) noexcept;
+  ModuleRegex& operator=(ModuleRegex&&) noexcept;
+
+  const std::string& text() const;
+  // Whether the whole path matches. Paths longer than 1000 characters never do. Not thread-safe,
+  // because results are cached.
+  bool matches(const std::string& path) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 // The path of the innermost module around the node; "" is the model itself.
 std::string innermost_module(const Node& node);

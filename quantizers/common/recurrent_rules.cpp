@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 2> kInputs = {"input", "data"};  // data:
 constexpr std::array<std::string_view, 3> kWeights = {"params", "w_ih", "w_hh"};
 
 bool is_recurrent(const Node& node) {
-  return std::any_of(kOps.begin(), kOps.end(), [&](const std::string& op) { return node.is(op); });
+  return std::ranges::any_of(kOps, [&](const std::string& op) { return node.is(op); });
 }
 
 Value* input_of(const Node& node) {
@@ -38,8 +38,7 @@ std::vector<Value*> weights_of(const Node& node) {
     if (argument == nullptr) continue;
     for_each_value(*argument, [&](Value* value) {
       const bool is_matrix = !value->meta || value->meta->sizes.size() == 2;
-      if (is_matrix && std::find(weights.begin(), weights.end(), value) == weights.end())
-        weights.push_back(value);
+      if (is_matrix && std::ranges::find(weights, value) == weights.end()) weights.push_back(value);
     });
   }
   return weights;

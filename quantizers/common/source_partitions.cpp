@@ -1,4 +1,3 @@
-// Groups nodes by source_fn_stack, torch_fn and nn_module_stack, and finds chains of groups.
 #include "quantizers/common/source_partitions.h"
 
 #include <algorithm>
@@ -41,7 +40,7 @@ std::optional<Origin> find_function(const Node& node) {
 
 std::optional<Origin> find_origin(const Node& node, std::span<const std::string> sources) {
   const auto is_wanted = [&](const std::optional<Origin>& origin) {
-    return origin && std::find(sources.begin(), sources.end(), origin->source) != sources.end();
+    return origin && std::ranges::find(sources, origin->source) != sources.end();
   };
   if (node.metadata.contains("source_fn_stack")) {
     std::optional<Origin> recorded = find_recorded_source(node);
@@ -56,12 +55,11 @@ std::optional<Origin> find_origin(const Node& node, std::span<const std::string>
 
 bool leaves(const Node& node, const std::vector<Node*>& nodes) {
   const auto is_inside = [&](const Node* user) {
-    return std::find(nodes.begin(), nodes.end(), user) != nodes.end();
+    return std::ranges::find(nodes, user) != nodes.end();
   };
   const std::vector<Value*> outputs = node.outputs();
-  return std::any_of(outputs.begin(), outputs.end(), [&](const Value* output) {
-    return output->is_output() ||
-           !std::all_of(output->users().begin(), output->users().end(), is_inside);
+  return std::ranges::any_of(outputs, [&](const Value* output) {
+    return output->is_output() || !std::ranges::all_of(output->users(), is_inside);
   });
 }
 
@@ -116,9 +114,8 @@ std::vector<SourcePartition> find_source_partitions(const Graph& graph,
   std::vector<SourcePartition> result;
   for (const std::string& source : order)
     for (SourcePartition& partition : by_source[source]) {
-      std::copy_if(partition.nodes.begin(), partition.nodes.end(),
-                   std::back_inserter(partition.output_nodes),
-                   [&](const Node* node) { return leaves(*node, partition.nodes); });
+      std::ranges::copy_if(partition.nodes, std::back_inserter(partition.output_nodes),
+                           [&](const Node* node) { return leaves(*node, partition.nodes); });
       result.push_back(std::move(partition));
     }
   return result;

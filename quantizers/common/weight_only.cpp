@@ -1,4 +1,3 @@
-// Builds the configurations and adapts them to shapes.
 #include "quantizers/common/weight_only.h"
 
 #include <algorithm>
@@ -188,8 +187,7 @@ ConfigFitter::ConfigFitter(const Graph& graph,
 bool ConfigFitter::is_table(const Match& match) const {
   const Value* weight = match.find("w");
   return (match.nodes.back()->is("aten.embedding") || match.nodes.back()->is("aten.linear")) &&
-         weight->meta &&
-         std::find(tables_.begin(), tables_.end(), weight->meta->shape()) != tables_.end();
+         weight->meta && std::ranges::find(tables_, weight->meta->shape()) != tables_.end();
 }
 
 const QuantizationConfig* ConfigFitter::fit(const QuantizationConfig& config, const Match& match) {

@@ -1,4 +1,3 @@
-// Runs the quantizers and checks that they do not interfere.
 #include "quantizers/compose/composable_quantizer.h"
 
 #include <algorithm>
@@ -85,9 +84,9 @@ class ReasonTable {
 ComposableQuantizer::ComposableQuantizer(std::vector<std::unique_ptr<Quantizer>> quantizers)
     : quantizers_(std::move(quantizers)) {
   OCTET_ASSERT(!quantizers_.empty(), "a composition of no quantizers");
-  OCTET_ASSERT(std::none_of(quantizers_.begin(), quantizers_.end(),
-                            [](const auto& quantizer) { return quantizer == nullptr; }),
-               "null quantizer");
+  OCTET_ASSERT(
+      std::ranges::none_of(quantizers_, [](const auto& quantizer) { return quantizer == nullptr; }),
+      "null quantizer");
   for (const std::unique_ptr<Quantizer>& quantizer : quantizers_)
     if (const std::vector<OpaquePart>* parts = quantizer->opaque_parts())
       opaque_.insert(opaque_.end(), parts->begin(), parts->end());

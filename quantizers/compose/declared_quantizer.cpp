@@ -1,4 +1,3 @@
-// Applies settings and checks to the matches of the rows.
 #include "quantizers/compose/declared_quantizer.h"
 
 #include <algorithm>
@@ -13,7 +12,7 @@
 #include "core/base/error.h"
 #include "core/pattern/pattern.h"
 #include "quantizers/common/checks.h"
-#include "quantizers/xnnpack/checks.h"
+#include "quantizers/xnnpack/rules.h"
 
 namespace octet {
 
@@ -70,7 +69,7 @@ std::string objection_to_shapes(const AnnotationRule& rule, const Match& match) 
 
 void ignore_rest(PatternTerm& term) {
   term.ignores_rest = true;
-  std::for_each(term.parameters.begin(), term.parameters.end(), ignore_rest);
+  std::ranges::for_each(term.parameters, ignore_rest);
 }
 
 // "%conv2d has a bias": the first tensor argument of a matched node that the pattern does not name.
@@ -111,8 +110,7 @@ std::vector<QuantizationConfig> configs_of(const DeclaredBackend& backend) {
     const auto same = [&](const QuantizationConfig& known) {
       return known.dtype_config == variant.name;
     };
-    if (std::none_of(configs.begin(), configs.end(), same))
-      configs.emplace_back().dtype_config = variant.name;
+    if (std::ranges::none_of(configs, same)) configs.emplace_back().dtype_config = variant.name;
   }
   return configs;
 }
@@ -146,7 +144,7 @@ ConfigChoice DeclaredQuantizer::choose_variant(const AnnotationRule& rule,
   const DtypeVariant variant = variant_of(index);
   if (wanted.empty() ? variant.is_default : variant.name == wanted) return choice;
   const std::vector<std::string> names = names_in_row(index);
-  if (wanted.empty() || std::find(names.begin(), names.end(), wanted) != names.end()) return {};
+  if (wanted.empty() || std::ranges::find(names, wanted) != names.end()) return {};
   return {nullptr, fmt::format("row {} has no dtype_config \"{}\", {}", rule.name, wanted,
                                names.empty() ? "it lists none"
                                              : fmt::format("only {}", fmt::join(names, ", ")))};
@@ -169,7 +167,7 @@ void DeclaredQuantizer::check_dtype_config(const RowKey& row, const Quantization
   std::set<std::string> names;
   for (size_t i = 0; i < backend_.rules.size(); ++i) {
     const Pattern pattern = parse_pattern(backend_.rules[i].pattern);
-    const bool has_match = std::any_of(nodes.begin(), nodes.end(), [&](Node* node) {
+    const bool has_match = std::ranges::any_of(nodes, [&](Node* node) {
       const std::optional<Match> found = match(pattern, *node);
       return found && config_of(*found).config == &config;
     });

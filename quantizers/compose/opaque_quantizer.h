@@ -7,7 +7,7 @@
 
 #include "annotate/annotation/quantizer.h"
 #include "annotate/graph/opaque_parts.h"
-#include "quantizers/common/forwarding_quantizer.h"
+#include "quantizers/common/configurable_quantizer.h"
 
 namespace octet {
 

@@ -1,4 +1,3 @@
-// Annotates by two rows, or as torchao does.
 #include "quantizers/embedding/quantizer.h"
 
 #include <fmt/format.h>

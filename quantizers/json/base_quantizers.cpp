@@ -1,5 +1,5 @@
 // The base quantizers, one row per name, and how settings of a file apply to them.
-#include "quantizers/json/base_quantizers.h"
+#include "quantizers/json/quantizer.h"
 
 #include <algorithm>
 #include <array>
@@ -31,7 +31,7 @@ void check_names(const Place& rows, bool allows_empty = false) {
     if (key.empty() && !allows_empty)
       rows.at(key).refuse(
           "the name is empty, want e.g. \"block.conv\"; use \"global\" for the whole model");
-    if (std::any_of(key.begin(), key.end(), [](unsigned char c) { return c < ' '; }))
+    if (std::ranges::any_of(key, [](unsigned char c) { return c < ' '; }))
       rows.at(key).refuse("the name has a control character");
   }
 }
@@ -165,8 +165,8 @@ QuantizerPart make_registered(const RegisteredBase& base, const QuantizerOptions
 }
 
 const Base& base_of(const std::string& name) {
-  const auto found = std::find_if(kBases.begin(), kBases.end(),
-                                  [&](const Base& base) { return name == base.name; });
+  const auto found =
+      std::ranges::find_if(kBases, [&](const Base& base) { return name == base.name; });
   OCTET_ASSERT(found != kBases.end(), name);
   return *found;
 }
@@ -191,7 +191,7 @@ constexpr std::array<Override, 6> kOverrides = {
       [](const QuantizerOptions& options) { return options.reduce_range.has_value(); }, true}}};
 
 bool contains(const std::vector<std::string>& names, const char* name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
+  return std::ranges::find(names, name) != names.end();
 }
 
 [[noreturn]] void refuse_override(const QuantizerPart& part, const std::string& option) {
@@ -221,7 +221,7 @@ void register_base(const std::string& name,
                 "does not end in .json");
   if (!maker) throw Error("quantizer", subject, "got no function that makes it; register one");
   const std::vector<std::string> names = base_names();
-  if (std::find(names.begin(), names.end(), name) != names.end())
+  if (std::ranges::find(names, name) != names.end())
     throw Error("quantizer", subject, "the name is taken; choose another one");
   registered_bases().push_back({name, std::move(maker)});
 }
@@ -265,8 +265,8 @@ void check_overrides(const QuantizerParts& parts, const QuantizerOptions& option
     const auto is_deaf = [&](const QuantizerPart& part) {
       return !heeds(part) && !contains(part.unaffected, override.name);
     };
-    const bool one_heeds = std::any_of(parts.begin(), parts.end(), heeds);
-    const QuantizerParts::const_iterator deaf = std::find_if(parts.begin(), parts.end(), is_deaf);
+    const bool one_heeds = std::ranges::any_of(parts, heeds);
+    const QuantizerParts::const_iterator deaf = std::ranges::find_if(parts, is_deaf);
     if (one_heeds && (!override.is_mode || deaf == parts.end())) continue;
     refuse_override(deaf == parts.end() ? parts.front() : *deaf, override.name);
   }

@@ -1,9 +1,8 @@
 // Reads constraints, and checks them against each other and against the specs of their row.
-#include "quantizers/json/constraints.h"
+#include "quantizers/json/patterns.h"
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -119,8 +118,7 @@ TensorConstraint tensor_at(const Place& place, const SlotSpec& cell) {
   constraint.limits = limits_at(place);
   const bool is_float = std::holds_alternative<LeaveFloat>(cell);
   const auto has_float32 = [&] {
-    return std::find(constraint.dtypes.begin(), constraint.dtypes.end(), DType::kFloat32) !=
-           constraint.dtypes.end();
+    return std::ranges::find(constraint.dtypes, DType::kFloat32) != constraint.dtypes.end();
   };
   if (!is_float && !constraint.dtypes.empty() && !has_float32())
     place.at("dtype").refuse(
@@ -136,18 +134,16 @@ TensorConstraint tensor_at(const Place& place, const SlotSpec& cell) {
 }
 
 bool has_groups(const std::string& op) {
-  const std::string name = std::count(op.begin(), op.end(), '.') == 2 || !op.starts_with("aten.")
-                               ? op
-                               : overloads_of(op).front();
+  const std::string name =
+      std::ranges::count(op, '.') == 2 || !op.starts_with("aten.") ? op : overloads_of(op).front();
   const OpSchema* schema = find_op_schema(name);
   return schema == nullptr || schema->find("groups") != nullptr;  // a custom op may have it
 }
 
 bool has_groups(const PatternTerm& term) {
-  return std::any_of(term.ops.begin(), term.ops.end(),
-                     [](const std::string& op) { return has_groups(op); }) ||
-         std::any_of(term.parameters.begin(), term.parameters.end(),
-                     [](const PatternTerm& inner) { return has_groups(inner); });
+  return std::ranges::any_of(term.ops, [](const std::string& op) { return has_groups(op); }) ||
+         std::ranges::any_of(term.parameters,
+                             [](const PatternTerm& inner) { return has_groups(inner); });
 }
 
 std::vector<int64_t> groups_at(const Place& op, const Pattern& pattern) {
@@ -179,8 +175,8 @@ RuleConstraints constraints_at(const Place& place, const Pattern& pattern,
       constraints.groups = groups_at(child, pattern);
     } else if (is_slot) {
       const auto find = [&](const std::string& name) {
-        return std::find_if(row.inputs.begin(), row.inputs.end(),
-                            [&](const auto& input) { return input.first == name; });
+        return std::ranges::find_if(row.inputs,
+                                    [&](const auto& input) { return input.first == name; });
       };
       const std::optional<SlotElement> element = parse_slot_element(key);
       auto cell = find(key);

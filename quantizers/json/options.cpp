@@ -8,8 +8,8 @@
 #include "core/base/error.h"
 #include "quantizers/embedding/quantizer.h"
 #include "quantizers/json/specs.h"
-#include "quantizers/x86/config.h"
-#include "quantizers/xnnpack/config.h"
+#include "quantizers/x86/quantizer.h"
+#include "quantizers/xnnpack/quantizer.h"
 
 namespace octet {
 
@@ -200,9 +200,8 @@ std::optional<QuantizationConfig> dtype_config_at(const Place& place,
   if (names.empty())
     choice.refuse("the quantizer lists no dtype_configs to choose among; leave it out");
   const std::string name = word_at(choice, names);
-  return *std::find_if(configs.begin(), configs.end(), [&](const QuantizationConfig& config) {
-    return config.dtype_config == name;
-  });
+  return *std::ranges::find_if(
+      configs, [&](const QuantizationConfig& config) { return config.dtype_config == name; });
 }
 
 std::vector<std::string> option_keys(const std::string& base) {

@@ -1,4 +1,3 @@
-// Reads rows and checks their slots against their patterns.
 #include "quantizers/json/patterns.h"
 
 #include <algorithm>
@@ -11,9 +10,8 @@
 #include "annotate/rules/annotation_rule.h"
 #include "core/base/error.h"
 #include "core/ops/op_schema.h"
-#include "quantizers/json/constraints.h"
 #include "quantizers/json/specs.h"
-#include "quantizers/xnnpack/checks.h"
+#include "quantizers/xnnpack/rules.h"
 
 namespace octet {
 
@@ -32,8 +30,8 @@ using Cells = std::vector<std::pair<std::string, SlotSpec>>;
 
 // The key of the slot's cell: "x" for "x[1]" if "x[1]" has no cell.
 std::string key_of(const Cells& inputs, const std::string& slot) {
-  const bool has_own = std::any_of(inputs.begin(), inputs.end(),
-                                   [&](const auto& cell) { return cell.first == slot; });
+  const bool has_own =
+      std::ranges::any_of(inputs, [&](const auto& cell) { return cell.first == slot; });
   const std::optional<SlotElement> element = parse_slot_element(slot);
   return element && !has_own ? element->slot : slot;
 }
@@ -41,7 +39,7 @@ std::string key_of(const Cells& inputs, const std::string& slot) {
 // Whether the slot's edge gets an observer.
 bool has_spec(const Cells& inputs, const std::string& slot) {
   const std::string key = key_of(inputs, slot);
-  return std::any_of(inputs.begin(), inputs.end(), [&](const auto& cell) {
+  return std::ranges::any_of(inputs, [&](const auto& cell) {
     return cell.first == key && !std::holds_alternative<LeaveFloat>(cell.second);
   });
 }
@@ -62,7 +60,7 @@ Sources sources_of(const SlotSpec& cell) {
 // Custom ops may be registered later, by their library.
 bool is_unknown(const std::string& op) {
   if (!op.starts_with("aten.")) return false;
-  const bool has_overload = std::count(op.begin(), op.end(), '.') == 2;
+  const bool has_overload = std::ranges::count(op, '.') == 2;
   return has_overload ? find_op_schema(op) == nullptr : overloads_of(op).empty();
 }
 
@@ -158,7 +156,7 @@ class RowReader {
     const auto is_own = [&](const std::string& source) {
       return key_of(rule_.inputs, source) == slot || (element && element->slot == source);
     };
-    if (std::any_of(sources.edges.begin(), sources.edges.end(), is_own))
+    if (std::ranges::any_of(sources.edges, is_own))
       place.refuse(fmt::format("takes its scale from itself, want another slot than \"{}\"", slot));
     check_sources(place, cell);
     if (const std::string circle = find_circle({slot}); !circle.empty())
@@ -169,13 +167,13 @@ class RowReader {
   // Returns "a -> b -> a" when the sources of the last slot of `way` lead back to its first slot,
   // else "".
   std::string find_circle(std::vector<std::string> way) const {
-    const auto cell = std::find_if(rule_.inputs.begin(), rule_.inputs.end(),
-                                   [&](const auto& input) { return input.first == way.back(); });
+    const auto cell = std::ranges::find_if(
+        rule_.inputs, [&](const auto& input) { return input.first == way.back(); });
     if (cell == rule_.inputs.end()) return {};
     for (const std::string& edge : sources_of(cell->second).edges) {
       const std::string source = key_of(rule_.inputs, edge);
       if (source == way.front()) return fmt::format("{} -> {}", fmt::join(way, " -> "), source);
-      if (std::find(way.begin(), way.end(), source) != way.end()) continue;
+      if (std::ranges::find(way, source) != way.end()) continue;
       way.push_back(source);
       if (const std::string circle = find_circle(way); !circle.empty()) return circle;
       way.pop_back();
@@ -197,9 +195,9 @@ class RowReader {
   void read_owner() {
     if (!row_.has("owner")) return;
     const Place place = row_.at("owner");
-    const bool has_list =
-        std::any_of(rule_.inputs.begin(), rule_.inputs.end(),
-                    [](const auto& cell) { return std::holds_alternative<AllSame>(cell.second); });
+    const bool has_list = std::ranges::any_of(rule_.inputs, [](const auto& cell) {
+      return std::holds_alternative<AllSame>(cell.second);
+    });
     if (word_at(place, kOwners) == kOwners.back()) rule_.choose_owner = first_quantized_input;
     if (!has_list)
       place.refuse(

@@ -1,4 +1,3 @@
-// Reads JSON and checks the types of values.
 #include "quantizers/json/place.h"
 
 #include <algorithm>
@@ -96,8 +95,7 @@ Json parse_json(const std::string& text, const std::string& file) {
     throw Error("quantizer", file,
                 fmt::format("not JSON, got a syntax error at line {} column {}; look for a missing "
                             "or extra comma, quote or bracket",
-                            std::count(before.begin(), before.end(), '\n') + 1,
-                            before.size() - line_begin + 1));
+                            std::ranges::count(before, '\n') + 1, before.size() - line_begin + 1));
   } catch (const Json::out_of_range&
                error) {  // "[json.exception.out_of_range.406] number overflow parsing '1e400'"
     const std::string message = error.what();
@@ -113,13 +111,13 @@ void check_keys(const Place& place, std::span<const char* const> allowed,
   for (const auto& [key, value] : place.value.items()) {
     const std::string& name = key;
     const auto same = [&](const char* known) { return name == known; };
-    if (std::any_of(allowed.begin(), allowed.end(), same)) continue;
+    if (std::ranges::any_of(allowed, same)) continue;
     const Place child = place.at(name);
     if (name == kSchemaKey && place.path.empty()) {
       string_at(child);
       continue;
     }
-    if (std::any_of(later.begin(), later.end(), same))
+    if (std::ranges::any_of(later, same))
       child.refuse(fmt::format("\"{}\" is not in this build, want one of {}", name,
                                fmt::join(allowed, ", ")));
     child.refuse(fmt::format("unknown key, want one of {}", fmt::join(allowed, ", ")));
@@ -162,14 +160,14 @@ DType dtype_at(const Place& place) {
 
 std::string string_at(const Place& place) {
   const std::string text = place.value.is_string() ? place.value.get<std::string>() : std::string();
-  if (text.empty() || std::any_of(text.begin(), text.end(), is_control))
+  if (text.empty() || std::ranges::any_of(text, is_control))
     place.want("a string of one line that is not empty");
   return text;
 }
 
 int64_t index_of(const Place& place, const std::string& key, size_t digits, const char* what) {
   if (key.empty() || key.size() > digits ||
-      !std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; }))
+      !std::ranges::all_of(key, [](char c) { return c >= '0' && c <= '9'; }))
     place.refuse(fmt::format(
         "the key is not an index, want the number of the {} as a string, \"0\" for the first",
         what));
@@ -178,7 +176,7 @@ int64_t index_of(const Place& place, const std::string& key, size_t digits, cons
 
 std::string word_at(const Place& place, std::span<const std::string> words) {
   const auto same = [&](const std::string& word) { return place.value == word; };
-  if (std::none_of(words.begin(), words.end(), same))
+  if (std::ranges::none_of(words, same))
     place.want(fmt::format("one of {}", fmt::join(words, ", ")));
   return place.value.get<std::string>();
 }

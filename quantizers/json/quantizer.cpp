@@ -1,4 +1,3 @@
-// Distinguishes the forms of files.
 #include "quantizers/json/quantizer.h"
 
 #include <algorithm>
@@ -49,14 +48,14 @@ bool is_json_path(const std::string& text) {
 
 bool is_base(const std::string& name) {
   const std::vector<std::string> names = base_names();
-  return std::find(names.begin(), names.end(), name) != names.end();
+  return std::ranges::find(names, name) != names.end();
 }
 
 // Refuses options that are next to the settings instead of inside one.
 void check_no_options(const Place& root, const std::string& base) {
   const std::vector<std::string> options = option_keys(base);
   for (const auto& [key, value] : root.value.items()) {
-    if (std::find(options.begin(), options.end(), key) == options.end()) continue;
+    if (std::ranges::find(options, key) == options.end()) continue;
     const std::string start = base.empty() ? "" : fmt::format("\"base\": \"{}\", ", base);
     root.at(key).want(fmt::format("it within a setting, e.g. {{{}\"global\": {{\"{}\": {}}}}}",
                                   start, key, value.is_structured() ? "..." : value.dump()));
@@ -208,8 +207,7 @@ class QuantizerReader {
                               fmt::join(names, ", ")));
     const std::string base = word_at(root.at("base"), names);
     if (options_.compat == Compat::kNone &&
-        std::none_of(kConfigKeys.begin(), kConfigKeys.end(),
-                     [&](const char* key) { return root.has(key); }))
+        std::ranges::none_of(kConfigKeys, [&](const char* key) { return root.has(key); }))
       root.refuse(
           fmt::format("configures nothing, want at least one of {}", fmt::join(kConfigKeys, ", ")));
     QuantizerPart result =

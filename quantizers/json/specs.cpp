@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -233,7 +232,7 @@ SameAs same_at(const Place& place) {
 // A fake-quant may name another observer in parentheses: "fake_quantize(histogram)".
 std::string observer_name_at(const Place& place, const std::vector<std::string>& names) {
   const auto is_known = [&](const std::string& name) {
-    return std::find(names.begin(), names.end(), name) != names.end();
+    return std::ranges::find(names, name) != names.end();
   };
   const std::string text = place.value.is_string() ? place.value.get<std::string>() : "";
   const WrappedName split = split_observer_name(text);

@@ -1,4 +1,4 @@
-// Matches configurations to matches; the tables are in rules.cpp and compat_rows.cpp.
+// Matches configurations to matches; the tables are in rules.cpp and compat.cpp.
 #include "quantizers/x86/quantizer.h"
 
 #include <algorithm>
@@ -16,8 +16,15 @@
 #include "quantizers/x86/rules.h"
 
 namespace octet {
-
 namespace {
+
+QuantizationSpec x86_weight_spec(const OwnOptions& own) {
+  if (has_plain_weights(own)) return plain_weight_spec(own, true, integer_range(DType::kInt8));
+  return weight_spec({.bits = own.weight_bits,
+                      .is_per_channel = true,
+                      .group_size = own.group_size,
+                      .search_weight_ranges = own.search_weight_ranges});
+}
 
 // Static, dynamic, or float activations (with float16 or integer weights).
 enum class Activations { kStatic, kDynamic, kFloat, kWeightOnly };
@@ -49,6 +56,24 @@ std::string conflict(const QuantizationConfig& config, const QuantizationConfig&
 }
 
 }  // namespace
+
+QuantizationConfig get_default_x86_inductor_quantization_config(const X86InductorOptions& options) {
+  IntegerRange range = integer_range(DType::kUInt8);
+  if (options.reduce_range) range = reduced_range(options.own, DType::kUInt8, range);
+  QuantizationConfig config =
+      own_config(options.own, x86_weight_spec(options.own),
+                 activation_spec(options.own, DType::kUInt8, range, options.is_dynamic), true);
+  return options.is_qat ? to_qat_config(std::move(config), options.own) : config;
+}
+
+QuantizationConfig get_x86_inductor_linear_dynamic_fp16_config() {
+  QuantizationSpec weight;
+  weight.dtype = DType::kFloat16;
+  weight.observer_or_fake_quant_ctr.name = "placeholder";
+  QuantizationConfig config;
+  config.weight = weight;
+  return config;
+}
 
 std::string X86InductorQuantizer::objection_to(const RowKey& row,
                                                const ConfigTable::Config& config) const {
@@ -151,23 +176,23 @@ void X86InductorQuantizer::annotate_compat(Graph& graph, Annotations& annotation
   X86CompatAnnotator annotator(graph, annotations, state);
   for (const auto& [name, config] : rows().module_names()) {
     const auto is_inside = [&name](std::span<Node* const> nodes) {
-      return std::all_of(nodes.begin(), nodes.end(),
-                         [&](const Node* node) { return is_in_module(*node, name); });
+      return std::ranges::all_of(nodes,
+                                 [&](const Node* node) { return is_in_module(*node, name); });
     };
     annotator.apply(config, is_inside, fmt::format("module_name \"{}\"", name));
   }
   for (const auto& [op, config] : rows().operator_types()) {
     const auto has_op = [&op](std::span<Node* const> nodes) {
-      return std::count_if(nodes.begin(), nodes.end(),
-                           [&](const Node* node) { return node->target() == op; }) == 1;
+      return std::ranges::count_if(nodes, [&](const Node* node) { return node->target() == op; }) ==
+             1;
     };
     annotator.apply(config, has_op, fmt::format("op_type \"{}\"", op));
   }
   if (rows().global() && *rows().global()) {
     const auto has_default_op = [](std::span<Node* const> nodes) {
       const std::span<const std::string> ops = x86_default_ops();
-      return std::count_if(nodes.begin(), nodes.end(), [&](const Node* node) {
-               return std::find(ops.begin(), ops.end(), node->target()) != ops.end();
+      return std::ranges::count_if(nodes, [&](const Node* node) {
+               return std::ranges::find(ops, node->target()) != ops.end();
              }) == 1;
     };
     annotator.apply(*rows().global(), has_default_op, "the global configuration");

@@ -32,8 +32,7 @@ constexpr std::array<std::string_view, 5> kIdentities = {
     "aten.dropout", "aten.alias", "aten.detach", "aten.contiguous", "aten.clone"};
 
 bool is_identity(const Node& node) {
-  return std::any_of(kIdentities.begin(), kIdentities.end(),
-                     [&](std::string_view op) { return node.is(op); }) &&
+  return std::ranges::any_of(kIdentities, [&](std::string_view op) { return node.is(op); }) &&
          !node.arguments().empty() && !node.bool_or("train", false);
 }
 
@@ -74,8 +73,9 @@ Verdict inputs_are_quantized(const RuleMatch& at) {
 // An annotated op reads the result.
 Verdict result_is_quantized(const RuleMatch& at) {
   const Value* result = at.match.root->output_or_null();
-  if (result && std::any_of(result->users().begin(), result->users().end(),
-                            [&](const Node* user) { return at.annotations.is_annotated(user); }))
+  if (result && std::ranges::any_of(result->users(), [&](const Node* user) {
+        return at.annotations.is_annotated(user);
+      }))
     return Verdict::accept();
   return Verdict::refuse("no quantized op reads its result");
 }

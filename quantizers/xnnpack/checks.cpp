@@ -1,5 +1,5 @@
 // Conditions of the XNNPACK rows.
-#include "quantizers/xnnpack/checks.h"
+#include "quantizers/xnnpack/rules.h"
 
 #include <algorithm>
 #include <array>
@@ -11,7 +11,6 @@
 
 #include "core/ops/weighted_ops.h"
 #include "quantizers/common/checks.h"
-#include "quantizers/xnnpack/rules.h"
 
 namespace octet {
 
@@ -31,15 +30,14 @@ Value* choose_owner(const RuleMatch& at, const std::vector<Value*>& values,
     for (int steps = 0; steps < kMaxSharingDepth && value && value->producer(); ++steps) {
       const Node& producer = *value->producer();
       if (at.annotations.is_annotated(&producer) && at.annotations.find_output(value)) return true;
-      const bool shares = std::any_of(sharing_ops.begin(), sharing_ops.end(),
-                                      [&](const std::string& op) { return producer.is(op); });
+      const bool shares =
+          std::ranges::any_of(sharing_ops, [&](const std::string& op) { return producer.is(op); });
       if (!shares || producer.arguments().empty()) return false;
       value = producer.arguments().front().value.value_or_null();
     }
     return false;
   };
-  const std::vector<Value*>::const_iterator found =
-      std::find_if(values.begin(), values.end(), traces_to_spec);
+  const std::vector<Value*>::const_iterator found = std::ranges::find_if(values, traces_to_spec);
   return found == values.end() ? values.front() : *found;
 }
 
@@ -117,7 +115,7 @@ Verdict is_no_part_of_norm(const RuleMatch& at) {
                     rsqrt->name()));
   const std::vector<Value*> factors = node.inputs();
   const bool has_weight =
-      node.is("aten.mul") && std::any_of(factors.begin(), factors.end(), [&](const Value* factor) {
+      node.is("aten.mul") && std::ranges::any_of(factors, [&](const Value* factor) {
         return is_of_constants(at.graph, factor);
       });
   if (!has_weight) return Verdict::accept();
@@ -154,13 +152,12 @@ std::vector<const Node*> pool_partition(const Graph& graph, const Node& pool) {
 Verdict is_pool_partition(const RuleMatch& at) {
   const std::vector<const Node*> partition = pool_partition(at.graph, at.anchor());
   const auto in_partition = [&](const Node* node) {
-    return std::find(partition.begin(), partition.end(), node) != partition.end();
+    return std::ranges::find(partition, node) != partition.end();
   };
   for (const Node* node : partition) {
     const Value* output = node->output_or_null();
     const bool leaves =
-        output && (output->is_output() ||
-                   !std::all_of(output->users().begin(), output->users().end(), in_partition));
+        output && (output->is_output() || !std::ranges::all_of(output->users(), in_partition));
     if (!leaves) continue;
     return node == &at.anchor() ? Verdict::accept()
                                 : Verdict::refuse("its module is called more than once");

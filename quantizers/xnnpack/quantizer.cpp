@@ -2,7 +2,6 @@
 #include "quantizers/xnnpack/quantizer.h"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 #include <unordered_set>
 #include <vector>
@@ -12,17 +11,43 @@
 #include "annotate/graph/constant_products.h"
 #include "annotate/graph/constant_subgraph.h"
 #include "annotate/graph/float_ops.h"
-#include "core/passes/scalars.h"
+#include "core/base/error.h"
 #include "core/passes/simplify.h"
 #include "quantizers/common/float_report.h"
 #include "quantizers/common/recurrent_rules.h"
 #include "quantizers/common/weight_only.h"
-#include "quantizers/xnnpack/checks.h"
 #include "quantizers/xnnpack/rules.h"
 
 namespace octet {
-
 namespace {
+
+void check_range(const char* what, int64_t min, int64_t max) {
+  if (min > 0 || max < 0 || min >= max || min < -128 || max > 127)
+    throw Error(
+        "quantizer", what,
+        fmt::format("not a range within -128 .. 127 that contains 0, got {} .. {}", min, max));
+}
+
+// A weight_qmin .. weight_qmax narrower than the bits is kept; the default means the full range.
+QuantizationSpec symmetric_weight_spec(const SymmetricOptions& options) {
+  const OwnOptions& own = options.own;
+  if (has_plain_weights(own))
+    return plain_weight_spec(own, options.is_per_channel,
+                             {options.weight_qmin, options.weight_qmax});
+  QuantizationSpec weight = weight_spec(
+      {own.weight_bits, options.is_per_channel, own.group_size, own.search_weight_ranges});
+  const SymmetricOptions defaults;
+  if (options.weight_qmin == defaults.weight_qmin && options.weight_qmax == defaults.weight_qmax)
+    return weight;
+  if (own.weight_bits == 4 &&
+      (options.weight_qmin < *weight.quant_min || options.weight_qmax > *weight.quant_max))
+    throw Error("quantizer", "weight_qmin .. weight_qmax",
+                fmt::format("4-bit weights lie within -8 .. 7, got {} .. {}", options.weight_qmin,
+                            options.weight_qmax));
+  weight.quant_min = options.weight_qmin;
+  weight.quant_max = options.weight_qmax;
+  return weight;
+}
 
 bool is_dynamic(const QuantizationConfig& config) {
   return config.input_activation && config.input_activation->is_dynamic;
@@ -60,8 +85,7 @@ constexpr const char* kReason =
 
 template <size_t count>
 bool is_any(const Node& node, const std::string_view (&ops)[count]) {
-  return std::any_of(std::begin(ops), std::end(ops),
-                     [&](std::string_view op) { return node.is(op); });
+  return std::ranges::any_of(ops, [&](std::string_view op) { return node.is(op); });
 }
 
 // Removes the annotations of additions whose results are read only by norms and other such
@@ -72,7 +96,7 @@ class FloatSums {
  public:
   FloatSums(const Graph& graph, Annotations& annotations) : annotations_(annotations) {
     for (const Node* node : graph.nodes()) nodes_.push_back(node);
-    std::reverse(nodes_.begin(), nodes_.end());
+    std::ranges::reverse(nodes_);
   }
 
   // Records the reasons in `state`.
@@ -87,8 +111,7 @@ class FloatSums {
         sums_.insert(node);
         annotations_.erase(node);
         state.refusals[node] = kReason;
-      } else if (std::find(std::begin(kLayers), std::end(kLayers), annotation->rule) !=
-                 std::end(kLayers)) {
+      } else if (std::ranges::find(kLayers, annotation->rule) != std::end(kLayers)) {
         annotation->output_qspec.reset();
         annotation->output_limits.reset();
       }
@@ -121,7 +144,7 @@ class FloatSums {
   bool is_scaled_by_root(const Node& node) const {
     if (!node.is("aten.mul") || annotations_.find(&node)) return false;
     const std::vector<Value*> factors = node.inputs();
-    return std::any_of(factors.begin(), factors.end(), [](const Value* factor) {
+    return std::ranges::any_of(factors, [](const Value* factor) {
       const Node* maker = factor->producer();
       return maker != nullptr && maker->is("aten.rsqrt");
     });
@@ -130,8 +153,7 @@ class FloatSums {
   bool is_for_norms(const Value& value) const {
     const std::vector<Node*>& users = value.users();
     return !users.empty() && !value.is_output() &&
-           std::all_of(users.begin(), users.end(),
-                       [&](const Node* user) { return reads_floats(*user); });
+           std::ranges::all_of(users, [&](const Node* user) { return reads_floats(*user); });
   }
 
   Annotations& annotations_;
@@ -140,6 +162,25 @@ class FloatSums {
 };
 
 }  // namespace
+
+QuantizationConfig get_symmetric_quantization_config(const SymmetricOptions& given) {
+  SymmetricOptions options = given;
+  check_range("act_qmin .. act_qmax", options.act_qmin, options.act_qmax);
+  if (options.reduce_range) {
+    const IntegerRange reduced =
+        reduced_range(options.own, DType::kInt8, {options.act_qmin, options.act_qmax});
+    options.act_qmin = reduced.min;
+    options.act_qmax = reduced.max;
+    check_range("reduce_range of act_qmin .. act_qmax", options.act_qmin, options.act_qmax);
+  }
+  check_range("weight_qmin .. weight_qmax", options.weight_qmin, options.weight_qmax);
+  QuantizationConfig config =
+      own_config(options.own, symmetric_weight_spec(options),
+                 activation_spec(options.own, DType::kInt8, {options.act_qmin, options.act_qmax},
+                                 options.is_dynamic),
+                 !options.is_dynamic);
+  return options.is_qat ? to_qat_config(std::move(config), options.own) : config;
+}
 
 struct XNNPACKQuantizer::Run {
   const QuantizationConfig* config = nullptr;
@@ -160,8 +201,7 @@ bool XNNPACKQuantizer::has_static_config() const {
     return config && !is_dynamic(*config);
   };
   const auto any_static = [&](const ConfigTable::Rows& rows) {
-    return std::any_of(rows.begin(), rows.end(),
-                       [&](const auto& row) { return is_static(row.second); });
+    return std::ranges::any_of(rows, [&](const auto& row) { return is_static(row.second); });
   };
   return (rows().global() && is_static(*rows().global())) || any_static(rows().module_names()) ||
          any_static(rows().module_types()) || any_static(rows().operator_types());
@@ -205,8 +245,8 @@ void XNNPACKQuantizer::annotate_own(Graph& graph, Annotations& annotations,
     const ConfigChoice choice = config_of(match);
     if (!choice.config) return choice;
     if (ahead.contains(match.root->output_or_null())) return {nullptr, kComputedAhead};
-    if (filter_ && !std::all_of(match.nodes.begin(), match.nodes.end(),
-                                [&](const Node* node) { return filter_(*node); }))
+    if (filter_ &&
+        !std::ranges::all_of(match.nodes, [&](const Node* node) { return filter_(*node); }))
       return {};
     if (formulas.contains(match.root)) return {nullptr, kPartOfFormula};
     const ConfigKind kind = kind_of(*choice.config);
@@ -258,10 +298,11 @@ void XNNPACKQuantizer::annotate_compat(Graph& graph, Annotations& annotations,
                     {}},
                    annotations, state);
   const NodeFilter is_elsewhere = [&](const Node& node) {
-    return std::none_of(rows().module_names().begin(), rows().module_names().end(),
-                        [&](const auto& row) { return is_in_module(node, row.first); }) &&
-           std::none_of(rows().module_types().begin(), rows().module_types().end(),
-                        [&](const auto& row) { return is_in_module_type(node, row.first); });
+    return std::ranges::none_of(rows().module_names(),
+                                [&](const auto& row) { return is_in_module(node, row.first); }) &&
+           std::ranges::none_of(rows().module_types(), [&](const auto& row) {
+             return is_in_module_type(node, row.first);
+           });
   };
   for (const auto& [op, config] : rows().operator_types())
     if (config)
@@ -280,7 +321,7 @@ void XNNPACKQuantizer::annotate_run(Graph& graph, const Run& run, Annotations& a
   };
   const auto choose = [&](const AnnotationRule& rule, const Match& match) -> ConfigChoice {
     const std::span<const std::string> ops = operator_types_of(rule.name);
-    if (!run.op.empty() && std::find(ops.begin(), ops.end(), run.op) == ops.end()) return {};
+    if (!run.op.empty() && std::ranges::find(ops, run.op) == ops.end()) return {};
     if (rule.name == "cat") return {run.config, {}};  // torchao does not filter it
     const bool is_pool = rule.name == "adaptive_avg_pool2d";
     for (const Node* node : is_pool

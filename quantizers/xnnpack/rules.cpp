@@ -4,7 +4,6 @@
 #include <map>
 
 #include "quantizers/common/rule_rows.h"
-#include "quantizers/xnnpack/checks.h"
 
 namespace octet {
 

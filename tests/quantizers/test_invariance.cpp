@@ -7,7 +7,6 @@
 
 #include "annotate/conformance/annotation_checks.h"
 #include "annotate/conformance/checked_quantizer.h"
-#include "annotate/conformance/graph_changes.h"
 #include "core/base/error.h"
 #include "core/passes/fold_conv_bn.h"
 #include "core/pt2/reader.h"

@@ -106,7 +106,7 @@ void OnnxWriter::fail() const {
   std::vector<RefusedOp> ops;
   std::unordered_set<std::string> calls;
   for (const Refusal& refusal : refusals_) {
-    auto known = std::find_if(ops.begin(), ops.end(), [&](const RefusedOp& op) {
+    auto known = std::ranges::find_if(ops, [&](const RefusedOp& op) {
       return op.target == refusal.target && op.why == refusal.why;
     });
     if (known == ops.end())

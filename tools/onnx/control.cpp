@@ -1,7 +1,6 @@
 // Writes branches and loops. ONNX's bodies read values of the surrounding graph by name, so
 // operands are not inputs of bodies.
 #include "lowering/program/control.h"
-#include "core/base/shape.h"
 #include "tools/onnx/steps.h"
 
 namespace octet {

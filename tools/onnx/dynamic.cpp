@@ -1,10 +1,9 @@
 // Writes dynamic quantization, and linear layers of dynamically quantized input.
 #include <algorithm>
-#include <cmath>
 
 #include "core/base/shape.h"
 #include "lowering/program/stored_constant.h"
-#include "tools/onnx/quantized.h"
+#include "tools/onnx/steps.h"
 
 namespace octet {
 namespace {
@@ -101,8 +100,8 @@ Granularity granularity_of(const OnnxSteps& s) {
   if (!blocks.empty() && blocks.back().is_number() && sizes.back().is_number() &&
       std::equal(blocks.begin(), blocks.end() - 1, sizes.begin()))
     return Granularity::kRows;
-  const bool is_one = std::all_of(blocks.begin(), blocks.end(),
-                                  [](const SizeExpr& count) { return count == SizeExpr(1); });
+  const bool is_one =
+      std::ranges::all_of(blocks, [](const SizeExpr& count) { return count == SizeExpr(1); });
   return is_one ? Granularity::kTensor : Granularity::kOther;
 }
 
@@ -154,7 +153,7 @@ bool is_plain_int8(const StoredConstant& weight) {
   const std::optional<OnnxQParams> q = find_qparams(weight);
   return q && q->dtype == DType::kInt8 && !q->is_blocked() && weight.values.shape().size() == 2 &&
          (q->is_per_tensor() || q->axis == 0) &&
-         std::all_of(q->zero_point.begin(), q->zero_point.end(), [](int64_t z) { return z == 0; });
+         std::ranges::all_of(q->zero_point, [](int64_t z) { return z == 0; });
 }
 
 constexpr OnnxRow kDynamicRows[] = {{"fake_quantize_dynamic", write_fake_quantize}};

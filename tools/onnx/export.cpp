@@ -10,7 +10,6 @@
 #include "core/passes/decompose.h"
 #include "core/passes/pass.h"
 #include "core/passes/simplify.h"
-#include "core/passes/split_complex.h"
 #include "core/passes/widen_half.h"
 #include "lowering/import/graph.h"
 #include "lowering/import/known_sizes.h"
@@ -26,8 +25,8 @@ void keep_used(OnnxGraph& graph, std::unordered_set<std::string>& used) {
   while (!graph.nodes.empty()) {
     OnnxNode node = std::move(graph.nodes.back());
     graph.nodes.pop_back();
-    if (std::none_of(node.outputs.begin(), node.outputs.end(),
-                     [&](const std::string& name) { return used.contains(name); }))
+    if (std::ranges::none_of(node.outputs,
+                             [&](const std::string& name) { return used.contains(name); }))
       continue;
     used.insert(node.inputs.begin(), node.inputs.end());
     for (auto& [key, value] : node.attributes)

@@ -1,9 +1,7 @@
 // Converts a program to ONNX for `octet export`.
 #pragma once
 
-#include <filesystem>
 #include <optional>
-#include <string>
 
 #include "core/graph/graph.h"
 #include "tools/onnx/model.h"

@@ -1,5 +1,5 @@
 // Writes ONNX files. No other source includes the code that protoc generates from onnx.proto.
-#include "tools/onnx/file.h"
+#include "tools/onnx/model.h"
 
 #include <optional>
 

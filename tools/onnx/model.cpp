@@ -116,8 +116,8 @@ OnnxType onnx_type_of(DType dtype, const std::string& subject) {
 std::string short_name_of(OnnxType type) {
   if (type == OnnxType::kInt4) return "i4";
   if (type == OnnxType::kUInt4) return "u4";
-  const auto row = std::find_if(std::begin(kTypes), std::end(kTypes),
-                                [&](const TypeRow& candidate) { return candidate.type == type; });
+  const auto row = std::ranges::find_if(
+      kTypes, [&](const TypeRow& candidate) { return candidate.type == type; });
   OCTET_ASSERT(row != std::end(kTypes), "a type without a row");
   return std::string(short_name_of(row->dtype));
 }

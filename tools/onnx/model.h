@@ -1,8 +1,9 @@
 // Represents an ONNX model in memory: nodes that name the values they read and give. Needs neither
-// LibTorch nor protobuf; file.h writes it.
+// LibTorch nor protobuf; write_onnx() writes it.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -90,5 +91,23 @@ struct OnnxModel : OnnxGraph {
 // Prints one line per node, for tests and people: "%y = Conv(%x, %w) {kernel_shape=[3, 3]}". Small
 // numeric constants are printed in place as "i64[1, 2]", others by name; bodies follow their node.
 std::string to_text(const OnnxModel& model);
+
+// Writes ONNX files.
+enum class OnnxWeights {
+  kAsFits,  // in the file, unless it would be too large for protobuf's 2 GB
+  kBeside,  // weights of at least 1 KB are in NAME.data, next to the file
+};
+
+struct OnnxFiles {
+  size_t bytes = 0;               // size of the file itself
+  std::filesystem::path weights;  // the file NAME.data; empty if there is none
+};
+
+// Writes the model whole or not at all (core/base/output_file.h), the weights' file first. Throws
+// Error("onnx", path, ...). This is the only visible symbol of file.cpp, because Python's module
+// calls it across libraries.
+__attribute__((visibility("default"))) OnnxFiles
+write_onnx(const OnnxModel& model, const std::filesystem::path& path,
+           OnnxWeights weights = OnnxWeights::kAsFits);
 
 }  // namespace octet

@@ -3,7 +3,7 @@
 
 #include "lowering/program/quantized_constants.h"
 #include "lowering/program/stored_constant.h"
-#include "tools/onnx/quantized.h"
+#include "tools/onnx/steps.h"
 
 namespace octet {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "lowering/program/quantized_constants.h"
 #include "lowering/program/stored_constant.h"
-#include "tools/onnx/quantized.h"
+#include "tools/onnx/steps.h"
 
 namespace octet {
 namespace {
@@ -56,14 +56,10 @@ Tensor integers(const std::vector<int64_t>& values, DType dtype,
 Tensor zero_points(const OnnxQParams& qparams) {
   const std::vector<int64_t>& values = qparams.zero_point;
   switch (qparams.dtype) {
-    case DType::kUInt8:
-      return integers<uint8_t>(values, qparams.dtype, qparams.shape);
-    case DType::kInt16:
-      return integers<int16_t>(values, qparams.dtype, qparams.shape);
-    case DType::kUInt16:
-      return integers<uint16_t>(values, qparams.dtype, qparams.shape);
-    default:
-      return integers<int8_t>(values, DType::kInt8, qparams.shape);
+    case DType::kUInt8: return integers<uint8_t>(values, qparams.dtype, qparams.shape);
+    case DType::kInt16: return integers<int16_t>(values, qparams.dtype, qparams.shape);
+    case DType::kUInt16: return integers<uint16_t>(values, qparams.dtype, qparams.shape);
+    default: return integers<int8_t>(values, DType::kInt8, qparams.shape);
   }
 }
 
@@ -95,7 +91,7 @@ bool has_form(OnnxSteps& s, const OnnxQParams& qparams, bool is_quantize) {
   if (size == 2 && !s.need(21, fmt::format("integers of {}", name_of(qparams.dtype)))) return false;
   const bool is_int32 = qparams.dtype == DType::kInt32;
   const auto is_zero = [](int64_t zero) { return zero == 0; };
-  if (is_int32 && !std::all_of(qparams.zero_point.begin(), qparams.zero_point.end(), is_zero))
+  if (is_int32 && !std::ranges::all_of(qparams.zero_point, is_zero))
     return s.refuse("of int32 with a zero point"), false;
   if (size <= 2 || (is_int32 && !is_quantize)) return true;
   s.refuse(fmt::format("to {}", name_of(qparams.dtype)));
@@ -111,8 +107,8 @@ bool is_moved(const OnnxSteps& s, int index) {
   const ProgramOp* producer = scope.producers[at];
   return producer != nullptr && producer->is("quantize") && !scope.is_result[at] &&
          scope.program.tensor(index).dtype == DType::kInt8 &&
-         std::all_of(scope.users[at].begin(), scope.users[at].end(),
-                     [](const ProgramOp* user) { return user->is("dequantize"); });
+         std::ranges::all_of(scope.users[at],
+                             [](const ProgramOp* user) { return user->is("dequantize"); });
 }
 
 // The shift of zero points and limits: 128 for int8 that is written as u8.

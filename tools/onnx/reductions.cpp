@@ -1,5 +1,4 @@
 // Writes sums, means and extremes along dimensions, normalizations and softmax.
-#include "core/base/shape.h"
 #include "tools/onnx/steps.h"
 
 namespace octet {

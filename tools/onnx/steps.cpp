@@ -7,7 +7,6 @@
 #include "core/base/shape.h"
 #include "lowering/program/quantized_constants.h"
 #include "lowering/program/stored_constant.h"
-#include "tools/onnx/quantized.h"
 
 namespace octet {
 
@@ -80,7 +79,7 @@ std::string OnnxSteps::squeeze(const std::string& name, std::vector<int64_t> axe
 }
 
 std::string OnnxSteps::transpose(const std::string& name, std::vector<int64_t> dims) {
-  if (std::is_sorted(dims.begin(), dims.end())) return name;
+  if (std::ranges::is_sorted(dims)) return name;
   return op("Transpose", {name}, {{"perm", std::move(dims)}});
 }
 

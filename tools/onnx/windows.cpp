@@ -97,7 +97,7 @@ std::string averaged(OnnxSteps& s) {
 
 void write_adaptive_avg_pool(OnnxSteps& s) {
   const std::vector<int64_t> wanted = s.source.get(attr::kOutputSize);
-  if (std::all_of(wanted.begin(), wanted.end(), [](int64_t size) { return size == 1; }))
+  if (std::ranges::all_of(wanted, [](int64_t size) { return size == 1; }))
     return s.give(s.op("GlobalAveragePool", {s.x()}));
   const std::vector<SizeExpr> in = sizes_of(s.in());
   std::vector<int64_t> factors;

@@ -14,9 +14,8 @@ namespace {
 
 const OnnxRow* find_onnx_row(const std::string& kind) {
   for (const std::span<const OnnxRow> table :
-       {element_onnx_rows(), shape_onnx_rows(), indexing_onnx_rows(), product_onnx_rows(),
-        window_onnx_rows(), reduction_onnx_rows(), quantization_onnx_rows(), dynamic_onnx_rows(),
-        control_onnx_rows()})
+       {element_onnx_rows(), indexing_onnx_rows(), product_onnx_rows(), window_onnx_rows(),
+        reduction_onnx_rows(), quantization_onnx_rows(), dynamic_onnx_rows(), control_onnx_rows()})
     for (const OnnxRow& row : table)
       if (kind == row.kind) return &row;
   return nullptr;
@@ -45,26 +44,16 @@ Tensor one(double value, DType dtype) {
 
 std::optional<Tensor> number_tensor(double value, DType dtype) {
   switch (dtype) {
-    case DType::kBool:
-      return one<bool>(value, dtype);
-    case DType::kFloat32:
-      return one<float>(value, dtype);
-    case DType::kFloat64:
-      return one<double>(value, dtype);
-    case DType::kInt64:
-      return one<int64_t>(value, dtype);
-    case DType::kInt32:
-      return one<int32_t>(value, dtype);
-    case DType::kInt8:
-      return one<int8_t>(value, dtype);
-    case DType::kUInt8:
-      return one<uint8_t>(value, dtype);
-    case DType::kInt16:
-      return one<int16_t>(value, dtype);
-    case DType::kUInt16:
-      return one<uint16_t>(value, dtype);
-    default:
-      return std::nullopt;
+    case DType::kBool: return one<bool>(value, dtype);
+    case DType::kFloat32: return one<float>(value, dtype);
+    case DType::kFloat64: return one<double>(value, dtype);
+    case DType::kInt64: return one<int64_t>(value, dtype);
+    case DType::kInt32: return one<int32_t>(value, dtype);
+    case DType::kInt8: return one<int8_t>(value, dtype);
+    case DType::kUInt8: return one<uint8_t>(value, dtype);
+    case DType::kInt16: return one<int16_t>(value, dtype);
+    case DType::kUInt16: return one<uint16_t>(value, dtype);
+    default: return std::nullopt;
   }
 }
 
@@ -75,18 +64,12 @@ std::string source_of(const ProgramOp& op) {
 
 const char* operator_of(SizeExpr::Kind kind) {
   switch (kind) {
-    case SizeExpr::Kind::kAdd:
-      return "Add";
-    case SizeExpr::Kind::kMultiply:
-      return "Mul";
-    case SizeExpr::Kind::kModulo:
-      return "Mod";
-    case SizeExpr::Kind::kMinimum:
-      return "Min";
-    case SizeExpr::Kind::kMaximum:
-      return "Max";
-    default:
-      return "Div";
+    case SizeExpr::Kind::kAdd: return "Add";
+    case SizeExpr::Kind::kMultiply: return "Mul";
+    case SizeExpr::Kind::kModulo: return "Mod";
+    case SizeExpr::Kind::kMinimum: return "Min";
+    case SizeExpr::Kind::kMaximum: return "Max";
+    default: return "Div";
   }
 }
 
@@ -171,7 +154,7 @@ void OnnxWriter::give(int index, const std::string& name) {
   std::string given = name;
   if (!graph_->nodes.empty() && !given_.contains(name)) {
     Names& results = graph_->nodes.back().outputs;
-    const auto result = std::find(results.begin(), results.end(), name);
+    const auto result = std::ranges::find(results, name);
     if (result != results.end()) {
       const std::string& wanted = scope_->program.tensor(index).name;
       given = *result = scope_ == &top_ ? wanted : fresh_name(wanted);
@@ -236,7 +219,7 @@ std::string OnnxWriter::symbol(const std::string& name, const std::string& subje
     for (int index : scope->program.inputs) {
       if (index < 0) continue;
       const std::vector<SizeExpr>& sizes = scope->program.tensor(index).sizes;
-      const auto found = std::find(sizes.begin(), sizes.end(), wanted);
+      const auto found = std::ranges::find(sizes, wanted);
       if (found == sizes.end()) continue;
       const int64_t dim = found - sizes.begin();
       return size_node("Shape", {scope->names[static_cast<size_t>(index)]},
@@ -286,8 +269,8 @@ Names OnnxWriter::emit(const ProgramOp& op, std::string type, Names inputs,
   const std::string source = source_of(op);
   const std::string name = module.empty() ? source : module + "/" + source;
   OnnxNode made{type, name, std::move(inputs), {}, std::move(attributes), {}};
-  std::transform(type.begin(), type.end(), type.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::ranges::transform(type, type.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   for (size_t i = 0; i < results; ++i) made.outputs.push_back(fresh_name(op.name + "_" + type));
   made.metadata = {{"octet.module", module}, {"octet.op", target_of(op)}};
   const Names outputs = made.outputs;

@@ -134,7 +134,6 @@ struct OnnxRow {
   void (*write)(OnnxSteps& s);
 };
 std::span<const OnnxRow> element_onnx_rows();
-std::span<const OnnxRow> shape_onnx_rows();
 std::span<const OnnxRow> indexing_onnx_rows();
 std::span<const OnnxRow> product_onnx_rows();
 std::span<const OnnxRow> window_onnx_rows();

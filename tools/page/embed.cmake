@@ -16,7 +16,7 @@ foreach(library d3 plot dagre)
   string(APPEND licenses "${library}\n\n${text}\n")
 endforeach()
 
-set(source "// Made by embed.cmake.\n#include \"tools/page/page_sources.h\"\n\n#include \"core/base/error.h\"\n\n")
+set(source "// Made by embed.cmake.\n#include \"tools/page/page.h\"\n\n#include \"core/base/error.h\"\n\n")
 string(APPEND source "namespace octet {\n\nstd::string_view page_source(std::string_view name) {\n")
 foreach(name page.html page.css page.js d3.min.js plot.min.js dagre.min.js licenses)
   string(APPEND source "  if (name == \"${name}\")\n    return")

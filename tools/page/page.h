@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -19,5 +20,15 @@ std::string page_html(const nlohmann::ordered_json& data);
 // were measured, else of isolated errors, else of lowering; without any of them it is the status
 // ("quantized", "float").
 nlohmann::ordered_json model_explorer_data(const nlohmann::ordered_json& data);
+
+// The files of the page in this folder, from a source that embed.cmake writes: "page.html",
+// "page.css", "page.js" (all scripts of the page, one after the other), "d3.min.js", "plot.min.js",
+// "dagre.min.js", "licenses". Trips OCTET_ASSERT for other names.
+std::string_view page_source(std::string_view name);
+
+// What the page opens with: whether the quantized program is good, and what to do if not:
+// {"level", "text", "ops": [{"name", "text"}...], "next"} as page.schema.json describes. data: of
+// the page. Without errors of ops, the ops are chosen by what is known of their ranges and weights.
+nlohmann::ordered_json verdict_of(const nlohmann::ordered_json& data);
 
 }  // namespace octet

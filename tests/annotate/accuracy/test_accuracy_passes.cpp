@@ -96,29 +96,12 @@ TEST_CASE("smoothing: a channel far larger than the others no longer sets the sc
         sqnr(expected, run_quantized(std::move(plain), unseen)) + 3);
 }
 
-TEST_CASE(
-    "smoothing: channels that stay clear of a clamp are spread towards it, those that reach it "
-    "stay",
-    "[annotate][smooth]") {
+TEST_CASE("smoothing leaves channels before a clamp alone", "[annotate][smooth]") {
   ObservedGraph observed =
       prepare(uneven_linears("aten.hardtanh.default(%y, 0.0, 100.0)"), test::linear_rules());
-  const Batches data = random_batches(observed.graph, 5, 4);
-  const at::Tensor before = to_aten(observed.graph.constants.at("a.weight").tensor).clone();
-  const at::Tensor expected = run_float(observed, data[0]);
   Report report;
-  REQUIRE(
-      smooth_activations(observed, test::source_of(data), report, {.clamps = ClampChoice::kAllow})
-          .size() == 1);
-  const at::Tensor ratio =
-      (to_aten(observed.graph.constants.at("a.weight").tensor) / before).select(1, 0);
-  CHECK(ratio[0].item<float>() == 1.0F);  // it is cut at 100
-  CHECK(ratio.slice(0, 1).gt(1).all().item<bool>());
-  CHECK(at::equal(run_float(observed, data[0]), expected));
-  SECTION("or left alone by default") {
-    ObservedGraph other =
-        prepare(uneven_linears("aten.hardtanh.default(%y, 0.0, 100.0)"), test::linear_rules());
-    CHECK(smooth_activations(other, test::source_of(data), report).empty());
-  }
+  CHECK(smooth_activations(observed, test::source_of(random_batches(observed.graph, 5, 4)), report)
+            .empty());
 }
 
 TEST_CASE("smoothing: a set of channels that gains nothing is unchanged", "[annotate][smooth]") {
@@ -142,9 +125,6 @@ TEST_CASE("smoothing refuses options and data that make no sense", "[annotate][s
   CHECK(message_of([&] {
           smooth_activations(observed, test::source_of(none), report, {.strengths = {}});
         }) == "smooth: strengths: none, got 0, want at least 1");
-  CHECK(message_of([&] {
-          smooth_activations(observed, test::source_of(none), report, {.headroom = 0.5});
-        }) == "smooth: headroom: got 0.5, want 1 or more");
   CHECK(message_of([&] { smooth_activations(observed, test::source_of(none), report); }) ==
         "smooth: data: no batches, got 0, want at least 1");
   CHECK(message_of([&] { smooth_activations(observed, test::source_of(broken), report); }) ==

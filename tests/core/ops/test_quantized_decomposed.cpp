@@ -14,7 +14,6 @@
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/ivalue_convert.h"
 #include "core/ops/op_lookup.h"
-#include "core/ops/qdq_ops.h"
 #include "core/pt2/tensor_file.h"
 
 // Last, because the torch headers also define CHECK.

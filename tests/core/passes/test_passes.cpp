@@ -1,7 +1,6 @@
 // The small passes: scalars to constants, removal of dead code.
 #include <catch2/catch.hpp>
 
-#include "core/passes/scalars.h"
 #include "core/passes/set_training.h"
 #include "core/passes/simplify.h"
 #include "core/passes/verify.h"

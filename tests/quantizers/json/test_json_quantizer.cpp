@@ -11,7 +11,7 @@
 #include "core/text/text.h"
 #include "quantizers/annotate_text.h"
 #include "quantizers/registry.h"
-#include "quantizers/xnnpack/config.h"
+#include "quantizers/xnnpack/quantizer.h"
 #include "support/error_message.h"
 
 namespace octet::test_json_quantizer {

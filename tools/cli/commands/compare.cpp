@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "annotate/compare/compare.h"
-#include "annotate/compare/weights.h"
 #include "core/base/error.h"
 #include "core/interpreter/interpreter.h"
 #include "core/pt2/reader.h"
@@ -19,8 +18,6 @@
 #include "tools/cli/common/messages.h"
 #include "tools/cli/common/sample_data.h"
 #include "tools/cli/compare/border.h"
-#include "tools/cli/compare/metric_option.h"
-#include "tools/cli/compare/parts.h"
 #include "tools/cli/compare/report.h"
 #include "tools/cli/processes/processes.h"
 #include "tools/cli/qat/qat.h"

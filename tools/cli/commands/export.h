@@ -7,7 +7,7 @@
 
 #include "tools/cli/common/options.h"
 #include "tools/onnx/export.h"
-#include "tools/onnx/file.h"
+#include "tools/onnx/model.h"
 
 namespace octet {
 

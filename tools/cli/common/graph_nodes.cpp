@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "annotate/graph/module_names.h"
+#include "annotate/graph/opaque_parts.h"
 #include "core/base/dtype.h"
 
 namespace octet {
@@ -68,8 +68,8 @@ Json op_json(const Graph& graph, const Node& node) {
                {"inputs", sources_of(graph, node.inputs())}};
   if (const auto trace = node.metadata.find("stack_trace"); trace != node.metadata.end())
     json["stack_trace"] = trace->second;
-  json["outputs_program"] = std::any_of(outputs.begin(), outputs.end(),
-                                        [](const Value* value) { return value->is_output(); });
+  json["outputs_program"] =
+      std::ranges::any_of(outputs, [](const Value* value) { return value->is_output(); });
   if (!outputs.empty()) put_type(*outputs.front(), json);
   return json;
 }

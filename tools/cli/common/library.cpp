@@ -1,6 +1,7 @@
 #include "tools/cli/common/library.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -28,8 +29,7 @@ std::string differing_parts(const std::string& version, const std::string& other
   const std::vector<std::string> all = CLI::detail::split(other, ',');
   std::vector<std::string> parts;
   for (std::string& part : CLI::detail::split(version, ','))
-    if (std::find(all.begin(), all.end(), part) == all.end())
-      parts.push_back(CLI::detail::trim_copy(part));
+    if (std::ranges::find(all, part) == all.end()) parts.push_back(CLI::detail::trim_copy(part));
   return parts.empty() ? version : fmt::format("{}", fmt::join(parts, ", "));
 }
 
@@ -71,6 +71,21 @@ void load_library(const std::string& shown) {
                             kHowTo));
 }
 
+bool is_path(const std::string& text) {
+  return text.find('/') != std::string::npos || text.ends_with(".so");
+}
+
+// Remembers what a library registered, because loading it again registers nothing.
+const std::vector<std::string>& metrics_of_library(const std::string& path) {
+  static std::map<std::string, std::vector<std::string>> known;
+  const auto found = known.find(path);
+  if (found != known.end()) return found->second;
+  const size_t before = metric_names().size();
+  load_libraries({path});
+  const std::vector<std::string> all = metric_names();
+  return known[path] = {all.begin() + static_cast<std::ptrdiff_t>(before), all.end()};
+}
+
 }  // namespace
 
 Options library_options(std::vector<std::string>& paths) {
@@ -91,6 +106,31 @@ Options library_options(std::vector<std::string>& paths) {
 
 void load_libraries(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) load_library(path);
+}
+
+Option metric_option(std::string& text) {
+  return Option{"metric", &text,
+                "A custom metric: a shared library that registers one, or the name of one that a "
+                "--library registers"}
+      .of_kind(Option::Kind::kFunction);
+}
+
+NamedMetric read_metric(const std::string& text) {
+  if (text.empty()) return {};
+  if (!is_path(text)) return {text, find_metric(text)};
+  const std::vector<std::string>& names = metrics_of_library(text);
+  if (names.size() == 1) return {names.front(), find_metric(names.front())};
+  if (names.empty() && !metric_names().empty())
+    throw Error("metric", text,
+                fmt::format("registers no metric; name an existing one: {}",
+                            fmt::join(metric_names(), ", ")));
+  if (names.empty())
+    throw Error("metric", text,
+                "registers no metric; call octet::register_metric in the OCTET_EXTENSION() of "
+                "tools/extension.h");
+  throw Error("metric", text,
+              fmt::format("registers {} metrics; give it as --library, and one of {} as --metric",
+                          names.size(), fmt::join(names, ", ")));
 }
 
 }  // namespace octet

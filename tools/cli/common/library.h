@@ -1,11 +1,12 @@
 // Loads shared libraries of users (--library): extensions, which register ops, quantizers,
 // observers, derive functions and custom kernels (tools/extension.h), and plug-ins
-// (backends/runtime/octet_plugin.h). Also has --allow-op.
+// (backends/runtime/octet_plugin.h). Also has --allow-op and --metric.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "annotate/compare/metric.h"
 #include "tools/cli/common/options.h"
 
 namespace octet {
@@ -22,5 +23,18 @@ void load_libraries(const std::vector<std::string>& paths);
 // OCTET_EXTENSION_VERSION of the command (tools/extension.h), which that of an extension must equal.
 // In a source file of its own, since it changes with every public header.
 const char* extension_version();
+
+struct NamedMetric {
+  std::string name;  // "": none
+  Metric measure;
+};
+
+// The option --metric; read_metric() reads its text.
+Option metric_option(std::string& text);
+
+// text: a registered name, the path of a library that registers one metric and is loaded, or "" for
+// none. Throws Error("metric", ...) for unknown names and for libraries that register no metric or
+// several, and what load_libraries throws.
+NamedMetric read_metric(const std::string& text);
 
 }  // namespace octet

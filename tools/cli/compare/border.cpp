@@ -3,7 +3,6 @@
 #include <optional>
 #include <string>
 #include <unordered_set>
-#include <utility>
 
 #include <ATen/Functions.h>
 

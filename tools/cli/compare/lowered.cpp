@@ -1,4 +1,4 @@
-#include "tools/cli/compare/lowered.h"
+#include "tools/cli/compare/report.h"
 
 #include <algorithm>
 #include <memory>
@@ -105,7 +105,7 @@ class OpByOp {
       for (int tensor : *side) {
         if (tensor < 0 || program_.tensor(tensor).is_constant()) continue;
         const std::string& name = program_.tensor(tensor).name;
-        if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+        if (std::ranges::find(names, name) == names.end()) names.push_back(name);
       }
     return names;
   }
@@ -229,16 +229,17 @@ LoweredComparison finished(LoweredComparison comparison, OpByOp& ops, Session& s
 }
 
 bool has_integers(const Program& program) {
-  return std::any_of(program.tensors.begin(), program.tensors.end(),
-                     [](const ProgramTensor& tensor) { return tensor.qparams.has_value(); }) ||
-         std::any_of(program.bodies.begin(), program.bodies.end(), has_integers);
+  return std::ranges::any_of(
+             program.tensors,
+             [](const ProgramTensor& tensor) { return tensor.qparams.has_value(); }) ||
+         std::ranges::any_of(program.bodies, has_integers);
 }
 
 // Refuses a quantized graph with a lowered float program: the comparison would measure the float
 // program against the quantized one.
 void check_order(const Graph& graph, const Program& program) {
   const std::vector<Node*> nodes = graph.nodes();
-  if (std::any_of(nodes.begin(), nodes.end(), is_quantize) && !has_integers(program))
+  if (std::ranges::any_of(nodes, is_quantize) && !has_integers(program))
     throw Error("compare", "the programs",
                 "the first has quantize ops and the lowered one computes in float, want a lowered "
                 "program that was made from the first; lower it, or give the float .pt2");

@@ -72,8 +72,8 @@ bool SizedProgram::bind(const std::vector<c10::IValue>& batch) {
 }
 
 OpRuns::OpRuns(const Program& program) : program_(program), sized_(program) {
-  const bool has_control = std::any_of(program.ops.begin(), program.ops.end(),
-                                       [](const ProgramOp& op) { return is_control(op); });
+  const bool has_control =
+      std::ranges::any_of(program.ops, [](const ProgramOp& op) { return is_control(op); });
   if (has_control || !program.states.empty())
     throw Error("compare", "the first .octet program",
                 "has states or control flow, which two lowered programs cannot be compared with; "

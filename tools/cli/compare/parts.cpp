@@ -1,4 +1,4 @@
-#include "tools/cli/compare/parts.h"
+#include "tools/cli/compare/report.h"
 
 #include <algorithm>
 

@@ -131,25 +131,20 @@ Json body_node(const OpComparison& op) {
           {"status", op.rounding ? "quantized" : "float"}};
 }
 
-double decibels_of(const Json& node, const char* kind) {
-  const auto errors = node.find("errors");
-  if (errors == node.end() || !errors->contains(kind) || errors->at(kind).is_null())
-    return std::nan("");
-  const Json& ratio = errors->at(kind).at("sqnr_db");
-  if (ratio.is_string()) return ratio == "inf" ? HUGE_VAL : -HUGE_VAL;
-  return ratio.is_null() ? std::nan("") : ratio.get<double>();
-}
-
-// The metric of the op's tensor; NaN if there is none.
-double metric_of(const Json& node) {
-  const auto errors = node.find("errors");
-  if (errors == node.end() || !errors->contains("accumulated")) return std::nan("");
-  const Json& error = errors->at("accumulated");
-  if (error.is_null() || !error.contains("metric")) return std::nan("");
-  const Json& value = error.at("metric");
+// The number at a JSON pointer; NaN if there is none.
+double figure_at(const Json& node, const std::string& pointer) {
+  const Json::json_pointer place(pointer);
+  const Json value = node.contains(place) ? node.at(place) : Json();
   if (value.is_string()) return value == "inf" ? HUGE_VAL : -HUGE_VAL;
   return value.is_null() ? std::nan("") : value.get<double>();
 }
+
+double decibels_of(const Json& node, const char* kind) {
+  return figure_at(node, fmt::format("/errors/{}/sqnr_db", kind));
+}
+
+// The metric of the op's tensor; NaN if there is none.
+double metric_of(const Json& node) { return figure_at(node, "/errors/accumulated/metric"); }
 
 double least_of(double a, double b) { return std::isnan(a) || b < a ? b : a; }
 
@@ -163,7 +158,7 @@ void rank_nodes(Json& nodes) {
     if (std::isnan(own) && std::isnan(whole)) continue;
     order.emplace_back(std::isnan(own) ? HUGE_VAL : own, std::isnan(whole) ? HUGE_VAL : whole, i);
   }
-  std::sort(order.begin(), order.end());
+  std::ranges::sort(order);
   for (size_t i = 0; i < order.size(); ++i) nodes[std::get<2>(order[i])]["rank"] = i + 1;
 }
 
@@ -198,7 +193,7 @@ std::vector<const Json*> by_rank(const Json& json) {
   std::vector<const Json*> nodes;
   for (const Json& node : json.at("nodes"))
     if (node.contains("rank")) nodes.push_back(&node);
-  std::sort(nodes.begin(), nodes.end(), [](const Json* a, const Json* b) {
+  std::ranges::sort(nodes, [](const Json* a, const Json* b) {
     return a->at("rank").get<size_t>() < b->at("rank").get<size_t>();
   });
   return nodes;
@@ -290,9 +285,8 @@ std::vector<std::string> compare_table(const Json& json, size_t count) {
   nodes.resize(std::min(count, all));
   size_t width = 4;
   for (const Json* node : nodes) width = std::max(width, text_of(*node, "name").size());
-  const bool has_lowering = std::any_of(nodes.begin(), nodes.end(), [](const Json* node) {
-    return !std::isnan(decibels_of(*node, "lowering"));
-  });
+  const bool has_lowering = std::ranges::any_of(
+      nodes, [](const Json* node) { return !std::isnan(decibels_of(*node, "lowering")); });
   std::vector<std::string> lines;
   for (const Json& row : json.at("summary"))
     lines.push_back(

@@ -1,13 +1,12 @@
 #include "tools/cli/compare/suggestion.h"
 
-#include <algorithm>
 #include <string>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "annotate/graph/float_ops.h"
-#include "annotate/graph/module_names.h"
+#include "annotate/graph/opaque_parts.h"
 #include "annotate/graph/qdq_nodes.h"
 #include "core/graph/origin.h"
 

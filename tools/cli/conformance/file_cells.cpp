@@ -16,8 +16,6 @@
 #include "lowering/program/artifact.h"
 #include "lowering/program/symbols.h"
 #include "tools/cli/common/lowered_program.h"
-#include "tools/cli/conformance/cell_inputs.h"
-#include "tools/cli/conformance/closeness.h"
 #include "tools/cli/conformance/judge_cell.h"
 
 namespace octet::conformance {
@@ -59,9 +57,9 @@ Batches random_batches(const Graph& graph, const Program& program, uint32_t seed
 }
 
 bool runs_on(const Program& program, const Supports& supports) {
-  return std::any_of(program.segments.begin(), program.segments.end(), [&](const Segment& segment) {
-    return std::any_of(supports.begin(), supports.end(),
-                       [&](const auto& support) { return support->name() == segment.backend; });
+  return std::ranges::any_of(program.segments, [&](const Segment& segment) {
+    return std::ranges::any_of(
+        supports, [&](const auto& support) { return support->name() == segment.backend; });
   });
 }
 
@@ -105,7 +103,7 @@ std::vector<fs::path> model_files(const std::string& folder) {
   if (files.empty())
     throw Error("conformance", folder,
                 "has no .pt2 files; put programs there that torch.export.save wrote");
-  std::sort(files.begin(), files.end());
+  std::ranges::sort(files);
   return files;
 }
 

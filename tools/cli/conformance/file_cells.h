@@ -8,7 +8,7 @@
 
 #include "backends/conformance/conformance.h"
 #include "core/graph/graph.h"
-#include "tools/cli/conformance/graph_cells.h"
+#include "tools/cli/conformance/quantizer_cells.h"
 
 namespace octet::conformance {
 

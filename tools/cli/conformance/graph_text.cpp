@@ -1,6 +1,5 @@
 #include "tools/cli/conformance/graph_text.h"
 
-#include <algorithm>
 #include <functional>
 #include <numeric>
 

@@ -1,8 +1,8 @@
 // Single layers and pairs that backends fuse, in several shapes.
 #include <fmt/format.h>
 
-#include "tools/cli/conformance/graph_cells.h"
 #include "tools/cli/conformance/graph_text.h"
+#include "tools/cli/conformance/quantizer_cells.h"
 
 namespace octet::conformance {
 namespace {

@@ -24,8 +24,6 @@
 #include "core/text/text.h"
 #include "lowering/lower.h"
 #include "tools/cli/common/lowered_program.h"
-#include "tools/cli/conformance/cell_inputs.h"
-#include "tools/cli/conformance/closeness.h"
 #include "tools/cli/conformance/file_cells.h"
 #include "tools/cli/conformance/judge_cell.h"
 #include "tools/cli/conformance/taken.h"

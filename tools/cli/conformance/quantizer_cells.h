@@ -1,14 +1,29 @@
 // Proves a quantizer: annotates, quantizes, lowers and runs small programs, and checks each step.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "annotate/conformance/checked_quantizer.h"
 #include "backends/conformance/conformance.h"
-#include "tools/cli/conformance/graph_cells.h"
 
 namespace octet::conformance {
+
+// A cell of `octet conformance --quantizer`: a small float program, as text.
+struct GraphCell {
+  std::string name;                                     // "conv/odd"; unique
+  std::string kind;                                     // of its layers; "file"
+  std::function<std::string(uint32_t seed)> text = {};  // of the graph
+  std::string file = {};                                // the .pt2 that has the graph instead
+};
+
+// Single layers, pairs that fuse, shapes, whole networks and, last, random ones, which depend on
+// the seed.
+std::vector<GraphCell> graph_cells();
+
+void add_layers(std::vector<GraphCell>& cells);  // the first of them
 
 struct QuantizerOfCells {
   MakeQuantizer make;

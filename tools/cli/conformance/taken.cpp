@@ -116,8 +116,8 @@ std::set<std::string> refused_ops(const Program& program, const Supports& suppor
   if (supports.size() == 1) return refused;
   // An op has a reason if the first backend refuses it.
   for (const Segment& segment : program.segments) {
-    if (std::none_of(supports.begin(), supports.end(),
-                     [&](const auto& support) { return support->name() == segment.backend; }))
+    if (std::ranges::none_of(
+            supports, [&](const auto& support) { return support->name() == segment.backend; }))
       continue;
     for (int index : segment.ops) {
       const ProgramOp& op = program.op(index);
@@ -197,7 +197,7 @@ std::vector<std::string> find_left_float(const Program& program, const Supports&
     for (DType dtype : {DType::kInt8, DType::kUInt8}) {
       Program integers = program;
       make_integer(integers, integers.ops[i], *contract, dtype);
-      if (std::none_of(supports.begin(), supports.end(), [&](const auto& support) {
+      if (std::ranges::none_of(supports, [&](const auto& support) {
             return static_cast<bool>(support->accepts(integers, integers.ops[i]));
           }))
         continue;

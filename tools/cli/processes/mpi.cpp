@@ -33,16 +33,11 @@ enum KindIndex : int { kSumDouble, kSumFloat, kSumInt64, kMinFloat, kMaxDouble }
 
 Kind kind_of(int64_t index) {
   switch (index) {
-    case kSumDouble:
-      return {MPI_DOUBLE, MPI_SUM, sizeof(double)};
-    case kSumFloat:
-      return {MPI_FLOAT, MPI_SUM, sizeof(float)};
-    case kSumInt64:
-      return {MPI_INT64_T, MPI_SUM, sizeof(int64_t)};
-    case kMinFloat:
-      return {MPI_FLOAT, MPI_MIN, sizeof(float)};
-    default:
-      return {MPI_DOUBLE, MPI_MAX, sizeof(double)};
+    case kSumDouble: return {MPI_DOUBLE, MPI_SUM, sizeof(double)};
+    case kSumFloat: return {MPI_FLOAT, MPI_SUM, sizeof(float)};
+    case kSumInt64: return {MPI_INT64_T, MPI_SUM, sizeof(int64_t)};
+    case kMinFloat: return {MPI_FLOAT, MPI_MIN, sizeof(float)};
+    default: return {MPI_DOUBLE, MPI_MAX, sizeof(double)};
   }
 }
 
@@ -136,9 +131,8 @@ void Processes::Joined::begin(int64_t next_kind, size_t next_count) {
 // it begins it now. No process can be ahead by more than one reduction, because a reduction ends
 // only when all have begun it.
 void Processes::Joined::complete(const std::vector<Outcome>& outcomes, size_t rank) {
-  const Outcome& furthest =
-      *std::max_element(outcomes.begin(), outcomes.end(),
-                        [](const Outcome& a, const Outcome& b) { return a.begun < b.begun; });
+  const Outcome& furthest = *std::ranges::max_element(
+      outcomes, [](const Outcome& a, const Outcome& b) { return a.begun < b.begun; });
   if (outcomes[rank].begun < furthest.begun)
     begin(furthest.kind, static_cast<size_t>(furthest.count));
   wait(request);
@@ -198,7 +192,7 @@ void Processes::reduce(int kind, void* numbers, size_t count) {
       else
         std::this_thread::sleep_for(kPause);
     }
-    std::copy(joined_->numbers.begin(), joined_->numbers.end(), place);
+    std::ranges::copy(joined_->numbers, place);
   }
 }
 

@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <utility>
-#include <vector>
 
 #ifdef __GLIBC__
 #include <malloc.h>

@@ -1,8 +1,7 @@
-#include "tools/cli/qat/shared_step.h"
+#include "tools/cli/qat/train.h"
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include <ATen/ops/from_blob.h>
 #include <c10/core/GradMode.h>

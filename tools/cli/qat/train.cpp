@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numbers>
 #include <numeric>
 #include <random>
@@ -81,10 +80,9 @@ void check_frozen_ranges(const QatModel& model) {
 }
 
 size_t input_count(const Graph& graph) {
-  return static_cast<size_t>(
-      std::count_if(graph.inputs().begin(), graph.inputs().end(), [](const GraphInput& input) {
-        return input.kind == InputKind::kUserInput || input.kind == InputKind::kConstant;
-      }));
+  return static_cast<size_t>(std::ranges::count_if(graph.inputs(), [](const GraphInput& input) {
+    return input.kind == InputKind::kUserInput || input.kind == InputKind::kConstant;
+  }));
 }
 
 // The number of labels that are not ignored.

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <memory>
 #include <optional>
-#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -82,8 +80,8 @@ bool is_of_norm(const Value* value) {
     const Node* node = value == nullptr ? nullptr : value->producer();
     if (node == nullptr) return false;
     if (node->is("aten.layer_norm")) return true;
-    const bool is_view = std::any_of(kViews.begin(), kViews.end(),
-                                     [&](const std::string& op) { return node->is(op); });
+    const bool is_view =
+        std::ranges::any_of(kViews, [&](const std::string& op) { return node->is(op); });
     if (!is_view) return false;
     value = node->inputs().front();
   }
@@ -92,7 +90,7 @@ bool is_of_norm(const Value* value) {
 
 bool reads_norm(const Node& node) {
   const std::vector<Value*> inputs = node.inputs();
-  return std::any_of(inputs.begin(), inputs.end(), is_of_norm);
+  return std::ranges::any_of(inputs, is_of_norm);
 }
 
 // Whether the smoothing of --effort default may change the node: layer norms and their readers.
@@ -120,7 +118,7 @@ bool smooths_by_default(const ObservedGraph& observed, const EffortOptions& opti
 }
 
 bool has(const std::vector<AccuracyPass>& passes, AccuracyPass pass) {
-  return std::find(passes.begin(), passes.end(), pass) != passes.end();
+  return std::ranges::find(passes, pass) != passes.end();
 }
 
 // The subject of errors about settings.
@@ -236,7 +234,7 @@ std::string describe_run(const QuantizeFlow& flow, const SampleData& data,
                          const EffortOptions& options) {
   std::vector<std::string> passes;
   for (const AccuracyPass pass : passes_of(options)) passes.emplace_back(name_of(pass));
-  std::sort(passes.begin(), passes.end());
+  std::ranges::sort(passes);
   QuantizeFlow settings = flow;
   return fmt::format("model{}; data{}, {} batches; {}; passes {}", checksum_of(flow.model),
                      checksum_of(data.file), data.size(), describe(options_of(settings)),

@@ -1,6 +1,5 @@
 #include "tools/cli/quantize/flow.h"
 
-#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>

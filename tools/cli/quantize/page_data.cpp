@@ -1,4 +1,4 @@
-#include "tools/cli/quantize/page_data.h"
+#include "tools/cli/quantize/report_file.h"
 
 #include <algorithm>
 #include <cmath>

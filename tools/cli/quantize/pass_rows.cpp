@@ -29,8 +29,8 @@ std::vector<AccuracyPass> passes_at(const Place& place, const std::vector<Accura
   std::vector<AccuracyPass> passes;
   for (size_t i = 0; i < place.value.size(); ++i) {
     const Place item = place.at(i);
-    const auto found = std::find(known.begin(), known.end(),
-                                 item.value.is_string() ? item.value.get<std::string>() : "");
+    const auto found =
+        std::ranges::find(known, item.value.is_string() ? item.value.get<std::string>() : "");
     if (found == known.end())
       item.want(
           fmt::format("a pass of this run, {}; --passes says which run", fmt::join(known, ", ")));
@@ -132,14 +132,14 @@ void PassRows::set(const RowKey& row, std::vector<AccuracyPass> passes) {
 const std::vector<AccuracyPass>* PassRows::find(const Node& node) const {
   const std::optional<RowKey> key = table_.row_of(node);
   if (!key) return nullptr;
-  const auto row = std::find_if(rows_.begin(), rows_.end(),
-                                [&](const auto& known) { return known.first == *key; });
+  const auto row =
+      std::ranges::find_if(rows_, [&](const auto& known) { return known.first == *key; });
   return &row->second;
 }
 
 bool PassRows::applies(AccuracyPass pass, const Node& node) const {
   const std::vector<AccuracyPass>* row = find(node);
-  return row == nullptr || std::find(row->begin(), row->end(), pass) != row->end();
+  return row == nullptr || std::ranges::find(*row, pass) != row->end();
 }
 
 std::vector<AccuracyPass> PassRows::all() const {

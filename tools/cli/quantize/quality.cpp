@@ -218,7 +218,7 @@ Quality evaluate(const BatchOutputs& float_program, const BatchOutputs& program,
   if (metric)
     quality.metric = std::accumulate(sums.metrics.begin(), sums.metrics.end(), 0.0) /
                      static_cast<double>(sums.metrics.size());
-  std::sort(sums.ratios.begin(), sums.ratios.end());
+  std::ranges::sort(sums.ratios);
   quality.worst_db = sums.ratios.front();
   quality.median_db = sums.ratios[sums.ratios.size() / 2];
   const bool has_classes = sums.batches() == static_cast<double>(sums.ratios.size());
@@ -283,10 +283,9 @@ Weight weigh(const Graph& original, const Graph& quantized, const Report& report
     reason.share += share;
   }
   for (auto& [text, reason] : by_text) weight.reasons.push_back(std::move(reason));
-  std::stable_sort(weight.reasons.begin(), weight.reasons.end(),
-                   [](const Weight::Reason& a, const Weight::Reason& b) {
-                     return a.share != b.share ? a.share > b.share : a.ops > b.ops;
-                   });
+  std::ranges::stable_sort(weight.reasons, [](const Weight::Reason& a, const Weight::Reason& b) {
+    return a.share != b.share ? a.share > b.share : a.ops > b.ops;
+  });
   return weight;
 }
 

@@ -2,7 +2,6 @@
 // float one, how much of it is int8, and its size.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>

@@ -1,6 +1,5 @@
 #include "tools/cli/quantize/quantize.h"
 
-#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <sstream>
@@ -12,7 +11,7 @@
 #include "annotate/convert/convert.h"
 #include "annotate/observed/annotation_json.h"
 #include "annotate/observed/observer_state.h"
-#include "annotate/reference/native_qdq.h"
+#include "annotate/reference/representation.h"
 #include "core/base/error.h"
 #include "core/passes/pass.h"
 #include "tools/cli/common/messages.h"

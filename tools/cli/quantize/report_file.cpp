@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "core/base/output_file.h"
-#include "tools/cli/quantize/page_data.h"
 #include "tools/cli/quantize/quality.h"
 #include "tools/page/page.h"
 #include "tools/page/shorten.h"
@@ -22,8 +21,7 @@ bool is_in_group(const Json& tensor) { return !tensor.is_null() && !tensor.at("g
 // Whether the node has a spec in effect, or is part of a pattern whose other ops have the specs.
 bool is_quantized(const Json& node) {
   const Json& inputs = node.at("inputs");
-  if (std::any_of(inputs.begin(), inputs.end(), is_in_group) || is_in_group(node.at("output")))
-    return true;
+  if (std::ranges::any_of(inputs, is_in_group) || is_in_group(node.at("output"))) return true;
   return inputs.empty() && node.at("output").is_null() &&
          !node.at("rule").get<std::string>().empty();
 }

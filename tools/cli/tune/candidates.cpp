@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <set>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "annotate/compare/compare.h"
 #include "annotate/compare/diagnosis.h"
-#include "annotate/compare/weights.h"
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
 #include "core/base/report.h"
@@ -52,10 +51,6 @@ bool has_one_scale(const OpFacts& op) {
 }
 
 Json in_small_groups(const OpFacts& op) { return with(op.options, "group_size", kSmallGroup); }
-
-Json in_float(const OpFacts&) { return nullptr; }
-
-double all_of_it(const OpFacts&) { return 1; }
 
 bool can_round_anew(const OpFacts& op) {
   return op.has_effort && op.has_weights && op.before_share >= kMuch;
@@ -102,19 +97,10 @@ const std::vector<Choice> kChoices = {
      .settings = in_eight_bits,
      .promise = [](const OpFacts& op) { return 0.95 * op.before_share; },
      .is_of_weights = true},
-    {.name = "in float",
-     .applies = [](const OpFacts&) { return true; },
-     .settings = in_float,
-     .promise = all_of_it},
+    {.name = "in float"},
     // If a pattern was annotated as one, the setting of its first op decides.
-    {.name = "and its pattern in float",
-     .applies = [](const OpFacts&) { return true; },
-     .settings = in_float,
-     .promise = all_of_it,
-     .reach = Reach::kPattern},
+    {.name = "and its pattern in float", .reach = Reach::kPattern},
 };
-
-using Json = nlohmann::ordered_json;
 
 // Changes that promise a smaller part of the error are not worth trying.
 constexpr double kLeastGain = 1e-4;
@@ -208,9 +194,9 @@ class Finder {
     Remedy remedy = find_remedy(plain_, value, choice.is_of_weights ? Cause::kWeights : facts.cause,
                                 settings, choice.reach);
     if (choice.is_effort && !remedy.config.is_null()) remedy.config = {{"effort", remedy.config}};
-    const bool is_known = std::any_of(
-        candidates_.begin(), candidates_.end(),
-        [&](const OpCandidate& other) { return other.candidate.config == remedy.config; });
+    const bool is_known = std::ranges::any_of(candidates_, [&](const OpCandidate& other) {
+      return other.candidate.config == remedy.config;
+    });
     if (remedy.config.is_null() || is_known) return;
     candidates_.push_back(
         {.candidate = {.label = "%" + op.name + " " + choice.name,

@@ -3,8 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
-#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -66,10 +64,12 @@ struct OpFacts {
 
 struct Choice {
   std::string name;  // "in float", for "%conv2d in float"
-  bool (*applies)(const OpFacts& op);
+  bool (*applies)(const OpFacts& op) = [](const OpFacts&) { return true; };
   // The options that replace those of the op; null: float. With `is_effort`: its accuracy passes.
-  nlohmann::ordered_json (*settings)(const OpFacts& op);
-  double (*promise)(const OpFacts& op);  // expected part of the op's error that is removed
+  nlohmann::ordered_json (*settings)(const OpFacts& op) =
+      [](const OpFacts&) -> nlohmann::ordered_json { return nullptr; };
+  // expected part of the op's error that is removed
+  double (*promise)(const OpFacts& op) = [](const OpFacts&) { return 1.0; };
   Reach reach = Reach::kOp;
   bool is_of_weights = false;  // changes only the op, not the readers of its output
   bool is_costly = true;       // a backend may take longer

@@ -27,10 +27,9 @@ class Search {
         goal_(goal),
         most_trials_(most_trials),
         make_trial_(make_trial) {
-    std::stable_sort(candidates_.begin(), candidates_.end(),
-                     [](const TuneCandidate& a, const TuneCandidate& b) {
-                       return a.gain / (a.cost + kLeastCost) > b.gain / (b.cost + kLeastCost);
-                     });
+    std::ranges::stable_sort(candidates_, [](const TuneCandidate& a, const TuneCandidate& b) {
+      return a.gain / (a.cost + kLeastCost) > b.gain / (b.cost + kLeastCost);
+    });
   }
 
   TuneOutcome run(const std::vector<Trial>& bases) && {
@@ -63,7 +62,7 @@ class Search {
   size_t attempt(size_t base, const std::vector<size_t>& taken) {
     Json config = trial(base).config;
     std::vector<size_t> order = taken;
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    std::ranges::stable_sort(order, [&](size_t a, size_t b) {
       return candidates_[a].strength < candidates_[b].strength;
     });
     for (size_t index : order) config = merged(std::move(config), candidates_[index].config);
@@ -133,8 +132,8 @@ class Search {
   // are far beyond the error that is still allowed.
   void give_back(size_t base, std::vector<size_t> taken) {
     std::vector<size_t> order = taken;
-    std::stable_sort(order.begin(), order.end(),
-                     [&](size_t a, size_t b) { return candidates_[a].cost > candidates_[b].cost; });
+    std::ranges::stable_sort(
+        order, [&](size_t a, size_t b) { return candidates_[a].cost > candidates_[b].cost; });
     double error = trial(attempt(base, taken)).error;
     double gains = 0;
     for (size_t index : taken) gains += candidates_[index].gain;
@@ -144,7 +143,7 @@ class Search {
       const double loss = unit * candidates_[index].gain;
       if (loss > kMistrust * (goal_.most_error - error)) continue;
       std::vector<size_t> fewer = taken;
-      fewer.erase(std::find(fewer.begin(), fewer.end(), index));
+      fewer.erase(std::ranges::find(fewer, index));
       const Trial& made = trial(attempt(base, fewer));
       if (!is_enough(made)) continue;
       taken = std::move(fewer);
@@ -194,14 +193,14 @@ std::vector<size_t> pareto_front(const std::vector<Trial>& trials) {
   std::vector<size_t> front;
   for (size_t i = 0; i < trials.size(); ++i) {
     if (trials[i].is_float) continue;
-    const bool is_beaten = std::any_of(trials.begin(), trials.end(), [&](const Trial& other) {
+    const bool is_beaten = std::ranges::any_of(trials, [&](const Trial& other) {
       return !other.is_float && other.error <= trials[i].error && cost(other) <= cost(trials[i]) &&
              (other.error < trials[i].error || cost(other) < cost(trials[i]));
     });
     if (!is_beaten) front.push_back(i);
   }
-  std::stable_sort(front.begin(), front.end(),
-                   [&](size_t a, size_t b) { return trials[a].error > trials[b].error; });
+  std::ranges::stable_sort(front,
+                           [&](size_t a, size_t b) { return trials[a].error > trials[b].error; });
   return front;
 }
 

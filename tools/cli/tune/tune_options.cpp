@@ -1,4 +1,4 @@
-#include "tools/cli/tune/tune_options.h"
+#include "tools/cli/tune/tuner.h"
 
 #include <cmath>
 #include <utility>
@@ -8,7 +8,7 @@
 
 #include "backends/registry.h"
 #include "core/base/error.h"
-#include "tools/cli/compare/metric_option.h"
+#include "tools/cli/common/library.h"
 
 namespace octet {
 namespace {

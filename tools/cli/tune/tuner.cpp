@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdint>
 #include <map>
 #include <unordered_map>
 #include <utility>
@@ -11,11 +10,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "annotate/accuracy/effort_memory.h"
+#include "annotate/accuracy/held_out_check.h"
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/compare/compare.h"
 #include "annotate/compare/diagnosis.h"
-#include "annotate/compare/weights.h"
 #include "annotate/convert/convert.h"
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
@@ -23,10 +21,9 @@
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
 #include "lowering/lower.h"
+#include "tools/cli/common/library.h"
 #include "tools/cli/common/lowered_program.h"
 #include "tools/cli/common/messages.h"
-#include "tools/cli/compare/metric_option.h"
-#include "tools/cli/compare/parts.h"
 #include "tools/cli/compare/report.h"
 #include "tools/cli/quantize/effort.h"
 #include "tools/cli/quantize/quality.h"

@@ -11,7 +11,6 @@
 #include <nanobind/stl/vector.h>
 
 #include "annotate/compare/compare.h"
-#include "annotate/compare/weights.h"
 #include "tools/cli/commands/compare.h"
 #include "tools/cli/common/messages.h"
 #include "tools/cli/common/sample_data.h"

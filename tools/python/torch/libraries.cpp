@@ -10,7 +10,6 @@
 
 #include "core/ops/callable_ops.h"
 #include "core/ops/op_lookup.h"
-#include "core/ops/qdq_ops.h"
 #include "tools/cli/common/library.h"
 #include "tools/python/torch/calls.h"
 #include "tools/python/torch/symbols.h"

@@ -18,7 +18,7 @@
 #include "annotate/graph/opaque_parts.h"
 #include "annotate/observed/observed_graph.h"
 #include "core/base/error.h"
-#include "core/passes/scalars.h"
+#include "core/passes/simplify.h"
 #include "quantizers/common/quantizer_options.h"
 #include "quantizers/registry.h"
 #include "tools/python/torch/annotations.h"

@@ -17,7 +17,7 @@
 #include "tools/cli/commands/lower.h"
 #include "tools/cli/qat/qat.h"
 #include "tools/cli/quantize/quantize.h"
-#include "tools/cli/tune/tune_options.h"
+#include "tools/cli/tune/tuner.h"
 #include "tools/python/runtime/model.h"
 #ifdef OCTET_ONNX
 #include "tools/cli/commands/export.h"
