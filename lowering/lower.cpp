@@ -67,6 +67,13 @@ Program import_for(const Supports& supports, const Graph& graph, Fallback fallba
   return program;
 }
 
+int quantize_states(Program& program, Report& report) {
+  const int states = quantize_states(program);
+  if (states > 0)
+    report.note(fmt::format("stored {} states as int8 with a scale for each row", states));
+  return states;
+}
+
 struct Counts {
   size_t ops = 0;
   size_t segments = 0;
@@ -144,21 +151,23 @@ Program lower(const Graph& graph, const Supports& supports, const LowerOptions& 
     });
   };
   Program program;
-  run_passes("lower", {[&] { return to_text(program); }, [&] { verify(program); }},
-             {
-                 {"import", [&] { program = import_for(supports, *folded, options.fallback); }},
-                 {"fuse", [&] { fuse(program); }, options.fuse},
-                 {"attention", [&] { make_attention(program, is_taken); }, options.fuse},
-                 {"count_macs", [&] { count_macs(program); }},
-                 {"split_refused", [&] { split_refused(program, supports, report); }},
-                 {"partition", [&] { partition(program, supports, fallback, report); }},
-                 {"float_compute", [&] { return compute_in_bfloat16(program, kWithBfloat16); },
-                  options.float_compute == FloatCompute::kBfloat16},
-                 {"order_filters",
-                  [&] {
-                    for (const auto& support : supports) order_filters(program, *support);
-                  }},
-             });
+  run_passes(
+      "lower", {[&] { return to_text(program); }, [&] { verify(program); }},
+      {
+          {"import", [&] { program = import_for(supports, *folded, options.fallback); }},
+          {"fuse", [&] { fuse(program); }, options.fuse},
+          {"quantize_states", [&] { return quantize_states(program, report); }, options.fuse},
+          {"attention", [&] { make_attention(program, is_taken); }, options.fuse},
+          {"count_macs", [&] { count_macs(program); }},
+          {"split_refused", [&] { split_refused(program, supports, report); }},
+          {"partition", [&] { partition(program, supports, fallback, report); }},
+          {"float_compute", [&] { return compute_in_bfloat16(program, kWithBfloat16); },
+           options.float_compute == FloatCompute::kBfloat16},
+          {"order_filters",
+           [&] {
+             for (const auto& support : supports) order_filters(program, *support);
+           }},
+      });
   check(program);
   const Counts counts = counts_of(program);
   report.note(fmt::format("lowered {} ops into {} segment{} for {}", counts.ops, counts.segments,

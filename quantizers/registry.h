@@ -11,7 +11,8 @@
 
 namespace octet {
 
-// The built-in names of this build (embedding, qnnpack, x86, xnnpack), then the registered ones.
+// The built-in names of this build (embedding, kv_cache, qnnpack, x86, xnnpack), then the
+// registered ones.
 std::vector<std::string> quantizer_names();
 
 // Never returns null. options: what the caller requests besides the name. A quantizer that does not

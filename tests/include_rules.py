@@ -30,7 +30,7 @@ MAY_INCLUDE = {
 ORDER = {
     "core": ["torch_pch.h", "base", "graph", "ops", "pt2", "pattern", "text", "interpreter", "passes"],
     "annotate": ["annotation", "graph", "observers", "rules", "observed", "reference", "training", "calibrate", "prepare", "convert", "accuracy", "compare", "conformance"],
-    "quantizers": ["common", "xnnpack", "x86", "embedding", "compose", "json", ""],
+    "quantizers": ["common", "xnnpack", "x86", "embedding", "cache", "compose", "json", ""],
     "lowering": ["program", "import", "fuse", ""],
     "backends": ["common", "kernels", "reference", "onednn", "xnnpack", "registry", "runtime", "tokenizer", "generation", "plugin", "conformance", "torch"],
     "tools/python": ["runtime", "torch"],

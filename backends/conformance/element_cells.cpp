@@ -70,6 +70,13 @@ void add_conversions(CellList& cells) {
                   b.op("fake_quantize_dynamic", {b.reals({6, 16})}, {6, 16},
                        mapping(name, -128, 127, blocks));
                 });
+  for (const char* name : {"symmetric", "symmetric_unclipped"})
+    cells.add("quantize_dynamic", name, float_forms(), [=](CellBuilder& b) {
+      b.op("quantize_dynamic", {b.reals({6, 16})}, {6, 16},
+           {{"mapping", std::string(name)}, {"quant_min", int64_t{-120}}}, DType::kInt8,
+           TensorQParams{{1}, {0}});
+      b.second_output({6, 1}, DType::kFloat32);
+    });
 }
 
 }  // namespace

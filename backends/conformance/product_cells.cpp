@@ -141,10 +141,16 @@ const Attended kAttended[] = {{"one", {1, 1, 1, 1}, 1, 1, 1},
                               {"wide", {1, 2, 4, 256}, 1, 65, 256, 60, 1 << 20, 0.5},
                               {"hidden", {1, 2, 5, 8}, 2, 6, 8, -1}};
 
-void attention(CellBuilder& b, const Attended& a) {
+// is_integer: keys and values are int8 with a scale for each row.
+void attention(CellBuilder& b, const Attended& a, bool is_integer) {
   const int64_t rows = a.q[2];
-  const int q = b.reals(a.q), k = b.reals({a.q[0], a.groups, a.columns, a.q[3]}),
-            v = b.reals({a.q[0], a.groups, a.columns, a.width});
+  const auto cache = [&](int64_t width, uint32_t seed) {
+    const Shape shape = {a.q[0], a.groups, a.columns, width};
+    return is_integer
+               ? b.constant(random_integers(DType::kInt8, shape, seed), TensorQParams{{1}, {0}})
+               : b.reals(shape);
+  };
+  const int q = b.reals(a.q), k = cache(a.q[3], 1), v = cache(a.width, 2);
   std::vector<float> mask(static_cast<size_t>(rows * a.columns), -INFINITY);
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = std::max<int64_t>(i + a.seen - a.window, 0); j < i + a.seen; ++j)
@@ -152,11 +158,12 @@ void attention(CellBuilder& b, const Attended& a) {
         mask[static_cast<size_t>(i * a.columns + j)] = 0.01f * static_cast<float>(j);
   Attributes attributes = {{"scale", 0.4}, {"masked", true}};
   if (a.softcap != 0) attributes["softcap"] = a.softcap;
-  b.op("attention",
-       {q, k, v,
-        a.seen == 0 ? -1
-                    : b.constant(Tensor::from<float>(DType::kFloat32, {rows, a.columns}, mask))},
-       {a.q[0], a.q[1], rows, a.width}, attributes);
+  std::vector<int> inputs = {
+      q, k, v,
+      a.seen == 0 ? -1 : b.constant(Tensor::from<float>(DType::kFloat32, {rows, a.columns}, mask))};
+  for (size_t i = 0; i < 2 && is_integer; ++i)
+    inputs.push_back(b.constant({a.q[0], a.groups, a.columns, 1}, 0.001f, 0.02f));
+  b.op("attention", inputs, {a.q[0], a.q[1], rows, a.width}, attributes);
 }
 
 }  // namespace
@@ -193,7 +200,9 @@ void add_products(CellList& cells) {
                     recurrent(b, cell, gates, is_reverse, is_integer);
                   });
   for (const Attended& a : kAttended)
-    cells.add("attention", a.name, float_forms(), [a](CellBuilder& b) { attention(b, a); });
+    for (bool is_integer : {false, true})
+      cells.add("attention", std::string(a.name) + (is_integer ? "_i8" : ""), float_forms(),
+                [a, is_integer](CellBuilder& b) { attention(b, a, is_integer); });
 }
 
 }  // namespace octet::conformance

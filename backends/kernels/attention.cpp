@@ -3,7 +3,8 @@
 // core's cache. A block serves several rows. Their queries are transposed, and so are the scores:
 // the lanes of a vector are rows, keys and values are read where they lie, and softmax needs no
 // sums across a vector. A single row, as in decoding, has its elements in the lanes. Columns before
-// the first and after the last that the mask shows are not read.
+// the first and after the last that the mask shows are not read. Integers become floats block by
+// block, so that results are those of a cache with these floats.
 #include "backends/kernels/attention.h"
 
 #include <algorithm>
@@ -108,8 +109,28 @@ template <int64_t lanes>
 
 }  // namespace
 
+struct FloatAttention::Cached {
+  const std::byte* elements;
+  const float* scales;  // one for each row of int8; null for floats
+  int64_t width;
+
+  // `count` rows from row `first` on, made in `block` unless the cache has floats.
+  [[gnu::always_inline]] inline const float* floats(int64_t first, int64_t count,
+                                                    float* block) const {
+    if (scales == nullptr) return reinterpret_cast<const float*>(elements) + first * width;
+    const int8_t* from = reinterpret_cast<const int8_t*>(elements) + first * width;
+    float* to = block;
+    for (int64_t row = first; row < first + count; ++row, from += width, to += width) {
+      const float scale = scales[row];
+      for (int64_t i = 0; i < width; ++i) to[i] = static_cast<float>(from[i]) * scale;
+    }
+    return block;
+  }
+};
+
 struct FloatAttention::Rows {
-  const float *q, *keys, *values, *mask;  // of the first row and column
+  const float *q, *mask;  // of the first row and column
+  Cached keys, values;
   float* y;
   int64_t count;
 };
@@ -119,8 +140,10 @@ struct FloatAttention::Columns {
 };
 
 Verdict FloatAttention::check(const Program& program, const ProgramOp& op) {
+  const bool has_scales = op.has_input(4);
   for (size_t i = 0; i < op.inputs.size(); ++i)
-    if (op.has_input(i) && program.input(op, i).dtype != DType::kFloat32)
+    if (op.has_input(i) && program.input(op, i).dtype != DType::kFloat32 &&
+        !(has_scales && (i == 1 || i == 2)))
       return Verdict::refuse(fmt::format("{} is not float32", program.input(op, i).name));
   const int64_t width = std::max(program.input(op, 1).shape[3], program.input(op, 2).shape[3]);
   return width <= kMostWidth
@@ -134,6 +157,7 @@ FloatAttention::FloatAttention(const Program& program, const ProgramOp& op,
     : q_strides_(q_strides),
       y_strides_(y_strides),
       has_mask_(op.has_input(3)),
+      has_scales_(op.has_input(4)),
       scale_(static_cast<float>(op.get(attr::kScale))),
       softcap_(static_cast<float>(op.get(attr::kSoftcap))),
       is_masked_(op.get(attr::kMasked)) {
@@ -160,10 +184,16 @@ FloatAttention::Rows FloatAttention::rows_at(std::span<const std::byte* const> f
   const auto offset = [&](const Strides& strides) {
     return n * strides[0] + h * strides[1] + first * strides[2];
   };
+  const auto cached = [&](size_t i, int64_t width) {
+    const int64_t element = has_scales_ ? 1 : sizeof(float);
+    const float* const scales =
+        has_scales_ ? floats(i + (has_mask_ ? 3 : 2)) + cache * columns_ : nullptr;
+    return Cached{from[i] + cache * columns_ * width * element, scales, width};
+  };
   Rows rows{floats(0) + offset(q_strides_),
-            floats(1) + cache * columns_ * depth_,
-            floats(2) + cache * columns_ * width_,
             nullptr,
+            cached(1, depth_),
+            cached(2, width_),
             reinterpret_cast<float*>(to) + offset(y_strides_),
             std::min(kRows, length_ - first)};
   if (has_mask_)
@@ -210,13 +240,13 @@ FloatAttention::Rows FloatAttention::rows_at(std::span<const std::byte* const> f
 template <int64_t lanes>
 [[gnu::always_inline]] inline void FloatAttention::run_row(const Rows& row) const {
   const Columns visible = visible_columns(row);
-  alignas(64) float q[kMostWidth], y[kMostWidth], scores[kBlock];
+  alignas(64) float q[kMostWidth], y[kMostWidth], scores[kBlock], block[kBlock * kMostWidth];
   float greatest = kLowest, sum = 0;
   std::fill_n(y, width_, 0.0f);
   for (int64_t i = 0; i < depth_; ++i) q[i] = row.q[i] * scale_;
   for (int64_t first = visible.first; first < visible.end; first += kBlock) {
     const int64_t columns = std::min(kBlock, visible.end - first);
-    multiply_row<lanes>(q, row.keys + first * depth_, depth_, columns, scores);
+    multiply_row<lanes>(q, row.keys.floats(first, columns, block), depth_, columns, scores);
     mask_scores(row, first, columns, 0, 1, scores);
     for (int64_t j = columns; j < kBlock; ++j) scores[j] = kLowest;
     float lines[kBlock];
@@ -229,8 +259,8 @@ template <int64_t lanes>
     sum = sum * factor + sum_of_lanes(lines);
     if (factor != 1)
       for (int64_t i = 0; i < width_; ++i) y[i] *= factor;
-    add_rows<lanes, 1>({scores, kBlock, 1}, row.values + first * width_, width_, y, width_, columns,
-                       width_);
+    add_rows<lanes, 1>({scores, kBlock, 1}, row.values.floats(first, columns, block), width_, y,
+                       width_, columns, width_);
   }
   write(row, y, &sum);
 }
@@ -247,6 +277,7 @@ template <int64_t lanes>
   const int64_t count = (rows.count + lanes - 1) / lanes * lanes;
   alignas(64) float q[kMostWidth * kRows], y[kRows * kMostWidth], scores[kBlock * kRows];
   alignas(64) float greatest[kRows], sums[kRows], shift[kRows], factor[kRows];
+  alignas(64) float block[kBlock * kMostWidth];
   std::fill_n(greatest, kRows, kLowest);
   std::fill_n(sums, kRows, 0.0f);
   std::fill_n(y, rows.count * width_, 0.0f);
@@ -256,8 +287,8 @@ template <int64_t lanes>
   for (int64_t first = visible.first; first < visible.end; first += kBlock) {
     const int64_t columns = std::min(kBlock, visible.end - first);
     std::fill_n(scores, columns * kRows, 0.0f);
-    add_product<lanes>({rows.keys + first * depth_, depth_, 1}, q, kRows, scores, kRows, columns,
-                       depth_, count);
+    add_product<lanes>({rows.keys.floats(first, columns, block), depth_, 1}, q, kRows, scores,
+                       kRows, columns, depth_, count);
     mask_scores(rows, first, columns, 1, kRows, scores);
     for (int64_t c = 0; c < count; c += lanes) {
       const float* const before = greatest + c;
@@ -281,8 +312,8 @@ template <int64_t lanes>
     for (int64_t r = 0; r < rows.count; ++r)
       if (factor[r] != 1)
         for (int64_t i = 0; i < width_; ++i) y[r * width_ + i] *= factor[r];
-    add_product<lanes>({scores, 1, kRows}, rows.values + first * width_, width_, y, width_,
-                       rows.count, columns, width_);
+    add_product<lanes>({scores, 1, kRows}, rows.values.floats(first, columns, block), width_, y,
+                       width_, rows.count, columns, width_);
   }
   write(rows, y, sums);
 }

@@ -1,4 +1,5 @@
-// Attention of floats over keys and values that lie in a cache (ops.def, `attention`).
+// Attention over keys and values that lie in a cache, as floats or as int8 with a scale for each
+// row (ops.def, `attention`).
 #pragma once
 
 #include <array>
@@ -14,7 +15,7 @@ namespace octet {
 
 class FloatAttention {
  public:
-  // Accepts floats with heads of at most 256 elements.
+  // Accepts heads of at most 256 elements.
   static Verdict check(const Program& program, const ProgramOp& op);
   // op: accepted by check. q_strides, y_strides: of [N,H,L], in elements; the last dimension has
   // no gaps. Keys, values and mask are row-major.
@@ -24,12 +25,13 @@ class FloatAttention {
   // With row-major queries and results.
   FloatAttention(const Program& program, const ProgramOp& op);
 
-  // from: q, k, v and the mask, if there is one. Allocates nothing.
+  // from: the inputs of the op that are present. Allocates nothing.
   void run(std::span<const std::byte* const> from, std::byte* to, std::byte* scratch,
            const Parallel& parallel) const;
 
  private:
   struct Rows;     // neighbouring rows of one head
+  struct Cached;   // its keys or values
   struct Columns;  // [first, end)
 
   Rows rows_at(std::span<const std::byte* const> from, std::byte* to, int64_t head,
@@ -47,7 +49,7 @@ class FloatAttention {
   int64_t heads_, groups_, length_, columns_, depth_, width_, batch_;
   Strides q_strides_, y_strides_;
   std::array<int64_t, 4> mask_strides_{};  // 0 where it repeats
-  bool has_mask_;
+  bool has_mask_, has_scales_;
   float scale_, softcap_;
   bool is_masked_;
 };

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/kernels/dynamic_rows.h"
 #include "backends/reference/elements.h"
 #include "lowering/program/blocks.h"
 #include "lowering/program/dynamic_range.h"
@@ -123,6 +124,28 @@ void fake_quantize_dynamic(const KernelCall& call) {
   store<float>(call, y);
 }
 
+void quantize_dynamic(const KernelCall& call) {
+  const DynamicMapping mapping = {static_cast<float>(call.op.get(attr::kQuantMin)),
+                                  static_cast<float>(call.op.get(attr::kQuantMax)),
+                                  static_cast<float>(call.op.get(attr::kEps)), 0,
+                                  call.op.get(attr::kMapping)};
+  const Reals<float> x = floats(call, 0);
+  const int64_t width = call.input_shape(0).back();
+  uint8_t* const q = reinterpret_cast<uint8_t*>(call.outputs[0].raw());
+  float* const scales = call.outputs[1].data<float>();
+  for (int64_t row = 0, rows = call.outputs[1].numel(); row < rows; ++row) {
+    const float* const from = x.data() + row * width;
+    float low = 0, high = 0;
+    find_range(from, width, &low, &high);
+    const DynamicStep step = choose_step(mapping, low, high);
+    quantize_block(from, q + row * width, width, mapping, step,
+                   static_cast<int>(call.op.get(attr::kQuantMin)));
+    const bool is_finite =
+        std::all_of(from, from + width, [](float value) { return std::isfinite(value); });
+    scales[row] = is_finite ? static_cast<float>(step.scale) : NAN;
+  }
+}
+
 void give_size(const KernelCall& call) {
   *call.outputs[0].data<int64_t>() = call.op.get(attr::kSizeValue);
 }
@@ -142,6 +165,22 @@ Verdict check_dynamic(const Program& program, const ProgramOp& op) {
   if (op.get(attr::kQuantMin) >= op.get(attr::kQuantMax))
     return Verdict::refuse("quant_min is not below quant_max");
   return Verdict::accept();
+}
+
+Verdict check_quantize_dynamic(const Program& program, const ProgramOp& op) {
+  if (Verdict same = check_same_shape(program, op); !same) return same;
+  const ProgramTensor &x = program.input(op, 0), &q = program.output(op);
+  if (x.dtype != DType::kFloat32 || q.dtype != DType::kInt8 || !q.qparams ||
+      !q.qparams->is_identity() || program.output(op, 1).dtype != DType::kFloat32)
+    return Verdict::refuse("it does not turn float32 into int8 with scale 1 and float32 scales");
+  const IntegerRange range = integer_range(q.dtype);
+  const int64_t low = op.get(attr::kQuantMin), high = op.get(attr::kQuantMax);
+  if (low < range.min || low >= 0 || high > range.max || high <= 0)
+    return Verdict::refuse(fmt::format("quant_min {} and quant_max {} do not fit int8", low, high));
+  std::vector<int64_t> scales = x.shape;
+  if (scales.empty()) return Verdict::refuse("its input has no rows");
+  scales.back() = 1;
+  return check_output_shape(program, op, 1, scales);
 }
 
 // quantize, dequantize, requantize
@@ -282,6 +321,7 @@ constexpr KernelRow kElementwiseKernels[] = {
     {"copy", cast, check_same_shape},
     {"size", give_size, check_size},
     {"fake_quantize_dynamic", fake_quantize_dynamic, check_dynamic},
+    {"quantize_dynamic", quantize_dynamic, check_quantize_dynamic},
     {"unary", unary, check_unary},
 };
 

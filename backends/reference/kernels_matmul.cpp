@@ -265,11 +265,31 @@ void softmax_of(std::span<double> scores, bool is_masked) {
   for (double& score : scores) score /= sum;
 }
 
+// Keys or values: input i, and input i + 3 with a scale for each row if these are integers.
+class CachedRows {
+ public:
+  CachedRows(const KernelCall& call, size_t i)
+      : elements_(doubles(call, i)), width_(call.input_shape(i)[3]) {
+    if (call.has_input(i + 3)) scales_.emplace(call.inputs[i + 3], call.input(i + 3));
+  }
+  // Rounded to float, as dequantized values are.
+  double operator[](int64_t i) const {
+    return scales_ ? static_cast<float>(elements_[i] * double{(*scales_)[i / width_]})
+                   : elements_[i];
+  }
+
+ private:
+  Reals<double> elements_;
+  int64_t width_;
+  std::optional<Reals<float>> scales_;
+};
+
 void attention(const KernelCall& call) {
   const std::vector<int64_t>&qs = call.input_shape(0), &vs = call.input_shape(2);
   const int64_t heads = qs[1], rows = qs[2], depth = qs[3], groups = vs[1], columns = vs[2],
                 width = vs[3];
-  const Reals<double> q = doubles(call, 0), k = doubles(call, 1), v = doubles(call, 2);
+  const Reals<double> q = doubles(call, 0);
+  const CachedRows k(call, 1), v(call, 2);
   const double scale = call.op.get(attr::kScale), cap = call.op.get(attr::kSoftcap);
   std::optional<Reals<double>> mask;
   if (call.has_input(3)) mask.emplace(call.inputs[3], call.input(3));
@@ -307,6 +327,17 @@ Verdict check_attention(const Program& program, const ProgramOp& op) {
   if (op.has_input(3) && !is_broadcastable(program.input(op, 3).shape, scores))
     return Verdict::refuse(fmt::format("the mask {} does not broadcast to {}",
                                        shape_text(program.input(op, 3).shape), shape_text(scores)));
+  for (size_t i = 1; i <= 2; ++i) {
+    if (!op.has_input(4) && !op.has_input(5)) break;
+    const ProgramTensor& rows = program.input(op, i);
+    std::vector<int64_t> shape = rows.shape;
+    shape[3] = 1;
+    if (!op.has_input(i + 3) || program.input(op, i + 3).dtype != DType::kFloat32 ||
+        program.input(op, i + 3).shape != shape || rows.dtype != DType::kInt8 || !rows.qparams ||
+        !rows.qparams->is_identity())
+      return Verdict::refuse(fmt::format("{} is not int8 with scale 1 and float32 scales {}",
+                                         rows.name, shape_text(shape)));
+  }
   return check_output_shape(program, op, 0, {q[0], q[1], q[2], v[3]});
 }
 

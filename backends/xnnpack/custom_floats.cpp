@@ -128,7 +128,8 @@ std::vector<CustomStep> weight_linear_steps(const Program& program, const Progra
 std::vector<CustomStep> attention_steps(const Program& program, const ProgramOp& op,
                                         std::span<const Order>, Order, pthreadpool_t) {
   CustomStep step{{0, 1, 2}, FloatAttention(program, op)};
-  if (op.has_input(3)) step.inputs.push_back(3);
+  for (size_t i = 3; i < op.inputs.size(); ++i)
+    if (op.has_input(i)) step.inputs.push_back(i);
   return {step};
 }
 

@@ -96,7 +96,16 @@ bool computes_in_bfloat16(const Program& program) {
          std::any_of(program.bodies.begin(), program.bodies.end(), computes_in_bfloat16);
 }
 
+bool has_scaled_states(const Program& program) {
+  return std::any_of(program.ops.begin(), program.ops.end(),
+                     [](const ProgramOp& op) {
+                       return op.is("quantize_dynamic") || (op.is("attention") && op.has_input(4));
+                     }) ||
+         std::any_of(program.bodies.begin(), program.bodies.end(), has_scaled_states);
+}
+
 int version_of(const Program& program) {
+  if (has_scaled_states(program)) return kScaledStatesVersion;
   if (computes_in_bfloat16(program)) return kBfloat16Version;
   if (has_counts(program)) return kCountsVersion;
   if (!program.bodies.empty()) return kBodiesVersion;

@@ -36,16 +36,18 @@ class Checksum {
 
 namespace octet::artifact {
 
-inline constexpr int kVersion = 7;        // the newest version of the format that is read
+inline constexpr int kVersion = 8;        // the newest version of the format that is read
 inline constexpr int kOldestVersion = 1;  // the oldest version that is read
-// A file has the lowest version that can express its program, so that older readers accept it. Each
-// version adds to the ones before: channels-last constants, states, bodies, counts, bfloat16.
+// A file has the lowest version that can express its program, so that older readers accept it.
+// Each adds to the ones before: channels-last constants, states, bodies, counts, bfloat16, states
+// with scales.
 inline constexpr int kPlainVersion = 2;
 inline constexpr int kChannelsLastVersion = 3;
 inline constexpr int kStatesVersion = 4;
 inline constexpr int kBodiesVersion = 5;
 inline constexpr int kCountsVersion = 6;
 inline constexpr int kBfloat16Version = 7;
+inline constexpr int kScaledStatesVersion = 8;
 // alignment of the data and of each constant, from the start of the file
 inline constexpr size_t kAlignment = 64;
 inline constexpr size_t aligned(size_t offset) {

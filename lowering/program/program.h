@@ -34,6 +34,8 @@ struct TensorQParams {
   int axis = -1;  // -1: per tensor
   bool operator==(const TensorQParams&) const = default;
   bool is_per_tensor() const { return axis < 0; }
+  // Whether real = q.
+  bool is_identity() const { return *this == TensorQParams{{1}, {0}}; }
 };
 
 // The compact form of a float constant. A constant from a dequantize is stored as integers with one

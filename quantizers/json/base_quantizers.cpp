@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "core/base/error.h"
+#include "quantizers/cache/quantizer.h"
 #include "quantizers/common/configurable_quantizer.h"
 #include "quantizers/embedding/quantizer.h"
 #include "quantizers/json/options.h"
@@ -113,6 +114,20 @@ QuantizerPart make_embedding(const std::string& name, const QuantizerOptions& op
   return result;
 }
 
+// Supports the modes trivially, too.
+QuantizerPart make_kv_cache(const std::string& name, const QuantizerOptions& options) {
+  if (options.compat == Compat::kTorchao)
+    throw Error("quantizer", name, "torchao has no such quantizer; leave out --compat torchao");
+  if (options.is_qat)
+    throw Error("quantizer", name, "does not train; leave it out, and quantize the trained model");
+  std::unique_ptr<KvCacheQuantizer> quantizer = std::make_unique<KvCacheQuantizer>(name);
+  quantizer->set_global(std::nullopt);
+  QuantizerPart result = configurable(std::move(quantizer), kv_cache_config_at, options,
+                                      {"is_dynamic", "is_weight_only"});
+  result.unaffected = {"reduce_range"};
+  return result;
+}
+
 // Reads the configurations of a declared backend or of a registered quantizer.
 QuantizerPart with_own_configs(std::unique_ptr<ConfigurableQuantizer> quantizer,
                                const QuantizerOptions& options) {
@@ -127,7 +142,8 @@ struct Base {
   QuantizerPart (*make)(const std::string& name, const QuantizerOptions& options);
   QuantizationConfig (*default_config)(const QuantizerOptions& options);
 };
-constexpr std::array<Base, 4> kBases = {{{"embedding", make_embedding, default_embedding_config},
+constexpr std::array<Base, 5> kBases = {{{"embedding", make_embedding, default_embedding_config},
+                                         {"kv_cache", make_kv_cache, default_kv_cache_config},
                                          {"qnnpack", make_xnnpack, default_symmetric_config},
                                          {"x86", make_x86, default_x86_config},
                                          {"xnnpack", make_xnnpack, default_symmetric_config}}};

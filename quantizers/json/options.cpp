@@ -6,6 +6,7 @@
 #include <cctype>
 
 #include "core/base/error.h"
+#include "quantizers/cache/quantizer.h"
 #include "quantizers/embedding/quantizer.h"
 #include "quantizers/json/specs.h"
 #include "quantizers/x86/quantizer.h"
@@ -188,6 +189,15 @@ std::optional<QuantizationConfig> embedding_config_at(const Place& place,
   }
 }
 
+std::optional<QuantizationConfig> kv_cache_config_at(const Place& place, const QuantizerOptions&) {
+  std::vector<const char*> keys;
+  for (std::span<const char* const> some :
+       {std::span<const char* const>(kSymmetricKeys), std::span<const char* const>(kX86Keys)})
+    keys.insert(keys.end(), some.begin(), some.end());
+  if (!is_object_or_null(place, keys)) return std::nullopt;
+  return get_kv_cache_quantization_config();
+}
+
 std::optional<QuantizationConfig> dtype_config_at(const Place& place,
                                                   std::span<const QuantizationConfig> configs) {
   if (!is_object_or_null(place, kDtypeConfigKeys)) return std::nullopt;
@@ -230,6 +240,10 @@ QuantizationConfig default_x86_config(const QuantizerOptions& overrides) {
 
 QuantizationConfig default_embedding_config(const QuantizerOptions& overrides) {
   return get_embedding_quantization_config(overrides.weight_bits.value_or(8), overrides.compat);
+}
+
+QuantizationConfig default_kv_cache_config(const QuantizerOptions&) {
+  return get_kv_cache_quantization_config();
 }
 
 }  // namespace octet

@@ -29,6 +29,9 @@ std::optional<QuantizationConfig> x86_config_at(const Place& place,
 // Reads {"weight_bits": 8 or 4}.
 std::optional<QuantizationConfig> embedding_config_at(const Place& place,
                                                       const QuantizerOptions& overrides);
+// Reads {}. Ignores options of the quantizers that settings may apply to as well.
+std::optional<QuantizationConfig> kv_cache_config_at(const Place& place,
+                                                     const QuantizerOptions& overrides);
 // For quantizers with a list of configurations: {} is the first, {"dtype_config": "int16"} the one
 // of that name.
 std::optional<QuantizationConfig> dtype_config_at(const Place& place,
@@ -37,9 +40,10 @@ std::optional<QuantizationConfig> dtype_config_at(const Place& place,
 // The keys of a built-in quantizer's options; "": of all.
 std::vector<std::string> option_keys(const std::string& base);
 
-// The configurations of the bare names: of the options {"is_per_channel": true}, {} and {}.
+// The configurations of the bare names: of the options {"is_per_channel": true}, {}, {} and {}.
 QuantizationConfig default_symmetric_config(const QuantizerOptions& overrides);
 QuantizationConfig default_x86_config(const QuantizerOptions& overrides);
 QuantizationConfig default_embedding_config(const QuantizerOptions& overrides);
+QuantizationConfig default_kv_cache_config(const QuantizerOptions& overrides);
 
 }  // namespace octet

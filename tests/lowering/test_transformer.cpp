@@ -1,14 +1,20 @@
 // The parts of Hugging Face's transformers become few ops: RMS norms, attention masks, rotary
 // embeddings.
+#include <cstring>
+
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 
 #include "backends/conformance/program_builder.h"
+#include "backends/registry.h"
 #include "backends/runtime/session.h"
+#include "backends/runtime/state_memory.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
+#include "lowering/lower.h"
 #include "tests/lowering/lowering_helpers.h"
 
 namespace octet::test_transformer {
@@ -292,6 +298,79 @@ TEST_CASE("what is not attention over a cache is unchanged", "[lowering][transfo
                                "%k5: f32[1,1,2,8,4] = aten.unsqueeze.default(%k, 1)");
   CHECK_THAT(lowered(make_graph(tiled)), !Contains("= attention("));
   CHECK(greatest_in_four_runs(tiled) < 1e-5);
+}
+
+namespace {
+
+// kCached with rows that are rounded to int8, as the quantizer kv_cache has them.
+std::string rounded() {
+  std::string text = kCached;
+  for (const char* name : {"k", "v"}) {
+    const std::string write = fmt::format(
+        "  %{}: f32[1,2,8,4] = aten.index_copy_.default(%b_{}, 2, %at, %x)\n", name, name);
+    const std::string rounds = fmt::format(
+        "  %{0}_s: f32[1,2,1,1], %{0}_z: f32[1,2,1,1] = "
+        "quantized_decomposed.choose_qparams_per_token.default(%x, i8)\n"
+        "  %{0}_q: i8[1,2,1,4] = quantized_decomposed.quantize_per_token.default(%x, %{0}_s, "
+        "%{0}_z, -128, 127, i8)\n"
+        "  %{0}_d: f32[1,2,1,4] = quantized_decomposed.dequantize_per_token.default(%{0}_q, "
+        "%{0}_s, %{0}_z, -128, 127, i8, f32)\n"
+        "  %{0}: f32[1,2,8,4] = aten.index_copy_.default(%b_{0}, 2, %at, %{0}_d)\n",
+        name);
+    text = replaced(text, write, rounds);
+  }
+  return text;
+}
+
+// Caches start as zeros.
+Graph cached_graph(const std::string& text) {
+  Graph graph = make_graph(text);
+  for (const GraphInput& input : graph.inputs())
+    if (const Tensor* start = graph.find_constant(input.value))
+      std::memset(start->raw(), 0, start->nbytes());
+  return graph;
+}
+
+}  // namespace
+
+TEST_CASE("a cache of rounded rows keeps their integers and scales", "[lowering][transformer]") {
+  const std::string text = rounded();
+  CHECK_THAT(lowered(cached_graph(text)),
+             Contains("attention(q f32[1,4,1,4], k_q i8[1,2,8,4], v_q i8[1,2,8,4], mask "
+                      "f32[1,1,1,8], k_scale f32[1,2,8,1], v_scale f32[1,2,8,1])") &&
+                 Contains("= quantize_dynamic(x f32[1,2,1,4])") &&
+                 !Contains("= fake_quantize_dynamic(") && !Contains("= mul("));
+  CHECK(compare_with_interpreter(cached_graph(text), true, 4).greatest < 1e-5);
+  const Program program = reference_program(cached_graph(text));
+  size_t bytes = 0;
+  for (const ProgramState& state : program.states) bytes += program.tensor(state.value).nbytes();
+  CHECK(bytes == 2 * 16 * (4 + sizeof(float)));
+  for (const char* backend : {"onednn", "xnnpack"}) {
+    CHECK(compare_on_backend(cached_graph(text), backend, true, 4).greatest < 1e-5);
+    Report report;
+    const Program on_backend = lower(cached_graph(text), *make_support(backend), {}, report);
+    CHECK(is_written_in_place(on_backend, on_backend.states[2]));
+  }
+  // read as a whole
+  const std::string read = replaced(text, "return (%y)", "return (%y, %k)");
+  CHECK_THAT(lowered(cached_graph(read)), Contains("attention(") && Contains("= mul("));
+  CHECK(compare_with_interpreter(cached_graph(read), true, 4).greatest < 1e-5);
+}
+
+TEST_CASE("a cache that integers cannot keep exactly stays float", "[lowering][transformer]") {
+  const std::string text = rounded();
+  const std::string forms[] = {
+      replaced(replaced(text, "return (%y)", "return (%y, %old)"),
+               "  %k_s:", "  %old: f32[1,2,8,4] = aten.clone.default(%b_k)\n  %k_s:"),
+      replaced(text, "%k_d)", "%x)"),
+      replaced(text, "choose_qparams_per_token.default(%x, i8)",
+               "choose_qparams_per_token_asymmetric.default(%x, i8)"),
+  };
+  for (const std::string& form : forms) {
+    CAPTURE(form);
+    CHECK_THAT(lowered(cached_graph(form)), Contains("k f32[1,2,8,4]"));
+    CHECK(compare_with_interpreter(cached_graph(form), true, 4).greatest < 1e-5);
+  }
 }
 
 }  // namespace octet::test_transformer

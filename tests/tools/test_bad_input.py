@@ -173,7 +173,7 @@ class BadInput(CommandTest):
             return {"specs": {"act": {"dtype": "int8", "observer": "histogram"}}, "patterns": [{"pattern": "linear(x, w, b?)", **fields}]}
         cases = {
             "xnnpack,": ["has an empty name"],
-            "xnnpack,acme": ["\"acme\"", "embedding, qnnpack, x86, xnnpack"],
+            "xnnpack,acme": ["\"acme\"", "embedding, kv_cache, qnnpack, x86, xnnpack"],
             "xnnpack,absent.json": ["absent.json", "cannot be read"],
         }
         files = {

@@ -1,4 +1,5 @@
 """Buffers that a program writes (a cache, a counter, flags, a running mean): a lowered program keeps them from run to run as PyTorch's module does."""
+import json
 import unittest
 
 import torch
@@ -156,6 +157,72 @@ class Buffers(CommandTest):
                 self.assertNotIn("= expand(", text)
                 error = self.fails("run", self.path("m.octet"), "--inputs", self.path("bad.pt"), "--steps", "--outputs", self.path("y.pt"))
                 self.assertIn("index 8 is outside of a dimension of 8 elements", error)
+
+    def test_caches_of_int8_give_the_numbers_of_rounded_floats(self):
+        torch.manual_seed(3)
+        steps = [(torch.randn(2, n, 32), torch.arange(at, at + n)) for at, n in ((0, 3), (3, 1), (4, 1), (5, 1), (6, 2), (1, 1))]
+        self.save("steps.pt", steps)
+        length = torch.export.Dim("length", min=1, max=8)
+        program = torch.export.export(GroupedAttention().eval().requires_grad_(False), steps[0], dynamic_shapes=({1: length}, {0: length}))
+        for functional in (False, True):
+            torch.export.save(program.run_decompositions({}) if functional else program, self.path("model.pt2"))
+            self.octet("quantize", self.path("model.pt2"), "--quantizer", "kv_cache,x86", "--mode", "weight-only", "--strict", "--output", self.path("q.pt2"))
+            want = self.run_steps("q.pt2")
+            self.check_steps(want, self.run_steps("model.pt2"), share=10)
+            with self.assertRaises(AssertionError):
+                self.check_steps(want, self.run_steps("model.pt2"), share=1e4)
+            for backend in BACKENDS:
+                with self.subTest(functional=functional, backend=backend):
+                    self.lower(backend)
+                    self.check_steps(self.run_steps("m.octet"), want, share=1e4)
+                    names = [state["name"] for state in self.inspect("m.octet")["states"]]
+                    self.assertEqual(names, ["keys", "values", "keys.scale", "values.scale"])
+                    text, _ = self.octet("inspect", self.path("m.octet"))
+                    self.assertRegex(text, r"= attention\(.*i8\[2,2,8,8\].*f32\[2,2,8,1\]")
+                    self.assertNotIn("= dequantize(", text)
+                    with open(self.path("m.octet"), "rb") as file:
+                        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+                    self.assertEqual(header["__metadata__"]["version"], "8")
+
+    def test_caches_of_int8_are_read_by_any_op(self):
+        torch.manual_seed(0)
+        steps = tokens()
+        self.save("steps.pt", steps)
+        self.export(CachedAttention(), *steps[0])
+        self.octet("quantize", self.path("model.pt2"), "--quantizer", "kv_cache", "--mode", "weight-only", "--output", self.path("q.pt2"))
+        want = self.run_steps("q.pt2")
+        for backend in BACKENDS:
+            with self.subTest(backend=backend):
+                self.lower(backend)
+                self.check_steps(self.run_steps("m.octet"), want, share=1e4)
+                names = [state["name"] for state in self.inspect("m.octet")["states"]]
+                self.assertEqual(names, ["keys", "values", "seen", "count", "mean", "keys.scale", "values.scale"])
+
+    def test_a_cache_that_cannot_be_int8_stays_float(self):
+        class Rows(nn.Module):
+            def __init__(self, start, reads):
+                super().__init__()
+                self.reads = reads
+                self.register_buffer("rows", torch.full((4, 8), start))
+
+            def forward(self, x, at):
+                before = self.rows.sum() if self.reads else 0.0
+                return self.rows.index_copy_(0, at, x + before) * 2
+
+        for start, reads, reason in ((1.0, False, "its cache does not start as zeros"), (0.0, True, "%sum_1 reads what %b_rows held before")):
+            self.export(Rows(start, reads), torch.randn(1, 8), torch.tensor([0]))
+            _, said = self.octet("quantize", self.path("model.pt2"), "--quantizer", "kv_cache", "--mode", "weight-only", "--output", self.path("q.pt2"), code=1)
+            self.assertIn(reason, said)
+
+    def test_a_program_without_a_cache_cannot_have_one_of_int8(self):
+        self.export(nn.Linear(4, 3).eval(), torch.zeros(2, 4))
+        options = ("--mode", "weight-only", "--output", self.path("q.pt2"))
+        for quantizer in ("kv_cache", "x86,kv_cache"):
+            error = self.fails("quantize", self.path("model.pt2"), "--quantizer", quantizer, *options)
+            self.assertIn("kv_cache: the program copies no rows into a float32 buffer", error)
+        self.export(GroupedAttention().eval(), torch.randn(2, 3, 32), torch.arange(3))
+        error = self.fails("quantize", self.path("model.pt2"), "--quantizer", "kv_cache", "--compat", "torchao", *options)
+        self.assertIn("torchao has no such quantizer", error)
 
     def test_states_start_anew_when_that_is_asked_for(self):
         steps = rows()

@@ -35,7 +35,7 @@ class Passes(CommandTest):
         self.assertEqual(texts["convert", "check_scale_limits"].strip(), "(unchanged)")
         self.assertIn("octet.observe.default", dict(pieces)["prepare", "insert_observers"])
         pieces, _ = self.traced(*lower, OCTET_DEBUG="passes")
-        self.assertEqual([key for key, _ in pieces], [("lower", name) for name in ("inline_bodies", "fold_conv_bn", "fold_input_free", "decompose", "split_complex", "import", "fuse", "attention", "count_macs", "split_refused", "partition", "order_filters")])
+        self.assertEqual([key for key, _ in pieces], [("lower", name) for name in ("inline_bodies", "fold_conv_bn", "fold_input_free", "decompose", "split_complex", "import", "fuse", "quantize_states", "attention", "count_macs", "split_refused", "partition", "order_filters")])
         self.assertIn("quantize", dict(pieces)["lower", "import"])
         self.assertGreater(dict(pieces)["lower", "import"].count("dequantize"), dict(pieces)["lower", "fuse"].count("dequantize"))
         pieces, errors = self.traced(*lower, "--print-after", "fusion")

@@ -202,8 +202,10 @@ void emit_attention(SegmentBuilder& builder, const ProgramOp& op) {
   std::vector<Place> places = {q.place};
   for (size_t i = 1; i < op.inputs.size(); ++i)
     if (op.has_input(i))
-      places.push_back(
-          to_real(builder, op.inputs[i], row_major(builder.tensor(op.inputs[i]).shape)).place);
+      places.push_back(convert(builder, builder.read(op.inputs[i]),
+                               builder.declared_quant_params(op.inputs[i]),
+                               row_major(builder.tensor(op.inputs[i]).shape))
+                           .place);
   const int64_t width = shape[3], row = shape[1] * width;
   const Stored y = builder.allocate(shape, {}, {shape[2] * row, width, row, 1});
   add_kernel(builder, "attention",

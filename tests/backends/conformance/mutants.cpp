@@ -262,6 +262,11 @@ std::vector<Mutant> all_mutants() {
       {"attention ignores the scale", "attention", without("scale")},
       {"attention ignores the softcap", "attention", without("softcap")},
       {"attention swaps keys and values", "attention", swapped(1, 2)},
+      {"attention swaps the scales of its caches", "attention",
+       [](Program& p) {
+         if (p.ops[0].inputs.size() == 6) std::swap(p.ops[0].inputs[4], p.ops[0].inputs[5]);
+       }},
+      {"quantize_dynamic ignores quant_min", "quantize_dynamic", without("quant_min")},
       {"add ignores alpha", "add", without("alpha")},
       {"add takes the scale of a for b", "add", scaled(1, 1 / 1.7f)},
       {"add ignores the zero point of b", "add", no_zero_point(1)},

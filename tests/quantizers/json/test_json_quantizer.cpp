@@ -60,7 +60,8 @@ TEST_CASE("the built-in names quantize per channel", "[quantizers][registry]") {
 TEST_CASE("an unknown quantizer is refused with the names of this build",
           "[quantizers][registry]") {
   const std::string names =
-      "not in this build, want embedding, qnnpack, x86, xnnpack or the path of a .json file";
+      "not in this build, want embedding, kv_cache, qnnpack, x86, xnnpack or the path of a .json "
+      "file";
   CHECK_THROWS_WITH(make_quantizer("acme"), "quantizer: \"acme\": " + names);
   CHECK_THROWS_WITH(make_quantizer("xnnpack,acme"), "quantizer: \"acme\": " + names);
   CHECK_THROWS_WITH(make_quantizer("xnnpack,"),
@@ -323,11 +324,13 @@ TEST_CASE("faults in a JSON file are named with their place, the value and what 
              Contains(": /global: act_qmin .. act_qmax: not a range"));
   CHECK_THAT(message_of(R"({"base": "xnnpack", "global": {"is_qat": true}})"),
              Contains(": /global/is_qat: got true, want false"));
-  CHECK_THAT(message_of(R"({"base": "acme", "global": {}})"),
-             Contains(": /base: got \"acme\", want one of embedding, qnnpack, x86, xnnpack"));
-  CHECK_THAT(message_of(R"({"global": {}})"),
-             Contains(": /: has no \"base\", want one of embedding, qnnpack, x86, xnnpack; or "
-                      "\"compose\", or \"patterns\""));
+  CHECK_THAT(
+      message_of(R"({"base": "acme", "global": {}})"),
+      Contains(": /base: got \"acme\", want one of embedding, kv_cache, qnnpack, x86, xnnpack"));
+  CHECK_THAT(
+      message_of(R"({"global": {}})"),
+      Contains(": /: has no \"base\", want one of embedding, kv_cache, qnnpack, x86, xnnpack; or "
+               "\"compose\", or \"patterns\""));
   CHECK_THAT(message_of(R"({"base": "xnnpack"})"),
              Contains(": /: configures nothing, want at least one of global"));
   CHECK_THAT(message_of(R"({"base": "xnnpack", "module_name": {"": {}}})"),
@@ -338,9 +341,11 @@ TEST_CASE("faults in a JSON file are named with their place, the value and what 
              Contains(": /module_name/a~1b: got 3, want an object of options, or null"));
   CHECK_THAT(message_of(R"({"compose": []})"),
              Contains(": /compose: got [], want a list of quantizers"));
-  CHECK_THAT(message_of(R"({"compose": ["acme"]})"),
-             Contains(": /compose/0: got \"acme\", want one of embedding, qnnpack, x86, xnnpack, "
-                      "the path of a .json file, or an object"));
+  CHECK_THAT(
+      message_of(R"({"compose": ["acme"]})"),
+      Contains(
+          ": /compose/0: got \"acme\", want one of embedding, kv_cache, qnnpack, x86, xnnpack, "
+          "the path of a .json file, or an object"));
   CHECK_THAT(message_of(R"({"compose": [{"base": "xnnpack", "global": 1}]})"),
              Contains(": /compose/0/global: got 1, want an object of options, or null"));
   CHECK_THAT(message_of(R"({"compose": ["xnnpack"], "globl": {}})"),
