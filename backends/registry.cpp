@@ -132,6 +132,8 @@ std::vector<std::string> backend_names() {
   return names;
 }
 
+bool is_in_build(const std::string& name) { return find_own_row(name) != nullptr; }
+
 std::unique_ptr<Backend> make_backend(const std::string& name) {
   return checked<Backend>(name, "backend", makers_of(name).make_backend);
 }

@@ -30,6 +30,9 @@ std::string with_remedy(std::string text, std::string_view remedy);
 // The backends of the build first, then the registered ones in alphabetical order.
 std::vector<std::string> backend_names();
 
+// Whether it is a backend of the build, neither registered nor a plug-in.
+bool is_in_build(const std::string& name);
+
 // Throws Error("backend", name, ...) for a name that is neither registered nor in this build.
 std::unique_ptr<Backend> make_backend(const std::string& name);
 std::unique_ptr<BackendSupport> make_support(const std::string& name);

@@ -30,6 +30,13 @@ for option in "$@"; do
 done
 [ $torch = no ] || packages+=(libcli11-dev libprotobuf-dev protobuf-compiler libopenmpi-dev openmpi-bin python3-dev)
 
+# Debian has a oneDNN that is new enough since version 13; before, it comes from PyPI.
+onednn=pypi
+if [ $torch = no ] && [ "$(. /etc/os-release; echo "${VERSION_ID%%.*}")" -ge 13 ] 2>/dev/null; then
+  onednn=debian
+  packages+=(libdnnl-dev)
+fi
+
 log() { echo "setup: $*" >&2; }
 
 # ---- Debian packages
@@ -53,7 +60,7 @@ python=$(command -v python3)
 stamp=.venv/.octet-requirements
 wanted=$(cat tools/dev/requirements*.txt | sha256sum)
 if [ $torch = no ]; then
-  if ! ls .venv/lib/cmake/dnnl/dnnl-config.cmake >/dev/null 2>&1; then
+  if [ $onednn = pypi ] && ! ls .venv/lib/cmake/dnnl/dnnl-config.cmake >/dev/null 2>&1; then
     log "making the virtual environment .venv with oneDNN"
     [ -x .venv/bin/python ] || "$python" -m venv .venv
     .venv/bin/python -m pip install --quiet --disable-pip-version-check "$(grep '^onednn' tools/dev/requirements-build.txt)"
@@ -70,7 +77,7 @@ elif [ "$(cat $stamp 2>/dev/null)" != "$wanted" ]; then
   echo "$wanted" >$stamp
 fi
 if [ $torch = no ]; then
-  log "ready: oneDNN in .venv, XNNPACK"
+  log "ready: oneDNN from $onednn, XNNPACK"
   exit 0
 fi
 

@@ -29,29 +29,43 @@ bool has_sanitizer() {
 
 }  // namespace
 
-IsolatedLibrary::IsolatedLibrary(const char* backend, const char* soname,
+IsolatedLibrary::IsolatedLibrary(const char* backend, std::initializer_list<const char*> sonames,
                                  std::initializer_list<const char*> needed)
-    : backend_(backend), soname_(soname), is_isolated_(kDeepBind != 0 && !has_sanitizer()) {
+    : backend_(backend),
+      soname_(*sonames.begin()),
+      is_isolated_(kDeepBind != 0 && !has_sanitizer()) {
   const int flags = RTLD_NOW | RTLD_LOCAL | (is_isolated_ ? kDeepBind : 0);
   for (const char* library : needed) dlopen(library, flags);
-  handle_ = dlopen(soname, flags);
-  if (handle_ != nullptr) return;
+  std::string reason;  // about the library that Octet was built with, the first
+  for (const char* soname : sonames) {
+    handle_ = dlopen(soname, flags);
+    if (handle_ != nullptr) {
+      soname_ = soname;
+      return;
+    }
+    if (reason.empty()) reason = dlerror();
+  }
   throw Error("backend", backend,
               fmt::format("{} cannot be opened, got \"{}\", want it in the dynamic linker's "
                           "folders; install it, or name its folder in LD_LIBRARY_PATH",
-                          soname, dlerror()));
+                          soname_, reason));
 }
 
-void* IsolatedLibrary::function(const char* name) const {
+void* IsolatedLibrary::find_function(const char* name) const {
   // Without isolation, the library resolves symbols in the whole process first, and we must call
   // the same functions as it does.
   void* address = is_isolated_ ? nullptr : dlsym(RTLD_DEFAULT, name);
-  if (address == nullptr) address = dlsym(handle_, name);
+  return address != nullptr ? address : dlsym(handle_, name);
+}
+
+void* IsolatedLibrary::function(const char* name) const {
+  void* const address = find_function(name);
   if (address == nullptr)
-    throw Error("backend", backend_,
-                fmt::format("{} is not the release of the headers, got no {}, want it; put the "
-                            "library that Octet was built with first",
-                            soname_, name));
+    throw Error(
+        "backend", backend_,
+        fmt::format("{} is a release that Octet does not know, got no {}, want it; name the "
+                    "folder of another release in LD_LIBRARY_PATH",
+                    soname_, name));
   return address;
 }
 

@@ -2,36 +2,32 @@
 // with those of other libraries in the process (backends/README.md).
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <initializer_list>
 #include <string>
+#include <type_traits>
 
 namespace octet {
 
 class IsolatedLibrary {
  public:
-  // Opens `soname` where the dynamic linker finds it for this binary. The library stays open until
-  // the process exits. needed: its dependencies that only this binary's run path finds; those that
-  // are not found are left to the linker. backend: the subject of error messages. Throws Error.
-  IsolatedLibrary(const char* backend, const char* soname,
+  // Opens the first of `sonames` that the dynamic linker finds for this binary: each distribution
+  // names the library differently. The library stays open until the process exits. needed: its
+  // dependencies that only this binary's run path finds; those that are not found are left to the
+  // linker. backend: the subject of error messages. Throws Error.
+  IsolatedLibrary(const char* backend, std::initializer_list<const char*> sonames,
                   std::initializer_list<const char*> needed = {});
 
-  // Returns the address of a function of this library or of one of its dependencies. Throws Error
-  // when it does not exist.
-  void* function(const char* name) const;
+  // Returns the address of a function of this library or of one of its dependencies; null if this
+  // release of the library lacks it.
+  void* find_function(const char* name) const;
 
-  // As above, for several functions.
-  template <size_t count>
-  std::array<void*, count> functions(const char* const (&names)[count]) const {
-    std::array<void*, count> addresses;
-    for (size_t i = 0; i < count; ++i) addresses[i] = function(names[i]);
-    return addresses;
-  }
+  // As above, but throws Error if the release lacks it.
+  void* function(const char* name) const;
 
  private:
   const char* backend_;
-  const char* soname_;
+  const char* soname_;  // the one that was opened
   void* handle_;
   // false where the process does not support isolation: under a sanitizer, or with a libc that does
   // not offer it
@@ -42,14 +38,18 @@ class IsolatedLibrary {
 std::string file_of(const void* address);
 
 // Calls entry `index` of the table that Addresses() returns. `call` gives a function of an opened
-// library as a constant with the type of a function pointer.
-template <auto Addresses, size_t index, typename Signature>
+// library as a constant with the type of a function pointer. If the release lacks the function,
+// `call` returns `missing`, a status of the library.
+template <auto Addresses, size_t index, auto missing, typename Signature>
 struct OpenedFunction;
 
-template <auto Addresses, size_t index, typename Result, typename... Arguments>
-struct OpenedFunction<Addresses, index, Result(Arguments...)> {
+template <auto Addresses, size_t index, auto missing, typename Result, typename... Arguments>
+struct OpenedFunction<Addresses, index, missing, Result(Arguments...)> {
   static Result call(Arguments... arguments) {
-    return reinterpret_cast<Result (*)(Arguments...)>(Addresses()[index])(arguments...);
+    void* const address = Addresses()[index];
+    if constexpr (std::is_same_v<Result, decltype(missing)>)
+      if (address == nullptr) return missing;
+    return reinterpret_cast<Result (*)(Arguments...)>(address)(arguments...);
   }
 };
 

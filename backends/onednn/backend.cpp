@@ -38,7 +38,7 @@ std::map<std::string, std::string> OneDnnBackend::versions() const {
 
 std::unique_ptr<CompiledSegment> OneDnnBackend::compile(const Program& program,
                                                         const Segment& segment, int threads) const {
-  onednn::library_versions();  // throws Error when the library does not match
+  onednn::library_versions();  // throws Error when Octet does not support the library
   OCTET_ASSERT(threads >= 1 && !segment.ops.empty(), "an empty segment or no threads");
   const onednn::ThreadCount count(threads);
   try {

@@ -19,13 +19,14 @@ enum class FunctionIndex : size_t {
 };
 #undef OCTET_FUNCTION
 
-// Function addresses by FunctionIndex. The first call opens oneDNN; throws Error.
+// Function addresses by FunctionIndex, null where this release lacks the function. The first call
+// opens oneDNN; throws Error.
 void* const* function_addresses();
 
 #define OCTET_FUNCTION(name)                                                        \
   inline constexpr auto name =                                                      \
       &OpenedFunction<function_addresses, static_cast<size_t>(FunctionIndex::name), \
-                      decltype(::name)>::call;
+                      dnnl_unimplemented, decltype(::name)>::call;
 #include "onednn_function_list.h"
 #undef OCTET_FUNCTION
 

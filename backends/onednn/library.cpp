@@ -1,5 +1,7 @@
-// Checks that header and library match.
+// Opens oneDNN and checks its version.
 #include "backends/onednn/library.h"
+
+#include <array>
 
 #include <fmt/format.h>
 
@@ -8,9 +10,28 @@
 
 namespace octet::onednn {
 
-#ifdef OCTET_ONEDNN_SONAME
 namespace {
 
+// Throws Error. The C interface of oneDNN stays the same within a major version; releases add
+// functions, and OpenedFunction refuses the ones that this release lacks.
+const dnnl_version_t& checked(const dnnl_version_t& opened) {
+  constexpr int kMajor = 3, kLeastMinor = 2;
+  static_assert(DNNL_VERSION_MAJOR == kMajor);
+  if (opened.major != kMajor || opened.minor < kLeastMinor)
+    throw Error("backend", "onednn",
+                fmt::format("Octet does not support this release of oneDNN, got {}.{}.{}, want "
+                            "{}.{} or a later {}; name the folder of such a release in "
+                            "LD_LIBRARY_PATH",
+                            opened.major, opened.minor, opened.patch, kMajor, kLeastMinor, kMajor));
+  if (opened.cpu_runtime != DNNL_RUNTIME_OMP)
+    throw Error("backend", "onednn",
+                fmt::format("the loaded library does not use OpenMP, got CPU runtime {}, want {}; "
+                            "use an OpenMP build of it",
+                            opened.cpu_runtime, DNNL_RUNTIME_OMP));
+  return opened;
+}
+
+#ifdef OCTET_ONEDNN_SONAME
 #define OCTET_FUNCTION(name) #name,
 constexpr const char* kFunctionNames[] = {
 #include "onednn_function_list.h"
@@ -26,11 +47,20 @@ auto opened_functions() {
         "oneDNN does not run on this CPU, got one without SSE4.1, want one with it; lower the "
         "program for another backend");
 #endif
-  return IsolatedLibrary("onednn", OCTET_ONEDNN_SONAME).functions(kFunctionNames);
+  // the names of oneDNN's own build, of Debian 13, and of any other
+  const IsolatedLibrary library(
+      "onednn", {OCTET_ONEDNN_SONAME, "libdnnl.so.3", "libdnnl.so.3.6", "libdnnl.so"});
+  checked(*reinterpret_cast<decltype(&::dnnl_version)>(library.function("dnnl_version"))());
+  std::array<void*, std::size(kFunctionNames)> addresses;
+  for (size_t i = 0; i < addresses.size(); ++i)
+    addresses[i] = library.find_function(kFunctionNames[i]);
+  return addresses;
 }
+#endif
 
 }  // namespace
 
+#ifdef OCTET_ONEDNN_SONAME
 void* const* function_addresses() {
   static const std::array addresses = opened_functions();
   return addresses.data();
@@ -38,18 +68,7 @@ void* const* function_addresses() {
 #endif
 
 std::map<std::string, std::string> library_versions() {
-  const dnnl::version_t& opened = *dnnl::version();
-  if (opened.major != DNNL_VERSION_MAJOR || opened.minor != DNNL_VERSION_MINOR)
-    throw Error("backend", "onednn",
-                fmt::format("the loaded library is not the one of the headers, got {}.{}.{}, want "
-                            "{}.{}; put the library that Octet was built with first",
-                            opened.major, opened.minor, opened.patch, DNNL_VERSION_MAJOR,
-                            DNNL_VERSION_MINOR));
-  if (opened.cpu_runtime != DNNL_RUNTIME_OMP)
-    throw Error("backend", "onednn",
-                fmt::format("the loaded library does not use OpenMP, got CPU runtime {}, want {}; "
-                            "use an OpenMP build of it",
-                            opened.cpu_runtime, DNNL_RUNTIME_OMP));
+  const dnnl_version_t& opened = checked(*dnnl::version());
   return {{"onednn", fmt::format("{}.{}.{}", opened.major, opened.minor, opened.patch)}};
 }
 

@@ -8,8 +8,8 @@
 
 namespace octet::onednn {
 
-// {"onednn": "3.2.0"}. Throws Error when the compiled header and the loaded library differ in major
-// or minor version, or when the library's CPU kernels do not use OpenMP.
+// {"onednn": "3.2.0"}. Throws Error when the loaded library is older than 3.2 or a later major
+// version than 3, or when its CPU kernels do not use OpenMP.
 std::map<std::string, std::string> library_versions();
 
 // Shared by every segment of the process; thread-safe.

@@ -13,6 +13,24 @@
 #include "core/base/error.h"
 
 namespace octet {
+namespace {
+
+// Plans the op alone.
+Verdict prove(const Program& program, const ProgramOp& op) {
+  std::vector<int> inputs;
+  for (int index : op.inputs) {
+    if (index >= 0 && !program.tensor(index).is_constant()) inputs.push_back(index);
+  }
+  const ProgramOp* const ops[] = {&op};
+  try {
+    xnnpack::compile(program, ops, inputs, op.outputs, 1);
+  } catch (const xnnpack::Refusal& refusal) {
+    return Verdict::refuse(fmt::format("XNNPACK refuses it ({})", refusal.what()));
+  }
+  return Verdict::accept();
+}
+
+}  // namespace
 
 std::map<std::string, std::string> XNNPACKBackend::versions() const {
   return xnnpack::library_versions();
@@ -42,11 +60,18 @@ std::unique_ptr<CompiledSegment> XNNPACKBackend::compile(const Program& program,
   try {
     return xnnpack::compile(program, ops, segment.inputs, segment.outputs, threads);
   } catch (const xnnpack::Refusal& refusal) {
-    throw Error(
-        "xnnpack", "segment",
-        fmt::format(
-            "this XNNPACK refuses an op of the artifact, got \"{}\"; lower the model again here",
-            refusal.what()));
+    std::string subject = "segment", reason = refusal.what();
+    for (const ProgramOp* op : ops) {
+      if (!xnnpack::is_native(program, *op)) continue;
+      const Verdict verdict = prove(program, *op);
+      if (verdict) continue;
+      subject = op->name;
+      reason = verdict.reason();
+      break;
+    }
+    throw Error("xnnpack", subject,
+                fmt::format("{} does not take it: {}; lower the program again",
+                            xnnpack::library_versions().at("xnnpack"), reason));
   }
 }
 
@@ -62,20 +87,6 @@ std::string describe_tensor(const ProgramTensor& tensor) {
     text += fmt::format("*{}+{}", fmt::join(tensor.qparams->scale, ","),
                         fmt::join(tensor.qparams->zero_point, ","));
   return text;
-}
-
-Verdict prove(const Program& program, const ProgramOp& op) {
-  std::vector<int> inputs;
-  for (int index : op.inputs) {
-    if (index >= 0 && !program.tensor(index).is_constant()) inputs.push_back(index);
-  }
-  const ProgramOp* const ops[] = {&op};
-  try {
-    xnnpack::compile(program, ops, inputs, op.outputs, 1);
-  } catch (const xnnpack::Refusal& refusal) {
-    return Verdict::refuse(fmt::format("XNNPACK refuses it ({})", refusal.what()));
-  }
-  return Verdict::accept();
 }
 
 }  // namespace

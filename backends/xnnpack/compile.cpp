@@ -199,7 +199,7 @@ class XNNPACKSegment : public CompiledSegment {
       const int64_t bytes =
           key.order == Order::kBytes || key.order == Order::kPixelBytes
               ? static_cast<int64_t>(rows_of(tensor, key.order).bytes())
-              : tensor.numel() * static_cast<int64_t>(size_of(tensor.dtype)) + XNN_EXTRA_BYTES;
+              : tensor.numel() * static_cast<int64_t>(size_of(tensor.dtype)) + kExtraBytes;
       found = Tensor::zeros(DType::kUInt8, {bytes});
       if (tensor.is_constant())
         xnnpack::run(shuffle_of(program, key.tensor, Order::kRowMajor, Order::kRowMajor, true),

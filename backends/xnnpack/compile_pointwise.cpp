@@ -17,15 +17,13 @@ struct UnaryRow {
 };
 
 // Functions without parameters. leaky_relu and elu have one; silu and hardsigmoid are composed.
-constexpr UnaryRow kUnaries[] = {
+const UnaryRow kUnaries[] = {
     {"sigmoid", xnn_define_sigmoid, "xnn_define_sigmoid"},
     {"hardswish", xnn_define_hardswish, "xnn_define_hardswish"},
     {"neg", xnn_define_negate, "xnn_define_negate"},
     {"abs", xnn_define_abs, "xnn_define_abs"},
     {"sqrt", xnn_define_square_root, "xnn_define_square_root"},
-#ifdef OCTET_XNNPACK_HAS_TANH
     {"tanh", xnn_define_tanh, "xnn_define_tanh"},
-#endif
 };
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -49,9 +47,9 @@ void emit_hardsigmoid(StageBuilder& builder, const ProgramTensor& like,
                   "xnn_define_multiply2");
 }
 
-#ifndef OCTET_XNNPACK_HAS_TANH
-// tanh(x) = 2 sigmoid(2x) - 1. Every step except the sigmoid is exact on integers: tanh with output
-// scale 1/128 and zero point 0 has the same integers as sigmoid with 1/256 and -128.
+// For releases without tanh: tanh(x) = 2 sigmoid(2x) - 1. Every step except the sigmoid is exact on
+// integers: tanh with output scale 1/128 and zero point 0 has the same integers as sigmoid with
+// 1/256 and -128.
 void emit_integer_tanh(StageBuilder& builder, const ProgramTensor& in,
                        const std::vector<size_t>& dims, uint32_t x, uint32_t y) {
   const auto scratch = [&](float scale, int32_t zero_point) {
@@ -75,7 +73,6 @@ void emit_integer_tanh(StageBuilder& builder, const ProgramTensor& in,
                                   builder.scalar_s8(-128, 1.0f / 128), y, 0),
                   "xnn_define_add2");
 }
-#endif
 
 void emit_same_shape(StageBuilder& builder, const std::vector<size_t>& dims, uint32_t x,
                      uint32_t y) {
@@ -123,9 +120,8 @@ void emit_unary(StageBuilder& builder, const ProgramOp& op, Forms forms) {
   const uint32_t y = builder.output(op.outputs[0], forms.out);
   if (fn == "silu") return emit_silu(builder, in, dims_of(in.shape, forms.in), x, y);
   if (fn == "hardsigmoid") return emit_hardsigmoid(builder, in, dims_of(in.shape, forms.in), x, y);
-#ifndef OCTET_XNNPACK_HAS_TANH
-  if (fn == "tanh") return emit_integer_tanh(builder, in, dims_of(in.shape, forms.in), x, y);
-#endif
+  if (fn == "tanh" && opened_release() < Release::k2023)
+    return emit_integer_tanh(builder, in, dims_of(in.shape, forms.in), x, y);
   if (fn == "elu")
     return require_success(
         xnn_define_elu(builder.subgraph(), static_cast<float>(op.get(attr::kAlpha, 1.0)), x, y, 0),

@@ -28,13 +28,9 @@ void emit_uniform_average(StageBuilder& builder, const ProgramOp& op, Forms form
       "xnn_define_depthwise_convolution_2d");
 }
 
-// The result is [N, 1, 1, C]. Without the flag, newer releases drop dimensions of one, whatever
-// shape was declared.
-#ifdef OCTET_XNNPACK_HAS_KEEP_DIMS
-constexpr uint32_t kKeepDims = XNN_FLAG_KEEP_DIMS;
-#else
-constexpr uint32_t kKeepDims = 0;
-#endif
+// XNN_FLAG_KEEP_DIMS: the result is [N, 1, 1, C]. Without the flag, releases since 2024 drop
+// dimensions of one, whatever shape was declared; older ones have no such flag and ignore it.
+constexpr uint32_t kKeepDims = 0x40;
 
 void emit_global_average(StageBuilder& builder, const ProgramOp& op, Forms forms) {
   const OutputRange range = post_range_of(op);

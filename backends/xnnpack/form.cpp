@@ -181,7 +181,7 @@ std::vector<std::byte> constant_bytes(const ProgramTensor& tensor, Form form, si
   ProgramTensor padded;
   padded.dtype = tensor.dtype;
   padded.shape = padded_shape(tensor.shape, rank);
-  std::vector<std::byte> bytes(data.nbytes() + XNN_EXTRA_BYTES);
+  std::vector<std::byte> bytes(data.nbytes() + kExtraBytes);
   run(shuffle_between(padded, Order::kRowMajor, order_of(padded.shape, form),
                       tensor.dtype == DType::kUInt8),
       data.raw(), bytes.data());

@@ -1,5 +1,8 @@
 // Lists the functions of XNNPACK and pthreadpool that are called here. functions.h includes this
-// file with several definitions of OCTET_FUNCTION.
+// file with several definitions of these macros:
+//   OCTET_FUNCTION(name): in the headers of all releases since 2022, always with the same type
+//   OCTET_FUNCTION_OF_TYPE(name, type): the same, but overloaded in the headers
+//   OCTET_NEWER_FUNCTION(name, type): only some releases have it; ask opened_release() first
 OCTET_FUNCTION(xnn_initialize)
 OCTET_FUNCTION(xnn_create_subgraph)
 OCTET_FUNCTION(xnn_delete_subgraph)
@@ -32,16 +35,19 @@ OCTET_FUNCTION(xnn_define_static_constant_pad)
 OCTET_FUNCTION(xnn_define_static_reshape)
 OCTET_FUNCTION(xnn_define_static_resize_bilinear_2d)
 OCTET_FUNCTION(xnn_define_subtract)
-#ifdef OCTET_XNNPACK_HAS_TANH
-OCTET_FUNCTION(xnn_define_tanh)
-#endif
-#ifdef OCTET_XNNPACK_HAS_ROW_PRODUCT
-OCTET_FUNCTION(xnn_create_fully_connected_nc_qd8_f32_qc8w)
-OCTET_FUNCTION(xnn_reshape_fully_connected_nc_qd8_f32_qc8w)
-OCTET_FUNCTION(xnn_setup_fully_connected_nc_qd8_f32_qc8w)
+OCTET_NEWER_FUNCTION(xnn_define_tanh, xnn_status(xnn_subgraph_t, uint32_t, uint32_t, uint32_t))
+// With the type that they have in Release::k2024, where the pointers to void are caches and
+// xnn_quantization_params.
+OCTET_NEWER_FUNCTION(xnn_create_fully_connected_nc_qd8_f32_qc8w,
+                     xnn_status(size_t, size_t, size_t, size_t, const float*, const int8_t*,
+                                const float*, float, float, uint32_t, void*, void*,
+                                xnn_operator_t*))
+OCTET_NEWER_FUNCTION(xnn_reshape_fully_connected_nc_qd8_f32_qc8w,
+                     xnn_status(xnn_operator_t, size_t, pthreadpool_t))
+OCTET_NEWER_FUNCTION(xnn_setup_fully_connected_nc_qd8_f32_qc8w,
+                     xnn_status(xnn_operator_t, const int8_t*, float*, const void*))
 OCTET_FUNCTION(xnn_run_operator)
 OCTET_FUNCTION(xnn_delete_operator)
-#endif
 OCTET_FUNCTION(pthreadpool_create)
 OCTET_FUNCTION(pthreadpool_destroy)
 OCTET_FUNCTION(pthreadpool_get_threads_count)

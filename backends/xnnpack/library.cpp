@@ -1,5 +1,6 @@
 #include "backends/xnnpack/library.h"
 
+#include <array>
 #include <filesystem>
 #include <new>
 
@@ -13,13 +14,46 @@ namespace octet::xnnpack {
 namespace {
 
 #ifdef OCTET_XNNPACK_SONAME
-#define OCTET_FUNCTION(name) #name,
-#define OCTET_FUNCTION_OF_TYPE(name, ...) #name,
-constexpr const char* kFunctionNames[] = {
-#include "backends/xnnpack/function_list.h"
+struct Opened {
+  std::array<void*, static_cast<size_t>(FunctionIndex::kCount)> addresses;
+  Release release = Release::k2022;
 };
+
+// The first row whose function the library has tells its release.
+constexpr std::pair<const char*, Release> kReleases[] = {
+    {"xnn_define_fuse_dims", Release::k2025},
+    {"xnn_define_binary", Release::k2024},
+    {"xnn_define_tanh", Release::k2023},
+};
+
+Opened open_library() {
+  // The names of Debian 12, of Debian 13, and of any other. Finds pthreadpool's functions through
+  // XNNPACK, which depends on it, so that both use the same copy.
+  const IsolatedLibrary library(
+      "xnnpack",
+      {OCTET_XNNPACK_SONAME, "libXNNPACK.so.0", "libXNNPACK.so.0.20241108", "libXNNPACK.so"},
+      {"libcpuinfo.so.0", "libpthreadpool.so.0"});
+  Opened opened;
+  size_t next = 0;
+#define OCTET_FUNCTION(name) opened.addresses[next++] = library.function(#name);
+#define OCTET_FUNCTION_OF_TYPE(name, ...) OCTET_FUNCTION(name)
+#define OCTET_NEWER_FUNCTION(name, ...) opened.addresses[next++] = library.find_function(#name);
+#include "backends/xnnpack/function_list.h"
 #undef OCTET_FUNCTION
 #undef OCTET_FUNCTION_OF_TYPE
+#undef OCTET_NEWER_FUNCTION
+  for (const auto& [function, release] : kReleases) {
+    if (library.find_function(function) == nullptr) continue;
+    opened.release = release;
+    break;
+  }
+  return opened;
+}
+
+const Opened& opened_library() {
+  static const Opened opened = open_library();
+  return opened;
+}
 #endif
 
 std::string_view words_of(xnn_status status) {
@@ -50,14 +84,10 @@ void start() {
 }  // namespace
 
 #ifdef OCTET_XNNPACK_SONAME
-void* const* function_addresses() {
-  // Finds pthreadpool's functions through XNNPACK, which depends on it, so that both use the same
-  // copy.
-  static const std::array addresses =
-      IsolatedLibrary("xnnpack", OCTET_XNNPACK_SONAME, {"libcpuinfo.so.0", "libpthreadpool.so.0"})
-          .functions(kFunctionNames);
-  return addresses.data();
-}
+void* const* function_addresses() { return opened_library().addresses.data(); }
+Release opened_release() { return opened_library().release; }
+#else
+Release opened_release() { return Release::k2022; }
 #endif
 
 void require_success(xnn_status status, const char* call) {
@@ -78,7 +108,7 @@ std::map<std::string, std::string> library_versions() {
   const void* const function = reinterpret_cast<const void*>(&xnn_initialize);
 #endif
   const std::string file = std::filesystem::path(file_of(function)).filename().string();
-  return {{"xnnpack", fmt::format("{} ({})", file, OCTET_XNNPACK_GENERATION)}};
+  return {{"xnnpack", fmt::format("{} ({})", file, 2022 + static_cast<int>(opened_release()))}};
 }
 
 }  // namespace octet::xnnpack

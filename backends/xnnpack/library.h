@@ -23,15 +23,13 @@ void require_success(xnn_status status, const char* call);
 // Starts XNNPACK on first use. Throws Error when it does not run on this machine.
 void initialize();
 
-// "xnnpack" -> library file and interface generation. XNNPACK has no version numbers.
+// {"xnnpack": "libXNNPACK.so.0 (2022)"}: the library file, and the year of its opened_release().
 std::map<std::string, std::string> library_versions();
 
 struct Deleter {
   void operator()(xnn_subgraph_t subgraph) const { xnn_delete_subgraph(subgraph); }
   void operator()(xnn_runtime_t runtime) const { xnn_delete_runtime(runtime); }
-#ifdef OCTET_XNNPACK_HAS_ROW_PRODUCT
   void operator()(xnn_operator_t op) const { xnn_delete_operator(op); }
-#endif
   // Waits for the pool's threads. A forked child has none of them, so there the pool is leaked.
   void operator()(pthreadpool_t pool) const {
     if (!is_forked_child()) pthreadpool_destroy(pool);

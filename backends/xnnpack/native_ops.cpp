@@ -140,16 +140,12 @@ Verdict check_native(const Program& program, const ProgramOp& op) {
 
 namespace {
 
-// Whether the release of 2022 lacks a depthwise kernel on bytes for it and processes single
-// channels.
+// Whether an old release lacks a depthwise kernel on bytes for it and processes single channels.
 bool is_done_by_channel(const Program& program, const ProgramOp& op) {
-#ifdef OCTET_XNNPACK_HAS_ROW_PRODUCT
-  return false;
-#else
   constexpr int64_t kMostTaps = 25;
   const ProgramTensor& w = program.input(op, 1);
-  return is_depthwise(program, op) && w.numel() / w.shape[0] > kMostTaps;
-#endif
+  return opened_release() < Release::k2024 && is_depthwise(program, op) &&
+         w.numel() / w.shape[0] > kMostTaps;
 }
 
 // Whether the custom kernel, which uses instructions that XNNPACK lacks, saves more in products

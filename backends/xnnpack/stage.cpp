@@ -136,14 +136,14 @@ uint32_t StageBuilder::scratch(const ProgramTensor& like, const std::vector<size
 uint32_t StageBuilder::scalar_f32(float value) {
   // One element, with padding for kernels that read a whole vector.
   return define(DType::kFloat32, {1}, nullptr,
-                keep(std::vector<float>(1 + XNN_EXTRA_BYTES / sizeof(float), value)),
+                keep(std::vector<float>(1 + kExtraBytes / sizeof(float), value)),
                 XNN_INVALID_VALUE_ID, 0);
 }
 
 uint32_t StageBuilder::scalar_s8(int8_t value, float scale) {
   const Quantization quantization{.scale = {scale}};
-  return define(DType::kInt8, {1}, &quantization,
-                keep(std::vector<int8_t>(1 + XNN_EXTRA_BYTES, value)), XNN_INVALID_VALUE_ID, 0);
+  return define(DType::kInt8, {1}, &quantization, keep(std::vector<int8_t>(1 + kExtraBytes, value)),
+                XNN_INVALID_VALUE_ID, 0);
 }
 
 uint32_t StageBuilder::filter(DType dtype, const std::vector<size_t>& dims, const void* data,

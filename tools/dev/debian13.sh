@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# tools/dev/debian13.sh [FOLDER]: builds the runtime against Debian 13's XNNPACK (November 2024) and
-# runs its tests in a Debian 13 root, build/debian13/root, which debootstrap makes (needs root, for
-# chroot; mounts are in a namespace and end with each command). The libraries need a newer libc than
-# Debian 12 has. Runs each .octet file of FOLDER that was lowered for XNNPACK on both systems.
+# tools/dev/debian13.sh [FOLDER]: builds the runtime in a Debian 13 root with Debian's packages alone
+# (oneDNN 3.7, XNNPACK of November 2024) and runs its tests there, those of oneDNN also with the
+# release of Debian's unstable. The root is build/debian13/root, which debootstrap makes (needs root,
+# for chroot; mounts are in a namespace and end with each command). Runs each .octet file of FOLDER
+# that was lowered for XNNPACK on both systems.
 #   --in COMMAND...  runs a command inside, where the project is /octet
 set -euo pipefail
 programs=${1:-}
@@ -42,20 +43,25 @@ if [ ! -f "$root/complete" ]; then
   rm -rf "$root"
   mkdir -p "$root"
   http_proxy=${http_proxy:-} https_proxy=${https_proxy:-} debootstrap --variant=minbase \
-    --include=g++,cmake,ninja-build,libxnnpack-dev,libpthreadpool-dev,nlohmann-json3-dev,libfmt-dev,libxxhash-dev trixie "$root" "$mirror" >build/debian13/debootstrap.log ||
+    --include=g++,cmake,ninja-build,catch2,libdnnl-dev,libxnnpack-dev,libpthreadpool-dev,nlohmann-json3-dev,libfmt-dev,libxxhash-dev trixie "$root" "$mirror" >build/debian13/debootstrap.log ||
     { tail -n 20 build/debian13/debootstrap.log >&2; exit 1; }
-  # The tests are written for Catch2's second version, which Debian 13 lacks; they are those of this machine.
-  mkdir -p "$root/octet"
-  dpkg -L catch2 | grep -E '^/usr/(include|lib)/' | while read -r file; do
-    [ -d "$file" ] || install -D -m 644 "$file" "$root/usr/local${file#/usr}"
-  done
+  # Only this library from unstable, beside the one of the system.
+  apt=$PWD/build/debian13/unstable
+  mkdir -p "$apt/lists/partial" "$apt/archives/partial" "$root/octet"
+  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror unstable main" >"$apt/sources.list"
+  options=(-qq -o "Dir::Etc::SourceList=$apt/sources.list" -o Dir::Etc::SourceParts=/dev/null -o "Dir::State::lists=$apt/lists"
+    -o Dir::State::status=/dev/null -o "Dir::Cache=$apt" -o APT::Sandbox::User=root)
+  apt-get "${options[@]}" update
+  (cd "$apt" && apt-get "${options[@]}" download libdnnl3.6)
+  dpkg-deb -x "$apt"/libdnnl3.6_*.deb "$root/opt/unstable"
   touch "$root/complete"
 fi
 
 # ---- build and test
-[ -f $build/build.ninja ] || inside cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DOCTET_TORCH=OFF -DOCTET_ONEDNN=OFF -DOCTET_VENV=/none >/dev/null
+[ -f $build/build.ninja ] || inside cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DOCTET_TORCH=OFF -DOCTET_VENV=/none >/dev/null
 inside ninja -C $build test_backends run_lowered octet_runtime_bench >$build/build.log || { tail -n 40 $build/build.log >&2; exit 1; }
 inside $build/bin/test_backends '~[long]~[native]'
+inside env LD_LIBRARY_PATH=/opt/unstable/usr/lib/x86_64-linux-gnu $build/bin/test_backends '[onednn]~[long]~[native]'
 
 # ---- the same programs here and there
 [ -z "$programs" ] || tools/dev/compare_programs.sh "$programs" build/debian13/programs tools/dev/debian13.sh --in $build/bin/run_lowered

@@ -81,11 +81,7 @@ void ByteLinear::run(std::span<const std::byte* const> from, std::byte* to, std:
 }
 
 bool prefers_byte_linear() {
-#ifdef OCTET_XNNPACK_HAS_ROW_PRODUCT
-  return false;  // XNNPACK has them
-#else
-  return may_use(Isa::kAvx512Vnni);
-#endif
+  return opened_release() < Release::k2024 && may_use(Isa::kAvx512Vnni);
 }
 
 }  // namespace octet::xnnpack

@@ -1,23 +1,35 @@
-// Multiplies with XNNPACK's operator, in releases that have it. Custom kernels quantize, so that
-// the scales are those of the op.
+// Multiplies with XNNPACK's operator. Custom kernels quantize, so that the scales are those of the
+// op.
 #include "backends/xnnpack/kernels/row_product.h"
 #include "backends/xnnpack/library.h"
 #include "core/base/error.h"
 
 namespace octet::xnnpack {
+namespace {
 
-static_assert(sizeof(RowParameters) == sizeof(xnn_quantization_params) &&
-              RowLayout::kExtraRows >= XNN_EXTRA_QUANTIZATION_PARAMS &&
-              RowLayout::kExtraBytes >= XNN_EXTRA_BYTES);
+class PackedOperator : public RowProduct::Packed {
+ public:
+  PackedOperator(const RowLayout& rows, xnn_operator_t product) : rows_(rows), product_(product) {}
 
-struct RowProduct::Packed {
-  RowLayout rows;
-  OperatorHandle product;
+  void run(const std::byte* from, std::byte* to, pthreadpool_t pool) const override {
+    xnn_status status = xnn_setup_fully_connected_nc_qd8_f32_qc8w(
+        product_.get(), reinterpret_cast<const int8_t*>(from + rows_.values()),
+        reinterpret_cast<float*>(to), from);
+    if (status == xnn_status_success) status = xnn_run_operator(product_.get(), pool);
+    OCTET_ASSERT(status == xnn_status_success, "an operator that was reshaped runs");
+  }
+
+ private:
+  RowLayout rows_;
+  OperatorHandle product_;
 };
 
-int lowest_byte() { return -128; }
+}  // namespace
 
-RowProduct::RowProduct(const RowProductTerms& terms, int64_t rows, pthreadpool_t pool) {
+bool has_row_operator() { return opened_release() == Release::k2024; }
+
+std::shared_ptr<const RowProduct::Packed> pack_for_operator(const RowProductTerms& terms,
+                                                            int64_t rows, pthreadpool_t pool) {
   const Tensor& weights = terms.weights.values;
   const size_t out = static_cast<size_t>(weights.shape()[0]),
                in = static_cast<size_t>(weights.shape()[1]);
@@ -28,20 +40,11 @@ RowProduct::RowProduct(const RowProductTerms& terms, int64_t rows, pthreadpool_t
                       terms.weights.scale.data(), weights.data<int8_t>(), terms.bias.data(),
                       terms.low, terms.high, 0, nullptr, nullptr, &product),
                   "xnn_create_fully_connected_nc_qd8_f32_qc8w");
-  packed_ = std::make_shared<const Packed>(Packed{layout, OperatorHandle(product)});
+  auto packed = std::make_shared<const PackedOperator>(layout, product);
   require_success(
       xnn_reshape_fully_connected_nc_qd8_f32_qc8w(product, static_cast<size_t>(rows), pool),
       "xnn_reshape_fully_connected_nc_qd8_f32_qc8w");
-}
-
-void RowProduct::run(std::span<const std::byte* const> from, std::byte* to, std::byte*,
-                     pthreadpool_t pool) const {
-  const xnn_operator_t product = packed_->product.get();
-  xnn_status status = xnn_setup_fully_connected_nc_qd8_f32_qc8w(
-      product, reinterpret_cast<const int8_t*>(from[0] + packed_->rows.values()),
-      reinterpret_cast<float*>(to), reinterpret_cast<const xnn_quantization_params*>(from[0]));
-  if (status == xnn_status_success) status = xnn_run_operator(product, pool);
-  OCTET_ASSERT(status == xnn_status_success, "an operator that was reshaped runs");
+  return packed;
 }
 
 }  // namespace octet::xnnpack

@@ -1,7 +1,7 @@
 // Linears on rows that are quantized at run time: float rows become bytes, which are multiplied by
 // int8 weights with exact 32-bit sums and scaled by one scale and zero point per row and one scale
-// per column. Uses XNNPACK's kernel if the release has one (row_operator.cpp), else a custom kernel
-// (row_product.cpp).
+// per column. Uses XNNPACK's kernel if the opened release has one with the known type
+// (row_operator.cpp), else a custom kernel (row_product.cpp).
 #pragma once
 
 #include <cstddef>
@@ -79,12 +79,24 @@ class RowProduct {
   // rows: of each run. Throws Refusal.
   RowProduct(const RowProductTerms& terms, int64_t rows, pthreadpool_t pool);
   // from: a RowLayout; to: f32 [rows, out], row-major. Allocates nothing.
-  void run(std::span<const std::byte* const> from, std::byte* to, std::byte* scratch,
-           pthreadpool_t pool) const;
+  void run(std::span<const std::byte* const> from, std::byte* to, std::byte*,
+           pthreadpool_t pool) const {
+    packed_->run(from[0], to, pool);
+  }
+
+  class Packed {
+   public:
+    virtual ~Packed() = default;
+    virtual void run(const std::byte* from, std::byte* to, pthreadpool_t pool) const = 0;
+  };
 
  private:
-  struct Packed;
   std::shared_ptr<const Packed> packed_;
 };
+
+// Whether RowProduct uses XNNPACK's kernel, and a RowProduct that does.
+bool has_row_operator();
+std::shared_ptr<const RowProduct::Packed> pack_for_operator(const RowProductTerms& terms,
+                                                            int64_t rows, pthreadpool_t pool);
 
 }  // namespace octet::xnnpack

@@ -1,4 +1,5 @@
 // Sessions: checks of inputs, memory between segments, outputs that no segment makes.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -56,16 +57,15 @@ TEST_CASE("a program for a backend that is not in this build is refused", "[back
              Contains("unheard_of: is not in this build, want one of"));
 }
 
-TEST_CASE("a program lowered for another minor version of a library is refused",
-          "[backends][session]") {
-  for (const std::string& name : backend_names()) {
-    for (const auto& [library, version] : make_backend(name)->versions()) {
-      Program program = two_segments();
-      program.segments[0].backend = name;
-      program.versions[library] = "0.0.7";
-      CHECK_THAT(error_of([&] { Session session(program); }),
-                 Contains("was lowered for " + library + " 0.0.7, this build has " + version));
-    }
+TEST_CASE("a program lowered for another version of a library runs", "[backends][session]") {
+  const std::vector<std::string> here = backend_names();
+  for (const char* const name : {"onednn", "xnnpack"}) {
+    if (std::find(here.begin(), here.end(), name) == here.end()) continue;
+    Program program = two_segments();
+    program.segments[0].backend = name;
+    program.versions[name] = "0.0.7";
+    Session session(program);
+    CHECK(session.run({random_floats({2, 3})}).size() == 1);
   }
 }
 
