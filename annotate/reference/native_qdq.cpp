@@ -1,5 +1,8 @@
 #include "annotate/reference/native_qdq.h"
 
+#include <algorithm>
+#include <map>
+
 #include <fmt/format.h>
 
 #include "annotate/graph/control_flow.h"
@@ -45,27 +48,29 @@ Value* dequantize(Emitter& emit, const Quantization& q) {
   return x->meta && x->meta->dtype == result ? x : emit.cast(x, result);
 }
 
-// The result of the op in ATen ops; null for an op without that form.
-Value* rewritten(Graph& graph, Node& node) {
-  Emitter emit(graph, node, node);
-  if (node.target() == "quantized_decomposed.convert_element_type.no_fuse")
-    return emit.cast(node.find_input("input"), *node.find_argument("dtype")->find<DType>());
-  const std::optional<Quantization> q = find_quantization(&node);
-  if (!q || (q->is_per_channel ? !q->input->meta : !q->has_numbers())) return nullptr;
-  return is_quantize(&node) ? quantize(emit, *q) : dequantize(emit, *q);
-}
-
-int rewrite(Graph& graph) {
+// Rewrites the ops of the libraries. `form` gives the result of a quantize or dequantize; null for
+// one without that form.
+template <typename Form>
+int rewrite(Graph& graph, std::initializer_list<std::string_view> libraries,
+            const std::string& name, Form form) {
   int rewrites = 0;
   for (Node* node : graph.nodes()) {
-    if (!node->target().starts_with("quantized_decomposed.") &&
-        !node->target().starts_with("torchao."))
+    if (std::none_of(libraries.begin(), libraries.end(),
+                     [&](std::string_view library) { return node->target().starts_with(library); }))
       continue;
-    Value* value = rewritten(graph, *node);
+    Emitter emit(graph, *node, *node);
+    Value* value = nullptr;
+    const std::optional<Quantization> q = find_quantization(node);
+    if (node->target() == "quantized_decomposed.convert_element_type.no_fuse")
+      value = emit.cast(node->find_input("input"), *node->find_argument("dtype")->find<DType>());
+    else if (q && (q->is_per_channel || q->has_numbers()) && q->input->meta)
+      value = form(emit, *node, *q);
     if (value == nullptr)
       throw Error("convert", fmt::format("%{} ({})", node->name(), node->target()),
-                  "has no form in ATen ops, which static quantization with a scale per tensor or "
-                  "channel has; leave out --qdq, or change --mode or --group-size");
+                  fmt::format("has no form in {}, which static quantization with a scale per "
+                              "tensor or channel has; leave out --qdq, or change --mode or "
+                              "--group-size",
+                              name));
     graph.replace_uses(node->output(), value);
     graph.erase(*node);
     ++rewrites;
@@ -73,11 +78,77 @@ int rewrite(Graph& graph) {
   return rewrites;
 }
 
+int rewrite_natively(Graph& graph) {
+  return rewrite(graph, {"quantized_decomposed.", "torchao."}, "ATen ops",
+                 [](Emitter& emit, const Node& node, const Quantization& q) {
+                   return is_quantize(&node) ? quantize(emit, q) : dequantize(emit, q);
+                 });
+}
+
+class AffineForm {
+ public:
+  explicit AffineForm(Graph& graph) : graph_(graph) {}
+
+  Value* operator()(Emitter& emit, const Node& node, const Quantization& q) {
+    const std::vector<Dim>& sizes = q.input->meta->sizes;
+    std::vector<int64_t> block;  // -1: the whole dimension, for sizes known at run time only
+    for (const Dim& size : sizes) block.push_back(size.is_symbolic() ? -1 : size.value);
+    if (q.is_per_channel)
+      block.at(static_cast<size_t>(q.axis < 0 ? q.axis + std::ssize(sizes) : q.axis)) = 1;
+    const auto [scale, zero_point] = q.is_per_channel ? std::pair(q.scale, q.zero_point) : pair(q);
+    std::vector<NamedArgument> arguments = {
+        {"input", q.input},         {"block_size", block},     {"scale", scale},
+        {"zero_point", zero_point}, {"output_dtype", q.dtype}, {"quant_min", q.quant_min},
+        {"quant_max", q.quant_max},
+    };
+    if (is_quantize(&node))
+      return emit.call("torchao.quantize_affine.default", arguments, node.output()->meta);
+    arguments[4].name = "input_dtype";
+    arguments.push_back(
+        {"output_dtype", q.out_dtype.value_or(DType::kFloat32), ArgumentKind::kKeyword});
+    return emit.call("torchao.dequantize_affine.default", arguments, node.output()->meta);
+  }
+
+ private:
+  // The numbers as constants.
+  std::pair<Argument, Argument> pair(const Quantization& q) {
+    const float scale[] = {static_cast<float>(q.scale_number())};
+    const int32_t zero_point[] = {static_cast<int32_t>(*q.zero_point.find<int64_t>())};
+    std::pair<Value*, Value*>& made = made_[{scale[0], zero_point[0]}];
+    if (made.first == nullptr)
+      made = {constant("_scale_", Tensor::from<float>(DType::kFloat32, {1}, scale)),
+              constant("_zero_point_", Tensor::from<int32_t>(DType::kInt32, {1}, zero_point))};
+    return made;
+  }
+
+  Value* constant(const std::string& prefix, Tensor tensor) {
+    while (graph_.constants.contains(prefix + std::to_string(next_))) ++next_;
+    return graph_.add_constant(prefix + std::to_string(next_), std::move(tensor));
+  }
+
+  Graph& graph_;
+  int next_ = 0;
+  std::map<std::pair<float, int32_t>, std::pair<Value*, Value*>> made_;
+};
+
 }  // namespace
 
 int to_native_qdq(Graph& graph) {
-  int rewrites = rewrite(graph);
-  for (const Body& body : bodies_within(graph)) rewrites += rewrite(*body.graph);
+  int rewrites = rewrite_natively(graph);
+  for (const Body& body : bodies_within(graph)) rewrites += rewrite_natively(*body.graph);
+  remove_dead(graph);
+  return rewrites;
+}
+
+int to_affine_qdq(Graph& graph) {
+  for (const Body& body : bodies_within(graph))
+    for (const Node* node : body.graph->nodes())
+      if (is_quantize(node) || is_dequantize(node))
+        throw Error("convert", fmt::format("%{} ({})", node->name(), node->target()),
+                    "is in the body of a branch or loop, which cannot hold the constants of "
+                    "torchao's affine ops; leave out --qdq");
+  const int rewrites =
+      rewrite(graph, {"quantized_decomposed."}, "torchao's affine ops", AffineForm(graph));
   remove_dead(graph);
   return rewrites;
 }
