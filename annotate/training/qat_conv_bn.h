@@ -37,7 +37,8 @@ int fuse_conv_bn_qat(Graph& graph, Annotations& annotations, Report& report,
 int move_scale_to_weight(Graph& graph);
 
 // Folds the pairs at convert: weight and bias absorb the batch norm, which is removed with its
-// statistics and its batch counter; observers stay. Returns the number of pairs.
+// statistics and its batch counter; observers stay. Removes the counters of other batch norms in
+// evaluation mode too, which torchao keeps. Returns the number of pairs.
 int fold_conv_bn_qat(Graph& graph, Compat compat = Compat::kNone);
 
 // The value's name when the program is calibrated instead of trained, with its batch norms folded:

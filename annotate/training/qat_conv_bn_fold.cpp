@@ -110,8 +110,9 @@ void observe_again(Graph& graph, Node& conv, const std::string& argument,
 // Erases torch's counter of batches. torchao keeps it unless the batch norm is 2-d.
 void erase_counter(Graph& graph, const Node& bn, Compat compat) {
   constexpr std::string_view kMean = "running_mean";
-  std::string fqn = graph.find_input(bn.find_input("running_mean"))->fqn;
-  if (!fqn.ends_with(kMean)) return;
+  const GraphInput* mean = graph.find_input(bn.find_input("running_mean"));
+  if (mean == nullptr || !mean->fqn.ends_with(kMean)) return;
+  std::string fqn = mean->fqn;
   fqn.replace(fqn.size() - kMean.size(), kMean.size(), "num_batches_tracked");
   const auto counter = std::ranges::find_if(
       graph.inputs(), [&](const GraphInput& input) { return input.fqn == fqn; });
@@ -183,7 +184,11 @@ int fold_conv_bn_qat(Graph& graph, Compat compat) {
   std::unordered_set<const Node*> norms;
   for (Node* bn : graph.nodes_of("aten.batch_norm")) {
     const std::optional<FusedPair> pair = find_fused_pair(*bn);
-    if (!pair) continue;
+    if (!pair) {
+      if (compat == Compat::kNone && !bn->bool_or("training", false))
+        erase_counter(graph, *bn, compat);
+      continue;
+    }
     Node& conv = *pair->conv;
     observed.push_back(
         {&conv, points_on(conv.find_input("weight")), points_on(conv.find_input("bias"))});

@@ -25,6 +25,13 @@ bool is_stored(const GraphInput& input) {
          input.kind == InputKind::kTensorConstant;
 }
 
+// Whether it counts the batches that a norm saw, in a graph before make_inputs().
+bool is_counter(const Graph& graph, const Node& node) {
+  if (node.target() != "aten.add_.Tensor" || node.int_or("other", 0) != 1) return false;
+  const GraphInput* input = graph.find_input(node.find_input("self"));
+  return input != nullptr && input->fqn.ends_with("num_batches_tracked");
+}
+
 bool is_callers(const GraphInput& input) {
   return input.kind == InputKind::kUserInput || input.kind == InputKind::kConstant;
 }
@@ -57,6 +64,8 @@ std::vector<c10::IValue> run_point(const ObservedGraph& observed, const Node& po
 TrainableGraph::TrainableGraph(const Graph& graph, std::map<std::string, Handler> handlers)
     : program_(clone(graph)), handlers_(std::move(handlers)) {
   add_tensors(graph);
+  for (Node* node : program_->nodes())
+    if (is_counter(*program_, *node)) counters_.push_back(node);
   make_inputs();
   apply_mode();
 }
@@ -124,6 +133,8 @@ void TrainableGraph::apply_mode() {
     for (Node* node : program_->nodes_of("aten.batch_norm"))
       if (node->bool_or("training", false)) frozen_.push_back(node);
   for (Node* node : frozen_) node->set_argument("training", false);
+  const bool counts = mode_.value_or(Mode::kTraining) == Mode::kTraining && !is_frozen_;
+  for (Node* node : counters_) node->set_argument("other", int64_t{counts ? 1 : 0});
   interpreter_ = std::make_unique<Interpreter>(
       *program_,
       InterpreterOptions{.after_node = {}, .handlers = handlers_, .record_gradients = true});

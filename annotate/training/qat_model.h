@@ -36,7 +36,7 @@ class TrainableGraph {
   // program was exported.
   void set_mode(Mode mode);
   // While frozen, batch norms use their running statistics and do not update them, also in training
-  // mode.
+  // mode. They count batches (num_batches_tracked) when they train.
   void freeze_batch_norm(bool is_frozen);
 
   // Stores the current tensors into the constants of `graph`, which must have the same names as the
@@ -56,7 +56,8 @@ class TrainableGraph {
   std::vector<std::string> mutations_;  // fqn of each output after the caller's: its new value
   std::optional<Mode> mode_;            // absent: as exported
   bool is_frozen_ = false;
-  std::vector<Node*> frozen_;  // batch norms that would train
+  std::vector<Node*> frozen_;    // batch norms that would train
+  std::vector<Node*> counters_;  // add 1 to the num_batches_tracked of a norm
 };
 
 // A prepared program that LibTorch's autograd and optimizers train.

@@ -17,6 +17,11 @@
 #include "core/base/mapped_file.h"
 #include "core/base/output_file.h"
 
+// A function of miniz, which is part of LibTorch without its header. Returns the number of bytes
+// written, or -1.
+extern "C" size_t tinfl_decompress_mem_to_mem(void* to, size_t to_size, const void* from,
+                                              size_t from_size, int flags);
+
 namespace octet {
 namespace {
 
@@ -26,7 +31,8 @@ namespace {
 constexpr uint64_t kMostTimes = 200, kLeastLimit = uint64_t{1} << 20;
 constexpr size_t kEndSize = 22, kLocatorSize = 20, kEnd64Size = 56, kEntrySize = 46;
 constexpr uint32_t kEndMark = 0x06054b50, kLocatorMark = 0x07064b50, kEnd64Mark = 0x06064b50,
-                   kEntryMark = 0x02014b50;
+                   kEntryMark = 0x02014b50, kHeaderMark = 0x04034b50;
+constexpr size_t kLocalHeaderSize = 30;  // size of a zip entry's header before its name
 
 using Bytes = std::span<const std::byte>;
 
@@ -61,29 +67,55 @@ std::optional<size_t> find_directory(Bytes zip) {
   return number_at<uint32_t>(zip, *end + 16);
 }
 
-// The member's size according to the entry, including the extra fields for large sizes.
-uint64_t stated_size(Bytes zip, size_t entry) {
+// Where a member is, according to its entry in the directory.
+struct Place {
+  uint64_t size = 0, packed = 0, header = 0;
+};
+
+// Numbers beyond 32 bits are in the extra fields, in this order.
+Place place_of(Bytes zip, size_t entry) {
   constexpr uint32_t kIsBehind = 0xffffffff;
-  constexpr uint16_t kLargeSizes = 1;
-  const uint32_t size = number_at<uint32_t>(zip, entry + 24);
-  if (size != kIsBehind) return size;
+  constexpr uint16_t kLargeNumbers = 1;
+  Place place{number_at<uint32_t>(zip, entry + 24), number_at<uint32_t>(zip, entry + 20),
+              number_at<uint32_t>(zip, entry + 42)};
   size_t at = entry + kEntrySize + number_at<uint16_t>(zip, entry + 28);
   const size_t end = std::min(zip.size(), at + number_at<uint16_t>(zip, entry + 30));
   while (at < end && end - at >= 4) {
-    const size_t bytes = number_at<uint16_t>(zip, at + 2);
-    if (number_at<uint16_t>(zip, at) == kLargeSizes && bytes >= 8 && end - at >= 12)
-      return number_at<uint64_t>(zip, at + 4);
-    at += 4 + bytes;
+    const size_t next = at + 4 + number_at<uint16_t>(zip, at + 2);
+    if (number_at<uint16_t>(zip, at) == kLargeNumbers) {
+      at += 4;
+      for (uint64_t* number : {&place.size, &place.packed, &place.header}) {
+        if (*number != kIsBehind || std::min(next, end) < at + 8) continue;
+        *number = number_at<uint64_t>(zip, at);
+        at += 8;
+      }
+    }
+    at = next;
   }
-  return size;
+  return place;
+}
+
+// The entries of the directory.
+std::vector<size_t> entries_of(Bytes zip) {
+  std::vector<size_t> entries;
+  for (size_t at = find_directory(zip).value_or(zip.size()); is_at(zip, at, kEntrySize, kEntryMark);
+       at += kEntrySize + number_at<uint16_t>(zip, at + 28) + number_at<uint16_t>(zip, at + 30) +
+             number_at<uint16_t>(zip, at + 32))
+    entries.push_back(at);
+  return entries;
+}
+
+// "" for one that reaches beyond the file.
+std::string_view name_of_member(Bytes zip, size_t entry) {
+  const size_t length = number_at<uint16_t>(zip, entry + 28);
+  if (zip.size() - entry - kEntrySize < length) return "";
+  return {reinterpret_cast<const char*>(zip.data()) + entry + kEntrySize, length};
 }
 
 uint64_t unpacked_size(Bytes zip) {
   uint64_t total = 0;
-  for (size_t at = find_directory(zip).value_or(zip.size()); is_at(zip, at, kEntrySize, kEntryMark);
-       at += kEntrySize + number_at<uint16_t>(zip, at + 28) + number_at<uint16_t>(zip, at + 30) +
-             number_at<uint16_t>(zip, at + 32))
-    if (__builtin_add_overflow(total, stated_size(zip, at), &total))
+  for (size_t entry : entries_of(zip))
+    if (__builtin_add_overflow(total, place_of(zip, entry).size, &total))
       return std::numeric_limits<uint64_t>::max();
   return total;
 }
@@ -103,7 +135,6 @@ using caffe2::serialize::PyTorchStreamReader;
 using caffe2::serialize::PyTorchStreamWriter;
 
 constexpr uint64_t kContainerVersion = 6;  // version of torch's archives, in .data/version
-constexpr size_t kLocalHeaderSize = 30;    // size of a zip entry's header before its name
 
 std::shared_ptr<ArchiveMapping> map_archive(const std::filesystem::path& path,
                                             const std::string& stage) {
@@ -119,6 +150,15 @@ std::shared_ptr<ArchiveMapping> map_archive(const std::filesystem::path& path,
     throw Error(stage, path.string(),
                 fmt::format("cannot be mapped: {}", std::strerror(file.code)));
   return std::make_shared<ArchiveMapping>(ArchiveMapping{file.data, file.size, file.owner});
+}
+
+// torch.export.save first wrote a zip without a folder.
+void refuse_first_format(Bytes zip, const std::string& stage, const std::string& path) {
+  for (size_t entry : entries_of(zip))
+    if (name_of_member(zip, entry) == "serialized_exported_program.json")
+      throw Error(stage, path,
+                  "is a program of torch 2.7 or older, want one of torch 2.9 to 2.15; export the "
+                  "model again");
 }
 
 // Reads beyond the end give zeros and a short count, which the zip reader reports as damage.
@@ -238,7 +278,9 @@ void ArchiveReader::open() {
                 "is not an archive written by PyTorch: it does not begin like a zip file; give "
                 "what torch.save "
                 "or torch.export.save wrote");
-  check_unpacked_size({state_->mapping->data, state_->mapping->size}, state_->stage, state_->path);
+  const Bytes zip(state_->mapping->data, state_->mapping->size);
+  check_unpacked_size(zip, state_->stage, state_->path);
+  refuse_first_format(zip, state_->stage, state_->path);
   try {
     state_->zip =
         std::make_unique<PyTorchStreamReader>(std::make_shared<MappedAdapter>(state_->mapping));
@@ -352,6 +394,58 @@ void check_unpacked_size(Bytes zip, const std::string& stage, const std::string&
                 fmt::format("its members take {} bytes when they are unpacked, want at most {}, {} "
                             "times the file; save it again with torch, which does not compress",
                             size, most, kMostTimes));
+}
+
+std::vector<ZipMember> zip_members(Bytes zip, const std::string& stage, const std::string& path) {
+  check_unpacked_size(zip, stage, path);
+  std::vector<ZipMember> members;
+  for (size_t entry : entries_of(zip)) {
+    const Place place = place_of(zip, entry);
+    uint64_t begin = place.header;
+    const bool has_header = is_at(zip, begin, kLocalHeaderSize, kHeaderMark);
+    if (has_header)
+      begin += kLocalHeaderSize + number_at<uint16_t>(zip, begin + 26) +
+               number_at<uint16_t>(zip, begin + 28);
+    if (!has_header || begin > zip.size() || zip.size() - begin < place.packed)
+      throw Error(stage, path,
+                  "has a member that is not where its directory says; the file is "
+                  "damaged");
+    members.push_back({.name = std::string(name_of_member(zip, entry)),
+                       .packed = zip.subspan(begin, place.packed),
+                       .size = place.size,
+                       .checksum = number_at<uint32_t>(zip, entry + 16),
+                       .method = number_at<uint16_t>(zip, entry + 10)});
+  }
+  if (members.empty())
+    throw Error(stage, path, "has no directory of its members; the file is damaged");
+  return members;
+}
+
+bool unpack(const ZipMember& member, std::string& to, const std::string& stage,
+            const std::string& path) {
+  constexpr uint16_t kStored = 0, kDeflated = 8;
+  const auto damaged = [&](const char* how) {
+    return Error(stage, path,
+                 fmt::format("its member \"{}\" is damaged: {}; copy or write the file again",
+                             member.name, how));
+  };
+  if (member.method != kStored && member.method != kDeflated)
+    throw Error(stage, path,
+                fmt::format("its member \"{}\" is packed with method {}, want 0 (stored) or 8 "
+                            "(deflated); write it again",
+                            member.name, member.method));
+  const void* bytes = member.packed.data();
+  if (member.method == kDeflated) {
+    to.resize(member.size);
+    if (tinfl_decompress_mem_to_mem(to.data(), to.size(), bytes, member.packed.size(), 0) !=
+        member.size)
+      throw damaged("it cannot be unpacked");
+    bytes = to.data();
+  } else if (member.size != member.packed.size()) {
+    throw damaged("its sizes differ");
+  }
+  if (crc32(bytes, member.size) != member.checksum) throw damaged("its checksum does not match");
+  return member.method == kDeflated;
 }
 
 }  // namespace octet

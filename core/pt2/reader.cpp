@@ -122,6 +122,10 @@ struct Payloads {
 };
 
 void read_payloads(ArchiveReader& archive, const Payloads& payloads, Graph& graph) {
+  if (!archive.has(payloads.config) &&
+      archive.has(fmt::format("{}{}.pt", payloads.folder, graph.extras->model_name)))
+    throw Error("pt2", graph.source,
+                "is a program of torch 2.8, want one of torch 2.9 to 2.15; export the model again");
   const std::string text = archive.read(payloads.config);
   // Keys in the order of the file, which torch uses for the state dict.
   parse_json(text, payloads.config, graph.source);

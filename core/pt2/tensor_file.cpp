@@ -14,6 +14,7 @@
 #include "core/base/output_file.h"
 #include "core/graph/graph.h"
 #include "core/pt2/archive.h"
+#include "core/pt2/numpy_file.h"
 
 namespace octet {
 namespace {
@@ -167,7 +168,13 @@ std::optional<std::vector<c10::IValue>> read_example_inputs(const Graph& graph) 
   return std::nullopt;
 }
 
-std::vector<c10::IValue> read_inputs(const std::filesystem::path& path) {
+std::vector<c10::IValue> read_inputs(const std::filesystem::path& path,
+                                     const std::vector<std::string>& inputs) {
+  if (is_numpy_file(path)) {
+    std::vector<c10::IValue> items;
+    for (NamedArray& array : read_arrays(path, inputs)) items.emplace_back(std::move(array.array));
+    return items;
+  }
   StorageSizes sizes;
   const c10::IValue value = unpickle(path, sizes);
   return checked_items(value, sizes, path);
@@ -200,6 +207,9 @@ std::shared_ptr<const HeldBatches> find_held(const std::string& name) {
 }
 
 std::shared_ptr<const HeldBatches> read_batches(const std::filesystem::path& path) {
+  if (is_numpy_file(path))
+    throw Error(kStage, path.string(),
+                "holds NumPy arrays, want a torch.save file of a list of input tuples");
   StorageSizes sizes;
   const c10::IValue value = unpickle(path, sizes);
   if (!value.isList() && !value.isTuple())
@@ -229,6 +239,11 @@ void hold_batches(const std::string& name, std::shared_ptr<const HeldBatches> ba
     held().batches.erase(name);
 }
 
+std::shared_ptr<const HeldBatches> open_batches(const std::filesystem::path& path) {
+  std::shared_ptr<const HeldBatches> held = find_held(path.string());
+  return held != nullptr ? held : read_batches(path);
+}
+
 bool are_held(const std::string& name) { return find_held(name) != nullptr; }
 
 struct BatchReader::State {
@@ -237,8 +252,7 @@ struct BatchReader::State {
 };
 
 BatchReader::BatchReader(const std::filesystem::path& path) : state_(std::make_unique<State>()) {
-  state_->batches = find_held(path.string());
-  if (!state_->batches) state_->batches = read_batches(path);
+  state_->batches = open_batches(path);
 }
 
 BatchReader::~BatchReader() = default;

@@ -17,14 +17,16 @@ class Graph;
 // X.pt: torch.save of one tuple or list of tensors, ints, floats, bools, strings and None (a single
 // tensor counts as a tuple of one). Strides are preserved. Throws Error("inputs", ...) when the
 // file is missing, damaged, or contains anything else; ints beyond 32 bits (whose encoding
-// LibTorch's unpickler does not read), nested tuples and dicts are refused.
-std::vector<c10::IValue> read_inputs(const std::filesystem::path& path);
+// LibTorch's unpickler does not read), nested tuples and dicts are refused. Also reads X.npy and
+// X.npz (numpy_file.h), whose arrays may have the names of `inputs`.
+std::vector<c10::IValue> read_inputs(const std::filesystem::path& path,
+                                     const std::vector<std::string>& inputs = {});
 
 // The inputs that a program was exported with, which torch.export.save stores in the .pt2: one for
 // each input that Interpreter::run takes. nullopt if the file has none, or has objects of Python.
 std::optional<std::vector<c10::IValue>> read_example_inputs(const Graph& graph);
 
-// Batches that are not in a file: the caller has them, or makes each when it is read.
+// Batches of a file, or that the caller has or makes when they are read.
 class HeldBatches {
  public:
   virtual ~HeldBatches() = default;
@@ -35,6 +37,10 @@ class HeldBatches {
 // Lets a BatchReader find the batches by a name in place of a path; null ends that.
 void hold_batches(const std::string& name, std::shared_ptr<const HeldBatches> batches);
 bool are_held(const std::string& name);
+
+// The batches of a DATA.pt (see BatchReader), or those held by this name. Throws as BatchReader
+// does.
+std::shared_ptr<const HeldBatches> open_batches(const std::filesystem::path& path);
 
 // DATA.pt: torch.save of a list of such tuples, one per batch. The tensors view the mapped file
 // (copy-on-write), so a batch's pages are loaded when it is used and the system may drop them

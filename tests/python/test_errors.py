@@ -50,6 +50,17 @@ class Named(nn.Module):
 
 
 class Errors(PackageTest):
+    def test_arguments_of_other_types_are_told_in_plain_words(self):
+        for call, said in [
+            (lambda: octet.load(3), "load: path: got int, want str or os.PathLike"),
+            (lambda: octet.load(), "load: path: is missing"),
+            (lambda: octet.load("m.octet", 2), "load: got 2 arguments by position, want at most 1"),
+            (lambda: octet.allow_op(1), "allow_op: name: got int, want str"),
+        ]:
+            with self.subTest(said), self.assertRaises(TypeError) as caught:
+                call()
+            self.assertEqual(str(caught.exception), said)
+
     def refuses(self, call, start):
         with self.subTest(start):
             self.check(call, start)

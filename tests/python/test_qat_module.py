@@ -95,6 +95,24 @@ class InPyTorch(PackageTest):
                 self.assertEqual(len(saved), 1)  # the ranges, as JSON
                 self.assert_same(q, octet.convert(module))
 
+    def test_norms_count_the_batches_that_they_train_on(self):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.BatchNorm1d(8), nn.Linear(8, 4)).train()
+        x, y = torch.randn(6, 8), torch.randint(4, (6,))
+        program = torch.export.export(net, (x,))
+        module = octet.prepare_qat(program, "xnnpack")
+        optimizer, counter = optimizer_of(module), module.get_buffer("2.num_batches_tracked")
+        for prepare, counted in ((module.train, 1), (module.train, 2), (module.eval, 2), (module.freeze_batch_norm, 2), (module.train, 2)):
+            prepare()
+            step(module, optimizer, x, y)
+            self.assertEqual(counter.item(), counted)
+        q = octet.qat(program, "xnnpack", train=[(x, y)], epochs=3, freeze_after=2, lr=0.01)
+        self.assertEqual(q.exported_program().state_dict["2.num_batches_tracked"].item(), 2)
+        for quantized in (q, octet.convert(module)):
+            self.assertNotIn("add_", quantized.exported_program().graph_module.code)
+        counts = octet.qat(program, "xnnpack", train=[(x, y)], epochs=1, compat="torchao")
+        self.assertIn("add_", counts.exported_program().graph_module.code)
+
     def test_the_loop_for_other_devices_has_the_bits_of_the_command(self):
         for options in (
             {"freeze_after": 2, "schedule": "cosine"},

@@ -103,6 +103,32 @@ class WithoutTorchAo(PackageTest):
                 self.run_without("-c", PLAIN, self.path("native.pt2"), self.save("x.pt", x), self.path("y.pt"))
                 self.assertTrue(torch.equal(torch.load(self.path("y.pt")), want.module()(x)))
 
+    def test_affine_programs_run_in_torchao_and_are_lowered(self):
+        program, batches, image = self.small_program()
+        for quantizer, options in (
+            ("x86", {}), ("xnnpack", {}), ("xnnpack", {"per_tensor": True}),
+            ("xnnpack", {"mode": "weight-only", "calibration": None}),
+        ):
+            with self.subTest(quantizer, **options):
+                options = {"calibration": batches, **options}
+                want = octet.quantize(program, quantizer, **options)
+                affine = octet.quantize(program, quantizer, qdq="affine", **options)
+                self.assertLessEqual(affine._graph.libraries(), {"aten", "torchao"})
+                affine.save(self.path("affine.pt2"))
+                run = ("import sys, torch, torchao\nx, y = sys.argv[2:]\n"
+                       "torch.save(torch.export.load(sys.argv[1]).module()(torch.load(x)), y)")
+                self.python(run, self.path("affine.pt2"), self.save("x.pt", image), self.path("y.pt"))
+                self.assertTrue(torch.equal(torch.load(self.path("y.pt")), want.module()(image)))
+                for backend in ("reference", "onednn"):
+                    if backend in octet.backends():
+                        self.assertTrue(torch.equal(octet.lower(affine, backend)(image), octet.lower(want, backend)(image)))
+
+    def test_affine_leaves_the_ops_of_torchao(self):
+        program, _, image = self.small_program()
+        options = {"weight_bits": 4, "group_size": 8, "mode": "weight-only"}
+        want, affine = octet.quantize(program, "xnnpack", **options), octet.quantize(program, "xnnpack", qdq="affine", **options)
+        self.assertTrue(torch.equal(affine.module()(image), want.module()(image)))
+
     def test_what_has_no_native_form_is_refused(self):
         program, _, _ = self.small_program()
         with self.assertRaisesRegex(octet.Error, r"^convert: %choose_qparams\S* \(\S+\): has no form in ATen ops, .*; leave out qdq, or change mode or group_size$"):

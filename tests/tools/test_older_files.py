@@ -1,7 +1,8 @@
 """Files of every version: each is read, or refused in one line that says what to do.
 
 older_files/version_N.octet has the N-th format of .octet files: 1 and 2 a linear, 3 a convolution on XNNPACK, 4 a state, 5 a
-branch, 6 a count, 7 a linear on oneDNN in bfloat16. state_2.json is what `octet calibrate` wrote about linear(). The files
+branch, 6 a count, 7 a linear on oneDNN in bfloat16. state_2.json is what `octet calibrate` wrote about linear().
+torch_V.pt2 is a convolution, a batch norm and a linear with an open batch, which version V of torch exported. The files
 are never written again: a change that cannot read one of them breaks the promise of CHANGELOG.md.
 """
 import json
@@ -25,6 +26,8 @@ RUNS = {
     6: ([1.0, -2.0], [[2.0]] * 2),
 }
 NEWEST = 7
+READ = ("2.9", "2.10", "2.11", "2.12", "2.14", "2.15")  # what wrote torch_V.pt2; 2.13 writes the programs of all tests
+REFUSED = {"2.6": "2.7 or older", "2.7": "2.7 or older", "2.8": "2.8"}
 
 
 def linear():
@@ -59,6 +62,25 @@ class OlderFiles(CommandTest):
                 self.octet("run", self.path("m.octet"), "--steps", "--inputs", self.save("steps.pt", steps), "--outputs", self.path("y.pt"))
                 for got, want in zip(torch.load(self.path("y.pt")), wanted, strict=True):
                     torch.testing.assert_close(got[0].flatten(), torch.tensor(want), rtol=1e-6, atol=0)
+
+    def test_programs_of_every_torch(self):
+        x = (torch.arange(32, dtype=torch.float32).reshape(2, 1, 4, 4) % 9 - 4) / 4
+        want = torch.tensor([[0.26443, 0.328206, 0.407364], [0.272795, 0.329416, 0.397789]])
+        for version in READ:
+            with self.subTest(version):
+                file, quantized = str(FILES / f"torch_{version}.pt2"), self.path("q.pt2")
+                self.octet("quantize", file, "--quantizer", "xnnpack", "--calibration", self.save("data.pt", [(x,)]), "--output", quantized)
+                self.octet("lower", quantized, "--backend", "reference", "--output", self.path("q.octet"))
+                for program, error in ((file, 1e-6), (quantized, 0.02), (self.path("q.octet"), 0.02)):
+                    for size in (1, 2):
+                        self.octet("run", program, "--inputs", self.save("x.pt", (x[:size],)), "--outputs", self.path("y.pt"))
+                        torch.testing.assert_close(torch.load(self.path("y.pt"))[0], want[:size], rtol=0, atol=error)
+
+    def test_programs_of_an_old_torch_are_refused(self):
+        for version, said in REFUSED.items():
+            with self.subTest(version):
+                line = self.fails("inspect", str(FILES / f"torch_{version}.pt2"))
+                self.assertTrue(line.endswith(f": is a program of torch {said}, want one of torch 2.9 to 2.15; export the model again"), line)
 
     def test_a_newer_octet_file_is_refused(self):
         data = (FILES / f"version_{NEWEST}.octet").read_bytes()

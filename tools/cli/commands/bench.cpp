@@ -329,8 +329,9 @@ void bench(BenchRequest& request) {
   const Clock::time_point start = Clock::now();
   std::unique_ptr<Runnable> program = load_runnable(request.file, request.session);
   const double load_ms = milliseconds_since(start);
-  const std::vector<c10::IValue> inputs =
-      request.inputs.empty() ? program->example_inputs() : read_inputs(request.inputs);
+  const std::vector<c10::IValue> inputs = request.inputs.empty()
+                                              ? program->example_inputs()
+                                              : read_inputs(request.inputs, program->input_names());
   if (request.explain)
     explain_kernels(request, *program, inputs);
   else if (request.streams > 1)

@@ -30,15 +30,16 @@ void calibrate_command(CalibrateRequest& options) {
     Report report;
     refuse_pass_rows(options.flow.config);
     observed = prepare_model(read_model(options.flow), options.flow, report);
+    const SampleData data =
+        sample_data(options.data.calibration, &observed->graph, options.data.max_batches);
     const DataPart part{.index = processes.rank(), .count = processes.count(), .before_batch = [&] {
                           processes.check_others();
                         }};
     Progress progress(processes.rank() == 0
                           ? std::vector<Progress::Stage>{{std::string(kCalibrateStage)}}
                           : std::vector<Progress::Stage>{});
-    const size_t batches = calibrate_from_file(
-        *observed, sample_data(options.data.calibration, options.data.max_batches),
-        options.flow.recorded, progress, part);
+    const size_t batches =
+        calibrate_from_file(*observed, data, options.flow.recorded, progress, part);
     return processes.count() == 1 || batches == 0 ? std::string()
                                                   : observer_state_to_json(*observed);
   };

@@ -30,14 +30,9 @@ namespace {
 constexpr const char* kCompareStage = "compare";
 constexpr const char* kLoweredStage = "lowered";
 
-SampleData data_of(const CompareRequest& options) {
-  return sample_data(options.inputs, options.batches);
-}
-
 // This process's batches (round-robin), with progress.
-BatchSource batches_of(const CompareRequest& options, Progress& progress, Processes& processes,
+BatchSource batches_of(const SampleData& data, Progress& progress, Processes& processes,
                        const char* stage) {
-  const SampleData data = data_of(options);
   const size_t step = processes.count();
   return [=, &progress, &processes, source = source_of(data, processes.rank(), step),
           next = processes.rank()]() mutable -> std::optional<std::vector<c10::IValue>> {
@@ -98,7 +93,8 @@ void check_limits(const CompareRequest& options, const ComparisonReport& report)
 
 // Owns the graphs that the report points to.
 struct Compared {
-  std::optional<Graph> reference, subject;
+  std::optional<Graph> reference, subject;  // of .pt2 files
+  SampleData data;
   ComparisonReport report;
 };
 
@@ -125,20 +121,19 @@ void compare_files(Compared& compared, const CompareRequest& options, Processes&
   std::vector<Progress::Stage> stages;
   if (processes.rank() == 0) stages = {{kCompareStage, 3}, {kLoweredStage, 2}};
   Progress progress(stages);
-  const BatchSource lowered_data = batches_of(options, progress, processes, kLoweredStage);
+  const BatchSource lowered_data = batches_of(compared.data, progress, processes, kLoweredStage);
   std::optional<LoweredComparison>& lowered = compared.report.lowered;
   if (is_lowered(files[0])) {
     lowered = compare_lowered(load_program(files[0]), load_program(files[1]), lowered_data);
     return;
   }
-  compared.reference = read_pt2(files[0]);
   std::unique_ptr<Graph> as_it_was;  // the graph that was lowered
   if (!is_lowered(files[1])) {
     give_float_border(*compared.reference);
     compared.subject = read_subject(options);
     if (is_lowered(files.back())) as_it_was = clone(*compared.subject);
     give_float_border(*compared.subject);
-    compare_graphs(compared, batches_of(options, progress, processes, kCompareStage),
+    compare_graphs(compared, batches_of(compared.data, progress, processes, kCompareStage),
                    read_metric(options.metric), !options.outputs.empty());
   }
   if (is_lowered(files.back()))
@@ -160,7 +155,7 @@ BatchOutputs outputs_of(const std::string& file, const std::optional<Graph>& gra
 // labels, a wrong one.
 void check_drop(const CompareRequest& options, const Compared& compared) {
   if (!options.max_drop) return;
-  SampleData data = data_of(options);
+  SampleData data = compared.data;
   data.labels = options.labels;
   Progress progress({{kEvaluateStage}});
   const std::string& last = options.files.back();
@@ -186,12 +181,14 @@ void write_comparison(const std::string& path, const nlohmann::ordered_json& jso
     write_page_file(path, json);
 }
 
-void check_batches(const CompareRequest& options, size_t processes) {
-  const size_t count = data_of(options).size();
-  if (count < processes)
-    throw Error(
-        "compare", options.inputs,
-        fmt::format("{} batches for {} processes; start at most one per batch", count, processes));
+void read_data(Compared& compared, const CompareRequest& options, size_t processes) {
+  if (!is_lowered(options.files[0])) compared.reference = read_pt2(options.files[0]);
+  compared.data = sample_data(options.inputs, compared.reference ? &*compared.reference : nullptr,
+                              options.batches);
+  if (compared.data.size() < processes)
+    throw Error("compare", options.inputs,
+                fmt::format("{} batches for {} processes; start at most one per batch",
+                            compared.data.size(), processes));
 }
 
 void compare(CompareRequest& options) {
@@ -199,8 +196,8 @@ void compare(CompareRequest& options) {
   Compared compared;
   const std::vector<std::string> parts = processes.gather([&] {
     check_files(options);
-    check_batches(options, processes.count());
     load_libraries(options.libraries);
+    read_data(compared, options, processes.count());
     compare_files(compared, options, processes);
     return processes.count() == 1 ? std::string() : pack_sums(compared.report);
   });

@@ -31,7 +31,8 @@ Options options_of(RunRequest& request) {
   return joined({
       {
           program_option(request.file),
-          Option{"inputs", &request.inputs, "torch.save of a tuple of inputs; -: stdin"}
+          Option{"inputs", &request.inputs,
+                 "torch.save of a tuple of inputs, or an .npz or .npy; -: stdin"}
               .required()
               .from_stdin(),
           Option{"steps", &request.steps,
@@ -58,7 +59,8 @@ void run(RunRequest& request) {
   if (request.steps)
     write_steps(request.outputs, run_steps(*program, request.inputs, request.resets));
   else
-    write_outputs(request.outputs, program->run(read_inputs(request.inputs)));
+    write_outputs(request.outputs,
+                  program->run(read_inputs(request.inputs, program->input_names())));
 }
 
 }  // namespace

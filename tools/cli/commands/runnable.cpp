@@ -65,6 +65,14 @@ class InterpretedProgram : public Runnable {
     return interpreter_.run(inputs);
   }
 
+  std::vector<std::string> input_names() const override {
+    std::vector<std::string> names;
+    for (const GraphInput& input : graph_.inputs())
+      if (input.kind == InputKind::kUserInput && input.value != nullptr)
+        names.push_back(input.value->name());
+    return names;
+  }
+
   void reset_states() override { interpreter_.reset(); }
   int threads() const override { return at::get_num_threads(); }
 
@@ -118,6 +126,13 @@ class LoweredProgram : public Runnable {
     std::vector<c10::IValue> outputs = run_session(session_, inputs);
     if (!has_printed_) print_warnings();
     return outputs;
+  }
+
+  std::vector<std::string> input_names() const override {
+    std::vector<std::string> names;
+    for (int index : session_.program().inputs)
+      if (index >= 0) names.push_back(session_.program().tensor(index).name);
+    return names;
   }
 
   void reset_states() override { session_.reset_states(); }

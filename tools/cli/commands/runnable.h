@@ -18,6 +18,8 @@ class Runnable {
   virtual ~Runnable() = default;
   // Takes the flattened user inputs and returns the flattened user outputs.
   virtual std::vector<c10::IValue> run(const std::vector<c10::IValue>& inputs) = 0;
+  // The names of these inputs.
+  virtual std::vector<std::string> input_names() const = 0;
   // Resets what runs changed (buffers, states) to the values in the file.
   virtual void reset_states() = 0;
   // Inputs of the right types and shapes: integers 0, floats from a fixed random stream.

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
+#include "core/pt2/numpy_file.h"
 
 namespace octet {
 namespace {
@@ -42,16 +43,98 @@ SampleData last_batches(const SampleData& all, size_t held_out, size_t most) {
   return last;
 }
 
+// The arrays of a NumPy file, divided into batches.
+class ArrayBatches : public HeldBatches {
+ public:
+  ArrayBatches(const std::string& file, const Graph& program) : file_(file) {
+    std::vector<const Value*> inputs;
+    std::vector<std::string> names;
+    for (const GraphInput& input : program.inputs()) {
+      if (input.kind != InputKind::kUserInput || input.value == nullptr) continue;
+      inputs.push_back(input.value);
+      names.push_back(input.value->name());
+    }
+    const std::vector<NamedArray> arrays = read_arrays(file, names);
+    for (size_t i = 0; i < arrays.size(); ++i)
+      add(arrays[i], i < inputs.size() ? inputs[i] : nullptr);
+  }
+
+  size_t size() const override { return size_; }
+
+  std::vector<c10::IValue> at(size_t index) const override {
+    std::vector<c10::IValue> batch;
+    const auto i = static_cast<int64_t>(index);
+    for (const at::Tensor& array : arrays_)
+      batch.emplace_back(rows_ == 0 ? array.select(0, i)
+                                    : array.slice(0, i * rows_, (i + 1) * rows_));
+    return batch;
+  }
+
+ private:
+  // input: null for a target.
+  void add(const NamedArray& named, const Value* input) {
+    const at::Tensor& array = named.array;
+    const std::string subject =
+        named.name.empty() ? std::string("the array") : fmt::format("array \"{}\"", named.name);
+    const bool has_batches = input != nullptr && input->meta &&
+                             array.dim() == static_cast<int64_t>(input->meta->sizes.size()) + 1;
+    int64_t rows = has_batches ? 0 : 1;
+    if (input != nullptr && input->meta && !has_batches) {
+      const std::vector<Dim>& sizes = input->meta->sizes;
+      if (array.dim() != static_cast<int64_t>(sizes.size()) || sizes.empty())
+        fail(fmt::format("{} has {} dimensions, want {}, those of %{}, or one more for the batches",
+                         subject, array.dim(), sizes.size(), input->name()));
+      rows = std::max<int64_t>(sizes[0].value, 1);  // -1: an open size without an example
+      is_open_ = sizes[0].is_symbolic();
+    }
+    if (arrays_.empty()) rows_ = rows;
+    if (input == nullptr && array.dim() > 0) rows = rows_;
+    const int64_t count = array.dim() == 0 ? 0 : array.size(0);
+    if (arrays_.empty()) count_ = count;
+    if (count != count_ || rows != rows_ || count == 0)
+      fail(fmt::format("{} has {} {}, want {}", subject, count, rows == 0 ? "batches" : "samples",
+                       arrays_.empty() ? "at least 1"
+                                       : fmt::format("{} {}, like the first array", count_,
+                                                     rows_ == 0 ? "batches" : "samples")));
+    if (rows > 0 && count % rows != 0 && !is_open_)
+      fail(
+          fmt::format("{} has {} samples, want a multiple of {}, the batch of the program; leave "
+                      "some out, or export with an open batch dimension",
+                      subject, count, rows));
+    size_ = static_cast<size_t>(rows == 0 ? count : (count + rows - 1) / rows);
+    arrays_.push_back(array);
+  }
+
+  [[noreturn]] void fail(const std::string& problem) const {
+    throw Error("inputs", file_, problem);
+  }
+
+  std::string file_;
+  std::vector<at::Tensor> arrays_;
+  int64_t rows_ = 0;   // samples of a batch; 0: the arrays are divided into batches
+  int64_t count_ = 0;  // the first size of each array
+  bool is_open_ = false;
+  size_t size_ = 0;
+};
+
 }  // namespace
 
-SampleData sample_data(const std::string& file, std::optional<size_t> max_batches) {
+SampleData sample_data(const std::string& file, const Graph* program,
+                       std::optional<size_t> max_batches) {
   if (max_batches == size_t{0}) throw Error("inputs", file, "--max-batches is 0, want at least 1");
-  const size_t batches = BatchReader(file).size();
-  return {.file = file, .end = std::min(batches, max_batches.value_or(batches))};
+  std::shared_ptr<const HeldBatches> batches;
+  if (program != nullptr && !are_held(file) && is_numpy_file(file))
+    batches = std::make_shared<ArrayBatches>(file, *program);
+  else
+    batches = open_batches(file);
+  const size_t count = batches->size();
+  return {.file = file,
+          .batches = std::move(batches),
+          .end = std::min(count, max_batches.value_or(count))};
 }
 
 SampleData kept_batches(const std::string& name, size_t all) {
-  SampleData kept = sample_data(name);
+  SampleData kept = sample_data(name, nullptr);
   kept.description = describe_last(kept.size(), all, /*is_held_out=*/false);
   return kept;
 }
@@ -72,10 +155,10 @@ Option max_batches_option(std::optional<size_t>& max_batches, const std::string&
 }
 
 Options calibration_options(DataOptions& options, bool is_required) {
-  Option calibration =
-      Option{"calibration", &options.calibration, "torch.save of a list of input tuples"}
-          .of_kind(Option::Kind::kData)
-          .without_key();
+  Option calibration = Option{"calibration", &options.calibration,
+                              "torch.save of a list of input tuples, or an .npz or .npy of samples"}
+                           .of_kind(Option::Kind::kData)
+                           .without_key();
   calibration.is_required = is_required;
   return {calibration, max_batches_option(options.max_batches, "--calibration")};
 }
@@ -86,23 +169,24 @@ Options evaluation_options(DataOptions& options) {
              "Data like --calibration, on which the outputs are compared with those of the float "
              "program; by default on the last calibration batches"}
           .of_kind(Option::Kind::kData),
-      Option{"labels", &options.labels,
-             "torch.save of a tensor with the class of each sample of that data, for the accuracy "
-             "of both programs"}
+      Option{
+          "labels", &options.labels,
+          "torch.save, or an .npy, of a tensor with the class of each sample of that data, for the "
+          "accuracy of both programs"}
           .of_kind(Option::Kind::kLabels),
   };
 }
 
-SplitData split(const DataOptions& options, bool holds_out, size_t most) {
+SplitData split(const DataOptions& options, const Graph& program, bool holds_out, size_t most) {
   SplitData data;
   if (!options.calibration.empty()) {
-    data.all = data.calibration = sample_data(options.calibration, options.max_batches);
+    data.all = data.calibration = sample_data(options.calibration, &program, options.max_batches);
     const size_t held_out = held_out_of(options, data.all.size(), holds_out);
     data.calibration.end -= held_out;
     data.evaluation = last_batches(data.all, held_out, most);
   }
   if (!options.evaluate.empty()) {
-    data.evaluation = sample_data(options.evaluate);
+    data.evaluation = sample_data(options.evaluate, &program);
     data.evaluation.description =
         are_held(options.evaluate) ? options.evaluate : "all of " + options.evaluate;
   }

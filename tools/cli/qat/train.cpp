@@ -172,10 +172,11 @@ struct QatTrainer::State {
       : model(trained),
         step(shared),
         options(std::move(given)),
-        batches(sample_data(options.train, options.max_batches)),
+        batches(sample_data(options.train, &float_model, options.max_batches)),
         optimizer(make_optimizer(trained, options)),
         inputs(input_count(trained.prepared().graph)) {
-    if (!options.validation.empty()) validation.emplace(sample_data(options.validation));
+    if (!options.validation.empty())
+      validation.emplace(sample_data(options.validation, &float_model));
     if (options.loss != Loss::kDistill) return;
     teacher_graph = clone(float_model);
     set_training(*teacher_graph, Mode::kEvaluation);

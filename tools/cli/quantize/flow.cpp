@@ -149,7 +149,7 @@ size_t calibrate_from_file(ObservedGraph& observed, const SampleData& data,
   const SampleReader reader(data);
   std::optional<BatchReader> recorded_reader;
   if (!recorded.empty()) recorded_reader.emplace(recorded);
-  if (const size_t batches = recorded_reader ? BatchReader(data.file).size() : 0;
+  if (const size_t batches = recorded_reader ? data.batches->size() : 0;
       recorded_reader && recorded_reader->size() != batches)
     throw Error("calibrate", recorded,
                 fmt::format("got {} batches, want {} as in {}", recorded_reader->size(), batches,

@@ -98,12 +98,12 @@ Samples count_samples(const SampleData& data) {
                ? batch[0].toTensor().size(0)
                : int64_t{1};
   };
-  const BatchReader reader(data.file);
   const bool is_whole = !data.labels.empty();
   Samples samples;
-  for (size_t i = is_whole ? 0 : data.first; i < (is_whole ? reader.size() : data.end); ++i) {
+  for (size_t i = is_whole ? 0 : data.first; i < (is_whole ? data.batches->size() : data.end);
+       ++i) {
     if (i >= data.first && i <= data.end) samples.begins.push_back(samples.all);
-    samples.all += samples_of(reader.at(i));
+    samples.all += samples_of(data.batches->at(i));
   }
   if (samples.begins.size() == data.size()) samples.begins.push_back(samples.all);
   return samples;

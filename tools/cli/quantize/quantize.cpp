@@ -11,7 +11,7 @@
 #include "annotate/convert/convert.h"
 #include "annotate/observed/annotation_json.h"
 #include "annotate/observed/observer_state.h"
-#include "annotate/reference/representation.h"
+#include "annotate/reference/native_qdq.h"
 #include "core/base/error.h"
 #include "core/passes/pass.h"
 #include "tools/cli/common/messages.h"
@@ -34,13 +34,13 @@ std::vector<std::filesystem::path> split_paths(const std::string& text) {
 }
 
 // Splits the data and warns about odd data.
-SplitData look_at_data(const QuantizeRequest& request) {
+SplitData look_at_data(const QuantizeRequest& request, const Graph& original) {
   constexpr size_t kMost = 8;
   // Without passes nothing is held out, because more batches improve ranges. Passes fit weights and
   // biases to the data, so only other data shows their gain. Recorded parts have a record for each
   // batch, so all batches are needed.
   const bool holds_out = request.effort.is_asked_for() && request.flow.recorded.empty();
-  SplitData data = split(request.data, holds_out, kMost);
+  SplitData data = split(request.data, original, holds_out, kMost);
   if (!request.flow.recorded.empty() && request.data.evaluate.empty()) data.evaluation = {};
   if (!data.all.is_there()) return data;
   const SampleReader reader(data.all);
@@ -232,10 +232,12 @@ Options options_of(QuantizeRequest& request) {
           Option{"reference", &request.reference,
                  "Write integer arithmetic instead of quantize and dequantize ops, for reading and "
                  "checking"},
-          Option{"qdq", &request.qdq,
-                 "How quantize and dequantize are written: as ops of quantized_decomposed, which "
-                 "torch.ao defines and `octet lower` takes; native: as ATen ops, for PyTorch alone"}
-              .one_of({"decomposed", "native"})
+          Option{
+              "qdq", &request.qdq,
+              "How quantize and dequantize are written: as ops of quantized_decomposed, which "
+              "torch.ao defines and `octet lower` takes; affine: as ops of torchao, which `octet "
+              "lower` takes too; native: as ATen ops, for PyTorch alone"}
+              .one_of({"decomposed", "affine", "native"})
               .excludes("reference"),
           Option{"quantized_io", &request.quantized_io,
                  "Make inputs and outputs integer tensors where they are quantized; prints their "
@@ -256,9 +258,9 @@ Options options_of(QuantizeRequest& request) {
 QuantizeResult quantize_model(const QuantizeRequest& request) {
   check_request(request);
   const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
-  SplitData data = look_at_data(request);
   QuantizeResult result;
   const Graph original = read_model(request.flow);
+  SplitData data = look_at_data(request, original);
   for (const std::string& line : find_quantized_ops(original)) log_warning(line);
   std::optional<Progress> progress;
   Measured measured;
@@ -287,6 +289,9 @@ QuantizeResult quantize_model(const QuantizeRequest& request) {
   if (request.qdq == "native")
     run_passes("convert", result.graph,
                {{"native_qdq", [&] { return to_native_qdq(result.graph); }}});
+  if (request.qdq == "affine")
+    run_passes("convert", result.graph,
+               {{"affine_qdq", [&] { return to_affine_qdq(result.graph); }}});
   return result;
 }
 

@@ -51,7 +51,7 @@ class Tuner {
         base_(flow_),
         metric_(options.validate ? NamedMetric{"validate", {}} : read_metric(options.metric)),
         peers_(peers),
-        data_(split(options.data, /*holds_out=*/true, SIZE_MAX)),
+        data_(split(options.data, original, /*holds_out=*/true, SIZE_MAX)),
         batches_(data_.all),
         progress_(stages()),
         trials_(options.checkpoint, describe(), is_first()) {
@@ -357,7 +357,7 @@ Tuned tune(const Graph& original, const TuneOptions& options, Peers* peers) {
 
 nlohmann::ordered_json tune_report(const Graph& original, const Tuned& tuned,
                                    const TuneOptions& options) {
-  SampleData data = sample_data(options.data.calibration, options.data.max_batches);
+  SampleData data = sample_data(options.data.calibration, &original, options.data.max_batches);
   data.end = std::min(data.end, kReportBatches);
   ComparisonReport report{.title = options.flow.model,
                           .subtitle = options.flow.quantizer + ", tuned",

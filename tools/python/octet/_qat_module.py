@@ -308,6 +308,9 @@ def _code_of(module, program, points):
         else:
             made[node] = graph.node_copy(node, made.__getitem__)
             _follow_mode(graph, made[node], attribute)
+            if _counts_batches(node, signature):
+                with graph.inserting_before(made[node]):
+                    made[node].update_arg(1, attribute("_norms_train"))
     return inputs, [name for name, _ in written], _python_of(graph)
 
 
@@ -336,6 +339,14 @@ def _follow_mode(graph, node, attribute):
         node.update_arg(places[flag], mode)
     else:
         node.update_kwarg(flag, mode)
+
+
+def _counts_batches(node, signature):
+    """Whether it adds 1 to the num_batches_tracked of a norm."""
+    if node.target is not torch.ops.aten.add_.Tensor or node.args[1:] != (1,):
+        return False
+    name = signature.inputs_to_buffers.get(node.args[0].name, "")
+    return name.endswith("num_batches_tracked")
 
 
 def _argument(node, name, places):

@@ -258,7 +258,7 @@ def quantize(
     hold_out: int | None = None,
     drop_example_inputs: bool = False,
     reference: bool = False,
-    qdq: Literal["decomposed", "native"] = "decomposed",
+    qdq: Literal["decomposed", "affine", "native"] = "decomposed",
     quantized_io: bool = False,
     quantized_inputs: list[int] | None = None,
     quantized_outputs: list[int] | None = None,
@@ -287,8 +287,9 @@ def quantize(
     quantized_io: inputs and outputs are integer tensors where the program quantizes them;
         quantized_inputs and quantized_outputs: only those with these indices.
     reference: the program has integer arithmetic instead of quantize and dequantize ops.
-    qdq: "native" writes these ops as ATen ops, with the same bits: PyTorch runs the program without
-        torch.ao and without Octet, but lower() does not take it.
+    qdq: "affine" writes these ops as those of torchao, and "native" as ATen ops, with the same bits:
+        PyTorch runs a native program without torch.ao and without Octet, but lower() does not take
+        it.
     compat: "torchao" for the same choices as torchao.
     progress: whether a bar is drawn on stderr; None: if stderr is a terminal. A class with tqdm's
         protocol, such as tqdm.auto.tqdm, makes a bar for each stage of the work.

@@ -1,6 +1,7 @@
 """Defines octet.Quantizer and its specs, for quantizers written in Python."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import torch
 from octet_runtime._error import Error
@@ -176,7 +177,7 @@ class Quantizer:
     #: Whether numbers in additions and products become tensors first, so that they are quantized.
     scalars_to_constants = True
     #: The parts of the program that are kept whole: octet.OpaquePart objects.
-    opaque_parts = ()
+    opaque_parts: Sequence["OpaquePart"] = ()
 
     def transform_for_annotation(self, graph: GraphView) -> None:
         """May edit the graph (insert, replace_uses, erase, add_constant), before it is annotated."""

@@ -37,7 +37,7 @@ std::string compare_programs(const Graph& reference, const Graph* subject, const
   const Metric measure = request.metric.empty() ? Metric() : find_metric(request.metric);
   Progress progress({{kStage}});
   progress.begin(kStage);
-  const SampleData data = sample_data(inputs);
+  const SampleData data = sample_data(inputs, &reference);
   std::unique_ptr<Graph> as_reference, as_subject;
   if (subject != nullptr) {
     as_reference = clone(reference);

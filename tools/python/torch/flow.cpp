@@ -107,8 +107,9 @@ size_t calibrate_prepared(Prepared& prepared, const std::string& data,
   ObservedGraph& observed = prepared.graph();
   return without_gil([&] {
     Progress progress({{std::string(kCalibrateStage)}});
-    const size_t batches = calibrate_from_file(observed, sample_data(data, max_batches),
-                                               prepared.flow.recorded, progress);
+    const size_t batches =
+        calibrate_from_file(observed, sample_data(data, &observed.graph, max_batches),
+                            prepared.flow.recorded, progress);
     prepared.has_data = true;
     prepared.sources.push_back(std::filesystem::absolute(data).string());
     return batches;
