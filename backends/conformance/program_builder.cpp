@@ -194,20 +194,15 @@ std::vector<Tensor> run_segment(const Program& program, const std::string& backe
 
 double number_at(const Tensor& tensor, int64_t i) {
   switch (tensor.dtype()) {
-    case DType::kFloat32:
-      return tensor.data<float>()[i];
+    case DType::kFloat32: return tensor.data<float>()[i];
     case DType::kInt8:
     case DType::kUInt8:
     case DType::kInt16:
     case DType::kUInt16:
-    case DType::kInt32:
-      return reference::integer_at(tensor, i);
-    case DType::kInt64:
-      return static_cast<double>(tensor.data<int64_t>()[i]);
-    case DType::kBool:
-      return tensor.data<bool>()[i] ? 1 : 0;
-    default:
-      throw Error("conformance", std::string(name_of(tensor.dtype())), "cannot be compared");
+    case DType::kInt32: return reference::integer_at(tensor, i);
+    case DType::kInt64: return static_cast<double>(tensor.data<int64_t>()[i]);
+    case DType::kBool: return tensor.data<bool>()[i] ? 1 : 0;
+    default: throw Error("conformance", std::string(name_of(tensor.dtype())), "cannot be compared");
   }
 }
 

@@ -23,14 +23,10 @@ Tensor whole_numbers(DType dtype, std::vector<int64_t> shape, std::span<const in
 
 float element(const Tensor& tensor, size_t i) {
   switch (tensor.dtype()) {
-    case DType::kFloat16:
-      return half_to_float(tensor.data<uint16_t>()[i]);
-    case DType::kBFloat16:
-      return bfloat_to_float(tensor.data<uint16_t>()[i]);
-    case DType::kFloat64:
-      return static_cast<float>(tensor.data<double>()[i]);
-    default:
-      return tensor.data<float>()[i];
+    case DType::kFloat16: return half_to_float(tensor.data<uint16_t>()[i]);
+    case DType::kBFloat16: return bfloat_to_float(tensor.data<uint16_t>()[i]);
+    case DType::kFloat64: return static_cast<float>(tensor.data<double>()[i]);
+    default: return tensor.data<float>()[i];
   }
 }
 

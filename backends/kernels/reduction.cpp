@@ -139,14 +139,10 @@ void run_typed(const Reduction& r, T start, const std::byte* from, std::byte* to
                const Parallel& parallel) {
   switch (r.kind) {
     case Reduction::Kind::kSum:
-    case Reduction::Kind::kMean:
-      return reduce<T, X>(r, start, Plus{}, from, to, parallel);
-    case Reduction::Kind::kProduct:
-      return reduce<T, X>(r, start, Times{}, from, to, parallel);
-    case Reduction::Kind::kMax:
-      return reduce<T, X>(r, start, Greatest{}, from, to, parallel);
-    case Reduction::Kind::kMin:
-      return reduce<T, X>(r, start, Least{}, from, to, parallel);
+    case Reduction::Kind::kMean: return reduce<T, X>(r, start, Plus{}, from, to, parallel);
+    case Reduction::Kind::kProduct: return reduce<T, X>(r, start, Times{}, from, to, parallel);
+    case Reduction::Kind::kMax: return reduce<T, X>(r, start, Greatest{}, from, to, parallel);
+    case Reduction::Kind::kMin: return reduce<T, X>(r, start, Least{}, from, to, parallel);
   }
 }
 

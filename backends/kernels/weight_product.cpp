@@ -94,14 +94,10 @@ template <int kBits, int64_t kLanes>
 [[gnu::always_inline]] inline void multiply_rows(const WeightProduct& p, const WeightArguments& a,
                                                  int64_t first, int64_t last) {
   switch (p.rows) {
-    case 1:
-      return multiply<kBits, 1, kLanes>(p, a, first, last);
-    case 2:
-      return multiply<kBits, 2, kLanes>(p, a, first, last);
-    case 3:
-      return multiply<kBits, 3, kLanes>(p, a, first, last);
-    default:
-      return multiply<kBits, 4, kLanes>(p, a, first, last);
+    case 1: return multiply<kBits, 1, kLanes>(p, a, first, last);
+    case 2: return multiply<kBits, 2, kLanes>(p, a, first, last);
+    case 3: return multiply<kBits, 3, kLanes>(p, a, first, last);
+    default: return multiply<kBits, 4, kLanes>(p, a, first, last);
   }
 }
 

@@ -29,14 +29,10 @@ Dims strides_in_order(const Dims& shape, const std::vector<size_t>& order) {
 
 ElementType element_type(DType dtype) {
   switch (dtype) {
-    case DType::kFloat32:
-      return ElementType::f32;
-    case DType::kUInt8:
-      return ElementType::u8;
-    case DType::kInt8:
-      return ElementType::s8;
-    case DType::kInt32:
-      return ElementType::s32;
+    case DType::kFloat32: return ElementType::f32;
+    case DType::kUInt8: return ElementType::u8;
+    case DType::kInt8: return ElementType::s8;
+    case DType::kInt32: return ElementType::s32;
     default:
       throw Refusal{
           fmt::format("oneDNN kernels here take float32, uint8 and int8, got {}", name_of(dtype))};

@@ -78,18 +78,13 @@ ProgramTensor program_tensor_of(const octet_plugin_tensor& view) {
 
 Attribute attribute_of(const octet_plugin_attribute& view) {
   switch (view.type) {
-    case OCTET_PLUGIN_BOOL:
-      return view.integer != 0;
-    case OCTET_PLUGIN_INTEGER:
-      return view.integer;
-    case OCTET_PLUGIN_REAL:
-      return view.real;
-    case OCTET_PLUGIN_TEXT:
-      return std::string(view.text, view.count);
+    case OCTET_PLUGIN_BOOL: return view.integer != 0;
+    case OCTET_PLUGIN_INTEGER: return view.integer;
+    case OCTET_PLUGIN_REAL: return view.real;
+    case OCTET_PLUGIN_TEXT: return std::string(view.text, view.count);
     case OCTET_PLUGIN_INTEGERS:
       return std::vector<int64_t>(view.integers, view.integers + view.count);
-    case OCTET_PLUGIN_REALS:
-      return std::vector<double>(view.reals, view.reals + view.count);
+    case OCTET_PLUGIN_REALS: return std::vector<double>(view.reals, view.reals + view.count);
   }
   throw Error("plugin", view.name,
               fmt::format("has the unknown type {}; build the plug-in with the Octet that loads it",

@@ -65,14 +65,10 @@ void move_elements(const KernelCall& call, const Source& source, double fill = 0
   // Alike: move bytes. The fill is 0 in real units, which is the zero point.
   const int64_t zero = to.qparams ? to.qparams->zero_point[0] : 0;
   switch (size_of(to.dtype)) {
-    case 1:
-      return move_words<uint8_t>(call, source, static_cast<uint8_t>(zero));
-    case 2:
-      return move_words<uint16_t>(call, source, static_cast<uint16_t>(zero));
-    case 4:
-      return move_words<uint32_t>(call, source, static_cast<uint32_t>(zero));
-    default:
-      return move_words<uint64_t>(call, source, static_cast<uint64_t>(zero));
+    case 1: return move_words<uint8_t>(call, source, static_cast<uint8_t>(zero));
+    case 2: return move_words<uint16_t>(call, source, static_cast<uint16_t>(zero));
+    case 4: return move_words<uint32_t>(call, source, static_cast<uint32_t>(zero));
+    default: return move_words<uint64_t>(call, source, static_cast<uint64_t>(zero));
   }
 }
 

@@ -55,14 +55,11 @@ void read_other(const std::byte* data, const ProgramTensor& info, const Slices& 
       return convert_to<T, float>(data, out, [](float v) { return static_cast<T>(v); });
     case DType::kFloat64:
       return convert_to<T, double>(data, out, [](double v) { return static_cast<T>(v); });
-    case DType::kFloat16:
-      return convert_to<T, uint16_t>(data, out, half_to_float);
-    case DType::kBFloat16:
-      return convert_to<T, uint16_t>(data, out, bfloat_to_float);
+    case DType::kFloat16: return convert_to<T, uint16_t>(data, out, half_to_float);
+    case DType::kBFloat16: return convert_to<T, uint16_t>(data, out, bfloat_to_float);
     case DType::kBool:  // any nonzero byte is true
       return convert_to<T, uint8_t>(data, out, [](uint8_t v) { return static_cast<T>(v != 0); });
-    default:
-      break;
+    default: break;
   }
   visit_integer_type(info.dtype, [&](auto* type) {
     using E = std::remove_pointer_t<decltype(type)>;
@@ -210,9 +207,7 @@ void store(const KernelCall& call, std::span<const T> values, size_t output) {
       std::transform(values.begin(), values.end(), out.data<float>(),
                      [](T v) { return static_cast<float>(v); });
       return;
-    case DType::kFloat64:
-      std::copy(values.begin(), values.end(), out.data<double>());
-      return;
+    case DType::kFloat64: std::copy(values.begin(), values.end(), out.data<double>()); return;
     case DType::kFloat16:
       std::transform(values.begin(), values.end(), out.data<uint16_t>(),
                      [](T v) { return float_to_half(static_cast<float>(v)); });
@@ -221,8 +216,7 @@ void store(const KernelCall& call, std::span<const T> values, size_t output) {
       std::transform(values.begin(), values.end(), out.data<uint16_t>(),
                      [](T v) { return float_to_bfloat(static_cast<float>(v)); });
       return;
-    default:
-      store_integers(values, info, out);
+    default: store_integers(values, info, out);
   }
 }
 template void store<float>(const KernelCall&, std::span<const float>, size_t);

@@ -133,16 +133,11 @@ int64_t round_to(double value, const IntegerRange& range);
 // Reads one integer of up to 32 bits.
 inline int32_t integer_at(const Tensor& tensor, int64_t i) {
   switch (tensor.dtype()) {
-    case DType::kInt8:
-      return tensor.data<int8_t>()[i];
-    case DType::kUInt8:
-      return tensor.data<uint8_t>()[i];
-    case DType::kInt16:
-      return tensor.data<int16_t>()[i];
-    case DType::kUInt16:
-      return tensor.data<uint16_t>()[i];
-    default:
-      return tensor.data<int32_t>()[i];
+    case DType::kInt8: return tensor.data<int8_t>()[i];
+    case DType::kUInt8: return tensor.data<uint8_t>()[i];
+    case DType::kInt16: return tensor.data<int16_t>()[i];
+    case DType::kUInt16: return tensor.data<uint16_t>()[i];
+    default: return tensor.data<int32_t>()[i];
   }
 }
 

@@ -257,16 +257,11 @@ ScatterReduce scatter_reduce_of(const ProgramOp& op) {
 template <typename T>
 T combined(ScatterReduce reduce, T a, T b) {
   switch (reduce) {
-    case ScatterReduce::kNone:
-      return b;
-    case ScatterReduce::kProd:
-      return product_of(a, b);
-    case ScatterReduce::kMax:
-      return greater_of(a, b);
-    case ScatterReduce::kMin:
-      return lesser_of(a, b);
-    default:
-      return sum_of(a, b);
+    case ScatterReduce::kNone: return b;
+    case ScatterReduce::kProd: return product_of(a, b);
+    case ScatterReduce::kMax: return greater_of(a, b);
+    case ScatterReduce::kMin: return lesser_of(a, b);
+    default: return sum_of(a, b);
   }
 }
 

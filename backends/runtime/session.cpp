@@ -31,21 +31,6 @@
 namespace octet {
 namespace {
 
-struct Entry {
-  SymbolValues values;
-  Program program;  // at these values
-  size_t bytes;     // used by `compiled`
-  std::unique_ptr<CompiledProgram> compiled;
-  int threads = 0;  // that it is compiled for
-
-  Entry(SymbolValues given, Program fixed)
-      : values(std::move(given)), program(std::move(fixed)), bytes(held_bytes(program)) {}
-  void compile(const SessionOptions& options) {
-    compiled = std::make_unique<CompiledProgram>(program, options);
-    threads = options.threads;
-  }
-};
-
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -137,6 +122,21 @@ std::string made_for(const Program& program) {
 }  // namespace
 
 struct Session::Impl {
+  struct Entry {
+    SymbolValues values;
+    Program program;  // at these values
+    size_t bytes;     // used by `compiled`
+    std::unique_ptr<CompiledProgram> compiled;
+    int threads = 0;  // that it is compiled for
+
+    Entry(SymbolValues given, Program fixed)
+        : values(std::move(given)), program(std::move(fixed)), bytes(held_bytes(program)) {}
+    void compile(const SessionOptions& options) {
+      compiled = std::make_unique<CompiledProgram>(program, options);
+      threads = options.threads;
+    }
+  };
+
   SessionOptions options;
   std::unique_ptr<PackedCache> cache;  // null without a folder
   std::string thread_warning;          // empty: none

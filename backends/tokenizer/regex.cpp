@@ -153,29 +153,18 @@ struct Regex::Parser {
     const char32_t c = next();
     const auto one = [](char32_t point) { return Term{.first = point, .last = point}; };
     switch (c) {
-      case U'r':
-        return one(U'\r');
-      case U'n':
-        return one(U'\n');
-      case U't':
-        return one(U'\t');
-      case U'f':
-        return one(U'\f');
-      case U'v':
-        return one(U'\v');
-      case U's':
-        return {.spaces = true};
-      case U'S':
-        return {.spaces = true, .is_negated = true};
-      case U'd':
-        return {.categories = category_bits("Nd")};
-      case U'D':
-        return {.categories = category_bits("Nd"), .is_negated = true};
+      case U'r': return one(U'\r');
+      case U'n': return one(U'\n');
+      case U't': return one(U'\t');
+      case U'f': return one(U'\f');
+      case U'v': return one(U'\v');
+      case U's': return {.spaces = true};
+      case U'S': return {.spaces = true, .is_negated = true};
+      case U'd': return {.categories = category_bits("Nd")};
+      case U'D': return {.categories = category_bits("Nd"), .is_negated = true};
       case U'p':
-      case U'P':
-        return category(c == U'P');
-      default:
-        break;
+      case U'P': return category(c == U'P');
+      default: break;
     }
     if (c >= 0x80 || (c | 0x20) - U'a' < 26 || c - U'0' < 10)
       --at, refuse("\\" + encode_utf8(std::u32string(1, c)));
@@ -248,15 +237,11 @@ struct Regex::Matcher {
     const Item& item = items[i];
     const auto next = [&](size_t end) { return sequence(items, i + 1, end, rest); };
     switch (item.kind) {
-      case Item::Kind::kSet:
-        return set(item, at, next);
-      case Item::Kind::kGroup:
-        return group(item, 0, at, next);
-      case Item::Kind::kLineEnd:
-        return (at == text.size() || text[at] == U'\n') && next(at);
+      case Item::Kind::kSet: return set(item, at, next);
+      case Item::Kind::kGroup: return group(item, 0, at, next);
+      case Item::Kind::kLineEnd: return (at == text.size() || text[at] == U'\n') && next(at);
       case Item::Kind::kAhead:
-      case Item::Kind::kNotAhead:
-        break;
+      case Item::Kind::kNotAhead: break;
     }
     const bool wanted = item.kind == Item::Kind::kAhead;
     return any(item, at, [](size_t) { return true; }) == wanted && next(at);

@@ -69,17 +69,11 @@ std::vector<Part> joined_equals(const std::vector<Part>& parts) {
 
 std::vector<Part> behave(std::vector<Part> parts, Behavior behavior) {
   switch (behavior) {
-    case Behavior::kRemoved:
-      std::erase_if(parts, [](const Part& p) { return p.matches; });
-      break;
-    case Behavior::kIsolated:
-      break;
-    case Behavior::kMergedWithPrevious:
-      return merge(parts, false);
-    case Behavior::kMergedWithNext:
-      return merge(parts, true);
-    case Behavior::kContiguous:
-      return joined_equals(parts);
+    case Behavior::kRemoved: std::erase_if(parts, [](const Part& p) { return p.matches; }); break;
+    case Behavior::kIsolated: break;
+    case Behavior::kMergedWithPrevious: return merge(parts, false);
+    case Behavior::kMergedWithNext: return merge(parts, true);
+    case Behavior::kContiguous: return joined_equals(parts);
   }
   return parts;
 }

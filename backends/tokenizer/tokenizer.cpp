@@ -131,12 +131,9 @@ std::vector<int64_t> Tokenizer::special_ids() const {
 Tokenizer read_tokenizer(const std::filesystem::path& path) {
   const MappedFile file = map_file(path, FileAccess::kReadOnly);
   switch (file.fault) {
-    case MappedFile::Fault::kNone:
-      break;
-    case MappedFile::Fault::kEmpty:
-      throw Error("tokenizer", path.string(), "is empty");
-    case MappedFile::Fault::kNoFile:
-      throw Error("tokenizer", path.string(), "is not a file");
+    case MappedFile::Fault::kNone: break;
+    case MappedFile::Fault::kEmpty: throw Error("tokenizer", path.string(), "is empty");
+    case MappedFile::Fault::kNoFile: throw Error("tokenizer", path.string(), "is not a file");
     case MappedFile::Fault::kNotOpened:
     case MappedFile::Fault::kNotMapped:
       throw Error("tokenizer", path.string(),

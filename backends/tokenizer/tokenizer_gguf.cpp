@@ -93,30 +93,18 @@ class GgufReader {
     const auto add_number = [&](auto value) { to.numbers.push_back(static_cast<double>(value)); };
     switch (type) {
       case GgufType::kU8:
-      case GgufType::kBool:
-        return add_number(number<uint8_t>());
-      case GgufType::kI8:
-        return add_number(number<int8_t>());
-      case GgufType::kU16:
-        return add_number(number<uint16_t>());
-      case GgufType::kI16:
-        return add_number(number<int16_t>());
-      case GgufType::kU32:
-        return add_number(number<uint32_t>());
-      case GgufType::kI32:
-        return add_number(number<int32_t>());
-      case GgufType::kF32:
-        return add_number(number<float>());
-      case GgufType::kU64:
-        return add_number(number<uint64_t>());
-      case GgufType::kI64:
-        return add_number(number<int64_t>());
-      case GgufType::kF64:
-        return add_number(number<double>());
-      case GgufType::kText:
-        return to.texts.push_back(text());
-      case GgufType::kList:
-        break;
+      case GgufType::kBool: return add_number(number<uint8_t>());
+      case GgufType::kI8: return add_number(number<int8_t>());
+      case GgufType::kU16: return add_number(number<uint16_t>());
+      case GgufType::kI16: return add_number(number<int16_t>());
+      case GgufType::kU32: return add_number(number<uint32_t>());
+      case GgufType::kI32: return add_number(number<int32_t>());
+      case GgufType::kF32: return add_number(number<float>());
+      case GgufType::kU64: return add_number(number<uint64_t>());
+      case GgufType::kI64: return add_number(number<int64_t>());
+      case GgufType::kF64: return add_number(number<double>());
+      case GgufType::kText: return to.texts.push_back(text());
+      case GgufType::kList: break;
     }
     fail("is cut off or damaged; download it again");
   }

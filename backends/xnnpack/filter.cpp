@@ -51,8 +51,7 @@ std::vector<size_t> filter_dims(const FilterShape& f, FilterLayout layout, int64
   switch (layout) {
     case FilterLayout::kConvolution:
       return {static_cast<size_t>(f.outer), height, width, static_cast<size_t>(f.inner)};
-    case FilterLayout::kDepthwise:
-      return {1, height, width, static_cast<size_t>(f.outer)};
+    case FilterLayout::kDepthwise: return {1, height, width, static_cast<size_t>(f.outer)};
     case FilterLayout::kTransposed:
       return {static_cast<size_t>(f.inner * groups), height, width,
               static_cast<size_t>(f.outer / groups)};

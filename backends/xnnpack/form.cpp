@@ -112,8 +112,7 @@ bool has_channels_last(const std::vector<int64_t>& shape) {
 std::vector<size_t> dims_of(const std::vector<int64_t>& shape, Form form) {
   std::vector<size_t> dims(shape.begin(), shape.end());
   switch (form) {
-    case Form::kPlain:
-      return dims.empty() ? std::vector<size_t>{1} : dims;
+    case Form::kPlain: return dims.empty() ? std::vector<size_t>{1} : dims;
     case Form::kRows: {
       const size_t last = dims.empty() ? 1 : dims.back();
       return {last == 0 ? 0 : static_cast<size_t>(product(shape)) / last, 1, 1, last};
@@ -157,16 +156,11 @@ void run(const Shuffle& shuffle, const std::byte* from, std::byte* to) {
     return;
   }
   switch (shuffle.element_size) {
-    case 1:
-      return transpose_batches<uint8_t>(shuffle, from, to);
-    case 2:
-      return transpose_batches<uint16_t>(shuffle, from, to);
-    case 4:
-      return transpose_batches<uint32_t>(shuffle, from, to);
-    case 8:
-      return transpose_batches<uint64_t>(shuffle, from, to);
-    default:
-      OCTET_ASSERT(false, "element size");
+    case 1: return transpose_batches<uint8_t>(shuffle, from, to);
+    case 2: return transpose_batches<uint16_t>(shuffle, from, to);
+    case 4: return transpose_batches<uint32_t>(shuffle, from, to);
+    case 8: return transpose_batches<uint64_t>(shuffle, from, to);
+    default: OCTET_ASSERT(false, "element size");
   }
 }
 

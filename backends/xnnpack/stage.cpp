@@ -10,15 +10,11 @@ namespace {
 
 xnn_datatype datatype_of(DType dtype, bool is_per_channel) {
   switch (dtype) {
-    case DType::kFloat32:
-      return xnn_datatype_fp32;
+    case DType::kFloat32: return xnn_datatype_fp32;
     case DType::kInt8:
-    case DType::kUInt8:
-      return is_per_channel ? xnn_datatype_qcint8 : xnn_datatype_qint8;
-    case DType::kInt32:
-      return is_per_channel ? xnn_datatype_qcint32 : xnn_datatype_qint32;
-    default:
-      OCTET_ASSERT(false, "no XNNPACK datatype");
+    case DType::kUInt8: return is_per_channel ? xnn_datatype_qcint8 : xnn_datatype_qint8;
+    case DType::kInt32: return is_per_channel ? xnn_datatype_qcint32 : xnn_datatype_qint32;
+    default: OCTET_ASSERT(false, "no XNNPACK datatype");
   }
 }
 

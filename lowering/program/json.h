@@ -26,19 +26,10 @@ using Json = nlohmann::basic_json<std::map, std::vector, std::string, bool, int6
 template <>
 inline void octet::Json::json_value::destroy(octet::Json::value_t type) {
   switch (type) {
-    case octet::Json::value_t::object:
-      delete object;
-      break;
-    case octet::Json::value_t::array:
-      delete array;
-      break;
-    case octet::Json::value_t::string:
-      delete string;
-      break;
-    case octet::Json::value_t::binary:
-      delete binary;
-      break;
-    default:
-      break;
+    case octet::Json::value_t::object: delete object; break;
+    case octet::Json::value_t::array: delete array; break;
+    case octet::Json::value_t::string: delete string; break;
+    case octet::Json::value_t::binary: delete binary; break;
+    default: break;
   }
 }

@@ -141,14 +141,10 @@ std::string default_text(const AttributeSpec& spec) {
   if (spec.text == "each") return fmt::format("{} each", spec.number);
   if (!spec.text.empty()) return std::string(spec.text);
   switch (spec.type) {
-    case AttributeType::kFlag:
-      return spec.number != 0 ? "true" : "false";
-    case AttributeType::kInteger:
-      return fmt::format("{}", spec.number);
-    case AttributeType::kReal:
-      return spec.number == 0 ? "none" : fmt::format("{}", spec.number);
-    default:
-      return "none";
+    case AttributeType::kFlag: return spec.number != 0 ? "true" : "false";
+    case AttributeType::kInteger: return fmt::format("{}", spec.number);
+    case AttributeType::kReal: return spec.number == 0 ? "none" : fmt::format("{}", spec.number);
+    default: return "none";
   }
 }
 

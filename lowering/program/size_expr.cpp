@@ -26,24 +26,13 @@ bool apply(Kind kind, int64_t a, int64_t b, int64_t& result) {
   const bool divides = kind == Kind::kFloorDivide || kind == Kind::kModulo;
   if (divides && (b == 0 || (a == INT64_MIN && b == -1))) return false;
   switch (kind) {
-    case Kind::kAdd:
-      return !__builtin_add_overflow(a, b, &result);
-    case Kind::kMultiply:
-      return !__builtin_mul_overflow(a, b, &result);
-    case Kind::kFloorDivide:
-      result = floor_quotient(a, b);
-      return true;
-    case Kind::kModulo:
-      result = a - b * floor_quotient(a, b);
-      return true;
-    case Kind::kMinimum:
-      result = std::min(a, b);
-      return true;
-    case Kind::kMaximum:
-      result = std::max(a, b);
-      return true;
-    default:
-      break;
+    case Kind::kAdd: return !__builtin_add_overflow(a, b, &result);
+    case Kind::kMultiply: return !__builtin_mul_overflow(a, b, &result);
+    case Kind::kFloorDivide: result = floor_quotient(a, b); return true;
+    case Kind::kModulo: result = a - b * floor_quotient(a, b); return true;
+    case Kind::kMinimum: result = std::min(a, b); return true;
+    case Kind::kMaximum: result = std::max(a, b); return true;
+    default: break;
   }
   OCTET_ASSERT(false, "a size's operator");
 }

@@ -58,17 +58,12 @@ void JsonMutator::change_number(json& number, json& whole) {
   }
   const auto value = static_cast<uint64_t>(number.get<int64_t>());  // which may wrap
   switch (below(5)) {
-    case 0:
-      number = static_cast<int64_t>(value + 1);
-      return;
-    case 1:
-      number = static_cast<int64_t>(value - 1);
-      return;
+    case 0: number = static_cast<int64_t>(value + 1); return;
+    case 1: number = static_cast<int64_t>(value - 1); return;
     case 2:
       if (const json& other = any_within(whole); other.is_number_integer()) number = json(other);
       return;
-    default:
-      number = kNumbers[below(std::size(kNumbers))];
+    default: number = kNumbers[below(std::size(kNumbers))];
   }
 }
 
@@ -79,17 +74,10 @@ void JsonMutator::change_list(json& list, const json& other) {
   }
   const size_t at = below(list.size()), from = below(list.size());
   switch (below(4)) {
-    case 0:
-      list.erase(at);
-      return;
-    case 1:
-      list.push_back(json(list[from]));
-      return;
-    case 2:
-      std::swap(list[at], list[from]);
-      return;
-    default:
-      list[at] = json(list[from]);
+    case 0: list.erase(at); return;
+    case 1: list.push_back(json(list[from])); return;
+    case 2: std::swap(list[at], list[from]); return;
+    default: list[at] = json(list[from]);
   }
 }
 

@@ -58,17 +58,10 @@ void Mutator::change(std::string& bytes) {
   if (bytes.empty()) return;
   const size_t at = below(bytes.size());
   switch (below(6)) {
-    case 0:
-      bytes[at] = static_cast<char>(below(256));
-      return;
-    case 1:
-      bytes.erase(at, 1 + below(20));
-      return;
-    case 2:
-      bytes.insert(at, bytes.substr(below(bytes.size()), 1 + below(40)));
-      return;
-    case 3:
-      return replace_token(bytes, "0123456789-.", kNumbers[below(std::size(kNumbers))], at);
+    case 0: bytes[at] = static_cast<char>(below(256)); return;
+    case 1: bytes.erase(at, 1 + below(20)); return;
+    case 2: bytes.insert(at, bytes.substr(below(bytes.size()), 1 + below(40))); return;
+    case 3: return replace_token(bytes, "0123456789-.", kNumbers[below(std::size(kNumbers))], at);
     case 4:
       return replace_token(bytes, "abcdefghijklmnopqrstuvwxyz_0123456789.",
                            kNumbers[below(std::size(kNumbers))], at);

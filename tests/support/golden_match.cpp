@@ -53,22 +53,14 @@ bool is_generated(const std::string& fqn) {
 
 double element(const Tensor& tensor, int64_t i) {
   switch (tensor.dtype()) {
-    case DType::kFloat32:
-      return tensor.data<float>()[i];
-    case DType::kInt64:
-      return static_cast<double>(tensor.data<int64_t>()[i]);
-    case DType::kInt32:
-      return tensor.data<int32_t>()[i];
-    case DType::kInt16:
-      return tensor.data<int16_t>()[i];
-    case DType::kUInt16:
-      return tensor.data<uint16_t>()[i];
-    case DType::kInt8:
-      return tensor.data<int8_t>()[i];
-    case DType::kUInt8:
-      return tensor.data<uint8_t>()[i];
-    default:
-      return std::nan("");
+    case DType::kFloat32: return tensor.data<float>()[i];
+    case DType::kInt64: return static_cast<double>(tensor.data<int64_t>()[i]);
+    case DType::kInt32: return tensor.data<int32_t>()[i];
+    case DType::kInt16: return tensor.data<int16_t>()[i];
+    case DType::kUInt16: return tensor.data<uint16_t>()[i];
+    case DType::kInt8: return tensor.data<int8_t>()[i];
+    case DType::kUInt8: return tensor.data<uint8_t>()[i];
+    default: return std::nan("");
   }
 }
 

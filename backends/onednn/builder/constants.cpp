@@ -59,14 +59,10 @@ bool is_run(const SegmentBuilder& builder) {
 std::vector<float> real_values(const ProgramTensor& t) {
   OCTET_ASSERT(t.is_constant(), t.name);
   switch (t.dtype) {
-    case DType::kFloat32:
-      return dequantized<float>(t);
-    case DType::kUInt8:
-      return dequantized<uint8_t>(t);
-    case DType::kInt8:
-      return dequantized<int8_t>(t);
-    case DType::kInt32:
-      return dequantized<int32_t>(t);
+    case DType::kFloat32: return dequantized<float>(t);
+    case DType::kUInt8: return dequantized<uint8_t>(t);
+    case DType::kInt8: return dequantized<int8_t>(t);
+    case DType::kInt32: return dequantized<int32_t>(t);
     default:
       throw Refusal{fmt::format("the constant {} is {}, want float32, int8, uint8 or int32", t.name,
                                 name_of(t.dtype))};

@@ -142,14 +142,10 @@ OCTET_VNNI void multiply(const Operands& o, const Sizes& s, int64_t rows, int64_
   int64_t m = 0;
   for (; m + kRows <= rows; m += kRows) multiply_block<kRows>(o, s, m, block);
   switch (rows - m) {
-    case 1:
-      return multiply_block<1>(o, s, m, block);
-    case 2:
-      return multiply_block<2>(o, s, m, block);
-    case 3:
-      return multiply_block<3>(o, s, m, block);
-    default:
-      return;
+    case 1: return multiply_block<1>(o, s, m, block);
+    case 2: return multiply_block<2>(o, s, m, block);
+    case 3: return multiply_block<3>(o, s, m, block);
+    default: return;
   }
 }
 #else

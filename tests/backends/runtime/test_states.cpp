@@ -221,8 +221,7 @@ TEST_CASE("states stay when other sizes are bound", "[backends][states]") {
           ++expected);
 }
 
-TEST_CASE("a duplicate continues from copied states, and then has its own",
-          "[backends][states]") {
+TEST_CASE("a duplicate continues from copied states, and then has its own", "[backends][states]") {
   Session first(running_mean("reference"));
   const Tensor x = Tensor::from<float>(DType::kFloat32, {1, 4}, std::vector<float>(4, 1));
   first.run({x});

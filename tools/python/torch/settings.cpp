@@ -133,17 +133,12 @@ struct FieldSignature {
   Texts operator()(const bool* field) const { return {"bool", *field ? "True" : "False"}; }
   Texts operator()(const std::string* field) const {
     switch (option.kind) {
-      case Option::Kind::kText:
-        return text_of(*field, option.choices);
-      case Option::Kind::kFile:
-        return {"str | os.PathLike | None", "None"};
-      case Option::Kind::kSettings:
-        return {"dict | str | os.PathLike | None", "None"};
-      case Option::Kind::kFunction:
-        return {"Callable[..., float] | str | None", "None"};
+      case Option::Kind::kText: return text_of(*field, option.choices);
+      case Option::Kind::kFile: return {"str | os.PathLike | None", "None"};
+      case Option::Kind::kSettings: return {"dict | str | os.PathLike | None", "None"};
+      case Option::Kind::kFunction: return {"Callable[..., float] | str | None", "None"};
       case Option::Kind::kData:
-      case Option::Kind::kLabels:
-        return {"", "None"};
+      case Option::Kind::kLabels: return {"", "None"};
     }
     return {};
   }
@@ -165,18 +160,12 @@ struct FieldSignature {
 
 const char* name_of(Option::Kind kind) {
   switch (kind) {
-    case Option::Kind::kText:
-      return "text";
-    case Option::Kind::kFile:
-      return "file";
-    case Option::Kind::kData:
-      return "data";
-    case Option::Kind::kLabels:
-      return "labels";
-    case Option::Kind::kSettings:
-      return "settings";
-    case Option::Kind::kFunction:
-      return "function";
+    case Option::Kind::kText: return "text";
+    case Option::Kind::kFile: return "file";
+    case Option::Kind::kData: return "data";
+    case Option::Kind::kLabels: return "labels";
+    case Option::Kind::kSettings: return "settings";
+    case Option::Kind::kFunction: return "function";
   }
   return "";
 }
