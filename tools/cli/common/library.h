@@ -20,8 +20,8 @@ Options library_options(std::vector<std::string>& paths);
 // another Octet or LibTorch, that registers a name that exists, or that registers nothing.
 void load_libraries(const std::vector<std::string>& paths);
 
-// OCTET_EXTENSION_VERSION of the command (tools/extension.h), which that of an extension must equal.
-// In a source file of its own, since it changes with every public header.
+// OCTET_EXTENSION_VERSION of the command (tools/extension.h), which that of an extension must
+// equal. A separate source file has it, since it changes with every public header.
 const char* extension_version();
 
 struct NamedMetric {
