@@ -16,8 +16,10 @@ namespace {
 
 constexpr size_t kNoLimit = static_cast<size_t>(-1);
 
+}  // namespace
+
 // A range of code points, categories, or spaces.
-struct Term {
+struct RegexTerm {
   char32_t first = 1, last = 0;
   uint32_t categories = 0;
   bool spaces = false, is_negated = false;
@@ -30,12 +32,13 @@ struct Term {
   }
 };
 
-struct Set {
-  std::vector<Term> terms;
+struct RegexSet {
+  std::vector<RegexTerm> terms;
   bool is_negated = false, ignores_case = false;
 
   bool has_one(char32_t point) const {
-    return std::any_of(terms.begin(), terms.end(), [&](const Term& t) { return t.has(point); });
+    return std::any_of(terms.begin(), terms.end(),
+                       [&](const RegexTerm& t) { return t.has(point); });
   }
   bool has(char32_t point) const {
     bool found = has_one(point);
@@ -51,14 +54,12 @@ struct Set {
   }
 };
 
-}  // namespace
-
 // A class, a group, a lookahead or the end of a line, and how often it is repeated.
 struct Regex::Item {
   enum class Kind { kSet, kGroup, kAhead, kNotAhead, kLineEnd };
   using Sequence = std::vector<Item>;
   Kind kind = Kind::kGroup;
-  Set set = {};
+  RegexSet set = {};
   std::vector<Sequence> alternatives = {};
   size_t least = 1, most = 1;
   bool is_possessive = false;
@@ -128,19 +129,19 @@ struct Regex::Parser {
     return item;
   }
 
-  void read_class(Set& set) {
+  void read_class(RegexSet& set) {
     set.is_negated = skip(U"^");
     for (bool is_first = true; !skip(U"]"); is_first = false) {
       if (!ended() && (text[at] == U'[' || (text[at] == U'&' && skip(U"&&"))))
         refuse("a class in a class");
       const char32_t c = next();
-      Term term = c == U'\\' ? escape() : Term{.first = c, .last = c};
+      RegexTerm term = c == U'\\' ? escape() : RegexTerm{.first = c, .last = c};
       const bool is_range = !is_first || term.first == term.last;
       if (is_range && term.first == term.last && at + 1 < text.size() && text[at] == U'-' &&
           text[at + 1] != U']') {
         ++at;
         const char32_t last = next();
-        const Term end = last == U'\\' ? escape() : Term{.first = last, .last = last};
+        const RegexTerm end = last == U'\\' ? escape() : RegexTerm{.first = last, .last = last};
         if (end.first != end.last || end.first < term.first) refuse("a wrong range");
         term.last = end.last;
       }
@@ -149,9 +150,9 @@ struct Regex::Parser {
   }
 
   // What follows a backslash.
-  Term escape() {
+  RegexTerm escape() {
     const char32_t c = next();
-    const auto one = [](char32_t point) { return Term{.first = point, .last = point}; };
+    const auto one = [](char32_t point) { return RegexTerm{.first = point, .last = point}; };
     switch (c) {
       case U'r': return one(U'\r');
       case U'n': return one(U'\n');
@@ -171,7 +172,7 @@ struct Regex::Parser {
     return one(c);
   }
 
-  Term category(bool is_negated) {
+  RegexTerm category(bool is_negated) {
     std::u32string name;
     if (skip(U"{")) {
       if (skip(U"^")) is_negated = !is_negated;

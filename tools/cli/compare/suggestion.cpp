@@ -9,16 +9,12 @@
 #include "annotate/graph/opaque_parts.h"
 #include "annotate/graph/qdq_nodes.h"
 #include "core/graph/origin.h"
+#include "quantizers/common/module_filter.h"
 
 namespace octet {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string innermost_module(const Node& node) {
-  const std::vector<ModuleFrame> stack = module_stack(node);
-  return stack.empty() ? "" : module_path(stack.back());
-}
 
 // The ops that read the value, directly or through its quantize and dequantize ops.
 std::vector<const Node*> readers_of(const Value& value) {
