@@ -70,7 +70,8 @@ Program import_for(const Supports& supports, const Graph& graph, Fallback fallba
 int quantize_states(Program& program, Report& report) {
   const int states = quantize_states(program);
   if (states > 0)
-    report.note(fmt::format("stored {} states as int8 with a scale for each row", states));
+    report.note(fmt::format("stored {} state{} as int8 with a scale for each row", states,
+                            states == 1 ? "" : "s"));
   return states;
 }
 

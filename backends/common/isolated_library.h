@@ -7,6 +7,8 @@
 #include <string>
 #include <type_traits>
 
+#include "core/base/error.h"
+
 namespace octet {
 
 class IsolatedLibrary {
@@ -47,8 +49,12 @@ template <auto Addresses, size_t index, auto missing, typename Result, typename.
 struct OpenedFunction<Addresses, index, missing, Result(Arguments...)> {
   static Result call(Arguments... arguments) {
     void* const address = Addresses()[index];
-    if constexpr (std::is_same_v<Result, decltype(missing)>)
+    if constexpr (std::is_same_v<Result, decltype(missing)>) {
       if (address == nullptr) return missing;
+    } else if (address == nullptr) {
+      throw Error("backend", "library",
+                  "lacks a function that Octet calls; install another release");
+    }
     return reinterpret_cast<Result (*)(Arguments...)>(address)(arguments...);
   }
 };

@@ -28,8 +28,7 @@ std::string major_minor(const std::string& version) {
   return version.substr(0, first == std::string::npos ? first : version.find('.', first + 1));
 }
 
-// The backends of the build are left out: when they compile, they ask the release of their library
-// that they find about each op.
+// Not for built-in backends, which check each op against the opened library when they compile.
 void check_versions(const Program& program, const Backend& backend) {
   if (is_in_build(backend.name())) return;
   for (const auto& [library, version] : backend.versions()) {

@@ -72,8 +72,8 @@ enum class Release {
 
 Release opened_release();
 
-// Bytes past the end of an input that kernels may read: XNN_EXTRA_BYTES of the releases since 2024,
-// which is more than that of older ones.
+// Bytes past the end of an input that kernels may read: the greatest XNN_EXTRA_BYTES, that of Hexagon;
+// it is 16 on other CPUs.
 inline constexpr size_t kExtraBytes = 128;
 
 }  // namespace octet::xnnpack

@@ -397,7 +397,7 @@ void check_unpacked_size(Bytes zip, const std::string& stage, const std::string&
 }
 
 std::vector<ZipMember> zip_members(Bytes zip, const std::string& stage, const std::string& path) {
-  check_unpacked_size(zip, stage, path);
+  constexpr uint64_t kMostRatio = 1032;  // of DEFLATE
   std::vector<ZipMember> members;
   for (size_t entry : entries_of(zip)) {
     const Place place = place_of(zip, entry);
@@ -406,9 +406,10 @@ std::vector<ZipMember> zip_members(Bytes zip, const std::string& stage, const st
     if (has_header)
       begin += kLocalHeaderSize + number_at<uint16_t>(zip, begin + 26) +
                number_at<uint16_t>(zip, begin + 28);
-    if (!has_header || begin > zip.size() || zip.size() - begin < place.packed)
+    if (!has_header || begin > zip.size() || zip.size() - begin < place.packed ||
+        place.size / kMostRatio > place.packed + 1)
       throw Error(stage, path,
-                  "has a member that is not where its directory says; the file is "
+                  "has a member that does not fit its directory; the file is "
                   "damaged");
     members.push_back({.name = std::string(name_of_member(zip, entry)),
                        .packed = zip.subspan(begin, place.packed),

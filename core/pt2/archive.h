@@ -103,7 +103,7 @@ struct ZipMember {
 };
 
 // The members of any zip, in the order of its directory. Throws Error(stage, path, ...) when it is
-// damaged, and as check_unpacked_size() does.
+// damaged, also when a member would be larger than what DEFLATE can make of its bytes.
 std::vector<ZipMember> zip_members(std::span<const std::byte> zip, const std::string& stage,
                                    const std::string& path);
 // Writes the member's bytes to `to`; returns false when it is stored, and leaves `to` empty. Throws

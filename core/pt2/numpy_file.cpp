@@ -44,6 +44,8 @@ std::string_view array_text(std::span<const std::byte> bytes) {
 }
 
 // An .npy file in memory.
+constexpr size_t kMostDims = 64;  // of NumPy, and of LibTorch's iterators
+
 class ArrayFile {
  public:
   // subject: in Errors. owner: keeps the bytes.
@@ -113,9 +115,10 @@ class ArrayFile {
     for (text.remove_prefix(1); !text.starts_with(')');) {
       int64_t size = -1;
       const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), size);
-      if (fault != std::errc() || size < 0) fail("has a shape of no numbers; the file is damaged");
-      shape.push_back(size);
       text.remove_prefix(static_cast<size_t>(end - text.data()));
+      if (fault != std::errc() || size < 0 || !(text.starts_with(',') || text.starts_with(')')))
+        fail("has an invalid shape in its header; the file is damaged");
+      shape.push_back(size);
       text.remove_prefix(std::min(text.find_first_not_of(", "), text.size()));
     }
     return shape;
@@ -123,10 +126,15 @@ class ArrayFile {
 
   at::Tensor data(at::ScalarType dtype, const std::vector<int64_t>& shape, size_t offset) const {
     const size_t element = c10::elementSize(dtype);
-    uint64_t bytes = element;
-    for (int64_t size : shape)
-      if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes))
+    uint64_t bytes = element, strides = element;  // a 0 does not hide an overflow of the strides
+    for (int64_t size : shape) {
+      if (shape.size() > kMostDims ||
+          __builtin_mul_overflow(strides, static_cast<uint64_t>(std::max<int64_t>(size, 1)),
+                                 &strides) ||
+          strides > INT64_MAX)
         fail("has a shape that overflows; the file is damaged");
+      bytes *= static_cast<uint64_t>(size);
+    }
     if (text_.size() - offset < bytes)
       fail(fmt::format("has {} bytes of data, want {} for {}[{}]; the file is damaged",
                        text_.size() - offset, bytes, c10::toString(dtype), fmt::join(shape, ", ")));
@@ -191,6 +199,10 @@ void sort_by_inputs(std::vector<NamedArray>& arrays, const std::vector<std::stri
   });
   if (!has_names && (arrays.size() == 1 || std::all_of(arrays.begin(), arrays.end(), is_unnamed)))
     return;
+  if (std::find(inputs.begin(), inputs.end(), "") != inputs.end())
+    throw Error(kArrayStage, path,
+                "names arrays for a program with an unused input, whose name is not known; give "
+                "them in order: np.savez(file, a, b)");
   auto front = arrays.begin();
   for (const std::string& name : inputs) {
     const auto found = find(front, name);

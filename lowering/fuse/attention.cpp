@@ -229,7 +229,7 @@ ProgramOp op_after(const ProgramOp& op, OpKind kind, std::vector<int> inputs,
 }  // namespace
 
 int quantize_states(Program& program) {
-  return rewrite_ops(program, [](ProgramEditor& editor, size_t i) {
+  const int changes = rewrite_ops(program, [](ProgramEditor& editor, size_t i) {
     ProgramState* state = find_written(editor, editor.op(i));
     const ProgramOp* found =
         state == nullptr ? nullptr
@@ -281,6 +281,8 @@ int quantize_states(Program& program) {
     editor.insert(i, std::move(quantize));
     return true;
   });
+  if (changes != 0) ProgramEditor(program).compact();
+  return changes;
 }
 
 int make_attention(Program& program,

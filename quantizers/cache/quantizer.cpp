@@ -16,7 +16,7 @@
 namespace octet {
 namespace {
 
-constexpr int64_t kMostStep = 127;
+constexpr int64_t kQuantMax = 127;
 
 // The buffer into whose elements the op copies others; null if it does something else.
 Value* find_buffer(const Graph& graph, const Node& node) {
@@ -62,9 +62,9 @@ Verdict writes_whole_rows(const RuleMatch& at) {
 
 Verdict starts_as_zeros(const RuleMatch& at) {
   const Tensor* start = at.graph.find_constant(at.match.find("c"));
-  const std::byte* const bytes = start != nullptr && start->defined() ? start->raw() : nullptr;
-  return bytes != nullptr && std::all_of(bytes, bytes + start->nbytes(),
-                                         [](std::byte byte) { return byte == std::byte{0}; })
+  const Tensor elements = start != nullptr && start->defined() ? start->contiguous() : Tensor();
+  return elements.defined() && std::all_of(elements.raw(), elements.raw() + elements.nbytes(),
+                                           [](std::byte byte) { return byte == std::byte{0}; })
              ? Verdict::accept()
              : Verdict::refuse("its cache does not start as zeros");
 }
@@ -111,7 +111,7 @@ const std::vector<AnnotationRule> kRules = {
 }  // namespace
 
 QuantizationConfig get_kv_cache_quantization_config() {
-  QuantizationSpec rows = per_token_spec(DType::kInt8, -kMostStep, kMostStep);
+  QuantizationSpec rows = per_token_spec(DType::kInt8, -kQuantMax, kQuantMax);
   rows.observer_or_fake_quant_ctr.affine->mapping_type = MappingType::kSymmetric;
   QuantizationConfig config;
   config.input_activation = std::move(rows);

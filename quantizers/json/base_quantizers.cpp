@@ -114,7 +114,7 @@ QuantizerPart make_embedding(const std::string& name, const QuantizerOptions& op
   return result;
 }
 
-// Supports the modes trivially, too.
+// Equal in all modes, since rows are quantized at run time.
 QuantizerPart make_kv_cache(const std::string& name, const QuantizerOptions& options) {
   if (options.compat == Compat::kTorchao)
     throw Error("quantizer", name, "torchao has no such quantizer; leave out --compat torchao");

@@ -29,7 +29,7 @@ std::optional<QuantizationConfig> x86_config_at(const Place& place,
 // Reads {"weight_bits": 8 or 4}.
 std::optional<QuantizationConfig> embedding_config_at(const Place& place,
                                                       const QuantizerOptions& overrides);
-// Reads {}. Ignores options of the quantizers that settings may apply to as well.
+// Reads {}. Ignores the options of other quantizers, which the same settings may configure.
 std::optional<QuantizationConfig> kv_cache_config_at(const Place& place,
                                                      const QuantizerOptions& overrides);
 // For quantizers with a list of configurations: {} is the first, {"dtype_config": "int16"} the one

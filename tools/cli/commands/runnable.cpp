@@ -131,7 +131,7 @@ class LoweredProgram : public Runnable {
   std::vector<std::string> input_names() const override {
     std::vector<std::string> names;
     for (int index : session_.program().inputs)
-      if (index >= 0) names.push_back(session_.program().tensor(index).name);
+      names.push_back(index < 0 ? std::string() : session_.program().tensor(index).name);
     return names;
   }
 

@@ -82,7 +82,7 @@ class ArrayBatches : public HeldBatches {
     if (input != nullptr && input->meta && !has_batches) {
       const std::vector<Dim>& sizes = input->meta->sizes;
       if (array.dim() != static_cast<int64_t>(sizes.size()) || sizes.empty())
-        fail(fmt::format("{} has {} dimensions, want {}, those of %{}, or one more for the batches",
+        fail(fmt::format("{} has rank {}, want {}, that of %{}, or one more for the batches",
                          subject, array.dim(), sizes.size(), input->name()));
       rows = std::max<int64_t>(sizes[0].value, 1);  // -1: an open size without an example
       is_open_ = sizes[0].is_symbolic();
@@ -91,14 +91,19 @@ class ArrayBatches : public HeldBatches {
     if (input == nullptr && array.dim() > 0) rows = rows_;
     const int64_t count = array.dim() == 0 ? 0 : array.size(0);
     if (arrays_.empty()) count_ = count;
-    if (count != count_ || rows != rows_ || count == 0)
+    if (rows != rows_)
+      fail(
+          fmt::format("{} takes {} samples a batch, the first array {}; give whole batches, with "
+                      "one more dimension",
+                      subject, rows, rows_));
+    if (count != count_ || count == 0)
       fail(fmt::format("{} has {} {}, want {}", subject, count, rows == 0 ? "batches" : "samples",
                        arrays_.empty() ? "at least 1"
                                        : fmt::format("{} {}, like the first array", count_,
                                                      rows_ == 0 ? "batches" : "samples")));
     if (rows > 0 && count % rows != 0 && !is_open_)
       fail(
-          fmt::format("{} has {} samples, want a multiple of {}, the batch of the program; leave "
+          fmt::format("{} has {} samples, want a multiple of {}, the program's batch size; leave "
                       "some out, or export with an open batch dimension",
                       subject, count, rows));
     size_ = static_cast<size_t>(rows == 0 ? count : (count + rows - 1) / rows);
