@@ -28,7 +28,7 @@ constexpr size_t kLargestTable = 1 << 16;
 // The members up to `destroy` are required.
 constexpr size_t kLeastSize = offsetof(octet_plugin, reads_compact);
 
-using Entry = decltype(octet_plugin_entry);
+using PluginEntry = decltype(octet_plugin_entry);
 
 class TableReader {
  public:
@@ -117,7 +117,7 @@ std::string hash_of(const std::string& path) {
 
 // The table that the entry point returns.
 const octet_plugin& table_of(const OpenedLibrary& library, const std::string& path) {
-  Entry* const entry = find_function<Entry>(library, kPluginEntry);
+  PluginEntry* const entry = find_function<PluginEntry>(library, kPluginEntry);
   if (entry == nullptr)
     throw Error("library", path,
                 fmt::format("does not define {}; write a plug-in with octet_plugin.h, or in C++ "

@@ -43,7 +43,7 @@ void round_numbers(LongJson& value) {
   }
 }
 
-double number_of(const LongJson& value) {
+double number_or_infinity(const LongJson& value) {
   if (value.is_number()) return value.get<double>();
   return value.is_string() && value == "-inf" ? -HUGE_VAL : HUGE_VAL;
 }
@@ -57,7 +57,7 @@ LongJson join(const LongJson& list, size_t length, double (*choose)(double, doub
     for (size_t k = begin; k < end; ++k) {
       if (list[k].is_null()) continue;
       const bool is_first = best.is_null();
-      if (is_first || choose(number_of(list[k]), number_of(best)) != number_of(best))
+      if (is_first || choose(number_or_infinity(list[k]), number_or_infinity(best)) != number_or_infinity(best))
         best = list[k];
     }
     result.push_back(std::move(best));
