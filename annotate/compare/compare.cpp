@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include <ATen/Functions.h>
@@ -20,6 +21,7 @@ using Values = std::vector<c10::IValue>;
 constexpr int64_t kBins = 64;
 // How far a histogram reaches beyond the range of the rounding, in ranges.
 constexpr double kMargin = 0.25;
+constexpr int64_t kSpreadSamples = 8;
 
 OpComparison op_of(const ShadowRow& row) {
   OpComparison op;
@@ -107,6 +109,26 @@ void add_histogram(OpComparison& op, const at::Tensor& reference) {
   for (int64_t i = 0; i < kBins; ++i) histogram.counts[static_cast<size_t>(i)] += first[i];
 }
 
+void take_samples(OpComparison& op, const at::Tensor& reference, const at::Tensor& subject) {
+  const int64_t count = reference.numel();
+  if (count == 0 || !op.samples.empty() || !reference.sizes().equals(subject.sizes())) return;
+  const at::Tensor one = reference.contiguous(), other = subject.to(at::kFloat).contiguous();
+  std::set<int64_t> places = {one.sub(other).abs().nan_to_num(0).argmax().item<int64_t>()};
+  for (int64_t i = 0; i < std::min(count, kSpreadSamples); ++i)
+    places.insert((2 * i + 1) * count / (2 * std::min(count, kSpreadSamples)));
+  for (const int64_t place : places) {
+    ValueSample sample = {.index = std::vector<int64_t>(static_cast<size_t>(one.dim())),
+                          .reference = one.const_data_ptr<float>()[place],
+                          .subject = other.const_data_ptr<float>()[place]};
+    int64_t rest = place;
+    for (int64_t dim = one.dim() - 1; dim >= 0; --dim) {
+      sample.index[static_cast<size_t>(dim)] = rest % one.size(dim);
+      rest /= one.size(dim);
+    }
+    op.samples.push_back(std::move(sample));
+  }
+}
+
 at::Tensor tensor_of(const ChannelFactors& factors) {
   if (factors.shape.empty()) return {};
   at::Tensor tensor = at::empty(factors.shape, at::kFloat);
@@ -177,7 +199,9 @@ void Comparer::take(const Values& arguments) {
   if (op.rounding) add_clipping(op, reference, factors, seen);
   const at::Tensor own = factors.defined() ? reference.div(factors) : reference;
   add_channels(op, own);
-  if (options_.histograms) add_histogram(op, own);
+  if (!options_.values) return;
+  add_histogram(op, own);
+  take_samples(op, own, factors.defined() ? subject.div(factors) : subject);
 }
 
 std::optional<double> OpComparison::steps() const {

@@ -41,6 +41,12 @@ struct Histogram {
   std::vector<int64_t> counts = {};  // empty: not requested
 };
 
+// One element of an op's result, as both programs compute it. The subject's value is rounded.
+struct ValueSample {
+  std::vector<int64_t> index;  // in the result
+  double reference = 0, subject = 0;
+};
+
 struct OpComparison {
   std::string name;                  // name of the subject's node; in bodies a path
   std::vector<std::string> members;  // the reference's nodes that it replaces; empty for inputs
@@ -57,6 +63,9 @@ struct OpComparison {
   std::vector<float> channel_peaks = {};
   std::optional<double> metric = {};  // of the accumulated error, mean over the batches
   Histogram histogram = {};           // of the reference, channel factors applied
+  // Elements of the first batch, evenly spread over the result, and the one with the largest
+  // accumulated error; channel factors applied; empty: not requested.
+  std::vector<ValueSample> samples = {};
 
   // The largest isolated error in steps of the output's scale; nothing without rounding.
   std::optional<double> steps() const;
@@ -64,7 +73,7 @@ struct OpComparison {
 
 struct CompareOptions {
   Metric metric = {};
-  bool histograms = false;
+  bool values = false;  // collect histograms and samples
   // Also compare the ops inside of cond, while_loop, scan and map (comparer.h). Programs that have
   // such bodies run once more.
   bool bodies = false;

@@ -41,6 +41,7 @@ def large(ops=2000, channels=256, modules=True):
         else:
             clipped = max(0.0, rng.gauss(0.002, 0.004))
             node["output"] = {"dtype": "s8", "scale": 0.0234, "zero_point": rng.randint(-20, 20), "range": [-2.9, 3.0], "clipped_share": clipped, "histogram": histogram(rng)}
+            node["samples"] = {"index": [[0, i, 96] for i in range(4)], "float": [0.1, -0.25, 3.4, 1.0], "quantized": [0.0936, -0.2574, 3.0, 1.0062]}
         if kind == "linear":
             node["weight"] = product(rng, channels)
         nodes.append(node)
@@ -83,7 +84,7 @@ def hostile():
                       "explanation": text, "suggestion": {text: text}, "backend": text, "rule": text, "rank": i, "macs": 10 ** 18, "latency_us": 0,
                       "errors": {"accumulated": {"sqnr_db": ["inf", "-inf", None, -3.5][i % 4]}, text: {"sqnr_db": 1}},
                       "output": {"dtype": text, "scale": 1e-30, "zero_point": 0, "range": ["-inf", "inf"], "clipped_share": 0, "histogram": {"min": 0, "max": 0, "counts": [1, 0]}},
-                      "weight": {"axis": 0, "name": text, "min": [None, 1], "max": [1, "inf"], "scale": [], "sqnr_db": [None, "inf"]}, "tensors": [[text, text]]})
+                      "samples": {"index": [text, [i, text]], "float": ["inf", 1], "quantized": [None, text]}, "weight": {"axis": 0, "name": text, "min": [None, 1], "max": [1, "inf"], "scale": [], "sqnr_db": [None, "inf"]}, "tensors": [[text, text]]})
     nodes.append(dict(nodes[0]))
     nodes.append({"name": "bare", "target": "t"})
     text = HOSTILE[0]

@@ -65,6 +65,10 @@ class Compare(CommandTest):
         self.assertAlmostEqual(last["errors"]["accumulated"]["sqnr_db"], ratio, places=3)
         self.assertAlmostEqual(last["errors"]["accumulated"]["max_abs"], (want - got).abs().max().item(), places=5)
         self.assertIn(f"{ratio:.1f} dB", out)
+        samples = last["samples"]
+        for index, *values in zip(samples["index"], samples["float"], samples["quantized"], strict=True):
+            for whole, value in zip((want, got), values):
+                self.assertAlmostEqual(whole[tuple(index)].item(), value, places=5)
         # batch norms are members of their convolutions, with module and source
         stem = next(node for node in nodes.values() if node.get("module") == "stem.0")
         self.assertEqual([member.split("_")[0] for member in stem["members"]], ["conv2d", "batch"])

@@ -291,6 +291,8 @@ class LargeProgram(PageTest):
         for expected in (worst["name"], f"{worst['errors']['accumulated']['sqnr_db']:.1f}", worst["cause"], worst["explanation"], "Suggestion for --config", "where it comes from"):
             self.assertIn(expected.lower(), text.lower())
         self.assertEqual(page.value("document.querySelectorAll('#detail figure svg').length"), 4)
+        samples = page.value("[...document.querySelectorAll('#detail .worst')].map(row => [...row.cells].map(cell => cell.textContent))")
+        self.assertEqual(samples, [["0, 2, 96", "3.4", str(round(3 / 0.0234) + worst["output"]["zero_point"]), "3", "-0.4"]])
         page.wait_for("document.querySelector('#canvas g.op.selected')")  # its modules unfold
         self.assertEqual(page.value("document.querySelector('#canvas g.op.selected').getAttribute('aria-label')").split(",")[0], worst["name"])
         link = page.value("document.querySelector('#detail .links button').textContent")

@@ -11,6 +11,8 @@ import subprocess
 import sys
 import unittest
 
+from PIL import Image
+
 from browser import Browser, find_chromium
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -201,6 +203,38 @@ class Shown(SiteTest):
                     wide = page.value("[document.scrollingElement.scrollWidth, innerWidth]")
                     self.assertLessEqual(wide[0], size[0])
                     self.assertEqual(wide[1], size[0], "the phone has zoomed out")
+
+    def picture(self, page, name):
+        """A picture of the window, in grey."""
+        page.screenshot(SCRATCH / name)
+        with Image.open(SCRATCH / name) as picture:
+            return picture.convert("L")
+
+    def test_the_front_page_is_whole_on_every_screen(self):
+        """From pictures of it: nothing but code, which scrolls, reaches into the margins; the
+        program and the picture of the report are there. The scratch folder keeps the pictures."""
+        for size in (PHONE, TABLET, DESKTOP):
+            with self.subTest(width=size[0]):
+                page = self.open(SITE / "index.html", size)
+                page.wait_for("[...document.images].every(image => image.naturalWidth > 0)")
+                tall = page.value("document.documentElement.scrollHeight")
+                page.resize(size[0], tall, size == PHONE)
+                top, bottom = page.value("(({top, bottom}) => [Math.ceil(top), Math.floor(bottom)])("
+                                         "document.querySelector('article').getBoundingClientRect())")
+                whole = self.picture(page, f"front_{size[0]}.png")
+                self.assertEqual(whole.size, (size[0], tall))
+                for shown in (".octet-hero h1", ".octet-facts li", "article pre code",
+                              ".octet-picture img"):
+                    box = page.value("(({left, top, right, bottom}) => [left, top, right, bottom])("
+                                     f"document.querySelector('{shown}').getBoundingClientRect())")
+                    colours = whole.crop(tuple(map(round, box))).getcolors()
+                    self.assertGreater(len(colours), 10, f"{shown} is empty")
+                page.value("document.querySelectorAll('.highlight').forEach("
+                           "code => code.style.visibility = 'hidden')")
+                rest = self.picture(page, "rest.png")
+                for left in (0, size[0] - 8):
+                    margin = rest.crop((left, top, left + 8, bottom))
+                    self.assertEqual(len(margin.getcolors()), 1, "something is cut off")
 
     def test_figures_are_charts(self):
         """In the colours of the page, as wide as it; each bar with its number."""

@@ -3,8 +3,10 @@
 # under emulation. Unpacks the arm64 packages of XNNPACK into build/aarch64/sysroot, because Debian
 # cannot install them beside those of this machine. Runs each .octet file of FOLDER that was lowered
 # for XNNPACK on both machines with the same inputs; outputs may differ by one step.
+#   --sysroot  installs what cross-compiling needs, and builds nothing
 set -euo pipefail
-programs=${1:+$(realpath "$1")}
+programs=${1:-}
+[ "$programs" = --sysroot ] || programs=${programs:+$(realpath "$programs")}
 cd "$(dirname "$0")/../.."
 
 missing=()
@@ -31,11 +33,12 @@ if [ ! -f "$sysroot/complete" ]; then
   for package in "$apt"/packages/*.deb; do dpkg-deb -x "$package" "$sysroot"; done
   touch "$sysroot/complete"
 fi
+[ "$programs" != --sysroot ] || exit 0
 
 # ---- build and test
 build=build/aarch64/build
-[ -f $build/build.ninja ] || cmake -S . -B $build -G Ninja -DCMAKE_TOOLCHAIN_FILE=tools/cmake/aarch64.cmake -DCMAKE_BUILD_TYPE=Release \
-  -DOCTET_TORCH=OFF -DOCTET_ONEDNN=OFF >/dev/null
+cmake -S . -B $build -G Ninja -DCMAKE_TOOLCHAIN_FILE=tools/cmake/aarch64.cmake -DCMAKE_BUILD_TYPE=Release \
+  -DOCTET_TORCH=OFF -DOCTET_ONEDNN=OFF -DOCTET_TESTS=ON >/dev/null
 ninja -C $build test_backends run_lowered >$build/build.log || { tail -n 40 $build/build.log >&2; exit 1; }
 emulate=(qemu-aarch64-static -L /usr/aarch64-linux-gnu -E "LD_LIBRARY_PATH=$sysroot/usr/lib/aarch64-linux-gnu")
 "${emulate[@]}" $build/bin/test_backends '~[long]~[native]'

@@ -9,42 +9,22 @@ set -euo pipefail
 programs=${1:-}
 [ "$programs" = --in ] || programs=${programs:+$(realpath "$programs")}
 cd "$(dirname "$0")/../.."
+. tools/dev/root.sh
 root=$PWD/build/debian13/root
 build=build/debian13/build
 
-# The project is /octet inside.
-inside() {
-  OCTET_ROOT=$root unshare --mount --propagation private bash -euc '
-    mount --bind "$PWD" "$OCTET_ROOT/octet"
-    mount -t proc proc "$OCTET_ROOT/proc"
-    mount --rbind /dev "$OCTET_ROOT/dev"
-    exec chroot "$OCTET_ROOT" /usr/bin/env -C /octet "$@"' inside "$@"
-}
-
-[ "$(id -u)" -eq 0 ] || { echo "debian13: wants to be root, for chroot and mounts" >&2; exit 1; }
+check_root debian13
 if [ "$programs" = --in ]; then
   [ -f "$root/complete" ] || { echo "debian13: there is no root yet; run tools/dev/debian13.sh first" >&2; exit 1; }
   shift
-  inside "$@"
+  inside "$root" /octet "$@"
   exit
 fi
 
 # ---- the root
 if [ ! -f "$root/complete" ]; then
-  if ! command -v debootstrap >/dev/null; then
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends debootstrap >/dev/null
-  fi
-  # The mirror and the proxy that apt uses here.
-  mirror=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Identifier: Packages' | awk -v release="$(. /etc/os-release && echo "$VERSION_CODENAME")" '$2 == release && !seen++ {print $1}')
-  [ -n "$mirror" ] || { echo "debian13: apt knows no mirror of this Debian; run apt-get update" >&2; exit 1; }
-  eval "$(apt-config shell http_proxy Acquire::http::Proxy https_proxy Acquire::https::Proxy)"
   echo "debian13: making the root (this downloads about 200 MB once)" >&2
-  rm -rf "$root"
-  mkdir -p "$root"
-  http_proxy=${http_proxy:-} https_proxy=${https_proxy:-} debootstrap --variant=minbase \
-    --include=g++,cmake,ninja-build,catch2,libdnnl-dev,libxnnpack-dev,libpthreadpool-dev,nlohmann-json3-dev,libfmt-dev,libxxhash-dev trixie "$root" "$mirror" >build/debian13/debootstrap.log ||
-    { tail -n 20 build/debian13/debootstrap.log >&2; exit 1; }
+  make_root trixie "$root" g++,cmake,ninja-build,catch2,libdnnl-dev,libxnnpack-dev,libpthreadpool-dev,nlohmann-json3-dev,libfmt-dev,libxxhash-dev
   # Only this library from unstable, beside the one of the system.
   apt=$PWD/build/debian13/unstable
   mkdir -p "$apt/lists/partial" "$apt/archives/partial" "$root/octet"
@@ -58,10 +38,10 @@ if [ ! -f "$root/complete" ]; then
 fi
 
 # ---- build and test
-[ -f $build/build.ninja ] || inside cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DOCTET_TORCH=OFF -DOCTET_VENV=/none >/dev/null
-inside ninja -C $build test_backends run_lowered octet_runtime_bench >$build/build.log || { tail -n 40 $build/build.log >&2; exit 1; }
-inside $build/bin/test_backends '~[long]~[native]'
-inside env LD_LIBRARY_PATH=/opt/unstable/usr/lib/x86_64-linux-gnu $build/bin/test_backends '[onednn]~[long]~[native]'
+[ -f $build/build.ninja ] || inside "$root" /octet cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DOCTET_TORCH=OFF -DOCTET_VENV=/none >/dev/null
+inside "$root" /octet ninja -C $build test_backends run_lowered octet_runtime_bench >$build/build.log || { tail -n 40 $build/build.log >&2; exit 1; }
+inside "$root" /octet $build/bin/test_backends '~[long]~[native]'
+inside "$root" /octet env LD_LIBRARY_PATH=/opt/unstable/usr/lib/x86_64-linux-gnu $build/bin/test_backends '[onednn]~[long]~[native]'
 
 # ---- the same programs here and there
 [ -z "$programs" ] || tools/dev/compare_programs.sh "$programs" build/debian13/programs tools/dev/debian13.sh --in $build/bin/run_lowered

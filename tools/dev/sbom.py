@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""What is inside of Debian packages, as SPDX 2.3 in JSON: parts with versions and licences, files with their hashes.
+"""What is inside of Debian packages and wheels, as SPDX 2.3 in JSON: parts with versions and licences, files with their hashes.
 
-    sbom.py PACKAGE.deb... >octet.spdx.json
+    sbom.py PACKAGE.deb... WHEEL.whl... >octet.spdx.json
+    sbom.py --compare OLD.spdx.json NEW.spdx.json     prints the files that differ
 
-tools/dev/packages.sh calls it.
+tools/release.sh calls it.
 """
 import hashlib
 import importlib.metadata
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tarfile
 import time
+import zipfile
 
 NOTHING = "NOASSERTION"
 OCTET = "octet"
@@ -33,23 +35,25 @@ def pypi(package):
         return NOTHING
 
 
-# name -> (version, licence, home page, what of the packages it is: a pattern of paths, None for what is compiled in)
+# name -> (version, licence, home page, what of a package it is: a pattern of paths; what it is compiled into: a pattern of names of packages or files)
+EVERYWHERE, COMMAND, WHEELS = r"", r"^octet$", r"\.whl$"
 PARTS = {
-    "libtorch": (lambda: pypi("torch"), "BSD-3-Clause", "https://pytorch.org", r"/lib/octet/torch/"),
-    "oneDNN": (lambda: pypi("onednn-devel-cpu-gomp"), "Apache-2.0", "https://github.com/uxlfoundation/oneDNN", r"/lib/octet/libdnnl"),
-    "XNNPACK": (lambda: debian("libxnnpack0"), "BSD-3-Clause", "https://github.com/google/XNNPACK", r"/lib/octet/libXNNPACK"),
-    "pthreadpool": (lambda: debian("libpthreadpool0"), "BSD-2-Clause", "https://github.com/google/pthreadpool", r"/lib/octet/libpthreadpool"),
-    "cpuinfo": (lambda: debian("libcpuinfo0"), "BSD-2-Clause", "https://github.com/pytorch/cpuinfo", r"/lib/octet/libcpuinfo"),
-    "nlohmann_json": (lambda: debian("nlohmann-json3-dev"), "MIT", "https://github.com/nlohmann/json", None),
-    "fmt": (lambda: debian("libfmt-dev"), "MIT", "https://fmt.dev", None),
-    "xxHash": (lambda: debian("libxxhash-dev"), "BSD-2-Clause", "https://xxhash.com", None),
-    "CLI11": (lambda: debian("libcli11-dev"), "BSD-3-Clause", "https://github.com/CLIUtils/CLI11", None),
-    "protobuf": (lambda: debian("libprotobuf-dev"), "BSD-3-Clause", "https://protobuf.dev", None),
-    "d3": (lambda: vendored("d3"), "ISC", "https://d3js.org", None),
-    "plot": (lambda: vendored("plot"), "ISC", "https://observablehq.com/plot", None),
-    "dagre": (lambda: vendored("dagre"), "MIT", "https://github.com/dagrejs/dagre", None),
+    "libtorch": (lambda: pypi("torch"), "BSD-3-Clause", "https://pytorch.org", r"/lib/octet/torch/", None),
+    "oneDNN": (lambda: pypi("onednn-devel-cpu-gomp"), "Apache-2.0", "https://github.com/uxlfoundation/oneDNN", r"/lib/(octet/)?libdnnl", None),
+    "XNNPACK": (lambda: debian("libxnnpack0"), "BSD-3-Clause", "https://github.com/google/XNNPACK", r"/lib/(octet/)?libXNNPACK", None),
+    "pthreadpool": (lambda: debian("libpthreadpool0"), "BSD-2-Clause", "https://github.com/google/pthreadpool", r"/lib/(octet/)?libpthreadpool", None),
+    "cpuinfo": (lambda: debian("libcpuinfo0"), "BSD-2-Clause", "https://github.com/pytorch/cpuinfo", r"/lib/(octet/)?libcpuinfo", None),
+    "libgomp": (lambda: debian("libgomp1"), "GPL-3.0-or-later WITH GCC-exception-3.1", "https://gcc.gnu.org", r"/lib/libgomp", None),
+    "nlohmann_json": (lambda: debian("nlohmann-json3-dev"), "MIT", "https://github.com/nlohmann/json", None, EVERYWHERE),
+    "fmt": (lambda: debian("libfmt-dev"), "MIT", "https://fmt.dev", None, EVERYWHERE),
+    "xxHash": (lambda: debian("libxxhash-dev"), "BSD-2-Clause", "https://xxhash.com", None, EVERYWHERE),
+    "CLI11": (lambda: debian("libcli11-dev"), "BSD-3-Clause", "https://github.com/CLIUtils/CLI11", None, COMMAND),
+    "protobuf": (lambda: debian("libprotobuf-dev"), "BSD-3-Clause", "https://protobuf.dev", r"/lib/libprotobuf", COMMAND),
+    "nanobind": (lambda: pypi("nanobind"), "BSD-3-Clause", "https://github.com/wjakob/nanobind", None, WHEELS),
+    "d3": (lambda: vendored("d3"), "ISC", "https://d3js.org", None, COMMAND),
+    "plot": (lambda: vendored("plot"), "ISC", "https://observablehq.com/plot", None, COMMAND),
+    "dagre": (lambda: vendored("dagre"), "MIT", "https://github.com/dagrejs/dagre", None, COMMAND),
 }
-COMMAND = ("CLI11", "protobuf", "d3", "plot", "dagre")  # of what is compiled in, what the command alone has
 
 
 def vendored(name):
@@ -64,10 +68,11 @@ def spdx_id(*words):
     return "SPDXRef-" + re.sub(r"[^A-Za-z0-9.-]+", "-", "-".join(words)).strip("-")
 
 
-def package(name, version, licence, home):
+def package(name, version, licence, home, file=None):
     return {
-        "SPDXID": spdx_id("Package", name),
+        "SPDXID": spdx_id("Package", file or name),
         "name": name,
+        **({"packageFileName": file} if file else {}),
         "versionInfo": version,
         "downloadLocation": home,
         "filesAnalyzed": False,
@@ -77,53 +82,56 @@ def package(name, version, licence, home):
     }
 
 
-def fields_of(deb):
-    text = subprocess.run(["dpkg-deb", "--field", deb], check=True, capture_output=True, text=True).stdout
-    return dict(line.split(": ", 1) for line in text.splitlines() if re.match(r"[A-Za-z-]+: ", line))
+def content_of(path):
+    """(name, version, [(path, content) of each file])"""
+    if path.endswith(".whl"):
+        with zipfile.ZipFile(path) as archive:
+            files = [(name, archive.read(name)) for name in archive.namelist()]
+        text = next(content for name, content in files if name.endswith(".dist-info/METADATA")).decode()
+        names = "Name", "Version"
+    else:
+        text = subprocess.run(["dpkg-deb", "--field", path], check=True, capture_output=True, text=True).stdout
+        data = subprocess.run(["dpkg-deb", "--fsys-tarfile", path], check=True, capture_output=True).stdout
+        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+            files = [(entry.name, archive.extractfile(entry).read()) for entry in archive if entry.isfile()]
+        names = "Package", "Version"
+    return *(re.search(f"^{name}: (.*)$", text, re.MULTILINE)[1] for name in names), files
 
 
-def files_of(deb):
-    """(path, content) of each file."""
-    data = subprocess.run(["dpkg-deb", "--fsys-tarfile", deb], check=True, capture_output=True).stdout
-    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-        for entry in archive:
-            if entry.isfile():
-                yield entry.name, archive.extractfile(entry).read()
-
-
-def document(debs):
-    packages = {name: package(name, version(), licence, home) for name, (version, licence, home, _) in PARTS.items()}
+def document(paths):
+    packages = {name: package(name, version(), licence, home) for name, (version, licence, home, *_) in PARTS.items()}
     files, relations = [], []
 
     def relate(one, kind, other):
         relations.append({"spdxElementId": one, "relationshipType": kind, "relatedSpdxElement": other})
 
     hashes = hashlib.sha256()
-    for deb in debs:
-        fields = fields_of(deb)
-        name = fields["Package"]
-        packages[name] = own = package(name, fields["Version"], "Apache-2.0", NOTHING)
+    for file in paths:
+        name, version, contents = content_of(file)
+        packages[file] = own = package(name, version, "Apache-2.0", NOTHING, file)
         relate("SPDXRef-DOCUMENT", "DESCRIBES", own["SPDXID"])
-        for path, content in files_of(deb):
+        inside = set()
+        for path, content in contents:
             part = next((part for part, row in PARTS.items() if row[3] and re.search(row[3], path)), None)
             digest = hashlib.sha256(content).hexdigest()
             hashes.update(digest.encode())
             entry = {
-                "SPDXID": spdx_id("File", name, path),
+                "SPDXID": spdx_id("File", file, path),
                 "fileName": path,
                 "checksums": [
                     {"algorithm": "SHA1", "checksumValue": hashlib.sha1(content).hexdigest()},
                     {"algorithm": "SHA256", "checksumValue": digest},
                 ],
-                "licenseConcluded": PARTS[part][1] if part else NOTHING if "/third-party/" in path else "Apache-2.0",
+                "licenseConcluded": PARTS[part][1] if part else NOTHING if re.search("/(third-party|licences)/", path) else "Apache-2.0",
                 "copyrightText": NOTHING,
             }
             files.append(entry)
             relate(own["SPDXID"], "CONTAINS", entry["SPDXID"])
             if part:
+                inside.add(part)
                 relate(packages[part]["SPDXID"], "CONTAINS", entry["SPDXID"])
         for part, row in PARTS.items():
-            if row[3] is None and name.startswith(OCTET if part in COMMAND else ("lib", OCTET)):
+            if row[4] is not None and part not in inside and (re.search(row[4], name) or re.search(row[4], file)):
                 relate(packages[part]["SPDXID"], "STATIC_LINK" if part not in ("d3", "plot", "dagre") else "CONTAINED_BY", own["SPDXID"])
     created = time.gmtime(int(os.environ.get("SOURCE_DATE_EPOCH", time.time())))
     return {
@@ -139,8 +147,21 @@ def document(debs):
     }
 
 
+def differences(old, new):
+    """Names of files whose content differs, or that only one of two documents has."""
+    sums = []
+    for path in (old, new):
+        with open(path, encoding="utf-8") as file:
+            told = json.load(file)
+        sums.append({entry["SPDXID"].removeprefix("SPDXRef-File-"): entry["checksums"][1]["checksumValue"] for entry in told["files"]})
+    return sorted(name for name in sums[0].keys() | sums[1].keys() if sums[0].get(name) != sums[1].get(name))
+
+
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        sys.exit("sbom: want PACKAGE.deb...")
-    json.dump(document(sys.argv[1:]), sys.stdout, indent=1)
-    print()
+    if len(sys.argv) == 4 and sys.argv[1] == "--compare":
+        print(*differences(*sys.argv[2:]), sep="\n")
+    elif len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
+        json.dump(document(sys.argv[1:]), sys.stdout, indent=1)
+        print()
+    else:
+        sys.exit("sbom: want PACKAGE.deb... and WHEEL.whl..., or --compare OLD.spdx.json NEW.spdx.json")

@@ -74,6 +74,7 @@ for python in "${pythons[@]}"; do
     # Both packages are parts of one build, so that nothing is compiled twice. What CMake found for
     # another Python is forgotten.
     settings=(build-dir="$PWD/$build" cmake.define.OCTET_TORCH=$torch
+      cmake.define.OCTET_PYTHON_PACKAGES=ON cmake.define.OCTET_PACKAGES=OFF
       cmake.define.OCTET_VENV="$environment" "cmake.args=-U_Python_*;-Unanobind_DIR")
     watched "wheel: build" build/wheels/build.log \
       env PATH="$tools/bin:$PATH" OCTET_TORCH_SITE="$site" "$tools/bin/python" -m pip wheel -v \

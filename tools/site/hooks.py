@@ -18,7 +18,7 @@ from repository import (DOCS, ROOT, links, markdown_pages, page_of, rewrite,  # 
 
 # How much a word in a page counts for the search; others have 1. Guides come before messages, but
 # a message that is pasted must be found.
-BOOSTS = (("start/", 4), ("faq", 4), ("support", 4), ("tutorials/", 2))
+BOOSTS = (("start/", 4), ("faq", 4), ("support", 4), ("glossary", 4), ("tutorials/", 2))
 
 
 def on_files(files, config):

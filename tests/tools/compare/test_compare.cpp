@@ -169,6 +169,26 @@ TEST_CASE("shadows take the float program's tensors", "[compare]") {
   CHECK(whole.outputs.sqnr_db() == Approx(last.accumulated.sqnr_db()));
 }
 
+TEST_CASE("samples are elements of both programs, the worst among them", "[compare]") {
+  const std::vector<test::Subject> subjects = test::make_subjects();
+  const test::Subject& subject = subjects.front();
+  const std::vector<c10::IValue>& batch = subject.batches.front();
+  const Comparison whole =
+      shadow(subject.reference, subject.quantized, once(batch), {.values = true});
+  const OpComparison& x = op_named(whole, "x");
+  REQUIRE(x.samples.size() >= 8);
+  double largest = 0;
+  for (const ValueSample& sample : x.samples) {
+    at::Tensor element = batch.front().toTensor();
+    for (const int64_t index : sample.index) element = element[index];
+    CHECK(sample.reference == element.item<float>());
+    CHECK(std::remainder(sample.subject, x.rounding->scale) == Approx(0).margin(1e-6));
+    largest = std::max(largest, std::abs(sample.reference - sample.subject));
+  }
+  CHECK(largest == Approx(x.accumulated.largest));
+  CHECK(op_named(shadow(subject.reference, subject.quantized, once(batch)), "x").samples.empty());
+}
+
 TEST_CASE("ops in place do not spoil what is compared", "[compare]") {
   Graph reference = parse_graph(R"(graph(%w = param "w": f32[4,4], %x: f32[8,4]):
   %first: f32[8,4] = aten.linear.default(%x, %w)

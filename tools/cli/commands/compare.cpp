@@ -110,7 +110,7 @@ void compare_graphs(Compared& compared, const BatchSource& data, const NamedMetr
   report.subject = &*compared.subject;
   report.metric = metric.name;
   report.comparison = shadow(*compared.reference, *compared.subject, data,
-                             {.metric = metric.measure, .histograms = has_page, .bodies = true});
+                             {.metric = metric.measure, .values = has_page, .bodies = true});
   report.weights = compare_weights(*compared.reference, *compared.subject);
 }
 

@@ -69,6 +69,18 @@ Json rounding_json(const OpComparison& op) {
   return json;
 }
 
+Json samples_json(const std::vector<ValueSample>& samples) {
+  Json indices = Json::array(), reference = Json::array(), subject = Json::array();
+  for (const ValueSample& sample : samples) {
+    indices.push_back(sample.index);
+    reference.push_back(number(sample.reference));
+    subject.push_back(number(sample.subject));
+  }
+  return {{"index", std::move(indices)},
+          {"float", std::move(reference)},
+          {"quantized", std::move(subject)}};
+}
+
 Json weight_json(const WeightComparison& weight) {
   Json ratios = Json::array();
   for (double ratio : weight.sqnr_db) ratios.push_back(number_json(ratio));
@@ -90,6 +102,7 @@ void fill_op(Json& node, const OpComparison& op, const WeightComparison* weights
   node["cause"] = name_of(diagnosis.cause);
   node["explanation"] = diagnosis.explanation;
   if (op.rounding) node["output"] = rounding_json(op);
+  if (!op.samples.empty()) node["samples"] = samples_json(op.samples);
   const Value* value = subject.find_value(op.name);
   if (value != nullptr) node["suggestion"] = suggest(subject, *value, diagnosis.cause);
 }

@@ -364,7 +364,7 @@ nlohmann::ordered_json tune_report(const Graph& original, const Tuned& tuned,
                           .subject = &tuned.quantized,
                           .metric = options.validate ? "" : tuned.metric};
   report.comparison = shadow(original, tuned.quantized, source_of(data),
-                             {.metric = read_metric(options.metric).measure, .histograms = true});
+                             {.metric = read_metric(options.metric).measure, .values = true});
   report.weights = compare_weights(original, tuned.quantized);
   Json json = compare_json(report);
   json["kind"] = "tune";

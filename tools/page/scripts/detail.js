@@ -48,6 +48,25 @@ function outputBlock(node) {
   return result;
 }
 
+// Elements of the result in both programs: what distributions do not show.
+function samplesBlock(node) {
+  const {index, float: floats, quantized} = node.samples || {};
+  if (![index, floats, quantized].every(Array.isArray) || !index.length) return null;
+  const rows = index.map((place, i) => ({place, float: number(floats[i]), quantized: number(quantized[i])}))
+    .map(row => ({...row, error: row.quantized - row.float}));
+  const worst = rows.reduce((a, b) => Math.abs(b.error) > Math.abs(a.error) ? b : a);
+  const step = outputOf(node, "scale"), zero = outputOf(node, "zero_point");
+  const integer = value => Number.isFinite(value) ? String(Math.round(value / step) + zero) : "–";
+  const hasIntegers = step > 0 && zero !== null;
+  const heads = ["element", "float", ...hasIntegers ? [node.output.dtype || "int8", "stands for"] : ["quantized"], "error"];
+  return block(make("h3", {}, "Samples of one batch"), make("table", {class: "grid"},
+    make("thead", {}, make("tr", {}, ...heads.map(name => make("th", {scope: "col"}, name)))),
+    make("tbody", {}, ...rows.map(row => make("tr", {class: row === worst && row.error ? "worst" : null},
+      make("th", {scope: "row"}, Array.isArray(row.place) ? row.place.join(", ") : ""), make("td", {}, format(row.float)),
+      ...hasIntegers ? [make("td", {}, integer(row.quantized))] : [], make("td", {}, format(row.quantized)), make("td", {}, format(row.error)))))),
+    make("p", {}, "With all ops quantized. Bold: the largest error of the batch."));
+}
+
 function weightBlock(node) {
   const weight = node.weight;
   if (!weight) return null;
@@ -85,7 +104,7 @@ function showDetail() {
       factRow("MACs", isKnown(node.macs) ? formatCount(number(node.macs)) : null),
       factRow("latency", isKnown(node.latency_us) ? formatTime(number(node.latency_us)) : null),
       factRow("backend", node.backend), factRow("reads", opLinks(node.sources)), factRow("read by", opLinks(node.users))))),
-    outputBlock(node), weightBlock(node), tensorsBlock(node)].filter(isKnown));
+    samplesBlock(node), outputBlock(node), weightBlock(node), tensorsBlock(node)].filter(isKnown));
   if (isKnown(node.stack_trace))
     flow.append(block(make("details", {}, make("summary", {}, "Where it comes from"), make("pre", {}, node.stack_trace))));
   panel.replaceChildren(head, ...[isKnown(node.reason) ? make("p", {class: "reason"}, `Stays float: ${node.reason}`) : null,

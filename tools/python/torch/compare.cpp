@@ -45,11 +45,11 @@ std::string compare_programs(const Graph& reference, const Graph* subject, const
     as_subject = clone(*subject);
     give_float_border(*as_subject);
     report.subject = as_subject.get();
-    report.comparison = shadow(
-        *as_reference, *as_subject, source_of(data),
-        {.metric = measure, .histograms = true, .bodies = true, .progress = [&](size_t done) {
-           progress.advance(done, data.size());
-         }});
+    report.comparison =
+        shadow(*as_reference, *as_subject, source_of(data),
+               {.metric = measure, .values = true, .bodies = true, .progress = [&](size_t done) {
+                  progress.advance(done, data.size());
+                }});
     report.weights = compare_weights(*as_reference, *as_subject);
   }
   if (model != nullptr)
