@@ -16,9 +16,9 @@ int to_native_qdq(Graph& graph);
 // As torchao's quantize_affine and dequantize_affine, with a block for the whole tensor or for each
 // channel; scales and zero points are constants, one pair for equal numbers. The results have the
 // bits of the q/dq graph where scales are float32, as calibrated ones are; a fixed scale such as
-// 1/255 may round single values at half steps the other way. Throws Error("convert", ...) for scales that
-// quantized_decomposed chooses at run time, and for q and dq in the bodies of control flow, which
-// take no constants. Returns the number of rewrites.
+// 1/255 may round single values at half steps the other way. Throws Error("convert", ...) for
+// scales that quantized_decomposed chooses at run time, and for q and dq in the bodies of control
+// flow, which take no constants. Returns the number of rewrites.
 int to_affine_qdq(Graph& graph);
 
 }  // namespace octet

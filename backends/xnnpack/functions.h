@@ -72,8 +72,8 @@ enum class Release {
 
 Release opened_release();
 
-// Bytes past the end of an input that kernels may read: the greatest XNN_EXTRA_BYTES, that of Hexagon;
-// it is 16 on other CPUs.
+// Bytes past the end of an input that kernels may read: the greatest XNN_EXTRA_BYTES, that of
+// Hexagon; it is 16 on other CPUs.
 inline constexpr size_t kExtraBytes = 128;
 
 }  // namespace octet::xnnpack

@@ -65,7 +65,8 @@ int write_integer_outputs(Program& program);
 
 // Stores each state that only index_put(state, fake_quantize_dynamic(x)) writes as int8, with a
 // float32 scale for each row in another state, if that is exact: the state starts as zeros, and the
-// op rounds each row symmetrically. A NaN then makes its whole row NaN. Ops that read the state get integers times scales.
+// op rounds each row symmetrically. A NaN then makes its whole row NaN. Ops that read the state get
+// integers times scales.
 int quantize_states(Program& program);
 // softmax(scale * q @ transpose(k) + mask) @ v -> attention(q, k, v, mask) where k and v are caches
 // and a backend takes it. A later pass: it needs the backends, and follows quantize_states.
