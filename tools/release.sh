@@ -16,15 +16,13 @@
 #                           tools/release.sh --build build/again/build --out build/again
 #                           tools/release.sh --compare build/again
 set -euo pipefail
-cd "$(dirname "$0")/.."
-. tools/dev/progress.sh
 log() { echo "release: $*" >&2; }
 
 parts=()
 pythons=()
 environments=()
-build=build/wheels/build
-out=build/dist
+build=
+out=
 check=
 other=
 while [ $# -gt 0 ]; do
@@ -35,18 +33,22 @@ while [ $# -gt 0 ]; do
         *) echo "release: unknown part \"${2:-}\", want wheels, packages, arm64 or site" >&2; exit 2 ;;
       esac
       shift 2 ;;
-    --python) pythons+=("$2"); shift 2 ;;
-    --environment) environments+=("$2"); shift 2 ;;
-    --build) build=$2; shift 2 ;;
-    --out) out=$2; shift 2 ;;
+    --python) pythons+=("${2:?release: --python wants a Python}"); shift 2 ;;
+    --environment) environments+=("$(realpath -m "${2:?release: --environment wants a folder}")"); shift 2 ;;
+    --build) build=$(realpath -m "${2:?release: --build wants a folder}"); shift 2 ;;
+    --out) out=$(realpath -m "${2:?release: --out wants a folder}"); shift 2 ;;
     --check) check=yes; shift ;;
-    --compare) other=$2; shift 2 ;;
+    --compare) other=$(realpath -m "${2:?release: --compare wants a folder}"); shift 2 ;;
     *)
       echo "release: unknown option $1, want --only PART, --python PYTHON, --environment, --build or" \
         "--out FOLDER, --check or --compare FOLDER" >&2
       exit 2 ;;
   esac
 done
+cd "$(dirname "$0")/.."
+. tools/dev/progress.sh
+build=${build:-$PWD/build/wheels/build}
+out=${out:-$PWD/build/dist}
 
 if [ -n "$other" ]; then
   for folder in "$out" "$other"; do
@@ -71,8 +73,17 @@ export SOURCE_DATE_EPOCH
 version=$(sed -n 's/^project(octet VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 grep -q "^## $version\b" CHANGELOG.md || { log "CHANGELOG.md has no section $version; write it first"; exit 1; }
 if [ ${#parts[@]} -eq 0 ]; then
+  command -v aarch64-linux-gnu-g++ >/dev/null ||
+    { log "aarch64-linux-gnu-g++ is not here, which packages for arm64 need; --only arm64 installs it"; exit 1; }
+  if [ -n "$(ls -A "$out" 2>/dev/null)" ] && [ ! -f "$out/SHA256SUMS" ]; then
+    log "$out is not empty and not a release; give an empty folder"
+    exit 1
+  fi
   parts=(wheels packages arm64 site)
   rm -rf "$out"
+elif [ -f "$out/SHA256SUMS" ]; then  # what an earlier version left there
+  find "$out" -type f \( -name 'octet*' -o -name 'liboctet*' \) ! -name octet.spdx.json \
+    ! -name "*[-_]$version[-_.+]*" -delete
 fi
 if [ ${#pythons[@]} -eq 0 ]; then
   for minor in 10 11 12 13 14; do
@@ -83,8 +94,11 @@ fi
 
 # The command of this release if it is built, else that of tools/setup.sh.
 octet_command() {
-  local command=$PWD/$build/bin/octet
-  [ -x "$command" ] || command=$PWD/build/release/bin/octet
+  local command=$build/bin/octet
+  if [ ! -x "$command" ]; then
+    command=$PWD/build/release/bin/octet
+    log "uses $command, because $build has none"
+  fi
   echo "$command"
 }
 
@@ -105,13 +119,7 @@ make_wheels() {
 
 make_packages() { tools/dev/packages.sh --build "$build" --out "$out" ${check:+--check}; }
 
-make_arm64() {
-  if ! command -v aarch64-linux-gnu-g++ >/dev/null && [ ${#parts[@]} -gt 1 ]; then
-    log "no packages for arm64: aarch64-linux-gnu-g++ is not here; --only arm64 installs it"
-    return
-  fi
-  tools/dev/packages.sh --arm64 --out "$out"
-}
+make_arm64() { tools/dev/packages.sh --arm64 --out "$out"; }
 
 make_site() {
   local scratch

@@ -91,7 +91,7 @@ struct Comparison {
   size_t batches = 0;
 };
 
-// Runs both programs, with the shadows of the subject\. The data is streamed, and only values that
+// Runs both programs, with the shadows of the subject. The data is streamed, and only values that
 // are still needed are held. Throws Error("compare", ...) when the programs do not belong together
 // (find_twins) and without data, and what an op throws.
 Comparison shadow(const Graph& reference, const Graph& subject, const BatchSource& data,

@@ -11,6 +11,7 @@ import warnings
 import octet
 import torch
 from octet._built_with import TORCH
+from octet_runtime._error import plain_type_error
 from package_test import PackageTest
 from torch import nn
 
@@ -60,6 +61,15 @@ class Errors(PackageTest):
             with self.subTest(said), self.assertRaises(TypeError) as caught:
                 call()
             self.assertEqual(str(caught.exception), said)
+
+    def test_types_that_may_fit_are_not_blamed_first(self):
+        text = "run(): incompatible function arguments. The following argument types are supported:\n    1. run(%s) -> None\n\nInvoked with types: %s"
+        for signature, given, said in [
+            ("config: collections.abc.Mapping, data: torch.Tensor, steps: int", "dict, my.Tensor2, str", "run: steps: got str, want int"),
+            ("data: torch.Tensor, *args", "str", "run: got (str), want run(data: torch.Tensor, *args)"),
+        ]:
+            with self.subTest(said):
+                self.assertEqual(plain_type_error(text % (signature, given)), said)
 
     def refuses(self, call, start):
         with self.subTest(start):

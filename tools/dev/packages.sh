@@ -34,6 +34,8 @@ while [ $# -gt 0 ]; do
       exit 2 ;;
   esac
 done
+[ ${#system[@]} -eq 0 ] || [ -z "$check" ] ||
+  { log "--check: cannot install packages of --arm64 on this machine; leave one of the two out"; exit 2; }
 if [ -z "$build" ]; then
   [ $torch = ON ] && build=build/packages/build || build=build/packages/runtime
   [ ${#system[@]} -eq 0 ] || build=build/aarch64/build

@@ -10,29 +10,31 @@
 #                         --runtime-only). If it exists, a further Python compiles only the modules
 #   --out FOLDER          where the wheels go (build/wheels)
 set -euo pipefail
-cd "$(dirname "$0")/../.."
 
-environment=$PWD/.venv
+environment=
 build=
-out=build/wheels
+out=
 pythons=()
 packages=(tools/python .)
 torch=ON
 while [ $# -gt 0 ]; do
   case $1 in
-    --environment) environment=$(realpath "$2"); shift 2 ;;
-    --python) pythons+=("$2"); shift 2 ;;
+    --environment) environment=$(realpath -m "${2:?wheel: --environment wants a folder}"); shift 2 ;;
+    --python) pythons+=("${2:?wheel: --python wants a Python}"); shift 2 ;;
     --runtime-only) packages=(tools/python); torch=OFF; shift ;;
-    --build) build=$2; shift 2 ;;
-    --out) out=$2; shift 2 ;;
+    --build) build=$(realpath -m "${2:?wheel: --build wants a folder}"); shift 2 ;;
+    --out) out=$(realpath -m "${2:?wheel: --out wants a folder}"); shift 2 ;;
     *)
       echo "wheel: unknown option $1, want --environment, --build or --out FOLDER," \
         "--python PYTHON or --runtime-only" >&2
       exit 2 ;;
   esac
 done
+cd "$(dirname "$0")/../.."
+environment=${environment:-$PWD/.venv}
+out=${out:-$PWD/build/wheels}
 if [ -z "$build" ]; then
-  [ $torch = ON ] && build=build/wheels/build || build=build/wheels/runtime
+  [ $torch = ON ] && build=$PWD/build/wheels/build || build=$PWD/build/wheels/runtime
 fi
 [ ${#pythons[@]} -gt 0 ] || pythons=("$environment/bin/python")
 
@@ -73,7 +75,7 @@ for python in "${pythons[@]}"; do
     raw=$(mktemp -d)
     # Both packages are parts of one build, so that nothing is compiled twice. What CMake found for
     # another Python is forgotten.
-    settings=(build-dir="$PWD/$build" cmake.define.OCTET_TORCH=$torch
+    settings=(build-dir="$build" cmake.define.OCTET_TORCH=$torch
       cmake.define.OCTET_PYTHON_PACKAGES=ON cmake.define.OCTET_PACKAGES=OFF
       cmake.define.OCTET_VENV="$environment" "cmake.args=-U_Python_*;-Unanobind_DIR")
     watched "wheel: build" build/wheels/build.log \

@@ -53,18 +53,20 @@ function samplesBlock(node) {
   const {index, float: floats, quantized} = node.samples || {};
   if (![index, floats, quantized].every(Array.isArray) || !index.length) return null;
   const rows = index.map((place, i) => ({place, float: number(floats[i]), quantized: number(quantized[i])}))
-    .map(row => ({...row, error: row.quantized - row.float}));
-  const worst = rows.reduce((a, b) => Math.abs(b.error) > Math.abs(a.error) ? b : a);
+    .map(row => ({...row, error: row.float === row.quantized ? 0 : row.float === null || row.quantized === null ? null : row.quantized - row.float}));
+  const sizeOf = row => Math.abs(row.error ?? 0) || 0;
+  const worst = rows.reduce((a, b) => sizeOf(b) > sizeOf(a) ? b : a);
+  const hasWorst = sizeOf(worst) > 0;
   const step = outputOf(node, "scale"), zero = outputOf(node, "zero_point");
   const integer = value => Number.isFinite(value) ? String(Math.round(value / step) + zero) : "–";
-  const hasIntegers = step > 0 && zero !== null;
-  const heads = ["element", "float", ...hasIntegers ? [node.output.dtype || "int8", "stands for"] : ["quantized"], "error"];
+  const hasIntegers = step > 0 && zero !== null && /^(torch\.)?([isu]|u?int)\d/.test(node.output.dtype || "");
+  const heads = ["element", "float", ...hasIntegers ? [node.output.dtype, "dequantized"] : ["quantized"], "error"];
   return block(make("h3", {}, "Samples of one batch"), make("table", {class: "grid"},
     make("thead", {}, make("tr", {}, ...heads.map(name => make("th", {scope: "col"}, name)))),
-    make("tbody", {}, ...rows.map(row => make("tr", {class: row === worst && row.error ? "worst" : null},
+    make("tbody", {}, ...rows.map(row => make("tr", {class: hasWorst && row === worst ? "worst" : null},
       make("th", {scope: "row"}, Array.isArray(row.place) ? row.place.join(", ") : ""), make("td", {}, format(row.float)),
       ...hasIntegers ? [make("td", {}, integer(row.quantized))] : [], make("td", {}, format(row.quantized)), make("td", {}, format(row.error)))))),
-    make("p", {}, "With all ops quantized. Bold: the largest error of the batch."));
+    make("p", {}, "With all ops quantized." + (hasWorst ? " Bold: the largest error of the batch." : "")));
 }
 
 function weightBlock(node) {

@@ -37,6 +37,8 @@ _ALSO = {
     "None": {"NoneType"},
     "PathLike": {"Path", "PosixPath", "WindowsPath"},
     "Sequence": {"list", "tuple"},
+    "Iterable": {"list", "tuple"},
+    "Mapping": {"dict"},
     "Tensor": {"Parameter"},
     "Callable": {"function", "method", "builtin_function_or_method"},
 }
@@ -72,6 +74,8 @@ def _faults(signature: str, values: list, named: dict) -> list[str]:
         arguments = ast.parse(f"def {signature}: pass").body[0].args
     except SyntaxError:
         return []
+    if arguments.vararg or arguments.kwarg:
+        return []
     places = arguments.posonlyargs + arguments.args
     required = places[: len(places) - len(arguments.defaults)]
     required += [a for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults) if d is None]
@@ -83,10 +87,13 @@ def _faults(signature: str, values: list, named: dict) -> list[str]:
     bound = {place.arg: value for place, value in zip(places, values)} | named
     faults = [f"{name}: unknown argument" for name in bound if name not in known]
     faults += [f"{a.arg}: is missing" for a in required if a.arg not in bound]
+    unsure = []  # a class with a dotted name may derive from what is wanted
     for name, got in bound.items():
         wanted = _alternatives(known[name].annotation) if name in known else []
         if wanted and name != "self" and not any(_takes(each, got) for each in wanted):
-            faults.append(f"{name}: got {got}, want {' or '.join(map(ast.unparse, wanted))}")
+            fault = f"{name}: got {got}, want {' or '.join(map(ast.unparse, wanted))}"
+            (unsure if "." in got else faults).append(fault)
+    faults = faults or unsure
     return [re.sub(r"\b(octet|octet_runtime)\._\w+\.", r"\1.", fault) for fault in faults]
 
 
