@@ -27,7 +27,9 @@ bool is_stored(const GraphInput& input) {
 
 // Whether it counts the batches that a norm saw, in a graph before make_inputs().
 bool is_counter(const Graph& graph, const Node& node) {
-  if (node.target() != "aten.add_.Tensor" || node.int_or("other", 0) != 1) return false;
+  const Argument* other = node.find_argument("other");
+  const int64_t* number = other == nullptr ? nullptr : other->find<int64_t>();
+  if (node.target() != "aten.add_.Tensor" || number == nullptr || *number != 1) return false;
   const GraphInput* input = graph.find_input(node.find_input("self"));
   return input != nullptr && input->fqn.ends_with("num_batches_tracked");
 }
