@@ -124,10 +124,10 @@ class NumpyData(CommandTest):
         for arrays, said in [
             ({"x": x}, "holds the arrays x, want x, mask; name them after the inputs, or give them in order: np.savez(file, a, b)"),
             ({"a": x, "b": mask}, "holds the arrays a, b, want x, mask; "),
-            ({"x": x[:5], "mask": mask[:5]}, 'array "x" has 5 samples, want a multiple of 2, the batch of the program; '),
+            ({"x": x[:5], "mask": mask[:5]}, 'array "x" has 5 samples, want a multiple of 2, the program\'s batch size; '),
             ({"x": x, "mask": mask[:4]}, 'array "mask" has 4 samples, want 6 samples, like the first array'),
             ({"x": x[:0], "mask": mask[:0]}, 'array "x" has 0 samples, want at least 1'),
-            ({"x": x[0], "mask": mask}, 'array "x" has 1 dimensions, want 2, those of %x, or one more for the batches'),
+            ({"x": x[0], "mask": mask}, 'array "x" has rank 1, want 2, that of %x, or one more for the batches'),
             ({"x": x.to(torch.complex64), "mask": mask}, "x.npy: has dtype <c8, want one of <f2, <f4, "),
         ]:
             with self.subTest(said):
