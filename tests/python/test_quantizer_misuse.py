@@ -71,16 +71,16 @@ ANNOTATE = [
     ("derived by nothing", output(derived("x", derive=None)), "want a value"),
     ("inputs", lambda g, a, r: a.annotate(g.find_node("linear"), inputs=[1]), r"^annotate: inputs: got \[1\], want a dict"),
     ("inputs by name", lambda g, a, r: a.annotate(g.find_node("linear"), inputs={"x": INT8}), "got a spec for 'x'"),
-    ("a value for a node", lambda g, a, r: a.annotate(g.find_node("linear").output), "incompatible function arguments"),
-    ("None for a node", lambda g, a, r: a.annotate(g.find_node("nowhere")), "incompatible function arguments"),
+    ("a value for a node", lambda g, a, r: a.annotate(g.find_node("linear").output), "annotate: node: got octet.Value, want Node"),
+    ("None for a node", lambda g, a, r: a.annotate(g.find_node("nowhere")), "annotate: node: got NoneType, want Node"),
     ("an input of another", lambda g, a, r: a.annotate(g.find_node("linear"), inputs={g.find_node("add").output: INT8}), "does not read %add"),
     ("a pattern", lambda g, a, r: g.match("linear(x, w"), "^pattern: "),
     ("an empty pattern", lambda g, a, r: g.match(""), "^pattern: "),
     ("an edit", lambda g, a, r: g.erase(g.find_node("linear")), r"^annotate: the graph: is edited in annotate\(\); edit it in transform_for_annotation\(\)$"),
     ("a new node", lambda g, a, r: g.insert("aten.relu.default", {}), r"is edited in annotate\(\)"),
     ("a new constant", lambda g, a, r: g.add_constant("x", torch.ones(1)), r"is edited in annotate\(\)"),
-    ("ops of text", lambda g, a, r: a.propagate_sharing("relu", 3), "incompatible function arguments|not callable"),
-    ("a reason of a number", lambda g, a, r: r.float_op(g.find_node("linear"), 3), "incompatible function arguments"),
+    ("ops of text", lambda g, a, r: a.propagate_sharing("relu", 3), r"propagate_sharing: ops: got str, want list\[str\]; accepts: got int"),
+    ("a reason of a number", lambda g, a, r: r.float_op(g.find_node("linear"), 3), "float_op: reason: got int, want str"),
 ]
 
 
