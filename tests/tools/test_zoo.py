@@ -65,7 +65,7 @@ class Zoo(CommandTest):
         self.zoo("--only", SMALL, "--configurations", "x86-static", "--parts", "octet,time")
         row, = table.rows(self.path("work"), [e for e in ENTRIES if e.name == SMALL], "x86-static")
         self.assertEqual(row.octet["failed"], "quantize")
-        self.assertIn("calibration.pt", row.octet["message"])
+        self.assertIn("model.pt2", row.octet["message"])
         self.assertFalse(row.runs)
         _, message = self.zoo("--parts", "nonsense", code=2)
         self.assertIn("nonsense", message)
