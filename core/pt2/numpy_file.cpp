@@ -43,9 +43,9 @@ std::string_view array_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// An .npy file in memory.
 constexpr size_t kMostDims = 64;  // of NumPy, and of LibTorch's iterators
 
+// An .npy file in memory.
 class ArrayFile {
  public:
   // subject: in Errors. owner: keeps the bytes.

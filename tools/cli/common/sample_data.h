@@ -16,7 +16,7 @@
 namespace octet {
 
 struct SampleData {
-  std::string file = {};                            // "": there is no data
+  std::string file = {};                            // "": no data
   std::shared_ptr<const HeldBatches> batches = {};  // all of the file
   size_t first = 0, end = 0;                        // its batches [first, end)
   std::string labels = {};       // a file with the class of each sample of `file`, or ""
