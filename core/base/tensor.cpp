@@ -124,6 +124,12 @@ std::string describe(const Tensor& tensor) {
   return fmt::format("{}[{}]", short_name_of(tensor.dtype()), fmt::join(tensor.shape(), ", "));
 }
 
+bool has_only_zero_bits(const Tensor& tensor) {
+  const Tensor elements = tensor.contiguous();
+  return std::all_of(elements.raw(), elements.raw() + elements.nbytes(),
+                     [](std::byte byte) { return byte == std::byte{0}; });
+}
+
 bool are_bools(std::span<const std::byte> bytes) {
   const std::byte bits =
       std::accumulate(bytes.begin(), bytes.end(), std::byte{0}, std::bit_or<std::byte>());

@@ -76,6 +76,9 @@ class Tensor {
 // "f32[2, 3]"
 std::string describe(const Tensor& tensor);
 
+// Whether all bits of all elements are 0. Requires a defined tensor.
+bool has_only_zero_bits(const Tensor& tensor);
+
 template <typename T>
 Tensor Tensor::from(DType dtype, std::vector<int64_t> shape, std::span<const T> values) {
   Tensor result = zeros(dtype, std::move(shape));

@@ -74,12 +74,6 @@ bool has_unknown_complex(const Node* node) {
          find_row(complex_import_rows(), split_target(node->target()).base) == nullptr;
 }
 
-bool is_zero(const Tensor& tensor) {
-  const std::byte* bytes = tensor.raw();
-  return std::all_of(bytes, bytes + tensor.nbytes(),
-                     [](std::byte byte) { return byte == std::byte{0}; });
-}
-
 // The value that an output of the graph writes to the buffer; null if none does.
 Value* find_mutation(const Graph& graph, const std::string& fqn) {
   for (const GraphOutput& output : graph.outputs())
@@ -204,7 +198,8 @@ void Importer::import_next_states() {
     // The value before and after a run has the same qparams.
     if (!before.qparams) before.qparams = after.qparams;
     if (!after.qparams) after.qparams = before.qparams;
-    if (!is_zero(start)) state.start = builder_.add_constant(before.name + "_start", start);
+    if (!has_only_zero_bits(start))
+      state.start = builder_.add_constant(before.name + "_start", start);
     program.states.push_back(state);
   }
 }

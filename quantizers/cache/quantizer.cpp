@@ -62,9 +62,7 @@ Verdict writes_whole_rows(const RuleMatch& at) {
 
 Verdict starts_as_zeros(const RuleMatch& at) {
   const Tensor* start = at.graph.find_constant(at.match.find("c"));
-  const Tensor elements = start != nullptr && start->defined() ? start->contiguous() : Tensor();
-  return elements.defined() && std::all_of(elements.raw(), elements.raw() + elements.nbytes(),
-                                           [](std::byte byte) { return byte == std::byte{0}; })
+  return start != nullptr && start->defined() && has_only_zero_bits(*start)
              ? Verdict::accept()
              : Verdict::refuse("its cache does not start as zeros");
 }
