@@ -96,13 +96,13 @@ Verdict is_only_use(const RuleMatch& at) {
 }
 
 // clang-format off
-const std::vector<std::pair<std::string, SlotSpec>> kRows = {{"x", kInput}};
-const std::vector<RuleCheck> kChecks = {writes_into_buffer, writes_whole_rows, starts_as_zeros, is_only_use};
+const std::vector<std::pair<std::string, SlotSpec>> kCacheSlots = {{"x", kInput}};
+const std::vector<RuleCheck> kCacheChecks = {writes_into_buffer, writes_whole_rows, starts_as_zeros, is_only_use};
 
-const std::vector<AnnotationRule> kRules = {
+const std::vector<AnnotationRule> kCacheRules = {
     // name        pattern                    inputs  output        checks
-    {"kv_cache",   "index_copy(c, _, x)",     kRows,  LeaveFloat{}, kChecks},
-    {"kv_cache",   "index_put(c, _..., x)",   kRows,  LeaveFloat{}, kChecks},
+    {"kv_cache",   "index_copy(c, _, x)",     kCacheSlots,  LeaveFloat{}, kCacheChecks},
+    {"kv_cache",   "index_put(c, _..., x)",   kCacheSlots,  LeaveFloat{}, kCacheChecks},
 };
 // clang-format on
 
@@ -121,7 +121,7 @@ KvCacheQuantizer::KvCacheQuantizer(std::string name)
 
 void KvCacheQuantizer::annotate(Graph& graph, Annotations& annotations, Report& report) {
   RuleState state;
-  annotate_by_rules(graph, kRules, by_settings(), annotations, state);
+  annotate_by_rules(graph, kCacheRules, by_settings(), annotations, state);
   bool has_cache = false;
   for (const Node* node : graph.nodes()) {
     if (find_buffer(graph, *node) == nullptr) continue;

@@ -24,16 +24,16 @@ using rule_rows::Inputs;
 // clang-format off
 const Inputs kWeightAlone      = {{"w", kWeight}};
 const Inputs kTransposedWeight = {{"w", weight_along(1)}};
-const Checks kConvChecks = {weight_is_float32, weight_is_constant};
+const Checks kWeightChecks = {weight_is_float32, weight_is_constant};
 const Checks kRowChecks  = {weight_is_float32, weight_is_constant, groups_divide_weight};
 
-const std::vector<AnnotationRule> kRules = {
+const std::vector<AnnotationRule> kWeightOnlyRules = {
     // name                        pattern                    inputs             output        checks
     {"weight_only_linear",         rule_rows::kLinear,        kWeightAlone,      LeaveFloat{}, kRowChecks},
     {"weight_only_addmm",          rule_rows::kAddmm,         kTransposedWeight, LeaveFloat{}, kRowChecks},
     {"weight_only_mm",             rule_rows::kMm,            kTransposedWeight, LeaveFloat{}, kRowChecks},
-    {"weight_only_conv",           rule_rows::kConv,          kWeightAlone,      LeaveFloat{}, kConvChecks},
-    {"weight_only_conv_transpose", rule_rows::kConvTranspose, kTransposedWeight, LeaveFloat{}, kConvChecks},
+    {"weight_only_conv",           rule_rows::kConv,          kWeightAlone,      LeaveFloat{}, kWeightChecks},
+    {"weight_only_conv_transpose", rule_rows::kConvTranspose, kTransposedWeight, LeaveFloat{}, kWeightChecks},
     {"weight_only_embedding",      "embedding(w, i)",         kWeightAlone,      LeaveFloat{}, kRowChecks},
 };
 // clang-format on
@@ -147,7 +147,7 @@ bool is_weight_only(const QuantizationConfig& config) {
          !config.output_activation;
 }
 
-std::span<const AnnotationRule> weight_only_rules() { return kRules; }
+std::span<const AnnotationRule> weight_only_rules() { return kWeightOnlyRules; }
 
 Verdict weight_is_float32(const RuleMatch& at) {
   const Value* weight = at.match.find("w");

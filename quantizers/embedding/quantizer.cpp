@@ -6,29 +6,29 @@
 #include "core/base/error.h"
 #include "quantizers/common/checks.h"
 #include "quantizers/common/float_report.h"
-#include "quantizers/common/weight_only.h"
+#include "quantizers/common/rule_rows.h"
 
 namespace octet {
 
 namespace {
 
-constexpr int64_t kMax4Bits = 15;
+constexpr int64_t kMaxUint4 = 15;
 const std::string kEmbedding = "aten.embedding";
 
-using Inputs = std::vector<std::pair<std::string, SlotSpec>>;
+using rule_rows::Inputs;
 const Inputs kTable = {{"w", kWeight}};
 
-const std::vector<RuleCheck> kChecks = {weight_is_float32, weight_is_constant};
+const std::vector<RuleCheck> kEmbeddingChecks = {weight_is_float32, weight_is_constant};
 
 // clang-format off
-const std::vector<AnnotationRule> kRules = {
+const std::vector<AnnotationRule> kEmbeddingRules = {
     // name           pattern                                                                  inputs  output        checks
-    {"embedding",     "embedding(w, i)",                                                       kTable, LeaveFloat{}, kChecks},
-    {"embedding_bag", "{embedding_bag|_embedding_bag|_embedding_bag_forward_only}(w, i, ...)", kTable, LeaveFloat{}, kChecks},
+    {"embedding",     "embedding(w, i)",                                                       kTable, LeaveFloat{}, kEmbeddingChecks},
+    {"embedding_bag", "{embedding_bag|_embedding_bag|_embedding_bag_forward_only}(w, i, ...)", kTable, LeaveFloat{}, kEmbeddingChecks},
 };
 // clang-format on
-const std::vector<std::string> kOps = {kEmbedding, "aten.embedding_bag", "aten._embedding_bag",
-                                       "aten._embedding_bag_forward_only"};
+const std::vector<std::string> kEmbeddingOps = {
+    kEmbedding, "aten.embedding_bag", "aten._embedding_bag", "aten._embedding_bag_forward_only"};
 
 }  // namespace
 
@@ -46,7 +46,7 @@ QuantizationConfig get_embedding_quantization_config(int64_t bits, Compat compat
   weight.observer_or_fake_quant_ctr.eps = compat == Compat::kTorchao ? kBackendEps : kFloatEps;
   if (bits == 4) {
     weight.quant_min = 0;
-    weight.quant_max = kMax4Bits;
+    weight.quant_max = kMaxUint4;
   }
   QuantizationConfig config;
   config.weight = weight;
@@ -62,9 +62,9 @@ void EmbeddingQuantizer::annotate(Graph& graph, Annotations& annotations, Report
   if (is_compat()) {
     annotate_compat(graph, annotations);
   } else {
-    annotate_by_rules(graph, kRules, by_settings(), annotations, state);
+    annotate_by_rules(graph, kEmbeddingRules, by_settings(), annotations, state);
   }
-  report_float_nodes(graph, annotations, {name(), rows(), {}, state, kOps, {}}, report);
+  report_float_nodes(graph, annotations, {name(), rows(), {}, state, kEmbeddingOps, {}}, report);
 }
 
 void EmbeddingQuantizer::annotate_compat(Graph& graph, Annotations& annotations) const {

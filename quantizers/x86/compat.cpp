@@ -9,26 +9,26 @@
 namespace octet {
 namespace {
 
-using Sources = std::vector<std::string>;
+using OriginNames = std::vector<std::string>;
 using Ops = std::vector<std::string>;
 
 // clang-format off
 // The origin of an op, as named in the .pt2: the module's class, and functions that torchao treats
 // as equal.
-const Sources kConv1d    = {"torch.nn.modules.conv.Conv1d", "torch.conv1d"};
-const Sources kConv2d    = {"torch.nn.modules.conv.Conv2d", "torch.conv2d"};
-const Sources kLinear    = {"torch.nn.modules.linear.Linear"};
-const Sources kAnyLinear = {"torch.nn.modules.linear.Linear", "torch._C._nn.linear"};
-const Sources kNorm      = {"torch.nn.modules.batchnorm.BatchNorm2d", "torch.nn.functional.batch_norm"};
-const Sources kAdd       = {"torch.add", "_operator.add", "_operator.iadd", "add", "add_"};
-const Sources kRelu      = {"torch.nn.modules.activation.ReLU", "torch.nn.functional.relu", "torch.relu_"};
-const Sources kHardtanh  = {"torch.nn.modules.activation.Hardtanh", "torch.nn.functional.hardtanh", "torch._C._nn.hardtanh_"};
-const Sources kHardswish = {"torch.nn.modules.activation.Hardswish"};
-const Sources kRelu6     = {"torch.nn.modules.activation.ReLU6"};
-const Sources kSilu      = {"torch.nn.modules.activation.SiLU"};
-const Sources kLeakyRelu = {"torch.nn.modules.activation.LeakyReLU"};
-const Sources kTanh      = {"torch.nn.modules.activation.Tanh"};
-const Sources kGelu      = {"torch.nn.modules.activation.GELU"};
+const OriginNames kConv1dSources    = {"torch.nn.modules.conv.Conv1d", "torch.conv1d"};
+const OriginNames kConv2dSources    = {"torch.nn.modules.conv.Conv2d", "torch.conv2d"};
+const OriginNames kLinearSources    = {"torch.nn.modules.linear.Linear"};
+const OriginNames kAnyLinearSources = {"torch.nn.modules.linear.Linear", "torch._C._nn.linear"};
+const OriginNames kNormSources      = {"torch.nn.modules.batchnorm.BatchNorm2d", "torch.nn.functional.batch_norm"};
+const OriginNames kAddSources       = {"torch.add", "_operator.add", "_operator.iadd", "add", "add_"};
+const OriginNames kReluSources      = {"torch.nn.modules.activation.ReLU", "torch.nn.functional.relu", "torch.relu_"};
+const OriginNames kHardtanhSources  = {"torch.nn.modules.activation.Hardtanh", "torch.nn.functional.hardtanh", "torch._C._nn.hardtanh_"};
+const OriginNames kHardswishSources = {"torch.nn.modules.activation.Hardswish"};
+const OriginNames kRelu6Sources     = {"torch.nn.modules.activation.ReLU6"};
+const OriginNames kSiluSources      = {"torch.nn.modules.activation.SiLU"};
+const OriginNames kLeakyReluSources = {"torch.nn.modules.activation.LeakyReLU"};
+const OriginNames kTanhSources      = {"torch.nn.modules.activation.Tanh"};
+const OriginNames kGeluSources      = {"torch.nn.modules.activation.GELU"};
 
 const Ops kConv2dOp   = {"aten.conv2d.default"};
 const Ops kConvOps    = {"aten.conv2d.default", "aten.conv1d.default"};
@@ -36,30 +36,30 @@ const Ops kLinearOp   = {"aten.linear.default"};
 
 const std::vector<X86FusionRow> kFusionRows = {
     // name                   sources                          matrix ops  batch norm            addend              unary         many calls
-    {"conv_bn_add_relu",      {kConv2d, kNorm, kAdd, kRelu},   kConv2dOp,  BatchNorm::kUnfolded, Addend::kQuantized, Unary::kLast},
-    {"conv_bn_add",           {kConv2d, kNorm, kAdd},          kConv2dOp,  BatchNorm::kUnfolded, Addend::kQuantized, Unary::kNone},
-    {"conv_bn_relu",          {kConv2d, kNorm, kRelu},         kConv2dOp,  BatchNorm::kUnfolded, Addend::kNone,      Unary::kLast},
-    {"conv_bn_hardtanh",      {kConv2d, kNorm, kHardtanh},     kConv2dOp,  BatchNorm::kUnfolded, Addend::kNone,      Unary::kLast},
-    {"conv_bn_hardswish",     {kConv2d, kNorm, kHardswish},    kConv2dOp,  BatchNorm::kUnfolded, Addend::kNone,      Unary::kLast},
-    {"conv_bn_relu6",         {kConv2d, kNorm, kRelu6},        kConv2dOp,  BatchNorm::kUnfolded, Addend::kNone,      Unary::kLast},
-    {"conv_bn_silu",          {kConv2d, kNorm, kSilu},         kConv2dOp,  BatchNorm::kUnfolded, Addend::kNone,      Unary::kLast},
-    {"conv_bn",               {kConv2d, kNorm},                kConv2dOp,  BatchNorm::kUnfolded, Addend::kNone,      Unary::kNone},
-    {"conv_add_relu",         {kConv2d, kAdd, kRelu},          kConv2dOp,  BatchNorm::kFolded,   Addend::kQuantized, Unary::kLast},
-    {"conv_add",              {kConv2d, kAdd},                 kConv2dOp,  BatchNorm::kFolded,   Addend::kQuantized, Unary::kNone},
-    {"conv_relu",             {kConv2d, kRelu},                kConvOps,   BatchNorm::kFolded,   Addend::kNone,      Unary::kLast},
-    {"conv_hardtanh",         {kConv2d, kHardtanh},            kConvOps,   BatchNorm::kFolded,   Addend::kNone,      Unary::kLast},
-    {"conv_hardswish",        {kConv2d, kHardswish},           kConvOps,   BatchNorm::kFolded,   Addend::kNone,      Unary::kLast},
-    {"conv_relu6",            {kConv2d, kRelu6},               kConvOps,   BatchNorm::kFolded,   Addend::kNone,      Unary::kLast},
-    {"conv_silu",             {kConv2d, kSilu},                kConvOps,   BatchNorm::kFolded,   Addend::kNone,      Unary::kLast},
-    {"conv1d_relu",           {kConv1d, kRelu},                kConvOps,   BatchNorm::kFolded,   Addend::kNone,      Unary::kLast},
-    {"conv",                  {kConv2d},                       kConv2dOp,  BatchNorm::kFolded,   Addend::kNone,      Unary::kNone},
-    {"linear_add_relu",       {kLinear, kAdd, kRelu},          kLinearOp,  BatchNorm::kFolded,   Addend::kFloat,     Unary::kLast},
-    {"linear_add",            {kLinear, kAdd},                 kLinearOp,  BatchNorm::kFolded,   Addend::kFloat,     Unary::kNone},
-    {"linear_relu",           {kLinear, kRelu},                kLinearOp,  BatchNorm::kFolded,   Addend::kNone,      Unary::kLast},
-    {"linear_leaky_relu",     {kLinear, kLeakyRelu},           kLinearOp,  BatchNorm::kFolded,   Addend::kNone,      Unary::kLast},
-    {"linear_tanh",           {kLinear, kTanh},                kLinearOp,  BatchNorm::kFolded,   Addend::kNone,      Unary::kLast},
-    {"linear_gelu",           {kLinear, kGelu},                kLinearOp,  BatchNorm::kFolded,   Addend::kNone,      Unary::kLast},
-    {"linear",                {kAnyLinear},                    kLinearOp,  BatchNorm::kFolded,   Addend::kNone,      Unary::kNone, ManyCalls::kEachByItself},
+    {"conv_bn_add_relu",      {kConv2dSources, kNormSources, kAddSources, kReluSources},   kConv2dOp,  BatchNorm::kUnfolded, Addend::kQuantized, Unary::kLast},
+    {"conv_bn_add",           {kConv2dSources, kNormSources, kAddSources},          kConv2dOp,  BatchNorm::kUnfolded, Addend::kQuantized, Unary::kNone},
+    {"conv_bn_relu",          {kConv2dSources, kNormSources, kReluSources},         kConv2dOp,  BatchNorm::kUnfolded, Addend::kNone,      Unary::kLast},
+    {"conv_bn_hardtanh",      {kConv2dSources, kNormSources, kHardtanhSources},     kConv2dOp,  BatchNorm::kUnfolded, Addend::kNone,      Unary::kLast},
+    {"conv_bn_hardswish",     {kConv2dSources, kNormSources, kHardswishSources},    kConv2dOp,  BatchNorm::kUnfolded, Addend::kNone,      Unary::kLast},
+    {"conv_bn_relu6",         {kConv2dSources, kNormSources, kRelu6Sources},        kConv2dOp,  BatchNorm::kUnfolded, Addend::kNone,      Unary::kLast},
+    {"conv_bn_silu",          {kConv2dSources, kNormSources, kSiluSources},         kConv2dOp,  BatchNorm::kUnfolded, Addend::kNone,      Unary::kLast},
+    {"conv_bn",               {kConv2dSources, kNormSources},                kConv2dOp,  BatchNorm::kUnfolded, Addend::kNone,      Unary::kNone},
+    {"conv_add_relu",         {kConv2dSources, kAddSources, kReluSources},          kConv2dOp,  BatchNorm::kFolded,   Addend::kQuantized, Unary::kLast},
+    {"conv_add",              {kConv2dSources, kAddSources},                 kConv2dOp,  BatchNorm::kFolded,   Addend::kQuantized, Unary::kNone},
+    {"conv_relu",             {kConv2dSources, kReluSources},                kConvOps,   BatchNorm::kFolded,   Addend::kNone,      Unary::kLast},
+    {"conv_hardtanh",         {kConv2dSources, kHardtanhSources},            kConvOps,   BatchNorm::kFolded,   Addend::kNone,      Unary::kLast},
+    {"conv_hardswish",        {kConv2dSources, kHardswishSources},           kConvOps,   BatchNorm::kFolded,   Addend::kNone,      Unary::kLast},
+    {"conv_relu6",            {kConv2dSources, kRelu6Sources},               kConvOps,   BatchNorm::kFolded,   Addend::kNone,      Unary::kLast},
+    {"conv_silu",             {kConv2dSources, kSiluSources},                kConvOps,   BatchNorm::kFolded,   Addend::kNone,      Unary::kLast},
+    {"conv1d_relu",           {kConv1dSources, kReluSources},                kConvOps,   BatchNorm::kFolded,   Addend::kNone,      Unary::kLast},
+    {"conv",                  {kConv2dSources},                       kConv2dOp,  BatchNorm::kFolded,   Addend::kNone,      Unary::kNone},
+    {"linear_add_relu",       {kLinearSources, kAddSources, kReluSources},          kLinearOp,  BatchNorm::kFolded,   Addend::kFloat,     Unary::kLast},
+    {"linear_add",            {kLinearSources, kAddSources},                 kLinearOp,  BatchNorm::kFolded,   Addend::kFloat,     Unary::kNone},
+    {"linear_relu",           {kLinearSources, kReluSources},                kLinearOp,  BatchNorm::kFolded,   Addend::kNone,      Unary::kLast},
+    {"linear_leaky_relu",     {kLinearSources, kLeakyReluSources},           kLinearOp,  BatchNorm::kFolded,   Addend::kNone,      Unary::kLast},
+    {"linear_tanh",           {kLinearSources, kTanhSources},                kLinearOp,  BatchNorm::kFolded,   Addend::kNone,      Unary::kLast},
+    {"linear_gelu",           {kLinearSources, kGeluSources},                kLinearOp,  BatchNorm::kFolded,   Addend::kNone,      Unary::kLast},
+    {"linear",                {kAnyLinearSources},                    kLinearOp,  BatchNorm::kFolded,   Addend::kNone,      Unary::kNone, ManyCalls::kEachByItself},
 };
 
 const Ops kPropagationOps = {"aten.max_pool2d.default", "aten.cat.default", "aten.avg_pool2d.default", "aten.adaptive_avg_pool2d.default",

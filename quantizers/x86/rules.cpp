@@ -15,7 +15,7 @@ namespace {
 
 using namespace rule_rows;
 
-const std::string kMul = "{aten.mul.Tensor|aten.mul_.Tensor}(x, y)";
+const std::string kAnyMul = "{aten.mul.Tensor|aten.mul_.Tensor}(x, y)";
 const std::string kUnaries =
     "{relu|relu6|hardtanh|clamp|hardswish|silu|leaky_relu|gelu|tanh|sigmoid|elu|hardsigmoid}";
 const std::string kMatmul = "{matmul|bmm}(x, y)";
@@ -96,7 +96,7 @@ const Checks kPoolChecks = {inputs_are_float32, inputs_are_quantized};
 const Checks kFlattenChecks = {inputs_are_float32, inputs_are_quantized, result_is_quantized};
 
 // clang-format off
-const std::vector<AnnotationRule> kRules = {
+const std::vector<AnnotationRule> kX86Rules = {
     // name                         pattern                                     inputs           output  checks
     {"conv[_bn]_add[_relu]",        clamp_if_any(sum_with(norm_if_any(kConv))), kWeightedAddend, kFloat, kGemmAddChecks},
     {"conv[_bn][_unary]",           unary_if_any(norm_if_any(kConv)),           kWeighted,       kFloat, kWeightedChecks},
@@ -106,10 +106,10 @@ const std::vector<AnnotationRule> kRules = {
     {"addmm[_unary]",               unary_if_any(kAddmm),                       kTransposed,     kFloat, kWeightedChecks},
     {"mm[_unary]",                  unary_if_any(kMm),                          kColumns,        kFloat, kWeightedChecks},
     {"matmul",                      kMatmul,                                    kBinary,         kFloat, kMatmulChecks},
-    {"mul",                         kMul,                                       kBinary,         kFloat, kMulChecks},
+    {"mul",                         kAnyMul,                                       kBinary,         kFloat, kMulChecks},
 };
 
-const std::vector<AnnotationRule> kDynamicRules = {
+const std::vector<AnnotationRule> kX86DynamicRules = {
     // name               pattern                      inputs           output  checks
     {"linear",            kLinear,                     kWeighted,       kFloat, kWeightedChecks},
     {"addmm",             kAddmm,                      kTransposed,     kFloat, kWeightedChecks},
@@ -126,13 +126,13 @@ const std::vector<AnnotationRule> kPropagationRules = {
 };
 // clang-format on
 
-constexpr std::string_view kOptIn = "matmul";
+constexpr std::string_view kMatmulRule = "matmul";
 
 }  // namespace
 
-std::span<const AnnotationRule> x86_rules() { return kRules; }
-std::span<const AnnotationRule> x86_dynamic_rules() { return kDynamicRules; }
+std::span<const AnnotationRule> x86_rules() { return kX86Rules; }
+std::span<const AnnotationRule> x86_dynamic_rules() { return kX86DynamicRules; }
 std::span<const AnnotationRule> x86_propagation_rules() { return kPropagationRules; }
-bool is_opt_in(const AnnotationRule& rule) { return rule.name == kOptIn; }
+bool is_opt_in(const AnnotationRule& rule) { return rule.name == kMatmulRule; }
 
 }  // namespace octet

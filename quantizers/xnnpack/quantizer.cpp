@@ -76,10 +76,10 @@ constexpr std::string_view kNorms[] = {"aten.layer_norm", "aten.native_layer_nor
                                        "aten.group_norm", "aten.native_group_norm"};
 constexpr std::string_view kSums[] = {"aten.add.Tensor", "aten.add_.Tensor"};
 constexpr std::string_view kLayers[] = {"linear", "addmm", "mm"};  // rules
-constexpr std::string_view kMoves[] = {"aten.view",    "aten.reshape",   "aten.transpose",
-                                       "aten.permute", "aten.unsqueeze", "aten.squeeze",
-                                       "aten.flatten", "aten.to",        "aten._to_copy",
-                                       "aten.dropout", "aten.clone",     "aten.contiguous"};
+constexpr std::string_view kMovesBeforeNorms[] = {
+    "aten.view",      "aten.reshape", "aten.transpose", "aten.permute",
+    "aten.unsqueeze", "aten.squeeze", "aten.flatten",   "aten.to",
+    "aten._to_copy",  "aten.dropout", "aten.clone",     "aten.contiguous"};
 constexpr const char* kReason =
     "only norms and float sums read it, and one scale would not fit all its channels";
 
@@ -136,7 +136,8 @@ class FloatSums {
   // Whether the node is a norm or an addition left float, or a view that only such nodes read.
   bool reads_floats(const Node& node) const {
     if (is_norm(node) || sums_.contains(&node)) return true;
-    if (is_any(node, kMoves)) return node.output_or_null() && is_for_norms(*node.output_or_null());
+    if (is_any(node, kMovesBeforeNorms))
+      return node.output_or_null() && is_for_norms(*node.output_or_null());
     return is_scaled_by_root(node);
   }
 

@@ -29,8 +29,8 @@ const Inputs kTransposedConv = {{"x", kInput}, {"w", weight_with_one_scale(1)}, 
 // clang-format on
 const Slots kWeightAndBias = {"w", "b"};
 
-const Checks kBinaryChecks = {inputs_are_float32, constants_are_observable, result_is_no_angle,
-                              result_is_no_mask, is_no_part_of_norm};
+const Checks kXnnpackBinaryChecks = {inputs_are_float32, constants_are_observable,
+                                     result_is_no_angle, result_is_no_mask, is_no_part_of_norm};
 const Checks kDynamicConvChecks = {inputs_are_float32, weight_is_constant, constants_are_observable,
                                    is_plain_conv2d};
 const Checks kDynamicTransposedChecks = {inputs_are_float32, weight_is_constant,
@@ -43,20 +43,20 @@ const Checks kDynamicTransposedChecksCompat = {is_not_before_relu, has_one_group
                                                is_plain_conv2d};
 
 // clang-format off
-const std::vector<AnnotationRule> kRules = {
+const std::vector<AnnotationRule> kXnnpackRules = {
     // name                         pattern                                    inputs           output        checks         owned  marked  owner
     {"conv[_bn][_clamp]",           clamp_if_any(norm_if_any(kConv)),          kWeighted,       kOutput,      kWeightedChecks},
     {"conv_transpose[_bn][_clamp]", clamp_if_any(norm_if_any(kConvTranspose)), kTransposedConv, kOutput,      kTransposedChecks},
     {"linear[_bn][_clamp]",         clamp_if_any(norm_if_any(kLinear)),        kWeighted,       kOutput,      kWeightedChecks},
     {"addmm[_clamp]",               clamp_if_any(kAddmm),                      kTransposed,     kOutput,      kWeightedChecks},
     {"mm[_clamp]",                  clamp_if_any(kMm),                         kColumns,        kOutput,      kWeightedChecks},
-    {"adaptive_avg_pool2d",         "adaptive_avg_pool2d(x)",                  kPool,           same_as("x"), kBinaryChecks},
-    {"add[_clamp]",                 clamp_if_any(kAdd),                        kBinary,         kOutput,      kBinaryChecks},
-    {"mul[_clamp]",                 clamp_if_any(kMul),                        kBinary,         kOutput,      kBinaryChecks},
-    {"cat",                         "cat(x...)",                               kList,           same_as("x"), kBinaryChecks, {}, {}, first_quantized_input},
+    {"adaptive_avg_pool2d",         "adaptive_avg_pool2d(x)",                  kPool,           same_as("x"), kXnnpackBinaryChecks},
+    {"add[_clamp]",                 clamp_if_any(kAdd),                        kBinary,         kOutput,      kXnnpackBinaryChecks},
+    {"mul[_clamp]",                 clamp_if_any(kMul),                        kBinary,         kOutput,      kXnnpackBinaryChecks},
+    {"cat",                         "cat(x...)",                               kList,           same_as("x"), kXnnpackBinaryChecks, {}, {}, first_quantized_input},
 };
 
-const std::vector<AnnotationRule> kDynamicRules = {
+const std::vector<AnnotationRule> kXnnpackDynamicRules = {
     // name            pattern         inputs       output   checks
     {"linear",         kLinear,        kWeighted,   kOutput, kWeightedChecks},
     {"addmm",          kAddmm,         kTransposed, kOutput, kWeightedChecks},
@@ -137,8 +137,8 @@ const std::map<std::string, const std::vector<std::string>*> kOperatorTypes = {
 
 }  // namespace
 
-std::span<const AnnotationRule> xnnpack_rules() { return kRules; }
-std::span<const AnnotationRule> xnnpack_dynamic_rules() { return kDynamicRules; }
+std::span<const AnnotationRule> xnnpack_rules() { return kXnnpackRules; }
+std::span<const AnnotationRule> xnnpack_dynamic_rules() { return kXnnpackDynamicRules; }
 std::span<const AnnotationRule> xnnpack_rules_compat() { return kRulesCompat; }
 std::span<const AnnotationRule> xnnpack_dynamic_rules_compat() { return kDynamicRulesCompat; }
 std::span<const AnnotationRule> xnnpack_batch_norm_rules_compat() { return kBatchNormRulesCompat; }

@@ -15,14 +15,14 @@ constexpr double kStepCost = 0.58, kBinCost = 0.24;
 constexpr int kCapacity = 32767;
 
 // Per pair of each channel: the largest sum of products, then minus the smallest one.
-struct Load {
+struct BinLoad {
   std::array<uint16_t, 4 * kMostLanes> of{};
 };
 
-struct Step {
+struct BinStep {
   int32_t x;
   std::array<int8_t, 4 * kMostLanes> weights;
-  Load load;
+  BinLoad load;
   int most;
 };
 
@@ -32,9 +32,9 @@ int greatest_sum(int a, int b, ByteBound bound) {
          std::min(bound.pair - bound.byte, bound.byte) * std::min(a, b);
 }
 
-Step make_step(int32_t x, const std::array<int8_t, 4 * kMostLanes>& weights, int lanes,
-               ByteBound bound) {
-  Step step{x, weights, {}, 0};
+BinStep make_step(int32_t x, const std::array<int8_t, 4 * kMostLanes>& weights, int lanes,
+                  ByteBound bound) {
+  BinStep step{x, weights, {}, 0};
   for (size_t pair = 0; pair < static_cast<size_t>(2 * lanes); ++pair) {
     const int a = weights[2 * pair], b = weights[2 * pair + 1];
     step.load.of[pair] = static_cast<uint16_t>(greatest_sum(std::max(a, 0), std::max(b, 0), bound));
@@ -46,22 +46,22 @@ Step make_step(int32_t x, const std::array<int8_t, 4 * kMostLanes>& weights, int
 }
 
 // Requires that each load is within capacity, so that the sum of two fits 16 bits.
-bool fits(const Load& a, const Load& b) {
+bool fits(const BinLoad& a, const BinLoad& b) {
   uint16_t over = 0;
   for (size_t i = 0; i < a.of.size(); ++i)
     over = static_cast<uint16_t>(over | static_cast<uint16_t>(a.of[i] + b.of[i]));
   return over <= kCapacity;
 }
 
-void add(Load& a, const Load& b) {
+void add(BinLoad& a, const BinLoad& b) {
   for (size_t i = 0; i < a.of.size(); ++i) a.of[i] = static_cast<uint16_t>(a.of[i] + b.of[i]);
 }
 
 // Splits steps so that each is within capacity.
-std::vector<Step> split(std::span<const int8_t> weights, int lanes, ByteBound bound) {
+std::vector<BinStep> split(std::span<const int8_t> weights, int lanes, ByteBound bound) {
   const int capacity = bound.pair <= 255 ? 256 : kCapacity / bound.byte;  // of weights of one sign
   const size_t size = static_cast<size_t>(lanes) * 4;
-  std::vector<Step> steps;
+  std::vector<BinStep> steps;
   for (size_t s = 0; s < weights.size() / size; ++s) {
     std::array<int8_t, 4 * kMostLanes> some{}, rest{};
     std::copy_n(weights.begin() + static_cast<std::ptrdiff_t>(s * size), size, some.begin());
@@ -86,9 +86,9 @@ std::vector<Step> split(std::span<const int8_t> weights, int lanes, ByteBound bo
 
 BinnedBlock make_bins(std::span<const int8_t> weights, int lanes, ByteBound bound) {
   constexpr size_t kProbes = 24;  // partners that are tried for each place in a bin
-  std::vector<Step> steps = split(weights, lanes, bound);
+  std::vector<BinStep> steps = split(weights, lanes, bound);
   std::stable_sort(steps.begin(), steps.end(),
-                   [](const Step& a, const Step& b) { return a.most > b.most; });
+                   [](const BinStep& a, const BinStep& b) { return a.most > b.most; });
   std::vector<size_t> left(steps.size());
   std::iota(left.begin(), left.end(), size_t{0});
   std::vector<std::vector<size_t>> bins[kMostBin];  // with kMostBin steps, with one less, ...
@@ -100,7 +100,7 @@ BinnedBlock make_bins(std::span<const int8_t> weights, int lanes, ByteBound boun
     for (size_t seed = 0; seed < (count + 1) / 2; ++seed) {
       if (is_taken[left[seed]] != 0) continue;
       std::vector<size_t> bin = {left[seed]};
-      Load load = steps[left[seed]].load;
+      BinLoad load = steps[left[seed]].load;
       is_taken[left[seed]] = 1;
       while (bin.size() < kMostBin) {
         // Tries candidates from large to small and takes the first that fits.

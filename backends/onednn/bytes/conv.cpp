@@ -26,7 +26,7 @@ constexpr int64_t kBandPixels = 112;
 constexpr int64_t kMostExcess = 16384;
 constexpr int64_t kExcessPart = 6;
 
-struct Plan {
+struct ConvPlan {
   ByteConvShape shape;
   ByteConvOutput output;
   std::optional<PackedTiles> packed;
@@ -47,7 +47,7 @@ struct Plan {
 };
 
 // Chooses columns and rows of a band so that its input fits the scratch memory.
-void choose_band(Plan& plan, int x_bytes) {
+void choose_band(ConvPlan& plan, int x_bytes) {
   const ByteConvShape& s = plan.shape;
   constexpr int64_t kOverrun = 8;  // the last step may read past the end
   const auto measure = [&] {
@@ -65,9 +65,9 @@ void choose_band(Plan& plan, int x_bytes) {
   measure();
 }
 
-Plan make_plan(const ByteConvShape& given, const Tensor& weights, const ByteConvOutput& output,
-               ByteRange range) {
-  Plan plan;
+ConvPlan make_plan(const ByteConvShape& given, const Tensor& weights, const ByteConvOutput& output,
+                   ByteRange range) {
+  ConvPlan plan;
   plan.shape = with_long_rows(given);
   plan.output = output;
   // padding may exceed the bytes of x
@@ -121,7 +121,7 @@ Plan make_plan(const ByteConvShape& given, const Tensor& weights, const ByteConv
   for (int64_t i = 0; i < count; ++i) to[i] = from[i];
 }
 
-void put_elements(const Plan& p, const uint8_t* from, std::byte* to, int64_t count) {
+void put_elements(const ConvPlan& p, const uint8_t* from, std::byte* to, int64_t count) {
   if (p.packed->kernels->x_bytes() == 1) {
     std::memcpy(to, from, static_cast<size_t>(count));
     return;
@@ -131,7 +131,7 @@ void put_elements(const Plan& p, const uint8_t* from, std::byte* to, int64_t cou
   });
 }
 
-void put_padding(const Plan& p, std::byte* to, int64_t count) {
+void put_padding(const ConvPlan& p, std::byte* to, int64_t count) {
   if (p.packed->kernels->x_bytes() == 1) {
     std::memset(to, p.output.scales.padding, static_cast<size_t>(count));
   } else {
@@ -145,7 +145,7 @@ struct Band {
   int64_t image, plane, row, rows, column, columns;
 };
 
-Band band_at(const Plan& p, int64_t index) {
+Band band_at(const ConvPlan& p, int64_t index) {
   const ByteConvShape& s = p.shape;
   const int64_t across = (s.out_size[2] + p.columns - 1) / p.columns,
                 down = (s.out_size[1] + p.band - 1) / p.band;
@@ -159,14 +159,14 @@ Band band_at(const Plan& p, int64_t index) {
           std::min(p.columns, s.out_size[2] - column)};
 }
 
-int64_t band_count(const Plan& p) {
+int64_t band_count(const ConvPlan& p) {
   const ByteConvShape& s = p.shape;
   return s.batch * s.out_size[0] * ((s.out_size[1] + p.band - 1) / p.band) *
          ((s.out_size[2] + p.columns - 1) / p.columns);
 }
 
 // Copies one input row of a band, group by group.
-void copy_row(const Plan& p, const uint8_t* row, int64_t first, int64_t count, std::byte* to) {
+void copy_row(const ConvPlan& p, const uint8_t* row, int64_t first, int64_t count, std::byte* to) {
   const ByteConvShape& s = p.shape;
   const int64_t element = p.packed->kernels->x_bytes(), all = s.groups * s.channels;
   const int64_t from = std::clamp<int64_t>(first, 0, s.size[2]),
@@ -189,7 +189,7 @@ void copy_row(const Plan& p, const uint8_t* row, int64_t first, int64_t count, s
   }
 }
 
-void copy_band(const Plan& p, const uint8_t* x, const Band& band, std::byte* scratch) {
+void copy_band(const ConvPlan& p, const uint8_t* x, const Band& band, std::byte* scratch) {
   const ByteConvShape& s = p.shape;
   const int64_t first = band.column * s.stride[2] - s.padding[2],
                 count = input_columns(s, band.columns);
@@ -220,7 +220,7 @@ struct Memory {
   ExcessMemory excess;
 };
 
-int64_t most_excess(const Plan& p) {
+int64_t most_excess(const ConvPlan& p) {
   const int64_t products = p.band * p.columns * std::ssize(p.offsets[0]) * p.shape.groups;
   return std::clamp<int64_t>(products / kExcessPart, 16, kMostExcess);
 }
@@ -228,7 +228,7 @@ int64_t most_excess(const Plan& p) {
 constexpr int64_t whole_vectors(int64_t bytes) { return (bytes + kVector - 1) / kVector * kVector; }
 
 // Bytes of the input, starts, Taken, Excess and of_group.
-std::array<int64_t, 5> memory_bytes(const Plan& p) {
+std::array<int64_t, 5> memory_bytes(const ConvPlan& p) {
   const bool has_excess = p.packed && p.packed->bin_tiles != nullptr;
   const int64_t input =
       p.is_in_place && !has_excess
@@ -241,12 +241,12 @@ std::array<int64_t, 5> memory_bytes(const Plan& p) {
           whole_vectors((p.shape.groups + 1) * 4)};
 }
 
-int64_t scratch_bytes(const Plan& p) {
+int64_t scratch_bytes(const ConvPlan& p) {
   const std::array<int64_t, 5> bytes = memory_bytes(p);
   return std::accumulate(bytes.begin(), bytes.end(), int64_t{0});
 }
 
-Memory memory_at(const Plan& p, std::byte* scratch) {
+Memory memory_at(const ConvPlan& p, std::byte* scratch) {
   const std::array<int64_t, 5> bytes = memory_bytes(p);
   std::array<std::byte*, 5> at{scratch};
   for (size_t i = 1; i < at.size(); ++i) at[i] = at[i - 1] + bytes[i - 1];
@@ -263,7 +263,7 @@ struct Source {
   bool has_excess = false;
 };
 
-Source prepare_band(const Plan& p, const Band& band, const uint8_t* x, const Memory& memory) {
+Source prepare_band(const ConvPlan& p, const Band& band, const uint8_t* x, const Memory& memory) {
   const ByteConvShape& s = p.shape;
   const BinTiles* bins = p.packed->bin_tiles;
   if (p.is_in_place) {
@@ -284,7 +284,7 @@ Source prepare_band(const Plan& p, const Band& band, const uint8_t* x, const Mem
 }
 
 // Fills the initial sums of a block, including its excess.
-void fill_starts(const Plan& p, int64_t index, const Band& band, const Memory& memory) {
+void fill_starts(const ConvPlan& p, int64_t index, const Band& band, const Memory& memory) {
   const int64_t lanes = p.packed->kernels->lanes, group = index / p.blocks;
   const int32_t first = memory.excess.of_group[group], last = memory.excess.of_group[group + 1];
   for (int64_t i = 0; i < band.rows * band.columns; ++i)
@@ -295,7 +295,7 @@ void fill_starts(const Plan& p, int64_t index, const Band& band, const Memory& m
 }
 
 // Multiplies block `index`, counted over all groups, for the band.
-void multiply_block(const Plan& p, int64_t index, const Band& band, const Source& source,
+void multiply_block(const ConvPlan& p, int64_t index, const Band& band, const Source& source,
                     const Memory& memory, std::byte* y, const uint8_t* residual) {
   const ByteConvShape& s = p.shape;
   const TileKernels& kernels = *source.kernels;
@@ -336,8 +336,8 @@ void multiply_block(const Plan& p, int64_t index, const Band& band, const Source
 
 // scratch: scratch_bytes for each of `parts`. Threads share the bands; if there are few bands with
 // many channels, they share the channels of each.
-void run(const Plan& p, const uint8_t* x, std::byte* y, const uint8_t* residual, std::byte* scratch,
-         int64_t parts) {
+void run(const ConvPlan& p, const uint8_t* x, std::byte* y, const uint8_t* residual,
+         std::byte* scratch, int64_t parts) {
   const ByteConvShape& s = p.shape;
   const int64_t bands = band_count(p), all_blocks = s.groups * p.blocks;
   const int64_t shares = bands >= 2 * parts ? 1 : std::min(parts, all_blocks);  // of the blocks
@@ -363,7 +363,7 @@ void run(const Plan& p, const uint8_t* x, std::byte* y, const uint8_t* residual,
 bool has_byte_conv(const ByteConvShape& shape) {
   constexpr int64_t kMostElements = 65000;  // 255 * 128 * kMostElements fits 32 bits
   const int64_t elements = shape.channels * shape.kernel[0] * shape.kernel[1] * shape.kernel[2];
-  Plan plan;
+  ConvPlan plan;
   plan.shape = with_long_rows(shape);
   if (may_use(Isa::kAvx512Vnni) || find_tile_kernels() == nullptr || elements > kMostElements)
     return false;
@@ -373,8 +373,8 @@ bool has_byte_conv(const ByteConvShape& shape) {
 
 ScratchLoop byte_conv_loop(const ByteConvShape& shape, const Tensor& weights,
                            const ByteConvOutput& output, ByteRange range) {
-  const std::shared_ptr<const Plan> plan =
-      std::make_shared<const Plan>(make_plan(shape, weights, output, range));
+  const std::shared_ptr<const ConvPlan> plan =
+      std::make_shared<const ConvPlan>(make_plan(shape, weights, output, range));
   const int64_t parts = omp_get_max_threads();
   const bool has_scratch = scratch_bytes(*plan) > 0;
   Loop loop = [plan, has_scratch, parts](std::byte* const* arguments) {

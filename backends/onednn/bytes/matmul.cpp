@@ -15,7 +15,7 @@
 namespace octet::onednn {
 namespace {
 
-constexpr int64_t kChunk = 48;  // rows of a that are widened together
+constexpr int64_t kWidenedRows = 48;  // rows of a that are widened together
 
 // A factor: the position of element (row, column) in a matrix, and its zero point.
 struct Factor {
@@ -25,7 +25,7 @@ struct Factor {
   std::vector<int64_t> matrices;  // per matrix of the batch: its first element
 };
 
-struct Plan {
+struct MatmulPlan {
   const TileKernels* kernels = nullptr;
   ByteConvOutput output;
   Factor a, b;
@@ -40,7 +40,7 @@ struct Plan {
     return kernels->block_lanes(columns - block * kernels->lanes);
   }
   int64_t block_words() const { return steps() * kernels->lanes * 2; }
-  int64_t scratch_words() const { return blocks() * block_words() + kChunk * steps() * 2; }
+  int64_t scratch_words() const { return blocks() * block_words() + kWidenedRows * steps() * 2; }
 };
 
 Factor factor_of(const Stored& stored, const Dims& batch) {
@@ -81,7 +81,7 @@ template <typename T>
 
 // Packs one block of columns of b: words of two rows per column.
 template <typename T>
-void pack_block(const Plan& p, const T* matrix, int64_t block, int16_t* to) {
+void pack_block(const MatmulPlan& p, const T* matrix, int64_t block, int16_t* to) {
   const int64_t lanes = p.block_lanes(block), first = block * p.kernels->lanes,
                 count = std::min<int64_t>(lanes, p.columns - first);
   const Factor& b = p.b;
@@ -114,7 +114,7 @@ void pack_block(const Plan& p, const T* matrix, int64_t block, int16_t* to) {
 }
 
 template <typename T>
-void widen_rows(const Plan& p, const T* matrix, int64_t first, int64_t count, int16_t* to) {
+void widen_rows(const MatmulPlan& p, const T* matrix, int64_t first, int64_t count, int16_t* to) {
   run_vectorised([&]() __attribute__((always_inline)) {
     for (int64_t row = first; row < first + count; ++row, to += p.steps() * 2) {
       widen_loop(matrix + row * p.a.row_step, p.a.column_step, to, p.depth, p.a.zero_point);
@@ -124,8 +124,8 @@ void widen_rows(const Plan& p, const T* matrix, int64_t first, int64_t count, in
 }
 
 // Computes rows [first, last) of one matrix of y.
-void run_rows(const Plan& p, const std::byte* a, const std::byte* b, std::byte* y, int64_t matrix,
-              int64_t first, int64_t last, bool packs, int16_t* scratch) {
+void run_rows(const MatmulPlan& p, const std::byte* a, const std::byte* b, std::byte* y,
+              int64_t matrix, int64_t first, int64_t last, bool packs, int16_t* scratch) {
   int16_t* blocks = scratch;
   int16_t* words = scratch + p.blocks() * p.block_words();
   const auto with_type = [](const Factor& factor, const std::byte* data, int64_t index,
@@ -147,8 +147,8 @@ void run_rows(const Plan& p, const std::byte* a, const std::byte* b, std::byte* 
   tile.scale = p.scale.data();
   tile.bias = p.bias.data();
   tile.y_step = p.columns;
-  for (int64_t row = first; row < last; row += kChunk) {
-    const int64_t count = std::min(kChunk, last - row);
+  for (int64_t row = first; row < last; row += kWidenedRows) {
+    const int64_t count = std::min(kWidenedRows, last - row);
     with_type(p.a, a, matrix, [&](const auto* from) { widen_rows(p, from, row, count, words); });
     for (int64_t block = 0; block < p.blocks(); ++block) {
       tile.weights = reinterpret_cast<const std::byte*>(blocks + block * p.block_words());
@@ -161,11 +161,12 @@ void run_rows(const Plan& p, const std::byte* a, const std::byte* b, std::byte* 
   }
 }
 
-void run(const Plan& p, const std::byte* a, const std::byte* b, std::byte* y, int16_t* scratch,
-         int64_t parts) {
+void run(const MatmulPlan& p, const std::byte* a, const std::byte* b, std::byte* y,
+         int16_t* scratch, int64_t parts) {
   const int64_t matrices = std::ssize(p.a.matrices);
   // parts of a matrix's rows
-  const int64_t shares = matrices >= parts ? 1 : std::min(parts, (p.rows + kChunk - 1) / kChunk);
+  const int64_t shares =
+      matrices >= parts ? 1 : std::min(parts, (p.rows + kWidenedRows - 1) / kWidenedRows);
   for_numbered_parts(matrices * shares, p.rows / shares * p.steps() * p.columns,
                      [&](int64_t part, int64_t first, int64_t last) {
                        for (int64_t i = first; i < last; ++i) {
@@ -191,7 +192,7 @@ ScratchLoop byte_matmul_loop(const Stored& a, const Stored& b, const Stored& y,
   OCTET_ASSERT(
       a.shape.size() == rank && b.shape.size() == rank && has_byte_matmul(a.shape[rank - 1]),
       "factors that the kernel does not take");
-  Plan p;
+  MatmulPlan p;
   p.kernels = find_word_kernels();
   p.output = output;
   p.a = factor_of(a, batch);
@@ -205,7 +206,7 @@ ScratchLoop byte_matmul_loop(const Stored& a, const Stored& b, const Stored& y,
   p.bias.assign(static_cast<size_t>(p.kernels->lanes), output.scales.bias[0]);
   const int64_t parts = omp_get_max_threads();
   const int64_t scratch_bytes = parts * p.scratch_words() * 2;
-  Loop loop = [plan = std::make_shared<const Plan>(std::move(p)),
+  Loop loop = [plan = std::make_shared<const MatmulPlan>(std::move(p)),
                parts](std::byte* const* arguments) {
     run(*plan, arguments[0], arguments[1], arguments[2], reinterpret_cast<int16_t*>(arguments[3]),
         parts);

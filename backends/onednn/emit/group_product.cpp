@@ -173,12 +173,12 @@ Loop product_loop(const Sizes& sizes, int64_t rows) {
 // ---- CPUs without VNNI: byte tiles compute the same sums group by group, then one loop applies
 // the terms of each row
 
-struct RowTerms {
+struct GroupRowTerms {
   float scale, zero_point, low, high;
 };
 
 [[gnu::always_inline]] inline void finish_loop(float* y, const float* shift, const float* bias,
-                                               int64_t count, RowTerms row) {
+                                               int64_t count, GroupRowTerms row) {
   for (int64_t i = 0; i < count; ++i) {
     float v = __builtin_fmaf(__builtin_fmaf(-row.zero_point, shift[i], y[i]), row.scale, bias[i]);
     v = v > row.low ? v : row.low;
@@ -195,7 +195,7 @@ void add_finish_rows(SegmentBuilder& builder, const Sizes& sizes, const DynamicR
                    [=, rows = x.rows](std::byte* const* arguments) {
                      for_parts(rows, out, [&](int64_t first, int64_t last) {
                        for (int64_t m = first; m < last; ++m) {
-                         const RowTerms row = {
+                         const GroupRowTerms row = {
                              reinterpret_cast<const float*>(arguments[1])[m / rows_per_scale],
                              static_cast<float>(reinterpret_cast<const int32_t*>(
                                  arguments[2])[m / rows_per_scale]),

@@ -115,7 +115,7 @@ Loop real_walk(const Walk& walk, const RealRow& p) {
 // ---- images
 
 // pixels whose bytes stay in the L1 cache until they are interleaved
-constexpr int64_t kBlock = 256;
+constexpr int64_t kTableBlock = 256;
 
 using Bytes = uint8_t __attribute__((vector_size(16)));
 
@@ -132,7 +132,7 @@ using Bytes = uint8_t __attribute__((vector_size(16)));
 //   a0 b0 .. a1 b1 .. a2 b2 ..   ->   a0 b0 c0 a1 b1 c1 a2 b2 c2
 //
 // The orders are constants, so each shuffle compiles to one instruction.
-[[gnu::always_inline]] inline void interleave(const int8_t (&planes)[3][kBlock], int8_t* y,
+[[gnu::always_inline]] inline void interleave(const int8_t (&planes)[3][kTableBlock], int8_t* y,
                                               int64_t count) {
   for (int64_t i = 0; i < count; i += 16) {
     const Bytes a = load(planes[0] + i), b = load(planes[1] + i), c = load(planes[2] + i);
@@ -152,9 +152,9 @@ using Bytes = uint8_t __attribute__((vector_size(16)));
 // Quantizes `count` pixels of planes that are `plane` elements apart.
 [[gnu::always_inline]] inline void quantize_pixels(const float* x, int64_t plane, int8_t* y,
                                                    int64_t count, ByteOutput output) {
-  int8_t planes[3][kBlock];
-  for (int64_t first = 0; first < count; first += kBlock) {
-    const int64_t pixels = std::min(kBlock, count - first);
+  int8_t planes[3][kTableBlock];
+  for (int64_t first = 0; first < count; first += kTableBlock) {
+    const int64_t pixels = std::min(kTableBlock, count - first);
     for (int c = 0; c < 3; ++c) round_to_bytes(x + c * plane + first, planes[c], pixels, output);
     const int64_t whole = pixels / 16 * 16;
     interleave(planes, y + 3 * first, whole);

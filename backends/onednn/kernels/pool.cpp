@@ -12,7 +12,7 @@
 namespace octet::onednn {
 namespace {
 
-constexpr int64_t kChunk = 64;  // channels whose sums or maxima stay in registers
+constexpr int64_t kPoolChannels = 64;  // channels whose sums or maxima stay in registers
 
 // ---- averages: sums per channel, scaled when stored
 
@@ -36,9 +36,9 @@ template <typename X, typename Sum>
   for (int64_t i = d.begin; i < d.end; ++i)
     for (int64_t j = h.begin; j < h.end; ++j) {
       const X* row = x + ((i * p.in[1] + j) * p.in[2] + w.begin) * p.channels + channel;
-      if (count == kChunk) {
+      if (count == kPoolChannels) {
         for (int64_t k = w.begin; k < w.end; ++k, row += p.channels)
-          for (int64_t c = 0; c < kChunk; ++c) sums[c] += row[c];
+          for (int64_t c = 0; c < kPoolChannels; ++c) sums[c] += row[c];
       } else {
         for (int64_t k = w.begin; k < w.end; ++k, row += p.channels)
           for (int64_t c = 0; c < count; ++c) sums[c] += row[c];
@@ -49,7 +49,7 @@ template <typename X, typename Sum>
 template <typename X, typename Y, typename Sum>
 [[gnu::always_inline]] inline void average(const X* x, Y* y, const AveragePlan& p,
                                            int64_t channel_begin, int64_t channel_end) {
-  Sum sums[kChunk];
+  Sum sums[kPoolChannels];
   const ByteOutput output = p.output;
   const int64_t pixels = p.in[0] * p.in[1] * p.in[2];
   for (int64_t n = 0; n < p.batch; ++n, x += pixels * p.channels)
@@ -62,8 +62,8 @@ template <typename X, typename Y, typename Sum>
           const int64_t divisor = p.divisor != 0 ? p.divisor : d.count * h.count * w.count;
           const float factor = p.factor / static_cast<float>(divisor);
           const Sum offset = static_cast<Sum>(read * p.x_zero_point);
-          for (int64_t channel = channel_begin; channel < channel_end; channel += kChunk) {
-            const int64_t count = std::min(kChunk, channel_end - channel);
+          for (int64_t channel = channel_begin; channel < channel_end; channel += kPoolChannels) {
+            const int64_t count = std::min(kPoolChannels, channel_end - channel);
             sum_window<X, Sum>(x, p, d, h, w, channel, count, sums);
             for (int64_t c = 0; c < count; ++c) {
               float v = static_cast<float>(sums[c] - offset) * factor;
@@ -101,13 +101,13 @@ struct MaximumPlan {
 [[gnu::always_inline]] inline void window_maximum(const uint8_t* x, const MaximumPlan& p,
                                                   const Window& d, const Window& h, const Window& w,
                                                   int64_t count, uint8_t* y) {
-  uint8_t most[kChunk] = {};
+  uint8_t most[kPoolChannels] = {};
   for (int64_t i = d.begin; i < d.end; ++i)
     for (int64_t j = h.begin; j < h.end; ++j) {
       const uint8_t* row = x + ((i * p.in[1] + j) * p.in[2] + w.begin) * p.channels;
-      if (count == kChunk) {
+      if (count == kPoolChannels) {
         for (int64_t k = w.begin; k < w.end; ++k, row += p.channels)
-          for (int64_t c = 0; c < kChunk; ++c) most[c] = row[c] > most[c] ? row[c] : most[c];
+          for (int64_t c = 0; c < kPoolChannels; ++c) most[c] = row[c] > most[c] ? row[c] : most[c];
       } else {
         for (int64_t k = w.begin; k < w.end; ++k, row += p.channels)
           for (int64_t c = 0; c < count; ++c) most[c] = row[c] > most[c] ? row[c] : most[c];
@@ -121,8 +121,8 @@ void maximum_line(const uint8_t* x, uint8_t* y, const MaximumPlan& p, const Wind
                   const Window& h) {
   run_vectorised([&]() __attribute__((always_inline)) {
     for (const Window& w : p.windows[2]) {
-      for (int64_t channel = 0; channel < p.channels; channel += kChunk) {
-        const int64_t count = std::min(kChunk, p.channels - channel);
+      for (int64_t channel = 0; channel < p.channels; channel += kPoolChannels) {
+        const int64_t count = std::min(kPoolChannels, p.channels - channel);
         window_maximum(x + channel, p, d, h, w, count, y + channel);
       }
       y += p.channels;
@@ -157,11 +157,12 @@ Loop average_loop(const Stored& x, const Stored& y, const std::vector<Window> (&
                                                          : run_average<uint8_t, float, int32_t>
                                    : to_bytes ? run_average<float, int8_t, float>
                                               : run_average<float, float, float>;
-  const int64_t chunks = (p.channels + kChunk - 1) / kChunk;
-  const int64_t chunk_elements = x.numel() / p.channels * kChunk;
+  const int64_t chunks = (p.channels + kPoolChannels - 1) / kPoolChannels;
+  const int64_t chunk_elements = x.numel() / p.channels * kPoolChannels;
   return [p, function, chunks, chunk_elements](std::byte* const* arguments) {
     for_parts(chunks, chunk_elements, [&](int64_t first, int64_t last) {
-      function(arguments[0], arguments[1], p, first * kChunk, std::min(last * kChunk, p.channels));
+      function(arguments[0], arguments[1], p, first * kPoolChannels,
+               std::min(last * kPoolChannels, p.channels));
     });
   };
 }
