@@ -97,6 +97,17 @@ void add_reductions(CellList& cells) {
       b.op("arg_reduce", {b.reals({4, 9})}, {4}, {{"fn", std::string(fn)}, {"dim", int64_t{1}}},
            DType::kInt64);
     });
+  cells.add("linalg", "solve", float_forms(), [](CellBuilder& b) {
+    b.op("linalg", {b.reals({3, 4, 4}), b.reals({3, 4, 2})}, {3, 4, 2},
+         {{"fn", std::string("solve")}});
+  });
+  cells.add("linalg", "det", float_forms(), [](CellBuilder& b) {
+    b.op("linalg", {b.reals({3, 4, 4})}, {3}, {{"fn", std::string("det")}});
+  });
+  cells.add("linalg", "qr", float_forms(), [](CellBuilder& b) {
+    b.op("linalg", {b.reals({3, 5, 4})}, {3, 5, 4}, {{"fn", std::string("qr")}});
+    b.second_output({3, 4, 4}, DType::kFloat32);
+  });
   for (const char* fn : {"sum", "prod", "logsumexp"})
     cells.add("cumulative", fn, float_forms(), [fn](CellBuilder& b) {
       b.op("cumulative", {b.reals({4, 9})}, {4, 9}, {{"fn", std::string(fn)}});

@@ -81,6 +81,7 @@ std::span<const KernelRow> elementwise_kernels();
 std::span<const KernelRow> binary_kernels();
 std::span<const KernelRow> index_kernels();
 std::span<const KernelRow> order_kernels();
+std::span<const KernelRow> linalg_kernels();
 std::span<const KernelRow> sample_kernels();
 std::span<const KernelRow> pool_kernels();
 std::span<const KernelRow> reduce_kernels();

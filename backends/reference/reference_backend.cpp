@@ -167,7 +167,7 @@ void for_each_kernel(const Visit& visit) {
   for (const auto& rows :
        {conv_kernels(), matmul_kernels(), elementwise_kernels(), pool_kernels(), norm_kernels(),
         shape_kernels(), reduce_kernels(), binary_kernels(), index_kernels(), order_kernels(),
-        sample_kernels(), std::span<const KernelRow>(kCustomKernels)})
+        linalg_kernels(), sample_kernels(), std::span<const KernelRow>(kCustomKernels)})
     for (const KernelRow& row : rows) visit(row);
 }
 

@@ -112,6 +112,19 @@ void import_vector_norm(Steps& s, const Node& node) {
                         node.bool_or("keepdim", false)));
 }
 
+// Scales the slices of x along a dimension whose norm is greater than maxnorm.
+void import_renorm(Steps& s, const Node& node) {
+  const int x = s.self();
+  const size_t dim = s.dim_of(x, node.int_or("dim", 0));
+  std::vector<int64_t> others;
+  for (size_t d = 0; d < s.rank(x); ++d)
+    if (d != dim) others.push_back(static_cast<int64_t>(d));
+  const int norm = power_sum_root(s, x, node.float_or("p", 2), others, true);
+  const int most = s.number(node.float_or("maxnorm", 1), norm);
+  const int factor = s.div(most, s.add(norm, s.number(1e-7, norm)));
+  s.give(s.mul(x, s.where(s.compare("gt", norm, most), factor, s.number(1, norm))));
+}
+
 // x / max(norm, eps), for cosine_similarity and normalize.
 int unit_vector(Steps& s, int x, int64_t dim, double eps) {
   const int norm = power_sum_root(s, x, 2, {dim}, true);
@@ -280,6 +293,7 @@ constexpr ImportRow kComposedRows[] = {
     {"aten.linalg_vector_norm", import_vector_norm},
     {"aten.norm", import_vector_norm},
     {"aten.frobenius_norm", import_vector_norm},
+    {"aten.renorm", import_renorm},
     {"aten.cosine_similarity", import_cosine_similarity},
     {"aten.cdist", import_cdist},
     {"aten._cdist_forward", import_cdist},

@@ -29,6 +29,11 @@ void import_function(Steps& s, const Node& node) { emit_unary(s, node, s.word())
 void import_leaky_relu(Steps& s, const Node& node) {
   emit_unary(s, node, "leaky_relu", node.float_or("negative_slope", 0.01));
 }
+void import_rrelu(Steps& s, const Node& node) {
+  if (node.bool_or("training", false)) return s.refuse("in training");
+  emit_unary(s, node, "leaky_relu",
+             (node.float_or("lower", 1.0 / 8) + node.float_or("upper", 1.0 / 3)) / 2);
+}
 
 void import_gelu(Steps& s, const Node& node) {
   const std::string word = text_argument(node, "approximate");
@@ -199,6 +204,7 @@ constexpr ImportRow kFunctionRows[] = {
     {"aten.negative", import_function, "neg"},
     {"aten.absolute", import_function, "abs"},
     {"aten.leaky_relu", import_leaky_relu},
+    {"aten.rrelu", import_rrelu},
     {"aten.gelu", import_gelu},
     {"aten.elu", import_elu},
     {"aten.signbit", import_signbit},
@@ -208,6 +214,8 @@ constexpr ImportRow kFunctionRows[] = {
     {"aten.angle", import_angle},
     {"aten.erf", import_function_of_reals, "erf"},
     {"aten.erfc", import_function_of_reals, "erfc"},
+    {"aten.lgamma", import_function_of_reals, "lgamma"},
+    {"aten.special_gammaln", import_function_of_reals, "lgamma"},
     {"aten.log", import_function_of_reals, "log"},
     {"aten.log2", import_function_of_reals, "log2"},
     {"aten.log10", import_function_of_reals, "log10"},

@@ -268,7 +268,28 @@ void import_one_hot(Steps& s, const Node& node) {
            {{attr::kDim, last}, {attr::kReduce, std::string("none")}, {attr::kIncludeSelf, true}}));
 }
 
+// Counts the elements in each of `bins` equal parts of [min, max]; of the whole range of x where min
+// and max are equal. An element at max counts into the last bin, as in ATen; others are left out.
+void import_histc(Steps& s, const Node& node) {
+  const int x = s.flatten(s.self());
+  const int64_t bins = node.int_or("bins", 100);
+  const double least = node.float_or("min", 0), most = node.float_or("max", 0);
+  if (least == most) return s.refuse("over the range of its input; give min and max");
+  const int low = s.number(least, x), range = s.number(most - least, x);
+  const int is_inside = s.binary("logical_and", s.compare("ge", x, low),
+                                 s.compare("le", x, s.number(most, x)), DType::kBool);
+  const int steps = s.div(s.mul(s.sub(x, low), s.number(static_cast<double>(bins), x)), range);
+  const int inside = s.where(is_inside, steps, s.number(0, x));
+  const int bin =
+      s.cast(s.clamp(s.unary("floor", inside), 0, static_cast<double>(bins - 1)), DType::kInt64);
+  s.give(s.op(
+      "scatter", {s.filled(s.dtype(x), {bins}, 0), bin, s.cast(is_inside, s.dtype(x))},
+      {SizeExpr(bins)}, s.dtype(x),
+      {{attr::kDim, int64_t{0}}, {attr::kReduce, std::string("sum")}, {attr::kIncludeSelf, true}}));
+}
+
 constexpr ImportRow kIndexingRows[] = {
+    {"aten.histc", import_histc},
     {"aten.gather", import_gather},
     {"aten.take_along_dim", import_take_along_dim},
     {"aten.index", import_index},

@@ -1,5 +1,5 @@
 // Imports products other than matmul and linear: einsum, outer products, sums of a product and a
-// tensor.
+// tensor; and linear algebra: systems of equations, inverses, determinants, factors.
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -237,6 +237,104 @@ void import_cross(Steps& s, const Node& node) {
                s.mul(s.take(a, dim, before), s.take(b, dim, next))));
 }
 
+// ---- linear algebra
+
+// The sizes before the last two.
+Sizes batch_of(Steps& s, int x) {
+  const Sizes sizes = s.sizes(x);
+  return Sizes(sizes.begin(), sizes.end() - 2);
+}
+
+int linalg(Steps& s, const char* function, std::vector<int> inputs, const Sizes& sizes) {
+  const DType dtype = s.dtype(inputs[0]);
+  return s.op("linalg", std::move(inputs), sizes, dtype, {{attr::kFn, std::string(function)}});
+}
+
+// Gives the first result. The others must be unused, but for the error code at the end of an op
+// named _ex, which is 0: an error stops the run.
+void give_first(Steps& s, const Node& node, int x) {
+  s.give(x);
+  const std::vector<Value*> results = node.outputs();
+  for (size_t i = 1; i < results.size(); ++i) {
+    if (results[i]->is_unused()) continue;
+    if (i + 1 < results.size() || node.target().find("_ex") == std::string::npos)
+      return s.refuse("whose factors or pivots are read");
+    s.give(results[i], s.expand(s.filled(DType::kInt32, {}, 0), s.sizes_of(*results[i])));
+  }
+}
+
+// x with a x = b. Both broadcast.
+int solve(Steps& s, int a, int b) {
+  const Sizes batch = broadcast(batch_of(s, a), batch_of(s, b));
+  const auto widened = [&](int x) {
+    Sizes sizes = batch;
+    sizes.insert(sizes.end(), s.sizes(x).end() - 2, s.sizes(x).end());
+    return s.expand(x, sizes);
+  };
+  const int b_all = widened(b);
+  return linalg(s, "solve", {widened(a), b_all}, s.sizes(b_all));
+}
+
+void import_solve(Steps& s, const Node& node) {
+  const int a = s.operand("A");
+  int b = s.operand({"B", "other"});
+  const Sizes a_sizes = s.sizes(a), b_sizes = s.sizes(b);
+  const bool is_vector = b_sizes.size() == 1 || std::equal(a_sizes.begin(), a_sizes.end() - 1,
+                                                           b_sizes.begin(), b_sizes.end());
+  if (is_vector) b = s.unsqueeze(b, -1);
+  int x;
+  if (node.bool_or("left", true)) {
+    x = solve(s, a, b);
+  } else {  // x a = b
+    x = s.transpose(solve(s, s.transpose(a, -2, -1), s.transpose(b, -2, -1)), -2, -1);
+  }
+  give_first(s, node, is_vector ? s.reshape(x, s.result_sizes()) : x);
+}
+
+void import_inverse(Steps& s, const Node& node) {
+  const int a = s.operand({"A", "self"});
+  const std::optional<int64_t> size = s.fixed_size(a, s.rank(a) - 1);
+  if (!size) return;
+  std::vector<int64_t> shape = {*size, *size};
+  Tensor identity(DType::kFloat32, shape);
+  std::fill_n(identity.data<float>(), *size * *size, 0.0f);
+  for (int64_t i = 0; i < *size; ++i) identity.data<float>()[i * (*size + 1)] = 1;
+  const int one =
+      s.cast(s.add_constant(node.name() + "_identity", std::move(identity)), s.dtype(a));
+  give_first(s, node, solve(s, a, one));
+}
+
+void import_determinant(Steps& s, const Node& node) {
+  const int a = s.operand({"A", "self"});
+  give_first(s, node, linalg(s, "det", {a}, batch_of(s, a)));
+}
+
+void import_cholesky(Steps& s, const Node& node) {
+  const bool is_upper = node.bool_or("upper", false);
+  int a = s.self();
+  if (is_upper) a = s.transpose(a, -2, -1);
+  const int factor = linalg(s, "cholesky", {a}, s.sizes(a));
+  give_first(s, node, is_upper ? s.transpose(factor, -2, -1) : factor);
+}
+
+void import_qr(Steps& s, const Node& node) {
+  const int a = s.operand("A");
+  const std::string mode = text_argument(node, "mode");
+  const Sizes sizes = s.sizes(a);
+  const std::optional<int64_t> rows = s.fixed_size(a, sizes.size() - 2),
+                               columns = s.fixed_size(a, sizes.size() - 1);
+  if (!rows || !columns) return;
+  const SizeExpr inner(mode == "complete" ? *rows : std::min(*rows, *columns));
+  Sizes q = sizes, r = sizes;
+  q.back() = inner;
+  r[r.size() - 2] = inner;
+  const int orthonormal = linalg(s, "qr", {a}, q);
+  const int upper = s.add_result(node.name() + "_r", s.dtype(a), r);
+  const std::vector<Value*> results = node.outputs();
+  s.give(results[0], mode == "r" ? s.filled(s.dtype(a), {0}, 0) : orthonormal);
+  s.give(results[1], upper);
+}
+
 constexpr ImportRow kProductRows[] = {
     {"aten.baddbmm", import_baddbmm},
     {"aten.addbmm", import_addbmm},
@@ -251,6 +349,19 @@ constexpr ImportRow kProductRows[] = {
     {"aten.linalg_cross", import_cross},
     {"aten.einsum", import_einsum},
     {"aten.tensordot", import_tensordot},
+    {"aten.linalg_solve", import_solve},
+    {"aten._linalg_solve_ex", import_solve},
+    {"aten.linalg_solve_ex", import_solve},
+    {"aten.linalg_inv", import_inverse},
+    {"aten.linalg_inv_ex", import_inverse},
+    {"aten.inverse", import_inverse},
+    {"aten.linalg_det", import_determinant},
+    {"aten._linalg_det", import_determinant},
+    {"aten.det", import_determinant},
+    {"aten.linalg_cholesky", import_cholesky},
+    {"aten.linalg_cholesky_ex", import_cholesky},
+    {"aten.cholesky", import_cholesky},
+    {"aten.linalg_qr", import_qr},
 };
 
 }  // namespace

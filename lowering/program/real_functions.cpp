@@ -54,6 +54,7 @@ constexpr RealFunction kFunctions[] = {
     {"log1p",       OCTET_OF_X(std::log1p(x)), 1},
     {"erf",         OCTET_OF_X(std::erf(x)), 1},
     {"erfc",        OCTET_OF_X(std::erfc(x)), 1},
+    {"lgamma",      OCTET_OF_X(std::lgamma(x)), 1},
     {"sin",         OCTET_OF_X(std::sin(x)), 1},
     {"cos",         OCTET_OF_X(std::cos(x)), 1},
     {"tan",         OCTET_OF_X(std::tan(x)), 1},

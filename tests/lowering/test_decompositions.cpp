@@ -343,3 +343,37 @@ TEST_CASE("a row as the weight of linear gives a number for each row",
 }
 
 }  // namespace octet::test_decompositions
+
+TEST_CASE("linear algebra", "[lowering][decompositions]") {
+  struct Row {
+    const char *results, *call, *returns = "%y";
+  };
+  for (const Row& row : {
+           Row{"%y: f32[2,4,4]", "aten.linalg_inv.default(%w)"},
+           Row{"%y: f32[2,4,4], %i: i32[2]", "aten.linalg_inv_ex.default(%w)", "%y, %i"},
+           Row{"%y: f32[2,4,4]", "aten.linalg_cholesky.default(%w)"},
+           Row{"%y: f32[2,4,4]", "aten.linalg_cholesky.default(%w, upper=True)"},
+           Row{"%y: f32[2,4,3]", "aten.linalg_solve.default(%w, %b)"},
+           Row{"%y: f32[2,3,4]", "aten.linalg_solve.default(%w, %c, left=False)"},
+           Row{"%y: f32[2,4]", "aten.linalg_solve.default(%w, %v)"},
+           Row{"%q: f32[2,4,3], %r: f32[2,3,3]", "aten.linalg_qr.default(%b)", "%q, %r"},
+           Row{"%q: f32[2,4,4], %r: f32[2,4,3]", "aten.linalg_qr.default(%b, \"complete\")", "%q, %r"},
+           Row{"%q: f32[2,3,3], %r: f32[2,3,4]", "aten.linalg_qr.default(%c)", "%q, %r"},
+           Row{"%q: f32[0], %r: f32[2,4,4]", "aten.linalg_qr.default(%w, \"r\")", "%r"},
+           Row{"%d: f32[2]", "aten.linalg_det.default(%w)\n      %y: f32[2] = aten.mul.Tensor(%d, 1e-4)"},
+       }) {
+    const std::string call = std::string("aten.eye.default(4)\n      %w: f32[2,4,4] = aten.add.Tensor(%x, %e, "
+                                         "alpha=9)\n      ") +
+                             row.results + " = " + row.call;
+    check_rows({{"%x: f32[2,4,4], %b: f32[2,4,3], %c: f32[2,3,4], %v: f32[2,4]", "%e: f32[4,4]",
+                 call.c_str(), row.returns}});
+  }
+}
+
+TEST_CASE("histograms, slices of a greatest norm, and rrelu", "[lowering][decompositions]") {
+  check_rows({
+      {"%x: f32[5,8]", "%y: f32[7]", "aten.histc.default(%x, 7, -1, 1)"},
+      {"%x: f32[3,4]", "%y: f32[3,4]", "aten.renorm.default(%x, 2, 0, 0.5)"},
+      {kX, kY, "aten.rrelu.default(%x)"},
+  });
+}

@@ -15,7 +15,7 @@ SAMPLES = 2  # of an op, spread over those that it has
 # norm: its nuclear one alone
 MATRICES = """cholesky cholesky_inverse cholesky_solve geqrf logdet lu lu_solve lu_unpack matrix_exp
     norm ormqr pca_lowrank pinverse qr svd svd_lowrank triangular_solve"""
-SPECIAL_FUNCTIONS = "digamma erfinv i0 igamma igammac lgamma mvlgamma nextafter polygamma frexp"
+SPECIAL_FUNCTIONS = "digamma erfinv i0 igamma igammac mvlgamma nextafter polygamma frexp"
 # unique_consecutive: torch records a wrong shape along a dimension from the end
 SIZES_OF_DATA = "combinations tensor_split unique_consecutive"
 COMPLEX = """cdouble cfloat chalf complex polar view_as_complex fft.fft fft.fft2 fft.fftn fft.hfft
@@ -29,8 +29,8 @@ WRITES_INTO_INPUTS = """_batch_norm_with_update _native_batch_norm_legit native_
 TRAINING = """_segment_reduce _softmax_backward_data max_pool2d_with_indices_backward
     nn.functional.linear_cross_entropy nn.functional.multi_margin_loss
     nn.functional.multilabel_margin_loss"""
-OTHERS = """hash_tensor histc histogram histogramdd index_reduce linspace logspace mode
-    nn.functional.pdist renorm"""
+OTHERS = """hash_tensor histogram histogramdd index_reduce linspace logspace mode
+    nn.functional.pdist"""
 REFUSED = set(" ".join((MATRICES, SPECIAL_FUNCTIONS, SIZES_OF_DATA, COMPLEX, RANDOM,
                         WRITES_INTO_INPUTS, TRAINING, OTHERS)).split())
 # Random numbers, parts of the library of other names, and what makes no tensor of tensors.

@@ -1,4 +1,4 @@
-// sort, topk, arg_reduce, cumulative; expected numbers are PyTorch's.
+// sort, topk, arg_reduce, cumulative, linalg; expected numbers are PyTorch's.
 #include <algorithm>
 #include <cmath>
 
@@ -110,6 +110,22 @@ TEST_CASE("cumulative logsumexp handles infinities", "[backends][reference]") {
   };
   CHECK(is_close(run({-kInf, 0, 1, kNaN}), {-INFINITY, 0, 1.3132617, NAN}));
   CHECK(is_close(run({kInf, kInf, 1}), {INFINITY, INFINITY, INFINITY}));
+}
+
+TEST_CASE("linear algebra has errors for singular matrices and wrong shapes",
+          "[backends][reference]") {
+  const Operand singular = floats({2, 2}, {1, 2, 2, 4}), b = floats({2, 1}, {1, 1});
+  const Result y{DType::kFloat32, {2, 2}}, x{DType::kFloat32, {2, 1}};
+  CHECK(values_of(run_one("linalg", {singular}, {{DType::kFloat32, {}}}, fn("det"))[0]) == Reals{0});
+  CHECK_THROWS_WITH(run_one("linalg", {singular, b}, {x}, fn("solve")), Contains("is singular"));
+  CHECK_THROWS_WITH(run_one("linalg", {floats({2, 2}, {1, 0, 2, 1})}, {y}, fn("cholesky")),
+                    Contains("not positive definite"));
+  CHECK_THAT(reason("linalg", {b}, {x}, fn("det")), Contains("needs a square matrix"));
+  CHECK_THAT(reason("linalg", {singular}, {x}, fn("solve")), Contains("has two inputs"));
+  CHECK_THAT(reason("linalg", {singular, floats({1, 2}, {1, 2})}, {y}, fn("solve")),
+             Contains("do not fit"));
+  CHECK_THAT(reason("linalg", {singular}, {y}, fn("qr")), Contains("two results"));
+  CHECK_THAT(reason("linalg", {singular}, {y, x}, fn("qr")), Contains("want [2, 2]"));
 }
 
 TEST_CASE("damaged ops that order elements are refused", "[backends][reference]") {
