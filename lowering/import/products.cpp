@@ -296,8 +296,7 @@ void import_inverse(Steps& s, const Node& node) {
   const std::optional<int64_t> size = s.fixed_size(a, s.rank(a) - 1);
   if (!size) return;
   std::vector<int64_t> shape = {*size, *size};
-  Tensor identity(DType::kFloat32, shape);
-  std::fill_n(identity.data<float>(), *size * *size, 0.0f);
+  Tensor identity = Tensor::zeros(DType::kFloat32, {*size, *size});
   for (int64_t i = 0; i < *size; ++i) identity.data<float>()[i * (*size + 1)] = 1;
   const int one =
       s.cast(s.add_constant(node.name() + "_identity", std::move(identity)), s.dtype(a));
