@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # tools/dev/aarch64.sh [FOLDER]: builds the runtime with XNNPACK for 64-bit ARM and runs its tests
-# under emulation. Unpacks the arm64 packages of XNNPACK into build/aarch64/sysroot, because Debian
-# cannot install them beside those of this machine. Runs each .octet file of FOLDER that was lowered
-# for XNNPACK on both machines with the same inputs; outputs may differ by one step.
+# under emulation, on a CPU with plain NEON, one with dotprod and one with i8mm. Unpacks the arm64
+# packages of XNNPACK into build/aarch64/sysroot, because Debian cannot install them beside those of
+# this machine. Runs each .octet file of FOLDER that was lowered for XNNPACK on both machines with
+# the same inputs; outputs may differ by one step.
 #   --sysroot  installs what cross-compiling needs, and builds nothing
 set -euo pipefail
 programs=${1:-}
@@ -41,7 +42,11 @@ cmake -S . -B $build -G Ninja -DCMAKE_TOOLCHAIN_FILE=tools/cmake/aarch64.cmake -
   -DOCTET_TORCH=OFF -DOCTET_ONEDNN=OFF -DOCTET_PACKAGES=OFF -DOCTET_TESTS=ON >/dev/null
 ninja -C $build test_backends run_lowered >$build/build.log || { tail -n 40 $build/build.log >&2; exit 1; }
 emulate=(qemu-aarch64-static -L /usr/aarch64-linux-gnu -E "LD_LIBRARY_PATH=$sysroot/usr/lib/aarch64-linux-gnu")
-"${emulate[@]}" $build/bin/test_backends '~[long]~[native]'
+# One CPU with each set of instructions that custom kernels choose from.
+for cpu in cortex-a72:NEON neoverse-n1:dotprod max:i8mm; do
+  echo "aarch64: tests on ${cpu%:*} (${cpu#*:})" >&2
+  "${emulate[@]}" -cpu "${cpu%:*}" $build/bin/test_backends '~[long]~[native]'
+done
 
 # ---- the same programs here and there
 [ -z "$programs" ] || tools/dev/compare_programs.sh "$programs" build/aarch64/programs "${emulate[@]}" $build/bin/run_lowered
