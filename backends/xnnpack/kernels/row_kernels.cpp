@@ -202,9 +202,9 @@ constexpr RowKernel kKernels[] = {
     {"AVX2", has_avx2, -128, run_avx2_pairs},
     {"SSE2", always, -128, run_sse2},
 #elif defined(__aarch64__)
-    {"i8mm", has_i8mm, -128, run_rows_i8mm},
-    {"dotprod", has_dotprod, -128, run_rows_dotprod},
-    {"NEON", always, -128, run_rows_neon},
+    {"i8mm", has_i8mm, -128, run_rows_i8mm<8>, run_rows_i8mm<8>, run_rows_i8mm<4>},
+    {"dotprod", has_dotprod, -128, run_rows_dotprod<8>, run_rows_dotprod<8>, run_rows_dotprod<4>},
+    {"NEON", always, -128, run_rows_neon<8>, run_rows_neon<8>, run_rows_neon<4>},
 #endif
     {"plain", always, -128, run_plain},
 };

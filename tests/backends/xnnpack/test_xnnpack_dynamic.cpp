@@ -103,6 +103,33 @@ TEST_CASE(
   CHECK(check_against_reference(b.finish(), "xnnpack", {rows({9, 50})}) <= kRounding);
 }
 
+TEST_CASE(
+    "XNNPACK: a linear on activations quantized at run time multiplies integers in groups of "
+    "weights, 4-bit and 8-bit",
+    "[backends][xnnpack][dynamic]") {
+  for (const auto& [low, high] : {std::pair{-8, 7}, {-128, 127}})
+    for (const int64_t group : {16, 20, 32, 256})
+      for (const int64_t rows_of_x : {1, 2, 3, 6, 50})
+        for (const int64_t out : {3, 16, 40})
+          for (const char* name : {"asymmetric", "symmetric"}) {
+            CAPTURE(low, group, rows_of_x, out, name);
+            const Attributes per_row = mapping(name, -128, 127, {rows_of_x, 1});
+            const auto add_linear = [&](ProgramBuilder& b, int q) {
+              const int w = b.constant("w", stored({out, 3 * group}, {out, 3}, low, high)),
+                        bias = b.constant("b", random_floats({out}, -1, 1, 5));
+              return b.op("linear", {q, w, bias}, "y", kF32, {rows_of_x, out}, {},
+                          {{"post_min", -20.0}, {"post_max", 20.0}});
+            };
+            const Shape shape{rows_of_x, 3 * group};
+            CHECK(reason(shape, per_row, add_linear) == "");
+            ProgramBuilder b;
+            const int q = b.op("fake_quantize_dynamic", {b.input("x", kF32, shape)}, "q", kF32,
+                               shape, {}, per_row);
+            b.output(add_linear(b, q));
+            CHECK(check_against_reference(b.finish(), "xnnpack", {rows(shape)}) <= 5 * kRounding);
+          }
+}
+
 TEST_CASE("XNNPACK: a clamp after a linear on integers made at run time is applied to the reals",
           "[backends][xnnpack][dynamic]") {
   const Attributes per_row = mapping("least_error", -128, 127, {4, 1});
@@ -185,12 +212,14 @@ TEST_CASE(
   CHECK(linear_with(stored({4, 8}, {4, 1})) == "");
   CHECK(linear_with(stored({4, 8}, {4, 2})) ==
         "q: y cannot multiply its integers: its weight is stored as i8 in 4x2 blocks, want int8 "
-        "with a scale per row or one, and zero points 0");
+        "with one scale, one per row or, in a linear, per group of 16 to 512 inputs, and zero "
+        "points 0");
   StoredConstant shifted = stored({4, 8}, {4, 1});
   shifted.zero_point = Tensor::from<float>(kF32, {4, 1}, std::vector<float>{0, 0, 3, 0});
   CHECK(linear_with(shifted) ==
         "q: y cannot multiply its integers: its weight is stored as i8 in 4x1 blocks, want int8 "
-        "with a scale per row or one, and zero points 0");
+        "with one scale, one per row or, in a linear, per group of 16 to 512 inputs, and zero "
+        "points 0");
   CHECK(reason({2, 8}, per_row, [](ProgramBuilder& b, int q) {
           return b.op("linear", {q, b.constant("w", random_floats({4, 8})), -1}, "y", kF32, {2, 4});
         }) == "q: y cannot multiply its integers: its weight is not stored as integers");
