@@ -39,11 +39,10 @@ Verdict check_reader(const Program& program, const ProgramOp& op, int quantized,
       has_groups ? IntegerWeights{} : find_integer_weights(w);
   const OutputRange range = post_range_of(op);
   if (!weights)
-    return Verdict::refuse(
-        w.stored ? fmt::format("its weight is stored as {}, want int8 with one scale, one per row "
-                               "or, in a linear, per group of 16 to 512 inputs, and zero points 0",
-                               describe(*w.stored))
-                 : "its weight is not stored as integers");
+    return Verdict::refuse(w.stored ? fmt::format("its weight is stored as {}, want int8 with a "
+                                                  "scale per row or one, and zero points 0",
+                                                  describe(*w.stored))
+                                    : "its weight is not stored as integers");
   if (!(range.min < range.max))
     return Verdict::refuse(
         fmt::format("its results are clamped to {} and {}", range.min, range.max));

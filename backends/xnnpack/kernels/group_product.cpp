@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/kernels/isa.h"
 #include "backends/xnnpack/kernels/parts.h"
 #include "backends/xnnpack/kernels/row_kernels.h"
 #include "backends/xnnpack/kernels/row_product.h"
@@ -16,9 +15,9 @@
 namespace octet::xnnpack {
 namespace {
 
-constexpr int64_t kLeastGroup = 16, kMostGroup = 512;
+constexpr int64_t kLeastGroup = 16;
 constexpr int64_t kNibbleGroup = 2 * kGroup;  // inputs in 64 bytes of nibbles
-constexpr int64_t kMostRows = 48;             // that share the expanded weights of a group
+constexpr int64_t kMostRows = 48;             // that share the weights of a block
 
 // Packed for row_kernels.h.
 struct GroupColumns {
@@ -31,14 +30,6 @@ struct GroupColumns {
   int64_t blocks() const { return round_up(out, kBlockColumns) / kBlockColumns; }
   int64_t block_bytes(int64_t inputs) const { return inputs * kBlockColumns * bits / 8; }
 };
-
-// The best kernel that reads the bytes which other products read.
-const RowKernel& group_kernel() {
-  static const RowKernel& kernel =
-      *std::find_if(row_kernels().begin(), row_kernels().end(),
-                    [](const RowKernel& k) { return k.is_here() && k.lowest == lowest_byte(); });
-  return kernel;
-}
 
 GroupColumns pack_groups(const ProgramTensor& w) {
   const Tensor values = w.stored->integers().contiguous(), scale = w.stored->scale.contiguous();
@@ -66,26 +57,12 @@ GroupColumns pack_groups(const ProgramTensor& w) {
       int32_t sum = 0;
       for (int64_t k = g * group; k < (g + 1) * group; ++k) sum += from[k];
       packed.shift[static_cast<size_t>(n)] += one * static_cast<float>(sum);
-      // expanded nibbles are 16 times as large
+      // kernels take nibbles 16 times as large
       packed.scale[static_cast<size_t>((block * groups + g) * kBlockColumns + column)] =
           is_nibbles ? one / 16 : one;
     }
   }
   return packed;
-}
-
-// Expands nibbles to bytes, 16 times as large.
-void expand_nibbles(const int8_t* from, int64_t count, int8_t* to) {
-  run_vectorised([=]() __attribute__((always_inline)) {
-    constexpr int64_t kBytes = kGroup * kBlockColumns;
-    const int8_t* __restrict nibbles = from;
-    int8_t* __restrict bytes = to;
-    for (int64_t i = 0; i < count; i += kBytes, bytes += 2 * kBytes)
-      for (int64_t c = 0; c < kBytes; ++c) {
-        bytes[c] = static_cast<int8_t>(static_cast<uint8_t>(nibbles[i + c]) << 4);
-        bytes[kBytes + c] = static_cast<int8_t>(nibbles[i + c] & 0xf0);
-      }
-  });
 }
 
 class PackedGroups : public RowProduct::Packed {
@@ -102,7 +79,7 @@ class PackedGroups : public RowProduct::Packed {
   void run(const std::byte* from, std::byte* to, pthreadpool_t pool) const override {
     const int64_t blocks = columns_->blocks(), parts = (rows_.rows + kMostRows - 1) / kMostRows,
                   rows = std::min(rows_.rows, kMostRows);
-    for_parts(pool, parts * blocks, rows_per_part(rows_.width * rows),
+    for_parts(pool, parts * blocks, rows_per_part(rows_.width * kBlockColumns * rows / 4),
               [&](int64_t first, int64_t last) {
                 for (int64_t i = first; i < last; ++i)
                   multiply(from, i / blocks * kMostRows, i % blocks, reinterpret_cast<float*>(to));
@@ -113,13 +90,12 @@ class PackedGroups : public RowProduct::Packed {
   // Computes one block of some rows.
   void multiply(const std::byte* from, int64_t row, int64_t block, float* y) const {
     const GroupColumns& columns = *columns_;
-    const RowKernel& kernel = group_kernel();
-    RowLoop* const run_groups = columns.bits == 4 ? kernel.run_nibble_groups : kernel.run_groups;
+    const RowKernel& kernel = best_row_kernel();
     const int64_t count = std::min(kMostRows, rows_.rows - row),
                   group = columns.in / columns.groups;
     alignas(64) float totals[kMostRows * kBlockColumns];
     std::fill_n(totals, count * kBlockColumns, 0.0f);
-    RowProductView view = {
+    const RowProductView view = {
         reinterpret_cast<const uint8_t*>(from) + rows_.values() + row * rows_.stride(),
         rows_.stride(),
         nullptr,
@@ -136,29 +112,11 @@ class PackedGroups : public RowProduct::Packed {
         kBlockColumns,
         true,
         columns.groups};
-    if (run_groups != nullptr)
-      run_groups(view, 0, count, 0, 1);
-    else
-      run_one_by_one(kernel, view, count);
+    (columns.bits == 4 ? kernel.run_nibble_groups : kernel.run_groups)(view, 0, count, 0, 1);
     const RowParameters* const parameters = reinterpret_cast<const RowParameters*>(from) + row;
     for (int64_t m = 0; m < count; ++m)
       finish_row(totals + m * kBlockColumns, parameters[m], block,
                  y + (row + m) * columns.out + block * kBlockColumns);
-  }
-
-  // Adds group by group, for kernels that cannot loop over groups or read nibbles.
-  void run_one_by_one(const RowKernel& kernel, RowProductView view, int64_t rows) const {
-    alignas(64) int8_t expanded[kMostGroup * kBlockColumns];
-    const int8_t* w = view.weights;
-    const int64_t bytes = columns_->block_bytes(view.depth);
-    view.groups = 1;
-    for (int64_t g = 0; g < columns_->groups; ++g, w += bytes) {
-      if (columns_->bits == 4) expand_nibbles(w, bytes, expanded);
-      view.weights = columns_->bits == 4 ? expanded : w;
-      kernel.run(view, 0, rows, 0, 1);
-      view.rows += view.depth;
-      view.scale += kBlockColumns;
-    }
   }
 
   void finish_row(const float* totals, RowParameters row, int64_t block, float* y) const {
@@ -184,11 +142,12 @@ class PackedGroups : public RowProduct::Packed {
 }  // namespace
 
 bool has_weight_groups(const ProgramTensor& w) {
-  if (!w.stored || w.stored->values.dtype() != DType::kInt8 || !w.stored->scale.defined() ||
+  if (best_row_kernel().run_groups == nullptr || !w.stored ||
+      w.stored->values.dtype() != DType::kInt8 || !w.stored->scale.defined() ||
       w.shape.size() != 2 || w.numel() == 0)
     return false;
   const int64_t groups = w.stored->scale.shape()[1], group = w.shape[1] / groups;
-  if (groups < 2 || group < kLeastGroup || group > kMostGroup || group % kGroup != 0) return false;
+  if (groups < 2 || group < kLeastGroup || group % kGroup != 0) return false;
   if (!w.stored->zero_point.defined()) return true;
   const Tensor zero_point = w.stored->zero_point.contiguous();
   return std::all_of(zero_point.data<float>(), zero_point.data<float>() + zero_point.numel(),
