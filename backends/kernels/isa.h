@@ -33,8 +33,8 @@
 
 namespace octet {
 
-// Each set includes those before it of the same architecture, except that CPUs with AVX-512 may lack
-// kAvxVnni.
+// Each set includes those before it of the same architecture, except that CPUs with AVX-512 may
+// lack kAvxVnni.
 enum class Isa {
   kAvx2,        // with FMA
   kAvxVnni,     // AVX2 and products of bytes in vectors of 256 bits

@@ -11,7 +11,8 @@
 namespace octet::xnnpack {
 
 // Weights are packed in blocks of 16 columns: four elements of a column, then four of the next
-// column, and so on. Packed nibbles have the next four elements of each column in their high halves.
+// column, and so on. Packed nibbles have the next four elements of each column in their high
+// halves.
 inline constexpr int64_t kBlockColumns = 16;
 inline constexpr int64_t kGroup = 4;
 inline constexpr int64_t kTileBlocks = 4;  // neighbouring blocks that share loads of x

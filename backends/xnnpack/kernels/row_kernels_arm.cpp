@@ -1,5 +1,5 @@
-// The inner loops of the custom row product for 64-bit Arm. Loops over sums are unrolled explicitly,
-// as in row_kernels.cpp.
+// The inner loops of the custom row product for 64-bit Arm. Loops over sums are unrolled
+// explicitly, as in row_kernels.cpp.
 #if defined(__aarch64__)
 #include <arm_neon.h>
 

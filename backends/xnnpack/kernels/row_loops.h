@@ -49,8 +49,8 @@ inline int32_t four_bytes(const uint8_t* from) {
 }
 
 // The loops for Arm, of weights with 4 or 8 bits. NEON sums 16-bit products in pairs; dotprod adds
-// four products of bytes with one instruction; i8mm multiplies 8 bytes of two rows by 8 bytes of two
-// columns.
+// four products of bytes with one instruction; i8mm multiplies 8 bytes of two rows by 8 bytes of
+// two columns.
 template <int kBits>
 void run_rows_neon(const RowProductView& view, int64_t row, int64_t rows, int64_t block,
                    int64_t blocks);
