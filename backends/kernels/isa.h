@@ -1,6 +1,7 @@
 // Chooses the instruction set of custom kernels: the best that the CPU has and that the environment
 // variable ONEDNN_MAX_CPU_ISA allows. That variable limits oneDNN's kernels too, so setting it
-// makes the whole runtime behave as on an older x86 CPU.
+// makes the whole runtime behave as on an older x86 CPU. On Arm it limits custom kernels only:
+// ADVSIMD (NEON alone) or DOTPROD.
 //
 // A kernel is written once, as a plain loop in an always_inline lambda. run_vectorised compiles the
 // lambda for AVX-512, for AVX2 and for the build's baseline (SSE2, NEON), and picks one of the
@@ -19,6 +20,9 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
 #endif
 
 #if defined(__clang__)  // clang has no such option: it uses the widest vectors of the target
@@ -29,27 +33,33 @@
 
 namespace octet {
 
-// Each x86 set includes those before it, except that CPUs with AVX-512 may lack kAvxVnni.
+// Each set includes those before it of the same architecture, except that CPUs with AVX-512 may
+// lack kAvxVnni.
 enum class Isa {
   kAvx2,        // with FMA
   kAvxVnni,     // AVX2 and products of bytes in vectors of 256 bits
   kAvx512,      // F, BW, DQ and VL
   kAvx512Vnni,  // AVX-512 and products of bytes
   kAvx512Bf16,  // and products of bfloat16
+  kDotProduct,  // Arm: sums of four products of bytes
+  kI8mm,        // Arm: products of 2x8 by 8x2 bytes
 };
 
-#if defined(__x86_64__)
-
-// The rank of the limit: 0 below AVX2, 1 AVX2, 2 AVX-VNNI, 3 AVX-512, 4 AVX512-VNNI, 5 AVX512-BF16
-// and later sets.
+// The rank of the limit: on x86 0 below AVX2, 1 AVX2, 2 AVX-VNNI, 3 AVX-512, 4 AVX512-VNNI, 5
+// AVX512-BF16 and later sets; on Arm 0 NEON, 1 dot products, 5 all sets.
 inline int isa_limit() {
   struct Limit {
     std::string_view name;
     int rank;
   };
   constexpr Limit kLimits[] = {
+#if defined(__aarch64__)
+      {"ADVSIMD", 0},
+      {"DOTPROD", 1},
+#else
       {"SSE41", 0},     {"AVX", 0},         {"AVX2", 1},
       {"AVX2_VNNI", 2}, {"AVX512_CORE", 3}, {"AVX512_CORE_VNNI", 4},
+#endif
   };
   static const int limit = [&] {
     const char* text = std::getenv("ONEDNN_MAX_CPU_ISA");
@@ -60,6 +70,8 @@ inline int isa_limit() {
   }();
   return limit;
 }
+
+#if defined(__x86_64__)
 
 inline bool cpu_has_avx_vnni() {
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -85,6 +97,19 @@ inline bool may_use(Isa isa) {
   return (usable >> static_cast<int>(isa) & 1) != 0;
 }
 
+#elif defined(__aarch64__) && defined(__linux__)
+
+inline bool cpu_has_dot_product() { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }
+inline bool cpu_has_i8mm() {
+  return cpu_has_dot_product() && (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0;
+}
+
+inline bool may_use(Isa isa) {
+  static const bool has_dot_product = isa_limit() >= 1 && cpu_has_dot_product(),
+                    has_i8mm = isa_limit() >= 2 && cpu_has_i8mm();
+  return (isa == Isa::kDotProduct && has_dot_product) || (isa == Isa::kI8mm && has_i8mm);
+}
+
 #else
 
 inline bool may_use(Isa) { return false; }
@@ -92,7 +117,7 @@ inline bool may_use(Isa) { return false; }
 #endif
 
 // The instruction sets that custom kernels use on this machine, such as "AVX2 AVX-512 AVX512-VNNI";
-// "x86-64" or "AArch64" when there are none.
+// "x86-64" or "NEON" when there are none.
 inline std::string usable_isas() {
   struct Name {
     Isa isa;
@@ -101,10 +126,11 @@ inline std::string usable_isas() {
   std::string text;
   for (const Name& name :
        {Name{Isa::kAvx2, "AVX2"}, Name{Isa::kAvxVnni, "AVX-VNNI"}, Name{Isa::kAvx512, "AVX-512"},
-        Name{Isa::kAvx512Vnni, "AVX512-VNNI"}, Name{Isa::kAvx512Bf16, "AVX512-BF16"}})
+        Name{Isa::kAvx512Vnni, "AVX512-VNNI"}, Name{Isa::kAvx512Bf16, "AVX512-BF16"},
+        Name{Isa::kDotProduct, "dotprod"}, Name{Isa::kI8mm, "i8mm"}})
     if (may_use(name.isa)) text += (text.empty() ? "" : " ") + std::string(name.text);
 #if defined(__aarch64__)
-  return "AArch64";
+  return text.empty() ? "NEON" : "NEON " + text;
 #else
   return text.empty() ? "x86-64" : text;
 #endif

@@ -163,10 +163,10 @@ bool has_nibbles(const StoredConstant& stored) {
 }
 
 bool has_vectors() {
-#if defined(__x86_64__)
-  return may_use(Isa::kAvx2);
+#if defined(__aarch64__)
+  return true;
 #else
-  return false;
+  return may_use(Isa::kAvx2);
 #endif
 }
 

@@ -37,7 +37,7 @@ struct WeightProduct {
 };
 
 // False when the weight is not stored as integers, its groups are too short, there are no rows, or
-// the CPU lacks vectors of 8 floats.
+// the CPU is an x86 one without AVX2.
 bool has_weight_product(const ProgramTensor& w, int64_t rows);
 // Both require has_weight_product. wants_bfloat: multiply many rows in bfloat16 if the CPU can.
 WeightProduct weight_product(const ProgramTensor& w, int64_t rows, bool wants_bfloat = false);

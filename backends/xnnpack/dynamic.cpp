@@ -34,7 +34,9 @@ Verdict check_reader(const Program& program, const ProgramOp& op, int quantized,
   if (!is_constant_input(program, op, 1) || !is_constant_input(program, op, 2))
     return Verdict::refuse("its weight or bias is not a constant");
   const ProgramTensor& w = program.input(op, 1);
-  const std::optional<IntegerWeights> weights = find_integer_weights(w);
+  const bool has_groups = kind.name == "linear" && has_weight_groups(w);
+  const std::optional<IntegerWeights> weights =
+      has_groups ? IntegerWeights{} : find_integer_weights(w);
   const OutputRange range = post_range_of(op);
   if (!weights)
     return Verdict::refuse(w.stored ? fmt::format("its weight is stored as {}, want int8 with a "
@@ -164,8 +166,10 @@ RowQuantization row_quantization(const Program& program, const ProgramOp& op) {
 
 RowProductTerms row_product_terms(const Program& program, const ProgramOp& op) {
   const OutputRange range = post_range_of(op);
-  RowProductTerms terms = {*find_integer_weights(program.input(op, 1)), {}, range.min, range.max};
-  terms.bias.assign(terms.weights.scale.size(), 0.0f);
+  const ProgramTensor& w = program.input(op, 1);
+  RowProductTerms terms = {{}, {}, range.min, range.max};
+  if (!has_weight_groups(w)) terms.weights = *find_integer_weights(w);
+  terms.bias.assign(static_cast<size_t>(w.shape[0]), 0.0f);
   if (!op.has_input(2)) return terms;
   const Tensor bias = constant_data(program.input(op, 2)).contiguous();
   std::copy_n(bias.data<float>(), terms.bias.size(), terms.bias.begin());
@@ -196,7 +200,10 @@ std::vector<CustomStep> fake_quantize_steps(const Program& program, const Progra
 std::vector<CustomStep> row_linear_steps(const Program& program, const ProgramOp& op,
                                          std::span<const Order>, Order, pthreadpool_t pool) {
   const ProgramTensor& x = program.input(op, 0);
-  return {{{0}, RowProduct(row_product_terms(program, op), x.numel() / x.shape.back(), pool)}};
+  const ProgramTensor& w = program.input(op, 1);
+  const RowProductTerms terms = row_product_terms(program, op);
+  const int64_t rows = x.numel() / x.shape.back();
+  return {{{0}, has_weight_groups(w) ? RowProduct(terms, w, rows) : RowProduct(terms, rows, pool)}};
 }
 
 }  // namespace octet::xnnpack

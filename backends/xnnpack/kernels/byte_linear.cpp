@@ -81,7 +81,7 @@ void ByteLinear::run(std::span<const std::byte* const> from, std::byte* to, std:
 }
 
 bool prefers_byte_linear() {
-  return opened_release() < Release::k2024 && may_use(Isa::kAvx512Vnni);
+  return opened_release() < Release::k2024 && (may_use(Isa::kAvx512Vnni) || may_use(Isa::kI8mm));
 }
 
 }  // namespace octet::xnnpack

@@ -7,48 +7,23 @@
 #include <cstring>
 
 #include "backends/kernels/isa.h"
+#include "backends/xnnpack/kernels/row_loops.h"
 #include "backends/xnnpack/memory.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
-#elif defined(__aarch64__)
-#include <arm_neon.h>
 #endif
 
 namespace octet::xnnpack {
 namespace {
 
-int32_t four_bytes(const uint8_t* from) {
-  int32_t word;
-  std::memcpy(&word, from, sizeof(word));
-  return word;
-}
-
-// Converts the sums of a block to reals.
-[[gnu::always_inline]] inline void finish(const RowProductView& p, int64_t row, int64_t block,
-                                          const int32_t* sum) {
-  const RowParameters r = p.parameters[row];
-  const int64_t column = block * kBlockColumns;
-  const int32_t term = p.terms == nullptr ? 0 : p.terms[row];
-  float real[kBlockColumns];
-  for (int64_t c = 0; c < kBlockColumns; ++c) {
-    const float v = static_cast<float>(sum[c] - r.zero_point * p.sums[column + c] + term) *
-                        (r.scale * p.scale[column + c]) +
-                    p.bias[column + c];
-    const float least = v < p.low ? p.low : v;
-    real[c] = least > p.high ? p.high : least;
-  }
-  float* y = p.y + row * (p.pitch == 0 ? p.out : p.pitch) + column;
-  if (p.out - column >= kBlockColumns) {
-    std::memcpy(y, real, sizeof(real));
-  } else {
-    std::memcpy(y, real, static_cast<size_t>(p.out - column) * sizeof(float));
-  }
-}
-
 // ---- plain C++
 
 bool always() { return true; }
+#if defined(__aarch64__)
+bool has_dotprod() { return may_use(Isa::kDotProduct); }
+bool has_i8mm() { return may_use(Isa::kI8mm); }
+#endif
 
 void run_plain(const RowProductView& p, int64_t row, int64_t rows, int64_t block, int64_t blocks) {
   for (int64_t b = block; b < block + blocks; ++b)
@@ -219,50 +194,6 @@ void run_sse2(const RowProductView& p, int64_t row, int64_t rows, int64_t block,
   }
 }
 
-#elif defined(__aarch64__)
-
-// ---- NEON: 16-bit products, added in pairs
-
-template <int64_t kRows>
-void multiply_neon(const RowProductView& p, int64_t row, int64_t block) {
-  constexpr int64_t kQuarters = 4;  // per block: four columns, each in two sums
-  const int8_t* w = p.weights + block * p.depth * kBlockColumns;
-  const uint8_t* x = p.rows + row * p.stride;
-  int32x4_t sum[kRows][2 * kQuarters] = {};
-  for (int64_t k = 0; k < p.depth; k += kGroup, w += kGroup * kBlockColumns) {
-    int8x16_t four[kRows];
-#pragma GCC unroll 8
-    for (int64_t m = 0; m < kRows; ++m)
-      four[m] = vreinterpretq_s8_s32(vdupq_n_s32(four_bytes(x + m * p.stride + k)));
-#pragma GCC unroll 8
-    for (int64_t q = 0; q < kQuarters; ++q) {
-      const int8x16_t columns = vld1q_s8(w + q * kGroup * 4);
-#pragma GCC unroll 8
-      for (int64_t m = 0; m < kRows; ++m) {
-        sum[m][2 * q] =
-            vpadalq_s16(sum[m][2 * q], vmull_s8(vget_low_s8(columns), vget_low_s8(four[m])));
-        sum[m][2 * q + 1] = vpadalq_s16(sum[m][2 * q + 1], vmull_high_s8(columns, four[m]));
-      }
-    }
-  }
-#pragma GCC unroll 8
-  for (int64_t m = 0; m < kRows; ++m) {
-    int32_t sums[kBlockColumns];
-#pragma GCC unroll 8
-    for (int64_t q = 0; q < kQuarters; ++q)
-      vst1q_s32(sums + 4 * q, vpaddq_s32(sum[m][2 * q], sum[m][2 * q + 1]));
-    finish(p, row + m, block, sums);
-  }
-}
-
-void run_neon(const RowProductView& p, int64_t row, int64_t rows, int64_t block, int64_t blocks) {
-  for (int64_t b = block; b < block + blocks; ++b) {
-    int64_t m = row;
-    for (; m + 2 <= row + rows; m += 2) multiply_neon<2>(p, m, b);
-    for (; m < row + rows; ++m) multiply_neon<1>(p, m, b);
-  }
-}
-
 #endif
 
 constexpr RowKernel kKernels[] = {
@@ -271,7 +202,9 @@ constexpr RowKernel kKernels[] = {
     {"AVX2", has_avx2, -128, run_avx2_pairs},
     {"SSE2", always, -128, run_sse2},
 #elif defined(__aarch64__)
-    {"NEON", always, -128, run_neon},
+    {"i8mm", has_i8mm, -128, run_rows_i8mm<8>, run_rows_i8mm<8>, run_rows_i8mm<4>},
+    {"dotprod", has_dotprod, -128, run_rows_dotprod<8>, run_rows_dotprod<8>, run_rows_dotprod<4>},
+    {"NEON", always, -128, run_rows_neon<8>, run_rows_neon<8>, run_rows_neon<4>},
 #endif
     {"plain", always, -128, run_plain},
 };

@@ -11,7 +11,8 @@
 namespace octet::xnnpack {
 
 // Weights are packed in blocks of 16 columns: four elements of a column, then four of the next
-// column, and so on.
+// column, and so on. Packed nibbles have the next four elements of each column in their high
+// halves.
 inline constexpr int64_t kBlockColumns = 16;
 inline constexpr int64_t kGroup = 4;
 inline constexpr int64_t kTileBlocks = 4;  // neighbouring blocks that share loads of x
@@ -33,14 +34,23 @@ struct RowProductView {
   float low, high;
   const int32_t* terms = nullptr;  // null: none
   int64_t pitch = 0;               // floats between rows of y; 0: out
+  // y[rows, pitch] += x * w * scale[block, group, column of the block] instead, for whole blocks:
+  // zero points, terms, biases and bounds do not count
+  bool adds = false;
+  int64_t groups = 1;  // of `depth` elements each; more than 1: only run_groups
 };
+
+using RowLoop = void(const RowProductView& view, int64_t row, int64_t rows, int64_t block,
+                     int64_t blocks);
 
 struct RowKernel {
   std::string_view name;
   bool (*is_here)();  // whether this CPU supports it
   int lowest;         // least byte in `rows`: 0 for u8, -128 for s8
   // Rows [row, row + rows), blocks of columns [block, block + blocks).
-  void (*run)(const RowProductView& view, int64_t row, int64_t rows, int64_t block, int64_t blocks);
+  RowLoop* run;
+  // As `run`, for views that add, on bytes or packed nibbles; these count 16 times. Null: none.
+  RowLoop *run_groups = nullptr, *run_nibble_groups = nullptr;
 };
 
 // Packed constant weights and their sums, both padded to whole blocks.

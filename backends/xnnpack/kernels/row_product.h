@@ -13,6 +13,7 @@
 #include "backends/kernels/dynamic_rows.h"
 #include "backends/xnnpack/functions.h"
 #include "lowering/program/dynamic_range.h"
+#include "lowering/program/program.h"
 
 namespace octet::xnnpack {
 
@@ -78,6 +79,8 @@ class RowProduct {
  public:
   // rows: of each run. Throws Refusal.
   RowProduct(const RowProductTerms& terms, int64_t rows, pthreadpool_t pool);
+  // w: has_weight_groups; terms: without weights. Packed weights are shared.
+  RowProduct(const RowProductTerms& terms, const ProgramTensor& w, int64_t rows);
   // from: a RowLayout; to: f32 [rows, out], row-major. Allocates nothing.
   void run(std::span<const std::byte* const> from, std::byte* to, std::byte*,
            pthreadpool_t pool) const {
@@ -93,6 +96,10 @@ class RowProduct {
  private:
   std::shared_ptr<const Packed> packed_;
 };
+
+// Whether the weight [out, in] of a linear is stored as int8 with scales per group of inputs and
+// zero points 0, and this CPU has kernels for it (Arm).
+bool has_weight_groups(const ProgramTensor& w);
 
 // Whether RowProduct uses XNNPACK's kernel, and a RowProduct that does.
 bool has_row_operator();

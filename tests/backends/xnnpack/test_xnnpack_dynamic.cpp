@@ -9,6 +9,7 @@
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
 #include "backends/xnnpack/dynamic.h"
+#include "backends/xnnpack/kernels/row_kernels.h"
 #include "tests/backends/small_programs.h"
 
 namespace octet {
@@ -101,6 +102,35 @@ TEST_CASE(
   const int w = b.constant("w", stored({20, 50}, {20, 1}, -8, 7));
   b.output(b.op("linear", {q, w, -1}, "y", kF32, {9, 20}));
   CHECK(check_against_reference(b.finish(), "xnnpack", {rows({9, 50})}) <= kRounding);
+}
+
+TEST_CASE(
+    "XNNPACK: a linear on activations quantized at run time multiplies integers in groups of "
+    "weights, 4-bit and 8-bit",
+    "[backends][xnnpack][dynamic]") {
+  for (const auto& [low, high] : {std::pair{-8, 7}, {-128, 127}})
+    for (const int64_t group : {16, 20, 32, 256})
+      for (const int64_t rows_of_x : {1, 2, 3, 6, 50})
+        for (const int64_t out : {3, 16, 40})
+          for (const char* name : {"asymmetric", "symmetric"}) {
+            CAPTURE(low, group, rows_of_x, out, name);
+            const Attributes per_row = mapping(name, -128, 127, {rows_of_x, 1});
+            const auto add_linear = [&](ProgramBuilder& b, int q) {
+              const int w = b.constant("w", stored({out, 3 * group}, {out, 3}, low, high)),
+                        bias = b.constant("b", random_floats({out}, -1, 1, 5));
+              return b.op("linear", {q, w, bias}, "y", kF32, {rows_of_x, out}, {},
+                          {{"post_min", -20.0}, {"post_max", 20.0}});
+            };
+            const Shape shape{rows_of_x, 3 * group};
+            // x86 has no such kernel: there the linear reads floats
+            CHECK((reason(shape, per_row, add_linear) == "") ==
+                  (xnnpack::best_row_kernel().run_groups != nullptr));
+            ProgramBuilder b;
+            const int q = b.op("fake_quantize_dynamic", {b.input("x", kF32, shape)}, "q", kF32,
+                               shape, {}, per_row);
+            b.output(add_linear(b, q));
+            CHECK(check_against_reference(b.finish(), "xnnpack", {rows(shape)}) <= 5 * kRounding);
+          }
 }
 
 TEST_CASE("XNNPACK: a clamp after a linear on integers made at run time is applied to the reals",

@@ -81,6 +81,10 @@ std::vector<std::string> instruction_sets() {
   add("AVX512-BF16", __builtin_cpu_supports("avx512bf16"));
 #elif defined(__aarch64__)
   sets.emplace_back("NEON");
+#if defined(__linux__)
+  if (cpu_has_dot_product()) sets.emplace_back("dotprod");
+  if (cpu_has_i8mm()) sets.emplace_back("i8mm");
+#endif
 #endif
   return sets;
 }
@@ -130,15 +134,17 @@ using Json = nlohmann::ordered_json;
 std::string kernels_of(const std::string& backend) {
   if (backend == "reference") return "portable loops";
   if (backend != "onednn" && backend != "xnnpack") return "those of the library that registers it";
-#if defined(__x86_64__)
   if (backend == "xnnpack") {
-    const char* own = may_use(Isa::kAvx512Vnni) ? "AVX512-VNNI"
-                      : may_use(Isa::kAvx2)     ? "AVX2"
-                                                : "plain";
+    const char* own = may_use(Isa::kAvx512Vnni)   ? "AVX512-VNNI"
+                      : may_use(Isa::kAvx2)       ? "AVX2"
+                      : may_use(Isa::kI8mm)       ? "i8mm"
+                      : may_use(Isa::kDotProduct) ? "dotprod"
+                                                  : "baseline";
     return fmt::format(
         "XNNPACK's for this CPU; int8 linear at run time: custom kernels, {} (release of 2022)",
         own);
   }
+#if defined(__x86_64__)
   if (may_use(Isa::kAvx512Vnni)) return "int8: oneDNN's and custom kernels for AVX512-VNNI";
   if (may_use(Isa::kAvxVnni))
     return "int8: custom kernels for AVX-VNNI, depthwise and matmul for AVX2";
@@ -146,8 +152,7 @@ std::string kernels_of(const std::string& backend) {
   if (may_use(Isa::kAvx2)) return "int8: custom kernels for AVX2";
   return "int8: oneDNN's where sums fit into 16 bits, otherwise float";
 #else
-  return backend == "xnnpack" ? "XNNPACK's for this CPU; int8 linear at run time: custom kernels"
-                              : "oneDNN's";
+  return "oneDNN's";
 #endif
 }
 
