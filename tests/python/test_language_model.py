@@ -143,6 +143,11 @@ class Commands(PackageTest):
         self.assertIn("its cache cannot hold position 24", done.stderr)
         said = self.octet("bench", self.path("m.octet"), "--prefill", "4", "--decode", "4")[0]
         self.assertRegex(said, r"^prompt of 4 tokens .* each of 4 tokens median .* reads 0\.\d MB of constants")
+        table, line = self.octet("bench", self.path("m.octet"), "--prefill", "4", "--decode", "4", "--explain")
+        self.assertRegex(table, r"attention")
+        self.assertRegex(line, r"prompt of 4 tokens .* each of 4 tokens median")
+        kernels = json.loads(self.octet("bench", self.path("m.octet"), "--prefill", "20", "--explain", "--json")[0])
+        self.assertGreater(sum(kernel["us"] or 0 for kernel in kernels["kernels"]), 0)
 
     def test_ctrl_c_ends_the_text(self):
         lowered(with_cache(WORDS)).save(self.path("m.octet"))
