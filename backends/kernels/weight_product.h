@@ -1,7 +1,7 @@
 // Multiplies rows of floats by weights that stay integers in memory, 8 or 4 bits each (4 for 2 and
-// 3), with scales and zero points per tensor, channel or group. With few rows memory bandwidth limits such
-// products, so the loop reads the integers instead of expanded floats. With many rows arithmetic
-// limits them: blocks of the weights become floats that stay in a core's cache.
+// 3), with scales and zero points per tensor, channel or group. With few rows memory bandwidth
+// limits such products, so the loop reads the integers instead of expanded floats. With many rows
+// arithmetic limits them: blocks of the weights become floats that stay in a core's cache.
 //
 // A vector has as many outputs as a register has floats. The weights of a vector follow each other
 // in words of 32 bits, one word per output: inputs k to k + 7 (4 bits) or k to k + 3 (8 bits).

@@ -38,15 +38,15 @@ StoredConstant permuted(const StoredConstant& stored, const std::vector<int64_t>
 std::optional<StoredConstant> reshaped(const StoredConstant& stored,
                                        const std::vector<int64_t>& shape);
 
-// Packs values of 4, 3 or 2 bits: value i has the bits from i * bits on, the lowest bit of the first
-// byte being bit 0; bits after the last value are 0. `values` must fit (StoredConstant::bits).
+// Packs values of 4, 3 or 2 bits: value i begins at bit i * bits, where bit 0 is the lowest of the
+// first byte; bits after the last value are 0. `values` must fit (StoredConstant::bits).
 Tensor pack_bits(const Tensor& values, int bits);
 Tensor unpack_bits(const Tensor& bytes, int bits, DType dtype, const std::vector<int64_t>& shape);
 // The bytes of `count` packed values.
 int64_t packed_size(int64_t count, int bits);
 
-// Scales or zero points (f32) in the first of int8, uint8, bfloat16 and float16 that represents each
-// exactly; `reals` itself if none does, or if there are so few that a file would not shrink.
+// Scales or zero points (f32) in the first of int8, uint8, bfloat16 and float16 that represents
+// each exactly; `reals` itself if none does, or if there are so few that a file would not shrink.
 Tensor narrowed(const Tensor& reals);
 
 }  // namespace octet

@@ -1,5 +1,5 @@
-// Weights of 8, 4, 3 and 2 bits for all quantizers: weight-only configurations and rules, groups of input
-// channels with separate scales, and activations with one scale per token.
+// Weights of 8, 4, 3 and 2 bits for all quantizers: weight-only configurations and rules, groups of
+// input channels with separate scales, and activations with one scale per token.
 #pragma once
 
 #include <list>
@@ -24,8 +24,8 @@ struct WeightOptions {
 
 // Symmetric, zero point 0. Observers: affine_min_max or affine_mse per group, else
 // weight_observer_name(). Throws Error("quantizer", option, ...) for other numbers of bits, for
-// group sizes below 2 except 0, for groups of per-tensor weights, and for fewer than 8 bits with one
-// scale per tensor.
+// group sizes below 2 except 0, for groups of per-tensor weights, and for fewer than 8 bits with
+// one scale per tensor.
 QuantizationSpec weight_spec(const WeightOptions& options);
 // Dynamic, asymmetric, one scale per row of the last dimension.
 QuantizationSpec per_token_spec(DType dtype, int64_t quant_min, int64_t quant_max);
@@ -46,8 +46,8 @@ Verdict groups_divide_weight(const RuleMatch& at);
 // and weights of few bits to tables. Owns the configs it makes.
 class ConfigFitter {
  public:
-  // global: the config of ops without a row; null: none. When it gives weights alone fewer than 8 bits,
-  // embedding tables get 8 bits in the same groups, except in training. So do linears whose
+  // global: the config of ops without a row; null: none. When it gives weights alone fewer than 8
+  // bits, embedding tables get 8 bits in the same groups, except in training. So do linears whose
   // weight has the shape of such a table, which a language model ends with and often shares.
   ConfigFitter(const Graph& graph, const std::optional<std::optional<QuantizationConfig>>& global);
   // Returns the config for the op `match.nodes.back()`. For convolutions, a group becomes a block
