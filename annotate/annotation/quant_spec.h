@@ -58,6 +58,8 @@ struct AffineOptions {
   std::optional<DType> zero_point_dtype;  // default: that too; int32 when dynamic and asymmetric
   bool preserve_zero = true;
   ZeroPointDomain zero_point_domain = ZeroPointDomain::kInt;
+  // stored scales are rounded to values of bfloat16, which files keep in 16 bits; scale_dtype stays
+  bool has_16_bit_scales = false;
   bool operator==(const AffineOptions&) const = default;
 };
 

@@ -119,12 +119,12 @@ std::string text_of(const ObserverArgs& args) {
     return dtype ? name_of(*dtype) : std::string_view("-");
   };
   const Granularity& granularity = affine.granularity;
-  return text + fmt::format(" {} {} {} [{}] {} {} {} {} {}", static_cast<int>(granularity.kind),
+  return text + fmt::format(" {} {} {} [{}] {} {} {} {} {} {}", static_cast<int>(granularity.kind),
                             granularity.axis, granularity.group_size,
                             fmt::join(granularity.block_size, " "),
                             static_cast<int>(affine.mapping_type), name(affine.scale_dtype),
                             name(affine.zero_point_dtype), affine.preserve_zero,
-                            static_cast<int>(affine.zero_point_domain));
+                            static_cast<int>(affine.zero_point_domain), affine.has_16_bit_scales);
 }
 
 // Texts that identify the observed values of one program.

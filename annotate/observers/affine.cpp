@@ -269,8 +269,9 @@ std::pair<at::Tensor, at::Tensor> AffineObserver::qparams_of(const at::Tensor& m
   const at::Tensor low = at::minimum(min, at::zeros_like(min));
   const at::Tensor high = at::maximum(max, at::zeros_like(max));
   const MappingType mapping = options().mapping_type;
-  const at::Tensor scale = floored(scale_of(low, high, mapping, static_cast<double>(quant_min_),
-                                            static_cast<double>(quant_max_)));
+  at::Tensor scale = floored(scale_of(low, high, mapping, static_cast<double>(quant_min_),
+                                      static_cast<double>(quant_max_)));
+  if (options().has_16_bit_scales) scale = scale.to(at::kBFloat16).to(type);
   const at::Tensor zero_point =
       mapping == MappingType::kAsymmetric
           ? at::clamp(at::rsub(at::round(low / scale), Scalar(quant_min_)), Scalar(quant_min_),

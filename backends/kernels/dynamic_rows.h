@@ -141,13 +141,13 @@ inline std::optional<IntegerWeights> find_integer_weights(const ProgramTensor& w
   if (!w.stored || w.stored->values.dtype() != DType::kInt8 || !w.stored->scale.defined() ||
       w.shape.empty())
     return std::nullopt;
-  const Tensor scale = w.stored->scale.contiguous();
+  const Tensor scale = w.stored->scales();
   const std::vector<int64_t>& blocks = scale.shape();
   const bool has_groups = std::any_of(blocks.begin() + 1, blocks.end(),
                                       [](int64_t count) { return count != 1; });  // within a row
   if (has_groups) return std::nullopt;
   if (w.stored->zero_point.defined()) {
-    const Tensor zero_point = w.stored->zero_point.contiguous();
+    const Tensor zero_point = w.stored->zero_points();
     for (int64_t i = 0; i < zero_point.numel(); ++i)
       if (zero_point.data<float>()[i] != 0) return std::nullopt;
   }

@@ -53,12 +53,12 @@ std::optional<std::vector<float>> find_row_scales(const ProgramTensor& w) {
       w.stored->scale.shape()[1] != 1)
     return std::nullopt;
   if (w.stored->zero_point.defined()) {
-    const Tensor zeros = w.stored->zero_point.contiguous();
+    const Tensor zeros = w.stored->zero_points();
     if (std::any_of(zeros.data<float>(), zeros.data<float>() + zeros.numel(),
                     [](float z) { return z != 0; }))
       return std::nullopt;
   }
-  const Tensor scale = w.stored->scale.contiguous();
+  const Tensor scale = w.stored->scales();
   const int64_t rows = w.shape[0], rows_of_scale = rows / scale.numel();
   std::vector<float> scales;
   for (int64_t row = 0; row < rows; ++row)

@@ -12,7 +12,8 @@ namespace octet {
 struct WeightArguments {
   const float* x;
   const int32_t* values;
-  const float *scale, *shift, *bias;
+  const std::byte* scale;  // f32 or bfloat16
+  const float *shift, *bias;
   float* y;
   const float* group_sums;  // of x: [rows, groups]
 };
@@ -21,6 +22,24 @@ inline int64_t divide_up(int64_t value, int64_t step) { return (value + step - 1
 
 inline int64_t words_per_group(const WeightProduct& p) {
   return divide_up(p.in / p.groups, 32 / p.bits);
+}
+
+// The scales from scale `at` on, one for each output of a vector.
+template <int64_t kLanes>
+[[gnu::always_inline]] inline void read_scales(const WeightProduct& p, const WeightArguments& a,
+                                               int64_t at,
+                                               typename VectorOf<kLanes>::Floats& scales) {
+  using Floats = typename VectorOf<kLanes>::Floats;
+  using Ints = typename VectorOf<kLanes>::Ints;
+  using Shorts [[gnu::vector_size(kLanes * sizeof(uint16_t)), gnu::aligned(2), gnu::may_alias]] =
+      uint16_t;
+  if (!p.has_bfloat_scales) {
+    scales = *reinterpret_cast<const Floats*>(a.scale + at * 4);
+    return;
+  }
+  const Shorts& halves = *reinterpret_cast<const Shorts*>(a.scale + at * 2);
+  const Ints wide = __builtin_convertvector(halves, Ints) << 16;
+  scales = reinterpret_cast<const Floats&>(wide);
 }
 
 // Weight i of each word as floats.
@@ -85,7 +104,8 @@ template <int kBits, int64_t kLanes>
   int64_t g = block.word / words, k = block.word % words * kPerWord;
   for (int64_t word = block.word; word < block.end; ++g, k = 0) {
     const int64_t at = (n * p.groups + g) * kLanes;
-    const Floats scale = *reinterpret_cast<const Floats*>(a.scale + at);
+    Floats scale;
+    read_scales<kLanes>(p, a, at, scale);
     const Floats shift =
         p.has_zero_points ? *reinterpret_cast<const Floats*>(a.shift + at) : Floats{};
     for (; k < group && word < block.end; k += kPerWord, ++word, values += kLanes) {

@@ -8,6 +8,7 @@
 #include "backends/kernels/weight_blocks.h"
 #include "backends/kernels/weight_product_bfloat.h"
 #include "core/base/error.h"
+#include "core/base/half.h"
 
 namespace octet {
 namespace {
@@ -23,6 +24,8 @@ int64_t padded_out(const WeightProduct& p) {
 int64_t words_of(const WeightProduct& p) { return padded_out(p) * p.groups * words_per_group(p); }
 
 int64_t scales_of(const WeightProduct& p) { return padded_out(p) * p.groups; }
+
+int64_t scale_bytes(const WeightProduct& p) { return scales_of(p) * (p.has_bfloat_scales ? 2 : 4); }
 
 // Sums that are added at the end, so that additions need not wait for each other.
 template <int64_t kRows>
@@ -70,7 +73,8 @@ template <int kBits, int64_t kRows, int64_t kLanes>
         w += kLanes;
       }
       const int64_t at = (n * p.groups + g) * kLanes;
-      const Floats scale = *reinterpret_cast<const Floats*>(a.scale + at);
+      Floats scale;
+      read_scales<kLanes>(p, a, at, scale);
       for (int64_t m = 0; m < kRows; ++m) {
         Floats sum = sums[0][m] + sums[1][m];
         if constexpr (kSums<kRows> == 4) sum += sums[2][m] + sums[3][m];
@@ -158,9 +162,7 @@ void add_groups(const WeightProduct& p, const float* x, float* sums) {
   }
 }
 
-bool has_nibbles(const StoredConstant& stored) {
-  return size_of(stored.values.dtype()) == 1 && stored.fits_nibbles();
-}
+bool has_nibbles(const StoredConstant& stored) { return stored.bits() <= 4; }
 
 bool has_vectors() {
 #if defined(__aarch64__)
@@ -181,9 +183,9 @@ void WeightProduct::run(std::span<const std::byte* const> from, std::byte* to, s
                         const Parallel& parallel) const {
   const auto floats = [&](size_t i) { return reinterpret_cast<const float*>(from[i]); };
   float* const sums = reinterpret_cast<float*>(scratch);
-  const float* const scale = floats(1) + words_of(*this);
+  const std::byte* const scale = from[1] + words_of(*this) * 4;
   const WeightArguments a = {floats(0), reinterpret_cast<const int32_t*>(from[1]),
-                             scale,     scale + scales_of(*this),
+                             scale,     reinterpret_cast<const float*>(scale + scale_bytes(*this)),
                              floats(2), reinterpret_cast<float*>(to),
                              sums};
   const bool is_few = rows <= kFewRows;
@@ -212,7 +214,7 @@ int64_t WeightProduct::scratch_bytes() const {
 }
 
 int64_t WeightProduct::weights_bytes() const {
-  return (words_of(*this) + scales_of(*this) * (has_zero_points ? 2 : 1)) * 4;
+  return words_of(*this) * 4 + scale_bytes(*this) + (has_zero_points ? scales_of(*this) * 4 : 0);
 }
 
 bool has_weight_product(const ProgramTensor& w, int64_t rows) {
@@ -230,11 +232,12 @@ WeightProduct weight_product(const ProgramTensor& w, int64_t rows, bool wants_bf
                      .out = w.shape[0],
                      .in = w.shape[1],
                      .groups = w.stored->scale.shape()[1],
-                     .bits = bits_of(w)};
+                     .bits = bits_of(w),
+                     .has_bfloat_scales = w.stored->scale.dtype() == DType::kBFloat16};
   const float offset = static_cast<float>(offset_of(w));
   p.has_zero_points = offset != 0;
   if (w.stored->zero_point.defined()) {
-    const Tensor given = w.stored->zero_point.contiguous();
+    const Tensor given = w.stored->zero_points();
     p.has_zero_points = std::any_of(given.data<float>(), given.data<float>() + given.numel(),
                                     [&](float zero) { return zero != offset; });
   }
@@ -263,10 +266,8 @@ void pack_words(const ProgramTensor& w, const WeightProduct& p, int32_t* to) {
         }
 }
 
-void pack_scales(const ProgramTensor& w, const WeightProduct& p, float* scales, float* shifts) {
-  const Tensor scale = w.stored->scale.contiguous();
-  const Tensor zero_point =
-      w.stored->zero_point.defined() ? w.stored->zero_point.contiguous() : Tensor();
+void pack_scales(const ProgramTensor& w, const WeightProduct& p, std::byte* scales, float* shifts) {
+  const Tensor scale = w.stored->scales(), zero_point = w.stored->zero_points();
   const int64_t rows_per_scale = p.out / scale.shape()[0], lanes = vector_floats();
   const float offset = static_cast<float>(offset_of(w));
   for (int64_t n = 0; n < padded_out(p); n += lanes)
@@ -274,7 +275,11 @@ void pack_scales(const ProgramTensor& w, const WeightProduct& p, float* scales, 
       for (int64_t c = 0; c < lanes; ++c) {
         const int64_t i = std::min(n + c, p.out - 1) / rows_per_scale * p.groups + g;
         const float zero = (zero_point.defined() ? zero_point.data<float>()[i] : 0) - offset;
-        *scales++ = scale.data<float>()[i];
+        const float one = scale.data<float>()[i];
+        const uint16_t half = float_to_bfloat(one);
+        const size_t size = p.has_bfloat_scales ? sizeof(half) : sizeof(one);
+        std::memcpy(scales, p.has_bfloat_scales ? static_cast<const void*>(&half) : &one, size);
+        scales += size;
         if (p.has_zero_points) *shifts++ = scale.data<float>()[i] * zero;
       }
 }
@@ -285,9 +290,9 @@ Tensor pack_weights(const ProgramTensor& w) {
   const WeightProduct p = weight_product(w, 1);
   Tensor result = Tensor::zeros(DType::kInt32, {p.weights_bytes() / 4});
   int32_t* const words = result.data<int32_t>();
-  float* const scales = reinterpret_cast<float*>(words + words_of(p));
+  std::byte* const scales = result.raw() + words_of(p) * 4;
   pack_words(w, p, words);
-  pack_scales(w, p, scales, scales + scales_of(p));
+  pack_scales(w, p, scales, reinterpret_cast<float*>(scales + scale_bytes(p)));
   return result;
 }
 

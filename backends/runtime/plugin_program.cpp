@@ -106,9 +106,9 @@ const octet_plugin_tensor* PluginProgram::add_tensor(const ProgramTensor& given)
   if (tensor.stored && reads_compact_) {
     view.compact_values = add_values(tensor.name, tensor.stored->integers());
     if (tensor.stored->scale.defined())
-      view.compact_scales = add_values(tensor.name, tensor.stored->scale);
+      view.compact_scales = add_values(tensor.name, tensor.stored->scales());
     if (tensor.stored->zero_point.defined())
-      view.compact_zero_points = add_values(tensor.name, tensor.stored->zero_point);
+      view.compact_zero_points = add_values(tensor.name, tensor.stored->zero_points());
   } else {
     const Tensor& data = kept_data_.emplace_back(constant_data(tensor).contiguous());
     if (data.numel() != 0) view.data = data.raw();

@@ -56,17 +56,15 @@ void add_entries(const Program& program, std::vector<Entry>& entries) {
     if (tensor.qparams && !tensor.qparams->is_per_tensor()) add_slice_parameters(tensor, entries);
     if (!tensor.stored) continue;
     const StoredConstant& stored = *tensor.stored;
-    if (stored.fits_nibbles()) {
-      const char* suffix =
-          stored.values.dtype() == DType::kInt8 ? kSignedNibbles : kUnsignedNibbles;
-      entries.push_back({tensor.name + suffix,
-                         stored.nibbles.defined() ? stored.nibbles : pack_nibbles(stored.values)});
+    if (const int bits = stored.bits(); bits <= kMostBits) {
+      entries.push_back({tensor.name + packed_suffix(stored.values.dtype(), bits),
+                         stored.packed.defined() ? stored.packed : pack_bits(stored.values, bits)});
     } else {
       entries.push_back({tensor.name + kValues, stored.values});
     }
-    if (stored.scale.defined()) entries.push_back({tensor.name + kScale, stored.scale});
+    if (stored.scale.defined()) entries.push_back({tensor.name + kScale, narrowed(stored.scale)});
     if (stored.zero_point.defined())
-      entries.push_back({tensor.name + kZeroPoint, stored.zero_point});
+      entries.push_back({tensor.name + kZeroPoint, narrowed(stored.zero_point)});
   }
   for (size_t i = 0; i < program.bodies.size(); ++i) {
     std::vector<Entry> inner;
@@ -104,7 +102,23 @@ bool has_scaled_states(const Program& program) {
          std::any_of(program.bodies.begin(), program.bodies.end(), has_scaled_states);
 }
 
+// Whether a file of version 8 could not have this constant.
+bool is_narrow(const ProgramTensor& tensor) {
+  if (!tensor.stored) return false;
+  const StoredConstant& stored = *tensor.stored;
+  const auto is_short = [](const Tensor& numbers) {
+    return numbers.defined() && narrowed(numbers).dtype() != DType::kFloat32;
+  };
+  return stored.bits() < kMostBits || is_short(stored.scale) || is_short(stored.zero_point);
+}
+
+bool has_narrow_constants(const Program& program) {
+  return std::any_of(program.tensors.begin(), program.tensors.end(), is_narrow) ||
+         std::any_of(program.bodies.begin(), program.bodies.end(), has_narrow_constants);
+}
+
 int version_of(const Program& program) {
+  if (has_narrow_constants(program)) return kNarrowVersion;
   if (has_scaled_states(program)) return kScaledStatesVersion;
   if (computes_in_bfloat16(program)) return kBfloat16Version;
   if (has_counts(program)) return kCountsVersion;

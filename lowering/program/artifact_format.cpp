@@ -65,6 +65,10 @@ std::optional<DType> find_dtype_by_name(std::string_view name) {
   return std::nullopt;
 }
 
+std::string packed_suffix(DType dtype, int bits) {
+  return fmt::format(":{}{}", dtype == DType::kInt8 ? 'i' : 'u', bits);
+}
+
 std::string body_prefix(size_t body) { return fmt::format("body{}/", body); }
 
 std::string checksum_digits(uint64_t checksum) { return fmt::format("{:016x}", checksum); }

@@ -36,11 +36,11 @@ class Checksum {
 
 namespace octet::artifact {
 
-inline constexpr int kVersion = 8;        // the newest version of the format that is read
+inline constexpr int kVersion = 9;        // the newest version of the format that is read
 inline constexpr int kOldestVersion = 1;  // the oldest version that is read
 // A file has the lowest version that can express its program, so that older readers accept it.
 // Each adds to the ones before: channels-last constants, states, bodies, counts, bfloat16, states
-// with scales.
+// with scales, constants of 2 and 3 bits and narrow scales.
 inline constexpr int kPlainVersion = 2;
 inline constexpr int kChannelsLastVersion = 3;
 inline constexpr int kStatesVersion = 4;
@@ -48,6 +48,7 @@ inline constexpr int kBodiesVersion = 5;
 inline constexpr int kCountsVersion = 6;
 inline constexpr int kBfloat16Version = 7;
 inline constexpr int kScaledStatesVersion = 8;
+inline constexpr int kNarrowVersion = 9;
 // alignment of the data and of each constant, from the start of the file
 inline constexpr size_t kAlignment = 64;
 inline constexpr size_t aligned(size_t offset) {
@@ -57,11 +58,11 @@ inline constexpr uint64_t kLargestHeader = 100'000'000;  // the limit of safeten
 // names of the filler tensors: the layout allows no holes
 inline constexpr const char* kPadding = "__padding";
 
-// A stored constant is several tensors of the file, with its name and one of these suffixes. Two
-// 4-bit values share a byte.
+// A stored constant is several tensors of the file, with its name and one of these suffixes. Packed
+// values have 2, 3 or 4 bits (pack_bits): ":i4", ":u3".
 inline constexpr const char* kValues = ":values";
-inline constexpr const char* kSignedNibbles = ":i4";
-inline constexpr const char* kUnsignedNibbles = ":u4";
+inline constexpr int kFewestBits = 2, kMostBits = 4;
+std::string packed_suffix(DType dtype, int bits);  // dtype: int8 or uint8
 inline constexpr const char* kScale = ":scale";
 inline constexpr const char* kZeroPoint = ":zero_point";
 // A filter in channels-last order has this suffix and the shape of that order (filter_order.h).

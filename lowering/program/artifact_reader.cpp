@@ -178,32 +178,38 @@ std::vector<int64_t> stored_blocks(const OpenArtifact& source, const ProgramTens
   return blocks;
 }
 
+// An entry of the dtype that the file names.
+Tensor typed_entry(const OpenArtifact& source, const std::string& key,
+                   const std::vector<int64_t>& shape) {
+  const auto entry = source.header.find(key);
+  const bool has_dtype = entry != source.header.end() && entry->is_object() &&
+                         entry->contains("dtype") && entry->at("dtype").is_string();
+  const std::optional<DType> dtype =
+      has_dtype ? find_dtype_by_name(entry->at("dtype").get_ref<const std::string&>())
+                : std::nullopt;
+  if (!dtype) fail(source, key, "is missing or has an unknown dtype");
+  return entry_data(source, key, *dtype, shape);
+}
+
 StoredConstant read_stored(const OpenArtifact& source, const ProgramTensor& tensor) {
   StoredConstant stored;
   if (source.header.contains(tensor.name + kScale)) {
     const std::vector<int64_t> blocks = stored_blocks(source, tensor);
-    stored.scale = entry_data(source, tensor.name + kScale, DType::kFloat32, blocks);
+    stored.scale = typed_entry(source, tensor.name + kScale, blocks);
     if (source.header.contains(tensor.name + kZeroPoint))
-      stored.zero_point = entry_data(source, tensor.name + kZeroPoint, DType::kFloat32, blocks);
+      stored.zero_point = typed_entry(source, tensor.name + kZeroPoint, blocks);
   }
-  for (const auto& [suffix, dtype] :
-       {std::pair{kSignedNibbles, DType::kInt8}, std::pair{kUnsignedNibbles, DType::kUInt8}})
-    if (source.header.contains(tensor.name + suffix)) {
-      stored.nibbles = entry_data(source, tensor.name + suffix, DType::kUInt8,
-                                  {(product(tensor.shape) + 1) / 2});
-      stored.values = Tensor::without_data(dtype, tensor.shape);
-    }
-  if (!stored.nibbles.defined()) {
-    const std::string key = tensor.name + kValues;
-    const auto entry = source.header.find(key);
-    const bool has_dtype = entry != source.header.end() && entry->is_object() &&
-                           entry->contains("dtype") && entry->at("dtype").is_string();
-    const std::optional<DType> dtype =
-        has_dtype ? find_dtype_by_name(entry->at("dtype").get_ref<const std::string&>())
-                  : std::nullopt;
-    if (!dtype) fail(source, key, "is missing or has an unknown dtype");
-    stored.values = entry_data(source, key, *dtype, tensor.shape);
-  }
+  for (DType dtype : {DType::kInt8, DType::kUInt8})
+    for (int bits = kFewestBits; bits <= kMostBits; ++bits)
+      if (const std::string key = tensor.name + packed_suffix(dtype, bits);
+          source.header.contains(key)) {
+        stored.packed =
+            entry_data(source, key, DType::kUInt8, {packed_size(product(tensor.shape), bits)});
+        stored.packed_bits = bits;
+        stored.values = Tensor::without_data(dtype, tensor.shape);
+      }
+  if (!stored.packed.defined())
+    stored.values = typed_entry(source, tensor.name + kValues, tensor.shape);
   const std::string fault = find_fault(stored);
   if (!fault.empty()) fail(source, tensor.name, fault);
   if (!has_finite_scales(stored))

@@ -43,18 +43,22 @@ struct TensorQParams {
 // from a cast is stored as float16. constant_data() computes the floats.
 struct StoredConstant {
   // Integers of up to 16 bits or float16, of the constant's shape. Has a dtype and a shape only if
-  // `nibbles` is defined.
+  // `packed` is defined.
   Tensor values;
-  // f32. Its shape is the number of blocks along each dimension, which divides the dimension's
-  // size; undefined if the values are float16
+  // f32, or as a file has them: float16, bfloat16 or integers of 8 bits (narrowed). Its shape is
+  // the number of blocks along each dimension, which divides the dimension's size; undefined if the
+  // values are float16
   Tensor scale;
-  Tensor zero_point;  // f32, as `scale`; undefined: 0
-  // Values of 4 bits as a file has them, two in a byte (pack_nibbles), so that a loaded program
-  // takes no more memory than its file.
-  Tensor nibbles = {};
-  Tensor integers() const;  // `values`, or a new tensor with the unpacked nibbles
-  // Whether all values are in [-8, 7] (signed) or [0, 15], so that a byte of the file holds two.
-  bool fits_nibbles() const;
+  Tensor zero_point;  // as `scale`; undefined: 0
+  // Values of `packed_bits` bits (4, 3 or 2) as a file has them (pack_bits), so that a loaded
+  // program takes no more memory than its file.
+  Tensor packed = {};
+  int packed_bits = 0;
+  Tensor integers() const;     // `values`, or a new tensor with the unpacked ones
+  Tensor scales() const;       // `scale` in f32, contiguous
+  Tensor zero_points() const;  // likewise; undefined if `zero_point` is
+  // The fewest bits of 2, 3 and 4 that hold all values, or those of the dtype.
+  int bits() const;
 };
 
 struct ProgramTensor {

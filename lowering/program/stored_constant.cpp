@@ -2,7 +2,10 @@
 #include "lowering/program/stored_constant.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstring>
+#include <iterator>
 #include <type_traits>
 
 #include <fmt/format.h>
@@ -17,12 +20,46 @@
 namespace octet {
 namespace {
 
+// Element i of scales or zero points.
+float number_at(const Tensor& numbers, int64_t i) {
+  switch (numbers.dtype()) {
+    case DType::kInt8: return numbers.data<int8_t>()[i];
+    case DType::kUInt8: return numbers.data<uint8_t>()[i];
+    case DType::kFloat16: return half_to_float(numbers.data<uint16_t>()[i]);
+    case DType::kBFloat16: return bfloat_to_float(numbers.data<uint16_t>()[i]);
+    default: return numbers.data<float>()[i];
+  }
+}
+
+constexpr DType kNumberTypes[] = {DType::kInt8, DType::kUInt8, DType::kBFloat16, DType::kFloat16,
+                                  DType::kFloat32};
+
+Tensor widened(const Tensor& numbers) {
+  if (!numbers.defined() || numbers.dtype() == DType::kFloat32)
+    return numbers.defined() ? numbers.contiguous() : numbers;
+  const Tensor dense = numbers.contiguous();
+  Tensor reals = Tensor::zeros(DType::kFloat32, dense.shape());
+  for (int64_t i = 0; i < dense.numel(); ++i) reals.data<float>()[i] = number_at(dense, i);
+  return reals;
+}
+
+// `real` in the dtype's bits, rounded.
+uint16_t bits_of(float real, DType dtype) {
+  switch (dtype) {
+    case DType::kInt8:
+      return static_cast<uint8_t>(static_cast<int8_t>(std::clamp(real, -128.0f, 127.0f)));
+    case DType::kUInt8: return static_cast<uint8_t>(std::clamp(real, 0.0f, 255.0f));
+    case DType::kFloat16: return float_to_half(real);
+    default: return float_to_bfloat(real);
+  }
+}
+
 template <typename T>
 void expand_values(const StoredConstant& stored, const Tensor& integers, float* out) {
   const T* values = integers.data<T>();
-  const float* scales = stored.scale.data<float>();
-  const float* zero_points =
-      stored.zero_point.defined() ? stored.zero_point.data<float>() : nullptr;
+  const Tensor all_scales = stored.scales(), all_zero_points = stored.zero_points();
+  const float* scales = all_scales.data<float>();
+  const float* zero_points = all_zero_points.defined() ? all_zero_points.data<float>() : nullptr;
   for_each_block_run(stored.values.shape(), stored.scale.shape(),
                      [&](int64_t first, int64_t count, int64_t block) {
                        const float zero = zero_points == nullptr ? 0.0f : zero_points[block];
@@ -37,28 +74,47 @@ void expand_row_values(const StoredConstant& stored, int64_t row, std::span<floa
                        const Value& value) {
   const int64_t width = static_cast<int64_t>(out.size()), blocks = stored.scale.shape()[1];
   const int64_t first = row / (stored.values.shape()[0] / stored.scale.shape()[0]) * blocks;
-  for (int64_t i = 0; i < width; ++i) {
-    const int64_t block = first + i / (width / blocks);
-    const float zero = stored.zero_point.defined() ? stored.zero_point.data<float>()[block] : 0.0f;
-    out[static_cast<size_t>(i)] =
-        (static_cast<float>(value(row * width + i)) - zero) * stored.scale.data<float>()[block];
+  for (int64_t block = 0, i = 0; block < blocks; ++block) {
+    const float scale = number_at(stored.scale, first + block);
+    const float zero =
+        stored.zero_point.defined() ? number_at(stored.zero_point, first + block) : 0.0f;
+    for (; i < (block + 1) * (width / blocks); ++i)
+      out[static_cast<size_t>(i)] = (static_cast<float>(value(row * width + i)) - zero) * scale;
   }
 }
 
+// The fewest bits that hold all values.
 template <typename T>
-bool lie_within(const Tensor& tensor, T low, T high) {
+int needed_bits(const Tensor& tensor) {
   const T* values = tensor.data<T>();
-  return std::all_of(values, values + tensor.numel(),
-                     [&](T value) { return low <= value && value <= high; });
+  unsigned used = 0;  // a bit for each that some value has: of its magnitude, where it is signed
+  for (int64_t i = 0; i < tensor.numel(); ++i)
+    used |= static_cast<unsigned>(values[i] < 0 ? ~values[i] : values[i]);
+  return std::bit_width(used) + (std::is_signed_v<T> ? 1 : 0);
 }
 
-int nibble_at(const uint8_t* bytes, int64_t i, bool is_signed) {
-  const int nibble = bytes[i / 2] >> (i % 2 * 4) & 0xF;
-  return is_signed ? (nibble ^ 8) - 8 : nibble;
+template <int kBits>
+int packed_value(const uint8_t* bytes, int64_t i, bool is_signed) {
+  const int64_t first = i * kBits;
+  const int shift = static_cast<int>(first % 8);
+  int value = bytes[first / 8] >> shift;
+  if (shift + kBits > 8) value |= bytes[first / 8 + 1] << (8 - shift);
+  constexpr int kSign = 1 << (kBits - 1);
+  value &= 2 * kSign - 1;
+  return is_signed ? (value ^ kSign) - kSign : value;
+}
+
+// Calls visit(at), where at(i) is packed value i.
+template <typename Visit>
+void visit_packed(const Tensor& packed, int bits, bool is_signed, const Visit& visit) {
+  const uint8_t* bytes = packed.data<uint8_t>();
+  if (bits == 2) return visit([=](int64_t i) { return packed_value<2>(bytes, i, is_signed); });
+  if (bits == 3) return visit([=](int64_t i) { return packed_value<3>(bytes, i, is_signed); });
+  visit([=](int64_t i) { return packed_value<4>(bytes, i, is_signed); });
 }
 
 bool all_finite(const Tensor& tensor) {
-  const Tensor reals = tensor.contiguous();
+  const Tensor reals = widened(tensor);
   return std::all_of(reals.data<float>(), reals.data<float>() + reals.numel(),
                      [](float real) { return std::isfinite(real); });
 }
@@ -77,15 +133,21 @@ std::vector<int64_t> without_ones(const std::vector<int64_t>& shape) {
 
 }  // namespace
 
-bool StoredConstant::fits_nibbles() const {
-  if (nibbles.defined()) return true;
-  if (values.dtype() == DType::kInt8) return lie_within<int8_t>(values, -8, 7);
-  return values.dtype() == DType::kUInt8 && lie_within<uint8_t>(values, 0, 15);
+int StoredConstant::bits() const {
+  if (packed.defined()) return packed_bits;
+  if (size_of(values.dtype()) != 1) return static_cast<int>(size_of(values.dtype())) * 8;
+  const int needed =
+      values.dtype() == DType::kInt8 ? needed_bits<int8_t>(values) : needed_bits<uint8_t>(values);
+  return needed > 4 ? 8 : std::max(needed, 2);
 }
 
 Tensor StoredConstant::integers() const {
-  return nibbles.defined() ? unpack_nibbles(nibbles, values.dtype(), values.shape()) : values;
+  return packed.defined() ? unpack_bits(packed, packed_bits, values.dtype(), values.shape())
+                          : values;
 }
+
+Tensor StoredConstant::scales() const { return widened(scale); }
+Tensor StoredConstant::zero_points() const { return widened(zero_point); }
 
 StoredConstant stored_constant(const Tensor& values, const TensorQParams& qparams) {
   std::vector<int64_t> blocks(values.shape().size(), 1);
@@ -126,7 +188,7 @@ Tensor expand(const StoredConstant& stored) {
 }
 
 const Tensor& bytes_of(const StoredConstant& stored) {
-  return stored.nibbles.defined() ? stored.nibbles : stored.values;
+  return stored.packed.defined() ? stored.packed : stored.values;
 }
 
 void expand_row(const StoredConstant& stored, int64_t row, std::span<float> out) {
@@ -134,10 +196,9 @@ void expand_row(const StoredConstant& stored, int64_t row, std::span<float> out)
   if (stored.values.dtype() == DType::kFloat16) {
     const uint16_t* values = stored.values.data<uint16_t>() + row * width;
     std::transform(values, values + width, out.begin(), half_to_float);
-  } else if (stored.nibbles.defined()) {
-    const uint8_t* bytes = stored.nibbles.data<uint8_t>();
-    const bool is_signed = stored.values.dtype() == DType::kInt8;
-    expand_row_values(stored, row, out, [=](int64_t i) { return nibble_at(bytes, i, is_signed); });
+  } else if (stored.packed.defined()) {
+    visit_packed(stored.packed, stored.packed_bits, stored.values.dtype() == DType::kInt8,
+                 [&](const auto& at) { expand_row_values(stored, row, out, at); });
   } else {
     visit_integer_type(stored.values.dtype(), [&](auto* type) {
       const auto* values = stored.values.data<std::remove_pointer_t<decltype(type)>>();
@@ -159,7 +220,8 @@ ProgramTensor constant_tensor(const std::string& name, StoredConstant stored) {
 
 std::string describe(const StoredConstant& stored) {
   if (!stored.scale.defined()) return std::string(short_name_of(stored.values.dtype()));
-  return fmt::format("{}{} in {} blocks", stored.fits_nibbles() ? "4-bit " : "",
+  return fmt::format("{}{} in {} blocks",
+                     stored.bits() < 8 ? fmt::format("{}-bit ", stored.bits()) : "",
                      short_name_of(stored.values.dtype()), fmt::join(stored.scale.shape(), "x"));
 }
 
@@ -179,11 +241,15 @@ std::string find_fault(const StoredConstant& stored) {
     if (blocks[d] < 0 || (shape[d] != 0 && (blocks[d] == 0 || shape[d] % blocks[d] != 0)))
       return fmt::format("dimension {} of size {} is cut into {} blocks, want a divisor", d,
                          shape[d], blocks[d]);
-  if (stored.scale.dtype() != DType::kFloat32)
-    return fmt::format("scales are {}, want float32", name_of(stored.scale.dtype()));
+  constexpr const char* kWanted = "float32, float16, bfloat16, int8 or uint8";
+  const auto is_known = [](const Tensor& numbers) {
+    return std::ranges::find(kNumberTypes, numbers.dtype()) != std::end(kNumberTypes);
+  };
+  if (!is_known(stored.scale))
+    return fmt::format("scales are {}, want {}", name_of(stored.scale.dtype()), kWanted);
   if (stored.zero_point.defined() &&
-      (stored.zero_point.shape() != blocks || stored.zero_point.dtype() != DType::kFloat32))
-    return "zero points differ from the scales in shape, or are not float32";
+      (stored.zero_point.shape() != blocks || !is_known(stored.zero_point)))
+    return fmt::format("zero points differ from the scales in shape, or are not {}", kWanted);
   return "";
 }
 
@@ -214,23 +280,51 @@ std::optional<StoredConstant> reshaped(const StoredConstant& stored,
       stored.zero_point.defined() ? with_shape(stored.zero_point, blocks) : Tensor()};
 }
 
-Tensor pack_nibbles(const Tensor& values) {
+int64_t packed_size(int64_t count, int bits) {
+  return count / 8 * bits + (count % 8 * bits + 7) / 8;
+}
+
+Tensor pack_bits(const Tensor& values, int bits) {
   const int64_t count = values.numel();
-  Tensor bytes = Tensor::zeros(DType::kUInt8, {(count + 1) / 2});
+  Tensor bytes = Tensor::zeros(DType::kUInt8, {packed_size(count, bits)});
   const uint8_t* from = values.data<uint8_t>();
   uint8_t* to = bytes.data<uint8_t>();
-  for (int64_t i = 0; i < count; ++i)
-    to[i / 2] = static_cast<uint8_t>(to[i / 2] | (from[i] & 0xFu) << (i % 2 * 4));
+  const unsigned mask = (1u << bits) - 1;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t first = i * bits;
+    const unsigned placed = (from[i] & mask) << (first % 8);
+    to[first / 8] = static_cast<uint8_t>(to[first / 8] | placed);
+    if (placed > 0xff) to[first / 8 + 1] = static_cast<uint8_t>(placed >> 8);
+  }
   return bytes;
 }
 
-Tensor unpack_nibbles(const Tensor& bytes, DType dtype, const std::vector<int64_t>& shape) {
+Tensor unpack_bits(const Tensor& bytes, int bits, DType dtype, const std::vector<int64_t>& shape) {
   Tensor values = Tensor::zeros(dtype, shape);
-  const uint8_t* from = bytes.data<uint8_t>();
   uint8_t* to = values.data<uint8_t>();
-  for (int64_t i = 0, count = values.numel(); i < count; ++i)
-    to[i] = static_cast<uint8_t>(nibble_at(from, i, dtype == DType::kInt8));
+  visit_packed(bytes, bits, dtype == DType::kInt8, [&](const auto& at) {
+    for (int64_t i = 0, count = values.numel(); i < count; ++i) to[i] = static_cast<uint8_t>(at(i));
+  });
   return values;
+}
+
+Tensor narrowed(const Tensor& reals) {
+  constexpr int64_t kFew = 16;  // floats that a file pads to 64 bytes in any dtype
+  if (!reals.defined() || reals.dtype() != DType::kFloat32 || reals.numel() <= kFew) return reals;
+  const Tensor given = reals.contiguous();
+  for (DType dtype : kNumberTypes) {
+    if (dtype == DType::kFloat32) break;
+    Tensor result = Tensor::zeros(dtype, given.shape());
+    bool is_exact = true;
+    for (int64_t i = 0; i < given.numel() && is_exact; ++i) {
+      const float real = given.data<float>()[i];
+      const uint16_t bits = std::isfinite(real) ? bits_of(real, dtype) : 0;  // little endian
+      std::memcpy(result.raw() + static_cast<size_t>(i) * size_of(dtype), &bits, size_of(dtype));
+      is_exact = std::bit_cast<uint32_t>(number_at(result, i)) == std::bit_cast<uint32_t>(real);
+    }
+    if (is_exact) return result;
+  }
+  return reals;
 }
 
 }  // namespace octet

@@ -17,7 +17,7 @@ StoredConstant stored_constant(const Tensor& values, const TensorQParams& qparam
 StoredConstant stored_half(const Tensor& values);
 Tensor half_constant(const Tensor& real);
 ProgramTensor constant_tensor(const std::string& name, StoredConstant stored);
-// The tensor that has the elements' bytes: `nibbles` or `values`.
+// The tensor that has the elements' bytes: `packed` or `values`.
 const Tensor& bytes_of(const StoredConstant& stored);
 // The elements as f32.
 Tensor expand(const StoredConstant& stored);
@@ -38,9 +38,15 @@ StoredConstant permuted(const StoredConstant& stored, const std::vector<int64_t>
 std::optional<StoredConstant> reshaped(const StoredConstant& stored,
                                        const std::vector<int64_t>& shape);
 
-// Packs two 4-bit values in a byte, the first in the low half; if their number is odd, the last
-// half is 0. `values` must fit (fits_nibbles).
-Tensor pack_nibbles(const Tensor& values);
-Tensor unpack_nibbles(const Tensor& bytes, DType dtype, const std::vector<int64_t>& shape);
+// Packs values of 4, 3 or 2 bits: value i begins at bit i * bits, where bit 0 is the lowest of the
+// first byte; bits after the last value are 0. `values` must fit (StoredConstant::bits).
+Tensor pack_bits(const Tensor& values, int bits);
+Tensor unpack_bits(const Tensor& bytes, int bits, DType dtype, const std::vector<int64_t>& shape);
+// The bytes of `count` packed values.
+int64_t packed_size(int64_t count, int bits);
+
+// Scales or zero points (f32) in the first of int8, uint8, bfloat16 and float16 that represents
+// each exactly; `reals` itself if none does, or if there are so few that a file would not shrink.
+Tensor narrowed(const Tensor& reals);
 
 }  // namespace octet

@@ -56,6 +56,7 @@ void fake_quantize(QuantizationSpec& spec, const std::optional<ObserverChoice>& 
   if (choice.affine) {
     choice.name = "affine_fake_quantize";
     choice.averaging_constant = 1;
+    choice.affine->has_16_bit_scales = false;  // rounding would hide small changes of the weights
   } else if (chosen) {
     choice.name =
         fmt::format("{}({})", is_learned ? "lsq_fake_quantize" : "fake_quantize", choice.name);

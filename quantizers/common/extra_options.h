@@ -18,8 +18,8 @@ struct OwnOptions {
   // weight ranges minimize the squared error instead of spanning minimum to maximum; not in
   // training
   bool search_weight_ranges = false;
-  int64_t weight_bits = 8;  // 8, or 4: stored as int8 in -8 .. 7
-  // input channels that share a weight scale; 0: no groups; absent: 32 with 4 bits, none with 8
+  int64_t weight_bits = 8;  // 8; 4, 3 or 2: stored as int8 in -8 .. 7, -4 .. 3 or -2 .. 1
+  // input channels that share a weight scale; 0: no groups; absent: none with 8 bits, else 32
   std::optional<int64_t> group_size = std::nullopt;
   // replaces histogram; not with dynamic or float activations
   std::optional<ObserverChoice> act_observer = std::nullopt;

@@ -14,7 +14,6 @@ namespace octet {
 
 namespace {
 
-constexpr int64_t kMin4Bits = -8;
 constexpr int64_t kMax4Bits = 7;
 constexpr int64_t kMax8Bits = 127;
 
@@ -43,13 +42,14 @@ const std::vector<AnnotationRule> kWeightOnlyRules = {
 }
 
 int64_t group_size_of(const WeightOptions& options) {
-  const int64_t group = options.group_size.value_or(options.bits == 4 ? kDefaultGroupSize : 0);
+  const int64_t group = options.group_size.value_or(options.bits < 8 ? kDefaultGroupSize : 0);
   if (group < 0 || group == 1)
     refuse("group_size", fmt::format("got {}, want 2 or more, or 0 for no groups", group));
-  if (group == 0 && options.bits == 4 && !options.is_per_channel)
+  if (group == 0 && options.bits < 8 && !options.is_per_channel)
     refuse("weight_bits",
-           "4-bit weights with one scale per tensor keep too little; want a group_size, or "
-           "is_per_channel");
+           fmt::format("{}-bit weights with one scale per tensor keep too little; want a "
+                       "group_size, or is_per_channel",
+                       options.bits));
   return group;
 }
 
@@ -81,7 +81,7 @@ Granularity block_of_convolution(const std::vector<int64_t>& weight, int64_t gro
   return block;
 }
 
-bool has_4_bit_weights_alone(const QuantizationConfig& config) {
+bool has_few_bits_alone(const QuantizationConfig& config) {
   return is_weight_only(config) && !config.is_qat && config.weight->quant_max &&
          *config.weight->quant_max <= kMax4Bits;
 }
@@ -96,13 +96,14 @@ AffineOptions* find_affine(std::optional<QuantizationSpec>& spec, Granularity::K
 }  // namespace
 
 QuantizationSpec weight_spec(const WeightOptions& options) {
-  if (options.bits != 8 && options.bits != 4)
-    refuse("weight_bits", fmt::format("got {}, want 8 or 4", options.bits));
+  if (options.bits != 8 && (options.bits < 2 || options.bits > 4))
+    refuse("weight_bits", fmt::format("got {}, want 8, 4, 3 or 2", options.bits));
   const int64_t group = group_size_of(options);
   QuantizationSpec spec;
   spec.dtype = DType::kInt8;
-  spec.quant_min = options.bits == 4 ? kMin4Bits : -kMax8Bits;
-  spec.quant_max = options.bits == 4 ? kMax4Bits : kMax8Bits;
+  const int64_t steps = int64_t{1} << (options.bits - 1);
+  spec.quant_min = options.bits < 8 ? -steps : -kMax8Bits;
+  spec.quant_max = steps - 1;
   spec.observer_or_fake_quant_ctr.eps = kFloatEps;
   if (group > 0) {
     spec.observer_or_fake_quant_ctr.name =
@@ -115,7 +116,8 @@ QuantizationSpec weight_spec(const WeightOptions& options) {
                                       .block_size = {}},
                       .mapping_type = MappingType::kSymmetricNoClippingErr,
                       .scale_dtype = DType::kFloat32,
-                      .zero_point_dtype = DType::kInt8};
+                      .zero_point_dtype = DType::kInt8,
+                      .has_16_bit_scales = true};
     return spec;
   }
   spec.observer_or_fake_quant_ctr.name =
@@ -176,7 +178,7 @@ Verdict groups_divide_weight(const RuleMatch& at) {
 
 ConfigFitter::ConfigFitter(const Graph& graph,
                            const std::optional<std::optional<QuantizationConfig>>& global) {
-  if (!global || !*global || !has_4_bit_weights_alone(**global)) return;
+  if (!global || !*global || !has_few_bits_alone(**global)) return;
   global_ = &**global;
   for (const Node* node : graph.nodes_of("aten.embedding.default")) {
     const Value* table = node->find_input("weight");

@@ -1,5 +1,5 @@
-// Int8 and int4 weights for all quantizers: weight-only configurations and rules, groups of input
-// channels with separate scales, and activations with one scale per token.
+// Weights of 8, 4, 3 and 2 bits for all quantizers: weight-only configurations and rules, groups of
+// input channels with separate scales, and activations with one scale per token.
 #pragma once
 
 #include <list>
@@ -10,13 +10,13 @@
 
 namespace octet {
 
-// for 4-bit weights, as XNNPACK's and oneDNN's kernels require
+// for weights of 4 bits or fewer, as XNNPACK's and oneDNN's kernels require
 constexpr int64_t kDefaultGroupSize = 32;
 
 struct WeightOptions {
-  int64_t bits = 8;            // 8, or 4: stored as int8 in -8 .. 7
+  int64_t bits = 8;            // 8; 4, 3 or 2: stored as int8 in -8 .. 7, -4 .. 3 or -2 .. 1
   bool is_per_channel = true;  // one scale per output channel; groups subdivide it
-  // input channels that share a scale; 0: no groups; absent: 32 with 4 bits, none with 8
+  // input channels that share a scale; 0: no groups; absent: none with 8 bits, else 32
   std::optional<int64_t> group_size;
   // range of minimal squared error instead of minimum to maximum
   bool search_weight_ranges = false;
@@ -24,8 +24,8 @@ struct WeightOptions {
 
 // Symmetric, zero point 0. Observers: affine_min_max or affine_mse per group, else
 // weight_observer_name(). Throws Error("quantizer", option, ...) for other numbers of bits, for
-// group sizes below 2 except 0, for groups of per-tensor weights, and for 4 bits with one scale per
-// tensor.
+// group sizes below 2 except 0, for groups of per-tensor weights, and for fewer than 8 bits with
+// one scale per tensor.
 QuantizationSpec weight_spec(const WeightOptions& options);
 // Dynamic, asymmetric, one scale per row of the last dimension.
 QuantizationSpec per_token_spec(DType dtype, int64_t quant_min, int64_t quant_max);
@@ -43,11 +43,11 @@ Verdict weight_is_float32(const RuleMatch& at);
 Verdict groups_divide_weight(const RuleMatch& at);
 
 // Adapts configs to single ops: those with groups and tokens to convolutions, which have neither,
-// and 4-bit weights to tables. Owns the configs it makes.
+// and weights of few bits to tables. Owns the configs it makes.
 class ConfigFitter {
  public:
-  // global: the config of ops without a row; null: none. When it gives weights alone 4 bits,
-  // embedding tables get 8 bits in the same groups, except in training. So do linears whose
+  // global: the config of ops without a row; null: none. When it gives weights alone fewer than 8
+  // bits, embedding tables get 8 bits in the same groups, except in training. So do linears whose
   // weight has the shape of such a table, which a language model ends with and often shares.
   ConfigFitter(const Graph& graph, const std::optional<std::optional<QuantizationConfig>>& global);
   // Returns the config for the op `match.nodes.back()`. For convolutions, a group becomes a block

@@ -12,7 +12,6 @@ namespace octet {
 
 namespace {
 
-constexpr int64_t kMaxUint4 = 15;
 const std::string kEmbedding = "aten.embedding";
 
 using rule_rows::Inputs;
@@ -33,8 +32,8 @@ const std::vector<std::string> kEmbeddingOps = {
 }  // namespace
 
 QuantizationConfig get_embedding_quantization_config(int64_t bits, Compat compat) {
-  if (bits != 8 && bits != 4)
-    throw Error("quantizer", "weight_bits", fmt::format("got {}, want 8 or 4", bits));
+  if (bits != 8 && (bits < 2 || bits > 4))
+    throw Error("quantizer", "weight_bits", fmt::format("got {}, want 8, 4, 3 or 2", bits));
   QuantizationSpec weight;
   weight.dtype = DType::kUInt8;
   weight.qscheme = QScheme::kPerChannelAffineFloatQParams;
@@ -44,9 +43,9 @@ QuantizationConfig get_embedding_quantization_config(int64_t bits, Compat compat
   // The smallest scale. A row with a smaller one gets scale 1 and becomes zeros, so that tables of
   // small numbers vanish in compat.
   weight.observer_or_fake_quant_ctr.eps = compat == Compat::kTorchao ? kBackendEps : kFloatEps;
-  if (bits == 4) {
+  if (bits < 8) {
     weight.quant_min = 0;
-    weight.quant_max = kMaxUint4;
+    weight.quant_max = (int64_t{1} << bits) - 1;
   }
   QuantizationConfig config;
   config.weight = weight;

@@ -26,7 +26,7 @@ std::optional<QuantizationConfig> symmetric_config_at(const Place& place,
 // Reads the members of X86InductorOptions, or {"preset": "linear_dynamic_fp16"}.
 std::optional<QuantizationConfig> x86_config_at(const Place& place,
                                                 const QuantizerOptions& overrides);
-// Reads {"weight_bits": 8 or 4}.
+// Reads {"weight_bits": 8, 4, 3 or 2}.
 std::optional<QuantizationConfig> embedding_config_at(const Place& place,
                                                       const QuantizerOptions& overrides);
 // Reads {}. Ignores the options of other quantizers, which the same settings may configure.

@@ -39,10 +39,11 @@ QuantizationSpec symmetric_weight_spec(const SymmetricOptions& options) {
   const SymmetricOptions defaults;
   if (options.weight_qmin == defaults.weight_qmin && options.weight_qmax == defaults.weight_qmax)
     return weight;
-  if (own.weight_bits == 4 &&
+  if (own.weight_bits < 8 &&
       (options.weight_qmin < *weight.quant_min || options.weight_qmax > *weight.quant_max))
     throw Error("quantizer", "weight_qmin .. weight_qmax",
-                fmt::format("4-bit weights lie within -8 .. 7, got {} .. {}", options.weight_qmin,
+                fmt::format("{}-bit weights lie within {} .. {}, got {} .. {}", own.weight_bits,
+                            *weight.quant_min, *weight.quant_max, options.weight_qmin,
                             options.weight_qmax));
   weight.quant_min = options.weight_qmin;
   weight.quant_max = options.weight_qmax;

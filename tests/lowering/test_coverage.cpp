@@ -130,7 +130,7 @@ std::string place_of(const Program& program, const ProgramOp& op, const std::str
   const bool is_stored = w != nullptr && w->stored && w->stored->scale.defined();
   if (is_dynamic && is_stored) return "int8";
   std::string text = "float";
-  if (is_stored) text += w->stored->fits_nibbles() ? ", 4-bit weights" : ", int8 weights";
+  if (is_stored) text += w->stored->bits() <= 4 ? ", 4-bit weights" : ", int8 weights";
   return reason == program.reasons.end() ? text : text + " (" + reason->second + ")";
 }
 

@@ -113,6 +113,20 @@ class Commands(PackageTest):
             result = json.loads(said)
             self.assertAlmostEqual(result["perplexity"], math.exp(loss / count), delta=0.01)
             self.assertEqual((result["tokens"], result["predicted"]), (len(ids), count))
+            loaded = octet_runtime.load(self.path(model), threads=1)
+            for given in (text, ids):
+                value = octet.perplexity(loaded, given, tokenizer=small_tokenizer(), window=10)
+                self.assertAlmostEqual(value, result["perplexity"], delta=1e-4)
+        last = octet_runtime.load(self.path("m.octet"), threads=1, logits_to_keep=1)
+        for wanted, options in {
+            "^perplexity: text: is a text": {"text": "ab"},
+            "^perplexity: text: has 1 tokens, want at least 2": {"text": [3]},
+            "^perplexity: window: got 1, want at least 2": {"text": [3, 4], "window": 1},
+            "^perplexity: model: gives scores for 1 of 3 tokens": {"text": [3, 4, 5]},
+            "^generate: prompt: has token 257": {"text": [3, 257]},
+        }.items():
+            with self.assertRaisesRegex(octet.Error, wanted):
+                octet.perplexity(last, **options)
 
     def test_bench_counts_what_a_token_reads(self):
         result = json.loads(self.octet("bench", self.path("m.octet"), "--prefill", "8", "--decode", "10", "--json")[0])
@@ -129,6 +143,11 @@ class Commands(PackageTest):
         self.assertIn("its cache cannot hold position 24", done.stderr)
         said = self.octet("bench", self.path("m.octet"), "--prefill", "4", "--decode", "4")[0]
         self.assertRegex(said, r"^prompt of 4 tokens .* each of 4 tokens median .* reads 0\.\d MB of constants")
+        table, line = self.octet("bench", self.path("m.octet"), "--prefill", "4", "--decode", "4", "--explain")
+        self.assertRegex(table, r"attention")
+        self.assertRegex(line, r"prompt of 4 tokens .* each of 4 tokens median")
+        kernels = json.loads(self.octet("bench", self.path("m.octet"), "--prefill", "20", "--explain", "--json")[0])
+        self.assertGreater(sum(kernel["us"] or 0 for kernel in kernels["kernels"]), 0)
 
     def test_ctrl_c_ends_the_text(self):
         lowered(with_cache(WORDS)).save(self.path("m.octet"))

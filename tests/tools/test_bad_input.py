@@ -224,7 +224,7 @@ class BadInput(CommandTest):
 
     def test_options_of_weights_that_cannot_be(self):
         for options, message in (
-                (["--weight-bits", "3"], "octet: quantizer: weight_bits: got 3, want 8 or 4"),
+                (["--weight-bits", "5"], "octet: quantizer: weight_bits: got 5, want 8, 4, 3 or 2"),
                 (["--group-size", "1"], "octet: quantizer: group_size: got 1, want 2 or more, or 0 for no groups"),
                 (["--weight-bits", "4", "--group-size", "0", "--per-tensor"],
                  "octet: quantizer: weight_bits: 4-bit weights with one scale per tensor keep too little; want a group_size, or is_per_channel")):

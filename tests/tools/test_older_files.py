@@ -1,7 +1,7 @@
 """Files of every version: each is read, or refused in one line that says what to do.
 
 older_files/version_N.octet has the N-th format of .octet files: 1 and 2 a linear, 3 a convolution on XNNPACK, 4 a state, 5 a
-branch, 6 a count, 7 a linear on oneDNN in bfloat16. state_2.json is what `octet calibrate` wrote about linear().
+branch, 6 a count, 7 a linear on oneDNN in bfloat16, 8 a cache of int8, 9 a weight of 3 bits with scales in bfloat16. state_2.json is what `octet calibrate` wrote about linear().
 torch_V.pt2 is a convolution, a batch norm and a linear with an open batch, which version V of torch exported. The files
 are never written again: a change that cannot read one of them breaks the promise of CHANGELOG.md.
 """
@@ -25,8 +25,9 @@ RUNS = {
     5: ([1.0, -2.0], [[2.0, -4.0]] * 2),
     6: ([1.0, -2.0], [[2.0]] * 2),
     8: ([[1.0, -1.0, 0.5, 0.25]], [[1.0, -1.0, 64 / 127, 32 / 127]] * 2),
+    9: ([[1.0, -1.0, 0.5, 2.0] * 8 + [1.0, 0.25]], [[-1.852783203125]] * 2),
 }
-NEWEST = 8
+NEWEST = 9
 READ = ("2.9", "2.10", "2.11", "2.12", "2.14", "2.15")  # what wrote torch_V.pt2; 2.13 writes the programs of all tests
 REFUSED = {"2.6": "2.7 or older", "2.7": "2.7 or older", "2.8": "2.8"}
 

@@ -173,12 +173,13 @@ std::optional<OnnxQParams> find_qparams(const StoredConstant& stored) {
   OnnxQParams qparams;
   qparams.dtype = stored.values.dtype();
   const IntegerRange range = integer_range(qparams.dtype);
-  for (int64_t i = 0; i < stored.scale.numel(); ++i) {
-    const float zero = stored.zero_point.defined() ? stored.zero_point.data<float>()[i] : 0;
+  const Tensor scales = stored.scales(), zero_points = stored.zero_points();
+  for (int64_t i = 0; i < scales.numel(); ++i) {
+    const float zero = zero_points.defined() ? zero_points.data<float>()[i] : 0;
     if (zero != std::nearbyint(zero) || zero < static_cast<float>(range.min) ||
         zero > static_cast<float>(range.max))
       return std::nullopt;
-    qparams.scale.push_back(stored.scale.data<float>()[i]);
+    qparams.scale.push_back(scales.data<float>()[i]);
     qparams.zero_point.push_back(static_cast<int64_t>(zero));
   }
   const bool has_shape = set_form(qparams, stored.scale.shape(), stored.values.shape());
@@ -221,14 +222,14 @@ std::string dequantized(OnnxSteps& s, const std::string& name, const StoredConst
   const OnnxQParams qparams = *find_qparams(stored);
   const Tensor values = stored.integers().contiguous();
   if (!has_form(s, qparams, false)) return name;
-  if (!qparams.is_blocked() || !stored.fits_nibbles())
+  if (!qparams.is_blocked() || stored.bits() > 4)
     return dequantized(s, s.writer.add_initializer(name, values), qparams);
   const OnnxType type = qparams.dtype == DType::kInt8 ? OnnxType::kInt4 : OnnxType::kUInt4;
   const std::string integers =
-      s.writer.add_initializer(name, type, values.shape(), pack_nibbles(values));
+      s.writer.add_initializer(name, type, values.shape(), pack_bits(values, 4));
   const std::string scale = scale_constant(s, qparams);
   const std::string zeros = s.writer.add_initializer(
-      s.source.name + "_zero_point", type, qparams.shape, pack_nibbles(zero_points(qparams)));
+      s.source.name + "_zero_point", type, qparams.shape, pack_bits(zero_points(qparams), 4));
   return s.op("DequantizeLinear", {integers, scale, zeros}, attributes_of(qparams));
 }
 

@@ -45,7 +45,7 @@ bool has_plain_groups(const ProgramTensor& w) {
   if (scales.size() != 2 || w.shape[1] / scales[1] < kLeastGroup || w.shape[1] / scales[1] % 4 != 0)
     return false;
   if (!w.stored->zero_point.defined()) return true;
-  const Tensor zero_point = w.stored->zero_point.contiguous();
+  const Tensor zero_point = w.stored->zero_points();
   return std::all_of(zero_point.data<float>(), zero_point.data<float>() + zero_point.numel(),
                      [](float z) { return z == 0; });
 }
@@ -57,7 +57,7 @@ struct Weights {
 };
 
 Weights pack(const ProgramTensor& w, const Sizes& sizes) {
-  const Tensor values = w.stored->integers().contiguous(), scales = w.stored->scale.contiguous();
+  const Tensor values = w.stored->integers().contiguous(), scales = w.stored->scales();
   const int64_t group = sizes.group(), outputs_per_scale = sizes.out / scales.shape()[0],
                 padded = sizes.blocks() * kBlock;
   Weights packed{Tensor::zeros(DType::kInt8, {padded, sizes.in}),
@@ -215,7 +215,7 @@ void add_finish_rows(SegmentBuilder& builder, const Sizes& sizes, const DynamicR
 // Returns w_scale as [groups, out], and shift.
 std::pair<std::vector<float>, std::vector<float>> group_terms(const ProgramTensor& w,
                                                               const Sizes& sizes) {
-  const Tensor values = w.stored->integers().contiguous(), scales = w.stored->scale.contiguous();
+  const Tensor values = w.stored->integers().contiguous(), scales = w.stored->scales();
   const int64_t outputs_per_scale = sizes.out / scales.shape()[0], group = sizes.group();
   std::vector<float> scale(static_cast<size_t>(sizes.groups * sizes.out)),
       shift(static_cast<size_t>(sizes.out), 0.0f);

@@ -17,10 +17,16 @@ Place add_weights(SegmentBuilder& builder, const ProgramTensor& w, const WeightP
   const int64_t size = product.weights_bytes();
   std::shared_ptr<void> bytes;
   if (builder.purpose() == SegmentBuilder::Purpose::kRun)
-    bytes = find_or_pack(*w.stored, {"words and scales", {}, {}, static_cast<size_t>(size)}, [&] {
-      const auto packed = std::make_shared<Tensor>(pack_weights(w));
-      return PackedBlock{std::shared_ptr<std::byte>(packed, packed->raw()), packed->nbytes()};
-    });
+    bytes = find_or_pack(
+        *w.stored,
+        {product.has_bfloat_scales ? "words and bfloat16 scales" : "words and scales",
+         {},
+         {},
+         static_cast<size_t>(size)},
+        [&] {
+          const auto packed = std::make_shared<Tensor>(pack_weights(w));
+          return PackedBlock{std::shared_ptr<std::byte>(packed, packed->raw()), packed->nbytes()};
+        });
   return builder.add_bytes(std::move(bytes), size);
 }
 

@@ -140,8 +140,8 @@ TEST_CASE("damaged artifacts give one-line errors", "[backends][artifact]") {
   CHECK_THAT(error_with("this is a text"), Contains("does not start like an .octet"));
   CHECK_THAT(error_with(good.substr(0, good.size() - 8)), Contains("bytes of data"));
   CHECK_THAT(error_with(std::string(8, '\0')), Contains("not JSON"));
-  CHECK_THAT(error_with(replaced("\"version\":\"2\"", "\"version\":\"9\"")),
-             Contains("has format version 9, want 1 to 8"));
+  CHECK_THAT(error_with(replaced("\"version\":\"2\"", "\"version\":\"0\"")),
+             Contains("has format version 0, want 1 to 9"));
   CHECK_THAT(error_with(replaced("\"format\":\"octet\"", "\"format\":\"tensr\"")),
              Contains("holds tensors but no program"));
   CHECK_THAT(error_with(replaced("\"dtype\":\"I8\"", "\"dtype\":\"U8\"")),

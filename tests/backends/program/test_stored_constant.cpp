@@ -2,16 +2,19 @@
 // ones.
 #include <unistd.h>
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <span>
 
 #include <catch2/catch.hpp>
 
 #include "backends/conformance/program_builder.h"
 #include "backends/runtime/session.h"
 #include "core/base/error.h"
+#include "core/base/half.h"
 #include "lowering/program/artifact.h"
 #include "lowering/program/blocks.h"
 #include "lowering/program/stored_constant.h"
@@ -21,7 +24,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-// [8, 12] in groups of 4, with values of 4 bits when `high` is 7.
+// [8, 12] in groups of 4, with values of 4, 3 or 2 bits when `high` is 7, 3 or 1.
 StoredConstant grouped(int64_t high, DType dtype = DType::kInt8) {
   const int64_t low = dtype == DType::kInt8 ? -high - 1 : 0;
   return {random_integers(dtype, {8, 12}, 3, low, high), random_floats({8, 3}, 0.01f, 0.1f, 4),
@@ -134,20 +137,73 @@ TEST_CASE("a stored constant moves as its elements do", "[backends][stored]") {
 TEST_CASE("four-bit values are stored two per byte", "[backends][stored]") {
   const std::vector<int8_t> odd = {-8, 7, -1, 0, 3};
   const Tensor values = Tensor::from<int8_t>(DType::kInt8, {5}, odd);
-  const Tensor bytes = pack_nibbles(values);
+  const Tensor bytes = pack_bits(values, 4);
   CHECK(bytes.numel() == 3);
-  const Tensor back = unpack_nibbles(bytes, DType::kInt8, {5});
+  CHECK(bytes.data<uint8_t>()[0] == 0x78);
+  const Tensor back = unpack_bits(bytes, 4, DType::kInt8, {5});
   CHECK(std::memcmp(back.raw(), values.raw(), 5) == 0);
   CHECK(describe(grouped(7)) == "4-bit i8 in 8x3 blocks");
   CHECK(describe(grouped(15, DType::kUInt8)) == "4-bit u8 in 8x3 blocks");
   CHECK(describe(grouped(16, DType::kUInt8)) == "u8 in 8x3 blocks");
 }
 
+TEST_CASE("values of 3 and 2 bits follow each other, from the lowest bit on",
+          "[backends][stored]") {
+  const std::vector<int8_t> some = {1, -4, 3, -1, 0, 2, -2};  // 001 100 011 111 000 010 110
+  const Tensor values = Tensor::from<int8_t>(DType::kInt8, {7}, some);
+  const Tensor bytes = pack_bits(values, 3);
+  REQUIRE(bytes.numel() == 3);
+  CHECK(bytes.data<uint8_t>()[0] == 0b11'100'001);
+  CHECK(bytes.data<uint8_t>()[1] == 0b0'000'111'0);
+  CHECK(bytes.data<uint8_t>()[2] == 0b000'110'01);
+  for (DType dtype : {DType::kInt8, DType::kUInt8})
+    for (int bits : {2, 3, 4})
+      for (int64_t count : {0, 1, 5, 8, 31}) {
+        const int64_t high = (int64_t{1} << (dtype == DType::kInt8 ? bits - 1 : bits)) - 1;
+        const Tensor given =
+            random_integers(dtype, {count}, 3, dtype == DType::kInt8 ? -high - 1 : 0, high);
+        const Tensor packed = pack_bits(given, bits);
+        CHECK(packed.numel() == packed_size(count, bits));
+        const Tensor back = unpack_bits(packed, bits, dtype, {count});
+        CHECK((count == 0 || std::memcmp(back.raw(), given.raw(), back.nbytes()) == 0));
+      }
+  CHECK(describe(grouped(3)) == "3-bit i8 in 8x3 blocks");
+  CHECK(describe(grouped(1)) == "2-bit i8 in 8x3 blocks");
+  CHECK(describe(grouped(7, DType::kUInt8)) == "3-bit u8 in 8x3 blocks");
+}
+
+TEST_CASE("scales and zero points take the first type that represents each exactly",
+          "[backends][stored]") {
+  const auto type_of = [](float first, int64_t count = 20) {
+    std::vector<float> reals(static_cast<size_t>(count), 2.0f);
+    reals[0] = first;
+    const Tensor given = Tensor::from<float>(DType::kFloat32, {count}, reals);
+    const StoredConstant stored{Tensor::zeros(DType::kInt8, {count}), narrowed(given), Tensor()};
+    CHECK(std::memcmp(stored.scales().raw(), given.raw(), given.nbytes()) == 0);
+    return stored.scale.dtype();
+  };
+  CHECK(type_of(-128) == DType::kInt8);
+  CHECK(type_of(255) == DType::kUInt8);
+  CHECK(type_of(1 + 0x1p-10f) == DType::kFloat16);
+  CHECK(type_of(0x1p-30f) == DType::kBFloat16);
+  CHECK(type_of(-0.0f) == DType::kBFloat16);
+  CHECK(type_of(0.1f) == DType::kFloat32);
+  CHECK(type_of(INFINITY) == DType::kFloat32);
+  CHECK(type_of(0.5f, 16) == DType::kFloat32);  // a file pads so few to 64 bytes
+}
+
 TEST_CASE("an artifact keeps stored constants small and reads them back equal",
           "[backends][stored]") {
   const std::filesystem::path path = temporary_file("stored.octet");
-  for (const auto& [weight, bytes] : {std::pair{grouped(100), 96}, std::pair{grouped(7), 48},
-                                      std::pair{grouped(15, DType::kUInt8), 48}}) {
+  StoredConstant narrow = grouped(3);
+  for (Tensor* numbers : {&narrow.scale, &narrow.zero_point})
+    for (float& number : std::span(numbers->data<float>(), 24))
+      number = bfloat_to_float(float_to_bfloat(number));
+  const std::string no_version = "\"version\":\"2\"", version = "\"version\":\"9\"";
+  for (const auto& [weight, entry] :
+       {std::pair{grouped(100), "\"w:values\""}, std::pair{grouped(7), "\"w:i4\""},
+        std::pair{grouped(15, DType::kUInt8), "\"w:u4\""}, std::pair{narrow, "\"w:i3\""},
+        std::pair{grouped(1), "\"w:i2\""}, std::pair{grouped(7, DType::kUInt8), "\"w:u3\""}}) {
     const Program program = linear_program(weight);
     save_program(program, path);
     const Program loaded = load_program(path);
@@ -157,10 +213,12 @@ TEST_CASE("an artifact keeps stored constants small and reads them back equal",
           values_of(constant_data(program.tensors[1])));
     const Tensor x = random_floats({2, 12});
     CHECK(values_of(Session(loaded).run({x})[0]) == values_of(Session(program).run({x})[0]));
-    const std::string entry =
-        bytes == 48 ? (weight.values.dtype() == DType::kInt8 ? "\"w:i4\"" : "\"w:u4\"")
-                    : "\"w:values\"";
     CHECK_THAT(bytes_of(path), Contains(entry));
+    CHECK_THAT(bytes_of(path), Contains(weight.bits() < 4 ? version : no_version));
+    CHECK((weight.bits() != 3 || loaded.tensors[1].stored->packed.numel() == 36));
+    const bool is_narrow = weight.scale.raw() == narrow.scale.raw();
+    CHECK((loaded.tensors[1].stored->scale.dtype() == DType::kBFloat16) == is_narrow);
+    CHECK((loaded.tensors[1].stored->zero_point.dtype() == DType::kBFloat16) == is_narrow);
   }
   std::filesystem::remove(path);
 }
@@ -185,8 +243,11 @@ TEST_CASE("an artifact keeps float16 constants", "[backends][stored]") {
 TEST_CASE("an embedding reads the rows of its stored table, and a stored constant can be an output",
           "[backends][stored]") {
   const std::vector<int64_t> chosen = {6, 0, 6, 3};
-  for (const StoredConstant& table : {grouped(100), grouped(7), grouped(100, DType::kUInt16),
-                                      stored_half(half_constant(random_floats({8, 12})))}) {
+  StoredConstant packed = grouped(3);
+  packed.packed = pack_bits(packed.values, packed.packed_bits = 3);
+  for (const StoredConstant& table :
+       {grouped(100), grouped(7), packed, grouped(100, DType::kUInt16),
+        stored_half(half_constant(random_floats({8, 12})))}) {
     ProgramBuilder b;
     const int weight = b.constant("table", table);
     const int indices = b.input("indices", DType::kInt64, {4});

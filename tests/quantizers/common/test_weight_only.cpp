@@ -1,11 +1,15 @@
 // Weight-only quantization, groups of weights, and scales per token in the default modes of the
 // quantizers.
+#include <span>
+
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
 
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/convert/convert.h"
 #include "annotate/prepare/prepare.h"
 #include "core/base/error.h"
+#include "core/base/half.h"
 #include "core/text/text.h"
 #include "quantizers/annotate_text.h"
 #include "quantizers/registry.h"
@@ -77,6 +81,14 @@ TEST_CASE("weight-only int8: one scale per output channel, activations float",
 TEST_CASE("weight-only int4: groups of 32 along the rows", "[quantizers][weight_only]") {
   CHECK(annotate_with(kWeights4, kLinear).text ==
         "%l [weight_only_linear]: %w: " + kGroup32 + "\n");
+}
+
+TEST_CASE("weight-only with 3 and 2 bits has the groups of 4 bits", "[quantizers][weight_only]") {
+  for (const auto& [bits, range] : {std::pair{3, "-4..3"}, {2, "-2..1"}})
+    CHECK(annotate_with({.own = {.is_weight_only = true, .weight_bits = bits}}, kLinear).text ==
+          fmt::format("%l [weight_only_linear]: %w: int8 {} SYMMETRIC_NO_CLIPPING_ERR per_group 32 "
+                      "affine_min_max\n",
+                      range));
 }
 
 TEST_CASE("weight-only int4 keeps embedding tables and heads of their shape at 8 bits",
@@ -247,7 +259,8 @@ TEST_CASE("the X86 quantizer has weight-only and per-token configurations too",
 
 TEST_CASE("options of weights that contradict each other are errors",
           "[quantizers][weight_only][error]") {
-  CHECK(option_error({.own = {.weight_bits = 3}}) == "quantizer: weight_bits: got 3, want 8 or 4");
+  CHECK(option_error({.own = {.weight_bits = 5}}) ==
+        "quantizer: weight_bits: got 5, want 8, 4, 3 or 2");
   CHECK(option_error({.own = {.is_weight_only = true, .group_size = -2}}) ==
         "quantizer: group_size: got -2, want 2 or more, or 0 for no groups");
   CHECK(option_error({.own = {.is_weight_only = true, .weight_bits = 4, .group_size = 0}}) ==
@@ -276,6 +289,19 @@ TEST_CASE("weight-only drops the float weights and needs no data", "[quantizers]
       CHECK(graph.constants.contains("_frozen_param0"));
     }
   }
+}
+
+TEST_CASE("scales of groups are floats that bfloat16 represents", "[quantizers][weight_only]") {
+  XNNPACKQuantizer quantizer;
+  quantizer.set_global(get_symmetric_quantization_config(kWeights4));
+  Report report;
+  ObservedGraph observed = prepare_pt2e(parse_graph(kLinear), quantizer, report);
+  observe_constants(observed);
+  const Graph graph = convert_pt2e(std::move(observed), {}, report);
+  const Tensor scales = graph.constants.at("_scale0").tensor;
+  REQUIRE(scales.dtype() == DType::kFloat32);
+  for (float scale : std::span(scales.data<float>(), 8))
+    CHECK(scale == bfloat_to_float(float_to_bfloat(scale)));
 }
 
 }  // namespace octet::test_weight_only

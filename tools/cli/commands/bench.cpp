@@ -217,7 +217,7 @@ Options options_of(BenchRequest& request) {
           Option{"json", &request.json, "Print one JSON object"},
           Option{"explain", &request.explain,
                  "Print each call's kernel, layout, share of the time, and why it is slower than "
-                 "it could be (.octet)"},
+                 "it could be (.octet); of the last token with --decode, else of the prompt"},
       },
       session_options(request.session),
       library_options(request.libraries),
@@ -269,10 +269,14 @@ void measure_language_model(const BenchRequest& request) {
                {"threads_used", used},
                {"load_ms", load_ms},
                {"peak_rss_mb", peak_rss_mb()}});
-  fmt::print("{}\n", request.json
-                         ? json.dump()
-                         : fmt::format("{}on {}; loaded in {:.1f} ms, peak memory {:.0f} MB", text,
-                                       threads_text(threads, used), load_ms, peak_rss_mb()));
+  text += fmt::format("on {}; loaded in {:.1f} ms, peak memory {:.0f} MB",
+                      threads_text(threads, used), load_ms, peak_rss_mb());
+  if (!request.explain) return fmt::print("{}\n", request.json ? json.dump() : text);
+  const std::vector<KernelReport> kernels =
+      explain_decoding(model, request.prefill.value_or(0), request.decode.value_or(0));
+  if (request.json) return print_json(kernels_to_json(kernels) + "\n");
+  print_text(kernels_to_table(kernels));
+  log_line(text);
 }
 
 void measure_throughput(const BenchRequest& request, std::unique_ptr<Runnable> program,
@@ -321,9 +325,9 @@ void bench(BenchRequest& request) {
   int& threads = request.session.threads;
   if (threads == 0) threads = default_threads(request.streams);
   if (request.prefill || request.decode) {
-    if (request.explain || request.streams > 1)
-      throw Error("bench", request.explain ? "explain" : "streams",
-                  "measures one run of --inputs, not --prefill and --decode; leave those out");
+    if (request.streams > 1)
+      throw Error("bench", "streams",
+                  "runs copies on --inputs, not --prefill and --decode; leave those out");
     return measure_language_model(request);
   }
   const Clock::time_point start = Clock::now();

@@ -53,11 +53,21 @@ Option tokenizer_option(std::string& file) {
       .file();
 }
 
+namespace {
+
+std::vector<int64_t> made_up_prompt(const Decoder& decoder, size_t length) {
+  const size_t words = std::max<size_t>(decoder.words(), 1);
+  std::vector<int64_t> tokens;
+  for (size_t i = 0; i < length; ++i) tokens.push_back(static_cast<int64_t>(i * 7919 % words));
+  return tokens;
+}
+
+}  // namespace
+
 DecodeTimes measure_decoding(Decoder& decoder, size_t prefill, size_t decode) {
   constexpr int kPrefills = 3;
   const size_t words = std::max<size_t>(decoder.words(), 1);
-  std::vector<int64_t> tokens;
-  for (size_t i = 0; i < prefill; ++i) tokens.push_back(static_cast<int64_t>(i * 7919 % words));
+  const std::vector<int64_t> tokens = made_up_prompt(decoder, prefill);
   DecodeTimes times;
   if (prefill > 0) {
     milliseconds_of(decoder, tokens, 0);  // compiles
@@ -72,6 +82,18 @@ DecodeTimes measure_decoding(Decoder& decoder, size_t prefill, size_t decode) {
         milliseconds_of(decoder, {static_cast<int64_t>(i * 104729 % words)}, prefill + i));
   std::sort(times.tokens.begin(), times.tokens.end());
   return times;
+}
+
+std::vector<KernelReport> explain_decoding(LanguageModel& model, size_t prefill, size_t decode) {
+  const bool is_token = decode > 0;
+  const std::vector<int64_t> tokens =
+      is_token ? std::vector<int64_t>{0} : made_up_prompt(model.decoder, prefill);
+  model.session.time_kernels(true);
+  for (int i = 0, runs = is_token ? 20 : 3; i < runs; ++i)
+    model.decoder.scores(tokens, is_token ? prefill + decode - 1 : 0);
+  const std::vector<KernelReport> kernels = model.session.kernels();
+  model.session.time_kernels(false);
+  return kernels;
 }
 
 }  // namespace octet

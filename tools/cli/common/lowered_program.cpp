@@ -8,6 +8,7 @@
 #include "backends/kernels/isa.h"
 #include "core/interpreter/aten_bridge.h"
 #include "lowering/program/float_compute.h"
+#include "lowering/program/stored_constant.h"
 
 namespace octet {
 
@@ -49,7 +50,7 @@ size_t constant_bytes(const Program& program) {
   const auto bytes_of = [](const ProgramTensor& tensor) {
     if (!tensor.stored) return tensor.nbytes();
     const StoredConstant& stored = *tensor.stored;
-    size_t bytes = stored.nibbles.defined() ? stored.nibbles.nbytes() : stored.values.nbytes();
+    size_t bytes = octet::bytes_of(stored).nbytes();
     if (stored.scale.defined()) bytes += stored.scale.nbytes();
     if (stored.zero_point.defined()) bytes += stored.zero_point.nbytes();
     return bytes;

@@ -41,7 +41,7 @@ Options options_of(QuantizeFlow& flow) {
           .one_of({"static", "dynamic", "weight-only"}),
       Option("per_tensor", &flow.per_tensor, "Weights per tensor instead of per channel"),
       Option("weight_bits", &flow.weight_bits,
-             "8, or 4: groups of 32 input channels with a scale each (see --group-size)"),
+             "8; 4, 3 or 2: groups of 32 input channels with a scale each (see --group-size)"),
       Option("group_size", &flow.group_size,
              "Input channels that share a weight scale; 0: one scale per output channel"),
       Option("reduce_range", &flow.reduce_range,

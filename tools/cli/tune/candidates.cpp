@@ -22,14 +22,14 @@ using Json = nlohmann::ordered_json;
 
 // Weights that cause a smaller share of an op's error are not changed.
 constexpr double kMuch = 0.2;
-// group size of 4-bit weights that the backends' kernels support
+// group size of weights of few bits that the backends' kernels support
 constexpr int kSmallGroup = 32;
 
 bool has_poor_weights(const OpFacts& op) {
   return op.has_weight_options && op.has_weights && op.before_share >= kMuch;
 }
 
-bool has_four_bits(const OpFacts& op) { return op.options.value("weight_bits", 8) == 4; }
+bool has_few_bits(const OpFacts& op) { return op.options.value("weight_bits", 8) < 8; }
 
 Json with(Json options, const char* key, Json value) {
   options[key] = std::move(value);
@@ -42,11 +42,11 @@ Json in_eight_bits(const OpFacts& op) {
 
 bool has_large_groups(const OpFacts& op) {
   const int size = op.options.value("group_size", kSmallGroup);
-  return has_poor_weights(op) && has_four_bits(op) && (size == 0 || size > kSmallGroup);
+  return has_poor_weights(op) && has_few_bits(op) && (size == 0 || size > kSmallGroup);
 }
 
 bool has_one_scale(const OpFacts& op) {
-  return has_poor_weights(op) && op.has_per_channel && !has_four_bits(op) &&
+  return has_poor_weights(op) && op.has_per_channel && !has_few_bits(op) &&
          !op.options.value("is_per_channel", true);
 }
 
@@ -93,7 +93,7 @@ const std::vector<Choice> kChoices = {
      .promise = [](const OpFacts& op) { return 0.4 * op.before_share; },
      .is_of_weights = true},
     {.name = "with weights of 8 bits",
-     .applies = [](const OpFacts& op) { return has_poor_weights(op) && has_four_bits(op); },
+     .applies = [](const OpFacts& op) { return has_poor_weights(op) && has_few_bits(op); },
      .settings = in_eight_bits,
      .promise = [](const OpFacts& op) { return 0.95 * op.before_share; },
      .is_of_weights = true},

@@ -15,7 +15,7 @@ _check_torch()
 import torch  # noqa: F401
 from octet_runtime._error import Error
 from octet_runtime._error import check_compiled as _check_compiled
-from octet_runtime._generate import Token, generate
+from octet_runtime._generate import Token, generate, perplexity
 
 _check_compiled(__file__, "_octet")
 
@@ -84,6 +84,7 @@ __all__ = [
     "load",
     "load_library",
     "lower",
+    "perplexity",
     "prepare",
     "prepare_qat",
     "qat",

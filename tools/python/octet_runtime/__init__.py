@@ -10,7 +10,10 @@ from octet_runtime._error import Error, check_compiled
 check_compiled(__file__, "_runtime")
 
 # isort: split
-from octet_runtime._generate import Token, generate
+from octet_runtime._generate import Token, generate, perplexity
 from octet_runtime._runtime import Model, TensorInfo, __version__, backends, load, load_plugin
 
-__all__ = ["Error", "Model", "TensorInfo", "Token", "backends", "generate", "load", "load_plugin"]
+__all__ = [
+    "Error", "Model", "TensorInfo", "Token", "backends", "generate", "load", "load_plugin",
+    "perplexity",
+]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Generates text with a lowered language model, token by token."""
+"""Generates text with a lowered language model, token by token, and measures its perplexity."""
 
 import dataclasses
 import os
@@ -18,8 +18,8 @@ class Token(NamedTuple):
     text: str
 
 
-def _refuse(subject: str, message: str) -> Error:
-    return Error("generate", subject, message)
+def _refuse(subject: str, message: str, stage: str = "generate") -> Error:
+    return Error(stage, subject, message)
 
 
 class _Words:
@@ -146,10 +146,16 @@ class _Decoder:
         """Returns the scores of the token after `tokens`, which are at start, start + 1, ..."""
         if self.positions is None:
             self.past = self.past[:start] + tokens
-            return self._run(self.past, 0)
+            return self._run(self.past, 0)[-1]
         for at in range(0, len(tokens), self.most):
             result = self._run(tokens[at : at + self.most], start + at)
-        return result
+        return result[-1]
+
+    def all_scores(self, tokens: list[int]) -> np.ndarray:
+        """Returns the scores [n, words] after each of `tokens`, which are at 0, 1, ..."""
+        most = len(tokens) if self.positions is None else self.most
+        parts = [self._run(tokens[at : at + most], at) for at in range(0, len(tokens), most)]
+        return np.concatenate(parts)
 
     def _run(self, tokens: list[int], start: int) -> np.ndarray:
         inputs = {self.ids.name: np.array([tokens], self.ids.dtype)}
@@ -167,7 +173,7 @@ class _Decoder:
                 "shorten the prompt, lower max_tokens, or export with a larger cache",
             ) from None
         scores = _first(outputs)
-        return np.asarray(scores, np.float32).reshape(-1, scores.shape[-1])[-1]
+        return np.asarray(scores, np.float32).reshape(-1, scores.shape[-1])
 
 
 def _first(outputs):
@@ -268,3 +274,51 @@ def _tokens(
         if tokens[0] in ends:
             return
         yield Token(tokens[0], "" if text is None else text.add(tokens[0]))
+
+
+def perplexity(
+    model: Any, text: str | Iterable[int], *, tokenizer: Any = None, window: int = 512
+) -> float:
+    """
+    Measures how well a language model predicts a text: exp of the mean of -log(probability) over its tokens, as `octet perplexity` does. Lower is better.
+
+    model: as for generate(), with scores of all tokens (logits_to_keep=0, the default).
+    text: a text, which needs a tokenizer, or token ids.
+    tokenizer: as for generate(). What it puts before a text begins each window.
+    window: split the text into windows of this many tokens; each starts with an empty cache, and all its tokens but the first are predicted.
+    Raises Error for what generate() refuses, for a text of fewer than two tokens, and for scores that are not finite.
+    """
+    words = None if tokenizer is None else _Words(tokenizer)
+    if isinstance(text, str) and words is None:
+        raise _refuse("text", "is a text, want token ids, or a tokenizer to make them", "perplexity")
+    prefix = words.encode("") if isinstance(text, str) else []
+    tokens = words.encode(text) if isinstance(text, str) else [int(id) for id in text]
+    tokens = tokens[len(prefix) :]
+    if len(prefix) + len(tokens) < 2:
+        raise _refuse("text", f"has {len(tokens)} tokens, want at least 2", "perplexity")
+    least = max(2, len(prefix) + 1)
+    if window < least:
+        raise _refuse("window", f"got {window}, want at least {least}", "perplexity")
+    decoder = _Decoder(model)
+    decoder.check(tokens, words)
+    loss, predicted, step = 0.0, 0, window - len(prefix)
+    for at in range(0, len(tokens), step):
+        ids = prefix + tokens[at : at + step]
+        if len(ids) < 2:
+            break
+        scores = decoder.all_scores(ids).astype(np.float64)
+        if len(scores) != len(ids):
+            raise _refuse(
+                "model",
+                f"gives scores for {len(scores)} of {len(ids)} tokens, want all; load it without "
+                "logits_to_keep, or export it without selecting the last one",
+                "perplexity",
+            )
+        scores = scores[:-1] - scores[:-1].max(axis=1, keepdims=True)
+        chosen = scores[np.arange(len(ids) - 1), ids[1:]]
+        loss += float((np.log(np.exp(scores).sum(axis=1)) - chosen).sum())
+        predicted += len(ids) - 1
+    if not np.isfinite(loss):
+        message = "its scores are not finite; compare the program with the float one"
+        raise _refuse("model", message, "perplexity")
+    return float(np.exp(loss / predicted))
