@@ -230,7 +230,7 @@ std::string explain_ops(const Program& program, const std::string& indent, Share
 
 std::string explain(const Program& program) {
   Shares shares;
-  std::string text = explain_ops(program, "", shares);
+  std::string text = symbols_text(program) + explain_ops(program, "", shares);
   for (const auto& [backend, share] : shares.of)
     text += fmt::format("{}: {} ops, {:.1f} % of {} multiply-accumulates\n", backend, share.ops,
                         shares.total == 0 ? 0.0

@@ -92,13 +92,12 @@ if [ ${#pythons[@]} -eq 0 ]; then
   done
 fi
 
-# The command of this release if it is built, else that of tools/setup.sh.
+# The command of this release if it is built (by packages or wheels), else that of tools/setup.sh.
 octet_command() {
-  local command=$build/bin/octet
-  if [ ! -x "$command" ]; then
-    command=$PWD/build/release/bin/octet
-    log "uses $command, because $build has none"
-  fi
+  local command
+  for command in "$build/bin/octet" "$build/python/octet/bin/octet" "$PWD/build/release/bin/octet"; do
+    [ ! -x "$command" ] || break
+  done
   echo "$command"
 }
 

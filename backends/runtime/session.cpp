@@ -274,7 +274,7 @@ void Session::Impl::check_tensor(size_t position, const Tensor& tensor) const {
   if (tensor.dtype() != want.dtype || !fits)
     throw Error("session", subject,
                 fmt::format("got {}, want {}[{}]; {}", describe(tensor), short_name_of(want.dtype),
-                            shape_text(want, ", "),
+                            to_text(shape_range(program(), want)),
                             tensor.dtype() != want.dtype ? "convert the input to that dtype"
                             : want.sizes.empty()
                                 ? "give that shape, or export the program with dynamic shapes"

@@ -14,28 +14,27 @@ namespace {
 
 using c10::IValue;
 
-// "s77" for "Symbol('s77', positive=True, integer=True)"; "" for larger expressions.
-std::string symbol_name(const std::string& expr) {
-  constexpr std::string_view kHead = "Symbol('";
-  if (!expr.starts_with(kHead)) return "";
-  const size_t end = expr.find('\'', kHead.size());
-  if (end == std::string::npos || expr.find('(', end) != std::string::npos) return "";
-  return expr.substr(kHead.size(), end - kHead.size());
-}
-
-std::string size_text(const Dim& dim) {
+// "1..64" for a symbol with this range.
+std::string size_text(const Graph& graph, const Dim& dim) {
   if (!dim.is_symbolic()) return std::to_string(dim.value);
-  const std::string name = symbol_name(dim.expr);
-  return name.empty() ? "?" : name;
+  const auto range = graph.range_constraints.find(symbol_name(dim.expr));
+  if (range == graph.range_constraints.end()) return "?";
+  const auto [min, max] = range->second;
+  return fmt::format("{}..{}", min.value_or(0), max ? std::to_string(*max) : "");
 }
 
-std::string meta_text(const TensorMeta& meta) {
+std::string meta_text(const Graph& graph, const TensorMeta& meta) {
   std::vector<std::string> sizes;
-  for (const Dim& dim : meta.sizes) sizes.push_back(size_text(dim));
+  for (const Dim& dim : meta.sizes) sizes.push_back(size_text(graph, dim));
   return fmt::format("{}[{}]", short_name_of(meta.dtype), fmt::join(sizes, ", "));
 }
 
-std::string wanted_text(const GraphInput& input) {
+std::string name_of(size_t index, const GraphInput& input) {
+  return input.value == nullptr ? fmt::format("input {}", index)
+                                : fmt::format("input {} (%{})", index, input.value->name());
+}
+
+std::string wanted_text(const Graph& graph, const GraphInput& input) {
   if (input.kind == InputKind::kConstant || input.value == nullptr)
     return describe(resolve(input.constant, {}));
   switch (input.value->kind()) {
@@ -47,7 +46,7 @@ std::string wanted_text(const GraphInput& input) {
     case ValueKind::kToken: return "a token";
     case ValueKind::kTensor: break;
   }
-  return input.value->meta ? meta_text(*input.value->meta) : "a tensor";
+  return input.value->meta ? meta_text(graph, *input.value->meta) : "a tensor";
 }
 
 bool is_same_literal(const IValue& got, const IValue& want) {
@@ -66,9 +65,8 @@ class InputCheck {
   InputCheck(const Graph& graph, bool check_shapes) : graph_(graph), check_shapes_(check_shapes) {}
 
   void check(size_t index, const GraphInput& input, const IValue& got) {
-    subject_ = input.value == nullptr ? fmt::format("input {}", index)
-                                      : fmt::format("input {} (%{})", index, input.value->name());
-    wanted_ = wanted_text(input);
+    subject_ = name_of(index, input);
+    wanted_ = wanted_text(graph_, input);
     got_ = describe(got);
     if (input.kind == InputKind::kConstant || input.value == nullptr) {
       if (!is_same_literal(got, resolve(input.constant, {})))
@@ -79,7 +77,7 @@ class InputCheck {
       case ValueKind::kTensor: return check_tensor(*input.value, got);
       case ValueKind::kSymInt:
         if (!got.isInt()) fail("give it the kind of input that it was exported with");
-        if (check_shapes_) check_symbol(input.value->symbol, got.toInt(), "");
+        if (check_shapes_) check_symbol(input.value->symbol, got.toInt(), "it");
         return;
       case ValueKind::kSymFloat:
         if (!got.isDouble() && !got.isInt())
@@ -116,7 +114,7 @@ class InputCheck {
         if (size != dim.value)
           fail("give it an input of that shape, or export with dynamic shapes");
       } else {
-        check_symbol(dim.expr, size, fmt::format(" in dimension {}", d));
+        check_symbol(dim.expr, size, fmt::format("dimension {}", d));
       }
     }
   }
@@ -126,17 +124,17 @@ class InputCheck {
     if (name.empty()) return;  // a derived size: the ops that rely on it check it
     const auto [bound, is_new] = bound_.emplace(name, size);
     if (!is_new && bound->second != size)
-      fail(fmt::format("{} is {}{} but {} before; give sizes that agree", name, size, where,
-                       bound->second));
+      fail(fmt::format("{} is {}, but {} is {}; give sizes that agree", where, size,
+                       origin_of_symbol(graph_, name), bound->second));
     const auto range = graph_.range_constraints.find(name);
     if (range == graph_.range_constraints.end()) return;
     const RangeConstraint& limits = range->second;
     if (limits.min && size < *limits.min)
-      fail(fmt::format("{} is {}{}, want at least {}; give a size in the exported range", name,
-                       size, where, *limits.min));
+      fail(fmt::format("{} is {}, want at least {}; give a size in the exported range", where, size,
+                       *limits.min));
     if (limits.max && size > *limits.max)
-      fail(fmt::format("{} is {}{}, want at most {}; give a size in the exported range", name, size,
-                       where, *limits.max));
+      fail(fmt::format("{} is {}, want at most {}; give a size in the exported range", where, size,
+                       *limits.max));
   }
 
   [[noreturn]] void fail(const std::string& reason) const {
@@ -168,14 +166,48 @@ std::vector<const GraphInput*> caller_inputs(const Graph& graph) {
   return result;
 }
 
+bool is_literal(const GraphInput& input) {
+  return input.kind == InputKind::kConstant || input.value == nullptr ||
+         input.value->kind() == ValueKind::kNone;
+}
+
+std::vector<std::pair<size_t, IValue>> literal_inputs(const Graph& graph) {
+  const std::vector<const GraphInput*> inputs = caller_inputs(graph);
+  std::vector<std::pair<size_t, IValue>> literals;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (is_literal(*inputs[i])) literals.emplace_back(i, resolve(inputs[i]->constant, {}));
+  return literals;
+}
+
+std::string symbol_name(const std::string& expr) {
+  constexpr std::string_view kHead = "Symbol('";
+  if (!expr.starts_with(kHead)) return "";
+  const size_t end = expr.find('\'', kHead.size());
+  if (end == std::string::npos || expr.find('(', end) != std::string::npos) return "";
+  return expr.substr(kHead.size(), end - kHead.size());
+}
+
+std::string origin_of_symbol(const Graph& graph, const std::string& name) {
+  const std::vector<const GraphInput*> inputs = caller_inputs(graph);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Value* value = inputs[i]->value;
+    if (value == nullptr) continue;
+    if (value->kind() == ValueKind::kSymInt && symbol_name(value->symbol) == name)
+      return name_of(i, *inputs[i]);
+    for (size_t d = 0; value->meta && d < value->meta->sizes.size(); ++d)
+      if (symbol_name(value->meta->sizes[d].expr) == name)
+        return fmt::format("dimension {} of {}", d, name_of(i, *inputs[i]));
+  }
+  return "";
+}
+
 void check_inputs(const Graph& graph, const std::vector<IValue>& inputs, bool check_shapes) {
   const std::vector<const GraphInput*> wanted = caller_inputs(graph);
   if (wanted.size() != inputs.size()) {
     std::vector<std::string> names;
     for (const GraphInput* input : wanted)
-      names.push_back(input->value == nullptr
-                          ? wanted_text(*input)
-                          : fmt::format("%{}: {}", input->value->name(), wanted_text(*input)));
+      names.push_back((input->value == nullptr ? "" : fmt::format("%{}: ", input->value->name())) +
+                      wanted_text(graph, *input));
     throw Error("run", "inputs",
                 fmt::format("got {} inputs, want {} ({}); give them flattened, None included",
                             inputs.size(), wanted.size(), fmt::join(names, ", ")));

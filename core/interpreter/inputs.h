@@ -14,6 +14,16 @@ namespace octet {
 // The inputs that a caller passes: kUserInput and kConstant, in the graph's order.
 std::vector<const GraphInput*> caller_inputs(const Graph& graph);
 
+// Whether the export recorded the input as a literal (None, a number), which no call can change.
+bool is_literal(const GraphInput& input);
+// These among the caller_inputs(): positions and values.
+std::vector<std::pair<size_t, c10::IValue>> literal_inputs(const Graph& graph);
+
+// "s77" for "Symbol('s77', positive=True, integer=True)"; "" for larger expressions.
+std::string symbol_name(const std::string& expr);
+// The size of an input that is a symbol: "dimension 0 of input 0 (%x)", or "" if there is none.
+std::string origin_of_symbol(const Graph& graph, const std::string& name);
+
 // Throws Error("run", ...) unless `inputs` has one value per caller_inputs(graph) and constants
 // equal their literals; with check_shapes also unless dtype, rank and sizes are the exported ones,
 // with symbolic sizes within their range and equal where the symbol is the same.

@@ -170,9 +170,7 @@ std::vector<std::string> names_of(const Program& program, const std::vector<int>
 }  // namespace
 
 std::string to_text(const Program& program) {
-  std::string text;
-  for (const ShapeSymbol& symbol : program.symbols)
-    text += fmt::format("symbol {}, lowered at {}\n", describe(symbol), symbol.hint);
+  std::string text = symbols_text(program);
   for (int index : program.inputs)
     text += index < 0 ? "input none\n"
                       : fmt::format("input {}\n",

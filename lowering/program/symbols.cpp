@@ -91,26 +91,32 @@ int64_t value_of(const Program& program, const SymbolSource& source, int64_t fou
   const SizeExpr& formula = input_tensor(program, source.input).sizes[source.dim];
   if (is_plain(formula)) {
     if (found < source.symbol->min || found > source.symbol->max)
-      refuse(program, stage, source, found, describe(*source.symbol));
+      refuse(program, stage, source, found,
+             fmt::format("{} to {}", source.symbol->min, source.symbol->max));
     return found;
   }
   const std::optional<int64_t> value = solve(formula, *source.symbol, found);
   if (!value)
     refuse(program, stage, source, found,
-           fmt::format("{} with {}", formula.to_text(), describe(*source.symbol)));
+           fmt::format("{} for a whole number {} from {} to {}", formula.to_text(),
+                       source.symbol->name, source.symbol->min, source.symbol->max));
   return *value;
 }
 
-// Says where the symbols of a formula come from: "s77, which is 4 as of input 0 (x)".
+// Says where the size comes from: "like dimension 0 of input 0 (x)", or "2*s77, where dimension 0
+// of input 0 (x) gives s77 = 4".
 std::string origin_text(const Program& program, const SizeExpr& formula,
                         const std::vector<SymbolSource>& sources, const SymbolValues& values) {
   std::vector<std::string> texts;
-  for (const SymbolSource& source : sources)
-    if (formula.symbols().contains(source.symbol->name))
-      texts.push_back(fmt::format("{} is {} by dimension {} of {}", source.symbol->name,
-                                  values.at(source.symbol->name), source.dim,
-                                  subject_of(program, source.input)));
-  return fmt::format("{}", fmt::join(texts, ", "));
+  for (const SymbolSource& source : sources) {
+    if (!formula.symbols().contains(source.symbol->name)) continue;
+    const std::string origin =
+        fmt::format("dimension {} of {}", source.dim, subject_of(program, source.input));
+    if (formula == input_tensor(program, source.input).sizes[source.dim]) return "like " + origin;
+    texts.push_back(fmt::format("{} gives {} = {}", origin, source.symbol->name,
+                                values.at(source.symbol->name)));
+  }
+  return fmt::format("{}, where {}", formula.to_text(), fmt::join(texts, ", "));
 }
 
 }  // namespace
@@ -149,7 +155,7 @@ SymbolValues bind_symbols(const Program& program, std::span<const int64_t* const
       if (found == wanted) continue;
       refuse(program, stage, {nullptr, i, d}, found,
              is_fixed ? std::to_string(wanted)
-                      : fmt::format("{} ({}; {})", wanted, tensor.sizes[d].to_text(),
+                      : fmt::format("{}, {}", wanted,
                                     origin_text(program, tensor.sizes[d], sources, values)));
     }
   }
@@ -214,8 +220,21 @@ void verify_symbols(const Program& program) {
                   fmt::join(undecided, ", "), undecided.size() == 1 ? "is" : "are"));
 }
 
-std::string describe(const ShapeSymbol& symbol) {
-  return fmt::format("{} from {} to {}", symbol.name, symbol.min, symbol.max);
+std::string symbols_text(const Program& program) {
+  const std::vector<SymbolSource> sources = find_sources(program);
+  std::string text;
+  for (const ShapeSymbol& symbol : program.symbols) {
+    const auto source = std::find_if(sources.begin(), sources.end(), [&](const SymbolSource& each) {
+      return each.symbol == &symbol && is_plain(input_tensor(program, each.input).sizes[each.dim]);
+    });
+    const std::string origin = source == sources.end()
+                                   ? ""
+                                   : fmt::format(" (dimension {} of {})", source->dim,
+                                                 input_tensor(program, source->input).name);
+    text += fmt::format("symbol {}{} from {} to {}, lowered at {}\n", symbol.name, origin,
+                        symbol.min, symbol.max, symbol.hint);
+  }
+  return text;
 }
 
 std::string shape_text(const ProgramTensor& tensor, const char* separator) {
@@ -257,6 +276,14 @@ ShapeRange shape_range(const Program& program, const ProgramTensor& tensor) {
     for (size_t k = 0; op.is("rest") && k < op.outputs.size(); ++k)
       if (&program.tensor(op.outputs[k]) == &tensor) widen_by_counts(range, program, op, k);
   return range;
+}
+
+std::string to_text(const ShapeRange& range) {
+  std::vector<std::string> sizes;
+  for (size_t d = 0; d < range.shape.size(); ++d)
+    sizes.push_back(range.shape[d] >= 0 ? std::to_string(range.shape[d])
+                                        : fmt::format("{}..{}", range.min[d], range.max[d]));
+  return fmt::format("{}", fmt::join(sizes, ", "));
 }
 
 }  // namespace octet

@@ -37,13 +37,15 @@ struct ShapeRange {
 };
 // `tensor` must belong to the program.
 ShapeRange shape_range(const Program& program, const ProgramTensor& tensor);
+// "1..64, 3, 8, 8".
+std::string to_text(const ShapeRange& range);
 
 // Throws InternalError unless names are unique, hints are within their ranges, an input decides
 // each symbol, and the formulas give the shapes and attributes at the hints.
 void verify_symbols(const Program& program);
 
-// "s77 from 1 to 64".
-std::string describe(const ShapeSymbol& symbol);
+// A line for each symbol: "symbol s77 (dimension 0 of x) from 1 to 64, lowered at 4".
+std::string symbols_text(const Program& program);
 // "s77,3,8,8": the shape, with formulas where it has them.
 std::string shape_text(const ProgramTensor& tensor, const char* separator = ",");
 

@@ -36,7 +36,8 @@ TEST_CASE("a mask cuts a program in two", "[lowering][counts]") {
                                         "f32[5,3]) bodies=[0] counts=1"));
   CHECK_THAT(to_text(program.bodies[0]), Contains("z: f32[u0,4] = linear("));
   REQUIRE(program.bodies[0].symbols.size() == 1);
-  CHECK(describe(program.bodies[0].symbols[0]) == "u0 from 0 to 5");
+  CHECK(symbols_text(program.bodies[0]) ==
+        "symbol u0 (dimension 0 of y_counted) from 0 to 5, lowered at 5\n");
 }
 
 TEST_CASE("weights are dequantized after the count", "[lowering][counts]") {

@@ -7,6 +7,7 @@ import unittest
 
 import octet
 import torch
+import transformers
 from package_test import PackageTest
 from torch.export import Dim
 from torch.utils import _pytree as pytree
@@ -295,6 +296,23 @@ class Functions(PackageTest):
                 octet.tune(program, "x86", calibration=batches, min_metric=0, **goal)
         with self.assertRaisesRegex(octet.Error, "^tune: validate: is a metric, which min_metric bounds"):
             octet.tune(program, "x86", calibration=batches, validate=validate, min_sqnr=3)
+
+
+class Transformers(PackageTest):
+    def test_a_folder_of_transformers_needs_no_export(self):
+        config = transformers.BertConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, vocab_size=50)
+        net = transformers.BertForSequenceClassification(config).eval()
+        net.save_pretrained(self.path("bert"))
+        ones = torch.ones(2, 6, dtype=torch.long)
+        batches = [transformers.BatchEncoding({"input_ids": torch.randint(50, (2, 6)), "attention_mask": ones}) for _ in range(3)]
+        want = octet.quantize(net, "x86", calibration=batches).module()(**batches[0])
+        q = octet.quantize("hf:" + self.path("bert"), "x86", calibration=[{**batch, "labels": ones[:, 0]} for batch in batches], labels=True)
+        self.assertTrue(torch.equal(q.module()(**batches[0]).logits, want.logits))
+        self.assertEqual(type(octet.lower(q, "reference")(**batches[0])), type(want))
+        with self.assertRaisesRegex(octet.Error, "quantize: hf:none: none is not a folder, want what save_pretrained"):
+            octet.quantize("hf:none", "x86", calibration=batches)
+        with self.assertRaisesRegex(octet.Error, "quantize: example_inputs: are missing"):
+            octet.quantize("hf:" + self.path("bert"), "x86", calibration=iter(batches))
 
 
 if __name__ == "__main__":

@@ -112,7 +112,7 @@ class Errors(PackageTest):
         self.refuses(quantize(program, "x86", calibration=batches, passes=["none such"]), "quantize: ")
         only_relu = torch.export.export(nn.ReLU(), (x,))
         self.refuses(quantize(only_relu, "x86", calibration=[x]), "quantize: the program: quantizer \"x86\" finds nothing to quantize")
-        self.refuses(quantize(nn.ReLU(), "x86", calibration=[x]), "quantize: example_inputs: are missing")
+        self.refuses(quantize(nn.ReLU(), "x86", calibration=iter([x])), "quantize: example_inputs: are missing")
         self.refuses(quantize(program, "x86", example_inputs=(x,)), "quantize: example_inputs: go with a module")
         training = torch.export.export(nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)).train(), (torch.randn(2, 4),))
         self.refuses(quantize(training, "x86", calibration=[torch.randn(2, 4)]), "prepare: ")
@@ -121,6 +121,12 @@ class Errors(PackageTest):
         program, batches, x = self.small_program()
         for name, value in [("mode", "statics"), ("fold_bn", "on"), ("compat", "torch"), ("effort", "highest"), ("training_mode", "no")]:
             self.refuses(lambda: octet.quantize(program, "x86", calibration=batches, **{name: value}), f"quantize: {name}: got \"{value}\", want ")
+
+    def test_numbers(self):
+        program, batches, _ = self.small_program()
+        for name, value, said in [("weight_bits", "4", "got '4', want int"), ("hold_out", -3, "is -3, want at least 0"),
+                                  ("max_batches", -1, "is -1, want at least 1")]:
+            self.refuses(lambda: octet.quantize(program, "x86", calibration=batches, **{name: value}), f"quantize: {name}: {said}")
 
     def test_batches(self):
         program, batches, x = self.small_program()

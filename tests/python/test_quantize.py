@@ -102,7 +102,9 @@ class Quantize(PackageTest):
         q = octet.quantize(net, "x86", example_inputs=(x,), calibration=[x, (x,)])
         self.assertGreater(sqnr(net(x).detach(), q.module()(x)), 15)
         with self.assertRaisesRegex(octet.Error, "quantize: example_inputs: are missing"):
-            octet.quantize(net, "x86", calibration=[x])
+            octet.quantize(net, "x86", calibration=iter([x]))
+        first = octet.quantize(net, "x86", calibration=[x, (x,)])  # the example is the first batch
+        self.assertTrue(torch.equal(first.module()(x), q.module()(x)))
 
     def test_nothing_replaces_what_a_program_was_made_from(self):
         self.small_model()

@@ -5,6 +5,7 @@ import pickle
 import unittest
 import warnings
 
+import numpy
 import octet
 import torch
 from package_test import PackageTest
@@ -32,6 +33,19 @@ class Search(PackageTest):
         x = batches[0][0]
         self.assertTrue(torch.equal(q.module()(x), torch.export.load(self.path("command.pt2")).module()(x)))
         self.assertIn("quantized", repr(q))
+
+    def test_files_train_on_other_devices(self):
+        program, batches = self.trained()
+        numpy.savez(self.path("train.npz"), *(torch.cat(part).numpy() for part in zip(*batches)))
+        want = octet.qat(program, "xnnpack", train=batches, device="cpu:0").module()(batches[0][0])
+        for name in ("train.pt", "train.npz"):
+            q = octet.qat(program, "xnnpack", train=self.path(name), device="cpu:0")
+            self.assertTrue(torch.equal(q.module()(batches[0][0]), want))
+        with self.assertRaisesRegex(octet.Error, "inputs: .*none.npz: cannot be read"):
+            octet.qat(program, "xnnpack", train=self.path("none.npz"), device="cpu:0")
+        if not torch.cuda.is_available():
+            with self.assertRaisesRegex(octet.Error, "^train: device: torch cannot use 'cuda': .*; give another$"):
+                octet.qat(program, "xnnpack", train=self.path("train.npz"), device="cuda")
 
     def test_training_refuses(self):
         program, batches = self.trained()

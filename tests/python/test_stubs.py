@@ -24,8 +24,17 @@ def generated(module):
 
     generator = StubGen(importlib.import_module(module), quiet=True)
     generator.put(generator.module)
-    text = generator.get().strip() + "\n"
+    text = with_parameters(generator.get().strip() + "\n")
     return text if module == "octet_runtime._runtime" else without_shared(text, generated("octet_runtime._runtime"))
+
+
+def with_parameters(text):
+    """The stub as type checkers in strict mode want it: with parameters of generic types."""
+    text = re.sub(r"\bdict\b(?![\[(])", "dict[str, Any]", text)
+    text = re.sub(r"(?<=[:>] )(tuple|list)\b(?!\[)", lambda m: m[1] + ("[Any, ...]" if m[1] == "tuple" else "[Any]"), text)
+    text = re.sub(r"os\.PathLike\b(?!\[)", "os.PathLike[str]", text)
+    text = re.sub(r"def __eq__\(self, arg: \w+, /\)", "def __eq__(self, arg: object, /)", text)
+    return text.replace("\n\n\n", "\n\n__version__: str\n\n", 1) if "__version__" not in text else text
 
 
 def without_shared(text, shared):
@@ -48,7 +57,7 @@ WITH_OPTIONS = {"octet/_quantize.py": ["quantize"], "octet/_search.py": ["qat", 
 
 
 def with_options(text, function):
-    rows = [signature for _, _, signature in octet._octet.arguments(function)]
+    rows = [signature.replace("os.PathLike |", "os.PathLike[str] |") for _, _, signature in octet._octet.arguments(function)]
     pattern = rf"(\ndef {function}\((?:(?!\ndef ).)*?    # options\n)(?:(?!\ndef ).)*?(    # end of options\n)"
     return re.sub(pattern, lambda m: m[1] + "".join(f"    {row},\n" for row in rows) + m[2], text, count=1, flags=re.DOTALL)
 

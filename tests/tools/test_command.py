@@ -358,6 +358,17 @@ class Command(CommandTest):
         self.assertIn('quantizer "xnnpack" finds nothing to quantize in 1 ops (%linear, aten.linear.default: ', line)
         self.assertIn("float64", line)
 
+    def test_compat_names_the_version_of_torchao(self):
+        self.small_model()
+        files = []
+        for compat in ("torchao", "torchao@0.18"):
+            self.octet("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"), "--compat", compat, "--output", self.path("q.pt2"))
+            with open(self.path("q.pt2"), "rb") as file:
+                files.append(file.read())
+        self.assertEqual(*files)
+        _, errors = self.octet("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--compat", "torchao@0.17", "--output", self.path("q.pt2"), code=2)
+        self.assertIn("torchao@0.17", errors)
+
     def test_compat_gives_the_float_program_when_nothing_is_quantized(self):
         net, x = torch.nn.Sequential(torch.nn.Tanh(), torch.nn.Softmax(-1)).eval(), torch.randn(2, 8)
         self.export(net, x)

@@ -18,6 +18,16 @@ class Two(nn.Module):
         return self.linear(x) * mask
 
 
+class Optional(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 3)
+
+    def forward(self, x, mask=None, factor=2, bias=None):
+        y = self.linear(x if mask is None else x * mask) * factor
+        return y if bias is None else y + bias
+
+
 class NumpyData(CommandTest):
     def setUp(self):
         super().setUp()
@@ -66,6 +76,18 @@ class NumpyData(CommandTest):
             with self.subTest(name):
                 self.assert_as_torch(self.arrays(name, save, mask=self.mask, x=self.x))
                 self.assert_as_torch(self.arrays(name, save, self.x, self.mask))
+
+    def test_inputs_that_are_none_or_numbers_need_no_array(self):
+        bias = torch.randn(6, 3)
+        self.export(Optional(), self.x[:2], None, 2, bias[:2])
+        self.save("calibration.pt", [(self.x[i:i + 2], None, 2, bias[i:i + 2]) for i in range(0, 6, 2)])
+        self.assert_as_torch(self.arrays(bias=bias, x=self.x))
+        self.assert_as_torch(self.arrays("unnamed.npz", numpy.savez, self.x, bias))
+        self.octet("lower", self.path("q.pt2"), "--backend", "reference", "--output", self.path("q.octet"))
+        self.save("x.pt", (self.x[:2], None, 2, bias[:2]))
+        self.arrays("x.npz", bias=bias[:2], x=self.x[:2])
+        for program in ("model.pt2", "q.pt2", "q.octet"):
+            self.assertTrue(torch.equal(self.run_file(program, "x.npz")[0], self.run_file(program, "x.pt")[0]))
 
     def test_an_open_batch_takes_the_rest(self):
         batch = torch.export.Dim("batch", min=1, max=64)

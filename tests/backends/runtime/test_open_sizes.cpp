@@ -169,19 +169,20 @@ TEST_CASE("sizes that do not fit are refused by input and dimension", "[backends
         [&] { session.run({random_floats(std::move(x)), random_floats(std::move(y))}); });
   };
   CHECK(with({9, 4}, {9, 3}) ==
-        "session: input 0 (x): dimension 0 is 9, want n from 1 to 8; give an input of that size");
+        "session: input 0 (x): dimension 0 is 9, want 1 to 8; give an input of that size");
   CHECK(with({2, 1}, {2, 3}) ==
-        "session: input 0 (x): dimension 1 is 1, want m from 2 to 9; give an input of that size");
+        "session: input 0 (x): dimension 1 is 1, want 2 to 9; give an input of that size");
   CHECK(with({2, 4}, {3, 3}) ==
-        "session: input 1 (y): dimension 0 is 3, want 2 (n; n is 2 by dimension 0 of input 0 (x)); "
+        "session: input 1 (y): dimension 0 is 3, want 2, like dimension 0 of input 0 (x); "
         "give an input of that size");
   CHECK(with({2, 4}, {2, 4}) ==
-        "session: input 1 (y): dimension 1 is 4, want 2*k + 1 with k from 0 to 5; give an input of "
-        "that size");
+        "session: input 1 (y): dimension 1 is 4, want 2*k + 1 for a whole number k from 0 to "
+        "5; give an input of that size");
   CHECK(with({2, 4}, {2, 13}) ==
-        "session: input 1 (y): dimension 1 is 13, want 2*k + 1 with k from 0 to 5; give an input "
-        "of that size");
-  CHECK(with({2}, {2, 3}) == "session: input 0 (x): got f32[2], want f32[n, m]; give that shape");
+        "session: input 1 (y): dimension 1 is 13, want 2*k + 1 for a whole number k from 0 to "
+        "5; give an input of that size");
+  CHECK(with({2}, {2, 3}) ==
+        "session: input 0 (x): got f32[2], want f32[1..8, 2..9]; give that shape");
   CHECK(with({2, 4}, {2, 3}) == "no Error");
   Session fixed(two_segments());
   const std::vector<int64_t> shape = {3, 3};
@@ -206,7 +207,7 @@ TEST_CASE("an artifact keeps symbols and formulas, and its text shows them", "[b
     CHECK(artifact_bytes(loaded) == bytes);
   }
   CHECK_THAT(to_text(open_columns()),
-             Contains("symbol m from 2 to 9, lowered at 4\n") &&
+             Contains("symbol m (dimension 1 of x) from 2 to 9, lowered at 4\n") &&
                  Contains("input y f32[n,2*k + 1]\n") &&
                  Contains("last: f32[n,1] = slice(x f32[n,m]) dim=1 start=m + -1 step=1\n"));
 }
@@ -305,8 +306,8 @@ TEST_CASE("C: open sizes are -1 with their range, and octet_bind decides them",
   CHECK(equal(row(y, 2), Session(small_conv("reference")).run({row(x, 2)})[0]));
   shapes[0] = many;
   CHECK(octet_bind(model, shapes) == OCTET_FAILED);
-  CHECK_THAT(octet_last_error(), Equals("session: input 0 (x): dimension 0 is 17, want n from 1 to "
-                                        "16; give an input of that size"));
+  CHECK_THAT(octet_last_error(), Equals("session: input 0 (x): dimension 0 is 17, want 1 to 16; "
+                                        "give an input of that size"));
   CHECK(octet_bind(model, nullptr) == OCTET_FAILED);
   CHECK_THAT(octet_last_error(), Equals("octet: shapes: is null, want an address"));
   octet_free(model);

@@ -9,6 +9,7 @@
 #include "annotate/graph/float_ops.h"
 #include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
+#include "core/interpreter/inputs.h"
 
 namespace octet {
 namespace {
@@ -137,10 +138,32 @@ Json node_json(const Node& node) {
           {"module", stack.empty() ? "" : stack.back().path}};
 }
 
+// "s77" for a size that is open, "?" for a formula.
+std::string size_text(const Dim& dim) {
+  if (!dim.is_symbolic()) return std::to_string(dim.value);
+  const std::string name = symbol_name(dim.expr);
+  return name.empty() ? "?" : name;
+}
+
 std::string type_text(const Value* value) {
   if (value == nullptr || !value->meta) return "";
-  return fmt::format("{}[{}]", short_name_of(value->meta->dtype),
-                     fmt::join(value->meta->shape(), ", "));
+  std::vector<std::string> sizes;
+  for (const Dim& dim : value->meta->sizes) sizes.push_back(size_text(dim));
+  return fmt::format("{}[{}]", short_name_of(value->meta->dtype), fmt::join(sizes, ", "));
+}
+
+// Lines like "size s77: 1 to 64, dimension 0 of input 0 (%x)".
+std::string sizes_text(const Graph& graph) {
+  std::string text;
+  for (const auto& [name, range] : graph.range_constraints) {
+    const std::string origin = origin_of_symbol(graph, name);
+    if (origin.empty()) continue;
+    const int64_t least = range.min.value_or(0);
+    const std::string limits =
+        range.max ? fmt::format("{} to {}", least, *range.max) : fmt::format("at least {}", least);
+    text += fmt::format("size {}: {}, {}\n", name, limits, origin);
+  }
+  return text;
 }
 
 using Row = std::vector<std::string>;
@@ -199,7 +222,7 @@ std::string to_table(const Graph& graph) {
   }
   rows.push_back(
       {"output", "output", "output", fmt::format("({})", fmt::join(outputs, ", ")), "{}", ""});
-  return render(rows);
+  return render(rows) + sizes_text(graph);
 }
 
 nlohmann::ordered_json to_json(const Graph& graph) {

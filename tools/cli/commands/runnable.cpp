@@ -7,13 +7,16 @@
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"
+#include "core/interpreter/inputs.h"
 #include "core/interpreter/interpreter.h"
 #include "core/passes/verify.h"
 #include "core/pt2/reader.h"
 #include "lowering/program/artifact.h"
+#include "lowering/program/program_json.h"
 #include "tools/cli/commands/command.h"
 #include "tools/cli/common/lowered_program.h"
 #include "tools/cli/common/messages.h"
@@ -56,20 +59,47 @@ Option session_option(const std::string& name, const std::string& help,
                 help + " (.octet)"};
 }
 
+constexpr size_t kDeepestSpec = 1000;  // nested containers of arguments in JSON
+
+using Literals = std::vector<std::pair<size_t, c10::IValue>>;  // positions and values
+
+// Inserts the literals if `inputs` has only the others of `count` inputs.
+std::vector<c10::IValue> with_literals(std::vector<c10::IValue> inputs, const Literals& literals,
+                                       size_t count) {
+  if (inputs.size() + literals.size() != count) return inputs;
+  for (const auto& [position, literal] : literals)
+    inputs.insert(inputs.begin() + static_cast<std::ptrdiff_t>(position), literal);
+  return inputs;
+}
+
+// The literals among the inputs of a lowered program, as None: it has their values inside.
+Literals literals_of(const std::string& call_spec, size_t count) {
+  Literals literals;
+  if (call_spec.empty() || nests_deeper(call_spec, kDeepestSpec)) return literals;
+  const auto spec = nlohmann::json::parse(call_spec, nullptr, /*allow_exceptions=*/false);
+  if (!spec.is_object() || !spec.contains("inputs")) return literals;
+  const nlohmann::json& inputs = spec["inputs"];
+  for (size_t i = 0; inputs.size() == count && i < count; ++i)
+    if (!inputs[i].is_null()) literals.emplace_back(i, c10::IValue());
+  return literals;
+}
+
 class InterpretedProgram : public Runnable {
  public:
   explicit InterpretedProgram(const std::string& path)
-      : path_(path), graph_(read_pt2(path)), interpreter_(verified(graph_)) {}
+      : path_(path),
+        graph_(read_pt2(path)),
+        literals_(literal_inputs(graph_)),
+        interpreter_(verified(graph_)) {}
 
   std::vector<c10::IValue> run(const std::vector<c10::IValue>& inputs) override {
-    return interpreter_.run(inputs);
+    return interpreter_.run(with_literals(inputs, literals_, caller_inputs(graph_).size()));
   }
 
   std::vector<std::string> input_names() const override {
     std::vector<std::string> names;
-    for (const GraphInput& input : graph_.inputs())
-      if (input.kind == InputKind::kUserInput && input.value != nullptr)
-        names.push_back(input.value->name());
+    for (const GraphInput* input : caller_inputs(graph_))
+      if (!is_literal(*input)) names.push_back(input->value->name());
     return names;
   }
 
@@ -112,18 +142,21 @@ class InterpretedProgram : public Runnable {
   }
   std::string path_;
   Graph graph_;
+  Literals literals_;
   Interpreter interpreter_;
 };
 
 class LoweredProgram : public Runnable {
  public:
   LoweredProgram(const std::string& path, const SessionOptions& options)
-      : session_(load_program(path), options) {
+      : session_(load_program(path, {.call_spec = &call_spec_}), options),
+        literals_(literals_of(call_spec_, session_.program().inputs.size())) {
     print_warnings();
   }
 
   std::vector<c10::IValue> run(const std::vector<c10::IValue>& inputs) override {
-    std::vector<c10::IValue> outputs = run_session(session_, inputs);
+    std::vector<c10::IValue> outputs =
+        run_session(session_, with_literals(inputs, literals_, session_.program().inputs.size()));
     if (!has_printed_) print_warnings();
     return outputs;
   }
@@ -132,6 +165,8 @@ class LoweredProgram : public Runnable {
     std::vector<std::string> names;
     for (int index : session_.program().inputs)
       names.push_back(index < 0 ? std::string() : session_.program().tensor(index).name);
+    for (auto literal = literals_.rbegin(); literal != literals_.rend(); ++literal)
+      names.erase(names.begin() + static_cast<std::ptrdiff_t>(literal->first));
     return names;
   }
 
@@ -154,7 +189,7 @@ class LoweredProgram : public Runnable {
   }
 
   std::unique_ptr<Runnable> duplicate() const override {
-    return std::unique_ptr<Runnable>(new LoweredProgram(session_.duplicate()));
+    return std::unique_ptr<Runnable>(new LoweredProgram(session_.duplicate(), literals_));
   }
 
   size_t constant_bytes() const override { return octet::constant_bytes(session_.bound_program()); }
@@ -170,7 +205,8 @@ class LoweredProgram : public Runnable {
   }
 
  private:
-  explicit LoweredProgram(Session session) : session_(std::move(session)), has_printed_(true) {}
+  LoweredProgram(Session session, Literals literals)
+      : session_(std::move(session)), literals_(std::move(literals)), has_printed_(true) {}
 
   // Prints warnings once, after the first compilation: on loading or, for open sizes, in the first
   // run.
@@ -180,7 +216,9 @@ class LoweredProgram : public Runnable {
     for (const std::string& warning : session_.warnings()) log_warning(warning);
   }
 
+  std::string call_spec_;  // before session_, which is loaded with it
   Session session_;
+  Literals literals_;
   bool has_printed_ = false;
 };
 

@@ -16,9 +16,10 @@ namespace octet {
 class Runnable {
  public:
   virtual ~Runnable() = default;
-  // Takes the flattened user inputs and returns the flattened user outputs.
+  // Takes the flattened user inputs, of which literals of the export (None, a number) may be left
+  // out, and returns the flattened user outputs.
   virtual std::vector<c10::IValue> run(const std::vector<c10::IValue>& inputs) = 0;
-  // The names of these inputs.
+  // The names of the inputs that are not literals; "": not known.
   virtual std::vector<std::string> input_names() const = 0;
   // Resets what runs changed (buffers, states) to the values in the file.
   virtual void reset_states() = 0;

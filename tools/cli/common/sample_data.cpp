@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
+#include "core/interpreter/inputs.h"
 #include "core/pt2/numpy_file.h"
 
 namespace octet {
@@ -47,12 +48,13 @@ SampleData last_batches(const SampleData& all, size_t held_out, size_t most) {
 class ArrayBatches : public HeldBatches {
  public:
   ArrayBatches(const std::string& file, const Graph& program) : file_(file) {
+    literals_ = literal_inputs(program);
     std::vector<const Value*> inputs;
     std::vector<std::string> names;
-    for (const GraphInput& input : program.inputs()) {
-      if (input.kind != InputKind::kUserInput || input.value == nullptr) continue;
-      inputs.push_back(input.value);
-      names.push_back(input.value->name());
+    for (const GraphInput* input : caller_inputs(program)) {
+      if (is_literal(*input)) continue;
+      inputs.push_back(input->value);
+      names.push_back(input->value->name());
     }
     const std::vector<NamedArray> arrays = read_arrays(file, names);
     for (size_t i = 0; i < arrays.size(); ++i)
@@ -67,6 +69,8 @@ class ArrayBatches : public HeldBatches {
     for (const at::Tensor& array : arrays_)
       batch.emplace_back(rows_ == 0 ? array.select(0, i)
                                     : array.slice(0, i * rows_, (i + 1) * rows_));
+    for (const auto& [position, literal] : literals_)
+      batch.insert(batch.begin() + static_cast<std::ptrdiff_t>(position), literal);
     return batch;
   }
 
@@ -116,6 +120,7 @@ class ArrayBatches : public HeldBatches {
 
   std::string file_;
   std::vector<at::Tensor> arrays_;
+  std::vector<std::pair<size_t, c10::IValue>> literals_;  // inputs without an array
   int64_t rows_ = 0;   // samples of a batch; 0: the arrays are divided into batches
   int64_t count_ = 0;  // the first size of each array
   bool is_open_ = false;

@@ -54,8 +54,11 @@ Options options_of(QuantizeFlow& flow) {
              "tensors, one for each batch of --calibration")
           .file()
           .without_key(),
-      Option("compat", named(flow.compat, {{"torchao", Compat::kTorchao}}),
-             "torchao: the same choices as torchao, defects included"),
+      Option(
+          "compat",
+          named(flow.compat, {{"torchao", Compat::kTorchao}, {"torchao@0.18", Compat::kTorchao}}),
+          "torchao: the same choices as torchao, defects included; torchao@0.18: the version "
+          "whose choices these are"),
   };
   if (!flow.is_training)
     options.push_back(

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from typing import Any
 
 from octet_runtime._error import Error
 
@@ -11,13 +12,15 @@ from octet._files import Folder
 from octet._lower import graph_of
 from octet._messages import told
 from octet._pages import Page
+from octet._quantize import Quantized
+from octet._types import Data, Program, Progress
 
 
 class Comparison(Page):
     """The error of each op relative to the float program, and its cause."""
 
     @property
-    def nodes(self) -> list[dict]:
+    def nodes(self) -> list[dict[str, Any]]:
         """An entry for each op: its errors, rank, cause and suggestion."""
         return self.data["nodes"]
 
@@ -29,24 +32,24 @@ class Comparison(Page):
         """CSV with a line for each op."""
         return _octet.compare_csv(self._text)
 
-    def _texts(self):
+    def _texts(self) -> dict[str, Callable[[], str]]:
         return {**super()._texts(), ".csv": self.csv}
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"octet.Comparison({len(self.nodes)} ops)"
 
 
 def compare(
-    reference,
-    quantized,
-    inputs,
+    reference: Program,
+    quantized: "Quantized | _octet.Model | Program",
+    inputs: Data,
     *,
     # options
     metric: Callable[..., float] | str | None = None,
     # end of options
-    lowered=None,
-    example_inputs=None,
-    progress: bool | Callable | None = None,
+    lowered: "_octet.Model | None" = None,
+    example_inputs: Any = None,
+    progress: Progress = None,
 ) -> Comparison:
     """Compares a quantized program with its float program, op by op.
 

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from octet_runtime._error import Error
 
@@ -16,13 +17,14 @@ from octet._files import Folder
 from octet._messages import told
 from octet._quantize import named
 from octet._torchao import is_torchao
+from octet._types import Path, QuantizerLike
 
 
 class Conformance:
     """data: the JSON report, with the counts of each outcome and all cells. str() is the text that
     `octet conformance` prints."""
 
-    def __init__(self, text: str, data: dict):
+    def __init__(self, text: str, data: dict[str, Any]):
         self._text, self.data = text, data
 
     @property
@@ -30,7 +32,7 @@ class Conformance:
         """Whether no cell is wrong or crashed."""
         return self.data["wrong"] + self.data["crashed"] == 0
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self._text
 
     __repr__ = __str__
@@ -39,10 +41,10 @@ class Conformance:
 def conformance(
     backend: str | Sequence[str] | None = None,
     *,
-    quantizer=None,
-    same_as=None,
-    libraries: list[str | os.PathLike] | None = None,
-    models: str | os.PathLike | None = None,
+    quantizer: QuantizerLike | None = None,
+    same_as: QuantizerLike | None = None,
+    libraries: Sequence[Path] | None = None,
+    models: Path | None = None,
     filter: str | None = None,
     quick: bool = False,
     seed: int = 1,

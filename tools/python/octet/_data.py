@@ -113,6 +113,17 @@ def _leaf(leaf, subject):
     raise Error("inputs", subject, f"holds a {type(leaf).__name__}, want tensors and numbers")
 
 
+def unlabelled(batch, subject):
+    """(the inputs, the labels) of a batch that ends with its labels."""
+    if isinstance(batch, Mapping) and "labels" in batch:
+        batch = dict(batch)
+        return batch, batch.pop("labels")
+    if isinstance(batch, (tuple, list)) and len(batch) > 1:
+        *batch, labels = batch
+        return tuple(batch), labels
+    raise Error("inputs", subject, "has no labels; want (input, labels), or leave out labels=True")
+
+
 class Batches:
     """Batches of an iterable.
 
@@ -182,14 +193,7 @@ class Batches:
         return tuple(_leaf(leaf, subject) for leaf in _flat(batch, self._arguments, subject))
 
     def _without_labels(self, batch, index):
-        subject = f"{self._name}, batch {index}"
-        if isinstance(batch, Mapping) and "labels" in batch:
-            batch = dict(batch)
-            labels = batch.pop("labels")
-        elif isinstance(batch, (tuple, list)) and len(batch) > 1:
-            *batch, labels = batch
-        else:
-            raise Error("inputs", subject, "has no labels; want (input, labels), or leave out labels=True")
+        batch, labels = unlabelled(batch, f"{self._name}, batch {index}")
         self.labels[index] = torch.as_tensor(labels)
         return batch
 

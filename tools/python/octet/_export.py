@@ -1,23 +1,26 @@
 """Implements octet.export_onnx, which writes programs for other runtimes."""
 
 import os
+from typing import Any
 
 from octet import _octet
 from octet._files import Folder
 from octet._lower import graph_of
 from octet._messages import told
+from octet._quantize import Quantized
+from octet._types import Path, Program
 
 
 def export_onnx(
-    program,
-    path: str | os.PathLike,
+    program: Quantized | Program,
+    path: Path,
     *,
     # options
     opset: int | None = None,
     external_data: bool = False,
     integer_biases: bool = False,
     # end of options
-    example_inputs=None,
+    example_inputs: Any = None,
 ) -> int:
     """Writes a program, quantized or float, as ONNX, like `octet export --onnx`. Returns the opset
     of the file.

@@ -43,6 +43,29 @@ def is_path(value) -> bool:
     return isinstance(value, (str, os.PathLike))
 
 
+def loaded(model):
+    """The module of "hf:FOLDER", which save_pretrained() of transformers wrote; other models
+    unchanged."""
+    if not isinstance(model, str) or not model.startswith("hf:"):
+        return model
+    folder = model[len("hf:") :]
+    if not os.path.isdir(folder):
+        raise Error("quantize", model, f"{folder} is not a folder, want what save_pretrained() wrote")
+    try:
+        import transformers
+    except ImportError:
+        message = "transformers, which reads it, is not installed; install it"
+        raise Error("quantize", model, message) from None
+    try:
+        config = transformers.AutoConfig.from_pretrained(folder)
+        name = (config.architectures or ["AutoModel"])[0]
+        kind = getattr(transformers, name, transformers.AutoModel)
+        return kind.from_pretrained(folder).eval()
+    except (OSError, ValueError) as error:
+        said = str(error).split("\n")[0]
+        raise Error("quantize", model, f"cannot be loaded ({said}); give what save_pretrained() wrote") from None
+
+
 class Folder:
     """A temporary folder, and the names of its files for messages."""
 
@@ -64,6 +87,7 @@ class Folder:
 
     def program(self, model, example_inputs=None, file="model.pt2"):
         """(path of a .pt2, the ExportedProgram or None for a path)."""
+        model = loaded(model)
         if is_path(model):
             return os.fspath(model), None
         program = exported(model, example_inputs)

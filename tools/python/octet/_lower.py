@@ -4,14 +4,15 @@ import logging
 import os
 import warnings
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from octet import _octet
 from octet._files import Folder
 from octet._messages import told
 from octet._quantize import Quantized
+from octet._types import Program
 
-load = _octet.load
+load = _octet.load  # its docstring and signature are those of octet_runtime.load
 
 
 def graph_of(folder: Folder, program, example_inputs=None, file="program.pt2"):
@@ -23,7 +24,7 @@ def graph_of(folder: Folder, program, example_inputs=None, file="program.pt2"):
 
 
 def lower(
-    program,
+    program: Quantized | Program,
     backend: str | Sequence[str],
     *,
     # options
@@ -32,11 +33,11 @@ def lower(
     loop_limit: int = 0,
     cached_shapes: int = 4,
     logits_to_keep: int = 0,
-    cache_folder: str | os.PathLike | None = None,
+    cache_folder: str | os.PathLike[str] | None = None,
     fallback: Literal["reference", "torch", "none"] = "reference",
     float_compute: Literal["float32", "bfloat16"] = "float32",
     # end of options
-    example_inputs=None,
+    example_inputs: Any = None,
 ) -> "_octet.Model":
     """Compiles a program, quantized or float, for a backend, like `octet lower`.
 

@@ -3,17 +3,19 @@
 import html
 import json
 import os
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from octet_runtime._error import Error
 
 
 class Page:
-    def __init__(self, text: str, page: str, sources: list[str] = ()):
+    def __init__(self, text: str, page: str, sources: Sequence[str] = ()):
         self._text, self._page = text, page
         self._sources = list(sources)  # files that save() does not replace
 
     @property
-    def data(self) -> dict:
+    def data(self) -> dict[str, Any]:
         """All data, as the command's --report and --output write it to F.json."""
         return json.loads(self._text)
 
@@ -23,10 +25,10 @@ class Page:
 
         return _octet.page_html(self._page)
 
-    def _texts(self):
+    def _texts(self) -> dict[str, Callable[[], str]]:
         return {".html": self.html, ".json": lambda: self._text}
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Writes F.html or F.json, depending on the suffix, whole or not at all.
 
         Raises Error for other suffixes, and when the file cannot be written.
@@ -44,6 +46,6 @@ class Page:
 
         _octet.write_text(path, text(), self._sources)
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         page = html.escape(self.html(), quote=True)
         return f'<iframe srcdoc="{page}" width="100%" height="720" style="border:0"></iframe>'

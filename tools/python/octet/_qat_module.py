@@ -1,6 +1,8 @@
 """The module that octet.prepare_qat() returns, made from the prepared program. It needs only torch:
 it can be pickled, trained on another machine, and converted here."""
 
+from typing import Any
+
 import torch
 from octet_runtime._error import Error
 from torch import nn
@@ -32,7 +34,12 @@ class QatModule(nn.Module):
     neither batch norms nor ranges follow the data.
     """
 
-    def __init__(self, program, description: dict, settings: dict):
+    def __init__(
+        self,
+        program: torch.export.ExportedProgram,
+        description: dict[str, Any],
+        settings: dict[str, Any],
+    ):
         """program: an ExportedProgram with an alias for each observer node. settings: with which
         convert() prepares the program again."""
         super().__init__()
@@ -60,7 +67,7 @@ class QatModule(nn.Module):
         self.add_module("fake_quants", container)
         return groups
 
-    def forward(self, *args, **kwargs):
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         outputs = self.run_flat(self._leaves(args, kwargs))
         return pytree.tree_unflatten(outputs, pytree.treespec_loads(self._out_spec))
 
@@ -69,7 +76,7 @@ class QatModule(nn.Module):
         """The number of flattened inputs."""
         return len(self._inputs)
 
-    def run_flat(self, leaves: list) -> list:
+    def run_flat(self, leaves: list[Any]) -> list[Any]:
         """forward() with the flattened inputs, which are not checked; returns flattened outputs."""
         if self._run is None:
             names = {}
@@ -137,7 +144,7 @@ class QatModule(nn.Module):
         modules = [module for module in _fake_quants_of(self) if isinstance(module, learnable)]
         return [parameter for module in modules for parameter in module.range_parameters()]
 
-    def trained(self) -> tuple[dict[str, torch.Tensor], list[dict]]:
+    def trained(self) -> tuple[dict[str, torch.Tensor], list[dict[str, Any]]]:
         """(tensors by name, what each fake-quant has learned), for convert(). Raises Error if a
         tensor was added, removed or replaced after prepare_qat(), or if a fake-quant saw no data."""
         now = {**dict(self.named_parameters()), **dict(self.named_buffers())}

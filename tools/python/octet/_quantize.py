@@ -4,20 +4,21 @@ import html
 import json
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import torch
 from octet_runtime._error import Error
 from torch.export import ExportedProgram
 
 from octet import _octet
-from octet._data import Batches, Kept, named_metric
-from octet._files import Folder, exported, is_path
+from octet._data import Batches, Kept, named_metric, unlabelled
+from octet._files import Folder, exported, is_path, loaded
 from octet._messages import renamed, told
 from octet._quantizer import Quantizer
 from octet._report import Report
 from octet._torchao import FromTorchao, is_torchao
+from octet._types import Data, Labels, Path, Program, Progress, QuantizerLike
 
 
 _OTHER_FORMS = {
@@ -32,11 +33,11 @@ class Quantized:
     Pickling includes the .pt2 and the report.
     """
 
-    def __init__(self, graph: "_octet.Graph", report: Report, io: str = ""):
+    def __init__(self, graph: "_octet.Graph", report: Any, io: str = ""):
         self._graph, self._report, self._io = graph, report, io
 
     @classmethod
-    def _of(cls, outcome, names):
+    def _of(cls, outcome: "_octet.Outcome", names: dict[str, str]) -> "Quantized":
         """names: of temporary files, for the report."""
         graph = outcome.graph
         texts = (renamed(text, names) for text in (outcome.report, outcome.page))
@@ -49,7 +50,7 @@ class Quantized:
         return self._report
 
     @property
-    def quantized_io(self) -> dict | None:
+    def quantized_io(self) -> dict[str, Any] | None:
         """With quantized_io: scale, zero point and dtype of each input and output that became an
         integer tensor; None otherwise."""
         return json.loads(self._io) if self._io else None
@@ -76,7 +77,7 @@ class Quantized:
         """exported_program().module(), with the inputs and outputs of the float model."""
         return self.exported_program().module()
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: Path) -> None:
         """Writes a .pt2 for `octet lower` and torch.export.load, whole or not at all.
 
         Raises Error for the suffix of another form, and when it cannot be written.
@@ -87,23 +88,23 @@ class Quantized:
                 raise Error("output", os.fspath(path), message)
         self._graph.write(path)
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         with tempfile.TemporaryDirectory(prefix="octet-") as folder:
             path = os.path.join(folder, "quantized.pt2")
             self._graph.write(path)
             with open(path, "rb") as file:
                 return _restore, (file.read(), self._report, self._io)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"octet.Quantized({self._report!r})"
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         """The figures; the page, which is large, is that of `report`."""
         text = html.escape(f"{self!r}\n{self._report}")
         return f"<pre>{text}\nThe page with all ops: .report, .report.save(\"q.html\")</pre>"
 
 
-def _restore(pt2: bytes, report: Report, io: str) -> Quantized:
+def _restore(pt2: bytes, report: Any, io: str) -> Quantized:
     with tempfile.TemporaryDirectory(prefix="octet-") as folder:
         path = os.path.join(folder, "quantized.pt2")
         with open(path, "wb") as file:
@@ -121,12 +122,12 @@ def settings_of(folder: Folder, function, given, stage="quantize", has_targets=F
     _octet.check_settings(function, plain, stage)
     parts = given["quantizer"]
     parts = list(parts) if isinstance(parts, (list, tuple)) else [parts]
-    model, parts = _rewritten(given, parts, is_qat=function in ("qat", "prepare_qat"))
+    has_labels = given.get("labels") is True
+    model, parts = _rewritten(given, parts, function in ("qat", "prepare_qat"), has_labels)
     path, program = folder.program(*model)
     own = {}
     settings = {"model": path, "quantizer": named(folder, parts, own)}
     _octet.set_quantizers(own)
-    has_labels = given.get("labels") is True
     for name, kind, _ in arguments:
         if given[name] is not None and not (kind == "labels" and has_labels):
             limit = given.get("max_batches") if name in ("calibration", "train") else None
@@ -184,10 +185,14 @@ def _quantize_stream(folder, given):
     return _octet.quantize(settings, next_batch, key)
 
 
-def _rewritten(given, parts, is_qat):
+def _rewritten(given, parts, is_qat, has_labels):
     """((the model, its example inputs), the quantizers), after those of torchao have rewritten the
     program."""
-    model, examples = given["model"], given["example_inputs"]
+    model, examples = loaded(given["model"]), given["example_inputs"]
+    batches = given.get("calibration")
+    is_list = isinstance(batches, (list, tuple)) and len(batches) > 0
+    if examples is None and isinstance(model, torch.nn.Module) and is_list:
+        examples = unlabelled(batches[0], "calibration, batch 0")[0] if has_labels else batches[0]
     theirs = [part for part in parts if is_torchao(part)]
     if not theirs:
         return (model, examples), parts
@@ -233,28 +238,28 @@ def named(folder, parts, own):
 
 
 def quantize(
-    model,
-    quantizer,
+    model: Program,
+    quantizer: QuantizerLike,
     *,
     # options
-    config: dict | str | os.PathLike | None = None,
+    config: dict[str, Any] | Path | None = None,
     mode: Literal["static", "dynamic", "weight-only"] = "static",
     per_tensor: bool = False,
     weight_bits: int | None = None,
     group_size: int | None = None,
     reduce_range: bool = False,
     fold_bn: Literal["auto", "off"] = "auto",
-    recorded: str | os.PathLike | None = None,
-    compat: Literal["torchao"] | None = None,
+    recorded: Path | None = None,
+    compat: Literal["torchao", "torchao@0.18"] | None = None,
     training_mode: Literal["error", "ok"] = "error",
-    calibration=None,
+    calibration: Data | None = None,
     max_batches: int | None = None,
-    state: str | os.PathLike | None = None,
+    state: Path | None = None,
     effort: Literal["none", "default", "high"] = "default",
     passes: list[str] | None = None,
-    checkpoint: str | os.PathLike | None = None,
-    evaluate=None,
-    labels=None,
+    checkpoint: Path | None = None,
+    evaluate: Data | None = None,
+    labels: Labels | None = None,
     hold_out: int | None = None,
     drop_example_inputs: bool = False,
     reference: bool = False,
@@ -263,12 +268,13 @@ def quantize(
     quantized_inputs: list[int] | None = None,
     quantized_outputs: list[int] | None = None,
     # end of options
-    example_inputs=None,
-    progress: bool | Callable | None = None,
+    example_inputs: Any = None,
+    progress: Progress = None,
 ) -> Quantized:
     """Quantizes a program, to the same bits as `octet quantize`.
 
-    model: an ExportedProgram, a torch.nn.Module (with example_inputs), or the path of a .pt2.
+    model: an ExportedProgram, a torch.nn.Module (with example_inputs, by default the first batch of
+        a list), "hf:FOLDER" for a model of transformers, or the path of a .pt2.
     quantizer: "x86", "xnnpack", ... (octet.quantizers()), the path of a JSON file, its contents as
         a dict, an octet.Quantizer, one of torchao's Quantizers (unchanged), or a list of these.
     calibration: an iterable of batches, each a tuple of the program's inputs, a mapping of named

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from octet_runtime._error import Error
@@ -66,7 +67,7 @@ class DerivedQuantizationSpec:
     the same pair, as tensors of one element or of one for each channel.
     """
 
-    derived_from: list
+    derived_from: list[Any]
     derive: object = "product_of_scales"
     dtype: object = "int32"
     quant_min: int | None = None
@@ -82,7 +83,7 @@ class Annotation:
     output: with a spec for each of several results, a dict[Value, spec].
     """
 
-    inputs: dict
+    inputs: dict[Value, Any]
     output: object
     rule: str
     allow_implicit_sharing: bool
@@ -128,10 +129,10 @@ class OpaquePart:
     module: str = ""
     module_type: str = ""
     op: str = ""
-    ops: tuple = ()
+    ops: tuple[str, ...] = ()
     quantizer: object = None
-    quantized_inputs: dict = dataclasses.field(default_factory=dict)
-    quantized_outputs: dict = dataclasses.field(default_factory=dict)
+    quantized_inputs: dict[int, Any] = dataclasses.field(default_factory=dict)
+    quantized_outputs: dict[int, Any] = dataclasses.field(default_factory=dict)
     recorded: bool = False
     float_to_observed: object = None
     observed_to_quantized: object = None
@@ -195,7 +196,7 @@ class Quantizer:
     def validate(self, graph: GraphView, annotations: Annotations) -> None:
         """Raises an exception if the backend cannot run the annotated graph."""
 
-    def prepare_obs_or_fq_callback(self, graph: GraphView, observers: dict) -> None:
+    def prepare_obs_or_fq_callback(self, graph: GraphView, observers: dict[Any, Any]) -> None:
         """May change the observers before they are inserted.
 
         observers: an octet.Observer for each annotated value and each pair (value, node that reads

@@ -1,5 +1,8 @@
 """The report of a quantized program."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from octet._pages import Page
 
 
@@ -9,17 +12,17 @@ class Report(Page):
     A notebook shows it as a page.
     """
 
-    def __init__(self, text: str, page: str, lines: list[str], sources: list[str] = ()):
+    def __init__(self, text: str, page: str, lines: list[str], sources: Sequence[str] = ()):
         super().__init__(text, page, sources)
         self._lines = list(lines)
 
     @property
-    def float_ops(self) -> list[dict]:
+    def float_ops(self) -> list[dict[str, Any]]:
         """The ops that stayed float: "node", "target", "module", "stage", "reason"."""
         return self.data["float_ops"]
 
     @property
-    def quality(self) -> dict:
+    def quality(self) -> dict[str, Any]:
         """Figures: "median_sqnr_db", "worst_sqnr_db", "same_top1", "int8_share", "bytes", ...;
         None for what was not measured."""
         return self.data["quality"]
@@ -28,7 +31,7 @@ class Report(Page):
         """Prints the figures, and what stayed float."""
         print(self)
 
-    def __str__(self):
+    def __str__(self) -> str:
         lines = list(self._lines)
         ops = self.float_ops
         if ops:
@@ -39,7 +42,7 @@ class Report(Page):
         lines += [f"note: {note}" for note in self.data["notes"]]
         return "\n".join(lines)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         summary = self.data["summary"]
         counts = f"{summary['quantized_ops']} ops quantized, {summary['float_ops']} float"
         return f"octet.Report({counts})"

@@ -6,36 +6,36 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Literal
 
-import torch
 from octet_runtime._error import Error
 
 from octet import _octet
 from octet._compare import Comparison
 from octet._data import Batches
 from octet._files import Folder, is_path
-from octet._lower import lower
+from octet._lower import graph_of, lower
 from octet._messages import renamed, told
-from octet._qat_loop import Loop
+from octet._qat_loop import Loop, device_of
 from octet._quantize import Quantized, _restore, settings_of
 from octet._steps import convert, prepare_qat
+from octet._types import Data, Labels, Path, Program, Progress, QuantizerLike
 
 
 def qat(
-    model,
-    quantizer,
+    model: Program,
+    quantizer: QuantizerLike,
     *,
     # options
-    config: dict | str | os.PathLike | None = None,
+    config: dict[str, Any] | Path | None = None,
     mode: Literal["static", "dynamic", "weight-only"] = "static",
     per_tensor: bool = False,
     weight_bits: int | None = None,
     group_size: int | None = None,
     reduce_range: bool = False,
     fold_bn: Literal["auto", "off"] = "auto",
-    recorded: str | os.PathLike | None = None,
-    compat: Literal["torchao"] | None = None,
-    train,
-    validation=None,
+    recorded: Path | None = None,
+    compat: Literal["torchao", "torchao@0.18"] | None = None,
+    train: Data,
+    validation: Data | None = None,
     max_batches: int | None = None,
     loss: Literal["cross_entropy", "distill", "mse"] = "cross_entropy",
     optimizer: Literal["adamw", "sgd"] = "sgd",
@@ -45,16 +45,16 @@ def qat(
     momentum: float = 0.9,
     weight_decay: float = 0.0,
     freeze_after: int | None = None,
-    state: str | os.PathLike | None = None,
+    state: Path | None = None,
     learn_ranges: int | None = None,
     patience: int | None = None,
     seed: int = 0,
-    checkpoint: str | os.PathLike | None = None,
+    checkpoint: Path | None = None,
     checkpoint_every: int | None = None,
     device: str = "cpu",
     # end of options
-    example_inputs=None,
-    progress: bool | Callable | None = None,
+    example_inputs: Any = None,
+    progress: Progress = None,
 ) -> Quantized:
     """Trains with fake quantization, then quantizes, to the same bits as `octet qat`.
 
@@ -79,7 +79,7 @@ def qat(
         return Quantized._of(_octet.qat(settings), folder.names)
 
 
-def _qat_on(device, given) -> Quantized:
+def _qat_on(device: str, given: dict[str, Any]) -> Quantized:
     """Trains the prepared program as a torch.nn.Module on another device."""
     for name in ("state", "checkpoint", "checkpoint_every"):
         if given[name] is not None:
@@ -87,6 +87,7 @@ def _qat_on(device, given) -> Quantized:
             raise Error("train", name, message)
     plain = {name: given[name] for name, kind, _ in _octet.arguments("qat") if kind == "text"}
     _octet.check_settings("qat", plain, "train")
+    device_of(device)
     names = [name for name, _, _ in _octet.arguments("prepare_qat")]
     learns = given["learn_ranges"] is not None
     module = prepare_qat(
@@ -98,16 +99,18 @@ def _qat_on(device, given) -> Quantized:
     )
     data = {}
     for name, limit in (("train", given["max_batches"]), ("validation", None)):
-        data[name] = _held_batches(given[name], name, limit)
+        data[name] = _held_batches(given[name], name, limit, given)
     Loop(module, given, device, _octet.order_of_batches).run(data["train"], data["validation"])
     return convert(module)
 
 
-def _held_batches(batches, name, limit):
+def _held_batches(batches, name, limit, given):
     if batches is None:
         return None
     if is_path(batches):
-        batches = torch.load(batches)
+        with Folder() as folder, told(folder.names):
+            program = graph_of(folder, given["model"], given["example_inputs"])
+            return _octet.read_batches(os.fspath(batches), program, limit)
     held = Batches(batches, None, name, limit)
     held.hold()
     return [held.at(index) for index in range(held.size())]
@@ -116,27 +119,27 @@ def _held_batches(batches, name, limit):
 class Tuned(Quantized):
     """The result of tune(): a quantized program, and the settings that make it."""
 
-    def __init__(self, graph: "_octet.Graph", found: dict, report: Comparison):
+    def __init__(self, graph: "_octet.Graph", found: dict[str, Any], report: Comparison):
         super().__init__(graph, report)
         self._found = found
 
     @property
-    def report(self) -> Comparison:
+    def report(self) -> Comparison:  # type: ignore[override]
         """The errors of each op, as compare() returns them; a page also shows all trials."""
         return self._report
 
     @property
-    def trials(self) -> list[dict]:
+    def trials(self) -> list[dict[str, Any]]:
         """Each complete evaluation: "label", "config", "sqnr_db", "float_share", "accuracy", ..."""
         return self._found["trials"]
 
     @property
-    def best(self) -> dict:
+    def best(self) -> dict[str, Any]:
         """The element of `trials` for the program."""
         return self.trials[self._found["best"]]
 
     @property
-    def config(self) -> dict:
+    def config(self) -> dict[str, Any]:
         """The initial settings with those that were found, for the config of quantize()."""
         return self._found["config"]
 
@@ -145,11 +148,11 @@ class Tuned(Quantized):
         """Whether the program meets the goal; otherwise it is the nearest one."""
         return self._found["reached"]
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         _, (pt2, report, _) = super().__reduce__()
         return _restore_tuned, (pt2, self._found, report)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"octet.Tuned({self.best['label']}, {len(self.trials)} trials)"
 
 
@@ -169,24 +172,24 @@ def _validator(validate, backend, threads):
 
 
 def tune(
-    model,
-    quantizer,
+    model: Program,
+    quantizer: QuantizerLike,
     *,
     # options
-    config: dict | str | os.PathLike | None = None,
+    config: dict[str, Any] | Path | None = None,
     mode: Literal["static", "dynamic", "weight-only"] = "static",
     per_tensor: bool = False,
     weight_bits: int | None = None,
     group_size: int | None = None,
     reduce_range: bool = False,
     fold_bn: Literal["auto", "off"] = "auto",
-    recorded: str | os.PathLike | None = None,
-    compat: Literal["torchao"] | None = None,
+    recorded: Path | None = None,
+    compat: Literal["torchao", "torchao@0.18"] | None = None,
     training_mode: Literal["error", "ok"] = "error",
-    calibration,
+    calibration: Data,
     max_batches: int | None = None,
-    evaluate=None,
-    labels=None,
+    evaluate: Data | None = None,
+    labels: Labels | None = None,
     min_sqnr: float | None = None,
     max_drop: float | None = None,
     metric: Callable[..., float] | str | None = None,
@@ -196,11 +199,11 @@ def tune(
     threads: int = 1,
     trials: int = 25,
     effort: Literal["default", "high"] = "default",
-    checkpoint: str | os.PathLike | None = None,
+    checkpoint: Path | None = None,
     # end of options
     validate: Callable[[Any], float] | None = None,
-    example_inputs=None,
-    progress: bool | Callable | None = None,
+    example_inputs: Any = None,
+    progress: Progress = None,
 ) -> Tuned:
     """Minimizes float ops for an accuracy goal, as `octet tune` does.
 

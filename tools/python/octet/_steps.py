@@ -1,19 +1,18 @@
 """Implements prepare, calibrate and convert as separate steps."""
 
 import json
-import os
-from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from octet_runtime._error import Error
 
 from octet import _octet
 from octet._data import Batches
-from octet._files import Folder, exported, is_path
+from octet._files import Folder, exported, is_path, loaded
 from octet._messages import told
 from octet._qat_module import QatModule
 from octet._quantize import Quantized, settings_of
+from octet._types import Data, Path, Program, Progress, QuantizerLike
 
 
 class Prepared:
@@ -24,20 +23,20 @@ class Prepared:
         self._is_recorded = is_recorded
         self._batches = 0
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"octet.Prepared({self._batches} batches seen)"
 
     @property
-    def annotations(self) -> dict:
+    def annotations(self) -> dict[str, Any]:
         """The annotation of each op and the state of the observers, as written by
         `octet quantize --dump-annotations`."""
         return json.loads(self._prepared.annotations())
 
-    def save_state(self, path: str | os.PathLike) -> None:
+    def save_state(self, path: Path) -> None:
         """Writes what the observers have seen, as `octet calibrate --state` does."""
         self._prepared.save_state(path)
 
-    def load_state(self, path: str | os.PathLike) -> None:
+    def load_state(self, path: Path) -> None:
         """Restores what observers of the same program and quantizer had seen.
 
         Raises Error when the state belongs to others.
@@ -47,22 +46,22 @@ class Prepared:
 
 
 def prepare(
-    model,
-    quantizer,
+    model: Program,
+    quantizer: QuantizerLike,
     *,
     # options
-    config: dict | str | os.PathLike | None = None,
+    config: dict[str, Any] | Path | None = None,
     mode: Literal["static", "dynamic", "weight-only"] = "static",
     per_tensor: bool = False,
     weight_bits: int | None = None,
     group_size: int | None = None,
     reduce_range: bool = False,
     fold_bn: Literal["auto", "off"] = "auto",
-    recorded: str | os.PathLike | None = None,
-    compat: Literal["torchao"] | None = None,
+    recorded: Path | None = None,
+    compat: Literal["torchao", "torchao@0.18"] | None = None,
     training_mode: Literal["error", "ok"] = "error",
     # end of options
-    example_inputs=None,
+    example_inputs: Any = None,
 ) -> Prepared:
     """Annotates a program and inserts observers. Arguments: as in quantize().
 
@@ -77,11 +76,11 @@ def prepare(
 
 def calibrate(
     prepared: Prepared,
-    batches,
+    batches: Data,
     *,
     max_batches: int | None = None,
     labels: bool = False,
-    progress: bool | Callable | None = None,
+    progress: Progress = None,
 ) -> int:
     """Runs batches through the observers; may be called several times. Returns their number.
 
@@ -104,22 +103,22 @@ def calibrate(
 
 
 def prepare_qat(
-    model,
-    quantizer,
+    model: Program,
+    quantizer: QuantizerLike,
     *,
     # options
-    config: dict | str | os.PathLike | None = None,
+    config: dict[str, Any] | Path | None = None,
     mode: Literal["static", "dynamic", "weight-only"] = "static",
     per_tensor: bool = False,
     weight_bits: int | None = None,
     group_size: int | None = None,
     reduce_range: bool = False,
     fold_bn: Literal["auto", "off"] = "auto",
-    recorded: str | os.PathLike | None = None,
-    compat: Literal["torchao"] | None = None,
+    recorded: Path | None = None,
+    compat: Literal["torchao", "torchao@0.18"] | None = None,
     # end of options
     learn_ranges: bool = False,
-    example_inputs=None,
+    example_inputs: Any = None,
 ) -> QatModule:
     """A module with fake-quants for a training loop in PyTorch. Arguments: as in qat().
 
@@ -129,6 +128,7 @@ def prepare_qat(
     compiled training has.
     """
     given = locals()
+    model = loaded(model)
     if isinstance(model, torch.nn.Module):
         given["model"], given["example_inputs"] = exported(model, example_inputs), None
     with Folder() as folder, told(folder.names):

@@ -3,6 +3,7 @@
 import os
 from typing import Any
 
+__version__: str
 
 class TensorInfo:
     """An input or output of a Model."""
@@ -55,7 +56,7 @@ class Model:
         `inputs`; as the exported module takes them (in dicts, lists or dataclasses, by keyword), or all by
         position or by name. They are not copied when their elements lie row by row.
         Returns what the module does: torch tensors when an input is one, else numpy arrays. A type that
-        this process has not imported becomes a dict of its fields, a named tuple a tuple.
+        this process has not imported becomes a dict[str, Any] of its fields, a named tuple a tuple.
         Raises Error on a wrong count, dtype or shape; nothing is converted.
         """
 
@@ -75,7 +76,7 @@ class Model:
     def duplicate(self) -> Model:
         """A Model of the same program for another thread; weights are shared."""
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """
         Writes an .octet file of what runs, whole or not at all. Raises Error when it cannot.
         """
@@ -84,14 +85,14 @@ class Model:
         """The bytes of that file."""
 
     @staticmethod
-    def from_bytes(bytes: bytes, *, threads: int | None = None, memory_limit: int = 0, loop_limit: int = 0, cached_shapes: int = 4, logits_to_keep: int = 0, cache_folder: str | os.PathLike | None = None) -> Model:
+    def from_bytes(bytes: bytes, *, threads: int | None = None, memory_limit: int = 0, loop_limit: int = 0, cached_shapes: int = 4, logits_to_keep: int = 0, cache_folder: str | os.PathLike[str] | None = None) -> Model:
         """
         The program of a file's bytes; limits as those of load. Raises Error when they are damaged.
         """
 
-    def __getstate__(self) -> tuple[bytes, dict]: ...
+    def __getstate__(self) -> tuple[bytes, dict[str, Any]]: ...
 
-    def __setstate__(self, arg: tuple[bytes, dict], /) -> None: ...
+    def __setstate__(self, arg: tuple[bytes, dict[str, Any]], /) -> None: ...
 
     @property
     def backend(self) -> str:
@@ -119,7 +120,7 @@ class Model:
 
     def __repr__(self) -> str: ...
 
-def load(path: str | os.PathLike, *, threads: int | None = None, memory_limit: int = 0, loop_limit: int = 0, cached_shapes: int = 4, logits_to_keep: int = 0, cache_folder: str | os.PathLike | None = None, verify: bool = True) -> Model:
+def load(path: str | os.PathLike[str], *, threads: int | None = None, memory_limit: int = 0, loop_limit: int = 0, cached_shapes: int = 4, logits_to_keep: int = 0, cache_folder: str | os.PathLike[str] | None = None, verify: bool = True) -> Model:
     """
     The program of an .octet file.
 
@@ -134,7 +135,7 @@ def load(path: str | os.PathLike, *, threads: int | None = None, memory_limit: i
     Raises Error when the file is missing, damaged or of a backend that is not here.
     """
 
-def load_plugin(path: str | os.PathLike) -> str:
+def load_plugin(path: str | os.PathLike[str]) -> str:
     """
     Loads a plug-in, a shared library with one backend, and returns the backend's name.
 

@@ -44,12 +44,7 @@ nb::tuple tuple_of(const std::vector<int64_t>& sizes) {
 }
 
 std::string to_text(const TensorInfo& info) {
-  std::vector<std::string> sizes;
-  for (size_t d = 0; d < info.shape.shape.size(); ++d)
-    sizes.push_back(info.shape.shape[d] >= 0
-                        ? std::to_string(info.shape.shape[d])
-                        : fmt::format("{}..{}", info.shape.min[d], info.shape.max[d]));
-  return fmt::format("{}: {}[{}]", info.name, name_of(info.dtype), fmt::join(sizes, ", "));
+  return fmt::format("{}: {}[{}]", info.name, name_of(info.dtype), octet::to_text(info.shape));
 }
 
 std::optional<TensorInfo> info_of(const Program& program, int index) {

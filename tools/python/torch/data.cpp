@@ -2,13 +2,17 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include "annotate/compare/metric.h"
 #include "core/pt2/tensor_file.h"
+#include "tools/cli/common/sample_data.h"
+#include "tools/python/torch/graph.h"
 #include "tools/python/torch/python_calls.h"
 #include "tools/python/torch/tensors.h"
 
@@ -46,6 +50,28 @@ class PythonBatches : public HeldBatches {
   HeldObject batches_;
 };
 
+nb::object to_python(const c10::IValue& value) {
+  if (value.isTensor()) return to_torch(value.toTensor());
+  if (value.isBool()) return nb::bool_(value.toBool());
+  if (value.isInt()) return nb::int_(value.toInt());
+  if (value.isDouble()) return nb::float_(value.toDouble());
+  if (value.isString()) return nb::cast(value.toStringRef());
+  return nb::none();
+}
+
+// A tuple for each batch of a file for the program.
+nb::list read_batches(const std::string& file, const GraphHandle& program,
+                      std::optional<size_t> max_batches) {
+  const SampleReader reader(sample_data(file, program.graph.get(), max_batches));
+  nb::list batches;
+  for (size_t i = 0; i < reader.size(); ++i) {
+    nb::list batch;
+    for (const c10::IValue& value : reader.at(i)) batch.append(to_python(value));
+    batches.append(nb::tuple(batch));
+  }
+  return batches;
+}
+
 // The function of a metric; the same name may get another function later. Needs the GIL.
 void set_metric(const std::string& name, nb::object function) {
   static auto* const all = new std::map<std::string, HeldObject>();
@@ -77,6 +103,7 @@ void bind_data(nb::module_& module) {
                                : std::make_shared<const PythonBatches>(std::move(batches)));
       },
       "name"_a, "batches"_a.none());
+  module.def("read_batches", read_batches, "file"_a, "program"_a, "max_batches"_a.none());
   module.def("set_metric", set_metric, "name"_a, "function"_a);
 }
 

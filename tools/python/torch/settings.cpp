@@ -82,6 +82,10 @@ struct FieldTaker {
         return;
       }
     }
+    if constexpr (std::is_unsigned_v<Value> && !std::is_same_v<Value, bool>)
+      if (int64_t number = 0; nb::isinstance<nb::int_>(given) && nb::try_cast(given, number))
+        if (number < 0)
+          throw Error(stage, option.name, fmt::format("is {}, want {}", number, bound_text(false)));
     if (!nb::try_cast(given, value))
       throw Error(stage, option.name,
                   fmt::format("got {}, want {}", nb::cast<std::string>(nb::repr(given)),
@@ -109,12 +113,15 @@ struct FieldTaker {
                           ? value >= option.least && value <= option.most
                           : true;
     if (fits) return;
-    const std::string want = option.bound == Bound::kRange
-                                 ? fmt::format("{:g} to {:g}", option.least, option.most)
-                             : option.bound == Bound::kNotNegative ? "at least 0"
-                             : kIsReal                             ? "a number above 0"
-                                                                   : "at least 1";
-    throw Error(stage, option.name, fmt::format("is {}, want {}", number, want));
+    throw Error(stage, option.name, fmt::format("is {}, want {}", number, bound_text(kIsReal)));
+  }
+
+  std::string bound_text(bool is_real) const {
+    using Bound = Option::Bound;
+    if (option.bound == Bound::kRange)
+      return fmt::format("{:g} to {:g}", option.least, option.most);
+    if (option.bound != Bound::kPositive) return "at least 0";
+    return is_real ? "a number above 0" : "at least 1";
   }
 };
 
@@ -134,11 +141,12 @@ struct FieldSignature {
   Texts operator()(const std::string* field) const {
     switch (option.kind) {
       case Option::Kind::kText: return text_of(*field, option.choices);
-      case Option::Kind::kFile: return {"str | os.PathLike | None", "None"};
-      case Option::Kind::kSettings: return {"dict | str | os.PathLike | None", "None"};
+      case Option::Kind::kFile: return {"Path | None", "None"};
+      case Option::Kind::kSettings: return {"dict[str, Any] | Path | None", "None"};
       case Option::Kind::kFunction: return {"Callable[..., float] | str | None", "None"};
       case Option::Kind::kData:
-      case Option::Kind::kLabels: return {"", "None"};
+        return option.is_required ? Texts("Data", "") : Texts("Data | None", "None");
+      case Option::Kind::kLabels: return {"Labels | None", "None"};
     }
     return {};
   }
@@ -173,8 +181,7 @@ const char* name_of(Option::Kind kind) {
 // "weight_bits: int | None = None"
 std::string signature_of(const Option& option) {
   const auto [type, value] = std::visit(FieldSignature{option}, option.field);
-  if (option.is_required) return option.name + (type.empty() ? "" : ": " + type);
-  return option.name + (type.empty() ? "=" + value : fmt::format(": {} = {}", type, value));
+  return fmt::format("{}: {}{}", option.name, type, option.is_required ? "" : " = " + value);
 }
 
 // Calls `action` with the options that a function of Python takes.
