@@ -343,7 +343,9 @@ void finish_as(const PackedInt16Product& p, const Sums<Sum>& sums, std::byte* to
                high = is_float ? p.t.limits.high : p.t.limits.most;
   const int64_t outputs = p.t.outputs;
   run_vectorised([=]() __attribute__((always_inline)) {
-    const double* __restrict shift = sums.shift, * __restrict scale = sums.scale, * __restrict bias = sums.bias;
+    const double* __restrict shift = sums.shift;
+    const double* __restrict scale = sums.scale;
+    const double* __restrict bias = sums.bias;
     for (int64_t pixel = 0; pixel < sums.pixels; ++pixel) {
       const Sum* __restrict values = sums.values + pixel * width;
       E made[width];

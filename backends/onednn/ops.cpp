@@ -100,9 +100,14 @@ constexpr OneDnnOp kOps[] = {
 };
 
 Verdict check_same_qparams(const Program& program, const ProgramOp& op) {
-  for (int input : op.inputs)
-    if (!(real_form(program.tensor(input)) == real_form(program.output(op))))
+  const ProgramTensor& y = program.output(op);
+  for (int input : op.inputs) {
+    const ProgramTensor& x = program.tensor(input);
+    if (!x.qparams || !y.qparams)
+      return Verdict::refuse(fmt::format("{} is int16 without scale and zero point", x.name));
+    if (!x.qparams->is_per_tensor() || !(real_form(x) == real_form(y)))
       return Verdict::refuse("inputs and output differ in dtype, scale or zero point");
+  }
   return Verdict::accept();
 }
 

@@ -23,7 +23,10 @@ void add_requantize(SegmentBuilder& builder, const Stored& from, const Stored& t
   const QuantParams& a = from.quant_params;
   const QuantParams& b = to.quant_params;
   if (a.type == kS16 || b.type == kS16) {
-    Int16Map map = {.count = from.numel(), .x = real_form_of(a), .y = real_form_of(b)};
+    Int16Map map;
+    map.count = from.numel();
+    map.x = real_form_of(a);
+    map.y = real_form_of(b);
     map.limits.least = b.lowest();
     map.limits.most = b.highest();
     add_kernel(builder, "requantize", std::move(map), {from.place}, to.place);

@@ -87,4 +87,18 @@ TEST_CASE("int16: a weight whose products exceed 32 bits in one pair is refused"
           "y: its weight has -32768 twice in a row");
 }
 
+TEST_CASE("int16: integers without a scale are refused", "[backends][onednn][xnnpack]") {
+  for (const char* kind : {"reshape", "add"}) {
+    ProgramBuilder b;
+    const int x = b.input("x", kS16, {2, 6});
+    const bool is_sum = std::string(kind) == "add";
+    b.output(b.op(kind, is_sum ? std::vector{x, x} : std::vector{x}, "y", kS16,
+                  is_sum ? std::vector<int64_t>{2, 6} : std::vector<int64_t>{3, 4}));
+    for (const char* backend : kBackends) {
+      CAPTURE(kind, backend);
+      CHECK(refusal(b.finish(), backend).has_value());
+    }
+  }
+}
+
 }  // namespace octet::test_int16
