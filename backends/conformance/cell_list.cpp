@@ -4,7 +4,8 @@
 namespace octet::conformance {
 namespace {
 
-constexpr DType kF32 = DType::kFloat32, kI8 = DType::kInt8, kU8 = DType::kUInt8;
+constexpr DType kF32 = DType::kFloat32, kI8 = DType::kInt8, kU8 = DType::kUInt8,
+                kI16 = DType::kInt16;
 
 const Form kComputeForms[] = {
     {.name = "f32"},
@@ -31,6 +32,17 @@ const Form kComputeForms[] = {
     {.name = "i8_to_f32", .x = kI8, .zero_point = -11},
     {.name = "u8_to_i8", .x = kU8, .zero_point = 128, .y = kI8, .y_zero_point = 2},
     {.name = "i8_to_u8", .x = kI8, .zero_point = 1, .y = kU8, .y_zero_point = 128},
+    {.name = "i16", .x = kI16, .scale = 1e-4f, .y = kI16},
+    {.name = "i16_affine",
+     .x = kI16,
+     .scale = 1e-4f,
+     .zero_point = -700,
+     .y = kI16,
+     .y_zero_point = 9000},
+    {.name = "i16_clamped", .x = kI16, .scale = 1e-4f, .y = kI16, .low = -0.3, .high = 0.5},
+    {.name = "i16_to_f32", .x = kI16, .scale = 1e-4f, .zero_point = 5},
+    {.name = "i16_to_i8", .x = kI16, .scale = 1e-4f, .y = kI8, .y_zero_point = 3},
+    {.name = "u8_to_i16", .x = kU8, .zero_point = 128, .y = kI16},
 };
 
 const Form kMovementForms[] = {
@@ -40,6 +52,7 @@ const Form kMovementForms[] = {
     {.name = "i8_symmetric", .x = kI8},
     {.name = "i8_zero_at_least", .x = kI8, .zero_point = -128},
     {.name = "u8_zero_at_most", .x = kU8, .zero_point = 255},
+    {.name = "i16", .x = kI16, .scale = 1e-4f, .zero_point = -3},
 };
 
 constexpr size_t kOpenForms = 4;  // of the forms above

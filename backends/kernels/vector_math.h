@@ -91,6 +91,14 @@ struct Exponent {
 
 [[gnu::always_inline]] inline float logistic(float x) { return 1.0f / (1.0f + exponential(-x)); }
 
+// min(max(x + 3, 0), 6) / 6.
+[[gnu::always_inline]] inline float hard_logistic(float x) {
+  float y = x + 3.0f;
+  y = y < 0.0f ? 0.0f : y;
+  y = y > 6.0f ? 6.0f : y;
+  return y * (1.0f / 6.0f);
+}
+
 [[gnu::always_inline]] inline float gelu_by_erf(float x) {
   constexpr float kInverseRoot2 = 0.707106781f;
   return 0.5f * x * (1.0f + error_function(x * kInverseRoot2));

@@ -32,10 +32,11 @@ ElementType element_type(DType dtype) {
     case DType::kFloat32: return ElementType::f32;
     case DType::kUInt8: return ElementType::u8;
     case DType::kInt8: return ElementType::s8;
+    case DType::kInt16: return kS16;
     case DType::kInt32: return ElementType::s32;
     default:
-      throw Refusal{
-          fmt::format("oneDNN kernels here take float32, uint8 and int8, got {}", name_of(dtype))};
+      throw Refusal{fmt::format("oneDNN kernels here take float32, uint8, int8 and int16, got {}",
+                                name_of(dtype))};
   }
 }
 
@@ -49,7 +50,7 @@ std::shared_ptr<std::byte> aligned_block(int64_t bytes) {
 }
 
 int64_t bytes_of(ElementType type) {
-  if (type == ElementType::bf16) return 2;
+  if (type == ElementType::bf16 || type == kS16) return 2;
   return type == ElementType::u8 || type == ElementType::s8 ? 1 : 4;
 }
 
@@ -87,7 +88,9 @@ bool same_strides(const Dims& shape, const Dims& a, const Dims& b) {
 }
 
 std::string to_text(const Stored& stored) {
-  const char* type = dnnl_dt2str(dnnl::memory::convert_to_c(stored.quant_params.type));
+  const char* type = stored.quant_params.type == kS16
+                         ? "s16"
+                         : dnnl_dt2str(dnnl::memory::convert_to_c(stored.quant_params.type));
   if (same_strides(stored.shape, stored.strides, row_major(stored.shape)))
     return fmt::format("{} rows", type);
   const bool is_channels_last =
@@ -129,6 +132,14 @@ std::optional<ByteScale> byte_scale_of(const QuantParams& q) {
   if (!q.is_integer()) return std::nullopt;
   return q.type == ElementType::u8 ? ByteScale{q.scale, q.zero_point - 128, 128}
                                    : ByteScale{q.scale, q.zero_point, 0};
+}
+
+RealForm real_form_of(const QuantParams& q) {
+  const DType dtype = q.type == kS16              ? DType::kInt16
+                      : q.type == ElementType::s8 ? DType::kInt8
+                      : q.type == ElementType::u8 ? DType::kUInt8
+                                                  : DType::kFloat32;
+  return {dtype, q.scale, q.zero_point};
 }
 
 ByteOutput byte_output_of(const QuantParams& y, const StepRange& range) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/kernels/int16_forms.h"
 #include "backends/kernels/vector_math.h"
 #include "backends/onednn/functions.h"
 #include "core/base/dtype.h"
@@ -19,7 +20,11 @@ namespace octet::onednn {
 using Dims = std::vector<int64_t>;
 using ElementType = dnnl::memory::data_type;
 
-// Defined for f32, u8, s8 and s32; throws Refusal for other dtypes.
+// oneDNN has no int16. Only copies and custom kernels read it, under the name of a type of its
+// size.
+inline constexpr ElementType kS16 = ElementType::f16;
+
+// Defined for f32, u8, s8, s32 and int16; throws Refusal for other dtypes.
 ElementType element_type(DType dtype);
 int64_t bytes_of(ElementType type);  // 1, 2 or 4
 
@@ -40,8 +45,9 @@ struct QuantParams {
   int zero_point = 0;
   bool operator==(const QuantParams&) const = default;
   bool is_integer() const { return type != ElementType::f32 && type != ElementType::bf16; }
-  int lowest() const { return type == ElementType::s8 ? -128 : 0; }  // of u8 and s8
-  int highest() const { return type == ElementType::s8 ? 127 : 255; }
+  // of u8, s8 and int16
+  int lowest() const { return type == kS16 ? -32768 : type == ElementType::s8 ? -128 : 0; }
+  int highest() const { return type == kS16 ? 32767 : type == ElementType::s8 ? 127 : 255; }
 };
 
 // A float rounded to 16 bits. Only ops that the builder knows to read it see it
@@ -99,6 +105,8 @@ StepRange clamp_in_steps(const QuantParams& quant_params, const Clamp& clamp);
 int quantize_one(double real, const QuantParams& quant_params);
 // The scale of bytes for backends/kernels; nullopt for floats.
 std::optional<ByteScale> byte_scale_of(const QuantParams& quant_params);
+// As the kernels for int16 read it: f32, u8, s8 or int16.
+RealForm real_form_of(const QuantParams& quant_params);
 // How these kernels write y. range: part of the type's range.
 ByteOutput byte_output_of(const QuantParams& y, const StepRange& range);
 

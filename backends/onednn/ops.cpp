@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "backends/kernels/attention.h"
+#include "backends/kernels/int16_ops.h"
 #include "backends/kernels/recurrent_layer.h"
 #include "backends/onednn/builder/conversions.h"
 #include "backends/onednn/emit/emitters.h"
@@ -98,14 +99,36 @@ constexpr OneDnnOp kOps[] = {
     {"copy", no_check, emit_copy},
 };
 
+Verdict check_same_qparams(const Program& program, const ProgramOp& op) {
+  const ProgramTensor& y = program.output(op);
+  for (int input : op.inputs) {
+    const ProgramTensor& x = program.tensor(input);
+    if (!x.qparams || !y.qparams)
+      return Verdict::refuse(fmt::format("{} is int16 without scale and zero point", x.name));
+    if (!x.qparams->is_per_tensor() || !(real_form(x) == real_form(y)))
+      return Verdict::refuse("inputs and output differ in dtype, scale or zero point");
+  }
+  return Verdict::accept();
+}
+
+// The ops that move int16 elements; backends/kernels has all others.
+constexpr OneDnnOp kInt16Moves[] = {
+    {"reshape", check_same_qparams, emit_reshape}, {"permute", check_same_qparams, emit_permute},
+    {"cat", check_same_qparams, emit_cat},         {"slice", check_same_qparams, emit_slice},
+    {"expand", check_same_qparams, emit_expand},   {"pad", check_same_qparams, emit_pad},
+    {"copy", check_same_qparams, emit_copy},
+};
+constexpr OneDnnOp kInt16Op = {"custom", check_int16, emit_int16};
+
 }  // namespace
 
 std::span<const OneDnnOp> onednn_ops() { return kOps; }
 
-const OneDnnOp* find_onednn_op(std::string_view kind) {
-  for (const OneDnnOp& row : kOps)
-    if (row.kind == kind) return &row;
-  return nullptr;
+const OneDnnOp* row_of(const Program& program, const ProgramOp& op) {
+  const bool is_int16 = has_int16(program, op);
+  for (const OneDnnOp& row : is_int16 ? std::span<const OneDnnOp>(kInt16Moves) : kOps)
+    if (row.kind == op.kind) return &row;
+  return is_int16 ? &kInt16Op : nullptr;
 }
 
 namespace {
@@ -129,7 +152,7 @@ Verdict check_tensors(const Program& program, const ProgramOp& op) {
 }  // namespace
 
 Verdict check_op(const Program& program, const ProgramOp& op) {
-  const OneDnnOp* row = find_onednn_op(op.kind);
+  const OneDnnOp* row = row_of(program, op);
   if (row == nullptr) return Verdict::refuse(fmt::format("oneDNN has no {}", op.kind));
   Verdict tensors = check_tensors(program, op);
   return tensors ? row->check(program, op) : tensors;
@@ -139,7 +162,7 @@ namespace {
 
 // A product of bfloat16 that oneDNN has no fast kernel for is computed in float32.
 void emit_in_best_type(SegmentBuilder& builder, const ProgramOp& op) {
-  const auto emit = find_onednn_op(op.kind)->emit;
+  const auto emit = row_of(builder.program(), op)->emit;
   if (builder.computes_in_bfloat16(op)) {
     try {
       return emit(builder, op);

@@ -17,8 +17,9 @@ struct OneDnnOp {
 };
 
 std::span<const OneDnnOp> onednn_ops();
-// Null for an unknown kind.
-const OneDnnOp* find_onednn_op(std::string_view kind);
+
+// The row for the op: by its kind, or one for int16. Null when there is none.
+const OneDnnOp* row_of(const Program& program, const ProgramOp& op);
 
 // Whether there is a row for the op, its tensors have sizes that oneDNN takes, and the row's check
 // accepts it.

@@ -100,6 +100,7 @@ std::vector<Tolerance> XNNPACKSupport::tolerances() const {
   return {{"conv", 1, 0, bias},
           {"conv_transpose", 1, 0, bias},
           {"linear", 1, 0, bias},
+          {"unary/gelu", 1, 0, "int16 shows the rounding of its approximation"},
           {"model", 4, 0, bias}};
 }
 

@@ -32,8 +32,9 @@ Verdict check_activation(const ProgramTensor& tensor) {
                                        tensor.shape.size(), kMaxRank));
   if (tensor.numel() == 0) return Verdict::refuse(fmt::format("{} is empty", tensor.name));
   if (is_float(tensor)) return Verdict::accept();
-  if (tensor.dtype != DType::kInt8 && tensor.dtype != DType::kUInt8) {
-    return Verdict::refuse(fmt::format("{} is {}, XNNPACK takes float32, int8 and uint8",
+  const bool is_int16 = tensor.dtype == DType::kInt16;  // custom_int16.cpp
+  if (tensor.dtype != DType::kInt8 && tensor.dtype != DType::kUInt8 && !is_int16) {
+    return Verdict::refuse(fmt::format("{} is {}, XNNPACK takes float32, int8, uint8 and int16",
                                        tensor.name, name_of(tensor.dtype)));
   }
   if (!tensor.qparams.has_value())
@@ -47,7 +48,7 @@ Verdict check_activation(const ProgramTensor& tensor) {
     return Verdict::refuse(
         fmt::format("{} has scale {}, XNNPACK wants a normal positive number", tensor.name, scale));
   const int32_t zero_point = signed_zero_point(tensor);
-  if (zero_point < -128 || zero_point > 127)
+  if (!is_int16 && (zero_point < -128 || zero_point > 127))
     return Verdict::refuse(fmt::format("{} has a zero point outside of its dtype", tensor.name));
   return Verdict::accept();
 }

@@ -15,6 +15,18 @@
 #include "lowering/program/resize_scale.h"
 
 namespace octet::xnnpack {
+
+std::vector<int64_t> strides_in(const std::vector<int64_t>& shape, Order order) {
+  if (order == Order::kRowMajor) return contiguous_strides(shape);
+  std::vector<int64_t> moved{shape[0]};
+  moved.insert(moved.end(), shape.begin() + 2, shape.end());
+  moved.push_back(shape[1]);
+  const std::vector<int64_t> strides = contiguous_strides(moved);
+  std::vector<int64_t> result{strides[0], strides.back()};
+  result.insert(result.end(), strides.begin() + 1, strides.end() - 1);
+  return result;
+}
+
 namespace {
 
 using Shape = std::vector<int64_t>;
@@ -23,18 +35,6 @@ using Shape = std::vector<int64_t>;
 int64_t from_front(int64_t dim, size_t rank) {
   const std::optional<size_t> found = find_dim(dim, rank);
   return found ? static_cast<int64_t>(*found) : -1;
-}
-
-// Strides of a tensor in that order, by logical dimension.
-Shape strides_in(const Shape& shape, Order order) {
-  if (order == Order::kRowMajor) return contiguous_strides(shape);
-  Shape moved{shape[0]};
-  moved.insert(moved.end(), shape.begin() + 2, shape.end());
-  moved.push_back(shape[1]);
-  const Shape strides = contiguous_strides(moved);
-  Shape result{strides[0], strides.back()};
-  result.insert(result.end(), strides.begin() + 1, strides.end() - 1);
-  return result;
 }
 
 bool is_byte(const ProgramTensor& tensor) {
@@ -82,6 +82,13 @@ Verdict check_custom_cat(const Program& program, const ProgramOp& op) {
     if (in.dtype != out.dtype && !(is_byte(in) && is_byte(out)))
       return Verdict::refuse("inputs and output are not all integer or all float");
   }
+  return Verdict::accept();
+}
+
+Verdict check_cat_of_one_form(const Program& program, const ProgramOp& op) {
+  for (size_t i = 0; i < op.inputs.size(); ++i)
+    if (!(real_form(program.input(op, i)) == real_form(program.output(op))))
+      return Verdict::refuse("inputs and output differ in dtype, scale or zero point");
   return Verdict::accept();
 }
 
@@ -139,6 +146,21 @@ InputCopy plain_copy(const Program& program, const ProgramOp& op, size_t i, Orde
   copy.to_strides = strides_in(out.shape, to);
   copy.element_size = size_of(out.dtype);
   return copy;
+}
+
+// Both are row-major.
+std::vector<InputCopy> reshape_copies(const Program& program, const ProgramOp& op,
+                                      std::span<const Order>, Order) {
+  InputCopy result{};
+  result.shape = {program.output(op).numel()};
+  result.from_strides = result.to_strides = {1};
+  result.element_size = size_of(program.output(op).dtype);
+  return {result};
+}
+
+std::vector<InputCopy> copy_copies(const Program& program, const ProgramOp& op,
+                                   std::span<const Order> from, Order to) {
+  return {plain_copy(program, op, 0, from[0], to)};
 }
 
 std::vector<InputCopy> permute_copies(const Program& program, const ProgramOp& op,
@@ -306,6 +328,34 @@ constexpr CustomOp kCustomOps[] = {
     {"conv", check_byte_conv, byte_conv_steps, kChannelsLast},
 };
 
+// The rows for ops that read or write int16.
+constexpr CustomOp kInt16Ops[] = {
+    {"permute", check_same_qparams, copied<permute_copies>, kAny},
+    {"slice", check_custom_slice, copied<slice_copies>, kAny},
+    {"expand", check_same_qparams, copied<expand_copies>, kAny},
+    {"cat", check_cat_of_one_form, copied<cat_copies>, kAny},
+    {"reshape", check_same_qparams, copied<reshape_copies>, kPlain},
+    {"copy", check_same_qparams, copied<copy_copies>, kAny},
+    {"upsample", check_custom_upsample, copied<upsample_copies>, kAny},
+    {"conv", check_int16, int16_steps, kChannelsLast},
+    {"linear", check_int16, int16_steps, kPlain},
+    {"add", check_int16, int16_steps, kAgree},
+    {"sub", check_int16, int16_steps, kAgree},
+    {"mul", check_int16, int16_steps, kAgree},
+    {"div", check_int16, int16_steps, kAgree},
+    {"minimum", check_int16, int16_steps, kAgree},
+    {"maximum", check_int16, int16_steps, kAgree},
+    {"clamp", check_int16, int16_steps, kAgree},
+    {"unary", check_int16, int16_steps, kAgree},
+    {"quantize", check_int16, int16_steps, kAgree},
+    {"dequantize", check_int16, int16_steps, kAgree},
+    {"requantize", check_int16, int16_steps, kAgree},
+    {"max_pool", check_int16, int16_steps, kChannelsLast},
+    {"avg_pool", check_int16, int16_steps, kChannelsLast},
+    {"adaptive_avg_pool", check_int16, int16_steps, kChannelsLast},
+    {"mean", check_int16, int16_steps, kChannelsLast},
+};
+
 struct Found {
   const CustomOp* row;  // null for unknown kinds
   Verdict verdict;
@@ -313,7 +363,9 @@ struct Found {
 
 Found find_row(const Program& program, const ProgramOp& op) {
   Found found{nullptr, Verdict::refuse(fmt::format("XNNPACK has no {}", op.kind))};
-  for (const CustomOp& row : kCustomOps) {
+  const std::span<const CustomOp> rows =
+      has_int16(program, op) ? std::span<const CustomOp>(kInt16Ops) : kCustomOps;
+  for (const CustomOp& row : rows) {
     if (!op.is(row.kind)) continue;
     found = {&row, row.check(program, op)};
     if (found.verdict) break;
@@ -330,8 +382,10 @@ std::vector<std::string_view> custom_kinds() {
 }
 
 Verdict check_custom(const Program& program, const ProgramOp& op) {
-  const bool is_known = std::any_of(std::begin(kCustomOps), std::end(kCustomOps),
-                                    [&](const CustomOp& row) { return op.is(row.kind); });
+  const auto is_of_kind = [&](const CustomOp& row) { return op.is(row.kind); };
+  const bool is_known = std::any_of(std::begin(kCustomOps), std::end(kCustomOps), is_of_kind) ||
+                        (has_int16(program, op) &&
+                         std::any_of(std::begin(kInt16Ops), std::end(kInt16Ops), is_of_kind));
   if (!is_known) return Verdict::refuse(fmt::format("XNNPACK has no {}", op.kind));
   Verdict verdict = check_activations(program, op);
   return verdict ? find_row(program, op).verdict : verdict;

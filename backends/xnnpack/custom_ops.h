@@ -12,6 +12,7 @@
 
 #include "backends/kernels/attention.h"
 #include "backends/kernels/float_loops.h"
+#include "backends/kernels/int16_ops.h"
 #include "backends/kernels/norm.h"
 #include "backends/kernels/recurrent_layer.h"
 #include "backends/kernels/reduction.h"
@@ -48,7 +49,7 @@ using CustomKernel =
     std::variant<StridedCopy, ByteSoftmax, RowQuantization, RowFakeQuantization, RowProduct,
                  FloatMap, FloatSoftmax, RowNorm, ChannelAffine, Reduction, FloatProduct,
                  ByteProduct, ByteLinear, ByteConv, ImageResize, Rotary, FloatAttention,
-                 WeightLinear, SharedRecurrentLayer>;
+                 WeightLinear, Int16Kernel, SharedRecurrentLayer>;
 
 // A kernel, and which inputs of the op it reads.
 struct CustomStep {
@@ -65,6 +66,8 @@ MakeSteps custom_steps;
 // ---- the rows of custom_ops.cpp. Checks run after check_activations; steps are for accepted ops.
 
 inline bool has_floats(const ProgramTensor& tensor) { return tensor.dtype == DType::kFloat32; }
+// Strides of a tensor in that order, by logical dimension.
+std::vector<int64_t> strides_in(const std::vector<int64_t>& shape, Order order);
 // The scale of an activation; nullopt for floats.
 std::optional<ByteScale> byte_scale_of(const ProgramTensor& tensor);
 
@@ -77,7 +80,7 @@ CheckOp check_resize_by_channels;
 
 MakeSteps float_map_steps, float_softmax_steps, layer_norm_steps, group_norm_steps,
     batch_norm_steps, reduction_steps, rotary_steps, attention_steps, resize_steps, matmul_steps,
-    weight_linear_steps, byte_linear_steps, byte_conv_steps, row_quantize_steps,
+    weight_linear_steps, int16_steps, byte_linear_steps, byte_conv_steps, row_quantize_steps,
     pixel_quantize_steps, fake_quantize_steps, row_linear_steps, pixel_conv_steps, recurrent_steps;
 
 }  // namespace octet::xnnpack

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/kernels/int16_ops.h"
 #include "backends/xnnpack/custom_ops.h"
 #include "backends/xnnpack/dynamic.h"
 #include "backends/xnnpack/filter.h"
@@ -134,6 +135,7 @@ int32_t signed_zero_point(const ProgramTensor& tensor, size_t i) {
 Verdict check_native(const Program& program, const ProgramOp& op) {
   const NativeOp* row = find_native_op(op.kind);
   if (row == nullptr) return Verdict::refuse(fmt::format("XNNPACK has no {}", op.kind));
+  if (has_int16(program, op)) return Verdict::refuse("XNNPACK itself has no int16");
   Verdict verdict = check_activations(program, op);
   return verdict ? row->check(program, op) : verdict;
 }
@@ -183,7 +185,8 @@ bool is_native(const Program& program, const ProgramOp& op) {
 }
 
 Verdict check_op(const Program& program, const ProgramOp& op) {
-  if (find_native_op(op.kind) == nullptr) return check_custom(program, op);
+  if (find_native_op(op.kind) == nullptr || has_int16(program, op))
+    return check_custom(program, op);
   Verdict verdict = check_native(program, op);
   return verdict || !check_custom(program, op) ? verdict : Verdict::accept();
 }

@@ -98,8 +98,35 @@ QuantizationSpec plain_weight_spec(const OwnOptions& options, bool is_per_channe
   return weight;
 }
 
+namespace {
+
+void check_activation_bits(const OwnOptions& options, bool is_dynamic) {
+  constexpr const char* kOption = "activation_bits";
+  if (options.activation_bits != 8 && options.activation_bits != 16)
+    throw Error("quantizer", kOption, fmt::format("got {}, want 8 or 16", options.activation_bits));
+  if (options.activation_bits == 16 && (is_dynamic || options.is_weight_only))
+    throw Error("quantizer", kOption,
+                fmt::format("got 16 together with {}, want one of them; 16 bits are static",
+                            is_dynamic ? "is_dynamic" : "is_weight_only"));
+}
+
+// Its steps may be smaller than the least scale of int8.
+QuantizationSpec int16_spec() {
+  QuantizationSpec activation;
+  activation.dtype = DType::kInt16;
+  activation.observer_or_fake_quant_ctr.name = "min_max";
+  activation.quant_min = -32767;
+  activation.quant_max = 32767;
+  activation.qscheme = QScheme::kPerTensorSymmetric;
+  return activation;
+}
+
+}  // namespace
+
 QuantizationSpec activation_spec(const OwnOptions& options, DType dtype, IntegerRange range,
                                  bool is_dynamic) {
+  check_activation_bits(options, is_dynamic);
+  if (options.activation_bits == 16) return int16_spec();
   if (is_dynamic && options.is_per_token) return per_token_spec(dtype, range.min, range.max);
   QuantizationSpec activation;
   activation.dtype = dtype;

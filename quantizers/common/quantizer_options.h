@@ -16,8 +16,9 @@ struct QuantizerOptions {
   // static quantization with 8-bit weights.
   std::optional<bool> is_per_channel = {};
   std::optional<bool> is_dynamic = {};
-  std::optional<bool> is_weight_only = {};  // activations stay float
-  std::optional<int64_t> weight_bits = {};  // 8, 4, 3 or 2
+  std::optional<bool> is_weight_only = {};      // activations stay float
+  std::optional<int64_t> weight_bits = {};      // 8, 4, 3 or 2
+  std::optional<int64_t> activation_bits = {};  // 8 or 16
   // input channels that share a weight scale; 0: no groups
   std::optional<int64_t> group_size = {};
   std::optional<bool> reduce_range = {};  // activations use half of their range

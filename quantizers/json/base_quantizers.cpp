@@ -94,13 +94,14 @@ QuantizerPart make_xnnpack(const std::string& name, const QuantizerOptions& opti
   return configurable(std::make_unique<XNNPACKQuantizer>(options.compat, name), symmetric_config_at,
                       options,
                       {"is_per_channel", "is_dynamic", "is_weight_only", "weight_bits",
-                       "group_size", "reduce_range"});
+                       "activation_bits", "group_size", "reduce_range"});
 }
 
 QuantizerPart make_x86(const std::string& name, const QuantizerOptions& options) {
-  return configurable(
-      std::make_unique<X86InductorQuantizer>(options.compat, name), x86_config_at, options,
-      {"is_dynamic", "is_weight_only", "weight_bits", "group_size", "reduce_range"});
+  return configurable(std::make_unique<X86InductorQuantizer>(options.compat, name), x86_config_at,
+                      options,
+                      {"is_dynamic", "is_weight_only", "weight_bits", "activation_bits",
+                       "group_size", "reduce_range"});
 }
 
 // Supports the modes trivially, since activations always stay float.
@@ -192,7 +193,7 @@ struct Override {
   bool (*is_set)(const QuantizerOptions&);
   bool is_mode;  // all parts must support it, except those that it does not concern
 };
-constexpr std::array<Override, 6> kOverrides = {
+constexpr std::array<Override, 7> kOverrides = {
     {{"is_per_channel",
       [](const QuantizerOptions& options) { return options.is_per_channel.has_value(); }, false},
      {"is_dynamic", [](const QuantizerOptions& options) { return options.is_dynamic.has_value(); },
@@ -201,6 +202,8 @@ constexpr std::array<Override, 6> kOverrides = {
       [](const QuantizerOptions& options) { return options.is_weight_only.has_value(); }, true},
      {"weight_bits",
       [](const QuantizerOptions& options) { return options.weight_bits.has_value(); }, false},
+     {"activation_bits",
+      [](const QuantizerOptions& options) { return options.activation_bits.has_value(); }, false},
      {"group_size", [](const QuantizerOptions& options) { return options.group_size.has_value(); },
       false},
      {"reduce_range",

@@ -38,14 +38,15 @@ constexpr std::array<Option<SymmetricOptions, int64_t>, 4> kSymmetricInts = {
 constexpr std::array<Option<X86InductorOptions, bool>, 2> kX86Bools = {
     {{"is_dynamic", &X86InductorOptions::is_dynamic},
      {"reduce_range", &X86InductorOptions::reduce_range}}};
-constexpr std::array<const char*, 15> kSymmetricKeys = {
-    "is_per_channel", "is_dynamic",           "is_qat",       "act_qmin",     "act_qmax",
-    "weight_qmin",    "weight_qmax",          "reduce_range", "weight_bits",  "is_weight_only",
-    "is_per_token",   "search_weight_ranges", "group_size",   "act_observer", "weight_observer"};
-constexpr std::array<const char*, 11> kX86Keys = {
+constexpr std::array<const char*, 16> kSymmetricKeys = {
+    "is_per_channel", "is_dynamic",     "is_qat",          "act_qmin",
+    "act_qmax",       "weight_qmin",    "weight_qmax",     "reduce_range",
+    "weight_bits",    "is_weight_only", "is_per_token",    "search_weight_ranges",
+    "group_size",     "act_observer",   "weight_observer", "activation_bits"};
+constexpr std::array<const char*, 12> kX86Keys = {
     "is_dynamic",     "is_qat",       "reduce_range",         "preset",
     "is_weight_only", "is_per_token", "search_weight_ranges", "weight_bits",
-    "group_size",     "act_observer", "weight_observer"};
+    "group_size",     "act_observer", "weight_observer",      "activation_bits"};
 constexpr std::array<const char*, 1> kEmbeddingKeys = {"weight_bits"};
 constexpr std::array<const char*, 1> kDtypeConfigKeys = {"dtype_config"};
 const std::array<std::string, 1> kPresets = {"linear_dynamic_fp16"};
@@ -75,6 +76,7 @@ void read_bools(const Place& place, const std::array<Option<Options, bool>, kCou
 void read_own(const Place& place, OwnOptions& options) {
   read_bools(place, kOwnBools, options);
   if (place.has("weight_bits")) options.weight_bits = int_at(place.at("weight_bits"));
+  if (place.has("activation_bits")) options.activation_bits = int_at(place.at("activation_bits"));
   if (place.has("group_size")) options.group_size = int_at(place.at("group_size"));
   if (place.has("act_observer")) options.act_observer = observer_at(place.at("act_observer"));
   if (place.has("weight_observer"))
@@ -106,6 +108,7 @@ bool is_global(const Place& place) {
 QuantizerOptions overrides_of(const Place& place, QuantizerOptions overrides) {
   if (place.value.is_null() || is_global(place)) return overrides;
   if (place.has("weight_bits")) overrides.weight_bits.reset();
+  if (place.has("activation_bits")) overrides.activation_bits.reset();
   if (place.has("group_size")) overrides.group_size.reset();
   if (place.has("reduce_range")) overrides.reduce_range.reset();
   if (place.has("is_dynamic")) overrides.is_dynamic.reset();
@@ -119,6 +122,7 @@ void override_options(Options& options, const QuantizerOptions& overrides) {
   options.is_dynamic = overrides.is_dynamic.value_or(options.is_dynamic);
   options.own.is_weight_only = overrides.is_weight_only.value_or(options.own.is_weight_only);
   options.own.weight_bits = overrides.weight_bits.value_or(options.own.weight_bits);
+  options.own.activation_bits = overrides.activation_bits.value_or(options.own.activation_bits);
   if (overrides.group_size) options.own.group_size = overrides.group_size;
   options.reduce_range = overrides.reduce_range.value_or(options.reduce_range);
 }

@@ -59,6 +59,9 @@ std::string conflict(const QuantizationConfig& config, const QuantizationConfig&
 
 QuantizationConfig get_default_x86_inductor_quantization_config(const X86InductorOptions& options) {
   IntegerRange range = integer_range(DType::kUInt8);
+  if (options.own.activation_bits == 16 && options.reduce_range)
+    throw Error("quantizer", "activation_bits",
+                "got 16 together with reduce_range, which narrows 8 bits; leave that out");
   if (options.reduce_range) range = reduced_range(options.own, DType::kUInt8, range);
   QuantizationConfig config =
       own_config(options.own, x86_weight_spec(options.own),

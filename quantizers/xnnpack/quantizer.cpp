@@ -168,6 +168,13 @@ class FloatSums {
 QuantizationConfig get_symmetric_quantization_config(const SymmetricOptions& given) {
   SymmetricOptions options = given;
   check_range("act_qmin .. act_qmax", options.act_qmin, options.act_qmax);
+  const SymmetricOptions full;
+  if (options.own.activation_bits == 16 &&
+      (options.reduce_range || options.act_qmin != full.act_qmin ||
+       options.act_qmax != full.act_qmax))
+    throw Error("quantizer", "activation_bits",
+                "got 16 together with reduce_range or act_qmin .. act_qmax, which narrow 8 bits; "
+                "leave those out");
   if (options.reduce_range) {
     const IntegerRange reduced =
         reduced_range(options.own, DType::kInt8, {options.act_qmin, options.act_qmax});

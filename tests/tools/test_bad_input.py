@@ -233,6 +233,17 @@ class BadInput(CommandTest):
                                   "--output", self.path("q.pt2"))
                 self.assert_line(line, message)
 
+    def test_activations_of_bits_that_cannot_be(self):
+        for options, message in (
+                (["--activation-bits", "12"], "octet: quantizer: activation_bits: got 12, want 8 or 16"),
+                (["--activation-bits", "16", "--mode", "dynamic"],
+                 "octet: quantizer: activation_bits: got 16 together with is_dynamic, want one of them; 16 bits are static"),
+                (["--activation-bits", "16", "--reduce-range"],
+                 "octet: quantizer: activation_bits: got 16 together with reduce_range")):
+            with self.subTest(options=options):
+                line = self.fails("quantize", self.path("model.pt2"), "--quantizer", "x86", *options, "--output", self.path("q.pt2"))
+                self.assert_line(line, message)
+
     def test_x86_has_no_weights_alone_as_torchao_has_it(self):
         line = self.fails("quantize", self.path("model.pt2"), "--quantizer", "x86", "--mode", "weight-only", "--compat", "torchao",
                           "--output", self.path("q.pt2"))

@@ -352,6 +352,28 @@ class Command(CommandTest):
         nodes = [n for n in self.inspect(name)["nodes"] if "quantize_per_tensor" in n["target"]]
         return {(n["args"]["quant_min"], n["args"]["quant_max"]) for n in nodes}
 
+    def test_activations_of_sixteen_bits_run_as_int16(self):
+        for quantizer, backend in (("x86", "onednn"), ("xnnpack", "xnnpack")):
+            with self.subTest(quantizer=quantizer):
+                torch.manual_seed(0)
+                net = torch.nn.Sequential(torch.nn.Conv2d(3, 16, 3), torch.nn.ReLU(), torch.nn.Conv2d(16, 16, 3, groups=16), torch.nn.AvgPool2d(2),
+                                          torch.nn.Flatten(), torch.nn.Linear(16 * 4 * 4, 10)).eval()
+                x = torch.randn(1, 3, 12, 12)
+                self.export(net, x)
+                self.save("x.pt", (x,))
+                for bits in ("8", "16"):
+                    self.octet("quantize", self.path("model.pt2"), "--quantizer", quantizer, "--activation-bits", bits, "--calibration", self.path("x.pt"),
+                               "--output", self.path(f"q{bits}.pt2"))
+                    self.octet("lower", self.path(f"q{bits}.pt2"), "--backend", backend, "--output", self.path(f"m{bits}.octet"))
+                with torch.no_grad():
+                    expected = net(x)
+                wide, narrow = (sqnr(expected, self.run_file(f"m{bits}.octet")[0]) for bits in ("16", "8"))
+                self.assertGreater(wide, narrow + 3)
+                self.assertGreater(sqnr(self.run_file("q16.pt2")[0], self.run_file("m16.octet")[0]), 80)
+                products = [op for op in self.inspect("m16.octet")["ops"] if op["macs"] > 0]
+                self.assertEqual({op["backend"] for op in products}, {backend})
+                self.assertEqual({op["inputs"][0]["dtype"] for op in products}, {"int16"})
+
     def test_a_reason_is_given_when_nothing_is_quantized(self):
         self.export(torch.nn.Linear(8, 8).double(), torch.randn(2, 8).double())
         line = self.fails("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--mode", "dynamic", "--output", self.path("q.pt2"))

@@ -1,6 +1,7 @@
 // A conversion changes the order, the type and scale, or both in two steps.
 #include "backends/onednn/builder/conversions.h"
 
+#include "backends/kernels/int16_elements.h"
 #include "backends/onednn/kernels/loops.h"
 #include "backends/onednn/library.h"
 #include "core/base/error.h"
@@ -21,7 +22,15 @@ void add_quantize(SegmentBuilder& builder, const Stored& from, const Stored& to,
 void add_requantize(SegmentBuilder& builder, const Stored& from, const Stored& to) {
   const QuantParams& a = from.quant_params;
   const QuantParams& b = to.quant_params;
-  if (!a.is_integer()) {
+  if (a.type == kS16 || b.type == kS16) {
+    Int16Map map;
+    map.count = from.numel();
+    map.x = real_form_of(a);
+    map.y = real_form_of(b);
+    map.limits.least = b.lowest();
+    map.limits.most = b.highest();
+    add_kernel(builder, "requantize", std::move(map), {from.place}, to.place);
+  } else if (!a.is_integer()) {
     OCTET_ASSERT(b.is_integer(), "a change from float to float");
     add_quantize(builder, from, to, {b.lowest(), b.highest()});
   } else if (b.is_integer() && a.scale == b.scale &&
@@ -36,7 +45,8 @@ void add_requantize(SegmentBuilder& builder, const Stored& from, const Stored& t
 
 void add_copy(SegmentBuilder& builder, const Stored& from, const Stored& to) {
   const bool is_same_type = from.quant_params.type == to.quant_params.type;
-  if (!is_same_type || !is_custom_copy(from, to)) {
+  const bool is_words = is_same_type && from.quant_params.type == kS16;
+  if (!is_words && (!is_same_type || !is_custom_copy(from, to))) {
     try {
       const dnnl::reorder::primitive_desc desc(cpu_engine(), from.desc(), cpu_engine(), to.desc(),
                                                new_attributes());

@@ -278,10 +278,12 @@ bool is_custom_copy(const Stored& from, const Stored& to) {
 Loop fill_loop(const Stored& to, double real) {
   const size_t count = static_cast<size_t>(to.numel());
   const float value = static_cast<float>(real);
-  const bool is_integer = to.quant_params.is_integer();
+  const bool is_integer = to.quant_params.is_integer(), is_words = to.quant_params.type == kS16;
   const int steps = is_integer ? quantize_one(real, to.quant_params) : 0;
   return [=](std::byte* const* arguments) {
-    if (is_integer) {
+    if (is_words) {
+      std::fill_n(reinterpret_cast<int16_t*>(arguments[0]), count, static_cast<int16_t>(steps));
+    } else if (is_integer) {
       std::memset(arguments[0], steps, count);
     } else {
       std::fill_n(reinterpret_cast<float*>(arguments[0]), count, value);

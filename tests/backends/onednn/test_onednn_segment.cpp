@@ -246,7 +246,7 @@ TEST_CASE("oneDNN: a refusal says why", "[backends][onednn]") {
   const int v = wide.input("v", DType::kFloat64, {2});
   wide.output(wide.op("clamp", {v}, "y", DType::kFloat64, {2}, {}, {{"min", 0.0}}));
   CHECK(refusal(wide.finish(), "onednn").value_or("") ==
-        "y: oneDNN kernels here take float32, uint8 and int8, got float64");
+        "y: oneDNN kernels here take float32, uint8, int8 and int16, got float64");
 }
 
 TEST_CASE("oneDNN: the backend names the linked library", "[backends][onednn]") {

@@ -42,6 +42,8 @@ Options options_of(QuantizeFlow& flow) {
       Option("per_tensor", &flow.per_tensor, "Weights per tensor instead of per channel"),
       Option("weight_bits", &flow.weight_bits,
              "8; 4, 3 or 2: groups of 32 input channels with a scale each (see --group-size)"),
+       Option("activation_bits", &flow.activation_bits,
+              "8, or 16: activations of int16, for models that lose too much with 8; static"),
       Option("group_size", &flow.group_size,
              "Input channels that share a weight scale; 0: one scale per output channel"),
       Option("reduce_range", &flow.reduce_range,
@@ -112,6 +114,7 @@ std::unique_ptr<Quantizer> quantizer_of(const QuantizeFlow& flow) {
   if (flow.mode == "dynamic") quantizer_options.is_dynamic = true;
   if (flow.mode == "weight-only") quantizer_options.is_weight_only = true;
   quantizer_options.weight_bits = flow.weight_bits;
+  quantizer_options.activation_bits = flow.activation_bits;
   quantizer_options.group_size = flow.group_size;
   if (flow.reduce_range) quantizer_options.reduce_range = true;
   quantizer_options.is_qat = flow.is_training;

@@ -37,6 +37,7 @@ struct QuantizeFlow {
   bool is_training = false;    // fake-quants instead of observers, for `octet qat`
   bool learns_ranges = false;  // fake-quants whose scales can be trained
   std::optional<int64_t> weight_bits = {};
+  std::optional<int64_t> activation_bits = {};
   std::optional<int64_t> group_size = {};
   bool reduce_range = false;
 

@@ -23,8 +23,10 @@ Json taken_options(QuantizeFlow& flow) {
     flow.per_tensor = false;
   }
   if (flow.weight_bits) options["weight_bits"] = *flow.weight_bits;
+  if (flow.activation_bits) options["activation_bits"] = *flow.activation_bits;
   if (flow.group_size) options["group_size"] = *flow.group_size;
   flow.weight_bits.reset();
+  flow.activation_bits.reset();
   flow.group_size.reset();
   return options;
 }

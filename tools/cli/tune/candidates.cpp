@@ -60,6 +60,10 @@ bool has_narrow_channels(const OpFacts& op) {
   return op.has_effort && op.is_static && op.cause == Cause::kNarrowChannels;
 }
 
+bool has_byte_activations(const OpFacts& op) {
+  return op.has_weight_options && op.is_static && op.options.value("activation_bits", 8) == 8;
+}
+
 const std::vector<Choice> kChoices = {
     {.name = "with weights rounded again",
      .applies = can_round_anew,
@@ -97,9 +101,13 @@ const std::vector<Choice> kChoices = {
      .settings = in_eight_bits,
      .promise = [](const OpFacts& op) { return 0.95 * op.before_share; },
      .is_of_weights = true},
-    {.name = "in float"},
+    {.name = "with activations of 16 bits",
+     .applies = has_byte_activations,
+     .settings = [](const OpFacts& op) { return with(op.options, "activation_bits", 16); },
+     .promise = [](const OpFacts& op) { return 1 - 0.9 * op.before_share; }},
+    {.name = "in float", .is_float = true},
     // If a pattern was annotated as one, the setting of its first op decides.
-    {.name = "and its pattern in float", .reach = Reach::kPattern},
+    {.name = "and its pattern in float", .reach = Reach::kPattern, .is_float = true},
 };
 
 // Changes that promise a smaller part of the error are not worth trying.
@@ -283,12 +291,11 @@ void measure_costs(std::vector<OpCandidate>& candidates, const Graph& original, 
     for (const OpCandidate& each : candidates)
       if (each.candidate.strength == i) config = merged(std::move(config), each.candidate.config);
     if (config.empty()) continue;
-    const bool is_float = !choice.is_of_weights;
-    if (choice.is_costly && !is_float) costs.add(choice.name, quantize(config));
+    if (choice.is_costly && !choice.is_float) costs.add(choice.name, quantize(config));
     for (OpCandidate& each : candidates)
       if (each.candidate.strength == i)
         each.candidate.cost =
-            choice.is_costly ? costs.share_of(each.ops, is_float ? kFloat : choice.name) : 0;
+            choice.is_costly ? costs.share_of(each.ops, choice.is_float ? kFloat : choice.name) : 0;
   }
 }
 

@@ -73,6 +73,7 @@ struct Choice {
   Reach reach = Reach::kOp;
   bool is_of_weights = false;  // changes only the op, not the readers of its output
   bool is_costly = true;       // a backend may take longer
+  bool is_float = false;       // costs what the float program takes
   bool is_effort = false;      // rows of "effort": the program computes as before
 };
 

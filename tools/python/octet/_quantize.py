@@ -246,6 +246,7 @@ def quantize(
     mode: Literal["static", "dynamic", "weight-only"] = "static",
     per_tensor: bool = False,
     weight_bits: int | None = None,
+    activation_bits: int | None = None,
     group_size: int | None = None,
     reduce_range: bool = False,
     fold_bn: Literal["auto", "off"] = "auto",
@@ -289,7 +290,8 @@ def quantize(
     mode: "static", "dynamic" (activations get their scale at run time) or "weight-only".
     config: settings by op, module and name that override the quantizer's: a dict or a JSON file.
     effort, passes, checkpoint: "high" spends time on accuracy; the checkpoint allows to resume.
-    weight_bits, group_size, per_tensor, reduce_range: how weights and activations are stored.
+    weight_bits, activation_bits, group_size, per_tensor, reduce_range: how weights and activations
+        are stored.
     quantized_io: inputs and outputs are integer tensors where the program quantizes them;
         quantized_inputs and quantized_outputs: only those with these indices.
     reference: the program has integer arithmetic instead of quantize and dequantize ops.

@@ -1,0 +1,561 @@
+// Packs weights, and multiplies tiles of pixels by panels of outputs.
+#include "backends/kernels/int16_product.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "backends/kernels/isa.h"
+#include "core/base/error.h"
+
+namespace octet {
+namespace {
+
+constexpr int64_t kMostMagnitude = 65535;  // of the weights of a part
+constexpr int64_t kMostTaps = 128;         // window positions whose addresses are kept at once
+constexpr int64_t kWidestTile = 6;         // pixels
+
+// Consecutive pairs of inputs at one window position. is_last: of a part.
+struct Span {
+  int32_t tap, pair, count;
+  bool is_last;
+};
+
+// Up to four vectors of outputs of one group. A word of 32 bits has the weights of two inputs.
+struct Panel {
+  int64_t group, first, count;  // outputs
+  int64_t vectors;
+  size_t words;      // the first one
+  size_t constants;  // those of the first output
+  std::vector<Span> spans;
+  int64_t parts = 0;
+};
+
+// Vectors in the registers of an instruction set: with AVX-512 there are 32.
+int64_t most_vectors(int64_t lanes) { return lanes == 16 ? 4 : 2; }
+
+}  // namespace
+
+struct PackedInt16Product {
+  Int16ProductTerms t;
+  int64_t lanes = 4;  // outputs of a vector
+  bool is_depthwise = false;
+  bool is_widened = false;     // x is copied to scratch memory first
+  int64_t stride = 0;          // int16 elements of a pixel that the loops read
+  std::vector<Panel> panels;   // none if depthwise
+  std::vector<int32_t> words;  // panels: [pairs, outputs]; depthwise: [taps, outputs]
+  // as words, for each output: takes the zero point of x out of a sum; the scale and bias
+  std::vector<double> shift, scale, bias;
+  std::vector<int16_t> padding;  // a pixel of zero points
+
+  int64_t taps() const { return t.kernel[0] * t.kernel[1]; }
+  int64_t depth() const { return t.channels / t.groups; }
+  int64_t pixels() const { return t.images * t.out_height * t.out_width; }
+  int64_t tile() const { return lanes == 16 && !is_depthwise ? kWidestTile : 4; }
+  const int16_t* weights_of(int64_t output) const {
+    return t.weights.data() + output * taps() * depth();
+  }
+};
+
+namespace {
+
+// ---- packing
+
+int32_t magnitude(int16_t weight) { return std::abs(int32_t{weight}); }
+
+int32_t pair_of(int16_t first, int16_t second) {
+  return static_cast<int32_t>(static_cast<uint16_t>(first) |
+                              static_cast<uint32_t>(static_cast<uint16_t>(second)) << 16);
+}
+
+// Appends the constants of an output; -1: zeros.
+void add_constants(PackedInt16Product& p, int64_t output) {
+  double sum = 0;
+  for (int64_t k = 0; k < p.taps() * p.depth() && output >= 0; ++k) sum += p.weights_of(output)[k];
+  const size_t at = static_cast<size_t>(output);
+  p.shift.push_back(-sum * static_cast<double>(p.t.x.zero_point));
+  p.scale.push_back(output < 0 ? 0 : p.t.scale[at]);
+  p.bias.push_back(output < 0 ? 0 : p.t.bias[at]);
+}
+
+// Appends the words, constants and spans of a panel.
+void pack_panel(PackedInt16Product& p, Panel& panel) {
+  const int64_t depth = p.depth(), width = panel.vectors * p.lanes;
+  std::vector<int64_t> magnitudes(static_cast<size_t>(panel.count));  // of the current part
+  panel.words = p.words.size();
+  panel.constants = p.shift.size();
+  for (int64_t i = 0; i < width; ++i) add_constants(p, i < panel.count ? panel.first + i : -1);
+  for (int64_t tap = 0; tap < p.taps(); ++tap) {
+    if (tap % kMostTaps == 0 && tap > 0) panel.spans.back().is_last = true;
+    for (int64_t pair = 0; 2 * pair < depth; ++pair) {
+      bool fits = true;
+      for (int64_t i = 0; i < width; ++i) {
+        int16_t values[2] = {0, 0};
+        for (int64_t k = 2 * pair; k < std::min(2 * pair + 2, depth) && i < panel.count; ++k)
+          values[k % 2] = p.weights_of(panel.first + i)[tap * depth + k];
+        p.words.push_back(pair_of(values[0], values[1]));
+        if (i >= panel.count) continue;
+        int64_t& sum = magnitudes[static_cast<size_t>(i)];
+        sum += magnitude(values[0]) + magnitude(values[1]);
+        fits = fits && sum <= kMostMagnitude;
+      }
+      if (!fits) {
+        panel.spans.back().is_last = true;
+        const int32_t* last = p.words.data() + p.words.size() - width;
+        for (size_t i = 0; i < magnitudes.size(); ++i)
+          magnitudes[i] = magnitude(static_cast<int16_t>(last[i])) +
+                          magnitude(static_cast<int16_t>(last[i] >> 16));
+      }
+      if (panel.spans.empty() || panel.spans.back().is_last || panel.spans.back().tap != tap)
+        panel.spans.push_back({static_cast<int32_t>(tap), static_cast<int32_t>(pair), 0, false});
+      ++panel.spans.back().count;
+    }
+  }
+  panel.spans.back().is_last = true;
+  panel.parts = std::count_if(panel.spans.begin(), panel.spans.end(),
+                              [](const Span& span) { return span.is_last; });
+}
+
+void pack_panels(PackedInt16Product& p) {
+  const int64_t outputs = p.t.outputs / p.t.groups, most = most_vectors(p.lanes);
+  for (int64_t group = 0; group < p.t.groups; ++group)
+    for (int64_t at = 0; at < outputs;) {
+      Panel panel = {group, group * outputs + at, 0, 0, 0, 0, {}};
+      panel.vectors = std::min(most, (outputs - at + p.lanes - 1) / p.lanes);
+      panel.count = std::min(panel.vectors * p.lanes, outputs - at);
+      at += panel.count;
+      pack_panel(p, panel);
+      p.panels.push_back(std::move(panel));
+    }
+}
+
+// The upper half of a word is 0, so that it meets the sign of x.
+void pack_depthwise(PackedInt16Product& p) {
+  for (int64_t c = 0; c < p.t.channels; ++c) add_constants(p, c);
+  for (int64_t tap = 0; tap < p.taps(); ++tap)
+    for (int64_t c = 0; c < p.t.channels; ++c) p.words.push_back(pair_of(p.weights_of(c)[tap], 0));
+}
+
+bool is_depthwise(const PackedInt16Product& p) {
+  const Int16ProductTerms& t = p.t;
+  if (t.groups != t.channels || t.groups != t.outputs || t.channels < p.lanes ||
+      p.taps() > kMostTaps)
+    return false;
+  for (int64_t c = 0; c < t.channels; ++c) {
+    int64_t sum = 0;
+    for (int64_t tap = 0; tap < p.taps(); ++tap) sum += magnitude(p.weights_of(c)[tap]);
+    if (sum > kMostMagnitude) return false;
+  }
+  return true;
+}
+
+// ---- sums of a tile
+
+// How pairs are multiplied: without an instruction for it, by vpmaddwd, or by vpdpwssd.
+enum class Dot { kPlain, kPairs, kVnni };
+
+// Vectors wider than the baseline's are only moved by the compiler: it would split arithmetic on
+// them before it knows the instruction set that a function is inlined into.
+
+// Adds to each lane of sums the products of both halves of x and w.
+template <Dot dot, int64_t lanes, typename V>
+[[gnu::always_inline]] inline void add_pairs(V& sums, const V& x, const V& w) {
+#if defined(__x86_64__)
+  if constexpr (dot == Dot::kVnni) {
+    asm("vpdpwssd %2, %1, %0" : "+v"(sums) : "v"(x), "v"(w));
+  } else if constexpr (lanes > 4) {
+    V products;
+    asm("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+v"(sums), "=&v"(products) : "v"(x), "v"(w));
+  } else {
+    V products = x;
+    asm("pmaddwd %1, %0" : "+x"(products) : "x"(w));
+    sums += products;
+  }
+#else
+  sums += (x << 16 >> 16) * (w << 16 >> 16) + (x >> 16) * (w >> 16);
+#endif
+}
+
+// The pair at `from` in every lane.
+template <int64_t lanes, typename V>
+[[gnu::always_inline]] inline void load_pair(const int16_t* from, V& both) {
+  struct [[gnu::packed, gnu::may_alias]] Pair {
+    int32_t value;
+  };
+  const Pair& pair = *reinterpret_cast<const Pair*>(from);
+#if defined(__x86_64__)
+  if constexpr (lanes > 4) {
+    asm("vpbroadcastd %1, %0" : "=v"(both) : "m"(pair));
+    return;
+  }
+#endif
+  both = V{} + pair.value;
+}
+
+// int16 from `from` on, widened.
+template <int64_t lanes, typename V>
+[[gnu::always_inline]] inline void load_wide(const int16_t* from, V& wide) {
+  using Short [[gnu::vector_size(lanes * 2), gnu::aligned(2), gnu::may_alias]] = int16_t;
+  const Short& x = *reinterpret_cast<const Short*>(from);
+#if defined(__x86_64__)
+  if constexpr (lanes > 4) {
+    asm("vpmovsxwd %1, %0" : "=v"(wide) : "m"(x));
+    return;
+  }
+#endif
+  wide = __builtin_convertvector(x, V);
+}
+
+// Calls body<0>(), body<1>() ... GCC 12 keeps a copy of every sum in memory where it unrolls a loop
+// itself.
+template <int count, typename Body>
+[[gnu::always_inline]] inline void unrolled(const Body& body) {
+  [&]<int... i>(std::integer_sequence<int, i...>) __attribute__((always_inline)) {
+    (body.template operator()<i>(), ...);
+  }(std::make_integer_sequence<int, count>{});
+}
+
+template <int64_t lanes>
+using Int32s = typename VectorOf<lanes>::Ints;
+
+// Adds a part's sums to `sums`, or starts them.
+template <typename Sum>
+[[gnu::always_inline]] inline void keep(const int32_t* part, int64_t count, bool is_first,
+                                        Sum* sums) {
+  if (is_first)
+    for (int64_t i = 0; i < count; ++i) sums[i] = static_cast<Sum>(part[i]);
+  else
+    for (int64_t i = 0; i < count; ++i) sums[i] += static_cast<Sum>(part[i]);
+}
+
+// sums[pixels, outputs of the panel] of the spans [first, last). rows: the address of the group's
+// first channel, for each window position from `tap` on and each pixel. words: of the span; ends
+// after the last one. Sum: int32_t for a single part, else double.
+template <Dot dot, int64_t lanes, int vectors, int pixels, typename Sum>
+[[gnu::always_inline]] inline void multiply_tile(const Span* first, const Span* last, int64_t tap,
+                                                 const int32_t*& words, int64_t channel,
+                                                 const int16_t* const* rows, bool is_first,
+                                                 Sum* sums) {
+  using V = Int32s<lanes>;
+  V part[pixels * vectors] = {};
+  for (const Span* span = first; span < last; ++span) {
+    const int16_t* x[pixels];
+    unrolled<pixels>([&]<int p>() __attribute__((always_inline)) {
+      x[p] = rows[(span->tap - tap) * pixels + p] + channel + 2 * span->pair;
+    });
+    for (int64_t k = 0; k < span->count; ++k, words += vectors * lanes) {
+      V w[vectors];
+      unrolled<vectors>([&]<int v>() __attribute__((always_inline)) {
+        w[v] = *reinterpret_cast<const V*>(words + v * lanes);
+      });
+      unrolled<pixels>([&]<int p>() __attribute__((always_inline)) {
+        V both;
+        load_pair<lanes>(x[p] + 2 * k, both);
+        unrolled<vectors>([&]<int v>() __attribute__((always_inline)) {
+          add_pairs<dot, lanes>(part[p * vectors + v], both, w[v]);
+        });
+      });
+    }
+    if (!span->is_last) continue;
+    int32_t values[pixels * vectors * lanes];
+    unrolled<pixels * vectors>([&]<int i>() __attribute__((always_inline)) {
+      *reinterpret_cast<V*>(values + i * lanes) = part[i];
+      part[i] = V{};
+    });
+    keep(values, pixels * vectors * lanes, is_first, sums);
+    is_first = false;
+  }
+}
+
+// sums[pixels, vectors * lanes] of the channels from `channel` on.
+template <Dot dot, int64_t lanes, int vectors, int pixels>
+[[gnu::always_inline]] inline void multiply_depthwise(const int32_t* words, int64_t channels,
+                                                      int64_t taps, int64_t channel,
+                                                      const int16_t* const* rows, int32_t* sums) {
+  using V = Int32s<lanes>;
+  V part[pixels * vectors] = {};
+  for (int64_t tap = 0; tap < taps; ++tap) {
+    unrolled<vectors>([&]<int v>() __attribute__((always_inline)) {
+      const V w = *reinterpret_cast<const V*>(words + tap * channels + channel + v * lanes);
+      unrolled<pixels>([&]<int p>() __attribute__((always_inline)) {
+        V x;
+        load_wide<lanes>(rows[tap * pixels + p] + channel + v * lanes, x);
+        add_pairs<dot, lanes>(part[p * vectors + v], x, w);
+      });
+    });
+  }
+  unrolled<pixels * vectors>([&]<int i>() __attribute__((always_inline)) {
+    *reinterpret_cast<V*>(sums + i * lanes) = part[i];
+  });
+}
+
+// ---- addresses
+
+// Finds the pixels of x under window positions [tap, end): rows[end - tap, pixels]. Pixels of y
+// after the last one repeat it.
+template <int pixels>
+[[gnu::always_inline]] inline void find_rows(const PackedInt16Product& p, const int16_t* x,
+                                             int64_t first, int64_t tap, int64_t end,
+                                             const int16_t** rows) {
+  const Int16ProductTerms& t = p.t;
+  for (int i = 0; i < pixels; ++i) {
+    const int64_t pixel = std::min(first + i, p.pixels() - 1), column = pixel % t.out_width,
+                  line = pixel / t.out_width % t.out_height,
+                  image = pixel / t.out_width / t.out_height,
+                  top = line * t.stride[0] - t.padding[0],
+                  left = column * t.stride[1] - t.padding[1];
+    const int16_t* const from = x + image * t.height * t.width * p.stride;
+    int64_t h = top + tap / t.kernel[1] * t.dilation[0], across = tap % t.kernel[1];
+    for (int64_t k = tap; k < end; ++k) {
+      const int64_t w = left + across * t.dilation[1];
+      const bool is_inside = h >= 0 && h < t.height && w >= 0 && w < t.width;
+      rows[(k - tap) * pixels + i] =
+          is_inside ? from + (h * t.width + w) * p.stride : p.padding.data();
+      if (++across < t.kernel[1]) continue;
+      across = 0;
+      h += t.dilation[0];
+    }
+  }
+}
+
+// ---- results
+
+// Sums of consecutive pixels, [pixels, width], of which the first `count` are outputs from `output`
+// on. The constants are for `width` outputs.
+template <typename Sum>
+struct Sums {
+  const Sum* values;
+  int64_t pixel, pixels;
+  int64_t output, count;
+  const double *shift, *scale, *bias;
+};
+
+// y = limits(round(((sum + shift) * scale + bias) * inverse) + zero point), in double as
+// backends/reference.
+template <typename E, int64_t width, typename Sum>
+void finish_as(const PackedInt16Product& p, const Sums<Sum>& sums, std::byte* to) {
+  const double inverse = 1.0 / static_cast<double>(p.t.y.scale),
+               zero = static_cast<double>(p.t.y.zero_point);
+  constexpr bool is_float = std::is_same_v<E, float>;
+  const double low = is_float ? p.t.limits.low : p.t.limits.least,
+               high = is_float ? p.t.limits.high : p.t.limits.most;
+  const int64_t outputs = p.t.outputs;
+  run_vectorised([=]() __attribute__((always_inline)) {
+    const double* __restrict shift = sums.shift;
+    const double* __restrict scale = sums.scale;
+    const double* __restrict bias = sums.bias;
+    for (int64_t pixel = 0; pixel < sums.pixels; ++pixel) {
+      const Sum* __restrict values = sums.values + pixel * width;
+      E made[width];
+      for (int64_t i = 0; i < width; ++i) {
+        double y = (static_cast<double>(values[i]) + shift[i]) * scale[i] + bias[i];
+        if constexpr (!is_float) y = std::nearbyint(y * inverse) + zero;
+        y = y < low ? low : y;
+        y = y > high ? high : y;
+        if constexpr (is_float)
+          made[i] = static_cast<E>(y);
+        else
+          made[i] = static_cast<E>(static_cast<int32_t>(y));
+      }
+      E* const y = reinterpret_cast<E*>(to) + (sums.pixel + pixel) * outputs + sums.output;
+      if (sums.count == width)
+        std::memcpy(y, made, sizeof(made));
+      else
+        std::copy_n(made, sums.count, y);
+    }
+  });
+}
+
+template <int64_t width, typename Sum>
+void finish(const PackedInt16Product& p, const Sums<Sum>& sums, std::byte* y) {
+  switch (p.t.y.dtype) {
+    case DType::kInt16: return finish_as<int16_t, width>(p, sums, y);
+    case DType::kInt8: return finish_as<int8_t, width>(p, sums, y);
+    case DType::kUInt8: return finish_as<uint8_t, width>(p, sums, y);
+    default: return finish_as<float, width>(p, sums, y);
+  }
+}
+
+// ---- tiles
+
+template <Dot dot, int64_t lanes, int pixels, typename Sum>
+[[gnu::always_inline]] inline void run_panel(const PackedInt16Product& p, const Panel& panel,
+                                             const int16_t* x, int64_t pixel, bool has_rows,
+                                             const int16_t** rows, std::byte* y) {
+  const auto run = [&]<int vectors>() __attribute__((always_inline)) {
+    constexpr int64_t kWidth = vectors * lanes;
+    Sum sums[pixels * kWidth];
+    const int32_t* words = p.words.data() + panel.words;
+    const Span* span = panel.spans.data();
+    const Span* const last = span + panel.spans.size();
+    for (int64_t tap = 0; tap < p.taps(); tap += kMostTaps) {
+      const int64_t end = std::min(tap + kMostTaps, p.taps());
+      if (!has_rows) find_rows<pixels>(p, x, pixel, tap, end, rows);
+      const Span* const from = span;
+      while (span < last && span->tap < end) ++span;
+      multiply_tile<dot, lanes, vectors, pixels>(from, span, tap, words, panel.group * p.depth(),
+                                                 rows, tap == 0, sums);
+    }
+    finish<kWidth, Sum>(p,
+                        {sums, pixel, std::min<int64_t>(pixels, p.pixels() - pixel), panel.first,
+                         panel.count, p.shift.data() + panel.constants,
+                         p.scale.data() + panel.constants, p.bias.data() + panel.constants},
+                        y);
+  };
+  if (panel.vectors == 1) run.template operator()<1>();
+  if (panel.vectors == 2) run.template operator()<2>();
+  if constexpr (lanes == 16) {
+    if (panel.vectors == 3) run.template operator()<3>();
+    if (panel.vectors == 4) run.template operator()<4>();
+  }
+}
+
+// Panels [first, last) for the pixels from `pixel` on.
+template <Dot dot, int64_t lanes, int pixels>
+[[gnu::always_inline]] inline void run_tile(const PackedInt16Product& p, const int16_t* x,
+                                            int64_t pixel, int64_t first, int64_t last,
+                                            std::byte* y) {
+  const int16_t* rows[kMostTaps * pixels];
+  const bool keeps_rows = p.taps() <= kMostTaps;
+  if (keeps_rows) find_rows<pixels>(p, x, pixel, 0, p.taps(), rows);
+  for (int64_t i = first; i < last; ++i) {
+    const Panel& panel = p.panels[static_cast<size_t>(i)];
+    if (panel.parts == 1)
+      run_panel<dot, lanes, pixels, int32_t>(p, panel, x, pixel, keeps_rows, rows, y);
+    else
+      run_panel<dot, lanes, pixels, double>(p, panel, x, pixel, keeps_rows, rows, y);
+  }
+}
+
+// The last vector of channels may repeat some of the one before.
+template <Dot dot, int64_t lanes, int pixels>
+[[gnu::always_inline]] inline void run_depthwise_tile(const PackedInt16Product& p, const int16_t* x,
+                                                      int64_t pixel, std::byte* y) {
+  constexpr int kVectors = 2;
+  const int16_t* rows[kMostTaps * pixels];
+  find_rows<pixels>(p, x, pixel, 0, p.taps(), rows);
+  const int64_t channels = p.t.channels, there = std::min<int64_t>(pixels, p.pixels() - pixel);
+  for (int64_t c = 0; c < channels;) {
+    const auto run = [&]<int vectors>(int64_t from) __attribute__((always_inline)) {
+      constexpr int64_t kWidth = vectors * lanes;
+      int32_t sums[pixels * kWidth];
+      multiply_depthwise<dot, lanes, vectors, pixels>(p.words.data(), channels, p.taps(), from,
+                                                      rows, sums);
+      finish<kWidth, int32_t>(p,
+                              {sums, pixel, there, from, kWidth, p.shift.data() + from,
+                               p.scale.data() + from, p.bias.data() + from},
+                              y);
+      c = from + kWidth;
+    };
+    if (channels - c >= kVectors * lanes)
+      run.template operator()<kVectors>(c);
+    else
+      run.template operator()<1>(std::min(c, channels - lanes));
+  }
+}
+
+template <Dot dot, int64_t lanes>
+[[gnu::always_inline]] inline void run_tiles(const PackedInt16Product& p, const int16_t* x,
+                                             int64_t first, int64_t last, int64_t first_panel,
+                                             int64_t last_panel, std::byte* y) {
+  constexpr int kTile = lanes == 16 ? kWidestTile : 4;
+  for (int64_t tile = first; tile < last; ++tile) {
+    if (p.is_depthwise)
+      run_depthwise_tile<dot, lanes, 4>(p, x, tile * 4, y);
+    else if (p.pixels() == 1)
+      run_tile<dot, lanes, 1>(p, x, 0, first_panel, last_panel, y);
+    else
+      run_tile<dot, lanes, kTile>(p, x, tile * kTile, first_panel, last_panel, y);
+  }
+}
+
+void run_tiles(const PackedInt16Product& p, const int16_t* x, int64_t first, int64_t last,
+               int64_t first_panel, int64_t last_panel, std::byte* y) {
+#if defined(__x86_64__)
+  if (may_use(Isa::kAvx512Vnni))
+    return run_avx512([&]() __attribute__((always_inline)) {
+      run_tiles<Dot::kVnni, 16>(p, x, first, last, first_panel, last_panel, y);
+    });
+  if (may_use(Isa::kAvx512))
+    return run_avx512([&]() __attribute__((always_inline)) {
+      run_tiles<Dot::kPairs, 16>(p, x, first, last, first_panel, last_panel, y);
+    });
+  if (may_use(Isa::kAvx2))
+    return run_avx2([&]() __attribute__((always_inline)) {
+      run_tiles<Dot::kPairs, 8>(p, x, first, last, first_panel, last_panel, y);
+    });
+  run_tiles<Dot::kPairs, 4>(p, x, first, last, first_panel, last_panel, y);
+#else
+  run_tiles<Dot::kPlain, 4>(p, x, first, last, first_panel, last_panel, y);
+#endif
+}
+
+// ---- x as the loops read it
+
+template <typename E>
+void widen(const PackedInt16Product& p, const E* from, int16_t* to, const Parallel& parallel) {
+  const int64_t channels = p.t.channels, stride = p.stride;
+  parallel(p.t.images * p.t.height * p.t.width, stride, [=](int64_t first, int64_t last) {
+    run_vectorised([=]() __attribute__((always_inline)) {
+      for (int64_t pixel = first; pixel < last; ++pixel) {
+        const E* __restrict x = from + pixel * channels;
+        int16_t* __restrict y = to + pixel * stride;
+        for (int64_t c = 0; c < channels; ++c) y[c] = static_cast<int16_t>(x[c]);
+        for (int64_t c = channels; c < stride; ++c) y[c] = 0;  // meets weights of 0
+      }
+    });
+  });
+}
+
+}  // namespace
+
+Int16Product::Int16Product(const Int16ProductTerms& terms) {
+  const auto made = std::make_shared<PackedInt16Product>();
+  PackedInt16Product& p = *made;
+  p.t = terms;
+  p.lanes = vector_floats();
+  p.is_depthwise = is_depthwise(p);
+  const bool has_odd_depth = !p.is_depthwise && p.depth() % 2 != 0;
+  p.is_widened = terms.x.dtype != DType::kInt16 || has_odd_depth;
+  p.stride = p.is_widened ? (terms.channels + 2) / 2 * 2 : terms.channels;
+  p.padding.assign(static_cast<size_t>(p.stride) + 2, static_cast<int16_t>(terms.x.zero_point));
+  p.is_depthwise ? pack_depthwise(p) : pack_panels(p);
+  p.t.weights = {};
+  packed_ = made;
+}
+
+int64_t Int16Product::scratch_bytes() const {
+  const Int16ProductTerms& t = packed_->t;
+  return packed_->is_widened ? t.images * t.height * t.width * packed_->stride * 2 : 0;
+}
+
+void Int16Product::run(std::span<const std::byte* const> from, std::byte* to, std::byte* scratch,
+                       const Parallel& parallel) const {
+  const PackedInt16Product& p = *packed_;
+  const int16_t* x = reinterpret_cast<const int16_t*>(from[0]);
+  if (p.is_widened) {
+    int16_t* const wide = reinterpret_cast<int16_t*>(scratch);
+    switch (p.t.x.dtype) {
+      case DType::kInt16: widen(p, x, wide, parallel); break;
+      case DType::kUInt8:
+        widen(p, reinterpret_cast<const uint8_t*>(from[0]), wide, parallel);
+        break;
+      default: widen(p, reinterpret_cast<const int8_t*>(from[0]), wide, parallel); break;
+    }
+    x = wide;
+  }
+  constexpr int64_t kProductsPerElement = 16;  // that take as long as an element of other loops
+  const int64_t tiles = (p.pixels() + p.tile() - 1) / p.tile(),
+                panels = static_cast<int64_t>(p.panels.size()),
+                products = p.tile() * p.taps() * p.depth() * p.t.outputs / kProductsPerElement + 1;
+  if (tiles >= panels)
+    return parallel(tiles, products, [&](int64_t first, int64_t last) {
+      run_tiles(p, x, first, last, 0, panels, to);
+    });
+  parallel(panels, products * tiles / panels + 1,
+           [&](int64_t first, int64_t last) { run_tiles(p, x, 0, tiles, first, last, to); });
+}
+
+}  // namespace octet

@@ -1,0 +1,104 @@
+// Kernels for int16 activations give the bits of the reference on every backend.
+#include <catch2/catch.hpp>
+
+#include "backends/conformance/conformance.h"
+#include "backends/conformance/program_builder.h"
+
+namespace octet::test_int16 {
+namespace {
+
+constexpr DType kS16 = DType::kInt16, kS8 = DType::kInt8;
+constexpr const char* kBackends[] = {"onednn", "xnnpack"};
+
+struct Conv {
+  std::vector<int64_t> x, w;
+  int64_t groups = 1, stride = 1, padding = 0;
+};
+
+Program conv_program(const Conv& c, DType w_dtype, int64_t largest, int32_t zero_point, DType out) {
+  ProgramBuilder b;
+  std::vector<int64_t> y = {c.x[0], c.w[0]};
+  for (size_t d = 2; d < c.x.size(); ++d)
+    y.push_back((c.x[d] + 2 * c.padding - c.w[d]) / c.stride + 1);
+  const std::vector<float> scales = random_scales(static_cast<size_t>(c.w[0]), 1e-5f, 1e-4f);
+  const int x = b.input("x", kS16, c.x, quantized(1e-3f, zero_point)),
+            w = b.constant("w", random_integers(w_dtype, c.w, 5, -largest, largest),
+                           per_channel(scales, 0)),
+            bias = b.constant("b", random_floats({c.w[0]}, -1, 1, 6));
+  const size_t spatial = c.x.size() - 2;
+  b.output(b.op("conv", {x, w, bias}, "y", out, y, qparams_of(out, out == kS8 ? 0.1f : 4e-4f, 2),
+                {{"stride", std::vector<int64_t>(spatial, c.stride)},
+                 {"padding", std::vector<int64_t>(spatial, c.padding)},
+                 {"groups", c.groups},
+                 {"post_min", -6.0}}));
+  return b.finish();
+}
+
+Program linear_program(int64_t rows, int64_t in, int64_t out, int64_t weight) {
+  ProgramBuilder b;
+  const int x = b.input("x", kS16, {rows, in}, quantized(1e-3f, -5)),
+            w = b.constant("w", random_integers(kS8, {out, in}, 2, weight, 127),
+                           quantized(1e-3f, 0));
+  b.output(b.op("linear", {x, w, -1}, "y", kS16, {rows, out}, quantized(0.7f, 11)));
+  return b.finish();
+}
+
+}  // namespace
+
+TEST_CASE("int16: convolutions have the bits of the reference", "[backends][onednn][xnnpack]") {
+  const Conv cases[] = {
+      {{2, 16, 5, 5}, {24, 16, 1, 1}},           {{1, 3, 9, 7}, {5, 3, 3, 3}, 1, 2, 1},
+      {{1, 70, 6, 5}, {130, 70, 3, 3}, 1, 1, 1}, {{1, 37, 8, 9}, {37, 1, 3, 3}, 37, 1, 1},
+      {{1, 96, 8, 9}, {96, 1, 5, 5}, 96, 2, 2},  {{2, 6, 5, 5}, {4, 3, 3, 3}, 2, 1, 1},
+      {{1, 5, 40}, {7, 5, 3}, 1, 1, 1}};
+  for (const char* backend : kBackends)
+    for (const Conv& c : cases)
+      for (DType w : {kS8, kS16})
+        for (int32_t zero_point : {0, -321})
+          for (DType out : {kS16, kS8, DType::kFloat32}) {
+            CAPTURE(backend, c.x, c.w, name_of(w), zero_point, name_of(out));
+            CHECK(
+                check_against_reference(conv_program(c, w, w == kS8 ? 127 : 32767, zero_point, out),
+                                        backend, {random_integers(kS16, c.x, 9)}) == 0);
+          }
+}
+
+TEST_CASE("int16: sums of large values over a long depth are exact",
+          "[backends][onednn][xnnpack]") {
+  for (const char* backend : kBackends)
+    for (const auto& [rows, in, out] : {std::array<int64_t, 3>{1, 5000, 3}, {7, 1031, 70}}) {
+      CAPTURE(backend, rows, in, out);
+      CHECK(check_against_reference(linear_program(rows, in, out, 120), backend,
+                                    {random_integers(kS16, {rows, in}, 3, 32000, 32767)}) == 0);
+      CHECK(check_against_reference(linear_program(rows, in, out, -127), backend,
+                                    {random_integers(kS16, {rows, in}, 3)}) == 0);
+    }
+}
+
+TEST_CASE("int16: a weight whose products exceed 32 bits in one pair is refused",
+          "[backends][onednn][xnnpack]") {
+  ProgramBuilder b;
+  const int x = b.input("x", kS16, {1, 4}, quantized(1e-3f, 0)),
+            w = b.constant("w", random_integers(kS16, {3, 4}, 2, -32768, -32768),
+                           quantized(1e-3f, 0));
+  b.output(b.op("linear", {x, w, -1}, "y", kS16, {1, 3}, quantized(1, 0)));
+  for (const char* backend : kBackends)
+    CHECK(refusal(b.finish(), backend).value_or("taken") ==
+          "y: its weight has -32768 twice in a row");
+}
+
+TEST_CASE("int16: integers without a scale are refused", "[backends][onednn][xnnpack]") {
+  for (const char* kind : {"reshape", "add"}) {
+    ProgramBuilder b;
+    const int x = b.input("x", kS16, {2, 6});
+    const bool is_sum = std::string(kind) == "add";
+    b.output(b.op(kind, is_sum ? std::vector{x, x} : std::vector{x}, "y", kS16,
+                  is_sum ? std::vector<int64_t>{2, 6} : std::vector<int64_t>{3, 4}));
+    for (const char* backend : kBackends) {
+      CAPTURE(kind, backend);
+      CHECK(refusal(b.finish(), backend).has_value());
+    }
+  }
+}
+
+}  // namespace octet::test_int16
