@@ -32,10 +32,10 @@ struct GroupColumns {
 };
 
 GroupColumns pack_groups(const ProgramTensor& w) {
-  const Tensor values = w.stored->integers().contiguous(), scale = w.stored->scale.contiguous();
+  const Tensor values = w.stored->integers().contiguous(), scale = w.stored->scales();
   const int64_t out = w.shape[0], in = w.shape[1], groups = scale.shape()[1], group = in / groups,
                 rows_per_scale = out / scale.shape()[0];
-  const bool is_nibbles = w.stored->fits_nibbles() && group % kNibbleGroup == 0;
+  const bool is_nibbles = w.stored->bits() <= 4 && group % kNibbleGroup == 0;
   GroupColumns packed = {is_nibbles ? 4 : 8, out, in, groups, {}, {}, {}};
   const int64_t columns = packed.blocks() * kBlockColumns;
   packed.values = Tensor::zeros(DType::kInt8, {packed.blocks(), packed.block_bytes(in)});
