@@ -69,12 +69,15 @@ Json rounding_json(const OpComparison& op) {
   return json;
 }
 
+// As number_json, but NaN is "nan": null is a number that is not known.
+Json sample_json(double value) { return std::isnan(value) ? Json("nan") : number_json(value); }
+
 Json samples_json(const std::vector<ValueSample>& samples) {
   Json indices = Json::array(), reference = Json::array(), subject = Json::array();
   for (const ValueSample& sample : samples) {
     indices.push_back(sample.index);
-    reference.push_back(number(sample.reference));
-    subject.push_back(number(sample.subject));
+    reference.push_back(sample_json(sample.reference));
+    subject.push_back(sample_json(sample.subject));
   }
   return {{"index", std::move(indices)},
           {"float", std::move(reference)},
