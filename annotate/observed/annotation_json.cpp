@@ -57,6 +57,7 @@ Json observer_json(const ObserverChoice& choice) {
   observer["mapping_type"] = kMappingTypes[static_cast<size_t>(choice.affine->mapping_type)];
   observer["scale_dtype"] = name_or_null(choice.affine->scale_dtype);
   observer["zero_point_dtype"] = name_or_null(choice.affine->zero_point_dtype);
+  observer["has_16_bit_scales"] = choice.affine->has_16_bit_scales;
   observer["preserve_zero"] = choice.affine->preserve_zero;
   observer["zero_point_domain"] =
       kZeroPointDomains[static_cast<size_t>(choice.affine->zero_point_domain)];

@@ -12,8 +12,8 @@
 //     quantization  dtype, quant_min, quant_max, qscheme, ch_axis, is_dynamic,
 //                   observer: {name, eps, bins, averaging_constant, reduce_range}, for percentile
 //                   kinds percentile, for affine kinds granularity, axis or group_size or
-//                   block_size, mapping_type, scale_dtype, zero_point_dtype, preserve_zero,
-//                   zero_point_domain
+//                   block_size, mapping_type, scale_dtype, zero_point_dtype,
+//                   has_16_bit_scales, preserve_zero, zero_point_domain
 //     shared        same_as: {"edge": "%x -> %conv"} or {"node": "%x"}
 //     fixed         fixed: {scale, zero_point}, dtype, quant_min, quant_max, qscheme, is_dynamic
 //     derived       derived_from: [{"edge" or "node"}...], derive, dtype, quant_min, quant_max,

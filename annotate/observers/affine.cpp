@@ -27,6 +27,7 @@
 #include "annotate/annotation/qparams.h"
 #include "annotate/observers/kernels.h"
 #include "core/base/error.h"
+#include "core/base/half.h"
 #include "core/interpreter/aten_bridge.h"
 
 namespace octet {
@@ -216,13 +217,16 @@ AffineObserver::Found AffineObserver::search_ranges(const at::Tensor& view,
   const bool is_middle = options().mapping_type == MappingType::kSymmetric;
   const double zero_point = static_cast<double>((quant_max_ + quant_min_ + 1) / 2);
   const double threshold = finer_below(eps);
+  const bool has_16_bit_scales = options().has_16_bit_scales;
   const auto lattice_of = [=](const ValueRange& range) {
     const double down = -static_cast<double>(range.min);
     const double up = static_cast<double>(range.max);
     const double scale = is_middle ? std::max(down, up) * 2 / (quant_max - quant_min)
                                    : std::max(down / -quant_min, up / quant_max);
     const double least = scale < threshold ? finest : eps;
-    return Lattice{std::max(scale, least), quant_min - zero_point, quant_max - zero_point};
+    double step = std::max(scale, least);
+    if (has_16_bit_scales) step = bfloat_to_float(float_to_bfloat(static_cast<float>(step)));
+    return Lattice{step, quant_min - zero_point, quant_max - zero_point};
   };
   at::parallel_for(0, low.numel(), 64, [&](int64_t begin, int64_t end) {
     for (int64_t block = begin; block < end; ++block) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 
 #include "backends/kernels/isa.h"
 #include "backends/kernels/weight_product.h"
@@ -39,7 +40,7 @@ template <int64_t kLanes>
   }
   const Shorts& halves = *reinterpret_cast<const Shorts*>(a.scale + at * 2);
   const Ints wide = __builtin_convertvector(halves, Ints) << 16;
-  scales = reinterpret_cast<const Floats&>(wide);
+  std::memcpy(&scales, &wide, sizeof(scales));
 }
 
 // Weight i of each word as floats.

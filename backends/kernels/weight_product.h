@@ -38,7 +38,7 @@ struct WeightProduct {
 };
 
 // False when the weight is not stored as integers, its groups are too short, there are no rows, or
-// the CPU is an x86 one without AVX2.
+// the CPU has neither AVX2 nor NEON.
 bool has_weight_product(const ProgramTensor& w, int64_t rows);
 // Both require has_weight_product. wants_bfloat: multiply many rows in bfloat16 if the CPU can.
 WeightProduct weight_product(const ProgramTensor& w, int64_t rows, bool wants_bfloat = false);

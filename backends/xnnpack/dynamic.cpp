@@ -39,10 +39,12 @@ Verdict check_reader(const Program& program, const ProgramOp& op, int quantized,
       has_groups ? IntegerWeights{} : find_integer_weights(w);
   const OutputRange range = post_range_of(op);
   if (!weights)
-    return Verdict::refuse(w.stored ? fmt::format("its weight is stored as {}, want int8 with a "
-                                                  "scale per row or one, and zero points 0",
-                                                  describe(*w.stored))
-                                    : "its weight is not stored as integers");
+    return Verdict::refuse(w.stored
+                               ? fmt::format("its weight is stored as {}, want int8 with a "
+                                             "scale per row or one (on Arm also one per 16 or "
+                                             "more inputs, a multiple of 4), and zero points 0",
+                                             describe(*w.stored))
+                               : "its weight is not stored as integers");
   if (!(range.min < range.max))
     return Verdict::refuse(
         fmt::format("its results are clamped to {} and {}", range.min, range.max));

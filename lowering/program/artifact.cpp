@@ -102,7 +102,7 @@ bool has_scaled_states(const Program& program) {
          std::any_of(program.bodies.begin(), program.bodies.end(), has_scaled_states);
 }
 
-// Whether a file of version 8 could not have this constant.
+// Whether the constant needs version 9.
 bool is_narrow(const ProgramTensor& tensor) {
   if (!tensor.stored) return false;
   const StoredConstant& stored = *tensor.stored;

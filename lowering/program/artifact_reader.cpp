@@ -203,9 +203,14 @@ StoredConstant read_stored(const OpenArtifact& source, const ProgramTensor& tens
     for (int bits = kFewestBits; bits <= kMostBits; ++bits)
       if (const std::string key = tensor.name + packed_suffix(dtype, bits);
           source.header.contains(key)) {
+        if (stored.packed.defined() || source.header.contains(tensor.name + kValues))
+          fail(source, key, "is one of two forms of the constant");
         stored.packed =
             entry_data(source, key, DType::kUInt8, {packed_size(product(tensor.shape), bits)});
         stored.packed_bits = bits;
+        const int64_t used = product(tensor.shape) % 8 * bits % 8;  // bits of the last byte
+        if (used != 0 && stored.packed.data<uint8_t>()[stored.packed.numel() - 1] >> used != 0)
+          fail(source, key, "has bits after its last value");
         stored.values = Tensor::without_data(dtype, tensor.shape);
       }
   if (!stored.packed.defined())

@@ -83,14 +83,15 @@ void expand_row_values(const StoredConstant& stored, int64_t row, std::span<floa
   }
 }
 
-// The fewest bits that hold all values.
+// The fewest bits that hold all values; any number above 4 where 4 do not suffice.
 template <typename T>
 int needed_bits(const Tensor& tensor) {
   const T* values = tensor.data<T>();
   unsigned used = 0;  // a bit for each that some value has: of its magnitude, where it is signed
-  for (int64_t i = 0; i < tensor.numel(); ++i)
+  constexpr int kSign = std::is_signed_v<T> ? 1 : 0;
+  for (int64_t i = 0; i < tensor.numel() && std::bit_width(used) + kSign <= 4; ++i)
     used |= static_cast<unsigned>(values[i] < 0 ? ~values[i] : values[i]);
-  return std::bit_width(used) + (std::is_signed_v<T> ? 1 : 0);
+  return std::bit_width(used) + kSign;
 }
 
 template <int kBits>

@@ -169,17 +169,22 @@ Program sizes() {
 }
 
 // Constants in the other forms that files have: two integers in a byte with scales and zero points
-// of blocks, float16.
+// of blocks, 2 bits with narrow scales, float16.
 Program stored_forms() {
   ProgramBuilder b;
   const int x = b.input("x", kF32, {2, 6});
   const int nibbles = b.constant("nibbles", StoredConstant{random_integers(kI8, {4, 6}, 3, -8, 7),
                                                            random_floats({4, 2}, 0.01f, 0.1f, 4),
                                                            random_floats({4, 2}, -2, 2, 5)});
-  const int half = b.constant("half", stored_half(half_constant(random_floats({3, 4}))));
+  const int narrow = b.constant(
+      "narrow", StoredConstant{random_integers(DType::kUInt8, {24, 4}, 6, 0, 3),
+                               Tensor::from<float>(kF32, {24, 1}, std::vector<float>(24, 0.5f)),
+                               Tensor::from<float>(kF32, {24, 1}, std::vector<float>(24, 2.0f))});
+  const int half = b.constant("half", stored_half(half_constant(random_floats({3, 24}))));
   const std::vector<int> first = {x, nibbles, -1};
-  const std::vector<int> second = {b.op("linear", first, "y", kF32, {2, 4}), half, -1};
-  b.output(b.op("linear", second, "z", kF32, {2, 3}));
+  const std::vector<int> second = {b.op("linear", first, "y", kF32, {2, 4}), narrow, -1};
+  const std::vector<int> third = {b.op("linear", second, "w", kF32, {2, 24}), half, -1};
+  b.output(b.op("linear", third, "z", kF32, {2, 3}));
   return b.finish();
 }
 

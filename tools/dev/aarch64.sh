@@ -9,7 +9,11 @@
 #              on a CPU with plain NEON, with dotprod, with i8mm, and with i8mm limited to dotprod
 set -euo pipefail
 programs=${1:-}
-[[ "$programs" == --* ]] || programs=${programs:+$(realpath "$programs")}
+case "$programs" in
+  --sysroot | --counts | "") ;;
+  --*) echo "aarch64: unknown option $programs, want --sysroot or --counts" >&2; exit 2 ;;
+  *) programs=$(realpath "$programs") ;;
+esac
 cd "$(dirname "$0")/../.."
 
 missing=()
@@ -57,7 +61,9 @@ if [ "$programs" = --counts ]; then
     macs=$("${emulate[@]}" $build/bin/count_products "$product" 0)
     line=$product,$macs
     for cpu in cortex-a72:ALL neoverse-n1:ALL max:ALL max:DOTPROD; do
-      line+=,$(awk -v one="$(count $cpu "$product" 1)" -v two="$(count $cpu "$product" 2)" -v macs="$macs" 'BEGIN { printf "%.3f", (two - one) / macs }')
+      one=$(count $cpu "$product" 1)
+      two=$(count $cpu "$product" 2)
+      line+=,$(awk -v one="$one" -v two="$two" -v macs="$macs" 'BEGIN { printf "%.3f", (two - one) / macs }')
     done
     echo "$line"
   done

@@ -222,7 +222,10 @@ std::string dequantized(OnnxSteps& s, const std::string& name, const StoredConst
   const OnnxQParams qparams = *find_qparams(stored);
   const Tensor values = stored.integers().contiguous();
   if (!has_form(s, qparams, false)) return name;
-  if (!qparams.is_blocked() || stored.bits() > 4)
+  const int64_t low = qparams.dtype == DType::kInt8 ? -8 : 0;
+  const bool has_small_zeros = std::ranges::all_of(
+      qparams.zero_point, [&](int64_t zero) { return zero >= low && zero < low + 16; });
+  if (!qparams.is_blocked() || stored.bits() > 4 || !has_small_zeros)
     return dequantized(s, s.writer.add_initializer(name, values), qparams);
   const OnnxType type = qparams.dtype == DType::kInt8 ? OnnxType::kInt4 : OnnxType::kUInt4;
   const std::string integers =

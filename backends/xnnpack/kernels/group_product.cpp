@@ -1,4 +1,5 @@
-// Multiplies rows quantized at run time by weights of 4 or 8 bits with scales per group of inputs.
+// Multiplies rows quantized at run time by int8 weights with scales per group of inputs; values of 4
+// bits or fewer are packed as nibbles.
 // The sum of a group is exact; it is scaled and added to the others in float:
 //
 //   y[m, n] = scale[m] * (sum over groups g of w_scale[n, g] * sum[m, n, g]
@@ -35,7 +36,7 @@ GroupColumns pack_groups(const ProgramTensor& w) {
   const Tensor values = w.stored->integers().contiguous(), scale = w.stored->scales();
   const int64_t out = w.shape[0], in = w.shape[1], groups = scale.shape()[1], group = in / groups,
                 rows_per_scale = out / scale.shape()[0];
-  const bool is_nibbles = w.stored->bits() <= 4 && group % kNibbleGroup == 0;
+  const bool is_nibbles = group % kNibbleGroup == 0 && w.stored->bits() <= 4;
   GroupColumns packed = {is_nibbles ? 4 : 8, out, in, groups, {}, {}, {}};
   const int64_t columns = packed.blocks() * kBlockColumns;
   packed.values = Tensor::zeros(DType::kInt8, {packed.blocks(), packed.block_bytes(in)});
@@ -149,7 +150,7 @@ bool has_weight_groups(const ProgramTensor& w) {
   const int64_t groups = w.stored->scale.shape()[1], group = w.shape[1] / groups;
   if (groups < 2 || group < kLeastGroup || group % kGroup != 0) return false;
   if (!w.stored->zero_point.defined()) return true;
-  const Tensor zero_point = w.stored->zero_point.contiguous();
+  const Tensor zero_point = w.stored->zero_points();
   return std::all_of(zero_point.data<float>(), zero_point.data<float>() + zero_point.numel(),
                      [](float zero) { return zero == 0; });
 }

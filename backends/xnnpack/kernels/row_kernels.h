@@ -36,7 +36,7 @@ struct RowProductView {
   int64_t pitch = 0;               // floats between rows of y; 0: out
   // y[rows, pitch] += x * w * scale[block, group, column of the block] instead, for whole blocks:
   // zero points, terms, biases and bounds do not count
-  bool adds = false;
+  bool adds = false;   // only in run_groups and run_nibble_groups
   int64_t groups = 1;  // of `depth` elements each; more than 1: only run_groups
 };
 

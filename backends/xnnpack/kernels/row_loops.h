@@ -14,21 +14,9 @@ inline int32_t four_bytes(const uint8_t* from) {
   return word;
 }
 
-// Adds sums to y.
-[[gnu::always_inline]] inline void add_sums(const RowProductView& p, int64_t row, int64_t block,
-                                            const int32_t* sum) {
-  float scale[kBlockColumns], total[kBlockColumns];  // copies: y does not alias them
-  float* const y = p.y + row * p.pitch + block * kBlockColumns;
-  std::memcpy(scale, p.scale + block * kBlockColumns, sizeof(scale));
-  std::memcpy(total, y, sizeof(total));
-  for (int64_t c = 0; c < kBlockColumns; ++c) total[c] += static_cast<float>(sum[c]) * scale[c];
-  std::memcpy(y, total, sizeof(total));
-}
-
-// Converts the sums of a block to reals, or adds them to y.
+// Converts the sums of a block to reals.
 [[gnu::always_inline]] inline void finish(const RowProductView& p, int64_t row, int64_t block,
                                           const int32_t* sum) {
-  if (p.adds) return add_sums(p, row, block, sum);
   const int64_t column = block * kBlockColumns;
   const RowParameters r = p.parameters[row];
   const int32_t term = p.terms == nullptr ? 0 : p.terms[row];

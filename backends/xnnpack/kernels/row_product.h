@@ -97,8 +97,8 @@ class RowProduct {
   std::shared_ptr<const Packed> packed_;
 };
 
-// Whether the weight [out, in] of a linear is stored as int8 with scales per group of inputs and
-// zero points 0, and this CPU has kernels for it (Arm).
+// Whether the weight [out, in] of a linear is stored as int8 with scales per group of inputs (at
+// least 16, a multiple of 4) and zero points 0, and this CPU has kernels for it (Arm).
 bool has_weight_groups(const ProgramTensor& w);
 
 // Whether RowProduct uses XNNPACK's kernel, and a RowProduct that does.

@@ -191,7 +191,7 @@ TEST_CASE("affine observers are dumped with granularity, mapping and dtypes", "[
   CHECK(
       json.at("nodes").at(0).at("inputs").at(0).at("spec").at("observer").dump() ==
       R"({"name":"affine_min_max","eps":null,"bins":2048,"averaging_constant":0.01,"reduce_range":false,"granularity":"per_group","group_size":2,)"
-      R"("mapping_type":"symmetric","scale_dtype":null,"zero_point_dtype":"int32","preserve_zero":true,"zero_point_domain":"int"})");
+      R"("mapping_type":"symmetric","scale_dtype":null,"zero_point_dtype":"int32","has_16_bit_scales":false,"preserve_zero":true,"zero_point_domain":"int"})");
   CHECK(json.at("groups").at(0).at("qparams").at("scale").size() == 6);
   CHECK(json.at("groups").at(0).at("qparams").at("block_size").dump() == "[1,2]");
 }

@@ -66,16 +66,20 @@ Program linear_with(StoredConstant weight) {
   return with_one_segment(b.finish(), "reference");
 }
 
-// One program for each form of constants in a file: plain, channels-last, two integers
-// in a byte with scales and zero points, float16.
+// One program for each form of constants in a file: plain, channels-last, two integers in a byte
+// with scales and zero points, float16, 3 bits with scales of bfloat16.
 std::vector<Program> every_form() {
   Program ordered = small_conv("reference");
   Tensor& filter = ordered.tensors[1].data;
   filter = from_channels_last(as_channels_last(filter));
   StoredConstant nibbles{random_integers(DType::kInt8, {4, 6}, 3, -8, 7),
                          random_floats({4, 2}, 0.01f, 0.1f, 4), random_floats({4, 2}, -2, 2, 5)};
+  StoredConstant narrow{random_integers(DType::kInt8, {4, 6}, 3, -4, 3),
+                        Tensor::from<float>(DType::kFloat32, {4, 6}, std::vector<float>(24, 0.5f)),
+                        Tensor::from<float>(DType::kFloat32, {4, 6}, std::vector<float>(24, 2.0f))};
   return {with_constants(), std::move(ordered), linear_with(std::move(nibbles)),
-          linear_with(stored_half(half_constant(random_floats({4, 6}))))};
+          linear_with(stored_half(half_constant(random_floats({4, 6})))),
+          linear_with(std::move(narrow))};
 }
 
 }  // namespace
@@ -85,12 +89,14 @@ TEST_CASE("constants of every form are in the file as the layout says", "[backen
       {"\"w\":{", "\"w:scale\""},
       {"\"w:channels_last\""},
       {"\"w:i4\"", "\"w:scale\"", "\"w:zero_point\""},
-      {"\"w:values\"", "\"F16\""}};
+      {"\"w:values\"", "\"F16\""},
+      {"\"w:i3\"", "\"w:scale\"", "\"w:zero_point\"", "\"BF16\""}};
+  const std::vector<std::string> versions = {"2", "3", "2", "2", "9"};
   const std::vector<Program> programs = every_form();
   for (size_t i = 0; i < programs.size(); ++i) {
     const std::string file = artifact_bytes(programs[i]);
     for (const std::string& key : keys[i]) CHECK_THAT(file, Contains(key));
-    CHECK_THAT(file, Contains(i == 1 ? "\"version\":\"3\"" : "\"version\":\"2\""));
+    CHECK_THAT(file, Contains("\"version\":\"" + versions[i] + "\""));
     CHECK(artifact_bytes(load_program(bytes_of(file))) == file);
   }
 }
