@@ -342,8 +342,6 @@ TEST_CASE("a row as the weight of linear gives a number for each row",
   CHECK(compare_with_interpreter(graph).greatest < 1e-5);
 }
 
-}  // namespace octet::test_decompositions
-
 TEST_CASE("linear algebra", "[lowering][decompositions]") {
   struct Row {
     const char *results, *call, *returns = "%y";
@@ -377,3 +375,5 @@ TEST_CASE("histograms, slices of a greatest norm, and rrelu", "[lowering][decomp
       {kX, kY, "aten.rrelu.default(%x)"},
   });
 }
+
+}  // namespace octet::test_decompositions
