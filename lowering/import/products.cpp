@@ -267,8 +267,9 @@ void give_first(Steps& s, const Node& node, int x) {
 int solve(Steps& s, int a, int b) {
   const Sizes batch = broadcast(batch_of(s, a), batch_of(s, b));
   const auto widened = [&](int x) {
+    const Sizes own = s.sizes(x);
     Sizes sizes = batch;
-    sizes.insert(sizes.end(), s.sizes(x).end() - 2, s.sizes(x).end());
+    sizes.insert(sizes.end(), own.end() - 2, own.end());
     return s.expand(x, sizes);
   };
   const int b_all = widened(b);
@@ -295,7 +296,6 @@ void import_inverse(Steps& s, const Node& node) {
   const int a = s.operand({"A", "self"});
   const std::optional<int64_t> size = s.fixed_size(a, s.rank(a) - 1);
   if (!size) return;
-  std::vector<int64_t> shape = {*size, *size};
   Tensor identity = Tensor::zeros(DType::kFloat32, {*size, *size});
   for (int64_t i = 0; i < *size; ++i) identity.data<float>()[i * (*size + 1)] = 1;
   const int one =
