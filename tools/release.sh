@@ -98,6 +98,7 @@ octet_command() {
   for command in "$build/bin/octet" "$build/python/octet/bin/octet" "$PWD/build/release/bin/octet"; do
     [ ! -x "$command" ] || break
   done
+  [[ $command == "$build"/* ]] || log "uses $command, because $build has none"
   echo "$command"
 }
 

@@ -39,9 +39,9 @@ void store_elements_as(const T* values, int64_t count, const RealForm& form,
     E* __restrict y = reinterpret_cast<E*>(to);
     for (int64_t i = 0; i < count; ++i) {
       T q = std::nearbyint(x[i] * inverse) + zero;
-      q = q != q ? zero : q;
       q = q < least ? least : q;
       q = q > most ? most : q;
+      q = q != q ? zero : q;
       y[i] = static_cast<E>(static_cast<int32_t>(q));
     }
   });

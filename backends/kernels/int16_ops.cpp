@@ -51,7 +51,7 @@ bool has_adjacent_lowest(const ProgramTensor& w) {
 Verdict check_weight(const ProgramTensor& w) {
   const bool fits = w.dtype == DType::kInt16 || w.dtype == DType::kInt8 || w.dtype == DType::kUInt8;
   if (!w.is_constant() || !fits || !w.qparams || w.numel() == 0)
-    return Verdict::refuse("its weight is not a constant of int8 or int16 with scales");
+    return Verdict::refuse("its weight is not a constant of int8, uint8 or int16 with scales");
   if (!w.qparams->is_per_tensor() && w.qparams->axis != 0)
     return Verdict::refuse(
         fmt::format("its weight is quantized along axis {}, want 0", w.qparams->axis));
@@ -120,6 +120,12 @@ bool is_filled(const std::vector<Int16Pool::Window>& windows) {
 
 Verdict check_pool(const Program& program, const ProgramOp& op) {
   if (Verdict image = check_image(program, op); !image) return image;
+  const size_t rank = program.input(op, 0).shape.size();
+  const size_t spatial =
+      op.get(op.is("adaptive_avg_pool") ? attr::kOutputSize : attr::kKernelSize).size();
+  if (spatial + 2 != rank)
+    return Verdict::refuse(
+        fmt::format("its window has {} dimensions and its input rank {}", spatial, rank));
   const Int16Pool pool = pool_of(program, op);
   return is_filled(pool.lines) && is_filled(pool.columns)
              ? Verdict::accept()

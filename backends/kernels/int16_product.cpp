@@ -354,6 +354,7 @@ void finish_as(const PackedInt16Product& p, const Sums<Sum>& sums, std::byte* to
         if constexpr (!is_float) y = std::nearbyint(y * inverse) + zero;
         y = y < low ? low : y;
         y = y > high ? high : y;
+        if constexpr (!is_float) y = y != y ? zero : y;
         if constexpr (is_float)
           made[i] = static_cast<E>(y);
         else

@@ -103,8 +103,10 @@ Verdict check_same_qparams(const Program& program, const ProgramOp& op) {
   const ProgramTensor& y = program.output(op);
   for (int input : op.inputs) {
     const ProgramTensor& x = program.tensor(input);
-    if (!x.qparams || !y.qparams)
-      return Verdict::refuse(fmt::format("{} is int16 without scale and zero point", x.name));
+    for (const ProgramTensor* t : {&x, &y})
+      if (!t->qparams)
+        return Verdict::refuse(
+            fmt::format("{} is {} without scale and zero point", t->name, name_of(t->dtype)));
     if (!x.qparams->is_per_tensor() || !(real_form(x) == real_form(y)))
       return Verdict::refuse("inputs and output differ in dtype, scale or zero point");
   }

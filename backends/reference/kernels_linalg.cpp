@@ -28,15 +28,20 @@ void subtract_row(const Matrix& m, int64_t a, double factor, int64_t b, int64_t 
   for (int64_t c = first; c < m.columns; ++c) m.at(a, c) -= factor * m.at(b, c);
 }
 
-// Makes `a` upper triangular and treats the rows of `b` alike. Returns the determinant of `a`; stops
-// at a column without a pivot, where it is 0.
-double eliminate(const Matrix& a, const Matrix& b) {
-  double determinant = 1;
+// Makes `a` upper triangular and treats the rows of `b` alike. Returns whether each column has a
+// pivot; `determinant` receives that of `a`, which may underflow where it has.
+bool eliminate(const Matrix& a, const Matrix& b, double& determinant) {
+  determinant = 1;
   for (int64_t c = 0; c < a.columns; ++c) {
     int64_t pivot = c;
     for (int64_t r = c + 1; r < a.rows; ++r)
-      if (std::fabs(a.at(r, c)) > std::fabs(a.at(pivot, c))) pivot = r;
-    if (a.at(pivot, c) == 0) return 0;
+      if (const double size = std::fabs(a.at(r, c));
+          std::isnan(size) || size > std::fabs(a.at(pivot, c)))
+        pivot = r;
+    if (a.at(pivot, c) == 0) {
+      determinant = 0;
+      return false;
+    }
     if (pivot != c) {
       swap_rows(a, pivot, c);
       swap_rows(b, pivot, c);
@@ -49,7 +54,7 @@ double eliminate(const Matrix& a, const Matrix& b) {
       subtract_row(b, r, factor, c, 0);
     }
   }
-  return determinant;
+  return true;
 }
 
 // b = the solution x of a x = b, for upper triangular `a`.
@@ -129,7 +134,8 @@ void solve(const KernelCall& call) {
   Matrix b = matrix_of(call.input_shape(1));
   for_each_matrix(call, [&](const Matrix& a, int64_t i) {
     b.data = y.data() + i * area(b);
-    if (eliminate(a, b) == 0)
+    double unused;
+    if (!eliminate(a, b, unused))
       throw Error("run", call.op.name, "the matrix is singular; check the input");
     substitute(a, b);
   });
@@ -139,7 +145,7 @@ void solve(const KernelCall& call) {
 void determinant(const KernelCall& call) {
   Buffer<double> y(static_cast<size_t>(call.outputs[0].numel()));
   for_each_matrix(call, [&](const Matrix& a, int64_t i) {
-    y[static_cast<size_t>(i)] = eliminate(a, {nullptr, a.rows, 0});
+    eliminate(a, {nullptr, a.rows, 0}, y[static_cast<size_t>(i)]);
   });
   store<double>(call, y);
 }

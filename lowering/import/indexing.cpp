@@ -275,9 +275,9 @@ void import_histc(Steps& s, const Node& node) {
   const int64_t bins = node.int_or("bins", 100);
   const double least = node.float_or("min", 0), most = node.float_or("max", 0);
   if (least == most) return s.refuse("over the range of its input; give min and max");
-  const int low = s.number(least, x), range = s.number(most - least, x);
-  const int is_inside = s.binary("logical_and", s.compare("ge", x, low),
-                                 s.compare("le", x, s.number(most, x)), DType::kBool);
+  const int low = s.number(least, x), high = s.number(most, x), range = s.sub(high, low);
+  const int is_inside =
+      s.binary("logical_and", s.compare("ge", x, low), s.compare("le", x, high), DType::kBool);
   const int steps = s.div(s.mul(s.sub(x, low), s.number(static_cast<double>(bins), x)), range);
   const int inside = s.where(is_inside, steps, s.number(0, x));
   const int bin =

@@ -117,8 +117,16 @@ bool has_narrow_constants(const Program& program) {
          std::any_of(program.bodies.begin(), program.bodies.end(), has_narrow_constants);
 }
 
+bool has_linear_algebra(const Program& program) {
+  return std::any_of(program.ops.begin(), program.ops.end(),
+                     [](const ProgramOp& op) {
+                       return op.is("linalg") || (op.is("unary") && op.get(attr::kFn) == "lgamma");
+                     }) ||
+         std::any_of(program.bodies.begin(), program.bodies.end(), has_linear_algebra);
+}
+
 int version_of(const Program& program) {
-  if (has_narrow_constants(program)) return kNarrowVersion;
+  if (has_narrow_constants(program) || has_linear_algebra(program)) return kNarrowVersion;
   if (has_scaled_states(program)) return kScaledStatesVersion;
   if (computes_in_bfloat16(program)) return kBfloat16Version;
   if (has_counts(program)) return kCountsVersion;

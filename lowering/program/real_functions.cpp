@@ -21,6 +21,12 @@ double gelu_tanh(double x) {
   return 0.5 * x * (1 + std::tanh(M_SQRT2 * M_2_SQRTPI * 0.5 * (x + 0.044715 * x * x * x)));
 }
 
+// std::lgamma writes a global, the sign.
+double log_gamma(double x) {
+  int sign = 0;
+  return ::lgamma_r(x, &sign);
+}
+
 constexpr double kSeluAlpha = 1.6732632423543772848170429916717,
                  kSeluScale = 1.0507009873554804934193349852946;
 
@@ -54,7 +60,7 @@ constexpr RealFunction kFunctions[] = {
     {"log1p",       OCTET_OF_X(std::log1p(x)), 1},
     {"erf",         OCTET_OF_X(std::erf(x)), 1},
     {"erfc",        OCTET_OF_X(std::erfc(x)), 1},
-    {"lgamma",      OCTET_OF_X(std::lgamma(x)), 1},
+    {"lgamma",      OCTET_OF_X(log_gamma(x)), 1},
     {"sin",         OCTET_OF_X(std::sin(x)), 1},
     {"cos",         OCTET_OF_X(std::cos(x)), 1},
     {"tan",         OCTET_OF_X(std::tan(x)), 1},

@@ -100,9 +100,9 @@ const std::vector<std::pair<std::string, SlotSpec>> kCacheSlots = {{"x", kInput}
 const std::vector<RuleCheck> kCacheChecks = {writes_into_buffer, writes_whole_rows, starts_as_zeros, is_only_use};
 
 const std::vector<AnnotationRule> kCacheRules = {
-    // name        pattern                    inputs  output        checks
-    {"kv_cache",   "index_copy(c, _, x)",     kCacheSlots,  LeaveFloat{}, kCacheChecks},
-    {"kv_cache",   "index_put(c, _..., x)",   kCacheSlots,  LeaveFloat{}, kCacheChecks},
+    // name        pattern                    inputs       output        checks
+    {"kv_cache",   "index_copy(c, _, x)",     kCacheSlots, LeaveFloat{}, kCacheChecks},
+    {"kv_cache",   "index_put(c, _..., x)",   kCacheSlots, LeaveFloat{}, kCacheChecks},
 };
 // clang-format on
 

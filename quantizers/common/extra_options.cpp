@@ -63,6 +63,8 @@ void fake_quantize(QuantizationSpec& spec, const std::optional<ObserverChoice>& 
   } else if (spec.is_dynamic) {
     choice.name = "fake_quantize";
     choice.averaging_constant = 1;
+  } else if (spec.dtype == DType::kInt16 && !is_learned) {
+    choice.name = "fake_quantize(moving_average_min_max)";  // the fused op's least scale is 6.1e-5
   } else {
     choice.name = is_learned ? "lsq_fake_quantize" : "fused_moving_avg_obs_fake_quantize";
   }
@@ -110,7 +112,7 @@ void check_activation_bits(const OwnOptions& options, bool is_dynamic) {
                             is_dynamic ? "is_dynamic" : "is_weight_only"));
 }
 
-// Its steps may be smaller than the least scale of int8.
+// Without kBackendEps, which would be too coarse a step.
 QuantizationSpec int16_spec() {
   QuantizationSpec activation;
   activation.dtype = DType::kInt16;

@@ -19,7 +19,7 @@ struct OwnOptions {
   // training
   bool search_weight_ranges = false;
   int64_t weight_bits = 8;  // 8; 4, 3 or 2: stored as int8 in -8 .. 7, -4 .. 3 or -2 .. 1
-  // 8, or 16: static activations of int16, symmetric; needs the full range
+  // 8, or 16: static activations of int16, symmetric; not with reduce_range, act_qmin or act_qmax
   int64_t activation_bits = 8;
   // input channels that share a weight scale; 0: no groups; absent: none with 8 bits, else 32
   std::optional<int64_t> group_size = std::nullopt;
@@ -45,10 +45,10 @@ std::string weight_observer_name(bool search_weight_ranges, bool is_per_channel)
 bool has_plain_weights(const OwnOptions& options);
 QuantizationSpec plain_weight_spec(const OwnOptions& options, bool is_per_channel,
                                    IntegerRange range);
-// Affine, observed with a histogram; of 16 bits symmetric -32767 .. 32767 by min_max, where
-// clipping gains nothing, whatever dtype and range are. Throws Error("quantizer",
-// "activation_bits", ...) unless they are 8, or 16 and static. Dynamic activations get their scale
-// at run time: per token if the options say so, else per tensor.
+// Affine, observed with a histogram. With 16 bits: symmetric in -32767 .. 32767, observed by
+// min_max, because clipping gains nothing; dtype and range are ignored. Throws Error("quantizer",
+// "activation_bits", ...) unless activation_bits is 8, or 16 and activations are static. Dynamic
+// activations get their scale at run time: per token if the options say so, else per tensor.
 QuantizationSpec activation_spec(const OwnOptions& options, DType dtype, IntegerRange range,
                                  bool is_dynamic);
 

@@ -114,6 +114,11 @@ QuantizerOptions overrides_of(const Place& place, QuantizerOptions overrides) {
   if (place.has("is_dynamic")) overrides.is_dynamic.reset();
   if (place.has("is_weight_only")) overrides.is_weight_only.reset();
   if (place.has("is_per_channel")) overrides.is_per_channel.reset();
+  // what excludes an option of the row
+  const auto is_on = [&](const char* key) { return place.has(key) && bool_at(place.at(key)); };
+  if (is_on("is_dynamic") || is_on("is_weight_only")) overrides.activation_bits.reset();
+  if (place.has("activation_bits") && int_at(place.at("activation_bits")) == 16)
+    overrides.reduce_range.reset();
   return overrides;
 }
 

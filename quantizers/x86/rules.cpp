@@ -106,7 +106,7 @@ const std::vector<AnnotationRule> kX86Rules = {
     {"addmm[_unary]",               unary_if_any(kAddmm),                       kTransposed,     kFloat, kWeightedChecks},
     {"mm[_unary]",                  unary_if_any(kMm),                          kColumns,        kFloat, kWeightedChecks},
     {"matmul",                      kMatmul,                                    kBinary,         kFloat, kMatmulChecks},
-    {"mul",                         kAnyMul,                                       kBinary,         kFloat, kMulChecks},
+    {"mul",                         kAnyMul,                                    kBinary,         kFloat, kMulChecks},
 };
 
 const std::vector<AnnotationRule> kX86DynamicRules = {

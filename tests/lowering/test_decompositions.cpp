@@ -355,14 +355,18 @@ TEST_CASE("linear algebra", "[lowering][decompositions]") {
            Row{"%y: f32[2,3,4]", "aten.linalg_solve.default(%w, %c, left=False)"},
            Row{"%y: f32[2,4]", "aten.linalg_solve.default(%w, %v)"},
            Row{"%q: f32[2,4,3], %r: f32[2,3,3]", "aten.linalg_qr.default(%b)", "%q, %r"},
-           Row{"%q: f32[2,4,4], %r: f32[2,4,3]", "aten.linalg_qr.default(%b, \"complete\")", "%q, %r"},
+           Row{"%q: f32[2,4,4], %r: f32[2,4,3]", "aten.linalg_qr.default(%b, \"complete\")",
+               "%q, %r"},
            Row{"%q: f32[2,3,3], %r: f32[2,3,4]", "aten.linalg_qr.default(%c)", "%q, %r"},
            Row{"%q: f32[0], %r: f32[2,4,4]", "aten.linalg_qr.default(%w, \"r\")", "%r"},
-           Row{"%d: f32[2]", "aten.linalg_det.default(%w)\n      %y: f32[2] = aten.mul.Tensor(%d, 1e-4)"},
+           Row{"%d: f32[2]",
+               "aten.linalg_det.default(%w)\n      %y: f32[2] = aten.mul.Tensor(%d, 1e-4)"},
        }) {
-    const std::string call = std::string("aten.eye.default(4)\n      %w: f32[2,4,4] = aten.add.Tensor(%x, %e, "
-                                         "alpha=9)\n      ") +
-                             row.results + " = " + row.call;
+    const std::string call =
+        std::string(
+            "aten.eye.default(4)\n      %w: f32[2,4,4] = aten.add.Tensor(%x, %e, "
+            "alpha=9)\n      ") +
+        row.results + " = " + row.call;
     check_rows({{"%x: f32[2,4,4], %b: f32[2,4,3], %c: f32[2,3,4], %v: f32[2,4]", "%e: f32[4,4]",
                  call.c_str(), row.returns}});
   }
@@ -371,6 +375,7 @@ TEST_CASE("linear algebra", "[lowering][decompositions]") {
 TEST_CASE("histograms, slices of a greatest norm, and rrelu", "[lowering][decompositions]") {
   check_rows({
       {"%x: f32[5,8]", "%y: f32[7]", "aten.histc.default(%x, 7, -1, 1)"},
+      {"%x: f32[5,80]", "%y: f32[10]", "aten.histc.default(%x, 10, 0.1, 0.7)"},
       {"%x: f32[3,4]", "%y: f32[3,4]", "aten.renorm.default(%x, 2, 0, 0.5)"},
       {kX, kY, "aten.rrelu.default(%x)"},
   });

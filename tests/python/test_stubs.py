@@ -30,7 +30,7 @@ def generated(module):
 
 def with_parameters(text):
     """The stub as type checkers in strict mode want it: with parameters of generic types."""
-    text = re.sub(r"\bdict\b(?![\[(])", "dict[str, Any]", text)
+    text = re.sub(r"(: |-> |\[|, |\| )dict\b(?![\[(])", r"\1dict[str, Any]", text)
     text = re.sub(r"(?<=[:>] )(tuple|list)\b(?!\[)", lambda m: m[1] + ("[Any, ...]" if m[1] == "tuple" else "[Any]"), text)
     text = re.sub(r"os\.PathLike\b(?!\[)", "os.PathLike[str]", text)
     text = re.sub(r"def __eq__\(self, arg: \w+, /\)", "def __eq__(self, arg: object, /)", text)

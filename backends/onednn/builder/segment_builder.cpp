@@ -69,7 +69,7 @@ std::map<int, TensorState> tensor_states(const Program& program, const Segment& 
       TensorState& input = states[op.inputs[i]];
       const bool is_second_factor = op.is("matmul") && i == 1;
       input.is_second_factor = is_second_factor && (!input.is_read || input.is_second_factor);
-      // nothing of oneDNN's fuses an op on int16
+      // an op on int16 is never fused into the op before it
       input.only_reader = input.is_read || has_int16(program, op) ? nullptr : &op;
       input.is_read = true;
       if (i == 0 && works_channels_last(op)) input.is_read_channels_last = true;

@@ -15,7 +15,7 @@ EmitOp emit_prelu, emit_clamp, emit_unary;
 EmitOp emit_requantize;  // quantize, dequantize, requantize
 EmitOp emit_max_pool, emit_avg_pool, emit_adaptive_avg_pool, emit_mean, emit_reduce, emit_upsample;
 EmitOp emit_softmax, emit_layer_norm, emit_rms_norm, emit_group_norm, emit_batch_norm;
-EmitOp emit_int16;  // all that read or write int16, but moves
+EmitOp emit_int16;  // ops that read or write int16, except moves
 EmitOp emit_recurrent, emit_rotary, emit_attention;
 EmitOp emit_reshape, emit_permute, emit_slice, emit_expand, emit_cat, emit_pad, emit_copy;
 

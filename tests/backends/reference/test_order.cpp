@@ -116,7 +116,16 @@ TEST_CASE("linear algebra has errors for singular matrices and wrong shapes",
           "[backends][reference]") {
   const Operand singular = floats({2, 2}, {1, 2, 2, 4}), b = floats({2, 1}, {1, 1});
   const Result y{DType::kFloat32, {2, 2}}, x{DType::kFloat32, {2, 1}};
-  CHECK(values_of(run_one("linalg", {singular}, {{DType::kFloat32, {}}}, fn("det"))[0]) == Reals{0});
+  CHECK(values_of(run_one("linalg", {singular}, {{DType::kFloat32, {}}}, fn("det"))[0]) ==
+        Reals{0});
+  std::vector<float> small(200 * 200, 0.0f);  // its determinant, 1e-400, underflows
+  for (size_t i = 0; i < 200; ++i) small[i * 201] = 0.01f;
+  const std::vector<Tensor> hundred =
+      run_one("linalg", {floats({200, 200}, small), floats({200, 1}, std::vector<float>(200, 1))},
+              {{DType::kFloat32, {200, 1}}}, fn("solve"));
+  CHECK(is_close(values_of(hundred[0]), Reals(200, 100.0)));
+  CHECK(std::isnan(values_of(run_one("linalg", {floats({2, 2}, {0, 1, kNaN, 1})},
+                                     {{DType::kFloat32, {}}}, fn("det"))[0])[0]));
   CHECK_THROWS_WITH(run_one("linalg", {singular, b}, {x}, fn("solve")), Contains("is singular"));
   CHECK_THROWS_WITH(run_one("linalg", {floats({2, 2}, {1, 0, 2, 1})}, {y}, fn("cholesky")),
                     Contains("not positive definite"));

@@ -79,7 +79,8 @@ Literals literals_of(const std::string& call_spec, size_t count) {
   const auto spec = nlohmann::json::parse(call_spec, nullptr, /*allow_exceptions=*/false);
   if (!spec.is_object() || !spec.contains("inputs")) return literals;
   const nlohmann::json& inputs = spec["inputs"];
-  for (size_t i = 0; inputs.size() == count && i < count; ++i)
+  if (!inputs.is_array() || inputs.size() != count) return literals;
+  for (size_t i = 0; i < count; ++i)
     if (!inputs[i].is_null()) literals.emplace_back(i, c10::IValue());
   return literals;
 }

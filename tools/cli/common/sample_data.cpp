@@ -57,6 +57,9 @@ class ArrayBatches : public HeldBatches {
       names.push_back(input->value->name());
     }
     const std::vector<NamedArray> arrays = read_arrays(file, names);
+    if (arrays.size() < inputs.size())
+      fail(fmt::format("has {} arrays, want {}: {}", arrays.size(), inputs.size(),
+                       fmt::join(names, ", ")));
     for (size_t i = 0; i < arrays.size(); ++i)
       add(arrays[i], i < inputs.size() ? inputs[i] : nullptr);
   }

@@ -61,7 +61,16 @@ bool has_narrow_channels(const OpFacts& op) {
 }
 
 bool has_byte_activations(const OpFacts& op) {
-  return op.has_weight_options && op.is_static && op.options.value("activation_bits", 8) == 8;
+  return op.has_weight_options && op.is_static && op.options.value("activation_bits", 8) == 8 &&
+         !op.options.value("is_dynamic", false) && !op.options.value("is_weight_only", false);
+}
+
+// int16 needs the full range of activations.
+Json in_sixteen_bits(const OpFacts& op) {
+  Json options = with(with(op.options, "activation_bits", 16), "reduce_range", false);
+  options.erase("act_qmin");
+  options.erase("act_qmax");
+  return options;
 }
 
 const std::vector<Choice> kChoices = {
@@ -103,7 +112,7 @@ const std::vector<Choice> kChoices = {
      .is_of_weights = true},
     {.name = "with activations of 16 bits",
      .applies = has_byte_activations,
-     .settings = [](const OpFacts& op) { return with(op.options, "activation_bits", 16); },
+     .settings = in_sixteen_bits,
      .promise = [](const OpFacts& op) { return 1 - 0.9 * op.before_share; }},
     {.name = "in float", .is_float = true},
     // If a pattern was annotated as one, the setting of its first op decides.
@@ -132,7 +141,8 @@ class Prices {
       if (found == products_.end()) continue;
       const Product& product = found->second;
       if (is_static_) {
-        more += settings.is_null() ? product.macs : 0;
+        const bool is_wide = settings.is_object() && settings.value("activation_bits", 8) == 16;
+        more += settings.is_null() ? product.macs : is_wide ? kWideCost * product.macs : 0;
       } else {
         const double bits = settings.is_null() ? kFloatBits : settings.value("weight_bits", 8);
         more += std::max(0.0, bits - product.weight_bits) * product.weights;
@@ -143,6 +153,7 @@ class Prices {
 
  private:
   static constexpr double kFloatBits = 32;
+  static constexpr double kWideCost = 0.5;  // of 16-bit activations, where float costs 1
   bool is_static_;
   double all_ = 0;
   std::unordered_map<std::string, Product> products_;

@@ -61,7 +61,7 @@ def loaded(model):
         name = (config.architectures or ["AutoModel"])[0]
         kind = getattr(transformers, name, transformers.AutoModel)
         return kind.from_pretrained(folder).eval()
-    except (OSError, ValueError) as error:
+    except Exception as error:  # safetensors raises subclasses of Exception itself
         said = str(error).split("\n")[0]
         raise Error("quantize", model, f"cannot be loaded ({said}); give what save_pretrained() wrote") from None
 

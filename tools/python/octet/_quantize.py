@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from octet_runtime._error import Error
 from torch.export import ExportedProgram
@@ -193,6 +194,9 @@ def _rewritten(given, parts, is_qat, has_labels):
     is_list = isinstance(batches, (list, tuple)) and len(batches) > 0
     if examples is None and isinstance(model, torch.nn.Module) and is_list:
         examples = unlabelled(batches[0], "calibration, batch 0")[0] if has_labels else batches[0]
+        examples = torch.utils._pytree.tree_map(
+            lambda leaf: torch.as_tensor(leaf) if isinstance(leaf, np.ndarray) else leaf, examples
+        )
     theirs = [part for part in parts if is_torchao(part)]
     if not theirs:
         return (model, examples), parts

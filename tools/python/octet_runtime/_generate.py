@@ -103,7 +103,14 @@ class _Text:
 class _Decoder:
     """A program that maps token ids, and their positions when it keeps a cache, to scores."""
 
-    def __init__(self, model: Any):
+    def __init__(
+        self,
+        model: Any,
+        stage: str = "generate",
+        subject: str = "prompt",
+        advice: str = "shorten the prompt, lower max_tokens,",
+    ):
+        self.stage, self.subject, self.advice = stage, subject, advice
         inputs = [info for info in model.inputs if info is not None]
         whole = [info for info in inputs if info.dtype in ("int64", "int32")]
         ids = [info for info in whole if len(info.shape) == 2 and info.shape[0] in (1, None)]
@@ -114,6 +121,7 @@ class _Decoder:
                 "model",
                 f"its inputs are {have}, want token ids [1, n], and for a model with a cache "
                 "positions [n]; export it like transformers' TorchExportableModuleForDecoderOnlyLM",
+                stage,
             )
         self.model, self.ids = model, ids[0]
         self.positions = positions[0] if positions else None
@@ -123,6 +131,7 @@ class _Decoder:
                 "model",
                 f"takes exactly {length} tokens at a time, want any number, or one at a time with "
                 "a cache; export it with a dynamic length",
+                stage,
             )
         self.most = length or self.ids.max_shape[1]
         self.past: list[int] = []  # without a cache, all tokens so far
@@ -137,10 +146,11 @@ class _Decoder:
                 words.name,
                 f"has {words.size()} tokens, more than the {count} of the model; give the "
                 "tokenizer of this model",
+                self.stage,
             )
         for token in tokens:
             if not 0 <= token < count:
-                raise _refuse("prompt", f"has token {token}, want 0 to {count - 1}")
+                raise _refuse(self.subject, f"has token {token}, want 0 to {count - 1}", self.stage)
 
     def scores(self, tokens: list[int], start: int) -> np.ndarray:
         """Returns the scores of the token after `tokens`, which are at start, start + 1, ..."""
@@ -170,7 +180,8 @@ class _Decoder:
             raise _refuse(
                 "model",
                 f"its cache cannot hold position {start + len(tokens) - 1} ({error.message}); "
-                "shorten the prompt, lower max_tokens, or export with a larger cache",
+                f"{self.advice} or export with a larger cache",
+                self.stage,
             ) from None
         scores = _first(outputs)
         return np.asarray(scores, np.float32).reshape(-1, scores.shape[-1])
@@ -276,6 +287,15 @@ def _tokens(
         yield Token(tokens[0], "" if text is None else text.add(tokens[0]))
 
 
+def _split(words, text):
+    """What the tokenizer puts before a text, and the tokens of the text without what it appends."""
+    around, tokens = words.encode(""), words.encode(text)
+    count = 0
+    while count < len(around) and around[count] == tokens[count]:
+        count += 1
+    return around[:count], tokens[count : len(tokens) - (len(around) - count)]
+
+
 def perplexity(
     model: Any, text: str | Iterable[int], *, tokenizer: Any = None, window: int = 512
 ) -> float:
@@ -291,15 +311,13 @@ def perplexity(
     words = None if tokenizer is None else _Words(tokenizer)
     if isinstance(text, str) and words is None:
         raise _refuse("text", "is a text, want token ids, or a tokenizer to make them", "perplexity")
-    prefix = words.encode("") if isinstance(text, str) else []
-    tokens = words.encode(text) if isinstance(text, str) else [int(id) for id in text]
-    tokens = tokens[len(prefix) :]
-    if len(prefix) + len(tokens) < 2:
+    prefix, tokens = _split(words, text) if isinstance(text, str) else ([], [int(id) for id in text])
+    if not tokens or len(prefix) + len(tokens) < 2:
         raise _refuse("text", f"has {len(tokens)} tokens, want at least 2", "perplexity")
     least = max(2, len(prefix) + 1)
     if window < least:
         raise _refuse("window", f"got {window}, want at least {least}", "perplexity")
-    decoder = _Decoder(model)
+    decoder = _Decoder(model, "perplexity", "text", "lower the window")
     decoder.check(tokens, words)
     loss, predicted, step = 0.0, 0, window - len(prefix)
     for at in range(0, len(tokens), step):
@@ -318,7 +336,8 @@ def perplexity(
         chosen = scores[np.arange(len(ids) - 1), ids[1:]]
         loss += float((np.log(np.exp(scores).sum(axis=1)) - chosen).sum())
         predicted += len(ids) - 1
+    value = float(np.exp(min(loss / predicted, 709.0)))  # of more, exp overflows
     if not np.isfinite(loss):
         message = "its scores are not finite; compare the program with the float one"
         raise _refuse("model", message, "perplexity")
-    return float(np.exp(loss / predicted))
+    return value
