@@ -15,7 +15,7 @@ import torch
 from package_test import OCTET, PackageTest
 from page_runner import PageTest
 from test_generate import CONTEXT, WithoutCache, lowered, small_tokenizer, with_cache
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch import nn
 from torch.export import Dim
 from transformers import LlamaConfig, LlamaForCausalLM
@@ -117,13 +117,17 @@ class Commands(PackageTest):
             for given in (text, ids):
                 value = octet.perplexity(loaded, given, tokenizer=small_tokenizer(), window=10)
                 self.assertAlmostEqual(value, result["perplexity"], delta=1e-4)
+        # tokens that the tokenizer appends are not of the text
+        ending = small_tokenizer()
+        ending.post_processor = processors.TemplateProcessing(single="$A <end>", special_tokens=[("<end>", ending.token_to_id("<end>"))])
+        self.assertAlmostEqual(octet.perplexity(loaded, text, tokenizer=ending, window=10), result["perplexity"], delta=1e-4)
         last = octet_runtime.load(self.path("m.octet"), threads=1, logits_to_keep=1)
         for wanted, options in {
             "^perplexity: text: is a text": {"text": "ab"},
             "^perplexity: text: has 1 tokens, want at least 2": {"text": [3]},
             "^perplexity: window: got 1, want at least 2": {"text": [3, 4], "window": 1},
             "^perplexity: model: gives scores for 1 of 3 tokens": {"text": [3, 4, 5]},
-            "^generate: prompt: has token 257": {"text": [3, 257]},
+            "^perplexity: text: has token 257": {"text": [3, 257]},
         }.items():
             with self.assertRaisesRegex(octet.Error, wanted):
                 octet.perplexity(last, **options)

@@ -55,6 +55,11 @@ class NumpyData(CommandTest):
                 files.append(file.read())
         self.assertEqual(*files)
 
+    def test_a_missing_array_is_named(self):
+        self.two()
+        data = self.arrays("one.npy", numpy.save, self.x)
+        self.assertRegex(self.refused(data), "^has 1 arrays, want 2: ")
+
     def refused(self, data):
         line = self.fails("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--calibration", data, "--output", self.path("q.pt2"))
         start = f"octet: inputs: {data}: "

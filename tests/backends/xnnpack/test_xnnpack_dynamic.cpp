@@ -215,12 +215,14 @@ TEST_CASE(
   CHECK(linear_with(stored({4, 8}, {4, 1})) == "");
   CHECK(linear_with(stored({4, 8}, {4, 2})) ==
         "q: y cannot multiply its integers: its weight is stored as i8 in 4x2 blocks, want int8 "
-        "with a scale per row or one, and zero points 0");
+        "with a scale per row or one (on Arm also one per 16 or more inputs, a multiple of 4), and "
+        "zero points 0");
   StoredConstant shifted = stored({4, 8}, {4, 1});
   shifted.zero_point = Tensor::from<float>(kF32, {4, 1}, std::vector<float>{0, 0, 3, 0});
   CHECK(linear_with(shifted) ==
         "q: y cannot multiply its integers: its weight is stored as i8 in 4x1 blocks, want int8 "
-        "with a scale per row or one, and zero points 0");
+        "with a scale per row or one (on Arm also one per 16 or more inputs, a multiple of 4), and "
+        "zero points 0");
   CHECK(reason({2, 8}, per_row, [](ProgramBuilder& b, int q) {
           return b.op("linear", {q, b.constant("w", random_floats({4, 8})), -1}, "y", kF32, {2, 4});
         }) == "q: y cannot multiply its integers: its weight is not stored as integers");

@@ -25,7 +25,7 @@ TEST_CASE("an option that no quantizer has, and a mode that one of them lacks, a
   CHECK_THROWS_WITH(make_quantizer("x86", options),
                     "quantizer: x86: got the option is_per_channel, want one of its options: "
                     "is_dynamic, is_weight_only, weight_bits, "
-                    "group_size, reduce_range");
+                    "activation_bits, group_size, reduce_range");
   CHECK_NOTHROW(make_quantizer("embedding,xnnpack", options));
   QuantizerOptions groups;
   groups.group_size = 64;
