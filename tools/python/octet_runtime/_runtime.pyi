@@ -56,7 +56,7 @@ class Model:
         `inputs`; as the exported module takes them (in dicts, lists or dataclasses, by keyword), or all by
         position or by name. They are not copied when their elements lie row by row.
         Returns what the module does: torch tensors when an input is one, else numpy arrays. A type that
-        this process has not imported becomes a dict[str, Any] of its fields, a named tuple a tuple.
+        this process has not imported becomes a dict of its fields, a named tuple a tuple.
         Raises Error on a wrong count, dtype or shape; nothing is converted.
         """
 
