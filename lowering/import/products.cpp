@@ -250,7 +250,7 @@ int linalg(Steps& s, const char* function, std::vector<int> inputs, const Sizes&
   return s.op("linalg", std::move(inputs), sizes, dtype, {{attr::kFn, std::string(function)}});
 }
 
-// Gives the first result. The others must be unused, but for the error code at the end of an op
+// Gives the first result. The others must be unused, except the error code at the end of an op
 // named _ex, which is 0: an error stops the run.
 void give_first(Steps& s, const Node& node, int x) {
   s.give(x);

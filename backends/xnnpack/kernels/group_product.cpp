@@ -1,5 +1,5 @@
-// Multiplies rows quantized at run time by int8 weights with scales per group of inputs; values of 4
-// bits or fewer are packed as nibbles.
+// Multiplies rows quantized at run time by int8 weights with scales per group of inputs; values of
+// 4 bits or fewer are packed as nibbles.
 // The sum of a group is exact; it is scaled and added to the others in float:
 //
 //   y[m, n] = scale[m] * (sum over groups g of w_scale[n, g] * sum[m, n, g]
