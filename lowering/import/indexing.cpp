@@ -268,8 +268,8 @@ void import_one_hot(Steps& s, const Node& node) {
            {{attr::kDim, last}, {attr::kReduce, std::string("none")}, {attr::kIncludeSelf, true}}));
 }
 
-// Counts the elements in each of `bins` equal parts of [min, max]. An element at max counts into the
-// last bin, as in ATen; others outside are left out.
+// Counts the elements in each of `bins` equal parts of [min, max]. An element at max counts into
+// the last bin, as in ATen; elements outside are left out.
 void import_histc(Steps& s, const Node& node) {
   const int x = s.flatten(s.self());
   const int64_t bins = node.int_or("bins", 100);
