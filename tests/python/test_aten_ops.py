@@ -13,16 +13,15 @@ SAMPLES = 2  # of an op, spread over those that it has
 
 # What is not run without LibTorch, by reason. `--fallback torch` runs it.
 # norm: its nuclear one alone
-MATRICES = """cholesky cholesky_inverse cholesky_solve geqrf logdet lu lu_solve lu_unpack matrix_exp
-    norm ormqr pca_lowrank pinverse qr svd svd_lowrank triangular_solve"""
-SPECIAL_FUNCTIONS = "digamma erfinv i0 igamma igammac mvlgamma nextafter polygamma frexp"
+MATRICES = """cholesky_inverse cholesky_solve geqrf logdet lu lu_solve lu_unpack matrix_exp
+    norm ormqr pca_lowrank pinverse svd svd_lowrank triangular_solve"""
+SPECIAL_FUNCTIONS = "digamma erfinv i0 igamma igammac nextafter polygamma frexp"
 # unique_consecutive: torch records a wrong shape along a dimension from the end
 SIZES_OF_DATA = "combinations tensor_split unique_consecutive"
 COMPLEX = """cdouble cfloat chalf complex polar view_as_complex fft.fft fft.fft2 fft.fftn fft.hfft
     fft.hfft2 fft.hfftn fft.ifft fft.ifft2 fft.ifftn fft.ihfft fft.ihfft2 fft.ihfftn fft.rfft
     fft.rfft2 fft.rfftn"""
-RANDOM = """nn.functional.fractional_max_pool2d nn.functional.fractional_max_pool3d
-    nn.functional.rrelu"""
+RANDOM = "nn.functional.fractional_max_pool2d nn.functional.fractional_max_pool3d"
 WRITES_INTO_INPUTS = """_batch_norm_with_update _native_batch_norm_legit native_batch_norm
     nn.functional.batch_norm nn.functional.embedding nn.functional.instance_norm resize_
     resize_as_"""
