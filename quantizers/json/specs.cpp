@@ -22,13 +22,14 @@ namespace {
 //   "granularity": "per_tensor" | "per_axis" with "axis" | "per_group" with "group_size" |
 //       "per_token" | "per_row" | "per_block" with "block_size": [1, 32]
 //   "mapping_type": "symmetric" | "symmetric_no_clipping_err" | "asymmetric"
-//   "scale_dtype", "zero_point_dtype": dtypes; "preserve_zero": bool; "zero_point_domain": "int" |
-//       "float" | "none"
+//   "scale_dtype", "zero_point_dtype": dtypes; "has_16_bit_scales": bool (scales are values of
+//       bfloat16); "preserve_zero": bool; "zero_point_domain": "int" | "float" | "none"
 
-constexpr std::array<const char*, 9> kAffineKeys = {
-    "granularity",      "axis",          "group_size",
-    "block_size",       "mapping_type",  "scale_dtype",
-    "zero_point_dtype", "preserve_zero", "zero_point_domain"};
+constexpr std::array<const char*, 10> kAffineKeys = {"granularity",      "axis",
+                                                     "group_size",       "block_size",
+                                                     "mapping_type",     "scale_dtype",
+                                                     "zero_point_dtype", "has_16_bit_scales",
+                                                     "preserve_zero",    "zero_point_domain"};
 
 struct GranularityWord {
   std::string word;
@@ -112,6 +113,8 @@ AffineOptions affine_at(const Place& observer) {
   if (observer.has("scale_dtype")) options.scale_dtype = dtype_at(observer.at("scale_dtype"));
   if (observer.has("zero_point_dtype"))
     options.zero_point_dtype = dtype_at(observer.at("zero_point_dtype"));
+  if (observer.has("has_16_bit_scales"))
+    options.has_16_bit_scales = bool_at(observer.at("has_16_bit_scales"));
   if (observer.has("preserve_zero")) options.preserve_zero = bool_at(observer.at("preserve_zero"));
   if (observer.has("zero_point_domain"))
     options.zero_point_domain = meaning_at(observer.at("zero_point_domain"), kDomains);
