@@ -157,12 +157,13 @@ bool is_depthwise(const PackedInt16Product& p) {
 enum class Dot { kPlain, kPairs, kVnni };
 
 // Vectors wider than the baseline's are only moved by the compiler: it would split arithmetic on
-// them before it knows the instruction set that a function is inlined into.
+// them before it knows the instruction set that a function is inlined into. Clang, which knows it,
+// would check the registers of asm against the baseline.
 
 // Adds to each lane of sums the products of both halves of x and w.
 template <Dot dot, int64_t lanes, typename V>
 [[gnu::always_inline]] inline void add_pairs(V& sums, const V& x, const V& w) {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(__clang__)
   if constexpr (dot == Dot::kVnni) {
     asm("vpdpwssd %2, %1, %0" : "+v"(sums) : "v"(x), "v"(w));
   } else if constexpr (lanes > 4) {
@@ -185,7 +186,7 @@ template <int64_t lanes, typename V>
     int32_t value;
   };
   const Pair& pair = *reinterpret_cast<const Pair*>(from);
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(__clang__)
   if constexpr (lanes > 4) {
     asm("vpbroadcastd %1, %0" : "=v"(both) : "m"(pair));
     return;
@@ -199,7 +200,7 @@ template <int64_t lanes, typename V>
 [[gnu::always_inline]] inline void load_wide(const int16_t* from, V& wide) {
   using Short [[gnu::vector_size(lanes * 2), gnu::aligned(2), gnu::may_alias]] = int16_t;
   const Short& x = *reinterpret_cast<const Short*>(from);
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(__clang__)
   if constexpr (lanes > 4) {
     asm("vpmovsxwd %1, %0" : "=v"(wide) : "m"(x));
     return;
