@@ -21,7 +21,8 @@ SIZES_OF_DATA = "combinations tensor_split unique_consecutive"
 COMPLEX = """cdouble cfloat chalf complex polar view_as_complex fft.fft fft.fft2 fft.fftn fft.hfft
     fft.hfft2 fft.hfftn fft.ifft fft.ifft2 fft.ifftn fft.ihfft fft.ihfft2 fft.ihfftn fft.rfft
     fft.rfft2 fft.rfftn"""
-RANDOM = "nn.functional.fractional_max_pool2d nn.functional.fractional_max_pool3d"
+RANDOM = """nn.functional.fractional_max_pool2d nn.functional.fractional_max_pool3d
+    nn.functional.rrelu"""
 WRITES_INTO_INPUTS = """_batch_norm_with_update _native_batch_norm_legit native_batch_norm
     nn.functional.batch_norm nn.functional.embedding nn.functional.instance_norm resize_
     resize_as_"""
