@@ -11,9 +11,7 @@
 #include "tools/cli/common/library.h"
 
 namespace octet {
-namespace {
 
-// All options except those of the flow.
 Options tune_options(TuneOptions& options) {
   Options evaluation = evaluation_options(options.data);
   evaluation.front().help =
@@ -70,8 +68,6 @@ Options tune_options(TuneOptions& options) {
       },
   });
 }
-
-}  // namespace
 
 Options options_of(TuneOptions& options) {
   return joined({options_of(options.flow), tune_options(options)});

@@ -39,7 +39,9 @@ struct TuneOptions {
   bool has_effort() const { return effort == "high"; }
 };
 
+// All options, and those besides the flow's.
 Options options_of(TuneOptions& options);
+Options tune_options(TuneOptions& options);
 
 // Throws Error("tune", ...) if there is not one goal, or if options contradict each other.
 void check_goals(const TuneOptions& options);
