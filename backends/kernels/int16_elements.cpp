@@ -85,19 +85,18 @@ void average_piece(const Int16Pool& p, const std::byte* image, const Int16Pool::
   store_reals(sums, count, p.y, p.limits, to);
 }
 
-template <typename E>
 void greatest_piece(const Int16Pool& p, const std::byte* image, const Int16Pool::Window& line,
                     const Int16Pool::Window& column, int64_t channel, int64_t count,
                     std::byte* to) {
-  const E* const plane = reinterpret_cast<const E*>(image) + channel;
-  E* const into = reinterpret_cast<E*>(to);
+  const int16_t* const plane = reinterpret_cast<const int16_t*>(image) + channel;
+  int16_t* const into = reinterpret_cast<int16_t*>(to);
   std::copy_n(plane + (line.begin * p.width + column.begin) * p.channels, count, into);
   for (int64_t h = line.begin; h < line.end; ++h)
     for (int64_t w = column.begin; w < column.end; ++w) {
-      const E* const from = plane + (h * p.width + w) * p.channels;
+      const int16_t* const from = plane + (h * p.width + w) * p.channels;
       run_vectorised([=]() __attribute__((always_inline)) {
-        const E* __restrict x = from;
-        E* __restrict y = into;
+        const int16_t* __restrict x = from;
+        int16_t* __restrict y = into;
         for (int64_t i = 0; i < count; ++i) y[i] = x[i] > y[i] ? x[i] : y[i];
       });
     }
@@ -154,7 +153,7 @@ void Int16Pool::run(std::span<const std::byte* const> from, std::byte* to, std::
       if (is_average)
         average_piece(*this, image, line, column, channel, count, into);
       else
-        greatest_piece<int16_t>(*this, image, line, column, channel, count, into);
+        greatest_piece(*this, image, line, column, channel, count, into);
     }
   });
 }

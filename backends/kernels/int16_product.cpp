@@ -355,11 +355,10 @@ void finish_as(const PackedInt16Product& p, const Sums<Sum>& sums, std::byte* to
         if constexpr (!is_float) y = std::nearbyint(y * inverse) + zero;
         y = y < low ? low : y;
         y = y > high ? high : y;
-        if constexpr (!is_float) y = y != y ? zero : y;
         if constexpr (is_float)
           made[i] = static_cast<E>(y);
         else
-          made[i] = static_cast<E>(static_cast<int32_t>(y));
+          made[i] = static_cast<E>(static_cast<int32_t>(y != y ? zero : y));
       }
       E* const y = reinterpret_cast<E*>(to) + (sums.pixel + pixel) * outputs + sums.output;
       if (sums.count == width)
