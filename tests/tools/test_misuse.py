@@ -51,6 +51,9 @@ class Misuse(CommandTest):
             (["qat", "--weight-decay", "-1"], "--weight-decay: got -1, want a number from 0"),
             (["quantize", "--hold-out", "-3"], "--hold-out: got -3, want a number from 0"),
             (["quantize", "--max-batches", "-3"], "--max-batches: got -3, want a number above 0"),
+            (["quantize", "--max-batches", "2.5"], "--max-batches: got 2.5, want a whole number above 0"),
+            (["quantize", "--weight-bits", "four"], "--weight-bits: got four, want a number"),
+            (["quantize", "--group-size", "9" * 20], f"--group-size: got {'9' * 20}, want a whole number of at most 64 bits"),
         ):
             with self.subTest(command=command):
                 self.assertEqual(self.octet(*command, code=2)[1].splitlines()[0], said)

@@ -1,6 +1,7 @@
 #include "tools/cli/common/options.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <span>
@@ -39,6 +40,12 @@ std::string command_name(const Option& option) {
   return (option.is_positional ? "" : "--") + with('-', option.name);
 }
 
+// The file that a command writes has the short name that users of compilers know.
+std::string command_names(const Option& option) {
+  const bool is_main_output = option.name == "output" || option.name == "outputs";
+  return (is_main_output ? "-o," : "") + command_name(option);
+}
+
 // "a", "a or b", "a, b or c"
 std::string alternatives(const std::vector<std::string>& words) {
   std::string text;
@@ -47,13 +54,26 @@ std::string alternatives(const std::vector<std::string>& words) {
   return text;
 }
 
-// Empty for numbers above 0 or, if it is allowed, 0; the type of the option refuses what is not a
-// number.
-std::string fault_of_sign(const std::string& text, bool allows_zero) {
+// Empty for numbers of the type above 0 or, if it is allowed, 0. CLI11 would take -3 for an unsigned
+// number of 20 digits.
+template <typename Value>
+std::string fault_of_number(const std::string& text, Option::Bound bound) {
+  if (std::is_unsigned_v<Value> && bound == Option::Bound::kNone)
+    bound = Option::Bound::kNotNegative;
   double number = 0;
-  if (!CLI::detail::lexical_cast(text, number) || number > 0 || (allows_zero && number == 0))
-    return {};
-  return fmt::format("got {}, want a number {}", text, allows_zero ? "from 0" : "above 0");
+  Value value{};
+  const bool is_number = CLI::detail::lexical_cast(text, number);
+  const bool has_sign = bound == Option::Bound::kPositive      ? number > 0
+                        : bound == Option::Bound::kNotNegative ? number >= 0
+                                                               : true;
+  // CLI11 replaces integers beyond 64 bits by the nearest one.
+  const bool fits = !std::is_integral_v<Value> || std::abs(number) < 9e18;
+  if (is_number && has_sign && fits && CLI::detail::lexical_cast(text, value)) return {};
+  return fmt::format("got {}, want a {}number{}", text, is_number && has_sign ? "whole " : "",
+                     is_number && has_sign && !fits         ? " of at most 64 bits"
+                     : bound == Option::Bound::kPositive    ? " above 0"
+                     : bound == Option::Bound::kNotNegative ? " from 0"
+                                                            : "");
 }
 
 // Adds one field to the command line, with what follows from its type.
@@ -62,7 +82,7 @@ struct FieldAdder {
   const Option& option;
 
   CLI::Option* operator()(bool* field) const {
-    return command.add_flag(command_name(option), *field, option.help);
+    return command.add_flag(command_names(option), *field, option.help);
   }
 
   CLI::Option* operator()(const TextValue& value) const {
@@ -79,7 +99,7 @@ struct FieldAdder {
                   ->allow_extra_args(false);
     else
       added =
-          command.add_option_function<std::string>(command_name(option), value.set, option.help);
+          command.add_option_function<std::string>(command_names(option), value.set, option.help);
     if (!value.names.empty()) added->check(CLI::IsMember(value.names));
     return added->default_str(value.get());
   }
@@ -87,7 +107,7 @@ struct FieldAdder {
   template <typename Value>
   CLI::Option* operator()(std::vector<Value>* field) const {
     CLI::Option* added =
-        bounded<Value>(command.add_option(command_name(option), *field, option.help));
+        bounded<Value>(command.add_option(command_names(option), *field, option.help));
     if (option.is_positional)
       return option.most_count > 0 ? added->expected(option.least_count, option.most_count) : added;
     if (!option.is_repeated) added->delimiter(',');
@@ -96,26 +116,24 @@ struct FieldAdder {
 
   template <typename Value>
   CLI::Option* operator()(std::optional<Value>* field) const {
-    return bounded<Value>(command.add_option(command_name(option), *field, option.help));
+    return bounded<Value>(command.add_option(command_names(option), *field, option.help));
   }
 
   template <typename Value>
   CLI::Option* operator()(Value* field) const {
     CLI::Option* added =
-        bounded<Value>(command.add_option(command_name(option), *field, option.help));
+        bounded<Value>(command.add_option(command_names(option), *field, option.help));
     return option.hides_default ? added : added->capture_default_str();
   }
 
   template <typename Value>
   CLI::Option* bounded(CLI::Option* added) const {
-    const bool is_unsigned = std::is_unsigned_v<Value> && !std::is_same_v<Value, bool>;
-    if (option.bound == Option::Bound::kPositive)
-      added->check([](const std::string& text) { return fault_of_sign(text, false); }, "POSITIVE");
-    else if (option.bound == Option::Bound::kNotNegative)
-      added->check([](const std::string& text) { return fault_of_sign(text, true); },
-                   "NONNEGATIVE");
-    else if (is_unsigned)  // -3 would become a number of 20 digits
-      added->check([](const std::string& text) { return fault_of_sign(text, true); });
+    if constexpr (std::is_arithmetic_v<Value>)
+      added->check([bound = option.bound](
+                       const std::string& text) { return fault_of_number<Value>(text, bound); },
+                   option.bound == Option::Bound::kPositive      ? "POSITIVE"
+                   : option.bound == Option::Bound::kNotNegative ? "NONNEGATIVE"
+                                                                 : "");
     if (option.bound != Option::Bound::kRange) return added;
     return std::is_floating_point_v<Value>
                ? added->check(CLI::Range(option.least, option.most))
