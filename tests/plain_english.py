@@ -37,6 +37,14 @@ PHRASES = {
     r"\bin front of\b": "before",
     r"\bof before\b": "existing, earlier",
     r"\bcalled how\b|\bwhat is what\b": "terminology",
+    r"\bwhose wish\b": "name the subject",
+    r"\bso that (?:it|they|these|both|users?) may\b": "can, to",
+    r"\b(?:hence|whence|thereof|therein|thereby|whereof|wherein|whereby)\b": "so, from it, in it",
+    r"\bheed(?:s|ed)?\b": "obeys, respects",
+    r"\ba (?:line|word|file|row|process) each\b": "one ... per ...",
+    r"\bas far as they (?:go|tell)\b": "if they say it",
+    r"\bfor want of\b": "without",
+    r"\b(?:is|are) to be (?:had|found|seen|kept)\b": "exists, is, keep",
 }
 OPENINGS = r"(?:Of|Those|Likewise|The same|See the header)\b"
 ANY = [(re.compile(phrase, re.IGNORECASE), advice) for phrase, advice in PHRASES.items()]
@@ -85,13 +93,14 @@ def texts_of_shell(text):
 
 
 READERS = {".md": text_of_page, ".py": texts_of_python,
-           ".sh": texts_of_shell, ".cmake": texts_of_shell,
+           ".sh": texts_of_shell, ".cmake": texts_of_shell, "CMakeLists.txt": texts_of_shell,
            **dict.fromkeys((".h", ".hpp", ".cpp", ".def", ".c", ".js"), texts_of_cpp)}
 
 
 def found_in(path):
     """(line, phrase, advice) of each phrase in a file."""
-    for line, text, opens in READERS[path.suffix](path.read_text(encoding="utf-8")):
+    reader = READERS.get(path.name) or READERS[path.suffix]
+    for line, text, opens in reader(path.read_text(encoding="utf-8")):
         if opens and re.match(OPENINGS, text):
             yield line, text.split("\n")[0][:40], "say what it is about"
         joined = text.replace("\n", " ")  # a phrase may be wrapped
