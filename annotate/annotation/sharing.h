@@ -4,14 +4,6 @@
 // annotated edges of the same value and the value's output spec when their final specs agree in
 // everything but the observer, because they are the same tensor. The result does not depend on the
 // order in which specs refer to each other.
-//
-//   %a = relu(...)           output: int8                          group 0
-//   %c = cat([%a, %b])       input %a: int8                        group 0, implicitly: same tensor
-//                            input %b: same as the edge %a -> %c   group 0
-//                            output:   same as the edge %a -> %c   group 0
-//   %d = conv2d(%c, ...)     input %c: int8                        group 0, implicitly
-//
-// So %a, %b and %c have one observer, which sees the values of all three, and one scale.
 #pragma once
 
 #include "annotate/annotation/annotation.h"

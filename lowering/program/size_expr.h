@@ -1,9 +1,5 @@
 // Represents a size as a formula of shape symbols, as torch.export records it for a dimension that
 // is not fixed. Needs no LibTorch.
-//
-// Example: a convolution with kernel 3, stride 2 and padding 1 on a width of s0 gives a width of
-// (s0 - 1) // 2 + 1. The graph has the example's width, say 16 for s0 = 32, and this formula.
-// specialize.h evaluates the formulas of a program for the sizes of a run.
 #pragma once
 
 #include <cstdint>
