@@ -92,14 +92,19 @@ def texts_of_shell(text):
         yield text.count("\n", 0, match.start()) + 1, comment, True
 
 
-READERS = {".md": text_of_page, ".py": texts_of_python,
+def texts_of_schema(text):
+    for match in re.finditer(r'"(?:description|title)": "((?:[^"\\\\]|\\\\.)*)"', text):
+        yield text.count("\n", 0, match.start()) + 1, match[1], False
+
+
+READERS = {".md": text_of_page, ".py": texts_of_python, ".schema.json": texts_of_schema,
            ".sh": texts_of_shell, ".cmake": texts_of_shell, "CMakeLists.txt": texts_of_shell,
-           **dict.fromkeys((".h", ".hpp", ".cpp", ".def", ".c", ".js"), texts_of_cpp)}
+           **dict.fromkeys((".h", ".hpp", ".cpp", ".def", ".inc", ".c", ".js"), texts_of_cpp)}
 
 
 def found_in(path):
     """(line, phrase, advice) of each phrase in a file."""
-    reader = READERS.get(path.name) or READERS[path.suffix]
+    reader = next(READERS[suffix] for suffix in READERS if path.name.endswith(suffix))
     for line, text, opens in reader(path.read_text(encoding="utf-8")):
         if opens and re.match(OPENINGS, text):
             yield line, text.split("\n")[0][:40], "say what it is about"
