@@ -1,4 +1,15 @@
-// Asks the backends about each op, schedules ops greedily, and moves the ops of small segments on.
+// Asks the backends about each op, schedules ops greedily, and gives the ops of segments that are
+// too small to another backend.
+//
+// Example: an NPU accepts conv and relu, and the reference runs the rest.
+//
+//   conv1 -> relu1 -> sort -> add        conv2 reads the input
+//   conv2 -----------------------^
+//
+// The scheduler takes the ready ops of one backend as long as there are any: conv1, relu1 and conv2
+// form one segment of the NPU, then sort and add one of the reference. The order conv1, relu1,
+// sort, conv2, add would have four segments. If a segment consisted of relu1 alone and its
+// transfers cost more than its work, relu1 would go to the reference.
 #include "lowering/partition.h"
 
 #include <algorithm>

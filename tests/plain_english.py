@@ -37,6 +37,14 @@ PHRASES = {
     r"\bin front of\b": "before",
     r"\bof before\b": "existing, earlier",
     r"\bcalled how\b|\bwhat is what\b": "terminology",
+    r"\bwhose wish\b": "name the subject",
+    r"\bso that (?:it|they|these|both|users?) may\b": "can, to",
+    r"\b(?:hence|whence|thereof|therein|thereby|whereof|wherein|whereby)\b": "so, from it, in it",
+    r"\bheed(?:s|ed)?\b": "obeys, respects",
+    r"\ba (?:line|word|file|row|process) each\b": "one ... per ...",
+    r"\bas far as they (?:go|tell)\b": "if they say it",
+    r"\bfor want of\b": "without",
+    r"\b(?:is|are) to be (?:had|found|seen|kept)\b": "exists, is, keep",
 }
 OPENINGS = r"(?:Of|Those|Likewise|The same|See the header)\b"
 ANY = [(re.compile(phrase, re.IGNORECASE), advice) for phrase, advice in PHRASES.items()]
@@ -84,14 +92,20 @@ def texts_of_shell(text):
         yield text.count("\n", 0, match.start()) + 1, comment, True
 
 
-READERS = {".md": text_of_page, ".py": texts_of_python,
-           ".sh": texts_of_shell, ".cmake": texts_of_shell,
-           **dict.fromkeys((".h", ".hpp", ".cpp", ".def", ".c", ".js"), texts_of_cpp)}
+def texts_of_schema(text):
+    for match in re.finditer(r'"(?:description|title)": "((?:[^"\\\\]|\\\\.)*)"', text):
+        yield text.count("\n", 0, match.start()) + 1, match[1], False
+
+
+READERS = {".md": text_of_page, ".py": texts_of_python, ".schema.json": texts_of_schema,
+           ".sh": texts_of_shell, ".cmake": texts_of_shell, "CMakeLists.txt": texts_of_shell,
+           **dict.fromkeys((".h", ".hpp", ".cpp", ".def", ".inc", ".c", ".js"), texts_of_cpp)}
 
 
 def found_in(path):
     """(line, phrase, advice) of each phrase in a file."""
-    for line, text, opens in READERS[path.suffix](path.read_text(encoding="utf-8")):
+    reader = next(READERS[suffix] for suffix in READERS if path.name.endswith(suffix))
+    for line, text, opens in reader(path.read_text(encoding="utf-8")):
         if opens and re.match(OPENINGS, text):
             yield line, text.split("\n")[0][:40], "say what it is about"
         joined = text.replace("\n", " ")  # a phrase may be wrapped

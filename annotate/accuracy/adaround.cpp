@@ -1,3 +1,5 @@
+// Adaptive rounding (weight_rounding.h): decides by gradient descent whether each weight is rounded
+// up or down. Nagel et al., "Up or Down? Adaptive Rounding for Post-Training Quantization", 2020.
 #include "annotate/accuracy/weight_rounding.h"
 
 #include <cmath>

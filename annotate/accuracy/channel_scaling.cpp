@@ -1,3 +1,10 @@
+// Scales the channels of a space (channel_space.h), and equalizes layers with it.
+//
+// Example: output channel 0 of a convolution has weights up to 8, and the next convolution reads it
+// with weights up to 0.5. The factor sqrt(8 / 0.5) = 4 makes both 2: the first convolution's
+// weights and bias are divided by 4, the second one's weights are multiplied by 4. A ReLU between
+// them passes the factor on, because relu(x / 4) = relu(x) / 4. Factors are rounded to powers of
+// two, so that the program computes the same bits.
 #include <algorithm>
 #include <numeric>
 

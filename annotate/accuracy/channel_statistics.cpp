@@ -1,3 +1,5 @@
+// Collects the range and the mean square of each channel of activations in one run over the data,
+// for smoothing (smooth.h). Padding rows do not count.
 #include "annotate/accuracy/smooth.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// Second-order rounding (weight_rounding.h): rounds one column of weights after another and moves
+// the error of each to the columns that are not rounded yet. Frantar et al., "GPTQ: Accurate
+// Post-Training Quantization for Generative Pre-trained Transformers", 2022. Afterwards, single
+// weights move by one step as long as that lowers the error.
 #include "annotate/accuracy/weight_rounding.h"
 
 #include <algorithm>

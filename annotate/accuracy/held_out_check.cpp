@@ -1,3 +1,5 @@
+// Runs the held-out batches before and after a pass, and compares both outputs with the float
+// program's.
 #include "annotate/accuracy/held_out_check.h"
 
 #include <cmath>

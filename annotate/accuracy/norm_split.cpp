@@ -1,3 +1,9 @@
+// Copies layer norms for smoothing (smooth.h). In a transformer, linear layers and a residual often
+// read the same norm. The norm cannot be scaled then, because the residual would change, so the
+// linear layers get a copy of it that can:
+//
+//   norm -> linear, add            norm -> add
+//                           =>     norm' -> linear
 #include "annotate/accuracy/smooth.h"
 
 #include <algorithm>

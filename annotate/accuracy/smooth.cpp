@@ -1,5 +1,15 @@
 // Collects channel statistics in one float run, then chooses factors for each space by the error
 // that rounding is expected to cause.
+//
+// The expected error of a layer's output, per position, is the sum of two terms. A value rounded to
+// steps of size s has a mean squared error of s^2 / 12 (uniform within a step):
+//
+//   from the activation   s_x^2 / 12 * sum over channels of (energy of the channel's weights)
+//   from the weights      s_w^2 / 12 * sum over channels of (mean square of the channel's input)
+//
+// A factor f of a channel divides its input by f and multiplies its weights by f, which changes
+// both step sizes and both sums. For weights in groups with float activations only the second term
+// remains, and it is computed with the real rounding instead of estimated.
 #include "annotate/accuracy/smooth.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Tries ranges of one activation after another and keeps those that bring the outputs of the whole
+// program closer to the float program's. Only the nodes after the activation run again, with the
+// stored values of the others.
 #include "annotate/accuracy/tune_ranges.h"
 
 #include <algorithm>

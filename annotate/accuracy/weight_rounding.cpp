@@ -1,3 +1,6 @@
+// Rounds the weights of one layer after another (weight_rounding.h). Per layer: collect the second
+// moments of the inputs on part of the samples, round by the method with each of its settings, and
+// keep the result with the least error on the other samples, or nearest rounding if that is best.
 #include "annotate/accuracy/weight_rounding.h"
 
 #include <algorithm>

@@ -1,3 +1,12 @@
+// Joins edges and values that share an observer into groups, with a union-find over specs:
+//
+//   %a = relu(...)           output: int8                          group 0
+//   %c = cat([%a, %b])       input %a: int8                        group 0, implicitly: same tensor
+//                            input %b: same as the edge %a -> %c   group 0
+//                            output:   same as the edge %a -> %c   group 0
+//   %d = conv2d(%c, ...)     input %c: int8                        group 0, implicitly
+//
+// So %a, %b and %c have one observer, which sees the values of all three, and one scale.
 #include "annotate/annotation/sharing.h"
 
 #include <algorithm>

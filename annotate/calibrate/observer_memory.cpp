@@ -1,3 +1,4 @@
+// Describes the program and each observer as text. Equal texts identify results that can be reused.
 #include "annotate/calibrate/observer_memory.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Compares the bodies of branches and loops: records the inputs of each call of a body in both
+// programs, and gives them to a Comparer of the body. Results are summed over calls and iterations.
 #include "annotate/compare/comparer.h"
 
 #include <algorithm>

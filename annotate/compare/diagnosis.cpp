@@ -1,3 +1,10 @@
+// Explains the error of each op, and estimates how much of the outputs' error it causes.
+//
+// To first order, an error d of an op's result changes the outputs by J d, where J is their
+// derivative by that result. The energy |J d|^2 is the mean of (s . J d)^2 over random vectors s of
+// signs (Hutchinson, "A Stochastic Estimator of the Trace of the Influence Matrix", 1989). Since s
+// . J d = (J^T s) . d, one backward pass from the sum s . outputs gives J^T s for the results of
+// all ops.
 #include "annotate/compare/diagnosis.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Sums from which the error of values against reference values follows. Without LibTorch, so that
-// the loop is compiled for speed by itself.
+// Accumulates the sums from which the SQNR, the mean squared error and the cosine of two tensors
+// are computed. Free of LibTorch, so that the loop can be compiled with other options.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,5 @@
+// Finds the float value that corresponds to each value of a quantized program (Twin in
+// shadow_graph.h): by the handles of core/graph/origin.h, or by name for programs of other tools.
 #include "annotate/compare/shadow_graph.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Compares each weight of a quantized program, dequantized, with the float weight. If channels were
+// scaled by powers of two (channel_space.h), the float weight is scaled in the same way first.
 #include "annotate/compare/compare.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A quantizer that does what another one does, and checks it: for `octet conformance`.
+// Wraps a quantizer and checks each of its calls, for `octet conformance`.
 #pragma once
 
 #include "annotate/annotation/quantizer.h"

@@ -1,3 +1,5 @@
+// Writes torchao's affine quantize and dequantize ops for an observer, with scales that are stored
+// or computed at run time.
 #include "annotate/convert/convert_steps.h"
 
 #include <algorithm>

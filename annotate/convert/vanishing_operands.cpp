@@ -1,3 +1,6 @@
+// Keeps additions and concatenations in float if the scale of the result would round an operand to
+// zero. Example: x has values up to 50 and a LayerScale branch values up to 0.1. One scale for
+// their sum in 8 bits is 100 / 255 = 0.39, so the branch vanishes and its layers have no effect.
 #include "annotate/convert/convert_steps.h"
 
 #include <algorithm>

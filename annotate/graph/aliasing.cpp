@@ -1,3 +1,10 @@
+// Finds in-place writes, and decides where a copy may replace a value, as quantize and dequantize
+// do:
+//
+//   %x = relu(%a)
+//   %y = conv2d(%x, ...)      may read a copy made right after relu
+//   add_(%x, 1)
+//   %z = conv2d(%x, ...)      may not: the copy lacks the 1 that add_ adds
 #include "annotate/graph/aliasing.h"
 
 #include <algorithm>

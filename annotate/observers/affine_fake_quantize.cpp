@@ -1,3 +1,4 @@
+// Affine fake-quants: affine observers (affine.h) that also round, for training.
 #include "annotate/observers/affine.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// Searches for ranges with the least error. Why clipping pays: of a million values, most lie in
+// [-1, 1] and one is 10. The range [-10, 10] has steps of 20 / 255 = 0.078, and rounding to them
+// costs 0.078^2 / 12 per value, 510 in all. The range [-1, 1] costs 5 for rounding and (10 - 1)^2 =
+// 81 for the clipped value. The search compares such sums for ranges between the two.
 #include "annotate/observers/clipping.h"
 
 #include <algorithm>

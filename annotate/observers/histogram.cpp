@@ -1,3 +1,7 @@
+// Searches for the range as torchao does: from the full range, it drops 1e-5 of the values at a
+// time, from the end where these span more bins, as long as the error of quantization falls. So an
+// outlier far from the rest is dropped first.
+//
 // Float order follows torchao's HistogramObserver exactly: f32 where it computes on tensors, f64
 // where it computes on Python numbers. Compiled with -ffp-contract=off (core/CMakeLists.txt).
 #include "annotate/observers/histogram.h"

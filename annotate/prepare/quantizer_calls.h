@@ -1,5 +1,6 @@
-// Calls the functions of a Quantizer, and refuses where it happens what a Quantizer must not do.
-// What it throws becomes an Error that names it.
+// Calls the functions of a Quantizer and checks what they did: a Quantizer may edit the graph only
+// in transform_for_annotation(). Violations and other exceptions become Errors that name the
+// Quantizer.
 #pragma once
 
 #include "annotate/annotation/quantizer.h"

@@ -1,3 +1,5 @@
+// Emits ATen ops for the integer reference representation, with the dtypes and sizes of their
+// results.
 #include "annotate/reference/rules.h"
 
 #include <algorithm>

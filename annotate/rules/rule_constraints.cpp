@@ -1,3 +1,4 @@
+// Checks the constraints of a rule against a match, and binds its list slots (x[0], x[1], x...).
 #include <algorithm>
 #include <charconv>
 

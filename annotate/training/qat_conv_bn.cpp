@@ -1,3 +1,5 @@
+// Rewrites pairs of convolution and batch norm for training. qat_conv_bn_fold.cpp folds them
+// afterwards.
 #include "annotate/training/qat_conv_bn.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Collects cells: each op and shape in every form that it takes.
+// Collects the cells of `octet conformance`: each op and shape with every combination of dtype,
+// scale and clamp (a Form) that the op supports.
 #pragma once
 
 #include <span>

@@ -1,3 +1,7 @@
+// Samples a token: divides scores by the temperature, keeps the top_k best, then the fewest of
+// those whose probabilities add up to top_p (nucleus sampling: Holtzman et al., "The Curious Case
+// of Neural Text Degeneration", 2020), and draws one of them. Example: probabilities 0.5, 0.3,
+// 0.15, 0.05 and top_p 0.9 keep the first three, which are drawn with 0.53, 0.32 and 0.16.
 #include "backends/generation/sampler.h"
 
 #include <algorithm>

@@ -1,10 +1,20 @@
-// Takes blocks of columns with a running maximum and sum (Milakov and Gimelshein, "Online
-// normalizer calculation for softmax", 2018), so that the scores need no memory outside of a
-// core's cache. A block serves several rows. Their queries are transposed, and so are the scores:
-// the lanes of a vector are rows, keys and values are read where they lie, and softmax needs no
-// sums across a vector. A single row, as in decoding, has its elements in the lanes. Columns before
-// the first and after the last that the mask shows are not read. Integers become floats block by
-// block, so that results are those of a cache with these floats.
+// Computes attention block by block over the columns of the cache, with a running maximum and sum
+// (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018), so that the scores
+// need no memory outside of a core's cache. For each block of columns, with its scores s:
+//
+//   m' = max(m, max s)                  the maximum so far; m is -inf at first
+//   sum = sum * e^(m - m') + sum of e^(s - m')
+//   y   = y   * e^(m - m') + sum of e^(s - m') * values
+//
+// and at the end y / sum. Example: the scores 1, 3 in one block and 5 in the next. After the first,
+// m = 3 and sum = e^-2 + 1; the second makes it m = 5 and sum = (e^-2 + 1) * e^-2 + 1, which is
+// e^-4 + e^-2 + 1, as if all scores had been known.
+//
+// In a prompt, a block serves several rows: their queries and scores are transposed, so that the
+// lanes of a vector are rows, and softmax needs no sums across a vector. A single row, as in
+// decoding, has its elements in the lanes. Columns before the first and after the last that the
+// mask shows are not read. Integers become floats block by block, so that results are those of a
+// cache with these floats.
 #include "backends/kernels/attention.h"
 
 #include <algorithm>

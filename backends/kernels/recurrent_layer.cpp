@@ -1,4 +1,11 @@
-// Packs weights in panels, and assigns memory to each step.
+// Packs weights in panels, and assigns memory to each step. The products of all inputs were
+// computed before, by one linear op over all time steps. What remains depends on the step before:
+//
+//   step t:   [h(t-1)] x panels of the hidden weights + the input's part of step t
+//             -> gates -> c(t), h(t) -> (projection) -> output t
+//
+// Threads share the batch, which needs no synchronization within a layer, or with a small batch the
+// units of a step, which needs it after each step.
 #include "backends/kernels/recurrent_layer.h"
 
 #include <algorithm>

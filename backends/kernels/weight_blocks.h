@@ -1,4 +1,9 @@
-// How packed weights (weight_product.h) are read: for the kernels of these products only.
+// Reads packed weights in the inner loops of weight-only products (weight_product.h describes the
+// layout): a word of 32 bits per output holds 8 weights of 4 bits or 4 of 8, and a shift extends
+// the sign of one of them in all outputs of a vector at once.
+//
+//   word of an output    w7 w6 w5 w4 w3 w2 w1 w0       4 bits each
+//   weight 2             (word << 20) >> 28            w2 is at the top, then at the bottom
 #pragma once
 
 #include <algorithm>

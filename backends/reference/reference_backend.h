@@ -1,5 +1,5 @@
-// The portable backend: runs each op as plain loops that follow lowering/program/ops.def to the
-// letter. It defines the expected results of other backends, and runs the ops that they refuse.
+// The portable backend: runs each op as plain loops that follow lowering/program/ops.def
+// exactly. It defines the expected results of other backends, and runs the ops that they refuse.
 #pragma once
 
 #include "lowering/program/backend.h"

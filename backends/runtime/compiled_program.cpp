@@ -1,4 +1,11 @@
 // Compiles the segments, plans the memory between them, and runs them.
+//
+//   x ──▶ [ segment A ] ── t ──▶ [ segment B ] ──▶ y
+//
+// t gets a place in one block of memory, the arena (lowering/program/arena_plan.h), which is
+// allocated once. x and y get none: each run binds them to the caller's memory, so that A reads and
+// B writes it without a copy. An output that no segment writes, such as an input that the program
+// returns, is copied at the end of a run.
 #include "backends/runtime/compiled_program.h"
 
 #include <algorithm>

@@ -1,4 +1,6 @@
-// Values carried between rounds have two blocks of memory, used in turn.
+// Runs branches and loops. Values carried between the rounds of a loop have two blocks of memory,
+// used in turn: round 1 reads block 0 and writes block 1, round 2 reads block 1 and writes block 0.
+// After the last round, the block that it wrote is copied to the outputs.
 #include "backends/runtime/control_segment.h"
 
 #include <algorithm>

@@ -30,8 +30,8 @@ OpenedLibrary open_library(const std::string& shown) {
   // dlopen would search the system's folders for a name without a path
   const std::string path = std::filesystem::absolute(shown).string();
   const bool was_open = dlopen(path.c_str(), RTLD_NOLOAD | RTLD_NOW) != nullptr;
-  // Exceptions of static objects leave dlopen, which is declared not to throw, so that the compiler
-  // would drop the handler of a direct call; hence the volatile pointer.
+  // dlopen is declared not to throw, although static objects may, so the compiler would drop the
+  // handler of a direct call. It cannot do that for a call through a volatile pointer.
   void* (*volatile open)(const char*, int) = dlopen;
   try {
     if (void* handle = open(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return {handle, was_open};

@@ -1,3 +1,6 @@
+// Merges the pair with the lowest rank until no pair is known. Example, with the merges "l o", "lo
+// w", "e r" in this order: l o w e r -> lo w e r -> low e r -> low er, two tokens. Sennrich et al.,
+// "Neural Machine Translation of Rare Words with Subword Units", 2016.
 #include "backends/tokenizer/bpe.h"
 
 #include <algorithm>

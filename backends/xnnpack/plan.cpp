@@ -1,3 +1,12 @@
+// Plans stages op by op. For each op it compares the forms in which XNNPACK has it by the cost of
+// converting the inputs, takes the cheapest, and starts a new stage if an input must be transposed
+// that the current stage makes.
+//
+//   conv -> flatten -> linear        conv writes channels-last, flatten reads row-major
+//
+//   stage 0: conv     copy to row-major     stage 1: flatten, linear
+//
+// If the convolution has a single pixel, both orders are the same bytes, and one stage is enough.
 #include "backends/xnnpack/plan.h"
 
 #include <algorithm>

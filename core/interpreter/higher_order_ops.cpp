@@ -1,3 +1,4 @@
+// Runs the ops that call a subgraph: branches, loops, maps and regions of PyTorch's export.
 #include "core/interpreter/special_ops.h"
 
 #include <ATen/autocast_mode.h>

@@ -1,3 +1,4 @@
+// Implements the Python functions on numbers that exported graphs call, such as _operator.add.
 #include "core/interpreter/special_ops.h"
 
 #include <algorithm>

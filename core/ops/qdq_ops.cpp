@@ -1,3 +1,5 @@
+// Defines the ops of quantized_decomposed and torchao for LibTorch's dispatcher, so that q/dq
+// graphs run without Python.
 #include "core/ops/op_lookup.h"
 
 #include <mutex>

@@ -1,3 +1,4 @@
+// Splits complex tensors into their real and imaginary parts (split_complex in decompose.h).
 #include "core/passes/decompose.h"
 
 #include <algorithm>

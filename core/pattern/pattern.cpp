@@ -1,4 +1,7 @@
 // Parses patterns and expands them into variants. match.cpp has the matcher.
+//
+// relu?(conv2d(x, w)) has the variants relu(conv2d(x, w)) and conv2d(x, w), add[conv2d(x, w), y]
+// the variants add(conv2d(x, w), y) and add(y, conv2d(x, w)). Slots such as b? stay optional.
 #include "core/pattern/pattern.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Decodes arguments, dtypes and sizes of torch's program schema. decode_graph.cpp decodes graphs.
 #include "core/pt2/schema.h"
 
 #include <fmt/format.h>

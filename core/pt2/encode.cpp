@@ -1,3 +1,4 @@
+// Encodes arguments, dtypes and sizes in torch's program schema. encode_graph.cpp encodes graphs.
 #include "core/pt2/schema.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// Tables between the enums of graphs and the numbers of torch's program schema.
 #include "core/pt2/schema.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Parses types in the text form (text.h): f32[2,3], symbols, devices, layouts.
 #include "core/text/parser.h"
 
 #include <charconv>

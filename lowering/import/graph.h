@@ -11,8 +11,8 @@ namespace octet {
 // Views and copies become data movement or vanish; constants keep their storage when contiguous;
 // buffers that the graph writes become states. The graph needs recorded metadata. Throws one
 // Error("lower", node, ...) that lists all nodes that it cannot express: sizes that nothing
-// decides, writes into inputs, in-place ops whose effect other values show, and ops that ops.def
-// cannot express.
+// decides, writes into inputs, in-place ops that also change other values in a way that cannot be
+// expressed, and ops without a form in ops.def.
 //
 // keep_unknown: a node without an import row becomes an op of kind "aten" that holds the whole node
 // (backends/torch), if its inputs and outputs are tensors.

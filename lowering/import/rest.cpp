@@ -1,5 +1,5 @@
-// Splits a program at its counts. If counts depend on each other, the body of the `rest` is split
-// again.
+// Splits a program at its counts (rest.h has an example). If counts depend on each other, the body
+// of the `rest` is split again.
 #include "lowering/import/rest.h"
 
 #include <algorithm>

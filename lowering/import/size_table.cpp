@@ -1,3 +1,5 @@
+// Turns the sizes of a graph into formulas, and finds for each symbol the input dimension or the
+// count that decides it.
 #include "lowering/import/size_table.h"
 
 #include <algorithm>

@@ -1,6 +1,16 @@
 // Implements in-place ops (ViewWrites in importer.h). What an op writes becomes a new tensor for
 // the value that it writes into. If that value is a view, the write is passed on to its base; other
 // views of the base are imported again if something reads them later.
+//
+//   %t = transpose(%x, 0, 1)       tensor 1 = permute(0)
+//   %v = select(%t, 0, 2)          tensor 2 = slice(1)
+//   add_(%v, 1)                    tensor 3 = add(2, 1)           %v is tensor 3 now
+//                                  tensor 4 = put_slice(1, 3)     %t: the inverse of select
+//                                  tensor 5 = permute(4)          %x: the inverse of transpose
+//   return (%x)                    tensor 5
+//
+// Each op that makes a view has a row in kViews with its inverse (PutBack). reshape and similar ops
+// copy some tensors; the strides that the export recorded decide.
 #include <algorithm>
 #include <set>
 

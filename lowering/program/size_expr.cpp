@@ -1,4 +1,8 @@
 // Evaluates and prints formulas in postfix order with a stack.
+//
+// Example: a convolution with kernel 3, stride 2 and padding 1 on a width of s0 gives a width of
+// (s0 - 1) // 2 + 1. The graph has the example's width, say 16 for s0 = 32, and this formula.
+// specialize.h evaluates the formulas of a program for the sizes of a run.
 #include "lowering/program/size_expr.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-# Finds what Octet is built on. The virtual environment that tools/setup.sh makes is searched first.
+# Finds the libraries that Octet uses, first in the virtual environment that tools/setup.sh makes.
 find_package(Threads REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_path(FMT_INCLUDE_DIR fmt/format.h REQUIRED)
@@ -12,14 +12,15 @@ endif()
 set(OCTET_VENV ${venv} CACHE PATH "Virtual environment with torch and oneDNN")
 file(GLOB OCTET_VENV_SITE ${OCTET_VENV}/lib/python3*/site-packages)
 
-# Interface target with the language level, warnings and {fmt} that all targets share.
+# An interface target with the language level, warnings and {fmt}, which all targets link.
 add_library(octet_options INTERFACE)
 target_compile_features(octet_options INTERFACE cxx_std_20)
 target_include_directories(octet_options INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}> $<INSTALL_INTERFACE:include/octet>)
 target_include_directories(octet_options SYSTEM INTERFACE $<BUILD_INTERFACE:${FMT_INCLUDE_DIR}>)
-# {fmt} as headers without its library: torch's include folder carries another version, whose functions only its own headers fit. Compiling them in every
-# source costs 2 seconds each, so octet_base and octet_core compile those of the version that they see once (octet_add_fmt); an installed package and other
-# compilers than GCC, which lack the option for it, have them in every source.
+# {fmt} is used as headers without its library, because torch's include folder has another version,
+# which does not fit the library. Compiling its functions in every source would cost 2 seconds each,
+# so octet_base and octet_core compile them once (octet_add_fmt). Installed packages, and compilers
+# other than GCC, which lack the option, have them in every source.
 set(OCTET_FMT_ONCE OFF)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   set(OCTET_FMT_ONCE ON)
@@ -28,7 +29,7 @@ target_compile_definitions(octet_options INTERFACE $<INSTALL_INTERFACE:FMT_HEADE
 if(NOT OCTET_FMT_ONCE)
   target_compile_definitions(octet_options INTERFACE $<BUILD_INTERFACE:FMT_HEADER_ONLY>)
 endif()
-# No binary names the folder that it was built in.
+# Keeps the build folder's path out of binaries.
 target_compile_options(octet_options INTERFACE $<BUILD_INTERFACE:-Wall -Wextra -Wno-unknown-pragmas -fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=>)
 
 if(OCTET_TORCH)
@@ -41,12 +42,12 @@ if(OCTET_TORCH)
   target_link_libraries(octet_torch INTERFACE octet_options octet::libtorch)
 endif()
 
-# Without MPI everything works but calibration in several processes, which is refused then.
+# MPI is optional: without it, several processes are an error.
 if(OCTET_TORCH AND OCTET_MPI)
   find_package(MPI COMPONENTS C)
 endif()
 
-# What reads and writes ONNX files. Without it there is no `octet export`.
+# Protobuf is optional: without it, there is no `octet export`.
 set(OCTET_HAS_ONNX OFF)
 if(OCTET_TORCH AND OCTET_ONNX)
   find_program(PROTOBUF_COMPILER protoc)
@@ -60,8 +61,9 @@ if(OCTET_TORCH AND OCTET_ONNX)
   endif()
 endif()
 
-# octet_backend_library(<backend> <file>): the target octet_<backend>_library, to which the caller adds headers and, where the library is linked, itself.
-# A shared library is opened at run time (backends/common/isolated_library.h) by the name that its file has inside; an archive is linked.
+# octet_backend_library(<backend> <file>): the target octet_<backend>_library, to which the caller
+# adds headers and, if the library is linked, the library. A shared library is opened at run time
+# (backends/common/isolated_library.h) by its soname; an archive is linked.
 function(octet_backend_library backend file)
   add_library(octet_${backend}_library INTERFACE)
   string(TOUPPER ${backend} name)
@@ -79,13 +81,13 @@ function(octet_backend_library backend file)
   endif()
   cmake_path(GET file PARENT_PATH folder)
   set(OCTET_${name}_SONAME ${soname} PARENT_SCOPE)
-  # The dlopen of sanitizers does not look into the folders of the binary that calls it.
+  # dlopen of sanitizers does not search the run path of the binary that calls it.
   set(opened ${soname})
   if(OCTET_FUZZ OR CMAKE_CXX_FLAGS MATCHES "-fsanitize")
     set(opened ${folder}/${soname})
   endif()
   target_compile_definitions(octet_${backend}_library INTERFACE $<BUILD_INTERFACE:OCTET_${name}_SONAME="${opened}">)
-  # As for libraries that are linked: programs of the build find it in its folder first.
+  # As with linked libraries, programs in the build folder find it there first.
   if(NOT folder IN_LIST CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES)
     set(CMAKE_BUILD_RPATH ${CMAKE_BUILD_RPATH} ${folder} PARENT_SCOPE)
   endif()

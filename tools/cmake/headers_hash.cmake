@@ -1,5 +1,6 @@
-# cmake -DROOT=TREE -DOUTPUT=F.h -P headers_hash.cmake: writes OCTET_HEADERS_HASH, which differs between two Octets whose public headers differ. Comments
-# with // and white space do not count. F.h keeps its time if the hash is the same.
+# cmake -DROOT=TREE -DOUTPUT=F.h -P headers_hash.cmake: writes OCTET_HEADERS_HASH, which differs if
+# public headers differ, except in // comments and white space. F.h keeps its time if the hash is
+# the same.
 file(STRINGS ${ROOT}/tools/cmake/public_headers.txt headers REGEX "^[^#<]")
 foreach(header ${headers})
   file(READ ${ROOT}/${header} text)

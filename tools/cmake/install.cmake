@@ -1,4 +1,5 @@
-# cmake --install: what is installed finds its parts from its own place, so that the prefix can be moved and packaged. Components:
+# Rules of cmake --install. Installed files find each other by relative paths, so the prefix can be
+# moved. Components:
 #   runtime               liboctet_runtime.so, with the oneDNN that it opens
 #   runtime-development   octet.h, the C++ headers and static libraries of the runtime, the CMake package, pkg-config's octet.pc
 #   command               bin/octet, with its LibTorch
@@ -15,7 +16,7 @@ set(OCTET_PACKAGE_FOLDER ${CMAKE_INSTALL_LIBDIR}/cmake/octet)
 set(OCTET_LIBRARY_FOLDER ${CMAKE_INSTALL_LIBDIR}/octet)  # of other projects' libraries
 set(OCTET_HEADER_FOLDER ${CMAKE_INSTALL_INCLUDEDIR}/octet)
 
-# octet_is_beside(<variable> <folder>): whether libraries of the folder are to be installed.
+# octet_is_beside(<variable> <folder>): whether to install the libraries in the folder.
 function(octet_is_beside variable folder)
   set(${variable} OFF PARENT_SCOPE)
   if(OCTET_INSTALL_LIBRARIES AND NOT folder IN_LIST CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES)
@@ -23,7 +24,8 @@ function(octet_is_beside variable folder)
   endif()
 endfunction()
 
-# octet_install_targets(<export> <component> <targets>...): libraries, and octet::<name> for each.
+# octet_install_targets(<export> <component> <targets>...): installs libraries and exports each as
+# octet::<name>.
 function(octet_install_targets export component)
   foreach(target ${ARGN})
     string(REPLACE octet_ "" name ${target})
@@ -34,7 +36,8 @@ function(octet_install_targets export component)
   install(EXPORT ${export} NAMESPACE octet:: DESTINATION ${OCTET_PACKAGE_FOLDER} COMPONENT ${component})
 endfunction()
 
-# octet_install_headers(<section> <component>): the headers of <section> and of <included by section> in public_headers.txt.
+# octet_install_headers(<section> <component>): installs the headers of <section> and of <included
+# by section> in public_headers.txt.
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/public_headers.txt)
 function(octet_install_headers section component)
   file(STRINGS tools/cmake/public_headers.txt lines REGEX "^[^#]")
@@ -97,7 +100,8 @@ if(OCTET_TORCH)
 
   octet_is_beside(is_beside ${OCTET_LIBTORCH}/lib)
   if(is_beside)
-    # libtorch_python and the libraries of its tests have no use here; libtorch.so is for its own CMake package.
+    # Leaves out libtorch_python and libraries of tests. libtorch.so is for LibTorch's CMake
+    # package.
     foreach(library torch torch_cpu c10)
       install(FILES ${OCTET_LIBTORCH}/lib/lib${library}.so DESTINATION ${OCTET_LIBRARY_FOLDER}/torch/lib COMPONENT command)
     endforeach()

@@ -1,7 +1,8 @@
-# What is installed: that it is built, and where it looks for libraries.
+# Functions for installing: build targets first, and set run paths.
 
-# octet_build_first(<component> [EXCLUDE_FROM_ALL] TARGETS <target>...): `cmake --install` builds these targets before it installs the component, so that
-# it works after a build of the command alone. Rules run in order: it must come before the rules that install the targets.
+# octet_build_first(<component> [EXCLUDE_FROM_ALL] TARGETS <target>...): `cmake --install` builds
+# these targets before it installs the component, so that it works after a build of the command
+# alone. Call it before the rules that install the targets.
 function(octet_build_first component)
   cmake_parse_arguments(ARG "EXCLUDE_FROM_ALL" "" "TARGETS" ${ARGN})
   set(targets)
@@ -20,10 +21,11 @@ function(octet_build_first component)
     COMPONENT ${component} ${excluded})
 endfunction()
 
-# octet_run_path(<target> <folder> <component> [EXCLUDE_FROM_ALL] PATHS <path>... [BUILD <path>...]): installed into <folder>, it looks into PATHS;
-# in the build tree into BUILD and the folders of what it links or opens, too.
-# CMake's own way to replace a run path leaves an empty entry at the end of the build tree's, which the loader takes for the current folder. So the
-# build tree's starts with the installed one, and installing removes the rest.
+# octet_run_path(<target> <folder> <component> [EXCLUDE_FROM_ALL] PATHS <path>... [BUILD
+# <path>...]): installed into <folder>, the target searches PATHS for libraries; in the build tree,
+# also BUILD and the folders of what it links or opens. When CMake replaces a run path, it leaves an
+# empty entry, which the loader reads as the current folder. So the run path of the build tree
+# starts with the installed one, and installing removes the rest.
 function(octet_run_path target folder component)
   cmake_parse_arguments(ARG "EXCLUDE_FROM_ALL" "" "PATHS;BUILD" ${ARGN})
   set_target_properties(${target} PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH_USE_LINK_PATH ON

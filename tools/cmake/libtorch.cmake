@@ -1,6 +1,7 @@
-# octet::libtorch: LibTorch as torch's wheel has it, of any kind. Its own CMake package asks for a CUDA toolkit where it was built with CUDA, as PyPI's is,
-# although nothing of CUDA is used here. OCTET_LIBTORCH is its folder and OCTET_LIBTORCH_VERSION its version.
-# It is looked for beside Torch_DIR, in the folder OCTET_LIBTORCH_HINT, and where CMAKE_PREFIX_PATH says.
+# octet::libtorch: the LibTorch of any wheel of torch. The CMake package of a wheel with CUDA asks
+# for a CUDA toolkit, which Octet does not need. OCTET_LIBTORCH is its folder,
+# OCTET_LIBTORCH_VERSION its version. It is searched next to Torch_DIR, in OCTET_LIBTORCH_HINT, and
+# in CMAKE_PREFIX_PATH.
 set(OCTET_LIBTORCH_OLDEST 2.13)  # up to 2.15 tried (tools/dev/torch_versions.sh)
 set(octet_torch_hints ${OCTET_LIBTORCH_HINT})
 if(Torch_DIR)

@@ -1,4 +1,4 @@
-# The licences of what our binaries carry along or have inside, for packages and wheels.
+# The licenses of libraries that packages and wheels contain.
 set(documents /usr/share/doc)
 set(vendored ${CMAKE_SOURCE_DIR}/tools/page/vendor)
 set(OCTET_LICENCES_onednn ${OCTET_VENV}/share/doc/onednn/LICENSE ${OCTET_VENV}/share/doc/onednn/THIRD-PARTY-PROGRAMS)
@@ -21,7 +21,8 @@ if(OCTET_HAS_ONNX)
   list(APPEND OCTET_COMMAND_PARTS protobuf onnx)
 endif()
 
-# octet_install_licences(<component> <folder> <part>...): each part's files in <folder>/<part>. A file that this machine lacks is warned of.
+# octet_install_licences(<component> <folder> <part>...): installs the license files of each part in
+# <folder>/<part>. Warns of files that this machine lacks.
 function(octet_install_licences component folder)
   foreach(part ${ARGN})
     foreach(file ${OCTET_LICENCES_${part}})

@@ -1,3 +1,5 @@
+// Computes which sums of a band read a listed word of x, and adds the products of its excess to
+// them.
 #include "backends/onednn/bytes/excess.h"
 
 namespace octet::onednn {

@@ -1,3 +1,5 @@
+// Packs weights for tiles: decides per convolution whether bins pay (cost_of), and orders the steps
+// of each block of channels.
 #include "backends/onednn/bytes/pack.h"
 
 #include <algorithm>

@@ -1,6 +1,15 @@
 // Emits transposed convolutions with byte tiles. The outputs o = phase (mod stride) form a
 // convolution of stride 1 with every stride-th kernel element in reverse order; each phase is one
 // step that writes every stride-th pixel.
+//
+// Example: kernel w0 w1 w2, stride 2. Input i adds x[i] * w[k] to output 2 * i + k:
+//
+//   y[0] = x0 w0                 y[1] = x0 w1
+//   y[2] = x1 w0 + x0 w2         y[3] = x1 w1
+//   y[4] = x2 w0 + x1 w2         y[5] = x2 w1
+//
+// So phase 0 is a convolution with the kernel (w2, w0), phase 1 one with the kernel (w1). Dumoulin
+// and Visin, "A guide to convolution arithmetic for deep learning", 2016, draw such convolutions.
 #include <algorithm>
 #include <numeric>
 

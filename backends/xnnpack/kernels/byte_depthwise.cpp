@@ -1,5 +1,11 @@
 // Converts each row of x to floats once, in a ring of as many rows as a window spans, and
 // multiplies 16 channels of four neighbouring pixels at a time.
+//
+//   kernel 3, stride 1      ring: row 0  row 1  row 2      y row 1 reads rows 0, 1, 2
+//                           ring: row 3  row 1  row 2      y row 2 reads rows 1, 2, 3
+//
+// Row 3 takes the memory of row 0, which no window reads any more. Floats hold the sums exactly: a
+// product of bytes has at most 16 bits, and a window few enough taps that a sum stays below 2^24.
 #include <algorithm>
 #include <cstring>
 

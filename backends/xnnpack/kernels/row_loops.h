@@ -1,4 +1,4 @@
-// What the inner loops of row_kernels.h share, and those for Arm.
+// Helpers that the inner loops of row_kernels.h share, and the declarations of the loops for Arm.
 #pragma once
 
 #include <cstdint>

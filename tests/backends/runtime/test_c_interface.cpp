@@ -234,7 +234,7 @@ TEST_CASE("C: text generation refuses what it cannot do", "[backends][c]") {
   octet_free(model);
 }
 
-TEST_CASE("C: structs of an older header are filled as far as they go", "[backends][c]") {
+TEST_CASE("C: structs of an older header are filled up to their size", "[backends][c]") {
   const std::string bytes = artifact_bytes(with_constants());
   octet_model* model = octet_load_memory(bytes.data(), bytes.size(), nullptr);
   REQUIRE(model != nullptr);

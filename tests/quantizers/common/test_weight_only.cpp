@@ -185,7 +185,7 @@ TEST_CASE("ops without weights stay float in a weight-only configuration, with t
         "its configuration quantizes only weights, and it has none");
 }
 
-// "node: stage, reason", a line each.
+// One line "node: stage, reason" per op.
 std::string entries_text(const Report& report) {
   std::string text;
   for (const ReportEntry& entry : report.entries())

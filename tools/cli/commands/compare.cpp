@@ -227,7 +227,7 @@ Options options_of(CompareRequest& request) {
               .required()
               .for_command(),
           Option{"output", &request.outputs,
-                 "Write it too: F.html for people (one page that needs no other file), F.json, "
+                 "Write the result to a file too: F.html (a page that works offline), F.json, "
                  "F.csv, or F.model-explorer.json to overlay on the graph in Model Explorer; may "
                  "be given several times"}
               .repeated()

@@ -264,7 +264,7 @@ struct DoctorRequest {
 Options options_of(DoctorRequest& request) {
   return joined({
       {Option{"files", &request.files, "Programs to try, .pt2 or .octet"}.positional(),
-       Option{"json", &request.json, "As JSON"}},
+       Option{"json", &request.json, "Print JSON"}},
       library_options(request.libraries),
   });
 }

@@ -47,9 +47,9 @@ Options options_of(LowerRequest& request) {
           Option{"float_compute",
                  named(request.options.float_compute, {{"float32", FloatCompute::kFloat32},
                                                        {"bfloat16", FloatCompute::kBfloat16}}),
-                 "What oneDNN computes products of floats in (convolution, linear, matmul): "
-                 "float32; or bfloat16 with sums in float32, faster on CPUs with AVX512-BF16 or "
-                 "AMX, and ignored by others"},
+                 "The type in which oneDNN computes products of floats (convolution, linear, "
+                 "matmul): float32; or bfloat16 with sums in float32, which is faster on CPUs with "
+                 "AVX512-BF16 or AMX, and ignored by others"},
           Option{"explain", &request.explain,
                  "Print every op, where it runs, and why not on the first backend"}
               .for_command(),

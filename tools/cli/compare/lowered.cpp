@@ -1,3 +1,5 @@
+// Compares a lowered program with the q/dq graph that it was made from: runs each op by itself on
+// the tensors of the graph, as soon as all of them are known.
 #include "tools/cli/compare/report.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Packs the sums of a comparison as text and adds those of other processes (`octet compare` under
+// mpirun).
 #include "tools/cli/compare/report.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Splits a training step across processes: each one computes some rows of the batch, and the
+// gradients are added up.
 #include "tools/cli/qat/train.h"
 
 #include <algorithm>

@@ -196,7 +196,7 @@ Options options_of(EffortOptions& options) {
   return {
       Option{
           "effort", &options.effort,
-          fmt::format("none: calibration alone; default: smoothing too, where linears read layer "
+          fmt::format("none: only calibration; default: also smoothing, where linears read layer "
                       "norms; high: more calibration time for accuracy, the same as --passes {}",
                       fmt::join(high, ","))}
           .one_of({"none", "default", "high"})
@@ -208,8 +208,8 @@ Options options_of(EffortOptions& options) {
           .excludes("effort")
           .without_key(),
       Option{"checkpoint", &options.checkpoint,
-             "A file that --effort high and --passes save their work to after each pass; the same "
-             "command resumes from it and gives the same bits"}
+             "A file in which --effort high and --passes save their work after each pass; the same "
+             "command resumes from it, with the same result"}
           .file()
           .without_key(),
   };

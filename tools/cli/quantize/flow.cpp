@@ -31,8 +31,8 @@ Options options_of(QuantizeFlow& flow) {
                          fmt::join(quantizer_names(), ", ")))
           .required(),
       Option("config", &flow.config,
-             "A JSON file with settings for global, op_type, module_type, module_name_regex, "
-             "module_name, call_index to add")
+             "A JSON file with additional settings: global, op_type, module_type, "
+             "module_name_regex, module_name, call_index")
           .of_kind(Option::Kind::kSettings),
       Option("mode", &flow.mode,
              "static; dynamic: activations get their scale at run time, one per row (with --compat "
@@ -52,15 +52,15 @@ Options options_of(QuantizeFlow& flow) {
       Option("fold_bn", &flow.fold_bn, "Fold batch norms into convolutions and linears")
           .one_of({"auto", "off"}),
       Option("recorded", &flow.recorded,
-             "The outputs of recorded opaque parts in PyTorch: torch.save of a list of tuples of "
+             "What PyTorch computed for recorded opaque parts: torch.save of a list of tuples of "
              "tensors, one for each batch of --calibration")
           .file()
           .without_key(),
       Option(
           "compat",
           named(flow.compat, {{"torchao", Compat::kTorchao}, {"torchao@0.18", Compat::kTorchao}}),
-          "torchao: the same choices as torchao, defects included; torchao@0.18: the version "
-          "whose choices these are"),
+          "Make the same choices as torchao 0.18, including its defects; torchao@0.18 names that "
+          "version"),
   };
   if (!flow.is_training)
     options.push_back(

@@ -1,3 +1,5 @@
+// Collects the data of the report page: the nodes of the float program, and for each tensor what
+// the observer saw, the quantized range and the share that is clipped.
 #include "tools/cli/quantize/report_file.h"
 
 #include <algorithm>

@@ -103,9 +103,9 @@ Json quantize_report(const std::string& model, const std::string& quantizer,
 
 Option report_option(std::string& path) {
   return Option{"report", &path,
-                "Write what was quantized how, what stayed float and why: F.html for people (one "
-                "page that needs no other file), F.json, or F.model-explorer.json to overlay on "
-                "the graph in Model Explorer"}
+                "Write a report of what was quantized, what stayed float and why: F.html (a page "
+                "that works offline), F.json, or F.model-explorer.json to overlay on the graph in "
+                "Model Explorer"}
       .ends_in({".json", ".html"})
       .output();
 }

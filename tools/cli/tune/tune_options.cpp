@@ -1,3 +1,4 @@
+// The options of `octet tune`, and which of them exclude each other.
 #include "tools/cli/tune/tuner.h"
 
 #include <cmath>

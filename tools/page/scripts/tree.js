@@ -1,8 +1,8 @@
-// The modules as a tree of groups with the ops as leaves; which groups are open; and what of the
-// ops' edges is to be seen between boxes.
+// The modules as a tree of groups with the ops as leaves: which groups are open, and which edges of
+// ops are visible between boxes.
 
 const kManyChildren = 150, kSlice = 100;  // more children than that become slices
-const kFirstBoxes = 40;                   // about so many boxes are open at first
+const kFirstBoxes = 40;                   // boxes that are open at first, about
 
 let groupCount = 0;
 function newGroup(label, parent) {

@@ -51,8 +51,8 @@ def lower(
         as in load().
     fallback: what runs the ops that the backends refuse: "reference"; "torch" (the reference, and
         LibTorch for ops that it lacks); "none" (they are an error).
-    float_compute: what oneDNN computes products of floats in: "float32", or "bfloat16" with sums in
-        float32, which is faster on CPUs with AVX512-BF16 or AMX and ignored by others.
+    float_compute: the type in which oneDNN computes products of floats: "float32", or "bfloat16"
+        with sums in float32, which is faster on CPUs with AVX512-BF16 or AMX and ignored by others.
 
     Raises Error for ops that nothing runs, for an unknown backend, and for one that is named twice.
     """
