@@ -197,7 +197,8 @@ class EffortRun {
     ScaledValues scaled;
     for (const SmoothedSpace& chosen : smoothed)
       for (const ChannelPlace& place : chosen.space.places) {
-        const at::Tensor exponents = chosen.factors.log2().to(at::kInt).contiguous();
+        const at::Tensor exponents =
+            place.repeats.repeat(chosen.factors).log2().to(at::kInt).contiguous();
         const std::string text =
             fmt::format("[{}: {}]", fmt::join(place.dims, ","),
                         fmt::join(exponents.const_data_ptr<int>(),

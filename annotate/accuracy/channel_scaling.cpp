@@ -34,6 +34,30 @@ struct Run {
   size_t from_first, from_last, to_first, to_last;
 };
 
+// More elements than a tensor has; its product with a size does not overflow.
+constexpr int64_t kMostElements = int64_t{1} << 36;
+// Stands for the first symbolic size, the next numbers for others.
+constexpr int64_t kSymbol = 1'000'003;
+
+// The sizes of both sides; each symbol is a number that no product of real sizes equals by chance.
+class ComparableSizes {
+ public:
+  std::vector<int64_t> of(const std::vector<Dim>& dims) {
+    std::vector<int64_t> sizes;
+    for (const Dim& dim : dims) sizes.push_back(dim.is_symbolic() ? number_of(dim) : dim.value);
+    return sizes;
+  }
+
+ private:
+  int64_t number_of(const Dim& dim) {
+    const auto index = std::ranges::find(symbols_, dim.expr) - symbols_.begin();
+    if (index == std::ssize(symbols_)) symbols_.push_back(dim.expr);
+    return kSymbol + 2 * index;
+  }
+
+  std::vector<std::string> symbols_;
+};
+
 // Splits the shapes into the shortest runs; trailing dimensions of size 1 belong to the last run.
 std::vector<Run> equal_runs(const std::vector<int64_t>& from, const std::vector<int64_t>& to) {
   std::vector<Run> runs;
@@ -44,6 +68,7 @@ std::vector<Run> equal_runs(const std::vector<int64_t>& from, const std::vector<
     int64_t a = from[i++];
     int64_t b = to[j++];
     while (a != b) {
+      if (std::max(a, b) > kMostElements) return {};
       if (a < b && i < from.size()) {
         a *= from[i++];
       } else if (b < a && j < to.size()) {
@@ -128,8 +153,9 @@ Value* find_bias_of(const Node& op) {
 
 // Records the factors in the nodes' metadata, for comparisons with the original program.
 void note_factors(const ChannelSpace& space, const at::Tensor& factors) {
-  const at::Tensor exponents = factors.log2().round().to(at::kInt).contiguous();
   for (const ChannelPlace& place : space.places) {
+    const at::Tensor exponents =
+        place.repeats.repeat(factors).log2().round().to(at::kInt).contiguous();
     Node* node = place.value->producer();
     if (node == nullptr || is_observer_node(node) || !place.value->meta) continue;
     const std::vector<int64_t> sizes = place.value->meta->shape();
@@ -163,7 +189,8 @@ at::Tensor made_range(const Graph& graph, const ChannelSpace& space) {
 at::Tensor taken_range(const Graph& graph, const ChannelSpace& space) {
   at::Tensor range = at::zeros({space.channels}, at::kDouble);
   for (const ScaledOp& taker : space.takers)
-    range = at::maximum(range, taker_weight(graph, taker).abs().amax({1, 3}).reshape({-1}));
+    range = at::maximum(
+        range, taker.repeats.greatest(taker_weight(graph, taker).abs().amax({1, 3}).reshape({-1})));
   return range;
 }
 
@@ -223,9 +250,9 @@ std::optional<ChannelDims> dims_through_layout(const Node& node, const ChannelDi
   const Value* output = node.output_or_null();
   if (input == nullptr || output == nullptr || !input->meta || !output->meta) return std::nullopt;
   if (std::ranges::any_of(kReshapes, [&](std::string_view op) { return node.is(op); })) {
-    if (!input->meta->is_static() || !output->meta->is_static()) return std::nullopt;
-    const std::vector<int64_t> from = input->meta->shape();
-    const std::vector<int64_t> to = output->meta->shape();
+    ComparableSizes sizes;
+    const std::vector<int64_t> from = sizes.of(input->meta->sizes);
+    const std::vector<int64_t> to = sizes.of(output->meta->sizes);
     return direction == Direction::kForward ? dims_after_reshape(from, to, dims)
                                             : dims_after_reshape(to, from, dims);
   }
@@ -288,12 +315,15 @@ void scale_channels(Graph& graph, const ChannelSpace& space, const at::Tensor& f
     const at::Tensor weight = data_of(graph, constant);
     std::vector<int64_t> shape(static_cast<size_t>(weight.dim()) + 1, 1);
     shape[0] = taker.groups;
-    shape[static_cast<size_t>(taker.axis) + 1] = space.channels / taker.groups;
+    shape[static_cast<size_t>(taker.axis) + 1] =
+        space.channels * taker.repeats.times / taker.groups;
     std::vector<int64_t> grouped = weight.sizes().vec();
     grouped.insert(grouped.begin(), taker.groups);
     if (taker.groups > 1) grouped[1] /= taker.groups;
-    const at::Tensor scaled =
-        weight.to(at::kDouble).reshape(grouped).mul(exact.reshape(shape)).reshape(weight.sizes());
+    const at::Tensor scaled = weight.to(at::kDouble)
+                                  .reshape(grouped)
+                                  .mul(taker.repeats.repeat(exact).reshape(shape))
+                                  .reshape(weight.sizes());
     replace_constant(graph, *taker.op, constant, scaled.to(weight.scalar_type()));
   }
   note_factors(space, exact);

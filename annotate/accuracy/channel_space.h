@@ -9,6 +9,8 @@
 //   linear (up) -> mul -> linear          rms_norm -> linear, linear, linear
 //                   ^- silu
 //
+//   linear (values) -> copy into a cache -> expand (heads that share values) -> attention -> linear
+//
 // Used by equalize_layers() below and by smoothing (smooth.h).
 #pragma once
 
@@ -30,7 +32,7 @@ std::optional<ChannelDims> dims_after_reshape(const std::vector<int64_t>& from,
 
 // Follows channels through a layout op (view, reshape, flatten, unflatten, squeeze, unsqueeze,
 // transpose, permute), from its input to its output or back. Nothing for other ops, for reshapes
-// with symbolic sizes, and when channels are mixed with other dimensions.
+// that combine symbolic sizes with others, and when channels are mixed with other dimensions.
 enum class Direction { kForward, kBackward };
 std::optional<ChannelDims> dims_through_layout(const Node& node, const ChannelDims& dims,
                                                Direction direction);
@@ -40,19 +42,31 @@ std::optional<ChannelDims> dims_through_layout(const Node& node, const ChannelDi
 // exported RMS norms end (in the last). Null for other ops.
 const WeightedOp* find_scaled_form(const Node& node);
 
+// Channels of which each block of `inner` occurs `times` times in a row, as heads of values that
+// several heads of queries share: [blocks, times, inner].
+struct ChannelRepeats {
+  int64_t times = 1, inner = 1;
+
+  at::Tensor repeat(const at::Tensor& factors) const;   // [channels] to [channels * times]
+  at::Tensor greatest(const at::Tensor& values) const;  // [channels * times] to [channels]
+  bool operator==(const ChannelRepeats&) const = default;
+};
+
 // An op whose weights absorb the factors: a convolution (1-d to 3-d), linear, addmm or mm with
 // constant weights; as a maker also a norm or a product with a constant vector.
 struct ScaledOp {
   Node* op = nullptr;
-  int64_t axis = 0;        // dimension of the weight that holds the channels of this space
-  int64_t groups = 1;      // takers: convolution groups
-  Value* input = nullptr;  // takers: what they read
+  int64_t axis = 0;             // dimension of the weight that holds the channels of this space
+  int64_t groups = 1;           // takers: convolution groups
+  Value* input = nullptr;       // takers: what they read
+  ChannelRepeats repeats = {};  // takers: of the input
 };
 
 // A value of the space and the dimensions that hold its channels.
 struct ChannelPlace {
   Value* value = nullptr;
   ChannelDims dims;
+  ChannelRepeats repeats = {};
 };
 
 struct ChannelSpace {
@@ -66,7 +80,8 @@ struct ChannelSpace {
 
 // Ordered by their first maker. Observer nodes are skipped over. A value that is also read or
 // produced by anything else (a program output, a user input, an op that is not linear in it)
-// belongs to no space. Bodies of control flow are not searched.
+// belongs to no space. Rows pass through a cache: a buffer of zeros into which one op copies rows
+// and which nothing else uses. Bodies of control flow are not searched.
 std::vector<ChannelSpace> find_channel_spaces(Graph& graph);
 
 // Whether the filter accepts every maker and taker.

@@ -32,8 +32,21 @@ std::vector<c10::IValue> row_means(const std::vector<c10::IValue>& outputs,
   return means;
 }
 
-// The entries of an output with a logit for each row of the largest table of embeddings; 0: there
-// is none.
+// The mean KL divergence over all tokens.
+double divergence(const std::vector<c10::IValue>& expected, const std::vector<c10::IValue>& actual,
+                  const at::Tensor& mask, int64_t vocabulary) {
+  double sum = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (!expected[i].isTensor() || !expected[i].toTensor().is_floating_point()) continue;
+    const at::Tensor logits = rows_that_count(expected[i].toTensor(), mask);
+    if (logits.dim() < 2 || logits.size(-1) != vocabulary) continue;
+    sum += logit_divergence(logits, rows_that_count(actual.at(i).toTensor(), mask));
+  }
+  return sum;
+}
+
+}  // namespace
+
 int64_t find_vocabulary(const Graph& graph) {
   int64_t rows = 0;
   for (const Node* node : graph.nodes_of("aten.embedding"))
@@ -49,23 +62,11 @@ int64_t find_vocabulary(const Graph& graph) {
   return 0;
 }
 
-// The mean KL divergence over all tokens.
-double divergence(const std::vector<c10::IValue>& expected, const std::vector<c10::IValue>& actual,
-                  const at::Tensor& mask, int64_t vocabulary) {
-  double sum = 0;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    if (!expected[i].isTensor() || !expected[i].toTensor().is_floating_point()) continue;
-    const at::Tensor logits = rows_that_count(expected[i].toTensor(), mask);
-    if (logits.dim() < 2 || logits.size(-1) != vocabulary) continue;
-    const at::Tensor want = at::log_softmax(logits, -1, at::kFloat);
-    const at::Tensor is =
-        at::log_softmax(rows_that_count(actual.at(i).toTensor(), mask), -1, at::kFloat);
-    sum += (want.exp() * (want - is)).sum(-1).mean(at::kDouble).item<double>();
-  }
-  return sum;
+double logit_divergence(const at::Tensor& expected, const at::Tensor& actual) {
+  const at::Tensor want = at::log_softmax(expected, -1, at::kFloat);
+  const at::Tensor is = at::log_softmax(actual, -1, at::kFloat);
+  return (want.exp() * (want - is)).sum(-1).mean(at::kDouble).item<double>();
 }
-
-}  // namespace
 
 HeldOutData::HeldOutData(const Graph& reference, const BatchSource& data, Peers* peers)
     : vocabulary_(find_vocabulary(reference)), peers_(peers) {

@@ -18,6 +18,13 @@
 
 namespace octet {
 
+// The entries of an output with a logit for each row of the largest table of embeddings; 0: there
+// is none.
+int64_t find_vocabulary(const Graph& graph);
+// The mean KL divergence of the probabilities over all rows of two tensors of logits [...,
+// vocabulary].
+double logit_divergence(const at::Tensor& expected, const at::Tensor& actual);
+
 // The errors before and after a pass, and whether the difference is worth keeping.
 struct HeldOutGain {
   double before = 0;  // errors

@@ -57,6 +57,7 @@ struct TakerNoise {
   at::Tensor energy;     // weight's energy by input channel [channels]
   at::Tensor magnitude;  // weight's magnitude [groups, out / groups, in / groups]
   double kernel = 1;
+  ChannelRepeats repeats;  // of the input's channels
   const ChannelStatistics* input = nullptr;
   // for weights in groups: the observer, and the weight [groups, out / groups, in / groups, kernel]
   const AffineObserver* groups = nullptr;
@@ -70,7 +71,8 @@ struct TakerNoise {
     return fresh.fit(scaled, input->mean_square / factors.square());
   }
 
-  double expect(const at::Tensor& factors) const {
+  double expect(const at::Tensor& channel_factors) const {
+    const at::Tensor factors = repeats.repeat(channel_factors);
     double noise = 0;
     if (is_input_quantized) {
       const double range = (input->max / factors).max().clamp_min(0).item<double>() -
@@ -131,14 +133,15 @@ class SpaceChoice {
     noise.energy = weight.square().sum({1, 3}).reshape({-1});
     noise.magnitude = weight.abs().amax(3);
     noise.kernel = static_cast<double>(weight.size(3));
+    noise.repeats = taker.repeats;
     noise.input = &statistics_.at(taker.input);
     noise.groups = find_row_groups(*taker.op, weight_observer);
     if (noise.groups != nullptr) noise.weight = weight;
     is_computed_ = is_computed_ && noise.groups != nullptr && !noise.is_input_quantized;
-    const at::Tensor magnitude = noise.magnitude.amax(1).reshape({-1});
+    const at::Tensor magnitude = taker.repeats.greatest(noise.magnitude.amax(1).reshape({-1}));
     weight_ = weight_.defined() ? at::maximum(weight_, magnitude) : magnitude;
-    const at::Tensor reach = noise.input->magnitude();
-    const at::Tensor& energy = noise.input->mean_square;
+    const at::Tensor reach = taker.repeats.greatest(noise.input->magnitude());
+    const at::Tensor energy = taker.repeats.greatest(noise.input->mean_square);
     energy_ = energy_.defined() ? at::maximum(energy_, energy) : energy;
     activation_ = activation_.defined() ? at::maximum(activation_, reach) : reach;
     takers_.push_back(std::move(noise));

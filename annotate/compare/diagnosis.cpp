@@ -95,6 +95,13 @@ at::Tensor signed_sum(const std::vector<at::Tensor>& outputs, at::Generator& ran
   return sum;
 }
 
+// Logits as vectors whose squared distance is twice the KL divergence from the probabilities p, to
+// second order: sqrt(p) * (z - sum(p * z)).
+at::Tensor weighted_by(const at::Tensor& probabilities, const at::Tensor& logits) {
+  const at::Tensor mean = probabilities.mul(logits).sum(-1, /*keepdim=*/true);
+  return probabilities.sqrt().mul(logits.sub(mean));
+}
+
 // The position of this process's batch among those of all processes.
 uint64_t place_of(size_t batch, const SensitivityOptions& options) {
   return options.peers == nullptr ? batch : batch * options.peers->count() + options.peers->rank();
@@ -184,9 +191,14 @@ Sensitivities estimate_sensitivities(const Graph& original, const Graph& subject
     const Values values = interpreter.run(*batch);
     std::vector<at::Tensor> wanted;
     for (size_t i = 0; i < outputs; ++i) {
-      wanted.push_back(values[i].toTensor());
-      const ErrorStats stats =
-          compare_tensors(wanted.back().detach(), values[outputs + i].toTensor());
+      at::Tensor want = values[i].toTensor(), is = values[outputs + i].toTensor();
+      if (options.vocabulary > 0 && want.dim() > 1 && want.size(-1) == options.vocabulary) {
+        const at::Tensor probabilities = want.detach().softmax(-1);
+        want = weighted_by(probabilities, want);
+        is = weighted_by(probabilities, is);
+      }
+      wanted.push_back(want);
+      const ErrorStats stats = compare_tensors(want.detach(), is.detach());
       energy += stats.signal;
       noise += stats.noise;
     }

@@ -51,6 +51,9 @@ struct Sensitivities {
 struct SensitivityOptions {
   int probes = 4;  // random vectors per batch; more give a less noisy estimate
   uint64_t seed = 0;
+  // An output whose last dimension has this size holds logits: its error is twice their KL
+  // divergence, to second order, instead of their difference. 0: there is none.
+  int64_t vocabulary = 0;
   ProgressCallback progress = {};
   // processes that run other batches (round-robin, perhaps none); all get the same result; null:
   // none

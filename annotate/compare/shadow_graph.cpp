@@ -151,6 +151,14 @@ class Builder {
   }
 
   void add_inputs(const Graph& program, const std::string& prefix, ValueMap& map) {
+    // The programs may share tensors; each writes to its own.
+    std::unordered_map<const Storage*, std::shared_ptr<Storage>> storages;
+    const auto own_tensor = [&](const Tensor& tensor) {
+      if (!tensor.defined()) return tensor;
+      std::shared_ptr<Storage>& storage = storages[tensor.storage().get()];
+      if (storage == nullptr) storage = std::make_shared<Storage>(*tensor.storage());
+      return Tensor(storage, tensor.dtype(), tensor.shape(), tensor.strides(), tensor.offset());
+    };
     size_t position = 0;
     for (const GraphInput& input : program.inputs()) {
       const bool is_callers =
@@ -170,7 +178,10 @@ class Builder {
         continue;
       }
       const auto constant = program.constants.find(input.fqn);
-      if (constant != program.constants.end()) graph_.constants.emplace(own.fqn, constant->second);
+      if (constant == program.constants.end()) continue;
+      Constant copy = constant->second;
+      copy.tensor = own_tensor(copy.tensor);
+      graph_.constants.emplace(own.fqn, std::move(copy));
     }
   }
 

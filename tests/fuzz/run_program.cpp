@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <random>
 
 #include "backends/runtime/session.h"
@@ -50,6 +53,46 @@ void fill(Tensor& tensor, std::mt19937& random) {
   }
 }
 
+// Nothing if the inputs are refused, such as positions beyond a cache, which changes no state.
+std::optional<std::vector<Tensor>> run_or_refuse(Session& session,
+                                                 const std::vector<Tensor>& inputs) {
+  try {
+    return session.run(inputs);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+bool are_equal(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  for (size_t i = 0; i < a.size(); ++i)
+    if (a[i].shape() != b[i].shape() ||
+        (a[i].nbytes() != 0 && std::memcmp(a[i].raw(), b[i].raw(), a[i].nbytes()) != 0))
+      return false;
+  return true;
+}
+
+// Runs, begins again, copies sequences and goes back to them, in random order. A run from copied
+// states must give the bits that the copied session gives. Ends the process otherwise.
+void run_from_states(Session& session, const std::vector<Tensor>& inputs, std::mt19937& random) {
+  constexpr int kSteps = 8;
+  Session other = session.duplicate();
+  for (int step = 0; step < kSteps; ++step) {
+    switch (random() % 5) {
+      case 0: session.reset_states(); break;
+      case 1: other.copy_states(session); break;
+      case 2: session.copy_states(other); break;
+      case 3: other = session.duplicate(); break;
+      default: run_or_refuse(session, inputs);
+    }
+  }
+  other.copy_states(session);
+  const std::optional<std::vector<Tensor>> want = run_or_refuse(session, inputs),
+                                           got = run_or_refuse(other, inputs);
+  if (want.has_value() == got.has_value() && (!want || are_equal(*want, *got))) return;
+  std::fputs("fuzz: a copied session gives other bits\n", stderr);
+  std::abort();
+}
+
 void run_at_shapes_of(Session& session, const Program& program, std::mt19937& random) {
   std::vector<Tensor> inputs;
   for (int index : program.inputs) {
@@ -60,6 +103,7 @@ void run_at_shapes_of(Session& session, const Program& program, std::mt19937& ra
   for (int i = 0; i < 2; ++i) session.run(inputs);
   session.reset_states();
   session.run(inputs);
+  if (!session.program().states.empty()) run_from_states(session, inputs, random);
 }
 
 // False when they would be too large.

@@ -1,6 +1,8 @@
 #include "tests/fuzz/seed_programs.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -168,6 +170,81 @@ Program sizes() {
   return program;
 }
 
+// n rows (1 to 4, lowered at 2) copied into caches of keys and values at the positions `at`, and
+// attention over the caches: of floats, or of int8 with a scale for each row.
+Program caches(bool is_integer) {
+  constexpr int64_t kPositions = 6, kWidth = 8;
+  ProgramBuilder b;
+  const int q = b.input("q", kF32, {1, 4, 2, kWidth}),
+            rows = b.input("rows", kF32, {1, 2, 2, kWidth}), at = b.input("at", DType::kInt64, {2}),
+            mask = b.input("mask", kF32, {2, kPositions});
+  std::vector<int> integers, open = {q, rows, at, mask};
+  const auto put = [&](const std::string& name, int values, DType dtype, int64_t width) {
+    const std::vector<int64_t> shape = {1, 2, kPositions, width};
+    const int state = b.state(name, dtype, shape);
+    const std::vector<int> inputs = {state, values, -1, -1, at};
+    const int now = b.op("index_put", inputs, name + "_now", dtype, shape);
+    b.becomes(state, now);
+    if (dtype == kI8) integers.insert(integers.end(), {state, now});
+    return now;
+  };
+  std::vector<int> attended = {q, -1, -1, mask, -1, -1};
+  for (const size_t i : {1, 2}) {
+    const std::string name = i == 1 ? "keys" : "values";
+    int given = rows;
+    if (is_integer) {
+      given = b.op("quantize_dynamic", {rows}, name + "_rows", kI8, {1, 2, 2, kWidth}, {},
+                   {{"quant_min", int64_t{-127}}});
+      const int scale = b.second_output(name + "_scale", {1, 2, 2, 1});
+      integers.push_back(given);
+      open.insert(open.end(), {given, scale});
+      attended[i + 3] = put(name + "_scales", scale, kF32, 1);
+    }
+    attended[i] = put(name, given, is_integer ? kI8 : kF32, kWidth);
+  }
+  if (!is_integer) attended.resize(4);
+  open.push_back(b.op("attention", attended, "y", kF32, {1, 4, 2, kWidth}));
+  b.output(open.back());
+  Program program = b.unfinished();
+  for (int index : integers) program.tensor(index).qparams = TensorQParams{{1}, {0}};
+  program.symbols = {{"n", 1, 4, 2}};
+  for (int index : open) {
+    ProgramTensor& tensor = program.tensor(index);
+    tensor.sizes.assign(tensor.shape.begin(), tensor.shape.end());
+    const size_t rank = tensor.shape.size();
+    tensor.sizes[rank == 4 ? 2 : 0] = SizeExpr::symbol("n");
+  }
+  verify(program);
+  return program;
+}
+
+// The last op, whose result is the program's, on the backend, the others on the reference. Nothing
+// if the backend refuses it.
+std::optional<Program> with_last_on(Program program, const std::string& backend) {
+  const ProgramOp last = program.ops.back();
+  if (!make_support(backend)->accepts(program, last)) return std::nullopt;
+  const auto unique = [](std::vector<int> tensors) {
+    std::vector<int> once;
+    for (int index : tensors)
+      if (index >= 0 && std::ranges::find(once, index) == once.end()) once.push_back(index);
+    return once;
+  };
+  program = with_one_segment(std::move(program), "reference");
+  Segment first = program.segments[0],
+          second{backend, {first.ops.back()}, unique(last.inputs), last.outputs};
+  first.ops.pop_back();
+  std::vector<int> made;
+  for (size_t i : first.ops)
+    made.insert(made.end(), program.ops[i].outputs.begin(), program.ops[i].outputs.end());
+  std::erase(first.outputs, last.outputs[0]);
+  for (int index : second.inputs)
+    if (std::ranges::find(made, index) != made.end()) first.outputs.push_back(index);
+  first.outputs = unique(first.outputs);
+  program.segments = {first, second};
+  program.backend = backend;
+  return program;
+}
+
 // Constants in the other forms that files have: two integers in a byte with scales and zero points
 // of blocks, 2 bits with narrow scales, float16.
 Program stored_forms() {
@@ -261,6 +338,8 @@ std::vector<SeedProgram> seed_programs() {
       {"recurrences", recurrences()},
       {"projections", projections()},
       {"sizes", sizes()},
+      {"caches", caches(false)},
+      {"integer_caches", caches(true)},
       {"stored_forms", stored_forms()},
       {"choices", choices()},
       {"samples", samples()},
@@ -276,6 +355,10 @@ std::vector<SeedProgram> seed_programs() {
   for (const std::string& backend : backend_names()) {
     seeds.push_back({"open_" + backend, open_conv(backend)});
     if (backend == "torch") continue;
+    for (bool is_integer : {false, true})
+      if (std::optional<Program> mixed = with_last_on(caches(is_integer), backend))
+        seeds.push_back({fmt::format("{}caches_and_{}", is_integer ? "integer_" : "", backend),
+                         std::move(*mixed)});
     seeds.push_back({"bodies_" + backend, with_bodies(backend)});
     seeds.push_back({"counts_" + backend, counted_rows(backend)});
     seeds.push_back({"open_counts_" + backend, counted_rows(backend, true)});

@@ -212,6 +212,20 @@ class Page(PageTest):
         example = subprocess.run([os.path.join(os.path.dirname(OCTET), "octet_generate"), *files, message], capture_output=True)
         self.assertEqual(example.returncode, 0, example.stderr)
         self.assertEqual(printable(example.stdout.decode()), without_escapes(said.removesuffix("\n")))
+        self.a_size_gets_the_best_mix()
+
+    def a_size_gets_the_best_mix(self):
+        size = 1.15 * os.path.getsize(self.path("model.octet"))  # of 4 bits
+        program, windows = torch.export.load(self.path("model.pt2")), torch.load(self.path("windows.pt"))
+        tuned = octet.tune(program, "x86", mode="weight-only", calibration=windows, max_size=size / 1e6)
+        self.assertTrue(tuned.reached)
+        self.assertLessEqual(tuned.best["bytes"], size)
+        four = next(trial for trial in tuned.trials if trial["label"] == "weights of 4 bits")
+        self.assertRegex(tuned.best["label"], "weights of [34] to 8 bits")
+        self.assertLess(tuned.best["divergence"], 0.9 * four["divergence"])
+        self.assertIn("model.model.layers.1.self_attn.v_proj", tuned.config["module_name"])
+        octet.lower(tuned, "onednn").save(self.path("mixed.octet"))
+        self.assertLessEqual(os.path.getsize(self.path("mixed.octet")), 1.03 * size)  # another backend
 
 
 if __name__ == "__main__":

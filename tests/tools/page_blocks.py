@@ -64,6 +64,7 @@ PLAN = {
     },
     "tools/cli/compare/README.md": {
         "octet compare": Run("compare_and_tune"),
+        "octet tune model.pt2": By("../python/test_language_model.py"),
         "// top5.cpp": By("test_metric.py"),
     },
     "tools/python/README.md": {

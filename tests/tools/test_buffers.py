@@ -164,15 +164,16 @@ class Buffers(CommandTest):
         self.save("steps.pt", steps)
         length = torch.export.Dim("length", min=1, max=8)
         program = torch.export.export(GroupedAttention().eval().requires_grad_(False), steps[0], dynamic_shapes=({1: length}, {0: length}))
-        for functional in (False, True):
+        for functional, bits, share in ((False, 8, 10), (True, 8, 10), (False, 4, 3)):
             torch.export.save(program.run_decompositions({}) if functional else program, self.path("model.pt2"))
-            self.octet("quantize", self.path("model.pt2"), "--quantizer", "kv_cache,x86", "--mode", "weight-only", "--strict", "--output", self.path("q.pt2"))
+            self.octet("quantize", self.path("model.pt2"), "--quantizer", "kv_cache,x86", "--mode", "weight-only", "--weight-bits", str(bits), "--strict",
+                       "--output", self.path("q.pt2"))
             want = self.run_steps("q.pt2")
-            self.check_steps(want, self.run_steps("model.pt2"), share=10)
+            self.check_steps(want, self.run_steps("model.pt2"), share=share)
             with self.assertRaises(AssertionError):
                 self.check_steps(want, self.run_steps("model.pt2"), share=1e4)
             for backend in BACKENDS:
-                with self.subTest(functional=functional, backend=backend):
+                with self.subTest(functional=functional, bits=bits, backend=backend):
                     self.lower(backend)
                     self.check_steps(self.run_steps("m.octet"), want, share=1e4)
                     names = [state["name"] for state in self.inspect("m.octet")["states"]]
@@ -182,7 +183,7 @@ class Buffers(CommandTest):
                     self.assertNotIn("= dequantize(", text)
                     with open(self.path("m.octet"), "rb") as file:
                         header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-                    self.assertEqual(header["__metadata__"]["version"], "8")
+                    self.assertEqual(header["__metadata__"]["version"], "8" if bits == 8 else "9")
 
     def test_caches_of_int8_are_read_by_any_op(self):
         torch.manual_seed(0)

@@ -165,6 +165,41 @@ class Tune(CommandTest):
                 after = self.plain(quantizer, "--mode", mode, "--config", self.path("config.json"))
                 self.assertAlmostEqual(after["median_sqnr_db"], best["sqnr_db"], places=6)
 
+    def test_a_size_gets_the_best_mix_of_bits(self):
+        self.prepare(self.weights_net(), (16, 32))
+        base = ["--mode", "weight-only"]
+        for quantizer in ("x86", "xnnpack"):
+            with self.subTest(quantizer=quantizer):
+                sizes = {}
+                for bits in (3, 4, 8):
+                    self.plain(quantizer, *base, "--weight-bits", str(bits))
+                    self.octet("lower", self.path("plain.pt2"), "--backend", "reference", "--output", self.path("plain.octet"))
+                    sizes[bits] = os.path.getsize(self.path("plain.octet")) / 1e6
+                goal = (sizes[4] + sizes[8]) / 2
+                said, report = self.tune(*base, "--max-size", f"{goal:.6f}", quantizer=quantizer)
+                best = next(point for point in report["pareto"] if point["chosen"])
+                four = next(trial for trial in report["trials"] if trial["label"] == "weights of 4 bits")
+                self.assertLessEqual(best["bytes"], goal * 1e6)
+                self.assertGreater(best["sqnr_db"], four["sqnr_db"] + 3)
+                self.assertRegex(said, "best of [0-9]+ evaluations .*: weights of [34] to 8 bits")
+                after = self.plain(quantizer, *base, "--config", self.path("config.json"))
+                self.assertAlmostEqual(after["median_sqnr_db"], best["sqnr_db"], places=6)
+                self.assert_same_program()
+                # all fit
+                _, report = self.tune(*base, "--max-size", "1", quantizer=quantizer)
+                self.assertEqual(next(point for point in report["pareto"] if point["chosen"])["weight_bits"], 8)
+
+    def test_sizes_that_make_no_sense(self):
+        self.prepare(self.weights_net(), (16, 32))
+        base = ["tune", self.path("model.pt2"), "--calibration", self.path("calibration.pt"), "--output", self.path("t.pt2"), "--save-config", self.path("c.json")]
+        x86 = [*base, "--quantizer", "x86", "--mode", "weight-only"]
+        self.assertRegex(self.fails(*x86, "--max-size", "0.001"), r"tune: --max-size: got 0.001 MB, want at least 0.0[0-9], which the program takes with weights of 3 bits")
+        self.assertIn("leave --weight-bits out", self.fails(*x86, "--max-size", "1", "--weight-bits", "4"))
+        self.assertIn("--mode static", self.fails(*base, "--quantizer", "x86", "--max-size", "1"))
+        self.assertIn("want one of --min-sqnr", self.fails(*x86, "--max-size", "1", "--min-sqnr", "20"))
+        self.assertIn("is a goal by itself", self.fails(*x86, "--max-size", "1", "--effort", "high"))
+        self.assertIn("the quantizer embedding has no bits", self.fails(*base, "--quantizer", "embedding", "--mode", "weight-only", "--max-size", "1"))
+
     def test_bits_cost_the_time_that_a_backend_takes(self):
         self.prepare(self.weights_net(), (16, 32))
         for quantizer, backend in [("xnnpack", "xnnpack"), ("x86", "onednn")]:

@@ -151,6 +151,85 @@ TEST_CASE("the values of an attention are channels of its output layer, queries 
   CHECK(at::equal(run(graph), before));
 }
 
+// Values whose two heads are each read by two heads of queries, through a cache. write: writes %v2
+// into it; end: the other results.
+Graph grouped_heads(const std::string& write, const std::string& end = "") {
+  Graph graph = parse_graph(R"(
+    graph(%vw = param "v": f32[6,4], %ow = param "o": f32[5,12], %b = buffer "cache": f32[1,2,8,3], %at = tensor "at": i64[7], %x: f32[1,{"s0": 7},4], %q: f32[1,4,{"s0": 7},3], %k: f32[1,4,8,3]):
+      %v: f32[1,{"s0": 7},6] = aten.linear.default(%x, %vw)
+      %v1: f32[1,{"s0": 7},2,3] = aten.view.default(%v, [1, 7, 2, 3])
+      %v2: f32[1,2,{"s0": 7},3] = aten.transpose.int(%v1, 1, 2)
+      %c: f32[1,2,8,3] = )" +
+                            write + R"(
+      %u: f32[1,2,1,8,3] = aten.unsqueeze.default(%c, 2)
+      %e: f32[1,2,2,8,3] = aten.expand.default(%u, [1, 2, 2, 8, 3])
+      %r: f32[1,4,8,3] = aten.reshape.default(%e, [1, 4, 8, 3])
+      %a: f32[1,4,{"s0": 7},3] = aten.scaled_dot_product_attention.default(%q, %k, %r)
+      %t: f32[1,{"s0": 7},4,3] = aten.transpose.int(%a, 1, 2)
+      %m: f32[1,{"s0": 7},12] = aten.reshape.default(%t, [1, 7, 12])
+      %y: f32[1,{"s0": 7},5] = aten.linear.default(%m, %ow)
+      return ()" + (end.starts_with("mutate") ? end + ", %y)" : "%y" + end + ")"));
+  test::fill_floats(graph);
+  to_aten(graph.constants.at("cache").tensor).zero_();
+  graph.constants.at("at").tensor =
+      Tensor::from<int64_t>(DType::kInt64, {7}, std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6});
+  return graph;
+}
+
+TEST_CASE("values that grouped heads share are channels through a cache", "[annotate][equalize]") {
+  const at::Tensor factors = at::tensor({2.0, 4.0, 0.5, 1.0, 8.0, 0.25});
+  for (const auto& [write, end] :
+       {std::pair("aten.index_copy_.default(%b, 2, %at, %v2)", ""),
+        std::pair("aten.index_copy.default(%b, 2, %at, %v2)", "mutate \"cache\" = %c"),
+        std::pair("aten.index_put_.default(%b, optionals[None, None, %at], %v2)", "")}) {
+    CAPTURE(write);
+    Graph graph = grouped_heads(write, end);
+    const std::vector<ChannelSpace> spaces = find_channel_spaces(graph);
+    REQUIRE(spaces.size() == 1);
+    CHECK(spaces[0].makers.front().op->name() == "v");
+    CHECK(spaces[0].takers.front().op->name() == "y");
+    CHECK(spaces[0].channels == 6);
+    CHECK(spaces[0].takers.front().repeats == ChannelRepeats{2, 3});
+    const at::Tensor before = run(graph);
+    const std::vector<float> weight = get(graph, "o");
+    scale_channels(graph, spaces[0], factors);
+    CHECK(at::equal(run(graph), before));
+    // heads 0 and 1 of the queries read the first head of the values
+    const std::vector<float> scaled = get(graph, "o");
+    CHECK(scaled[1] == 4 * weight[1]);
+    CHECK(scaled[4] == 4 * weight[4]);
+    CHECK(scaled[7] == 8 * weight[7]);
+  }
+  // another op reads the cache, or it does not start as zeros
+  for (const char* end : {", %c", ", %b"}) {
+    Graph read = grouped_heads("aten.index_copy_.default(%b, 2, %at, %v2)", end);
+    CHECK(find_channel_spaces(read).empty());
+  }
+  Graph begun = grouped_heads("aten.index_copy_.default(%b, 2, %at, %v2)");
+  to_aten(begun.constants.at("cache").tensor).fill_(1);
+  CHECK(find_channel_spaces(begun).empty());
+}
+
+TEST_CASE("attention repeats the values of grouped heads by itself", "[annotate][equalize]") {
+  Graph graph = parse_graph(R"(
+    graph(%vw = param "v": f32[6,4], %ow = param "o": f32[5,12], %x: f32[1,8,4], %q: f32[1,4,8,3], %k: f32[1,2,8,3]):
+      %v: f32[1,8,6] = aten.linear.default(%x, %vw)
+      %v1: f32[1,8,2,3] = aten.view.default(%v, [1, 8, 2, 3])
+      %v2: f32[1,2,8,3] = aten.transpose.int(%v1, 1, 2)
+      %a: f32[1,4,8,3] = aten.scaled_dot_product_attention.default(%q, %k, %v2, enable_gqa=True)
+      %t: f32[1,8,4,3] = aten.transpose.int(%a, 1, 2)
+      %m: f32[1,8,12] = aten.reshape.default(%t, [1, 8, 12])
+      %y: f32[1,8,5] = aten.linear.default(%m, %ow)
+      return (%y))");
+  test::fill_floats(graph);
+  const std::vector<ChannelSpace> spaces = find_channel_spaces(graph);
+  REQUIRE(spaces.size() == 1);
+  CHECK(spaces[0].takers.front().repeats == ChannelRepeats{2, 3});
+  const at::Tensor before = run(graph);
+  scale_channels(graph, spaces[0], at::tensor({2.0, 4.0, 0.5, 1.0, 8.0, 0.25}));
+  CHECK(at::equal(run(graph), before));
+}
+
 TEST_CASE("a weight that two ops share is copied before one of them is scaled",
           "[annotate][equalize]") {
   Graph graph = parse_graph(R"(

@@ -231,6 +231,30 @@ TEST_CASE("what the program overwrites is not a constant", "[compare]") {
   }
 }
 
+TEST_CASE("programs that share the tensors of states write to their own", "[compare]") {
+  Graph reference = parse_graph(R"(
+    graph(%n = buffer "n": i64[], %b = buffer "cache": f32[8,4], %w = param "w": f32[4,4], %i = tensor "i": i64[2], %x: f32[2,4]):
+      %y: f32[2,4] = aten.linear.default(%x, %w)
+      %at: i64[2] = aten.add.Tensor(%i, %n)
+      %c: f32[8,4] = aten.index_copy_.default(%b, 0, %at, %y)
+      %m: i64[] = aten.add_.Tensor(%n, 2)
+      %z: f32[8,4] = aten.mul.Tensor(%c, 3.0)
+      return (%z))");
+  fill(reference);
+
+  reference.constants.at("n").tensor = Tensor::zeros(DType::kInt64, {});
+  reference.constants.at("i").tensor =
+      Tensor::from<int64_t>(DType::kInt64, {2}, std::vector<int64_t>{0, 1});
+  const std::unique_ptr<Graph> same = clone(reference);
+  const Comparison comparison = shadow(reference, *same, once({numbers({2, 4})}));
+  CHECK(comparison.outputs.noise == 0);
+  for (const OpComparison& op : comparison.ops) {
+    CAPTURE(op.name);
+    CHECK(op.accumulated.noise == 0);
+    CHECK(op.isolated.noise == 0);
+  }
+}
+
 TEST_CASE("weights are compared channel by channel as folding left them", "[compare]") {
   const std::vector<test::Subject> subjects = test::make_subjects();
   for (const test::Subject& subject : subjects) {

@@ -54,6 +54,19 @@ TuneOutcome tune(Model& model, double most_error, size_t most_trials = 25, doubl
 
 }  // namespace
 
+TEST_CASE("widths go where a byte saves most loss, within the size", "[tune]") {
+  using Ops = std::vector<std::vector<WidthOption>>;
+  using Chosen = std::vector<size_t>;
+  const Ops ops = {
+      {{0, 8}, {10, 4}, {50, 0}}, {{0, 100}, {10, 10}, {50, 0}}, {{0, 1}, {5, 1}, {25, 1}}};
+  CHECK(choose_widths(ops, 0) == Chosen{0, 0, 0});
+  CHECK(choose_widths(ops, 9) == Chosen{0, 0, 0});
+  CHECK(choose_widths(ops, 10) == Chosen{0, 1, 0});
+  CHECK(choose_widths(ops, 20) == Chosen{1, 1, 0});
+  CHECK(choose_widths(ops, 60) == Chosen{1, 2, 0});
+  CHECK(choose_widths(ops, 1000) == Chosen{2, 2, 0});  // no bytes for nothing
+}
+
 TEST_CASE("nothing changes where the goal is met", "[tune]") {
   Model model{{1, 2, 3}, {0.2, 0.3, 0.5}};
   const TuneOutcome outcome = tune(model, 6);

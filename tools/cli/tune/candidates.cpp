@@ -22,9 +22,6 @@ using Json = nlohmann::ordered_json;
 
 // Weights that cause a smaller share of an op's error are not changed.
 constexpr double kMuch = 0.2;
-// group size of weights of few bits that the backends' kernels support
-constexpr int kSmallGroup = 32;
-
 bool has_poor_weights(const OpFacts& op) {
   return op.has_weight_options && op.has_weights && op.before_share >= kMuch;
 }

@@ -77,6 +77,9 @@ struct Choice {
   bool is_effort = false;      // rows of "effort": the program computes as before
 };
 
+// The group size of weights of few bits that the backends' kernels support.
+inline constexpr int kSmallGroup = 32;
+
 // From mildest to strongest: if several are chosen for an op, the last wins.
 std::span<const Choice> tune_choices();
 

@@ -181,6 +181,31 @@ TuneOutcome search(const std::vector<Trial>& bases, const std::vector<TuneCandid
   return Search(candidates, goal, most_trials, make_trial).run(bases);
 }
 
+std::vector<size_t> choose_widths(const std::vector<std::vector<WidthOption>>& ops,
+                                  double most_bytes) {
+  std::vector<size_t> chosen(ops.size(), 0);
+  double left = most_bytes;
+  for (const std::vector<WidthOption>& options : ops) left -= options.front().bytes;
+  while (true) {
+    double best = 0;
+    size_t op = 0, option = 0;
+    for (size_t i = 0; i < ops.size(); ++i) {
+      const WidthOption& now = ops[i][chosen[i]];
+      for (size_t j = chosen[i] + 1; j < ops[i].size(); ++j) {
+        const double more = ops[i][j].bytes - now.bytes;
+        const double ratio = (now.loss - ops[i][j].loss) / std::max(more, 1.0);
+        if (more > left || !(ratio > best)) continue;
+        best = ratio;
+        op = i;
+        option = j;
+      }
+    }
+    if (!(best > 0)) return chosen;
+    left -= ops[op][option].bytes - ops[op][chosen[op]].bytes;
+    chosen[op] = option;
+  }
+}
+
 Json merged(Json config, const Json& more) {
   if (!more.is_object() || !config.is_object()) return more;
   for (const auto& [key, value] : more.items())

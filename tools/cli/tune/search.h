@@ -33,11 +33,15 @@ struct Trial {
   std::optional<double> latency_ms = {};
   double sqnr_db = 0;
   std::optional<double> accuracy = {}, metric = {};
+  // with a goal of a size: bytes of the .octet file, and the KL divergence of a language model
+  std::optional<double> bytes = {}, divergence = {};
   // all ops are float: such a trial meets any goal, but is not what the user wants
   bool is_float = false;
 
-  // The cost, comparable among trials of one run: time, bits, or float share.
-  double price() const { return latency_ms.value_or(weight_bits.value_or(float_share)); }
+  // The cost, comparable among trials of one run: bytes, time, bits, or float share.
+  double price() const {
+    return bytes.value_or(latency_ms.value_or(weight_bits.value_or(float_share)));
+  }
 };
 
 struct TuneGoal {
@@ -68,6 +72,18 @@ using MakeTrial =
 // `most_trials` (>= 1) evaluations.
 TuneOutcome search(const std::vector<Trial>& bases, const std::vector<TuneCandidate>& candidates,
                    const TuneGoal& goal, size_t most_trials, const MakeTrial& make_trial);
+
+// What an op takes and loses in one way to store its weights.
+struct WidthOption {
+  double bytes = 0, loss = 0;
+};
+
+// Chooses an option for each op, so that together they take at most `most_bytes`: starts with the
+// smallest of each op, then takes the step that saves most loss per byte among those that fit,
+// until none does. ops: the options of each op, by rising bytes. Returns their positions. REQUIRES:
+// the smallest options fit.
+std::vector<size_t> choose_widths(const std::vector<std::vector<WidthOption>>& ops,
+                                  double most_bytes);
 
 // Merges the rows of both; settings of `more` win.
 nlohmann::ordered_json merged(nlohmann::ordered_json config, const nlohmann::ordered_json& more);

@@ -31,6 +31,8 @@ Trial from_json(const Json& json) {
   trial.weight_bits = find_number(json, "weight_bits");
   if (const auto metric = json.find("metric"); metric != json.end())
     trial.metric = find_number(json, "metric").value_or(std::numeric_limits<double>::infinity());
+  if (json.contains("bytes")) trial.bytes = find_number(json, "bytes");
+  if (json.contains("divergence")) trial.divergence = find_number(json, "divergence");
   trial.sqnr_db = find_number(json, "sqnr_db").value_or(std::numeric_limits<double>::infinity());
   return trial;
 }
@@ -41,6 +43,10 @@ double relative_error_of(double sqnr_db) { return std::pow(10.0, -sqnr_db / 10);
 
 OutputGoal OutputGoal::of_sqnr(double least_db) {
   return {Kind::kSqnr, relative_error_of(least_db)};
+}
+
+OutputGoal OutputGoal::of_least() {
+  return {Kind::kLeast, std::numeric_limits<double>::infinity()};
 }
 
 OutputGoal OutputGoal::of_drop(double most_lost) { return {Kind::kDrop, most_lost}; }
@@ -64,7 +70,8 @@ OutputGoal OutputGoal::of_metric(const std::string& name, double least, double b
 }
 
 double OutputGoal::error_of(const Quality& quality) const {
-  if (kind_ == Kind::kSqnr) return relative_error_of(quality.median_db);
+  if (kind_ == Kind::kLeast && quality.metric) return -*quality.metric;
+  if (kind_ == Kind::kSqnr || kind_ == Kind::kLeast) return relative_error_of(quality.median_db);
   if (kind_ == Kind::kDrop) return *quality.float_accuracy - *quality.accuracy;
   if (std::isnan(*quality.metric))
     throw Error("tune", metric_,
@@ -90,6 +97,8 @@ Json to_json(const Trial& trial) {
   if (trial.weight_bits) json["weight_bits"] = *trial.weight_bits;
   if (trial.metric) json["metric"] = number(*trial.metric);
   if (trial.latency_ms) json["latency_ms"] = *trial.latency_ms;
+  if (trial.bytes) json["bytes"] = *trial.bytes;
+  if (trial.divergence) json["divergence"] = number(*trial.divergence);
   return json;
 }
 

@@ -16,7 +16,9 @@ namespace octet {
 
 class OutputGoal {
  public:
-  static OutputGoal of_sqnr(double least_db);   // the median over batches
+  static OutputGoal of_sqnr(double least_db);  // the median over batches
+  // any error, as small as possible: the KL divergence, whose negative is the metric, else by SQNR
+  static OutputGoal of_least();
   static OutputGoal of_drop(double most_lost);  // a share of the samples, in [0, 1]
   // best: the metric of the float program compared with itself. Throws Error("tune", ...) if that
   // is NaN or less than `least`.
@@ -27,7 +29,7 @@ class OutputGoal {
   double error_of(const Quality& quality) const;
 
  private:
-  enum class Kind { kSqnr, kDrop, kMetric };
+  enum class Kind { kSqnr, kDrop, kMetric, kLeast };
   OutputGoal(Kind kind, double most_error) : kind_(kind), most_error_(most_error) {}
   double error_of_metric(double value) const;
 
@@ -41,7 +43,8 @@ class OutputGoal {
 double relative_error_of(double sqnr_db);
 
 // A trial as JSON: {"label", "config", "sqnr_db", "error", "float_share", "accuracy",
-// "latency_ms", "weight_bits"}, with a metric "metric"; infinite figures as null.
+// "latency_ms", "weight_bits"}, with a metric "metric", with a goal of a size "bytes" and perhaps
+// "divergence"; infinite figures as null.
 nlohmann::ordered_json to_json(const Trial& trial);
 
 class TrialFile {

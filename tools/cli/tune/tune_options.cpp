@@ -33,6 +33,10 @@ Options tune_options(TuneOptions& options) {
           Option{"min_metric", &options.least_metric,
                  "Goal: minimum --metric, as the mean over batches"}
               .without_key(),
+          Option{"max_size", &options.most_size,
+                 "Goal: the smallest error in an .octet file of at most this many MB (10^6 bytes); "
+                 "chooses 8, 4 or 3 bits for the weights of each op (--mode dynamic, weight-only)"}
+              .positive(),
           Option{"max_latency", &options.most_latency,
                  "Second goal: maximum milliseconds of a run on --backend"}
               .positive()
@@ -74,13 +78,30 @@ Options options_of(TuneOptions& options) {
   return joined({options_of(options.flow), tune_options(options)});
 }
 
+namespace {
+
+void check_size_goal(const TuneOptions& options) {
+  const QuantizeFlow& flow = options.flow;
+  if (flow.mode == "static")
+    throw Error("tune", "--max-size",
+                "chooses the bits of weights, which are 8 with --mode static; give --mode "
+                "weight-only or dynamic");
+  if (flow.weight_bits)
+    throw Error("tune", "--max-size", "chooses the bits of weights; leave --weight-bits out");
+  if (options.has_effort() || options.most_latency || !options.metric.empty())
+    throw Error("tune", "--max-size",
+                "is a goal by itself; leave --effort, --max-latency and --metric out");
+}
+
+}  // namespace
+
 void check_goals(const TuneOptions& options) {
   const int goals = (options.least_sqnr_db ? 1 : 0) + (options.most_drop ? 1 : 0) +
-                    (options.least_metric ? 1 : 0);
+                    (options.least_metric ? 1 : 0) + (options.most_size ? 1 : 0);
   if (goals != 1)
     throw Error("tune", "the goal",
-                "want one of --min-sqnr DB, --max-drop SHARE (with --labels) and --min-metric X "
-                "(with --metric)");
+                "want one of --min-sqnr DB, --max-drop SHARE (with --labels), --min-metric X (with "
+                "--metric) and --max-size MB");
   if (options.validate && (!options.metric.empty() || !options.least_metric))
     throw Error("tune", "validate",
                 "is a metric, which --min-metric bounds; give that, and no other metric");
@@ -101,6 +122,7 @@ void check_goals(const TuneOptions& options) {
   if (options.most_latency && !(*options.most_latency > 0))
     throw Error("tune", "--max-latency",
                 fmt::format("is {}, want milliseconds above 0", *options.most_latency));
+  if (options.most_size) check_size_goal(options);
   if (options.has_effort() && (options.flow.is_compat() || !options.flow.recorded.empty()))
     throw Error("tune", "--effort high",
                 "changes weights and ranges, which --compat torchao and --recorded fix; leave one "

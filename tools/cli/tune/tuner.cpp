@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <map>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -21,11 +22,14 @@
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
 #include "lowering/lower.h"
+#include "lowering/program/artifact.h"
 #include "tools/cli/common/library.h"
 #include "tools/cli/common/lowered_program.h"
 #include "tools/cli/common/messages.h"
 #include "tools/cli/compare/report.h"
+#include "tools/cli/compare/suggestion.h"
 #include "tools/cli/quantize/effort.h"
+#include "tools/cli/quantize/products.h"
 #include "tools/cli/quantize/quality.h"
 #include "tools/cli/tune/base_settings.h"
 #include "tools/cli/tune/candidates.h"
@@ -42,6 +46,18 @@ constexpr size_t kSensitivityBatches = 4;
 // The number of calibration batches for the report.
 constexpr size_t kReportBatches = 4;
 
+// The bits of weights that a goal of a size chooses from, ascending.
+constexpr int kWidths[] = {3, 4, 8};
+constexpr double kMega = 1e6;
+
+// The KL divergence of logits as a metric, whose larger values are better.
+Metric minus_divergence(int64_t vocabulary) {
+  return [vocabulary](const at::Tensor& want, const at::Tensor& is) {
+    const bool are_logits = want.dim() > 1 && want.size(-1) == vocabulary;
+    return are_logits ? -logit_divergence(want, is) : std::nan("");
+  };
+}
+
 class Tuner {
  public:
   Tuner(const Graph& original, const TuneOptions& options, Peers* peers)
@@ -50,6 +66,7 @@ class Tuner {
         flow_(options.flow),
         base_(flow_),
         metric_(options.validate ? NamedMetric{"validate", {}} : read_metric(options.metric)),
+        vocabulary_(options.most_size ? find_vocabulary(original) : 0),
         peers_(peers),
         data_(split(options.data, original, /*holds_out=*/true, SIZE_MAX)),
         batches_(data_.all),
@@ -57,16 +74,19 @@ class Tuner {
         trials_(options.checkpoint, describe(), is_first()) {
     check_batches();
     if (options.has_effort()) base_.allow_effort();
+    if (options.most_size && !base_.has_weight_options())
+      throw Error(
+          "tune", "--max-size",
+          fmt::format("the quantizer {} has no bits of weights to choose; give x86, xnnpack "
+                      "or qnnpack",
+                      options.flow.quantizer));
+    if (vocabulary_ > 0) metric_ = {"", minus_divergence(vocabulary_)};
   }
 
   Tuned run() {
     Tuned tuned;
-    std::vector<TuneCandidate> candidates = find_candidates(tuned.estimate);
-    const TuneGoal goal{.most_error = outputs_goal().most_error(),
-                        .most_latency = options_.most_latency};
-    tuned.outcome = search(
-        bases(), candidates, goal, options_.most_trials,
-        [&](const Json& config, const std::string& label) { return make_trial(config, label); });
+    tuned.outcome =
+        options_.most_size ? search_widths(tuned.estimate) : search_candidates(tuned.estimate);
     quantized(tuned.outcome.trials[tuned.outcome.best].config);
     tuned.quantized = std::move(*quantized_);
     tuned.batches = data_.evaluation.description;
@@ -76,6 +96,145 @@ class Tuner {
   }
 
  private:
+  TuneOutcome search_candidates(Estimate& estimate) {
+    std::vector<TuneCandidate> candidates = find_candidates(estimate);
+    const TuneGoal goal{.most_error = outputs_goal().most_error(),
+                        .most_latency = options_.most_latency};
+    return search(
+        bases(), candidates, goal, options_.most_trials,
+        [&](const Json& config, const std::string& label) { return make_trial(config, label); });
+  }
+
+  // A program whose weights all have these bits, except those that settings decide.
+  struct Width {
+    int bits = 0;
+    Json config = {};
+    double bytes = 0;                           // of the program
+    std::map<std::string, double> losses = {};  // by op
+    std::map<std::string, Product> products = {};
+
+    // For each weight, with its share of the 16-bit scale of a group.
+    double bytes_each() const {
+      const int group = config.at("global").at("group_size");
+      return bits / 8.0 + (group == 0 ? 0 : 2.0 / group);
+    }
+  };
+
+  // The settings of the op, or of all ops, with weights of these bits.
+  static Json in_bits(Json options, int bits) {
+    options["weight_bits"] = bits;
+    options["group_size"] = bits == 8 ? 0 : options.value("group_size", kSmallGroup);
+    return options;
+  }
+
+  // Compares each width for the whole program with mixes, and chooses the one with the least error
+  // among those of the size.
+  TuneOutcome search_widths(Estimate& estimate) {
+    const double most = kMega * *options_.most_size;
+    TuneOutcome outcome;
+    outcome.is_reached = true;
+    std::vector<Width> widths;
+    for (const int bits : kWidths) {
+      widths.push_back(measure_width(bits, estimate));
+      if (widths.back().bytes <= most)
+        outcome.trials.push_back(
+            make_trial(widths.back().config, fmt::format("weights of {} bits", bits)));
+    }
+    if (widths.front().bytes > most)
+      throw Error(
+          "tune", "--max-size",
+          fmt::format("got {:g} MB, want at least {:.2f}, which the program takes with "
+                      "weights of {} bits",
+                      *options_.most_size, std::ceil(widths.front().bytes / kMega * 100) / 100,
+                      widths.front().bits));
+    // without the smallest bits too, whose errors are the worst estimated
+    for (size_t first = 0; first + 1 < widths.size(); ++first)
+      if (widths[first].bytes <= most)
+        if (std::optional<Trial> mix = make_mix(std::span(widths).subspan(first), most))
+          outcome.trials.push_back(std::move(*mix));
+    for (size_t i = 0; i < outcome.trials.size(); ++i)
+      if (outcome.trials[i].error < outcome.trials[outcome.best].error) outcome.best = i;
+    return outcome;
+  }
+
+  Width measure_width(int bits, Estimate& estimate) {
+    Width width{.bits = bits,
+                .config = merged(base_.config(), {{"global", in_bits(base_.global(), bits)}})};
+    const Graph& graph = quantized(width.config);
+    width.bytes = stored_bytes(graph);
+    for (Product& product : find_products(graph)) {
+      std::string name = product.name;
+      width.products.emplace(std::move(name), std::move(product));
+    }
+    progress_.begin(kSensitivityStage);
+    const size_t all = std::min(kSensitivityBatches, batches_.size());
+    const size_t count = count_of_own(peers_, all);
+    const Sensitivities found =
+        estimate_sensitivities(original_, graph, own_batches(all),
+                               {.vocabulary = vocabulary_,
+                                .progress = [&](size_t done) { progress_.advance(done, count); },
+                                .peers = peers_});
+    for (const OpSensitivity& op : found.ops) width.losses[op.name] = op.output_error;
+    estimate = {found.measured, found.estimated};
+    return width;
+  }
+
+  // widths: ascending, the first of which fits. Nothing if no op can have another width.
+  std::optional<Trial> make_mix(std::span<const Width> widths, double most) {
+    std::vector<std::string> names;
+    std::vector<std::vector<WidthOption>> options;
+    const auto follows = [](const Width& width, const std::string& name) {
+      const auto product = width.products.find(name);
+      return product != width.products.end() && product->second.weight_bits == width.bits;
+    };
+    for (const auto& [name, product] : widths.front().products) {
+      if (!std::ranges::all_of(widths, [&](const Width& width) { return follows(width, name); }))
+        continue;
+      names.push_back(name);
+      std::vector<WidthOption>& own = options.emplace_back();
+      for (const Width& width : widths) {
+        const auto loss = width.losses.find(name);
+        own.push_back({product.weights * (width.bytes_each() - widths.front().bytes_each()),
+                       loss == width.losses.end() ? 0 : loss->second});
+      }
+    }
+    if (names.empty()) return std::nullopt;
+    // The estimate leaves out scales of channels and names.
+    for (double left = most - widths.front().bytes; left > 0;) {
+      const Json config = rows_of(widths, names, choose_widths(options, left));
+      const double excess = stored_bytes(quantized(config)) - most;
+      if (excess <= 0)
+        return make_trial(config, fmt::format("weights of {} to {} bits", widths.front().bits,
+                                              widths.back().bits));
+      left -= excess;
+    }
+    return std::nullopt;
+  }
+
+  // The first width for all ops, such as the head, whose table is then shared with embeddings as
+  // before; and rows for those of other widths.
+  Json rows_of(std::span<const Width> widths, const std::vector<std::string>& names,
+               const std::vector<size_t>& chosen) {
+    Json config = widths.front().config;
+    const Graph& graph = quantized(config);
+    for (size_t i = 0; i < names.size(); ++i) {
+      const Value* value = graph.find_value(names[i]);
+      if (chosen[i] == 0 || value == nullptr || value->producer() == nullptr) continue;
+      const Json settings = in_bits(base_.options_of(*value->producer()), widths[chosen[i]].bits);
+      const Remedy remedy = find_remedy(graph, *value, Cause::kWeights, settings);
+      if (!remedy.config.is_null()) config = merged(std::move(config), remedy.config);
+    }
+    return config;
+  }
+
+  // Bytes of the .octet file, for --backend if it is given.
+  double stored_bytes(const Graph& graph) const {
+    Report report;
+    const std::string backend = options_.backend.empty() ? "reference" : options_.backend;
+    return static_cast<double>(
+        program_bytes(lower(graph, make_supports(backend), {}, report)).size());
+  }
+
   bool is_first() const { return peers_ == nullptr || peers_->rank() == 0; }
 
   void check_batches() const {
@@ -108,6 +267,7 @@ class Tuner {
   const OutputGoal& outputs_goal() {
     if (goal_) return *goal_;
     if (options_.least_sqnr_db) goal_ = OutputGoal::of_sqnr(*options_.least_sqnr_db);
+    if (options_.most_size) goal_ = OutputGoal::of_least();
     if (options_.most_drop) goal_ = OutputGoal::of_drop(*options_.most_drop);
     if (!options_.least_metric) return *goal_;
     if (options_.validate) {
@@ -262,7 +422,11 @@ class Tuner {
     Trial trial{.label = label, .config = config};
     trial.sqnr_db = quality.median_db;
     trial.accuracy = quality.accuracy;
-    trial.metric = quality.metric;
+    if (vocabulary_ > 0)
+      trial.divergence = -*quality.metric;
+    else
+      trial.metric = quality.metric;
+    if (options_.most_size) trial.bytes = stored_bytes(*made);
     trial.float_share = 1 - weight.int8_share;
     if (!is_static()) trial.weight_bits = weight.weight_bits;
     trial.error = outputs_goal().error_of(quality);
@@ -324,6 +488,7 @@ class Tuner {
   QuantizeFlow flow_;  // without the options that base_ took
   BaseSettings base_;
   NamedMetric metric_;
+  int64_t vocabulary_;  // of the logits, with a goal of a size; 0: none
   Peers* peers_;
   SplitData data_;
   SampleReader batches_;  // all of the calibration file
@@ -341,11 +506,13 @@ class Tuner {
 
 std::string figures_of(const Trial& trial, const std::string& metric) {
   std::string text = fmt::format("{:.1f} dB", trial.sqnr_db);
+  if (trial.divergence) text += fmt::format(", KL divergence {:.4f}", *trial.divergence);
   if (trial.accuracy) text += fmt::format(", accuracy {:.2f} %", 100 * *trial.accuracy);
   if (trial.metric) text += fmt::format(", {} {:.6g}", metric, *trial.metric);
   text += trial.weight_bits ? fmt::format(", {:.2f} bits a weight", *trial.weight_bits)
                             : fmt::format(", {:.1f} % of the multiply-accumulates in float",
                                           100 * trial.float_share);
+  if (trial.bytes) text += fmt::format(", {:.2f} MB", *trial.bytes / kMega);
   if (trial.latency_ms) text += fmt::format(", {:.3f} ms", *trial.latency_ms);
   return text;
 }

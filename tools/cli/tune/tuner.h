@@ -1,5 +1,6 @@
 // Finds mixed precision as `octet tune` does: quantizes, estimates how much each op contributes to
-// the error of the outputs, and tries changes of single ops until the goal is met.
+// the error of the outputs, and tries changes of single ops until the goal is met. If the goal is a
+// size, it chooses the bits of weights op by op instead, so that the error is least at that size.
 #pragma once
 
 #include <functional>
@@ -24,9 +25,9 @@ struct TuneOptions {
   QuantizeFlow flow;
   DataOptions data;    // labels: with most_drop
   std::string metric;  // with least_metric: text for read_metric
-  std::optional<double> least_sqnr_db, most_drop, least_metric;  // one of them
-  std::optional<double> most_latency;                            // milliseconds; needs a backend
-  std::string backend;  // empty: the cost is the float share
+  std::optional<double> least_sqnr_db, most_drop, least_metric, most_size;  // one of them
+  std::optional<double> most_latency;  // milliseconds; needs a backend
+  std::string backend;                 // empty: the cost is the float share
   int threads = 1;
   size_t most_trials = 25;
   std::string effort = "default";

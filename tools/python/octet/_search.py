@@ -196,6 +196,7 @@ def tune(
     max_drop: float | None = None,
     metric: Callable[..., float] | str | None = None,
     min_metric: float | None = None,
+    max_size: float | None = None,
     max_latency: float | None = None,
     backend: str | None = None,
     threads: int = 1,
@@ -212,7 +213,10 @@ def tune(
     calibration, evaluate, labels: as those of quantize(), but by default the last eighth of 16
         calibration batches or more, at most 8 batches, is used for evaluation only.
     min_sqnr: the goal in dB, as the median over batches; or max_drop: the greatest share of samples
-        lost (needs labels); or min_metric: the least value of metric or validate. max_latency: milliseconds on the backend, timed for each trial.
+        lost (needs labels); or min_metric: the least value of metric or validate; or max_size: MB
+        of the .octet file, in which each op gets the bits of weights (8, 4 or 3) that make the
+        smallest error, of a language model the KL divergence (mode "dynamic" or "weight-only").
+    max_latency: milliseconds on the backend, timed for each trial.
     metric: a function of an output of the float program and that of the quantized one, for each
         batch, or the name of one that load_library() registered. validate: a function of a model,
         such as yours for the test set; it gets a torch.nn.Module, with a backend the result of
