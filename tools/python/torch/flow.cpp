@@ -1,3 +1,4 @@
+#include "core/base/json_text.h"
 #include "tools/python/torch/bindings.h"
 
 #include <filesystem>
@@ -243,7 +244,7 @@ void bind_flow(nb::module_& module) {
   module.def("prepare", prepare, "settings"_a);
   module.def(
       "page_html",
-      [](const std::string& page) { return page_html(nlohmann::ordered_json::parse(page)); },
+      [](const std::string& page) { return page_html(parse_json<nlohmann::ordered_json>(page)); },
       "page"_a);
   module.def("qat", qat, "settings"_a);
   module.def("tune", tune_program, "settings"_a, "validate"_a.none());
