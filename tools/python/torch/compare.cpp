@@ -1,4 +1,3 @@
-#include "core/base/json_text.h"
 #include "tools/python/torch/bindings.h"
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "annotate/compare/compare.h"
+#include "core/base/json_text.h"
 #include "tools/cli/commands/compare.h"
 #include "tools/cli/common/messages.h"
 #include "tools/cli/common/sample_data.h"

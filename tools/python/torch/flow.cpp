@@ -1,4 +1,3 @@
-#include "core/base/json_text.h"
 #include "tools/python/torch/bindings.h"
 
 #include <filesystem>
@@ -22,6 +21,7 @@
 #include "annotate/observed/annotation_json.h"
 #include "annotate/observed/observer_state.h"
 #include "core/base/error.h"
+#include "core/base/json_text.h"
 #include "core/base/output_file.h"
 #include "core/pt2/tensor_file.h"
 #include "tools/cli/common/messages.h"
