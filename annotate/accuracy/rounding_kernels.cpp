@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "annotate/observers/kernels.h"
+#include "core/base/vector_clones.h"
 
 namespace octet {
 namespace {

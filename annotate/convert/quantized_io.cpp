@@ -9,6 +9,7 @@
 #include "annotate/graph/aliasing.h"
 #include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
+#include "core/base/json_text.h"
 #include "core/interpreter/inputs.h"
 #include "core/pt2/archive.h"
 
@@ -296,7 +297,7 @@ QuantizedIo quantize_io(Graph& graph, const QuantizedIoOptions& options, Report&
 std::string to_json_text(const QuantizedIo& io) {
   const nlohmann::ordered_json result = {{"inputs", to_json(io.inputs)},
                                          {"outputs", to_json(io.outputs)}};
-  return result.dump(1, ' ', true) + "\n";
+  return dump_json(result, 1, true) + "\n";
 }
 
 void store_quantized_io(Graph& graph, const QuantizedIo& io) {
@@ -325,7 +326,7 @@ QuantizedIo read_quantized_io(const Graph& graph) {
   QuantizedIo io;
   bool is_whole = true;
   try {
-    const nlohmann::ordered_json json = nlohmann::ordered_json::parse(*text);
+    const nlohmann::ordered_json json = parse_json<nlohmann::ordered_json>(*text);
     io = {tensors_of(json.at("inputs")), tensors_of(json.at("outputs"))};
   } catch (const std::exception&) {
     is_whole = false;

@@ -105,11 +105,6 @@ void collect_bodies(const Graph& graph, const Body& enclosing, Compat compat,
     }
 }
 
-bool is_stored(const GraphInput& input) {
-  return input.kind == InputKind::kParameter || input.kind == InputKind::kBuffer ||
-         input.kind == InputKind::kTensorConstant;
-}
-
 bool is_same(const Tensor& a, const Tensor& b) {
   return a.defined() && b.defined() && a.raw() == b.raw() && a.dtype() == b.dtype() &&
          a.shape() == b.shape() && a.strides() == b.strides();
@@ -220,6 +215,11 @@ int move_out(Graph& graph, Node& node, const CallForm& form) {
 }
 
 }  // namespace
+
+bool is_stored(const GraphInput& input) {
+  return input.kind == InputKind::kParameter || input.kind == InputKind::kBuffer ||
+         input.kind == InputKind::kTensorConstant;
+}
 
 std::vector<Body> bodies_within(const Graph& graph, Compat compat) {
   std::vector<Body> bodies;

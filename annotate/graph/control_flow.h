@@ -25,6 +25,9 @@ struct Body {
 // condition of a while_loop never is.
 std::vector<Body> bodies_within(const Graph& graph, Compat compat = Compat::kNone);
 
+// Whether the program stores the input's value.
+bool is_stored(const GraphInput& input);
+
 // Reports each call with a body that stays float, with the reason. The condition of a while_loop
 // does not count.
 void report_float_bodies(const Graph& graph, Compat compat, Report& report);

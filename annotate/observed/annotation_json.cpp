@@ -10,6 +10,7 @@
 #include "annotate/graph/control_flow.h"
 #include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
+#include "core/base/json_text.h"
 
 namespace octet {
 namespace {
@@ -188,7 +189,7 @@ class Dump {
     text += fmt::format("\"{}\": [", key);
     for (size_t i = 0; i < items.size(); ++i)
       text += (i > 0 ? ",\n  " : "\n  ") +
-              items[i].dump(-1, ' ', false, Json::error_handler_t::replace);
+              dump_json(items[i], -1, false, Json::error_handler_t::replace);
     text += "]";
   }
 
@@ -303,7 +304,7 @@ std::string to_json(const ObserverChoice& choice) {
   Json json = observer_json(choice);
   for (auto item = json.begin(); item != json.end();)
     item = item->is_null() ? json.erase(item) : std::next(item);
-  return json.dump();
+  return dump_json(json);
 }
 
 std::string annotations_to_json(const Graph& graph, const Annotations& annotations) {

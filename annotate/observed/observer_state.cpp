@@ -12,6 +12,7 @@
 #include "annotate/graph/control_flow.h"
 #include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
+#include "core/base/json_text.h"
 #include "core/base/output_file.h"
 
 namespace octet {
@@ -173,11 +174,11 @@ class Loader {
 std::vector<SavedGroup> parse_groups(const std::string& text, const std::string& source) {
   std::vector<SavedGroup> groups;
   try {
-    const Json json = Json::parse(text);
+    const Json json = parse_json<Json>(text);
     if (json.at("format").get<Json>() != Json(kStateFormat))
       refuse_file(source,
                   fmt::format("unknown format, got {}, want {}; calibrate again with this version",
-                              json.at("format").dump(), kStateFormat));
+                              dump_json(json.at("format")), kStateFormat));
     for (const Json& group : json.at("groups")) {
       const auto floats = [&](const char* key) { return group.at(key).get<std::vector<float>>(); };
       SavedGroup saved{.observer = group.at("observer").get<std::string>(),
@@ -244,7 +245,7 @@ std::string observer_state_to_json(const ObservedGraph& observed) {
   Json json;
   json["format"] = kStateFormat;
   json["groups"] = std::move(groups);
-  return json.dump() + "\n";
+  return dump_json(json) + "\n";
 }
 
 std::vector<std::string> observer_state_from_json(ObservedGraph& observed, const std::string& text,

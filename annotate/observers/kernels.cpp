@@ -8,6 +8,8 @@
 #include <limits>
 #include <vector>
 
+#include "core/base/vector_clones.h"
+
 namespace octet {
 namespace {
 

@@ -8,15 +8,6 @@
 #include <limits>
 #include <span>
 
-// OCTET_VECTOR_CLONES compiles a function once for each vector width; the program picks the widest
-// that the CPU has when it starts. In sources compiled with -ffp-contract=off all give the same
-// bits.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define OCTET_VECTOR_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define OCTET_VECTOR_CLONES
-#endif
-
 namespace octet {
 
 // The values (n - zero point) * scale that fake quantization produces, with low <= n - zero point

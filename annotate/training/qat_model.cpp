@@ -8,6 +8,7 @@
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
+#include "annotate/graph/control_flow.h"
 #include "annotate/graph/qdq_nodes.h"
 #include "annotate/observers/fake_quantize.h"
 #include "annotate/observers/learnable_fake_quantize.h"
@@ -19,11 +20,6 @@ namespace octet {
 namespace {
 
 using c10::IValue;
-
-bool is_stored(const GraphInput& input) {
-  return input.kind == InputKind::kParameter || input.kind == InputKind::kBuffer ||
-         input.kind == InputKind::kTensorConstant;
-}
 
 // Whether it counts the batches that a norm saw, in a graph before make_inputs().
 bool is_counter(const Graph& graph, const Node& node) {

@@ -16,6 +16,7 @@
 #include "backends/registry.h"
 #include "core/base/cpus.h"
 #include "core/base/error.h"
+#include "core/base/json_text.h"
 
 namespace octet::conformance {
 namespace {
@@ -62,7 +63,7 @@ class Worker {
     text_.append(buffer, static_cast<size_t>(count));
     for (size_t end; (end = text_.find('\n')) != std::string::npos; text_.erase(0, end + 1)) {
       CellResult result = empty_result();
-      read_json(nlohmann::json::parse(text_.substr(0, end)), result);
+      read_json(parse_json<nlohmann::json>(text_.substr(0, end)), result);
       finish(take, std::move(result));
     }
   }
@@ -119,9 +120,9 @@ class Worker {
     if (child_ == 0) {
       ::close(ends[0]);
       for (size_t i = next_; i < jobs_.size(); i += step_) {
-        const std::string line =
-            to_json(jobs_[i].run()).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
-            "\n";
+        const std::string line = dump_json(to_json(jobs_[i].run()), -1, false,
+                                           nlohmann::json::error_handler_t::replace) +
+                                 "\n";
         for (size_t at = 0; at < line.size();) {
           const ssize_t count = ::write(ends[1], line.data() + at, line.size() - at);
           if (count < 0 && errno != EINTR) ::_exit(1);

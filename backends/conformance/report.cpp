@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "backends/conformance/conformance.h"
+#include "core/base/json_text.h"
 
 namespace octet::conformance {
 namespace {
@@ -127,7 +128,7 @@ std::string to_json_text(const std::vector<CellResult>& results,
     }
     all["cells"].push_back(std::move(cell));
   }
-  return all.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return dump_json(all, 1, false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 std::string to_junit_xml(const std::vector<CellResult>& results,

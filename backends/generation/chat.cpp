@@ -12,7 +12,7 @@
 namespace octet {
 namespace {
 
-struct Family {
+struct ChatFamily {
   const char* name;
   std::vector<const char*> marks;  // all are in the template, which has no other row's before
   // The default message of the system; DATE is replaced by the template's date. With an end, the
@@ -29,9 +29,9 @@ constexpr const char* kLlamaSystem =
     "<|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December 2023\n"
     "Today Date: DATE\n\n<|eot_id|>";
 
-const std::vector<Family>& families() {
+const std::vector<ChatFamily>& chat_families() {
   // clang-format off
-  static const std::vector<Family> rows = {
+  static const std::vector<ChatFamily> rows = {
       {"ChatML", {"<|im_start|>", "<|im_end|>"}, "<|im_start|>system\n", "<|im_end|>\n", "<|im_start|>user\n", "<|im_end|>\n", "<|im_start|>assistant\n", false},
       {"Llama 3.1", {"<|start_header_id|>", "Cutting Knowledge Date: December 2023\n"}, kLlamaSystem, nullptr, "<|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|>", "<|start_header_id|>assistant<|end_header_id|>\n\n", true},
       {"Llama 3", {"<|start_header_id|>", "<|eot_id|>"}, "", nullptr, "<|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|>", "<|start_header_id|>assistant<|end_header_id|>\n\n", true},
@@ -51,7 +51,7 @@ std::string with_line_feeds(std::string text) {
 
 // "<|im_start|>system\nYou are ...<|im_end|>\n": the system's message within one string of the
 // template, up to the quote that ends it.
-std::string system_in(const std::string& form, const Family& family) {
+std::string system_in(const std::string& form, const ChatFamily& family) {
   const std::string begin = family.system, end = family.system_end;
   for (size_t at = 0; (at = form.find(begin, at)) != std::string::npos; at += begin.size()) {
     const char quote = at == 0 ? '\'' : form[at - 1];
@@ -87,15 +87,15 @@ std::string chat_prompt(const tokenizer::Tokenizer& words, const std::string& me
                 "has no chat template, and there is none in tokenizer_config.json beside it; leave "
                 "out --chat, or write the prompt as the model expects it");
   const std::string form = with_line_feeds(words.chat_template);
-  const auto fits = [&](const Family& family) {
+  const auto fits = [&](const ChatFamily& family) {
     return std::all_of(family.marks.begin(), family.marks.end(),
                        [&](const char* mark) { return has(form, mark); });
   };
-  const auto family = std::find_if(families().begin(), families().end(), fits);
+  const auto family = std::find_if(chat_families().begin(), chat_families().end(), fits);
   std::vector<const char*> names;
-  for (const Family& row : families()) names.push_back(row.name);
-  const bool has_end = family != families().end() && family->system_end != nullptr;
-  if (family == families().end() || (has_end && has(form, "strftime_now")))
+  for (const ChatFamily& row : chat_families()) names.push_back(row.name);
+  const bool has_end = family != chat_families().end() && family->system_end != nullptr;
+  if (family == chat_families().end() || (has_end && has(form, "strftime_now")))
     throw Error("generate", words.file,
                 fmt::format("has a chat template of another family than {}; leave out --chat, and "
                             "write the prompt as the model expects it",

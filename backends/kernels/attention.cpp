@@ -35,7 +35,6 @@ constexpr int64_t kMostWidth = 256;  // elements of a head
 constexpr int64_t kBlock = 64;       // columns
 constexpr int64_t kRows = 32;        // of queries that share a block
 constexpr float kHidden = -1e30f;    // see ops.def
-constexpr float kLowest = -std::numeric_limits<float>::infinity();
 
 // The first factor of a product. A step of 1 between rows: it is transposed.
 struct Factor {

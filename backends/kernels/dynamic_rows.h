@@ -7,12 +7,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "backends/kernels/isa.h"
 #include "backends/kernels/vector_math.h"
 #include "core/base/report.h"
 #include "lowering/program/dynamic_range.h"
+#include "lowering/program/stored_constant.h"
 
 namespace octet {
 
@@ -138,25 +140,10 @@ struct IntegerWeights {
 // Returns nullopt unless the constant is stored as int8 with at most one scale per row and zero
 // points of 0.
 inline std::optional<IntegerWeights> find_integer_weights(const ProgramTensor& w) {
-  if (!w.stored || w.stored->values.dtype() != DType::kInt8 || !w.stored->scale.defined() ||
-      w.shape.empty())
-    return std::nullopt;
-  const Tensor scale = w.stored->scales();
-  const std::vector<int64_t>& blocks = scale.shape();
-  const bool has_groups = std::any_of(blocks.begin() + 1, blocks.end(),
-                                      [](int64_t count) { return count != 1; });  // within a row
-  if (has_groups) return std::nullopt;
-  if (w.stored->zero_point.defined()) {
-    const Tensor zero_point = w.stored->zero_points();
-    for (int64_t i = 0; i < zero_point.numel(); ++i)
-      if (zero_point.data<float>()[i] != 0) return std::nullopt;
-  }
+  std::optional<std::vector<float>> scale = find_row_scales(w);
+  if (!scale) return std::nullopt;
   const Tensor values = w.stored->integers();
-  IntegerWeights weights{w.shape.size() > 2 ? values : values.contiguous(), {}};
-  const int64_t rows_per_scale = w.shape[0] / scale.shape()[0];
-  for (int64_t i = 0; i < w.shape[0]; ++i)
-    weights.scale.push_back(scale.data<float>()[i / rows_per_scale]);
-  return weights;
+  return IntegerWeights{w.shape.size() > 2 ? values : values.contiguous(), *std::move(scale)};
 }
 
 }  // namespace octet

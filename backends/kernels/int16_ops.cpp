@@ -401,8 +401,7 @@ bool has_int16(const Program& program, const ProgramOp& op) {
 
 Verdict check_int16(const Program& program, const ProgramOp& op) {
   const Int16Op* row = find_int16_op(op);
-  if (row == nullptr)
-    return Verdict::refuse(fmt::format("{} has no int16 kernel", op.kind));
+  if (row == nullptr) return Verdict::refuse(fmt::format("{} has no int16 kernel", op.kind));
   for (size_t i : int16_inputs(op))
     if (Verdict input = check_activation(program.input(op, i)); !input) return input;
   const ProgramTensor& y = program.output(op);

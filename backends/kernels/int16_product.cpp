@@ -1,155 +1,22 @@
-// Packs weights, and multiplies tiles of pixels by panels of outputs.
+// Multiplies tiles of pixels by panels of outputs.
 #include "backends/kernels/int16_product.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 
+#include "backends/kernels/int16_packing.h"
 #include "backends/kernels/isa.h"
 #include "core/base/error.h"
 
 namespace octet {
 namespace {
 
-constexpr int64_t kMostMagnitude = 65535;  // of the weights of a part
-constexpr int64_t kMostTaps = 128;         // window positions whose addresses are kept at once
-constexpr int64_t kWidestTile = 6;         // pixels
-
-// Consecutive pairs of inputs at one window position. is_last: of a part.
-struct Span {
-  int32_t tap, pair, count;
-  bool is_last;
-};
-
-// Up to four vectors of outputs of one group. A word of 32 bits has the weights of two inputs.
-struct Panel {
-  int64_t group, first, count;  // outputs
-  int64_t vectors;
-  size_t words;      // the first one
-  size_t constants;  // those of the first output
-  std::vector<Span> spans;
-  int64_t parts = 0;
-};
-
-// Vectors in the registers of an instruction set: with AVX-512 there are 32.
-int64_t most_vectors(int64_t lanes) { return lanes == 16 ? 4 : 2; }
-
-}  // namespace
-
-struct PackedInt16Product {
-  Int16ProductTerms t;
-  int64_t lanes = 4;  // outputs of a vector
-  bool is_depthwise = false;
-  bool is_widened = false;     // x is copied to scratch memory first
-  int64_t stride = 0;          // int16 elements of a pixel that the loops read
-  std::vector<Panel> panels;   // none if depthwise
-  std::vector<int32_t> words;  // panels: [pairs, outputs]; depthwise: [taps, outputs]
-  // as words, for each output: takes the zero point of x out of a sum; the scale and bias
-  std::vector<double> shift, scale, bias;
-  std::vector<int16_t> padding;  // a pixel of zero points
-
-  int64_t taps() const { return t.kernel[0] * t.kernel[1]; }
-  int64_t depth() const { return t.channels / t.groups; }
-  int64_t pixels() const { return t.images * t.out_height * t.out_width; }
-  int64_t tile() const { return lanes == 16 && !is_depthwise ? kWidestTile : 4; }
-  const int16_t* weights_of(int64_t output) const {
-    return t.weights.data() + output * taps() * depth();
-  }
-};
-
-namespace {
-
-// ---- packing
-
-int32_t magnitude(int16_t weight) { return std::abs(int32_t{weight}); }
-
-int32_t pair_of(int16_t first, int16_t second) {
-  return static_cast<int32_t>(static_cast<uint16_t>(first) |
-                              static_cast<uint32_t>(static_cast<uint16_t>(second)) << 16);
-}
-
-// Appends the constants of an output; -1: zeros.
-void add_constants(PackedInt16Product& p, int64_t output) {
-  double sum = 0;
-  for (int64_t k = 0; k < p.taps() * p.depth() && output >= 0; ++k) sum += p.weights_of(output)[k];
-  const size_t at = static_cast<size_t>(output);
-  p.shift.push_back(-sum * static_cast<double>(p.t.x.zero_point));
-  p.scale.push_back(output < 0 ? 0 : p.t.scale[at]);
-  p.bias.push_back(output < 0 ? 0 : p.t.bias[at]);
-}
-
-// Appends the words, constants and spans of a panel.
-void pack_panel(PackedInt16Product& p, Panel& panel) {
-  const int64_t depth = p.depth(), width = panel.vectors * p.lanes;
-  std::vector<int64_t> magnitudes(static_cast<size_t>(panel.count));  // of the current part
-  panel.words = p.words.size();
-  panel.constants = p.shift.size();
-  for (int64_t i = 0; i < width; ++i) add_constants(p, i < panel.count ? panel.first + i : -1);
-  for (int64_t tap = 0; tap < p.taps(); ++tap) {
-    if (tap % kMostTaps == 0 && tap > 0) panel.spans.back().is_last = true;
-    for (int64_t pair = 0; 2 * pair < depth; ++pair) {
-      bool fits = true;
-      for (int64_t i = 0; i < width; ++i) {
-        int16_t values[2] = {0, 0};
-        for (int64_t k = 2 * pair; k < std::min(2 * pair + 2, depth) && i < panel.count; ++k)
-          values[k % 2] = p.weights_of(panel.first + i)[tap * depth + k];
-        p.words.push_back(pair_of(values[0], values[1]));
-        if (i >= panel.count) continue;
-        int64_t& sum = magnitudes[static_cast<size_t>(i)];
-        sum += magnitude(values[0]) + magnitude(values[1]);
-        fits = fits && sum <= kMostMagnitude;
-      }
-      if (!fits) {
-        panel.spans.back().is_last = true;
-        const int32_t* last = p.words.data() + p.words.size() - width;
-        for (size_t i = 0; i < magnitudes.size(); ++i)
-          magnitudes[i] = magnitude(static_cast<int16_t>(last[i])) +
-                          magnitude(static_cast<int16_t>(last[i] >> 16));
-      }
-      if (panel.spans.empty() || panel.spans.back().is_last || panel.spans.back().tap != tap)
-        panel.spans.push_back({static_cast<int32_t>(tap), static_cast<int32_t>(pair), 0, false});
-      ++panel.spans.back().count;
-    }
-  }
-  panel.spans.back().is_last = true;
-  panel.parts = std::count_if(panel.spans.begin(), panel.spans.end(),
-                              [](const Span& span) { return span.is_last; });
-}
-
-void pack_panels(PackedInt16Product& p) {
-  const int64_t outputs = p.t.outputs / p.t.groups, most = most_vectors(p.lanes);
-  for (int64_t group = 0; group < p.t.groups; ++group)
-    for (int64_t at = 0; at < outputs;) {
-      Panel panel = {group, group * outputs + at, 0, 0, 0, 0, {}};
-      panel.vectors = std::min(most, (outputs - at + p.lanes - 1) / p.lanes);
-      panel.count = std::min(panel.vectors * p.lanes, outputs - at);
-      at += panel.count;
-      pack_panel(p, panel);
-      p.panels.push_back(std::move(panel));
-    }
-}
-
-// The upper half of a word is 0, so that it meets the sign of x.
-void pack_depthwise(PackedInt16Product& p) {
-  for (int64_t c = 0; c < p.t.channels; ++c) add_constants(p, c);
-  for (int64_t tap = 0; tap < p.taps(); ++tap)
-    for (int64_t c = 0; c < p.t.channels; ++c) p.words.push_back(pair_of(p.weights_of(c)[tap], 0));
-}
-
-bool is_depthwise(const PackedInt16Product& p) {
-  const Int16ProductTerms& t = p.t;
-  if (t.groups != t.channels || t.groups != t.outputs || t.channels < p.lanes ||
-      p.taps() > kMostTaps)
-    return false;
-  for (int64_t c = 0; c < t.channels; ++c) {
-    int64_t sum = 0;
-    for (int64_t tap = 0; tap < p.taps(); ++tap) sum += magnitude(p.weights_of(c)[tap]);
-    if (sum > kMostMagnitude) return false;
-  }
-  return true;
-}
+using Span = PackedInt16Product::Span;
+using Panel = PackedInt16Product::Panel;
+constexpr int64_t kMostTaps = PackedInt16Product::kMostTaps;
+constexpr int64_t kWidestTile = PackedInt16Product::kWidestTile;
 
 // ---- sums of a tile
 
@@ -333,9 +200,19 @@ struct Sums {
   const double *shift, *scale, *bias;
 };
 
+// Runs `body` as run_vectorised, where the vectors are known to have `lanes` floats.
+template <int64_t lanes, typename Body>
+void run_in_lanes(const Body& body) {
+#if defined(__x86_64__)
+  if constexpr (lanes == 16) return run_avx512(body);
+  if constexpr (lanes == 8) return run_avx2(body);
+#endif
+  run_baseline(body);
+}
+
 // y = limits(round(((sum + shift) * scale + bias) * inverse) + zero point), in double as
 // backends/reference.
-template <typename E, int64_t width, typename Sum>
+template <typename E, int64_t lanes, int64_t width, typename Sum>
 void finish_as(const PackedInt16Product& p, const Sums<Sum>& sums, std::byte* to) {
   const double inverse = 1.0 / static_cast<double>(p.t.y.scale),
                zero = static_cast<double>(p.t.y.zero_point);
@@ -343,7 +220,7 @@ void finish_as(const PackedInt16Product& p, const Sums<Sum>& sums, std::byte* to
   const double low = is_float ? p.t.limits.low : p.t.limits.least,
                high = is_float ? p.t.limits.high : p.t.limits.most;
   const int64_t outputs = p.t.outputs;
-  run_vectorised([=]() __attribute__((always_inline)) {
+  run_in_lanes<lanes>([=]() __attribute__((always_inline)) {
     const double* __restrict shift = sums.shift;
     const double* __restrict scale = sums.scale;
     const double* __restrict bias = sums.bias;
@@ -369,13 +246,13 @@ void finish_as(const PackedInt16Product& p, const Sums<Sum>& sums, std::byte* to
   });
 }
 
-template <int64_t width, typename Sum>
+template <int64_t lanes, int64_t width, typename Sum>
 void finish(const PackedInt16Product& p, const Sums<Sum>& sums, std::byte* y) {
   switch (p.t.y.dtype) {
-    case DType::kInt16: return finish_as<int16_t, width>(p, sums, y);
-    case DType::kInt8: return finish_as<int8_t, width>(p, sums, y);
-    case DType::kUInt8: return finish_as<uint8_t, width>(p, sums, y);
-    default: return finish_as<float, width>(p, sums, y);
+    case DType::kInt16: return finish_as<int16_t, lanes, width>(p, sums, y);
+    case DType::kInt8: return finish_as<int8_t, lanes, width>(p, sums, y);
+    case DType::kUInt8: return finish_as<uint8_t, lanes, width>(p, sums, y);
+    default: return finish_as<float, lanes, width>(p, sums, y);
   }
 }
 
@@ -399,11 +276,11 @@ template <Dot dot, int64_t lanes, int pixels, typename Sum>
       multiply_tile<dot, lanes, vectors, pixels>(from, span, tap, words, panel.group * p.depth(),
                                                  rows, tap == 0, sums);
     }
-    finish<kWidth, Sum>(p,
-                        {sums, pixel, std::min<int64_t>(pixels, p.pixels() - pixel), panel.first,
-                         panel.count, p.shift.data() + panel.constants,
-                         p.scale.data() + panel.constants, p.bias.data() + panel.constants},
-                        y);
+    finish<lanes, kWidth, Sum>(p,
+                               {sums, pixel, std::min<int64_t>(pixels, p.pixels() - pixel),
+                                panel.first, panel.count, p.shift.data() + panel.constants,
+                                p.scale.data() + panel.constants, p.bias.data() + panel.constants},
+                               y);
   };
   if (panel.vectors == 1) run.template operator()<1>();
   if (panel.vectors == 2) run.template operator()<2>();
@@ -444,10 +321,10 @@ template <Dot dot, int64_t lanes, int pixels>
       int32_t sums[pixels * kWidth];
       multiply_depthwise<dot, lanes, vectors, pixels>(p.words.data(), channels, p.taps(), from,
                                                       rows, sums);
-      finish<kWidth, int32_t>(p,
-                              {sums, pixel, there, from, kWidth, p.shift.data() + from,
-                               p.scale.data() + from, p.bias.data() + from},
-                              y);
+      finish<lanes, kWidth, int32_t>(p,
+                                     {sums, pixel, there, from, kWidth, p.shift.data() + from,
+                                      p.scale.data() + from, p.bias.data() + from},
+                                     y);
       c = from + kWidth;
     };
     if (channels - c >= kVectors * lanes)
@@ -512,20 +389,7 @@ void widen(const PackedInt16Product& p, const E* from, int16_t* to, const Parall
 
 }  // namespace
 
-Int16Product::Int16Product(const Int16ProductTerms& terms) {
-  const auto made = std::make_shared<PackedInt16Product>();
-  PackedInt16Product& p = *made;
-  p.t = terms;
-  p.lanes = vector_floats();
-  p.is_depthwise = is_depthwise(p);
-  const bool has_odd_depth = !p.is_depthwise && p.depth() % 2 != 0;
-  p.is_widened = terms.x.dtype != DType::kInt16 || has_odd_depth;
-  p.stride = p.is_widened ? (terms.channels + 2) / 2 * 2 : terms.channels;
-  p.padding.assign(static_cast<size_t>(p.stride) + 2, static_cast<int16_t>(terms.x.zero_point));
-  p.is_depthwise ? pack_depthwise(p) : pack_panels(p);
-  p.t.weights = {};
-  packed_ = made;
-}
+Int16Product::Int16Product(const Int16ProductTerms& terms) : packed_(pack_int16_product(terms)) {}
 
 int64_t Int16Product::scratch_bytes() const {
   const Int16ProductTerms& t = packed_->t;

@@ -6,12 +6,11 @@
 #include <cmath>
 
 #include "backends/kernels/isa.h"
+#include "backends/kernels/vector_math.h"
 #include "core/base/error.h"
 
 namespace octet {
 namespace {
-
-constexpr int64_t kLanes = 32;
 
 // y = (x - center) * inverse * weight + bias, in units of x.
 struct RowMoments {
@@ -22,10 +21,10 @@ struct RowMoments {
 // Sums term(x) in lanes; the rest of a row in double.
 template <typename Term>
 [[gnu::always_inline]] inline double sum_of(const float* x, int64_t width, const Term& term) {
-  const int64_t whole = width / kLanes * kLanes;
-  float sums[kLanes] = {};
-  for (int64_t i = 0; i < whole; i += kLanes)
-    for (int64_t k = 0; k < kLanes; ++k) sums[k] += term(x[i + k]);
+  const int64_t whole = width / kRowLanes * kRowLanes;
+  float sums[kRowLanes] = {};
+  for (int64_t i = 0; i < whole; i += kRowLanes)
+    for (int64_t k = 0; k < kRowLanes; ++k) sums[k] += term(x[i + k]);
   double sum = double{sum_of_lanes(sums)};
   for (int64_t i = whole; i < width; ++i) sum += term(double{x[i]});
   return sum;

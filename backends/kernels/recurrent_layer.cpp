@@ -54,25 +54,6 @@ void for_each_row(int64_t units, int64_t gates, const Body& body) {
       body(gate * units + unit, unit / lanes, gate, unit % lanes);
 }
 
-// The scale of each row if the loops can read the integers of the matrix directly.
-std::optional<std::vector<float>> find_row_scales(const ProgramTensor& w) {
-  if (!w.stored || w.stored->values.dtype() != DType::kInt8 || !w.stored->scale.defined() ||
-      w.stored->scale.shape()[1] != 1)
-    return std::nullopt;
-  if (w.stored->zero_point.defined()) {
-    const Tensor zeros = w.stored->zero_points();
-    if (std::any_of(zeros.data<float>(), zeros.data<float>() + zeros.numel(),
-                    [](float z) { return z != 0; }))
-      return std::nullopt;
-  }
-  const Tensor scale = w.stored->scales();
-  const int64_t rows = w.shape[0], rows_of_scale = rows / scale.numel();
-  std::vector<float> scales;
-  for (int64_t row = 0; row < rows; ++row)
-    scales.push_back(scale.data<float>()[row / rows_of_scale]);
-  return scales;
-}
-
 int64_t panel_elements(int64_t units, int64_t gates, int64_t depth) {
   const int64_t lanes = recurrent_panel_units();
   return whole(units, lanes) * whole(depth, kRecurrentDepth) * kRecurrentDepth * gates * lanes;

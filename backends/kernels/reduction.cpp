@@ -5,12 +5,12 @@
 #include <limits>
 
 #include "backends/kernels/isa.h"
+#include "backends/kernels/vector_math.h"
 #include "core/base/error.h"
 
 namespace octet {
 namespace {
 
-constexpr int64_t kLanes = 32;        // of a row
 constexpr int64_t kInRegisters = 64;  // columns whose results are kept there
 constexpr int64_t kColumns = 1024;    // that are read side by side
 
@@ -55,11 +55,11 @@ int32_t start_of_bytes(Reduction::Kind kind) {
 template <typename T, typename X, typename Combine>
 [[gnu::always_inline]] inline T reduce_row(const X* x, int64_t size, T start, uint8_t flip,
                                            const Combine& combine) {
-  T lanes[kLanes];
-  for (int64_t k = 0; k < kLanes; ++k) lanes[k] = start;
-  const int64_t whole = size / kLanes * kLanes;
-  for (int64_t i = 0; i < whole; i += kLanes)
-    for (int64_t k = 0; k < kLanes; ++k) lanes[k] = combine(lanes[k], number_of(x[i + k], flip));
+  T lanes[kRowLanes];
+  for (int64_t k = 0; k < kRowLanes; ++k) lanes[k] = start;
+  const int64_t whole = size / kRowLanes * kRowLanes;
+  for (int64_t i = 0; i < whole; i += kRowLanes)
+    for (int64_t k = 0; k < kRowLanes; ++k) lanes[k] = combine(lanes[k], number_of(x[i + k], flip));
   T result = combine_lanes(lanes, combine);
   for (int64_t i = whole; i < size; ++i) result = combine(result, number_of(x[i], flip));
   return result;

@@ -17,26 +17,23 @@
 namespace octet {
 namespace {
 
-constexpr int64_t kLanes = 32;
-constexpr float kLowest = -std::numeric_limits<float>::infinity();
-
 // A row of contiguous elements. For a row of -inf, a masked softmax uses e^x itself, which is 0.
 [[gnu::always_inline]] inline void softmax_of_row(const float* x, float* y, int64_t size,
                                                   bool is_masked) {
-  const int64_t whole = size / kLanes * kLanes;
-  float greatest[kLanes], sums[kLanes] = {};
-  std::fill_n(greatest, kLanes, kLowest);
-  for (int64_t i = 0; i < whole; i += kLanes)
-    for (int64_t k = 0; k < kLanes; ++k)
+  const int64_t whole = size / kRowLanes * kRowLanes;
+  float greatest[kRowLanes], sums[kRowLanes] = {};
+  std::fill_n(greatest, kRowLanes, kLowest);
+  for (int64_t i = 0; i < whole; i += kRowLanes)
+    for (int64_t k = 0; k < kRowLanes; ++k)
       greatest[k] = greatest[k] < x[i + k] ? x[i + k] : greatest[k];
   float most = greatest_of_lanes(greatest);
   for (int64_t i = whole; i < size; ++i) most = most < x[i] ? x[i] : most;
   const bool is_hidden = is_masked && most == kLowest;
   most = is_hidden ? 0 : most;
-  for (int64_t i = 0; i < whole; i += kLanes) {
-    float e[kLanes];
-    for (int64_t k = 0; k < kLanes; ++k) e[k] = falling_exponential(x[i + k] - most);
-    for (int64_t k = 0; k < kLanes; ++k) sums[k] += y[i + k] = e[k];
+  for (int64_t i = 0; i < whole; i += kRowLanes) {
+    float e[kRowLanes];
+    for (int64_t k = 0; k < kRowLanes; ++k) e[k] = falling_exponential(x[i + k] - most);
+    for (int64_t k = 0; k < kRowLanes; ++k) sums[k] += y[i + k] = e[k];
   }
   float sum = sum_of_lanes(sums);
   for (int64_t i = whole; i < size; ++i) sum += y[i] = falling_exponential(x[i] - most);
@@ -44,26 +41,26 @@ constexpr float kLowest = -std::numeric_limits<float>::infinity();
   for (int64_t i = 0; i < size; ++i) y[i] *= factor;
 }
 
-// `columns` neighbouring rows, at most kLanes, with elements `step` apart.
+// `columns` neighbouring rows, at most kRowLanes, with elements `step` apart.
 [[gnu::always_inline]] inline void softmax_of_columns(const float* x, float* y, int64_t size,
                                                       int64_t step, int64_t columns,
                                                       bool is_masked) {
-  float greatest[kLanes], sums[kLanes] = {};
-  std::fill_n(greatest, kLanes, kLowest);
+  float greatest[kRowLanes], sums[kRowLanes] = {};
+  std::fill_n(greatest, kRowLanes, kLowest);
   for (int64_t i = 0; i < size; ++i)
     for (int64_t c = 0; c < columns; ++c)
       greatest[c] = greatest[c] < x[i * step + c] ? x[i * step + c] : greatest[c];
-  bool is_hidden[kLanes];
-  for (int64_t c = 0; c < kLanes; ++c) {
+  bool is_hidden[kRowLanes];
+  for (int64_t c = 0; c < kRowLanes; ++c) {
     is_hidden[c] = is_masked && greatest[c] == kLowest;
     greatest[c] = is_hidden[c] ? 0 : greatest[c];
   }
   for (int64_t i = 0; i < size; ++i) {
-    float e[kLanes];
+    float e[kRowLanes];
     for (int64_t c = 0; c < columns; ++c) e[c] = falling_exponential(x[i * step + c] - greatest[c]);
     for (int64_t c = 0; c < columns; ++c) sums[c] += y[i * step + c] = e[c];
   }
-  for (int64_t c = 0; c < kLanes; ++c) sums[c] = is_hidden[c] ? 0 : 1 / sums[c];
+  for (int64_t c = 0; c < kRowLanes; ++c) sums[c] = is_hidden[c] ? 0 : 1 / sums[c];
   for (int64_t i = 0; i < size; ++i)
     for (int64_t c = 0; c < columns; ++c) y[i * step + c] *= sums[c];
 }
@@ -158,13 +155,13 @@ void FloatSoftmax::run(std::span<const std::byte* const> from, std::byte* to, st
     return parallel(outer, 4 * size, [&](int64_t first, int64_t last) {
       softmax_of_rows(x + first * size, y + first * size, last - first, size, is_masked);
     });
-  const int64_t blocks = (inner + kLanes - 1) / kLanes, plane = size * inner;
-  parallel(outer * blocks, 4 * size * kLanes, [&](int64_t first, int64_t last) {
+  const int64_t blocks = (inner + kRowLanes - 1) / kRowLanes, plane = size * inner;
+  parallel(outer * blocks, 4 * size * kRowLanes, [&](int64_t first, int64_t last) {
     run_vectorised([=, this]() __attribute__((always_inline)) {
       for (int64_t part = first; part < last; ++part) {
-        const int64_t column = part % blocks * kLanes, offset = part / blocks * plane + column;
+        const int64_t column = part % blocks * kRowLanes, offset = part / blocks * plane + column;
         softmax_of_columns(x + offset, y + offset, size, inner,
-                           inner - column < kLanes ? inner - column : kLanes, is_masked);
+                           inner - column < kRowLanes ? inner - column : kRowLanes, is_masked);
       }
     });
   });

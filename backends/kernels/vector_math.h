@@ -9,6 +9,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <limits>
 
 namespace octet {
 
@@ -20,6 +21,8 @@ namespace octet {
 // Adding and subtracting this rounds a float of magnitude below 2^22 to the nearest integer, ties
 // to even: the sum has no bits left for a fraction.
 inline constexpr float kRounder = 12582912.0f;  // 1.5 * 2^23
+
+inline constexpr float kLowest = -std::numeric_limits<float>::infinity();
 
 // A polynomial in x by Horner's method; the coefficient of the highest power comes first.
 template <typename... Coefficients>
@@ -111,6 +114,9 @@ struct Exponent {
 
 // ---- lanes: partial results of a loop, combined after it. Halving takes a few vector
 // instructions; combining lanes one by one would dominate the time of short rows.
+
+// Lanes of the loops over a row.
+inline constexpr int64_t kRowLanes = 32;
 
 // count: a power of two. Overwrites the lanes.
 template <typename T, int64_t count, typename Combine>

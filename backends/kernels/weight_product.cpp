@@ -9,6 +9,7 @@
 #include "backends/kernels/weight_product_bfloat.h"
 #include "core/base/error.h"
 #include "core/base/half.h"
+#include "lowering/program/stored_constant.h"
 
 namespace octet {
 namespace {
@@ -234,13 +235,7 @@ WeightProduct weight_product(const ProgramTensor& w, int64_t rows, bool wants_bf
                      .groups = w.stored->scale.shape()[1],
                      .bits = bits_of(w),
                      .has_bfloat_scales = w.stored->scale.dtype() == DType::kBFloat16};
-  const float offset = static_cast<float>(offset_of(w));
-  p.has_zero_points = offset != 0;
-  if (w.stored->zero_point.defined()) {
-    const Tensor given = w.stored->zero_points();
-    p.has_zero_points = std::any_of(given.data<float>(), given.data<float>() + given.numel(),
-                                    [&](float zero) { return zero != offset; });
-  }
+  p.has_zero_points = has_zero_points(*w.stored, static_cast<float>(offset_of(w)));
   p.is_bfloat = wants_bfloat && has_bfloat_product(p);
   return p;
 }

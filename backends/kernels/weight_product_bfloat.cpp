@@ -14,7 +14,7 @@ namespace octet {
 
 namespace {
 
-constexpr int64_t kLanes = 16, kWidth = kPanel * kLanes;
+constexpr int64_t kBfloatLanes = 16, kWidth = kPanel * kBfloatLanes;
 
 // Two neighbouring inputs of 16 outputs: [outputs, 2] of bfloat16.
 OCTET_BFLOAT inline __m512i pairs(__m512 even, __m512 odd) {
@@ -31,7 +31,7 @@ OCTET_BFLOAT inline void add_bfloat_tile(const uint16_t* x, int64_t x_step, cons
   __m512 sums[kRows][kVectors];
   for (int64_t r = 0; r < kRows; ++r)
     for (int64_t v = 0; v < kVectors; ++v)
-      sums[r][v] = _mm512_loadu_ps(from + r * from_step + v * kLanes);
+      sums[r][v] = _mm512_loadu_ps(from + r * from_step + v * kBfloatLanes);
   for (int64_t d = 0; d < depth; d += 2, weights += kPanel) {
     for (int64_t r = 0; r < kRows; ++r) {
       int32_t two = 0;
@@ -43,7 +43,7 @@ OCTET_BFLOAT inline void add_bfloat_tile(const uint16_t* x, int64_t x_step, cons
   }
   for (int64_t r = 0; r < kRows; ++r)
     for (int64_t v = 0; v < kVectors; ++v)
-      _mm512_storeu_ps(y + r * y_step + v * kLanes, sums[r][v]);
+      _mm512_storeu_ps(y + r * y_step + v * kBfloatLanes, sums[r][v]);
 }
 
 // As above for the first `count` outputs of a panel.
@@ -67,13 +67,13 @@ OCTET_BFLOAT void multiply_panels(const WeightProduct& p, const WeightArguments&
   for (int64_t panel = first; panel < last; ++panel) {
     const int64_t begin = panel * kWidth, count = std::min(kWidth, p.out - begin);
     for (Block block = block_at(p, 0); block.inputs > 0; block = block_at(p, block.end)) {
-      for (int64_t c = 0; c < count; c += kLanes)
-        expand<kBits, kLanes>(p, a, (begin + c) / kLanes, block, floats + c, kWidth);
+      for (int64_t c = 0; c < count; c += kBfloatLanes)
+        expand<kBits, kBfloatLanes>(p, a, (begin + c) / kBfloatLanes, block, floats + c, kWidth);
       for (int64_t d = 0; d < block.inputs; d += 2)
-        for (int64_t v = 0; v < divide_up(count, kLanes); ++v)
+        for (int64_t v = 0; v < divide_up(count, kBfloatLanes); ++v)
           weights[d / 2 * kPanel + v] =
-              pairs(_mm512_load_ps(floats + d * kWidth + v * kLanes),
-                    _mm512_load_ps(floats + (d + 1) * kWidth + v * kLanes));
+              pairs(_mm512_load_ps(floats + d * kWidth + v * kBfloatLanes),
+                    _mm512_load_ps(floats + (d + 1) * kWidth + v * kBfloatLanes));
       const float* from = a.bias + begin;
       const int64_t from_step = block.word == 0 ? 0 : p.out;
       int64_t m = 0;
@@ -92,9 +92,9 @@ OCTET_BFLOAT void multiply_panels(const WeightProduct& p, const WeightArguments&
 }
 
 OCTET_BFLOAT void round_values(const float* x, int64_t count, uint16_t* to) {
-  for (int64_t i = 0; i < count; i += kLanes) {
+  for (int64_t i = 0; i < count; i += kBfloatLanes) {
     const __mmask16 mask =
-        static_cast<__mmask16>(count - i >= kLanes ? 0xffff : (1 << (count - i)) - 1);
+        static_cast<__mmask16>(count - i >= kBfloatLanes ? 0xffff : (1 << (count - i)) - 1);
     const __m256bh rounded = _mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(mask, x + i));
     _mm256_mask_storeu_epi16(to + i, mask, reinterpret_cast<__m256i>(rounded));
   }

@@ -10,6 +10,7 @@
 #include "backends/tokenizer/tokenizer.h"
 #include "backends/tokenizer/unicode.h"
 #include "core/base/error.h"
+#include "core/base/json_text.h"
 #include "core/base/printable.h"
 #include "lowering/program/program_json.h"
 
@@ -199,7 +200,7 @@ class Reader {
     constexpr int64_t kMost = 16'000'000;
     const int64_t id = number.is_number_integer() ? number.get<int64_t>() : -1;
     if (id < 0 || id > kMost)
-      fail(fmt::format("has the token id {}, want 0 to {}", number.dump(), kMost));
+      fail(fmt::format("has the token id {}, want 0 to {}", dump_json(number), kMost));
     return static_cast<Id>(id);
   }
 
@@ -209,13 +210,13 @@ class Reader {
       fail(fmt::format("has the model {}, want BPE; use the package tokenizers in Python", type));
     for (const char* const name : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"})
       if (const json value = model.value(name, json()); !value.is_null() && value != "")
-        fail(fmt::format("has a model with {} {}, want null", name, value.dump()));
+        fail(fmt::format("has a model with {} {}, want null", name, dump_json(value)));
     Bpe& to = tokenizer_.model;
     for (const auto& [token, id] : model.at("vocab").items()) to.add(token, id_of(id));
     for (const json& merge : model.at("merges")) read_merge(merge);
     if (const json unknown = model.value("unk_token", json()); !unknown.is_null()) {
       to.unknown = to.id_of(unknown);
-      if (!to.unknown) fail(fmt::format("has the unk_token {}, not a token", unknown.dump()));
+      if (!to.unknown) fail(fmt::format("has the unk_token {}, not a token", dump_json(unknown)));
     }
     to.fuses_unknown = model.value("fuse_unk", false);
     to.has_bytes = model.value("byte_fallback", false);
@@ -235,7 +236,7 @@ class Reader {
     }
     if (!tokenizer_.model.add_merge(first, second))
       fail(fmt::format("has the merge {}, whose parts or whole are not tokens",
-                       short_line(merge.dump(-1, ' ', true), 80)));
+                       short_line(dump_json(merge, -1, true), 80)));
   }
 
   void read_added(const json& token) {

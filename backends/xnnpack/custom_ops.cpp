@@ -328,8 +328,8 @@ constexpr CustomOp kCustomOps[] = {
     {"conv", check_byte_conv, byte_conv_steps, kChannelsLast},
 };
 
-// The rows for ops that read or write int16.
-constexpr CustomOp kInt16Ops[] = {
+// The ops that move int16 elements; backends/kernels has all others.
+constexpr CustomOp kInt16Moves[] = {
     {"permute", check_same_qparams, copied<permute_copies>, kAny},
     {"slice", check_custom_slice, copied<slice_copies>, kAny},
     {"expand", check_same_qparams, copied<expand_copies>, kAny},
@@ -337,23 +337,12 @@ constexpr CustomOp kInt16Ops[] = {
     {"reshape", check_same_qparams, copied<reshape_copies>, kPlain},
     {"copy", check_same_qparams, copied<copy_copies>, kAny},
     {"upsample", check_custom_upsample, copied<upsample_copies>, kAny},
-    {"conv", check_int16, int16_steps, kChannelsLast},
-    {"linear", check_int16, int16_steps, kPlain},
-    {"add", check_int16, int16_steps, kAgree},
-    {"sub", check_int16, int16_steps, kAgree},
-    {"mul", check_int16, int16_steps, kAgree},
-    {"div", check_int16, int16_steps, kAgree},
-    {"minimum", check_int16, int16_steps, kAgree},
-    {"maximum", check_int16, int16_steps, kAgree},
-    {"clamp", check_int16, int16_steps, kAgree},
-    {"unary", check_int16, int16_steps, kAgree},
-    {"quantize", check_int16, int16_steps, kAgree},
-    {"dequantize", check_int16, int16_steps, kAgree},
-    {"requantize", check_int16, int16_steps, kAgree},
-    {"max_pool", check_int16, int16_steps, kChannelsLast},
-    {"avg_pool", check_int16, int16_steps, kChannelsLast},
-    {"adaptive_avg_pool", check_int16, int16_steps, kChannelsLast},
-    {"mean", check_int16, int16_steps, kChannelsLast},
+};
+// By Int16Order.
+constexpr CustomOp kInt16Ops[] = {
+    {"custom", check_int16, int16_steps, kChannelsLast},
+    {"custom", check_int16, int16_steps, kPlain},
+    {"custom", check_int16, int16_steps, kAgree},
 };
 
 struct Found {
@@ -362,10 +351,12 @@ struct Found {
 };
 
 Found find_row(const Program& program, const ProgramOp& op) {
-  Found found{nullptr, Verdict::refuse(fmt::format("XNNPACK has no {}", op.kind))};
-  const std::span<const CustomOp> rows =
-      has_int16(program, op) ? std::span<const CustomOp>(kInt16Ops) : kCustomOps;
-  for (const CustomOp& row : rows) {
+  const bool is_int16 = has_int16(program, op);
+  Found found{nullptr, is_int16 ? check_int16(program, op)
+                                : Verdict::refuse(fmt::format("XNNPACK has no {}", op.kind))};
+  if (is_int16 && found.verdict)
+    return {&kInt16Ops[static_cast<size_t>(int16_order(op))], found.verdict};
+  for (const CustomOp& row : is_int16 ? std::span<const CustomOp>(kInt16Moves) : kCustomOps) {
     if (!op.is(row.kind)) continue;
     found = {&row, row.check(program, op)};
     if (found.verdict) break;
@@ -382,10 +373,9 @@ std::vector<std::string_view> custom_kinds() {
 }
 
 Verdict check_custom(const Program& program, const ProgramOp& op) {
-  const auto is_of_kind = [&](const CustomOp& row) { return op.is(row.kind); };
-  const bool is_known = std::any_of(std::begin(kCustomOps), std::end(kCustomOps), is_of_kind) ||
-                        (has_int16(program, op) &&
-                         std::any_of(std::begin(kInt16Ops), std::end(kInt16Ops), is_of_kind));
+  const bool is_known =
+      has_int16(program, op) || std::any_of(std::begin(kCustomOps), std::end(kCustomOps),
+                                            [&](const CustomOp& row) { return op.is(row.kind); });
   if (!is_known) return Verdict::refuse(fmt::format("XNNPACK has no {}", op.kind));
   Verdict verdict = check_activations(program, op);
   return verdict ? find_row(program, op).verdict : verdict;

@@ -12,11 +12,11 @@
 namespace octet::xnnpack {
 namespace {
 
-constexpr Forms kChannelsLast{Form::kChannelsLast, Form::kChannelsLast};
-constexpr Forms kPlain{Form::kPlain, Form::kPlain};
+constexpr Forms kAllChannelsLast{Form::kChannelsLast, Form::kChannelsLast};
+constexpr Forms kAllPlain{Form::kPlain, Form::kPlain};
 constexpr Forms kAllRows{Form::kRows, Form::kRows};
 
-std::vector<Forms> spatial_forms(const Program&, const ProgramOp&) { return {kChannelsLast}; }
+std::vector<Forms> spatial_forms(const Program&, const ProgramOp&) { return {kAllChannelsLast}; }
 
 std::vector<Forms> linear_forms(const Program&, const ProgramOp&) { return {kAllRows}; }
 
@@ -27,13 +27,13 @@ std::vector<Forms> mean_forms(const Program& program, const ProgramOp& op) {
 }
 
 std::vector<Forms> unary_forms(const Program& program, const ProgramOp& op) {
-  if (has_channels_last(program.output(op).shape)) return {kChannelsLast, kPlain, kAllRows};
-  return {kPlain, kAllRows};
+  if (has_channels_last(program.output(op).shape)) return {kAllChannelsLast, kAllPlain, kAllRows};
+  return {kAllPlain, kAllRows};
 }
 
 std::vector<Forms> pad_forms(const Program& program, const ProgramOp& op) {
-  if (has_channels_last(program.output(op).shape)) return {kChannelsLast, kPlain};
-  return {kPlain};
+  if (has_channels_last(program.output(op).shape)) return {kAllChannelsLast, kAllPlain};
+  return {kAllPlain};
 }
 
 // Broadcasting aligns dimensions from the last one, so other forms require operands whose
@@ -49,8 +49,8 @@ std::vector<Forms> binary_forms(const Program& program, const ProgramOp& op) {
     takes_rows &= operand.shape == out || is_trailing_vector || operand.numel() == 1;
   }
   std::vector<Forms> forms;
-  if (takes_channels_last) forms.push_back(kChannelsLast);
-  forms.push_back(kPlain);
+  if (takes_channels_last) forms.push_back(kAllChannelsLast);
+  forms.push_back(kAllPlain);
   if (takes_rows) forms.push_back(kAllRows);
   return forms;
 }
@@ -61,8 +61,8 @@ std::vector<Forms> reshape_forms(const Program& program, const ProgramOp& op) {
   const std::vector<int64_t>& out = program.output(op).shape;
   const Forms from_rows{Form::kRows, Form::kPlain};
   if (has_channels_last(in) && has_channels_last(out) && in[0] == out[0] && in[1] == out[1])
-    return {kChannelsLast, kPlain, from_rows};
-  return {kPlain, from_rows};
+    return {kAllChannelsLast, kAllPlain, from_rows};
+  return {kAllPlain, from_rows};
 }
 
 // Moving channels after or before the pixels moves no bytes; only the form changes.

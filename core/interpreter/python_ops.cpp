@@ -23,36 +23,37 @@ struct Number {
   double real = 0;  // also set for ints
 };
 
-[[noreturn]] void fail(const std::string& subject, const std::string& message) {
+[[noreturn]] void fail_run(const std::string& subject, const std::string& message) {
   throw Error("run", subject, message);
 }
 
 IValue scalar_of(const IValue& value, const std::string& subject) {
   if (!value.isTensor()) return value;
   if (!value.toTensor().defined() || value.toTensor().numel() != 1)
-    fail(subject, fmt::format("got {}, want a number", describe(value)));
+    fail_run(subject, fmt::format("got {}, want a number", describe(value)));
   return IValue(value.toTensor().item());
 }
 
 Number number(const Arguments& arguments, size_t index, const std::string& subject) {
   if (index >= arguments.size())
-    fail(subject, fmt::format("got {} arguments, want at least {}", arguments.size(), index + 1));
+    fail_run(subject,
+             fmt::format("got {} arguments, want at least {}", arguments.size(), index + 1));
   const IValue value = scalar_of(arguments[index], subject);
   if (value.isInt()) return {false, value.toInt(), static_cast<double>(value.toInt())};
   if (value.isBool()) return {false, value.toBool() ? 1 : 0, value.toBool() ? 1.0 : 0.0};
   if (value.isDouble()) return {true, 0, value.toDouble()};
-  fail(subject, fmt::format("argument {} is {}, want a number", index, describe(value)));
+  fail_run(subject, fmt::format("argument {} is {}, want a number", index, describe(value)));
 }
 
 int64_t integer(const Arguments& arguments, size_t index, const std::string& subject) {
   const Number value = number(arguments, index, subject);
-  if (value.is_float) fail(subject, fmt::format("argument {} is a float, want an int", index));
+  if (value.is_float) fail_run(subject, fmt::format("argument {} is a float, want an int", index));
   return value.integer;
 }
 
 int64_t to_integer(double value, const std::string& subject) {
   if (!(value >= -9223372036854775808.0 && value < 9223372036854775808.0))
-    fail(subject, fmt::format("{} does not fit an int of 64 bits", value));
+    fail_run(subject, fmt::format("{} does not fit an int of 64 bits", value));
   return static_cast<int64_t>(value);
 }
 
@@ -67,7 +68,7 @@ double floor_mod(double a, double b) {
 
 void check_divisor(const Number& divisor, const std::string& subject) {
   if (divisor.real == 0)
-    fail(subject, "division by zero; the input's shape or value does not fit the program");
+    fail_run(subject, "division by zero; the input's shape or value does not fit the program");
 }
 
 // Integer arithmetic with an overflow check, or float arithmetic.
@@ -79,7 +80,7 @@ IValue arithmetic(const Arguments& arguments, const std::string& subject, Overfl
   if (a.is_float || b.is_float) return IValue(real(a.real, b.real));
   int64_t result = 0;
   if (overflows(a.integer, b.integer, &result))
-    fail(subject, "the result does not fit an int of 64 bits");
+    fail_run(subject, "the result does not fit an int of 64 bits");
   return IValue(result);
 }
 
@@ -134,7 +135,7 @@ IValue power(const Arguments& arguments, const std::string& subject) {
   if (a.integer == -1) return IValue(b.integer % 2 == 0 ? int64_t{1} : int64_t{-1});
   for (int64_t i = 0; i < b.integer; ++i)
     if (__builtin_mul_overflow(result, a.integer, &result))
-      fail(subject, "the result does not fit an int of 64 bits");
+      fail_run(subject, "the result does not fit an int of 64 bits");
   return IValue(result);
 }
 
@@ -172,14 +173,14 @@ IValue bitwise(const Arguments& arguments, const std::string& subject) {
 
 int64_t shift_width(const Arguments& arguments, const std::string& subject) {
   const int64_t width = integer(arguments, 1, subject);
-  if (width < 0) fail(subject, fmt::format("negative shift count {}", width));
+  if (width < 0) fail_run(subject, fmt::format("negative shift count {}", width));
   return width;
 }
 IValue shift_left(const Arguments& arguments, const std::string& subject) {
   const int64_t value = integer(arguments, 0, subject);
   const int64_t width = shift_width(arguments, subject);
   if (value == 0) return IValue(int64_t{0});
-  if (width > 62) fail(subject, "the result does not fit an int of 64 bits");
+  if (width > 62) fail_run(subject, "the result does not fit an int of 64 bits");
   return multiply({IValue(value), IValue(int64_t{1} << width)}, subject);
 }
 IValue shift_right(const Arguments& arguments, const std::string& subject) {
@@ -219,7 +220,7 @@ IValue extreme(const Arguments& arguments, const std::string& subject) {
 }
 IValue if_then_else(const Arguments& arguments, const std::string& subject) {
   if (arguments.size() != 3)
-    fail(subject, fmt::format("got {} arguments, want 3", arguments.size()));
+    fail_run(subject, fmt::format("got {} arguments, want 3", arguments.size()));
   return to_bool(arguments[0], subject) ? arguments[1] : arguments[2];
 }
 
@@ -229,12 +230,13 @@ IValue real_function(const Arguments& arguments, const std::string& subject) {
 }
 
 IValue get_item(const Arguments& arguments, const std::string& subject) {
-  if (arguments.size() != 2 || !arguments[0].isList()) fail(subject, "want a list and an index");
+  if (arguments.size() != 2 || !arguments[0].isList())
+    fail_run(subject, "want a list and an index");
   const c10::ArrayRef<IValue> items = arguments[0].toListRef();
   int64_t index = integer(arguments, 1, subject);
   if (index < 0) index += static_cast<int64_t>(items.size());
   if (index < 0 || index >= static_cast<int64_t>(items.size()))
-    fail(subject, fmt::format("index {} is outside of a list of {}", index, items.size()));
+    fail_run(subject, fmt::format("index {} is outside of a list of {}", index, items.size()));
   return items[static_cast<size_t>(index)];
 }
 

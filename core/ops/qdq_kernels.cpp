@@ -17,15 +17,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "core/base/shape.h"
+#include "core/base/vector_clones.h"
 #include "core/ops/qdq_kernels.h"
-
-// One clone per vector width, chosen when the program starts.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define OCTET_VECTOR_CLONES \
-  __attribute__((optimize("O3"), target_clones("avx512f", "avx2", "default")))
-#else
-#define OCTET_VECTOR_CLONES
-#endif
 
 namespace octet::qdq {
 namespace {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/base/json_text.h"
 #include "core/base/tensor.h"
 #include "core/pt2/archive.h"
 #include "core/pt2/schema.h"
@@ -19,7 +20,7 @@ constexpr std::string_view kWeightsFolder = "data/weights/";
 constexpr std::string_view kConstantsFolder = "data/constants/";
 
 // Parses text with bounded nesting, as the conversions that follow are recursive.
-json parse_json(const std::string& text, const std::string& record, const std::string& source) {
+json parse_record(const std::string& text, const std::string& record, const std::string& source) {
   int depth = 0;
   bool is_string = false;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -39,7 +40,7 @@ json parse_json(const std::string& text, const std::string& record, const std::s
     }
   }
   try {
-    return json::parse(text);
+    return parse_json<json>(text);
   } catch (const json::exception& error) {
     throw Error("pt2", source, fmt::format("{} is not JSON: {}", record, one_line(error.what())));
   }
@@ -128,8 +129,8 @@ void read_payloads(ArchiveReader& archive, const Payloads& payloads, Graph& grap
                 "is a program of torch 2.8, want one of torch 2.9 to 2.15; export the model again");
   const std::string text = archive.read(payloads.config);
   // Keys in the order of the file, which torch uses for the state dict.
-  parse_json(text, payloads.config, graph.source);
-  const nlohmann::ordered_json ordered = nlohmann::ordered_json::parse(text);
+  parse_record(text, payloads.config, graph.source);
+  const nlohmann::ordered_json ordered = parse_json<nlohmann::ordered_json>(text);
   if (!ordered.is_object() || !ordered.contains("config") || !ordered["config"].is_object())
     throw Error("pt2", graph.source,
                 payloads.config + " does not follow the schema: there is no object \"config\"");
@@ -141,7 +142,7 @@ void read_payloads(ArchiveReader& archive, const Payloads& payloads, Graph& grap
     const std::string record = std::string(payloads.folder) + meta.get_path_name();
     payloads.order->push_back(fqn);
     if (!meta.get_tensor_meta() && meta.get_use_pickle()) {
-      graph.extras->objects[fqn] = {plain.dump(), archive.read(record)};
+      graph.extras->objects[fqn] = {dump_json(plain), archive.read(record)};
       continue;
     }
     if (meta.get_use_pickle())
@@ -269,13 +270,13 @@ std::string newer_minor(const json& program) {
   const json minor = program["schema_version"].value("minor", json());
   if (!minor.is_number_integer() || minor <= kSchemaMinor) return "";
   return fmt::format(" (schema {}.{}, want at most {}.{}; export with torch 2.13 to 2.15)",
-                     kSchemaMajor, minor.dump(), kSchemaMajor, kSchemaMinor);
+                     kSchemaMajor, dump_json(minor), kSchemaMajor, kSchemaMinor);
 }
 
 // Reads the program's JSON and keeps the rest of it for the writer.
 void read_program(const ArchiveReader& archive, Graph& graph) {
   const std::string record = "models/" + graph.extras->model_name + ".json";
-  json text = parse_json(archive.read(record), record, graph.source);
+  json text = parse_record(archive.read(record), record, graph.source);
   const json::json_pointer major("/schema_version/major");
   if (!text.is_object() || !text.contains(major) || !text[major].is_number_integer())
     throw Error("pt2", graph.source,
@@ -283,7 +284,7 @@ void read_program(const ArchiveReader& archive, Graph& graph) {
   if (text[major] != kSchemaMajor)
     throw Error("pt2", graph.source,
                 fmt::format("schema version, got {}, want {}; export with torch 2.13 to 2.15",
-                            text[major].dump(), kSchemaMajor));
+                            dump_json(text[major]), kSchemaMajor));
   const json::json_pointer body("/graph_module/graph");
   if (!text.contains(body) || !text[body].is_object())
     throw Error("pt2", graph.source, record + " does not follow the schema: there is no graph");
@@ -292,10 +293,10 @@ void read_program(const ArchiveReader& archive, Graph& graph) {
     decode_program(to_schema<schema::ExportedProgram>(text, part, graph.source), graph);
   });
   graph.extras->custom_obj_values_json =
-      text[body].value("custom_obj_values", json::object()).dump();
+      dump_json(text[body].value("custom_obj_values", json::object()));
   text["graph_module"]["graph"] = json::object();
   text["graph_module"]["signature"] = json::object();
-  graph.extras->program_json = text.dump();
+  graph.extras->program_json = dump_json(text);
 }
 
 // Whether the writer creates the record; all others are kept as bytes.

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/base/json_text.h"
 #include "core/pt2/archive.h"
 #include "core/pt2/schema.h"
 
@@ -151,8 +152,8 @@ json make_program(const Graph& graph) {
                        {"children_spec", {tuple_spec(names.size()), no_keywords}}};
   const json signature = {{"inputs", json::array()},
                           {"outputs", json::array()},
-                          {"in_spec", json::array({1, inputs}).dump()},
-                          {"out_spec", json::array({1, tuple_spec(outputs)}).dump()},
+                          {"in_spec", dump_json(json::array({1, inputs}))},
+                          {"out_spec", dump_json(json::array({1, tuple_spec(outputs)}))},
                           {"forward_arg_names", names}};
   const json module = {
       {"module_call_graph", json::array({{{"fqn", ""}, {"signature", signature}}})},
@@ -168,10 +169,10 @@ json make_program(const Graph& graph) {
 
 json encode_program(const Graph& graph, const ArchiveExtras& extras, const std::string& subject) {
   json program =
-      extras.program_json.empty() ? make_program(graph) : json::parse(extras.program_json);
+      extras.program_json.empty() ? make_program(graph) : parse_json<json>(extras.program_json);
   json body(encode_graph(graph, subject));
   if (!extras.custom_obj_values_json.empty()) {
-    const json objects = json::parse(extras.custom_obj_values_json);
+    const json objects = parse_json<json>(extras.custom_obj_values_json);
     for (const auto& [name, facts] : objects.items())
       if (graph.find_value(name) != nullptr) body["custom_obj_values"][name] = facts;
   }
@@ -268,17 +269,17 @@ void write_payloads(const Graph& graph, const ArchiveExtras& extras, ArchiveWrit
   nlohmann::ordered_json table;
   table["config"] = write_tensors(graph, order.weights, "data/weights/weight_", archive, subject);
   archive.write(fmt::format("data/weights/{}_weights_config.json", extras.model_name),
-                table.dump());
+                dump_json(table));
   table["config"] =
       write_tensors(graph, order.constants, "data/constants/tensor_", archive, subject);
   for (const auto& [fqn, object] : extras.objects) {
-    const json meta = json::parse(object.first);
+    const json meta = parse_json<json>(object.first);
     const std::string record = "data/constants/" + meta.at("path_name").get<std::string>();
     if (!archive.has(record)) archive.write(record, object.second);
     table["config"][fqn] = nlohmann::ordered_json(meta);
   }
   archive.write(fmt::format("data/constants/{}_constants_config.json", extras.model_name),
-                table.dump());
+                dump_json(table));
 }
 
 }  // namespace
@@ -287,7 +288,7 @@ void write_pt2(const Graph& graph, const std::filesystem::path& path) {
   const ArchiveExtras none;
   const ArchiveExtras& extras = graph.extras == nullptr ? none : *graph.extras;
   const std::string subject = path.filename().string();
-  const std::string program = encode_program(graph, extras, subject).dump(-1, ' ', true);
+  const std::string program = dump_json(encode_program(graph, extras, subject), -1, true);
   ArchiveWriter archive(path, "pt2");
   write_payloads(graph, extras, archive, subject);
   archive.write(fmt::format("models/{}.json", extras.model_name), program);

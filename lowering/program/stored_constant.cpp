@@ -259,6 +259,30 @@ bool has_finite_scales(const StoredConstant& stored) {
          (!stored.zero_point.defined() || all_finite(stored.zero_point));
 }
 
+bool has_zero_points(const StoredConstant& stored, float usual) {
+  if (!stored.zero_point.defined()) return usual != 0;
+  const Tensor zeros = stored.zero_points();
+  return std::any_of(zeros.data<float>(), zeros.data<float>() + zeros.numel(),
+                     [&](float zero) { return zero != usual; });
+}
+
+std::optional<std::vector<float>> find_row_scales(const ProgramTensor& constant) {
+  const std::optional<StoredConstant>& stored = constant.stored;
+  if (!stored || stored->values.dtype() != DType::kInt8 || !stored->scale.defined() ||
+      constant.shape.empty())
+    return std::nullopt;
+  const Tensor scale = stored->scales();
+  const std::vector<int64_t>& blocks = scale.shape();
+  const bool has_groups = std::any_of(blocks.begin() + 1, blocks.end(),
+                                      [](int64_t count) { return count != 1; });  // within a row
+  if (has_groups || has_zero_points(*stored)) return std::nullopt;
+  const int64_t rows = constant.shape[0], rows_per_scale = rows / blocks[0];
+  std::vector<float> scales;
+  for (int64_t row = 0; row < rows; ++row)
+    scales.push_back(scale.data<float>()[row / rows_per_scale]);
+  return scales;
+}
+
 StoredConstant permuted(const StoredConstant& stored, const std::vector<int64_t>& dims) {
   const auto moved = [&](const Tensor& tensor) {
     return tensor.defined() ? permute_constant(tensor, dims) : Tensor();

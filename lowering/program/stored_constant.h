@@ -31,6 +31,11 @@ std::string describe(const StoredConstant& stored);
 std::string find_fault(const StoredConstant& stored);
 // Whether all scales and zero points are finite; reads all of them.
 bool has_finite_scales(const StoredConstant& stored);
+// Whether any zero point differs from `usual`; reads all of them.
+bool has_zero_points(const StoredConstant& stored, float usual = 0);
+// A scale for each index of the first dimension; nullopt unless the constant is stored as int8 with
+// at most one scale for each index, and zero points of 0.
+std::optional<std::vector<float>> find_row_scales(const ProgramTensor& constant);
 
 // The constant after a permute, or after a reshape that only moves, adds or drops dimensions of
 // size 1; nullopt for other reshapes.

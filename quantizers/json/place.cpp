@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "core/base/error.h"
+#include "core/base/json_text.h"
 
 namespace octet {
 
@@ -31,7 +32,7 @@ std::string escaped(const std::string& key) {
 }
 
 std::string shown(const Json& value) {
-  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+  std::string text = dump_json(value, -1, true, Json::error_handler_t::replace);
   return text.size() > kShownLength ? text.substr(0, kShownLength) + "..." : text;
 }
 
@@ -85,7 +86,7 @@ Json load_json(const std::filesystem::path& path) {
 Json parse_json(const std::string& text, const std::string& file) {
   DuplicateKeys duplicates(file);
   try {
-    return Json::parse(text, [&](int depth, Json::parse_event_t event, Json& parsed) {
+    return parse_json<Json>(text, [&](int depth, Json::parse_event_t event, Json& parsed) {
       return duplicates(depth, event, parsed);
     });
   } catch (const Json::parse_error& error) {

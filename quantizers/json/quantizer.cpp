@@ -10,6 +10,7 @@
 
 #include "annotate/graph/opaque_parts.h"
 #include "core/base/error.h"
+#include "core/base/json_text.h"
 #include "quantizers/compose/composable_quantizer.h"
 #include "quantizers/compose/opaque_quantizer.h"
 #include "quantizers/json/options.h"
@@ -58,7 +59,7 @@ void check_no_options(const Place& root, const std::string& base) {
     if (std::ranges::find(options, key) == options.end()) continue;
     const std::string start = base.empty() ? "" : fmt::format("\"base\": \"{}\", ", base);
     root.at(key).want(fmt::format("it within a setting, e.g. {{{}\"global\": {{\"{}\": {}}}}}",
-                                  start, key, value.is_structured() ? "..." : value.dump()));
+                                  start, key, value.is_structured() ? "..." : dump_json(value)));
   }
 }
 

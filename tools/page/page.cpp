@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/base/json_text.h"
 #include "tools/page/shorten.h"
 
 namespace octet {
@@ -153,7 +154,7 @@ std::string escape_html(std::string_view text) {
 }
 
 std::string to_text(const PageJson& data) {
-  return data.dump(-1, ' ', false, PageJson::error_handler_t::replace);
+  return dump_json(data, -1, false, PageJson::error_handler_t::replace);
 }
 
 // Escapes JSON for an element <script>, so that no tag begins or ends in it.
@@ -177,7 +178,7 @@ std::string nonce_of(const std::string& json) {
 std::string title_of(const PageJson& data) {
   std::string title = data.value("title", std::string("Octet"));
   // a title may be invalid UTF-8
-  return PageJson::parse(to_text(PageJson(std::move(title)))).get<std::string>();
+  return parse_json<PageJson>(to_text(PageJson(std::move(title)))).get<std::string>();
 }
 
 }  // namespace

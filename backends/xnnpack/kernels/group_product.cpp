@@ -148,11 +148,7 @@ bool has_weight_groups(const ProgramTensor& w) {
       w.shape.size() != 2 || w.numel() == 0)
     return false;
   const int64_t groups = w.stored->scale.shape()[1], group = w.shape[1] / groups;
-  if (groups < 2 || group < kLeastGroup || group % kGroup != 0) return false;
-  if (!w.stored->zero_point.defined()) return true;
-  const Tensor zero_point = w.stored->zero_points();
-  return std::all_of(zero_point.data<float>(), zero_point.data<float>() + zero_point.numel(),
-                     [](float zero) { return zero == 0; });
+  return groups >= 2 && group >= kLeastGroup && group % kGroup == 0 && !has_zero_points(*w.stored);
 }
 
 RowProduct::RowProduct(const RowProductTerms& terms, const ProgramTensor& w, int64_t rows)

@@ -17,6 +17,7 @@
 
 #include "core/base/cpus.h"
 #include "core/base/error.h"
+#include "core/base/json_text.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/pt2/tensor_file.h"
 #include "lowering/program/backend.h"
@@ -90,8 +91,8 @@ std::string kernels_to_json(const std::vector<KernelReport>& kernels) {
                      {"post_ops", kernel.post_ops},
                      {"ops", kernel.ops},
                      {"note", kernel.note}});
-  return nlohmann::ordered_json{{"kernels", std::move(calls)}}.dump(
-      -1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
+  return dump_json(nlohmann::ordered_json{{"kernels", std::move(calls)}}, -1, true,
+                   nlohmann::ordered_json::error_handler_t::replace);
 }
 
 using Clock = std::chrono::steady_clock;
@@ -271,7 +272,7 @@ void measure_language_model(const BenchRequest& request) {
                {"peak_rss_mb", peak_rss_mb()}});
   text += fmt::format("on {}; loaded in {:.1f} ms, peak memory {:.0f} MB",
                       threads_text(threads, used), load_ms, peak_rss_mb());
-  if (!request.explain) return fmt::print("{}\n", request.json ? json.dump() : text);
+  if (!request.explain) return fmt::print("{}\n", request.json ? dump_json(json) : text);
   const std::vector<KernelReport> kernels =
       explain_decoding(model, request.prefill.value_or(0), request.decode.value_or(0));
   if (request.json) return print_json(kernels_to_json(kernels) + "\n");
@@ -294,7 +295,7 @@ void measure_throughput(const BenchRequest& request, std::unique_ptr<Runnable> p
                                          {"peak_rss_mb", peak_rss_mb()}};
   fmt::print("{}\n",
              request.json
-                 ? result.dump()
+                 ? dump_json(result)
                  : fmt::format("{:.1f} runs per second in {} streams of {}, peak memory {:.0f} MB",
                                rate, request.streams, threads_text(threads, used), peak_rss_mb()));
 }
@@ -310,7 +311,7 @@ void measure_latency(const BenchRequest& request, Runnable& program,
                                            {"runs", times.size()},        {"threads", threads},
                                            {"threads_used", used},        {"load_ms", load_ms},
                                            {"peak_rss_mb", peak_rss_mb()}};
-    fmt::print("{}\n", result.dump());
+    fmt::print("{}\n", dump_json(result));
   } else {
     fmt::print(
         "median {:.3f} ms, p90 {:.3f} ms over {} runs on {}; loaded in {:.1f} ms, peak memory "

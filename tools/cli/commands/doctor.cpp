@@ -19,6 +19,7 @@
 #include "backends/runtime/session.h"
 #include "core/base/cpus.h"
 #include "core/base/error.h"
+#include "core/base/json_text.h"
 #include "core/pt2/reader.h"
 #include "lowering/program/artifact.h"
 #include "lowering/program/float_compute.h"
@@ -233,9 +234,9 @@ void print(const Json& json) {
                    fmt::join(machine["instruction_sets"].get<std::vector<std::string>>(), ", ")));
   if (const std::string limit = machine["isa_limit"].get<std::string>(); !limit.empty())
     line("limited to", limit + " by ONEDNN_MAX_CPU_ISA");
-  line("CPUs to use", machine["cpus"].dump());
-  line("memory", fmt::format("{} MB, {} available", machine["memory_mb"].dump(),
-                             machine["available_mb"].dump()));
+  line("CPUs to use", dump_json(machine["cpus"]));
+  line("memory", fmt::format("{} MB, {} available", dump_json(machine["memory_mb"]),
+                             dump_json(machine["available_mb"])));
   line("locale", machine["locale"].get<std::string>());
   for (const Json& backend : json["backends"]) {
     std::string text = backend.contains("problem")
@@ -289,7 +290,7 @@ void diagnose(DoctorRequest& request) {
   json["libraries"] = loaded_files({"libtorch_cpu", "libc10", "libdnnl", "libXNNPACK",
                                     "libpthreadpool", "libcpuinfo", "libgomp"});
   if (request.json) {
-    std::cout << json.dump(2, ' ', true, Json::error_handler_t::replace) << std::endl;
+    std::cout << dump_json(json, 2, true, Json::error_handler_t::replace) << std::endl;
   } else {
     print(json);
   }

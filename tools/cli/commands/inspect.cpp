@@ -5,6 +5,7 @@
 
 #include "backends/registry.h"
 #include "core/base/error.h"
+#include "core/base/json_text.h"
 #include "core/passes/verify.h"
 #include "core/pt2/reader.h"
 #include "lowering/program/artifact.h"
@@ -21,7 +22,7 @@ namespace {
 
 // Converts to ASCII for terminals; names need not be valid UTF-8.
 std::string json_text(const nlohmann::ordered_json& json) {
-  return json.dump(1, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return dump_json(json, 1, true, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 nlohmann::ordered_json tensor_json(const Program& program, int index) {

@@ -9,6 +9,7 @@
 #include "annotate/graph/float_ops.h"
 #include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
+#include "core/base/json_text.h"
 #include "core/interpreter/inputs.h"
 
 namespace octet {
@@ -172,7 +173,7 @@ std::string args_text(const Node& node, ArgumentKind kind) {
   std::vector<std::string> parts;
   for (const NamedArgument& argument : node.arguments()) {
     if ((argument.kind == ArgumentKind::kKeyword) != (kind == ArgumentKind::kKeyword)) continue;
-    std::string text = to_json(argument.value).dump();
+    std::string text = dump_json(to_json(argument.value));
     std::erase(text, '"');
     parts.push_back(kind == ArgumentKind::kKeyword ? argument.name + ": " + text : text);
   }
@@ -216,7 +217,7 @@ std::string to_table(const Graph& graph) {
   }
   std::vector<std::string> outputs;
   for (const GraphOutput& output : graph.outputs()) {
-    std::string text = to_json(output.value).dump();
+    std::string text = dump_json(to_json(output.value));
     std::erase(text, '"');
     outputs.push_back(text);
   }
@@ -245,7 +246,7 @@ nlohmann::ordered_json to_json(const Graph& graph) {
                  {"quantized_ops", quantized},
                  {"float_ops", find_float_ops(graph).size()}};
   if (const std::optional<std::string> text = stored_quantized_io(graph)) {
-    const Json io = Json::parse(*text, nullptr, false);
+    const Json io = parse_json<Json>(*text, nullptr, false);
     if (io.is_discarded())
       throw Error("inspect", graph.source,
                   "the extra file quantized_io.json is not JSON; quantize the model again");

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/base/json_text.h"
 #include "tools/cli/commands/command.h"
 #include "tools/cli/commands/language_model.h"
 #include "tools/cli/commands/runnable.h"
@@ -104,12 +105,11 @@ void perplexity(PerplexityRequest& request) {
                 "its scores are not finite; compare the program with the "
                 "float one");
   if (request.json)
-    return print_json(nlohmann::ordered_json{{"perplexity", value},
-                                             {"tokens", tokens.size()},
-                                             {"predicted", result.predicted},
-                                             {"windows", result.windows},
-                                             {"window", request.window}}
-                          .dump() +
+    return print_json(dump_json(nlohmann::ordered_json{{"perplexity", value},
+                                                       {"tokens", tokens.size()},
+                                                       {"predicted", result.predicted},
+                                                       {"windows", result.windows},
+                                                       {"window", request.window}}) +
                       "\n");
   print_text(fmt::format("perplexity {:.3f} of {} tokens ({} predicted in {} windows of {})\n",
                          value, tokens.size(), result.predicted, result.windows, request.window));

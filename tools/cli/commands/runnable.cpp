@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/base/json_text.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/inputs.h"
 #include "core/interpreter/interpreter.h"
@@ -76,7 +77,7 @@ std::vector<c10::IValue> with_literals(std::vector<c10::IValue> inputs, const Li
 Literals literals_of(const std::string& call_spec, size_t count) {
   Literals literals;
   if (call_spec.empty() || nests_deeper(call_spec, kDeepestSpec)) return literals;
-  const auto spec = nlohmann::json::parse(call_spec, nullptr, /*allow_exceptions=*/false);
+  const auto spec = parse_json<nlohmann::json>(call_spec, nullptr, /*allow_exceptions=*/false);
   if (!spec.is_object() || !spec.contains("inputs")) return literals;
   const nlohmann::json& inputs = spec["inputs"];
   if (!inputs.is_array() || inputs.size() != count) return literals;

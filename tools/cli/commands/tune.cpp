@@ -3,6 +3,7 @@
 
 #include "backends/registry.h"
 #include "core/base/error.h"
+#include "core/base/json_text.h"
 #include "core/pt2/writer.h"
 #include "tools/cli/commands/command.h"
 #include "tools/cli/common/messages.h"
@@ -16,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::string json_file(const Json& json) {
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return dump_json(json, 1, false, Json::error_handler_t::replace) + "\n";
 }
 
 void run_tune(const TuneOptions& options, Processes& processes) {

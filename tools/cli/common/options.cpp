@@ -13,6 +13,7 @@
 #include <CLI/CLI.hpp>
 
 #include "core/base/error.h"
+#include "core/base/json_text.h"
 #include "core/base/output_file.h"
 #include "core/passes/pass.h"
 #include "lowering/program/artifact_format.h"
@@ -200,7 +201,7 @@ struct FieldReader {
 std::string text_of(const Option& option) {
   const Json value = std::visit(FieldJson(), option.field);
   if (value.is_null() || value == "") return "none";
-  if (!value.is_string()) return value.dump();
+  if (!value.is_string()) return dump_json(value);
   std::string text;
   std::istringstream parts(value.get<std::string>());
   for (std::string part; std::getline(parts, part, ',');) {

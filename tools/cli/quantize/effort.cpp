@@ -12,6 +12,7 @@
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
+#include "core/base/json_text.h"
 #include "core/pt2/tensor_file.h"
 #include "tools/cli/common/files.h"
 #include "tools/cli/common/messages.h"
@@ -150,8 +151,8 @@ void note_unused(const PassRows& rows, const char* table, const ObservedGraph& o
 void save_effort(const std::string& file, const std::string& run, const EffortJournal& journal) {
   Json passes = Json::array();
   for (const PassOutcome& outcome : journal.outcomes) passes.push_back(to_json(outcome));
-  const std::string text = Json{{"format", kFormat}, {"run", run}, {"passes", passes}}.dump(
-      -1, ' ', true, Json::error_handler_t::replace);
+  const std::string text = dump_json(Json{{"format", kFormat}, {"run", run}, {"passes", passes}},
+                                     -1, true, Json::error_handler_t::replace);
   std::vector<c10::IValue> values = {tensor_of_text(text)};
   for (const PassOutcome& outcome : journal.outcomes)
     for (const PassOutcome::NewTensor& tensor : outcome.tensors) values.emplace_back(tensor.value);
@@ -163,10 +164,10 @@ EffortJournal load_effort(const std::string& file, const std::string& run) {
   EffortJournal journal;
   if (!std::filesystem::exists(file)) return journal;
   const std::vector<c10::IValue> values = read_inputs(file);
-  const Json json =
-      values.empty() || !values[0].isTensor()
-          ? Json()
-          : Json::parse(text_of_tensor(values[0].toTensor()), nullptr, /*allow_exceptions=*/false);
+  const Json json = values.empty() || !values[0].isTensor()
+                        ? Json()
+                        : parse_json<Json>(text_of_tensor(values[0].toTensor()), nullptr,
+                                           /*allow_exceptions=*/false);
   const std::string format = json.is_object() ? json.value("format", "") : "";
   if (!format.starts_with(kAnyFormat))
     throw Error("quantize", file,

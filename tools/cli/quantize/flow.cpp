@@ -10,6 +10,7 @@
 #include "annotate/observed/observer_state.h"
 #include "annotate/prepare/prepare.h"
 #include "core/base/error.h"
+#include "core/base/json_text.h"
 #include "core/passes/verify.h"
 #include "core/pt2/reader.h"
 #include "quantizers/json/place.h"
@@ -73,13 +74,13 @@ Options options_of(QuantizeFlow& flow) {
 
 std::string text_of_flow(QuantizeFlow flow) {
   nlohmann::ordered_json json = to_json(options_of(flow));
-  json["config"] = flow.config.empty() ? std::string() : load_json(flow.config).dump();
+  json["config"] = flow.config.empty() ? std::string() : dump_json(load_json(flow.config));
   json["learns_ranges"] = flow.learns_ranges;
-  return json.dump();
+  return dump_json(json);
 }
 
 QuantizeFlow flow_of_text(const std::string& text) {
-  const nlohmann::ordered_json json = nlohmann::ordered_json::parse(text);
+  const nlohmann::ordered_json json = parse_json<nlohmann::ordered_json>(text);
   QuantizeFlow flow{.is_training = true};
   read_json(options_of(flow), json);
   flow.settings = std::exchange(flow.config, {});

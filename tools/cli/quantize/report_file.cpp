@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/json_text.h"
 #include "core/base/output_file.h"
 #include "tools/cli/quantize/quality.h"
 #include "tools/page/page.h"
@@ -62,7 +63,7 @@ std::string subtitle_of(const QuantizeFlow& flow) {
 }
 
 std::string lines_of(const nlohmann::ordered_json& json) {
-  return json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return dump_json(json, 1, false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 // Prints each node on one line, because nodes have long lists.
@@ -74,7 +75,8 @@ std::string lines_with_nodes(const nlohmann::ordered_json& all,
   text += ",\n \"nodes\": [";
   const char* separator = "\n  ";
   for (const nlohmann::ordered_json& node : shortened.at("nodes")) {
-    text += separator + node.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+    text +=
+        separator + dump_json(node, -1, false, nlohmann::ordered_json::error_handler_t::replace);
     separator = ",\n  ";
   }
   return text + "\n ]\n}\n";
@@ -84,7 +86,7 @@ std::string lines_with_nodes(const nlohmann::ordered_json& all,
 
 Json quantize_report(const std::string& model, const std::string& quantizer,
                      const std::string& annotations, const Report& report, const Json& quality) {
-  const Json dump = Json::parse(annotations);
+  const Json dump = parse_json<Json>(annotations);
   const Json quantized = quantized_ops(dump.at("nodes"), report);
   return {{"model", model},
           {"quantizer", quantizer},

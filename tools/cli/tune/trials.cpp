@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
+#include "core/base/json_text.h"
 #include "core/base/output_file.h"
 
 namespace octet {
@@ -16,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 std::optional<double> find_number(const Json& json, const char* key) {
   return json.at(key).is_null() ? std::nullopt : std::optional(json.at(key).get<double>());
@@ -87,15 +88,15 @@ double OutputGoal::error_of_metric(double value) const {
 Json to_json(const Trial& trial) {
   Json json = {{"label", trial.label},
                {"config", trial.config},
-               {"sqnr_db", number(trial.sqnr_db)},
-               {"error", number(trial.error)},
+               {"sqnr_db", finite_or_null(trial.sqnr_db)},
+               {"error", finite_or_null(trial.error)},
                {"float_share", trial.float_share},
                {"accuracy", nullptr},
                {"latency_ms", nullptr},
                {"weight_bits", nullptr}};
   if (trial.accuracy) json["accuracy"] = *trial.accuracy;
   if (trial.weight_bits) json["weight_bits"] = *trial.weight_bits;
-  if (trial.metric) json["metric"] = number(*trial.metric);
+  if (trial.metric) json["metric"] = finite_or_null(*trial.metric);
   if (trial.latency_ms) json["latency_ms"] = *trial.latency_ms;
   if (trial.bytes) json["bytes"] = *trial.bytes;
   if (trial.divergence) json["divergence"] = number(*trial.divergence);
@@ -109,7 +110,7 @@ TrialFile::TrialFile(std::string file, std::string run, bool writes)
   std::stringstream text;
   text << stream.rdbuf();
   try {
-    const Json json = Json::parse(text.str());
+    const Json json = parse_json<Json>(text.str());
     if (json.at("run") != run_)
       throw Error("tune", file_,
                   "belongs to a run with another model, other data or options; name another "
@@ -143,7 +144,7 @@ void TrialFile::write() const {
   if (file_.empty() || !writes_) return;
   Json json = {{"run", run_}, {"costs", costs_}, {"trials", Json::array()}};
   for (const Trial& each : trials_) json["trials"].push_back(to_json(each));
-  write_file(file_, json.dump(1) + "\n", "outputs");
+  write_file(file_, dump_json(json, 1) + "\n", "outputs");
 }
 
 }  // namespace octet

@@ -19,6 +19,7 @@
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
 #include "core/base/error.h"
+#include "core/base/json_text.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
 #include "lowering/lower.h"
@@ -298,7 +299,7 @@ class Tuner {
   Graph quantize(const Json& config) {
     QuantizeFlow flow = flow_;
     const Json settings = merged(base_.config(), config);
-    flow.settings = settings.empty() ? std::string() : settings.dump();
+    flow.settings = settings.empty() ? std::string() : dump_json(settings);
     Report report;
     ObservedGraph observed = prepare_model(std::move(*clone(original_)), flow, report);
     const EffortOptions effort;
@@ -366,9 +367,9 @@ class Tuner {
     Json rows = Json::array();
     for (const TuneCandidate& each : candidates)
       rows.push_back({each.label, each.config, each.gain, each.cost, each.choice, each.strength});
-    const std::string text = is_first() ? rows.dump() : std::string();
+    const std::string text = is_first() ? dump_json(rows) : std::string();
     candidates.clear();
-    for (const Json& row : Json::parse(peers_->share(text).front()))
+    for (const Json& row : parse_json<Json>(peers_->share(text).front()))
       candidates.push_back({row.at(0), row.at(1), row.at(2), row.at(3), row.at(4), row.at(5)});
     return candidates;
   }

@@ -11,6 +11,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "annotate/compare/compare.h"
+#include "core/base/json_text.h"
 #include "tools/cli/commands/compare.h"
 #include "tools/cli/common/messages.h"
 #include "tools/cli/common/sample_data.h"
@@ -55,7 +56,8 @@ std::string compare_programs(const Graph& reference, const Graph* subject, const
   if (model != nullptr)
     report.lowered = compare_lowered(subject != nullptr ? *subject : reference, model->program(),
                                      source_of(data));
-  return compare_json(report).dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
+  return dump_json(compare_json(report), -1, true,
+                   nlohmann::ordered_json::error_handler_t::replace);
 }
 
 }  // namespace
@@ -77,12 +79,12 @@ void bind_compare(nb::module_& module) {
   module.def(
       "compare_table",
       [](const std::string& json, size_t top) {
-        return compare_table(nlohmann::ordered_json::parse(json), top);
+        return compare_table(parse_json<nlohmann::ordered_json>(json), top);
       },
       "json"_a, "top"_a);
   module.def(
       "compare_csv",
-      [](const std::string& json) { return compare_csv(nlohmann::ordered_json::parse(json)); },
+      [](const std::string& json) { return compare_csv(parse_json<nlohmann::ordered_json>(json)); },
       "json"_a);
 }
 

@@ -21,6 +21,7 @@
 #include "annotate/observed/annotation_json.h"
 #include "annotate/observed/observer_state.h"
 #include "core/base/error.h"
+#include "core/base/json_text.h"
 #include "core/base/output_file.h"
 #include "core/pt2/tensor_file.h"
 #include "tools/cli/common/messages.h"
@@ -243,7 +244,7 @@ void bind_flow(nb::module_& module) {
   module.def("prepare", prepare, "settings"_a);
   module.def(
       "page_html",
-      [](const std::string& page) { return page_html(nlohmann::ordered_json::parse(page)); },
+      [](const std::string& page) { return page_html(parse_json<nlohmann::ordered_json>(page)); },
       "page"_a);
   module.def("qat", qat, "settings"_a);
   module.def("tune", tune_program, "settings"_a, "validate"_a.none());

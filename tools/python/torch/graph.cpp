@@ -10,6 +10,7 @@
 #include <nanobind/stl/vector.h>
 #include <nlohmann/json.hpp>
 
+#include "core/base/json_text.h"
 #include "core/base/output_file.h"
 #include "core/passes/verify.h"
 #include "core/pt2/reader.h"
@@ -74,8 +75,8 @@ void bind_graph(nb::module_& module) {
       .def_ro("sources", &GraphHandle::sources)
       .def("table", [](const GraphHandle& self) { return to_table(*self.graph); })
       .def("json", [](const GraphHandle& self) {
-        return to_json(*self.graph)
-            .dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
+        return dump_json(to_json(*self.graph), -1, true,
+                         nlohmann::ordered_json::error_handler_t::replace);
       });
 }
 

@@ -13,6 +13,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "core/base/error.h"
+#include "core/base/json_text.h"
 #include "tools/cli/commands/compare.h"
 #include "tools/cli/commands/lower.h"
 #include "tools/cli/qat/qat.h"
@@ -240,7 +241,7 @@ std::vector<std::string> sources_of(const nb::dict& settings) {
 }
 
 std::string text_of(const nlohmann::ordered_json& json) {
-  return json.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
+  return dump_json(json, -1, true, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 void bind_settings(nb::module_& module) {
