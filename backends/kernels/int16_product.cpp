@@ -2,11 +2,10 @@
 #include "backends/kernels/int16_product.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
-#include <cstring>
 #include <utility>
 
+#include "backends/kernels/int16_results.h"
 #include "backends/kernels/isa.h"
 #include "core/base/error.h"
 
@@ -14,12 +13,19 @@ namespace octet {
 namespace {
 
 constexpr int64_t kMostMagnitude = 65535;  // of the weights of a part
+constexpr int32_t kLeastSplit = 256;       // weights of this magnitude are split into two digits
 constexpr int64_t kMostTaps = 128;         // window positions whose addresses are kept at once
 constexpr int64_t kWidestTile = 6;         // pixels
+
+// Which part of a weight is multiplied: all, or one of two digits in -128 .. 128, of which the high
+// one counts 256. Parts of large weights would have only two or three inputs.
+enum class Digit { kWhole, kHigh, kLow };
+constexpr int32_t kHighFactor = 256;
 
 // Consecutive pairs of inputs at one window position. is_last: of a part.
 struct Span {
   int32_t tap, pair, count;
+  Digit digit;
   bool is_last;
 };
 
@@ -42,18 +48,26 @@ struct PackedInt16Product {
   Int16ProductTerms t;
   int64_t lanes = 4;  // outputs of a vector
   bool is_depthwise = false;
-  bool is_widened = false;     // x is copied to scratch memory first
-  int64_t stride = 0;          // int16 elements of a pixel that the loops read
-  std::vector<Panel> panels;   // none if depthwise
-  std::vector<int32_t> words;  // panels: [pairs, outputs]; depthwise: [taps, outputs]
-  // as words, for each output: takes the zero point of x out of a sum; the scale and bias
-  std::vector<double> shift, scale, bias;
+  bool is_split = false;      // weights have two digits
+  bool is_widened = false;    // x is copied to scratch memory first
+  int64_t stride = 0;         // int16 elements of a pixel that the loops read
+  std::vector<Panel> panels;  // none if depthwise
+  // panels: [pairs, outputs] for each digit; depthwise: [digits, taps, outputs]
+  std::vector<int32_t> words;
+  Int16Constants constants;
   std::vector<int16_t> padding;  // a pixel of zero points
 
   int64_t taps() const { return t.kernel[0] * t.kernel[1]; }
   int64_t depth() const { return t.channels / t.groups; }
   int64_t pixels() const { return t.images * t.out_height * t.out_width; }
   int64_t tile() const { return lanes == 16 && !is_depthwise ? kWidestTile : 4; }
+  std::span<const Digit> digits() const {
+    static constexpr Digit kWhole[] = {Digit::kWhole}, kTwo[] = {Digit::kHigh, Digit::kLow};
+    return is_split ? std::span<const Digit>(kTwo) : std::span<const Digit>(kWhole);
+  }
+  Int16Results results() const {
+    return {t.y, t.limits, t.outputs, 1.0 / static_cast<double>(t.y.scale), constants};
+  }
   const int16_t* weights_of(int64_t output) const {
     return t.weights.data() + output * taps() * depth();
   }
@@ -65,6 +79,13 @@ namespace {
 
 int32_t magnitude(int16_t weight) { return std::abs(int32_t{weight}); }
 
+int16_t digit_of(int16_t weight, Digit digit) {
+  const int32_t high = (weight + kHighFactor / 2) >> 8;
+  return static_cast<int16_t>(digit == Digit::kWhole  ? weight
+                              : digit == Digit::kHigh ? high
+                                                      : weight - high * kHighFactor);
+}
+
 int32_t pair_of(int16_t first, int16_t second) {
   return static_cast<int32_t>(static_cast<uint16_t>(first) |
                               static_cast<uint32_t>(static_cast<uint16_t>(second)) << 16);
@@ -72,29 +93,33 @@ int32_t pair_of(int16_t first, int16_t second) {
 
 // Appends the constants of an output; -1: zeros.
 void add_constants(PackedInt16Product& p, int64_t output) {
-  double sum = 0;
-  for (int64_t k = 0; k < p.taps() * p.depth() && output >= 0; ++k) sum += p.weights_of(output)[k];
+  if (output < 0) return p.constants.add(0, 0, 0, 0, p.t.y);
+  const int16_t* const weights = p.weights_of(output);
+  double sum = 0, magnitudes = 0;
+  for (int64_t k = 0; k < p.taps() * p.depth(); ++k) {
+    sum += weights[k];
+    magnitudes += magnitude(weights[k]);
+  }
+  // Sums of several parts are added in double.
+  const double most = magnitudes * -INT16_MIN,
+               most_start = most <= INT32_MAX ? INT32_MAX - most : INT32_MAX;
   const size_t at = static_cast<size_t>(output);
-  p.shift.push_back(-sum * static_cast<double>(p.t.x.zero_point));
-  p.scale.push_back(output < 0 ? 0 : p.t.scale[at]);
-  p.bias.push_back(output < 0 ? 0 : p.t.bias[at]);
+  p.constants.add(-sum * static_cast<double>(p.t.x.zero_point), p.t.scale[at], p.t.bias[at],
+                  most_start, p.t.y);
 }
 
-// Appends the words, constants and spans of a panel.
-void pack_panel(PackedInt16Product& p, Panel& panel) {
+// Appends the words and spans of a panel for window positions [first, last).
+void pack_positions(PackedInt16Product& p, Panel& panel, int64_t first, int64_t last, Digit digit) {
   const int64_t depth = p.depth(), width = panel.vectors * p.lanes;
   std::vector<int64_t> magnitudes(static_cast<size_t>(panel.count));  // of the current part
-  panel.words = p.words.size();
-  panel.constants = p.shift.size();
-  for (int64_t i = 0; i < width; ++i) add_constants(p, i < panel.count ? panel.first + i : -1);
-  for (int64_t tap = 0; tap < p.taps(); ++tap) {
-    if (tap % kMostTaps == 0 && tap > 0) panel.spans.back().is_last = true;
+  if (!panel.spans.empty()) panel.spans.back().is_last = true;
+  for (int64_t tap = first; tap < last; ++tap)
     for (int64_t pair = 0; 2 * pair < depth; ++pair) {
       bool fits = true;
       for (int64_t i = 0; i < width; ++i) {
         int16_t values[2] = {0, 0};
         for (int64_t k = 2 * pair; k < std::min(2 * pair + 2, depth) && i < panel.count; ++k)
-          values[k % 2] = p.weights_of(panel.first + i)[tap * depth + k];
+          values[k % 2] = digit_of(p.weights_of(panel.first + i)[tap * depth + k], digit);
         p.words.push_back(pair_of(values[0], values[1]));
         if (i >= panel.count) continue;
         int64_t& sum = magnitudes[static_cast<size_t>(i)];
@@ -103,16 +128,27 @@ void pack_panel(PackedInt16Product& p, Panel& panel) {
       }
       if (!fits) {
         panel.spans.back().is_last = true;
-        const int32_t* last = p.words.data() + p.words.size() - width;
+        const int32_t* words = p.words.data() + p.words.size() - width;
         for (size_t i = 0; i < magnitudes.size(); ++i)
-          magnitudes[i] = magnitude(static_cast<int16_t>(last[i])) +
-                          magnitude(static_cast<int16_t>(last[i] >> 16));
+          magnitudes[i] = magnitude(static_cast<int16_t>(words[i])) +
+                          magnitude(static_cast<int16_t>(words[i] >> 16));
       }
       if (panel.spans.empty() || panel.spans.back().is_last || panel.spans.back().tap != tap)
-        panel.spans.push_back({static_cast<int32_t>(tap), static_cast<int32_t>(pair), 0, false});
+        panel.spans.push_back(
+            {static_cast<int32_t>(tap), static_cast<int32_t>(pair), 0, digit, false});
       ++panel.spans.back().count;
     }
-  }
+}
+
+// Appends the words, constants and spans of a panel.
+void pack_panel(PackedInt16Product& p, Panel& panel) {
+  const int64_t width = panel.vectors * p.lanes;
+  panel.words = p.words.size();
+  panel.constants = p.constants.shift.size();
+  for (int64_t i = 0; i < width; ++i) add_constants(p, i < panel.count ? panel.first + i : -1);
+  for (int64_t tap = 0; tap < p.taps(); tap += kMostTaps)
+    for (Digit digit : p.digits())
+      pack_positions(p, panel, tap, std::min(tap + kMostTaps, p.taps()), digit);
   panel.spans.back().is_last = true;
   panel.parts = std::count_if(panel.spans.begin(), panel.spans.end(),
                               [](const Span& span) { return span.is_last; });
@@ -134,21 +170,18 @@ void pack_panels(PackedInt16Product& p) {
 // The upper half of a word is 0, so that it meets the sign of x.
 void pack_depthwise(PackedInt16Product& p) {
   for (int64_t c = 0; c < p.t.channels; ++c) add_constants(p, c);
-  for (int64_t tap = 0; tap < p.taps(); ++tap)
-    for (int64_t c = 0; c < p.t.channels; ++c) p.words.push_back(pair_of(p.weights_of(c)[tap], 0));
+  for (Digit digit : p.digits())
+    for (int64_t tap = 0; tap < p.taps(); ++tap)
+      for (int64_t c = 0; c < p.t.channels; ++c)
+        p.words.push_back(pair_of(digit_of(p.weights_of(c)[tap], digit), 0));
 }
 
+// Its sums are one part: no digit is 256 or more.
 bool is_depthwise(const PackedInt16Product& p) {
+  static_assert(kMostTaps * (kLeastSplit - 1) <= kMostMagnitude);
   const Int16ProductTerms& t = p.t;
-  if (t.groups != t.channels || t.groups != t.outputs || t.channels < p.lanes ||
-      p.taps() > kMostTaps)
-    return false;
-  for (int64_t c = 0; c < t.channels; ++c) {
-    int64_t sum = 0;
-    for (int64_t tap = 0; tap < p.taps(); ++tap) sum += magnitude(p.weights_of(c)[tap]);
-    if (sum > kMostMagnitude) return false;
-  }
-  return true;
+  return t.groups == t.channels && t.groups == t.outputs && t.channels >= p.lanes &&
+         p.taps() <= kMostTaps;
 }
 
 // ---- sums of a tile
@@ -223,12 +256,15 @@ using Int32s = typename VectorOf<lanes>::Ints;
 
 // Adds a part's sums to `sums`, or starts them.
 template <typename Sum>
-[[gnu::always_inline]] inline void keep(const int32_t* part, int64_t count, bool is_first,
-                                        Sum* sums) {
+[[gnu::always_inline]] inline void keep(const int32_t* part, int64_t count, Digit digit,
+                                        bool is_first, Sum* sums) {
+  Sum factor = 1;
+  if constexpr (!std::is_same_v<Sum, int32_t>)
+    if (digit == Digit::kHigh) factor = kHighFactor;
   if (is_first)
-    for (int64_t i = 0; i < count; ++i) sums[i] = static_cast<Sum>(part[i]);
+    for (int64_t i = 0; i < count; ++i) sums[i] = factor * static_cast<Sum>(part[i]);
   else
-    for (int64_t i = 0; i < count; ++i) sums[i] += static_cast<Sum>(part[i]);
+    for (int64_t i = 0; i < count; ++i) sums[i] += factor * static_cast<Sum>(part[i]);
 }
 
 // sums[pixels, outputs of the panel] of the spans [first, last). rows: the address of the group's
@@ -265,7 +301,7 @@ template <Dot dot, int64_t lanes, int vectors, int pixels, typename Sum>
       *reinterpret_cast<V*>(values + i * lanes) = part[i];
       part[i] = V{};
     });
-    keep(values, pixels * vectors * lanes, is_first, sums);
+    keep(values, pixels * vectors * lanes, span->digit, is_first, sums);
     is_first = false;
   }
 }
@@ -321,64 +357,6 @@ template <int pixels>
   }
 }
 
-// ---- results
-
-// Sums of consecutive pixels, [pixels, width], of which the first `count` are outputs from `output`
-// on. The constants are for `width` outputs.
-template <typename Sum>
-struct Sums {
-  const Sum* values;
-  int64_t pixel, pixels;
-  int64_t output, count;
-  const double *shift, *scale, *bias;
-};
-
-// y = limits(round(((sum + shift) * scale + bias) * inverse) + zero point), in double as
-// backends/reference.
-template <typename E, int64_t width, typename Sum>
-void finish_as(const PackedInt16Product& p, const Sums<Sum>& sums, std::byte* to) {
-  const double inverse = 1.0 / static_cast<double>(p.t.y.scale),
-               zero = static_cast<double>(p.t.y.zero_point);
-  constexpr bool is_float = std::is_same_v<E, float>;
-  const double low = is_float ? p.t.limits.low : p.t.limits.least,
-               high = is_float ? p.t.limits.high : p.t.limits.most;
-  const int64_t outputs = p.t.outputs;
-  run_vectorised([=]() __attribute__((always_inline)) {
-    const double* __restrict shift = sums.shift;
-    const double* __restrict scale = sums.scale;
-    const double* __restrict bias = sums.bias;
-    for (int64_t pixel = 0; pixel < sums.pixels; ++pixel) {
-      const Sum* __restrict values = sums.values + pixel * width;
-      E made[width];
-      for (int64_t i = 0; i < width; ++i) {
-        double y = (static_cast<double>(values[i]) + shift[i]) * scale[i] + bias[i];
-        if constexpr (!is_float) y = std::nearbyint(y * inverse) + zero;
-        y = y < low ? low : y;
-        y = y > high ? high : y;
-        if constexpr (is_float)
-          made[i] = static_cast<E>(y);
-        else
-          made[i] = static_cast<E>(static_cast<int32_t>(y != y ? zero : y));
-      }
-      E* const y = reinterpret_cast<E*>(to) + (sums.pixel + pixel) * outputs + sums.output;
-      if (sums.count == width)
-        std::memcpy(y, made, sizeof(made));
-      else
-        std::copy_n(made, sums.count, y);
-    }
-  });
-}
-
-template <int64_t width, typename Sum>
-void finish(const PackedInt16Product& p, const Sums<Sum>& sums, std::byte* y) {
-  switch (p.t.y.dtype) {
-    case DType::kInt16: return finish_as<int16_t, width>(p, sums, y);
-    case DType::kInt8: return finish_as<int8_t, width>(p, sums, y);
-    case DType::kUInt8: return finish_as<uint8_t, width>(p, sums, y);
-    default: return finish_as<float, width>(p, sums, y);
-  }
-}
-
 // ---- tiles
 
 template <Dot dot, int64_t lanes, int pixels, typename Sum>
@@ -399,11 +377,10 @@ template <Dot dot, int64_t lanes, int pixels, typename Sum>
       multiply_tile<dot, lanes, vectors, pixels>(from, span, tap, words, panel.group * p.depth(),
                                                  rows, tap == 0, sums);
     }
-    finish<kWidth, Sum>(p,
-                        {sums, pixel, std::min<int64_t>(pixels, p.pixels() - pixel), panel.first,
-                         panel.count, p.shift.data() + panel.constants,
-                         p.scale.data() + panel.constants, p.bias.data() + panel.constants},
-                        y);
+    finish_int16<kWidth, Sum>(p.results(),
+                              {sums, pixel, std::min<int64_t>(pixels, p.pixels() - pixel),
+                               panel.first, panel.count, panel.constants},
+                              y);
   };
   if (panel.vectors == 1) run.template operator()<1>();
   if (panel.vectors == 2) run.template operator()<2>();
@@ -442,13 +419,24 @@ template <Dot dot, int64_t lanes, int pixels>
     const auto run = [&]<int vectors>(int64_t from) __attribute__((always_inline)) {
       constexpr int64_t kWidth = vectors * lanes;
       int32_t sums[pixels * kWidth];
-      multiply_depthwise<dot, lanes, vectors, pixels>(p.words.data(), channels, p.taps(), from,
-                                                      rows, sums);
-      finish<kWidth, int32_t>(p,
-                              {sums, pixel, there, from, kWidth, p.shift.data() + from,
-                               p.scale.data() + from, p.bias.data() + from},
-                              y);
+      const auto multiply = [&](const int32_t* words) __attribute__((always_inline)) {
+        multiply_depthwise<dot, lanes, vectors, pixels>(words, channels, p.taps(), from, rows,
+                                                        sums);
+      };
+      const auto finish = [&](const auto* all) __attribute__((always_inline)) {
+        finish_int16<kWidth>(p.results(),
+                             Int16Sums<std::remove_cvref_t<decltype(*all)>>{
+                                 all, pixel, there, from, kWidth, static_cast<size_t>(from)},
+                             y);
+      };
       c = from + kWidth;
+      multiply(p.words.data());
+      if (!p.is_split) return finish(sums);
+      double all[pixels * kWidth];
+      keep(sums, pixels * kWidth, Digit::kHigh, true, all);
+      multiply(p.words.data() + p.taps() * channels);
+      keep(sums, pixels * kWidth, Digit::kLow, false, all);
+      finish(all);
     };
     if (channels - c >= kVectors * lanes)
       run.template operator()<kVectors>(c);
@@ -517,6 +505,8 @@ Int16Product::Int16Product(const Int16ProductTerms& terms) {
   PackedInt16Product& p = *made;
   p.t = terms;
   p.lanes = vector_floats();
+  p.is_split = std::any_of(terms.weights.begin(), terms.weights.end(),
+                           [](int16_t weight) { return magnitude(weight) >= kLeastSplit; });
   p.is_depthwise = is_depthwise(p);
   const bool has_odd_depth = !p.is_depthwise && p.depth() % 2 != 0;
   p.is_widened = terms.x.dtype != DType::kInt16 || has_odd_depth;
