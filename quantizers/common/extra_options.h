@@ -18,7 +18,8 @@ struct OwnOptions {
   // weight ranges minimize the squared error instead of spanning minimum to maximum; not in
   // training
   bool search_weight_ranges = false;
-  // 8; 4, 3 or 2: stored as int8 in -8 .. 7, -4 .. 3 or -2 .. 1; 16: int16, with activation_bits 16
+  // 8; 4, 3 or 2: stored as int8 in -8 .. 7, -4 .. 3 or -2 .. 1; 16: int16, needs
+  // activation_bits 16
   int64_t weight_bits = 8;
   // 8, or 16: static activations of int16, symmetric; not with reduce_range, act_qmin or act_qmax
   int64_t activation_bits = 8;

@@ -1,5 +1,5 @@
-// Weights of 16, 8, 4, 3 and 2 bits for all quantizers: weight-only configurations and rules, groups of
-// input channels with separate scales, and activations with one scale per token.
+// Weights of 16, 8, 4, 3 and 2 bits for all quantizers: weight-only configurations and rules,
+// groups of input channels with separate scales, and activations with one scale per token.
 #pragma once
 
 #include <list>
