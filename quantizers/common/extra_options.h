@@ -23,7 +23,7 @@ struct OwnOptions {
   int64_t weight_bits = 8;
   // 8, or 16: static activations of int16, symmetric; not with reduce_range, act_qmin or act_qmax
   int64_t activation_bits = 8;
-  // input channels that share a weight scale; 0: no groups; absent: none with 8 and 16 bits, else 32
+  // input channels that share a weight scale; 0: no groups; absent: 32 with less than 8 bits
   std::optional<int64_t> group_size = std::nullopt;
   // replaces histogram; not with dynamic or float activations
   std::optional<ObserverChoice> act_observer = std::nullopt;
