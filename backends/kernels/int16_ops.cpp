@@ -35,19 +35,6 @@ Verdict check_activation(const ProgramTensor& tensor) {
   return Verdict::accept();
 }
 
-// Whether two weights of one output and window position that follow each other are -32768: their
-// products with two x of -32768 exceed 32 bits.
-bool has_adjacent_lowest(const ProgramTensor& w) {
-  if (w.dtype != DType::kInt16) return false;
-  const Tensor data = constant_data(w).contiguous();
-  const int16_t* values = data.data<int16_t>();
-  const int64_t taps = product(std::span(w.shape).subspan(2)), row = w.shape[1] * taps;
-  for (int64_t i = 0; i + taps < w.numel(); ++i)
-    if (i % row + taps < row && values[i] == INT16_MIN && values[i + taps] == INT16_MIN)
-      return true;
-  return false;
-}
-
 Verdict check_weight(const ProgramTensor& w) {
   const bool fits = w.dtype == DType::kInt16 || w.dtype == DType::kInt8 || w.dtype == DType::kUInt8;
   if (!w.is_constant() || !fits || !w.qparams || w.numel() == 0)
@@ -407,10 +394,7 @@ Verdict check_int16(const Program& program, const ProgramOp& op) {
   const ProgramTensor& y = program.output(op);
   if (Verdict output = check_activation(y); !output) return output;
   if (y.numel() == 0) return Verdict::refuse(fmt::format("{} is empty", y.name));
-  if (Verdict verdict = row->check(program, op); !verdict || !is_product(op)) return verdict;
-  return has_adjacent_lowest(program.input(op, 1))
-             ? Verdict::refuse("its weight has -32768 twice in a row")
-             : Verdict::accept();
+  return row->check(program, op);
 }
 
 Int16Order int16_order(const ProgramOp& op) { return find_int16_op(op)->order; }

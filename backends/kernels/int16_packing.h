@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "backends/kernels/int16_product.h"
+#include "backends/kernels/int16_results.h"
 
 namespace octet {
 
@@ -14,9 +16,15 @@ struct PackedInt16Product {
   static constexpr int64_t kMostTaps = 128;  // window positions whose addresses are kept at once
   static constexpr int64_t kWidestTile = 6;  // pixels
 
+  // Which part of a weight is multiplied: all, or one of two digits in -128 .. 128, of which the
+  // high one counts 256. Parts of large weights would have only two or three inputs.
+  enum class Digit { kWhole, kHigh, kLow };
+  static constexpr int32_t kHighFactor = 256;
+
   // Consecutive pairs of inputs at one window position. is_last: of a part.
   struct Span {
     int32_t tap, pair, count;
+    Digit digit;
     bool is_last;
   };
 
@@ -33,18 +41,26 @@ struct PackedInt16Product {
   Int16ProductTerms t;
   int64_t lanes = 4;  // outputs of a vector
   bool is_depthwise = false;
-  bool is_widened = false;     // x is copied to scratch memory first
-  int64_t stride = 0;          // int16 elements of a pixel that the loops read
-  std::vector<Panel> panels;   // none if depthwise
-  std::vector<int32_t> words;  // panels: [pairs, outputs]; depthwise: [taps, outputs]
-  // as words, for each output: takes the zero point of x out of a sum; the scale and bias
-  std::vector<double> shift, scale, bias;
+  bool is_split = false;      // weights have two digits
+  bool is_widened = false;    // x is copied to scratch memory first
+  int64_t stride = 0;         // int16 elements of a pixel that the loops read
+  std::vector<Panel> panels;  // none if depthwise
+  // panels: [pairs, outputs] for each digit; depthwise: [digits, taps, outputs]
+  std::vector<int32_t> words;
+  Int16Constants constants;
   std::vector<int16_t> padding;  // a pixel of zero points
 
   int64_t taps() const { return t.kernel[0] * t.kernel[1]; }
   int64_t depth() const { return t.channels / t.groups; }
   int64_t pixels() const { return t.images * t.out_height * t.out_width; }
   int64_t tile() const { return lanes == 16 && !is_depthwise ? kWidestTile : 4; }
+  std::span<const Digit> digits() const {
+    static constexpr Digit kWhole[] = {Digit::kWhole}, kTwo[] = {Digit::kHigh, Digit::kLow};
+    return is_split ? std::span<const Digit>(kTwo) : std::span<const Digit>(kWhole);
+  }
+  Int16Results results() const {
+    return {t.y, t.limits, t.outputs, 1.0 / static_cast<double>(t.y.scale), constants};
+  }
   const int16_t* weights_of(int64_t output) const {
     return t.weights.data() + output * taps() * depth();
   }

@@ -2,8 +2,6 @@
 #include "backends/kernels/int16_product.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <utility>
 
 #include "backends/kernels/int16_packing.h"
@@ -13,8 +11,10 @@
 namespace octet {
 namespace {
 
-using Span = PackedInt16Product::Span;
+using Digit = PackedInt16Product::Digit;
 using Panel = PackedInt16Product::Panel;
+using Span = PackedInt16Product::Span;
+constexpr int32_t kHighFactor = PackedInt16Product::kHighFactor;
 constexpr int64_t kMostTaps = PackedInt16Product::kMostTaps;
 constexpr int64_t kWidestTile = PackedInt16Product::kWidestTile;
 
@@ -90,12 +90,15 @@ using Int32s = typename VectorOf<lanes>::Ints;
 
 // Adds a part's sums to `sums`, or starts them.
 template <typename Sum>
-[[gnu::always_inline]] inline void keep(const int32_t* part, int64_t count, bool is_first,
-                                        Sum* sums) {
+[[gnu::always_inline]] inline void keep(const int32_t* part, int64_t count, Digit digit,
+                                        bool is_first, Sum* sums) {
+  Sum factor = 1;
+  if constexpr (!std::is_same_v<Sum, int32_t>)
+    if (digit == Digit::kHigh) factor = kHighFactor;
   if (is_first)
-    for (int64_t i = 0; i < count; ++i) sums[i] = static_cast<Sum>(part[i]);
+    for (int64_t i = 0; i < count; ++i) sums[i] = factor * static_cast<Sum>(part[i]);
   else
-    for (int64_t i = 0; i < count; ++i) sums[i] += static_cast<Sum>(part[i]);
+    for (int64_t i = 0; i < count; ++i) sums[i] += factor * static_cast<Sum>(part[i]);
 }
 
 // sums[pixels, outputs of the panel] of the spans [first, last). rows: the address of the group's
@@ -132,7 +135,7 @@ template <Dot dot, int64_t lanes, int vectors, int pixels, typename Sum>
       *reinterpret_cast<V*>(values + i * lanes) = part[i];
       part[i] = V{};
     });
-    keep(values, pixels * vectors * lanes, is_first, sums);
+    keep(values, pixels * vectors * lanes, span->digit, is_first, sums);
     is_first = false;
   }
 }
@@ -188,74 +191,6 @@ template <int pixels>
   }
 }
 
-// ---- results
-
-// Sums of consecutive pixels, [pixels, width], of which the first `count` are outputs from `output`
-// on. The constants are for `width` outputs.
-template <typename Sum>
-struct Sums {
-  const Sum* values;
-  int64_t pixel, pixels;
-  int64_t output, count;
-  const double *shift, *scale, *bias;
-};
-
-// Runs `body` as run_vectorised, where the vectors are known to have `lanes` floats.
-template <int64_t lanes, typename Body>
-void run_in_lanes(const Body& body) {
-#if defined(__x86_64__)
-  if constexpr (lanes == 16) return run_avx512(body);
-  if constexpr (lanes == 8) return run_avx2(body);
-#endif
-  run_baseline(body);
-}
-
-// y = limits(round(((sum + shift) * scale + bias) * inverse) + zero point), in double as
-// backends/reference.
-template <typename E, int64_t lanes, int64_t width, typename Sum>
-void finish_as(const PackedInt16Product& p, const Sums<Sum>& sums, std::byte* to) {
-  const double inverse = 1.0 / static_cast<double>(p.t.y.scale),
-               zero = static_cast<double>(p.t.y.zero_point);
-  constexpr bool is_float = std::is_same_v<E, float>;
-  const double low = is_float ? p.t.limits.low : p.t.limits.least,
-               high = is_float ? p.t.limits.high : p.t.limits.most;
-  const int64_t outputs = p.t.outputs;
-  run_in_lanes<lanes>([=]() __attribute__((always_inline)) {
-    const double* __restrict shift = sums.shift;
-    const double* __restrict scale = sums.scale;
-    const double* __restrict bias = sums.bias;
-    for (int64_t pixel = 0; pixel < sums.pixels; ++pixel) {
-      const Sum* __restrict values = sums.values + pixel * width;
-      E made[width];
-      for (int64_t i = 0; i < width; ++i) {
-        double y = (static_cast<double>(values[i]) + shift[i]) * scale[i] + bias[i];
-        if constexpr (!is_float) y = std::nearbyint(y * inverse) + zero;
-        y = y < low ? low : y;
-        y = y > high ? high : y;
-        if constexpr (is_float)
-          made[i] = static_cast<E>(y);
-        else
-          made[i] = static_cast<E>(static_cast<int32_t>(y != y ? zero : y));
-      }
-      E* const y = reinterpret_cast<E*>(to) + (sums.pixel + pixel) * outputs + sums.output;
-      if (sums.count == width)
-        std::memcpy(y, made, sizeof(made));
-      else
-        std::copy_n(made, sums.count, y);
-    }
-  });
-}
-
-template <int64_t lanes, int64_t width, typename Sum>
-void finish(const PackedInt16Product& p, const Sums<Sum>& sums, std::byte* y) {
-  switch (p.t.y.dtype) {
-    case DType::kInt16: return finish_as<int16_t, lanes, width>(p, sums, y);
-    case DType::kInt8: return finish_as<int8_t, lanes, width>(p, sums, y);
-    case DType::kUInt8: return finish_as<uint8_t, lanes, width>(p, sums, y);
-    default: return finish_as<float, lanes, width>(p, sums, y);
-  }
-}
-
 // ---- tiles
 
 template <Dot dot, int64_t lanes, int pixels, typename Sum>
@@ -276,11 +211,10 @@ template <Dot dot, int64_t lanes, int pixels, typename Sum>
       multiply_tile<dot, lanes, vectors, pixels>(from, span, tap, words, panel.group * p.depth(),
                                                  rows, tap == 0, sums);
     }
-    finish<lanes, kWidth, Sum>(p,
-                               {sums, pixel, std::min<int64_t>(pixels, p.pixels() - pixel),
-                                panel.first, panel.count, p.shift.data() + panel.constants,
-                                p.scale.data() + panel.constants, p.bias.data() + panel.constants},
-                               y);
+    finish_int16<kWidth, Sum>(p.results(),
+                              {sums, pixel, std::min<int64_t>(pixels, p.pixels() - pixel),
+                               panel.first, panel.count, panel.constants},
+                              y);
   };
   if (panel.vectors == 1) run.template operator()<1>();
   if (panel.vectors == 2) run.template operator()<2>();
@@ -319,13 +253,24 @@ template <Dot dot, int64_t lanes, int pixels>
     const auto run = [&]<int vectors>(int64_t from) __attribute__((always_inline)) {
       constexpr int64_t kWidth = vectors * lanes;
       int32_t sums[pixels * kWidth];
-      multiply_depthwise<dot, lanes, vectors, pixels>(p.words.data(), channels, p.taps(), from,
-                                                      rows, sums);
-      finish<lanes, kWidth, int32_t>(p,
-                                     {sums, pixel, there, from, kWidth, p.shift.data() + from,
-                                      p.scale.data() + from, p.bias.data() + from},
-                                     y);
+      const auto multiply = [&](const int32_t* words) __attribute__((always_inline)) {
+        multiply_depthwise<dot, lanes, vectors, pixels>(words, channels, p.taps(), from, rows,
+                                                        sums);
+      };
+      const auto finish = [&](const auto* all) __attribute__((always_inline)) {
+        finish_int16<kWidth>(p.results(),
+                             Int16Sums<std::remove_cvref_t<decltype(*all)>>{
+                                 all, pixel, there, from, kWidth, static_cast<size_t>(from)},
+                             y);
+      };
       c = from + kWidth;
+      multiply(p.words.data());
+      if (!p.is_split) return finish(sums);
+      double all[pixels * kWidth];
+      keep(sums, pixels * kWidth, Digit::kHigh, true, all);
+      multiply(p.words.data() + p.taps() * channels);
+      keep(sums, pixels * kWidth, Digit::kLow, false, all);
+      finish(all);
     };
     if (channels - c >= kVectors * lanes)
       run.template operator()<kVectors>(c);

@@ -4,7 +4,8 @@
 // vpdpwssd) sums exactly while |sum| < 2^31. Since |x| <= 2^15, that holds as long as the
 // magnitudes of an output's weights add up to less than 2^16. Weights are cut into parts for which
 // that is so, mostly a single one, and the sums of parts are added in double, which is exact below
-// 2^53. So sums are exact for any weights, and the result has the bits of backends/reference.
+// 2^53. Weights of more than a byte are multiplied in two digits first. So sums are exact for any
+// weights, and the result has the bits of backends/reference.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +37,6 @@ struct PackedInt16Product;
 
 class Int16Product {
  public:
-  // No two weights of one output that follow each other are both -32768.
   explicit Int16Product(const Int16ProductTerms& terms);
   // from: x. scratch: scratch_bytes(). Allocates nothing.
   void run(std::span<const std::byte* const> from, std::byte* to, std::byte* scratch,

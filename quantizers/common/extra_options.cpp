@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "annotate/annotation/qparams.h"
+#include "annotate/observers/fake_quantize.h"
 #include "annotate/observers/observer.h"
 #include "core/base/error.h"
 #include "quantizers/common/weight_only.h"
@@ -64,7 +65,8 @@ void fake_quantize(QuantizationSpec& spec, const std::optional<ObserverChoice>& 
     choice.name = "fake_quantize";
     choice.averaging_constant = 1;
   } else if (spec.dtype == DType::kInt16 && !is_learned) {
-    choice.name = "fake_quantize(moving_average_min_max)";  // the fused op's least scale is 6.1e-5
+    // the fused op's least scale is 6.1e-5
+    choice.name = fmt::format("fake_quantize({})", moving_average_name(*spec.qscheme));
   } else {
     choice.name = is_learned ? "lsq_fake_quantize" : "fused_moving_avg_obs_fake_quantize";
   }
@@ -152,6 +154,11 @@ QuantizationConfig own_config(const OwnOptions& options, QuantizationSpec weight
         "quantizer", "act_observer",
         fmt::format("got {} together with is_weight_only, want one of them; activations stay float",
                     options.act_observer->name));
+  if (weight.dtype == DType::kInt16 &&
+      (options.is_weight_only || activation.dtype != DType::kInt16))
+    throw Error("quantizer", "weight_bits",
+                "got 16 without activation_bits 16, want both; no kernel multiplies 16-bit weights "
+                "by other activations");
   QuantizationConfig config;
   if (options.weight_observer) choose_observer(weight, *options.weight_observer, "weight_observer");
   config.weight = std::move(weight);

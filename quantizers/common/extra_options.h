@@ -18,10 +18,12 @@ struct OwnOptions {
   // weight ranges minimize the squared error instead of spanning minimum to maximum; not in
   // training
   bool search_weight_ranges = false;
-  int64_t weight_bits = 8;  // 8; 4, 3 or 2: stored as int8 in -8 .. 7, -4 .. 3 or -2 .. 1
+  // 8; 4, 3 or 2: stored as int8 in -8 .. 7, -4 .. 3 or -2 .. 1; 16: int16, needs
+  // activation_bits 16
+  int64_t weight_bits = 8;
   // 8, or 16: static activations of int16, symmetric; not with reduce_range, act_qmin or act_qmax
   int64_t activation_bits = 8;
-  // input channels that share a weight scale; 0: no groups; absent: none with 8 bits, else 32
+  // input channels that share a weight scale; 0: no groups; absent: 32 with less than 8 bits
   std::optional<int64_t> group_size = std::nullopt;
   // replaces histogram; not with dynamic or float activations
   std::optional<ObserverChoice> act_observer = std::nullopt;
@@ -54,8 +56,8 @@ QuantizationSpec activation_spec(const OwnOptions& options, DType dtype, Integer
 
 // Makes a configuration of these specs with the chosen observers. Weight-only configurations leave
 // out activations. outputs: whether outputs are observed as inputs are. Throws Error("quantizer",
-// option, ...) for is_weight_only with a dynamic `activation` or act_observer, and for an observer
-// that does not fit.
+// option, ...) for is_weight_only with a dynamic `activation` or act_observer, for int16 weights
+// with other activations, and for an observer that does not fit.
 QuantizationConfig own_config(const OwnOptions& options, QuantizationSpec weight,
                               QuantizationSpec activation, bool outputs);
 

@@ -17,7 +17,7 @@ struct QuantizerOptions {
   std::optional<bool> is_per_channel = {};
   std::optional<bool> is_dynamic = {};
   std::optional<bool> is_weight_only = {};      // activations stay float
-  std::optional<int64_t> weight_bits = {};      // 8, 4, 3 or 2
+  std::optional<int64_t> weight_bits = {};      // 16, 8, 4, 3 or 2
   std::optional<int64_t> activation_bits = {};  // 8 or 16
   // input channels that share a weight scale; 0: no groups
   std::optional<int64_t> group_size = {};

@@ -15,7 +15,6 @@ namespace octet {
 namespace {
 
 constexpr int64_t kMax4Bits = 7;
-constexpr int64_t kMax8Bits = 127;
 
 using rule_rows::Checks;
 using rule_rows::Inputs;
@@ -96,13 +95,16 @@ AffineOptions* find_affine(std::optional<QuantizationSpec>& spec, Granularity::K
 }  // namespace
 
 QuantizationSpec weight_spec(const WeightOptions& options) {
-  if (options.bits != 8 && (options.bits < 2 || options.bits > 4))
-    refuse("weight_bits", fmt::format("got {}, want 8, 4, 3 or 2", options.bits));
+  const bool is_wide = options.bits == 16;
+  if (options.bits != 8 && !is_wide && (options.bits < 2 || options.bits > 4))
+    refuse("weight_bits", fmt::format("got {}, want 16, 8, 4, 3 or 2", options.bits));
   const int64_t group = group_size_of(options);
+  if (is_wide && group > 0)
+    refuse("group_size", fmt::format("got {} together with 16-bit weights, want 0", group));
   QuantizationSpec spec;
-  spec.dtype = DType::kInt8;
+  spec.dtype = is_wide ? DType::kInt16 : DType::kInt8;
   const int64_t steps = int64_t{1} << (options.bits - 1);
-  spec.quant_min = options.bits < 8 ? -steps : -kMax8Bits;
+  spec.quant_min = options.bits < 8 ? -steps : 1 - steps;
   spec.quant_max = steps - 1;
   spec.observer_or_fake_quant_ctr.eps = kFloatEps;
   if (group > 0) {
@@ -121,7 +123,7 @@ QuantizationSpec weight_spec(const WeightOptions& options) {
     return spec;
   }
   spec.observer_or_fake_quant_ctr.name =
-      weight_observer_name(options.search_weight_ranges, options.is_per_channel);
+      weight_observer_name(options.search_weight_ranges && !is_wide, options.is_per_channel);
   spec.qscheme =
       options.is_per_channel ? QScheme::kPerChannelSymmetric : QScheme::kPerTensorSymmetric;
   spec.ch_axis = 0;

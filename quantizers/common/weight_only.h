@@ -1,5 +1,5 @@
-// Weights of 8, 4, 3 and 2 bits for all quantizers: weight-only configurations and rules, groups of
-// input channels with separate scales, and activations with one scale per token.
+// Weights of 16, 8, 4, 3 and 2 bits for all quantizers: weight-only configurations and rules,
+// groups of input channels with separate scales, and activations with one scale per token.
 #pragma once
 
 #include <list>
@@ -14,18 +14,19 @@ namespace octet {
 constexpr int64_t kDefaultGroupSize = 32;
 
 struct WeightOptions {
-  int64_t bits = 8;            // 8; 4, 3 or 2: stored as int8 in -8 .. 7, -4 .. 3 or -2 .. 1
+  // 8; 4, 3 or 2: stored as int8 in -8 .. 7, -4 .. 3 or -2 .. 1; 16: int16 in -32767 .. 32767
+  int64_t bits = 8;
   bool is_per_channel = true;  // one scale per output channel; groups subdivide it
-  // input channels that share a scale; 0: no groups; absent: none with 8 bits, else 32
+  // input channels that share a scale; 0: no groups; absent: none with 8 and 16 bits, else 32
   std::optional<int64_t> group_size;
-  // range of minimal squared error instead of minimum to maximum
+  // range of minimal squared error instead of minimum to maximum; 16 bits gain nothing from it
   bool search_weight_ranges = false;
 };
 
 // Symmetric, zero point 0. Observers: affine_min_max or affine_mse per group, else
 // weight_observer_name(). Throws Error("quantizer", option, ...) for other numbers of bits, for
-// group sizes below 2 except 0, for groups of per-tensor weights, and for fewer than 8 bits with
-// one scale per tensor.
+// group sizes below 2 except 0, for groups of per-tensor or 16-bit weights, and for fewer than 8
+// bits with one scale per tensor.
 QuantizationSpec weight_spec(const WeightOptions& options);
 // Dynamic, asymmetric, one scale per row of the last dimension.
 QuantizationSpec per_token_spec(DType dtype, int64_t quant_min, int64_t quant_max);

@@ -116,9 +116,14 @@ QuantizerOptions overrides_of(const Place& place, QuantizerOptions overrides) {
   if (place.has("is_per_channel")) overrides.is_per_channel.reset();
   // what excludes an option of the row
   const auto is_on = [&](const char* key) { return place.has(key) && bool_at(place.at(key)); };
+  const auto sets_bits = [&](const char* key, int64_t bits) {
+    return place.has(key) && int_at(place.at(key)) == bits;
+  };
   if (is_on("is_dynamic") || is_on("is_weight_only")) overrides.activation_bits.reset();
-  if (place.has("activation_bits") && int_at(place.at("activation_bits")) == 16)
-    overrides.reduce_range.reset();
+  if (overrides.weight_bits == 16 &&
+      (is_on("is_dynamic") || is_on("is_weight_only") || sets_bits("activation_bits", 8)))
+    overrides.weight_bits.reset();
+  if (sets_bits("activation_bits", 16)) overrides.reduce_range.reset();
   return overrides;
 }
 

@@ -224,7 +224,7 @@ class BadInput(CommandTest):
 
     def test_options_of_weights_that_cannot_be(self):
         for options, message in (
-                (["--weight-bits", "5"], "octet: quantizer: weight_bits: got 5, want 8, 4, 3 or 2"),
+                (["--weight-bits", "5"], "octet: quantizer: weight_bits: got 5, want 16, 8, 4, 3 or 2"),
                 (["--group-size", "1"], "octet: quantizer: group_size: got 1, want 2 or more, or 0 for no groups"),
                 (["--weight-bits", "4", "--group-size", "0", "--per-tensor"],
                  "octet: quantizer: weight_bits: 4-bit weights with one scale per tensor keep too little; want a group_size, or is_per_channel")):
@@ -239,7 +239,8 @@ class BadInput(CommandTest):
                 (["--activation-bits", "16", "--mode", "dynamic"],
                  "octet: quantizer: activation_bits: got 16 together with is_dynamic, want one of them; 16 bits are static"),
                 (["--activation-bits", "16", "--reduce-range"],
-                 "octet: quantizer: activation_bits: got 16 together with reduce_range")):
+                 "octet: quantizer: activation_bits: got 16 together with reduce_range"),
+                (["--weight-bits", "16"], "octet: quantizer: weight_bits: got 16 without activation_bits 16, want both")):
             with self.subTest(options=options):
                 line = self.fails("quantize", self.path("model.pt2"), "--quantizer", "x86", *options, "--output", self.path("q.pt2"))
                 self.assert_line(line, message)

@@ -361,18 +361,20 @@ class Command(CommandTest):
                 x = torch.randn(1, 3, 12, 12)
                 self.export(net, x)
                 self.save("x.pt", (x,))
-                for bits in ("8", "16"):
-                    self.octet("quantize", self.path("model.pt2"), "--quantizer", quantizer, "--activation-bits", bits, "--calibration", self.path("x.pt"),
+                for bits, options in (("8", ()), ("16", ("--activation-bits", "16")), ("both", ("--activation-bits", "16", "--weight-bits", "16"))):
+                    self.octet("quantize", self.path("model.pt2"), "--quantizer", quantizer, *options, "--calibration", self.path("x.pt"),
                                "--output", self.path(f"q{bits}.pt2"))
                     self.octet("lower", self.path(f"q{bits}.pt2"), "--backend", backend, "--output", self.path(f"m{bits}.octet"))
                 with torch.no_grad():
                     expected = net(x)
-                wide, narrow = (sqnr(expected, self.run_file(f"m{bits}.octet")[0]) for bits in ("16", "8"))
+                both, wide, narrow = (sqnr(expected, self.run_file(f"m{bits}.octet")[0]) for bits in ("both", "16", "8"))
                 self.assertGreater(wide, narrow + 3)
+                self.assertGreater(both, wide + 20)
                 self.assertGreater(sqnr(self.run_file("q16.pt2")[0], self.run_file("m16.octet")[0]), 80)
-                products = [op for op in self.inspect("m16.octet")["ops"] if op["macs"] > 0]
-                self.assertEqual({op["backend"] for op in products}, {backend})
-                self.assertEqual({op["inputs"][0]["dtype"] for op in products}, {"int16"})
+                for bits, weight in (("16", "int8"), ("both", "int16")):
+                    products = [op for op in self.inspect(f"m{bits}.octet")["ops"] if op["macs"] > 0]
+                    self.assertEqual({op["backend"] for op in products}, {backend})
+                    self.assertEqual({tuple(value["dtype"] for value in op["inputs"][:2]) for op in products}, {("int16", weight)})
 
     def test_a_reason_is_given_when_nothing_is_quantized(self):
         self.export(torch.nn.Linear(8, 8).double(), torch.randn(2, 8).double())

@@ -52,6 +52,20 @@ class Quality(CommandTest):
         self.assertLess(quality["bytes"], quality["float_bytes"] / 2)
         self.assertIn("int8     100.0 % of the multiply-accumulates", errors)
 
+    def test_the_share_of_a_backend_is_what_runs_in_integers(self):
+        torch.manual_seed(0)
+        net = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ConvTranspose2d(8, 4, 3)).eval()
+        self.export(net, torch.randn(1, 3, 32, 32))
+        self.data("calibration.pt", 2)
+        errors, quality = self.quantize()
+        self.assertEqual((quality["backend"], quality["backend_share"]), ("xnnpack", quality["int8_share"]))
+        self.assertNotIn(" on xnnpack", errors)
+        _, quality = self.quantize("--for-backend", "reference")
+        self.assertEqual((quality["backend"], quality["backend_share"]), ("reference", 0))
+        _, errors = self.octet("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--for-backend", "no", "--calibration",
+                               self.path("calibration.pt"), "--output", self.path("q.pt2"), code=1)
+        self.assertIn("backend: no", errors)
+
     def test_the_reference_representation_counts_its_products(self):
         self.small_model()
         self.data("calibration.pt", 2)

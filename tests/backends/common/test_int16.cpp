@@ -75,16 +75,45 @@ TEST_CASE("int16: sums of large values over a long depth are exact",
     }
 }
 
-TEST_CASE("int16: a weight whose products exceed 32 bits in one pair is refused",
-          "[backends][onednn][xnnpack]") {
-  ProgramBuilder b;
-  const int x = b.input("x", kS16, {1, 4}, quantized(1e-3f, 0)),
-            w = b.constant("w", random_integers(kS16, {3, 4}, 2, -32768, -32768),
-                           quantized(1e-3f, 0));
-  b.output(b.op("linear", {x, w, -1}, "y", kS16, {1, 3}, quantized(1, 0)));
+TEST_CASE("int16: products of -32768 are exact", "[backends][onednn][xnnpack]") {
   for (const char* backend : kBackends)
-    CHECK(refusal(b.finish(), backend).value_or("taken") ==
-          "y: its weight has -32768 twice in a row");
+    for (int64_t in : {4, 300}) {
+      ProgramBuilder b;
+      const int x = b.input("x", kS16, {2, in}, quantized(1e-3f, 0)),
+                w = b.constant("w", random_integers(kS16, {3, in}, 2, -32768, -32768),
+                               quantized(1e-3f, 0));
+      b.output(b.op("linear", {x, w, -1}, "y", kS16, {2, 3},
+                    quantized(0.04f * static_cast<float>(in), 0)));
+      const Program program = b.finish();
+      CAPTURE(backend, in);
+      CHECK(check_against_reference(program, backend,
+                                    {random_integers(kS16, {2, in}, 3, -32768, -32768)}) == 0);
+      CHECK(check_against_reference(program, backend, {random_integers(kS16, {2, in}, 4)}) == 0);
+    }
+}
+
+TEST_CASE("int16: all sums round as in double", "[backends][onednn][xnnpack]") {
+  std::vector<int16_t> all(65536);
+  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int16_t>(i);
+  const Tensor x = Tensor::from<int16_t>(kS16, {65536, 1}, all);
+  // factors of the sums: halves, which are ties, and neighbours of halves and thirds
+  std::vector<float> scales;
+  for (float scale : {0.5f, 0.25f, 1.0f / 3, 1.5f, 0.01f})
+    for (float step : {-0x1p-22f, -0x1p-12f, 0.0f, 0x1p-13f, 0x1p-21f})
+      scales.push_back(scale * (1 + step));
+  const int64_t outputs = static_cast<int64_t>(scales.size());
+  for (const char* backend : kBackends)
+    for (float bias : {0.0f, 0.5f, 1234.501f})
+      for (int32_t zero_point : {0, 77}) {
+        ProgramBuilder b;
+        const int in = b.input("x", kS16, {65536, 1}, quantized(1, zero_point)),
+                  w = b.constant("w", random_integers(kS8, {outputs, 1}, 5, 1, 1),
+                                 per_channel(scales, 0)),
+                  c = b.constant("b", random_floats({outputs}, bias, bias + 0.001f, 6));
+        b.output(b.op("linear", {in, w, c}, "y", kS16, {65536, outputs}, quantized(1, -3)));
+        CAPTURE(backend, bias, zero_point);
+        CHECK(check_against_reference(b.finish(), backend, {x}) == 0);
+      }
 }
 
 TEST_CASE("int16: integers without a scale are refused", "[backends][onednn][xnnpack]") {

@@ -257,10 +257,26 @@ TEST_CASE("the X86 quantizer has weight-only and per-token configurations too",
         std::string::npos);
 }
 
+TEST_CASE("weights of 16 bits belong to activations of 16 bits", "[quantizers][weight_only][x86]") {
+  const OwnOptions own = {.search_weight_ranges = true, .weight_bits = 16, .activation_bits = 16};
+  const std::string weight =
+      "%w: int16 -32767..32767 per_channel_symmetric axis 0 "
+      "per_channel_min_max";
+  CHECK(annotate_x86({.own = own}, kLinear).text.find(weight) != std::string::npos);
+  CHECK(annotate_with({.is_per_channel = true, .own = own}, kLinear).text.find(weight) !=
+        std::string::npos);
+}
+
 TEST_CASE("options of weights that contradict each other are errors",
           "[quantizers][weight_only][error]") {
   CHECK(option_error({.own = {.weight_bits = 5}}) ==
-        "quantizer: weight_bits: got 5, want 8, 4, 3 or 2");
+        "quantizer: weight_bits: got 5, want 16, 8, 4, 3 or 2");
+  for (const OwnOptions& own :
+       {OwnOptions{.weight_bits = 16}, OwnOptions{.is_weight_only = true, .weight_bits = 16}})
+    CHECK(option_error({.own = own}).find("got 16 without activation_bits 16, want both") !=
+          std::string::npos);
+  CHECK(option_error({.own = {.weight_bits = 16, .activation_bits = 16, .group_size = 32}}) ==
+        "quantizer: group_size: got 32 together with 16-bit weights, want 0");
   CHECK(option_error({.own = {.is_weight_only = true, .group_size = -2}}) ==
         "quantizer: group_size: got -2, want 2 or more, or 0 for no groups");
   CHECK(option_error({.own = {.is_weight_only = true, .weight_bits = 4, .group_size = 0}}) ==

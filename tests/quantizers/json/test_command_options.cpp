@@ -130,4 +130,18 @@ TEST_CASE("a row decides over the options of the command, which decide over glob
   }
 }
 
+TEST_CASE("16 bits of the command leave rows of 8-bit activations alone", "[quantizers][json]") {
+  QuantizerOptions options;
+  options.weight_bits = options.activation_bits = 16;
+  for (const char* row :
+       {R"({"activation_bits": 8})", R"({"is_dynamic": true})", R"({"is_weight_only": true})"}) {
+    CAPTURE(row);
+    CHECK_THAT(annotate(*parse_quantizer(R"({"base": "xnnpack", "op_type": {"linear": )" +
+                                             std::string(row) + "}}",
+                                         "q.json", options),
+                        kLinear),
+               Contains("%w: int8 ") && !Contains("int16"));
+  }
+}
+
 }  // namespace octet::test_command_options

@@ -46,6 +46,36 @@ std::vector<std::string> slow_products(const Program& program) {
   return lines;
 }
 
+namespace {
+
+struct Macs {
+  double all = 0, integers = 0;
+};
+
+void add_macs(const Program& program, Macs& macs) {
+  for (const Program& body : program.bodies) add_macs(body, macs);
+  std::set<int> rounded;  // at run time
+  for (const ProgramOp& op : program.ops)
+    if (op.is("fake_quantize_dynamic")) rounded.insert(op.outputs.begin(), op.outputs.end());
+  for (const Segment& segment : program.segments)
+    for (int index : segment.ops) {
+      const ProgramOp& op = program.op(index);
+      const double count = static_cast<double>(op.macs);
+      macs.all += count;
+      const bool is_in_integers =
+          count > 0 && (is_integer(program.input(op, 0).dtype) || rounded.contains(op.inputs[0]));
+      if (is_in_integers && segment.backend != "reference") macs.integers += count;
+    }
+}
+
+}  // namespace
+
+double integer_share(const Program& program) {
+  Macs macs;
+  add_macs(program, macs);
+  return macs.all > 0 ? macs.integers / macs.all : 0;
+}
+
 size_t constant_bytes(const Program& program) {
   const auto bytes_of = [](const ProgramTensor& tensor) {
     if (!tensor.stored) return tensor.nbytes();

@@ -23,6 +23,10 @@ std::vector<c10::IValue> only_tensors(std::vector<c10::IValue> outputs);
 // float32 although the program asks for bfloat16: a line for each reason.
 std::vector<std::string> slow_products(const Program& program);
 
+// The share of the multiply-accumulates that backends, not the reference, compute with integer
+// activations, also those with scales found at run time; 0 for a program without products.
+double integer_share(const Program& program);
+
 // Bytes of the constants that a run reads, as a file stores them: each once, and of a table only
 // the rows that are looked up.
 size_t constant_bytes(const Program& program);

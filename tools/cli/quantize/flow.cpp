@@ -42,7 +42,9 @@ Options options_of(QuantizeFlow& flow) {
           .one_of({"static", "dynamic", "weight-only"}),
       Option("per_tensor", &flow.per_tensor, "Weights per tensor instead of per channel"),
       Option("weight_bits", &flow.weight_bits,
-             "8; 4, 3 or 2: groups of 32 input channels with a scale each (see --group-size)"),
+             "8; 4, 3 or 2: groups of 32 input channels with a scale each (see --group-size); 16: "
+             "int16, "
+             "with --activation-bits 16"),
       Option("activation_bits", &flow.activation_bits,
              "8, or 16: activations of int16, for models that lose too much with 8; static"),
       Option("group_size", &flow.group_size,

@@ -114,6 +114,7 @@ std::optional<Product> product_of_two(const Node& node,
   return Product{.macs = macs_of(node, operands, node.output_or_null()),
                  .weights = weights_of(operands.w, constants),
                  .weight_bits = bits_of(operands.w),
+                 .input_bits = bits_of(operands.x),
                  .has_integer_inputs = has_integers(operands.x) && has_integers(operands.w),
                  .has_integer_weights = is_stored_small(operands.w)};
 }

@@ -14,6 +14,7 @@ struct Product {
   double macs = 0;                  // for the sizes of the example inputs; > 0
   double weights = 0;               // elements of the second factor if it is constant
   int weight_bits = 32;             // bits of each weight
+  int input_bits = 32;              // bits of each element of the first factor
   bool has_integer_inputs = false;  // both factors are dequantized
   // the second factor is dequantized or float16; for recurrent ops the weights
   bool has_integer_weights = false;

@@ -248,7 +248,7 @@ Weight weigh(const Graph& original, const Graph& quantized, const Report& report
   weight.bytes = bytes_of(quantized);
   std::map<std::string, const ReportEntry*> entries;
   for (const ReportEntry& entry : report.entries()) entries.emplace(entry.node, &entry);
-  double all = 0, in_int8 = 0, eligible = 0, taken = 0, weights = 0, bits = 0;
+  double all = 0, in_int8 = 0, in_int16 = 0, eligible = 0, taken = 0, weights = 0, bits = 0;
   std::map<std::string, double> macs;  // by node, of those in floats
   for (const Product& product : find_products(quantized)) {
     const auto found = entries.find(product.name);
@@ -257,6 +257,7 @@ Weight weigh(const Graph& original, const Graph& quantized, const Report& report
     weights += product.weights;
     bits += product.weights * product.weight_bits;
     in_int8 += product.has_integer_inputs ? product.macs : 0;
+    in_int16 += product.has_integer_inputs && product.input_bits > 8 ? product.macs : 0;
     if (!product.has_integer_inputs) macs[product.name] = product.macs;
     if (has_entry && found->second->stage == kModeStage) continue;
     eligible += product.macs;
@@ -264,6 +265,7 @@ Weight weigh(const Graph& original, const Graph& quantized, const Report& report
     taken += is_taken ? product.macs : 0;
   }
   weight.int8_share = all == 0 ? 0 : in_int8 / all;
+  weight.int16_share = all == 0 ? 0 : in_int16 / all;
   weight.eligible_share = all == 0 ? 0 : eligible / all;
   if (weights > 0) weight.weight_bits = bits / weights;
   if (eligible > 0) weight.quantized_share = taken / eligible;
@@ -325,8 +327,19 @@ std::vector<std::pair<std::string, std::string>> quality_rows(const Json& qualit
           ? std::string()
           : fmt::format("; quantized: {:.1f} % of the {:.1f} % that the mode is for",
                         100 * taken.get<double>(), percent("eligible_share"));
-  row("int8",
-      fmt::format("{:.1f} % of the multiply-accumulates{}", percent("int8_share"), of_mode));
+  // What runs in integers, if that is less than what was quantized.
+  constexpr double kSame = 5e-4;
+  const Json& on_backend = quality.at("backend_share");
+  const bool is_less = !on_backend.is_null() &&
+                       on_backend.get<double>() + kSame < quality.at("int8_share").get<double>();
+  const std::string of_backend =
+      is_less ? fmt::format(
+                    " on {}, which computes the rest of {:.1f} % in float (octet lower "
+                    "--explain says why)",
+                    quality.at("backend").get<std::string>(), percent("int8_share"))
+              : std::string();
+  row("int8", fmt::format("{:.1f} % of the multiply-accumulates{}{}",
+                          percent(is_less ? "backend_share" : "int8_share"), of_backend, of_mode));
   row("weights",
       fmt::format("{:.2f} MB, before {:.2f} MB", megabytes("bytes"), megabytes("float_bytes")));
   const Json& reasons = quality.at("reasons");
@@ -373,6 +386,8 @@ Json quality_json(const Measured& measured, const Weight& weight, double seconds
           {"int8_share", weight.int8_share},
           {"eligible_share", weight.eligible_share},
           {"quantized_share", number_or_null(weight.quantized_share)},
+          {"backend", weight.backend_share ? Json(weight.backend) : Json(nullptr)},
+          {"backend_share", number_or_null(weight.backend_share)},
           {"float_bytes", weight.float_bytes},
           {"bytes", weight.bytes},
           {"reasons", std::move(reasons)},

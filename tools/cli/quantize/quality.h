@@ -41,6 +41,7 @@ struct Weight {
   // share of multiply-accumulates (of convolutions, matrix products, attention and recurrent ops)
   // that multiply two dequantized tensors
   double int8_share = 0;
+  double int16_share = 0;  // the part of it with int16 activations
   // Share of multiply-accumulates that are eligible: all except those that the mode itself leaves
   // float (kModeStage: products of two activations in dynamic and weight-only mode). Ops that
   // settings exclude are eligible.
@@ -49,6 +50,10 @@ struct Weight {
   // with quantized (or float16) weights that the report does not list as float. Nullopt if none is
   // eligible.
   std::optional<double> quantized_share = {};
+  // The share that a backend computes with integers once the program is lowered for it (above,
+  // int8_share is what was annotated), and its name; nullopt where it was not lowered.
+  std::optional<double> backend_share = {};
+  std::string backend = {};
   // mean bits per weight of these ops: 32 for floats; nullopt without weights
   std::optional<double> weight_bits = {};
   size_t float_bytes = 0, bytes = 0;
@@ -98,7 +103,7 @@ struct Measured {
 
 // {"batches", "median_sqnr_db", "worst_sqnr_db", "same_top1", "float_accuracy", "accuracy",
 // "before": {"median_sqnr_db", "worst_sqnr_db", "same_top1", "accuracy"}, "int8_share",
-// "eligible_share", "quantized_share", "float_bytes", "bytes",
+// "eligible_share", "quantized_share", "backend", "backend_share", "float_bytes", "bytes",
 // "reasons": [{"reason", "ops", "node", "share"}...], "seconds"}; what was not measured is null, an
 // infinite ratio too.
 nlohmann::ordered_json quality_json(const Measured& measured, const Weight& weight, double seconds);

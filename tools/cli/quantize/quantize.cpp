@@ -1,5 +1,6 @@
 #include "tools/cli/quantize/quantize.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <sstream>
@@ -12,8 +13,11 @@
 #include "annotate/observed/annotation_json.h"
 #include "annotate/observed/observer_state.h"
 #include "annotate/reference/native_qdq.h"
+#include "backends/registry.h"
 #include "core/base/error.h"
 #include "core/passes/pass.h"
+#include "lowering/lower.h"
+#include "tools/cli/common/lowered_program.h"
 #include "tools/cli/common/messages.h"
 #include "tools/cli/processes/processes.h"
 #include "tools/cli/quantize/data_checks.h"
@@ -222,6 +226,9 @@ Options options_of(QuantizeRequest& request) {
                  "JSON"}
               .ends_in({".json"})
               .output(),
+          Option{"for_backend", &request.for_backend,
+                 "Print the int8 share of this backend: what it will compute with integers, not "
+                 "what is quantized; default: onednn for x86, xnnpack for xnnpack and qnnpack"},
           Option{"drop_example_inputs", &request.drops_example_inputs,
                  "Leave out the example inputs that torch.export.save kept in the file"},
           Option{"strict", &request.strict,
@@ -255,8 +262,38 @@ Options options_of(QuantizeRequest& request) {
   });
 }
 
+namespace {
+
+// The backend whose quantizer it is; "" if there is none in this build.
+std::string backend_of(const std::string& quantizer) {
+  const std::string backend = quantizer == "x86"                                 ? "onednn"
+                              : quantizer == "xnnpack" || quantizer == "qnnpack" ? "xnnpack"
+                                                                                 : "";
+  const std::vector<std::string> known = backend_names();
+  return std::ranges::find(known, backend) != known.end() ? backend : "";
+}
+
+// Lowers the program to count what runs in integers. A program that only the user's option lowers
+// must be lowerable.
+void weigh_on_backend(const QuantizeRequest& request, const Graph& graph, Weight& weight) {
+  const bool is_asked_for = !request.for_backend.empty();
+  const std::string backend =
+      is_asked_for ? request.for_backend : backend_of(request.flow.quantizer);
+  if (backend.empty() || weight.int8_share == 0) return;
+  try {
+    Report report;
+    weight.backend_share = integer_share(lower(graph, make_supports(backend), {}, report));
+    weight.backend = backend;
+  } catch (const Error&) {
+    if (is_asked_for) throw;
+  }
+}
+
+}  // namespace
+
 QuantizeResult quantize_model(const QuantizeRequest& request) {
   check_request(request);
+  if (!request.for_backend.empty()) make_supports(request.for_backend);  // fails early
   const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   QuantizeResult result;
   const Graph original = read_model(request.flow);
@@ -279,6 +316,7 @@ QuantizeResult quantize_model(const QuantizeRequest& request) {
   if (result.pages) result.pages->after_convert(result.graph, result.report);
   if (request.drops_example_inputs) drop_example_inputs(result.graph);
   result.weight = weigh(original, result.graph, result.report);
+  if (!request.reference) weigh_on_backend(request, result.graph, result.weight);
   if (data.evaluation.is_there())
     measured.now =
         measure(original, result.graph, request, data.evaluation, *progress, result.report);

@@ -30,6 +30,7 @@ struct QuantizeRequest {
   std::string qdq = "decomposed";
   bool quantized_io = false;
   std::vector<size_t> quantized_inputs, quantized_outputs;
+  std::string for_backend = {};  // "": that of the quantizer, if it has one
   bool drops_example_inputs = false;
   // used by the command, which writes files
   std::string output, report, dump_annotations;

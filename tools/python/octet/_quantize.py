@@ -266,6 +266,7 @@ def quantize(
     evaluate: Data | None = None,
     labels: Labels | None = None,
     hold_out: int | None = None,
+    for_backend: str | None = None,
     drop_example_inputs: bool = False,
     reference: bool = False,
     qdq: Literal["decomposed", "affine", "native"] = "decomposed",
@@ -298,6 +299,8 @@ def quantize(
         are stored.
     quantized_io: inputs and outputs are integer tensors where the program quantizes them;
         quantized_inputs and quantized_outputs: only those with these indices.
+    for_backend: the backend of which report.quality has the share that it computes with integers,
+        "backend_share"; by default that of the quantizer.
     reference: the program has integer arithmetic instead of quantize and dequantize ops.
     qdq: "affine" writes these ops as those of torchao, and "native" as ATen ops, with the same bits:
         PyTorch runs a native program without torch.ao and without Octet, but lower() does not take
