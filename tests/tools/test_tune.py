@@ -104,6 +104,15 @@ class Tune(CommandTest):
                 self.assertLessEqual(len(report["trials"]), 25)
                 self.assertLessEqual(best["float_share"], 0.65)
 
+    def test_torchao_has_no_activations_of_sixteen_bits(self):
+        torch.manual_seed(0)
+        self.prepare(Mlp().eval(), (16, 32))
+        for compat, has_int16 in (((), True), (("--compat", "torchao"), False)):
+            with self.subTest(compat=compat):
+                _, report = self.tune("--min-sqnr", "58", "--trials", "12", *compat)
+                self.assertEqual("activation_bits" in json.dumps(report["trials"]), has_int16)
+                self.assertEqual(any(trial["int16_share"] > 0 for trial in report["trials"]), has_int16)
+
     def test_the_settings_give_the_same_program(self):
         torch.manual_seed(0)
         net = SmallNet().eval()

@@ -67,6 +67,12 @@ TEST_CASE("widths go where a byte saves most loss, within the size", "[tune]") {
   CHECK(choose_widths(ops, 1000) == Chosen{2, 2, 0});  // no bytes for nothing
 }
 
+TEST_CASE("a product of 16 bits costs less than one of floats", "[tune]") {
+  const Trial wide{.int16_share = 0.5}, in_float{.float_share = 0.5};
+  CHECK(wide.price() > 0);
+  CHECK(wide.price() < in_float.price());
+}
+
 TEST_CASE("nothing changes where the goal is met", "[tune]") {
   Model model{{1, 2, 3}, {0.2, 0.3, 0.5}};
   const TuneOutcome outcome = tune(model, 6);

@@ -56,6 +56,7 @@ BaseSettings::BaseSettings(QuantizeFlow& flow) : rows_(Json::object()) {
   }
   has_per_channel_ = is_symmetric(flow.quantizer);
   has_weight_options_ = has_per_channel_ || flow.quantizer == "x86";
+  is_compat_ = flow.is_compat();
   const Json options = has_weight_options_ ? taken_options(flow) : Json::object();
   if (!options.empty()) {
     const auto add = [&](const RowKey&, Json& row) {

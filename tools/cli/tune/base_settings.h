@@ -28,12 +28,15 @@ class BaseSettings {
   // Whether rows may set how weights are stored, and whether they are per channel.
   bool has_weight_options() const { return has_weight_options_; }
   bool has_per_channel() const { return has_per_channel_; }
+  // Whether rows may ask for 16 bits, which torchao lacks.
+  bool has_int16() const { return has_weight_options_ && !is_compat_; }
   // Whether tuning writes rows of "effort" (which accuracy passes run where). Default: no.
   bool has_effort() const { return has_effort_; }
   void allow_effort() { has_effort_ = true; }
 
  private:
   bool has_weight_options_ = false, has_per_channel_ = false, has_effort_ = false;
+  bool is_compat_ = false;
   nlohmann::ordered_json rows_, config_ = nlohmann::ordered_json::object();
   ConfigTable table_;  // finds the row of an op; its configurations are unused
 };

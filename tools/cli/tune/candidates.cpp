@@ -58,7 +58,7 @@ bool has_narrow_channels(const OpFacts& op) {
 }
 
 bool has_byte_activations(const OpFacts& op) {
-  return op.has_weight_options && op.is_static && op.options.value("activation_bits", 8) == 8 &&
+  return op.has_int16 && op.is_static && op.options.value("activation_bits", 8) == 8 &&
          !op.options.value("is_dynamic", false) && !op.options.value("is_weight_only", false);
 }
 
@@ -68,6 +68,14 @@ Json in_sixteen_bits(const OpFacts& op) {
   options.erase("act_qmin");
   options.erase("act_qmax");
   return options;
+}
+
+bool has_byte_weights(const OpFacts& op) {
+  return op.has_int16 && op.is_static && op.has_weights && op.before_share >= kMuch &&
+         op.options.value("weight_bits", 8) == 8 && op.options.value("group_size", 0) == 0 &&
+         !op.options.contains("weight_observer") && !op.options.contains("weight_qmin") &&
+         !op.options.contains("weight_qmax") && !op.options.value("is_dynamic", false) &&
+         !op.options.value("is_weight_only", false);
 }
 
 const std::vector<Choice> kChoices = {
@@ -111,6 +119,10 @@ const std::vector<Choice> kChoices = {
      .applies = has_byte_activations,
      .settings = in_sixteen_bits,
      .promise = [](const OpFacts& op) { return 1 - 0.9 * op.before_share; }},
+    {.name = "with activations and weights of 16 bits",
+     .applies = has_byte_weights,
+     .settings = [](const OpFacts& op) { return with(in_sixteen_bits(op), "weight_bits", 16); },
+     .promise = [](const OpFacts&) { return 0.95; }},
     {.name = "in float", .is_float = true},
     // If a pattern was annotated as one, the setting of its first op decides.
     {.name = "and its pattern in float", .reach = Reach::kPattern, .is_float = true},
@@ -139,7 +151,7 @@ class Prices {
       const Product& product = found->second;
       if (is_static_) {
         const bool is_wide = settings.is_object() && settings.value("activation_bits", 8) == 16;
-        more += settings.is_null() ? product.macs : is_wide ? kWideCost * product.macs : 0;
+        more += settings.is_null() ? product.macs : is_wide ? kInt16Cost * product.macs : 0;
       } else {
         const double bits = settings.is_null() ? kFloatBits : settings.value("weight_bits", 8);
         more += std::max(0.0, bits - product.weight_bits) * product.weights;
@@ -150,7 +162,6 @@ class Prices {
 
  private:
   static constexpr double kFloatBits = 32;
-  static constexpr double kWideCost = 0.5;  // of 16-bit activations, where float costs 1
   bool is_static_;
   double all_ = 0;
   std::unordered_map<std::string, Product> products_;
@@ -194,6 +205,7 @@ class Finder {
                   .has_weights = has_weights,
                   .has_weight_options = base_.has_weight_options(),
                   .has_per_channel = base_.has_per_channel(),
+                  .has_int16 = base_.has_int16(),
                   .has_effort = base_.has_effort(),
                   .options = value.producer() != nullptr ? base_.options_of(*value.producer())
                                                          : base_.global(),

@@ -55,7 +55,7 @@ struct OpFacts {
   bool is_static = true;       // --mode static
   bool has_weights = false;    // that are quantized
   // from BaseSettings
-  bool has_weight_options = false, has_per_channel = false, has_effort = false;
+  bool has_weight_options = false, has_per_channel = false, has_int16 = false, has_effort = false;
   nlohmann::ordered_json options;  // from the op's row
   // share of the op's error from before its output is rounded: weights, and dynamically rounded
   // inputs

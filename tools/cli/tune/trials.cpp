@@ -27,6 +27,7 @@ Trial from_json(const Json& json) {
   Trial trial{.label = json.at("label"), .config = json.at("config")};
   trial.error = find_number(json, "error").value_or(std::numeric_limits<double>::infinity());
   trial.float_share = json.at("float_share");
+  trial.int16_share = json.value("int16_share", 0.0);
   trial.latency_ms = find_number(json, "latency_ms");
   trial.accuracy = find_number(json, "accuracy");
   trial.weight_bits = find_number(json, "weight_bits");
@@ -91,6 +92,7 @@ Json to_json(const Trial& trial) {
                {"sqnr_db", finite_or_null(trial.sqnr_db)},
                {"error", finite_or_null(trial.error)},
                {"float_share", trial.float_share},
+               {"int16_share", trial.int16_share},
                {"accuracy", nullptr},
                {"latency_ms", nullptr},
                {"weight_bits", nullptr}};

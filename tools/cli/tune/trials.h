@@ -42,9 +42,9 @@ class OutputGoal {
 // 20 dB: 0.01.
 double relative_error_of(double sqnr_db);
 
-// A trial as JSON: {"label", "config", "sqnr_db", "error", "float_share", "accuracy",
-// "latency_ms", "weight_bits"}, with a metric "metric", with a goal of a size "bytes" and perhaps
-// "divergence"; infinite figures as null.
+// A trial as JSON: {"label", "config", "sqnr_db", "error", "float_share", "int16_share",
+// "accuracy", "latency_ms", "weight_bits"}, with a metric "metric", with a goal of a size "bytes"
+// and perhaps "divergence"; infinite figures as null.
 nlohmann::ordered_json to_json(const Trial& trial);
 
 class TrialFile {

@@ -429,6 +429,7 @@ class Tuner {
       trial.metric = quality.metric;
     if (options_.most_size) trial.bytes = stored_bytes(*made);
     trial.float_share = 1 - weight.int8_share;
+    trial.int16_share = weight.int16_share;
     if (!is_static()) trial.weight_bits = weight.weight_bits;
     trial.error = outputs_goal().error_of(quality);
     // the others wait while process 0 measures
@@ -514,6 +515,8 @@ std::string figures_of(const Trial& trial, const std::string& metric) {
                             : fmt::format(", {:.1f} % of the multiply-accumulates in float",
                                           100 * trial.float_share);
   if (trial.bytes) text += fmt::format(", {:.2f} MB", *trial.bytes / kMega);
+  if (trial.int16_share > 0)
+    text += fmt::format(", {:.1f} % with 16 bits", 100 * trial.int16_share);
   if (trial.latency_ms) text += fmt::format(", {:.3f} ms", *trial.latency_ms);
   return text;
 }
