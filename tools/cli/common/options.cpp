@@ -55,8 +55,8 @@ std::string alternatives(const std::vector<std::string>& words) {
   return text;
 }
 
-// Empty for numbers of the type above 0 or, if it is allowed, 0. CLI11 would take -3 for an unsigned
-// number of 20 digits.
+// Empty for a number of the type and the bound. CLI11 would take -3 for an unsigned number of 20
+// digits.
 template <typename Value>
 std::string fault_of_number(const std::string& text, Option::Bound bound) {
   if (std::is_unsigned_v<Value> && bound == Option::Bound::kNone)
