@@ -99,8 +99,7 @@ void factor_qr(const Matrix& a, std::span<double> factors) {
     double& factor = factors[static_cast<size_t>(c)];
     factor = 0;
     if (squares == 0) continue;
-    const double head = a.at(c, c),
-                 norm = -std::copysign(std::hypot(head, std::sqrt(squares)), head);
+    const double head = a.at(c, c), norm = -std::copysign(std::sqrt(head * head + squares), head);
     factor = (norm - head) / norm;
     for (int64_t r = c + 1; r < a.rows; ++r) a.at(r, c) /= head - norm;
     a.at(c, c) = norm;

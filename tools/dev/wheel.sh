@@ -92,6 +92,8 @@ for python in "${pythons[@]}"; do
       log "$made: auditwheel put these libraries in, which are neither octet's nor torch's"
       exit 1
     fi
+    glibc=$(sed -n 's/.*manylinux_2_\([0-9]*\)_.*/\1/p' <<<"$made")
+    [ "${glibc:-0}" -le 34 ] || { log "$made needs glibc 2.$glibc, want at most 2.34, that of the other wheels"; exit 1; }
     bytes=$(stat -c %s "$made")
     log "$made: $((bytes / 1024)) KB"
     [ "$bytes" -le $most ] || { log "$made has more than 15 MB"; exit 1; }
