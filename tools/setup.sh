@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sets up a Debian 12 machine: installs packages, makes the virtual environment .venv (downloads
+# Sets up a Debian 12 or 13 machine: installs packages, makes the virtual environment .venv (downloads
 # about 1 GB once) and builds build/release/bin/octet (about 15 minutes of CPU the first time).
 # Running it again only does what is missing. Options:
 #   --python    also the Python packages, in build/release/python

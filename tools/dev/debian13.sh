@@ -4,10 +4,12 @@
 # release of Debian's unstable. The root is build/debian13/root, which debootstrap makes (needs root,
 # for chroot; mounts are in a namespace and end with each command). Runs each .octet file of FOLDER
 # that was lowered for XNNPACK on both systems.
-#   --in COMMAND...  runs a command inside, where the project is /octet
+#   --in COMMAND...     runs a command inside, where the project is /octet
+#   --clone COMMAND...  runs a command in a clone of the last commit, /src of a second root that has only
+#                       git and Python, for example tools/demo.sh: it installs all that it needs
 set -euo pipefail
 programs=${1:-}
-[ "$programs" = --in ] || programs=${programs:+$(realpath "$programs")}
+[[ $programs == --* ]] || programs=${programs:+$(realpath "$programs")}
 cd "$(dirname "$0")/../.."
 . tools/dev/root.sh
 root=$PWD/build/debian13/root
@@ -20,6 +22,25 @@ if [ "$programs" = --in ]; then
   inside "$root" /octet "$@"
   exit
 fi
+
+if [ "$programs" = --clone ]; then
+  shift
+  [ $# -gt 0 ] || { echo "debian13: --clone wants a command, such as tools/demo.sh" >&2; exit 2; }
+  root=$PWD/build/debian13/clone
+  if [ ! -f "$root/complete" ]; then
+    make_root trixie "$root" ca-certificates,git,python3,python3-venv
+    # The downloads of setup.sh go through the same servers as here.
+    cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
+    [ ! -f /etc/pip.conf ] || cp /etc/pip.conf "$root/etc/"
+    touch "$root/complete"
+  fi
+  [ -d "$root/src" ] || git clone -q . "$root/src"
+  git -C "$root/src" fetch -q "$PWD" HEAD
+  git -C "$root/src" checkout -q --detach FETCH_HEAD
+  inside "$root" /src "$@"
+  exit
+fi
+case $programs in --*) echo "debian13: unknown option $programs, want --in or --clone" >&2; exit 2 ;; esac
 
 # ---- the root
 if [ ! -f "$root/complete" ]; then
