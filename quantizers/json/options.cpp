@@ -123,6 +123,9 @@ QuantizerOptions overrides_of(const Place& place, QuantizerOptions overrides) {
   if (overrides.weight_bits == 16 &&
       (is_on("is_dynamic") || is_on("is_weight_only") || sets_bits("activation_bits", 8)))
     overrides.weight_bits.reset();
+  if (overrides.weight_bits == 16 && place.has("group_size") && !sets_bits("group_size", 0))
+    overrides.weight_bits.reset();
+  if (sets_bits("weight_bits", 16)) overrides.group_size.reset();
   if (sets_bits("activation_bits", 16)) overrides.reduce_range.reset();
   return overrides;
 }

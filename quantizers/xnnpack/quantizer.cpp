@@ -39,6 +39,10 @@ QuantizationSpec symmetric_weight_spec(const SymmetricOptions& options) {
   const SymmetricOptions defaults;
   if (options.weight_qmin == defaults.weight_qmin && options.weight_qmax == defaults.weight_qmax)
     return weight;
+  if (own.weight_bits == 16)
+    throw Error("quantizer", "weight_bits",
+                "got 16 together with weight_qmin .. weight_qmax, which narrow 8 bits; leave those "
+                "out");
   if (own.weight_bits < 8 &&
       (options.weight_qmin < *weight.quant_min || options.weight_qmax > *weight.quant_max))
     throw Error("quantizer", "weight_qmin .. weight_qmax",

@@ -60,8 +60,12 @@ class Quality(CommandTest):
         errors, quality = self.quantize()
         self.assertEqual((quality["backend"], quality["backend_share"]), ("xnnpack", quality["int8_share"]))
         self.assertNotIn(" on xnnpack", errors)
-        _, quality = self.quantize("--for-backend", "reference")
+        errors, quality = self.quantize("--for-backend", "reference")
         self.assertEqual((quality["backend"], quality["backend_share"]), ("reference", 0))
+        self.assertIn("int8     0.0 % of the multiply-accumulates on reference; 100.0 % are quantized", errors)
+        self.assertIn("--for-backend: got --mode dynamic, want static", self.octet(
+            "quantize", self.path("model.pt2"), "--quantizer", "x86", "--mode", "dynamic", "--for-backend", "onednn",
+            "--output", self.path("q.pt2"), code=1)[1])
         _, errors = self.octet("quantize", self.path("model.pt2"), "--quantizer", "xnnpack", "--for-backend", "no", "--calibration",
                                self.path("calibration.pt"), "--output", self.path("q.pt2"), code=1)
         self.assertIn("backend: no", errors)

@@ -277,6 +277,9 @@ TEST_CASE("options of weights that contradict each other are errors",
           std::string::npos);
   CHECK(option_error({.own = {.weight_bits = 16, .activation_bits = 16, .group_size = 32}}) ==
         "quantizer: group_size: got 32 together with 16-bit weights, want 0");
+  CHECK(option_error({.weight_qmin = -100, .own = {.weight_bits = 16, .activation_bits = 16}}) ==
+        "quantizer: weight_bits: got 16 together with weight_qmin .. weight_qmax, which narrow 8 "
+        "bits; leave those out");
   CHECK(option_error({.own = {.is_weight_only = true, .group_size = -2}}) ==
         "quantizer: group_size: got -2, want 2 or more, or 0 for no groups");
   CHECK(option_error({.own = {.is_weight_only = true, .weight_bits = 4, .group_size = 0}}) ==

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <span>
 #include <sstream>
 #include <type_traits>
@@ -41,7 +42,7 @@ std::string command_name(const Option& option) {
   return (option.is_positional ? "" : "--") + with('-', option.name);
 }
 
-// The file that a command writes has the short name that users of compilers know.
+// --output and --outputs are also -o, as in compilers.
 std::string command_names(const Option& option) {
   const bool is_main_output = option.name == "output" || option.name == "outputs";
   return (is_main_output ? "-o," : "") + command_name(option);
@@ -63,15 +64,17 @@ std::string fault_of_number(const std::string& text, Option::Bound bound) {
     bound = Option::Bound::kNotNegative;
   double number = 0;
   Value value{};
-  const bool is_number = CLI::detail::lexical_cast(text, number);
+  const bool is_number = CLI::detail::lexical_cast(text, number) && !std::isnan(number);
   const bool has_sign = bound == Option::Bound::kPositive      ? number > 0
                         : bound == Option::Bound::kNotNegative ? number >= 0
                                                                : true;
   // CLI11 replaces integers beyond 64 bits by the nearest one.
-  const bool fits = !std::is_integral_v<Value> || std::abs(number) < 9e18;
+  constexpr double kMost = static_cast<double>(std::numeric_limits<Value>::max());
+  const bool fits = !std::is_integral_v<Value> || std::abs(number) < kMost;
   if (is_number && has_sign && fits && CLI::detail::lexical_cast(text, value)) return {};
-  return fmt::format("got {}, want a {}number{}", text, is_number && has_sign ? "whole " : "",
-                     is_number && has_sign && !fits         ? " of at most 64 bits"
+  const bool is_whole = is_number && has_sign;
+  return fmt::format("got {}, want a {}number{}", text, is_whole ? "whole " : "",
+                     is_whole && !fits ? fmt::format(" of at most {} bits", 8 * sizeof(Value))
                      : bound == Option::Bound::kPositive    ? " above 0"
                      : bound == Option::Bound::kNotNegative ? " from 0"
                                                             : "");

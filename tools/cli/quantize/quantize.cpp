@@ -169,6 +169,11 @@ void check_request(const QuantizeRequest& request) {
     throw Error(
         "quantize", "--recorded",
         "works only with --calibration and the default effort; leave out the other options");
+  if (!request.for_backend.empty() && request.flow.mode != "static")
+    throw Error("quantize", "--for-backend",
+                fmt::format("got --mode {}, want static: what a backend does with operands that it "
+                            "quantizes itself depends on the CPU; leave the option out",
+                            request.flow.mode));
 }
 
 // Calibrates with the requested accuracy passes, and measures the same calibration without them.
@@ -226,9 +231,6 @@ Options options_of(QuantizeRequest& request) {
                  "JSON"}
               .ends_in({".json"})
               .output(),
-          Option{"for_backend", &request.for_backend,
-                 "Print the int8 share of this backend: what it will compute with integers, not "
-                 "what is quantized; default: onednn for x86, xnnpack for xnnpack and qnnpack"},
           Option{"drop_example_inputs", &request.drops_example_inputs,
                  "Leave out the example inputs that torch.export.save kept in the file"},
           Option{"strict", &request.strict,
@@ -239,6 +241,11 @@ Options options_of(QuantizeRequest& request) {
           Option{"reference", &request.reference,
                  "Write integer arithmetic instead of quantize and dequantize ops, for reading and "
                  "checking"},
+          Option{"for_backend", &request.for_backend,
+                 "Print the int8 share of this backend: what it will compute with integers, not "
+                 "what is quantized (--mode static); default: onednn for --quantizer x86, xnnpack "
+                 "for xnnpack and qnnpack"}
+              .excludes("reference"),
           Option{
               "qdq", &request.qdq,
               "How quantize and dequantize are written: as ops of quantized_decomposed, which "
@@ -273,19 +280,23 @@ std::string backend_of(const std::string& quantizer) {
   return std::ranges::find(known, backend) != known.end() ? backend : "";
 }
 
-// Lowers the program to count what runs in integers. A program that only the user's option lowers
-// must be lowerable.
-void weigh_on_backend(const QuantizeRequest& request, const Graph& graph, Weight& weight) {
+// Lowers the program to count what runs in integers. One that cannot be lowered is an error only if
+// the user named the backend.
+void weigh_on_backend(const QuantizeRequest& request, QuantizeResult& result) {
   const bool is_asked_for = !request.for_backend.empty();
   const std::string backend =
       is_asked_for ? request.for_backend : backend_of(request.flow.quantizer);
-  if (backend.empty() || weight.int8_share == 0) return;
+  if (backend.empty()) return;
+  // By default only where operands are integers before a backend sees them.
+  if (!is_asked_for && (result.weight.int8_share == 0 || request.flow.mode != "static")) return;
   try {
     Report report;
-    weight.backend_share = integer_share(lower(graph, make_supports(backend), {}, report));
-    weight.backend = backend;
-  } catch (const Error&) {
+    result.weight.backend_share =
+        integer_share(lower(result.graph, make_supports(backend), {}, report));
+    result.weight.backend = backend;
+  } catch (const std::exception& error) {
     if (is_asked_for) throw;
+    result.report.note(fmt::format("the int8 share of {} is unknown: {}", backend, error.what()));
   }
 }
 
@@ -316,7 +327,7 @@ QuantizeResult quantize_model(const QuantizeRequest& request) {
   if (result.pages) result.pages->after_convert(result.graph, result.report);
   if (request.drops_example_inputs) drop_example_inputs(result.graph);
   result.weight = weigh(original, result.graph, result.report);
-  if (!request.reference) weigh_on_backend(request, result.graph, result.weight);
+  if (!request.reference) weigh_on_backend(request, result);
   if (data.evaluation.is_there())
     measured.now =
         measure(original, result.graph, request, data.evaluation, *progress, result.report);
