@@ -154,7 +154,7 @@ bool applies(const Json& rule, const Node& node, int count) {
   if (!rule.contains("user_target")) return true;
   const Value* output = node.output_or_null();
   return output != nullptr && output->has_one_user() &&
-         output->users().front()->target() == rule.at("user_target");
+         output->users().front()->target() == rule.at("user_target").get<std::string>();
 }
 
 QuantizationAnnotation annotation_of(const Json& rule, Node& node) {
