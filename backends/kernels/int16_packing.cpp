@@ -15,7 +15,7 @@ using Span = PackedInt16Product::Span;
 constexpr int32_t kHighFactor = PackedInt16Product::kHighFactor;
 constexpr int64_t kMostTaps = PackedInt16Product::kMostTaps;
 constexpr int64_t kMostMagnitude = 65535;  // of the weights of a part
-constexpr int32_t kLeastSplit = 256;       // weights of this magnitude are split into two digits
+constexpr int32_t kLeastSplit = 256;       // if a weight has this magnitude, all have two digits
 
 // Vectors in the registers of an instruction set: with AVX-512 there are 32.
 int64_t most_vectors(int64_t lanes) { return lanes == 16 ? 4 : 2; }
@@ -51,7 +51,7 @@ void add_constants(PackedInt16Product& p, int64_t output) {
                   most_start, p.t.y);
 }
 
-// Appends the words and spans of a panel for window positions [first, last).
+// Appends the words and spans of a digit for window positions [first, last), as a new part.
 void pack_positions(PackedInt16Product& p, Panel& panel, int64_t first, int64_t last, Digit digit) {
   const int64_t depth = p.depth(), width = panel.vectors * p.lanes;
   std::vector<int64_t> magnitudes(static_cast<size_t>(panel.count));  // of the current part

@@ -16,8 +16,8 @@ struct PackedInt16Product {
   static constexpr int64_t kMostTaps = 128;  // window positions whose addresses are kept at once
   static constexpr int64_t kWidestTile = 6;  // pixels
 
-  // Which part of a weight is multiplied: all, or one of two digits in -128 .. 128, of which the
-  // high one counts 256. Parts of large weights would have only two or three inputs.
+  // What is multiplied: a whole weight, or one of its two digits in -128 .. 128: weight = 256 * high
+  // + low. Without digits, a part of large weights would end after two or three inputs.
   enum class Digit { kWhole, kHigh, kLow };
   static constexpr int32_t kHighFactor = 256;
 
@@ -45,7 +45,8 @@ struct PackedInt16Product {
   bool is_widened = false;    // x is copied to scratch memory first
   int64_t stride = 0;         // int16 elements of a pixel that the loops read
   std::vector<Panel> panels;  // none if depthwise
-  // panels: [pairs, outputs] for each digit; depthwise: [digits, taps, outputs]
+  // panels: for each 128 window positions, for each digit [pairs, outputs]; depthwise: [digits,
+  // taps, outputs]
   std::vector<int32_t> words;
   Int16Constants constants;
   std::vector<int16_t> padding;  // a pixel of zero points

@@ -27,17 +27,22 @@ enum class Dot { kPlain, kPairs, kVnni };
 // them before it knows the instruction set that a function is inlined into. Clang, which knows it,
 // would check the registers of asm against the baseline.
 
+// Functions name this type: a deduced one would lose its alignment.
+template <int64_t lanes>
+using Int32s = typename VectorOf<lanes>::Ints;
+
 // Adds to each lane of sums the products of both halves of x and w.
-template <Dot dot, int64_t lanes, typename V>
-[[gnu::always_inline]] inline void add_pairs(V& sums, const V& x, const V& w) {
+template <Dot dot, int64_t lanes>
+[[gnu::always_inline]] inline void add_pairs(Int32s<lanes>& sums, const Int32s<lanes>& x,
+                                             const Int32s<lanes>& w) {
 #if defined(__x86_64__) && !defined(__clang__)
   if constexpr (dot == Dot::kVnni) {
     asm("vpdpwssd %2, %1, %0" : "+v"(sums) : "v"(x), "v"(w));
   } else if constexpr (lanes > 4) {
-    V products;
+    Int32s<lanes> products;
     asm("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+v"(sums), "=&v"(products) : "v"(x), "v"(w));
   } else {
-    V products = x;
+    Int32s<lanes> products = x;
     asm("pmaddwd %1, %0" : "+x"(products) : "x"(w));
     sums += products;
   }
@@ -47,8 +52,8 @@ template <Dot dot, int64_t lanes, typename V>
 }
 
 // The pair at `from` in every lane.
-template <int64_t lanes, typename V>
-[[gnu::always_inline]] inline void load_pair(const int16_t* from, V& both) {
+template <int64_t lanes>
+[[gnu::always_inline]] inline void load_pair(const int16_t* from, Int32s<lanes>& both) {
   struct [[gnu::packed, gnu::may_alias]] Pair {
     int32_t value;
   };
@@ -59,12 +64,12 @@ template <int64_t lanes, typename V>
     return;
   }
 #endif
-  both = V{} + pair.value;
+  both = Int32s<lanes>{} + pair.value;
 }
 
 // int16 from `from` on, widened.
-template <int64_t lanes, typename V>
-[[gnu::always_inline]] inline void load_wide(const int16_t* from, V& wide) {
+template <int64_t lanes>
+[[gnu::always_inline]] inline void load_wide(const int16_t* from, Int32s<lanes>& wide) {
   using Short [[gnu::vector_size(lanes * 2), gnu::aligned(2), gnu::may_alias]] = int16_t;
   const Short& x = *reinterpret_cast<const Short*>(from);
 #if defined(__x86_64__) && !defined(__clang__)
@@ -73,7 +78,7 @@ template <int64_t lanes, typename V>
     return;
   }
 #endif
-  wide = __builtin_convertvector(x, V);
+  wide = __builtin_convertvector(x, Int32s<lanes>);
 }
 
 // Calls body<0>(), body<1>() ... GCC 12 keeps a copy of every sum in memory where it unrolls a loop
@@ -84,9 +89,6 @@ template <int count, typename Body>
     (body.template operator()<i>(), ...);
   }(std::make_integer_sequence<int, count>{});
 }
-
-template <int64_t lanes>
-using Int32s = typename VectorOf<lanes>::Ints;
 
 // Adds a part's sums to `sums`, or starts them.
 template <typename Sum>

@@ -4,8 +4,9 @@
 // vpdpwssd) sums exactly while |sum| < 2^31. Since |x| <= 2^15, that holds as long as the
 // magnitudes of an output's weights add up to less than 2^16. Weights are cut into parts for which
 // that is so, mostly a single one, and the sums of parts are added in double, which is exact below
-// 2^53. Weights of more than a byte are multiplied in two digits first. So sums are exact for any
-// weights, and the result has the bits of backends/reference.
+// 2^53. If a weight has a magnitude of 256 or more, all are split into two digits, which are
+// multiplied one after the other. So sums are exact for any weights, and the result has the bits of
+// backends/reference.
 #pragma once
 
 #include <cstddef>

@@ -31,7 +31,8 @@ struct Int16Constants {
   std::vector<int32_t> start;
   std::vector<float> factor, offset, room;
 
-  // most_start: sums are smaller than 2^31 by so much.
+  // most_start: the largest |start|, so that int32 sums plus start fit 32 bits. Sums in double have
+  // no such limit.
   void add(double output_shift, double output_scale, double output_bias, double most_start,
            const RealForm& y) {
     // Beyond these floats could overflow, or lose bits below their least exponent.
@@ -56,8 +57,8 @@ struct Int16Constants {
   }
 };
 
-// The relative error of (sum + start) * factor + offset: four roundings (the sum, the factor, the
-// product, the result), and a bit for what they multiply to.
+// The relative error of (sum + start) * factor + offset: four roundings of 2^-24 (the sum, the
+// factor, the product, the result), and 2^-25 for products of these errors.
 constexpr float kInt16Error = 4.5f * 0x1p-24f;
 
 // Sums of consecutive pixels, [pixels, width], of which the first `count` are outputs from `output`

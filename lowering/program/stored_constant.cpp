@@ -269,7 +269,7 @@ bool has_zero_points(const StoredConstant& stored, float usual) {
 std::optional<std::vector<float>> find_row_scales(const ProgramTensor& constant) {
   const std::optional<StoredConstant>& stored = constant.stored;
   if (!stored || stored->values.dtype() != DType::kInt8 || !stored->scale.defined() ||
-      constant.shape.empty())
+      constant.shape.empty() || constant.numel() == 0)
     return std::nullopt;
   const Tensor scale = stored->scales();
   const std::vector<int64_t>& blocks = scale.shape();

@@ -71,10 +71,14 @@ bool are_equal(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   return true;
 }
 
-// Runs, begins again, copies sequences and goes back to them, in random order. A run from copied
-// states must give the bits that the copied session gives. Ends the process otherwise.
-void run_from_states(Session& session, const std::vector<Tensor>& inputs, std::mt19937& random) {
+// Runs, resets, duplicates and copies sessions in random order. Then the copy and the original must
+// give the same bits for the same inputs; otherwise it ends the process.
+void run_from_states(Session& session, std::vector<Tensor> inputs, std::mt19937& random) {
   constexpr int kSteps = 8;
+  const auto refill = [&] {
+    for (Tensor& input : inputs)
+      if (input.defined() && input.numel() != 0) fill(input, random);
+  };
   Session other = session.duplicate();
   for (int step = 0; step < kSteps; ++step) {
     switch (random() % 5) {
@@ -82,10 +86,11 @@ void run_from_states(Session& session, const std::vector<Tensor>& inputs, std::m
       case 1: other.copy_states(session); break;
       case 2: session.copy_states(other); break;
       case 3: other = session.duplicate(); break;
-      default: run_or_refuse(session, inputs);
+      default: refill(); run_or_refuse(session, inputs);
     }
   }
   other.copy_states(session);
+  refill();
   const std::optional<std::vector<Tensor>> want = run_or_refuse(session, inputs),
                                            got = run_or_refuse(other, inputs);
   if (want.has_value() == got.has_value() && (!want || are_equal(*want, *got))) return;

@@ -12,9 +12,9 @@ namespace octet::fuzz {
 
 // Opens a session with little memory and runs it three times on inputs whose elements `seed`
 // decides: any floats and integers, small integers (such as indices), any bytes as bools. An Error
-// is correct; any other exception, and any read or write outside of a tensor, is a finding. Of a
-// program with states it then copies, resets and takes back sessions in random order; other bits
-// after a copy are a finding, too. Does not take programs with custom ops, whose kernels are not
+// is correct; any other exception, and any read or write outside of a tensor, is a finding. If
+// the program has states, it then runs, resets, duplicates and copies sessions in random order; a
+// copy that gives other bits is a finding, too. Does not take programs with custom ops, whose kernels are not
 // part of Octet.
 void run_program(Program program, uint32_t seed);
 

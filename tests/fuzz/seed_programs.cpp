@@ -218,8 +218,8 @@ Program caches(bool is_integer) {
   return program;
 }
 
-// The last op, whose result is the program's, on the backend, the others on the reference. Nothing
-// if the backend refuses it.
+// Puts the last op, which makes the program's result, on `backend` and the others on the reference.
+// Returns nullopt if the backend refuses it.
 std::optional<Program> with_last_on(Program program, const std::string& backend) {
   const ProgramOp last = program.ops.back();
   if (!make_support(backend)->accepts(program, last)) return std::nullopt;

@@ -42,7 +42,7 @@ if(OCTET_TORCH)
   target_link_libraries(octet_torch INTERFACE octet_options octet::libtorch)
 endif()
 
-# MPI is optional: without it, several processes are an error.
+# MPI is optional: without it, calibration in several processes is an error.
 if(OCTET_TORCH AND OCTET_MPI)
   find_package(MPI COMPONENTS C)
 endif()

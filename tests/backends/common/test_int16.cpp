@@ -46,11 +46,15 @@ Program linear_program(int64_t rows, int64_t in, int64_t out, int64_t weight) {
 }  // namespace
 
 TEST_CASE("int16: convolutions have the bits of the reference", "[backends][onednn][xnnpack]") {
-  const Conv cases[] = {
-      {{2, 16, 5, 5}, {24, 16, 1, 1}},           {{1, 3, 9, 7}, {5, 3, 3, 3}, 1, 2, 1},
-      {{1, 70, 6, 5}, {130, 70, 3, 3}, 1, 1, 1}, {{1, 37, 8, 9}, {37, 1, 3, 3}, 37, 1, 1},
-      {{1, 96, 8, 9}, {96, 1, 5, 5}, 96, 2, 2},  {{2, 6, 5, 5}, {4, 3, 3, 3}, 2, 1, 1},
-      {{1, 5, 40}, {7, 5, 3}, 1, 1, 1}};
+  const Conv cases[] = {{{2, 16, 5, 5}, {24, 16, 1, 1}},
+                        {{1, 3, 9, 7}, {5, 3, 3, 3}, 1, 2, 1},
+                        {{1, 70, 6, 5}, {130, 70, 3, 3}, 1, 1, 1},
+                        {{1, 37, 8, 9}, {37, 1, 3, 3}, 37, 1, 1},
+                        {{1, 96, 8, 9}, {96, 1, 5, 5}, 96, 2, 2},
+                        {{2, 6, 5, 5}, {4, 3, 3, 3}, 2, 1, 1},
+                        {{1, 5, 40}, {7, 5, 3}, 1, 1, 1},
+                        {{1, 3, 13, 14}, {5, 3, 12, 12}, 1, 1, 1},
+                        {{1, 20, 12, 13}, {20, 1, 12, 12}, 20, 1, 1}};
   for (const char* backend : kBackends)
     for (const Conv& c : cases)
       for (DType w : {kS8, kS16})
@@ -103,17 +107,21 @@ TEST_CASE("int16: all sums round as in double", "[backends][onednn][xnnpack]") {
       scales.push_back(scale * (1 + step));
   const int64_t outputs = static_cast<int64_t>(scales.size());
   for (const char* backend : kBackends)
-    for (float bias : {0.0f, 0.5f, 1234.501f})
-      for (int32_t zero_point : {0, 77}) {
-        ProgramBuilder b;
-        const int in = b.input("x", kS16, {65536, 1}, quantized(1, zero_point)),
-                  w = b.constant("w", random_integers(kS8, {outputs, 1}, 5, 1, 1),
-                                 per_channel(scales, 0)),
-                  c = b.constant("b", random_floats({outputs}, bias, bias + 0.001f, 6));
-        b.output(b.op("linear", {in, w, c}, "y", kS16, {65536, outputs}, quantized(1, -3)));
-        CAPTURE(backend, bias, zero_point);
-        CHECK(check_against_reference(b.finish(), backend, {x}) == 0);
-      }
+    for (int64_t weight : {1, 256})  // 256: two digits, whose sums are added in double
+      for (float bias : {0.0f, 0.5f, 1234.501f})
+        for (int32_t zero_point : {0, 77}) {
+          const DType dtype = weight == 1 ? kS8 : kS16;
+          std::vector<float> of_weights = scales;
+          for (float& scale : of_weights) scale /= static_cast<float>(weight);
+          ProgramBuilder b;
+          const int in = b.input("x", kS16, {65536, 1}, quantized(1, zero_point)),
+                    w = b.constant("w", random_integers(dtype, {outputs, 1}, 5, weight, weight),
+                                   per_channel(of_weights, 0)),
+                    c = b.constant("b", random_floats({outputs}, bias, bias + 0.001f, 6));
+          b.output(b.op("linear", {in, w, c}, "y", kS16, {65536, outputs}, quantized(1, -3)));
+          CAPTURE(backend, weight, bias, zero_point);
+          CHECK(check_against_reference(b.finish(), backend, {x}) == 0);
+        }
 }
 
 TEST_CASE("int16: integers without a scale are refused", "[backends][onednn][xnnpack]") {
