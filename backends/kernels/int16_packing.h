@@ -16,8 +16,9 @@ struct PackedInt16Product {
   static constexpr int64_t kMostTaps = 128;  // window positions whose addresses are kept at once
   static constexpr int64_t kWidestTile = 6;  // pixels
 
-  // What is multiplied: a whole weight, or one of its two digits in -128 .. 128: weight = 256 * high
-  // + low. Without digits, a part of large weights would end after two or three inputs.
+  // What is multiplied: a whole weight, or one of its two digits in -128 .. 128: the weight is 256
+  // times the high digit plus the low one. Without digits, a part of large weights would end after
+  // two or three inputs.
   enum class Digit { kWhole, kHigh, kLow };
   static constexpr int32_t kHighFactor = 256;
 

@@ -11,11 +11,11 @@
 namespace octet::fuzz {
 
 // Opens a session with little memory and runs it three times on inputs whose elements `seed`
-// decides: any floats and integers, small integers (such as indices), any bytes as bools. An Error
-// is correct; any other exception, and any read or write outside of a tensor, is a finding. If
-// the program has states, it then runs, resets, duplicates and copies sessions in random order; a
-// copy that gives other bits is a finding, too. Does not take programs with custom ops, whose kernels are not
-// part of Octet.
+// decides: any floats and integers, small integers (such as indices), any bytes as bools. If the
+// program has states, it then runs, resets, duplicates and copies sessions in random order; a copy
+// that gives other bits is a finding. An Error is correct; any other exception, and any read or
+// write outside of a tensor, is a finding, too. Does not take programs with custom ops, whose
+// kernels are not part of Octet.
 void run_program(Program program, uint32_t seed);
 
 // Runs the program of an .octet file, given as bytes.
