@@ -338,11 +338,11 @@ constexpr CustomOp kInt16Moves[] = {
     {"copy", check_same_qparams, copied<copy_copies>, kAny},
     {"upsample", check_custom_upsample, copied<upsample_copies>, kAny},
 };
-// The rows of ops that check_int16 accepts, in the order of Int16Order.
+// The rows of ops that check_int16 accepts, of any kind, in the order of Int16Order.
 constexpr CustomOp kInt16Ops[] = {
-    {"", nullptr, int16_steps, kChannelsLast},
-    {"", nullptr, int16_steps, kPlain},
-    {"", nullptr, int16_steps, kAgree},
+    {"custom", nullptr, int16_steps, kChannelsLast},
+    {"custom", nullptr, int16_steps, kPlain},
+    {"custom", nullptr, int16_steps, kAgree},
 };
 static_assert(static_cast<int>(Int16Order::kRows) == 1 &&
               static_cast<int>(Int16Order::kDense) == 2);

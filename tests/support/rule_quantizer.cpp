@@ -182,7 +182,7 @@ void RuleQuantizer::annotate(Graph& graph, Annotations& annotations, Report&) {
   for (const Json& rule : rules_) {
     int count = -1;
     for (Node* node : graph.nodes()) {
-      if (node->target() != rule.at("target")) continue;
+      if (node->target() != rule.at("target").get<std::string>()) continue;
       ++count;
       if (!applies(rule, *node, count) || annotations.is_annotated(node)) continue;
       annotations[node] = annotation_of(rule, *node);
