@@ -248,8 +248,15 @@ class Flood {
     };
     ChannelPlace narrow = place, wide = place;  // of the input and of the output
     if (direction == Direction::kBackward) {
+      const auto repeated = std::ranges::find_if(wide.dims, repeats_at);
+      if (repeated != wide.dims.end()) {
+        ChannelRepeats own{to[static_cast<size_t>(*repeated)].value, 1};
+        for (auto later = repeated + 1; later != wide.dims.end(); ++later)
+          own.inner *= to[static_cast<size_t>(*later)].value;
+        if (wide.repeats != own) return fail();
+        narrow.repeats = {};
+      }
       std::erase_if(narrow.dims, repeats_at);
-      if (narrow.dims != wide.dims) narrow.repeats = {};
       for (int64_t& dim : narrow.dims) dim -= added;
     } else {
       wide.dims.clear();

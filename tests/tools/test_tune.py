@@ -194,20 +194,49 @@ class Tune(CommandTest):
                 after = self.plain(quantizer, *base, "--config", self.path("config.json"))
                 self.assertAlmostEqual(after["median_sqnr_db"], best["sqnr_db"], places=6)
                 self.assert_same_program()
+                self.octet("lower", self.path("q.pt2"), "--backend", "reference", "--output", self.path("q.octet"))
+                self.assertLessEqual(os.path.getsize(self.path("q.octet")), goal * 1e6)
                 # all fit
                 _, report = self.tune(*base, "--max-size", "1", quantizer=quantizer)
                 self.assertEqual(next(point for point in report["pareto"] if point["chosen"])["weight_bits"], 8)
+
+    def test_a_size_resumes_from_its_checkpoint(self):
+        self.prepare(self.weights_net(), (16, 32))
+        options = ["--mode", "weight-only", "--max-size", "0.03", "--checkpoint", self.path("trials.json")]
+        _, first = self.tune(*options)
+        _, second = self.tune(*options)
+        self.assertEqual(first["trials"], second["trials"])
+
+    def test_a_size_for_rows_that_groups_do_not_divide(self):
+        torch.manual_seed(0)
+        nets = {"alone": nn.Linear(20, 400), "mixed": nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 20), nn.ReLU(), nn.Linear(20, 1000))}
+        for name, net in nets.items():
+            with self.subTest(net=name):
+                self.prepare(net.eval(), (16, 20 if name == "alone" else 32))
+                self.plain("x86", "--mode", "weight-only")
+                self.octet("lower", self.path("plain.pt2"), "--backend", "reference", "--output", self.path("plain.octet"))
+                size = os.path.getsize(self.path("plain.octet"))
+                # with 3 bits the last layer is float
+                _, report = self.tune("--mode", "weight-only", "--max-size", f"{(size + 1) / 1e6:.6f}")
+                self.assertEqual(next(point for point in report["pareto"] if point["chosen"])["weight_bits"], 8)
+        # less than with 8 bits: the last layer has 8, others fewer
+        _, report = self.tune("--mode", "weight-only", "--max-size", f"{(size - 500) / 1e6:.6f}")
+        best = next(point for point in report["pareto"] if point["chosen"])
+        self.assertLessEqual(best["bytes"], size - 500)
+        self.assertLess(best["weight_bits"], 8)
 
     def test_sizes_that_make_no_sense(self):
         self.prepare(self.weights_net(), (16, 32))
         base = ["tune", self.path("model.pt2"), "--calibration", self.path("calibration.pt"), "--output", self.path("t.pt2"), "--save-config", self.path("c.json")]
         x86 = [*base, "--quantizer", "x86", "--mode", "weight-only"]
         self.assertRegex(self.fails(*x86, "--max-size", "0.001"), r"tune: --max-size: got 0.001 MB, want at least 0.0[0-9], which the program takes with weights of 3 bits")
+        self.write_json("null.json", {"global": None})
+        self.assertIn('--config has "global": null', self.fails(*x86, "--max-size", "1", "--config", self.path("null.json")))
         self.assertIn("leave --weight-bits out", self.fails(*x86, "--max-size", "1", "--weight-bits", "4"))
         self.assertIn("--mode static", self.fails(*base, "--quantizer", "x86", "--max-size", "1"))
         self.assertIn("want one of --min-sqnr", self.fails(*x86, "--max-size", "1", "--min-sqnr", "20"))
         self.assertIn("is a goal by itself", self.fails(*x86, "--max-size", "1", "--effort", "high"))
-        self.assertIn("the quantizer embedding has no bits", self.fails(*base, "--quantizer", "embedding", "--mode", "weight-only", "--max-size", "1"))
+        self.assertIn("got the quantizer embedding, want x86, xnnpack or qnnpack alone", self.fails(*base, "--quantizer", "embedding", "--mode", "weight-only", "--max-size", "1"))
 
     def test_bits_cost_the_time_that_a_backend_takes(self):
         self.prepare(self.weights_net(), (16, 32))

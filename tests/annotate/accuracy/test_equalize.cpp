@@ -2,6 +2,7 @@
 // to the bit.
 #include <ATen/ops/equal.h>
 #include <ATen/ops/tensor.h>
+#include <fmt/format.h>
 
 #include "annotate/accuracy/channel_space.h"
 #include "annotate/flow_helpers.h"
@@ -208,6 +209,38 @@ TEST_CASE("values that grouped heads share are channels through a cache", "[anno
   Graph begun = grouped_heads("aten.index_copy_.default(%b, 2, %at, %v2)");
   to_aten(begun.constants.at("cache").tensor).fill_(1);
   CHECK(find_channel_spaces(begun).empty());
+}
+
+TEST_CASE("sums of channels that are repeated in other orders stay unchanged",
+          "[annotate][equalize]") {
+  for (const auto& [dim, is_same] : {std::pair(3, true), std::pair(4, false)}) {
+    CAPTURE(dim);
+    Graph graph = parse_graph(fmt::format(
+        R"(
+    graph(%aw = param "a": f32[12,4], %bw = param "b": f32[12,4], %ow = param "o": f32[5,24], %x: f32[1,7,4]):
+      %a: f32[1,7,12] = aten.linear.default(%x, %aw)
+      %a1: f32[1,7,2,2,3] = aten.view.default(%a, [1, 7, 2, 2, 3])
+      %a2: f32[1,7,2,1,2,3] = aten.unsqueeze.default(%a1, 3)
+      %a3: f32[1,7,2,2,2,3] = aten.expand.default(%a2, [1, 7, 2, 2, 2, 3])
+      %b: f32[1,7,12] = aten.linear.default(%x, %bw)
+      %b1: f32[1,7,2,2,3] = aten.view.default(%b, [1, 7, 2, 2, 3])
+      %b2: f32[1,7,2,{},3] = aten.unsqueeze.default(%b1, {})
+      %b3: f32[1,7,2,2,2,3] = aten.expand.default(%b2, [1, 7, 2, 2, 2, 3])
+      %s: f32[1,7,2,2,2,3] = aten.add.Tensor(%a3, %b3)
+      %r: f32[1,7,24] = aten.reshape.default(%s, [1, 7, 24])
+      %y: f32[1,7,5] = aten.linear.default(%r, %ow)
+      return (%y))",
+        dim == 3 ? "1,2" : "2,1", dim));
+    test::fill_floats(graph);
+    const std::vector<ChannelSpace> spaces = find_channel_spaces(graph);
+    REQUIRE(spaces.size() == (is_same ? 1 : 0));
+    if (!is_same) continue;
+    CHECK(spaces[0].takers.front().repeats == ChannelRepeats{2, 6});
+    const at::Tensor before = run(graph);
+    scale_channels(graph, spaces[0],
+                   at::tensor({2.0, 4.0, 0.5, 1.0, 8.0, 0.25, 2.0, 1.0, 4.0, 0.5, 0.25, 8.0}));
+    CHECK(at::equal(run(graph), before));
+  }
 }
 
 TEST_CASE("attention repeats the values of grouped heads by itself", "[annotate][equalize]") {

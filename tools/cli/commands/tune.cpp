@@ -1,4 +1,4 @@
-// Implements octet tune, which searches a mixed precision that meets an accuracy goal.
+// Implements octet tune, which searches a mixed precision for an accuracy or a size.
 #include <fmt/format.h>
 
 #include "backends/registry.h"
@@ -53,7 +53,8 @@ void run_tune(const TuneOptions& options, Processes& processes) {
 void add_tune_command(CLI::App& app) {
   add_command<TuneOptions>(
       app, "tune",
-      "Minimize float ops for an accuracy goal, op by op; mpirun shares the data among processes",
+      "Find mixed precision for an accuracy or a size, op by op; mpirun shares the data among "
+      "processes",
       [](TuneOptions& options) {
         in_processes([&](Processes& processes) { run_tune(options, processes); });
       });

@@ -45,14 +45,17 @@ double ratio_of(const std::vector<c10::IValue>& want, const std::vector<c10::IVa
   return noise == 0 ? std::numeric_limits<double>::infinity() : 10 * std::log10(signal / noise);
 }
 
-// Mean of the metric over all float tensors; NaN if there is none.
+// Mean of the metric over the float tensors to which it applies; NaN if there is none.
 double metric_of(const Metric& metric, const std::vector<c10::IValue>& want,
                  const std::vector<c10::IValue>& got) {
   double sum = 0, count = 0;
   for (size_t i = 0; i < want.size() && i < got.size(); ++i) {
     if (!want[i].isTensor() || !got[i].isTensor() || !want[i].toTensor().is_floating_point())
       continue;
-    sum += metric(want[i].toTensor().to(at::kFloat), got[i].toTensor().to(at::kFloat));
+    const double value =
+        metric(want[i].toTensor().to(at::kFloat), got[i].toTensor().to(at::kFloat));
+    if (std::isnan(value)) continue;
+    sum += value;
     ++count;
   }
   return sum / count;
@@ -334,7 +337,7 @@ std::vector<std::pair<std::string, std::string>> quality_rows(const Json& qualit
                        on_backend.get<double>() + kSame < quality.at("int8_share").get<double>();
   const std::string of_backend =
       is_less ? fmt::format(
-                    " on {}, which computes the rest of {:.1f} % in float (octet lower "
+                    " on {}; {:.1f} % are quantized, the rest of them runs in float (octet lower "
                     "--explain says why)",
                     quality.at("backend").get<std::string>(), percent("int8_share"))
               : std::string();

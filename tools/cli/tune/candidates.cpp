@@ -151,7 +151,11 @@ class Prices {
       const Product& product = found->second;
       if (is_static_) {
         const bool is_wide = settings.is_object() && settings.value("activation_bits", 8) == 16;
-        more += settings.is_null() ? product.macs : is_wide ? kInt16Cost * product.macs : 0;
+        const double now = !product.has_integer_inputs ? 1
+                           : product.input_bits > 8    ? kInt16Cost
+                                                       : 0;
+        const double then = settings.is_null() ? 1 : is_wide ? kInt16Cost : 0;
+        more += std::max(0.0, then - now) * product.macs;
       } else {
         const double bits = settings.is_null() ? kFloatBits : settings.value("weight_bits", 8);
         more += std::max(0.0, bits - product.weight_bits) * product.weights;

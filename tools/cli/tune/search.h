@@ -63,7 +63,8 @@ struct TuneGoal {
 struct TuneOutcome {
   std::vector<Trial> trials;  // in order, without repeats
   // the fastest trial that meets the goal if all times are known, else the one with the fewest bits
-  // or least float; the nearest trial if none meets it
+  // or least float; the nearest trial if none meets it; with a goal of a size, the one with the
+  // least error
   size_t best = 0;
   bool is_reached = false;
 };
@@ -95,8 +96,8 @@ std::vector<size_t> choose_widths(const std::vector<std::vector<WidthOption>>& o
 // Merges the rows of both; settings of `more` win.
 nlohmann::ordered_json merged(nlohmann::ordered_json config, const nlohmann::ordered_json& more);
 
-// Positions of the trials that no other trial beats in both error and cost (latency if measured,
-// else bits or float share), by falling error; without is_float.
+// Positions of the trials that no other trial beats in both error and cost (Trial::price():
+// bytes, else latency, bits or float share), by falling error; without is_float.
 std::vector<size_t> pareto_front(const std::vector<Trial>& trials);
 
 }  // namespace octet

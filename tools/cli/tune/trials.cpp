@@ -101,7 +101,7 @@ Json to_json(const Trial& trial) {
   if (trial.metric) json["metric"] = finite_or_null(*trial.metric);
   if (trial.latency_ms) json["latency_ms"] = *trial.latency_ms;
   if (trial.bytes) json["bytes"] = *trial.bytes;
-  if (trial.divergence) json["divergence"] = number(*trial.divergence);
+  if (trial.divergence) json["divergence"] = finite_or_null(*trial.divergence);
   return json;
 }
 

@@ -17,7 +17,8 @@ namespace octet {
 class OutputGoal {
  public:
   static OutputGoal of_sqnr(double least_db);  // the median over batches
-  // any error, as small as possible: the KL divergence, whose negative is the metric, else by SQNR
+  // Any error is allowed; smaller is better. The error is the KL divergence (the metric is its
+  // negative), without a metric that of the SQNR.
   static OutputGoal of_least();
   static OutputGoal of_drop(double most_lost);  // a share of the samples, in [0, 1]
   // best: the metric of the float program compared with itself. Throws Error("tune", ...) if that

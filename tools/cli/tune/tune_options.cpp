@@ -35,7 +35,9 @@ Options tune_options(TuneOptions& options) {
               .without_key(),
           Option{"max_size", &options.most_size,
                  "Goal: the smallest error in an .octet file of at most this many MB (10^6 bytes); "
-                 "chooses 8, 4 or 3 bits for the weights of each op (--mode dynamic, weight-only)"}
+                 "chooses 8, 4 or 3 bits for the weights of each op (--mode dynamic, weight-only). "
+                 "The file is one for --backend, by default reference; files for other backends "
+                 "may be a few percent larger"}
               .positive(),
           Option{"max_latency", &options.most_latency,
                  "Second goal: maximum milliseconds of a run on --backend"}
@@ -44,11 +46,11 @@ Options tune_options(TuneOptions& options) {
           Option{"backend", &options.backend,
                  fmt::format("Time each trial on this backend (one of {}, or one from a --library, "
                              "or several with commas between them), and minimize time instead of "
-                             "float ops",
+                             "float ops, or with --max-size measure its file",
                              fmt::join(backend_names(), ", "))},
           Option{"threads", &options.threads, "Threads of these runs"}.between(1, 1024),
           Option{"trials", &options.most_trials,
-                 "Maximum number of evaluations of the whole program"}
+                 "Maximum number of evaluations of the whole program; --max-size makes at most 5"}
               .between(1, 1000)
               .without_key(),
           Option{

@@ -49,6 +49,7 @@ constexpr size_t kReportBatches = 4;
 
 // The bits of weights that a goal of a size chooses from, ascending.
 constexpr int kWidths[] = {3, 4, 8};
+constexpr size_t kMixes = std::size(kWidths) - 1;
 constexpr double kMega = 1e6;
 
 // The KL divergence of logits as a metric, whose larger values are better.
@@ -78,9 +79,15 @@ class Tuner {
     if (options.most_size && !base_.has_weight_options())
       throw Error(
           "tune", "--max-size",
-          fmt::format("the quantizer {} has no bits of weights to choose; give x86, xnnpack "
-                      "or qnnpack",
+          fmt::format("got the quantizer {}, want x86, xnnpack or qnnpack alone, whose rows set "
+                      "the bits of weights",
                       options.flow.quantizer));
+    if (options.most_size && base_.whole().contains("global") &&
+        base_.whole().at("global").is_null())
+      throw Error(
+          "tune", "--max-size",
+          "chooses bits for all ops, but --config has \"global\": null; leave that out, and "
+          "give the ops that stay float a row of null");
     if (vocabulary_ > 0) metric_ = {"", minus_divergence(vocabulary_)};
   }
 
@@ -136,25 +143,32 @@ class Tuner {
     outcome.is_reached = true;
     std::vector<Width> widths;
     for (const int bits : kWidths) {
-      widths.push_back(measure_width(bits, estimate));
+      try {
+        widths.push_back(measure_width(bits, estimate));
+      } catch (const NothingToQuantize&) {
+        if (bits == kWidths[std::size(kWidths) - 1]) throw;
+        continue;  // groups divide no rows
+      }
       if (widths.back().bytes <= most)
         outcome.trials.push_back(
             make_trial(widths.back().config, fmt::format("weights of {} bits", bits)));
     }
-    if (widths.front().bytes > most)
+    // without the smallest bits too, whose errors are the worst estimated
+    for (size_t first = 0; first + 1 < widths.size(); ++first)
+      if (std::optional<Trial> mix = make_mix(std::span(widths).subspan(first), most))
+        outcome.trials.push_back(std::move(*mix));
+    if (outcome.trials.empty()) {
+      const Width& least = *std::ranges::min_element(widths, {}, &Width::bytes);
       throw Error(
           "tune", "--max-size",
           fmt::format("got {:g} MB, want at least {:.2f}, which the program takes with "
                       "weights of {} bits",
-                      *options_.most_size, std::ceil(widths.front().bytes / kMega * 100) / 100,
-                      widths.front().bits));
-    // without the smallest bits too, whose errors are the worst estimated
-    for (size_t first = 0; first + 1 < widths.size(); ++first)
-      if (widths[first].bytes <= most)
-        if (std::optional<Trial> mix = make_mix(std::span(widths).subspan(first), most))
-          outcome.trials.push_back(std::move(*mix));
-    for (size_t i = 0; i < outcome.trials.size(); ++i)
-      if (outcome.trials[i].error < outcome.trials[outcome.best].error) outcome.best = i;
+                      *options_.most_size, std::ceil(least.bytes / kMega * 100) / 100, least.bits));
+    }
+    for (size_t i = 0; i < outcome.trials.size(); ++i) {
+      const double best = outcome.trials[outcome.best].error;
+      if (outcome.trials[i].error < best || std::isnan(best)) outcome.best = i;
+    }
     return outcome;
   }
 
@@ -176,21 +190,24 @@ class Tuner {
                                 .progress = [&](size_t done) { progress_.advance(done, count); },
                                 .peers = peers_});
     for (const OpSensitivity& op : found.ops) width.losses[op.name] = op.output_error;
-    estimate = {found.measured, found.estimated};
+    if (found.measured > estimate.measured) estimate = {found.measured, found.estimated};
     return width;
   }
 
-  // widths: ascending, the first of which fits. Nothing if no op can have another width.
+  // widths: ascending. Nothing if no op can have another width, or no mix fits.
   std::optional<Trial> make_mix(std::span<const Width> widths, double most) {
-    std::vector<std::string> names;
+    std::vector<std::string> names, floats;  // floats: groups do not divide their rows
     std::vector<std::vector<WidthOption>> options;
     const auto follows = [](const Width& width, const std::string& name) {
       const auto product = width.products.find(name);
       return product != width.products.end() && product->second.weight_bits == width.bits;
     };
     for (const auto& [name, product] : widths.front().products) {
-      if (!std::ranges::all_of(widths, [&](const Width& width) { return follows(width, name); }))
+      if (!std::ranges::all_of(widths, [&](const Width& width) { return follows(width, name); })) {
+        if (product.weight_bits > widths.back().bits && follows(widths.back(), name))
+          floats.push_back(name);
         continue;
+      }
       names.push_back(name);
       std::vector<WidthOption>& own = options.emplace_back();
       for (const Width& width : widths) {
@@ -200,23 +217,36 @@ class Tuner {
       }
     }
     if (names.empty()) return std::nullopt;
-    // The estimate leaves out scales of channels and names.
-    for (double left = most - widths.front().bytes; left > 0;) {
-      const Json config = rows_of(widths, names, choose_widths(options, left));
-      const double excess = stored_bytes(quantized(config)) - most;
-      if (excess <= 0)
-        return make_trial(config, fmt::format("weights of {} to {} bits", widths.front().bits,
-                                              widths.back().bits));
-      left -= excess;
+    // The first width for all ops, such as the head, whose table is then shared with embeddings as
+    // before.
+    Json start = widths.front().config;
+    double least = widths.front().bytes;
+    if (!floats.empty()) {
+      const std::vector<size_t> lasts(floats.size(), widths.size() - 1);
+      start = with_rows(std::move(start), widths, floats, lasts);
+      least = stored_bytes(quantized(start));
     }
-    return std::nullopt;
+    if (least > most) return std::nullopt;
+    const std::string label =
+        fmt::format("weights of {} to {} bits", widths.front().bits, widths.back().bits);
+    // The estimate leaves out scales of channels and names.
+    for (double left = most - least; left > 0;) {
+      const std::vector<size_t> chosen = choose_widths(options, left);
+      if (std::ranges::all_of(chosen, [](size_t option) { return option == 0; })) break;
+      const Json config = with_rows(start, widths, names, chosen);
+      const double excess = stored_bytes(quantized(config)) - most;
+      if (excess <= 0) return make_trial(config, label);
+      double used = 0;
+      for (size_t i = 0; i < chosen.size(); ++i) used += options[i][chosen[i]].bytes;
+      left = used - std::max(excess, 1.0);
+    }
+    if (floats.empty()) return std::nullopt;  // a trial by itself
+    return make_trial(start, label);
   }
 
-  // The first width for all ops, such as the head, whose table is then shared with embeddings as
-  // before; and rows for those of other widths.
-  Json rows_of(std::span<const Width> widths, const std::vector<std::string>& names,
-               const std::vector<size_t>& chosen) {
-    Json config = widths.front().config;
+  // Adds rows for the ops of which not the first width was chosen.
+  Json with_rows(Json config, std::span<const Width> widths, const std::vector<std::string>& names,
+                 const std::vector<size_t>& chosen) {
     const Graph& graph = quantized(config);
     for (size_t i = 0; i < names.size(); ++i) {
       const Value* value = graph.find_value(names[i]);
@@ -249,11 +279,19 @@ class Tuner {
 
   std::vector<Progress::Stage> stages() const {
     const double batches = static_cast<double>(batches_.size());
-    std::vector<Progress::Stage> all = {{std::string(kCalibrateStage), batches},
-                                        {kSensitivityStage, 10.0}};
-    for (size_t i = 0; i < options_.most_trials; ++i) {
-      all.push_back({std::string(kCalibrateStage), batches});
-      all.push_back({kEvaluateStage, kEvaluateCost * std::max(1.0, batches / 8)});
+    const Progress::Stage calibrate{std::string(kCalibrateStage), batches},
+        sensitivity{kSensitivityStage, 10.0},
+        evaluate{kEvaluateStage, kEvaluateCost * std::max(1.0, batches / 8)};
+    std::vector<Progress::Stage> all;
+    const auto add = [&](size_t times, std::initializer_list<Progress::Stage> stages) {
+      for (size_t i = 0; i < times; ++i) all.insert(all.end(), stages);
+    };
+    if (options_.most_size) {
+      add(std::size(kWidths), {calibrate, sensitivity, evaluate});
+      add(kMixes, {calibrate, evaluate});
+    } else {
+      add(1, {calibrate, sensitivity});
+      add(options_.most_trials, {calibrate, evaluate});
     }
     return all;
   }

@@ -208,20 +208,23 @@ def tune(
     example_inputs: Any = None,
     progress: Progress = None,
 ) -> Tuned:
-    """Minimizes float ops for an accuracy goal, as `octet tune` does.
+    """Finds mixed precision for an accuracy or a size, op by op, as `octet tune` does.
 
     calibration, evaluate, labels: as those of quantize(), but by default the last eighth of 16
         calibration batches or more, at most 8 batches, is used for evaluation only.
     min_sqnr: the goal in dB, as the median over batches; or max_drop: the greatest share of samples
         lost (needs labels); or min_metric: the least value of metric or validate; or max_size: MB
         of the .octet file, in which each op gets the bits of weights (8, 4 or 3) that make the
-        smallest error, of a language model the KL divergence (mode "dynamic" or "weight-only").
+        smallest error, of a language model the KL divergence (mode "dynamic" or "weight-only"). The
+        file is one for the backend, by default "reference"; files for other backends may be a few
+        percent larger.
     max_latency: milliseconds on the backend, timed for each trial.
     metric: a function of an output of the float program and that of the quantized one, for each
         batch, or the name of one that load_library() registered. validate: a function of a model,
         such as yours for the test set; it gets a torch.nn.Module, with a backend the result of
         lower(), for the float program and for each trial. Larger is better for both.
-    trials: the greatest number of evaluations of the program. config: initial settings.
+    trials: the greatest number of evaluations of the program; max_size makes at most 5. config:
+        initial settings.
 
     Warns when the goal is not reached. Raises Error for goals that conflict.
     """
