@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/base/printable.h"
+#include "core/passes/unwatched_passes.h"
 #include "core/passes/verify.h"
 #include "core/text/text.h"
 
@@ -18,6 +19,7 @@ namespace {
 
 std::mutex mutex;  // for both
 std::vector<std::string> wanted, ran;
+thread_local int unwatched = 0;  // number of UnwatchedPasses
 
 bool holds(const std::vector<std::string>& names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
@@ -56,6 +58,7 @@ void run_passes(std::string_view stage, const PassSubject& subject,
   for (const Pass& pass : passes) {
     if (!pass.is_on) continue;
     pass.run();
+    if (unwatched > 0) continue;
     const bool is_wanted = is_wanted_after_run(pass.name);
     if (is_wanted || is_debugged) {
       std::string text = subject.print();
@@ -92,6 +95,9 @@ int run_passes(std::string_view stage, const Graph& graph, const LogSink& log,
   }
   return total;
 }
+
+UnwatchedPasses::UnwatchedPasses() { ++unwatched; }
+UnwatchedPasses::~UnwatchedPasses() { --unwatched; }
 
 void print_after(const std::string& name) {
   const std::lock_guard lock(mutex);

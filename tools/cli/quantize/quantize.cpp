@@ -16,6 +16,7 @@
 #include "backends/registry.h"
 #include "core/base/error.h"
 #include "core/passes/pass.h"
+#include "core/passes/unwatched_passes.h"
 #include "lowering/lower.h"
 #include "tools/cli/common/lowered_program.h"
 #include "tools/cli/common/messages.h"
@@ -290,6 +291,7 @@ void weigh_on_backend(const QuantizeRequest& request, QuantizeResult& result) {
   // By default only where operands are integers before a backend sees them.
   if (!is_asked_for && (result.weight.int8_share == 0 || request.flow.mode != "static")) return;
   try {
+    const UnwatchedPasses only_counting;
     Report report;
     result.weight.backend_share =
         integer_share(lower(result.graph, make_supports(backend), {}, report));

@@ -1,0 +1,16 @@
+// Keeps passes that a command runs besides its work out of what users watch.
+#pragma once
+
+namespace octet {
+
+// While one exists, run_passes() in this thread prints nothing for OCTET_DEBUG and print_after(),
+// and the passes do not count as run.
+class UnwatchedPasses {
+ public:
+  UnwatchedPasses();
+  ~UnwatchedPasses();
+  UnwatchedPasses(const UnwatchedPasses&) = delete;
+  UnwatchedPasses& operator=(const UnwatchedPasses&) = delete;
+};
+
+}  // namespace octet
