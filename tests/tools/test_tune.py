@@ -374,8 +374,9 @@ class Tune(CommandTest):
         self.assertIn("want one of --min-sqnr", self.fails(*base, "--min-sqnr", "30", "--max-drop", "0.1"))
         self.assertIn("--labels", self.fails(*base, "--max-drop", "0.1"))
         self.assertIn("--backend", self.fails(*base, "--min-sqnr", "30", "--max-latency", "1"))
-        for goal, wrong in (("--max-drop", "1"), ("--max-drop", "-0.1"), ("--max-drop", "nan"), ("--min-sqnr", "nan"), ("--min-sqnr", "inf")):
+        for goal, wrong in (("--max-drop", "1"), ("--max-drop", "-0.1"), ("--min-sqnr", "inf")):
             self.assertIn(f"tune: {goal}: is {wrong}, want ", self.fails(*base, goal, wrong, "--labels", self.path("few.pt")))
+        self.assertIn("--min-sqnr: got nan, want a number", self.octet(*base, "--min-sqnr", "nan", code=2)[1])
         self.save("few.pt", torch.zeros(3, dtype=torch.long))
         self.assertIn("holds 3 classes", self.fails(*base, "--max-drop", "0.1", "--labels", self.path("few.pt")))
         self.assertFalse(os.path.exists(self.path("q.pt2")))

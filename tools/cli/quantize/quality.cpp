@@ -58,7 +58,7 @@ double metric_of(const Metric& metric, const std::vector<c10::IValue>& want,
     sum += value;
     ++count;
   }
-  return sum / count;
+  return count == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / count;
 }
 
 // The class of each sample if the first output is [samples, classes].
