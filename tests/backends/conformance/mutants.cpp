@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 
 #include "backends/conformance/program_builder.h"
 #include "backends/reference/reference_backend.h"
@@ -12,7 +13,7 @@
 namespace octet {
 namespace {
 
-const Mutant* current = nullptr;
+std::optional<Mutant> current;  // a copy: the backend stays registered
 
 // ---- changes of programs
 
@@ -406,11 +407,11 @@ const std::vector<Mutant>& mutants() {
 }
 
 void use_mutant(const Mutant& mutant) {
-  if (current == nullptr)
+  if (!current)
     register_backend(
         "mutant", [] { return std::make_unique<MutantBackend>(); },
         [] { return std::make_unique<MutantSupport>(); });
-  current = &mutant;
+  current = mutant;
 }
 
 }  // namespace octet
