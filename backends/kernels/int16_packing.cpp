@@ -7,13 +7,11 @@
 #include "backends/kernels/isa.h"
 
 namespace octet {
+
+using namespace int16_product;
+
 namespace {
 
-using Digit = PackedInt16Product::Digit;
-using Panel = PackedInt16Product::Panel;
-using Span = PackedInt16Product::Span;
-constexpr int32_t kHighFactor = PackedInt16Product::kHighFactor;
-constexpr int64_t kMostTaps = PackedInt16Product::kMostTaps;
 constexpr int64_t kMostMagnitude = 65535;  // of the weights of a part
 constexpr int32_t kLeastSplit = 256;       // if a weight has this magnitude, all have two digits
 

@@ -12,40 +12,47 @@
 
 namespace octet {
 
+// The names that packing and the loops share.
+namespace int16_product {
+
+inline constexpr int64_t kMostTaps = 128;  // window positions whose addresses are kept at once
+inline constexpr int64_t kWidestTile = 6;  // pixels
+
+// What is multiplied: a whole weight, or one of its two digits in -128 .. 128: the weight is 256
+// times the high digit plus the low one. Without digits, a part of large weights would end after
+// two or three inputs.
+enum class Digit { kWhole, kHigh, kLow };
+inline constexpr int32_t kHighFactor = 256;
+
+// Consecutive pairs of inputs at one window position. is_last: of a part.
+struct Span {
+  int32_t tap, pair, count;
+  Digit digit;
+  bool is_last;
+};
+
+// Up to four vectors of outputs of one group. A word of 32 bits has the weights of two inputs.
+struct Panel {
+  int64_t group, first, count;  // outputs
+  int64_t vectors;
+  size_t words;      // the first one
+  size_t constants;  // those of the first output
+  std::vector<Span> spans;
+  int64_t parts = 0;
+};
+
+}  // namespace int16_product
+
 struct PackedInt16Product {
-  static constexpr int64_t kMostTaps = 128;  // window positions whose addresses are kept at once
-  static constexpr int64_t kWidestTile = 6;  // pixels
-
-  // What is multiplied: a whole weight, or one of its two digits in -128 .. 128: the weight is 256
-  // times the high digit plus the low one. Without digits, a part of large weights would end after
-  // two or three inputs.
-  enum class Digit { kWhole, kHigh, kLow };
-  static constexpr int32_t kHighFactor = 256;
-
-  // Consecutive pairs of inputs at one window position. is_last: of a part.
-  struct Span {
-    int32_t tap, pair, count;
-    Digit digit;
-    bool is_last;
-  };
-
-  // Up to four vectors of outputs of one group. A word of 32 bits has the weights of two inputs.
-  struct Panel {
-    int64_t group, first, count;  // outputs
-    int64_t vectors;
-    size_t words;      // the first one
-    size_t constants;  // those of the first output
-    std::vector<Span> spans;
-    int64_t parts = 0;
-  };
+  using Digit = int16_product::Digit;
 
   Int16ProductTerms t;
   int64_t lanes = 4;  // outputs of a vector
   bool is_depthwise = false;
-  bool is_split = false;      // weights have two digits
-  bool is_widened = false;    // x is copied to scratch memory first
-  int64_t stride = 0;         // int16 elements of a pixel that the loops read
-  std::vector<Panel> panels;  // none if depthwise
+  bool is_split = false;                     // weights have two digits
+  bool is_widened = false;                   // x is copied to scratch memory first
+  int64_t stride = 0;                        // int16 elements of a pixel that the loops read
+  std::vector<int16_product::Panel> panels;  // none if depthwise
   // panels: for each 128 window positions, for each digit [pairs, outputs]; depthwise: [digits,
   // taps, outputs]
   std::vector<int32_t> words;
@@ -55,7 +62,7 @@ struct PackedInt16Product {
   int64_t taps() const { return t.kernel[0] * t.kernel[1]; }
   int64_t depth() const { return t.channels / t.groups; }
   int64_t pixels() const { return t.images * t.out_height * t.out_width; }
-  int64_t tile() const { return lanes == 16 && !is_depthwise ? kWidestTile : 4; }
+  int64_t tile() const { return lanes == 16 && !is_depthwise ? int16_product::kWidestTile : 4; }
   std::span<const Digit> digits() const {
     static constexpr Digit kWhole[] = {Digit::kWhole}, kTwo[] = {Digit::kHigh, Digit::kLow};
     return is_split ? std::span<const Digit>(kTwo) : std::span<const Digit>(kWhole);

@@ -9,14 +9,10 @@
 #include "core/base/error.h"
 
 namespace octet {
-namespace {
 
-using Digit = PackedInt16Product::Digit;
-using Panel = PackedInt16Product::Panel;
-using Span = PackedInt16Product::Span;
-constexpr int32_t kHighFactor = PackedInt16Product::kHighFactor;
-constexpr int64_t kMostTaps = PackedInt16Product::kMostTaps;
-constexpr int64_t kWidestTile = PackedInt16Product::kWidestTile;
+using namespace int16_product;
+
+namespace {
 
 // ---- sums of a tile
 
