@@ -9,6 +9,7 @@
 #include "tools/cli/common/messages.h"
 #include "tools/cli/processes/processes.h"
 #include "tools/cli/quantize/report_file.h"
+#include "tools/cli/tune/trials.h"
 #include "tools/cli/tune/tuner.h"
 
 namespace octet {

@@ -57,9 +57,13 @@ bool has_narrow_channels(const OpFacts& op) {
   return op.has_effort && op.is_static && op.cause == Cause::kNarrowChannels;
 }
 
+bool can_have_int16(const OpFacts& op) {
+  return op.has_int16 && op.is_static && !op.options.value("is_dynamic", false) &&
+         !op.options.value("is_weight_only", false);
+}
+
 bool has_byte_activations(const OpFacts& op) {
-  return op.has_int16 && op.is_static && op.options.value("activation_bits", 8) == 8 &&
-         !op.options.value("is_dynamic", false) && !op.options.value("is_weight_only", false);
+  return can_have_int16(op) && op.options.value("activation_bits", 8) == 8;
 }
 
 // int16 needs the full range of activations.
@@ -71,11 +75,10 @@ Json in_sixteen_bits(const OpFacts& op) {
 }
 
 bool has_byte_weights(const OpFacts& op) {
-  return op.has_int16 && op.is_static && op.has_weights && op.before_share >= kMuch &&
+  return can_have_int16(op) && op.has_weights && op.before_share >= kMuch &&
          op.options.value("weight_bits", 8) == 8 && op.options.value("group_size", 0) == 0 &&
          !op.options.contains("weight_observer") && !op.options.contains("weight_qmin") &&
-         !op.options.contains("weight_qmax") && !op.options.value("is_dynamic", false) &&
-         !op.options.value("is_weight_only", false);
+         !op.options.contains("weight_qmax");
 }
 
 const std::vector<Choice> kChoices = {

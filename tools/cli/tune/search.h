@@ -45,9 +45,8 @@ struct Trial {
 
   // The cost, comparable among trials of one run: bytes, time, bits, or float share.
   double price() const {
-    if (bytes || latency_ms || weight_bits)
-      return bytes.value_or(latency_ms.value_or(weight_bits.value_or(0)));
-    return float_share + kInt16Cost * int16_share;
+    const double share = float_share + kInt16Cost * int16_share;
+    return bytes.value_or(latency_ms.value_or(weight_bits.value_or(share)));
   }
 };
 

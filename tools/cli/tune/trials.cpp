@@ -105,6 +105,21 @@ Json to_json(const Trial& trial) {
   return json;
 }
 
+std::string figures_of(const Trial& trial, const std::string& metric) {
+  std::string text = fmt::format("{:.1f} dB", trial.sqnr_db);
+  if (trial.divergence) text += fmt::format(", KL divergence {:.4f}", *trial.divergence);
+  if (trial.accuracy) text += fmt::format(", accuracy {:.2f} %", 100 * *trial.accuracy);
+  if (trial.metric) text += fmt::format(", {} {:.6g}", metric, *trial.metric);
+  text += trial.weight_bits ? fmt::format(", {:.2f} bits a weight", *trial.weight_bits)
+                            : fmt::format(", {:.1f} % of the multiply-accumulates in float",
+                                          100 * trial.float_share);
+  if (trial.bytes) text += fmt::format(", {:.2f} MB", *trial.bytes / 1e6);
+  if (trial.int16_share > 0)
+    text += fmt::format(", {:.1f} % with 16 bits", 100 * trial.int16_share);
+  if (trial.latency_ms) text += fmt::format(", {:.3f} ms", *trial.latency_ms);
+  return text;
+}
+
 TrialFile::TrialFile(std::string file, std::string run, bool writes)
     : file_(std::move(file)), run_(std::move(run)), writes_(writes) {
   if (file_.empty() || !std::filesystem::exists(file_)) return;

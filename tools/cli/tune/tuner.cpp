@@ -4,12 +4,10 @@
 #include <chrono>
 #include <cmath>
 #include <map>
-#include <span>
 #include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "annotate/accuracy/held_out_check.h"
 #include "annotate/calibrate/calibrate.h"
@@ -28,13 +26,12 @@
 #include "tools/cli/common/lowered_program.h"
 #include "tools/cli/common/messages.h"
 #include "tools/cli/compare/report.h"
-#include "tools/cli/compare/suggestion.h"
 #include "tools/cli/quantize/effort.h"
-#include "tools/cli/quantize/products.h"
 #include "tools/cli/quantize/quality.h"
 #include "tools/cli/tune/base_settings.h"
 #include "tools/cli/tune/candidates.h"
 #include "tools/cli/tune/trials.h"
+#include "tools/cli/tune/width_search.h"
 
 namespace octet {
 namespace {
@@ -44,22 +41,6 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kSensitivityStage = "sensitivity";
 // The number of batches for sensitivities and causes.
 constexpr size_t kSensitivityBatches = 4;
-// The number of calibration batches for the report.
-constexpr size_t kReportBatches = 4;
-
-// The bits of weights that a goal of a size chooses from, ascending.
-constexpr int kWidths[] = {3, 4, 8};
-constexpr size_t kMixes = std::size(kWidths) - 1;
-constexpr double kMega = 1e6;
-
-// The KL divergence of logits as a metric, whose larger values are better.
-Metric minus_divergence(int64_t vocabulary) {
-  return [vocabulary](const at::Tensor& want, const at::Tensor& is) {
-    const bool are_logits = want.dim() > 1 && want.size(-1) == vocabulary;
-    return are_logits ? -logit_divergence(want, is) : std::nan("");
-  };
-}
-
 class Tuner {
  public:
   Tuner(const Graph& original, const TuneOptions& options, Peers* peers)
@@ -76,18 +57,7 @@ class Tuner {
         trials_(options.checkpoint, describe(), is_first()) {
     check_batches();
     if (options.has_effort()) base_.allow_effort();
-    if (options.most_size && !base_.has_weight_options())
-      throw Error(
-          "tune", "--max-size",
-          fmt::format("got the quantizer {}, want x86, xnnpack or qnnpack alone, whose rows set "
-                      "the bits of weights",
-                      options.flow.quantizer));
-    if (options.most_size && base_.whole().contains("global") &&
-        base_.whole().at("global").is_null())
-      throw Error(
-          "tune", "--max-size",
-          "chooses bits for all ops, but --config has \"global\": null; leave that out, and "
-          "give the ops that stay float a row of null");
+    if (options.most_size) check_widths(base_, options.flow.quantizer);
     if (vocabulary_ > 0) metric_ = {"", minus_divergence(vocabulary_)};
   }
 
@@ -108,162 +78,21 @@ class Tuner {
     std::vector<TuneCandidate> candidates = find_candidates(estimate);
     const TuneGoal goal{.most_error = outputs_goal().most_error(),
                         .most_latency = options_.most_latency};
-    return search(
-        bases(), candidates, goal, options_.most_trials,
-        [&](const Json& config, const std::string& label) { return make_trial(config, label); });
+    return search(bases(), candidates, goal, options_.most_trials, trial_maker());
   }
 
-  // A program whose weights all have these bits, except those that settings decide.
-  struct Width {
-    int bits = 0;
-    Json config = {};
-    double bytes = 0;                           // of the program
-    std::map<std::string, double> losses = {};  // by op
-    std::map<std::string, Product> products = {};
-
-    // For each weight, with its share of the 16-bit scale of a group.
-    double bytes_each() const {
-      const int group = config.at("global").at("group_size");
-      return bits / 8.0 + (group == 0 ? 0 : 2.0 / group);
-    }
-  };
-
-  // The settings of the op, or of all ops, with weights of these bits.
-  static Json in_bits(Json options, int bits) {
-    options["weight_bits"] = bits;
-    options["group_size"] = bits == 8 ? 0 : options.value("group_size", kSmallGroup);
-    return options;
-  }
-
-  // Compares each width for the whole program with mixes, and chooses the one with the least error
-  // among those of the size.
   TuneOutcome search_widths(Estimate& estimate) {
-    const double most = kMega * *options_.most_size;
-    TuneOutcome outcome;
-    outcome.is_reached = true;
-    std::vector<Width> widths;
-    for (const int bits : kWidths) {
-      try {
-        widths.push_back(measure_width(bits, estimate));
-      } catch (const NothingToQuantize&) {
-        if (bits == kWidths[std::size(kWidths) - 1]) throw;
-        continue;  // groups divide no rows
-      }
-      if (widths.back().bytes <= most)
-        outcome.trials.push_back(
-            make_trial(widths.back().config, fmt::format("weights of {} bits", bits)));
-    }
-    // without the smallest bits too, whose errors are the worst estimated
-    for (size_t first = 0; first + 1 < widths.size(); ++first)
-      if (std::optional<Trial> mix = make_mix(std::span(widths).subspan(first), most))
-        outcome.trials.push_back(std::move(*mix));
-    if (outcome.trials.empty()) {
-      const Width& least = *std::ranges::min_element(widths, {}, &Width::bytes);
-      throw Error(
-          "tune", "--max-size",
-          fmt::format("got {:g} MB, want at least {:.2f}, which the program takes with "
-                      "weights of {} bits",
-                      *options_.most_size, std::ceil(least.bytes / kMega * 100) / 100, least.bits));
-    }
-    for (size_t i = 0; i < outcome.trials.size(); ++i) {
-      const double best = outcome.trials[outcome.best].error;
-      if (outcome.trials[i].error < best || std::isnan(best)) outcome.best = i;
-    }
-    return outcome;
+    return octet::search_widths(
+        base_, *options_.most_size,
+        {.quantized = [&](const Json& config) -> const Graph& { return quantized(config); },
+         .bytes = [&](const Json& config) { return bytes_of(config); },
+         .sensitivities = [&](const Graph& graph) { return sensitivities_of(graph, 1); },
+         .make_trial = trial_maker()},
+        estimate);
   }
 
-  Width measure_width(int bits, Estimate& estimate) {
-    Width width{.bits = bits,
-                .config = merged(base_.config(), {{"global", in_bits(base_.global(), bits)}})};
-    const Graph& graph = quantized(width.config);
-    width.bytes = stored_bytes(graph);
-    for (Product& product : find_products(graph)) {
-      std::string name = product.name;
-      width.products.emplace(std::move(name), std::move(product));
-    }
-    progress_.begin(kSensitivityStage);
-    const size_t all = std::min(kSensitivityBatches, batches_.size());
-    const size_t count = count_of_own(peers_, all);
-    const Sensitivities found =
-        estimate_sensitivities(original_, graph, own_batches(all),
-                               {.vocabulary = vocabulary_,
-                                .progress = [&](size_t done) { progress_.advance(done, count); },
-                                .peers = peers_});
-    for (const OpSensitivity& op : found.ops) width.losses[op.name] = op.output_error;
-    if (found.measured > estimate.measured) estimate = {found.measured, found.estimated};
-    return width;
-  }
-
-  // widths: ascending. Nothing if no op can have another width, or no mix fits.
-  std::optional<Trial> make_mix(std::span<const Width> widths, double most) {
-    std::vector<std::string> names, floats;  // floats: groups do not divide their rows
-    std::vector<std::vector<WidthOption>> options;
-    const auto follows = [](const Width& width, const std::string& name) {
-      const auto product = width.products.find(name);
-      return product != width.products.end() && product->second.weight_bits == width.bits;
-    };
-    for (const auto& [name, product] : widths.front().products) {
-      if (!std::ranges::all_of(widths, [&](const Width& width) { return follows(width, name); })) {
-        if (product.weight_bits > widths.back().bits && follows(widths.back(), name))
-          floats.push_back(name);
-        continue;
-      }
-      names.push_back(name);
-      std::vector<WidthOption>& own = options.emplace_back();
-      for (const Width& width : widths) {
-        const auto loss = width.losses.find(name);
-        own.push_back({product.weights * (width.bytes_each() - widths.front().bytes_each()),
-                       loss == width.losses.end() ? 0 : loss->second});
-      }
-    }
-    if (names.empty()) return std::nullopt;
-    // The first width for all ops, such as the head, whose table is then shared with embeddings as
-    // before.
-    Json start = widths.front().config;
-    double least = widths.front().bytes;
-    if (!floats.empty()) {
-      const std::vector<size_t> lasts(floats.size(), widths.size() - 1);
-      start = with_rows(std::move(start), widths, floats, lasts);
-      least = stored_bytes(quantized(start));
-    }
-    if (least > most) return std::nullopt;
-    const std::string label =
-        fmt::format("weights of {} to {} bits", widths.front().bits, widths.back().bits);
-    // The estimate leaves out scales of channels and names.
-    for (double left = most - least; left > 0;) {
-      const std::vector<size_t> chosen = choose_widths(options, left);
-      if (std::ranges::all_of(chosen, [](size_t option) { return option == 0; })) break;
-      const Json config = with_rows(start, widths, names, chosen);
-      const double excess = stored_bytes(quantized(config)) - most;
-      if (excess <= 0) return make_trial(config, label);
-      double used = 0;
-      for (size_t i = 0; i < chosen.size(); ++i) used += options[i][chosen[i]].bytes;
-      left = used - std::max(excess, 1.0);
-    }
-    if (floats.empty()) return std::nullopt;  // a trial by itself
-    return make_trial(start, label);
-  }
-
-  // Adds rows for the ops of which not the first width was chosen.
-  Json with_rows(Json config, std::span<const Width> widths, const std::vector<std::string>& names,
-                 const std::vector<size_t>& chosen) {
-    const Graph& graph = quantized(config);
-    for (size_t i = 0; i < names.size(); ++i) {
-      const Value* value = graph.find_value(names[i]);
-      if (chosen[i] == 0 || value == nullptr || value->producer() == nullptr) continue;
-      const Json settings = in_bits(base_.options_of(*value->producer()), widths[chosen[i]].bits);
-      const Remedy remedy = find_remedy(graph, *value, Cause::kWeights, settings);
-      if (!remedy.config.is_null()) config = merged(std::move(config), remedy.config);
-    }
-    return config;
-  }
-
-  // Bytes of the .octet file, for --backend if it is given.
-  double stored_bytes(const Graph& graph) const {
-    Report report;
-    const std::string backend = options_.backend.empty() ? "reference" : options_.backend;
-    return static_cast<double>(
-        program_bytes(lower(graph, make_supports(backend), {}, report)).size());
+  MakeTrial trial_maker() {
+    return [&](const Json& config, const std::string& label) { return make_trial(config, label); };
   }
 
   bool is_first() const { return peers_ == nullptr || peers_->rank() == 0; }
@@ -330,8 +159,20 @@ class Tuner {
     if (!quantized_ || quantized_config_ != config) {
       quantized_ = quantize(config);
       quantized_config_ = config;
+      quantized_bytes_.reset();
     }
     return *quantized_;
+  }
+
+  // The size of the .octet file, for --backend if it is given.
+  double bytes_of(const Json& config) {
+    const Graph& graph = quantized(config);
+    if (quantized_bytes_) return *quantized_bytes_;
+    Report report;
+    const std::string backend = options_.backend.empty() ? "reference" : options_.backend;
+    quantized_bytes_ =
+        static_cast<double>(program_bytes(lower(graph, make_supports(backend), {}, report)).size());
+    return *quantized_bytes_;
   }
 
   Graph quantize(const Json& config) {
@@ -378,6 +219,8 @@ class Tuner {
     };
   }
 
+  size_t sensitivity_batches() const { return std::min(kSensitivityBatches, batches_.size()); }
+
   // This process's batches among the first `all`.
   BatchSource own_batches(size_t all) const {
     SampleData first = data_.all;
@@ -386,7 +229,8 @@ class Tuner {
   }
 
   // Process 0 gets the sums of all processes, the others only their part.
-  Comparison compare_on(const Graph& plain, size_t all, size_t count) {
+  Comparison compare_on(const Graph& plain) {
+    const size_t all = sensitivity_batches(), count = count_of_own(peers_, all);
     ComparisonReport report{.subject = &plain};
     if (count > 0)
       report.comparison =
@@ -412,15 +256,21 @@ class Tuner {
     return candidates;
   }
 
+  // Begins the stage, of which it is one of `parts`.
+  Sensitivities sensitivities_of(const Graph& graph, size_t parts) {
+    progress_.begin(kSensitivityStage);
+    const size_t all = sensitivity_batches(), count = count_of_own(peers_, all);
+    return estimate_sensitivities(
+        original_, graph, own_batches(all),
+        {.vocabulary = vocabulary_,
+         .progress = [&](size_t done) { progress_.advance(done, parts * count); },
+         .peers = peers_});
+  }
+
   std::vector<TuneCandidate> find_candidates(Estimate& estimate) {
     const Graph& plain = quantized(Json::object());
-    progress_.begin(kSensitivityStage);
-    const size_t all = std::min(kSensitivityBatches, batches_.size());
-    const size_t count = count_of_own(peers_, all);
-    const Sensitivities sensitivities = estimate_sensitivities(
-        original_, plain, own_batches(all),
-        {.progress = [&](size_t done) { progress_.advance(done, 2 * count); }, .peers = peers_});
-    const Comparison comparison = compare_on(plain, all, count);
+    const Sensitivities sensitivities = sensitivities_of(plain, 2);
+    const Comparison comparison = compare_on(plain);
     estimate = {sensitivities.measured, sensitivities.estimated};
     if (!is_first()) return shared({});
     std::vector<OpCandidate> found =
@@ -465,7 +315,7 @@ class Tuner {
       trial.divergence = -*quality.metric;
     else
       trial.metric = quality.metric;
-    if (options_.most_size) trial.bytes = stored_bytes(*made);
+    if (options_.most_size) trial.bytes = bytes_of(config);
     trial.float_share = 1 - weight.int8_share;
     trial.int16_share = weight.int16_share;
     if (!is_static()) trial.weight_bits = weight.weight_bits;
@@ -540,52 +390,14 @@ class Tuner {
   size_t float_output_bytes_ = 0;
   std::optional<Graph> quantized_;  // by quantized_config_
   Json quantized_config_;
+  std::optional<double> quantized_bytes_;  // its .octet file, once asked for
 };
 
 }  // namespace
 
-std::string figures_of(const Trial& trial, const std::string& metric) {
-  std::string text = fmt::format("{:.1f} dB", trial.sqnr_db);
-  if (trial.divergence) text += fmt::format(", KL divergence {:.4f}", *trial.divergence);
-  if (trial.accuracy) text += fmt::format(", accuracy {:.2f} %", 100 * *trial.accuracy);
-  if (trial.metric) text += fmt::format(", {} {:.6g}", metric, *trial.metric);
-  text += trial.weight_bits ? fmt::format(", {:.2f} bits a weight", *trial.weight_bits)
-                            : fmt::format(", {:.1f} % of the multiply-accumulates in float",
-                                          100 * trial.float_share);
-  if (trial.bytes) text += fmt::format(", {:.2f} MB", *trial.bytes / kMega);
-  if (trial.int16_share > 0)
-    text += fmt::format(", {:.1f} % with 16 bits", 100 * trial.int16_share);
-  if (trial.latency_ms) text += fmt::format(", {:.3f} ms", *trial.latency_ms);
-  return text;
-}
-
 Tuned tune(const Graph& original, const TuneOptions& options, Peers* peers) {
   check_goals(options);
   return Tuner(original, options, peers).run();
-}
-
-nlohmann::ordered_json tune_report(const Graph& original, const Tuned& tuned,
-                                   const TuneOptions& options) {
-  SampleData data = sample_data(options.data.calibration, &original, options.data.max_batches);
-  data.end = std::min(data.end, kReportBatches);
-  ComparisonReport report{.title = options.flow.model,
-                          .subtitle = options.flow.quantizer + ", tuned",
-                          .subject = &tuned.quantized,
-                          .metric = options.validate ? "" : tuned.metric};
-  report.comparison = shadow(original, tuned.quantized, source_of(data),
-                             {.metric = read_metric(options.metric).measure, .values = true});
-  report.weights = compare_weights(original, tuned.quantized);
-  Json json = compare_json(report);
-  json["kind"] = "tune";
-  json["trials"] = Json::array();
-  for (const Trial& trial : tuned.outcome.trials) json["trials"].push_back(to_json(trial));
-  json["pareto"] = Json::array();
-  for (size_t index : pareto_front(tuned.outcome.trials)) {
-    Json point = to_json(tuned.outcome.trials[index]);
-    point["chosen"] = index == tuned.outcome.best;
-    json["pareto"].push_back(std::move(point));
-  }
-  return json;
 }
 
 }  // namespace octet

@@ -67,9 +67,6 @@ struct Tuned {
 // result, and only the first writes the checkpoint and prints; null: none.
 Tuned tune(const Graph& original, const TuneOptions& options, Peers* peers = nullptr);
 
-// "31.2 dB, top5 0.93, 4.0 % of the multiply-accumulates in float, 3.120 ms".
-std::string figures_of(const Trial& trial, const std::string& metric);
-
 // The report of `octet compare` for the result, with all trials and the Pareto front.
 nlohmann::ordered_json tune_report(const Graph& original, const Tuned& tuned,
                                    const TuneOptions& options);
