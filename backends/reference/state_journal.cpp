@@ -13,18 +13,17 @@ thread_local StateJournal* current_journal = nullptr;
 
 void StateJournal::keep(std::byte* bytes, size_t count) {
   if (current_journal == nullptr) return;
-  current_journal->entries_.push_back({bytes, count});
   std::vector<std::byte>& kept = current_journal->kept_;
+  const size_t start = kept.size();
+  // The bytes before their entry: where memory ends between the two, undo() ignores the bytes.
   kept.insert(kept.end(), bytes, bytes + count);
+  current_journal->entries_.push_back({bytes, start, count});
 }
 
 // The last write first, because writes may overlap.
 void StateJournal::undo() {
-  size_t end = kept_.size();
-  for (auto entry = entries_.rbegin(); entry != entries_.rend(); ++entry) {
-    end -= entry->count;
-    std::memcpy(entry->bytes, kept_.data() + end, entry->count);
-  }
+  for (auto entry = entries_.rbegin(); entry != entries_.rend(); ++entry)
+    std::memcpy(entry->bytes, kept_.data() + entry->start, entry->count);
 }
 
 StateJournal::Use::Use(StateJournal& journal)

@@ -29,6 +29,7 @@ class StateJournal {
  private:
   struct Entry {
     std::byte* bytes;
+    size_t start;  // of its bytes in kept_
     size_t count;
   };
 
