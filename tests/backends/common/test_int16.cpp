@@ -1,4 +1,6 @@
 // Kernels for int16 activations give the bits of the reference on every backend.
+#include <utility>
+
 #include <catch2/catch.hpp>
 
 #include "backends/conformance/conformance.h"
@@ -108,20 +110,19 @@ TEST_CASE("int16: all sums round as in double", "[backends][onednn][xnnpack]") {
   const int64_t outputs = static_cast<int64_t>(scales.size());
   for (const char* backend : kBackends)
     for (int64_t weight : {1, 256})  // 256: two digits, whose sums are added in double
-      for (float bias : {0.0f, 0.5f, 1234.501f})
-        for (int32_t zero_point : {0, 77}) {
-          const DType dtype = weight == 1 ? kS8 : kS16;
-          std::vector<float> of_weights = scales;
-          for (float& scale : of_weights) scale /= static_cast<float>(weight);
-          ProgramBuilder b;
-          const int in = b.input("x", kS16, {65536, 1}, quantized(1, zero_point)),
-                    w = b.constant("w", random_integers(dtype, {outputs, 1}, 5, weight, weight),
-                                   per_channel(of_weights, 0)),
-                    c = b.constant("b", random_floats({outputs}, bias, bias + 0.001f, 6));
-          b.output(b.op("linear", {in, w, c}, "y", kS16, {65536, outputs}, quantized(1, -3)));
-          CAPTURE(backend, weight, bias, zero_point);
-          CHECK(check_against_reference(b.finish(), backend, {x}) == 0);
-        }
+      for (const auto& [bias, zero_point] : {std::pair{0.0f, 77}, {0.5f, 0}, {1234.501f, 77}}) {
+        const DType dtype = weight == 1 ? kS8 : kS16;
+        std::vector<float> of_weights = scales;
+        for (float& scale : of_weights) scale /= static_cast<float>(weight);
+        ProgramBuilder b;
+        const int in = b.input("x", kS16, {65536, 1}, quantized(1, zero_point)),
+                  w = b.constant("w", random_integers(dtype, {outputs, 1}, 5, weight, weight),
+                                 per_channel(of_weights, 0)),
+                  c = b.constant("b", random_floats({outputs}, bias, bias + 0.001f, 6));
+        b.output(b.op("linear", {in, w, c}, "y", kS16, {65536, outputs}, quantized(1, -3)));
+        CAPTURE(backend, weight, bias, zero_point);
+        CHECK(check_against_reference(b.finish(), backend, {x}) == 0);
+      }
 }
 
 TEST_CASE("int16: integers without a scale are refused", "[backends][onednn][xnnpack]") {
