@@ -41,12 +41,9 @@ void add_constants(PackedInt16Product& p, int64_t output) {
     sum += weights[k];
     magnitudes += magnitude(weights[k]);
   }
-  // Sums of several parts are added in double.
-  const double most = magnitudes * -INT16_MIN,
-               most_start = most <= INT32_MAX ? INT32_MAX - most : INT32_MAX;
   const size_t at = static_cast<size_t>(output);
   p.constants.add(-sum * static_cast<double>(p.t.x.zero_point), p.t.scale[at], p.t.bias[at],
-                  most_start, p.t.y);
+                  magnitudes * -INT16_MIN, p.t.y);
 }
 
 // Appends the words and spans of a digit for window positions [first, last), as a new part.
@@ -108,13 +105,50 @@ void pack_panels(PackedInt16Product& p) {
     }
 }
 
-// The upper half of a word is 0, so that it meets the sign of x.
+// Appends the words of a block for a digit.
+void pack_block(PackedInt16Product& p, const Block& block, Digit digit) {
+  for (int64_t tap = 0; tap < p.taps(); tap += 2)
+    for (int64_t i = 0; i < 2 * p.lanes; ++i) {
+      const int64_t channel = i % p.lanes / 4 * 8 + i / p.lanes * 4 + i % 4;
+      int16_t values[2] = {0, 0};
+      for (int64_t k = tap; k < std::min(tap + 2, p.taps()) && channel < block.count; ++k)
+        values[k - tap] = digit_of(p.weights_of(block.first + channel)[k], digit);
+      p.words.push_back(pair_of(values[0], values[1]));
+    }
+}
+
 void pack_depthwise(PackedInt16Product& p) {
-  for (int64_t c = 0; c < p.t.channels; ++c) add_constants(p, c);
-  for (Digit digit : p.digits())
-    for (int64_t tap = 0; tap < p.taps(); ++tap)
-      for (int64_t c = 0; c < p.t.channels; ++c)
-        p.words.push_back(pair_of(digit_of(p.weights_of(c)[tap], digit), 0));
+  const int64_t width = 2 * p.lanes, channels = p.t.channels;
+  for (int64_t at = 0; at < channels; at += width) {
+    const Block block = {std::clamp<int64_t>(channels - width, 0, at), std::min(width, channels)};
+    p.blocks.push_back(block);
+    for (int64_t i = 0; i < width; ++i) add_constants(p, i < block.count ? block.first + i : -1);
+    for (Digit digit : p.digits()) pack_block(p, block, digit);
+  }
+}
+
+void find_offsets(PackedInt16Product& p) {
+  const Int16ProductTerms& t = p.t;
+  for (int64_t h = 0; h < t.kernel[0]; ++h)
+    for (int64_t w = 0; w < t.kernel[1]; ++w)
+      p.offsets.push_back((h * t.dilation[0] * t.width + w * t.dilation[1]) * p.stride);
+  for (int i = 0; i < 2; ++i) p.reach[i] = (t.kernel[i] - 1) * t.dilation[i];
+}
+
+// Lets each row of a window be one window position, whose channels are those of all its pixels. Not
+// with a number of channels that pairs need no copy for.
+void merge_columns(PackedInt16Product& p) {
+  Int16ProductTerms& t = p.t;
+  if (t.groups != 1 || t.channels % 2 == 0 || t.kernel[1] == 1 || t.dilation[1] != 1) return;
+  const int64_t width =
+      std::max(t.padding[1] + t.width, (t.out_width - 1) * t.stride[1] + t.kernel[1]);
+  p.before = t.padding[1];
+  p.after = width - p.before - t.width;
+  p.stride = t.channels;
+  t.width = width;
+  t.channels *= t.kernel[1];
+  t.kernel[1] = 1;
+  t.padding[1] = 0;
 }
 
 // Its sums are one part: no digit is 256 or more.
@@ -132,13 +166,20 @@ std::shared_ptr<const PackedInt16Product> pack_int16_product(const Int16ProductT
   PackedInt16Product& p = *made;
   p.t = terms;
   p.lanes = vector_floats();
+  p.channels = terms.channels;
   p.is_split = std::any_of(terms.weights.begin(), terms.weights.end(),
                            [](int16_t weight) { return magnitude(weight) >= kLeastSplit; });
   p.is_depthwise = is_depthwise(p);
-  const bool has_odd_depth = !p.is_depthwise && p.depth() % 2 != 0;
-  p.is_widened = terms.x.dtype != DType::kInt16 || has_odd_depth;
-  p.stride = p.is_widened ? (terms.channels + 2) / 2 * 2 : terms.channels;
-  p.padding.assign(static_cast<size_t>(p.stride) + 2, static_cast<int16_t>(terms.x.zero_point));
+  // The loops read pairs of channels, or two vectors of them.
+  p.stride = p.is_depthwise       ? std::max(terms.channels, 2 * p.lanes)
+             : p.depth() % 2 == 0 ? terms.channels
+                                  : (terms.channels + 2) / 2 * 2;
+  merge_columns(p);
+  p.is_widened = terms.x.dtype != DType::kInt16 || p.stride != p.channels ||
+                 p.t.width != terms.width || (!p.is_depthwise && p.depth() % 2 != 0);
+  p.padding.assign(static_cast<size_t>(std::max(p.stride, p.t.channels)) + 2,
+                   static_cast<int16_t>(terms.x.zero_point));
+  find_offsets(p);
   p.is_depthwise ? pack_depthwise(p) : pack_panels(p);
   p.t.weights = {};
   return made;

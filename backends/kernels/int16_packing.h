@@ -41,28 +41,38 @@ struct Panel {
   int64_t parts = 0;
 };
 
+// Channels of a depthwise convolution that are multiplied at once.
+struct Block {
+  int64_t first, count;
+};
+
 }  // namespace int16_product
 
 struct PackedInt16Product {
   using Digit = int16_product::Digit;
 
-  Int16ProductTerms t;
-  int64_t lanes = 4;  // outputs of a vector
+  Int16ProductTerms t;  // those of the loops
+  int64_t lanes = 4;    // outputs of a vector
   bool is_depthwise = false;
   bool is_split = false;                     // weights have two digits
   bool is_widened = false;                   // x is copied to scratch memory first
+  int64_t channels = 0;                      // of x
   int64_t stride = 0;                        // int16 elements of a pixel that the loops read
+  int64_t before = 0, after = 0;             // pixels of zero points that the copy adds to a row
   std::vector<int16_product::Panel> panels;  // none if depthwise
-  // panels: for each 128 window positions, for each digit [pairs, outputs]; depthwise: [digits,
-  // taps, outputs]
+  std::vector<int16_product::Block> blocks;  // only if depthwise
+  // panels: for each 128 window positions, for each digit [pairs, outputs]; blocks: [digits, pairs
+  // of window positions, 2 * lanes channels in the order of vpunpcklwd and vpunpckhwd]
   std::vector<int32_t> words;
   Int16Constants constants;
-  std::vector<int16_t> padding;  // a pixel of zero points
+  std::vector<int16_t> padding;  // zero points for a window position outside of x
+  std::vector<int64_t> offsets;  // elements of x from the first window position to each
+  int64_t reach[2] = {0, 0};     // rows and columns of x from the first window position to the last
 
   int64_t taps() const { return t.kernel[0] * t.kernel[1]; }
   int64_t depth() const { return t.channels / t.groups; }
   int64_t pixels() const { return t.images * t.out_height * t.out_width; }
-  int64_t tile() const { return lanes == 16 && !is_depthwise ? int16_product::kWidestTile : 4; }
+  int64_t tile() const { return lanes == 16 ? int16_product::kWidestTile : 4; }
   std::span<const Digit> digits() const {
     static constexpr Digit kWhole[] = {Digit::kWhole}, kTwo[] = {Digit::kHigh, Digit::kLow};
     return is_split ? std::span<const Digit>(kTwo) : std::span<const Digit>(kWhole);

@@ -63,18 +63,61 @@ template <int64_t lanes>
   both = Int32s<lanes>{} + pair.value;
 }
 
-// int16 from `from` on, widened.
 template <int64_t lanes>
-[[gnu::always_inline]] inline void load_wide(const int16_t* from, Int32s<lanes>& wide) {
-  using Short [[gnu::vector_size(lanes * 2), gnu::aligned(2), gnu::may_alias]] = int16_t;
-  const Short& x = *reinterpret_cast<const Short*>(from);
+using Int16s [[gnu::vector_size(lanes * 4), gnu::aligned(2), gnu::may_alias]] = int16_t;
+
+// Pairs first[c], second[c] for 2 * lanes channels c. As vpunpcklwd and vpunpckhwd leave them, each
+// 128 bits of low have channels 8i to 8i + 3, and those of high the four after these.
+template <int64_t lanes>
+[[gnu::always_inline]] inline void load_pairs(const int16_t* first, const int16_t* second,
+                                              Int32s<lanes>& low, Int32s<lanes>& high) {
+  const Int16s<lanes>&a = *reinterpret_cast<const Int16s<lanes>*>(first),
+        &b = *reinterpret_cast<const Int16s<lanes>*>(second);
 #if defined(__x86_64__) && !defined(__clang__)
   if constexpr (lanes > 4) {
-    asm("vpmovsxwd %1, %0" : "=v"(wide) : "m"(x));
+    asm("vpunpcklwd %2, %1, %0" : "=v"(low) : "v"(a), "v"(b));
+    asm("vpunpckhwd %2, %1, %0" : "=v"(high) : "v"(a), "v"(b));
     return;
-  }
+  } else
 #endif
-  wide = __builtin_convertvector(x, Int32s<lanes>);
+    [&]<int... i>(std::integer_sequence<int, i...>) __attribute__((always_inline)) {
+      low = reinterpret_cast<Int32s<lanes>>(
+          __builtin_shufflevector(a, b, (i / 8 * 8 + i % 8 / 2 + i % 2 * 2 * lanes)...));
+      high = reinterpret_cast<Int32s<lanes>>(
+          __builtin_shufflevector(a, b, (i / 8 * 8 + 4 + i % 8 / 2 + i % 2 * 2 * lanes)...));
+    }(std::make_integer_sequence<int, static_cast<int>(2 * lanes)>{});
+}
+
+// Stores sums in the order of channels, which load_pairs changed.
+template <int64_t lanes>
+[[gnu::always_inline]] inline void store_in_order(Int32s<lanes> low, Int32s<lanes> high,
+                                                  int32_t* to) {
+  using V = Int32s<lanes>;
+  V first = low, second = high;
+#if defined(__x86_64__) && !defined(__clang__)
+  if constexpr (lanes == 16) {
+    static constexpr int32_t kFirst[] = {0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23},
+                             kSecond[] = {8,  9,  10, 11, 24, 25, 26, 27,
+                                          12, 13, 14, 15, 28, 29, 30, 31};
+    second = low;
+    asm("vpermt2d %1, %2, %0" : "+v"(first) : "v"(high), "v"(*reinterpret_cast<const V*>(kFirst)));
+    asm("vpermt2d %1, %2, %0"
+        : "+v"(second)
+        : "v"(high), "v"(*reinterpret_cast<const V*>(kSecond)));
+  } else if constexpr (lanes == 8) {
+    asm("vperm2i128 $0x20, %2, %1, %0" : "=v"(first) : "v"(low), "v"(high));
+    asm("vperm2i128 $0x31, %2, %1, %0" : "=v"(second) : "v"(low), "v"(high));
+  }
+#else
+  if constexpr (lanes > 4)
+    [&]<int... j>(std::integer_sequence<int, j...>) __attribute__((always_inline)) {
+      first = __builtin_shufflevector(low, high, (j / 8 * 4 + j % 4 + j / 4 % 2 * lanes)...);
+      second = __builtin_shufflevector(low, high,
+                                       (lanes / 2 + j / 8 * 4 + j % 4 + j / 4 % 2 * lanes)...);
+    }(std::make_integer_sequence<int, static_cast<int>(lanes)>{});
+#endif
+  *reinterpret_cast<V*>(to) = first;
+  *reinterpret_cast<V*>(to + lanes) = second;
 }
 
 // Calls body<0>(), body<1>() ... GCC 12 keeps a copy of every sum in memory where it unrolls a loop
@@ -128,6 +171,12 @@ template <Dot dot, int64_t lanes, int vectors, int pixels, typename Sum>
       });
     }
     if (!span->is_last) continue;
+    if constexpr (std::is_same_v<Sum, int32_t>) {  // the only part
+      unrolled<pixels * vectors>([&]<int i>() __attribute__((always_inline)) {
+        *reinterpret_cast<V*>(sums + i * lanes) = part[i];
+      });
+      return;
+    }
     int32_t values[pixels * vectors * lanes];
     unrolled<pixels * vectors>([&]<int i>() __attribute__((always_inline)) {
       *reinterpret_cast<V*>(values + i * lanes) = part[i];
@@ -138,25 +187,28 @@ template <Dot dot, int64_t lanes, int vectors, int pixels, typename Sum>
   }
 }
 
-// sums[pixels, vectors * lanes] of the channels from `channel` on.
-template <Dot dot, int64_t lanes, int vectors, int pixels>
-[[gnu::always_inline]] inline void multiply_depthwise(const int32_t* words, int64_t channels,
-                                                      int64_t taps, int64_t channel,
-                                                      const int16_t* const* rows, int32_t* sums) {
+// sums[pixels, 2 * lanes] of the channels from `channel` on.
+template <Dot dot, int64_t lanes, int pixels>
+[[gnu::always_inline]] inline void multiply_depthwise(const int32_t* words, int64_t taps,
+                                                      int64_t channel, const int16_t* const* rows,
+                                                      int32_t* sums) {
   using V = Int32s<lanes>;
-  V part[pixels * vectors] = {};
-  for (int64_t tap = 0; tap < taps; ++tap) {
-    unrolled<vectors>([&]<int v>() __attribute__((always_inline)) {
-      const V w = *reinterpret_cast<const V*>(words + tap * channels + channel + v * lanes);
-      unrolled<pixels>([&]<int p>() __attribute__((always_inline)) {
-        V x;
-        load_wide<lanes>(rows[tap * pixels + p] + channel + v * lanes, x);
-        add_pairs<dot, lanes>(part[p * vectors + v], x, w);
-      });
+  V part[pixels * 2] = {};
+  for (int64_t tap = 0; tap < taps; tap += 2, words += 2 * lanes) {
+    const int16_t* const* const first = rows + tap * pixels;
+    // The last of an odd number meets weights of 0.
+    const int16_t* const* const second = tap + 1 < taps ? first + pixels : first;
+    const V low_words = *reinterpret_cast<const V*>(words),
+            high_words = *reinterpret_cast<const V*>(words + lanes);
+    unrolled<pixels>([&]<int p>() __attribute__((always_inline)) {
+      V low, high;
+      load_pairs<lanes>(first[p] + channel, second[p] + channel, low, high);
+      add_pairs<dot, lanes>(part[2 * p], low, low_words);
+      add_pairs<dot, lanes>(part[2 * p + 1], high, high_words);
     });
   }
-  unrolled<pixels * vectors>([&]<int i>() __attribute__((always_inline)) {
-    *reinterpret_cast<V*>(sums + i * lanes) = part[i];
+  unrolled<pixels>([&]<int p>() __attribute__((always_inline)) {
+    store_in_order<lanes>(part[2 * p], part[2 * p + 1], sums + p * 2 * lanes);
   });
 }
 
@@ -169,23 +221,29 @@ template <int pixels>
                                              int64_t first, int64_t tap, int64_t end,
                                              const int16_t** rows) {
   const Int16ProductTerms& t = p.t;
+  int64_t column = first % t.out_width, line = first / t.out_width % t.out_height,
+          image = first / t.out_width / t.out_height;
   for (int i = 0; i < pixels; ++i) {
-    const int64_t pixel = std::min(first + i, p.pixels() - 1), column = pixel % t.out_width,
-                  line = pixel / t.out_width % t.out_height,
-                  image = pixel / t.out_width / t.out_height,
-                  top = line * t.stride[0] - t.padding[0],
+    const int64_t top = line * t.stride[0] - t.padding[0],
                   left = column * t.stride[1] - t.padding[1];
-    const int16_t* const from = x + image * t.height * t.width * p.stride;
-    int64_t h = top + tap / t.kernel[1] * t.dilation[0], across = tap % t.kernel[1];
-    for (int64_t k = tap; k < end; ++k) {
-      const int64_t w = left + across * t.dilation[1];
-      const bool is_inside = h >= 0 && h < t.height && w >= 0 && w < t.width;
-      rows[(k - tap) * pixels + i] =
-          is_inside ? from + (h * t.width + w) * p.stride : p.padding.data();
-      if (++across < t.kernel[1]) continue;
-      across = 0;
-      h += t.dilation[0];
+    const int64_t start = ((image * t.height + top) * t.width + left) * p.stride;
+    if (top >= 0 && left >= 0 && top + p.reach[0] < t.height && left + p.reach[1] < t.width) {
+      for (int64_t k = tap; k < end; ++k)
+        rows[(k - tap) * pixels + i] = x + (start + p.offsets[static_cast<size_t>(k)]);
+    } else {
+      for (int64_t k = tap; k < end; ++k) {
+        const int64_t h = top + k / t.kernel[1] * t.dilation[0],
+                      w = left + k % t.kernel[1] * t.dilation[1];
+        const bool is_inside = h >= 0 && h < t.height && w >= 0 && w < t.width;
+        rows[(k - tap) * pixels + i] =
+            is_inside ? x + (start + p.offsets[static_cast<size_t>(k)]) : p.padding.data();
+      }
     }
+    if (first + i + 1 >= p.pixels() || ++column < t.out_width) continue;
+    column = 0;
+    if (++line < t.out_height) continue;
+    line = 0;
+    ++image;
   }
 }
 
@@ -239,41 +297,40 @@ template <Dot dot, int64_t lanes, int pixels>
   }
 }
 
-// The last vector of channels may repeat some of the one before.
+// The last block of channels may repeat some of the one before.
 template <Dot dot, int64_t lanes, int pixels>
 [[gnu::always_inline]] inline void run_depthwise_tile(const PackedInt16Product& p, const int16_t* x,
                                                       int64_t pixel, std::byte* y) {
-  constexpr int kVectors = 2;
+  constexpr int64_t kWidth = 2 * lanes, kSums = pixels * kWidth;
   const int16_t* rows[kMostTaps * pixels];
   find_rows<pixels>(p, x, pixel, 0, p.taps(), rows);
-  const int64_t channels = p.t.channels, there = std::min<int64_t>(pixels, p.pixels() - pixel);
-  for (int64_t c = 0; c < channels;) {
-    const auto run = [&]<int vectors>(int64_t from) __attribute__((always_inline)) {
-      constexpr int64_t kWidth = vectors * lanes;
-      int32_t sums[pixels * kWidth];
-      const auto multiply = [&](const int32_t* words) __attribute__((always_inline)) {
-        multiply_depthwise<dot, lanes, vectors, pixels>(words, channels, p.taps(), from, rows,
-                                                        sums);
-      };
-      const auto finish = [&](const auto* all) __attribute__((always_inline)) {
-        finish_int16<kWidth>(p.results(),
-                             Int16Sums<std::remove_cvref_t<decltype(*all)>>{
-                                 all, pixel, there, from, kWidth, static_cast<size_t>(from)},
-                             y);
-      };
-      c = from + kWidth;
-      multiply(p.words.data());
-      if (!p.is_split) return finish(sums);
-      double all[pixels * kWidth];
-      keep(sums, pixels * kWidth, Digit::kHigh, true, all);
-      multiply(p.words.data() + p.taps() * channels);
-      keep(sums, pixels * kWidth, Digit::kLow, false, all);
-      finish(all);
+  const int64_t there = std::min<int64_t>(pixels, p.pixels() - pixel),
+                digit_words = (p.taps() + 1) / 2 * kWidth;
+  const int32_t* words = p.words.data();
+  size_t constants = 0;
+  for (const Block& block : p.blocks) {
+    int32_t sums[kSums];
+    const auto multiply = [&]() __attribute__((always_inline)) {
+      multiply_depthwise<dot, lanes, pixels>(words, p.taps(), block.first, rows, sums);
+      words += digit_words;
     };
-    if (channels - c >= kVectors * lanes)
-      run.template operator()<kVectors>(c);
-    else
-      run.template operator()<1>(std::min(c, channels - lanes));
+    const auto finish = [&](const auto* all) __attribute__((always_inline)) {
+      finish_int16<kWidth>(p.results(),
+                           Int16Sums<std::remove_cvref_t<decltype(*all)>>{
+                               all, pixel, there, block.first, block.count, constants},
+                           y);
+      constants += kWidth;
+    };
+    multiply();
+    if (!p.is_split) {
+      finish(sums);
+      continue;
+    }
+    double all[kSums];
+    keep(sums, kSums, Digit::kHigh, true, all);
+    multiply();
+    keep(sums, kSums, Digit::kLow, false, all);
+    finish(all);
   }
 }
 
@@ -284,7 +341,7 @@ template <Dot dot, int64_t lanes>
   constexpr int kTile = lanes == 16 ? kWidestTile : 4;
   for (int64_t tile = first; tile < last; ++tile) {
     if (p.is_depthwise)
-      run_depthwise_tile<dot, lanes, 4>(p, x, tile * 4, y);
+      run_depthwise_tile<dot, lanes, kTile>(p, x, tile * kTile, y);
     else if (p.pixels() == 1)
       run_tile<dot, lanes, 1>(p, x, 0, first_panel, last_panel, y);
     else
@@ -315,16 +372,26 @@ void run_tiles(const PackedInt16Product& p, const int16_t* x, int64_t first, int
 
 // ---- x as the loops read it
 
+// to: [lines, before + pixels + after, stride].
 template <typename E>
 void widen(const PackedInt16Product& p, const E* from, int16_t* to, const Parallel& parallel) {
-  const int64_t channels = p.t.channels, stride = p.stride;
-  parallel(p.t.images * p.t.height * p.t.width, stride, [=](int64_t first, int64_t last) {
-    run_vectorised([=]() __attribute__((always_inline)) {
-      for (int64_t pixel = first; pixel < last; ++pixel) {
-        const E* __restrict x = from + pixel * channels;
-        int16_t* __restrict y = to + pixel * stride;
-        for (int64_t c = 0; c < channels; ++c) y[c] = static_cast<int16_t>(x[c]);
-        for (int64_t c = channels; c < stride; ++c) y[c] = 0;  // meets weights of 0
+  const int64_t border = p.before + p.after, pixels = border > 0 ? p.t.width - border : 1,
+                lines = p.t.images * p.t.height * p.t.width / (pixels + border),
+                line = (pixels + border) * p.stride;
+  const bool is_dense = p.stride == p.channels;
+  const int64_t count = is_dense ? pixels * p.channels : p.channels, runs = is_dense ? 1 : pixels,
+                gap = is_dense ? 0 : p.stride - p.channels;
+  const int16_t zero_point = static_cast<int16_t>(p.t.x.zero_point);
+  parallel(lines, line, [=, &p](int64_t first, int64_t last) {
+    run_vectorised([=, &p]() __attribute__((always_inline)) {
+      for (int64_t at = first; at < last; ++at) {
+        const E* __restrict x = from + at * pixels * p.channels;
+        int16_t* __restrict y = std::fill_n(to + at * line, p.before * p.stride, zero_point);
+        for (int64_t i = 0; i < runs; ++i, x += count, y += count + gap) {
+          for (int64_t c = 0; c < count; ++c) y[c] = static_cast<int16_t>(x[c]);
+          std::fill_n(y + count, gap, int16_t{0});  // meets weights of 0
+        }
+        std::fill_n(y, p.after * p.stride, zero_point);
       }
     });
   });
@@ -336,7 +403,8 @@ Int16Product::Int16Product(const Int16ProductTerms& terms) : packed_(pack_int16_
 
 int64_t Int16Product::scratch_bytes() const {
   const Int16ProductTerms& t = packed_->t;
-  return packed_->is_widened ? t.images * t.height * t.width * packed_->stride * 2 : 0;
+  // The last pair may read one element more, which meets a weight of 0.
+  return packed_->is_widened ? (t.images * t.height * t.width * packed_->stride + 1) * 2 : 0;
 }
 
 void Int16Product::run(std::span<const std::byte* const> from, std::byte* to, std::byte* scratch,

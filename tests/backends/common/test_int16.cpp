@@ -50,6 +50,7 @@ Program linear_program(int64_t rows, int64_t in, int64_t out, int64_t weight) {
 TEST_CASE("int16: convolutions have the bits of the reference", "[backends][onednn][xnnpack]") {
   const Conv cases[] = {{{2, 16, 5, 5}, {24, 16, 1, 1}},
                         {{1, 3, 9, 7}, {5, 3, 3, 3}, 1, 2, 1},
+                        {{2, 3, 11, 10}, {5, 3, 4, 4}, 1, 3, 2},
                         {{1, 70, 6, 5}, {130, 70, 3, 3}, 1, 1, 1},
                         {{1, 37, 8, 9}, {37, 1, 3, 3}, 37, 1, 1},
                         {{1, 96, 8, 9}, {96, 1, 5, 5}, 96, 2, 2},
