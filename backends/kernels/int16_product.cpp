@@ -319,7 +319,7 @@ template <typename E>
 void widen(const PackedInt16Product& p, const E* from, int16_t* to, const Parallel& parallel) {
   const int64_t channels = p.t.channels, stride = p.stride;
   parallel(p.t.images * p.t.height * p.t.width, stride, [=](int64_t first, int64_t last) {
-    run_vectorised([=]() __attribute__((always_inline)) {
+    run_vectorized([=]() __attribute__((always_inline)) {
       for (int64_t pixel = first; pixel < last; ++pixel) {
         const E* __restrict x = from + pixel * channels;
         int16_t* __restrict y = to + pixel * stride;

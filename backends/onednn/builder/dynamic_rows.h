@@ -10,7 +10,7 @@
 namespace octet::onednn {
 
 // A tensor quantized to u8 at run time: real = scale * (value - zero_point), with one scale and
-// zero point per block of neighbouring rows.
+// zero point per block of neighboring rows.
 struct DynamicRows {
   Place values;      // u8 [rows, width], row-major
   Place scale;       // f32 [rows / rows_per_block]

@@ -10,7 +10,7 @@
 
 namespace octet::onednn {
 
-// Rows of one width. Neighbouring rows form blocks that share scale and zero point.
+// Rows of one width. Neighboring rows form blocks that share scale and zero point.
 struct RowSizes {
   int64_t rows = 0;
   int64_t width = 0;
