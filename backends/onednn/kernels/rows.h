@@ -25,7 +25,7 @@ Loop quantize_rows_loop(const RowSizes& sizes, const DynamicMapping& mapping);
 // Arguments: values, scale, zero point, as above; y f32 [rows, width].
 Loop dequantize_rows_loop(const RowSizes& sizes);
 
-// What to do with a row of results while it is in the L1 cache: apply a function, then add or
+// The work on a row of results while it is in the L1 cache: apply a function, then add or
 // multiply by a row of another tensor.
 enum class RowFunction { kNone, kSilu, kGelu, kGeluTanh };
 enum class RowOperand { kNone, kSummand, kFactor };
