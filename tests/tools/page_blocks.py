@@ -90,7 +90,7 @@ PLAN = {
     "tools/site/docs/start/install.md": {
         "tools/setup.sh": NotRun("installs packages and builds everything"),
         "tools/dev/wheel.sh": NotRun("builds again; test_package.py installs what is built"),
-                "tools/dev/packages.sh": NotRun("builds again; tools/dev/packages.sh --check installs them"),
+        "tools/dev/packages.sh": NotRun("builds again; tools/dev/packages.sh --check installs them"),
         "cmake --install": NotRun("test_install.py installs and builds against it"),
     },
     "tools/site/docs/tutorials/backend.md": {"": By("test_install.py")},
