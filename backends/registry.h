@@ -22,8 +22,8 @@ using BackendSupportMaker = std::function<std::unique_ptr<BackendSupport>()>;
 void register_backend(const std::string& name, BackendMaker make_backend,
                       BackendSupportMaker make_support);
 
-// What errors say to load a missing backend with. Interfaces that have other means replace it in
-// the texts that they show: with_remedy(error.what(), "octet_load_plugin").
+// The way to load a missing backend, as errors name it. An interface with another way replaces it
+// in the texts that it shows: with_remedy(error.what(), "octet_load_plugin").
 inline constexpr std::string_view kBackendRemedy = "--library, octet::register_backend";
 std::string with_remedy(std::string text, std::string_view remedy);
 

@@ -45,7 +45,7 @@ def main():
     files = {path.name for folder in ("tests", "tools") for path in (root / folder).rglob("*.py")}
     with open(root / "tests/conformance.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    missing = [f"{row['behaviour']}: {name}" for row in rows for name in missing_in(row["test"], tests, cases, files)]
+    missing = [f"{row['behavior']}: {name}" for row in rows for name in missing_in(row["test"], tests, cases, files)]
     print(*missing, f"{len(rows)} rows, {len(missing)} tests are missing", sep="\n")
     return 1 if missing else 0
 

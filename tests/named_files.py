@@ -16,7 +16,7 @@ PATH = re.compile(r"`([\w.*-]+/[\w./*-]*)`")
 SOURCE = re.compile(r"`([\w-]+\.(?:h|cpp|py|sh|cmake|csv|html|css))`")
 FOLDERS = re.compile(r"^\| folder \| sub-folders \|\n\|---\|---\|\n((?:\|.*\n)+)", re.MULTILINE)
 # Not in this tree: of readers and other projects, or made by a build.
-ELSEWHERE = re.compile(r"^(?:build|\.venv|bin|lib|share|torch|torchvision|timm|licences|dist|shim|scan|cond|body\d|onnx)/"
+ELSEWHERE = re.compile(r"^(?:build|\.venv|bin|lib|share|torch|torchvision|timm|licenses|dist|shim|scan|cond|body\d|onnx)/"
                        r"|^(?:app|top5|report|train|quantize|tuned)\.\w+$|^q/dq|^/|/\d|^[A-Z]+/")
 
 

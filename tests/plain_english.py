@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Finds phrases that read as if translated, in pages, comments, docstrings and messages.
+"""Finds phrases that read as if translated, in pages, comments, docstrings and messages, and British
+spellings.
 
     plain_english.py ROOT
 
@@ -46,6 +47,16 @@ PHRASES = {
     r"\bfor want of\b": "without",
     r"\b(?:is|are) to be (?:had|found|seen|kept)\b": "exists, is, keep",
 }
+STEMS = ("amort author canonical categor critic custom character discret emphas equal factor final "
+         "formal general harmon initial linear local material maxim memor minim modern normal "
+         "optim organ parallel penal prior quant random real recogn sanit serial special stabil "
+         "standard summar synchron token util vector visual").split()
+# Everywhere, names in code included.
+BRITISH = re.compile(
+    rf"(?:{'|'.join(STEMS)})is(?:e|ed|es|er|ers|ing|ations?)(?![a-z])|analys(?:e|ed|es|ing)(?![a-z])"
+    r"|(?:behavi|col|fav|flav|harb|hon|lab|neighb)our|(?:label|model|travel|cancel)l(?:ed|ing)(?!by)"
+    r"|centre|licence|catalogue|artefact|misspelt|(?<![a-z])(?:grey|metres?|towards)(?![a-z])",
+    re.IGNORECASE)
 OPENINGS = r"(?:Of|Those|Likewise|The same|See the header)\b"
 ANY = [(re.compile(phrase, re.IGNORECASE), advice) for phrase, advice in PHRASES.items()]
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -99,13 +110,18 @@ def texts_of_schema(text):
 
 READERS = {".md": text_of_page, ".py": texts_of_python, ".schema.json": texts_of_schema,
            ".sh": texts_of_shell, ".cmake": texts_of_shell, "CMakeLists.txt": texts_of_shell,
-           **dict.fromkeys((".h", ".hpp", ".cpp", ".def", ".inc", ".c", ".js"), texts_of_cpp)}
+           **dict.fromkeys((".h", ".hpp", ".cpp", ".def", ".inc", ".c", ".js"), texts_of_cpp),
+           **dict.fromkeys((".html", ".css", ".yml", ".json", ".csv"), lambda text: ())}
 
 
 def found_in(path):
     """(line, phrase, advice) of each phrase in a file."""
     reader = next(READERS[suffix] for suffix in READERS if path.name.endswith(suffix))
-    for line, text, opens in reader(path.read_text(encoding="utf-8")):
+    whole = path.read_text(encoding="utf-8")
+    words = "\n".join(set(re.findall(r"[A-Za-z]{4,}", whole)))  # each once: a quick look
+    for match in BRITISH.finditer(whole) if BRITISH.search(words) else ():
+        yield whole.count("\n", 0, match.start()) + 1, match[0], "the American spelling"
+    for line, text, opens in reader(whole):
         if opens and re.match(OPENINGS, text):
             yield line, text.split("\n")[0][:40], "say what it is about"
         joined = text.replace("\n", " ")  # a phrase may be wrapped
@@ -123,7 +139,7 @@ def main():
     count = 0
     for name in names:
         path = root / name
-        if not path.exists() or path == pathlib.Path(__file__).resolve():
+        if not path.exists() or "/vendor/" in name or path == pathlib.Path(__file__).resolve():
             continue
         for line, phrase, advice in found_in(path):
             count += 1

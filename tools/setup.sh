@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sets up a Debian 12 or 13 machine: installs packages, makes the virtual environment .venv (downloads
-# about 1 GB once) and builds build/release/bin/octet (about 15 minutes of CPU the first time).
+# about 1 GB once) and builds build/release/bin/octet (about 11 minutes of CPU time for the first build).
 # Running it again only does what is missing. Options:
 #   --python    also the Python packages, in build/release/python
 #   --no-build  packages and environment only
@@ -90,7 +90,7 @@ formatter=clang-format==19.1.7
 # ---- build
 if [ $build = yes ]; then
   [ -f build/release/build.ninja ] || watched "setup: cmake" build/setup.log cmake --preset release
-  log "building the octet command in build/release (about 15 minutes of CPU the first time)"
+  log "building the octet command in build/release (about 11 minutes of CPU time for the first build)"
   watched "setup: build" build/release/build.log cmake --build --preset release --target octet
   if [ $python_packages = yes ]; then
     watched "setup: build" build/release/build.log cmake --build --preset release --target octet_python_packages

@@ -35,7 +35,7 @@ std::vector<AccuracyPass> parse_accuracy_passes(const std::vector<std::string>& 
 // them.
 using PassFilter = std::function<bool(AccuracyPass pass, const Node& node)>;
 
-// What `--effort high` runs: ACCURACY.md says what each adds.
+// The passes of `--effort high`; ACCURACY.md says what each adds.
 std::vector<AccuracyPass> high_effort_passes();
 
 // Opens the calibration data at its first batch. Each pass reads the data again, batch by batch.
@@ -59,7 +59,7 @@ struct PlannedStage {
 inline constexpr std::string_view kCalibrateStage = "calibrate";  // the only one without passes
 std::vector<PlannedStage> planned_stages(const std::vector<AccuracyPass>& passes, size_t batches);
 
-// What the passes over ranges, weights and biases have done so far, so that an interrupted run can
+// Records what the passes over ranges, weights and biases have done, so that an interrupted run can
 // resume. The short stages before them (equalize, calibrate, smooth) are not recorded: they run
 // again.
 struct EffortJournal {

@@ -67,7 +67,7 @@ class Descent {
     const at::Tensor share = at::clamp((steps - below_ - kLow) / (kHigh - kLow), 1e-4, 1 - 1e-4);
     variable_ = -at::log(1 / share - 1);
     const at::Tensor low = below_ + problem.zero_point;
-    // A weight has a choice only if both neighbours are on the grid; else it is clamped.
+    // A weight has a choice only if both neighbors are on the grid; else it is clamped.
     is_free_ = ((low >= static_cast<double>(problem.quant_min)) &
                 (low + 1 <= static_cast<double>(problem.quant_max)))
                    .to(at::kDouble);

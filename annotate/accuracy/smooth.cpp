@@ -160,7 +160,7 @@ class SpaceChoice {
                                               weight_.clamp_min(1e-30).pow(1 - strength);
     at::Tensor factors = at::where(is_used, raw, at::ones_like(raw));
     if (!is_used.any().item<bool>()) return at::ones_like(raw);
-    // Centred, so that the magnitude of the activation as a whole stays the same.
+    // Centered, so that the magnitude of the activation as a whole stays the same.
     const double middle = raw.masked_select(is_used).log().mean().item<double>();
     factors = at::where(is_used, raw / std::exp(middle), at::ones_like(raw));
     return round_to_powers_of_two(factors);

@@ -96,7 +96,7 @@ std::vector<LayerRounding> round_second_order(ObservedGraph& observed, const Bat
 
 // Adaptive rounding (AdaRound: Nagel et al. 2020): each weight is rounded down or up. The choice is
 // a number between 0 and 1 per weight, learned by gradient descent on the squared error of the
-// layer's output plus a penalty that pushes the numbers towards 0 or 1 and grows sharper over time.
+// layer's output plus a penalty that pushes the numbers toward 0 or 1 and grows sharper over time.
 
 struct AdaptiveOptions {
   int iterations = 1000;        // steps of gradient descent for each layer; >= 1

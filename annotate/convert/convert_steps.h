@@ -1,4 +1,5 @@
-// Steps of convert_pt2e (convert.h) that are long enough for their own sources.
+// Three steps of convert_pt2e (convert.h): it writes affine q/dq pairs, stores buffers as integers,
+// and leaves sums float whose scale would erase an operand.
 #pragma once
 
 #include "annotate/observed/observed_graph.h"

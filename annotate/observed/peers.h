@@ -1,5 +1,5 @@
-// The interface through which processes that each work on a part of the data exchange sums and
-// texts. The code that starts the processes implements it; a null pointer means a single process.
+// Exchanges sums and texts between processes that each work on a part of the data. The code that
+// starts the processes implements it; a null pointer means a single process.
 #pragma once
 
 #include <cstddef>

@@ -28,7 +28,7 @@ ValueRange full_range(std::span<const float> values) {
   return {*low, *high};
 }
 
-// A histogram whose outermost bins are limited to the counts of their neighbours; the rest is
+// A histogram whose outermost bins are limited to the counts of their neighbors; the rest is
 // treated as values exactly at the ends, where clamps leave them.
 struct EndsApart {
   std::vector<float> counts;
@@ -95,7 +95,7 @@ double first_value(double low, double high, const std::function<bool(double)>& h
   return high;
 }
 
-// The value at `share` of a sorted list, between its neighbours.
+// The value at `share` of a sorted list, between its neighbors.
 float at_share(std::span<const float> sorted, double share) {
   const double place = share * static_cast<double>(sorted.size() - 1);
   const size_t index = static_cast<size_t>(place);

@@ -48,7 +48,7 @@ class PercentileObserver : public HistogramObserver {
   Range choose_range() const override;
 };
 
-// Makes that choice from all values of each channel of a weight, interpolated between neighbours.
+// Makes that choice from all values of each channel of a weight, interpolated between neighbors.
 class PerChannelPercentileObserver : public WeightObserver {
  public:
   explicit PerChannelPercentileObserver(ObserverArgs args);

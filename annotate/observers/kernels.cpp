@@ -18,7 +18,7 @@ namespace {
 constexpr float kRounder = 12582912.0f;
 
 constexpr size_t kBlock = 1024;
-// neighbours often fall into one bin (zeros after a ReLU): with four tables their additions can
+// neighbors often fall into one bin (zeros after a ReLU): with four tables their additions can
 // overlap
 constexpr size_t kTables = 4;
 

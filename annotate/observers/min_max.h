@@ -47,7 +47,7 @@ class RunningRange {
   std::vector<float> first_max_;
 };
 
-// What observers of a RunningRange have in common.
+// The base of observers with a RunningRange.
 class RangeObserver : public Observer {
  public:
   QParams calculate_qparams() const override;

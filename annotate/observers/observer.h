@@ -39,7 +39,8 @@ struct ObserverState {
   bool operator==(const ObserverState&) const = default;
 };
 
-// What a kind uses of a tensor: determines how parts of a batch are combined.
+// The part of a tensor that a kind of observer uses; it determines how parts of a batch are
+// combined.
 enum class Sees {
   kNothing,      // or each row separately
   kEnds,         // minimum and maximum

@@ -1,4 +1,5 @@
-// Writes the quantize and dequantize ops of a q/dq graph in another form.
+// Rewrites the quantize and dequantize ops of a q/dq graph as plain ATen ops or as torchao's affine
+// ops, for `octet quantize --qdq`.
 #pragma once
 
 #include "core/graph/graph.h"

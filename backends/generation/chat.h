@@ -1,4 +1,4 @@
-// Writes a conversation as a model was trained to read it. Free of torch.
+// Formats a conversation with the chat template that a model was trained on. Free of torch.
 #pragma once
 
 #include <string>

@@ -30,7 +30,7 @@ class FloatAttention {
            const Parallel& parallel) const;
 
  private:
-  struct Rows;     // neighbouring rows of one head
+  struct Rows;     // neighboring rows of one head
   struct Cached;   // its keys or values
   struct Columns;  // [first, end)
 

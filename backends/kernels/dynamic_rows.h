@@ -55,7 +55,7 @@ template <typename Real>
 
 // Finds the least and greatest of x and 0, ignoring NaN.
 inline void find_range(const float* x, int64_t count, float* low, float* high) {
-  run_vectorised([&]() __attribute__((always_inline)) { find_range_loop(x, count, low, high); });
+  run_vectorized([&]() __attribute__((always_inline)) { find_range_loop(x, count, low, high); });
 }
 
 // y = round(x / scale) + zero_point, clamped to the range of `mapping` and shifted so that
@@ -68,7 +68,7 @@ inline void quantize_block(const float* x, uint8_t* y, int64_t count, const Dyna
     const double low = static_cast<double>(mapping.quant_min),
                  high = static_cast<double>(mapping.quant_max);
     const int shift = lowest - static_cast<int>(mapping.quant_min);
-    run_vectorised([&]() __attribute__((always_inline)) {
+    run_vectorized([&]() __attribute__((always_inline)) {
       quantize_loop<double>(x, y, count, 1.0 / step.scale, step.zero_point, low, high,
                             kDoubleRounder, shift);
     });
@@ -77,7 +77,7 @@ inline void quantize_block(const float* x, uint8_t* y, int64_t count, const Dyna
   const float inverse = 1.0f / static_cast<float>(step.scale),
               zero = static_cast<float>(step.zero_point);
   const int shift = static_cast<int>(zero - mapping.quant_min) + lowest;
-  run_vectorised([&]() __attribute__((always_inline)) {
+  run_vectorized([&]() __attribute__((always_inline)) {
     quantize_loop<float>(x, y, count, inverse, -0.0f, mapping.quant_min - zero,
                          mapping.quant_max - zero, kRounder, shift);
   });
@@ -113,7 +113,7 @@ struct RowBlocks {
   int64_t rows_per_block = 0;
 };
 
-// Returns nullopt when a block splits a row or is not a group of neighbouring rows. Otherwise the
+// Returns nullopt when a block splits a row or is not a group of neighboring rows. Otherwise the
 // op has one block per tensor or per group of rows. shape: at least one dimension.
 inline std::optional<RowBlocks> find_row_blocks(const std::vector<int64_t>& shape,
                                                 const std::vector<int64_t>& blocks) {

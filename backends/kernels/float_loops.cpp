@@ -1,4 +1,4 @@
-// The table of vectorised functions.
+// The table of vectorized functions.
 #include "backends/kernels/float_loops.h"
 
 #include <cmath>
@@ -12,7 +12,7 @@ namespace {
 template <typename Function>
 [[gnu::always_inline]] inline void map_floats(const float* x, float* y, int64_t count,
                                               const Function& function) {
-  run_vectorised([=]() __attribute__((always_inline)) {
+  run_vectorized([=]() __attribute__((always_inline)) {
     const float* __restrict from = x;
     float* __restrict to = y;
     for (int64_t i = 0; i < count; ++i) to[i] = function(from[i]);

@@ -28,7 +28,7 @@ void map_piece(const Int16Map& m, const std::byte* from, int64_t count, std::byt
 template <typename Function>
 [[gnu::always_inline]] inline void combine(double* values, const double* others, int64_t count,
                                            const Function& function) {
-  run_vectorised([=]() __attribute__((always_inline)) {
+  run_vectorized([=]() __attribute__((always_inline)) {
     double* __restrict a = values;
     const double* __restrict b = others;
     for (int64_t i = 0; i < count; ++i) a[i] = function(a[i], b[i]);
@@ -73,7 +73,7 @@ void average_piece(const Int16Pool& p, const std::byte* image, const Int16Pool::
       load_reals(p.x, image + ((h * p.width + w) * p.channels + channel) * size, 1, count, values);
       const float* const from = values;
       double* const into = sums;
-      run_vectorised([=]() __attribute__((always_inline)) {
+      run_vectorized([=]() __attribute__((always_inline)) {
         const float* __restrict x = from;
         double* __restrict y = into;
         for (int64_t i = 0; i < count; ++i) y[i] += static_cast<double>(x[i]);
@@ -94,7 +94,7 @@ void greatest_piece(const Int16Pool& p, const std::byte* image, const Int16Pool:
   for (int64_t h = line.begin; h < line.end; ++h)
     for (int64_t w = column.begin; w < column.end; ++w) {
       const int16_t* const from = plane + (h * p.width + w) * p.channels;
-      run_vectorised([=]() __attribute__((always_inline)) {
+      run_vectorized([=]() __attribute__((always_inline)) {
         const int16_t* __restrict x = from;
         int16_t* __restrict y = into;
         for (int64_t i = 0; i < count; ++i) y[i] = x[i] > y[i] ? x[i] : y[i];

@@ -1,5 +1,5 @@
 // Elementwise ops and pools of int16 activations. They compute in pieces that stay in the L1 cache,
-// with the bits of backends/reference; functions of reals by vectorised loops (float_loops.h) are
+// with the bits of backends/reference; functions of reals by vectorized loops (float_loops.h) are
 // within one step.
 #pragma once
 

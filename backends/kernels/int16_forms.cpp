@@ -21,7 +21,7 @@ void load_elements(const RealForm& form, const std::byte* from, int64_t step, in
       return static_cast<T>(static_cast<int32_t>(value) - zero) * scale;
   };
   if (step == 1)
-    return run_vectorised([=]() __attribute__((always_inline)) {
+    return run_vectorized([=]() __attribute__((always_inline)) {
       T* __restrict y = to;
       for (int64_t i = 0; i < count; ++i) y[i] = real(x[i]);
     });
@@ -34,7 +34,7 @@ void store_elements_as(const T* values, int64_t count, const RealForm& form,
   const T inverse = static_cast<T>(1.0 / static_cast<double>(form.scale)),
           zero = static_cast<T>(form.zero_point), least = static_cast<T>(limits.least),
           most = static_cast<T>(limits.most);
-  run_vectorised([=]() __attribute__((always_inline)) {
+  run_vectorized([=]() __attribute__((always_inline)) {
     const T* __restrict x = values;
     E* __restrict y = reinterpret_cast<E*>(to);
     for (int64_t i = 0; i < count; ++i) {
@@ -66,7 +66,7 @@ void store_reals(T* values, int64_t count, const RealForm& form, const RealLimit
                  std::byte* to) {
   if (limits.low > -__builtin_inf() || limits.high < __builtin_inf()) {
     const T low = static_cast<T>(limits.low), high = static_cast<T>(limits.high);
-    run_vectorised([=]() __attribute__((always_inline)) {
+    run_vectorized([=]() __attribute__((always_inline)) {
       T* __restrict x = values;
       for (int64_t i = 0; i < count; ++i) {
         const T least = x[i] < low ? low : x[i];
@@ -80,7 +80,7 @@ void store_reals(T* values, int64_t count, const RealForm& form, const RealLimit
     case DType::kUInt8: return store_elements_as<uint8_t>(values, count, form, limits, to);
     default: break;
   }
-  run_vectorised([=]() __attribute__((always_inline)) {
+  run_vectorized([=]() __attribute__((always_inline)) {
     const T* __restrict x = values;
     float* __restrict y = reinterpret_cast<float*>(to);
     for (int64_t i = 0; i < count; ++i) y[i] = static_cast<float>(x[i]);

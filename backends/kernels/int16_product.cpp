@@ -383,7 +383,7 @@ void widen(const PackedInt16Product& p, const E* from, int16_t* to, const Parall
                 gap = is_dense ? 0 : p.stride - p.channels;
   const int16_t zero_point = static_cast<int16_t>(p.t.x.zero_point);
   parallel(lines, line, [=, &p](int64_t first, int64_t last) {
-    run_vectorised([=, &p]() __attribute__((always_inline)) {
+    run_vectorized([=, &p]() __attribute__((always_inline)) {
       for (int64_t at = first; at < last; ++at) {
         const E* __restrict x = from + at * pixels * p.channels;
         int16_t* __restrict y = std::fill_n(to + at * line, p.before * p.stride, zero_point);

@@ -187,7 +187,7 @@ void finish_int16_as(const Int16Results& r, const Int16Sums<Sum>& sums, std::byt
     if (r.constants.are_small && may_use(Isa::kAvx512))
       return finish_in_avx512<width>(r, sums, reinterpret_cast<int16_t*>(to));
 #endif
-  run_vectorised([=]() __attribute__((always_inline)) {
+  run_vectorized([=]() __attribute__((always_inline)) {
     for (int64_t pixel = 0; pixel < sums.pixels; ++pixel) {
       E made[width];
       finish_pixel<E, width>(r, sums.constants, sums.values + pixel * width, made);

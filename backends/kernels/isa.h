@@ -3,11 +3,11 @@
 // makes the whole runtime behave as on an older x86 CPU. On Arm it limits custom kernels only:
 // ADVSIMD (NEON alone) or DOTPROD.
 //
-// A kernel is written once, as a plain loop in an always_inline lambda. run_vectorised compiles the
+// A kernel is written once, as a plain loop in an always_inline lambda. run_vectorized compiles the
 // lambda for AVX-512, for AVX2 and for the build's baseline (SSE2, NEON), and picks one of the
 // three at run time:
 //
-//   run_vectorised([=]() __attribute__((always_inline)) {
+//   run_vectorized([=]() __attribute__((always_inline)) {
 //     for (int64_t i = 0; i < count; ++i) y[i] = 2 * x[i];
 //   });
 #pragma once
@@ -153,7 +153,7 @@ template <typename Body>
 }
 #endif
 template <typename Body>
-void run_vectorised(const Body& body) {
+void run_vectorized(const Body& body) {
 #if defined(__x86_64__)
   if (may_use(Isa::kAvx512)) return run_avx512(body);
   if (may_use(Isa::kAvx2)) return run_avx2(body);
@@ -161,10 +161,10 @@ void run_vectorised(const Body& body) {
   run_baseline(body);
 }
 
-// Floats in a vector of the set that run_vectorised uses: 16, 8 or 4.
+// Floats in a vector of the set that run_vectorized uses: 16, 8 or 4.
 inline int64_t vector_floats() { return may_use(Isa::kAvx512) ? 16 : may_use(Isa::kAvx2) ? 8 : 4; }
 
-// As run_vectorised, for kernels written in vectors of a fixed size: calls
+// As run_vectorized, for kernels written in vectors of a fixed size: calls
 // body.operator()<vector_floats()>().
 template <typename Body>
 void run_in_vectors(const Body& body) {

@@ -132,7 +132,7 @@ void normalize_rows(const RowNorm& norm, const std::byte* from, std::byte* to,
   OCTET_ASSERT(!has_runs || !norm.bias.empty(), "a group norm without biases");
   const float* const bias = norm.bias.empty() ? nullptr : norm.bias.data();
   parallel(norm.rows, norm.width, [&](int64_t first, int64_t last) {
-    run_vectorised([=, &norm, width = norm.width]() __attribute__((always_inline)) {
+    run_vectorized([=, &norm, width = norm.width]() __attribute__((always_inline)) {
       for (int64_t row = first; row < last; ++row) {
         const X* x = reinterpret_cast<const X*>(from) + row * width;
         Y* y = reinterpret_cast<Y*>(to) + row * width;
@@ -198,7 +198,7 @@ void run_affine(const ChannelAffine& p, const std::byte* from, std::byte* to,
   const int64_t width = is_last ? p.channels : p.inner,
                 rows = is_last ? p.outer : p.outer * p.channels;
   parallel(rows, width, [&](int64_t first, int64_t last) {
-    run_vectorised([=, channels = p.channels, factor = p.factor.data(), shift = p.shift.data()]()
+    run_vectorized([=, channels = p.channels, factor = p.factor.data(), shift = p.shift.data()]()
                        __attribute__((always_inline)) {
                          for (int64_t row = first; row < last; ++row) {
                            const X* x = reinterpret_cast<const X*>(from) + row * width;
@@ -230,7 +230,7 @@ void PixelGroupNorm::run(std::span<const std::byte* const> inputs, std::byte* ou
                          std::byte* scratch, const Parallel& parallel) const {
   const int64_t entry = channels * pixels;
   parallel(batch * groups, entry / groups, [&](int64_t first, int64_t last) {
-    run_vectorised([=, this]() __attribute__((always_inline)) {
+    run_vectorized([=, this]() __attribute__((always_inline)) {
       for (int64_t i = first; i < last;) {
         const int64_t n = i / groups, group = i % groups, next = std::min(last, (n + 1) * groups);
         float* const factor = reinterpret_cast<float*>(scratch) + 2 * n * channels;

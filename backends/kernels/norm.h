@@ -22,7 +22,7 @@ struct RowNorm {
   int64_t width = 0;
   double eps = 0;
   bool is_centered = true;        // false: RMS norm, which does not subtract the mean
-  int64_t run_length = 1;         // neighbouring elements of a row that share a weight and a bias
+  int64_t run_length = 1;         // neighboring elements of a row that share a weight and a bias
   int64_t groups = 1;             // rows i and i + groups share their weights
   std::vector<float> weight;      // [groups, width / run_length]
   std::vector<float> bias;        // as `weight`, or empty where `run_length` and `groups` are 1

@@ -51,7 +51,7 @@ int32_t start_of_bytes(Reduction::Kind kind) {
   return kind == Reduction::Kind::kMax ? -128 : kind == Reduction::Kind::kMin ? 127 : 0;
 }
 
-// Reduces neighbouring elements.
+// Reduces neighboring elements.
 template <typename T, typename X, typename Combine>
 [[gnu::always_inline]] inline T reduce_row(const X* x, int64_t size, T start, uint8_t flip,
                                            const Combine& combine) {
@@ -65,7 +65,7 @@ template <typename T, typename X, typename Combine>
   return result;
 }
 
-// Reduces neighbouring columns whose elements are `inner` apart.
+// Reduces neighboring columns whose elements are `inner` apart.
 template <typename T, typename X, typename Combine>
 [[gnu::always_inline]] inline void reduce_columns(const X* x, int64_t size, int64_t inner,
                                                   int64_t count, T start, uint8_t flip,
@@ -107,7 +107,7 @@ void reduce(const Reduction& r, T start, const Combine& combine, const std::byte
   parallel(
       r.outer * parts_per_row, r.size * std::min(r.inner, kColumns),
       [&](int64_t first, int64_t last) {
-        run_vectorised([=, size = r.size, inner = r.inner, low = r.low,
+        run_vectorized([=, size = r.size, inner = r.inner, low = r.low,
                         high = r.high]() __attribute__((always_inline)) {
           for (int64_t part = first; part < last; ++part) {
             const int64_t outer = part / parts_per_row, column = part % parts_per_row * kColumns,

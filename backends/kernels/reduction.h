@@ -1,4 +1,4 @@
-// Sums, means, products, maxima and minima over neighbouring dimensions, of floats or bytes, to
+// Sums, means, products, maxima and minima over neighboring dimensions, of floats or bytes, to
 // floats or bytes. Reducing dimensions 1 and 2 of [2, 3, 4, 5] has outer = 2, size = 12, inner = 5.
 #pragma once
 

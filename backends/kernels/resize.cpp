@@ -147,7 +147,7 @@ void resize_rows(const ImageResize& r, const X* x, Y* y, float* scratch, const P
       float* const pixels = sum + r.axes[2].in * r.inner;
       const int64_t end = std::min((part + 1) * size, output_rows(r));
       // by value: stores of floats might change what references refer to
-      run_vectorised([=, &r]() __attribute__((always_inline)) {
+      run_vectorized([=, &r]() __attribute__((always_inline)) {
         for (int64_t row = part * size; row < end; ++row) {
           Y* const to = y + row * out_size;
           float* made = pixels;

@@ -27,7 +27,7 @@ struct SampleTap {
   double weight = 1;
 };
 
-// Weights of the four neighbours in Keys' cubic convolution; t in [0, 1] is the distance from the
+// Weights of the four neighbors in Keys' cubic convolution; t in [0, 1] is the distance from the
 // second one.
 inline std::array<double, 4> cubic_weights(double t, double a) {
   const auto near = [a](double x) { return ((a + 2) * x - (a + 3)) * x * x + 1; };

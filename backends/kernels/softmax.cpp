@@ -41,7 +41,7 @@ namespace {
   for (int64_t i = 0; i < size; ++i) y[i] *= factor;
 }
 
-// `columns` neighbouring rows, at most kRowLanes, with elements `step` apart.
+// `columns` neighboring rows, at most kRowLanes, with elements `step` apart.
 [[gnu::always_inline]] inline void softmax_of_columns(const float* x, float* y, int64_t size,
                                                       int64_t step, int64_t columns,
                                                       bool is_masked) {
@@ -116,7 +116,7 @@ void softmax_of_rows(const float* x, float* y, int64_t rows, int64_t size, bool 
     return;
   }
 #endif
-  run_vectorised([=]() __attribute__((always_inline)) {
+  run_vectorized([=]() __attribute__((always_inline)) {
     for (int64_t row = 0; row < rows; ++row)
       softmax_of_row(x + row * size, y + row * size, size, is_masked);
   });
@@ -157,7 +157,7 @@ void FloatSoftmax::run(std::span<const std::byte* const> from, std::byte* to, st
     });
   const int64_t blocks = (inner + kRowLanes - 1) / kRowLanes, plane = size * inner;
   parallel(outer * blocks, 4 * size * kRowLanes, [&](int64_t first, int64_t last) {
-    run_vectorised([=, this]() __attribute__((always_inline)) {
+    run_vectorized([=, this]() __attribute__((always_inline)) {
       for (int64_t part = first; part < last; ++part) {
         const int64_t column = part % blocks * kRowLanes, offset = part / blocks * plane + column;
         softmax_of_columns(x + offset, y + offset, size, inner,

@@ -112,7 +112,7 @@ void Rotary::run(std::span<const std::byte* const> from, std::byte* to, std::byt
   float* const y = reinterpret_cast<float*>(to);
   const int64_t half = walk_.counts.back();
   for_each_run(walk_, parallel, [=](const std::array<int64_t, 3>& at, int64_t count) {
-    run_vectorised([=]() __attribute__((always_inline)) {
+    run_vectorized([=]() __attribute__((always_inline)) {
       rotate(x + at[1], cosine + at[2], sine + at[2], y + at[0], half, count);
     });
   });

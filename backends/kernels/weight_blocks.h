@@ -68,7 +68,7 @@ template <int kBits, int i, int64_t kLanes>
 inline constexpr int64_t kPanel = 3;         // vectors of outputs of a block
 inline constexpr int64_t kBlockDepth = 256;  // inputs of a block
 
-// Neighbouring words of a vector of outputs, and the inputs that they multiply.
+// Neighboring words of a vector of outputs, and the inputs that they multiply.
 struct Block {
   int64_t word, end;
   int64_t input, inputs;

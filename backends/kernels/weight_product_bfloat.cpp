@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kBfloatLanes = 16, kWidth = kPanel * kBfloatLanes;
 
-// Two neighbouring inputs of 16 outputs: [outputs, 2] of bfloat16.
+// Two neighboring inputs of 16 outputs: [outputs, 2] of bfloat16.
 OCTET_BFLOAT inline __m512i pairs(__m512 even, __m512 odd) {
   const __m512i low = _mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(even)));
   const __m512i high = _mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(odd)));

@@ -1,4 +1,4 @@
-// Shared by the reference kernels: reads an op's tensors as reals and writes results.
+// Reads the tensors of an op as real numbers and writes its results, for the reference kernels.
 #pragma once
 
 #include <array>

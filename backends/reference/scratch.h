@@ -1,6 +1,7 @@
-// Reuses memory from run to run. A Buffer in a kernel takes its memory from the pool of the current
-// session (or of a segment that runs without one) and returns it there. The second run asks for the
-// same sizes in the same order, so it allocates nothing from the heap.
+// Reuses the scratch memory of reference kernels from run to run. A Buffer in a kernel takes its
+// memory from the pool of the current session (or of a segment that runs without one) and returns
+// it there. The second run asks for the same sizes in the same order, so it allocates nothing from
+// the heap.
 #pragma once
 
 #include <cstddef>

@@ -73,7 +73,8 @@ class Session {
 
   // The number of threads of the next run: the option's, or one (thread_choice.h).
   int threads() const;
-  // What the next run on plain memory calls, in order; empty when its sizes are not compiled.
+  // The kernels that the next run on plain memory calls, in order; empty when its sizes are not
+  // compiled.
   std::vector<KernelReport> kernels() const;
   // Why the program runs slower on this machine, one line per cause: for the sizes of the next run
   // (none when they are not compiled), for more threads than CPUs, and for problems with the cache.

@@ -18,7 +18,7 @@ using PreTokenizer = std::function<Words(const Words&, bool is_start)>;
 // Changes tokens so that together they are the text.
 using Decoder = std::function<Words(const Words&)>;
 
-// What a Split does with the parts that match.
+// How a Split treats the parts that match.
 enum class Behavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
 enum class Prepend { kAlways, kFirst, kNever };
 

@@ -1,5 +1,5 @@
 // Runs norms and reductions with custom kernels: layer, RMS, group and batch norm; sums, means,
-// maxima and minima over neighbouring dimensions.
+// maxima and minima over neighboring dimensions.
 #include <algorithm>
 #include <cmath>
 

@@ -110,7 +110,7 @@ Verdict check_custom_upsample(const Program& program, const ProgramOp& op) {
   const Shape& in = program.input(op, 0).shape;
   const Shape& out = program.output(op).shape;
   if (op.get(attr::kMode) != "nearest" || in.size() != 4)
-    return Verdict::refuse("only nearest neighbours of a 2-D image are copies");
+    return Verdict::refuse("only nearest neighbors of a 2-D image are copies");
   for (size_t d = 0; d < 2; ++d) {
     if (out[2 + d] % in[2 + d] != 0)
       return Verdict::refuse("the output's size is not a multiple of the input's");

@@ -14,7 +14,7 @@ namespace octet::xnnpack {
 namespace {
 
 constexpr int64_t kTile = 32;
-constexpr int64_t kColours = 3;
+constexpr int64_t kColors = 3;
 constexpr uint8_t kSignBit = 0x80;  // the bit in which u8 and s8 of the same value differ
 
 template <typename T>
@@ -76,14 +76,14 @@ void transpose_bytes(const uint8_t* from, uint8_t* to, int64_t rows, int64_t col
 // Interleaves the planes of an image. The number of channels is a compile-time constant, so that
 // the loop is vectorized.
 template <typename T>
-void interleave_colours(const T* __restrict from, T* __restrict to, int64_t pixels, T mask) {
-  run_vectorised([=]() __attribute__((always_inline)) {
+void interleave_colors(const T* __restrict from, T* __restrict to, int64_t pixels, T mask) {
+  run_vectorized([=]() __attribute__((always_inline)) {
     const T* __restrict x = from;
     T* __restrict y = to;  // a local copy: stores of bytes might alias the pointer
     const T flipped = mask;
     for (int64_t i = 0, count = pixels; i < count; ++i)
-      for (int64_t c = 0; c < kColours; ++c)
-        y[i * kColours + c] = static_cast<T>(x[c * count + i] ^ flipped);
+      for (int64_t c = 0; c < kColors; ++c)
+        y[i * kColors + c] = static_cast<T>(x[c * count + i] ^ flipped);
   });
 }
 
@@ -93,8 +93,8 @@ void transpose_batches(const Shuffle& shuffle, const std::byte* from_bytes, std:
   const T* from = reinterpret_cast<const T*>(from_bytes);
   T* to = reinterpret_cast<T*>(to_bytes);
   for (int64_t b = 0; b < shuffle.batch; ++b, from += plane, to += plane) {
-    if (shuffle.rows == kColours) {
-      interleave_colours<T>(from, to, shuffle.columns, shuffle.flip ? kSignBit : T{0});
+    if (shuffle.rows == kColors) {
+      interleave_colors<T>(from, to, shuffle.columns, shuffle.flip ? kSignBit : T{0});
     } else if constexpr (sizeof(T) == 1) {
       transpose_bytes(from, to, shuffle.rows, shuffle.columns, shuffle.flip ? kSignBit : 0);
     } else {

@@ -1,4 +1,4 @@
-// OCTET_VECTOR_CLONES compiles a function once for each vector width, vectorised whatever the
+// OCTET_VECTOR_CLONES compiles a function once for each vector width, vectorized whatever the
 // options of its source; the program picks the widest that the CPU has when it starts. In sources
 // compiled with -ffp-contract=off all give the same bits.
 #pragma once

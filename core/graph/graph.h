@@ -226,7 +226,7 @@ class Graph {
   const GraphInput* find_input(const Value* value) const;  // null when `value` is not a graph input
   // The tensor of a parameter, buffer or constant input; null for anything else.
   const Tensor* find_constant(const Value* value) const;
-  bool is_before(const Node& a, const Node& b) const;  // by position; amortised O(1) between edits
+  bool is_before(const Node& a, const Node& b) const;  // by position; amortized O(1) between edits
   Node* find_next(const Node& node) const;             // the next node, null for the last
 
   // --- building and editing. All keep users and names consistent. a user input

@@ -23,7 +23,7 @@ HigherOrderOp find_higher_order_op(std::string_view target);
 
 // A Python function on numbers that torch.export writes into graphs (_operator.add, math.trunc,
 // torch.sym_max, ...). Takes ints, floats and bools in the order of the Python function and returns
-// what Python returns: int // int rounds towards minus infinity, int / int is a float. Throws
+// what Python returns: int // int rounds toward minus infinity, int / int is a float. Throws
 // Error("run", subject, ...) for a wrong number or kind of arguments and on division by zero.
 using PythonOp = c10::IValue (*)(const std::vector<c10::IValue>& arguments,
                                  const std::string& subject);

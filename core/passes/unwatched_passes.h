@@ -1,4 +1,5 @@
-// Keeps passes that a command runs besides its work out of what users watch.
+// Hides the passes that a command runs besides its main work from OCTET_DEBUG=passes and
+// --print-after.
 #pragma once
 
 namespace octet {

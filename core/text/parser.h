@@ -1,5 +1,5 @@
-// The lower half of the parser of the text form (text.h): words, then numbers and types, then
-// arguments. Private to core/text.
+// Parses the words, numbers, types and arguments of the text form of graphs (text.h); parse.cpp
+// parses whole graphs with it. Private to core/text.
 #pragma once
 
 #include <algorithm>

@@ -22,8 +22,9 @@ struct Tolerance {
 };
 inline constexpr double kFloatTolerance = 1e-5;
 
-// What makes up for running a segment on a backend: a segment with fewer multiply-accumulates than
-// macs_per_segment + macs_per_byte * (bytes of its inputs and outputs) goes to the next backend.
+// The least work that pays for handing a segment to a backend: a segment with fewer
+// multiply-accumulates than macs_per_segment + macs_per_byte * (bytes of its inputs and outputs)
+// goes to the next backend.
 struct TransferCost {
   double macs_per_segment = 0;
   double macs_per_byte = 0;

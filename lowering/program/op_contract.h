@@ -160,7 +160,7 @@ struct BackendKinds {
 // A page in Markdown: a table with a column for each backend, and a section for each kind.
 std::string contracts_page(std::span<const BackendKinds> backends);
 
-// A kind in ops.def, written as a string literal. A misspelt kind does not compile.
+// A kind in ops.def, written as a string literal. A misspelled kind does not compile.
 struct OpKind {
   std::string_view name;
   consteval OpKind(const char* text) : name(text) {

@@ -1,4 +1,5 @@
-// The step with which an upsample walks over its input: an attribute, or that of the sizes.
+// Computes the distance between the input pixels that an upsample reads: an attribute, or the ratio
+// of the sizes.
 #pragma once
 
 #include <cstdint>

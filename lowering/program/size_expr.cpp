@@ -19,7 +19,7 @@ using Step = SizeExpr::Step;
 
 bool is_operand(Kind kind) { return kind == Kind::kNumber || kind == Kind::kSymbol; }
 
-// Rounds towards minus infinity, as Python's //.
+// Rounds toward minus infinity, as Python's //.
 int64_t floor_quotient(int64_t a, int64_t b) {
   const int64_t quotient = a / b;
   return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;

@@ -57,7 +57,7 @@ TEST_CASE("integers with numbers wrap", "[lowering][integers]") {
   }
 }
 
-// The second call tells neighbours of 2^60 apart, which the comparison in double does not.
+// The second call tells neighbors of 2^60 apart, which the comparison in double does not.
 TEST_CASE("integers with numbers stay exact", "[lowering][integers]") {
   const std::string rest = "aten.remainder.Scalar(%y, 1000)";
   const std::string calls[] = {

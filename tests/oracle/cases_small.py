@@ -1,4 +1,4 @@
-"""The small cases: one behaviour each."""
+"""The small cases: one behavior each."""
 import math
 import operator
 import torch

@@ -146,7 +146,7 @@ class Block(nn.Module):
 row("block, then block.head per tensor", Block, [R(64, 8)],
     {"type": "xnnpack", "module_name": [["block", CFG], ["block.head", {"is_per_channel": False}]]})
 row("null", Block, [R(2, 8)], {"type": "xnnpack", "global": CFG, "module_name": [["block.head", None]]})
-row("misspelt name", Block, [R(2, 8)], {"type": "xnnpack", "module_name": [["blok", CFG]]})
+row("misspelled name", Block, [R(2, 8)], {"type": "xnnpack", "module_name": [["blok", CFG]]})
 row("op type conv2d", lambda: Fn(lambda s, x: s.c(s.b(s.a(x).unsqueeze(2)).unsqueeze(2)), a=Conv1d(3, 4, 1), b=Conv2d(4, 4, 1),
                                      c=Conv3d(4, 4, 1)), [R(1, 3, 8)],
     {"type": "xnnpack", "operator_type": [["aten.conv2d.default", CFG]]})

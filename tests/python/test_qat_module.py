@@ -14,7 +14,7 @@ from package_test import PackageTest, SmallNet  # noqa: E402
 from torch import nn  # noqa: E402
 
 
-def labelled(count=1):
+def labeled(count=1):
     generator = torch.Generator().manual_seed(1)
     return [(torch.randn(8, 3, 16, 16, generator=generator), torch.randint(10, (8,), generator=generator)) for _ in range(count)]
 
@@ -57,11 +57,11 @@ class InPyTorch(PackageTest):
         module = octet.prepare_qat(program or small_program(), quantizer, **options)
         optimizer = optimizer_of(module)
         for _ in range(steps):
-            step(module, optimizer, *(x_y or labelled()[0]))
+            step(module, optimizer, *(x_y or labeled()[0]))
         return module
 
     def test_a_loop_has_the_bits_of_the_command(self):
-        (x, y), row = labelled()[0], (torch.randn(8, 32), torch.randint(10, (8,)))
+        (x, y), row = labeled()[0], (torch.randn(8, 32), torch.randint(10, (8,)))
         for quantizer, program, batch, epochs, options in [
             ("xnnpack", small_program(), (x, y), 4, {"freeze_after": 3}),
             ("x86", small_program(), (x, y), 2, {}),
@@ -116,26 +116,26 @@ class InPyTorch(PackageTest):
     def test_the_loop_for_other_devices_has_the_bits_of_the_command(self):
         for options in (
             {"freeze_after": 2, "schedule": "cosine"},
-            {"learn_ranges": 1, "validation": labelled(2), "patience": 1},
+            {"learn_ranges": 1, "validation": labeled(2), "patience": 1},
             {"learn_ranges": 1, "weight_decay": 0.1},  # not of the ranges
         ):
             with self.subTest(options=list(options)):
-                options = {"train": labelled(5), "epochs": 3, "lr": 0.05, "seed": 4, **options}
+                options = {"train": labeled(5), "epochs": 3, "lr": 0.05, "seed": 4, **options}
                 given = inspect.signature(octet.qat).bind(small_program(), "xnnpack", **options)
                 given.apply_defaults()
                 got = octet._search._qat_on("cpu", given.arguments)
                 self.assert_same(octet.qat(small_program(), "xnnpack", **options), got)
-        given.arguments.update(optimizer="adamw", loss="distill", train=[(x,) for x, _ in labelled(3)], validation=None)
+        given.arguments.update(optimizer="adamw", loss="distill", train=[(x,) for x, _ in labeled(3)], validation=None)
         octet._search._qat_on("cpu", given.arguments)
 
     def test_other_devices_are_refused_in_one_line(self):
         def qat(**options):
-            return octet.qat(small_program(), "xnnpack", **{"train": labelled(), "device": "meta", **options})
+            return octet.qat(small_program(), "xnnpack", **{"train": labeled(), "device": "meta", **options})
 
         for call, said in [
             (lambda: qat(device="nothing"), "train: device: torch cannot use 'nothing': .*; give another"),
             (lambda: qat(checkpoint="c.pt"), 'train: checkpoint: applies to device="cpu"; leave it out, or train prepare_qat.. in your loop'),
-            (lambda: qat(device="cpu", train=[labelled()[0][:1]]), "train: .*got 1 values, want 2: the model's inputs and then the target"),
+            (lambda: qat(device="cpu", train=[labeled()[0][:1]]), "train: .*got 1 values, want 2: the model's inputs and then the target"),
         ]:
             with self.assertRaisesRegex(octet.Error, f"^{said}$"):
                 call()
@@ -144,7 +144,7 @@ class InPyTorch(PackageTest):
         self.assertEqual(line, 'octet: qat: --device: is cuda, but `octet qat` trains on the CPU; call octet.qat(..., device="cuda") in Python')
 
     def test_in_evaluation_mode_nothing_is_learned(self):
-        module, (x, _) = self.trained(), labelled()[0]
+        module, (x, _) = self.trained(), labeled()[0]
         module.eval()
         before = {name: value.clone() for name, value in module.state_dict().items() if "tracked" not in name}
         with torch.no_grad():
@@ -171,11 +171,11 @@ class InPyTorch(PackageTest):
                 torch.save(module, self.path("module.pt"))
                 for same in (again, copy.deepcopy(module), torch.load(self.path("module.pt"), weights_only=False), module):
                     self.assert_same(want, octet.convert(same))
-        step(again, optimizer_of(again), *labelled()[0])
+        step(again, optimizer_of(again), *labeled()[0])
         self.assertEqual(set(small_program().state_dict), {n for n in module.state_dict() if not n.startswith("fake_quants.")})
 
     def test_the_module_needs_only_torch(self):
-        module, (x, y) = self.trained(), labelled()[0]
+        module, (x, y) = self.trained(), labeled()[0]
         torch.save((module, x), self.path("module.pt"))
         module.eval()
         with torch.no_grad():
@@ -250,7 +250,7 @@ class InPyTorch(PackageTest):
 
         torch.manual_seed(0)
         net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 10))
-        program, (x, y) = torch.export.export(net.train(), (labelled()[0][0],)), labelled()[0]
+        program, (x, y) = torch.export.export(net.train(), (labeled()[0][0],)), labeled()[0]
         theirs = move_exported_model_to_train(prepare_qat_pt2e(program.module(), quantizer()))
         ours = octet.prepare_qat(program, "xnnpack", compat="torchao")
         optimizers = [torch.optim.SGD(module.parameters(), 0.05) for module in (theirs, ours)]
@@ -263,7 +263,7 @@ class InPyTorch(PackageTest):
             octet.prepare_qat(program, quantizer())
 
     def test_wrong_inputs_are_said(self):
-        module, (x, y) = octet.prepare_qat(small_program(), "xnnpack"), labelled()[0]
+        module, (x, y) = octet.prepare_qat(small_program(), "xnnpack"), labeled()[0]
         for call, said in [
             (lambda: module(x[:4]), r"train: %x: got float32\[4, 3, 16, 16\], want float32\[8, 3, 16, 16\]; export with dynamic shapes"),
             (lambda: module(x.double()), r"train: %x: got float64\[8, 3, 16, 16\], want float32\[8, 3, 16, 16\]; convert the input to that dtype"),

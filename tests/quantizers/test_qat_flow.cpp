@@ -47,7 +47,7 @@ Graph filled(const char* text) {
   return graph;
 }
 
-// Trains a few steps towards the target; returns the first and the last loss.
+// Trains a few steps toward the target; returns the first and the last loss.
 std::pair<double, double> train(QatModel& model, const at::Tensor& x, const at::Tensor& target,
                                 double rate, int steps) {
   torch::optim::SGD optimizer(model.parameters(), rate);

@@ -8,8 +8,8 @@ def error_of(db, rng):
 
 
 def histogram(rng, bins=256):
-    centre = rng.uniform(-0.3, 0.3)
-    counts = [int(40000 * math.exp(-0.5 * (8 * (i / bins - 0.5 - 0.3 * centre)) ** 2)) for i in range(bins)]
+    center = rng.uniform(-0.3, 0.3)
+    counts = [int(40000 * math.exp(-0.5 * (8 * (i / bins - 0.5 - 0.3 * center)) ** 2)) for i in range(bins)]
     return {"min": -4.0, "max": 4.0, "counts": counts}
 
 

@@ -35,12 +35,12 @@ class Attributes(CommandTest):
         self.inputs = (torch.randn(2, 3, 8, 8),), {"gain": torch.tensor(2.0)}
         batch = Dim("batch", min=2, max=64)
         program = torch.export.export(self.net, *self.inputs, dynamic_shapes={"image": {0: batch}, "gain": {}}, preserve_module_call_signature=("head",))
-        torch.export.save(program, self.path("model.pt2"), extra_files={"labels.txt": "cat dog", "licence": "MIT"})
+        torch.export.save(program, self.path("model.pt2"), extra_files={"labels.txt": "cat dog", "license": "MIT"})
         self.save("calibration.pt", [(torch.randn(2, 3, 8, 8), torch.tensor(2.0)) for _ in range(4)])
 
     def quantized(self, quantizer):
         self.octet("quantize", self.path("model.pt2"), "--quantizer", quantizer, "--calibration", self.path("calibration.pt"), "--output", self.path("q.pt2"))
-        files = {"labels.txt": "", "licence": ""}
+        files = {"labels.txt": "", "license": ""}
         before, after = torch.export.load(self.path("model.pt2")), torch.export.load(self.path("q.pt2"), extra_files=files)
         return before, after, files
 
@@ -48,7 +48,7 @@ class Attributes(CommandTest):
         for quantizer in ("xnnpack", "x86"):
             with self.subTest(quantizer=quantizer):
                 before, after, files = self.quantized(quantizer)
-                self.assertEqual(files, {"labels.txt": "cat dog", "licence": "MIT"})
+                self.assertEqual(files, {"labels.txt": "cat dog", "license": "MIT"})
                 self.assertEqual(after.call_spec, before.call_spec)
                 self.assertEqual(after.graph_signature.user_inputs, before.graph_signature.user_inputs)
                 self.assertEqual(len(after.graph_signature.user_outputs), 3)

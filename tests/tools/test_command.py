@@ -447,7 +447,7 @@ class Command(CommandTest):
         self.assertEqual(self.inspect("a.pt2"), self.inspect("b.pt2"))
 
     def test_usage_errors_exit_with_2(self):
-        for arguments in ([], ["quantise"], ["quantize"], ["quantize", "a.pt2", "--quantizer", "xnnpack", "--output", "q.pt2", "--no-such-option"],
+        for arguments in ([], ["quantze"], ["quantize"], ["quantize", "a.pt2", "--quantizer", "xnnpack", "--output", "q.pt2", "--no-such-option"],
                           ["lower", "q.pt2", "--backend", "tpu", "--output", "m.octet"], ["run", "a.pt2", "--inputs", "x.pt"]):
             with self.subTest(arguments=arguments):
                 self.octet(*arguments, code=2)

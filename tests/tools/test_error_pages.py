@@ -22,7 +22,7 @@ class ErrorPages(unittest.TestCase):
 
     def test_each_message_is_in_the_sources(self):
         found = quoted()
-        self.assertGreaterEqual(len(found), 35)
+        self.assertGreaterEqual(len(found), 25)
         for page, title, text in found:
             with self.subTest(page=page, title=title):
                 wanted = parts(text)

@@ -57,8 +57,8 @@ class Library(CommandTest):
                                              "OCTET_EXTENSION() of tools/extension.h")
 
     def test_registrations_that_fail(self):
-        path = self.extension("angry", 'throw std::runtime_error("no licence\\nsecond line");', "#include <stdexcept>")
-        self.assertEqual(self.message(path), f"octet: library: {path}: its octet_register says: no licence")
+        path = self.extension("angry", 'throw std::runtime_error("no license\\nsecond line");', "#include <stdexcept>")
+        self.assertEqual(self.message(path), f"octet: library: {path}: its octet_register says: no license")
         kernel = 'octet::register_custom_kernel("acme.op.default", [](const octet::CustomCall&) {});'
         first = self.extension("first", kernel, '#include "lowering/program/custom_kernel.h"')
         second = self.extension("second", kernel, '#include "lowering/program/custom_kernel.h"')

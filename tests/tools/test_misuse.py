@@ -46,7 +46,7 @@ class Misuse(CommandTest):
 
     def test_names_and_numbers_that_no_option_takes(self):
         for command, said in (
-            (["quantise", "x.pt2"], "quantise: is not a command; did you mean quantize?"),
+            (["quantze", "x.pt2"], "quantze: is not a command; did you mean quantize?"),
             (["qat", "--lr", "0"], "--lr: got 0, want a number above 0"),
             (["qat", "--weight-decay", "-1"], "--weight-decay: got -1, want a number from 0"),
             (["quantize", "--hold-out", "-3"], "--hold-out: got -3, want a number from 0"),

@@ -239,7 +239,7 @@ class LargeProgram(PageTest):
         self.assertEqual(short["channels"], 1024)
         for key, pick in (("min", min), ("max", max), ("scale", max), ("sqnr_db", min)):
             self.assertLess(len(short[key]), 1024)
-            self.assertAlmostEqual(pick(short[key]), pick(whole[key]), places=3, msg="neighbours are joined to the worst of them")
+            self.assertAlmostEqual(pick(short[key]), pick(whole[key]), places=3, msg="neighbors are joined to the worst of them")
         self.assertTrue(page.value("performance.getEntriesByName('first-contentful-paint').length"))
         self.assertLess(page.value("document.querySelectorAll('#canvas g[data-id]').length"), 100, "modules are folded at first")
         self.after_layout(page, lambda: page.click("#unfold-all"))
@@ -314,13 +314,13 @@ class LargeProgram(PageTest):
 
     def test_dark_light_and_paper(self):
         page = self.open(self.page_of(page_data.large(60, channels=4))[0])
-        colour = "getComputedStyle(document.body).{}.match(/[0-9]+/g).slice(0, 3).reduce((sum, part) => sum + Number(part), 0)"
-        self.assertGreater(page.value(colour.format("backgroundColor")), 700)
+        color = "getComputedStyle(document.body).{}.match(/[0-9]+/g).slice(0, 3).reduce((sum, part) => sum + Number(part), 0)"
+        self.assertGreater(page.value(color.format("backgroundColor")), 700)
         page.emulate(dark=True)
-        self.assertLess(page.value(colour.format("backgroundColor")), 100)
-        self.assertGreater(page.value(colour.format("color")), 500)
+        self.assertLess(page.value(color.format("backgroundColor")), 100)
+        self.assertGreater(page.value(color.format("color")), 500)
         page.emulate(dark=True, media="print")
-        self.assertGreater(page.value(colour.format("backgroundColor")), 700, "paper is white")
+        self.assertGreater(page.value(color.format("backgroundColor")), 700, "paper is white")
         self.assertEqual(page.value("getComputedStyle(document.querySelector('.filter')).display + getComputedStyle(document.getElementById('fit')).display"), "nonenone")
         page.emulate()
         page.pdf(self.path("page.pdf"))
@@ -328,7 +328,7 @@ class LargeProgram(PageTest):
         self.assertTrue(page.value("document.querySelectorAll('#panel-errors figure').length"), "and the plots of the other tabs")
         self.assertFalse(page.value("document.getElementById('canvas').hasAttribute('viewBox')"), "on the screen all is as before")
 
-    def test_colours_can_be_read(self):
+    def test_colors_can_be_read(self):
         page = self.open(self.page_of(page_data.large(60, channels=4))[0])
         for dark in (False, True):
             page.emulate(dark=dark)

@@ -12,7 +12,7 @@ import test_models
 from test_page import PageTest
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tools" / "page"
-# Least mean difference of grey levels (0 to 255) that is another picture: texts move a little with
+# Least mean difference of gray levels (0 to 255) that is another picture: texts move a little with
 # the versions of fonts, and errors with the kernels that a CPU takes.
 MOST = 6
 
@@ -34,7 +34,7 @@ class Pictures(PageTest):
     prepare = test_models.Models.prepare
 
     def take(self, page, name):
-        """Takes the picture with as few colours as show no difference."""
+        """Takes the picture with as few colors as show no difference."""
         settle(page)
         page.screenshot(self.path(name))
         with Image.open(self.path(name)) as picture:

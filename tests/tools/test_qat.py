@@ -14,8 +14,8 @@ CLASSES = 4
 os.environ["OMP_NUM_THREADS"] = "1"  # small tensors
 
 
-def labelled(count, batch, seed):
-    """Noise images with a stripe whose place and colour tell the class."""
+def labeled(count, batch, seed):
+    """Noise images with a stripe whose place and color tell the class."""
     generator = torch.Generator().manual_seed(seed)
     batches = []
     for _ in range(count):
@@ -33,8 +33,8 @@ class Qat(CommandTest):
         net = SmallNet().train()
         example = (torch.randn(batch, 3, 16, 16),)
         torch.export.save(torch.export.export(net, example), self.path("model.pt2"))
-        self.save("train.pt", labelled(count, batch, 1))
-        self.save("validation.pt", labelled(4, batch, 2))
+        self.save("train.pt", labeled(count, batch, 1))
+        self.save("validation.pt", labeled(4, batch, 2))
         return net
 
     def arguments(self, *more, output="q.pt2", rate="0.05"):
@@ -44,7 +44,7 @@ class Qat(CommandTest):
     def accuracy(self, name):
         program = torch.export.load(self.path(name)).module()
         with torch.no_grad():
-            return sum((program(x).argmax(1) == y).float().mean().item() for x, y in labelled(4, 16, 2)) / 4
+            return sum((program(x).argmax(1) == y).float().mean().item() for x, y in labeled(4, 16, 2)) / 4
 
     def test_a_network_with_batch_norms_learns_and_its_quantized_file_runs_in_pytorch_and_on_backends(self):
         self.train_data()
@@ -57,7 +57,7 @@ class Qat(CommandTest):
             self.assertGreater(self.accuracy("q.pt2"), 0.9, errors)
             graph = torch.export.load(self.path("q.pt2")).graph_module.code
             self.assertNotIn("batch_norm", graph)
-            x = labelled(1, 16, 2)[0][0]
+            x = labeled(1, 16, 2)[0][0]
             self.save("x.pt", (x,))
             self.octet("lower", self.path("q.pt2"), "--backend", "reference", "--output", self.path("m.octet"))
             self.octet("run", self.path("m.octet"), "--inputs", self.path("x.pt"), "--outputs", self.path("y.pt"))
@@ -94,7 +94,7 @@ class Qat(CommandTest):
 
     def test_training_begins_with_the_ranges_of_a_calibration_and_learns_them(self):
         net = self.train_data(count=8)
-        self.save("calibration.pt", [(x,) for x, _ in labelled(8, 16, 1)])
+        self.save("calibration.pt", [(x,) for x, _ in labeled(8, 16, 1)])
         torch.export.save(torch.export.export(net.eval(), (torch.randn(16, 3, 16, 16),)), self.path("eval.pt2"))
         self.octet("calibrate", self.path("eval.pt2"), "--quantizer", "xnnpack", "--calibration", self.path("calibration.pt"), "--state", self.path("s.json"))
         more = ["--state", self.path("s.json"), "--learn-ranges", "0", "--epochs", "8", "--schedule", "cosine"]
@@ -120,7 +120,7 @@ class Qat(CommandTest):
 
     def test_distillation_needs_no_targets_and_early_stop_takes_the_best_epoch(self):
         self.train_data(count=4)
-        self.save("train.pt", [(x,) for x, _ in labelled(4, 16, 1)])
+        self.save("train.pt", [(x,) for x, _ in labeled(4, 16, 1)])
         errors = self.octet(*self.arguments("--loss", "distill", "--epochs", "40", "--patience", "2"))[1]
         losses = [float(line.split("loss ")[1]) for line in errors.splitlines() if line.startswith("epoch ")]
         self.assertLess(len(losses), 40)
@@ -148,7 +148,7 @@ class Qat(CommandTest):
                          "octet: train: epoch 1 batch 0: the target is [16], want the shape of the output, [16, 10]")
         self.save("train.pt", [(torch.full((16, 3, 16, 16), float("nan")), torch.zeros(16, dtype=torch.int64))])
         self.assertRegex(self.fails(*options), "octet: train: .*NaN")
-        self.save("train.pt", labelled(2, 16, 1))
+        self.save("train.pt", labeled(2, 16, 1))
         self.assertEqual(self.fails(*options, "--checkpoint-every", "2"), "octet: qat: --checkpoint-every: needs --checkpoint; give it a file")
         self.assertRegex(self.fails(*options, "--freeze-after", "0"),
                          "octet: train: --freeze-after: got 0, but %.* has no range yet; freeze later, or give --state of a calibration")

@@ -205,7 +205,7 @@ class Shown(SiteTest):
                     self.assertEqual(wide[1], size[0], "the phone has zoomed out")
 
     def picture(self, page, name):
-        """A picture of the window, in grey."""
+        """A picture of the window, in gray."""
         page.screenshot(SCRATCH / name)
         with Image.open(SCRATCH / name) as picture:
             return picture.convert("L")
@@ -227,8 +227,8 @@ class Shown(SiteTest):
                               ".octet-picture img"):
                     box = page.value("(({left, top, right, bottom}) => [left, top, right, bottom])("
                                      f"document.querySelector('{shown}').getBoundingClientRect())")
-                    colours = whole.crop(tuple(map(round, box))).getcolors()
-                    self.assertGreater(len(colours), 10, f"{shown} is empty")
+                    colors = whole.crop(tuple(map(round, box))).getcolors()
+                    self.assertGreater(len(colors), 10, f"{shown} is empty")
                 page.value("document.querySelectorAll('.highlight').forEach("
                            "code => code.style.visibility = 'hidden')")
                 rest = self.picture(page, "rest.png")
@@ -237,7 +237,7 @@ class Shown(SiteTest):
                     self.assertEqual(len(margin.getcolors()), 1, "something is cut off")
 
     def test_figures_are_charts(self):
-        """In the colours of the page, as wide as it; each bar with its number."""
+        """In the colors of the page, as wide as it; each bar with its number."""
         for name, count in (("overview.html", 2), ("backends/onednn/FIGURES.html", 2),
                             ("backends/xnnpack/FIGURES.html", 1)):
             for size in (PHONE, DESKTOP):
@@ -257,11 +257,11 @@ class Shown(SiteTest):
                         for text in chart["wanted"]:
                             self.assertIn(text, chart["said"])
                         self.assertLessEqual(chart["right"], size[0])
-                colours = [self.colours_of(page, scheme) for scheme in ("default", "slate")]
-                self.assertNotEqual(*[colour["text"] for colour in colours])
-                self.assertNotEqual(*[colour["bar"] for colour in colours])
+                colors = [self.colors_of(page, scheme) for scheme in ("default", "slate")]
+                self.assertNotEqual(*[color["text"] for color in colors])
+                self.assertNotEqual(*[color["bar"] for color in colors])
 
-    def colours_of(self, page, scheme):
+    def colors_of(self, page, scheme):
         page.value(f"document.body.setAttribute('data-md-color-scheme', '{scheme}')")
         return page.value("({text: getComputedStyle(document.querySelector("
                           "'.octet-chart svg text')).fill, bar: getComputedStyle("

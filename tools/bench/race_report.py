@@ -16,7 +16,7 @@ COLUMNS = ["model", "threads", "variant", "best peer", "its ms", "Octet ms", "ra
 XNNPACK_COLUMNS = ["model", "threads", "variant", "Octet with", "its ms", "ExecuTorch ms", "ratio", "load ms", "ExecuTorch", "memory MB", "ExecuTorch", "file MB",
                    "ExecuTorch"]
 OCTETS = {"octet_xnnpack": "XNNPACK 2022-02", "octet_xnnpack13": "XNNPACK 2024-11"}
-COLOURS = {"octet": "#1a5fb4", "octet_xnnpack": "#62a0ea", "octet_xnnpack13": "#99c1f1", "openvino": "#8f8f8f", "ort": "#b5835a", "inductor": "#c061cb", "executorch": "#e5a50a", "eager": "#d0d0d0"}
+COLORS = {"octet": "#1a5fb4", "octet_xnnpack": "#62a0ea", "octet_xnnpack13": "#99c1f1", "openvino": "#8f8f8f", "ort": "#b5835a", "inductor": "#c061cb", "executorch": "#e5a50a", "eager": "#d0d0d0"}
 
 
 def markdown(header, rows):
@@ -88,12 +88,12 @@ def plot(results, path):
     figure, axes = pyplot.subplots(len(threads), 1, figsize=(11, 4 * len(threads)), squeeze=False)
     for axis, count in zip(axes[:, 0], threads):
         models = list(dict.fromkeys(row["model"] for row in results))
-        peers = [peer for peer in COLOURS if of(results, peer=peer, threads=count, variant="int8")]
+        peers = [peer for peer in COLORS if of(results, peer=peer, threads=count, variant="int8")]
         for k, peer in enumerate(peers):
             for x, model in enumerate(models):
                 ours, row = of(results, peer="octet", model=model, threads=count, variant="int8"), of(results, peer=peer, model=model, threads=count, variant="int8")
                 if ours and row:
-                    axis.bar(x + 0.8 * k / len(peers), row[0]["median_ms"] / ours[0]["median_ms"], 0.8 / len(peers), color=COLOURS[peer], label=peer if x == 0 else None)
+                    axis.bar(x + 0.8 * k / len(peers), row[0]["median_ms"] / ours[0]["median_ms"], 0.8 / len(peers), color=COLORS[peer], label=peer if x == 0 else None)
         axis.axhline(1, color="black", linewidth=0.8)
         axis.set_xticks([x + 0.4 for x in range(len(models))], models)
         axis.set_ylabel("int8 latency, Octet = 1")

@@ -1,5 +1,5 @@
 # Debian packages, made by tools/dev/packages.sh: liboctet-runtime1, liboctet-runtime-dev, octet, liboctet-dev. Each has one component of install.cmake.
-option(OCTET_PACKAGES "Install for packages: with the system's XNNPACK, which each Debian has another version of, and with licences" OFF)
+option(OCTET_PACKAGES "Install for packages: with the system's XNNPACK, which each Debian has another version of, and with licenses" OFF)
 if(NOT OCTET_PACKAGES)
   return()
 endif()
@@ -24,11 +24,11 @@ if(OCTET_XNNPACK_OPENED)
   endforeach()
 endif()
 
-# The licences of what is inside.
-octet_install_licences(runtime ${CMAKE_INSTALL_DOCDIR}/../liboctet-runtime1/third-party ${OCTET_RUNTIME_PARTS})
-octet_install_licences(command ${CMAKE_INSTALL_DOCDIR}/../octet/third-party ${OCTET_COMMAND_PARTS})
-file(GLOB torch_licences ${OCTET_VENV_SITE}/torch-*.dist-info/licenses)
-install(DIRECTORY ${torch_licences}/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/../octet/third-party/libtorch COMPONENT command)
+# The licenses of what is inside.
+octet_install_licenses(runtime ${CMAKE_INSTALL_DOCDIR}/../liboctet-runtime1/third-party ${OCTET_RUNTIME_PARTS})
+octet_install_licenses(command ${CMAKE_INSTALL_DOCDIR}/../octet/third-party ${OCTET_COMMAND_PARTS})
+file(GLOB torch_licenses ${OCTET_VENV_SITE}/torch-*.dist-info/licenses)
+install(DIRECTORY ${torch_licenses}/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/../octet/third-party/libtorch COMPONENT command)
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME octet)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What is inside of Debian packages and wheels, as SPDX 2.3 in JSON: parts with versions and licences, files with their hashes.
+"""What is inside of Debian packages and wheels, as SPDX 2.3 in JSON: parts with versions and licenses, files with their hashes.
 
     sbom.py PACKAGE.deb... WHEEL.whl... >octet.spdx.json
     sbom.py --compare OLD.spdx.json NEW.spdx.json     prints the files that differ
@@ -35,7 +35,7 @@ def pypi(package):
         return NOTHING
 
 
-# name -> (version, licence, home page, what of a package it is: a pattern of paths; what it is compiled into: a pattern of names of packages or files)
+# name -> (version, license, home page, what of a package it is: a pattern of paths; what it is compiled into: a pattern of names of packages or files)
 EVERYWHERE, COMMAND, WHEELS = r"", r"^octet$", r"\.whl$"
 PARTS = {
     "libtorch": (lambda: pypi("torch"), "BSD-3-Clause", "https://pytorch.org", r"/lib/octet/torch/", None),
@@ -68,7 +68,7 @@ def spdx_id(*words):
     return "SPDXRef-" + re.sub(r"[^A-Za-z0-9.-]+", "-", "-".join(words)).strip("-")
 
 
-def package(name, version, licence, home, file=None):
+def package(name, version, license, home, file=None):
     return {
         "SPDXID": spdx_id("Package", file or name),
         "name": name,
@@ -76,8 +76,8 @@ def package(name, version, licence, home, file=None):
         "versionInfo": version,
         "downloadLocation": home,
         "filesAnalyzed": False,
-        "licenseConcluded": licence,
-        "licenseDeclared": licence,
+        "licenseConcluded": license,
+        "licenseDeclared": license,
         "copyrightText": NOTHING,
     }
 
@@ -99,7 +99,7 @@ def content_of(path):
 
 
 def document(paths):
-    packages = {name: package(name, version(), licence, home) for name, (version, licence, home, *_) in PARTS.items()}
+    packages = {name: package(name, version(), license, home) for name, (version, license, home, *_) in PARTS.items()}
     files, relations = [], []
 
     def relate(one, kind, other):
@@ -122,7 +122,7 @@ def document(paths):
                     {"algorithm": "SHA1", "checksumValue": hashlib.sha1(content).hexdigest()},
                     {"algorithm": "SHA256", "checksumValue": digest},
                 ],
-                "licenseConcluded": PARTS[part][1] if part else NOTHING if re.search("/(third-party|licences)/", path) else "Apache-2.0",
+                "licenseConcluded": PARTS[part][1] if part else NOTHING if re.search("/(third-party|licenses)/", path) else "Apache-2.0",
                 "copyrightText": NOTHING,
             }
             files.append(entry)

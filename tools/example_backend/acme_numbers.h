@@ -32,7 +32,7 @@ std::optional<Ratio> find_ratio(double value);
 // The bias of a product in steps of its sums, int32 [channels]; zeros without one.
 octet::Tensor bias_in_steps(const octet::Program& program, const octet::ProgramOp& op,
                             int64_t channels);
-// What a relu or another clamp leaves of the range, in steps of y.
+// The range that a relu or another clamp leaves, in steps of y.
 Range post_range(const octet::ProgramOp& op, const octet::ProgramTensor& y);
 
 // The function of one element that the op computes; null if the NPU lacks it.

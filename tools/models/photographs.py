@@ -28,7 +28,7 @@ def _tensor(image, mirrored, mean, std):
 
 
 def _crops(names, count, mean, std, size, rng):
-    """First the centre square of each photograph, then random squares of 40 to 100 % of the short side; every third one mirrored."""
+    """First the center square of each photograph, then random squares of 40 to 100 % of the short side; every third one mirrored."""
     result = []
     for i in range(count):
         name = names[i % len(names)]

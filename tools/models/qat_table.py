@@ -225,9 +225,9 @@ def plot(measured, path):
     for axis, (name, (curve, own, peer)) in zip(axes[0], measured.items()):
         axis.plot(range(1, len(curve) + 1), curve, "k.-", label="float")
         for (side, (results, curves)), style in zip({"Octet": own, "torchao": peer}.items(), ("-", ":")):
-            for bits, colour in zip(BITS, ("tab:blue", "tab:orange")):
+            for bits, color in zip(BITS, ("tab:blue", "tab:orange")):
                 values = [*results["PTQ", bits], *curves[bits]]
-                axis.plot(range(len(curve), len(curve) + len(values)), values, style, marker=".", color=colour, label=f"{side}, int{bits} weights")
+                axis.plot(range(len(curve), len(curve) + len(values)), values, style, marker=".", color=color, label=f"{side}, int{bits} weights")
         axis.set_title(name)
         axis.set_xlabel("epochs; those of QAT begin at what PTQ gives")
         axis.set_ylabel("accuracy on the test set, %")

@@ -124,8 +124,8 @@ Indexed indexed_of(const OnnxSteps& s, size_t first) {
     if (std::ranges::find(dims, d) == dims.end()) indexed.order.push_back(static_cast<int64_t>(d));
   const std::vector<int64_t> chosen = counted(taken + s.rank() - dims.size());
   indexed.back = chosen;
-  const bool are_neighbours = dims.back() - dims.front() + 1 == dims.size();
-  if (are_neighbours)  // torch puts them in the place of the indexed dimensions
+  const bool are_neighbors = dims.back() - dims.front() + 1 == dims.size();
+  if (are_neighbors)  // torch puts them in the place of the indexed dimensions
     std::rotate(indexed.back.begin(), indexed.back.begin() + static_cast<std::ptrdiff_t>(taken),
                 indexed.back.begin() + static_cast<std::ptrdiff_t>(taken + dims.front()));
   return indexed;

@@ -242,7 +242,7 @@ struct SqnrStep {
   const char* text;
 };
 
-// The steps of the page's colours (page.css).
+// The steps of the page's colors (page.css).
 constexpr SqnrStep kSqnrSteps[] = {{10, "#993404", "#ffffff"}, {20, "#d95f0e", "#000000"},
                                    {30, "#fe9929", "#000000"}, {40, "#fec44f", "#000000"},
                                    {50, "#fee391", "#000000"}, {1000, "#ffffd4", "#000000"}};

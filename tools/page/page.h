@@ -26,7 +26,7 @@ nlohmann::ordered_json model_explorer_data(const nlohmann::ordered_json& data);
 // "dagre.min.js", "licenses". Trips OCTET_ASSERT for other names.
 std::string_view page_source(std::string_view name);
 
-// What the page opens with: whether the quantized program is good, and what to do if not:
+// The verdict at the top of the page: whether the quantized program is good, and what to do if not:
 // {"level", "text", "ops": [{"name", "text"}...], "next"} as page.schema.json describes. data: of
 // the page. Without errors of ops, the ops are chosen by what is known of their ranges and weights.
 nlohmann::ordered_json verdict_of(const nlohmann::ordered_json& data);

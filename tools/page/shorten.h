@@ -7,7 +7,7 @@
 namespace octet {
 
 // Rounds floats to six digits. Shortens lists only if all of them together are large: merges
-// neighbouring bins by adding, and neighbouring channels to the widest range, the largest scale and
+// neighboring bins by adding, and neighboring channels to the widest range, the largest scale and
 // the lowest SQNR ("weight.channels" is the original number). Stack traces keep their end.
 nlohmann::ordered_json shorten(const nlohmann::ordered_json& data);
 

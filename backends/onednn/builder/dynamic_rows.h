@@ -10,7 +10,7 @@
 namespace octet::onednn {
 
 // A tensor quantized to u8 at run time: real = scale * (value - zero_point), with one scale and
-// zero point per block of neighbouring rows.
+// zero point per block of neighboring rows.
 struct DynamicRows {
   Place values;      // u8 [rows, width], row-major
   Place scale;       // f32 [rows / rows_per_block]
@@ -28,7 +28,7 @@ DynamicRows add_quantize_rows(SegmentBuilder& builder, Place x, int64_t rows, in
 // y: f32 [rows, width].
 void add_dequantize_rows(SegmentBuilder& builder, const DynamicRows& x, Place y);
 
-// What converts an integer sum to a real, one entry per column.
+// The numbers that convert an integer sum to a real, one entry per column.
 struct ColumnTerms {
   std::vector<int32_t> sums;  // of the weights
   std::vector<float> scale;

@@ -1,7 +1,7 @@
 // Packs weights into "bins", with which AVX2 and AVX-512 without VNNI multiply bytes exactly and
 // fast (Multiply::kPairs of tiles.h).
 //
-// vpmaddubsw multiplies 32 or 64 bytes at once and adds neighbouring products, x0 * w0 + x1 * w1,
+// vpmaddubsw multiplies 32 or 64 bytes at once and adds neighboring products, x0 * w0 + x1 * w1,
 // with x unsigned and w signed. Its 16-bit results saturate: 255 * 127 + 255 * 127 does not fit.
 // oneDNN 3.2 accepts wrong results (or requires x below 128). Widening each result to 32 bits would
 // be exact only if nothing saturated, and would cost as much as the multiplication.

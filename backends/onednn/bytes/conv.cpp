@@ -126,7 +126,7 @@ void put_elements(const ConvPlan& p, const uint8_t* from, std::byte* to, int64_t
     std::memcpy(to, from, static_cast<size_t>(count));
     return;
   }
-  run_vectorised([&]() __attribute__((always_inline)) {
+  run_vectorized([&]() __attribute__((always_inline)) {
     widen_loop(from, reinterpret_cast<uint16_t*>(to), count);
   });
 }

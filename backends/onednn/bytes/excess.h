@@ -1,6 +1,6 @@
 // Removes from x the excess that bins cannot hold, and adds its products separately.
 //
-// Bins assume that no pair of neighbouring bytes of x has a sum above kMostPair, 255 (bins.h). A
+// Bins assume that no pair of neighboring bytes of x has a sum above kMostPair, 255 (bins.h). A
 // pair that breaks this, (200, 90) say, has an excess of 35. list_excess() subtracts it, leaving
 // (165, 90), and lists it; its products with the weights become part of the sums that the pixels of
 // a band start from. The results are exact for all x, and cheap where such pairs are rare, as after

@@ -85,7 +85,7 @@ void pack_block(const MatmulPlan& p, const T* matrix, int64_t block, int16_t* to
   const int64_t lanes = p.block_lanes(block), first = block * p.kernels->lanes,
                 count = std::min<int64_t>(lanes, p.columns - first);
   const Factor& b = p.b;
-  run_vectorised([&]() __attribute__((always_inline)) {
+  run_vectorized([&]() __attribute__((always_inline)) {
     if (b.row_step == 1 && b.column_step != 1) {  // a transposed factor: copy along its rows
       for (int64_t column = 0; column < count; ++column) {
         const T* from = matrix + (first + column) * b.column_step;
@@ -115,7 +115,7 @@ void pack_block(const MatmulPlan& p, const T* matrix, int64_t block, int16_t* to
 
 template <typename T>
 void widen_rows(const MatmulPlan& p, const T* matrix, int64_t first, int64_t count, int16_t* to) {
-  run_vectorised([&]() __attribute__((always_inline)) {
+  run_vectorized([&]() __attribute__((always_inline)) {
     for (int64_t row = first; row < first + count; ++row, to += p.steps() * 2) {
       widen_loop(matrix + row * p.a.row_step, p.a.column_step, to, p.depth, p.a.zero_point);
       if (p.depth % 2 != 0) to[p.depth] = 0;

@@ -33,8 +33,8 @@ namespace octet::onednn {
 
 enum class Multiply { kWords, kPairs, kWide, kQuads, kChannels };
 
-// What a tile makes of its sums. Fused or step by step: our AVX512-VNNI kernels round the first
-// way, oneDNN's the second, and results must be bit-identical to theirs.
+// How a tile turns its sums into outputs. Octet's AVX512-VNNI kernels round fused, oneDNN's step by
+// step; results must be bit-identical to theirs.
 enum class TileOutput {
   // round(sum * scale + bias), clamped, as u8 or s8. Step by step, the bias excludes the zero
   // point, which is added after it.

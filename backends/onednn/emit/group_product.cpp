@@ -203,7 +203,7 @@ void add_finish_rows(SegmentBuilder& builder, const Sizes& sizes, const DynamicR
                          float* to = reinterpret_cast<float*>(arguments[0]) + m * out;
                          const float* shifts = reinterpret_cast<const float*>(arguments[3]);
                          const float* biases = reinterpret_cast<const float*>(arguments[4]);
-                         run_vectorised([&]() __attribute__((always_inline)) {
+                         run_vectorized([&]() __attribute__((always_inline)) {
                            finish_loop(to, shifts, biases, out, row);
                          });
                        }

@@ -47,8 +47,9 @@ auto plan_with_most_followers(const std::vector<Follower>& followers, const Plan
   return std::pair<Planned, size_t>(plan(std::span<const Follower>()), 0);
 }
 
-// What a product with these followers writes that reads `read` and could write `written`: bfloat16
-// instead of float32 if it reads bfloat16 and all readers of the result do.
+// Returns the form in which a product with these followers writes its result: `written`, with
+// bfloat16 in place of float32 if the product reads bfloat16 (`read`) and so do all readers of the
+// result.
 QuantParams result_form(const SegmentBuilder& builder, const ProgramOp& op,
                         std::span<const Follower> followers, const QuantParams& read,
                         const QuantParams& written);

@@ -1,4 +1,4 @@
-// The innermost runs are vectorised. Images are quantized block by block, then interleaved.
+// The innermost runs are vectorized. Images are quantized block by block, then interleaved.
 #include "backends/onednn/kernels/loops.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ Loop elementwise_walk(const Walk& walk, const ElementwiseRow& p) {
     const uint8_t* b = reinterpret_cast<const uint8_t*>(arguments[1]);
     int8_t* y = reinterpret_cast<int8_t*>(arguments[2]);
     for_each_run(walk, on_openmp(), [&](const std::array<int64_t, 3>& at, int64_t count) {
-      run_vectorised([&]() __attribute__((always_inline)) {
+      run_vectorized([&]() __attribute__((always_inline)) {
         elementwise_row<kKind, kRepeatB>(a + at[1], b + at[2], y + at[0], count, p);
       });
     });
@@ -105,7 +105,7 @@ Loop real_walk(const Walk& walk, const RealRow& p) {
     const float* b = reinterpret_cast<const float*>(arguments[1]);
     float* y = reinterpret_cast<float*>(arguments[2]);
     for_each_run(walk, on_openmp(), [&](const std::array<int64_t, 3>& offsets, int64_t count) {
-      run_vectorised([&]() __attribute__((always_inline)) {
+      run_vectorized([&]() __attribute__((always_inline)) {
         real_row<kKind>(a + offsets[1], step_a, b + offsets[2], step_b, y + offsets[0], count, p);
       });
     });
@@ -226,7 +226,7 @@ Loop quantize_loop(int64_t count, const QuantParams& to, const StepRange& range)
     const float* x = reinterpret_cast<const float*>(arguments[0]);
     int8_t* y = reinterpret_cast<int8_t*>(arguments[1]);
     on_openmp().chunks(count, [&](int64_t first, int64_t last) {
-      run_vectorised([=]() __attribute__((always_inline)) {
+      run_vectorized([=]() __attribute__((always_inline)) {
         round_to_bytes(x + first, y + first, last - first, output);
       });
     });
@@ -238,7 +238,7 @@ Loop dequantize_loop(int64_t count, const QuantParams& from) {
     float* y = reinterpret_cast<float*>(arguments[1]);
     const bool is_signed = from.type == ElementType::s8;
     on_openmp().chunks(count, [&](int64_t first, int64_t last) {
-      run_vectorised([&]() __attribute__((always_inline)) {
+      run_vectorized([&]() __attribute__((always_inline)) {
         const std::byte* x = arguments[0] + first;
         is_signed ? make_real(reinterpret_cast<const int8_t*>(x), y + first, last - first,
                               from.scale, from.zero_point)
@@ -315,7 +315,7 @@ Loop image_loop(const Stored& from, const Stored& to) {
       const float* x = reinterpret_cast<const float*>(arguments[0]) + n * 3 * pixels;
       int8_t* y = reinterpret_cast<int8_t*>(arguments[1]) + n * 3 * pixels;
       on_openmp().chunks(pixels, [&](int64_t first, int64_t last) {
-        run_vectorised([&]() __attribute__((always_inline)) {
+        run_vectorized([&]() __attribute__((always_inline)) {
           quantize_pixels(x + first, pixels, y + 3 * first, last - first, output);
         });
       });

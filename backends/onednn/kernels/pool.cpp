@@ -85,7 +85,7 @@ using AverageFunction = void (*)(const std::byte*, std::byte*, const AveragePlan
 template <typename X, typename Y, typename Sum>
 void run_average(const std::byte* x, std::byte* y, const AveragePlan& p, int64_t begin,
                  int64_t end) {
-  run_vectorised([&]() __attribute__((always_inline)) {
+  run_vectorized([&]() __attribute__((always_inline)) {
     average<X, Y, Sum>(reinterpret_cast<const X*>(x), reinterpret_cast<Y*>(y), p, begin, end);
   });
 }
@@ -119,7 +119,7 @@ struct MaximumPlan {
 // Computes one line of outputs.
 void maximum_line(const uint8_t* x, uint8_t* y, const MaximumPlan& p, const Window& d,
                   const Window& h) {
-  run_vectorised([&]() __attribute__((always_inline)) {
+  run_vectorized([&]() __attribute__((always_inline)) {
     for (const Window& w : p.windows[2]) {
       for (int64_t channel = 0; channel < p.channels; channel += kPoolChannels) {
         const int64_t count = std::min(kPoolChannels, p.channels - channel);

@@ -80,7 +80,7 @@ Loop dequantize_rows_loop(const RowSizes& sizes) {
         float* to = at<float>(arguments, 3) + b * elements;
         const float scale = at<const float>(arguments, 1)[b];
         const int zero_point = at<const int32_t>(arguments, 2)[b];
-        run_vectorised([&]() __attribute__((always_inline)) {
+        run_vectorized([&]() __attribute__((always_inline)) {
           make_real(from, to, elements, scale, zero_point);
         });
       }
@@ -104,7 +104,7 @@ Loop scale_rows_loop(const RowSizes& sizes, const Clamp& clamp, RowFinish finish
                               at<const int32_t>(arguments, 2)[m / rows_per_block], low, high};
         const int32_t* from = at<int32_t>(arguments, 0) + m * n;
         float* to = at<float>(arguments, 0) + m * n;
-        run_vectorised([&]() __attribute__((always_inline)) {
+        run_vectorized([&]() __attribute__((always_inline)) {
           scale_elements(from, to, n, column_sums, column_scale, bias, row);
           apply(finish.function, to, n);
           if (finish.operand != RowOperand::kNone)

@@ -10,7 +10,7 @@
 
 namespace octet::onednn {
 
-// Rows of one width. Neighbouring rows form blocks that share scale and zero point.
+// Rows of one width. Neighboring rows form blocks that share scale and zero point.
 struct RowSizes {
   int64_t rows = 0;
   int64_t width = 0;
@@ -25,7 +25,7 @@ Loop quantize_rows_loop(const RowSizes& sizes, const DynamicMapping& mapping);
 // Arguments: values, scale, zero point, as above; y f32 [rows, width].
 Loop dequantize_rows_loop(const RowSizes& sizes);
 
-// What to do with a row of results while it is in the L1 cache: apply a function, then add or
+// The work on a row of results while it is in the L1 cache: apply a function, then add or
 // multiply by a row of another tensor.
 enum class RowFunction { kNone, kSilu, kGelu, kGeluTanh };
 enum class RowOperand { kNone, kSummand, kFactor };

@@ -1,4 +1,4 @@
-// Shared by the custom kernels for AVX512-VNNI: the instruction set, the order of channels in
+// Helpers of the custom kernels for AVX512-VNNI: the instruction set, the order of channels in
 // vectors, and the conversion of sums to bytes.
 #pragma once
 

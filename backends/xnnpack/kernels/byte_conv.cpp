@@ -36,7 +36,7 @@ std::vector<int8_t> rows_of_weights(const ByteConvTerms& terms, const Tensor& we
 void flip_bytes(const uint8_t* from, int64_t count, uint8_t* to, pthreadpool_t pool) {
   constexpr int64_t kPart = 1 << 16;
   for_parts(pool, count, kPart, [&](int64_t first, int64_t last) {
-    run_vectorised([=]() __attribute__((always_inline)) {
+    run_vectorized([=]() __attribute__((always_inline)) {
       const uint8_t* __restrict x = from + first;
       uint8_t* __restrict y = to + first;  // a local copy: stores of bytes might alias the pointer
       for (int64_t i = 0, count = last - first; i < count; ++i) y[i] = x[i] ^ 128;
@@ -174,7 +174,7 @@ struct PixelOfResult {
   }
 };
 
-// Packs the windows of neighbouring pixels of y.
+// Packs the windows of neighboring pixels of y.
 void WindowConv::pack_rows(const uint8_t* x, int64_t group, int64_t first, int64_t count,
                            const RowParameters* parameters, uint8_t* to) const {
   const Window& w = terms.window;

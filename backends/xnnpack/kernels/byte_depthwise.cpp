@@ -1,5 +1,5 @@
 // Converts each row of x to floats once, in a ring of as many rows as a window spans, and
-// multiplies 16 channels of four neighbouring pixels at a time.
+// multiplies 16 channels of four neighboring pixels at a time.
 //
 //   kernel 3, stride 1      ring: row 0  row 1  row 2      y row 1 reads rows 0, 1, 2
 //                           ring: row 3  row 1  row 2      y row 2 reads rows 1, 2, 3
@@ -33,7 +33,7 @@ template <typename T>
   }
 }
 
-// What the windows of neighbouring pixels read: floats, at fixed steps from the first window.
+// What the windows of neighboring pixels read: floats, at fixed steps from the first window.
 struct Reach {
   const float* const* rows;  // by row of the window; null: outside the image
   int64_t height, width;     // of the window
@@ -117,7 +117,7 @@ void DepthwiseConv::convert_row(const PixelBytes& x, int64_t image, int64_t iy, 
                                 float* to) const {
   const uint8_t* const bytes = x.bytes + (image * terms.height + iy) * terms.width * terms.pitch();
   float* const reals = to + terms.window.pad_left * channels;
-  run_vectorised([=, pixels = terms.width, count = terms.channels, pitch = terms.pitch(),
+  run_vectorized([=, pixels = terms.width, count = terms.channels, pitch = terms.pitch(),
                   to_pitch = channels, is_signed = x.is_signed]() __attribute__((always_inline)) {
     if (is_signed)
       bytes_to_floats(reinterpret_cast<const int8_t*>(bytes), reals, pixels, count, pitch, to_pitch,
@@ -130,7 +130,7 @@ void DepthwiseConv::convert_row(const PixelBytes& x, int64_t image, int64_t iy, 
 // y: of the row's first pixel.
 void DepthwiseConv::run_row(const Reach& reach, float factor, float* reals, std::byte* y) const {
   const ByteOutput output = byte_output({1, terms.scales.y_zero.value_or(0)});
-  run_vectorised([=, this, pixels = terms.out_width, out = terms.channels, low = terms.scales.low,
+  run_vectorized([=, this, pixels = terms.out_width, out = terms.channels, low = terms.scales.low,
                   high = terms.scales.high, scales = scale.data(), biases = bias.data(),
                   lanes = channels,
                   is_byte = terms.scales.y_zero.has_value()]() __attribute__((always_inline)) {

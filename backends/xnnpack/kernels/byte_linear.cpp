@@ -48,7 +48,7 @@ void ByteLinear::run(std::span<const std::byte* const> from, std::byte* to, std:
   const uint8_t flip = byte_flip();
   for_parts(pool, p.rows, rows_per_part(p.in), [&](int64_t first, int64_t last) {
     std::fill(parameters + first, parameters + last, RowParameters{p.x_zero + flip, 1.0f});
-    run_vectorised([=, in = p.in, stride = p.stride]() __attribute__((always_inline)) {
+    run_vectorized([=, in = p.in, stride = p.stride]() __attribute__((always_inline)) {
       for (int64_t i = first; i < last; ++i)
         pack_row(x + i * in, bytes + i * stride, in, stride, flip);
     });

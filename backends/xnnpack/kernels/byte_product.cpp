@@ -71,7 +71,7 @@ void pack_rows(const ByteCall& call, int64_t first, int64_t last, uint8_t flip) 
   uint8_t* bytes = call.at<uint8_t>(call.layout.rows);
   int32_t* terms = call.at<int32_t>(call.layout.terms);
   RowParameters* of_rows = call.at<RowParameters>(call.layout.parameters);
-  run_vectorised([=, a = call.a]() __attribute__((always_inline)) {
+  run_vectorized([=, a = call.a]() __attribute__((always_inline)) {
     for (int64_t i = first; i < last; ++i) {
       const int32_t sum = pack_row(a + begins[i / rows] + i % rows * depth, bytes + i * stride,
                                    depth, stride, flip);
@@ -84,7 +84,7 @@ void pack_rows(const ByteCall& call, int64_t first, int64_t last, uint8_t flip) 
 // Packs a block of columns, four elements of each together.
 void pack_block(const int8_t* b, int64_t step, int64_t depth, int64_t columns, int8_t* to,
                 int32_t* sums) {
-  run_vectorised([=]() __attribute__((always_inline)) {
+  run_vectorized([=]() __attribute__((always_inline)) {
     int32_t sum[kBlockColumns] = {};
     for (int64_t k = 0; k < depth; k += kGroup) {
       int8_t four[kGroup][kBlockColumns] = {};

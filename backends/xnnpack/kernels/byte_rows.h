@@ -42,7 +42,7 @@ inline void multiply_rows(const RowProductView& view, int64_t row, int64_t rows,
   const float* const reals = view.y + row * pitch + column;
   int8_t* const to = bytes + row * pitch + column;
   const ByteOutput output = byte_output({1, *y_zero});
-  run_vectorised([=]() __attribute__((always_inline)) {
+  run_vectorized([=]() __attribute__((always_inline)) {
     for (int64_t i = 0; i < runs; ++i)
       round_to_bytes(reals + i * pitch, to + i * pitch, run, output);
   });

@@ -15,7 +15,7 @@ namespace octet::xnnpack {
 // halves.
 inline constexpr int64_t kBlockColumns = 16;
 inline constexpr int64_t kGroup = 4;
-inline constexpr int64_t kTileBlocks = 4;  // neighbouring blocks that share loads of x
+inline constexpr int64_t kTileBlocks = 4;  // neighboring blocks that share loads of x
 inline constexpr int64_t kTileRows = 6;    // rows that share loads of weights
 
 // y[rows, out] = clamp((x * w - zero_point[row] * sum[column] + term[row]) * scale[row] *

@@ -16,7 +16,7 @@ struct Call {
 
   RowParameters* parameters() const { return reinterpret_cast<RowParameters*>(to); }
   RowRange* ranges() const { return reinterpret_cast<RowRange*>(to + layout.ranges()); }
-  // The range of neighbouring rows.
+  // The range of neighboring rows.
   RowRange find_range(int64_t first, int64_t rows) const {
     RowRange range;
     octet::find_range(from + first * layout.width, rows * layout.width, &range.low, &range.high);
@@ -129,7 +129,7 @@ void RowFakeQuantization::run(std::span<const std::byte* const> from, std::byte*
           scratch + layout.values() + static_cast<size_t>(row * layout.stride());
       float* reals = reinterpret_cast<float*>(to) + row * layout.width;
       const auto dequantize = [&]<typename T>(const T* values) {
-        run_vectorised([=, width = layout.width, step = parameters[row]]()
+        run_vectorized([=, width = layout.width, step = parameters[row]]()
                            __attribute__((always_inline)) {
                              make_real(values, reals, width, step.scale, step.zero_point);
                            });

@@ -1,4 +1,4 @@
-// One packed copy of a stored weight for all sizes and sessions that use it.
+// Shares one packed copy of a stored weight among all sizes and sessions that use it.
 #pragma once
 
 #include <map>

@@ -99,7 +99,7 @@ TEST_CASE("int16: all sums round as in double", "[backends][onednn][xnnpack]") {
   std::vector<int16_t> all(65536);
   for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int16_t>(i);
   const Tensor x = Tensor::from<int16_t>(kS16, {65536, 1}, all);
-  // factors of the sums: halves, which are ties, and neighbours of halves and thirds
+  // factors of the sums: halves, which are ties, and neighbors of halves and thirds
   std::vector<float> scales;
   for (float scale : {0.5f, 0.25f, 1.0f / 3, 1.5f, 0.01f})
     for (float step : {-0x1p-22f, -0x1p-12f, 0.0f, 0x1p-13f, 0x1p-21f})

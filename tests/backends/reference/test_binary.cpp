@@ -51,7 +51,7 @@ TEST_CASE("arithmetic of integers is exact in 64 bits and wraps", "[backends][re
   CHECK(integers_of(run_one("cast", {longs({1}, {kBig})}, {{DType::kInt32, {1}}})[0]) == Longs{1});
 }
 
-TEST_CASE("comparisons tell neighbouring integers apart", "[backends][reference]") {
+TEST_CASE("comparisons tell neighboring integers apart", "[backends][reference]") {
   const Operand a = longs({3}, {kBig, kBig, kBig}), b = longs({3}, {kBig - 1, kBig, kBig + 1});
   const auto compare = [&](const char* name) {
     return whole("binary", a, b, fn(name), DType::kBool);

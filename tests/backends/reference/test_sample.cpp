@@ -33,7 +33,7 @@ Attributes sampling(const char* mode, const char* padding, bool aligns) {
 
 }  // namespace
 
-TEST_CASE("upsample reads cubically and from the exact neighbour", "[backends][reference]") {
+TEST_CASE("upsample reads cubically and from the exact neighbor", "[backends][reference]") {
   const Operand x = image();
   CHECK(is_close(resized(x, "bicubic", {1, 1, 2, 4}, {1.5, 0.75}),
                  {2.545952, 3.414751, 3.376179, 2.458033, 7.629669, 5.753277, 6.094917, 8.408382}));

@@ -130,7 +130,7 @@ TEST_CASE("XNNPACK: softmax of floats along every dimension, in either memory or
   CHECK(check_against_reference(b.finish(), "xnnpack", {random_floats({4, 1000}, -90, 90)}) < 1e-6);
 }
 
-TEST_CASE("XNNPACK: a softmax row of nothing but -inf, or with NaN, gives NaNs, its neighbours not",
+TEST_CASE("XNNPACK: a softmax row of nothing but -inf, or with NaN, gives NaNs, its neighbors not",
           "[backends][xnnpack]") {
   for (const int64_t width : {3, 50}) {
     const size_t w = static_cast<size_t>(width);

@@ -50,7 +50,7 @@ double difference(const std::string& kind, DType dtype, const std::vector<int64_
 }  // namespace
 
 TEST_CASE(
-    "XNNPACK: resizing to the nearest neighbour by whole factors stays in the segment, exactly",
+    "XNNPACK: resizing to the nearest neighbor by whole factors stays in the segment, exactly",
     "[backends][xnnpack]") {
   for (DType dtype : {kS8, kU8, kF32})
     for (bool is_between : {false, true}) {

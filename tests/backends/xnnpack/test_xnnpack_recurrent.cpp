@@ -113,7 +113,7 @@ TEST_CASE("XNNPACK: recurrent layers give the same with any number of threads",
     }
 }
 
-TEST_CASE("XNNPACK: a recurrent layer stays in the segment of its neighbours, run after run",
+TEST_CASE("XNNPACK: a recurrent layer stays in the segment of its neighbors, run after run",
           "[backends][xnnpack][recurrent]") {
   ProgramBuilder b;
   const int x = b.input("x", DType::kFloat32, {3, 2, 8});

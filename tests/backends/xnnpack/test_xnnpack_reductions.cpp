@@ -30,7 +30,7 @@ Program reduction(const std::string& fn, const Shape& shape, const Shape& dims, 
   return b.finish();
 }
 
-TEST_CASE("XNNPACK: sums, means and extremes of floats and bytes over neighbouring dimensions",
+TEST_CASE("XNNPACK: sums, means and extremes of floats and bytes over neighboring dimensions",
           "[backends][xnnpack]") {
   const Shape shape{3, 5, 6, 70};
   for (const char* fn : {"sum", "mean", "max", "min"})

@@ -402,8 +402,8 @@ TEST_CASE("an argument that does not fit the op is named", "[core][interpreter]"
   CHECK_THROWS_WITH(Interpreter(graph),
                     Catch::Contains("argument \"dim\" is missing and has no default"));
   graph.find_node("y")->set_argument("dim", 0);
-  graph.find_node("y")->set_argument("colour", 0);
-  CHECK_THROWS_WITH(Interpreter(graph), Catch::Contains("the op has no argument \"colour\""));
+  graph.find_node("y")->set_argument("color", 0);
+  CHECK_THROWS_WITH(Interpreter(graph), Catch::Contains("the op has no argument \"color\""));
 }
 
 }  // namespace

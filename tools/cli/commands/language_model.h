@@ -36,7 +36,8 @@ struct DecodeTimes {
 };
 // Runs a prompt of `prefill` tokens, then `decode` tokens one at a time.
 DecodeTimes measure_decoding(Decoder& decoder, size_t prefill, size_t decode);
-// What measure_decoding's last token, or without one its prompt, calls, with times.
+// Lists the kernels that the last token of measure_decoding calls (with decode = 0, those of the
+// prompt), with their times.
 std::vector<KernelReport> explain_decoding(LanguageModel& model, size_t prefill, size_t decode);
 
 }  // namespace octet

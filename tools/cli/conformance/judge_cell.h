@@ -1,4 +1,5 @@
-// Runs a cell that may throw: makes its inputs, and compares what two ways to run a program give.
+// Makes the inputs of a cell of `octet conformance`, runs it, and turns an exception into a wrong
+// result.
 #pragma once
 
 #include <functional>

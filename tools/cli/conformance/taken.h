@@ -1,4 +1,4 @@
-// Compares a lowered program with the annotations that it comes from.
+// Checks that a lowered program computes in integers what the quantizer annotated.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace octet::conformance {
 
-// What the specs of an annotated node ask of the op that computes it.
+// The types that the specs of an annotated node require of the op that computes it.
 struct Wanted {
   bool reads_integers = false;  // some activation has a static spec
   bool reads_floats = false;    // some floating-point activation has none
@@ -20,8 +20,8 @@ struct Wanted {
 // By the names of annotated nodes, of bodies too.
 std::map<std::string, Wanted> wanted_ops(const ObservedGraph& observed);
 
-// What an annotated op does otherwise than its specs ask: all backends refuse it, or it reads or
-// gives floats. "" if there is none.
+// Describes the first annotated op that does not do what its specs require: all backends refuse it,
+// or it reads or gives floats. "" if there is none.
 std::string find_untaken(const Program& program, const Supports& supports,
                          const std::map<std::string, Wanted>& wanted);
 

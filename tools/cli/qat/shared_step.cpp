@@ -116,7 +116,7 @@ void SharedStep::check_rows(const std::vector<c10::IValue>& batch, const std::st
 }
 
 void SharedStep::seed(int64_t seed, int64_t epoch, int64_t batch) const {
-  constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;  // spreads neighbours over all bits
+  constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;  // spreads neighbors over all bits
   uint64_t number = static_cast<uint64_t>(seed);
   for (const uint64_t next : {static_cast<uint64_t>(epoch), static_cast<uint64_t>(batch),
                               static_cast<uint64_t>(processes_.rank())})

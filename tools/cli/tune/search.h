@@ -13,7 +13,7 @@
 
 namespace octet {
 
-// What a product of int16 activations costs where one of int8 costs 0 and one of floats 1: by the
+// The cost of a product of int16 activations, on a scale where int8 costs 0 and float 1, from the
 // latency of EfficientNet-Lite0 on oneDNN with AVX512-VNNI.
 constexpr double kInt16Cost = 0.9;
 
@@ -80,7 +80,7 @@ using MakeTrial =
 TuneOutcome search(const std::vector<Trial>& bases, const std::vector<TuneCandidate>& candidates,
                    const TuneGoal& goal, size_t most_trials, const MakeTrial& make_trial);
 
-// What an op takes and loses in one way to store its weights.
+// The size of an op's weights in one width, and the error that they cause.
 struct WidthOption {
   double bytes = 0, loss = 0;
 };

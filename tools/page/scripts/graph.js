@@ -55,7 +55,7 @@ function sizeOf(item) {
 
 function classOf(item) {
   const metric = graphState.metric;
-  if (item.node) return `op ${item.node.status === "float" ? "float " : ""}${colourOf(item.node, metric)}`;
+  if (item.node) return `op ${item.node.status === "float" ? "float " : ""}${colorOf(item.node, metric)}`;
   if (item.isOpen) return "module open c-none";
   if (metric.id === "status") {
     const compute = item.ops.filter(node => node.status === "quantized" || node.status === "float");
@@ -197,14 +197,14 @@ function activateBox(id) {
 }
 
 // The nearest box in the direction of an arrow key; open groups count with their headline.
-function neighbourOf(id, key) {
-  const centre = box => [box.x + box.width / 2, box.y + Math.min(17, box.height / 2)];
-  const [x, y] = centre(graphState.boxes.get(id));
+function neighborOf(id, key) {
+  const center = box => [box.x + box.width / 2, box.y + Math.min(17, box.height / 2)];
+  const [x, y] = center(graphState.boxes.get(id));
   const isVertical = key === "ArrowUp" || key === "ArrowDown", sign = key === "ArrowUp" || key === "ArrowLeft" ? -1 : 1;
   let best = null, least = Infinity;
   for (const box of graphState.boxes.values()) {
     if (box.id === id || itemOf.get(box.id) === tree) continue;
-    const [bx, by] = centre(box);
+    const [bx, by] = center(box);
     const along = sign * (isVertical ? by - y : bx - x), across = Math.abs(isVertical ? bx - x : by - y);
     if (along <= 2) continue;
     const distance = along + (isVertical ? 0.6 : 3) * across;
@@ -222,7 +222,7 @@ byId("canvas").addEventListener("keydown", event => {
   if (!box || event.ctrlKey || event.altKey || event.metaKey) return;
   if (event.key === "Enter" || event.key === " ") activateBox(box.dataset.id);
   else if (event.key.startsWith("Arrow")) {
-    const next = neighbourOf(box.dataset.id, event.key);
+    const next = neighborOf(box.dataset.id, event.key);
     if (next) focusBox(next);
   } else return;
   event.preventDefault();

@@ -46,7 +46,7 @@ function makeMetrics() {
   byId("metric").addEventListener("change", event => {
     graphState.metric = metrics[event.target.value];
     makeLegend();
-    recolourRows();
+    recolorRows();
     relayout({keep: state.selected === null ? null : boxOf(state.selected).id});
   });
   makeLegend();

@@ -1,4 +1,4 @@
-// The data of the page, and the figures by which ops are coloured, sorted and filtered.
+// The data of the page, and the figures by which ops are colored, sorted and filtered.
 
 const data = printable(JSON.parse(byId("data").textContent));
 const nodes = (data.nodes || []).map((node, index) => ({
@@ -32,7 +32,7 @@ function weightSqnr(node) {
   return known.length ? known.reduce((a, b) => Math.min(a, b)) : null;
 }
 
-// Steps of the colours c0 .. c5, from harmless to bad.
+// Steps of the colors c0 .. c5, from harmless to bad.
 const descending = limits => value => {
   const step = limits.findIndex(limit => value >= limit);
   return step < 0 ? limits.length : step;
@@ -99,8 +99,8 @@ function allMetrics() {
 const metrics = allMetrics();
 const kByError = metrics.filter(metric => metric.id.endsWith(".sqnr_db"));
 
-// The class of a node's colour.
-function colourOf(node, metric) {
+// The class of a node's color.
+function colorOf(node, metric) {
   if (metric.id === "status")
     return node.status === "quantized" ? "c-good" : node.status === "float" ? "c3" : "c-none";
   const value = metric.value(node);

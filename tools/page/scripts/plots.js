@@ -17,7 +17,7 @@ function selectable(plot) {
 
 const panelWidth = () => Math.max(320, byId("panels").clientWidth - 28);
 const tipText = node => `${shortText(node.name, 60)}\n${shortText(node.module, 60)}`;
-const kKindColours = {accumulated: "var(--limit)", isolated: "var(--clip)", lowering: "var(--soft)", weights: "var(--limit)"};
+const kKindColors = {accumulated: "var(--limit)", isolated: "var(--clip)", lowering: "var(--soft)", weights: "var(--limit)"};
 const kKindSymbols = {accumulated: "circle", isolated: "triangle", lowering: "square", weights: "circle"};
 
 function decibelPlot(kinds) {
@@ -29,11 +29,11 @@ function decibelPlot(kinds) {
     width: panelWidth(), height: 260, marginLeft: 44, style: kPlotStyle, ariaLabel: "SQNR along the program",
     x: {label: "op, in the order of the program", labelAnchor: "center"},
     y: {label: "SQNR, dB", grid: true, nice: true},
-    color: {domain: kinds.map(({kind}) => kind), range: kinds.map(({kind}) => kKindColours[kind])},
+    color: {domain: kinds.map(({kind}) => kind), range: kinds.map(({kind}) => kKindColors[kind])},
     symbol: {domain: kinds.map(({kind}) => kind), range: kinds.map(({kind}) => kKindSymbols[kind])},
     marks: [
       ...(finite.length > 600 ? [] : kinds).map(({kind}) => Plot.line(finite.filter(row => row.kind === kind),
-        {x: "index", y: "value", stroke: kKindColours[kind], strokeOpacity: 0.35})),
+        {x: "index", y: "value", stroke: kKindColors[kind], strokeOpacity: 0.35})),
       Plot.dot(finite, {x: "index", y: "value", symbol: "kind", stroke: "kind", r: finite.length > 600 ? 2 : 3}),
       Plot.tip(finite, Plot.pointer({x: "index", y: "value",
         title: row => `${tipText(row.node)}\n${row.kind}: ${formatDecibels(row.value)} dB`})),
@@ -169,7 +169,7 @@ function weightRangePlots(weight) {
   const figures = [];
   const count = weight.channels || channels.length;
   const where = weight.axis === null || weight.axis === undefined ? "" : ` along axis ${weight.axis}`;
-  const joined = weight.channels ? `, ${channels.length} shown: neighbours are joined` : "";
+  const joined = weight.channels ? `, ${channels.length} shown: neighbors are joined` : "";
   const x = {label: "channel", domain: [-0.5, Math.max(lows.length, known.length) - 0.5], ticks: 5};
   if (channels.length)
     figures.push(figure(`Weight, least to largest value of each channel${where} (${count}${joined})`, Plot.plot({

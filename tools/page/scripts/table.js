@@ -44,7 +44,7 @@ function rowOf(index) {
   for (const column of columns) {
     const text = column.text ? column.text(node) : column.value(node);
     const cell = make("td", {class: (column.isNumber ? "number" : "text") + (column.isMono ? " mono" : "") + (kFree.has(column.id) ? " free" : "")});
-    if (column.id === "name") cell.append(make("i", {class: `swatch ${colourOf(node, graphState.metric)}`}));
+    if (column.id === "name") cell.append(make("i", {class: `swatch ${colorOf(node, graphState.metric)}`}));
     cell.append(text.length > 200 ? shortText(text, 200) : text);
     if (!column.isNumber && text.length > 24) cell.title = shortText(text, 1000);
     row.append(cell);
@@ -106,9 +106,9 @@ function showRow(index) {
   else if (bottom > panel.scrollTop + panel.clientHeight) panel.scrollTop = bottom - panel.clientHeight;
 }
 
-function recolourRows() {
+function recolorRows() {
   for (const [index, row] of table.rows)
-    row.querySelector("i.swatch").className = `swatch ${colourOf(nodes[index], graphState.metric)}`;
+    row.querySelector("i.swatch").className = `swatch ${colorOf(nodes[index], graphState.metric)}`;
 }
 
 function sortBy(id) {

@@ -1,5 +1,5 @@
 // What the page opens with: whether the result is good, what to look at, and how the errors are
-// spread over the ops, which is the legend of the colours too.
+// spread over the ops, which is the legend of the colors too.
 
 const kLevels = {good: "Good", fair: "Fair", poor: "Poor", unknown: "Not measured"};
 const verdict = data.verdict || {};
@@ -20,7 +20,7 @@ function makeVerdict() {
 }
 
 function entriesOf(metric) {
-  const count = name => nodes.filter(node => colourOf(node, metric) === name).length;
+  const count = name => nodes.filter(node => colorOf(node, metric) === name).length;
   if (metric.id === "status")
     return [["c-good", "quantized", "status=quantized"], ["c3", "float", "status=float"], ["c-none", "neither", "-status=quantized -status=float"]]
       .map(([name, text, filter]) => ({name, text, filter, count: count(name)}));
@@ -28,7 +28,7 @@ function entriesOf(metric) {
           {name: "c-none", text: "none", filter: null, count: count("c-none")}];
 }
 
-// A bar for each colour: how many ops have it. A click filters them.
+// A bar for each color: how many ops have it. A click filters them.
 function makeLegend() {
   const metric = graphState.metric, entries = entriesOf(metric);
   const most = Math.max(1, ...entries.map(entry => entry.count));

@@ -11,7 +11,7 @@ const kWords = {
   "range": "the least and the largest value that the integers can hold",
   "observed": "the least and the largest value that calibration saw",
   "observer": "the part that saw the values during calibration and chose the range from them",
-  "scale": "the step between two neighbouring integers, in the float program's units",
+  "scale": "the step between two neighboring integers, in the float program's units",
   "zero point": "the integer that stands for 0.0",
   "steps": "an error in multiples of the scale: 0.5 is what rounding costs",
   "cosine": "1 if two tensors point in the same direction",

@@ -113,7 +113,7 @@ def _leaf(leaf, subject):
     raise Error("inputs", subject, f"holds a {type(leaf).__name__}, want tensors and numbers")
 
 
-def unlabelled(batch, subject):
+def unlabeled(batch, subject):
     """(the inputs, the labels) of a batch that ends with its labels."""
     if isinstance(batch, Mapping) and "labels" in batch:
         batch = dict(batch)
@@ -193,7 +193,7 @@ class Batches:
         return tuple(_leaf(leaf, subject) for leaf in _flat(batch, self._arguments, subject))
 
     def _without_labels(self, batch, index):
-        batch, labels = unlabelled(batch, f"{self._name}, batch {index}")
+        batch, labels = unlabeled(batch, f"{self._name}, batch {index}")
         self.labels[index] = torch.as_tensor(labels)
         return batch
 

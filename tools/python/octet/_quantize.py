@@ -13,7 +13,7 @@ from octet_runtime._error import Error
 from torch.export import ExportedProgram
 
 from octet import _octet
-from octet._data import Batches, Kept, named_metric, unlabelled
+from octet._data import Batches, Kept, named_metric, unlabeled
 from octet._files import Folder, exported, is_path, loaded
 from octet._messages import renamed, told
 from octet._quantizer import Quantizer
@@ -193,7 +193,7 @@ def _rewritten(given, parts, is_qat, has_labels):
     batches = given.get("calibration")
     is_list = isinstance(batches, (list, tuple)) and len(batches) > 0
     if examples is None and isinstance(model, torch.nn.Module) and is_list:
-        examples = unlabelled(batches[0], "calibration, batch 0")[0] if has_labels else batches[0]
+        examples = unlabeled(batches[0], "calibration, batch 0")[0] if has_labels else batches[0]
         examples = torch.utils._pytree.tree_map(
             lambda leaf: torch.as_tensor(leaf) if isinstance(leaf, np.ndarray) else leaf, examples
         )

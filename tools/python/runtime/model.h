@@ -16,7 +16,7 @@
 
 namespace octet::python {
 
-// What an .octet file has.
+// The contents of an .octet file.
 struct LoweredFile {
   Program program;
   std::string call_spec;  // how the exported module is called; "": by a flat list of inputs

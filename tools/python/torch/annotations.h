@@ -1,4 +1,4 @@
-// What a quantizer written in Python fills: annotations and a report.
+// Collects the annotations and the report of a quantizer written in Python.
 #pragma once
 
 #include <memory>

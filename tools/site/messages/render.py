@@ -18,7 +18,7 @@ class Param:
 
 
 def simple(parts):
-    """A reading with neighbouring strings joined; `parts` are strings and Params."""
+    """A reading with neighboring strings joined; `parts` are strings and Params."""
     joined = []
     for part in parts:
         if isinstance(part, str) and joined and isinstance(joined[-1], str):

@@ -48,13 +48,13 @@ class Sources:
         found, queue = {path: 0}, collections.deque([path])
         while queue:
             here = queue.popleft()
-            for there in self.neighbours(here):
+            for there in self.neighbors(here):
                 if there not in found:
                     found[there] = found[here] + 1
                     queue.append(there)
         return found
 
-    def neighbours(self, path):
+    def neighbors(self, path):
         stem = path.rpartition(".")[0]
         twins = [stem + end for end in (".h", ".cpp") if stem + end in self.files]
         folder = path.rpartition("/")[0]

@@ -1,5 +1,5 @@
 // Draws the charts of a page with Observable Plot: for each group (a model, say) a bar for each
-// framework, labelled with its value. Colours are the site's, which change with dark and light.
+// framework, labeled with its value. Colors are the site's, which change with dark and light.
 "use strict";
 
 function drawChart(place) {

@@ -1,0 +1,36 @@
+# The licenses of libraries that packages and wheels contain.
+set(documents /usr/share/doc)
+set(vendored ${CMAKE_SOURCE_DIR}/tools/page/vendor)
+set(OCTET_LICENSES_onednn ${OCTET_VENV}/share/doc/onednn/LICENSE ${OCTET_VENV}/share/doc/onednn/THIRD-PARTY-PROGRAMS)
+set(OCTET_LICENSES_xnnpack ${documents}/libxnnpack0/copyright)
+set(OCTET_LICENSES_pthreadpool ${documents}/libpthreadpool0/copyright)
+set(OCTET_LICENSES_cpuinfo ${documents}/libcpuinfo0/copyright)
+set(OCTET_LICENSES_libgomp ${documents}/libgomp1/copyright)
+set(OCTET_LICENSES_nlohmann_json ${documents}/nlohmann-json3-dev/copyright)
+set(OCTET_LICENSES_fmt ${documents}/libfmt-dev/copyright)
+set(OCTET_LICENSES_xxhash ${documents}/libxxhash-dev/copyright)
+set(OCTET_LICENSES_cli11 ${documents}/libcli11-dev/copyright)
+set(OCTET_LICENSES_protobuf ${documents}/libprotobuf-dev/copyright)
+set(OCTET_LICENSES_onnx ${CMAKE_SOURCE_DIR}/tools/onnx/proto/LICENSE)
+foreach(script d3 dagre plot)
+  set(OCTET_LICENSES_${script} ${vendored}/${script}.LICENSE)
+endforeach()
+set(OCTET_RUNTIME_PARTS onednn xnnpack pthreadpool cpuinfo nlohmann_json fmt xxhash)  # of what runs `.octet` files
+set(OCTET_COMMAND_PARTS cli11 d3 dagre plot)                                          # of what the command has besides
+if(OCTET_HAS_ONNX)
+  list(APPEND OCTET_COMMAND_PARTS protobuf onnx)
+endif()
+
+# octet_install_licenses(<component> <folder> <part>...): installs the license files of each part in
+# <folder>/<part>. Warns of files that this machine lacks.
+function(octet_install_licenses component folder)
+  foreach(part ${ARGN})
+    foreach(file ${OCTET_LICENSES_${part}})
+      if(EXISTS ${file})
+        install(FILES ${file} DESTINATION ${folder}/${part} COMPONENT ${component} EXCLUDE_FROM_ALL)
+      else()
+        message(WARNING "no license of ${part} to install: ${file} is not here")
+      endif()
+    endforeach()
+  endforeach()
+endfunction()
