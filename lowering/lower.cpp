@@ -84,9 +84,7 @@ struct Counts {
 // with inputs quantized at run time have kernels for integers.
 int compute_in_bfloat16(Program& program, std::string_view backend) {
   int count = 0;
-  std::set<int> integers;
-  for (const ProgramOp& op : program.ops)
-    if (op.is("fake_quantize_dynamic")) integers.insert(op.outputs[0]);
+  const std::set<int> integers = rounded_at_run_time(program);
   const auto is_float = [&](int index) {
     return program.tensor(index).dtype == DType::kFloat32 && !integers.contains(index);
   };

@@ -292,9 +292,10 @@ void weigh_on_backend(const QuantizeRequest& request, QuantizeResult& result) {
   if (!is_asked_for && (result.weight.int8_share == 0 || request.flow.mode != "static")) return;
   try {
     const UnwatchedPasses only_counting;
+    const Supports supports = make_supports(backend);
     Report report;
     result.weight.backend_share =
-        integer_share(lower(result.graph, make_supports(backend), {}, report));
+        integer_share(lower(result.graph, supports, {}, report), supports);
     result.weight.backend = backend;
   } catch (const std::exception& error) {
     if (is_asked_for) throw;
