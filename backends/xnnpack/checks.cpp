@@ -284,16 +284,19 @@ Verdict check_unary(const Program& program, const ProgramOp& op) {
   if (std::find(std::begin(kInteger), std::end(kInteger), fn) == std::end(kInteger))
     return Verdict::refuse(fmt::format("this XNNPACK has no 8-bit {}", fn));
   const ProgramTensor& out = program.output(op);
-  if (fn == "tanh" && (out.qparams->scale[0] != 1.0f / 128 || signed_zero_point(out) != 0)) {
-    return Verdict::refuse(fmt::format(
-        "output scale is {} and zero point {}, XNNPACK's tanh wants 1/128 and the middle",
-        out.qparams->scale[0], out.qparams->zero_point[0]));
-  }
-  if (fn == "sigmoid" && (out.qparams->scale[0] != 1.0f / 256 || signed_zero_point(out) != -128)) {
-    return Verdict::refuse(fmt::format(
-        "output scale is {} and zero point {}, XNNPACK's sigmoid wants 1/256 and the lowest",
-        out.qparams->scale[0], out.qparams->zero_point[0]));
-  }
+  struct FixedOutput {
+    const char *fn, *text;
+    float scale;
+    int32_t zero_point;
+  };
+  constexpr FixedOutput kFixed[] = {{"tanh", "1/128 and the middle", 1.0f / 128, 0},
+                                    {"sigmoid", "1/256 and the lowest", 1.0f / 256, -128}};
+  for (const FixedOutput& want : kFixed)
+    if (fn == want.fn &&
+        (out.qparams->scale[0] != want.scale || signed_zero_point(out) != want.zero_point))
+      return Verdict::refuse(
+          fmt::format("output scale is {} and zero point {}, XNNPACK's {} wants {}",
+                      out.qparams->scale[0], out.qparams->zero_point[0], fn, want.text));
   return Verdict::accept();
 }
 
