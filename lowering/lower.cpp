@@ -9,14 +9,11 @@
 #include <fmt/ranges.h>
 
 #include "core/base/error.h"
-#include "core/passes/decompose.h"
 #include "core/passes/fold_conv_bn.h"
 #include "core/passes/pass.h"
-#include "core/passes/simplify.h"
-#include "core/passes/widen_half.h"
+#include "core/passes/rewrites.h"
 #include "lowering/fuse/fuse.h"
 #include "lowering/import/graph.h"
-#include "lowering/import/known_sizes.h"
 #include "lowering/partition.h"
 #include "lowering/program/control.h"
 #include "lowering/program/filter_order.h"

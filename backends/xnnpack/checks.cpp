@@ -32,7 +32,7 @@ Verdict check_activation(const ProgramTensor& tensor) {
                                        tensor.shape.size(), kMaxRank));
   if (tensor.numel() == 0) return Verdict::refuse(fmt::format("{} is empty", tensor.name));
   if (is_float(tensor)) return Verdict::accept();
-  const bool is_int16 = tensor.dtype == DType::kInt16;  // custom_int16.cpp
+  const bool is_int16 = tensor.dtype == DType::kInt16;  // custom_bytes.cpp
   if (tensor.dtype != DType::kInt8 && tensor.dtype != DType::kUInt8 && !is_int16) {
     return Verdict::refuse(fmt::format("{} is {}, XNNPACK takes float32, int8, uint8 and int16",
                                        tensor.name, name_of(tensor.dtype)));

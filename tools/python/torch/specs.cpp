@@ -13,7 +13,7 @@
 #include "annotate/observers/observer.h"
 #include "core/base/error.h"
 #include "quantizers/json/specs.h"
-#include "tools/python/torch/python_calls.h"
+#include "tools/python/torch/calls.h"
 #include "tools/python/torch/python_observer.h"
 
 namespace nb = nanobind;
