@@ -340,12 +340,8 @@ constexpr CustomOp kInt16Moves[] = {
 };
 
 CustomOrders int16_orders(Int16Order order) {
-  switch (order) {
-    case Int16Order::kChannelsLast: return kChannelsLast;
-    case Int16Order::kRows: return kPlain;
-    case Int16Order::kDense: return kAgree;
-  }
-  return kAny;
+  if (order == Int16Order::kChannelsLast) return kChannelsLast;
+  return order == Int16Order::kRows ? kPlain : kAgree;
 }
 
 // The first row that accepts an op, or the reason of the last.
