@@ -9,14 +9,11 @@
 #include <fmt/ranges.h>
 
 #include "core/base/error.h"
-#include "core/passes/decompose.h"
 #include "core/passes/fold_conv_bn.h"
 #include "core/passes/pass.h"
-#include "core/passes/simplify.h"
-#include "core/passes/widen_half.h"
+#include "core/passes/rewrites.h"
 #include "lowering/fuse/fuse.h"
 #include "lowering/import/graph.h"
-#include "lowering/import/known_sizes.h"
 #include "lowering/partition.h"
 #include "lowering/program/control.h"
 #include "lowering/program/filter_order.h"
@@ -84,9 +81,7 @@ struct Counts {
 // with inputs quantized at run time have kernels for integers.
 int compute_in_bfloat16(Program& program, std::string_view backend) {
   int count = 0;
-  std::set<int> integers;
-  for (const ProgramOp& op : program.ops)
-    if (op.is("fake_quantize_dynamic")) integers.insert(op.outputs[0]);
+  const std::set<int> integers = rounded_at_run_time(program);
   const auto is_float = [&](int index) {
     return program.tensor(index).dtype == DType::kFloat32 && !integers.contains(index);
   };

@@ -292,6 +292,15 @@ const WeightedOp* find_scaled_form(const Node& node) {
   return is_scaled ? row : nullptr;
 }
 
+at::Tensor ChannelRepeats::repeat(const at::Tensor& factors) const {
+  if (times == 1) return factors;
+  return factors.reshape({-1, 1, inner}).expand({-1, times, inner}).reshape({-1});
+}
+
+at::Tensor ChannelRepeats::greatest(const at::Tensor& values) const {
+  return times == 1 ? values : values.reshape({-1, times, inner}).amax(1).reshape({-1});
+}
+
 void scale_channels(Graph& graph, const ChannelSpace& space, const at::Tensor& factors) {
   OCTET_ASSERT(factors.dim() == 1 && factors.size(0) == space.channels &&
                    at::isfinite(factors).all().item<bool>() && factors.gt(0).all().item<bool>(),

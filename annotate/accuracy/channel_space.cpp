@@ -367,15 +367,6 @@ class Flood {
 
 }  // namespace
 
-at::Tensor ChannelRepeats::repeat(const at::Tensor& factors) const {
-  if (times == 1) return factors;
-  return factors.reshape({-1, 1, inner}).expand({-1, times, inner}).reshape({-1});
-}
-
-at::Tensor ChannelRepeats::greatest(const at::Tensor& values) const {
-  return times == 1 ? values : values.reshape({-1, times, inner}).amax(1).reshape({-1});
-}
-
 const ChannelDims& ChannelSpace::dims_of(const Value* value) const {
   const auto place = std::ranges::find_if(
       places, [&](const ChannelPlace& candidate) { return candidate.value == value; });

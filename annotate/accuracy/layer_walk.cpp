@@ -9,7 +9,6 @@
 #include <ATen/ops/median.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
-#include <fmt/format.h>
 
 #include "annotate/accuracy/padding_mask.h"
 #include "annotate/accuracy/stepwise_run.h"

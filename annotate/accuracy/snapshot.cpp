@@ -1,7 +1,6 @@
 #include "annotate/accuracy/snapshot.h"
 
 #include <ATen/ops/equal.h>
-#include <fmt/format.h>
 
 #include "annotate/observers/data_free.h"
 #include "core/base/error.h"

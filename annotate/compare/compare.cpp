@@ -11,7 +11,7 @@
 #include "annotate/compare/comparer.h"
 #include "annotate/compare/shadow_graph.h"
 #include "core/base/error.h"
-#include "core/passes/widen_half.h"
+#include "core/passes/rewrites.h"
 
 namespace octet {
 namespace {

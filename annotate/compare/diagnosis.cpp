@@ -19,7 +19,7 @@
 #include "annotate/compare/shadow_graph.h"
 #include "core/base/error.h"
 #include "core/interpreter/interpreter.h"
-#include "core/passes/widen_half.h"
+#include "core/passes/rewrites.h"
 
 namespace octet {
 namespace {

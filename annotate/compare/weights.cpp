@@ -12,7 +12,7 @@
 #include "core/interpreter/interpreter.h"
 #include "core/ops/weighted_ops.h"
 #include "core/passes/fold_conv_bn.h"
-#include "core/passes/widen_half.h"
+#include "core/passes/rewrites.h"
 
 namespace octet {
 namespace {

@@ -9,7 +9,7 @@
 #include "annotate/annotation/sharing.h"
 #include "core/base/error.h"
 #include "core/ops/weighted_ops.h"
-#include "core/passes/simplify.h"
+#include "core/passes/rewrites.h"
 
 namespace octet {
 namespace {

@@ -20,7 +20,7 @@
 #include "annotate/training/qat_conv_bn.h"
 #include "core/base/error.h"
 #include "core/passes/pass.h"
-#include "core/passes/simplify.h"
+#include "core/passes/rewrites.h"
 #include "core/passes/verify.h"
 
 namespace octet {

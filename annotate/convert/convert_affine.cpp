@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
 #include "core/interpreter/aten_bridge.h"

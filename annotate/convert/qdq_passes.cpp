@@ -13,7 +13,7 @@
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ops/qdq_kernels.h"
-#include "core/passes/simplify.h"
+#include "core/passes/rewrites.h"
 
 namespace octet {
 namespace {

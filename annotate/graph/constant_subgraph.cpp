@@ -5,7 +5,7 @@
 #include "annotate/graph/aliasing.h"
 #include "annotate/graph/qdq_nodes.h"
 #include "core/base/error.h"
-#include "core/passes/simplify.h"
+#include "core/passes/rewrites.h"
 
 namespace octet {
 namespace {

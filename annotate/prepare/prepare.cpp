@@ -12,9 +12,9 @@
 #include "core/graph/origin.h"
 #include "core/passes/fold_conv_bn.h"
 #include "core/passes/pass.h"
+#include "core/passes/rewrites.h"
 #include "core/passes/set_training.h"
 #include "core/passes/verify.h"
-#include "core/passes/widen_half.h"
 
 namespace octet {
 namespace {

@@ -1,4 +1,4 @@
-#include "annotate/reference/native_qdq.h"
+#include "annotate/reference/representation.h"
 
 #include <algorithm>
 #include <map>
@@ -9,7 +9,7 @@
 #include "annotate/graph/qdq_nodes.h"
 #include "annotate/reference/rules.h"
 #include "core/base/error.h"
-#include "core/passes/simplify.h"
+#include "core/passes/rewrites.h"
 
 namespace octet {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "annotate/graph/qdq_nodes.h"
 #include "annotate/reference/rules.h"
-#include "core/passes/simplify.h"
+#include "core/passes/rewrites.h"
 
 namespace octet {
 namespace {

@@ -28,7 +28,6 @@ class Decoder {
   const std::vector<float>& scores(std::span<const int64_t> tokens, size_t start);
 
   // How many tokens a run takes at most.
-  size_t most_at_once() const { return most_; }
   // The size of the vocabulary; 0: only a run tells.
   size_t words() const { return words_; }
 

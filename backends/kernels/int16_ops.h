@@ -4,14 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
-#include <string_view>
 #include <variant>
 #include <vector>
 
-#include "backends/kernels/int16_elements.h"
-#include "backends/kernels/int16_product.h"
+#include "backends/kernels/int16_terms.h"
 #include "core/base/report.h"
 #include "lowering/program/program.h"
 
@@ -27,14 +24,6 @@ Verdict check_int16(const Program& program, const ProgramOp& op);
 // order, or one dense order of all tensors of the output's shape.
 enum class Int16Order { kChannelsLast, kRows, kDense };
 Int16Order int16_order(const ProgramOp& op);
-
-// How a backend stores an activation.
-struct Int16Place {
-  RealForm form;
-  std::vector<int64_t> strides;  // in elements; read by ops of two operands
-};
-// The form that the Program declares.
-RealForm real_form(const ProgramTensor& tensor);
 
 // Copies share the constants.
 class Int16Kernel {

@@ -8,7 +8,6 @@
 // units of a step, which needs it after each step.
 #include "backends/kernels/recurrent_layer.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <new>

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "backends/kernels/isa.h"
 #include "backends/kernels/vector_math.h"

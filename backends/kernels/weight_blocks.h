@@ -126,4 +126,14 @@ template <int kBits, int64_t kLanes>
   }
 }
 
+// ---- products of many rows in bfloat16 (weight_product_bfloat.cpp)
+
+// Whether this CPU has the instruction (AVX512-BF16) and groups have an even number of inputs.
+bool has_bfloat_product(const WeightProduct& p);
+// to: [rows, in] of bfloat16.
+void round_to_bfloat(const WeightProduct& p, const float* x, uint16_t* to);
+// Computes panels [first, last) of outputs, of kPanel vectors each. x: round_to_bfloat().
+void multiply_bfloat_panels(const WeightProduct& p, const WeightArguments& a, const uint16_t* x,
+                            int64_t first, int64_t last);
+
 }  // namespace octet

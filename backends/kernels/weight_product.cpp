@@ -6,7 +6,6 @@
 #include "backends/kernels/float_tile.h"
 #include "backends/kernels/isa.h"
 #include "backends/kernels/weight_blocks.h"
-#include "backends/kernels/weight_product_bfloat.h"
 #include "core/base/error.h"
 #include "core/base/half.h"
 #include "lowering/program/stored_constant.h"

@@ -1,4 +1,6 @@
-#include "backends/kernels/weight_product_bfloat.h"
+// Weight-only products of many rows in bfloat16: both factors are rounded to bfloat16, an
+// instruction adds the products of two inputs to each of 16 sums, and sums are float32.
+#include "backends/kernels/weight_blocks.h"
 
 #include <cstring>
 

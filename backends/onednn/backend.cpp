@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "backends/onednn/builder/conversions.h"
+#include "backends/onednn/emit/emitters.h"
 #include "backends/onednn/kernels/loop.h"
 #include "backends/onednn/library.h"
 #include "backends/onednn/ops.h"
@@ -58,6 +59,10 @@ std::vector<std::string_view> OneDnnSupport::kinds() const {
   std::vector<std::string_view> kinds;
   for (const onednn::OneDnnOp& row : onednn::onednn_ops()) kinds.push_back(row.kind.name);
   return kinds;
+}
+
+bool OneDnnSupport::multiplies_rounded(const Program& program, const ProgramOp& op) const {
+  return op.is("linear") && onednn::has_integer_rows(program.input(op, 1));
 }
 
 // ---- acceptance: the row's check, then a plan of the op alone

@@ -32,6 +32,7 @@ class OneDnnSupport : public BackendSupport {
   Verdict accepts(const Program& program, const ProgramOp& op) const override;
   std::vector<Tolerance> tolerances() const override;
   std::vector<std::string_view> kinds() const override;
+  bool multiplies_rounded(const Program& program, const ProgramOp& op) const override;
 
  private:
   mutable ProofCache proofs_;

@@ -5,8 +5,6 @@
 #include <chrono>
 #include <cstring>
 
-#include <fmt/format.h>
-
 #include "backends/onednn/kernels/loop.h"
 #include "backends/onednn/library.h"
 #include "backends/onednn/saturation.h"

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <string_view>
 
 #include "backends/onednn/form.h"
 #include "backends/onednn/functions.h"

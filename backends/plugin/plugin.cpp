@@ -8,7 +8,6 @@
 #include <mutex>
 #include <numeric>
 #include <optional>
-#include <set>
 #include <string>
 
 #include <fmt/format.h>

@@ -1,6 +1,5 @@
 #include "backends/runtime/plugin_program.h"
 
-#include <algorithm>
 #include <set>
 
 #include "backends/runtime/dtype_numbers.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/utf8.h"
+#include "core/base/printable.h"
 
 namespace octet::tokenizer {
 

@@ -118,6 +118,10 @@ std::vector<std::string_view> XNNPACKSupport::kinds() const {
   return kinds;
 }
 
+bool XNNPACKSupport::multiplies_rounded(const Program& program, const ProgramOp& op) const {
+  return xnnpack::find_row_quantize(program, op) != nullptr;
+}
+
 bool XNNPACKSupport::wants_channels_last_filter(const Program& program, const ProgramOp& op) const {
   return op.is("conv") && !xnnpack::is_depthwise(program, op);
 }

@@ -33,6 +33,7 @@ class XNNPACKSupport : public BackendSupport {
   Verdict accepts(const Program& program, const ProgramOp& op) const override;
   std::vector<Tolerance> tolerances() const override;
   std::vector<std::string_view> kinds() const override;
+  bool multiplies_rounded(const Program& program, const ProgramOp& op) const override;
   bool wants_channels_last_filter(const Program& program, const ProgramOp& op) const override;
 
  private:

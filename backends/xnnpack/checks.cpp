@@ -32,7 +32,7 @@ Verdict check_activation(const ProgramTensor& tensor) {
                                        tensor.shape.size(), kMaxRank));
   if (tensor.numel() == 0) return Verdict::refuse(fmt::format("{} is empty", tensor.name));
   if (is_float(tensor)) return Verdict::accept();
-  const bool is_int16 = tensor.dtype == DType::kInt16;  // custom_int16.cpp
+  const bool is_int16 = tensor.dtype == DType::kInt16;  // custom_bytes.cpp
   if (tensor.dtype != DType::kInt8 && tensor.dtype != DType::kUInt8 && !is_int16) {
     return Verdict::refuse(fmt::format("{} is {}, XNNPACK takes float32, int8, uint8 and int16",
                                        tensor.name, name_of(tensor.dtype)));
@@ -284,16 +284,19 @@ Verdict check_unary(const Program& program, const ProgramOp& op) {
   if (std::find(std::begin(kInteger), std::end(kInteger), fn) == std::end(kInteger))
     return Verdict::refuse(fmt::format("this XNNPACK has no 8-bit {}", fn));
   const ProgramTensor& out = program.output(op);
-  if (fn == "tanh" && (out.qparams->scale[0] != 1.0f / 128 || signed_zero_point(out) != 0)) {
-    return Verdict::refuse(fmt::format(
-        "output scale is {} and zero point {}, XNNPACK's tanh wants 1/128 and the middle",
-        out.qparams->scale[0], out.qparams->zero_point[0]));
-  }
-  if (fn == "sigmoid" && (out.qparams->scale[0] != 1.0f / 256 || signed_zero_point(out) != -128)) {
-    return Verdict::refuse(fmt::format(
-        "output scale is {} and zero point {}, XNNPACK's sigmoid wants 1/256 and the lowest",
-        out.qparams->scale[0], out.qparams->zero_point[0]));
-  }
+  struct FixedOutput {
+    const char *fn, *text;
+    float scale;
+    int32_t zero_point;
+  };
+  constexpr FixedOutput kFixed[] = {{"tanh", "1/128 and the middle", 1.0f / 128, 0},
+                                    {"sigmoid", "1/256 and the lowest", 1.0f / 256, -128}};
+  for (const FixedOutput& want : kFixed)
+    if (fn == want.fn &&
+        (out.qparams->scale[0] != want.scale || signed_zero_point(out) != want.zero_point))
+      return Verdict::refuse(
+          fmt::format("output scale is {} and zero point {}, XNNPACK's {} wants {}",
+                      out.qparams->scale[0], out.qparams->zero_point[0], fn, want.text));
   return Verdict::accept();
 }
 

@@ -1,5 +1,4 @@
 // Writes elementwise ops, conversions and changes of shape as XNNPACK nodes.
-#include <algorithm>
 #include <limits>
 
 #include "backends/xnnpack/stage.h"

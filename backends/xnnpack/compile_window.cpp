@@ -1,5 +1,4 @@
 // Writes convolutions, linear layers and poolings as XNNPACK nodes.
-#include <algorithm>
 
 #include "backends/xnnpack/filter.h"
 #include "backends/xnnpack/window.h"

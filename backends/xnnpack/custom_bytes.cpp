@@ -1,4 +1,4 @@
-// Runs linears and convolutions on bytes with custom kernels.
+// Runs linears and convolutions on bytes, and ops that read or write int16, with custom kernels.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -11,6 +11,13 @@
 
 namespace octet::xnnpack {
 namespace {
+
+// Bytes are signed inside of a segment.
+Int16Place int16_place(const ProgramTensor& tensor, Order order) {
+  RealForm form = real_form(tensor);
+  if (form.dtype == DType::kUInt8) form = {DType::kInt8, form.scale, signed_zero_point(tensor)};
+  return {form, strides_in(tensor.shape, order)};
+}
 
 float at_or_first(const std::vector<float>& values, size_t i) {
   return values.size() == 1 ? values[0] : values.at(i);
@@ -151,6 +158,14 @@ std::vector<CustomStep> pixel_conv_steps(const Program& program, const ProgramOp
   terms.weights = product.weights.values;
   terms.scales = {product.weights.scale, product.bias, product.low, product.high, {}};
   return {{{0}, ByteConv(terms, pool)}};
+}
+
+std::vector<CustomStep> int16_steps(const Program& program, const ProgramOp& op,
+                                    std::span<const Order> from, Order to, pthreadpool_t) {
+  std::vector<Int16Place> inputs;
+  for (size_t i : int16_inputs(op)) inputs.push_back(int16_place(program.input(op, i), from[i]));
+  return {
+      {int16_inputs(op), Int16Kernel(program, op, inputs, int16_place(program.output(op), to))}};
 }
 
 }  // namespace octet::xnnpack

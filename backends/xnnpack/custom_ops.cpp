@@ -328,7 +328,7 @@ constexpr CustomOp kCustomOps[] = {
     {"conv", check_byte_conv, byte_conv_steps, kChannelsLast},
 };
 
-// The ops that move int16 elements; backends/kernels has all others.
+// The ops that move int16 elements; backends/kernels has all others (int16_steps).
 constexpr CustomOp kInt16Moves[] = {
     {"permute", check_same_qparams, copied<permute_copies>, kAny},
     {"slice", check_custom_slice, copied<slice_copies>, kAny},
@@ -338,31 +338,35 @@ constexpr CustomOp kInt16Moves[] = {
     {"copy", check_same_qparams, copied<copy_copies>, kAny},
     {"upsample", check_custom_upsample, copied<upsample_copies>, kAny},
 };
-// The rows of ops that check_int16 accepts, of any kind, in the order of Int16Order.
-constexpr CustomOp kInt16Ops[] = {
-    {"custom", nullptr, int16_steps, kChannelsLast},
-    {"custom", nullptr, int16_steps, kPlain},
-    {"custom", nullptr, int16_steps, kAgree},
-};
-static_assert(static_cast<int>(Int16Order::kRows) == 1 &&
-              static_cast<int>(Int16Order::kDense) == 2);
 
+CustomOrders int16_orders(Int16Order order) {
+  if (order == Int16Order::kChannelsLast) return kChannelsLast;
+  return order == Int16Order::kRows ? kPlain : kAgree;
+}
+
+// The first row that accepts an op, or the reason of the last.
 struct Found {
-  const CustomOp* row;  // null for unknown kinds
   Verdict verdict;
+  MakeSteps* steps = nullptr;
+  CustomOrders orders = {};
 };
 
-Found find_row(const Program& program, const ProgramOp& op) {
+Found find_custom(const Program& program, const ProgramOp& op) {
   const bool is_int16 = has_int16(program, op);
-  Found found{nullptr, is_int16 ? check_int16(program, op)
-                                : Verdict::refuse(fmt::format("XNNPACK has no {}", op.kind))};
-  if (is_int16 && found.verdict)
-    return {&kInt16Ops[static_cast<size_t>(int16_order(op))], found.verdict};
+  Found found{is_int16 ? check_int16(program, op)
+                       : Verdict::refuse(fmt::format("XNNPACK has no {}", op.kind))};
+  if (is_int16 && found.verdict) return {found.verdict, int16_steps, int16_orders(int16_order(op))};
   for (const CustomOp& row : is_int16 ? std::span<const CustomOp>(kInt16Moves) : kCustomOps) {
     if (!op.is(row.kind)) continue;
-    found = {&row, row.check(program, op)};
+    found = {row.check(program, op), row.steps, row.orders};
     if (found.verdict) break;
   }
+  return found;
+}
+
+Found require_custom(const Program& program, const ProgramOp& op) {
+  Found found = find_custom(program, op);
+  OCTET_ASSERT(found.verdict, op.kind + " has no custom kernel");
   return found;
 }
 
@@ -380,20 +384,16 @@ Verdict check_custom(const Program& program, const ProgramOp& op) {
                                             [&](const CustomOp& row) { return op.is(row.kind); });
   if (!is_known) return Verdict::refuse(fmt::format("XNNPACK has no {}", op.kind));
   Verdict verdict = check_activations(program, op);
-  return verdict ? find_row(program, op).verdict : verdict;
+  return verdict ? find_custom(program, op).verdict : verdict;
 }
 
 CustomOrders custom_orders(const Program& program, const ProgramOp& op) {
-  const Found found = find_row(program, op);
-  OCTET_ASSERT(found.row != nullptr && found.verdict, op.kind + " has no custom kernel");
-  return found.row->orders;
+  return require_custom(program, op).orders;
 }
 
 std::vector<CustomStep> custom_steps(const Program& program, const ProgramOp& op,
                                      std::span<const Order> from, Order to, pthreadpool_t pool) {
-  const Found found = find_row(program, op);
-  OCTET_ASSERT(found.row != nullptr && found.verdict, op.kind + " has no custom kernel");
-  return found.row->steps(program, op, from, to, pool);
+  return require_custom(program, op).steps(program, op, from, to, pool);
 }
 
 }  // namespace octet::xnnpack

@@ -25,7 +25,6 @@
 #include "backends/xnnpack/kernels/byte_product.h"
 #include "backends/xnnpack/kernels/float_product.h"
 #include "backends/xnnpack/kernels/row_product.h"
-#include "backends/xnnpack/kernels/weight_linear.h"
 #include "core/base/report.h"
 #include "lowering/program/program.h"
 

@@ -1,7 +1,6 @@
 #include "core/base/dtype.h"
 
 #include <array>
-#include <limits>
 
 #include "core/base/error.h"
 

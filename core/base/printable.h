@@ -1,10 +1,17 @@
-// Escapes text from untrusted files for printing on a terminal. Free of torch.
+// Reads UTF-8 from untrusted files, and escapes it for printing on a terminal. Free of torch.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace octet {
+
+// How many bytes the valid character at the start of `text` has; 0 if there is none. A prefix of a
+// valid character may then be `prefix` bytes long, and U+FFFD takes its place.
+size_t character_size(std::string_view text, size_t* prefix = nullptr);
+// The number of one valid character.
+char32_t code_point(std::string_view character);
 
 // Escapes, as \x1b or \u{202e}, whatever a terminal would obey or show as something else: control
 // characters except line feed and tab, marks that change the direction of writing, and invalid

@@ -1,4 +1,3 @@
-#include "core/passes/decompose.h"
 
 #include <algorithm>
 #include <utility>
@@ -9,7 +8,7 @@
 
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/composite_trace.h"
-#include "core/passes/simplify.h"
+#include "core/passes/rewrites.h"
 
 namespace octet {
 namespace {

@@ -1,5 +1,4 @@
 // Copies the nodes into a separate graph and runs it with the interpreter.
-#include "core/passes/fold_input_free.h"
 
 #include <algorithm>
 #include <set>
@@ -9,7 +8,7 @@
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ops/memory.h"
-#include "core/passes/simplify.h"
+#include "core/passes/rewrites.h"
 
 namespace octet {
 namespace {

@@ -10,7 +10,6 @@
 
 #include "core/base/error.h"
 #include "core/base/printable.h"
-#include "core/passes/unwatched_passes.h"
 #include "core/passes/verify.h"
 #include "core/text/text.h"
 

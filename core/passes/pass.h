@@ -56,4 +56,14 @@ void print_after(const std::string& name);
 std::vector<std::string> names_without_pass();
 std::vector<std::string> names_of_passes();
 
+// While one exists, run_passes() in this thread prints nothing for OCTET_DEBUG and print_after(),
+// and the passes do not count as run.
+class UnwatchedPasses {
+ public:
+  UnwatchedPasses();
+  ~UnwatchedPasses();
+  UnwatchedPasses(const UnwatchedPasses&) = delete;
+  UnwatchedPasses& operator=(const UnwatchedPasses&) = delete;
+};
+
 }  // namespace octet

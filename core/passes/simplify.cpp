@@ -1,4 +1,4 @@
-#include "core/passes/simplify.h"
+#include "core/passes/rewrites.h"
 
 #include <algorithm>
 #include <set>

@@ -1,5 +1,5 @@
-// Splits complex tensors into their real and imaginary parts (split_complex in decompose.h).
-#include "core/passes/decompose.h"
+// Splits complex tensors into their real and imaginary parts (split_complex in rewrites.h).
+#include "core/passes/rewrites.h"
 
 #include <algorithm>
 #include <span>

@@ -1,4 +1,4 @@
-#include "core/passes/widen_half.h"
+#include "core/passes/rewrites.h"
 
 #include <algorithm>
 #include <tuple>

@@ -13,7 +13,7 @@
 
 #include "core/base/error.h"
 #include "core/base/mapped_file.h"
-#include "core/pt2/archive.h"
+#include "core/pt2/zip.h"
 
 namespace octet {
 namespace {

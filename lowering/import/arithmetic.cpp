@@ -3,8 +3,6 @@
 #include <numbers>
 #include <optional>
 
-#include <fmt/format.h>
-
 #include "lowering/import/steps.h"
 
 namespace octet {

@@ -5,8 +5,6 @@
 #include <numbers>
 #include <numeric>
 
-#include <fmt/format.h>
-
 #include "lowering/import/steps.h"
 
 namespace octet {

@@ -1,7 +1,4 @@
 // Imports convolutions, matrix products, pools and normalizations.
-#include <cmath>
-
-#include <fmt/format.h>
 
 #include "core/base/error.h"
 #include "lowering/import/steps.h"

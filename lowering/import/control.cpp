@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
-#include "core/passes/simplify.h"
+#include "core/passes/rewrites.h"
 #include "lowering/import/graph.h"
-#include "lowering/import/known_sizes.h"
 #include "lowering/import/steps.h"
 #include "lowering/program/control.h"
 #include "lowering/program/symbols.h"

@@ -1,7 +1,6 @@
 // Imports ops whose number of results depends on the values of their input (nonzero, selection by a
 // mask), and item() where its number is a size.
 #include <algorithm>
-#include <limits>
 
 #include <fmt/format.h>
 

@@ -1,4 +1,5 @@
 // Imports a q/dq graph as a Program, op by op. It fuses nothing: quantize and dequantize stay ops.
+// Before, constants and the sizes that they decide are folded.
 #pragma once
 
 #include <string>
@@ -20,5 +21,11 @@ Program import_graph(const Graph& graph, bool keep_unknown = false);
 
 // Whether an import row or a registered custom kernel exists for the target.
 bool is_imported(const std::string& target);
+
+// Folds data-dependent sizes that constants decide: how many elements a constant mask selects, how
+// often constant counts repeat a row, a constant's item(). Runs fold_input_free(kConstants),
+// replaces reads of constant masks and counts by reads of constant indices, and substitutes the
+// symbols whose values follow everywhere in the graph. Returns the number of nodes folded.
+int fold_constants_and_sizes(Graph& graph);
 
 }  // namespace octet

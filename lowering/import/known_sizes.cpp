@@ -1,4 +1,4 @@
-#include "lowering/import/known_sizes.h"
+#include "lowering/import/graph.h"
 
 #include <algorithm>
 #include <set>
@@ -8,8 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/shape.h"
 #include "core/ops/memory.h"
-#include "core/passes/fold_input_free.h"
-#include "core/passes/simplify.h"
+#include "core/passes/rewrites.h"
 #include "lowering/import/rows.h"
 #include "lowering/import/size.h"
 

@@ -2,7 +2,6 @@
 // 0-dimensional tensors of i64, f64 or bool. A size that the inputs' shapes decide becomes the op
 // `size`; other numbers follow from the nodes that compute them.
 #include <algorithm>
-#include <set>
 
 #include <fmt/format.h>
 

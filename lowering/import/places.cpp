@@ -1,6 +1,5 @@
 // Imports diagonals and aten.as_strided: elements at positions that are known when lowering.
 #include <algorithm>
-#include <numeric>
 #include <set>
 
 #include "core/base/shape.h"

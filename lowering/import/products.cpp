@@ -5,8 +5,6 @@
 #include <map>
 #include <string>
 
-#include <fmt/format.h>
-
 #include "lowering/import/steps.h"
 
 namespace octet {

@@ -1,9 +1,6 @@
 // Imports views, copies, data movement, and constants that the graph makes.
 #include <algorithm>
-#include <cmath>
 #include <numeric>
-
-#include <fmt/format.h>
 
 #include "core/base/error.h"
 #include "lowering/import/steps.h"

@@ -1,4 +1,3 @@
-// Asks a backend about an op, and reports what its answer lacks.
 #include "lowering/program/backend.h"
 
 #include <fmt/format.h>
@@ -19,6 +18,13 @@ Verdict ask(const std::string& stage, const BackendSupport& support, const Progr
                             "Verdict::refuse() one",
                             op.name, op.kind));
   return verdict;
+}
+
+std::set<int> rounded_at_run_time(const Program& program) {
+  std::set<int> rounded;
+  for (const ProgramOp& op : program.ops)
+    if (op.is("fake_quantize_dynamic")) rounded.insert(op.outputs[0]);
+  return rounded;
 }
 
 }  // namespace octet

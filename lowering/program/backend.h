@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -46,6 +47,9 @@ class BackendSupport {
   // The kinds in ops.def of which it accepts some ops, for the table of `octet inspect --ops`. A
   // backend without kinds is not in the table.
   virtual std::vector<std::string_view> kinds() const { return {}; }
+  // Whether an accepted op multiplies the integers of its first input, which fake_quantize_dynamic
+  // makes in the same segment. Otherwise it multiplies floats.
+  virtual bool multiplies_rounded(const Program&, const ProgramOp&) const { return true; }
   // Whether the backend reads input 1 of an accepted op channels-last (filter_order.h), so that it
   // would have to reorder a row-major filter.
   virtual bool wants_channels_last_filter(const Program&, const ProgramOp&) const { return false; }
@@ -60,6 +64,9 @@ using Supports = std::vector<std::shared_ptr<const BackendSupport>>;
 // without a reason.
 Verdict ask(const std::string& stage, const BackendSupport& support, const Program& program,
             const ProgramOp& op);
+
+// The outputs of fake_quantize_dynamic: float32 whose integers products may multiply.
+std::set<int> rounded_at_run_time(const Program& program);
 
 // Describes one kernel call of a compiled segment: what runs and how long it takes.
 struct KernelReport {

@@ -73,17 +73,17 @@ void Place::want(const std::string& wanted) const {
   refuse(fmt::format("got {}, want {}", shown(value), wanted));
 }
 
-Json load_json(const std::filesystem::path& path) {
+Json load_settings(const std::filesystem::path& path) {
   std::ifstream stream(path, std::ios::binary);
   std::stringstream text;
   std::error_code ignored;
   if (stream && !std::filesystem::is_directory(path, ignored)) text << stream.rdbuf();
   if (!stream || stream.bad() || std::filesystem::is_directory(path, ignored))
     throw Error("quantizer", path.string(), "cannot be read, want a JSON file; check the path");
-  return parse_json(text.str(), path.string());
+  return parse_settings(text.str(), path.string());
 }
 
-Json parse_json(const std::string& text, const std::string& file) {
+Json parse_settings(const std::string& text, const std::string& file) {
   DuplicateKeys duplicates(file);
   try {
     return parse_json<Json>(text, [&](int depth, Json::parse_event_t event, Json& parsed) {

@@ -28,10 +28,10 @@ struct Place {
   [[noreturn]] void want(const std::string& wanted) const;
 };
 
-// Throws Error("quantizer", file, ...) when the file cannot be read, and as parse_json does.
-Json load_json(const std::filesystem::path& path);
+// Throws Error("quantizer", file, ...) when the file cannot be read, and as parse_settings does.
+Json load_settings(const std::filesystem::path& path);
 // Throws Error("quantizer", file, ...) when the text is not JSON or an object repeats a key.
-Json parse_json(const std::string& text, const std::string& file);
+Json parse_settings(const std::string& text, const std::string& file);
 
 // Allows only these keys of an object. later: keys of the format that this build does not support.
 void check_keys(const Place& place, std::span<const char* const> allowed,

@@ -171,7 +171,7 @@ class QuantizerReader {
     if (++open_files_ > kMaxFiles)
       throw Error("quantizer", path.string(),
                   fmt::format("files compose each other more than {} deep", kMaxFiles));
-    const Json json = load_json(path);
+    const Json json = load_settings(path);
     QuantizerParts parts = read({json, path.string(), ""});
     --open_files_;
     return parts;
@@ -280,7 +280,7 @@ QuantizerParts read_quantizers(const std::string& name_or_path, const QuantizerO
 
 QuantizerParts parse_quantizers(const std::string& json, const std::string& file,
                                 const QuantizerOptions& options) {
-  const Json parsed = parse_json(json, file);
+  const Json parsed = parse_settings(json, file);
   return QuantizerReader(options).read({parsed, file, ""});
 }
 
@@ -297,13 +297,13 @@ void apply_rows(QuantizerParts& parts, const Place& root, const QuantizerOptions
 
 void apply_json_config(QuantizerParts& parts, const std::filesystem::path& path,
                        const QuantizerOptions& options) {
-  const Json json = load_json(path);
+  const Json json = load_settings(path);
   apply_rows(parts, {json, path.string(), ""}, options);
 }
 
 void apply_json_config(QuantizerParts& parts, const std::string& text, const std::string& name,
                        const QuantizerOptions& options) {
-  const Json json = parse_json(text, name);
+  const Json json = parse_settings(text, name);
   apply_rows(parts, {json, name, ""}, options);
 }
 

@@ -8,7 +8,7 @@
 #include "annotate/graph/constant_products.h"
 #include "annotate/graph/constant_subgraph.h"
 #include "annotate/graph/float_ops.h"
-#include "core/passes/simplify.h"
+#include "core/passes/rewrites.h"
 #include "quantizers/common/float_report.h"
 #include "quantizers/common/recurrent_rules.h"
 #include "quantizers/common/weight_only.h"

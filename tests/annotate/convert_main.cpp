@@ -9,7 +9,7 @@
 #include "annotate/convert/convert.h"
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
-#include "core/passes/widen_half.h"
+#include "core/passes/rewrites.h"
 #include "core/pt2/reader.h"
 #include "core/pt2/tensor_file.h"
 #include "core/pt2/writer.h"

@@ -1,7 +1,7 @@
 // What depends on no input is computed during lowering.
 #include <catch2/catch.hpp>
 
-#include "core/passes/fold_input_free.h"
+#include "core/passes/rewrites.h"
 #include "tests/lowering/lowering_helpers.h"
 
 namespace octet::test_input_free {

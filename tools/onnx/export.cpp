@@ -7,12 +7,9 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
-#include "core/passes/decompose.h"
 #include "core/passes/pass.h"
-#include "core/passes/simplify.h"
-#include "core/passes/widen_half.h"
+#include "core/passes/rewrites.h"
 #include "lowering/import/graph.h"
-#include "lowering/import/known_sizes.h"
 #include "tools/onnx/writer.h"
 
 namespace octet {

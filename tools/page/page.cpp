@@ -13,7 +13,6 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/json_text.h"
-#include "tools/page/shorten.h"
 
 namespace octet {
 namespace {

@@ -31,4 +31,9 @@ std::string_view page_source(std::string_view name);
 // the page. Without errors of ops, the ops are chosen by what is known of their ranges and weights.
 nlohmann::ordered_json verdict_of(const nlohmann::ordered_json& data);
 
+// Rounds floats to six digits. Shortens lists only if all of them together are large: merges
+// neighboring bins by adding, and neighboring channels to the widest range, the largest scale and
+// the lowest SQNR ("weight.channels" is the original number). Stack traces keep their end.
+nlohmann::ordered_json shorten(const nlohmann::ordered_json& data);
+
 }  // namespace octet

@@ -1,4 +1,4 @@
-#include "tools/page/shorten.h"
+#include "tools/page/page.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,9 +1,6 @@
 // Emits convolutions. Integer arithmetic folds all scales into one per output channel and works in
 // output steps.
-#include <algorithm>
 #include <tuple>
-
-#include <fmt/format.h>
 
 #include "backends/onednn/builder/conversions.h"
 #include "backends/onednn/bytes/conv.h"

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "backends/kernels/dynamic_rows.h"
 #include "backends/kernels/isa.h"
 #include "backends/onednn/builder/constants.h"
 #include "backends/onednn/builder/dynamic_rows.h"
@@ -250,6 +251,10 @@ void emit_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op, const Size
 }
 
 }  // namespace
+
+bool has_integer_rows(const ProgramTensor& w) {
+  return find_integer_weights(w).has_value() || has_plain_groups(w);
+}
 
 bool emit_dynamic_group_linear(SegmentBuilder& builder, const ProgramOp& op) {
   const ProgramTensor& w = builder.tensor(op.inputs[1]);

@@ -2,8 +2,6 @@
 #include <algorithm>
 #include <string_view>
 
-#include <fmt/format.h>
-
 #include "backends/onednn/builder/conversions.h"
 #include "backends/onednn/bytes/conv.h"
 #include "backends/onednn/emit/arithmetic.h"

@@ -2,8 +2,6 @@
 // reshapes).
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "backends/onednn/builder/conversions.h"
 #include "backends/onednn/emit/emitters.h"
 #include "core/base/error.h"

@@ -1,8 +1,6 @@
 // Emits softmax, layer_norm and batch_norm in floats; integer inputs and outputs are converted.
 #include <cmath>
 
-#include <fmt/format.h>
-
 #include "backends/kernels/isa.h"
 #include "backends/kernels/softmax.h"
 #include "backends/onednn/builder/constants.h"

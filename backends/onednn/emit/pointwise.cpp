@@ -1,7 +1,6 @@
 // Emits elementwise ops: tables and custom loops on integers, oneDNN on floats.
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include <fmt/format.h>
 

@@ -2,8 +2,6 @@
 // points and change the scale as they store results.
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "backends/onednn/builder/conversions.h"
 #include "backends/onednn/emit/arithmetic.h"
 #include "backends/onednn/emit/emitters.h"

@@ -11,7 +11,6 @@
 // So phase 0 is a convolution with the kernel (w2, w0), phase 1 one with the kernel (w1). Dumoulin
 // and Visin, "A guide to convolution arithmetic for deep learning", 2016, draw such convolutions.
 #include <algorithm>
-#include <numeric>
 
 #include "backends/onednn/builder/conversions.h"
 #include "backends/onednn/emit/arithmetic.h"

@@ -90,9 +90,7 @@ Plan make_plan(const ByteWindowShape& shape, const ByteScales& scales, const Ten
                              [&](const ChannelBlock& block, const int8_t* from, std::byte* to) {
                                pack_block(plan, block, from, to);
                              });
-  plan.constants =
-      zeroed_vectors(plan.blocks.back().constants + constant_vectors(plan.blocks.back().vectors));
-  for (const ChannelBlock& block : plan.blocks) pack_constants(block, scales, plan.constants.get());
+  plan.constants = pack_constants(plan.blocks, scales);
   return plan;
 }
 

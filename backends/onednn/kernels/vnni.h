@@ -115,6 +115,14 @@ inline void pack_constants(const ChannelBlock& block, const ByteScales& scales, 
   std::fill_n(reinterpret_cast<float*>(limits + 3 * kVector), kLanes, scales.residual);
 }
 
+inline std::shared_ptr<std::byte> pack_constants(const std::vector<ChannelBlock>& blocks,
+                                                 const ByteScales& scales) {
+  std::shared_ptr<std::byte> all =
+      zeroed_vectors(blocks.back().constants + constant_vectors(blocks.back().vectors));
+  for (const ChannelBlock& block : blocks) pack_constants(block, scales, all.get());
+  return all;
+}
+
 #if defined(__x86_64__)
 
 struct ByteFinish {

@@ -1,11 +1,14 @@
-// Products of two activations in floats: y = clamp(a b) for each matrix of a batch.
+// Products in floats: of two activations, y = clamp(a b) for each matrix of a batch, and of
+// activations and integer weights (backends/kernels/weight_product.h).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "backends/kernels/weight_product.h"
 #include "backends/xnnpack/functions.h"
 
 namespace octet::xnnpack {
@@ -31,6 +34,24 @@ struct FloatProduct {
   // null for one thread.
   void run(std::span<const std::byte* const> from, std::byte* to, std::byte* scratch,
            pthreadpool_t pool) const;
+};
+
+// A linear on floats with weights that stay integers. Holds the packed weights. All that are made
+// from the same elements in memory share them: sessions of one program, or the bound sizes of one
+// session.
+class WeightLinear {
+ public:
+  // Requires has_weight_product(w, rows). bias: [out].
+  WeightLinear(const ProgramTensor& w, int64_t rows, std::vector<float> bias);
+  size_t scratch_bytes() const;
+  // from: [rows, in]; to: [rows, out]; both row-major. Allocates nothing.
+  void run(std::span<const std::byte* const> from, std::byte* to, std::byte* scratch,
+           const Parallel& parallel) const;
+
+ private:
+  WeightProduct product_;
+  std::shared_ptr<const Tensor> weights_;
+  std::shared_ptr<const std::vector<float>> bias_;
 };
 
 }  // namespace octet::xnnpack

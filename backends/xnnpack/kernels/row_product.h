@@ -1,7 +1,7 @@
 // Linears on rows that are quantized at run time: float rows become bytes, which are multiplied by
 // int8 weights with exact 32-bit sums and scaled by one scale and zero point per row and one scale
-// per column. Uses XNNPACK's kernel if the opened release has one with the known type
-// (row_operator.cpp), else a custom kernel (row_product.cpp).
+// per column. Uses XNNPACK's kernel if the opened release has one with the known type,
+// else a custom kernel.
 #pragma once
 
 #include <cstddef>
@@ -100,10 +100,5 @@ class RowProduct {
 // Whether the weight [out, in] of a linear is stored as int8 with scales per group of inputs (at
 // least 16, a multiple of 4) and zero points 0, and this CPU has kernels for it (Arm).
 bool has_weight_groups(const ProgramTensor& w);
-
-// Whether RowProduct uses XNNPACK's kernel, and a RowProduct that does.
-bool has_row_operator();
-std::shared_ptr<const RowProduct::Packed> pack_for_operator(const RowProductTerms& terms,
-                                                            int64_t rows, pthreadpool_t pool);
 
 }  // namespace octet::xnnpack

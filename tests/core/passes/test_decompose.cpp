@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "core/passes/decompose.h"
+#include "core/passes/rewrites.h"
 #include "core/passes/verify.h"
 #include "support/graph_matchers.h"
 

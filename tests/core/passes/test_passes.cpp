@@ -1,8 +1,8 @@
 // The small passes: scalars to constants, removal of dead code.
 #include <catch2/catch.hpp>
 
+#include "core/passes/rewrites.h"
 #include "core/passes/set_training.h"
-#include "core/passes/simplify.h"
 #include "core/passes/verify.h"
 #include "support/graph_matchers.h"
 

@@ -1,8 +1,8 @@
 // Programs of bfloat16 and float16 become float32 inside.
 #include <catch2/catch.hpp>
 
+#include "core/passes/rewrites.h"
 #include "core/passes/verify.h"
-#include "core/passes/widen_half.h"
 #include "support/graph_matchers.h"
 
 namespace octet::test_widen_half {

@@ -15,7 +15,7 @@
 #include "annotate/annotation/annotation.h"
 #include "annotate/annotation/sharing.h"
 #include "core/passes/fold_conv_bn.h"
-#include "core/passes/simplify.h"
+#include "core/passes/rewrites.h"
 #include "core/pt2/reader.h"
 #include "quantizers/golden/golden_quantizer.h"
 #include "quantizers/json/declared_rules.h"

@@ -1,4 +1,4 @@
-#include "tools/cli/commands/compare.h"
+#include "tools/cli/commands/requests.h"
 
 #include <algorithm>
 #include <memory>

@@ -1,4 +1,4 @@
-#include "tools/cli/commands/export.h"
+#include "tools/cli/commands/requests.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,4 @@
 // Implements octet inspect, which prints the contents of a .pt2 or .octet file.
-#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 

@@ -1,5 +1,6 @@
 #include "tools/cli/common/lowered_program.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -52,27 +53,28 @@ struct Macs {
   double all = 0, integers = 0;
 };
 
-void add_macs(const Program& program, Macs& macs) {
-  for (const Program& body : program.bodies) add_macs(body, macs);
-  std::set<int> rounded;  // at run time
-  for (const ProgramOp& op : program.ops)
-    if (op.is("fake_quantize_dynamic")) rounded.insert(op.outputs.begin(), op.outputs.end());
-  for (const Segment& segment : program.segments)
+void add_macs(const Program& program, const Supports& supports, Macs& macs) {
+  for (const Program& body : program.bodies) add_macs(body, supports, macs);
+  const std::set<int> rounded = rounded_at_run_time(program);
+  for (const Segment& segment : program.segments) {
+    const auto support = std::ranges::find_if(
+        supports, [&](const auto& each) { return each->name() == segment.backend; });
     for (int index : segment.ops) {
       const ProgramOp& op = program.op(index);
-      const double count = static_cast<double>(op.macs);
-      macs.all += count;
-      const bool is_in_integers =
-          count > 0 && (is_integer(program.input(op, 0).dtype) || rounded.contains(op.inputs[0]));
-      if (is_in_integers && segment.backend != "reference") macs.integers += count;
+      macs.all += static_cast<double>(op.macs);
+      if (op.macs == 0 || support == supports.end() || segment.backend == "reference") continue;
+      if (is_integer(program.input(op, 0).dtype) ||
+          (rounded.contains(op.inputs[0]) && (*support)->multiplies_rounded(program, op)))
+        macs.integers += static_cast<double>(op.macs);
     }
+  }
 }
 
 }  // namespace
 
-double integer_share(const Program& program) {
+double integer_share(const Program& program, const Supports& supports) {
   Macs macs;
-  add_macs(program, macs);
+  add_macs(program, supports, macs);
   return macs.all > 0 ? macs.integers / macs.all : 0;
 }
 

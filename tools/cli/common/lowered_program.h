@@ -7,6 +7,7 @@
 #include <ATen/core/ivalue.h>
 
 #include "backends/runtime/session.h"
+#include "lowering/program/backend.h"
 #include "lowering/program/program.h"
 
 namespace octet {
@@ -25,7 +26,8 @@ std::vector<std::string> slow_products(const Program& program);
 
 // The share of the multiply-accumulates that backends, not the reference, compute with integer
 // activations, also those with scales found at run time; 0 for a program without products.
-double integer_share(const Program& program);
+// supports: those that the program was lowered for.
+double integer_share(const Program& program, const Supports& supports);
 
 // Bytes of the constants that a run reads, as a file stores them: each once, and of a table only
 // the rows that are looked up.

@@ -8,7 +8,7 @@
 
 #include "core/interpreter/aten_bridge.h"
 #include "core/passes/fold_conv_bn.h"
-#include "core/passes/widen_half.h"
+#include "core/passes/rewrites.h"
 
 namespace octet {
 namespace {

@@ -9,7 +9,6 @@
 #include <ATen/ops/max.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randn.h>
-#include <fmt/format.h>
 
 #include "annotate/calibrate/calibrate.h"
 #include "annotate/convert/convert.h"

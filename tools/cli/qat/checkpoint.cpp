@@ -16,6 +16,7 @@
 #include "core/base/error.h"
 #include "core/pt2/archive.h"
 #include "core/pt2/tensor_file.h"
+#include "core/pt2/zip.h"
 #include "tools/cli/common/files.h"
 #include "tools/cli/qat/train.h"
 

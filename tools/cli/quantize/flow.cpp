@@ -76,7 +76,7 @@ Options options_of(QuantizeFlow& flow) {
 
 std::string text_of_flow(QuantizeFlow flow) {
   nlohmann::ordered_json json = to_json(options_of(flow));
-  json["config"] = flow.config.empty() ? std::string() : dump_json(load_json(flow.config));
+  json["config"] = flow.config.empty() ? std::string() : dump_json(load_settings(flow.config));
   json["learns_ranges"] = flow.learns_ranges;
   return dump_json(json);
 }

@@ -150,7 +150,7 @@ std::vector<AccuracyPass> PassRows::all() const {
 
 std::optional<PassRows> read_pass_rows(const std::filesystem::path& config,
                                        const std::vector<AccuracyPass>& running) {
-  const Json json = load_json(config);
+  const Json json = load_settings(config);
   const Place root{json, config.string(), ""};
   if (!json.is_object() || !root.has("passes")) return std::nullopt;
   const Place passes = root.at("passes");
@@ -165,8 +165,8 @@ std::optional<PassRows> read_pass_rows(const std::filesystem::path& config,
 
 std::optional<PassRows> read_effort_rows(const std::string& config, const std::string& settings) {
   Json whole = Json::object();
-  if (!config.empty()) whole = load_json(config);
-  if (!settings.empty()) whole = on_top(std::move(whole), parse_json(settings, "the settings"));
+  if (!config.empty()) whole = load_settings(config);
+  if (!settings.empty()) whole = on_top(std::move(whole), parse_settings(settings, "the settings"));
   const Place root{whole, config.empty() ? "the settings" : config, ""};
   if (!whole.is_object() || !root.has("effort")) return std::nullopt;
   const Place effort = root.at("effort");
@@ -180,7 +180,7 @@ void refuse_pass_rows(const std::string& config) {
   if (config.empty()) return;
   read_pass_rows(config, {});
   if (!read_effort_rows(config, "")) return;
-  const Json json = load_json(config);
+  const Json json = load_settings(config);
   Place{json, config, ""}.at("effort").refuse(
       "is for `octet quantize` and `octet tune`, which run accuracy passes; leave it out");
 }

@@ -12,11 +12,10 @@
 #include "annotate/convert/convert.h"
 #include "annotate/observed/annotation_json.h"
 #include "annotate/observed/observer_state.h"
-#include "annotate/reference/native_qdq.h"
+#include "annotate/reference/representation.h"
 #include "backends/registry.h"
 #include "core/base/error.h"
 #include "core/passes/pass.h"
-#include "core/passes/unwatched_passes.h"
 #include "lowering/lower.h"
 #include "tools/cli/common/lowered_program.h"
 #include "tools/cli/common/messages.h"
@@ -293,8 +292,9 @@ void weigh_on_backend(const QuantizeRequest& request, QuantizeResult& result) {
   try {
     const UnwatchedPasses only_counting;
     Report report;
+    const Supports supports = make_supports(backend);
     result.weight.backend_share =
-        integer_share(lower(result.graph, make_supports(backend), {}, report));
+        integer_share(lower(result.graph, supports, {}, report), supports);
     result.weight.backend = backend;
   } catch (const std::exception& error) {
     if (is_asked_for) throw;

@@ -10,7 +10,6 @@
 #include "core/base/output_file.h"
 #include "tools/cli/quantize/quality.h"
 #include "tools/page/page.h"
-#include "tools/page/shorten.h"
 
 namespace octet {
 namespace {

@@ -52,7 +52,7 @@ void for_each_row(Rows& rows, const Take& take) {
 BaseSettings::BaseSettings(QuantizeFlow& flow) : rows_(Json::object()) {
   if (!flow.config.empty()) {
     quantizer_of(flow);  // reports errors in the file
-    rows_ = load_json(flow.config);
+    rows_ = load_settings(flow.config);
   }
   has_per_channel_ = is_symmetric(flow.quantizer);
   has_weight_options_ = has_per_channel_ || flow.quantizer == "x86";

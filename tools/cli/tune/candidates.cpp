@@ -8,8 +8,10 @@
 
 #include "annotate/compare/compare.h"
 #include "annotate/compare/diagnosis.h"
+#include "annotate/observed/peers.h"
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
+#include "core/base/json_text.h"
 #include "core/base/report.h"
 #include "lowering/lower.h"
 #include "tools/cli/common/lowered_program.h"
@@ -324,6 +326,18 @@ void measure_costs(std::vector<OpCandidate>& candidates, const Graph& original, 
         each.candidate.cost =
             choice.is_costly ? costs.share_of(each.ops, choice.is_float ? kFloat : choice.name) : 0;
   }
+}
+
+std::vector<TuneCandidate> shared(std::vector<TuneCandidate> candidates, Peers* peers) {
+  if (peers == nullptr) return candidates;
+  Json rows = Json::array();
+  for (const TuneCandidate& each : candidates)
+    rows.push_back({each.label, each.config, each.gain, each.cost, each.choice, each.strength});
+  const std::string text = peers->rank() == 0 ? dump_json(rows) : std::string();
+  candidates.clear();
+  for (const Json& row : parse_json<Json>(peers->share(text).front()))
+    candidates.push_back({row.at(0), row.at(1), row.at(2), row.at(3), row.at(4), row.at(5)});
+  return candidates;
 }
 
 }  // namespace octet

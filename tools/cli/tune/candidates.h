@@ -20,6 +20,8 @@
 
 namespace octet {
 
+class Peers;
+
 class OpCosts {
  public:
   // Lowers the program and times each kernel on one batch. Throws what lower() and Session::run
@@ -101,5 +103,9 @@ std::vector<OpCandidate> find_candidates(const Graph& original, const Graph& pla
 // choice.
 void measure_costs(std::vector<OpCandidate>& candidates, const Graph& original, OpCosts& costs,
                    const std::function<Graph(const nlohmann::ordered_json& config)>& quantize);
+
+// Returns the candidates of process 0, so that all processes search the same ones. peers: null for
+// one process.
+std::vector<TuneCandidate> shared(std::vector<TuneCandidate> candidates, Peers* peers);
 
 }  // namespace octet

@@ -243,19 +243,6 @@ class Tuner {
     return std::move(report.comparison);
   }
 
-  // Process 0 finds the candidates, so that all processes search the same ones.
-  std::vector<TuneCandidate> shared(std::vector<TuneCandidate> candidates) const {
-    if (peers_ == nullptr) return candidates;
-    Json rows = Json::array();
-    for (const TuneCandidate& each : candidates)
-      rows.push_back({each.label, each.config, each.gain, each.cost, each.choice, each.strength});
-    const std::string text = is_first() ? dump_json(rows) : std::string();
-    candidates.clear();
-    for (const Json& row : parse_json<Json>(peers_->share(text).front()))
-      candidates.push_back({row.at(0), row.at(1), row.at(2), row.at(3), row.at(4), row.at(5)});
-    return candidates;
-  }
-
   // Begins the stage, of which it is one of `parts`.
   Sensitivities sensitivities_of(const Graph& graph, size_t parts) {
     progress_.begin(kSensitivityStage);
@@ -272,7 +259,7 @@ class Tuner {
     const Sensitivities sensitivities = sensitivities_of(plain, 2);
     const Comparison comparison = compare_on(plain);
     estimate = {sensitivities.measured, sensitivities.estimated};
-    if (!is_first()) return shared({});
+    if (!is_first()) return shared({}, peers_);
     std::vector<OpCandidate> found =
         octet::find_candidates(original_, plain, comparison, sensitivities, base_, is_static());
     if (!options_.backend.empty() && trials_.costs().empty()) {
@@ -282,7 +269,7 @@ class Tuner {
     std::vector<TuneCandidate> candidates;
     for (OpCandidate& each : found) candidates.push_back(std::move(each.candidate));
     if (!options_.backend.empty()) keep_costs(candidates);
-    return shared(std::move(candidates));
+    return shared(std::move(candidates), peers_);
   }
 
   // A resumed run keeps the costs of the first run.

@@ -11,7 +11,7 @@
 
 #include "annotate/rules/annotation_rule.h"
 #include "core/base/error.h"
-#include "tools/python/torch/python_calls.h"
+#include "tools/python/torch/calls.h"
 #include "tools/python/torch/specs.h"
 
 namespace nb = nanobind;

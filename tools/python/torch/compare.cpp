@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,7 +11,7 @@
 
 #include "annotate/compare/compare.h"
 #include "core/base/json_text.h"
-#include "tools/cli/commands/compare.h"
+#include "tools/cli/commands/requests.h"
 #include "tools/cli/common/messages.h"
 #include "tools/cli/common/sample_data.h"
 #include "tools/cli/compare/border.h"

@@ -6,15 +6,17 @@
 #include <string>
 #include <utility>
 
+#include <ATen/DLConvertor.h>
+#include <fmt/format.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include "annotate/compare/metric.h"
+#include "core/base/error.h"
 #include "core/pt2/tensor_file.h"
 #include "tools/cli/common/sample_data.h"
+#include "tools/python/torch/calls.h"
 #include "tools/python/torch/graph.h"
-#include "tools/python/torch/python_calls.h"
-#include "tools/python/torch/tensors.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -87,6 +89,27 @@ void set_metric(const std::string& name, nb::object function) {
 }
 
 }  // namespace
+
+nb::object to_torch(const at::Tensor& tensor) {
+  const nb::object capsule = nb::steal(PyCapsule_New(at::toDLPack(tensor), "dltensor", nullptr));
+  return nb::module_::import_("torch.utils.dlpack").attr("from_dlpack")(capsule);
+}
+
+at::Tensor from_torch(nb::handle tensor) { return view_of_torch(tensor).contiguous(); }
+
+at::Tensor view_of_torch(nb::handle tensor) {
+  const nb::module_ torch = nb::module_::import_("torch");
+  if (!nb::isinstance(tensor, torch.attr("Tensor")) ||
+      nb::cast<std::string>(tensor.attr("device").attr("type")) != "cpu")
+    throw Error("annotate", "a tensor",
+                fmt::format("got {}, want a torch.Tensor on the CPU",
+                            nb::cast<std::string>(nb::repr(tensor.type()))));
+  const nb::object plain = tensor.attr("detach")();
+  const nb::object capsule = nb::module_::import_("torch.utils.dlpack").attr("to_dlpack")(plain);
+  auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
+  PyCapsule_SetName(capsule.ptr(), "used_dltensor");
+  return at::fromDLPack(managed);
+}
 
 std::vector<c10::IValue> values_of(nb::handle batch) {
   std::vector<c10::IValue> values;

@@ -35,7 +35,6 @@
 #include "tools/python/torch/calls.h"
 #include "tools/python/torch/data.h"
 #include "tools/python/torch/graph.h"
-#include "tools/python/torch/python_calls.h"
 #include "tools/python/torch/settings.h"
 
 namespace nb = nanobind;

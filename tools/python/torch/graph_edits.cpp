@@ -7,9 +7,9 @@
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/composite_trace.h"
 #include "core/ops/op_schema.h"
+#include "tools/python/torch/calls.h"
+#include "tools/python/torch/data.h"
 #include "tools/python/torch/graph_view.h"
-#include "tools/python/torch/python_calls.h"
-#include "tools/python/torch/tensors.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -16,7 +16,7 @@
 #include "core/pattern/pattern.h"
 #include "quantizers/common/source_partitions.h"
 #include "tools/python/torch/annotations.h"
-#include "tools/python/torch/tensors.h"
+#include "tools/python/torch/data.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

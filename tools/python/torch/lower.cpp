@@ -15,14 +15,13 @@
 #include "core/base/output_file.h"
 #include "core/base/report.h"
 #include "lowering/import/call_spec.h"
-#include "tools/cli/commands/lower.h"
+#include "tools/cli/commands/requests.h"
 #include "tools/cli/common/lowered_program.h"
 #include "tools/python/runtime/model.h"
 #include "tools/python/torch/calls.h"
 #include "tools/python/torch/graph.h"
 #include "tools/python/torch/settings.h"
 #ifdef OCTET_ONNX
-#include "tools/cli/commands/export.h"
 #endif
 
 namespace nb = nanobind;

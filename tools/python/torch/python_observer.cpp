@@ -13,9 +13,9 @@
 
 #include "annotate/observers/observer.h"
 #include "core/base/error.h"
-#include "tools/python/torch/python_calls.h"
+#include "tools/python/torch/calls.h"
+#include "tools/python/torch/data.h"
 #include "tools/python/torch/specs.h"
-#include "tools/python/torch/tensors.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -14,14 +14,12 @@
 
 #include "core/base/error.h"
 #include "core/base/json_text.h"
-#include "tools/cli/commands/compare.h"
-#include "tools/cli/commands/lower.h"
+#include "tools/cli/commands/requests.h"
 #include "tools/cli/qat/qat.h"
 #include "tools/cli/quantize/quantize.h"
 #include "tools/cli/tune/tuner.h"
 #include "tools/python/runtime/model.h"
 #ifdef OCTET_ONNX
-#include "tools/cli/commands/export.h"
 #endif
 
 namespace nb = nanobind;

@@ -13,7 +13,7 @@
 #include "annotate/observers/observer.h"
 #include "core/base/error.h"
 #include "quantizers/json/specs.h"
-#include "tools/python/torch/python_calls.h"
+#include "tools/python/torch/calls.h"
 #include "tools/python/torch/python_observer.h"
 
 namespace nb = nanobind;
@@ -71,7 +71,7 @@ ObserverChoice choice_of(nb::handle observer, bool is_per_channel) {
   if (nb::isinstance<nb::dict>(observer)) {
     const std::string text =
         nb::cast<std::string>(nb::module_::import_("json").attr("dumps")(observer));
-    const Json json = parse_json(text, "observer");
+    const Json json = parse_settings(text, "observer");
     return observer_at({json, "observer", ""});
   }
   if (nb::isinstance<nb::callable>(observer))

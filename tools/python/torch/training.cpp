@@ -30,9 +30,9 @@
 #include "tools/cli/quantize/report_file.h"
 #include "tools/python/torch/bindings.h"
 #include "tools/python/torch/calls.h"
+#include "tools/python/torch/data.h"
 #include "tools/python/torch/graph.h"
 #include "tools/python/torch/settings.h"
-#include "tools/python/torch/tensors.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
