@@ -71,7 +71,7 @@ bool are_equal(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   return true;
 }
 
-// Refused for states that are no caches, and for more positions than a cache has.
+// Refused for states other than caches, and for more positions than a cache has.
 void truncate_or_refuse(Session& session, int64_t count) {
   try {
     session.truncate_states(count);
@@ -79,8 +79,8 @@ void truncate_or_refuse(Session& session, int64_t count) {
   }
 }
 
-// Runs, resets, cuts, duplicates and copies sessions in random order. Then the copy and the original must
-// give the same bits for the same inputs; otherwise it ends the process.
+// Runs, resets, cuts, duplicates and copies sessions in random order. Then the copy and the
+// original must give the same bits for the same inputs; otherwise it ends the process.
 void run_from_states(Session& session, std::vector<Tensor> inputs, std::mt19937& random) {
   constexpr int kSteps = 8;
   const auto refill = [&] {

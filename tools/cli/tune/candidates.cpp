@@ -238,7 +238,7 @@ class Finder {
   void add_choice(const Choice& choice, size_t strength, const OpComparison& op,
                   const OpFacts& facts, const Value& value, double part) {
     const Json settings = choice.settings(facts);
-    // In other modes outputs stay float, so ops of a pattern that have no weights are float already.
+    // In other modes outputs stay float, so other ops of a pattern are float already.
     const Reach reach = is_static_ ? choice.reach : Reach::kOp;
     Remedy remedy = find_remedy(plain_, value, choice.is_of_weights ? Cause::kWeights : facts.cause,
                                 settings, reach);
