@@ -141,7 +141,7 @@ void StateMemory::truncate(const Program& program, int64_t count) {
     else if (is_read(program, state.value))
       throw Error("session", fmt::format("state {}", printable_line(state.name)),
                   "has no row for each position that an input gives, so positions cannot be "
-                  "dropped; keep a copy of the states instead (copy_states)");
+                  "dropped; keep a copy of the states instead");
   }
   if (most == INT64_MAX)
     throw Error("session", "truncate_states",
