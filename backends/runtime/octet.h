@@ -184,6 +184,12 @@ OCTET_API octet_status octet_reset_states(octet_model* model);
  * one program, such as a model and its octet_duplicate, and neither is in octet_run. */
 OCTET_API octet_status octet_copy_states(octet_model* to, const octet_model* from);
 
+/* Rolls the cache of a language model back: keeps what is at positions 0 to count - 1, and resets
+ * the rest, as if the model had not run at later positions. Fails, and changes nothing, unless
+ * count is 0 to the number of positions of the cache, and if a state has no row for each position
+ * (the cache of a sliding window): then keep a copy (octet_copy_states). */
+OCTET_API octet_status octet_truncate_states(octet_model* model, int64_t count);
+
 /* ---- Text with a language model: one whose inputs are token ids [1, n] and, if it keeps a cache,
  * their positions [n], and whose first output has scores [1, n, words]. ---- */
 

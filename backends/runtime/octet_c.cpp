@@ -285,4 +285,11 @@ octet_status octet_copy_states(octet_model* to, const octet_model* from) {
   });
 }
 
+octet_status octet_truncate_states(octet_model* model, int64_t count) {
+  return octet::guarded([&] {
+    octet::require(model, "model");
+    model->session.truncate_states(count);
+  });
+}
+
 const char* octet_last_error(void) { return octet::last_error; }

@@ -341,6 +341,8 @@ void Session::reset_states() { impl_->states.reset(program()); }
 
 void Session::copy_states(const Session& from) { impl_->states.copy(from.impl_->states); }
 
+void Session::truncate_states(int64_t count) { impl_->states.truncate(program(), count); }
+
 std::vector<Tensor> Session::run(const std::vector<Tensor>& inputs) {
   check_count("input", inputs.size(), program().inputs.size());
   std::vector<Tensor> kept;  // contiguous copies, where needed

@@ -61,6 +61,11 @@ class Session {
   // run so far. Throws Error when the states differ in number, dtype or shape. Not while either is
   // in run().
   void copy_states(const Session& from);
+  // Rolls a language model's cache back: resets what was written at positions from `count` on, as
+  // if no run had been given them. Throws Error, and changes nothing, unless count is 0 to the
+  // positions of the cache, and each state that an op reads is written, by index_put, only at
+  // positions that inputs give, plus a constant. Not while this session is in run().
+  void truncate_states(int64_t count);
 
   // The program as given, with open sizes at the values that it was lowered at.
   const Program& program() const;

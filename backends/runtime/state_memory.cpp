@@ -3,8 +3,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
+#include <span>
+
+#include <fmt/format.h>
 
 #include "core/base/error.h"
+#include "core/base/printable.h"
+#include "core/base/shape.h"
 #include "lowering/program/stored_constant.h"
 
 namespace octet {
@@ -18,6 +24,67 @@ const ProgramOp* find_reference_op(const Program& program, int tensor) {
       if (program.op(index).outputs[0] == tensor) return &program.op(index);
   }
   return nullptr;
+}
+
+bool is_read(const Program& program, int tensor) {
+  const std::vector<int> results = program.results();
+  return std::ranges::count(results, tensor) > 0 ||
+         std::ranges::any_of(program.ops, [&](const ProgramOp& op) {
+           return std::ranges::count(op.inputs, tensor) > 0;
+         });
+}
+
+const ProgramOp* find_maker(const Program& program, int tensor) {
+  const auto found = std::ranges::find_if(
+      program.ops, [&](const ProgramOp& op) { return std::ranges::count(op.outputs, tensor) > 0; });
+  return found == program.ops.end() ? nullptr : &*found;
+}
+
+// Whether the tensor has elements of the program's inputs, plus constants.
+bool has_positions(const Program& program, int tensor) {
+  bool reads_input = false;
+  for (std::vector<int> open = {tensor}; !open.empty();) {
+    const int index = open.back();
+    open.pop_back();
+    if (program.tensor(index).is_constant()) continue;
+    if (std::ranges::count(program.inputs, index) > 0) {
+      reads_input = true;
+      continue;
+    }
+    const ProgramOp* op = find_maker(program, index);
+    const bool is_known = op != nullptr && (op->is("add") || op->is("cast") || op->is("expand") ||
+                                            op->is("reshape") || op->is("slice"));
+    if (!is_known) return false;
+    open.insert(open.end(), op->inputs.begin(), op->inputs.end());
+  }
+  return reads_input;
+}
+
+// The dimension of positions of a cache, which a run writes only at positions that inputs give.
+std::optional<size_t> find_position_dim(const Program& program, const ProgramState& state) {
+  const ProgramOp* op = find_maker(program, state.next);
+  if (op == nullptr || !op->is("index_put") || op->inputs[0] != state.value ||
+      op->get(attr::kAccumulate))
+    return std::nullopt;
+  const auto indices = std::span(op->inputs).subspan(2);
+  const auto at = std::ranges::find_if(indices, [](int index) { return index >= 0; });
+  const bool has_one = std::ranges::count(indices, -1) + 1 == std::ssize(indices);
+  if (!has_one || !has_positions(program, *at)) return std::nullopt;
+  return static_cast<size_t>(at - indices.begin());
+}
+
+// Gives the elements of each of so many equal parts their first values, except `kept` bytes.
+void restart(const Tensor& value, const Program& program, const ProgramState& state, size_t parts,
+             size_t kept) {
+  if (value.numel() == 0) return;
+  const Tensor start = state.start < 0 ? Tensor() : constant_data(program.tensor(state.start));
+  const size_t bytes = value.nbytes() / parts;
+  for (size_t at = kept; at < value.nbytes(); at += bytes) {
+    if (start.defined())
+      std::memcpy(value.raw() + at, start.raw() + at, bytes - kept);
+    else
+      std::memset(value.raw() + at, 0, bytes - kept);
+  }
 }
 
 }  // namespace
@@ -61,14 +128,34 @@ void StateMemory::copy(const StateMemory& other) {
 }
 
 void StateMemory::reset(const Program& program) {
+  for (size_t i = 0; i < values_.size(); ++i) restart(values_[i], program, program.states[i], 1, 0);
+}
+
+void StateMemory::truncate(const Program& program, int64_t count) {
+  std::vector<std::optional<size_t>> dims;  // by state; none: its value does not matter
+  int64_t most = INT64_MAX;
+  for (const ProgramState& state : program.states) {
+    dims.push_back(find_position_dim(program, state));
+    if (dims.back())
+      most = std::min(most, program.tensor(state.value).shape[*dims.back()]);
+    else if (is_read(program, state.value))
+      throw Error("session", fmt::format("state {}", printable_line(state.name)),
+                  "has no row for each position that an input gives, so positions cannot be "
+                  "dropped; keep a copy of the states instead");
+  }
+  if (most == INT64_MAX)
+    throw Error("session", "truncate_states",
+                "the program has no cache; want a language model that keeps one");
+  if (count < 0 || count > most)
+    throw Error("session", "truncate_states",
+                fmt::format("got {} positions, want 0 to {}", count, most));
   for (size_t i = 0; i < values_.size(); ++i) {
-    if (values_[i].numel() == 0) continue;
-    const int start = program.states[i].start;
-    if (start < 0)
-      std::memset(values_[i].raw(), 0, values_[i].nbytes());
-    else
-      std::memcpy(values_[i].raw(), constant_data(program.tensor(start)).raw(),
-                  values_[i].nbytes());
+    if (!dims[i]) continue;
+    const std::span<const int64_t> shape = values_[i].shape();
+    const int64_t row = product(shape.subspan(*dims[i] + 1));
+    restart(values_[i], program, program.states[i],
+            static_cast<size_t>(product(shape.first(*dims[i]))),
+            static_cast<size_t>(count * row) * size_of(values_[i].dtype()));
   }
 }
 

@@ -17,6 +17,9 @@ class StateMemory {
   void reset(const Program& program);
   // Takes the other's values. Throws Error when the states differ in number, dtype or shape.
   void copy(const StateMemory& other);
+  // Gives what caches have at positions from `count` on its first value. Throws Error, and changes
+  // nothing, as Session::truncate_states.
+  void truncate(const Program& program, int64_t count);
 
   // By position in Program::states. A state that the run writes in place has the same memory in
   // both; the new values of others become the values when the run has ended.

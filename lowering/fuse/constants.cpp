@@ -93,6 +93,17 @@ bool fold_permuted_dequantize(ProgramEditor& editor, size_t i) {
   return true;
 }
 
+// Embeddings read the table that a product has as floats, such as a language model's head, in the
+// same form, so that a file has it once.
+void share_table(ProgramEditor& editor, int integer, int folded) {
+  if (!editor.tensor(folded).stored) return;
+  for (const int user : editor.users(integer)) {
+    ProgramOp& op = editor.op(static_cast<size_t>(user));
+    if (op.is("embedding") && !editor.tensor(op.outputs[0]).qparams) op.inputs[0] = folded;
+  }
+  editor.refresh();
+}
+
 }  // namespace
 
 int fold_constants(Program& program) {
@@ -104,7 +115,10 @@ int fold_constants(Program& program) {
 int fold_dequantized_constants(Program& program) {
   return rewrite_ops(program, [](ProgramEditor& editor, size_t i) {
     if (!editor.op(i).is("dequantize") || !editor.is_constant(editor.op(i).inputs[0])) return false;
-    replace_by(editor, i, editor.add_dequantized(folded_name(editor, i), editor.op(i).inputs[0]));
+    const int integer = editor.op(i).inputs[0];
+    const int folded = editor.add_dequantized(folded_name(editor, i), integer);
+    replace_by(editor, i, folded);
+    share_table(editor, integer, folded);
     return true;
   });
 }

@@ -71,8 +71,16 @@ bool are_equal(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   return true;
 }
 
-// Runs, resets, duplicates and copies sessions in random order. Then the copy and the original must
-// give the same bits for the same inputs; otherwise it ends the process.
+// Refused for states other than caches, and for more positions than a cache has.
+void truncate_or_refuse(Session& session, int64_t count) {
+  try {
+    session.truncate_states(count);
+  } catch (const Error&) {
+  }
+}
+
+// Runs, resets, cuts, duplicates and copies sessions in random order. Then the copy and the
+// original must give the same bits for the same inputs; otherwise it ends the process.
 void run_from_states(Session& session, std::vector<Tensor> inputs, std::mt19937& random) {
   constexpr int kSteps = 8;
   const auto refill = [&] {
@@ -81,11 +89,12 @@ void run_from_states(Session& session, std::vector<Tensor> inputs, std::mt19937&
   };
   Session other = session.duplicate();
   for (int step = 0; step < kSteps; ++step) {
-    switch (random() % 5) {
+    switch (random() % 6) {
       case 0: session.reset_states(); break;
       case 1: other.copy_states(session); break;
       case 2: session.copy_states(other); break;
       case 3: other = session.duplicate(); break;
+      case 4: truncate_or_refuse(session, static_cast<int64_t>(random() % 12) - 1); break;
       default: refill(); run_or_refuse(session, inputs);
     }
   }

@@ -2,6 +2,7 @@
 // linear, convolution, embedding; other dtypes.
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -98,6 +99,20 @@ TEST_CASE("convolutions and embeddings keep integer weights", "[lowering][weight
   CHECK(lowered(rows) ==
         "y: f32[2,3,8] = embedding(w i8[6,8] per-channel, i i64[2,3])\nreturn y\n");
   CHECK(compare_with_interpreter(rows).greatest < 1e-5);
+}
+
+TEST_CASE("a table of an embedding and a linear layer is stored once", "[lowering][weight_only]") {
+  const Graph tied = make_graph(
+      R"(graph(%w = buffer "w": i8[6,8], %s = buffer "w_scale": f32[6], %z = buffer "w_zero": i32[6], %i: i64[2,3]):
+  %dw: f32[6,8] = quantized_decomposed.dequantize_per_channel.default(%w, %s, %z, 0, -127, 127, i8)
+  %e: f32[2,3,8] = aten.embedding.default(%dw, %i)
+  %dw2: f32[6,8] = quantized_decomposed.dequantize_per_channel.default(%w, %s, %z, 0, -127, 127, i8)
+  %y: f32[2,3,6] = aten.linear.default(%e, %dw2)
+  return (%y))");
+  const Program program = reference_program(tied);
+  CHECK(std::ranges::count_if(program.tensors, &ProgramTensor::is_constant) == 1);
+  CHECK(program.input(program.op(0), 0).stored);
+  CHECK(compare_with_interpreter(tied).greatest < 1e-5);
 }
 
 TEST_CASE("float weights that are still quantized in the graph are quantized at once",

@@ -6,6 +6,7 @@ import pathlib
 import re
 import unittest
 
+import numpy as np
 import octet
 import torch
 from package_test import PackageTest
@@ -116,6 +117,28 @@ class Generate(PackageTest):
         first = self.ids(model, max_tokens=3)
         self.ids(model, [9, 9, 9], start=6, max_tokens=4)  # overwritten below
         self.assertEqual(self.ids(model, first[-1:], start=6, max_tokens=5), greedy(40, self.PROMPT, 8)[3:])
+
+    def test_a_cache_that_was_cut_is_one_that_never_had_more(self):
+        def scores(model, tokens, start):
+            return np.asarray(model(np.array([tokens]), np.arange(start, start + len(tokens))))
+
+        rounded = octet.quantize(with_cache(40), "kv_cache", mode="weight-only")
+        for program, backend in ((with_cache(40), "onednn"), (with_cache(40), "xnnpack"), (rounded, "onednn"), (rounded, "reference")):
+            with self.subTest(backend, rounded=program is rounded):
+                cut = lowered(program, backend)
+                whole = cut.duplicate()
+                for model in (cut, whole):
+                    scores(model, self.PROMPT, 0)
+                scores(cut, [7, 8, 9], 4)
+                for count in (25, -1):
+                    with self.assertRaisesRegex(octet.Error, f"truncate_states: got {count} positions, want 0 to 24"):
+                        cut.truncate_states(count)
+                cut.truncate_states(4)
+                # the program attends to positions that are not there yet
+                for start in (20, 4, 7):
+                    self.assertTrue(np.array_equal(scores(cut, [3, 1], start), scores(whole, [3, 1], start)))
+        with self.assertRaisesRegex(octet.Error, "truncate_states: the program has no cache"):
+            lowered(torch.export.export(WithoutCache(40), (torch.zeros(1, 3, dtype=torch.long),))).truncate_states(0)
 
     def test_a_seed_decides_random_tokens(self):
         model = lowered(with_cache(40))

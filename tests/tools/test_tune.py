@@ -52,6 +52,20 @@ class Deep(nn.Module):
         return self.head(self.body(self.stem(x)).mean((2, 3)))
 
 
+class Tied(nn.Module):
+    """A head that shares the table of the embedding, and a cache."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.body, self.head = nn.Embedding(64, 32), nn.Linear(32, 32), nn.Linear(32, 64, bias=False)
+        self.head.weight = self.words.weight
+        self.register_buffer("rows", torch.zeros(8, 32))
+
+    def forward(self, ids, at):
+        x = self.words(ids)
+        return self.head(torch.relu(x + self.rows.index_copy_(0, at, self.body(x))[at]))
+
+
 def noise(decibels):
     return 10 ** (-decibels / 10)
 
@@ -173,6 +187,22 @@ class Tune(CommandTest):
                 self.assertIn("with weights of 8 bits", best["label"])
                 after = self.plain(quantizer, "--mode", mode, "--config", self.path("config.json"))
                 self.assertAlmostEqual(after["median_sqnr_db"], best["sqnr_db"], places=6)
+
+    def test_no_change_asks_for_what_is_so_already(self):
+        torch.manual_seed(0)
+        batches = [(torch.randint(0, 64, (4,)), torch.arange(4) + i % 5) for i in range(16)]
+        self.export(Tied().requires_grad_(False), *batches[0])
+        self.save("calibration.pt", batches)
+        trials = []
+        for goal, code in (("28", 0), ("46", 0), ("300", 1)):
+            _, report = self.tune("--mode", "weight-only", "--weight-bits", "4", "--min-sqnr", goal, code=code)
+            trials += report["trials"]
+        configs = json.dumps([trial["config"] for trial in trials])
+        self.assertIn('"body": {"weight_bits": 8', configs)
+        self.assertIn('"head": null', configs)
+        self.assertNotIn('"head": {"weight_bits": 8', configs)
+        self.assertNotIn('"words": {"weight_bits": 8', configs)
+        self.assertNotIn("aten.", configs)  # relu, add and index_copy are float
 
     def test_a_size_gets_the_best_mix_of_bits(self):
         self.prepare(self.weights_net(), (16, 32))

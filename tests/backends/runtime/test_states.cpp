@@ -1,5 +1,6 @@
 // What a session keeps from run to run: it continues, restarts, and survives a failed run; its
 // form in a file, and errors for damaged files.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -232,6 +233,86 @@ TEST_CASE("a duplicate continues from copied states, and then has its own", "[ba
   CHECK(floats_of(second.run({x})[0]) != floats_of(first.run({x})[0]));
   Session other(with_states());
   CHECK_THROWS_WITH(other.copy_states(first), Contains("the sessions have different states"));
+}
+
+TEST_CASE("a cache that was cut continues like one that never had more", "[backends][states]") {
+  for (const bool is_read_before : {false, true}) {
+    Program program = cached_rows(2, is_read_before);
+    for (const bool has_start : {false, true}) {
+      if (has_start) {
+        program.tensors.push_back({"first",
+                                   DType::kFloat32,
+                                   {1, 2, 8, 3},
+                                   {},
+                                   ProgramTensor::Role::kConstant,
+                                   random_floats({1, 2, 8, 3})});
+        program.states[0].start = static_cast<int>(program.tensors.size()) - 1;
+      }
+      Session cut(program), whole = cut.duplicate();
+      const auto run = [](Session& session, std::vector<int64_t> at) {
+        const Tensor rows =
+            random_floats({1, 2, 2, 3}, -1, 1, static_cast<uint32_t>(at[0] + 10 * at[1]));
+        return floats_of(session.run({rows, indices_of(std::move(at)), indices_of({1})})[0]);
+      };
+      run(whole, {0, 1});
+      for (const std::vector<int64_t>& at : {std::vector<int64_t>{0, 1}, {2, 3}, {7, 5}})
+        run(cut, at);
+      CHECK_THAT(error_of([&] { cut.truncate_states(9); }),
+                 Contains("session: truncate_states: got 9 positions, want 0 to 8"));
+      CHECK_THAT(error_of([&] { cut.truncate_states(-1); }), Contains("got -1 positions"));
+      cut.truncate_states(8);
+      CHECK(run(cut, {6, 6}) != run(whole, {6, 6}));
+      cut.truncate_states(2);
+      whole.truncate_states(3);
+      CHECK(run(cut, {4, 3}) == run(whole, {4, 3}));
+      cut.truncate_states(0);
+      whole.reset_states();
+      CHECK(run(cut, {5, 1}) == run(whole, {5, 1}));
+    }
+  }
+}
+
+TEST_CASE("states without a row for each position cannot be cut", "[backends][states]") {
+  const auto refusal_of = [](Program program) {
+    Session session(std::move(program));
+    return error_of([&] { session.truncate_states(0); });
+  };
+  CHECK_THAT(refusal_of(with_states()), Contains("session: state module.total: has no row for"));
+  CHECK_THAT(refusal_of(running_mean("reference")), Contains("state module.mean:"));
+  CHECK_THAT(refusal_of(open_columns()), Contains("truncate_states: the program has no cache"));
+  Program accumulating = cached_rows(2, false);
+  accumulating.ops[0].attributes["accumulate"] = true;
+  CHECK_THAT(refusal_of(accumulating), Contains("state module.cache:"));
+  // A ring buffer: the row is the remainder of the position.
+  ProgramBuilder b;
+  const int rows = b.input("rows", DType::kFloat32, {2, 3}), at = b.input("at", DType::kInt64, {2}),
+            four = b.constant("four",
+                              Tensor::from<int64_t>(DType::kInt64, {1}, std::vector{int64_t{4}}));
+  const int row =
+      b.op("binary", {at, four}, "row", DType::kInt64, {2}, {}, {{"fn", std::string("remainder")}});
+  const int ring = b.state("ring", DType::kFloat32, {4, 3});
+  b.becomes(ring, b.op("index_put", {ring, rows, row}, "next", DType::kFloat32, {4, 3}));
+  CHECK_THAT(refusal_of(with_one_segment(b.finish(), "reference")), Contains("state module.ring:"));
+}
+
+TEST_CASE("C: truncate_states rolls a cache back", "[backends][states][c]") {
+  const std::string bytes = artifact_bytes(cached_rows(1, false));
+  octet_model* const model = octet_load_memory(bytes.data(), bytes.size(), nullptr);
+  REQUIRE(model != nullptr);
+  const float rows[6] = {1, 1, 1, 1, 1, 1};
+  int64_t at = 2, row = 0;
+  float cache[48], found[3];
+  const void* const inputs[] = {rows, &at, &row};
+  void* const outputs[] = {cache, found};
+  for (at = 0; at < 3; ++at) REQUIRE(octet_run(model, inputs, outputs) == OCTET_OK);
+  REQUIRE(octet_truncate_states(model, 1) == OCTET_OK);
+  CHECK(octet_truncate_states(model, 9) == OCTET_FAILED);
+  CHECK_THAT(octet_last_error(), Contains("got 9 positions, want 0 to 8"));
+  at = 3;
+  REQUIRE(octet_run(model, inputs, outputs) == OCTET_OK);
+  CHECK(std::count(cache, cache + 48, -1.0f) == 2 * 2 * 3);
+  octet_free(model);
+  CHECK(octet_truncate_states(nullptr, 0) == OCTET_FAILED);
 }
 
 TEST_CASE("C: copy_states continues in a duplicate", "[backends][states][c]") {

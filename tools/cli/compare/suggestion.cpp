@@ -16,6 +16,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Whether settings may change the op: it computes on floats, or its table is quantized.
+bool can_change(const Node& node) {
+  return computes_on_floats(node) ||
+         (node.is("aten.embedding") && is_dequantized(node.find_input("weight")));
+}
+
 // The ops that read the value, directly or through its quantize and dequantize ops.
 std::vector<const Node*> readers_of(const Value& value) {
   std::vector<const Node*> readers;
@@ -56,7 +62,7 @@ void add_setting(Json& config, const Graph& subject, const Node& node, const Jso
   size_t ops = 0, calls = 0, call = 0;
   std::unordered_set<std::string> seen;
   for (const Node* other : subject.nodes()) {
-    if (!computes_on_floats(*other) || is_quantize(other) || is_any_dequantize(other)) continue;
+    if (!can_change(*other) || is_quantize(other) || is_any_dequantize(other)) continue;
     const std::string theirs = origin_of(*other);
     if (theirs.empty() || !seen.insert(theirs).second) continue;
     const std::string own = innermost_module(*other);
@@ -77,7 +83,7 @@ Remedy find_remedy(const Graph& subject, const Value& value, Cause cause, const 
                    Reach reach) {
   if (cause == Cause::kNone || cause == Cause::kAccumulated) return {};
   Remedy remedy;
-  if (value.producer() != nullptr && computes_on_floats(*value.producer()))
+  if (value.producer() != nullptr && can_change(*value.producer()))
     remedy.ops.push_back(value.producer());
   if (reach == Reach::kPattern && !remedy.ops.empty())
     for (const Node* op = before_in_pattern(*remedy.ops.front()); op != nullptr;

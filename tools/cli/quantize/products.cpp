@@ -165,6 +165,12 @@ void add_products(const Graph& graph, const std::string& prefix, std::vector<Pro
 
 }  // namespace
 
+int weight_bits_of(const Node& node) {
+  const WeightedOp* row = find_weighted_op(node);
+  const Value* weight = row == nullptr ? nullptr : node.find_input(row->weight);
+  return weight == nullptr ? 32 : bits_of(weight);
+}
+
 std::vector<Product> find_products(const Graph& graph) {
   std::vector<Product> products;
   add_products(graph, "", products);

@@ -24,4 +24,7 @@ struct Product {
 // einsum.
 std::vector<Product> find_products(const Graph& graph);
 
+// The bits of each weight of a product, convolution or embedding; 32 for floats and other ops.
+int weight_bits_of(const Node& node);
+
 }  // namespace octet

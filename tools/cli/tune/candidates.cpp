@@ -8,11 +8,13 @@
 
 #include "annotate/compare/compare.h"
 #include "annotate/compare/diagnosis.h"
+#include "annotate/graph/qdq_nodes.h"
 #include "annotate/observed/peers.h"
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
 #include "core/base/json_text.h"
 #include "core/base/report.h"
+#include "core/base/shape.h"
 #include "lowering/lower.h"
 #include "tools/cli/common/lowered_program.h"
 #include "tools/cli/quantize/products.h"
@@ -28,7 +30,7 @@ bool has_poor_weights(const OpFacts& op) {
   return op.has_weight_options && op.has_weights && op.before_share >= kMuch;
 }
 
-bool has_few_bits(const OpFacts& op) { return op.options.value("weight_bits", 8) < 8; }
+bool has_few_bits(const OpFacts& op) { return op.weight_bits < 8; }
 
 Json with(Json options, const char* key, Json value) {
   options[key] = std::move(value);
@@ -145,6 +147,14 @@ class Prices {
       std::string name = product.name;
       products_.emplace(std::move(name), std::move(product));
     }
+    for (const Node* node : plain.nodes_of("aten.embedding.default")) {
+      const Value* table = node->find_input("weight");
+      if (is_static || !is_dequantized(table) || !table->meta) continue;
+      const double weights = static_cast<double>(product(table->meta->shape()));
+      all_ += kFloatBits * weights;
+      products_.emplace(node->name(),
+                        Product{.weights = weights, .weight_bits = weight_bits_of(*node)});
+    }
   }
 
   // settings: the new settings of the ops; null: float.
@@ -209,16 +219,18 @@ class Finder {
   OpFacts facts_of(const OpComparison& op, const Value& value) const {
     const auto weight = weights_.find(op.name);
     const bool has_weights = weight != weights_.end();
-    OpFacts facts{.cause = diagnose(op, has_weights ? &weight->second : nullptr).cause,
-                  .is_static = is_static_,
-                  .has_weights = has_weights,
-                  .has_weight_options = base_.has_weight_options(),
-                  .has_per_channel = base_.has_per_channel(),
-                  .has_int16 = base_.has_int16(),
-                  .has_effort = base_.has_effort(),
-                  .options = value.producer() != nullptr ? base_.options_of(*value.producer())
-                                                         : base_.global(),
-                  .before_share = 1};
+    OpFacts facts{
+        .cause = diagnose(op, has_weights ? &weight->second : nullptr).cause,
+        .is_static = is_static_,
+        .has_weights = has_weights,
+        .has_weight_options = base_.has_weight_options(),
+        .has_per_channel = base_.has_per_channel(),
+        .has_int16 = base_.has_int16(),
+        .has_effort = base_.has_effort(),
+        .options =
+            value.producer() != nullptr ? base_.options_of(*value.producer()) : base_.global(),
+        .weight_bits = value.producer() != nullptr ? weight_bits_of(*value.producer()) : 32,
+        .before_share = 1};
     if (op.rounding)
       facts.before_share =
           op.isolated.noise > 0 ? std::min(1.0, op.before.noise / op.isolated.noise) : 0;
@@ -228,8 +240,10 @@ class Finder {
   void add_choice(const Choice& choice, size_t strength, const OpComparison& op,
                   const OpFacts& facts, const Value& value, double part) {
     const Json settings = choice.settings(facts);
+    // In other modes outputs stay float, so other ops of a pattern are float already.
+    const Reach reach = is_static_ ? choice.reach : Reach::kOp;
     Remedy remedy = find_remedy(plain_, value, choice.is_of_weights ? Cause::kWeights : facts.cause,
-                                settings, choice.reach);
+                                settings, reach);
     if (choice.is_effort && !remedy.config.is_null()) remedy.config = {{"effort", remedy.config}};
     const bool is_known = std::ranges::any_of(candidates_, [&](const OpCandidate& other) {
       return other.candidate.config == remedy.config;

@@ -59,6 +59,7 @@ struct OpFacts {
   // from BaseSettings
   bool has_weight_options = false, has_per_channel = false, has_int16 = false, has_effort = false;
   nlohmann::ordered_json options;  // from the op's row
+  int weight_bits = 32;            // that it has; a table may have more than its row says
   // share of the op's error from before its output is rounded: weights, and dynamically rounded
   // inputs
   double before_share = 0;

@@ -295,6 +295,18 @@ void bind_calls(nb::class_<Model>& type) {
           "Takes the buffers of another Model of the same program, such as a language model's "
           "cache: the next call continues what `other` has run so far.")
       .def(
+          "truncate_states",
+          [](Model& model, int64_t count) {
+            model.enter_process();
+            const nb::gil_scoped_release release;
+            model.truncate_states(count);
+          },
+          "count"_a,
+          "Rolls a language model's cache back: keeps what is at positions 0 to count - 1, and "
+          "resets the rest, as if the model had not been called with later positions. Raises "
+          "Error, and changes nothing, unless count is 0 to the number of positions, and when a "
+          "buffer has no row for each position (the cache of a sliding window).")
+      .def(
           "duplicate",
           [](Model& model) {
             model.enter_process();

@@ -127,6 +127,10 @@ void Model::copy_states(Model& from) {
   live_->session.copy_states(from.live_->session);
 }
 
+void Model::truncate_states(int64_t count) {
+  with_session([&](Session& session) { session.truncate_states(count); });
+}
+
 std::unique_ptr<Model> Model::duplicate() {
   return with_session([&](Session& session) {
     return std::unique_ptr<Model>(new Model(*this, session.duplicate()));

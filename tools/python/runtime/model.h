@@ -51,6 +51,7 @@ class Model {
   std::vector<Tensor> run(const std::vector<Tensor>& inputs);
   void reset_states();
   void copy_states(Model& from);
+  void truncate_states(int64_t count);
   std::unique_ptr<Model> duplicate();
   std::vector<std::string> warnings();
   std::vector<KernelReport> time_kernels(const std::vector<Tensor>& inputs, int runs);
