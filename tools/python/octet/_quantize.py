@@ -15,7 +15,7 @@ from torch.export import ExportedProgram
 from octet import _octet
 from octet._data import Batches, Kept, named_metric, unlabelled
 from octet._files import Folder, exported, is_path, loaded
-from octet._messages import renamed, told
+from octet._messages import as_python, renamed, told
 from octet._quantizer import Quantizer
 from octet._report import Report
 from octet._torchao import FromTorchao, is_torchao
@@ -42,7 +42,8 @@ class Quantized:
         """names: of temporary files, for the report."""
         graph = outcome.graph
         texts = (renamed(text, names) for text in (outcome.report, outcome.page))
-        report = Report(*texts, outcome.lines, graph.sources)
+        lines = [as_python(line) for line in outcome.lines]
+        report = Report(*texts, lines, graph.sources)
         return cls(graph, report, outcome.io)
 
     @property
