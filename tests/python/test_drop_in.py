@@ -2,8 +2,10 @@
 
 import collections
 import dataclasses
+import gc
 import json
 import unittest
+import weakref
 
 import octet
 import torch
@@ -287,6 +289,10 @@ class Functions(PackageTest):
         self.assertTrue(tuned.reached)
         q = octet.quantize(program, "x86", calibration=batches)
         self.assertTrue(octet.compare(program, q, batches, metric=worst).nodes)
+        known = weakref.ref(worst)
+        del worst
+        gc.collect()
+        self.assertIsNone(known(), "nanobind reports what functions still hold at exit")
 
         def broken(*_):
             raise ZeroDivisionError("mine")

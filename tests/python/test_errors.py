@@ -54,6 +54,7 @@ class Errors(PackageTest):
     def test_arguments_of_other_types_are_told_in_plain_words(self):
         for call, said in [
             (lambda: octet.load(3), "load: path: got int, want str or os.PathLike"),
+            (lambda: octet.load("m.octet", threads="2"), "threads: got '2', want int"),
             (lambda: octet.load(), "load: path: is missing"),
             (lambda: octet.load("m.octet", 2), "load: got 2 arguments by position, want at most 1"),
             (lambda: octet.allow_op(1), "allow_op: name: got int, want str"),
@@ -105,7 +106,7 @@ class Errors(PackageTest):
         self.refuses(quantize(program, "x87", calibration=batches), 'quantizer: "x87": not in this build, want embedding')
         self.refuses(quantize(program, {"nothing": 1}, calibration=batches), "quantizer: the quantizer: ")
         self.refuses(quantize(program, {"nothing": {1}}, calibration=batches), "quantize: the quantizer: is not JSON")
-        self.refuses(quantize(program, "x86"), "quantize: the program: static quantization needs data, got none; give calibration ")
+        self.refuses(quantize(program, "x86"), "quantize: the program: static quantization needs data, got none; give calibration=... or state=...")
         self.refuses(quantize(program, "x86", calibration=batches, config={"op": 1}), "quantizer: config: ")
         self.refuses(quantize(program, "x86", passes=["round"]), "quantize: ")
         self.refuses(quantize(program, "x86", calibration=batches, effort=3), "quantize: effort: got \"3\", want ")

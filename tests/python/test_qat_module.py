@@ -141,7 +141,7 @@ class InPyTorch(PackageTest):
                 call()
         self.small_model()
         line = self.fails("qat", self.path("model.pt2"), "--quantizer", "x86", "--train", "t.pt", "--output", self.path("q.pt2"), "--device", "cuda")
-        self.assertEqual(line, 'octet: qat: --device: is cuda, but `octet qat` trains on the CPU; call octet.qat(..., device="cuda") in Python')
+        self.assertEqual(line, 'octet: qat: --device: is cuda, but this command trains on the CPU; use `octet qat` of the Python package, or octet.qat(..., device="cuda")')
 
     def test_in_evaluation_mode_nothing_is_learned(self):
         module, (x, _) = self.trained(), labeled()[0]

@@ -209,6 +209,17 @@ class Quantize(PackageTest):
         with self.assertRaisesRegex(octet.Error, "output: .*report.txt: want a name that ends in .html or .json"):
             q.report.save(self.path("report.txt"))
 
+    def test_a_function_of_the_model_is_in_the_report(self):
+        program, batches, x = self.small_program()
+        self.export(self.small_model()[0], x)
+        want = {key: m.module()(x).sum().item() for key, m in (("float", program), ("quantized", octet.quantize(program, "x86", calibration=batches)))}
+        for model, data in ((program, batches), (self.path("model.pt2"), batches), (program, iter(batches))):
+            q = octet.quantize(model, "x86", calibration=data, validate=lambda module: module(x).sum())
+            self.assertEqual(q.report.quality["validation"], want)
+            self.assertTrue(str(q.report).startswith(f"validate {want['quantized']:.4g}; float {want['float']:.4g}\nSQNR "), str(q.report))
+        with self.assertRaisesRegex(ZeroDivisionError, "division"):
+            octet.quantize(program, "x86", calibration=batches, validate=lambda module: 1 / 0)
+
     def test_progress_in_bars_of_tqdm_s_protocol(self):
         program, batches, _ = self.small_program()
         bars = []

@@ -281,6 +281,7 @@ class Calls(PackageTest):
 
     def test_an_observer_by_itself(self):
         observer = octet.Observer(octet.QuantizationSpec("int8", "min_max", -127, 127, "per_tensor_symmetric"))
+        self.assertEqual((repr(observer), repr(octet.Quantizer())), ("octet.Observer(min_max)", "octet.Quantizer(Quantizer)"))
         observer.observe(torch.tensor([-254.0, 3.0]))
         scale, zero_point = observer.calculate_qparams()
         self.assertEqual((scale.tolist(), zero_point.tolist()), ([2.0], [0]))

@@ -2,6 +2,8 @@
 
 import json
 import pickle
+import subprocess
+import sys
 import unittest
 import warnings
 
@@ -46,6 +48,28 @@ class Search(PackageTest):
         if not torch.cuda.is_available():
             with self.assertRaisesRegex(octet.Error, "^train: device: torch cannot use 'cuda': .*; give another$"):
                 octet.qat(program, "xnnpack", train=self.path("train.npz"), device="cuda")
+
+    def test_the_command_of_the_package_trains_on_other_devices(self):
+        program, batches = self.trained()
+        self.save("train.pt", batches)
+
+        def qat(*options):
+            command = [sys.executable, "-m", "octet._command", "qat", self.path("model.pt2"), "--quantizer", "xnnpack", "--train", self.path("train.pt"), *options]
+            return subprocess.run(command, capture_output=True, text=True)
+
+        options = {"epochs": 2, "lr": 0.05, "seed": 4, "learn_ranges": 1, "per_tensor": True}
+        said = qat("--device", "cpu:0", "--epochs", "2", "--lr=0.05", "--seed", "4", "--learn-ranges", "1", "--per-tensor", "-o", self.path("q.pt2"), "--report", self.path("r.json"))
+        self.assertEqual(said.returncode, 0, said.stderr)
+        self.assertIn("octet: epoch 2/2: loss ", said.stderr)
+        want = octet.qat(program, "xnnpack", train=batches, device="cpu:0", **options)
+        self.assertTrue(torch.equal(want.module()(batches[0][0]), torch.export.load(self.path("q.pt2")).module()(batches[0][0])))
+        with open(self.path("r.json")) as file:
+            self.assertEqual(json.load(file)["summary"], want.report.data["summary"])
+        for options, line in ((("-o", "q.pt2", "--lr", "0"), "train: lr: is 0, want a number above 0"),
+                              (("-o", "q.pt2", "--epochs", "two"), "qat: argument --epochs: invalid int value: 'two'; --help lists the options"),
+                              ((), "qat: the following arguments are required: -o/--output; --help lists the options")):
+            said = qat("--device", "cpu:0", *options)
+            self.assertEqual((said.returncode, said.stderr), (1, f"octet: {line}\n"))
 
     def test_training_refuses(self):
         program, batches = self.trained()

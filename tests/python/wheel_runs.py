@@ -24,7 +24,7 @@ for backend in ("onednn", "xnnpack"):
     assert y.tobytes() == numpy.load(folder / f"{backend}.npy").tobytes(), backend
 if name == "octet._octet":
     graph = package.Graph.read(str(folder / "q.pt2"))
-    model, _, _ = package.lower(graph, "onednn", "reference", None)
+    model, _, _ = package.lower(graph, "onednn", {}, {})
     assert model.to_bytes() == (folder / "onednn.octet").read_bytes()
 if name == "octet":
     import torch

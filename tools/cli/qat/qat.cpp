@@ -28,8 +28,8 @@ namespace {
 void check_request(const QatRequest& request) {
   if (request.device != "cpu")
     throw Error("qat", "--device",
-                fmt::format("is {}, but `octet qat` trains on the CPU; call octet.qat(..., "
-                            "device=\"{}\") in Python",
+                fmt::format("is {}, but this command trains on the CPU; use `octet qat` of the "
+                            "Python package, or octet.qat(..., device=\"{}\")",
                             request.device, request.device));
   if (!request.flow.recorded.empty())
     throw Error("qat", "--recorded",
@@ -65,7 +65,7 @@ Options options_of(QatRequest& request) {
   return joined({options_of(request.flow),
                  options_of(request.train),
                  {Option{"device", &request.device,
-                         "Where to train: cpu; octet.qat() of Python also takes cuda"}
+                         "Where to train: cpu; the command of the Python package also takes cuda"}
                       .without_key(),
                   Option{"output", &request.output, "The quantized .pt2"}.required().output(),
                   report_option(request.report)}});

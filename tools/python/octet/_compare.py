@@ -10,7 +10,7 @@ from octet import _octet
 from octet._data import named_metric
 from octet._files import Folder
 from octet._lower import graph_of
-from octet._messages import told
+from octet._messages import as_python, told
 from octet._pages import Page
 from octet._quantize import Quantized
 from octet._types import Data, Program, Progress
@@ -26,7 +26,7 @@ class Comparison(Page):
 
     def show(self, top: int = 20) -> None:
         """Prints the ops with the largest errors, worst first."""
-        print("\n".join(_octet.compare_table(self._text, top)))
+        print(as_python("\n".join(_octet.compare_table(self._text, top))))
 
     def csv(self) -> str:
         """CSV with a line for each op."""

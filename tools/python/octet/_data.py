@@ -229,6 +229,7 @@ class Kept:
 
 
 _HELD: list[str] = []
+_METRICS: list[str] = []  # names of functions
 
 
 def hold(name: str, batches) -> str:
@@ -239,14 +240,17 @@ def hold(name: str, batches) -> str:
 
 
 def release() -> None:
-    """Ends hold() for all."""
+    """Ends hold() for all, and forgets the functions of named_metric()."""
     while _HELD:
         _octet.hold_batches(_HELD.pop(), None)
+    while _METRICS:
+        _octet.set_metric(_METRICS.pop(), None)
 
 
 def named_metric(function):
-    """Registers a function as a metric, and returns its name."""
+    """Registers a function as a metric until release(), and returns its name."""
     name = "".join(c if c.isalnum() else "_" for c in getattr(function, "__name__", "metric"))
     name = f"python_{name.strip('_')}"
     _octet.set_metric(name, function)
+    _METRICS.append(name)
     return name

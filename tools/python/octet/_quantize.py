@@ -4,7 +4,7 @@ import html
 import json
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +15,7 @@ from torch.export import ExportedProgram
 from octet import _octet
 from octet._data import Batches, Kept, named_metric, unlabeled
 from octet._files import Folder, exported, is_path, loaded
-from octet._messages import renamed, told
+from octet._messages import as_python, renamed, told
 from octet._quantizer import Quantizer
 from octet._report import Report
 from octet._torchao import FromTorchao, is_torchao
@@ -42,7 +42,8 @@ class Quantized:
         """names: of temporary files, for the report."""
         graph = outcome.graph
         texts = (renamed(text, names) for text in (outcome.report, outcome.page))
-        report = Report(*texts, outcome.lines, graph.sources)
+        lines = [as_python(line) for line in outcome.lines]
+        report = Report(*texts, lines, graph.sources)
         return cls(graph, report, outcome.io)
 
     @property
@@ -183,7 +184,7 @@ def _quantize_stream(folder, given):
         return batch
 
     key = folder.hold("the last calibration batches", "calibration", kept)
-    return _octet.quantize(settings, next_batch, key)
+    return _octet.quantize(settings, next_batch, key), program
 
 
 def _rewritten(given, parts, is_qat, has_labels):
@@ -274,6 +275,7 @@ def quantize(
     quantized_inputs: list[int] | None = None,
     quantized_outputs: list[int] | None = None,
     # end of options
+    validate: Callable[[Any], float] | None = None,
     example_inputs: Any = None,
     progress: Progress = None,
 ) -> Quantized:
@@ -292,6 +294,8 @@ def quantize(
         the class of each sample; by default the last calibration batches, of which hold_out are not
         used for calibration. labels=True: each batch of calibration and evaluate ends with its
         labels, as a DataLoader gives them, or is a mapping with "labels".
+    validate: a function of a torch.nn.Module, such as yours for the test set. The report has what
+        it returns for the float program and for the quantized one.
     mode: "static", "dynamic" (activations get their scale at run time) or "weight-only".
     config: settings by op, module and name that override the quantizer's: a dict or a JSON file.
     effort, passes, checkpoint: "high" spends time on accuracy; the checkpoint allows to resume.
@@ -315,6 +319,12 @@ def quantize(
     given = locals()
     with Folder() as folder, told(folder.names, progress):
         if _takes_stream(given):
-            return Quantized._of(_quantize_stream(folder, given), folder.names)
-        settings, _ = settings_of(folder, "quantize", given)
-        return Quantized._of(_octet.quantize(settings, None, ""), folder.names)
+            outcome, program = _quantize_stream(folder, given)
+        else:
+            settings, program = settings_of(folder, "quantize", given)
+            outcome = _octet.quantize(settings, None, "")
+        q = Quantized._of(outcome, folder.names)
+    if validate is not None:
+        program = program or torch.export.load(model)
+        q.report._add_validation(float(validate(program.module())), float(validate(q.module())))
+    return q

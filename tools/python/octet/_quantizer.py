@@ -180,6 +180,9 @@ class Quantizer:
     #: The parts of the program that are kept whole: octet.OpaquePart objects.
     opaque_parts: Sequence["OpaquePart"] = ()
 
+    def __repr__(self) -> str:
+        return f"octet.Quantizer({type(self).__name__})"
+
     def transform_for_annotation(self, graph: GraphView) -> None:
         """May edit the graph (insert, replace_uses, erase, add_constant), before it is annotated."""
 

@@ -1,5 +1,6 @@
 """The report of a quantized program."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,8 +25,14 @@ class Report(Page):
     @property
     def quality(self) -> dict[str, Any]:
         """Figures: "median_sqnr_db", "worst_sqnr_db", "same_top1", "int8_share", "bytes", ...;
-        None for what was not measured."""
+        None for what was not measured. With validate: "validation", of "float" and "quantized"."""
         return self.data["quality"]
+
+    def _add_validation(self, before: float, after: float) -> None:
+        data = self.data
+        data["quality"]["validation"] = {"float": before, "quantized": after}
+        self._text = json.dumps(data, indent=1)
+        self._lines.insert(0, f"validate {after:.4g}; float {before:.4g}")
 
     def show(self) -> None:
         """Prints the figures, and what stayed float."""

@@ -172,6 +172,12 @@ bool take(nb::handle given, Number& option) {
   return nb::try_cast(given, option);
 }
 
+const char* type_of(const std::filesystem::path&) { return "str or os.PathLike"; }
+template <typename Number>
+const char* type_of(Number) {
+  return "int";
+}
+
 nb::object to_python(const std::filesystem::path& option) {
   return option.empty() ? nb::none() : nb::cast(option);
 }
@@ -204,7 +210,7 @@ SessionOptions session_options_of(const nb::dict& given, const char* stage) {
         const nb::object value = given[name];
         if (!value.is_none() && !take(value, option))
           raise_type(
-              fmt::format("{}: got {}, which has another type", name, nb::repr(value).c_str()));
+              fmt::format("{}: got {}, want {}", name, nb::repr(value).c_str(), type_of(option)));
       },
       options);
   if (known < given.size())

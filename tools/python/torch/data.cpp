@@ -127,7 +127,7 @@ void bind_data(nb::module_& module) {
       },
       "name"_a, "batches"_a.none());
   module.def("read_batches", read_batches, "file"_a, "program"_a, "max_batches"_a.none());
-  module.def("set_metric", set_metric, "name"_a, "function"_a);
+  module.def("set_metric", set_metric, "name"_a, "function"_a.none());
 }
 
 }  // namespace octet::python

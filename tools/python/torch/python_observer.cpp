@@ -189,7 +189,10 @@ void bind_observers(nb::module_& module) {
           "calculate_qparams",
           [](const ObserverView& view) { return tensors_of(view.observer->calculate_qparams()); },
           nb::sig("def calculate_qparams(self) -> tuple[torch.Tensor, torch.Tensor]"),
-          "(scales, zero points), one or one per channel.");
+          "(scales, zero points), one or one per channel.")
+      .def("__repr__", [](const ObserverView& view) {
+        return fmt::format("octet.Observer({})", view.observer->args().choice.name);
+      });
 }
 
 void forget_observers() { current_observers().clear(); }
