@@ -27,7 +27,6 @@ class Decoder {
   // The scores after the last of `tokens`.
   const std::vector<float>& scores(std::span<const int64_t> tokens, size_t start);
 
-  // How many tokens a run takes at most.
   // The size of the vocabulary; 0: only a run tells.
   size_t words() const { return words_; }
 

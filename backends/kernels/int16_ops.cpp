@@ -5,21 +5,17 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
-#include "core/base/number_types.h"
 #include "core/base/shape.h"
-#include "lowering/program/stored_constant.h"
 
 namespace octet {
 namespace {
 
 bool is_product(const ProgramOp& op) { return op.is("conv") || op.is("linear"); }
 
-bool has_reals(const ProgramTensor& tensor) { return tensor.dtype == DType::kFloat32; }
-
 // ---- checks
 
 Verdict check_activation(const ProgramTensor& tensor) {
-  if (has_reals(tensor)) return Verdict::accept();
+  if (is_float32(tensor)) return Verdict::accept();
   const bool fits = tensor.dtype == DType::kInt16 || tensor.dtype == DType::kInt8 ||
                     tensor.dtype == DType::kUInt8;
   if (!fits)
@@ -47,14 +43,14 @@ Verdict check_weight(const ProgramTensor& w) {
 Verdict check_product(const Program& program, const ProgramOp& op) {
   const ProgramTensor& x = program.input(op, 0);
   const size_t rank = x.shape.size();
-  if (has_reals(x)) return Verdict::refuse("its input is float32 and its weight int16");
+  if (is_float32(x)) return Verdict::refuse("its input is float32 and its weight int16");
   if (op.is("conv") && rank != 3 && rank != 4)
     return Verdict::refuse(
         fmt::format("its input has rank {}, want [N, C, 1 or 2 spatial dimensions]", rank));
   if (Verdict weight = check_weight(program.input(op, 1)); !weight) return weight;
   if (!op.has_input(2)) return Verdict::accept();
   const ProgramTensor& bias = program.input(op, 2);
-  const bool fits = has_reals(bias) || (bias.dtype == DType::kInt32 && bias.qparams);
+  const bool fits = is_float32(bias) || (bias.dtype == DType::kInt32 && bias.qparams);
   return bias.is_constant() && fits
              ? Verdict::accept()
              : Verdict::refuse("its bias is not a constant of float32 or int32 with scales");

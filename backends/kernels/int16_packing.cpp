@@ -135,13 +135,14 @@ void find_offsets(PackedInt16Product& p) {
   for (int i = 0; i < 2; ++i) p.reach[i] = (t.kernel[i] - 1) * t.dilation[i];
 }
 
-// Lets each row of a window be one window position, whose channels are those of all its pixels. Not
-// with a number of channels that pairs need no copy for.
+// Makes each row of a window one window position, whose channels are those of all its pixels. Only
+// for an odd number of channels: with an even one, pairs need no copy.
 void merge_columns(PackedInt16Product& p) {
   Int16ProductTerms& t = p.t;
   if (t.groups != 1 || t.channels % 2 == 0 || t.kernel[1] == 1 || t.dilation[1] != 1) return;
   const int64_t width =
       std::max(t.padding[1] + t.width, (t.out_width - 1) * t.stride[1] + t.kernel[1]);
+  if (width > 2 * t.width + t.kernel[1]) return;  // mostly border, which may not fit into memory
   p.before = t.padding[1];
   p.after = width - p.before - t.width;
   p.stride = t.channels;

@@ -63,8 +63,13 @@ template <int64_t lanes>
   both = Int32s<lanes>{} + pair.value;
 }
 
+// In a class, because clang drops the alignment of an alias template.
 template <int64_t lanes>
-using Int16s [[gnu::vector_size(lanes * 4), gnu::aligned(2), gnu::may_alias]] = int16_t;
+struct Int16VectorOf {
+  using Type [[gnu::vector_size(lanes * 4), gnu::aligned(2), gnu::may_alias]] = int16_t;
+};
+template <int64_t lanes>
+using Int16s = typename Int16VectorOf<lanes>::Type;
 
 // Pairs first[c], second[c] for 2 * lanes channels c. As vpunpcklwd and vpunpckhwd leave them, each
 // 128 bits of low have channels 8i to 8i + 3, and those of high the four after these.

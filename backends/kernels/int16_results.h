@@ -1,6 +1,7 @@
 // Turns the exact sums of int16 products into results with the bits of backends/reference, which
-// computes them in double. Most results come from floats: a result that a float puts clearly
-// between two halves rounds to the same integer. The others are computed in double.
+// computes them in double. With AVX-512, small int16 results are computed in double, too.
+// Elsewhere, an integer comes from floats where these put it clearly between two halves, else from
+// doubles.
 #pragma once
 
 #include <algorithm>

@@ -14,8 +14,6 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
-bool is_float32(const ProgramTensor& tensor) { return tensor.dtype == DType::kFloat32; }
-
 // As RealLimits, with the real limits of an integer output turned into integers: rounding keeps the
 // order of reals.
 RealLimits limits_of(std::optional<double> low, std::optional<double> high, const RealForm& y) {

@@ -1,5 +1,5 @@
 // Turns the attributes and constants of an op that reads or writes int16 activations into the terms
-// of its kernel. Ops are accepted by check_int16 (int16_ops.h).
+// of its kernel. check_int16 (int16_ops.h) accepts the ops.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,7 @@ struct Int16Place {
   RealForm form;
   std::vector<int64_t> strides;  // in elements; read by ops of two operands
 };
+inline bool is_float32(const ProgramTensor& tensor) { return tensor.dtype == DType::kFloat32; }
 // The form that the Program declares.
 RealForm real_form(const ProgramTensor& tensor);
 

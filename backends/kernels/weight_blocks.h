@@ -4,6 +4,8 @@
 //
 //   word of an output    w7 w6 w5 w4 w3 w2 w1 w0       4 bits each
 //   weight 2             (word << 20) >> 28            w2 is at the top, then at the bottom
+//
+// Also declares the products in bfloat16 (weight_product_bfloat.cpp).
 #pragma once
 
 #include <algorithm>

@@ -62,7 +62,7 @@ std::vector<std::string_view> OneDnnSupport::kinds() const {
 }
 
 bool OneDnnSupport::multiplies_rounded(const Program& program, const ProgramOp& op) const {
-  return op.is("linear") && onednn::has_integer_rows(program.input(op, 1));
+  return op.is("linear") && onednn::has_integer_rows(program.input(op, 1), program.output(op));
 }
 
 // ---- acceptance: the row's check, then a plan of the op alone

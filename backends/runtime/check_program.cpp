@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/reference/kernel.h"
 #include "backends/reference/reference_backend.h"
 #include "backends/registry.h"
 #include "backends/runtime/session.h"
@@ -55,6 +56,13 @@ size_t carried_bytes(const Program& program, const ProgramOp& op) {
   return bytes;
 }
 
+// Whether the op reads the input in its stored form, so that no memory has its elements.
+bool is_read_as_stored(const Program& program, const Segment& segment, const ProgramOp& op,
+                       size_t input) {
+  return segment.backend == "reference" &&
+         reference::reads_as_stored(op, input, program.input(op, input));
+}
+
 // XNNPACK packs a constant for each op that reads it, other backends expand a stored one for each
 // segment; oneDNN shares packed constants.
 size_t copied_constants(const Program& program) {
@@ -63,14 +71,19 @@ size_t copied_constants(const Program& program) {
   for (const Segment& segment : program.segments) {
     if (segment.backend == "onednn") continue;
     std::set<int> in_segment;
-    for (int op_index : segment.ops)
-      for (int index : program.op(op_index).inputs) {
-        if (index < 0 || !program.tensor(index).is_constant()) continue;
+    for (int op_index : segment.ops) {
+      const ProgramOp& op = program.op(op_index);
+      for (size_t i = 0; i < op.inputs.size(); ++i) {
+        const int index = op.inputs[i];
+        if (index < 0 || !program.tensor(index).is_constant() ||
+            is_read_as_stored(program, segment, op, i))
+          continue;
         const bool is_copied = segment.backend == "xnnpack" ||
                                (program.tensor(index).stored && in_segment.insert(index).second);
         if (is_copied && !seen.insert(index).second)
           bytes = saturating_add(bytes, program.tensor(index).nbytes());
       }
+    }
   }
   return bytes;
 }
@@ -81,13 +94,16 @@ size_t scratch_bytes(const Program& program) {
   for (const Segment& segment : program.segments) {
     if (segment.backend != "reference") continue;
     for (int op_index : segment.ops) {
+      const ProgramOp& op = program.op(op_index);
       size_t bytes = 0;
-      for (const std::vector<int>* indices :
-           {&program.op(op_index).inputs, &program.op(op_index).outputs})
-        for (int index : *indices)
-          if (index >= 0)  // shapes stay far below 2^60 elements
-            bytes = saturating_add(
-                bytes, sizeof(double) * static_cast<size_t>(program.tensor(index).numel()));
+      const auto add = [&](int index) {  // shapes stay far below 2^60 elements
+        if (index >= 0)
+          bytes = saturating_add(
+              bytes, sizeof(double) * static_cast<size_t>(program.tensor(index).numel()));
+      };
+      for (size_t i = 0; i < op.inputs.size(); ++i)
+        if (op.inputs[i] >= 0 && !is_read_as_stored(program, segment, op, i)) add(op.inputs[i]);
+      for (int index : op.outputs) add(index);
       most = std::max(most, bytes);
     }
   }

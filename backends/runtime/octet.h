@@ -185,9 +185,10 @@ OCTET_API octet_status octet_reset_states(octet_model* model);
 OCTET_API octet_status octet_copy_states(octet_model* to, const octet_model* from);
 
 /* Rolls the cache of a language model back: keeps what is at positions 0 to count - 1, and resets
- * the rest, as if the model had not run at later positions. Fails, and changes nothing, unless
- * count is 0 to the number of positions of the cache, and if a state has no row for each position
- * (the cache of a sliding window): then keep a copy (octet_copy_states). */
+ * the rest, as if the model had not run at later positions. Fails, and changes nothing, if count is
+ * negative or exceeds the positions of the cache, if the model has no cache, or if a state has no
+ * row for each position (the cache of a sliding window; keep a copy of that with
+ * octet_copy_states). */
 OCTET_API octet_status octet_truncate_states(octet_model* model, int64_t count);
 
 /* ---- Text with a language model: one whose inputs are token ids [1, n] and, if it keeps a cache,

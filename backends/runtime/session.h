@@ -61,10 +61,13 @@ class Session {
   // run so far. Throws Error when the states differ in number, dtype or shape. Not while either is
   // in run().
   void copy_states(const Session& from);
-  // Rolls a language model's cache back: resets what was written at positions from `count` on, as
-  // if no run had been given them. Throws Error, and changes nothing, unless count is 0 to the
-  // positions of the cache, and each state that an op reads is written, by index_put, only at
-  // positions that inputs give, plus a constant. Not while this session is in run().
+  // Rolls the cache of a language model back: keeps what is at positions 0 to count - 1, and resets
+  // the rest, as if the model had not run at later positions. Throws Error, and changes nothing, if
+  // count is negative or exceeds the positions of the cache, if the program has no cache, or if a
+  // state that an op reads has no row for each position (the cache of a sliding window; keep a copy
+  // of that with copy_states). A state has one if runs write it by index_put, only at rows whose
+  // numbers are the elements of an input, the same for all states, or these plus a constant that
+  // begins at 0. Not while this session is in run().
   void truncate_states(int64_t count);
 
   // The program as given, with open sizes at the values that it was lowered at.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -40,28 +41,55 @@ const ProgramOp* find_maker(const Program& program, int tensor) {
   return found == program.ops.end() ? nullptr : &*found;
 }
 
-// Whether the tensor has elements of the program's inputs, plus constants.
-bool has_positions(const Program& program, int tensor) {
-  bool reads_input = false;
+// Whether the first integer is 0 and none is less, as in an arange.
+bool begins_at_zero(const ProgramTensor& constant) {
+  if (constant.dtype != DType::kInt32 && constant.dtype != DType::kInt64) return false;
+  const auto begins = [&](const auto* numbers) {
+    return constant.numel() > 0 && numbers[0] == 0 &&
+           std::all_of(numbers, numbers + constant.numel(), [](auto n) { return n >= 0; });
+  };
+  const Tensor data = constant_data(constant);
+  return constant.dtype == DType::kInt32 ? begins(data.data<int32_t>())
+                                         : begins(data.data<int64_t>());
+}
+
+bool keeps_positions(const ProgramOp& op) {
+  // a slice from 0 on keeps the 0 that a constant begins at
+  return (op.is("add") && op.get(attr::kAlpha, 1) == 1) || op.is("cast") || op.is("expand") ||
+         op.is("reshape") || (op.is("slice") && op.get(attr::kStart) == 0);
+}
+
+// The program's input whose elements the tensor has, or these plus constants that begin at 0; -1:
+// there is none.
+int find_positions(const Program& program, int tensor) {
+  int input = -1;
+  std::vector<char> seen(program.tensors.size());
   for (std::vector<int> open = {tensor}; !open.empty();) {
     const int index = open.back();
     open.pop_back();
-    if (program.tensor(index).is_constant()) continue;
-    if (std::ranges::count(program.inputs, index) > 0) {
-      reads_input = true;
-      continue;
+    // what is read twice is added to itself
+    if (std::exchange(seen[static_cast<size_t>(index)], 1) != 0) return -1;
+    if (program.tensor(index).is_constant()) {
+      if (!begins_at_zero(program.tensor(index))) return -1;
+    } else if (std::ranges::count(program.inputs, index) > 0) {
+      if (input >= 0) return -1;
+      input = index;
+    } else {
+      const ProgramOp* op = find_maker(program, index);
+      if (op == nullptr || !keeps_positions(*op)) return -1;
+      open.insert(open.end(), op->inputs.begin(), op->inputs.end());
     }
-    const ProgramOp* op = find_maker(program, index);
-    const bool is_known = op != nullptr && (op->is("add") || op->is("cast") || op->is("expand") ||
-                                            op->is("reshape") || op->is("slice"));
-    if (!is_known) return false;
-    open.insert(open.end(), op->inputs.begin(), op->inputs.end());
   }
-  return reads_input;
+  return input;
 }
 
-// The dimension of positions of a cache, which a run writes only at positions that inputs give.
-std::optional<size_t> find_position_dim(const Program& program, const ProgramState& state) {
+struct CacheRows {
+  size_t dim;     // of the cache
+  int positions;  // the program's input
+};
+
+// The rows of a cache, which a run writes only at positions that an input gives.
+std::optional<CacheRows> find_cache_rows(const Program& program, const ProgramState& state) {
   const ProgramOp* op = find_maker(program, state.next);
   if (op == nullptr || !op->is("index_put") || op->inputs[0] != state.value ||
       op->get(attr::kAccumulate))
@@ -69,8 +97,9 @@ std::optional<size_t> find_position_dim(const Program& program, const ProgramSta
   const auto indices = std::span(op->inputs).subspan(2);
   const auto at = std::ranges::find_if(indices, [](int index) { return index >= 0; });
   const bool has_one = std::ranges::count(indices, -1) + 1 == std::ssize(indices);
-  if (!has_one || !has_positions(program, *at)) return std::nullopt;
-  return static_cast<size_t>(at - indices.begin());
+  const int positions = has_one ? find_positions(program, *at) : -1;
+  if (positions < 0) return std::nullopt;
+  return CacheRows{static_cast<size_t>(at - indices.begin()), positions};
 }
 
 // Gives the elements of each of so many equal parts their first values, except `kept` bytes.
@@ -132,16 +161,27 @@ void StateMemory::reset(const Program& program) {
 }
 
 void StateMemory::truncate(const Program& program, int64_t count) {
-  std::vector<std::optional<size_t>> dims;  // by state; none: its value does not matter
+  std::vector<std::optional<CacheRows>> caches;  // by state; none: its value does not matter
   int64_t most = INT64_MAX;
+  int positions = -1;
   for (const ProgramState& state : program.states) {
-    dims.push_back(find_position_dim(program, state));
-    if (dims.back())
-      most = std::min(most, program.tensor(state.value).shape[*dims.back()]);
-    else if (is_read(program, state.value))
-      throw Error("session", fmt::format("state {}", printable_line(state.name)),
+    caches.push_back(find_cache_rows(program, state));
+    if (!caches.back() && !is_read(program, state.value)) continue;
+    const std::string subject = fmt::format("state {}", printable_line(state.name));
+    if (!caches.back())
+      throw Error("session", subject,
                   "has no row for each position that an input gives, so positions cannot be "
                   "dropped; keep a copy of the states instead");
+    const auto [dim, input] = *caches.back();
+    if (positions >= 0 && input != positions)
+      throw Error(
+          "session", subject,
+          fmt::format("takes its rows from input {}, want {} like the states before it; keep a "
+                      "copy of the states instead",
+                      printable_line(program.tensor(input).name),
+                      printable_line(program.tensor(positions).name)));
+    positions = input;
+    most = std::min(most, program.tensor(state.value).shape[dim]);
   }
   if (most == INT64_MAX)
     throw Error("session", "truncate_states",
@@ -150,11 +190,11 @@ void StateMemory::truncate(const Program& program, int64_t count) {
     throw Error("session", "truncate_states",
                 fmt::format("got {} positions, want 0 to {}", count, most));
   for (size_t i = 0; i < values_.size(); ++i) {
-    if (!dims[i]) continue;
+    if (!caches[i]) continue;
+    const size_t dim = caches[i]->dim;
     const std::span<const int64_t> shape = values_[i].shape();
-    const int64_t row = product(shape.subspan(*dims[i] + 1));
-    restart(values_[i], program, program.states[i],
-            static_cast<size_t>(product(shape.first(*dims[i]))),
+    const int64_t row = product(shape.subspan(dim + 1));
+    restart(values_[i], program, program.states[i], static_cast<size_t>(product(shape.first(dim))),
             static_cast<size_t>(count * row) * size_of(values_[i].dtype()));
   }
 }

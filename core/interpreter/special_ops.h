@@ -1,4 +1,4 @@
-// The ops that are not in the dispatcher: higher-order ops, which call a subgraph or another op,
+// Runs ops that LibTorch's dispatcher lacks: higher-order ops, which call a subgraph or another op,
 // and Python functions on numbers.
 #pragma once
 

@@ -1,3 +1,4 @@
+#include "core/passes/rewrites.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,7 +9,6 @@
 
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/composite_trace.h"
-#include "core/passes/rewrites.h"
 
 namespace octet {
 namespace {

@@ -1,4 +1,5 @@
 // Copies the nodes into a separate graph and runs it with the interpreter.
+#include "core/passes/rewrites.h"
 
 #include <algorithm>
 #include <set>
@@ -8,7 +9,6 @@
 #include "core/interpreter/aten_bridge.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ops/memory.h"
-#include "core/passes/rewrites.h"
 
 namespace octet {
 namespace {

@@ -1,6 +1,6 @@
-// Rewrites that keep what a graph computes and make it simpler for later stages: dead code, bodies,
-// padding and scalars (simplify.cpp), what does not depend on inputs (fold_input_free.cpp), unknown
-// and complex ops (decompose.cpp, split_complex.cpp), half precision (widen_half.cpp).
+// Rewrites that make a graph simpler for later stages: dead code, bodies, padding and scalars
+// (simplify.cpp), what does not depend on inputs (fold_input_free.cpp), unknown and complex ops
+// (decompose.cpp, split_complex.cpp), half precision (widen_half.cpp).
 #pragma once
 
 #include "core/graph/graph.h"

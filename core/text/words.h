@@ -1,4 +1,5 @@
-// The words of the text form, one table each for printer and parser. Private to core/text.
+// The words in the text form of graphs (text.h), one table each for printer and parser. Private to
+// core/text.
 #pragma once
 
 #include <utility>

@@ -99,7 +99,9 @@ void share_table(ProgramEditor& editor, int integer, int folded) {
   if (!editor.tensor(folded).stored) return;
   for (const int user : editor.users(integer)) {
     ProgramOp& op = editor.op(static_cast<size_t>(user));
-    if (op.is("embedding") && !editor.tensor(op.outputs[0]).qparams) op.inputs[0] = folded;
+    if ((op.is("embedding") || op.is("embedding_bag")) && op.inputs[0] == integer &&
+        !editor.tensor(op.outputs[0]).qparams)
+      op.inputs[0] = folded;
   }
   editor.refresh();
 }

@@ -1,5 +1,5 @@
 // Imports a q/dq graph as a Program, op by op. It fuses nothing: quantize and dequantize stay ops.
-// Before, constants and the sizes that they decide are folded.
+// Callers first fold constants and the sizes that they decide (fold_constants_and_sizes).
 #pragma once
 
 #include <string>

@@ -48,8 +48,8 @@ class BackendSupport {
   // backend without kinds is not in the table.
   virtual std::vector<std::string_view> kinds() const { return {}; }
   // Whether an accepted op multiplies the integers of its first input, which fake_quantize_dynamic
-  // makes in the same segment. Otherwise it multiplies floats.
-  virtual bool multiplies_rounded(const Program&, const ProgramOp&) const { return true; }
+  // makes in the same segment. By default it multiplies floats.
+  virtual bool multiplies_rounded(const Program&, const ProgramOp&) const { return false; }
   // Whether the backend reads input 1 of an accepted op channels-last (filter_order.h), so that it
   // would have to reorder a row-major filter.
   virtual bool wants_channels_last_filter(const Program&, const ProgramOp&) const { return false; }

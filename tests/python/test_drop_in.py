@@ -268,6 +268,8 @@ class Functions(PackageTest):
 
         def validate(model):
             models.append(model)
+            if isinstance(model, torch.nn.Module):
+                model = model.eval()
             with torch.no_grad():
                 return -float((model(*batches[0]) - program.module()(*batches[0])).abs().max())
 
@@ -289,6 +291,10 @@ class Functions(PackageTest):
         self.assertTrue(tuned.reached)
         q = octet.quantize(program, "x86", calibration=batches)
         self.assertTrue(octet.compare(program, q, batches, metric=worst).nodes)
+        with self.assertRaisesRegex(octet.Error, "^compare: metric: python_worst was a function of an earlier call; give the function$"):
+            octet.compare(program, q, batches, metric="python_worst")
+        with self.assertRaisesRegex(octet.Error, "^tune: validate: returned None, want a number$"):
+            octet.tune(program, "x86", calibration=batches, validate=lambda model: None, min_metric=0)
         known = weakref.ref(worst)
         del worst
         gc.collect()

@@ -55,6 +55,7 @@ class Errors(PackageTest):
         for call, said in [
             (lambda: octet.load(3), "load: path: got int, want str or os.PathLike"),
             (lambda: octet.load("m.octet", threads="2"), "threads: got '2', want int"),
+            (lambda: octet.load("m.octet", memory_limit=-1), "memory_limit: got -1, want int from 0"),
             (lambda: octet.load(), "load: path: is missing"),
             (lambda: octet.load("m.octet", 2), "load: got 2 arguments by position, want at most 1"),
             (lambda: octet.allow_op(1), "allow_op: name: got int, want str"),
@@ -71,6 +72,13 @@ class Errors(PackageTest):
         ]:
             with self.subTest(said):
                 self.assertEqual(plain_type_error(text % (signature, given)), said)
+
+    def test_options_of_the_command_become_arguments(self):
+        for text, said in [
+            ("2 layers left out, --report FILE.json lists them", "2 layers left out, report.save(...) lists them"),
+            ("give --library LIB.so or --calibration DATA.pt", "give octet.load_library or calibration=..."),
+        ]:
+            self.assertEqual(octet._messages.as_python(text), said)
 
     def refuses(self, call, start):
         with self.subTest(start):
@@ -159,7 +167,8 @@ class Errors(PackageTest):
         self.refuses(lambda: octet.lower(program, []), 'backend: "": has an empty name, want e.g. acme_npu,xnnpack')
         self.refuses(lambda: octet.lower(program, ["onednn", "onednn"]), "lower: onednn: is named twice")
         self.refuses(lambda: octet.lower(program, ["onednn", "reference"]), "lower: reference: is the fallback, not one of several")
-        self.refuses(lambda: octet.lower(program, "onednn", threads=0), "lower: threads: is 0, want 1 to 1024")
+        for threads in (0, 2**40):
+            self.refuses(lambda: octet.lower(program, "onednn", threads=threads), f"lower: threads: is {threads}, want 1 to 1024")
         self.refuses(lambda: octet.lower(program, "onednn", fallback="any"), "lower: fallback: got \"any\", want ")
         self.refuses(lambda: octet.lower(3, "onednn"), "quantize: model: got int")
         self.refuses(lambda: octet.load("absent.octet"), "artifact: absent.octet: ")

@@ -214,11 +214,36 @@ class Quantize(PackageTest):
         self.export(self.small_model()[0], x)
         want = {key: m.module()(x).sum().item() for key, m in (("float", program), ("quantized", octet.quantize(program, "x86", calibration=batches)))}
         for model, data in ((program, batches), (self.path("model.pt2"), batches), (program, iter(batches))):
-            q = octet.quantize(model, "x86", calibration=data, validate=lambda module: module(x).sum())
+            q = octet.quantize(model, "x86", calibration=data, validate=lambda module: module.eval()(x).sum())
             self.assertEqual(q.report.quality["validation"], want)
-            self.assertTrue(str(q.report).startswith(f"validate {want['quantized']:.4g}; float {want['float']:.4g}\nSQNR "), str(q.report))
+            row = f"{want['quantized']:.4g}; float {want['float']:.4g}"
+            self.assertTrue(str(q.report).startswith(f"validate {row}\nSQNR "), str(q.report))
+            self.assertIn(row, q.report.html())
+        never = iter(())  # a function that fails does so before calibration
         with self.assertRaisesRegex(ZeroDivisionError, "division"):
-            octet.quantize(program, "x86", calibration=batches, validate=lambda module: 1 / 0)
+            octet.quantize(program, "x86", calibration=never, validate=lambda module: 1 / 0)
+        for value in (None, float("nan"), float("inf"), "all"):
+            with self.assertRaisesRegex(octet.Error, f"^quantize: validate: returned {value!r}, want a finite number$"):
+                octet.quantize(program, "x86", calibration=never, validate=lambda module: value)
+        with self.assertRaisesRegex(octet.Error, "^pt2: .*none.pt2: "):
+            octet.quantize(self.path("none.pt2"), "x86", calibration=batches, validate=lambda module: 1)
+
+    def test_a_function_of_the_model_does_not_change_the_program(self):
+        class Counter(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.linear = torch.nn.Linear(4, 4)
+                self.register_buffer("calls", torch.zeros(1))
+
+            def forward(self, x):
+                self.calls.add_(1)
+                return self.linear(x) + self.calls
+
+        program = torch.export.export(Counter().eval(), (torch.ones(2, 4),))
+        x = torch.ones(2, 4)
+        octet.quantize(program, "x86", calibration=[(x,)], validate=lambda module: (module(x).sum(), module.double())[0])
+        self.assertEqual(program.state_dict["calls"].item(), 0)
+        self.assertEqual(program.state_dict["linear.weight"].dtype, torch.float32)
 
     def test_progress_in_bars_of_tqdm_s_protocol(self):
         program, batches, _ = self.small_program()

@@ -1,6 +1,7 @@
 """octet.qat and octet.tune beside the command."""
 
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -53,9 +54,11 @@ class Search(PackageTest):
         program, batches = self.trained()
         self.save("train.pt", batches)
 
+        environment = {}
+
         def qat(*options):
             command = [sys.executable, "-m", "octet._command", "qat", self.path("model.pt2"), "--quantizer", "xnnpack", "--train", self.path("train.pt"), *options]
-            return subprocess.run(command, capture_output=True, text=True)
+            return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
 
         options = {"epochs": 2, "lr": 0.05, "seed": 4, "learn_ranges": 1, "per_tensor": True}
         said = qat("--device", "cpu:0", "--epochs", "2", "--lr=0.05", "--seed", "4", "--learn-ranges", "1", "--per-tensor", "-o", self.path("q.pt2"), "--report", self.path("r.json"))
@@ -65,11 +68,23 @@ class Search(PackageTest):
         self.assertTrue(torch.equal(want.module()(batches[0][0]), torch.export.load(self.path("q.pt2")).module()(batches[0][0])))
         with open(self.path("r.json")) as file:
             self.assertEqual(json.load(file)["summary"], want.report.data["summary"])
-        for options, line in ((("-o", "q.pt2", "--lr", "0"), "train: lr: is 0, want a number above 0"),
-                              (("-o", "q.pt2", "--epochs", "two"), "qat: argument --epochs: invalid int value: 'two'; --help lists the options"),
-                              ((), "qat: the following arguments are required: -o/--output; --help lists the options")):
+        model, both, lists = self.path("model.pt2"), self.path("both.json"), "--help lists the options"
+        for code, line, options in (
+            (1, "train: lr: is 0, want a number above 0", ("-o", "q.pt2", "--lr", "0")),
+            (1, f"output: {model}: is an input file and would be overwritten; name another one", ("-o", model)),
+            (1, "output: /missing/q.pt2: cannot be written; check that the folder exists and may be written to", ("-o", "/missing/q.pt2")),
+            (1, "output: q.octet: want a name that ends in .pt2; octet.lower(q, backend).save() writes that form", ("-o", "q.octet")),
+            (1, f"qat: {both}: is named by --output and by --report, want a separate file for each output; name another one", ("-o", both, "--report", both)),
+            (2, f"qat: argument --report: r.txt: want a name that ends in .html or .json; {lists}", ("-o", "q.pt2", "--report", "r.txt")),
+            (2, f"qat: argument --report: r.model-explorer.json: only --device cpu writes this form; {lists}", ("-o", "q.pt2", "--report", "r.model-explorer.json")),
+            (2, f"qat: argument --epochs: invalid int value: 'two'; {lists}", ("-o", "q.pt2", "--epochs", "two")),
+            (2, f"qat: the following arguments are required: -o/--output; {lists}", ()),
+        ):
             said = qat("--device", "cpu:0", *options)
-            self.assertEqual((said.returncode, said.stderr), (1, f"octet: {line}\n"))
+            self.assertEqual((said.returncode, said.stderr), (code, f"octet: {line}\n"))
+        environment["OMPI_COMM_WORLD_SIZE"] = "2"
+        said = qat("--device", "cpu:0", "-o", "q.pt2")
+        self.assertEqual((said.returncode, said.stderr), (1, "octet: qat: --device: trains in one process; leave out mpirun\n"))
 
     def test_training_refuses(self):
         program, batches = self.trained()

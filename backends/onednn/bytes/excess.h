@@ -1,4 +1,5 @@
-// Removes from x the excess that bins cannot hold, and adds its products separately.
+// Makes products of bytes exact where 16-bit sums would overflow: removes from x what is too large
+// for the bins of bins.h, and adds its products separately.
 //
 // Bins assume that no pair of neighboring bytes of x has a sum above kMostPair, 255 (bins.h). A
 // pair that breaks this, (200, 90) say, has an excess of 35. list_excess() subtracts it, leaving

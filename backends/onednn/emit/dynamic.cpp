@@ -104,11 +104,10 @@ void emit_fake_quantize_dynamic(SegmentBuilder& builder, const ProgramOp& op) {
 }
 
 bool emit_dynamic_linear(SegmentBuilder& builder, const ProgramOp& op) {
-  constexpr int64_t kMaxWidth = 65000;  // 255 * 128 * kMaxWidth fits 32 bits
   const ProgramTensor& wt = builder.tensor(op.inputs[1]);
   const ProgramTensor& yt = builder.tensor(op.outputs[0]);
   const DynamicRows* x = builder.find_dynamic(op.inputs[0]);
-  if (x == nullptr || yt.dtype != DType::kFloat32 || x->width > kMaxWidth) return false;
+  if (x == nullptr || yt.dtype != DType::kFloat32 || x->width > kMostRowWidth) return false;
   const std::optional<IntegerWeights> weights = find_integer_weights(wt);
   if (!weights) return false;
   const int64_t n = wt.shape[0], k = wt.shape[1], m = x->rows;

@@ -28,8 +28,10 @@ TryEmitOp emit_transposed_by_byte_tiles;
 // Emit a linear on integers. The segment quantizes the input at run time; the weight is stored as
 // integers with a scale per row, or per group within a row.
 TryEmitOp emit_dynamic_linear, emit_dynamic_group_linear;
-// Whether one of them takes this weight.
-bool has_integer_rows(const ProgramTensor& w);
+// Whether one of them takes this weight and output on this CPU.
+bool has_integer_rows(const ProgramTensor& w, const ProgramTensor& y);
+// The widest row or group whose sum fits 32 bits: 255 * 128 * kMostRowWidth.
+inline constexpr int64_t kMostRowWidth = 65000;
 // Emits a linear on floats with weights stored as integers.
 TryEmitOp emit_weight_only_linear;
 

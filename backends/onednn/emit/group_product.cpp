@@ -37,14 +37,15 @@ struct Sizes {
 };
 
 // Whether the weights are int8 [out, in] with scales [blocks of rows, groups], no zero points, and
-// groups of a multiple of 4.
+// groups of a multiple of 4, up to kMostRowWidth.
 bool has_plain_groups(const ProgramTensor& w) {
   if (!w.stored || w.stored->values.dtype() != DType::kInt8 || !w.stored->scale.defined() ||
       w.shape.size() != 2 || w.numel() == 0)
     return false;
   const std::vector<int64_t> scales = w.stored->scale.shape();
-  if (scales.size() != 2 || w.shape[1] / scales[1] < kLeastGroup || w.shape[1] / scales[1] % 4 != 0)
-    return false;
+  if (scales.size() != 2) return false;
+  const int64_t group = w.shape[1] / scales[1];
+  if (group < kLeastGroup || group > kMostRowWidth || group % 4 != 0) return false;
   if (!w.stored->zero_point.defined()) return true;
   const Tensor zero_point = w.stored->zero_points();
   return std::all_of(zero_point.data<float>(), zero_point.data<float>() + zero_point.numel(),
@@ -252,8 +253,11 @@ void emit_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op, const Size
 
 }  // namespace
 
-bool has_integer_rows(const ProgramTensor& w) {
-  return find_integer_weights(w).has_value() || has_plain_groups(w);
+bool has_integer_rows(const ProgramTensor& w, const ProgramTensor& y) {
+  if (y.dtype != DType::kFloat32) return false;
+  if (find_row_scales(w)) return w.shape.back() <= kMostRowWidth;
+  return has_plain_groups(w) && (has_vnni() || has_byte_conv(linear_shape(y.numel() / w.shape[0],
+                                                                          w.shape[1], w.shape[0])));
 }
 
 bool emit_dynamic_group_linear(SegmentBuilder& builder, const ProgramOp& op) {

@@ -1,4 +1,5 @@
-// The inner loops of the custom row product, one per instruction set.
+// The inner loops of linears on rows quantized at run time (row_product.h), one per instruction
+// set.
 #pragma once
 
 #include <memory>

@@ -6,6 +6,7 @@
 #include "lowering/program/artifact.h"
 #include "lowering/program/control.h"
 #include "lowering/program/specialize.h"
+#include "lowering/program/stored_constant.h"
 #include "tests/backends/counted_rows.h"
 #include "tests/backends/runtime/limited_programs.h"
 #include "tests/backends/small_programs.h"
@@ -85,6 +86,19 @@ TEST_CASE("copies of a constant count beyond the first", "[backends][limits]") {
   CHECK(peak_bytes(packed(1)) < w);
   CHECK(peak_bytes(packed(10)) > 9 * w);
   CHECK(peak_bytes(packed(10)) < 10 * w);
+}
+
+TEST_CASE("the table of an embedding is not counted as floats where it is read as stored",
+          "[backends][limits]") {
+  ProgramBuilder b;
+  const int i = b.input("i", DType::kInt64, {1}),
+            table = b.constant("table", stored_half(half_constant(random_floats({64, 64}))));
+  const int x = b.op("embedding", {table, i}, "x", DType::kFloat32, {1, 64});
+  b.output(b.op("linear", {x, table, -1}, "y", DType::kFloat32, {1, 64}));
+  Program program = b.finish();
+  const int y = program.outputs[0];
+  program.segments = {{"reference", {0}, {i}, {x}}, {"xnnpack", {1}, {x}, {y}}};
+  CHECK(peak_bytes(program) < 4 * 64 * 64);
 }
 
 TEST_CASE("compiled sizes stay as long as all of them fit into the limit", "[backends][limits]") {

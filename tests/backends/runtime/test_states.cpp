@@ -283,16 +283,55 @@ TEST_CASE("states without a row for each position cannot be cut", "[backends][st
   Program accumulating = cached_rows(2, false);
   accumulating.ops[0].attributes["accumulate"] = true;
   CHECK_THAT(refusal_of(accumulating), Contains("state module.cache:"));
-  // A ring buffer: the row is the remainder of the position.
+  using RowOf = std::function<int(ProgramBuilder&, int at)>;
+  const auto refusal_at = [&](const RowOf& row_of, std::vector<int64_t> shape = {2}) {
+    ProgramBuilder b;
+    const int rows = b.input("rows", DType::kFloat32, {2, 3}),
+              row = row_of(b, b.input("at", DType::kInt64, std::move(shape)));
+    for (const char* name : {"keys", "values"}) {
+      const int cache = b.state(name, DType::kFloat32, {8, 3});
+      b.becomes(cache, b.op("index_put", {cache, rows, row}, std::string("next_") + name,
+                            DType::kFloat32, {8, 3}));
+    }
+    return refusal_of(with_one_segment(b.finish(), "reference"));
+  };
+  const auto sum_with = [](std::vector<int64_t> numbers, Attributes attributes = {}) -> RowOf {
+    return [=](ProgramBuilder& b, int at) {
+      return b.op("add", {b.constant("numbers", indices_of(numbers)), at}, "row", DType::kInt64,
+                  {2}, {}, attributes);
+    };
+  };
+  CHECK(refusal_at([](ProgramBuilder&, int at) { return at; }) == "no Error");
+  CHECK(refusal_at(sum_with({0, 1})) == "no Error");
+  CHECK(refusal_at(sum_with({0, 1}), {}) == "no Error");   // the position of the first row
+  const RowOf remainder = [](ProgramBuilder& b, int at) {  // a ring buffer
+    return b.op("binary", {at, b.constant("four", indices_of({4}))}, "row", DType::kInt64, {2}, {},
+                {{"fn", std::string("remainder")}});
+  };
+  const RowOf doubled = [](ProgramBuilder& b, int at) {
+    for (int i = 0; i < 50; ++i)
+      at = b.op("add", {at, at}, "row" + std::to_string(i), DType::kInt64, {2});
+    return at;
+  };
+  const RowOf cut = [](ProgramBuilder& b, int at) {
+    const int numbers = b.constant("numbers", indices_of({0, 1, 2}));
+    const int last = b.op("slice", {numbers}, "last", DType::kInt64, {2}, {},
+                          {{"dim", int64_t{0}}, {"start", int64_t{1}}, {"step", int64_t{1}}});
+    return b.op("add", {last, at}, "row", DType::kInt64, {2});
+  };
+  for (const RowOf& row_of : {remainder, doubled, cut, sum_with({4, 4}), sum_with({-1, 0}),
+                              sum_with({0, 1}, {{"alpha", 2.0}})})
+    CHECK_THAT(refusal_at(row_of), Contains("state module.keys: has no row for"));
+  // A mark for each token that there was, for a penalty, beside a cache.
   ProgramBuilder b;
   const int rows = b.input("rows", DType::kFloat32, {2, 3}), at = b.input("at", DType::kInt64, {2}),
-            four = b.constant("four",
-                              Tensor::from<int64_t>(DType::kInt64, {1}, std::vector{int64_t{4}}));
-  const int row =
-      b.op("binary", {at, four}, "row", DType::kInt64, {2}, {}, {{"fn", std::string("remainder")}});
-  const int ring = b.state("ring", DType::kFloat32, {4, 3});
-  b.becomes(ring, b.op("index_put", {ring, rows, row}, "next", DType::kFloat32, {4, 3}));
-  CHECK_THAT(refusal_of(with_one_segment(b.finish(), "reference")), Contains("state module.ring:"));
+            ids = b.input("ids", DType::kInt64, {2}), ones = b.constant("ones", random_floats({2}));
+  const int cache = b.state("cache", DType::kFloat32, {8, 3});
+  const int seen = b.state("seen", DType::kFloat32, {40});
+  b.becomes(cache, b.op("index_put", {cache, rows, at}, "next", DType::kFloat32, {8, 3}));
+  b.becomes(seen, b.op("index_put", {seen, ones, ids}, "marked", DType::kFloat32, {40}));
+  CHECK_THAT(refusal_of(with_one_segment(b.finish(), "reference")),
+             Contains("state module.seen: takes its rows from input ids, want at like"));
 }
 
 TEST_CASE("C: truncate_states rolls a cache back", "[backends][states][c]") {

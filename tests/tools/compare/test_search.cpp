@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "tools/cli/tune/base_settings.h"
+#include "tools/cli/tune/candidates.h"
 #include "tools/cli/tune/search.h"
 
 namespace octet::test_search {
@@ -185,6 +186,29 @@ TEST_CASE("a row of an op keeps the settings for all ops", "[tune]") {
         R"({"global":{"act_observer":"mse","weight_bits":4},)"
         R"("module_name":{"a":{"act_observer":"mse","weight_bits":8},"b":null},)"
         R"("call_index":{"":{"aten.add":{"1":{"act_observer":"mse","weight_bits":8}}}}})");
+}
+
+TEST_CASE("weights of a narrow range get a scale per channel, or all 8 bits", "[tune]") {
+  const Json narrow = {{"weight_qmin", -8}, {"weight_qmax", 7}, {"is_per_channel", false}};
+  OpFacts facts{.has_weights = true,
+                .has_weight_options = true,
+                .has_per_channel = true,
+                .options = narrow,
+                .weight_bits = 4,
+                .before_share = 1};
+  const auto settings_of = [&](const std::string& name) {
+    const auto choice = std::ranges::find(tune_choices(), name, &Choice::name);
+    return choice->applies(facts) ? choice->settings(facts) : Json();
+  };
+  CHECK(
+      settings_of("with weights of 8 bits").dump() ==
+      R"({"weight_qmin":-127,"weight_qmax":127,"is_per_channel":false,"weight_bits":8,"group_size":0})");
+  CHECK(settings_of("with weights per channel").dump() ==
+        R"({"weight_qmin":-8,"weight_qmax":7,"is_per_channel":true})");
+  facts.options = {{"weight_bits", 4}, {"is_per_channel", false}};
+  CHECK(settings_of("with weights of 8 bits").dump() ==
+        R"({"weight_bits":8,"is_per_channel":false,"group_size":0})");
+  CHECK(settings_of("with weights per channel").is_null());
 }
 
 TEST_CASE("a label lists the choices", "[tune]") {

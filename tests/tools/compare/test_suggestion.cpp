@@ -46,6 +46,21 @@ TEST_CASE("several ops of a module are told apart by their call", "[compare][sug
   CHECK(suggestion(graph, "b").dump() == R"({"call_index":{"":{"aten.relu.default":{"1":null}}}})");
 }
 
+TEST_CASE("calls that settings cannot change count", "[compare][suggestion]") {
+  Graph graph = parse_graph(
+      R"(graph(%t = param "t": f32[6,8], %w = buffer "w": u8[6,8], %s = buffer "s": f32[6], %z = buffer "z": f32[6], %i: i64[2]):
+  %n: i64[2] = aten.add.Tensor(%i, %i)
+  %plain: f32[2,8] = aten.embedding.default(%t, %n)
+  %dw: f32[6,8] = quantized_decomposed.dequantize_per_channel.default(%w, %s, %z, 0, 0, 255, u8)
+  %e: f32[2,8] = aten.embedding.default(%dw, %n)
+  %y: f32[2,8] = aten.add.Tensor(%plain, %e)
+  return (%y))");
+  set_origins(graph);
+  CHECK(suggestion(graph, "e").dump() ==
+        R"({"call_index":{"":{"aten.embedding.default":{"1":null}}}})");
+  CHECK(suggestion(graph, "y").dump() == R"({"call_index":{"":{"aten.add.Tensor":{"1":null}}}})");
+}
+
 TEST_CASE("what the exported program does not have cannot be set", "[compare][suggestion]") {
   Graph graph = split_norm();
   forget_origin(*graph.find_node("a"));

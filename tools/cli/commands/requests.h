@@ -1,4 +1,4 @@
-// The options of `octet lower`, `octet compare` and `octet export`, which Python has, too.
+// The options of octet lower, octet compare and octet export, for the command and for Python.
 #pragma once
 
 #include <cstddef>

@@ -62,7 +62,10 @@ void add_setting(Json& config, const Graph& subject, const Node& node, const Jso
   size_t ops = 0, calls = 0, call = 0;
   std::unordered_set<std::string> seen;
   for (const Node* other : subject.nodes()) {
-    if (!can_change(*other) || is_quantize(other) || is_any_dequantize(other)) continue;
+    // The reader of the rows counts all calls of the op, also those that settings cannot change.
+    const bool is_counted = other->target() == node.target() || computes_on_floats(*other) ||
+                            other->is("aten.embedding");
+    if (!is_counted || is_quantize(other) || is_any_dequantize(other)) continue;
     const std::string theirs = origin_of(*other);
     if (theirs.empty() || !seen.insert(theirs).second) continue;
     const std::string own = innermost_module(*other);

@@ -61,11 +61,12 @@ nlohmann::ordered_json page_data(const std::string& kind, const std::string& sub
                                  nlohmann::ordered_json nodes);
 
 // {"model", "quantizer",
-//  "summary":       {"quantized_ops", "float_ops", "groups", "notes"}: how many, "quality":
-//  as quality.h has it, "quantized_ops": [{"node", "target", "module", "rule", "inputs",
-//  "output"}...]: ops with a quantized tensor, and the inner ones of a quantized pattern,
-//  "float_ops":     [{"node", "target", "module", "stage", "reason"}...], "notes":         [...],
-//  "details":       [...], notes on single layers, "groups":        [...]}
+//  "summary":       {"quantized_ops", "float_ops", "groups", "notes"}: how many,
+//  "quality":       as quality.h has it, and "validation" {"float", "quantized"}, from Python only,
+//  "quantized_ops": [{"node", "target", "module", "rule", "inputs", "output"}...]: ops with a
+//                   quantized tensor, and the inner ones of a quantized pattern,
+//  "float_ops":     [{"node", "target", "module", "stage", "reason"}...], "notes": [...],
+//  "details":       [...], notes on single layers, "groups": [...]}
 // Inputs, output and groups are those of `annotations`, the text of annotations_to_json for the
 // calibrated graph. `report` must be complete.
 nlohmann::ordered_json quantize_report(const std::string& model, const std::string& quantizer,

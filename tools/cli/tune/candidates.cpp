@@ -38,7 +38,11 @@ Json with(Json options, const char* key, Json value) {
 }
 
 Json in_eight_bits(const OpFacts& op) {
-  return with(with(op.options, "weight_bits", 8), "group_size", 0);
+  Json options = with(with(op.options, "weight_bits", 8), "group_size", 0);
+  // The search merges rows, so a narrow range stays unless the row has another.
+  if (options.contains("weight_qmin")) options["weight_qmin"] = -127;
+  if (options.contains("weight_qmax")) options["weight_qmax"] = 127;
+  return options;
 }
 
 bool has_large_groups(const OpFacts& op) {
@@ -47,7 +51,7 @@ bool has_large_groups(const OpFacts& op) {
 }
 
 bool has_one_scale(const OpFacts& op) {
-  return has_poor_weights(op) && op.has_per_channel && !has_few_bits(op) &&
+  return has_poor_weights(op) && op.has_per_channel && op.options.value("weight_bits", 8) >= 8 &&
          !op.options.value("is_per_channel", true);
 }
 

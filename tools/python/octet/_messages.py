@@ -16,17 +16,19 @@ _CALLS = 0  # how many are running, one within the other
 _ALLOW = re.compile(r"--allow-op (\S+)")
 _VALUES = "auto|dynamic|distill|high|mse|none|off|ok|onednn|static|torch|torchao|xnnpack"
 _VALUE = re.compile(rf"--([a-z][a-z-]*[a-z]) ({_VALUES})\b(?![.-])")
-_FILE = re.compile(r"--([a-z][a-z-]*[a-z]) [A-Z]+[.](?:pt|json)\b")
+_REPORT = re.compile(r"--report [A-Z]+[.](?:json|html)\b")
+_FILE = re.compile(r"--([a-z][a-z-]*[a-z]) [A-Z]+[.](?:pt|json|so)\b")
 _OPTION = re.compile(r"--([a-z][a-z-]*[a-z])")
 
 
 def as_python(text: str) -> str:
     """Replaces the command's options by arguments: "--fold-bn" -> "fold_bn", "--fold-bn off" ->
-    'fold_bn="off"', "--evaluate DATA.pt" -> "evaluate=...". `--library` and `--allow-op` become
-    calls."""
+    'fold_bn="off"', "--evaluate DATA.pt" -> "evaluate=...". `--library`, `--allow-op` and
+    `--report FILE` become calls."""
     text = _ALLOW.sub(r'octet.allow_op("\1")', text)
     text = text.replace("--library LIB.so", "--library").replace("--library", "octet.load_library")
     text = _VALUE.sub(lambda match: f'{match[1].replace("-", "_")}="{match[2]}"', text)
+    text = _REPORT.sub("report.save(...)", text)
     text = _FILE.sub(lambda match: f'{match[1].replace("-", "_")}=...', text)
     return _OPTION.sub(lambda match: match[1].replace("-", "_"), text)
 

@@ -23,6 +23,9 @@ def set_quiet(quiet: bool) -> None:
 
 def write_text(path: str | os.PathLike[str], text: str, sources: Sequence[str]) -> None: ...
 
+def check_output(path: str | os.PathLike[str], sources: Sequence[str]) -> None:
+    """Raises Error when the file is one of `sources` or cannot be written."""
+
 class Graph:
     @staticmethod
     def read(path: str | os.PathLike[str]) -> Graph: ...

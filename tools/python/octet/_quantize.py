@@ -2,6 +2,7 @@
 
 import html
 import json
+import math
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +27,13 @@ _OTHER_FORMS = {
     ".octet": "octet.lower(q, backend).save()",
     ".onnx": "octet.export_onnx()",
 }
+
+
+def check_form(path: str) -> None:
+    for suffix, instead in _OTHER_FORMS.items():
+        if path.endswith(suffix):
+            message = f"want a name that ends in .pt2; {instead} writes that form"
+            raise Error("output", path, message)
 
 
 class Quantized:
@@ -84,10 +92,7 @@ class Quantized:
 
         Raises Error for the suffix of another form, and when it cannot be written.
         """
-        for suffix, instead in _OTHER_FORMS.items():
-            if os.fspath(path).endswith(suffix):
-                message = f"want a name that ends in .pt2; {instead} writes that form"
-                raise Error("output", os.fspath(path), message)
+        check_form(os.fspath(path))
         self._graph.write(path)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -120,8 +125,7 @@ def settings_of(folder: Folder, function, given, stage="quantize", has_targets=F
     given: the arguments of the function. has_targets: its batches also have targets.
     """
     arguments = _octet.arguments(function)
-    plain = {name: given[name] for name, kind, _ in arguments if kind in ("text", "file")}
-    _octet.check_settings(function, plain, stage)
+    _check_plain(function, given, stage)
     parts = given["quantizer"]
     parts = list(parts) if isinstance(parts, (list, tuple)) else [parts]
     has_labels = given.get("labels") is True
@@ -140,6 +144,12 @@ def settings_of(folder: Folder, function, given, stage="quantize", has_targets=F
     if has_labels:
         settings["labels"] = _labels_of(folder)
     return settings, program
+
+
+def _check_plain(function, given, stage):
+    arguments = _octet.arguments(function)
+    plain = {name: given[name] for name, kind, _ in arguments if kind in ("text", "file")}
+    _octet.check_settings(function, plain, stage)
 
 
 def _labels_of(folder):
@@ -184,12 +194,53 @@ def _quantize_stream(folder, given):
         return batch
 
     key = folder.hold("the last calibration batches", "calibration", kept)
-    return _octet.quantize(settings, next_batch, key), program
+    return _octet.quantize(settings, next_batch, key)
 
 
-def _rewritten(given, parts, is_qat, has_labels):
-    """((the model, its example inputs), the quantizers), after those of torchao have rewritten the
-    program."""
+def measured(stage, validate, model, may_be_infinite=False) -> float:
+    """What the user's function returns for a model; raises Error unless it is a number."""
+    if isinstance(model, torch.nn.Module):
+        # Functions for test sets call it, but modules of torch.export refuse to change their mode.
+        model.eval = lambda: model
+    value = validate(model)
+    try:
+        number = float(value)
+    except (RuntimeError, TypeError, ValueError):
+        number = math.nan
+    if math.isnan(number) or math.isinf(number) and not may_be_infinite:
+        kind = "number" if may_be_infinite else "finite number"
+        raise Error(stage, "validate", f"returned {value!r}, want a {kind}")
+    return number
+
+
+def _measured_float(given) -> float:
+    """Measures the float program. Done first: a function that fails costs no calibration."""
+    _check_plain("quantize", given, "quantize")
+    model, examples = _model_of(given, given["labels"] is True)
+    if is_path(model):
+        _octet.Graph.read(model)  # raises Error for other files
+        program = torch.export.load(model)
+    else:
+        program = exported(model, examples)
+        given["model"], given["example_inputs"] = program, None
+    return measured("quantize", given["validate"], _own_module(program))
+
+
+def _own_module(program: ExportedProgram) -> torch.nn.Module:
+    """program.module(); running it or moving it to a device does not change the program."""
+    module, buffers = program.module(), {}
+    for part in module.modules():
+        for name, value in part._parameters.items():
+            if value is not None:
+                part._parameters[name] = torch.nn.Parameter(value.detach(), value.requires_grad)
+        for name, value in part._buffers.items():
+            if value is not None:
+                part._buffers[name] = buffers.setdefault(id(value), value.clone())
+    return module
+
+
+def _model_of(given, has_labels):
+    """(the model, its example inputs)"""
     model, examples = loaded(given["model"]), given["example_inputs"]
     batches = given.get("calibration")
     is_list = isinstance(batches, (list, tuple)) and len(batches) > 0
@@ -198,6 +249,13 @@ def _rewritten(given, parts, is_qat, has_labels):
         examples = torch.utils._pytree.tree_map(
             lambda leaf: torch.as_tensor(leaf) if isinstance(leaf, np.ndarray) else leaf, examples
         )
+    return model, examples
+
+
+def _rewritten(given, parts, is_qat, has_labels):
+    """((the model, its example inputs), the quantizers), after those of torchao have rewritten the
+    program."""
+    model, examples = _model_of(given, has_labels)
     theirs = [part for part in parts if is_torchao(part)]
     if not theirs:
         return (model, examples), parts
@@ -294,8 +352,9 @@ def quantize(
         the class of each sample; by default the last calibration batches, of which hold_out are not
         used for calibration. labels=True: each batch of calibration and evaluate ends with its
         labels, as a DataLoader gives them, or is a mapping with "labels".
-    validate: a function of a torch.nn.Module, such as yours for the test set. The report has what
-        it returns for the float program and for the quantized one.
+    validate: a function of a torch.nn.Module that returns a number, such as yours for the test set.
+        The report has what it returns for the float program, which it gets before calibration, and
+        for the quantized one.
     mode: "static", "dynamic" (activations get their scale at run time) or "weight-only".
     config: settings by op, module and name that override the quantizer's: a dict or a JSON file.
     effort, passes, checkpoint: "high" spends time on accuracy; the checkpoint allows to resume.
@@ -317,14 +376,14 @@ def quantize(
     batch.
     """
     given = locals()
+    before = None if validate is None else _measured_float(given)
     with Folder() as folder, told(folder.names, progress):
         if _takes_stream(given):
-            outcome, program = _quantize_stream(folder, given)
+            outcome = _quantize_stream(folder, given)
         else:
-            settings, program = settings_of(folder, "quantize", given)
+            settings, _ = settings_of(folder, "quantize", given)
             outcome = _octet.quantize(settings, None, "")
         q = Quantized._of(outcome, folder.names)
-    if validate is not None:
-        program = program or torch.export.load(model)
-        q.report._add_validation(float(validate(program.module())), float(validate(q.module())))
+    if before is not None:
+        q.report._add_validation(before, measured("quantize", validate, q.module()))
     return q

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from octet._messages import as_python
 from octet._pages import Page
 
 
@@ -32,7 +33,11 @@ class Report(Page):
         data = self.data
         data["quality"]["validation"] = {"float": before, "quantized": after}
         self._text = json.dumps(data, indent=1)
-        self._lines.insert(0, f"validate {after:.4g}; float {before:.4g}")
+        row = f"{after:.4g}; float {before:.4g}"
+        self._lines.insert(0, f"validate {row}")
+        page = json.loads(self._page)
+        page["summary"].insert(0, ["validate", row])
+        self._page = json.dumps(page)
 
     def show(self) -> None:
         """Prints the figures, and what stayed float."""
@@ -46,7 +51,7 @@ class Report(Page):
             lines += [f"  %{op['node']} ({op['target']}): {op['reason']}" for op in ops[:8]]
             if len(ops) > 8:
                 lines.append(f"  and {len(ops) - 8} more; float_ops has them all")
-        lines += [f"note: {note}" for note in self.data["notes"]]
+        lines += [f"note: {as_python(note)}" for note in self.data["notes"]]
         return "\n".join(lines)
 
     def __repr__(self) -> str:

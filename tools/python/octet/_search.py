@@ -15,7 +15,7 @@ from octet._files import Folder, is_path
 from octet._lower import graph_of, lower
 from octet._messages import renamed, told
 from octet._qat_loop import Loop, device_of
-from octet._quantize import Quantized, _restore, settings_of
+from octet._quantize import Quantized, _restore, measured, settings_of
 from octet._steps import convert, prepare_qat
 from octet._types import Data, Labels, Path, Program, Progress, QuantizerLike
 
@@ -167,7 +167,7 @@ def _validator(validate, backend, threads):
     def validate_graph(graph):
         quantized = Quantized(graph, None)
         model = lower(quantized, backend, threads=threads) if backend else quantized.module()
-        return float(validate(model))
+        return measured("tune", validate, model, may_be_infinite=True)
 
     return validate_graph
 

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -167,16 +168,16 @@ constexpr int kMostThreads = 1024;
 
 // Reads a session option from Python; false if it has another type.
 bool take(nb::handle given, std::filesystem::path& option) { return nb::try_cast(given, option); }
-template <typename Number>
-bool take(nb::handle given, Number& option) {
-  return nb::try_cast(given, option);
+bool take(nb::handle given, size_t& option) { return nb::try_cast(given, option); }
+bool take(nb::handle given, int& option) {
+  if (nb::try_cast(given, option)) return true;
+  option = std::numeric_limits<int>::max();  // for integers beyond the type
+  return nb::isinstance<nb::int_>(given);
 }
 
 const char* type_of(const std::filesystem::path&) { return "str or os.PathLike"; }
-template <typename Number>
-const char* type_of(Number) {
-  return "int";
-}
+const char* type_of(size_t) { return "int from 0"; }
+const char* type_of(int) { return "int"; }
 
 nb::object to_python(const std::filesystem::path& option) {
   return option.empty() ? nb::none() : nb::cast(option);
@@ -218,9 +219,9 @@ SessionOptions session_options_of(const nb::dict& given, const char* stage) {
         fmt::format("unexpected keyword argument; the options are {}", fmt::join(names, ", ")));
   if (given.contains("threads") && !nb::object(given["threads"]).is_none() &&
       (options.threads < 1 || options.threads > kMostThreads))
-    throw Error(
-        stage, "threads",
-        fmt::format("is {}, want 1 to {}, or None for all CPUs", options.threads, kMostThreads));
+    throw Error(stage, "threads",
+                fmt::format("is {}, want 1 to {}, or None for all CPUs",
+                            nb::repr(nb::object(given["threads"])).c_str(), kMostThreads));
   if (options.cached_shapes == 0) throw Error(stage, "cached_shapes", "is 0, want at least 1");
   return options;
 }

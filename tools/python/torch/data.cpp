@@ -81,9 +81,12 @@ void set_metric(const std::string& name, nb::object function) {
   if (is_new)
     register_metric(name, [name](const at::Tensor& reference, const at::Tensor& subject) {
       const nb::gil_scoped_acquire gil;
-      return passing_on([&] {
-        return nb::cast<double>((*all->at(name))(to_torch(reference), to_torch(subject)));
-      });
+      const HeldObject& now = all->at(name);
+      if (now->is_none())
+        throw Error("compare", "metric",
+                    name + " was a function of an earlier call; give the function");
+      return passing_on(
+          [&] { return nb::cast<double>((*now)(to_torch(reference), to_torch(subject))); });
     });
   (*all)[name] = held(std::move(function));
 }

@@ -46,6 +46,14 @@ void bind_graph(nb::module_& module) {
         write_file(path, text, "output");
       },
       "path"_a, "text"_a, "sources"_a);
+  module.def(
+      "check_output",
+      [](const fs::path& path, const std::vector<std::string>& sources) {
+        check_no_input(path, sources, "output");
+        check_writable(path, "output");
+      },
+      "path"_a, "sources"_a,
+      "Raises Error when the file is one of `sources` or cannot be written.");
   nb::class_<GraphHandle>(module, "Graph")
       .def_static(
           "read",

@@ -21,8 +21,6 @@
 #include "tools/python/torch/calls.h"
 #include "tools/python/torch/graph.h"
 #include "tools/python/torch/settings.h"
-#ifdef OCTET_ONNX
-#endif
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -19,8 +19,6 @@
 #include "tools/cli/quantize/quantize.h"
 #include "tools/cli/tune/tuner.h"
 #include "tools/python/runtime/model.h"
-#ifdef OCTET_ONNX
-#endif
 
 namespace nb = nanobind;
 using namespace nb::literals;
