@@ -1,5 +1,5 @@
-// Three steps of convert_pt2e (convert.h): write affine q/dq pairs, store buffers as integers, leave
-// sums float whose scale would erase an operand.
+// Three steps of convert_pt2e (convert.h): write affine q/dq pairs, store buffers as integers,
+// leave sums float whose scale would erase an operand.
 #pragma once
 
 #include "annotate/observed/observed_graph.h"

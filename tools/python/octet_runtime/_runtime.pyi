@@ -75,7 +75,7 @@ class Model:
 
     def truncate_states(self, count: int) -> None:
         """
-        Rolls the cache of a language model back: keeps what is at positions 0 to count - 1, and resets the rest, as if the model had not been called with later positions. Raises Error, and changes nothing, if count is negative or exceeds the positions of the cache, if the model has no cache, or if a buffer has no row for each position (the cache of a sliding window; keep a copy of that with copy_states).
+        Rolls the cache of a language model back: keeps what is at positions 0 to count - 1, and resets the rest, as if the model had not been called with later positions. Raises Error, and changes nothing, if count is negative or exceeds the positions of the cache, if the model has no cache, or if a buffer has no row for each position (the cache of a sliding window: keep a copy of that with copy_states).
         """
 
     def duplicate(self) -> Model:

@@ -306,7 +306,7 @@ void bind_calls(nb::class_<Model>& type) {
           "and resets the rest, as if the model had not been called with later positions. Raises "
           "Error, and changes nothing, if count is negative or exceeds the positions of the cache, "
           "if the model has no cache, or if a buffer has no row for each position (the cache of a "
-          "sliding window; keep a copy of that with copy_states).")
+          "sliding window: keep a copy of that with copy_states).")
       .def(
           "duplicate",
           [](Model& model) {
