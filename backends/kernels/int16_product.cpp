@@ -63,13 +63,8 @@ template <int64_t lanes>
   both = Int32s<lanes>{} + pair.value;
 }
 
-// In a class, because clang drops the alignment of an alias template.
 template <int64_t lanes>
-struct Int16VectorOf {
-  using Type [[gnu::vector_size(lanes * 4), gnu::aligned(2), gnu::may_alias]] = int16_t;
-};
-template <int64_t lanes>
-using Int16s = typename Int16VectorOf<lanes>::Type;
+using Int16s = typename VectorOf<lanes>::Int16s;
 
 // Pairs first[c], second[c] for 2 * lanes channels c. As vpunpcklwd and vpunpckhwd leave them, each
 // 128 bits of low have channels 8i to 8i + 3, and those of high the four after these.
@@ -135,16 +130,13 @@ template <int count, typename Body>
 }
 
 // Adds a part's sums to `sums`, or starts them.
-template <typename Sum>
 [[gnu::always_inline]] inline void keep(const int32_t* part, int64_t count, Digit digit,
-                                        bool is_first, Sum* sums) {
-  Sum factor = 1;
-  if constexpr (!std::is_same_v<Sum, int32_t>)
-    if (digit == Digit::kHigh) factor = kHighFactor;
+                                        bool is_first, double* sums) {
+  const double factor = digit == Digit::kHigh ? kHighFactor : 1;
   if (is_first)
-    for (int64_t i = 0; i < count; ++i) sums[i] = factor * static_cast<Sum>(part[i]);
+    for (int64_t i = 0; i < count; ++i) sums[i] = factor * static_cast<double>(part[i]);
   else
-    for (int64_t i = 0; i < count; ++i) sums[i] += factor * static_cast<Sum>(part[i]);
+    for (int64_t i = 0; i < count; ++i) sums[i] += factor * static_cast<double>(part[i]);
 }
 
 // sums[pixels, outputs of the panel] of the spans [first, last). rows: the address of the group's
@@ -180,15 +172,15 @@ template <Dot dot, int64_t lanes, int vectors, int pixels, typename Sum>
       unrolled<pixels * vectors>([&]<int i>() __attribute__((always_inline)) {
         *reinterpret_cast<V*>(sums + i * lanes) = part[i];
       });
-      return;
+    } else {
+      int32_t values[pixels * vectors * lanes];
+      unrolled<pixels * vectors>([&]<int i>() __attribute__((always_inline)) {
+        *reinterpret_cast<V*>(values + i * lanes) = part[i];
+        part[i] = V{};
+      });
+      keep(values, pixels * vectors * lanes, span->digit, is_first, sums);
+      is_first = false;
     }
-    int32_t values[pixels * vectors * lanes];
-    unrolled<pixels * vectors>([&]<int i>() __attribute__((always_inline)) {
-      *reinterpret_cast<V*>(values + i * lanes) = part[i];
-      part[i] = V{};
-    });
-    keep(values, pixels * vectors * lanes, span->digit, is_first, sums);
-    is_first = false;
   }
 }
 

@@ -177,12 +177,14 @@ void run_in_vectors(const Body& body) {
   body.template operator()<4>();
 }
 
-// Vectors of `count` floats or integers, loadable from any address.
+// Vectors of `count` floats or integers, or twice as many int16, loadable from any address.
 template <int64_t count>
 struct VectorOf {
   using Floats [[gnu::vector_size(count * sizeof(float)), gnu::aligned(4), gnu::may_alias]] = float;
   using Ints [[gnu::vector_size(count * sizeof(int32_t)), gnu::aligned(4), gnu::may_alias]] =
       int32_t;
+  using Int16s [[gnu::vector_size(count * sizeof(int32_t)), gnu::aligned(2), gnu::may_alias]] =
+      int16_t;
 };
 
 }  // namespace octet

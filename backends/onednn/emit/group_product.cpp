@@ -251,23 +251,29 @@ void emit_by_byte_tiles(SegmentBuilder& builder, const ProgramOp& op, const Size
   builder.define(op.outputs[0], y);
 }
 
+ByteConvShape shape_of(const ProgramTensor& w, const ProgramTensor& y) {
+  return linear_shape(y.numel() / w.shape[0], w.shape[1], w.shape[0]);
+}
+
+// Whether a kernel of this CPU multiplies the integers of weights with a scale per group.
+bool has_integer_groups(const ProgramTensor& w, const ProgramTensor& y) {
+  return y.dtype == DType::kFloat32 && has_plain_groups(w) &&
+         (has_vnni() || has_byte_conv(shape_of(w, y)));
+}
+
 }  // namespace
 
 bool has_integer_rows(const ProgramTensor& w, const ProgramTensor& y) {
-  if (y.dtype != DType::kFloat32) return false;
-  if (find_row_scales(w)) return w.shape.back() <= kMostRowWidth;
-  return has_plain_groups(w) && (has_vnni() || has_byte_conv(linear_shape(y.numel() / w.shape[0],
-                                                                          w.shape[1], w.shape[0])));
+  if (find_row_scales(w)) return y.dtype == DType::kFloat32 && w.shape.back() <= kMostRowWidth;
+  return has_integer_groups(w, y);
 }
 
 bool emit_dynamic_group_linear(SegmentBuilder& builder, const ProgramOp& op) {
   const ProgramTensor& w = builder.tensor(op.inputs[1]);
   const ProgramTensor& yt = builder.tensor(op.outputs[0]);
   const DynamicRows* x = builder.find_dynamic(op.inputs[0]);
-  if (x == nullptr || yt.dtype != DType::kFloat32 || !has_plain_groups(w)) return false;
-  const ByteConvShape shape = linear_shape(x->rows, w.shape[1], w.shape[0]);
-  const bool has_tiles = has_byte_conv(shape);
-  if (!has_vnni() && !has_tiles) return false;
+  if (x == nullptr || !has_integer_groups(w, yt)) return false;
+  const ByteConvShape shape = shape_of(w, yt);
   const float infinity = std::numeric_limits<float>::infinity();
   const Clamp clamp = clamp_of(op);
   const Sizes sizes = {w.shape[0],
@@ -280,7 +286,7 @@ bool emit_dynamic_group_linear(SegmentBuilder& builder, const ProgramOp& op) {
   const std::vector<float> bias = has_bias
                                       ? real_values(builder.tensor(op.inputs[2]))
                                       : std::vector<float>(static_cast<size_t>(sizes.out), 0.0f);
-  if (has_tiles) {
+  if (has_byte_conv(shape)) {
     emit_by_byte_tiles(builder, op, sizes, *x, shape, bias);
     return true;
   }
